@@ -1,6 +1,7 @@
 //! The fixed header: where one packet ends and the next begins.
 
-use crate::WireError;
+use crate::primitive::{split_varint, varint_bytes};
+use crate::{Version, WireError};
 
 /// Longest fixed header: one byte of kind and flags, four of remaining length.
 pub const FRAME_HEADER_BYTES_MAX: usize = 5;
@@ -48,7 +49,141 @@ impl<'a> Frame<'a> {
     /// # Errors
     /// Kind 0, a remaining length of five bytes, flags other than the kind's
     /// \[MQTT-2.1.3-1\], or a packet longer than `bytes_max` (known from the header alone).
+    #[inline]
     pub fn check(input: &'a [u8], bytes_max: u32) -> Result<Option<Self>, WireError> {
-        todo!()
+        let Some((&first, rest)) = input.split_first() else { return Ok(None) };
+        let Some(kind) = PacketKind::from_number(first >> 4) else {
+            return Err(WireError::Malformed("packet type 0"));
+        };
+        let flags = first & 0x0F;
+        if !kind.may_have_flags(flags) {
+            return Err(WireError::Malformed("reserved flags in the fixed header"));
+        }
+        let Some((body_bytes, rest)) = split_varint(rest)? else { return Ok(None) };
+        let bytes = (input.len() - rest.len()) as u32 + body_bytes;
+        if bytes > bytes_max {
+            return Err(WireError::PacketTooLarge { bytes, bytes_max });
+        }
+        let body = rest.get(..body_bytes as usize);
+        Ok(body.map(|body| Self { kind, flags, body, bytes: bytes as usize }))
+    }
+
+    /// The rules on the fixed header that differ between versions.
+    #[inline]
+    pub(crate) const fn check_header(&self, version: Version) -> Result<(), WireError> {
+        if !matches!(version, Version::V31) && self.kind.has_dup_in_31() && self.flags & DUP != 0 {
+            return Err(WireError::Malformed("reserved flags in the fixed header"));
+        }
+        // [MQTT-1.5.5-1]
+        let header_bytes = 1 + varint_bytes(self.body.len());
+        if version.is_v5() && self.bytes != header_bytes + self.body.len() {
+            return Err(WireError::Malformed("remaining length longer than needed"));
+        }
+        Ok(())
+    }
+}
+
+/// The flag that marks a redelivery.
+pub(crate) const DUP: u8 = 0b1000;
+
+impl PacketKind {
+    #[inline]
+    const fn from_number(number: u8) -> Option<Self> {
+        Some(match number {
+            1 => Self::Connect,
+            2 => Self::ConnAck,
+            3 => Self::Publish,
+            4 => Self::PubAck,
+            5 => Self::PubRec,
+            6 => Self::PubRel,
+            7 => Self::PubComp,
+            8 => Self::Subscribe,
+            9 => Self::SubAck,
+            10 => Self::Unsubscribe,
+            11 => Self::UnsubAck,
+            12 => Self::PingReq,
+            13 => Self::PingResp,
+            14 => Self::Disconnect,
+            15 => Self::Auth,
+            _ => return None,
+        })
+    }
+
+    /// The first byte of a packet of this kind; PUBLISH adds its own flags.
+    #[inline]
+    pub(crate) const fn first_byte(self) -> u8 {
+        (self as u8) << 4 | if self.has_dup_in_31() { 0b0010 } else { 0 }
+    }
+
+    /// Whether some version allows these flags. Those of PUBLISH are its decoder's to check.
+    #[inline]
+    const fn may_have_flags(self, flags: u8) -> bool {
+        match self {
+            Self::Publish => true,
+            _ if self.has_dup_in_31() => flags & !DUP == 0b0010,
+            _ => flags == 0,
+        }
+    }
+
+    /// Whether the kind carries QoS 1 in its header, and so may carry DUP in MQTT 3.1.
+    #[inline]
+    const fn has_dup_in_31(self) -> bool {
+        matches!(self, Self::PubRel | Self::Subscribe | Self::Unsubscribe)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANY: u32 = u32::MAX;
+
+    #[test]
+    fn an_incomplete_packet_is_no_error() {
+        for input in [&[][..], &[0x30], &[0x30, 0x80], &[0x30, 0x03, 0, 1]] {
+            assert_eq!(Frame::check(input, ANY), Ok(None));
+        }
+    }
+
+    #[test]
+    fn a_frame_ends_where_its_length_says() {
+        let frame = Frame::check(&[0x40, 2, 0, 7, 0xC0, 0], ANY).unwrap().unwrap();
+        assert_eq!((frame.kind, frame.flags, frame.bytes), (PacketKind::PubAck, 0, 4));
+        assert_eq!(frame.body, [0, 7]);
+    }
+
+    #[test]
+    fn packet_type_0_is_malformed_at_its_first_byte() {
+        assert!(matches!(Frame::check(&[0x00], ANY), Err(WireError::Malformed(_))));
+    }
+
+    #[test]
+    fn only_the_flags_of_the_kind_are_taken() {
+        for number in 1..=15_u8 {
+            for flags in 0..=15_u8 {
+                let taken = Frame::check(&[number << 4 | flags, 0], ANY).is_ok();
+                let expected = match number {
+                    3 => true,
+                    6 | 8 | 10 => flags == 2 || flags == 10,
+                    _ => flags == 0,
+                };
+                assert_eq!(taken, expected, "type {number}, flags {flags}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_remaining_length_of_five_bytes_is_malformed() {
+        let input = [0x30, 0xFF, 0xFF, 0xFF, 0xFF];
+        assert!(matches!(Frame::check(&input, ANY), Err(WireError::Malformed(_))));
+    }
+
+    #[test]
+    fn a_packet_over_the_limit_is_known_by_its_header() {
+        let error = WireError::PacketTooLarge { bytes: 131, bytes_max: 130 };
+        assert_eq!(Frame::check(&[0x30, 0x80, 0x01], 130), Err(error));
+        assert_eq!(Frame::check(&[0x30, 0x80, 0x01], 131), Ok(None));
+        let longest = [0x30, 0xFF, 0xFF, 0xFF, 0x7F];
+        assert_eq!(Frame::check(&longest, REMAINING_LENGTH_MAX + 5), Ok(None));
     }
 }

@@ -1,0 +1,378 @@
+//! The result of one use case on one broker, as it is kept in `result.json`.
+//!
+//! Everything the report, the tables and a later comparison need; nothing is computed twice.
+//! Latencies are microseconds, memory is bytes, CPU is cores, unless a name says otherwise.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Version of the schema of `result.json`. A reader refuses what is newer.
+pub const SCHEMA: u32 = 1;
+
+/// One use case on one broker, once.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunResult {
+    /// [`SCHEMA`] of the writer.
+    pub schema: u32,
+    /// The program that ran it.
+    pub suite: Suite,
+    /// What was run.
+    pub use_case: UseCaseRun,
+    /// Against what.
+    pub broker: Broker,
+    /// On what.
+    pub host: Host,
+    /// Whether it can be believed and whether the contract was kept.
+    pub verdict: Verdict,
+    /// Phases with their lengths.
+    pub phases: Vec<PhaseResult>,
+    /// Connections.
+    pub connections: Connections,
+    /// Subscriptions.
+    pub subscriptions: Operations,
+    /// Deliveries published in warm-up.
+    pub warm_up: Messages,
+    /// Deliveries published in measure: the result.
+    pub measure: Messages,
+    /// Rates of the measure phase.
+    pub rates: Rates,
+    /// By name: connect, subscribe, acknowledge, end_to_end, end_to_end_from_send, generator_lag,
+    /// generator_turn. Absent where nothing was measured.
+    pub latencies: BTreeMap<String, LatencyResult>,
+    /// The broker's resources in the measure phase; absent where its processes cannot be seen.
+    pub resources: Option<Resources>,
+    /// The generator.
+    pub generator: Generator,
+    /// The series, one row an interval.
+    pub series: Vec<SeriesRow>,
+    /// Metrics the suite names and this run has not, each with its reason.
+    pub not_measured: BTreeMap<String, String>,
+}
+
+/// The program that ran it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Suite {
+    /// Version of Weir.
+    pub version: String,
+    /// Its commit, with `-dirty` if the tree was changed.
+    pub commit: String,
+    /// The command line.
+    pub command: Vec<String>,
+    /// Begin of the run, RFC 3339, UTC.
+    pub started: String,
+    /// End of the run, RFC 3339, UTC.
+    pub ended: String,
+}
+
+/// What was run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct UseCaseRun {
+    /// Full name, such as singlenode-p2p-1K-1K-1K-1K.
+    pub name: String,
+    /// Set: basic, enterprise, throughput, or empty for a file of the user's.
+    pub set: String,
+    /// One line for a person.
+    pub about: String,
+    /// Revision of the file.
+    pub revision: u32,
+    /// SHA-256 of the file, hex.
+    pub file_sha256: String,
+    /// The file itself.
+    pub file: String,
+    /// Scale asked for; 1 is the suite's size.
+    pub scale_asked: f64,
+    /// Scale run: smaller where a limit of the host stood in the way.
+    pub scale: f64,
+    /// Why the scale is smaller than asked, if it is.
+    pub scale_reason: Option<String>,
+    /// MQTT version, "3.1.1" or "5.0".
+    pub mqtt_version: String,
+    /// 0 to 2; absent without messages.
+    pub qos: Option<u8>,
+    /// Payload in bytes; absent without messages.
+    pub payload_bytes: Option<u32>,
+    /// Bytes of one such PUBLISH on the wire, for the first topic.
+    pub publish_bytes_on_wire: Option<u32>,
+    /// Clients that only hold a connection.
+    pub idle_clients: u64,
+    /// Clients that publish.
+    pub publishers: u64,
+    /// Clients that subscribe.
+    pub subscribers: u64,
+    /// Distinct topics published to.
+    pub topics: u64,
+    /// Messages a second that are due to be published in all.
+    pub publish_rate_planned: f64,
+    /// Deliveries a second that follow from it.
+    pub deliver_rate_planned: f64,
+    /// New connections a second.
+    pub connect_rate_planned: f64,
+    /// Measure phase asked for, in seconds.
+    pub duration_s: f64,
+}
+
+/// The broker under test.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Broker {
+    /// Driver: weir, mosquitto, url.
+    pub driver: String,
+    /// Name for tables, such as Mosquitto.
+    pub name: String,
+    /// As the broker itself says it, or "unknown".
+    pub version: String,
+    /// Profile of its configuration: default, tuned, or "unknown" for a URL.
+    pub profile: String,
+    /// Each setting that differs from the broker's default, with its reason.
+    pub profile_changes: Vec<String>,
+    /// Command line it was started with; empty for a URL.
+    pub command: Vec<String>,
+    /// Its whole configuration; empty for a URL.
+    pub configuration: String,
+    /// host:port.
+    pub address: String,
+}
+
+/// The host. Load and broker share it unless the broker is a URL elsewhere.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Host {
+    /// CPU model as the kernel names it.
+    pub cpu_model: String,
+    /// Logical processors.
+    pub cores: u32,
+    /// Frequency governor, or why it is not known.
+    pub governor: String,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// Name and release.
+    pub os: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Hypervisor, if one is seen.
+    pub virtualization: String,
+    /// Load averages before the run, 1, 5 and 15 minutes.
+    pub load_before: [f64; 3],
+    /// Open files allowed for this process.
+    pub open_files_max: u64,
+    /// Relevant kernel settings by name.
+    pub sysctls: BTreeMap<String, String>,
+    /// Pinning of broker and load, in words.
+    pub pinning: String,
+    /// TCP round trip to the broker before the run, in microseconds: median of some.
+    pub round_trip_us_before: Option<f64>,
+    /// The same after the run.
+    pub round_trip_us_after: Option<f64>,
+}
+
+/// Whether the run can be believed, and whether the use case's contract was kept.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Verdict {
+    /// passed, failed (the broker broke the contract), invalid (the generator was the limit),
+    /// or aborted (the run did not reach its end).
+    pub status: Status,
+    /// Why, one line each; empty when passed.
+    pub reasons: Vec<String>,
+}
+
+/// The four ends of a run.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Contract kept, generator healthy.
+    Passed,
+    /// The broker broke the contract: rate, loss, connections, or it died.
+    Failed,
+    /// The generator was the limit: no statement about the broker.
+    Invalid,
+    /// Stopped by a person.
+    Aborted,
+}
+
+/// A phase.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PhaseResult {
+    /// connect, subscribe, warm-up, measure, drain.
+    pub name: String,
+    /// Seconds from the run's begin.
+    pub start_s: f64,
+    /// Seconds from the run's begin.
+    pub end_s: f64,
+}
+
+/// See `weir_load::outcome::Connections`.
+#[expect(missing_docs, reason = "named in weir_load::outcome")]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Connections {
+    pub planned: u64,
+    pub connected: u64,
+    pub failed: BTreeMap<String, u64>,
+    pub dropped: BTreeMap<String, u64>,
+}
+
+/// See `weir_load::outcome::Operations`.
+#[expect(missing_docs, reason = "named in weir_load::outcome")]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Operations {
+    pub asked: u64,
+    pub granted: u64,
+    pub failed: BTreeMap<String, u64>,
+}
+
+/// See `weir_load::outcome::Messages`.
+#[expect(missing_docs, reason = "named in weir_load::outcome")]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Messages {
+    pub intended: u64,
+    pub sent: u64,
+    pub unsent: u64,
+    pub accepted: u64,
+    pub refused: u64,
+    pub unacknowledged: u64,
+    pub expected: u64,
+    pub delivered: u64,
+    pub lost: u64,
+    pub duplicated: u64,
+    pub duplicated_with_dup: u64,
+    pub reordered: u64,
+    pub late_after_drain: u64,
+    pub delivered_unaccepted: u64,
+    pub stray: u64,
+    pub received: u64,
+}
+
+/// Rates of the measure phase, a second.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Rates {
+    /// Messages sent.
+    pub published: f64,
+    /// Messages received while the phase lasted.
+    pub received: f64,
+    /// Connections made, over the connect phase.
+    pub connected: f64,
+    /// Packets the broker received and sent, counted from the client side: PUBLISH and its acks.
+    pub packets_to_broker: f64,
+    /// The other way.
+    pub packets_from_broker: f64,
+    /// delivered / expected; 1 where nothing was expected.
+    pub success: f64,
+}
+
+/// One latency.
+#[expect(missing_docs, reason = "the names say it; microseconds")]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct LatencyResult {
+    pub count: u64,
+    pub mean_us: f64,
+    pub min_us: u64,
+    pub p50_us: u64,
+    pub p75_us: u64,
+    pub p90_us: u64,
+    pub p95_us: u64,
+    pub p99_us: u64,
+    pub p999_us: u64,
+    pub max_us: u64,
+    /// The whole histogram: HdrHistogram V2, deflated, base64.
+    pub histogram: String,
+}
+
+/// The broker's process tree and the host.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Resources {
+    /// Of the measure phase: average and highest second, in cores.
+    pub cpu_cores_avg: f64,
+    /// Highest interval.
+    pub cpu_cores_max: f64,
+    /// Of the average, in user mode.
+    pub cpu_user_cores_avg: f64,
+    /// Of the average, in the kernel.
+    pub cpu_system_cores_avg: f64,
+    /// The same in percent of all processors, as mqttbs prints it.
+    pub cpu_percent_avg: f64,
+    /// Highest interval.
+    pub cpu_percent_max: f64,
+    /// CPU seconds in measure by deliveries in measure, in microseconds; absent without deliveries.
+    pub cpu_us_per_delivery: Option<f64>,
+    /// CPU seconds of the connect phase by connections made, in microseconds.
+    pub cpu_us_per_connection: Option<f64>,
+    /// Resident memory of the tree before the first connection.
+    pub rss_baseline_bytes: u64,
+    /// Over the whole run.
+    pub rss_max_bytes: u64,
+    /// Over the measure phase.
+    pub rss_avg_bytes: u64,
+    /// Median of the last third of measure.
+    pub rss_stable_bytes: u64,
+    /// Proportional set size at the end of measure.
+    pub pss_bytes: Option<u64>,
+    /// Host memory in use (total - available), highest.
+    pub host_used_max_bytes: u64,
+    /// Host memory in use before the broker was started.
+    pub host_used_baseline_bytes: u64,
+    /// Most open files.
+    pub files_max: u64,
+    /// Most threads.
+    pub threads_max: u64,
+    /// Bytes read from and written to storage in measure, a second.
+    pub disk_read_bytes_per_s: f64,
+    /// Written.
+    pub disk_write_bytes_per_s: f64,
+}
+
+/// The generator.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Generator {
+    /// In measure, in cores.
+    pub cpu_cores_avg: f64,
+    /// Of it, in user mode.
+    pub cpu_user_cores_avg: f64,
+    /// Of it, in the kernel.
+    pub cpu_system_cores_avg: f64,
+    /// Memory of the ledger.
+    pub ledger_bytes: u64,
+    /// Why it was the limit; empty when it was not.
+    pub invalid: Vec<String>,
+}
+
+/// One interval: the load's and the broker's figures side by side. Also a row of series.csv.
+#[expect(missing_docs, reason = "named in weir_load::outcome::Interval and Resources")]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct SeriesRow {
+    /// Seconds from the run's begin to the interval's end.
+    pub t_s: f64,
+    pub phase: String,
+    pub connections: u64,
+    pub subscribers: u64,
+    pub publishers: u64,
+    pub connected_per_s: f64,
+    pub connect_failures: u64,
+    pub subscribed_per_s: f64,
+    pub subscribe_failures: u64,
+    pub published_per_s: f64,
+    pub acknowledged_per_s: f64,
+    pub publish_failures: u64,
+    pub received_per_s: f64,
+    pub outstanding: u64,
+    pub duplicated: u64,
+    pub reordered: u64,
+    pub bytes_out_per_s: f64,
+    pub bytes_in_per_s: f64,
+    pub connect_mean_us: f64,
+    pub connect_p99_us: u64,
+    pub subscribe_mean_us: f64,
+    pub subscribe_p99_us: u64,
+    pub acknowledge_mean_us: f64,
+    pub acknowledge_p99_us: u64,
+    pub latency_mean_us: f64,
+    pub latency_p50_us: u64,
+    pub latency_p90_us: u64,
+    pub latency_p99_us: u64,
+    pub latency_max_us: u64,
+    pub generator_lag_p99_us: u64,
+    pub generator_lag_max_us: u64,
+    pub generator_cpu_cores: f64,
+    pub broker_cpu_user_cores: f64,
+    pub broker_cpu_system_cores: f64,
+    pub broker_rss_bytes: u64,
+    pub broker_files: u64,
+    pub broker_threads: u64,
+    pub host_used_bytes: u64,
+}

@@ -1,0 +1,55 @@
+//! The load generator: a [`Plan`] in, an [`Outcome`] out.
+//!
+//! Open loop: every message has an intended time on one schedule, and latency counts from there.
+//! A ledger audits every delivery. The generator watches itself and says when it was the limit.
+//! Knows no broker, no use case, no report: `weir-bench` makes the plan and reads the outcome.
+
+pub mod outcome;
+pub mod plan;
+
+pub use outcome::{Interval, Outcome};
+pub use plan::Plan;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Asks a run to stop, from another thread or a signal handler.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// The run ends within a turn of its loop, with [`outcome::End::Stopped`].
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody asked.
+    pub fn is_stopped(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Why a plan could not be run at all.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The plan contradicts itself.
+    #[error("the plan is not usable: {0}")]
+    Plan(String),
+    /// The system refused what the generator itself needs.
+    #[error("the load generator cannot run: {0}")]
+    System(#[from] std::io::Error),
+}
+
+/// Runs `plan` on the calling thread. `on_interval` hears every interval as it ends and must not block.
+///
+/// # Errors
+/// A plan that contradicts itself, or a system that refuses epoll. What the broker does wrong is
+/// in the outcome.
+pub fn run(
+    plan: &Plan,
+    stop: &Stop,
+    on_interval: &mut dyn FnMut(&Interval),
+) -> Result<Outcome, LoadError> {
+    let _ = (plan, stop, on_interval);
+    todo!("the engine")
+}

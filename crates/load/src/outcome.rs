@@ -1,0 +1,261 @@
+//! What happened. Times are microseconds of the monotonic clock unless a name says otherwise.
+
+use hdrhistogram::Histogram;
+use std::collections::BTreeMap;
+
+/// A whole run, measured.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// How the run ended.
+    pub end: End,
+    /// When each phase began and ended, in order; a phase not reached is absent.
+    pub phases: Vec<PhaseSpan>,
+    /// CONNECT to CONNACK.
+    pub connections: Connections,
+    /// SUBSCRIBE to SUBACK.
+    pub subscriptions: Operations,
+    /// What was published in warm-up, and what became of it.
+    pub warm_up: Messages,
+    /// What was published in measure, and what became of it.
+    pub measure: Messages,
+    /// Latencies of the measure phase (connect and subscribe: of the whole run).
+    pub latencies: Latencies,
+    /// One entry an interval of the plan, from the first connect to the end of drain.
+    pub intervals: Vec<Interval>,
+    /// How the generator itself did.
+    pub generator: Generator,
+    /// Single messages that were lost, duplicated or reordered, up to [`ANOMALIES_MAX`].
+    pub anomalies: Vec<Anomaly>,
+    /// Anomalies beyond that bound.
+    pub anomalies_unlisted: u64,
+}
+
+/// How many anomalies are listed one by one.
+pub const ANOMALIES_MAX: usize = 100_000;
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// All phases ran.
+    Completed,
+    /// Somebody asked it to stop.
+    Stopped,
+    /// The broker went away, or never was there: what was seen, for a person.
+    BrokerGone(String),
+    /// Too many connections or subscriptions failed to measure anything: what was seen.
+    SetupFailed(String),
+}
+
+/// A part of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Connections are made.
+    Connect,
+    /// Subscriptions are made.
+    Subscribe,
+    /// Publishing, not yet measured.
+    WarmUp,
+    /// Publishing, measured.
+    Measure,
+    /// Waiting for what is owed.
+    Drain,
+}
+
+/// When a phase was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhaseSpan {
+    /// Which.
+    pub phase: Phase,
+    /// Its begin.
+    pub start_us: u64,
+    /// Its end.
+    pub end_us: u64,
+}
+
+/// What became of the planned connections.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Connections {
+    /// In the plan.
+    pub planned: u64,
+    /// Accepted by CONNACK.
+    pub connected: u64,
+    /// Never accepted, by reason.
+    pub failed: BTreeMap<String, u64>,
+    /// Accepted and ended by the other side before the run's end, by reason.
+    pub dropped: BTreeMap<String, u64>,
+}
+
+/// Operations that are asked and answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Operations {
+    /// Asked.
+    pub asked: u64,
+    /// Granted.
+    pub granted: u64,
+    /// Refused or never answered, by reason.
+    pub failed: BTreeMap<String, u64>,
+}
+
+/// The ledger's sums. A delivery is one message to one subscriber, or to one shared group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Messages {
+    /// Due on the schedule.
+    pub intended: u64,
+    /// Handed to the network.
+    pub sent: u64,
+    /// Due but never sent: the window, the connection or the generator stood in the way.
+    pub unsent: u64,
+    /// At QoS 1 and 2, sent and acknowledged with success. At QoS 0 the same as sent.
+    pub accepted: u64,
+    /// At QoS 1 and 2, sent and refused with a reason code.
+    pub refused: u64,
+    /// At QoS 1 and 2, sent and never acknowledged.
+    pub unacknowledged: u64,
+    /// Deliveries owed: for every accepted message, one to each matching subscriber or group.
+    pub expected: u64,
+    /// Deliveries owed and come, each counted once.
+    pub delivered: u64,
+    /// Deliveries owed that never came.
+    pub lost: u64,
+    /// Deliveries that came again.
+    pub duplicated: u64,
+    /// Of these, with the DUP flag set.
+    pub duplicated_with_dup: u64,
+    /// Deliveries that came after a later one of the same publisher to the same subscriber.
+    pub reordered: u64,
+    /// Deliveries that came only after drain had ended; also counted as lost.
+    pub late_after_drain: u64,
+    /// Deliveries of messages that the broker never accepted; not counted as delivered.
+    pub delivered_unaccepted: u64,
+    /// Received messages that are none of this run's, or not for this subscriber.
+    pub stray: u64,
+    /// Received PUBLISH packets in all, counted at the socket: must equal delivered + duplicated
+    /// + late_after_drain + delivered_unaccepted + stray over both phases.
+    pub received: u64,
+}
+
+/// Latencies in microseconds, three significant digits.
+#[derive(Clone, Debug)]
+pub struct Latencies {
+    /// connect() to CONNACK.
+    pub connect: Histogram<u64>,
+    /// SUBSCRIBE to SUBACK.
+    pub subscribe: Histogram<u64>,
+    /// PUBLISH sent to PUBACK or PUBCOMP.
+    pub acknowledge: Histogram<u64>,
+    /// Intended time to receipt: the latency of the result.
+    pub end_to_end: Histogram<u64>,
+    /// Actual send to receipt.
+    pub end_to_end_from_send: Histogram<u64>,
+}
+
+/// One interval of the series.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// Begin of the interval.
+    pub start_us: u64,
+    /// Length of the interval; the last may be shorter.
+    pub length_us: u64,
+    /// The phase at its end.
+    pub phase: Phase,
+    /// Connections open at its end.
+    pub connections: u64,
+    /// Subscribers and publishers connected at its end.
+    pub subscribers: u64,
+    /// Publishers connected at its end.
+    pub publishers: u64,
+    /// New connections, and connections that failed or were dropped.
+    pub connected: u64,
+    /// Connections that failed or were dropped.
+    pub connect_failures: u64,
+    /// Subscriptions granted.
+    pub subscribed: u64,
+    /// Subscriptions refused.
+    pub subscribe_failures: u64,
+    /// Messages sent.
+    pub published: u64,
+    /// Messages acknowledged with success (QoS 1 and 2).
+    pub acknowledged: u64,
+    /// Messages refused.
+    pub publish_failures: u64,
+    /// Messages received.
+    pub received: u64,
+    /// Deliveries owed so far minus deliveries come so far, at its end.
+    pub outstanding: u64,
+    /// Received again, or after a later one.
+    pub duplicated: u64,
+    /// Received after a later one.
+    pub reordered: u64,
+    /// Bytes written to sockets.
+    pub bytes_out: u64,
+    /// Bytes read from sockets.
+    pub bytes_in: u64,
+    /// connect() to CONNACK in this interval.
+    pub connect_latency: Summary,
+    /// SUBSCRIBE to SUBACK in this interval.
+    pub subscribe_latency: Summary,
+    /// PUBLISH to PUBACK or PUBCOMP in this interval.
+    pub acknowledge_latency: Summary,
+    /// Intended time to receipt, of what was received in this interval.
+    pub end_to_end_latency: Summary,
+    /// The generator's own part of being late: due to picked up.
+    pub generator_lag: Summary,
+    /// CPU of the generator's threads, in cores.
+    pub generator_cpu_cores: f64,
+}
+
+/// A histogram in six numbers, microseconds. All zero where `count` is.
+#[expect(missing_docs, reason = "the names say it")]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Summary {
+    pub count: u64,
+    pub mean_us: f64,
+    pub p50_us: u64,
+    pub p90_us: u64,
+    pub p99_us: u64,
+    pub max_us: u64,
+}
+
+/// How the generator itself did in the measure phase.
+#[derive(Clone, Debug)]
+pub struct Generator {
+    /// CPU time in user mode.
+    pub cpu_user_us: u64,
+    /// CPU time in the kernel.
+    pub cpu_system_us: u64,
+    /// Length of the measure phase.
+    pub wall_us: u64,
+    /// Due to picked up, without what the broker or a full window held back.
+    pub lag: Histogram<u64>,
+    /// Length of one turn of the loop: how long a message may lie unread because of us.
+    pub turn: Histogram<u64>,
+    /// Memory of the ledger in bytes.
+    pub ledger_bytes: u64,
+    /// Why the generator was the limit; empty when it was not.
+    pub invalid: Vec<String>,
+}
+
+/// A single message that did not arrive once and in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Anomaly {
+    /// What is wrong with it.
+    pub kind: AnomalyKind,
+    /// Index of the subscriber among all clients of the plan. For a loss in a shared group: of
+    /// the group's first member.
+    pub subscriber: u32,
+    /// Index of the publisher among all clients of the plan.
+    pub publisher: u32,
+    /// Sequence number of the message at its publisher, from 0.
+    pub sequence: u32,
+}
+
+/// What is wrong with a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AnomalyKind {
+    /// Never came.
+    Lost,
+    /// Came again.
+    Duplicated,
+    /// Came after a later one.
+    Reordered,
+}

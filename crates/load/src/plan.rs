@@ -1,0 +1,122 @@
+//! What to do: clients, their subscriptions and schedules, and the phases of the run.
+
+use serde::{Deserialize, Serialize};
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// A whole run, as data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// The broker under test.
+    pub target: SocketAddr,
+    /// Spoken by every client.
+    pub version: ProtocolVersion,
+    /// Number of this run, in every stamp: a message of another run is counted as stray.
+    pub run: u16,
+    /// Keep alive in seconds; 0 is off.
+    pub keep_alive_s: u16,
+    /// Clean Start or Clean Session.
+    pub clean_start: bool,
+    /// Credentials for every client, if any.
+    pub user_name: Option<String>,
+    /// Credentials for every client, if any.
+    pub password: Option<String>,
+    /// Where connections come from; `None` leaves it to the system.
+    pub sources: Option<Sources>,
+    /// How connections are made.
+    pub connect: ConnectPlan,
+    /// The clients, connected in this order.
+    pub groups: Vec<Group>,
+    /// How long each phase takes.
+    pub phases: Phases,
+    /// Length of an interval of the series, in milliseconds.
+    pub interval_ms: u32,
+}
+
+/// The protocol of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProtocolVersion {
+    /// MQTT 3.1.1.
+    #[serde(rename = "3.1.1")]
+    V311,
+    /// MQTT 5.0.
+    #[serde(rename = "5.0")]
+    V5,
+}
+
+/// Source addresses in rotation: `first`, `first + 1` and so on, each for `connections_each`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sources {
+    /// The first address, such as 127.0.1.1.
+    pub first: Ipv4Addr,
+    /// Connections from one address before the next is used.
+    pub connections_each: u32,
+}
+
+/// How connections are made.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConnectPlan {
+    /// New connections a second, evenly spread.
+    pub rate_per_s: f64,
+    /// A connection without CONNACK after this time has failed.
+    pub timeout_ms: u32,
+}
+
+/// Clients that do the same.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// Names the group in results.
+    pub name: String,
+    /// How many.
+    pub clients: u32,
+    /// A template: `{i}` is the client's index in its group, from 0; `{run}` the run's number.
+    pub client_id: String,
+    /// What each subscribes to, once connected.
+    #[serde(default)]
+    pub subscriptions: Vec<Subscription>,
+    /// What each publishes, from warm-up to the end of measure.
+    #[serde(default)]
+    pub publish: Option<Publish>,
+}
+
+/// One subscription of each client in a group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Subscription {
+    /// A template, as in [`Group::client_id`]. May be shared: `$share/{group}/{filter}`.
+    pub filter: String,
+    /// Highest QoS wanted, 0 to 2.
+    pub qos: u8,
+}
+
+/// What each client in a group publishes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Publish {
+    /// A template, as in [`Group::client_id`].
+    pub topic: String,
+    /// 0 to 2.
+    pub qos: u8,
+    /// Messages a second of one client; the clients' phases are spread evenly.
+    pub rate_per_s: f64,
+    /// Payload in bytes, at least the stamp's 16.
+    pub payload_bytes: u32,
+    /// Whether messages are to be retained.
+    #[serde(default)]
+    pub retain: bool,
+}
+
+/// How long each phase takes, in milliseconds. Connect and subscribe take as long as they need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Phases {
+    /// Publishing, audited but not in the histograms.
+    pub warm_up_ms: u64,
+    /// Publishing, measured; without publishers the connections are held.
+    pub measure_ms: u64,
+    /// At most this long is waited for what is still owed.
+    pub drain_ms: u64,
+}

@@ -1,0 +1,23 @@
+//! The readiness loop that the broker and the load generator share.
+//!
+//! One thread, one [`Reactor`], one [`Handler`]. A turn has a fixed order: wait, read and handle,
+//! end of turn, flush, reap. Output is appended to a connection and leaves once a turn, never once
+//! a packet. An idle connection owns no buffer: reads go to one buffer of the thread, only a
+//! partial packet is kept, and output memory is borrowed from a pool while there is output.
+//!
+//! This crate knows no MQTT. Everything on the data plane that touches the operating system is here.
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("Weir runs on Linux only: its reactor is built on epoll");
+
+mod clock;
+mod io;
+mod reactor;
+mod socket;
+mod waker;
+
+pub use clock::now_us;
+pub use io::{Io, IoStats};
+pub use reactor::{Handler, Reactor};
+pub use socket::{Closed, Token};
+pub use waker::Waker;

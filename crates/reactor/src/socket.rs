@@ -1,0 +1,75 @@
+//! One socket of a reactor and what is known of it.
+
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use std::time::Duration;
+
+/// Names a socket of one reactor. It is used again only after the turn in which the socket was
+/// closed, so within a turn it never names another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub u32);
+
+/// Why a connection ended, when it was not its own side that ended it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closed {
+    /// The peer closed in good order.
+    ByPeer,
+    /// The network or the peer's system ended it: reset, refused, timed out.
+    Error(Errno),
+}
+
+/// How long a closed connection may take to pass its last bytes on before it is cut.
+pub(crate) const LINGER: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// `connect` is under way.
+    Connecting,
+    Live,
+    /// Our side is done: output is flushed, then the write half is shut; input is thrown away
+    /// so that the last bytes are not lost to a reset.
+    Lingering,
+    /// To be dropped at the end of the turn.
+    Dead,
+}
+
+/// 64 bytes and no heap while idle.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    pub(crate) fd: OwnedFd,
+    pub(crate) state: State,
+    /// Output waits for the socket to become writable.
+    pub(crate) blocked: bool,
+    /// Listed for the flush at the end of this turn.
+    pub(crate) dirty: bool,
+    /// Listed to be read again without waiting for readiness.
+    pub(crate) again: bool,
+    /// The handler wants no input for now.
+    pub(crate) paused: bool,
+    /// Bytes of `out` already sent.
+    pub(crate) sent: u32,
+    /// Output; its memory comes from the pool.
+    pub(crate) out: Vec<u8>,
+    /// The start of a packet whose end has not come.
+    pub(crate) partial: Vec<u8>,
+}
+
+impl Socket {
+    pub(crate) fn new(fd: OwnedFd, state: State) -> Self {
+        Self {
+            fd,
+            state,
+            blocked: false,
+            dirty: false,
+            again: false,
+            paused: false,
+            sent: 0,
+            out: Vec::new(),
+            partial: Vec::new(),
+        }
+    }
+
+    pub(crate) fn pending(&self) -> usize {
+        self.out.len() - self.sent as usize
+    }
+}
