@@ -22,7 +22,8 @@ pub use subscribe::{RetainHandling, Subscribe, SubscribeBuf, SubscriptionOptions
 pub use unsuback::UnsubAck;
 pub use unsubscribe::{Unsubscribe, UnsubscribeBuf};
 
-use crate::{Frame, Version, WireError};
+use crate::primitive::Reader;
+use crate::{Frame, PacketKind, Version, WireError};
 
 /// A whole PINGREQ (section 3.12).
 pub const PINGREQ: [u8; 2] = [0xC0, 0];
@@ -56,12 +57,57 @@ impl<'a> Packet<'a> {
     ///
     /// # Errors
     /// What the standard calls malformed or a protocol error within one packet.
+    #[inline]
     pub fn decode(version: Version, frame: Frame<'a>) -> Result<Self, WireError> {
-        todo!()
+        if frame.kind != PacketKind::Connect {
+            frame.check_header(version)?;
+        }
+        match frame.kind {
+            PacketKind::Connect => Connect::decode(frame).map(Self::Connect),
+            PacketKind::ConnAck => ConnAck::decode(version, frame).map(Self::ConnAck),
+            PacketKind::Publish => Publish::decode(version, frame).map(Self::Publish),
+            PacketKind::PubAck => Ack::decode(version, frame).map(Self::PubAck),
+            PacketKind::PubRec => Ack::decode(version, frame).map(Self::PubRec),
+            PacketKind::PubRel => Ack::decode(version, frame).map(Self::PubRel),
+            PacketKind::PubComp => Ack::decode(version, frame).map(Self::PubComp),
+            PacketKind::Subscribe => Subscribe::decode(version, frame).map(Self::Subscribe),
+            PacketKind::SubAck => SubAck::decode(version, frame).map(Self::SubAck),
+            PacketKind::Unsubscribe => Unsubscribe::decode(version, frame).map(Self::Unsubscribe),
+            PacketKind::UnsubAck => UnsubAck::decode(version, frame).map(Self::UnsubAck),
+            PacketKind::PingReq => decode_empty(frame).map(|()| Self::PingReq),
+            PacketKind::PingResp => decode_empty(frame).map(|()| Self::PingResp),
+            PacketKind::Disconnect => Disconnect::decode(version, frame).map(Self::Disconnect),
+            PacketKind::Auth => Auth::decode(version, frame).map(Self::Auth),
+        }
     }
 
-    /// Appends the whole packet, fixed header included.
+    /// Appends the whole packet, fixed header included. CONNECT follows its own version.
+    ///
+    /// # Panics
+    /// If a part is longer than MQTT can say, and what each packet's own `encode` names.
     pub fn encode(&self, version: Version, out: &mut Vec<u8>) {
-        todo!()
+        match self {
+            Self::Connect(packet) => packet.encode(out),
+            Self::ConnAck(packet) => packet.encode(version, out),
+            Self::Publish(packet) => {
+                packet.encode(version, out);
+            }
+            Self::PubAck(packet) => packet.encode(PacketKind::PubAck, version, out),
+            Self::PubRec(packet) => packet.encode(PacketKind::PubRec, version, out),
+            Self::PubRel(packet) => packet.encode(PacketKind::PubRel, version, out),
+            Self::PubComp(packet) => packet.encode(PacketKind::PubComp, version, out),
+            Self::Subscribe(packet) => packet.encode(version, out),
+            Self::SubAck(packet) => packet.encode(version, out),
+            Self::Unsubscribe(packet) => packet.encode(version, out),
+            Self::UnsubAck(packet) => packet.encode(version, out),
+            Self::PingReq => out.extend_from_slice(&PINGREQ),
+            Self::PingResp => out.extend_from_slice(&PINGRESP),
+            Self::Disconnect(packet) => packet.encode(version, out),
+            Self::Auth(packet) => packet.encode(version, out),
+        }
     }
+}
+
+const fn decode_empty(frame: Frame<'_>) -> Result<(), WireError> {
+    Reader::new(frame.body).finish()
 }

@@ -125,9 +125,15 @@ mod tests {
     fn a_shared_subscription_has_a_group_and_a_filter() {
         let parsed = TopicFilter::parse("$share/consumer1//finance/#");
         assert_eq!(parsed, Some(TopicFilter { group: Some("consumer1"), filter: "/finance/#" }));
-        for filter in
-            ["$share/", "$share/g", "$share/g/", "$share//a", "$share/g+/a", "$share/#/a", "$share/g/a#"]
-        {
+        for filter in [
+            "$share/",
+            "$share/g",
+            "$share/g/",
+            "$share//a",
+            "$share/g+/a",
+            "$share/#/a",
+            "$share/g/a#",
+        ] {
             assert_eq!(TopicFilter::parse(filter), None, "{filter}");
         }
     }

@@ -1,5 +1,13 @@
 //! PUBLISH (section 3.3).
-use crate::{PacketId, Properties, QoS};
+
+use crate::frame::DUP;
+use crate::primitive::{Reader, put_string, put_u16, put_varint};
+use crate::property::Place;
+use crate::topic::is_valid_name;
+use crate::{
+    FRAME_HEADER_BYTES_MAX, Frame, PacketId, PacketKind, Properties, Property, QoS, Version,
+    WireError,
+};
 
 /// An application message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +38,80 @@ pub struct PublishPlaces {
 }
 
 impl<'a> Publish<'a> {
-    /// Appends the whole packet.
-    pub fn encode(&self, version: crate::Version, out: &mut Vec<u8>) -> PublishPlaces {
-        todo!()
+    #[inline]
+    pub(crate) fn decode(version: Version, frame: Frame<'a>) -> Result<Self, WireError> {
+        let (dup, retain) = (frame.flags & DUP != 0, frame.flags & RETAIN != 0);
+        // [MQTT-3.3.1-4]
+        let Some(qos) = QoS::from_u8(frame.flags >> QOS_SHIFT & 0b11) else {
+            return Err(WireError::Malformed("QoS 3"));
+        };
+        // [MQTT-3.3.1-2]
+        if dup && qos == QoS::AtMostOnce {
+            return Err(WireError::Malformed("DUP at QoS 0"));
+        }
+        let mut reader = Reader::new(frame.body);
+        let topic = reader.text()?;
+        let packet_id = if qos == QoS::AtMostOnce { None } else { Some(reader.packet_id()?) };
+        let place = Place::Packet(PacketKind::Publish);
+        let properties = Properties::decode(version, place, &mut reader)?;
+        if !is_valid_name(topic) {
+            check_aliased(topic, properties)?;
+        }
+        Ok(Self { dup, qos, retain, topic, packet_id, properties, payload: reader.rest() })
     }
+
+    /// Appends the whole packet. Before 5.0 properties are left out.
+    ///
+    /// # Panics
+    /// If the packet identifier is there at QoS 0 or missing above, the topic is longer than
+    /// 65,535 bytes, or the whole longer than [`crate::REMAINING_LENGTH_MAX`] allows.
+    #[inline]
+    pub fn encode(&self, version: Version, out: &mut Vec<u8>) -> PublishPlaces {
+        let has_packet_id = self.packet_id.is_some();
+        assert_eq!(
+            has_packet_id,
+            self.qos != QoS::AtMostOnce,
+            "a packet identifier stands at QoS 1 and 2 and only there"
+        );
+        let packet_id_bytes = if has_packet_id { 2 } else { 0 };
+        let property_bytes = self.properties.encoded_bytes(version);
+        let body_bytes =
+            2 + self.topic.len() + packet_id_bytes + property_bytes + self.payload.len();
+        out.reserve(FRAME_HEADER_BYTES_MAX + body_bytes);
+
+        let flags_at = out.len();
+        out.push(self.first_byte());
+        put_varint(out, body_bytes);
+        put_string(out, self.topic);
+        let packet_id_at = self.packet_id.map(|packet_id| {
+            put_u16(out, packet_id.value());
+            out.len() - 2
+        });
+        self.properties.encode(version, out);
+        out.extend_from_slice(self.payload);
+        PublishPlaces { flags_at, packet_id_at }
+    }
+
+    const fn first_byte(&self) -> u8 {
+        PacketKind::Publish.first_byte()
+            | if self.dup { DUP } else { 0 }
+            | (self.qos as u8) << QOS_SHIFT
+            | if self.retain { RETAIN } else { 0 }
+    }
+}
+
+const QOS_SHIFT: u8 = 1;
+const RETAIN: u8 = 1;
+
+/// Whether the invalid name `topic` is empty because an alias stands for it.
+#[cold]
+fn check_aliased(topic: &str, properties: Properties<'_>) -> Result<(), WireError> {
+    if !topic.is_empty() {
+        // [MQTT-3.3.2-2]
+        return Err(WireError::Malformed("topic name with a wildcard or U+0000"));
+    }
+    let is_alias = |property| matches!(property, Property::TopicAlias(_)).then_some(());
+    properties
+        .find(is_alias)
+        .ok_or(WireError::ProtocolError("empty topic name without a topic alias"))
 }

@@ -1,5 +1,8 @@
 //! SUBSCRIBE (section 3.8).
-use crate::{PacketId, Properties, QoS};
+
+use crate::primitive::{Reader, put_packet, put_string, put_u16};
+use crate::property::Place;
+use crate::{Frame, PacketId, PacketKind, Properties, QoS, Version, WireError};
 
 /// When retained messages are sent at subscribe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,15 +30,43 @@ pub struct SubscriptionOptions {
 }
 
 impl SubscriptionOptions {
-    /// From the byte.
-    pub fn from_byte(version: crate::Version, byte: u8) -> Result<Self, crate::WireError> {
-        todo!()
+    /// Takes the options byte apart; before 5.0 it holds the QoS alone.
+    ///
+    /// # Errors
+    /// Reserved bits that are set, QoS 3, retain handling 3.
+    pub const fn from_byte(version: Version, byte: u8) -> Result<Self, WireError> {
+        let reserved = if version.is_v5() { 0b1100_0000 } else { !OPTIONS_BEFORE_5 };
+        // [MQTT-3.8.3-5], [MQTT-3-8.3-4] of 3.1.1
+        if byte & reserved != 0 {
+            return Err(WireError::Malformed("reserved subscription options"));
+        }
+        let Some(qos) = QoS::from_u8(byte & 0b11) else {
+            return Err(WireError::ProtocolError("subscription with QoS 3"));
+        };
+        let retain_handling = match byte >> RETAIN_HANDLING_SHIFT {
+            0 => RetainHandling::Send,
+            1 => RetainHandling::SendIfNew,
+            2 => RetainHandling::DontSend,
+            _ => return Err(WireError::ProtocolError("retain handling 3")),
+        };
+        let (no_local, retain_as_published) =
+            (byte & NO_LOCAL != 0, byte & RETAIN_AS_PUBLISHED != 0);
+        Ok(Self { qos, no_local, retain_as_published, retain_handling })
     }
-    /// To the byte.
+
+    /// The options byte of 5.0; older versions take the QoS alone.
     pub const fn to_byte(self) -> u8 {
-        todo!()
+        self.qos as u8
+            | if self.no_local { NO_LOCAL } else { 0 }
+            | if self.retain_as_published { RETAIN_AS_PUBLISHED } else { 0 }
+            | (self.retain_handling as u8) << RETAIN_HANDLING_SHIFT
     }
 }
+
+const OPTIONS_BEFORE_5: u8 = 0b0000_0011;
+const NO_LOCAL: u8 = 0b0000_0100;
+const RETAIN_AS_PUBLISHED: u8 = 0b0000_1000;
+const RETAIN_HANDLING_SHIFT: u8 = 4;
 
 /// A request to subscribe; at least one filter, each valid UTF-8. Whether a filter is a valid
 /// topic filter is checked by its user ([`crate::topic::TopicFilter`]), so that one bad filter
@@ -48,16 +79,57 @@ pub struct Subscribe<'a> {
     pub properties: Properties<'a>,
     /// Encoded filters and options, checked.
     pub(crate) filters: &'a [u8],
-    pub(crate) version: crate::Version,
+    pub(crate) version: Version,
 }
 
 impl<'a> Subscribe<'a> {
-    /// Filters.
+    pub(crate) fn decode(version: Version, frame: Frame<'a>) -> Result<Self, WireError> {
+        let mut reader = Reader::new(frame.body);
+        let packet_id = reader.packet_id()?;
+        let place = Place::Packet(PacketKind::Subscribe);
+        let properties = Properties::decode(version, place, &mut reader)?;
+        let filters = reader.rest();
+        // [MQTT-3.8.3-2]
+        if filters.is_empty() {
+            return Err(WireError::ProtocolError("SUBSCRIBE without a topic filter"));
+        }
+        while !reader.is_empty() {
+            let filter = reader.string()?;
+            let options = SubscriptionOptions::from_byte(version, reader.u8()?)?;
+            // [MQTT-3.8.3-4]
+            if options.no_local && filter.starts_with("$share/") {
+                return Err(WireError::ProtocolError("no local on a shared subscription"));
+            }
+        }
+        Ok(Self { packet_id, properties, filters, version })
+    }
+
+    /// Every filter with its options, in the order of the packet.
     pub fn filters(&self) -> impl Iterator<Item = (&'a str, SubscriptionOptions)> + use<'a> {
-        todo!();
-        std::iter::empty()
+        let known = if self.version.is_v5() { u8::MAX } else { OPTIONS_BEFORE_5 };
+        let mut reader = Reader::new(self.filters);
+        std::iter::from_fn(move || {
+            let (filter, byte) = (reader.string().ok()?, reader.u8().ok()?);
+            let options = SubscriptionOptions::from_byte(Version::V5, byte & known).ok()?;
+            Some((filter, options))
+        })
+    }
+
+    /// Appends the whole packet. Before 5.0 properties are left out, and options but the QoS.
+    pub fn encode(&self, version: Version, out: &mut Vec<u8>) {
+        put_packet(out, PacketKind::Subscribe.first_byte(), |out| {
+            put_u16(out, self.packet_id.value());
+            self.properties.encode(version, out);
+            for (filter, options) in self.filters() {
+                put_string(out, filter);
+                out.push(
+                    options.to_byte() & if version.is_v5() { u8::MAX } else { OPTIONS_BEFORE_5 },
+                );
+            }
+        });
     }
 }
+
 /// Filters of a SUBSCRIBE being written.
 #[derive(Clone, Debug, Default)]
 pub struct SubscribeBuf {
@@ -65,28 +137,28 @@ pub struct SubscribeBuf {
 }
 
 impl SubscribeBuf {
-    /// Nothing.
+    /// Nothing written yet; allocates nothing.
     pub const fn new() -> Self {
         Self { filters: Vec::new() }
     }
-    /// Push.
+
+    /// Appends a filter.
+    ///
+    /// # Panics
+    /// If the filter is longer than 65,535 bytes.
     pub fn push(&mut self, filter: &str, options: SubscriptionOptions) {
-        todo!()
+        put_string(&mut self.filters, filter);
+        self.filters.push(options.to_byte());
     }
-    /// Packet.
-    pub fn subscribe<'a>(
+
+    /// The packet with the filters pushed so far, as `version` has it: before 5.0 the options
+    /// but the QoS are dropped.
+    pub const fn subscribe<'a>(
         &'a self,
-        version: crate::Version,
+        version: Version,
         packet_id: PacketId,
         properties: Properties<'a>,
     ) -> Subscribe<'a> {
-        todo!()
-    }
-}
-
-impl<'a> Subscribe<'a> {
-    /// Appends the whole packet.
-    pub fn encode(&self, version: crate::Version, out: &mut Vec<u8>) {
-        todo!()
+        Subscribe { packet_id, properties, filters: self.filters.as_slice(), version }
     }
 }

@@ -1,5 +1,8 @@
 //! UNSUBACK (section 3.11).
-use crate::{PacketId, Properties};
+
+use crate::primitive::{Reader, put_packet, put_u16};
+use crate::property::Place;
+use crate::{Frame, PacketId, PacketKind, Properties, ReasonCode, Version, WireError};
 
 /// The answer to UNSUBSCRIBE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,8 +16,33 @@ pub struct UnsubAck<'a> {
 }
 
 impl<'a> UnsubAck<'a> {
-    /// Appends the whole packet.
-    pub fn encode(&self, version: crate::Version, out: &mut Vec<u8>) {
-        todo!()
+    pub(crate) fn decode(version: Version, frame: Frame<'a>) -> Result<Self, WireError> {
+        let mut reader = Reader::new(frame.body);
+        let packet_id = reader.packet_id()?;
+        if !version.is_v5() {
+            reader.finish()?;
+            return Ok(Self { packet_id, properties: Properties::EMPTY, codes: &[] });
+        }
+        let place = Place::Packet(PacketKind::UnsubAck);
+        let properties = Properties::decode(version, place, &mut reader)?;
+        let codes = reader.rest();
+        if codes.is_empty() {
+            return Err(WireError::ProtocolError("UNSUBACK without a code"));
+        }
+        for &code in codes {
+            ReasonCode::decode(PacketKind::UnsubAck, code)?;
+        }
+        Ok(Self { packet_id, properties, codes })
+    }
+
+    /// Appends the whole packet. Before 5.0 properties and codes are left out.
+    pub fn encode(&self, version: Version, out: &mut Vec<u8>) {
+        put_packet(out, PacketKind::UnsubAck.first_byte(), |out| {
+            put_u16(out, self.packet_id.value());
+            if version.is_v5() {
+                self.properties.encode(version, out);
+                out.extend_from_slice(self.codes);
+            }
+        });
     }
 }

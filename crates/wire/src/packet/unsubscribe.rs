@@ -1,5 +1,8 @@
 //! UNSUBSCRIBE (section 3.10).
-use crate::{PacketId, Properties};
+
+use crate::primitive::{Reader, put_packet, put_string, put_u16};
+use crate::property::Place;
+use crate::{Frame, PacketId, PacketKind, Properties, Version, WireError};
 
 /// A request to unsubscribe; at least one filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,12 +16,38 @@ pub struct Unsubscribe<'a> {
 }
 
 impl<'a> Unsubscribe<'a> {
-    /// Filters.
+    pub(crate) fn decode(version: Version, frame: Frame<'a>) -> Result<Self, WireError> {
+        let mut reader = Reader::new(frame.body);
+        let packet_id = reader.packet_id()?;
+        let place = Place::Packet(PacketKind::Unsubscribe);
+        let properties = Properties::decode(version, place, &mut reader)?;
+        let filters = reader.rest();
+        // [MQTT-3.10.3-2]
+        if filters.is_empty() {
+            return Err(WireError::ProtocolError("UNSUBSCRIBE without a topic filter"));
+        }
+        while !reader.is_empty() {
+            reader.string()?;
+        }
+        Ok(Self { packet_id, properties, filters })
+    }
+
+    /// Every filter, in the order of the packet.
     pub fn filters(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        todo!();
-        std::iter::empty()
+        let mut reader = Reader::new(self.filters);
+        std::iter::from_fn(move || reader.string().ok())
+    }
+
+    /// Appends the whole packet. Before 5.0 properties are left out.
+    pub fn encode(&self, version: Version, out: &mut Vec<u8>) {
+        put_packet(out, PacketKind::Unsubscribe.first_byte(), |out| {
+            put_u16(out, self.packet_id.value());
+            self.properties.encode(version, out);
+            out.extend_from_slice(self.filters);
+        });
     }
 }
+
 /// Filters of an UNSUBSCRIBE being written.
 #[derive(Clone, Debug, Default)]
 pub struct UnsubscribeBuf {
@@ -26,27 +55,25 @@ pub struct UnsubscribeBuf {
 }
 
 impl UnsubscribeBuf {
-    /// Nothing.
+    /// Nothing written yet; allocates nothing.
     pub const fn new() -> Self {
         Self { filters: Vec::new() }
     }
-    /// Push.
+
+    /// Appends a filter.
+    ///
+    /// # Panics
+    /// If the filter is longer than 65,535 bytes.
     pub fn push(&mut self, filter: &str) {
-        todo!()
+        put_string(&mut self.filters, filter);
     }
-    /// Packet.
-    pub fn unsubscribe<'a>(
+
+    /// The packet with the filters pushed so far.
+    pub const fn unsubscribe<'a>(
         &'a self,
         packet_id: PacketId,
         properties: Properties<'a>,
     ) -> Unsubscribe<'a> {
-        todo!()
-    }
-}
-
-impl<'a> Unsubscribe<'a> {
-    /// Appends the whole packet.
-    pub fn encode(&self, version: crate::Version, out: &mut Vec<u8>) {
-        todo!()
+        Unsubscribe { packet_id, properties, filters: self.filters.as_slice() }
     }
 }
