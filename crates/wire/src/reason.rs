@@ -139,3 +139,41 @@ const DISCONNECT: [u8; 28] = [
     0x80, 0x81, 0x82, 0x83, 0x87, 0x89, 0x8B, 0x8C, 0x8D, 0x8E, 0x8F, 0x90, 0x93, 0x94, 0x95, 0x96,
     0x97, 0x98, 0x99, 0x9A, 0x9B, 0x9C, 0x9D, 0x9E, 0x9F, 0xA0, 0xA1, 0xA2,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_code_is_listed_in_order_and_found_by_its_number() {
+        assert_eq!(ReasonCode::ALL.len(), 43);
+        assert!(ReasonCode::ALL.is_sorted());
+        let numbers = (0..=255).filter_map(ReasonCode::from_u8);
+        assert!(numbers.eq(ReasonCode::ALL.iter().copied()));
+    }
+
+    #[test]
+    fn return_codes_before_5_survive_the_way_there_and_back() {
+        for code in 0..=5 {
+            let reason = ReasonCode::from_connect_return_code(code).unwrap();
+            assert_eq!(reason.connect_return_code(), code);
+        }
+        assert_eq!(ReasonCode::from_connect_return_code(6), None);
+    }
+
+    #[test]
+    fn every_code_belongs_to_some_packet() {
+        let kinds = [
+            PacketKind::ConnAck,
+            PacketKind::PubAck,
+            PacketKind::PubRel,
+            PacketKind::SubAck,
+            PacketKind::UnsubAck,
+            PacketKind::Disconnect,
+            PacketKind::Auth,
+        ];
+        for &code in ReasonCode::ALL {
+            assert!(kinds.iter().any(|&kind| code.is_listed_for(kind)), "{}", code.name());
+        }
+    }
+}

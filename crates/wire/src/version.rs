@@ -79,3 +79,29 @@ impl PacketId {
         if to >= from { to - from } else { to.wrapping_sub(from).wrapping_sub(1) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_identifier_after_65535_is_1() {
+        let last = PacketId::new(u16::MAX).unwrap();
+        assert_eq!(last.next(), PacketId::FIRST);
+        assert_eq!(PacketId::FIRST.next().value(), 2);
+        assert_eq!(PacketId::new(0), None);
+    }
+
+    #[test]
+    fn steps_from_counts_the_nexts_between_two_identifiers() {
+        for start in [1, 2, 1_000, 65_533, 65_535] {
+            let earlier = PacketId::new(start).unwrap();
+            let mut later = earlier;
+            for steps in 0..u16::MAX {
+                assert_eq!(later.steps_from(earlier), steps, "from {start}");
+                later = later.next();
+            }
+            assert_eq!(later, earlier);
+        }
+    }
+}
