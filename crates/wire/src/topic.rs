@@ -4,8 +4,9 @@
 /// 65,535 bytes.
 #[inline]
 pub fn is_valid_name(name: &str) -> bool {
-    let bytes = name.as_bytes();
-    has_topic_length(name) && bytes.iter().all(|byte| !matches!(byte, 0 | b'+' | b'#'))
+    // Every PUBLISH comes by here: without an early exit the loop is vectorised.
+    let is_bad = |byte: &u8| matches!(byte, 0 | b'+' | b'#');
+    has_topic_length(name) && !name.as_bytes().iter().fold(false, |bad, byte| bad | is_bad(byte))
 }
 
 // [MQTT-4.7.3-1, 4.7.3-3]
