@@ -1,1 +1,30 @@
-//! Placeholder.
+//! The broker of one shard as a value: input in, output into a sink, `now` given.
+//!
+//! No socket, clock, thread, lock or random source. [`Shard`] is told what happened (`opened`,
+//! `received`, `drained`, `closed`, `mail`, `handle_timeout`) and writes what follows into a
+//! [`Sink`]: the shell's connection outputs, or a simulator's record. Shards talk by [`Mail`] only.
+//!
+//! Durability will hang on the acknowledgement of a PUBLISH; authentication on CONNECT. Neither is
+//! here yet.
+
+mod encoder;
+mod keys;
+mod limits;
+mod mail;
+mod message;
+mod retained;
+mod routing;
+mod session;
+mod shard;
+mod sink;
+mod stats;
+mod timers;
+mod window;
+
+pub use keys::{ConnKey, Micros, ShardId};
+pub use limits::Limits;
+pub use mail::Mail;
+pub use message::Message;
+pub use shard::Shard;
+pub use sink::{Notice, Sink};
+pub use stats::Stats;

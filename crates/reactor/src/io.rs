@@ -18,6 +18,9 @@ use std::net::{IpAddr, SocketAddr};
 const POOL_BUFFERS_MAX: usize = 4096;
 const POOL_BUFFER_BYTES_MAX: usize = 64 * 1024;
 
+/// A connection that had more output than this, and sent all of it, is reported as drained.
+pub(crate) const DRAINED_BYTES_MIN: usize = 64 * 1024;
+
 /// Connections that may linger at once; the oldest is cut for a newer one.
 const LINGERING_MAX: usize = 10_000;
 
@@ -49,6 +52,8 @@ pub struct Io {
     pub(crate) dirty: Vec<Token>,
     pub(crate) again: Vec<Token>,
     pub(crate) dead: Vec<Token>,
+    /// Had much output, sent all of it in the last flush.
+    pub(crate) drained: Vec<Token>,
     pub(crate) lingering: VecDeque<(u64, Token)>,
     pub(crate) pool: Vec<Vec<u8>>,
     pub(crate) now_us: u64,
@@ -63,6 +68,7 @@ impl Io {
             dirty: Vec::new(),
             again: Vec::new(),
             dead: Vec::new(),
+            drained: Vec::new(),
             lingering: VecDeque::new(),
             pool: Vec::new(),
             now_us: crate::now_us(),
@@ -179,6 +185,11 @@ impl Io {
         self.insert(Socket::new(fd, State::Connecting))
     }
 
+    /// Whether the next turn has something to do without waiting.
+    pub(crate) fn has_work(&self) -> bool {
+        !(self.again.is_empty() && self.dirty.is_empty() && self.drained.is_empty())
+    }
+
     pub(crate) fn insert(&mut self, socket: Socket) -> io::Result<Token> {
         let entry = self.sockets.vacant_entry();
         let token = Token(u32::try_from(entry.key()).map_err(|_| io::ErrorKind::OutOfMemory)?);
@@ -254,6 +265,9 @@ impl Io {
         }
         let mut buffer = std::mem::take(&mut socket.out);
         socket.sent = 0;
+        if buffer.len() >= DRAINED_BYTES_MIN && socket.state == State::Live {
+            self.drained.push(token);
+        }
         if socket.state == State::Lingering {
             // The peer sees the end after our last byte; an error means it is gone already.
             let _ = shutdown(&socket.fd, Shutdown::Write);

@@ -37,7 +37,7 @@ pub trait Handler {
     /// the rest is kept and given again when more has come.
     fn received(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize;
 
-    /// Output that had to wait for the peer has all been sent.
+    /// Output that had to wait for the peer, or was long, has all been sent.
     fn drained(&mut self, _io: &mut Io, _token: Token) {}
 
     /// The connection ended, or could not be made. Not called after [`Io::close`] or [`Io::abort`].
@@ -120,6 +120,7 @@ impl Reactor {
     ) -> io::Result<()> {
         self.wait(timeout)?;
         self.io.stats.turns += 1;
+        self.tell_drained(handler);
         self.read_again(handler);
         self.dispatch(handler);
         handler.turn_end(&mut self.io);
@@ -130,7 +131,7 @@ impl Reactor {
 
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let mut timeout = timeout;
-        if !self.io.again.is_empty() || !self.io.dirty.is_empty() {
+        if self.io.has_work() {
             timeout = Some(Duration::ZERO);
         } else if let Some(until_us) = self.next_deadline_us() {
             let rest = Duration::from_micros(until_us.saturating_sub(crate::now_us()));
@@ -252,6 +253,7 @@ impl Reactor {
         }
         let socket = &self.io.sockets[token.0 as usize];
         if !socket.blocked && socket.state == State::Live {
+            // Long output was listed by the flush already; once more does no harm.
             handler.drained(&mut self.io, token);
         }
     }
@@ -312,6 +314,15 @@ impl Reactor {
             kept.clear();
             kept.extend_from_slice(rest);
             socket.partial = kept;
+        }
+    }
+
+    fn tell_drained(&mut self, handler: &mut impl Handler) {
+        for token in std::mem::take(&mut self.io.drained) {
+            let socket = self.io.sockets.get(token.0 as usize);
+            if socket.is_some_and(|socket| socket.state == State::Live) {
+                handler.drained(&mut self.io, token);
+            }
         }
     }
 

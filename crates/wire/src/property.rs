@@ -180,6 +180,16 @@ impl PropertiesBuf {
         property.encode(&mut self.0);
     }
 
+    /// Appends properties that were checked, as they are.
+    pub fn extend(&mut self, properties: Properties<'_>) {
+        self.0.extend_from_slice(properties.0);
+    }
+
+    /// Forgets what was written and keeps the memory.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
     /// What was written.
     pub fn as_properties(&self) -> Properties<'_> {
         Properties(&self.0)

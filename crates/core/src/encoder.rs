@@ -1,0 +1,105 @@
+//! A PUBLISH encoded once for all its receivers.
+
+use crate::Micros;
+use crate::message::Delivery;
+use weir_wire::packet::{Publish, PublishPlaces};
+use weir_wire::{PacketId, PropertiesBuf, Property, QoS, Version};
+
+/// Variants that receivers share: with and without properties, three QoS, RETAIN on and off.
+const SHAPES: usize = 2 * 3 * 2;
+
+/// How one receiver gets the message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape<'a> {
+    pub(crate) version: Version,
+    pub(crate) qos: QoS,
+    pub(crate) retain: bool,
+    pub(crate) dup: bool,
+    pub(crate) subscription_ids: &'a [u32],
+}
+
+/// The encodings of the message being delivered. Their memory is kept from message to message.
+#[derive(Debug, Default)]
+pub(crate) struct Encoder {
+    shapes: [Encoding; SHAPES],
+    /// For what only one receiver has: subscription identifiers, DUP.
+    single: Encoding,
+    properties: PropertiesBuf,
+}
+
+#[derive(Debug, Default)]
+struct Encoding {
+    bytes: Vec<u8>,
+    places: Option<PublishPlaces>,
+}
+
+impl Encoder {
+    /// Forgets the last message.
+    pub(crate) fn begin(&mut self) {
+        for encoding in &mut self.shapes {
+            encoding.places = None;
+        }
+    }
+
+    /// The packet for a receiver; the caller writes it before it asks for the next.
+    pub(crate) fn encode(
+        &mut self,
+        delivery: &Delivery<'_>,
+        shape: Shape<'_>,
+        packet_id: Option<PacketId>,
+        now: Micros,
+    ) -> &[u8] {
+        let Self { shapes, single, properties } = self;
+        let is_shared = shape.subscription_ids.is_empty() && !shape.dup;
+        let encoding = if is_shared {
+            let at = (usize::from(shape.version.is_v5()) * 3 + shape.qos as usize) * 2;
+            &mut shapes[at + usize::from(shape.retain)]
+        } else {
+            single.places = None;
+            single
+        };
+        let places = match encoding.places {
+            Some(places) => places,
+            None => {
+                let places = encode(delivery, shape, properties, now, &mut encoding.bytes);
+                encoding.places = Some(places);
+                places
+            }
+        };
+        if let (Some(at), Some(packet_id)) = (places.packet_id_at, packet_id) {
+            encoding.bytes[at..at + 2].copy_from_slice(&packet_id.value().to_be_bytes());
+        }
+        &encoding.bytes
+    }
+}
+
+fn encode(
+    delivery: &Delivery<'_>,
+    shape: Shape<'_>,
+    properties: &mut PropertiesBuf,
+    now: Micros,
+    bytes: &mut Vec<u8>,
+) -> PublishPlaces {
+    properties.clear();
+    if shape.version.is_v5() {
+        if let Some(expires_at) = delivery.expires_at {
+            // What is left, not what was asked for [MQTT-3.3.2-6].
+            properties.push(Property::MessageExpiryInterval(now.secs_until(expires_at)));
+        }
+        for &id in shape.subscription_ids {
+            properties.push(Property::SubscriptionIdentifier(id));
+        }
+        properties.extend(delivery.properties);
+    }
+    let publish = Publish {
+        dup: shape.dup,
+        qos: shape.qos,
+        retain: shape.retain,
+        topic: delivery.topic,
+        packet_id: (shape.qos != QoS::AtMostOnce).then_some(PacketId::FIRST),
+        properties: properties.as_properties(),
+        payload: delivery.payload,
+    };
+    bytes.clear();
+    publish.encode(shape.version, bytes)
+}

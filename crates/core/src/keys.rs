@@ -1,0 +1,41 @@
+//! Names of things, kept from being mixed up.
+
+use std::ops::Add;
+
+/// A connection of one shard, as its shell names it. May be used again after `closed`, or after
+/// the shard closed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnKey(pub u32);
+
+/// A shard of this broker, 0 to the number of shards less one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShardId(pub u16);
+
+/// A session of one shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct SessionKey(pub(crate) u32);
+
+/// A time in microseconds since an epoch of the shell's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Micros(pub u64);
+
+impl Micros {
+    /// This many seconds.
+    pub const fn from_secs(seconds: u32) -> Self {
+        Self(seconds as u64 * 1_000_000)
+    }
+
+    /// Whole seconds from `self` until `later`, rounded up; 0 if it is not later.
+    pub const fn secs_until(self, later: Self) -> u32 {
+        let left = later.0.saturating_sub(self.0).div_ceil(1_000_000);
+        if left > u32::MAX as u64 { u32::MAX } else { left as u32 }
+    }
+}
+
+impl Add for Micros {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}

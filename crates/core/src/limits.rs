@@ -1,0 +1,58 @@
+//! The bounds of one shard, each with its default.
+
+/// Every bound has a rule for what happens at it and a counter in [`crate::Stats`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest packet taken, in bytes. Larger: the connection ends with 0x95.
+    pub packet_bytes_max: u32,
+    /// Seconds from accept to CONNECT. Later: the connection is closed.
+    pub connect_timeout_s: u32,
+    /// Longest client identifier, in bytes. Longer: CONNACK 0x85.
+    pub client_id_bytes_max: u16,
+    /// Deliveries of QoS 1 and 2 sent to a client and not yet acknowledged; the client's Receive
+    /// Maximum may lower it. At the bound, deliveries wait in the session's queue.
+    pub in_flight_max: u16,
+    /// Receive Maximum told to clients: QoS 2 messages they may have open. More: 0x93.
+    pub receive_maximum: u16,
+    /// Messages that wait in a session's queue. Over it, a connected session is ended with 0x97
+    /// and an absent one loses its oldest message.
+    pub queue_messages_max: u32,
+    /// Bytes of payload, topic and properties in a session's queue; same rule.
+    pub queue_bytes_max: u64,
+    /// Bytes of output that wait for a connection's socket. Over it, QoS 0 is dropped for this
+    /// connection and QoS 1 and 2 wait in the queue.
+    pub output_bytes_max: usize,
+    /// Subscriptions of one session. More: SUBACK 0x97.
+    pub subscriptions_max: u32,
+    /// Levels of a topic name or filter. More: 0x90 or 0x8F.
+    pub topic_levels_max: u16,
+    /// Topic aliases a client may set up. Higher: 0x94.
+    pub topic_alias_maximum: u16,
+    /// Retained messages. More: not retained, PUBACK or PUBREC 0x97.
+    pub retained_messages_max: u32,
+    /// Bytes of retained messages; same rule.
+    pub retained_bytes_max: u64,
+    /// Longest time an absent session is kept, in seconds; `u32::MAX` is for ever.
+    pub session_expiry_s_max: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            packet_bytes_max: 1024 * 1024,
+            connect_timeout_s: 10,
+            client_id_bytes_max: 1024,
+            in_flight_max: 1024,
+            receive_maximum: 1024,
+            queue_messages_max: 10_000,
+            queue_bytes_max: 16 * 1024 * 1024,
+            output_bytes_max: 1024 * 1024,
+            subscriptions_max: 10_000,
+            topic_levels_max: 128,
+            topic_alias_maximum: 16,
+            retained_messages_max: 1_000_000,
+            retained_bytes_max: 1024 * 1024 * 1024,
+            session_expiry_s_max: u32::MAX,
+        }
+    }
+}

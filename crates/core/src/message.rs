@@ -1,0 +1,114 @@
+//! An application message on its way to its receivers.
+
+use crate::Micros;
+use crate::keys::SessionKey;
+use std::sync::Arc;
+use weir_wire::{Properties, PropertiesBuf, Property, QoS};
+
+/// A message that outlives the packet it came in: queued, retained, in flight to a session that
+/// may resume, or on its way to another shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Where it was published.
+    pub topic: Box<str>,
+    /// What was published.
+    pub payload: Box<[u8]>,
+    /// The properties that are passed on unaltered.
+    pub properties: PropertiesBuf,
+    /// With which QoS it was published.
+    pub qos: QoS,
+    /// Whether it was published as retained.
+    pub retain: bool,
+    /// When it is no longer to be sent.
+    pub expires_at: Option<Micros>,
+}
+
+impl Message {
+    /// What it counts against a bound, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.topic.len() + self.payload.len() + self.properties.as_properties().as_bytes().len()) as u64
+    }
+
+    pub(crate) fn is_expired(&self, now: Micros) -> bool {
+        self.expires_at.is_some_and(|expires_at| expires_at <= now)
+    }
+}
+
+/// A message being delivered. It borrows from its packet and becomes an `Arc` only if somebody
+/// has to keep it.
+#[derive(Debug)]
+pub(crate) struct Delivery<'a> {
+    pub(crate) topic: &'a str,
+    pub(crate) payload: &'a [u8],
+    pub(crate) properties: Properties<'a>,
+    pub(crate) qos: QoS,
+    pub(crate) retain: bool,
+    pub(crate) expires_at: Option<Micros>,
+    /// Who published it, if it is a session of this shard: for No Local.
+    pub(crate) publisher: Option<SessionKey>,
+    shared: Option<Arc<Message>>,
+}
+
+impl<'a> Delivery<'a> {
+    pub(crate) fn from_parts(
+        topic: &'a str,
+        payload: &'a [u8],
+        properties: Properties<'a>,
+        (qos, retain): (QoS, bool),
+        expires_at: Option<Micros>,
+        publisher: Option<SessionKey>,
+    ) -> Self {
+        Self { topic, payload, properties, qos, retain, expires_at, publisher, shared: None }
+    }
+
+    pub(crate) fn from_message(message: &'a Arc<Message>, publisher: Option<SessionKey>) -> Self {
+        Self {
+            topic: &message.topic,
+            payload: &message.payload,
+            properties: message.properties.as_properties(),
+            qos: message.qos,
+            retain: message.retain,
+            expires_at: message.expires_at,
+            publisher,
+            shared: Some(Arc::clone(message)),
+        }
+    }
+
+    /// The message for keeping; made at the first call.
+    pub(crate) fn shared(&mut self) -> &Arc<Message> {
+        self.shared.get_or_insert_with(|| {
+            Arc::new(Message {
+                topic: self.topic.into(),
+                payload: self.payload.into(),
+                properties: PropertiesBuf::from_bytes(self.properties.as_bytes().to_vec()),
+                qos: self.qos,
+                retain: self.retain,
+                expires_at: self.expires_at,
+            })
+        })
+    }
+}
+
+/// The properties of a PUBLISH or a will that are passed on to receivers, and when it expires.
+/// Aliases and subscription identifiers are the connection's own, the expiry is counted down.
+pub(crate) fn passed_on(
+    properties: Properties<'_>,
+    now: Micros,
+) -> (PropertiesBuf, Option<Micros>) {
+    let mut kept = PropertiesBuf::new();
+    let mut expires_at = None;
+    for property in properties.iter() {
+        match property {
+            Property::MessageExpiryInterval(seconds) => {
+                expires_at = Some(now + Micros::from_secs(seconds));
+            }
+            Property::PayloadFormatIndicator(_)
+            | Property::ContentType(_)
+            | Property::ResponseTopic(_)
+            | Property::CorrelationData(_)
+            | Property::UserProperty(..) => kept.push(property),
+            _ => {}
+        }
+    }
+    (kept, expires_at)
+}

@@ -1,0 +1,39 @@
+//! Which sessions, groups and shards a topic goes to.
+
+mod filters;
+mod group;
+mod trie;
+
+pub(crate) use filters::{FilterId, Filters, SubscriptionRecord};
+pub(crate) use group::GroupMember;
+
+use crate::keys::SessionKey;
+use weir_wire::QoS;
+use weir_wire::packet::SubscriptionOptions;
+
+/// One subscription, as delivery needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Subscriber {
+    pub(crate) session: SessionKey,
+    pub(crate) qos: QoS,
+    pub(crate) no_local: bool,
+    pub(crate) retain_as_published: bool,
+    /// 0 is none.
+    pub(crate) subscription_id: u32,
+}
+
+impl Subscriber {
+    pub(crate) fn new(
+        session: SessionKey,
+        options: SubscriptionOptions,
+        subscription_id: Option<u32>,
+    ) -> Self {
+        Self {
+            session,
+            qos: options.qos,
+            no_local: options.no_local,
+            retain_as_published: options.retain_as_published,
+            subscription_id: subscription_id.unwrap_or(0),
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Every filter that somebody subscribes to, with its subscribers, groups and shards.
+
+use crate::ShardId;
+use crate::keys::SessionKey;
+use crate::routing::Subscriber;
+use crate::routing::group::Group;
+use crate::routing::trie::Trie;
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use slab::Slab;
+use std::hash::BuildHasher;
+use weir_wire::topic::TopicFilter;
+
+/// A filter of the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct FilterId(u32);
+
+/// A session's own note of one subscription: where it stands in the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SubscriptionRecord {
+    filter: FilterId,
+    /// Index into the filter's groups, for a shared subscription.
+    is_shared: bool,
+    /// Names the group among the filter's.
+    group: u32,
+    /// Place among the subscribers or members.
+    position: u32,
+}
+
+/// One filter.
+#[derive(Debug)]
+pub(crate) struct Filter {
+    text: Box<str>,
+    pub(crate) subscribers: Vec<Subscriber>,
+    pub(crate) groups: Slab<Group>,
+    /// Other shards with a subscription to it.
+    pub(crate) shards: Vec<ShardId>,
+}
+
+impl Filter {
+    fn has_local(&self) -> bool {
+        !self.subscribers.is_empty() || !self.groups.is_empty()
+    }
+}
+
+/// What [`Filters::subscribe`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Subscribed {
+    /// The session had no such subscription.
+    pub(crate) is_new: bool,
+    /// The shard had no subscription to this filter: others want to know.
+    pub(crate) is_first: bool,
+}
+
+/// The index. Exact filters are found by hash, wildcard filters by a tree of levels.
+#[derive(Debug)]
+pub(crate) struct Filters {
+    filters: Slab<Filter>,
+    by_text: HashTable<FilterId>,
+    wildcards: Trie,
+    hasher: FixedState,
+}
+
+impl Filters {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            filters: Slab::new(),
+            by_text: HashTable::new(),
+            wildcards: Trie::new(seed),
+            hasher: FixedState::with_seed(seed),
+        }
+    }
+
+    /// Appends the filters that match `topic`: exact first.
+    pub(crate) fn find(&self, topic: &str, found: &mut Vec<FilterId>) {
+        // A topic name holds no wildcard, so it can equal an exact filter only.
+        found.extend(self.id(topic));
+        self.wildcards.find(topic, found);
+    }
+
+    pub(crate) fn get_mut(&mut self, id: FilterId) -> &mut Filter {
+        &mut self.filters[id.0 as usize]
+    }
+
+    fn id(&self, text: &str) -> Option<FilterId> {
+        let hash = self.hasher.hash_one(text);
+        let same = |id: &FilterId| *self.filters[id.0 as usize].text == *text;
+        self.by_text.find(hash, same).copied()
+    }
+
+    fn id_or_insert(&mut self, filter: TopicFilter<'_>) -> FilterId {
+        if let Some(id) = self.id(filter.filter) {
+            return id;
+        }
+        let key = self.filters.insert(Filter {
+            text: filter.filter.into(),
+            subscribers: Vec::new(),
+            groups: Slab::new(),
+            shards: Vec::new(),
+        });
+        let id = FilterId(key as u32);
+        let hash = self.hasher.hash_one(filter.filter);
+        let Self { filters, by_text, hasher, .. } = self;
+        by_text.insert_unique(hash, id, |id| hasher.hash_one(&*filters[id.0 as usize].text));
+        if filter.has_wildcard() {
+            self.wildcards.insert(filter.filter, id);
+        }
+        id
+    }
+
+    /// Forgets a filter that nobody wants.
+    fn drop_if_unused(&mut self, id: FilterId) {
+        let filter = &self.filters[id.0 as usize];
+        if filter.has_local() || !filter.shards.is_empty() {
+            return;
+        }
+        let hash = self.hasher.hash_one(&*filter.text);
+        if let Ok(entry) = self.by_text.find_entry(hash, |other| *other == id) {
+            entry.remove();
+        }
+        if filter.text.contains(['+', '#']) {
+            self.wildcards.remove(&filter.text);
+        }
+        self.filters.remove(id.0 as usize);
+    }
+
+    /// Adds or replaces a subscription; `records` are the session's own.
+    pub(crate) fn subscribe(
+        &mut self,
+        filter: TopicFilter<'_>,
+        subscriber: Subscriber,
+        records: &mut Vec<SubscriptionRecord>,
+    ) -> Subscribed {
+        let id = self.id_or_insert(filter);
+        let entry = &mut self.filters[id.0 as usize];
+        let is_first = !entry.has_local();
+        let group = filter.group.map(|name| entry.group_or_insert(name));
+        let old = records.iter().find(|record| {
+            record.filter == id && record.is_shared == group.is_some()
+                && group.is_none_or(|group| record.group == group)
+        });
+        let list = entry.list_mut(group);
+        if let Some(record) = old {
+            list[record.position as usize] = subscriber;
+            return Subscribed { is_new: false, is_first: false };
+        }
+        let position = list.len() as u32;
+        list.push(subscriber);
+        records.push(SubscriptionRecord {
+            filter: id,
+            is_shared: group.is_some(),
+            group: group.unwrap_or(0),
+            position,
+        });
+        Subscribed { is_new: true, is_first }
+    }
+
+    /// Finds the session's subscription to `filter`: its place in `records`.
+    pub(crate) fn position(
+        &self,
+        filter: TopicFilter<'_>,
+        records: &[SubscriptionRecord],
+    ) -> Option<usize> {
+        let id = self.id(filter.filter)?;
+        let entry = &self.filters[id.0 as usize];
+        records.iter().position(|record| {
+            record.filter == id
+                && match filter.group {
+                    None => !record.is_shared,
+                    Some(name) => {
+                        record.is_shared && *entry.groups[record.group as usize].name == *name
+                    }
+                }
+        })
+    }
+
+    /// Takes out the subscription of `record`. Returns the session whose record moved into its
+    /// place, for [`Filters::moved`], and the filter's text if the shard has no subscription to
+    /// it any more.
+    pub(crate) fn unsubscribe(
+        &mut self,
+        record: SubscriptionRecord,
+    ) -> (Option<SessionKey>, Option<Box<str>>) {
+        let entry = &mut self.filters[record.filter.0 as usize];
+        let group = record.is_shared.then_some(record.group);
+        let list = entry.list_mut(group);
+        list.swap_remove(record.position as usize);
+        let moved = list.get(record.position as usize).map(|subscriber| subscriber.session);
+        if let Some(group) = group
+            && entry.groups[group as usize].members.is_empty()
+        {
+            entry.groups.remove(group as usize);
+        }
+        let gone = (!entry.has_local()).then(|| entry.text.clone());
+        self.drop_if_unused(record.filter);
+        (moved, gone)
+    }
+
+    /// Corrects the records of a session one of whose subscriptions moved into `record`'s place.
+    pub(crate) fn moved(record: SubscriptionRecord, records: &mut [SubscriptionRecord]) {
+        let same_list = |other: &&mut SubscriptionRecord| {
+            other.filter == record.filter
+                && other.is_shared == record.is_shared
+                && other.group == record.group
+        };
+        if let Some(other) = records.iter_mut().find(same_list) {
+            other.position = record.position;
+        }
+    }
+
+    /// Another shard has its first subscription to `filter`.
+    pub(crate) fn add_shard(&mut self, filter: &str, shard: ShardId) {
+        let id = self.id_or_insert(TopicFilter { group: None, filter });
+        let shards = &mut self.filters[id.0 as usize].shards;
+        if !shards.contains(&shard) {
+            shards.push(shard);
+        }
+    }
+
+    /// Another shard has no subscription to `filter` any more.
+    pub(crate) fn remove_shard(&mut self, filter: &str, shard: ShardId) {
+        let Some(id) = self.id(filter) else { return };
+        self.filters[id.0 as usize].shards.retain(|&other| other != shard);
+        self.drop_if_unused(id);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.filters.len()
+    }
+}
+
+impl Filter {
+    fn group_or_insert(&mut self, name: &str) -> u32 {
+        let found = self.groups.iter().find(|(_, group)| *group.name == *name);
+        let key = match found {
+            Some((key, _)) => key,
+            None => self.groups.insert(Group::new(name)),
+        };
+        key as u32
+    }
+
+    fn list_mut(&mut self, group: Option<u32>) -> &mut Vec<Subscriber> {
+        match group {
+            Some(group) => &mut self.groups[group as usize].members,
+            None => &mut self.subscribers,
+        }
+    }
+}

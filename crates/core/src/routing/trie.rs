@@ -1,0 +1,148 @@
+//! Topic filters with wildcards, level by level.
+
+use crate::routing::FilterId;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use slab::Slab;
+
+const ROOT: usize = 0;
+
+/// A tree of levels. A node is there only while a filter ends in it or below it.
+#[derive(Debug)]
+pub(crate) struct Trie {
+    nodes: Slab<Node>,
+    seed: u64,
+}
+
+#[derive(Debug)]
+struct Node {
+    children: HashMap<Box<str>, usize, FixedState>,
+    plus: Option<usize>,
+    /// The filter that ends here.
+    filter: Option<FilterId>,
+    /// The filter that ends here with `/#`.
+    hash: Option<FilterId>,
+}
+
+impl Node {
+    fn new(seed: u64) -> Self {
+        Self {
+            children: HashMap::with_hasher(FixedState::with_seed(seed)),
+            plus: None,
+            filter: None,
+            hash: None,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.children.is_empty()
+            && self.plus.is_none()
+            && self.filter.is_none()
+            && self.hash.is_none()
+    }
+}
+
+impl Trie {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut nodes = Slab::new();
+        nodes.insert(Node::new(seed));
+        Self { nodes, seed }
+    }
+
+    pub(crate) fn insert(&mut self, filter: &str, id: FilterId) {
+        let mut at = ROOT;
+        for level in filter.split('/') {
+            if level == "#" {
+                self.nodes[at].hash = Some(id);
+                return;
+            }
+            at = self.child_or_insert(at, level);
+        }
+        self.nodes[at].filter = Some(id);
+    }
+
+    fn child_or_insert(&mut self, at: usize, level: &str) -> usize {
+        if let Some(child) = self.child(at, level) {
+            return child;
+        }
+        let child = self.nodes.insert(Node::new(self.seed));
+        let node = &mut self.nodes[at];
+        if level == "+" {
+            node.plus = Some(child);
+        } else {
+            node.children.insert(level.into(), child);
+        }
+        child
+    }
+
+    fn child(&self, at: usize, level: &str) -> Option<usize> {
+        let node = &self.nodes[at];
+        if level == "+" { node.plus } else { node.children.get(level).copied() }
+    }
+
+    pub(crate) fn remove(&mut self, filter: &str) {
+        let mut path = Vec::new();
+        let mut at = ROOT;
+        for level in filter.split('/') {
+            if level == "#" {
+                self.nodes[at].hash = None;
+                self.prune(&path, at);
+                return;
+            }
+            let Some(child) = self.child(at, level) else { return };
+            path.push((at, level));
+            at = child;
+        }
+        self.nodes[at].filter = None;
+        self.prune(&path, at);
+    }
+
+    /// Removes the nodes that nothing ends in any more, from `at` up along `path`.
+    fn prune(&mut self, path: &[(usize, &str)], mut at: usize) {
+        for &(parent, level) in path.iter().rev() {
+            if !self.nodes[at].is_empty() {
+                return;
+            }
+            self.nodes.remove(at);
+            let node = &mut self.nodes[parent];
+            if level == "+" {
+                node.plus = None;
+            } else {
+                node.children.remove(level);
+            }
+            at = parent;
+        }
+    }
+
+    /// Appends every filter that matches `topic`.
+    pub(crate) fn find(&self, topic: &str, found: &mut Vec<FilterId>) {
+        let is_dollar = topic.starts_with('$');
+        self.find_from(ROOT, topic, is_dollar, found);
+    }
+
+    /// Depth is bounded by the levels of the longest filter.
+    fn find_from(&self, at: usize, rest: &str, is_dollar: bool, found: &mut Vec<FilterId>) {
+        let node = &self.nodes[at];
+        if !is_dollar {
+            found.extend(node.hash);
+        }
+        let (level, rest) = match rest.split_once('/') {
+            Some((level, rest)) => (level, Some(rest)),
+            None => (rest, None),
+        };
+        let plus = if is_dollar { None } else { node.plus };
+        let literal = node.children.get(level).copied();
+        for child in [literal, plus].into_iter().flatten() {
+            match rest {
+                // Below the first level a wildcard may match anything.
+                Some(rest) => self.find_from(child, rest, false, found),
+                None => {
+                    let child = &self.nodes[child];
+                    found.extend(child.filter);
+                    // `a/#` matches `a`.
+                    found.extend(child.hash);
+                }
+            }
+        }
+    }
+}

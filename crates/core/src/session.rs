@@ -1,0 +1,138 @@
+//! What is known of a client beyond its connection.
+
+use crate::keys::{ConnKey, Micros};
+use crate::message::Message;
+use crate::routing::SubscriptionRecord;
+use crate::window::Window;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use weir_wire::{PacketId, PropertiesBuf, QoS, Version};
+
+/// A session: it lives as long as its connection, or longer if the client asked for that.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) client_id: Box<str>,
+    /// The connection, while there is one.
+    pub(crate) link: Option<Link>,
+    /// Seconds the session outlives its connection; `u32::MAX` is for ever.
+    pub(crate) expiry_s: u32,
+    pub(crate) subscriptions: Vec<SubscriptionRecord>,
+    /// Deliveries of QoS 1 and 2 that are open.
+    pub(crate) window: Window,
+    /// Deliveries that wait for the window, the socket or the client.
+    pub(crate) queue: Option<Box<Queue>>,
+    /// Identifiers of QoS 2 messages received and not yet released, sorted.
+    pub(crate) unreleased: Vec<PacketId>,
+    /// While absent: the will that waits for its delay, and the deadlines.
+    pub(crate) absence: Option<Box<Absence>>,
+}
+
+/// What delivery needs to know of a connected client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Link {
+    pub(crate) conn: ConnKey,
+    pub(crate) version: Version,
+    /// Open deliveries allowed: the smaller of the client's Receive Maximum and our limit.
+    pub(crate) open_max: u16,
+    /// Largest packet the client takes.
+    pub(crate) packet_bytes_max: u32,
+}
+
+/// A delivery that waits, or is kept until it is acknowledged.
+#[derive(Clone, Debug)]
+pub(crate) struct Queued {
+    pub(crate) message: Arc<Message>,
+    pub(crate) qos: QoS,
+    pub(crate) retain: bool,
+    pub(crate) subscription_ids: Option<Box<[u32]>>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    pub(crate) deliveries: VecDeque<Queued>,
+    pub(crate) bytes: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Absence {
+    pub(crate) will: Option<Box<Will>>,
+    pub(crate) will_at: Option<Micros>,
+    pub(crate) expires_at: Option<Micros>,
+}
+
+/// A will, ready to be published.
+#[derive(Clone, Debug)]
+pub(crate) struct Will {
+    pub(crate) topic: Box<str>,
+    pub(crate) payload: Box<[u8]>,
+    pub(crate) properties: PropertiesBuf,
+    pub(crate) qos: QoS,
+    pub(crate) retain: bool,
+    pub(crate) delay_s: u32,
+    pub(crate) message_expiry_s: Option<u32>,
+}
+
+impl Session {
+    pub(crate) fn new(client_id: &str) -> Self {
+        Self {
+            client_id: client_id.into(),
+            link: None,
+            expiry_s: 0,
+            subscriptions: Vec::new(),
+            window: Window::default(),
+            queue: None,
+            unreleased: Vec::new(),
+            absence: None,
+        }
+    }
+
+    /// Whether it may be resumed, so that what is sent must be kept until acknowledged.
+    pub(crate) fn outlives_connection(&self) -> bool {
+        self.expiry_s > 0
+    }
+
+    pub(crate) fn queue_is_empty(&self) -> bool {
+        self.queue.is_none()
+    }
+
+    pub(crate) fn enqueue(&mut self, queued: Queued) {
+        let queue = self.queue.get_or_insert_default();
+        queue.bytes += queued.message.bytes();
+        queue.deliveries.push_back(queued);
+    }
+
+    /// Takes the oldest of the queue; an emptied queue gives its memory back.
+    pub(crate) fn dequeue(&mut self) -> Option<Queued> {
+        let queue = self.queue.as_mut()?;
+        let queued = queue.deliveries.pop_front();
+        if let Some(queued) = &queued {
+            queue.bytes -= queued.message.bytes();
+        }
+        if queue.deliveries.is_empty() {
+            self.queue = None;
+        }
+        queued
+    }
+
+    /// Notes a QoS 2 message; says whether its identifier is new.
+    pub(crate) fn note_unreleased(&mut self, packet_id: PacketId) -> bool {
+        match self.unreleased.binary_search(&packet_id) {
+            Ok(_) => false,
+            Err(at) => {
+                self.unreleased.insert(at, packet_id);
+                true
+            }
+        }
+    }
+
+    /// PUBREL: says whether the identifier was known.
+    pub(crate) fn release(&mut self, packet_id: PacketId) -> bool {
+        match self.unreleased.binary_search(&packet_id) {
+            Ok(at) => {
+                self.unreleased.remove(at);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! The shard: inputs come in here and go to the file that is named after them.
+
+mod acks;
+mod connect;
+mod connection;
+mod delivery;
+mod disconnect;
+mod lifetime;
+mod publish;
+mod subscribe;
+mod unsubscribe;
+
+use crate::encoder::Encoder;
+use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
+use crate::limits::Limits;
+use crate::mail::Mail;
+use crate::message::Delivery;
+use crate::retained::Retained;
+use crate::routing::{FilterId, Filters, Subscriber};
+use crate::session::{Session, Will};
+use crate::sink::Sink;
+use crate::stats::Stats;
+use crate::timers::{Timer, Timers};
+use connection::{Connection, Phase, Refusal};
+use delivery::Origin;
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use slab::Slab;
+use std::hash::BuildHasher;
+use subscribe::AwaitingShards;
+use weir_wire::packet::Packet;
+use weir_wire::{Frame, ReasonCode, Version};
+
+/// The broker of one shard. Its shell calls one method an input; each writes what follows into
+/// the sink before it returns. The shell calls [`Shard::handle_timeout`] at [`Shard::poll_timeout`].
+#[derive(Debug)]
+pub struct Shard {
+    id: ShardId,
+    shards: u16,
+    limits: Limits,
+    connections: Vec<Option<Connection>>,
+    sessions: Slab<Session>,
+    clients: HashTable<SessionKey>,
+    filters: Filters,
+    retained: Retained,
+    timers: Timers,
+    encoder: Encoder,
+    awaiting_shards: Slab<AwaitingShards>,
+    /// Sessions whose queue ran over in this input; ended when it is handled.
+    overflowed: Vec<SessionKey>,
+    /// Wills due in this input; published when it is handled.
+    due_wills: Vec<Will>,
+    /// Scratch of routing, kept for its memory.
+    found: Vec<FilterId>,
+    targets: Vec<Subscriber>,
+    hasher: FixedState,
+    assigned_ids: u64,
+    stats: Stats,
+}
+
+impl Shard {
+    /// Shard `id` of `shards`. All shards of a broker share `seed`, which keeps hashes from being
+    /// guessed and says which shard owns which client.
+    pub fn new(id: ShardId, shards: u16, limits: Limits, seed: u64) -> Self {
+        assert!(id.0 < shards, "shard ids go from 0 to the number of shards less one");
+        Self {
+            id,
+            shards,
+            limits,
+            connections: Vec::new(),
+            sessions: Slab::new(),
+            clients: HashTable::new(),
+            filters: Filters::new(seed),
+            retained: Retained::default(),
+            timers: Timers::default(),
+            encoder: Encoder::default(),
+            awaiting_shards: Slab::new(),
+            overflowed: Vec::new(),
+            due_wills: Vec::new(),
+            found: Vec::new(),
+            targets: Vec::new(),
+            hasher: FixedState::with_seed(seed),
+            assigned_ids: 0,
+            stats: Stats::default(),
+        }
+    }
+
+    /// The counters.
+    pub fn stats(&self) -> Stats {
+        Stats {
+            sessions: self.sessions.len() as u64,
+            retained: self.retained.len() as u64,
+            ..self.stats
+        }
+    }
+
+    /// A connection is there; its CONNECT is awaited.
+    pub fn opened(&mut self, conn: ConnKey, now: Micros) {
+        let at = conn.0 as usize;
+        if self.connections.len() <= at {
+            self.connections.resize_with(at + 1, || None);
+        }
+        debug_assert!(self.connections[at].is_none(), "a key is free before it is used again");
+        let deadline = now + Micros::from_secs(self.limits.connect_timeout_s);
+        self.connections[at] = Some(Connection::new(now, deadline));
+        self.timers.set(deadline, Timer::Connection(conn));
+        self.stats.connections_opened += 1;
+        self.stats.connections += 1;
+    }
+
+    /// Bytes came in, those not consumed the last time first. Returns how many were consumed.
+    pub fn received(
+        &mut self,
+        conn: ConnKey,
+        bytes: &[u8],
+        now: Micros,
+        sink: &mut impl Sink,
+    ) -> usize {
+        let mut at = 0;
+        if let Some(connection) = self.connection_mut(conn) {
+            connection.heard_at = now;
+        }
+        loop {
+            // A packet may have ended its connection; then the rest is nobody's.
+            if self.connection_mut(conn).is_none() {
+                break at = bytes.len();
+            }
+            match Frame::check(&bytes[at..], self.limits.packet_bytes_max) {
+                Ok(None) => break,
+                Ok(Some(frame)) => match self.handle(conn, frame, now, sink) {
+                    Ok(Next::Continue) => at += frame.bytes,
+                    // The CONNECT goes along, unconsumed.
+                    Ok(Next::HandedOver) => break,
+                    Err(refusal) => {
+                        at += frame.bytes;
+                        self.end(conn, refusal, now, sink);
+                    }
+                },
+                Err(error) => self.end(conn, Refusal::from(error), now, sink),
+            }
+        }
+        self.settle(now, sink);
+        at
+    }
+
+    /// The connection's output has been sent: what waited for it may follow.
+    pub fn drained(&mut self, conn: ConnKey, now: Micros, sink: &mut impl Sink) {
+        if let Some(session) = self.session_of(conn) {
+            self.pump(session, now, sink);
+        }
+    }
+
+    /// The peer or the network ended the connection.
+    pub fn closed(&mut self, conn: ConnKey, now: Micros, sink: &mut impl Sink) {
+        self.forget_live(conn, true, now, sink);
+        self.settle(now, sink);
+    }
+
+    /// A letter from another shard.
+    pub fn mail(&mut self, from: ShardId, mail: Mail, now: Micros, sink: &mut impl Sink) {
+        match mail {
+            Mail::Interest { filter, ticket } => {
+                self.filters.add_shard(&filter, from);
+                sink.mail(from, Mail::InterestNoted { ticket });
+            }
+            Mail::InterestNoted { ticket } => self.interest_noted(ticket, now, sink),
+            Mail::InterestGone { filter } => self.filters.remove_shard(&filter, from),
+            Mail::Publish { message } => {
+                let mut delivery = Delivery::from_message(&message, None);
+                self.route(&mut delivery, Origin::Mail, now, sink);
+            }
+        }
+        self.settle(now, sink);
+    }
+
+    /// When [`Shard::handle_timeout`] is to be called next.
+    pub fn poll_timeout(&self) -> Option<Micros> {
+        self.timers.next()
+    }
+
+    /// Does what is due: keep alive, time to CONNECT, delayed wills, session expiry.
+    pub fn handle_timeout(&mut self, now: Micros, sink: &mut impl Sink) {
+        while let Some(timer) = self.timers.take_due(now) {
+            match timer {
+                Timer::Connection(conn) => self.connection_due(conn, now, sink),
+                Timer::Will(session) => self.will_due(session),
+                Timer::Expiry(session) => self.session_due(session, sink),
+            }
+            self.settle(now, sink);
+        }
+    }
+
+    /// Ends every connection because the broker stops. Sessions are in memory only, and go with it.
+    pub fn stop(&mut self, now: Micros, sink: &mut impl Sink) {
+        for at in 0..self.connections.len() {
+            let conn = ConnKey(at as u32);
+            if let Some(connection) = self.connections[at].as_mut() {
+                connection.take_will();
+                self.end(conn, Refusal::new(ReasonCode::ServerShuttingDown, ""), now, sink);
+            }
+        }
+    }
+
+    fn handle(
+        &mut self,
+        conn: ConnKey,
+        frame: Frame<'_>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) -> Result<Next, Refusal> {
+        let Some(connection) = self.connection_mut(conn) else { return Ok(Next::Continue) };
+        let Phase::Live(live) = &connection.phase else {
+            return self.handle_first(conn, frame, now, sink);
+        };
+        let (session, version) = (live.session, live.version);
+        match Packet::decode(version, frame)? {
+            Packet::Publish(publish) => self.on_publish(conn, session, &publish, now, sink)?,
+            Packet::PubAck(ack) => self.on_puback(session, &ack, now, sink),
+            Packet::PubRec(ack) => self.on_pubrec(session, &ack, now, sink),
+            Packet::PubRel(ack) => self.on_pubrel(session, &ack, sink),
+            Packet::PubComp(ack) => self.on_pubcomp(session, &ack, now, sink),
+            Packet::Subscribe(subscribe) => self.on_subscribe(session, &subscribe, now, sink)?,
+            Packet::Unsubscribe(unsubscribe) => self.on_unsubscribe(session, &unsubscribe, sink),
+            Packet::PingReq => sink.write(conn, &weir_wire::packet::PINGRESP),
+            Packet::Disconnect(disconnect) => self.on_disconnect(conn, &disconnect, now, sink)?,
+            // [MQTT-3.1.0-2]
+            Packet::Connect(_) => return Err(Refusal::protocol("a second CONNECT")),
+            Packet::Auth(_) => return Err(Refusal::protocol("AUTH without an agreed method")),
+            Packet::ConnAck(_)
+            | Packet::SubAck(_)
+            | Packet::UnsubAck(_)
+            | Packet::PingResp => return Err(Refusal::protocol("a packet only servers send")),
+        }
+        Ok(Next::Continue)
+    }
+
+    /// The first packet must be CONNECT [MQTT-3.1.0-1].
+    fn handle_first(
+        &mut self,
+        conn: ConnKey,
+        frame: Frame<'_>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) -> Result<Next, Refusal> {
+        // CONNECT says its own version; the one given here is not looked at.
+        match Packet::decode(Version::V5, frame)? {
+            Packet::Connect(connect) => self.on_connect(conn, &connect, now, sink),
+            _ => Err(Refusal::protocol("a packet before CONNECT")),
+        }
+    }
+
+    /// Does what handling an input has put off, so that nothing recurses: ends sessions whose
+    /// queue ran over, publishes wills.
+    fn settle(&mut self, now: Micros, sink: &mut impl Sink) {
+        while !(self.overflowed.is_empty() && self.due_wills.is_empty()) {
+            while let Some(session) = self.overflowed.pop() {
+                self.end_overflowed(session, now, sink);
+            }
+            if let Some(will) = self.due_wills.pop() {
+                self.publish_will(&will, now, sink);
+            }
+        }
+    }
+
+    fn connection_mut(&mut self, conn: ConnKey) -> Option<&mut Connection> {
+        self.connections.get_mut(conn.0 as usize)?.as_mut()
+    }
+
+    fn session_of(&mut self, conn: ConnKey) -> Option<SessionKey> {
+        match &self.connection_mut(conn)?.phase {
+            Phase::Live(live) => Some(live.session),
+            Phase::AwaitConnect => None,
+        }
+    }
+
+    fn find_session(&self, client_id: &str) -> Option<SessionKey> {
+        let hash = self.hasher.hash_one(client_id);
+        let same = |key: &SessionKey| *self.sessions[key.0 as usize].client_id == *client_id;
+        self.clients.find(hash, same).copied()
+    }
+
+    /// The shard that owns the sessions of this client.
+    fn owner(&self, client_id: &str) -> ShardId {
+        let hash = self.hasher.hash_one(client_id);
+        // The upper bits: the lower ones place the client in the table.
+        ShardId(((hash >> 32) % u64::from(self.shards)) as u16)
+    }
+
+    fn other_shards(&self) -> impl Iterator<Item = ShardId> + use<> {
+        let id = self.id;
+        (0..self.shards).map(ShardId).filter(move |&shard| shard != id)
+    }
+}
+
+/// What a handled packet means for the bytes behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Continue,
+    HandedOver,
+}

@@ -1,0 +1,83 @@
+//! PUBACK, PUBREC, PUBREL and PUBCOMP from a client.
+
+use super::Shard;
+use super::delivery::version_of;
+use crate::keys::{Micros, SessionKey};
+use crate::sink::Sink;
+use crate::window::Step;
+use weir_wire::packet::Ack;
+use weir_wire::{PacketId, PacketKind, Properties, ReasonCode};
+
+impl Shard {
+    /// An identifier we do not know is a late answer to a session long gone: not an error.
+    pub(super) fn on_puback(
+        &mut self,
+        key: SessionKey,
+        ack: &Ack<'_>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let session = &mut self.sessions[key.0 as usize];
+        if session.window.finish(ack.packet_id, Step::AwaitPubAck) && !session.queue_is_empty() {
+            self.pump(key, now, sink);
+        }
+    }
+
+    pub(super) fn on_pubrec(
+        &mut self,
+        key: SessionKey,
+        ack: &Ack<'_>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let session = &mut self.sessions[key.0 as usize];
+        if ack.reason.is_error() {
+            // The receiver refuses: the exchange is over.
+            if session.window.finish(ack.packet_id, Step::AwaitPubRec) {
+                self.pump(key, now, sink);
+            }
+            return;
+        }
+        let is_known = session.window.received(ack.packet_id);
+        self.answer(key, ack.packet_id, PacketKind::PubRel, is_known, sink);
+    }
+
+    pub(super) fn on_pubrel(&mut self, key: SessionKey, ack: &Ack<'_>, sink: &mut impl Sink) {
+        let is_known = self.sessions[key.0 as usize].release(ack.packet_id);
+        self.answer(key, ack.packet_id, PacketKind::PubComp, is_known, sink);
+    }
+
+    pub(super) fn on_pubcomp(
+        &mut self,
+        key: SessionKey,
+        ack: &Ack<'_>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let session = &mut self.sessions[key.0 as usize];
+        if session.window.finish(ack.packet_id, Step::AwaitPubComp) && !session.queue_is_empty() {
+            self.pump(key, now, sink);
+        }
+    }
+
+    fn answer(
+        &mut self,
+        key: SessionKey,
+        packet_id: PacketId,
+        kind: PacketKind,
+        is_known: bool,
+        sink: &mut impl Sink,
+    ) {
+        let session = &self.sessions[key.0 as usize];
+        let Some(link) = session.link else { return };
+        let reason =
+            if is_known { ReasonCode::Success } else { ReasonCode::PacketIdentifierNotFound };
+        let mut bytes = Vec::new();
+        Ack { packet_id, reason, properties: Properties::EMPTY }.encode(
+            kind,
+            version_of(session),
+            &mut bytes,
+        );
+        sink.write(link.conn, &bytes);
+    }
+}

@@ -1,0 +1,337 @@
+//! From a message to its receivers: route, then deliver, keep or drop.
+
+use super::Shard;
+use crate::encoder::Shape;
+use crate::keys::{Micros, SessionKey};
+use crate::mail::Mail;
+use crate::message::Delivery;
+use crate::routing::Subscriber;
+use crate::session::{Link, Queued, Session};
+use crate::sink::{Notice, Sink};
+use crate::window::Step;
+use std::sync::Arc;
+use weir_wire::packet::Ack;
+use weir_wire::{PacketKind, QoS, Version};
+
+/// Where a message comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A client of this shard, or its will: other shards are told.
+    Client,
+    /// Another shard, which has told the others itself.
+    Mail,
+}
+
+/// One receiver of a message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Receiver<'a> {
+    pub(super) session: SessionKey,
+    pub(super) qos: QoS,
+    pub(super) retain: bool,
+    pub(super) subscription_ids: &'a [u32],
+    /// Retained messages at subscribe may fill the queue over its bound: the bound of the
+    /// retained store is theirs.
+    pub(super) is_bounded: bool,
+}
+
+impl Shard {
+    /// Gives the message to every matching session, group and shard. Says whether there was one.
+    pub(super) fn route(
+        &mut self,
+        delivery: &mut Delivery<'_>,
+        origin: Origin,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) -> bool {
+        let mut found = std::mem::take(&mut self.found);
+        let mut targets = std::mem::take(&mut self.targets);
+        found.clear();
+        targets.clear();
+        self.filters.find(delivery.topic, &mut found);
+        for &id in &found {
+            let filter = self.filters.get_mut(id);
+            targets.extend_from_slice(&filter.subscribers);
+        }
+        let is_matched = !found.is_empty();
+        self.encoder.begin();
+        // Only several filters can bring one session twice.
+        if found.len() == 1 {
+            for target in &targets {
+                self.deliver_to_one(target, delivery, now, sink);
+            }
+        } else if !targets.is_empty() {
+            self.deliver_merged(&mut targets, delivery, now, sink);
+        }
+        for &id in &found {
+            self.deliver_to_groups(id, delivery, now, sink);
+        }
+        if origin == Origin::Client && self.shards > 1 {
+            self.mail_to_shards(&found, delivery, sink);
+        }
+        self.found = found;
+        self.targets = targets;
+        is_matched
+    }
+
+    fn deliver_to_one(
+        &mut self,
+        target: &Subscriber,
+        delivery: &mut Delivery<'_>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        // [MQTT-3.8.3-3]
+        if target.no_local && delivery.publisher == Some(target.session) {
+            return;
+        }
+        let ids = [target.subscription_id];
+        let receiver = Receiver {
+            session: target.session,
+            qos: target.qos.min(delivery.qos),
+            retain: target.retain_as_published && delivery.retain,
+            subscription_ids: if target.subscription_id == 0 { &[] } else { &ids },
+            is_bounded: true,
+        };
+        self.deliver(receiver, delivery, now, sink);
+    }
+
+    /// One delivery a session, with the highest QoS of its matching subscriptions and all their
+    /// identifiers [MQTT-3.3.4-2, 3.3.4-4].
+    fn deliver_merged(
+        &mut self,
+        targets: &mut Vec<Subscriber>,
+        delivery: &mut Delivery<'_>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        targets.retain(|target| !(target.no_local && delivery.publisher == Some(target.session)));
+        targets.sort_unstable_by_key(|target| target.session);
+        let mut ids = Vec::new();
+        for same in targets.chunk_by(|a, b| a.session == b.session) {
+            ids.clear();
+            ids.extend(same.iter().map(|target| target.subscription_id).filter(|&id| id != 0));
+            let qos = same.iter().map(|target| target.qos).max().unwrap_or_default();
+            let as_published = same.iter().any(|target| target.retain_as_published);
+            let receiver = Receiver {
+                session: same[0].session,
+                qos: qos.min(delivery.qos),
+                retain: as_published && delivery.retain,
+                subscription_ids: &ids,
+                is_bounded: true,
+            };
+            self.deliver(receiver, delivery, now, sink);
+        }
+    }
+
+    /// One member of each group gets it: the next in turn that can take it now.
+    fn deliver_to_groups(
+        &mut self,
+        id: crate::routing::FilterId,
+        delivery: &mut Delivery<'_>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let Self { filters, sessions, limits, .. } = self;
+        let filter = filters.get_mut(id);
+        if filter.groups.is_empty() {
+            return;
+        }
+        let takes = |member: &Subscriber| {
+            let session = &sessions[member.session.0 as usize];
+            session.link.is_some_and(|link| {
+                session.queue_is_empty()
+                    && session.window.has_room(link.open_max)
+                    && sink.pending(link.conn) <= limits.output_bytes_max
+            })
+        };
+        let picked: Vec<Subscriber> =
+            filter.groups.iter_mut().filter_map(|(_, group)| group.pick(takes)).collect();
+        for member in picked {
+            self.deliver_to_one(&member, delivery, now, sink);
+        }
+    }
+
+    fn mail_to_shards(
+        &mut self,
+        found: &[crate::routing::FilterId],
+        delivery: &mut Delivery<'_>,
+        sink: &mut impl Sink,
+    ) {
+        for shard in self.other_shards() {
+            let wants = found.iter().any(|&id| self.filters.get_mut(id).shards.contains(&shard));
+            if wants {
+                sink.mail(shard, Mail::Publish { message: Arc::clone(delivery.shared()) });
+            }
+        }
+    }
+
+    /// Sends, keeps or drops one delivery.
+    pub(super) fn deliver(
+        &mut self,
+        to: Receiver<'_>,
+        delivery: &mut Delivery<'_>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let Self { sessions, encoder, limits, stats, .. } = self;
+        let session = &mut sessions[to.session.0 as usize];
+        let Some(link) = session.link else { return self.keep_for_absent(to, delivery, sink) };
+        let shape = Shape {
+            version: link.version,
+            qos: to.qos,
+            retain: to.retain,
+            dup: false,
+            subscription_ids: to.subscription_ids,
+        };
+        let is_output_full = sink.pending(link.conn) > limits.output_bytes_max;
+        if to.qos == QoS::AtMostOnce {
+            if is_output_full {
+                stats.dropped_output_full += 1;
+                return drop_notice(session, delivery.topic, "output full", sink);
+            }
+            let bytes = encoder.encode(delivery, shape, None, now);
+            if bytes.len() > link.packet_bytes_max as usize {
+                stats.dropped_too_large += 1;
+                return drop_notice(session, delivery.topic, "over Maximum Packet Size", sink);
+            }
+            stats.publishes_out += 1;
+            return sink.write(link.conn, bytes);
+        }
+        if !session.queue_is_empty() || is_output_full || !session.window.has_room(link.open_max) {
+            return self.enqueue(to, delivery, sink);
+        }
+        if encoder.encode(delivery, shape, None, now).len() > link.packet_bytes_max as usize {
+            // [MQTT-3.1.2-25]
+            stats.dropped_too_large += 1;
+            return drop_notice(session, delivery.topic, "over Maximum Packet Size", sink);
+        }
+        let kept = session.outlives_connection().then(|| queued(to, delivery));
+        let packet_id = session.window.push(to.qos, kept);
+        stats.publishes_out += 1;
+        sink.write(link.conn, encoder.encode(delivery, shape, Some(packet_id), now));
+    }
+
+    /// Puts a delivery into a connected session's queue; over the bound the session is ended.
+    fn enqueue(&mut self, to: Receiver<'_>, delivery: &mut Delivery<'_>, sink: &mut impl Sink) {
+        let session = &mut self.sessions[to.session.0 as usize];
+        session.enqueue(queued(to, delivery));
+        if to.is_bounded && self.is_over(to.session) {
+            self.drop_oldest(to.session, sink);
+            self.overflowed.push(to.session);
+        }
+    }
+
+    /// An absent session: QoS 1 and 2 wait for it, over the bound the oldest goes.
+    fn keep_for_absent(
+        &mut self,
+        to: Receiver<'_>,
+        delivery: &mut Delivery<'_>,
+        sink: &mut impl Sink,
+    ) {
+        if to.qos == QoS::AtMostOnce {
+            self.stats.dropped_absent_qos0 += 1;
+            return;
+        }
+        self.sessions[to.session.0 as usize].enqueue(queued(to, delivery));
+        while self.is_over(to.session) {
+            self.drop_oldest(to.session, sink);
+        }
+    }
+
+    fn is_over(&self, session: SessionKey) -> bool {
+        self.sessions[session.0 as usize].queue.as_ref().is_some_and(|queue| {
+            queue.deliveries.len() > self.limits.queue_messages_max as usize
+                || queue.bytes > self.limits.queue_bytes_max
+        })
+    }
+
+    fn drop_oldest(&mut self, key: SessionKey, sink: &mut impl Sink) {
+        let session = &mut self.sessions[key.0 as usize];
+        if let Some(oldest) = session.dequeue() {
+            self.stats.dropped_queue_full += 1;
+            drop_notice(session, &oldest.message.topic, "queue full", sink);
+        }
+    }
+
+    /// Sends what waits in the session's queue, as far as window and output allow.
+    pub(super) fn pump(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
+        let Self { sessions, encoder, limits, stats, .. } = self;
+        let session = &mut sessions[key.0 as usize];
+        let Some(link) = session.link else { return };
+        while !session.queue_is_empty()
+            && session.window.has_room(link.open_max)
+            && sink.pending(link.conn) <= limits.output_bytes_max
+        {
+            let Some(queued) = session.dequeue() else { return };
+            if queued.message.is_expired(now) {
+                stats.dropped_expired += 1;
+                drop_notice(session, &queued.message.topic, "expired", sink);
+                continue;
+            }
+            let delivery = Delivery::from_message(&queued.message, None);
+            let shape = shape_of(&queued, link, false);
+            encoder.begin();
+            if encoder.encode(&delivery, shape, None, now).len() > link.packet_bytes_max as usize {
+                stats.dropped_too_large += 1;
+                drop_notice(session, &queued.message.topic, "over Maximum Packet Size", sink);
+                continue;
+            }
+            let kept = session.outlives_connection().then(|| queued.clone());
+            let packet_id = if queued.qos == QoS::AtMostOnce {
+                None
+            } else {
+                Some(session.window.push(queued.qos, kept))
+            };
+            stats.publishes_out += 1;
+            sink.write(link.conn, encoder.encode(&delivery, shape, packet_id, now));
+        }
+    }
+
+    /// A resumed session: what was open is sent again with DUP, in the order and with the
+    /// identifiers it had [MQTT-4.4.0-1].
+    pub(super) fn send_owed(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
+        let Self { sessions, encoder, stats, .. } = self;
+        let session = &sessions[key.0 as usize];
+        let Some(link) = session.link else { return };
+        for (packet_id, step, kept) in session.window.owed() {
+            if step == Step::AwaitPubComp {
+                let mut bytes = Vec::new();
+                Ack::success(packet_id).encode(PacketKind::PubRel, link.version, &mut bytes);
+                sink.write(link.conn, &bytes);
+            } else if let Some(queued) = kept {
+                let delivery = Delivery::from_message(&queued.message, None);
+                let shape = shape_of(queued, link, true);
+                stats.publishes_out += 1;
+                sink.write(link.conn, encoder.encode(&delivery, shape, Some(packet_id), now));
+            }
+        }
+    }
+}
+
+fn queued(to: Receiver<'_>, delivery: &mut Delivery<'_>) -> Queued {
+    Queued {
+        message: Arc::clone(delivery.shared()),
+        qos: to.qos,
+        retain: to.retain,
+        subscription_ids: (!to.subscription_ids.is_empty()).then(|| to.subscription_ids.into()),
+    }
+}
+
+fn shape_of(queued: &Queued, link: Link, dup: bool) -> Shape<'_> {
+    Shape {
+        version: link.version,
+        qos: queued.qos,
+        retain: queued.retain,
+        dup,
+        subscription_ids: queued.subscription_ids.as_deref().unwrap_or(&[]),
+    }
+}
+
+fn drop_notice(session: &Session, topic: &str, cause: &'static str, sink: &mut impl Sink) {
+    sink.notice(Notice::Dropped { client_id: &session.client_id, topic, cause });
+}
+
+/// The wire version of a session's acknowledgements.
+pub(super) fn version_of(session: &Session) -> Version {
+    session.link.map_or(Version::V311, |link| link.version)
+}

@@ -1,0 +1,196 @@
+//! How connections and sessions end: by fault, by silence, by time.
+
+use super::Shard;
+use super::connection::{Connection, Phase, Refusal};
+use crate::keys::{ConnKey, Micros, SessionKey};
+use crate::mail::Mail;
+use crate::message::Delivery;
+use crate::routing::Filters;
+use crate::session::{Absence, Will};
+use crate::shard::delivery::Origin;
+use crate::sink::{Notice, Sink};
+use crate::timers::Timer;
+use std::hash::BuildHasher;
+use weir_wire::packet::Disconnect;
+use weir_wire::{Properties, ReasonCode, Version};
+
+impl Shard {
+    /// Ends a connection for a fault of its peer, a bound, or the broker's own reasons: says why
+    /// where the protocol lets it, then closes. The will is due.
+    pub(super) fn end(
+        &mut self,
+        conn: ConnKey,
+        refusal: Refusal,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let Some(connection) = self.connection_mut(conn) else { return };
+        let Phase::Live(live) = &connection.phase else {
+            // Only a wrong version is answered: whoever sent the rest may not speak MQTT at all.
+            if refusal.reason == ReasonCode::UnsupportedProtocolVersion {
+                return self.refuse_connect(conn, Version::V311, refusal, sink);
+            }
+            self.drop_connection(conn);
+            self.stats.connections_ended += 1;
+            sink.close(conn);
+            let Refusal { reason, detail } = refusal;
+            return sink.notice(Notice::Ended { conn, client_id: "", reason, detail });
+        };
+        let session = live.session;
+        if live.version.is_v5() {
+            let mut bytes = Vec::new();
+            Disconnect { reason: refusal.reason, properties: Properties::EMPTY }
+                .encode(Version::V5, &mut bytes);
+            sink.write(conn, &bytes);
+        }
+        self.stats.connections_ended += 1;
+        let Refusal { reason, detail } = refusal;
+        let client_id = &self.sessions[session.0 as usize].client_id;
+        sink.notice(Notice::Ended { conn, client_id, reason, detail });
+        sink.close(conn);
+        self.forget_live(conn, true, now, sink);
+    }
+
+    /// Takes the connection out of the table, with its timer.
+    pub(super) fn drop_connection(&mut self, conn: ConnKey) -> Option<Connection> {
+        self.set_deadline(conn, None);
+        let connection = self.connections.get_mut(conn.0 as usize)?.take()?;
+        self.stats.connections -= 1;
+        Some(connection)
+    }
+
+    /// The connection is gone: its session goes too, or is absent from now on.
+    pub(super) fn forget_live(
+        &mut self,
+        conn: ConnKey,
+        is_will_due: bool,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let Some(connection) = self.drop_connection(conn) else { return };
+        let Phase::Live(live) = connection.phase else { return };
+        let key = live.session;
+        let session = &mut self.sessions[key.0 as usize];
+        session.link = None;
+        let expiry_s = session.expiry_s;
+        let mut will = live.will.filter(|_| is_will_due);
+        if expiry_s == 0 {
+            self.due_wills.extend(will.map(|will| *will));
+            return self.end_session(key, sink);
+        }
+        if let Some(now_due) = will.take_if(|will| will.delay_s == 0) {
+            self.due_wills.push(*now_due);
+        }
+        let expires_at = (expiry_s != u32::MAX).then(|| now + Micros::from_secs(expiry_s));
+        let will_at = will.as_ref().map(|will| now + Micros::from_secs(will.delay_s.min(expiry_s)));
+        if let Some(at) = expires_at {
+            self.timers.set(at, Timer::Expiry(key));
+        }
+        if let Some(at) = will_at {
+            self.timers.set(at, Timer::Will(key));
+        }
+        if expires_at.is_some() || will_at.is_some() {
+            session.absence = Some(Box::new(Absence { will, will_at, expires_at }));
+        }
+    }
+
+    /// The client is back, or its session is over: what was to happen in its absence will not.
+    /// Returns the will that waited.
+    pub(super) fn end_absence(&mut self, key: SessionKey) -> Option<Box<Will>> {
+        let absence = self.sessions[key.0 as usize].absence.take()?;
+        if let Some(at) = absence.will_at {
+            self.timers.clear(at, Timer::Will(key));
+        }
+        if let Some(at) = absence.expires_at {
+            self.timers.clear(at, Timer::Expiry(key));
+        }
+        absence.will
+    }
+
+    /// The session is over: subscriptions, queue and all. A delayed will is due with it
+    /// [MQTT-3.1.2-8].
+    pub(super) fn end_session(&mut self, key: SessionKey, sink: &mut impl Sink) {
+        if let Some(will) = self.end_absence(key) {
+            self.due_wills.push(*will);
+        }
+        while let Some(&record) = self.sessions[key.0 as usize].subscriptions.last() {
+            let at = self.sessions[key.0 as usize].subscriptions.len() - 1;
+            debug_assert_eq!(self.sessions[key.0 as usize].subscriptions[at], record);
+            self.unsubscribe_at(key, at, sink);
+        }
+        let hash = self.hasher.hash_one(&*self.sessions[key.0 as usize].client_id);
+        if let Ok(entry) = self.clients.find_entry(hash, |other| *other == key) {
+            entry.remove();
+        }
+        self.sessions.remove(key.0 as usize);
+    }
+
+    /// Takes out the session's subscription at `at` of its records.
+    pub(super) fn unsubscribe_at(&mut self, key: SessionKey, at: usize, sink: &mut impl Sink) {
+        let record = self.sessions[key.0 as usize].subscriptions.swap_remove(at);
+        let (moved, gone) = self.filters.unsubscribe(record);
+        if let Some(moved) = moved {
+            Filters::moved(record, &mut self.sessions[moved.0 as usize].subscriptions);
+        }
+        if let Some(filter) = gone {
+            for shard in self.other_shards() {
+                sink.mail(shard, Mail::InterestGone { filter: filter.clone() });
+            }
+        }
+    }
+
+    /// The connection's timer: no CONNECT came, or nothing came for one and a half keep alives.
+    pub(super) fn connection_due(&mut self, conn: ConnKey, now: Micros, sink: &mut impl Sink) {
+        let Some(connection) = self.connection_mut(conn) else { return };
+        connection.deadline = None;
+        let due = match &connection.phase {
+            Phase::AwaitConnect => now,
+            Phase::Live(live) => connection.heard_at + live.silence_max,
+        };
+        if due > now {
+            return self.set_deadline(conn, Some(due));
+        }
+        // [MQTT-3.1.2-22]
+        self.end(conn, Refusal::new(ReasonCode::KeepAliveTimeout, ""), now, sink);
+    }
+
+    pub(super) fn will_due(&mut self, key: SessionKey) {
+        let Some(absence) = self.sessions[key.0 as usize].absence.as_mut() else { return };
+        absence.will_at = None;
+        if let Some(will) = absence.will.take() {
+            self.due_wills.push(*will);
+        }
+    }
+
+    pub(super) fn session_due(&mut self, key: SessionKey, sink: &mut impl Sink) {
+        if let Some(absence) = self.sessions[key.0 as usize].absence.as_mut() {
+            absence.expires_at = None;
+        }
+        self.end_session(key, sink);
+    }
+
+    /// Ends a connected session whose queue ran over. Its messages stay if it outlives that.
+    pub(super) fn end_overflowed(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
+        let Some(link) = self.sessions.get(key.0 as usize).and_then(|session| session.link) else {
+            return;
+        };
+        self.stats.queue_overflows += 1;
+        let detail = "its queue is full";
+        self.end(link.conn, Refusal::new(ReasonCode::QuotaExceeded, detail), now, sink);
+    }
+
+    pub(super) fn publish_will(&mut self, will: &Will, now: Micros, sink: &mut impl Sink) {
+        let expires_at = will.message_expiry_s.map(|seconds| now + Micros::from_secs(seconds));
+        let mut delivery = Delivery::from_parts(
+            &will.topic,
+            &will.payload,
+            will.properties.as_properties(),
+            (will.qos, will.retain),
+            expires_at,
+            None,
+        );
+        // A will that cannot be retained for want of room is delivered all the same.
+        let _ = self.retain(&mut delivery);
+        self.route(&mut delivery, Origin::Client, now, sink);
+    }
+}

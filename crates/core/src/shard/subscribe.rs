@@ -1,0 +1,181 @@
+//! SUBSCRIBE: note the filters, tell the other shards, answer when it is effective.
+
+use super::Shard;
+use super::connection::Refusal;
+use super::delivery::{Receiver, version_of};
+use crate::keys::{ConnKey, Micros, SessionKey};
+use crate::mail::Mail;
+use crate::message::Delivery;
+use crate::routing::Subscriber;
+use crate::sink::Sink;
+use weir_wire::packet::{RetainHandling, SubAck, Subscribe, SubscriptionOptions};
+use weir_wire::topic::TopicFilter;
+use weir_wire::{PacketId, Properties, Property, ReasonCode};
+
+/// A SUBACK that waits until every shard has noted the filters: SUBACK means effective.
+#[derive(Debug)]
+pub(super) struct AwaitingShards {
+    session: SessionKey,
+    conn: ConnKey,
+    packet_id: PacketId,
+    codes: Vec<u8>,
+    retained: Vec<RetainedWanted>,
+    /// Letters not yet answered.
+    open: usize,
+}
+
+/// A new subscription that wants retained messages.
+#[derive(Debug)]
+struct RetainedWanted {
+    filter: Box<str>,
+    options: SubscriptionOptions,
+    subscription_id: Option<u32>,
+}
+
+impl Shard {
+    pub(super) fn on_subscribe(
+        &mut self,
+        session: SessionKey,
+        subscribe: &Subscribe<'_>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) -> Result<(), Refusal> {
+        let Some(link) = self.sessions[session.0 as usize].link else { return Ok(()) };
+        let subscription_id = subscribe.properties.find(|property| match property {
+            Property::SubscriptionIdentifier(id) => Some(id),
+            _ => None,
+        });
+        let mut awaiting = AwaitingShards {
+            session,
+            conn: link.conn,
+            packet_id: subscribe.packet_id,
+            codes: Vec::new(),
+            retained: Vec::new(),
+            open: 0,
+        };
+        let mut first_filters = Vec::new();
+        for (text, options) in subscribe.filters() {
+            let code =
+                match self.subscribe_one(session, text, options, subscription_id, &mut awaiting)? {
+                    Ok(is_first) => {
+                        if is_first && self.shards > 1 {
+                            first_filters.push(text);
+                        }
+                        options.qos as u8
+                    }
+                    Err(reason) if link.version.is_v5() => reason as u8,
+                    // The one failure that 3.1.1 knows.
+                    Err(_) => ReasonCode::UnspecifiedError as u8,
+                };
+            awaiting.codes.push(code);
+        }
+        if first_filters.is_empty() {
+            self.answer_subscribe(&awaiting, now, sink);
+            return Ok(());
+        }
+        awaiting.open = first_filters.len() * (usize::from(self.shards) - 1);
+        let ticket = self.awaiting_shards.insert(awaiting) as u32;
+        for text in first_filters {
+            let Some(filter) = TopicFilter::parse(text) else { continue };
+            for shard in self.other_shards() {
+                sink.mail(shard, Mail::Interest { filter: filter.filter.into(), ticket });
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes one filter. Outer error: the packet breaks the protocol; inner: this filter is refused.
+    /// Says whether the shard had no subscription to it before.
+    fn subscribe_one(
+        &mut self,
+        key: SessionKey,
+        text: &str,
+        options: SubscriptionOptions,
+        subscription_id: Option<u32>,
+        awaiting: &mut AwaitingShards,
+    ) -> Result<Result<bool, ReasonCode>, Refusal> {
+        let levels_max = usize::from(self.limits.topic_levels_max);
+        let Some(filter) = TopicFilter::parse(text) else {
+            return Ok(Err(ReasonCode::TopicFilterInvalid));
+        };
+        if filter.filter.split('/').count() > levels_max {
+            return Ok(Err(ReasonCode::TopicFilterInvalid));
+        }
+        if filter.group.is_some() && options.no_local {
+            // [MQTT-3.8.3-4]
+            return Err(Refusal::protocol("No Local on a shared subscription"));
+        }
+        let records = &mut self.sessions[key.0 as usize].subscriptions;
+        if records.len() >= self.limits.subscriptions_max as usize
+            && self.filters.position(filter, records).is_none()
+        {
+            return Ok(Err(ReasonCode::QuotaExceeded));
+        }
+        let subscriber = Subscriber::new(key, options, subscription_id);
+        let subscribed = self.filters.subscribe(filter, subscriber, records);
+        let wants_retained = match options.retain_handling {
+            RetainHandling::Send => true,
+            RetainHandling::SendIfNew => subscribed.is_new,
+            RetainHandling::DontSend => false,
+        };
+        // Never to a shared subscription (section 4.8.2).
+        if wants_retained && filter.group.is_none() {
+            awaiting.retained.push(RetainedWanted {
+                filter: filter.filter.into(),
+                options,
+                subscription_id,
+            });
+        }
+        Ok(Ok(subscribed.is_first))
+    }
+
+    /// Another shard has noted the filters of this ticket.
+    pub(super) fn interest_noted(&mut self, ticket: u32, now: Micros, sink: &mut impl Sink) {
+        let Some(awaiting) = self.awaiting_shards.get_mut(ticket as usize) else { return };
+        awaiting.open -= 1;
+        if awaiting.open == 0 {
+            let awaiting = self.awaiting_shards.remove(ticket as usize);
+            self.answer_subscribe(&awaiting, now, sink);
+        }
+    }
+
+    /// SUBACK, then the retained messages. The client may be gone by now.
+    fn answer_subscribe(&mut self, awaiting: &AwaitingShards, now: Micros, sink: &mut impl Sink) {
+        let Some(session) = self.sessions.get(awaiting.session.0 as usize) else { return };
+        if session.link.is_none_or(|link| link.conn != awaiting.conn) {
+            return;
+        }
+        let mut bytes = Vec::new();
+        let AwaitingShards { packet_id, codes, .. } = awaiting;
+        SubAck { packet_id: *packet_id, properties: Properties::EMPTY, codes }
+            .encode(version_of(session), &mut bytes);
+        sink.write(awaiting.conn, &bytes);
+        for wanted in &awaiting.retained {
+            self.send_retained(awaiting.session, wanted, now, sink);
+        }
+    }
+
+    fn send_retained(
+        &mut self,
+        session: SessionKey,
+        wanted: &RetainedWanted,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let filter = TopicFilter { group: None, filter: &wanted.filter };
+        let ids = [wanted.subscription_id.unwrap_or(0)];
+        for message in self.retained.matching(filter, now) {
+            let mut delivery = Delivery::from_message(&message, None);
+            self.encoder.begin();
+            let receiver = Receiver {
+                session,
+                qos: wanted.options.qos.min(message.qos),
+                // [MQTT-3.3.1-8]
+                retain: true,
+                subscription_ids: if ids[0] == 0 { &[] } else { &ids },
+                is_bounded: false,
+            };
+            self.deliver(receiver, &mut delivery, now, sink);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! UNSUBSCRIBE.
+
+use super::Shard;
+use crate::keys::SessionKey;
+use crate::sink::Sink;
+use weir_wire::packet::{UnsubAck, Unsubscribe};
+use weir_wire::topic::TopicFilter;
+use weir_wire::{Properties, ReasonCode};
+
+impl Shard {
+    pub(super) fn on_unsubscribe(
+        &mut self,
+        key: SessionKey,
+        unsubscribe: &Unsubscribe<'_>,
+        sink: &mut impl Sink,
+    ) {
+        let mut codes = Vec::new();
+        for text in unsubscribe.filters() {
+            let reason = match TopicFilter::parse(text) {
+                None => ReasonCode::TopicFilterInvalid,
+                Some(filter) => {
+                    let records = &self.sessions[key.0 as usize].subscriptions;
+                    match self.filters.position(filter, records) {
+                        None => ReasonCode::NoSubscriptionExisted,
+                        Some(at) => {
+                            self.unsubscribe_at(key, at, sink);
+                            ReasonCode::Success
+                        }
+                    }
+                }
+            };
+            codes.push(reason as u8);
+        }
+        let Some(link) = self.sessions[key.0 as usize].link else { return };
+        let mut bytes = Vec::new();
+        UnsubAck {
+            packet_id: unsubscribe.packet_id,
+            properties: Properties::EMPTY,
+            codes: &codes,
+        }
+        .encode(link.version, &mut bytes);
+        sink.write(link.conn, &bytes);
+    }
+}

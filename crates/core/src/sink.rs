@@ -1,0 +1,61 @@
+//! Where a shard's output goes.
+
+use crate::{ConnKey, Mail, ShardId};
+use weir_wire::ReasonCode;
+
+/// The shell's side of a shard: connection outputs and mailboxes, or a simulator's record.
+/// Static dispatch: the data plane calls it once a delivery.
+pub trait Sink {
+    /// Appends to the connection's output, to be sent at the end of the turn.
+    fn write(&mut self, conn: ConnKey, bytes: &[u8]);
+
+    /// Bytes that wait in the connection's output.
+    fn pending(&self, conn: ConnKey) -> usize;
+
+    /// Ends the connection after its output. The shard knows it no more: no `closed` follows.
+    fn close(&mut self, conn: ConnKey);
+
+    /// Moves the connection to the shard that owns its client, with the bytes not consumed.
+    /// The shard knows it no more.
+    fn hand_over(&mut self, conn: ConnKey, to: ShardId);
+
+    /// Sends a letter to another shard.
+    fn mail(&mut self, to: ShardId, mail: Mail);
+
+    /// Something a person may want to read in a log. Rare: never once a message in good order.
+    fn notice(&mut self, notice: Notice<'_>);
+}
+
+/// What a person may want to read in a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice<'a> {
+    /// A client is connected.
+    Connected {
+        /// Its connection.
+        conn: ConnKey,
+        /// Its client identifier.
+        client_id: &'a str,
+        /// Whether its session was there already.
+        session_present: bool,
+    },
+    /// The broker ended a connection.
+    Ended {
+        /// The connection.
+        conn: ConnKey,
+        /// Its client identifier; empty before CONNECT.
+        client_id: &'a str,
+        /// As DISCONNECT or CONNACK names it.
+        reason: ReasonCode,
+        /// In words, where there is more to say than the reason.
+        detail: &'a str,
+    },
+    /// A message was dropped for one receiver.
+    Dropped {
+        /// The receiver.
+        client_id: &'a str,
+        /// The message's topic.
+        topic: &'a str,
+        /// Which bound or rule it was.
+        cause: &'static str,
+    },
+}

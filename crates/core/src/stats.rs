@@ -1,0 +1,38 @@
+//! Counters of one shard.
+
+/// Everything is counted since the shard was made, but for the three that say "now".
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Connections accepted.
+    pub connections_opened: u64,
+    /// Connections refused in CONNACK.
+    pub connections_refused: u64,
+    /// Connections ended by the broker for a fault or a bound.
+    pub connections_ended: u64,
+    /// Sessions taken over by a newer connection.
+    pub takeovers: u64,
+    /// PUBLISH packets received.
+    pub publishes_in: u64,
+    /// PUBLISH packets sent, redeliveries included.
+    pub publishes_out: u64,
+    /// QoS 0 dropped because the receiver's output was full.
+    pub dropped_output_full: u64,
+    /// Dropped because the receiver's packet size limit is smaller.
+    pub dropped_too_large: u64,
+    /// Dropped from the full queue of an absent session.
+    pub dropped_queue_full: u64,
+    /// Dropped because it expired in a queue.
+    pub dropped_expired: u64,
+    /// QoS 0 not kept for an absent session.
+    pub dropped_absent_qos0: u64,
+    /// Not retained because the store was full.
+    pub retained_refused: u64,
+    /// Connected sessions ended because their queue was full.
+    pub queue_overflows: u64,
+    /// Sessions now.
+    pub sessions: u64,
+    /// Connections now.
+    pub connections: u64,
+    /// Retained messages now.
+    pub retained: u64,
+}

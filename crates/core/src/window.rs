@@ -1,0 +1,125 @@
+//! Outgoing deliveries of QoS 1 and 2 that are not yet done, by packet identifier.
+//!
+//! Identifiers are given in order, so an acknowledgement finds its delivery by distance from the
+//! oldest: one byte a delivery, no search. The message is kept only for a session that may resume.
+
+use crate::message::Message;
+use crate::session::Queued;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use weir_wire::{PacketId, QoS};
+
+/// Identifiers between the oldest open delivery and the newest. A client that leaves one open and
+/// acknowledges all others stops getting more here; 65,535 would bite its own tail.
+const SPAN_MAX: usize = 16_384;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Acknowledged; kept until all older ones are.
+    Done,
+    /// PUBLISH of QoS 1 sent.
+    AwaitPubAck,
+    /// PUBLISH of QoS 2 sent.
+    AwaitPubRec,
+    /// PUBREL sent.
+    AwaitPubComp,
+}
+
+/// What is open towards one client.
+#[derive(Debug)]
+pub(crate) struct Window {
+    /// Identifier of the first of `steps`.
+    oldest: PacketId,
+    steps: VecDeque<Step>,
+    /// As `steps`, or empty when the session ends with its connection.
+    kept: VecDeque<Option<Queued>>,
+    open: u16,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self { oldest: PacketId::FIRST, steps: VecDeque::new(), kept: VecDeque::new(), open: 0 }
+    }
+}
+
+impl Window {
+    pub(crate) fn open(&self) -> u16 {
+        self.open
+    }
+
+    pub(crate) fn has_room(&self, open_max: u16) -> bool {
+        self.open < open_max && self.steps.len() < SPAN_MAX
+    }
+
+    /// Opens a delivery of QoS 1 or 2. The caller has asked [`Window::has_room`]. `kept` is given
+    /// for every delivery of a session or for none.
+    pub(crate) fn push(&mut self, qos: QoS, kept: Option<Queued>) -> PacketId {
+        debug_assert!(qos != QoS::AtMostOnce, "QoS 0 is not acknowledged");
+        let at = self.steps.len();
+        let step = if qos == QoS::AtLeastOnce { Step::AwaitPubAck } else { Step::AwaitPubRec };
+        self.steps.push_back(step);
+        if let Some(kept) = kept {
+            self.kept.push_back(Some(kept));
+        }
+        self.open += 1;
+        nth_after(self.oldest, at)
+    }
+
+    fn position(&self, packet_id: PacketId) -> Option<usize> {
+        let at = usize::from(packet_id.steps_from(self.oldest));
+        (at < self.steps.len()).then_some(at)
+    }
+
+    /// PUBACK, PUBCOMP, or PUBREC with an error: the delivery is done. Says whether it was open
+    /// and at that step.
+    pub(crate) fn finish(&mut self, packet_id: PacketId, step: Step) -> bool {
+        let Some(at) = self.position(packet_id) else { return false };
+        if self.steps[at] != step {
+            return false;
+        }
+        self.steps[at] = Step::Done;
+        if let Some(kept) = self.kept.get_mut(at) {
+            *kept = None;
+        }
+        self.open -= 1;
+        while self.steps.front() == Some(&Step::Done) {
+            self.steps.pop_front();
+            self.kept.pop_front();
+            self.oldest = self.oldest.next();
+        }
+        true
+    }
+
+    /// PUBREC: the message is the receiver's, only the identifier is still owed. A repeated PUBREC
+    /// is answered again. Says whether the identifier is known.
+    pub(crate) fn received(&mut self, packet_id: PacketId) -> bool {
+        let Some(at) = self.position(packet_id) else { return false };
+        if !matches!(self.steps[at], Step::AwaitPubRec | Step::AwaitPubComp) {
+            return false;
+        }
+        self.steps[at] = Step::AwaitPubComp;
+        if let Some(kept) = self.kept.get_mut(at) {
+            *kept = None;
+        }
+        true
+    }
+
+    /// What a resumed session must send again, in order: a message, or PUBREL where there is none.
+    pub(crate) fn owed(&self) -> impl Iterator<Item = (PacketId, Step, Option<&Queued>)> {
+        self.steps.iter().enumerate().filter(|(_, step)| **step != Step::Done).map(|(at, &step)| {
+            (nth_after(self.oldest, at), step, self.kept.get(at).and_then(Option::as_ref))
+        })
+    }
+
+    /// Messages kept for a resume.
+    #[cfg(test)]
+    pub(crate) fn kept_messages(&self) -> impl Iterator<Item = &Arc<Message>> {
+        self.kept.iter().flatten().map(|kept| &kept.message)
+    }
+}
+
+fn nth_after(oldest: PacketId, steps: usize) -> PacketId {
+    let value = (usize::from(oldest.value()) - 1 + steps) % 65_535 + 1;
+    // 1 to 65,535 by the line above.
+    u16::try_from(value).ok().and_then(PacketId::new).unwrap_or(PacketId::FIRST)
+}
