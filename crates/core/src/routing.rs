@@ -5,7 +5,6 @@ mod group;
 mod trie;
 
 pub(crate) use filters::{FilterId, Filters, SubscriptionRecord};
-pub(crate) use group::GroupMember;
 
 use crate::keys::SessionKey;
 use weir_wire::QoS;

@@ -3,10 +3,8 @@
 //! Identifiers are given in order, so an acknowledgement finds its delivery by distance from the
 //! oldest: one byte a delivery, no search. The message is kept only for a session that may resume.
 
-use crate::message::Message;
 use crate::session::Queued;
 use std::collections::VecDeque;
-use std::sync::Arc;
 use weir_wire::{PacketId, QoS};
 
 /// Identifiers between the oldest open delivery and the newest. A client that leaves one open and
@@ -43,10 +41,6 @@ impl Default for Window {
 }
 
 impl Window {
-    pub(crate) fn open(&self) -> u16 {
-        self.open
-    }
-
     pub(crate) fn has_room(&self, open_max: u16) -> bool {
         self.open < open_max && self.steps.len() < SPAN_MAX
     }
@@ -109,12 +103,6 @@ impl Window {
         self.steps.iter().enumerate().filter(|(_, step)| **step != Step::Done).map(|(at, &step)| {
             (nth_after(self.oldest, at), step, self.kept.get(at).and_then(Option::as_ref))
         })
-    }
-
-    /// Messages kept for a resume.
-    #[cfg(test)]
-    pub(crate) fn kept_messages(&self) -> impl Iterator<Item = &Arc<Message>> {
-        self.kept.iter().flatten().map(|kept| &kept.message)
     }
 }
 

@@ -12,12 +12,14 @@ compile_error!("Weir runs on Linux only: its reactor is built on epoll");
 
 mod clock;
 mod io;
+mod listen;
 mod reactor;
 mod socket;
 mod waker;
 
 pub use clock::now_us;
 pub use io::{Io, IoStats};
+pub use listen::listen;
 pub use reactor::{Handler, Reactor};
 pub use socket::{Closed, Token};
 pub use waker::Waker;

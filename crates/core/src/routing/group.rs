@@ -2,14 +2,11 @@
 
 use crate::routing::Subscriber;
 
-/// A member is a subscriber.
-pub(crate) type GroupMember = Subscriber;
-
 /// The members of `$share/{name}/{filter}` on this shard, served in turn.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) name: Box<str>,
-    pub(crate) members: Vec<GroupMember>,
+    pub(crate) members: Vec<Subscriber>,
     next: usize,
 }
 
@@ -19,7 +16,7 @@ impl Group {
     }
 
     /// The next member in turn that `accepts` takes; failing that, the next in turn at all.
-    pub(crate) fn pick(&mut self, accepts: impl Fn(&GroupMember) -> bool) -> Option<GroupMember> {
+    pub(crate) fn pick(&mut self, accepts: impl Fn(&Subscriber) -> bool) -> Option<Subscriber> {
         let count = self.members.len();
         if count == 0 {
             return None;

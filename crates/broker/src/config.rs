@@ -1,0 +1,224 @@
+//! The configuration file: TOML, every key with a default, an unknown key an error.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use weir_core::Limits;
+
+/// Everything `weir broker` can be told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Addresses to listen on, each `HOST:PORT`.
+    pub listen: Vec<String>,
+    /// Bounds of the broker.
+    pub limits: LimitsConfig,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { listen: vec!["127.0.0.1:1883".into()], limits: LimitsConfig::default() }
+    }
+}
+
+macro_rules! limits_config {
+    ($($field:ident: $type:ty,)*) => {
+        /// The `[limits]` table; the fields and defaults of [`weir_core::Limits`].
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct LimitsConfig { $(pub $field: $type,)* }
+
+        impl Default for LimitsConfig {
+            fn default() -> Self {
+                let Limits { $($field,)* } = Limits::default();
+                Self { $($field,)* }
+            }
+        }
+
+        impl LimitsConfig {
+            /// The bounds as the core takes them.
+            pub fn to_limits(&self) -> Limits {
+                Limits { $($field: self.$field,)* }
+            }
+        }
+    };
+}
+
+limits_config! {
+    packet_bytes_max: u32,
+    connect_timeout_s: u32,
+    client_id_bytes_max: u16,
+    in_flight_max: u16,
+    receive_maximum: u16,
+    queue_messages_max: u32,
+    queue_bytes_max: u64,
+    output_bytes_max: usize,
+    subscriptions_max: u32,
+    topic_levels_max: u16,
+    topic_alias_maximum: u16,
+    retained_messages_max: u32,
+    retained_bytes_max: u64,
+    session_expiry_s_max: u32,
+}
+
+/// Packets this long still fit the protocol when they are encoded again with more properties.
+const PACKET_BYTES_MAX: u32 = 256 * 1024 * 1024 - 1024 * 1024;
+
+/// Below this a connection's output could not hold what the reactor reports as drained.
+const OUTPUT_BYTES_MIN: usize = 64 * 1024;
+
+/// What is wrong with a configuration, and where.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read the configuration file {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is not the TOML that is expected: unknown key, wrong type, syntax.
+    #[error("{place}: {message}")]
+    Parse {
+        /// File and line.
+        place: Place,
+        /// What is wrong there.
+        message: String,
+    },
+    /// A value is out of its range.
+    #[error("{key} = {value} is not usable: {rule}")]
+    Value {
+        /// The key, with its table.
+        key: &'static str,
+        /// What it is set to.
+        value: String,
+        /// What it has to be.
+        rule: &'static str,
+    },
+}
+
+/// A line of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    path: PathBuf,
+    line: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}:{}", self.path.display(), self.line)
+    }
+}
+
+impl Config {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// An unreadable file, an unknown key, a value out of range: each names file, key and line.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ConfigError::Read { path: path.into(), source })?;
+        let config: Self = toml::from_str(&text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            let line = text[..at].lines().count().max(1);
+            let message = error.message().replace('\n', " ");
+            ConfigError::Parse { place: Place { path: path.into(), line }, message }
+        })?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Checks what the types cannot.
+    ///
+    /// # Errors
+    /// The first value out of its range.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let limits = &self.limits;
+        let positive = [
+            ("limits.in_flight_max", u64::from(limits.in_flight_max)),
+            ("limits.receive_maximum", u64::from(limits.receive_maximum)),
+            ("limits.connect_timeout_s", u64::from(limits.connect_timeout_s)),
+            ("limits.client_id_bytes_max", u64::from(limits.client_id_bytes_max)),
+            ("limits.queue_messages_max", u64::from(limits.queue_messages_max)),
+            ("limits.topic_levels_max", u64::from(limits.topic_levels_max)),
+        ];
+        for (key, value) in positive {
+            if value == 0 {
+                return Err(value_error(key, value, "it must be at least 1"));
+            }
+        }
+        if !(16..=PACKET_BYTES_MAX).contains(&limits.packet_bytes_max) {
+            let rule = "it must be 16 to 267386880 (255 MiB)";
+            return Err(value_error("limits.packet_bytes_max", limits.packet_bytes_max, rule));
+        }
+        if limits.output_bytes_max < OUTPUT_BYTES_MIN {
+            let rule = "it must be at least 65536 (64 KiB)";
+            return Err(value_error("limits.output_bytes_max", limits.output_bytes_max, rule));
+        }
+        self.addresses().map(drop)
+    }
+
+    /// The addresses to listen on.
+    ///
+    /// # Errors
+    /// One that is not `HOST:PORT`, or a host without an address.
+    pub fn addresses(&self) -> Result<Vec<SocketAddr>, ConfigError> {
+        if self.listen.is_empty() {
+            return Err(value_error("listen", "[]", "name at least one HOST:PORT"));
+        }
+        let resolve = |text: &String| {
+            let found = text.to_socket_addrs().ok().and_then(|mut found| found.next());
+            found.ok_or_else(|| {
+                value_error("listen", text, "it must be HOST:PORT, such as 127.0.0.1:1883")
+            })
+        };
+        self.listen.iter().map(resolve).collect()
+    }
+}
+
+fn value_error(key: &'static str, value: impl fmt::Display, rule: &'static str) -> ConfigError {
+    ConfigError::Value { key, value: value.to_string(), rule }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Config, ConfigError> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        Config::read(file.path())
+    }
+
+    #[test]
+    fn an_empty_file_is_the_default() {
+        assert_eq!(read("").unwrap(), Config::default());
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_its_line() {
+        let error = read("listen = [\"127.0.0.1:1\"]\n[limits]\nqueue_max = 3\n").unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(":3: ") && text.contains("queue_max"), "{text}");
+    }
+
+    #[test]
+    fn a_value_out_of_range_is_named_with_its_rule() {
+        let text = read("[limits]\nin_flight_max = 0\n").unwrap_err().to_string();
+        assert!(text.contains("limits.in_flight_max = 0") && text.contains("at least 1"), "{text}");
+    }
+
+    #[test]
+    fn an_address_without_a_port_is_refused() {
+        let text = read("listen = [\"localhost\"]\n").unwrap_err().to_string();
+        assert!(text.contains("HOST:PORT"), "{text}");
+    }
+
+    #[test]
+    fn the_default_written_out_reads_back() {
+        let text = toml::to_string(&Config::default()).unwrap();
+        assert_eq!(read(&text).unwrap(), Config::default());
+    }
+}
