@@ -1,1 +1,13 @@
-//! Placeholder.
+//! An MQTT client as a value: bytes in, bytes and events out, `now` given.
+//!
+//! No socket, clock, thread or queue of messages. What the network brings goes into
+//! [`Client::handle`]; what must be sent and what happened comes out through a [`Sink`].
+//! Used by the load generator, which holds tens of thousands of them in one thread.
+
+mod client;
+mod open;
+
+pub use client::{Client, ClientError, ConnectOptions, PublishError};
+pub use sink::{Event, Sink};
+
+mod sink;

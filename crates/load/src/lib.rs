@@ -4,11 +4,24 @@
 //! A ledger audits every delivery. The generator watches itself and says when it was the limit.
 //! Knows no broker, no use case, no report: `weir-bench` makes the plan and reads the outcome.
 
+mod audience;
+mod audit;
+mod cpu;
+mod engine;
+mod ledger;
 pub mod outcome;
 pub mod plan;
+mod publisher;
+mod recorder;
+mod schedule;
+mod stamp;
+mod template;
 
 pub use outcome::{Interval, Outcome};
+pub use ledger::{Arrival, Ledger};
 pub use plan::Plan;
+pub use schedule::{Due, Schedule};
+pub use stamp::{STAMP_BYTES, Stamp};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,6 +63,9 @@ pub fn run(
     stop: &Stop,
     on_interval: &mut dyn FnMut(&Interval),
 ) -> Result<Outcome, LoadError> {
-    let _ = (plan, stop, on_interval);
-    todo!("the engine")
+    engine::run(plan, stop, on_interval)
+}
+
+fn topic_error(group: &str, topic: &str) -> LoadError {
+    LoadError::Plan(format!("group {group}: {topic:?} is not a valid topic name or filter"))
 }

@@ -1,0 +1,356 @@
+//! The client's state machine.
+
+use crate::open::{Open, Step, Tagged};
+use crate::sink::{Event, Sink};
+use weir_wire::packet::{
+    Ack, ConnAck, Connect, Disconnect, PINGREQ, Publish, SubscribeBuf, SubscriptionOptions,
+    UnsubscribeBuf,
+};
+use weir_wire::{
+    Frame, Packet, PacketId, PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode,
+    Version, WireError,
+};
+
+/// Largest packet taken from a server.
+const PACKET_BYTES_MAX: u32 = weir_wire::REMAINING_LENGTH_MAX;
+
+/// How to connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectOptions<'a> {
+    /// Protocol to speak.
+    pub version: Version,
+    /// Client identifier; may be empty.
+    pub client_id: &'a str,
+    /// Clean Start or Clean Session.
+    pub clean_start: bool,
+    /// Seconds; 0 is off.
+    pub keep_alive_s: u16,
+    /// 5.0: seconds the session outlives the connection.
+    pub session_expiry_s: u32,
+    /// Credentials, if any.
+    pub user_name: Option<&'a str>,
+    /// Credentials, if any.
+    pub password: Option<&'a [u8]>,
+}
+
+/// What a server sends that a client cannot live with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClientError {
+    /// The bytes are not MQTT.
+    #[error("the server sent what is not MQTT: {0}")]
+    Wire(#[from] WireError),
+    /// A packet that has no place there.
+    #[error("the server broke the protocol: {0}")]
+    Protocol(&'static str),
+}
+
+/// Why a message cannot be published now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PublishError {
+    /// The client is not connected.
+    #[error("not connected")]
+    NotConnected,
+    /// As many messages are open as the server's Receive Maximum, or the identifiers, allow.
+    #[error("too many messages are not yet acknowledged")]
+    WindowFull,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    New,
+    AwaitConnAck,
+    Live,
+    Ended,
+}
+
+/// One client. About 150 bytes, and no heap while nothing is open.
+#[derive(Debug)]
+pub struct Client {
+    version: Version,
+    phase: Phase,
+    receive_maximum: u16,
+    keep_alive_us: u64,
+    /// When something was last written.
+    written_us: u64,
+    open: Open,
+    /// QoS 2 messages received and not yet released, sorted.
+    unreleased: Vec<PacketId>,
+}
+
+impl Client {
+    /// A client that is not connected.
+    pub fn new(version: Version) -> Self {
+        Self {
+            version,
+            phase: Phase::New,
+            receive_maximum: u16::MAX,
+            keep_alive_us: 0,
+            written_us: 0,
+            open: Open::default(),
+            unreleased: Vec::new(),
+        }
+    }
+
+    /// Whether CONNACK has come and nothing has ended since.
+    pub fn is_live(&self) -> bool {
+        self.phase == Phase::Live
+    }
+
+    /// Messages published and not yet acknowledged: their tags, oldest first.
+    pub fn open_tags(&self) -> impl Iterator<Item = u64> + '_ {
+        self.open.tags()
+    }
+
+    /// How many messages are published and not yet acknowledged.
+    pub fn open_count(&self) -> u16 {
+        self.open.count()
+    }
+
+    /// Writes CONNECT.
+    pub fn connect(&mut self, options: &ConnectOptions<'_>, now_us: u64, sink: &mut impl Sink) {
+        let mut properties = PropertiesBuf::new();
+        if options.version.is_v5() && options.session_expiry_s > 0 {
+            properties.push(Property::SessionExpiryInterval(options.session_expiry_s));
+        }
+        let mut bytes = Vec::with_capacity(64);
+        Connect {
+            version: options.version,
+            clean_start: options.clean_start,
+            keep_alive_s: options.keep_alive_s,
+            client_id: options.client_id,
+            will: None,
+            user_name: options.user_name,
+            password: options.password,
+            properties: properties.as_properties(),
+        }
+        .encode(&mut bytes);
+        self.version = options.version;
+        self.phase = Phase::AwaitConnAck;
+        self.keep_alive_us = u64::from(options.keep_alive_s) * 1_000_000;
+        self.written_us = now_us;
+        sink.write(&bytes);
+    }
+
+    /// Writes SUBSCRIBE for one filter.
+    pub fn subscribe(
+        &mut self,
+        filter: &str,
+        qos: QoS,
+        now_us: u64,
+        sink: &mut impl Sink,
+    ) -> PacketId {
+        let packet_id = self.open.push(None);
+        let mut filters = SubscribeBuf::new();
+        filters.push(filter, SubscriptionOptions { qos, ..SubscriptionOptions::default() });
+        let mut bytes = Vec::with_capacity(64);
+        filters.subscribe(self.version, packet_id, Properties::EMPTY).encode(self.version, &mut bytes);
+        self.written_us = now_us;
+        sink.write(&bytes);
+        packet_id
+    }
+
+    /// Writes UNSUBSCRIBE for one filter.
+    pub fn unsubscribe(&mut self, filter: &str, now_us: u64, sink: &mut impl Sink) -> PacketId {
+        let packet_id = self.open.push(None);
+        let mut filters = UnsubscribeBuf::new();
+        filters.push(filter);
+        let mut bytes = Vec::with_capacity(64);
+        filters.unsubscribe(packet_id, Properties::EMPTY).encode(self.version, &mut bytes);
+        self.written_us = now_us;
+        sink.write(&bytes);
+        packet_id
+    }
+
+    /// Whether a message of this QoS could be published now.
+    #[inline]
+    pub fn can_publish(&self, qos: QoS) -> bool {
+        self.is_live() && (qos == QoS::AtMostOnce || self.open.has_room(self.receive_maximum))
+    }
+
+    /// Writes PUBLISH. At QoS 1 and 2 an [`Event::Acknowledged`] with `tag` follows. `scratch` is
+    /// the caller's memory for encoding.
+    ///
+    /// # Errors
+    /// Not connected, or the window is full; then nothing is written.
+    pub fn publish(
+        &mut self,
+        message: (&str, &[u8], QoS, bool),
+        tag: u64,
+        now_us: u64,
+        scratch: &mut Vec<u8>,
+        sink: &mut impl Sink,
+    ) -> Result<(), PublishError> {
+        let (topic, payload, qos, retain) = message;
+        if !self.is_live() {
+            return Err(PublishError::NotConnected);
+        }
+        if !self.can_publish(qos) {
+            return Err(PublishError::WindowFull);
+        }
+        let packet_id = match qos {
+            QoS::AtMostOnce => None,
+            QoS::AtLeastOnce => Some(self.open.push(Some(Tagged { tag, step: Step::PubAck }))),
+            QoS::ExactlyOnce => Some(self.open.push(Some(Tagged { tag, step: Step::PubRec }))),
+        };
+        let properties = Properties::EMPTY;
+        scratch.clear();
+        Publish { dup: false, qos, retain, topic, packet_id, properties, payload }
+            .encode(self.version, scratch);
+        self.written_us = now_us;
+        sink.write(scratch);
+        Ok(())
+    }
+
+    /// Writes DISCONNECT; nothing more will come.
+    pub fn disconnect(&mut self, sink: &mut impl Sink) {
+        if self.phase == Phase::Live {
+            let mut bytes = Vec::with_capacity(4);
+            Disconnect { reason: ReasonCode::Success, properties: Properties::EMPTY }
+                .encode(self.version, &mut bytes);
+            sink.write(&bytes);
+        }
+        self.phase = Phase::Ended;
+    }
+
+    /// When [`Client::handle_timeout`] is to be called, in microseconds; later if something is
+    /// written meanwhile.
+    pub fn poll_timeout(&self) -> Option<u64> {
+        let is_on = self.phase == Phase::Live && self.keep_alive_us > 0;
+        is_on.then_some(self.written_us + self.keep_alive_us)
+    }
+
+    /// Writes PINGREQ if nothing was written for the keep alive \[MQTT-3.1.2-20\].
+    pub fn handle_timeout(&mut self, now_us: u64, sink: &mut impl Sink) {
+        if self.poll_timeout().is_some_and(|due_us| due_us <= now_us) {
+            self.written_us = now_us;
+            sink.write(&PINGREQ);
+        }
+    }
+
+    /// Bytes came in, those not consumed the last time first. Returns how many were consumed.
+    ///
+    /// # Errors
+    /// What no server may send; the connection is to be ended.
+    pub fn handle(
+        &mut self,
+        bytes: &[u8],
+        now_us: u64,
+        sink: &mut impl Sink,
+    ) -> Result<usize, ClientError> {
+        let mut at = 0;
+        while let Some(frame) = Frame::check(&bytes[at..], PACKET_BYTES_MAX)? {
+            if self.phase == Phase::Ended {
+                return Ok(bytes.len());
+            }
+            at += frame.bytes;
+            self.packet(Packet::decode(self.version, frame)?, now_us, sink)?;
+        }
+        Ok(at)
+    }
+
+    fn packet(
+        &mut self,
+        packet: Packet<'_>,
+        now_us: u64,
+        sink: &mut impl Sink,
+    ) -> Result<(), ClientError> {
+        if self.phase == Phase::AwaitConnAck {
+            let Packet::ConnAck(connack) = packet else {
+                return Err(ClientError::Protocol("a packet before CONNACK"));
+            };
+            self.connack(&connack, sink);
+            return Ok(());
+        }
+        match packet {
+            Packet::Publish(publish) => self.message(publish, now_us, sink),
+            Packet::PubAck(ack) => self.finish(&ack, Step::PubAck, sink),
+            Packet::PubRec(ack) => self.pubrec(&ack, now_us, sink),
+            Packet::PubComp(ack) => self.finish(&ack, Step::PubComp, sink),
+            Packet::PubRel(ack) => {
+                if let Ok(at) = self.unreleased.binary_search(&ack.packet_id) {
+                    self.unreleased.remove(at);
+                }
+                self.answer(PacketKind::PubComp, ack.packet_id, now_us, sink);
+            }
+            Packet::SubAck(suback) => {
+                let (packet_id, codes) = (suback.packet_id, suback.codes);
+                sink.event(Event::Subscribed { packet_id, codes });
+            }
+            Packet::UnsubAck(unsuback) => {
+                sink.event(Event::Unsubscribed { packet_id: unsuback.packet_id });
+            }
+            Packet::PingResp => {}
+            Packet::Disconnect(disconnect) => {
+                self.phase = Phase::Ended;
+                sink.event(Event::Disconnected(disconnect.reason));
+            }
+            _ => return Err(ClientError::Protocol("a packet only clients send")),
+        }
+        Ok(())
+    }
+
+    fn connack(&mut self, connack: &ConnAck<'_>, sink: &mut impl Sink) {
+        if connack.reason.is_error() {
+            self.phase = Phase::Ended;
+            return sink.event(Event::Refused(connack.reason));
+        }
+        self.phase = Phase::Live;
+        for property in connack.properties.iter() {
+            match property {
+                Property::ReceiveMaximum(maximum) => self.receive_maximum = maximum,
+                Property::ServerKeepAlive(seconds) => {
+                    self.keep_alive_us = u64::from(seconds) * 1_000_000;
+                }
+                _ => {}
+            }
+        }
+        sink.event(Event::Connected { session_present: connack.session_present });
+    }
+
+    #[inline]
+    fn message(&mut self, publish: Publish<'_>, now_us: u64, sink: &mut impl Sink) {
+        match (publish.qos, publish.packet_id) {
+            (QoS::AtLeastOnce, Some(packet_id)) => {
+                self.answer(PacketKind::PubAck, packet_id, now_us, sink);
+            }
+            (QoS::ExactlyOnce, Some(packet_id)) => {
+                self.answer(PacketKind::PubRec, packet_id, now_us, sink);
+                match self.unreleased.binary_search(&packet_id) {
+                    // Had already: exactly once.
+                    Ok(_) => return,
+                    Err(at) => self.unreleased.insert(at, packet_id),
+                }
+            }
+            _ => {}
+        }
+        sink.event(Event::Message(publish));
+    }
+
+    fn pubrec(&mut self, ack: &Ack<'_>, now_us: u64, sink: &mut impl Sink) {
+        if ack.reason.is_error() {
+            return self.finish(ack, Step::PubRec, sink);
+        }
+        if let Some(tagged) = self.open.get_mut(ack.packet_id)
+            && tagged.step == Step::PubRec
+        {
+            tagged.step = Step::PubComp;
+        }
+        // An identifier we do not know is answered too: the server is owed an end.
+        self.answer(PacketKind::PubRel, ack.packet_id, now_us, sink);
+    }
+
+    fn finish(&mut self, ack: &Ack<'_>, step: Step, sink: &mut impl Sink) {
+        if let Some(tag) = self.open.finish(ack.packet_id, step) {
+            sink.event(Event::Acknowledged { tag, reason: ack.reason });
+        }
+    }
+
+    /// Four bytes: the shortest form of PUBACK, PUBREC, PUBREL and PUBCOMP in every version.
+    #[inline]
+    fn answer(&mut self, kind: PacketKind, packet_id: PacketId, now_us: u64, sink: &mut impl Sink) {
+        let flags = if kind == PacketKind::PubRel { 0b0010 } else { 0 };
+        let [high, low] = packet_id.value().to_be_bytes();
+        self.written_us = now_us;
+        sink.write(&[(kind as u8) << 4 | flags, 2, high, low]);
+    }
+}

@@ -1,0 +1,205 @@
+//! The engine: clients on a reactor, driven through the phases of a plan.
+
+mod finish;
+mod handler;
+mod phases;
+mod sending;
+mod setup;
+
+use crate::audit::Audit;
+use crate::cpu::{ThreadCpu, thread_cpu_us};
+use crate::outcome::{Connections, End, Interval, Operations, Outcome, Phase, PhaseSpan};
+use crate::plan::Plan;
+use crate::publisher::Publisher;
+use crate::recorder::{Gauges, Recorder};
+use crate::schedule::Schedule;
+use crate::{LoadError, Stop};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::time::Duration;
+use weir_client::Client;
+use weir_reactor::{Reactor, Token, now_us};
+
+/// The loop looks up at least this often, so that a stop is soon heard.
+const TURN_MAX: Duration = Duration::from_millis(50);
+
+/// What a client is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Its turn has not come.
+    Planned,
+    /// connect() is under way, or CONNACK is awaited.
+    Connecting,
+    /// CONNACK has come; this turn it subscribes.
+    Accepted,
+    /// SUBACKs are awaited.
+    Subscribing,
+    /// Connected and subscribed.
+    Ready,
+    /// Never connected, or its subscription was refused or never answered.
+    Failed,
+    /// Was connected, and the other side ended that.
+    Dropped,
+    /// The run is over for it.
+    Done,
+}
+
+/// One client beside its protocol state.
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    pub(crate) state: State,
+    pub(crate) token: Option<Token>,
+    pub(crate) group: u16,
+    /// Subscriptions not yet answered.
+    pub(crate) subscriptions_open: u16,
+    /// Index within its group.
+    pub(crate) index: u32,
+    /// Its publisher, if it is one.
+    pub(crate) publisher: Option<u32>,
+    /// When the operation under way was begun.
+    pub(crate) asked_us: u64,
+}
+
+/// Everything but the clients themselves and the reactor, so that a client can be borrowed while
+/// what it says is noted.
+pub(crate) struct Book {
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) publishers: Vec<Publisher>,
+    pub(crate) audit: Audit,
+    pub(crate) recorder: Recorder,
+    pub(crate) connections: Connections,
+    pub(crate) subscriptions: Operations,
+    /// Deliveries owed for what is accepted so far.
+    pub(crate) owed: u64,
+    /// Messages of QoS 1 and 2 sent and not acknowledged.
+    pub(crate) open: u64,
+    /// Messages due and not sent.
+    pub(crate) backlog: u64,
+    pub(crate) measure: Option<(u64, u64)>,
+    /// Time of the read being handled.
+    pub(crate) read_us: u64,
+    /// Clients that are Ready now.
+    pub(crate) ready: u64,
+    /// Clients with CONNACK that are still there.
+    pub(crate) live: u64,
+    pub(crate) last_cause: String,
+}
+
+pub(crate) struct Engine<'a> {
+    plan: &'a Plan,
+    clients: Vec<Client>,
+    by_token: Vec<u32>,
+    book: Book,
+    schedules: Vec<Schedule>,
+    /// First publisher of each schedule, and the next message to become due.
+    positions: Vec<(u32, u64)>,
+    phase: Phase,
+    phases: Vec<PhaseSpan>,
+    phase_start_us: u64,
+    /// The next client to connect.
+    next_client: usize,
+    connecting: VecDeque<(u64, u32)>,
+    subscribing: VecDeque<(u64, u32)>,
+    pings: BinaryHeap<Reverse<(u64, u32)>>,
+    scratch: Vec<u8>,
+    payload: Vec<u8>,
+    cpu: (ThreadCpu, ThreadCpu),
+    end: Option<End>,
+    is_over: bool,
+}
+
+/// Runs a plan to its end.
+pub(crate) fn run(
+    plan: &Plan,
+    stop: &Stop,
+    on_interval: &mut dyn FnMut(&Interval),
+) -> Result<Outcome, LoadError> {
+    let mut engine = Engine::new(plan)?;
+    let mut reactor = Reactor::new()?;
+    while !engine.is_over {
+        if stop.is_stopped() && engine.end.is_none() {
+            engine.stop_run(End::Stopped);
+        }
+        engine.advance(reactor.io());
+        reactor.turn(Some(engine.timeout()), &mut engine)?;
+        engine.note_turn(reactor.io().turn_us());
+        engine.tick_interval(reactor.io(), on_interval);
+    }
+    engine.last_interval(reactor.io(), on_interval);
+    Ok(engine.into_outcome())
+}
+
+impl Engine<'_> {
+    /// How long the reactor may wait.
+    fn timeout(&self) -> Duration {
+        let now_us = now_us();
+        let mut wait_us = TURN_MAX.as_micros() as u64;
+        if let Some(due_us) = self.next_due_us() {
+            wait_us = wait_us.min(due_us.saturating_sub(now_us));
+        }
+        if let Some(due_us) = self.next_connect_us() {
+            wait_us = wait_us.min(due_us.saturating_sub(now_us));
+        }
+        Duration::from_micros(wait_us)
+    }
+
+    /// Notes how long the turn was that began at `turn_us`.
+    fn note_turn(&mut self, turn_us: u64) {
+        if self.phase == Phase::Measure {
+            self.book.recorder.turn.saturating_record(now_us().saturating_sub(turn_us));
+        }
+    }
+
+    fn gauges(&self) -> Gauges {
+        let groups = &self.plan.groups;
+        let (mut subscribers, mut publishers) = (0, 0);
+        for slot in self.book.slots.iter().filter(|slot| slot.state == State::Ready) {
+            let group = &groups[usize::from(slot.group)];
+            subscribers += u64::from(!group.subscriptions.is_empty());
+            publishers += u64::from(group.publish.is_some());
+        }
+        Gauges {
+            phase: self.phase,
+            connections: self.book.live,
+            subscribers,
+            publishers,
+            outstanding: self.book.owed.saturating_sub(self.book.audit.delivered()),
+            cpu_us: thread_cpu_us(),
+        }
+    }
+
+    fn tick_interval(
+        &mut self,
+        io: &mut weir_reactor::Io,
+        on_interval: &mut dyn FnMut(&Interval),
+    ) {
+        let end_us =
+            self.book.recorder.interval_start_us() + u64::from(self.plan.interval_ms) * 1_000;
+        let now_us = now_us();
+        if now_us >= end_us {
+            self.end_interval(now_us, io, on_interval);
+        }
+    }
+
+    fn last_interval(
+        &mut self,
+        io: &mut weir_reactor::Io,
+        on_interval: &mut dyn FnMut(&Interval),
+    ) {
+        self.end_interval(now_us(), io, on_interval);
+    }
+
+    fn end_interval(
+        &mut self,
+        end_us: u64,
+        io: &weir_reactor::Io,
+        on_interval: &mut dyn FnMut(&Interval),
+    ) {
+        let stats = io.stats();
+        self.book.recorder.counts.bytes_in = stats.bytes_in;
+        self.book.recorder.counts.bytes_out = stats.bytes_out;
+        let gauges = self.gauges();
+        let interval = self.book.recorder.end_interval(end_us, gauges);
+        on_interval(&interval);
+    }
+}

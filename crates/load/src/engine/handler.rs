@@ -1,0 +1,302 @@
+//! What the reactor and the clients say, noted.
+
+use super::setup::version_of;
+use super::{Book, Engine, State};
+use crate::audit::Received;
+use crate::outcome::End;
+use crate::stamp::Stamp;
+use crate::template::expand;
+use std::cmp::Reverse;
+use weir_client::{ConnectOptions, Event, Sink};
+use weir_reactor::{Closed, Handler, Io, Token, now_us};
+use weir_wire::{QoS, ReasonCode};
+
+/// The sink of one client for one call.
+pub(super) struct ClientSink<'a> {
+    pub(super) io: &'a mut Io,
+    pub(super) token: Token,
+    pub(super) client: u32,
+    pub(super) book: &'a mut Book,
+}
+
+impl Sink for ClientSink<'_> {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        self.io.write(self.token, bytes);
+    }
+
+    #[inline]
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Message(publish) => {
+                self.book.message(self.client, Stamp::read(publish.payload), publish.dup);
+            }
+            Event::Acknowledged { tag, reason } => self.book.acknowledged(self.client, tag, reason),
+            Event::Connected { .. } => self.book.connected(self.client),
+            Event::Refused(reason) => {
+                self.book.failed(self.client, &format!("refused: {}", reason.name()));
+            }
+            Event::Subscribed { codes, .. } => self.book.subscribed(self.client, codes),
+            Event::Disconnected(reason) => {
+                self.book.last_cause = format!("DISCONNECT: {}", reason.name());
+            }
+            Event::Unsubscribed { .. } => {}
+        }
+    }
+}
+
+impl Book {
+    #[inline]
+    fn message(&mut self, client: u32, stamp: Option<Stamp>, dup: bool) {
+        let (received, _) = self.audit.receive(client, stamp, dup);
+        let counts = &mut self.recorder.counts;
+        counts.received += 1;
+        match received {
+            Received::First => {}
+            Received::Reordered => counts.reordered += 1,
+            Received::Duplicated => counts.duplicated += 1,
+            Received::Stray => return,
+        }
+        let Some(stamp) = stamp else { return };
+        let is_measured = self.measure.is_some_and(|(start_us, end_us)| {
+            (start_us..end_us).contains(&stamp.intended_us)
+        });
+        let latency_us = self.read_us.saturating_sub(stamp.intended_us);
+        self.recorder.end_to_end.record(latency_us, is_measured);
+        if is_measured
+            && let Some(delay_us) =
+                self.publishers[stamp.publisher as usize].delay_us(stamp.sequence)
+        {
+            self.recorder.from_send.saturating_record(latency_us.saturating_sub(delay_us));
+        }
+    }
+
+    fn acknowledged(&mut self, client: u32, tag: u64, reason: ReasonCode) {
+        let Some(at) = self.slots[client as usize].publisher else { return };
+        let sequence = tag as u32;
+        self.open -= 1;
+        if reason.is_error() {
+            self.publishers[at as usize].refused.push(sequence);
+            self.recorder.counts.publish_failures += 1;
+            return;
+        }
+        self.owed += u64::from(self.audit.receivers_of(at));
+        self.recorder.counts.acknowledged += 1;
+        let latency_us = (self.read_us as u32).wrapping_sub((tag >> 32) as u32);
+        let is_measured = self.measure.is_some_and(|(start_us, _)| start_us <= self.read_us);
+        self.recorder.acknowledge.record(u64::from(latency_us), is_measured);
+    }
+
+    fn connected(&mut self, client: u32) {
+        let slot = &mut self.slots[client as usize];
+        slot.state = State::Accepted;
+        let latency_us = self.read_us.saturating_sub(slot.asked_us);
+        self.live += 1;
+        self.connections.connected += 1;
+        self.recorder.counts.connected += 1;
+        self.recorder.connect.record(latency_us, true);
+    }
+
+    /// The client never got a connection.
+    pub(super) fn failed(&mut self, client: u32, cause: &str) {
+        let slot = &mut self.slots[client as usize];
+        slot.state = State::Failed;
+        self.recorder.counts.connect_failures += 1;
+        cause.clone_into(&mut self.last_cause);
+        *self.connections.failed.entry(cause.to_owned()).or_default() += 1;
+    }
+
+    /// The other side ended the client's connection.
+    pub(super) fn dropped(&mut self, client: u32, cause: &str) {
+        let slot = &mut self.slots[client as usize];
+        if slot.state == State::Ready {
+            self.ready -= 1;
+        }
+        slot.state = State::Dropped;
+        self.live -= 1;
+        self.recorder.counts.connect_failures += 1;
+        let cause =
+            if self.last_cause.starts_with("DISCONNECT") { self.last_cause.clone() } else { cause.to_owned() };
+        *self.connections.dropped.entry(cause).or_default() += 1;
+    }
+
+    fn subscribed(&mut self, client: u32, codes: &[u8]) {
+        let slot = &mut self.slots[client as usize];
+        let latency_us = self.read_us.saturating_sub(slot.asked_us);
+        slot.subscriptions_open = slot.subscriptions_open.saturating_sub(1);
+        let is_done = slot.subscriptions_open == 0 && slot.state == State::Subscribing;
+        if is_done {
+            slot.state = State::Ready;
+            self.ready += 1;
+        }
+        match codes.first() {
+            Some(&code) if code < 0x80 => {
+                self.subscriptions.granted += 1;
+                self.recorder.counts.subscribed += 1;
+                self.recorder.subscribe.record(latency_us, true);
+            }
+            code => {
+                let reason = code.and_then(|&code| ReasonCode::from_u8(code));
+                self.unsubscribed(reason.map_or("refused", ReasonCode::name));
+            }
+        }
+    }
+
+    pub(super) fn unsubscribed(&mut self, cause: &str) {
+        self.recorder.counts.subscribe_failures += 1;
+        *self.subscriptions.failed.entry(cause.to_owned()).or_default() += 1;
+    }
+}
+
+impl Engine<'_> {
+    fn client_of(&self, token: Token) -> Option<u32> {
+        self.by_token.get(token.0 as usize).copied().filter(|&client| client != u32::MAX)
+    }
+
+    pub(super) fn bind_token(&mut self, token: Token, client: u32) {
+        let at = token.0 as usize;
+        if self.by_token.len() <= at {
+            self.by_token.resize(at + 1, u32::MAX);
+        }
+        self.by_token[at] = client;
+        self.book.slots[client as usize].token = Some(token);
+    }
+
+    pub(super) fn release_token(&mut self, client: u32) -> Option<Token> {
+        let token = self.book.slots[client as usize].token.take()?;
+        self.by_token[token.0 as usize] = u32::MAX;
+        Some(token)
+    }
+
+    /// CONNACK has come: subscribe, or be ready.
+    fn begin_subscribing(&mut self, client: u32, io: &mut Io, token: Token) {
+        let now = now_us();
+        let slot = &mut self.book.slots[client as usize];
+        let group = &self.plan.groups[usize::from(slot.group)];
+        let index = slot.index;
+        if self.plan.keep_alive_s > 0 {
+            let due_us = now + u64::from(self.plan.keep_alive_s) * 1_000_000;
+            self.pings.push(Reverse((due_us, client)));
+        }
+        if group.subscriptions.is_empty() {
+            slot.state = State::Ready;
+            self.book.ready += 1;
+            return;
+        }
+        slot.state = State::Subscribing;
+        slot.asked_us = now;
+        slot.subscriptions_open = group.subscriptions.len() as u16;
+        self.subscribing.push_back((now + u64::from(self.plan.connect.timeout_ms) * 1_000, client));
+        self.book.subscriptions.asked += group.subscriptions.len() as u64;
+        for subscription in &group.subscriptions {
+            let filter = expand(&subscription.filter, index, self.plan.run);
+            let qos = QoS::from_u8(subscription.qos).unwrap_or_default();
+            let mut sink = ClientSink { io, token, client, book: &mut self.book };
+            self.clients[client as usize].subscribe(&filter, qos, now, &mut sink);
+        }
+    }
+
+    /// Half of the connections gone is a broker gone.
+    fn check_broker(&mut self) {
+        let connected = self.book.connections.connected;
+        let dropped: u64 = self.book.connections.dropped.values().sum();
+        if dropped * 2 >= connected && connected > 0 && self.end.is_none() {
+            let (cause, _) = self.book.connections.dropped.iter().max_by_key(|(_, count)| **count)
+                .map_or(("", 0), |(cause, count)| (cause.as_str(), *count));
+            let text = format!("{dropped} of {connected} connections were ended by the broker's side ({cause})");
+            self.stop_run(End::BrokerGone(text));
+        }
+    }
+}
+
+impl Handler for Engine<'_> {
+    fn connected(&mut self, io: &mut Io, token: Token) {
+        let Some(client) = self.client_of(token) else { return };
+        let slot = &self.book.slots[client as usize];
+        let group = &self.plan.groups[usize::from(slot.group)];
+        let client_id = expand(&group.client_id, slot.index, self.plan.run);
+        let options = ConnectOptions {
+            version: version_of(self.plan),
+            client_id: &client_id,
+            clean_start: self.plan.clean_start,
+            keep_alive_s: self.plan.keep_alive_s,
+            session_expiry_s: 0,
+            user_name: self.plan.user_name.as_deref(),
+            password: self.plan.password.as_deref().map(str::as_bytes),
+        };
+        let mut sink = ClientSink { io, token, client, book: &mut self.book };
+        self.clients[client as usize].connect(&options, now_us(), &mut sink);
+    }
+
+    fn received(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize {
+        let Some(client) = self.client_of(token) else { return bytes.len() };
+        let now = now_us();
+        self.book.read_us = now;
+        let mut sink = ClientSink { io, token, client, book: &mut self.book };
+        let result = self.clients[client as usize].handle(bytes, now, &mut sink);
+        let consumed = match result {
+            Ok(consumed) => consumed,
+            Err(error) => {
+                self.lose(client, &error.to_string());
+                io.abort(token);
+                return bytes.len();
+            }
+        };
+        match self.book.slots[client as usize].state {
+            State::Accepted => self.begin_subscribing(client, io, token),
+            State::Failed => {
+                self.release_token(client);
+                io.close(token);
+            }
+            State::Ready => {
+                if let Some(publisher) = self.book.slots[client as usize].publisher {
+                    let of = &self.book.publishers[publisher as usize];
+                    if of.sent < of.due {
+                        self.send_due(publisher, now, io);
+                    }
+                }
+            }
+            _ => {}
+        }
+        consumed
+    }
+
+    fn drained(&mut self, io: &mut Io, token: Token) {
+        let Some(client) = self.client_of(token) else { return };
+        if let Some(publisher) = self.book.slots[client as usize].publisher {
+            self.send_due(publisher, now_us(), io);
+        }
+    }
+
+    fn closed(&mut self, _io: &mut Io, token: Token, cause: Closed) {
+        let Some(client) = self.client_of(token) else { return };
+        let cause = match cause {
+            Closed::ByPeer => "closed by the broker".to_owned(),
+            Closed::Error(errno) => std::io::Error::from(errno).to_string(),
+        };
+        self.lose(client, &cause);
+    }
+
+    fn turn_end(&mut self, io: &mut Io) {
+        self.pick_due(io);
+    }
+}
+
+impl Engine<'_> {
+    /// The connection is gone, by no doing of ours.
+    pub(super) fn lose(&mut self, client: u32, cause: &str) {
+        self.release_token(client);
+        match self.book.slots[client as usize].state {
+            State::Connecting => self.book.failed(client, cause),
+            State::Accepted | State::Subscribing | State::Ready => {
+                if self.book.slots[client as usize].state == State::Subscribing {
+                    let open = self.book.slots[client as usize].subscriptions_open;
+                    (0..open).for_each(|_| self.book.unsubscribed(cause));
+                }
+                self.book.dropped(client, cause);
+                self.check_broker();
+            }
+            State::Planned | State::Failed | State::Dropped | State::Done => {}
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Connect, subscribe, warm up, measure, drain, leave.
+
+use super::handler::ClientSink;
+use super::{Engine, State};
+use crate::cpu::ThreadCpu;
+use crate::outcome::{End, Phase, PhaseSpan};
+use crate::schedule::Schedule;
+use std::cmp::Reverse;
+use std::net::{IpAddr, Ipv4Addr};
+use weir_reactor::{Io, now_us};
+
+/// Connections under way at once; more would measure the generator's own queue.
+const CONNECTING_MAX: usize = 1000;
+
+/// After so many failures and not one success there is no broker.
+const FAILURES_WITHOUT_SUCCESS: u64 = 20;
+
+/// How long late messages are listened for after drain, and how long the broker gets to close.
+const GRACE_US: u64 = 1_000_000;
+
+/// Publishing begins this long after the last SUBACK.
+const LEAD_US: u64 = 10_000;
+
+impl Engine<'_> {
+    /// Ends the run early; what is measured so far is kept.
+    pub(super) fn stop_run(&mut self, end: End) {
+        self.end = Some(end);
+    }
+
+    /// Does what the phase asks for now, and goes to the next when it is over.
+    pub(super) fn advance(&mut self, io: &mut Io) {
+        let now = now_us();
+        self.ping(now, io);
+        if self.end.is_some() {
+            return self.leave(now, io);
+        }
+        match self.phase {
+            Phase::Connect => self.connect_due(now, io),
+            Phase::Subscribe => self.subscribe_due(now),
+            Phase::WarmUp | Phase::Measure => {
+                let ends_us = self.phase_start_us + self.phase_us(self.phase);
+                if now >= ends_us && self.next_due_us().is_none_or(|due_us| due_us >= ends_us) {
+                    self.next_phase(ends_us);
+                }
+            }
+            Phase::Drain => self.drain(now),
+        }
+    }
+
+    fn phase_us(&self, phase: Phase) -> u64 {
+        let phases = &self.plan.phases;
+        let length_ms = match phase {
+            // Without publishers there is nothing to warm up.
+            Phase::WarmUp if self.book.publishers.is_empty() => 0,
+            Phase::WarmUp => phases.warm_up_ms,
+            Phase::Measure => phases.measure_ms,
+            Phase::Drain => phases.drain_ms,
+            Phase::Connect | Phase::Subscribe => 0,
+        };
+        length_ms * 1_000
+    }
+
+    /// When the next connection is due, while there is room for it.
+    pub(super) fn next_connect_us(&self) -> Option<u64> {
+        let is_open = self.phase == Phase::Connect
+            && self.next_client < self.clients.len()
+            && self.connecting.len() < CONNECTING_MAX;
+        is_open.then(|| {
+            let offset_us = self.next_client as f64 * 1e6 / self.plan.connect.rate_per_s;
+            self.phase_start_us + offset_us as u64
+        })
+    }
+
+    fn connect_due(&mut self, now: u64, io: &mut Io) {
+        while self.next_connect_us().is_some_and(|due_us| due_us <= now) {
+            let client = self.next_client as u32;
+            self.next_client += 1;
+            self.connect(client, io);
+        }
+        self.expire_connects(now, io);
+        let failed: u64 = self.book.connections.failed.values().sum();
+        if self.book.connections.connected == 0 && failed >= FAILURES_WITHOUT_SUCCESS.min(self.book.connections.planned) {
+            let cause = self.book.last_cause.clone();
+            return self.stop_run(End::BrokerGone(format!("no connection could be made: {cause}")));
+        }
+        if self.next_client == self.clients.len() && self.connecting.is_empty() {
+            if failed * 2 > self.book.connections.planned {
+                let planned = self.book.connections.planned;
+                let cause = &self.book.last_cause;
+                let text = format!("{failed} of {planned} connections failed, the last: {cause}");
+                return self.stop_run(End::SetupFailed(text));
+            }
+            self.next_phase(now);
+        }
+    }
+
+    fn connect(&mut self, client: u32, io: &mut Io) {
+        let now = now_us();
+        let source = self.plan.sources.map(|sources| {
+            let step = client / sources.connections_each.max(1);
+            IpAddr::V4(Ipv4Addr::from(u32::from(sources.first).wrapping_add(step)))
+        });
+        let slot = &mut self.book.slots[client as usize];
+        slot.asked_us = now;
+        slot.state = State::Connecting;
+        match io.connect(self.plan.target, source) {
+            Ok(token) => {
+                let deadline_us = now + u64::from(self.plan.connect.timeout_ms) * 1_000;
+                self.connecting.push_back((deadline_us, client));
+                self.bind_token(token, client);
+            }
+            Err(error) => self.book.failed(client, &error.to_string()),
+        }
+    }
+
+    /// Forgets connections that are made or failed, and fails those that take too long.
+    fn expire_connects(&mut self, now: u64, io: &mut Io) {
+        let slots = &self.book.slots;
+        self.connecting.retain(|&(_, client)| slots[client as usize].state == State::Connecting);
+        while let Some(&(deadline_us, client)) = self.connecting.front() {
+            if deadline_us > now {
+                break;
+            }
+            self.connecting.pop_front();
+            self.book.failed(client, "no CONNACK in time");
+            if let Some(token) = self.release_token(client) {
+                io.abort(token);
+            }
+        }
+    }
+
+    fn subscribe_due(&mut self, now: u64) {
+        let slots = &self.book.slots;
+        self.subscribing.retain(|&(_, client)| slots[client as usize].state == State::Subscribing);
+        while let Some(&(deadline_us, client)) = self.subscribing.front() {
+            if deadline_us > now {
+                return;
+            }
+            self.subscribing.pop_front();
+            let open = self.book.slots[client as usize].subscriptions_open;
+            (0..open).for_each(|_| self.book.unsubscribed("no SUBACK in time"));
+            self.book.slots[client as usize].subscriptions_open = 0;
+            self.book.slots[client as usize].state = State::Ready;
+            self.book.ready += 1;
+        }
+        let operations = &self.book.subscriptions;
+        let failed: u64 = operations.failed.values().sum();
+        if failed * 2 > operations.asked {
+            let cause = operations.failed.keys().next().cloned().unwrap_or_default();
+            let text = format!("{failed} of {} subscriptions failed ({cause})", operations.asked);
+            return self.stop_run(End::SetupFailed(text));
+        }
+        self.begin_publishing(now);
+        self.next_phase(now);
+    }
+
+    /// Makes the schedules, now that their begin is known.
+    fn begin_publishing(&mut self, now: u64) {
+        let start_us = now + LEAD_US;
+        let warm_up_us = self.phase_us(Phase::WarmUp);
+        let measure_us = self.phase_us(Phase::Measure);
+        let groups = self.plan.groups.iter().filter(|group| group.clients > 0);
+        for (group, &(first, _)) in
+            groups.filter(|group| group.publish.is_some()).zip(&self.positions)
+        {
+            let rate_per_s = group.publish.as_ref().map_or(0.0, |publish| publish.rate_per_s);
+            let schedule =
+                Schedule::new(start_us, warm_up_us + measure_us, group.clients, rate_per_s);
+            for place in 0..group.clients {
+                let sequence = schedule.count_of_before(place, start_us + warm_up_us);
+                self.book.audit.measure_from(first + place, sequence);
+            }
+            self.schedules.push(schedule);
+        }
+        let measure_start_us = start_us + warm_up_us;
+        self.book.measure = Some((measure_start_us, measure_start_us + measure_us));
+    }
+
+    /// Closes the phase at `end_us` and opens the one after it.
+    fn next_phase(&mut self, end_us: u64) {
+        self.phases.push(PhaseSpan { phase: self.phase, start_us: self.phase_start_us, end_us });
+        self.phase_start_us = end_us;
+        self.phase = match self.phase {
+            Phase::Connect => Phase::Subscribe,
+            Phase::Subscribe => {
+                self.phase_start_us = self.book.measure.map_or(end_us, |(start_us, _)| start_us)
+                    - self.phase_us(Phase::WarmUp);
+                Phase::WarmUp
+            }
+            Phase::WarmUp => {
+                self.cpu.0 = ThreadCpu::now();
+                Phase::Measure
+            }
+            Phase::Measure => {
+                self.cpu.1 = ThreadCpu::now();
+                Phase::Drain
+            }
+            Phase::Drain => Phase::Drain,
+        };
+    }
+
+    /// Waits for what is owed: unsent, unacknowledged, undelivered.
+    fn drain(&mut self, now: u64) {
+        let book = &self.book;
+        let is_settled =
+            book.backlog == 0 && book.open == 0 && book.audit.delivered() >= book.owed;
+        let ends_us = self.phase_start_us + self.phase_us(Phase::Drain);
+        if is_settled {
+            self.next_phase(now);
+            return self.stop_run(End::Completed);
+        }
+        if now >= ends_us {
+            self.book.audit.end_drain();
+        }
+        if now >= ends_us + GRACE_US {
+            self.next_phase(ends_us);
+            self.stop_run(End::Completed);
+        }
+    }
+
+    /// Sends DISCONNECT to all, lets the broker close, and cuts what is left.
+    fn leave(&mut self, now: u64, io: &mut Io) {
+        if self.book.slots.iter().all(|slot| slot.state != State::Done) {
+            if self.phases.last().is_none_or(|span| span.phase != self.phase) {
+                // An early end: the phase is closed where it stands.
+                let phase = self.phase;
+                let span = PhaseSpan { phase, start_us: self.phase_start_us, end_us: now };
+                self.phases.push(span);
+                if self.phase == Phase::Measure {
+                    self.cpu.1 = ThreadCpu::now();
+                }
+            }
+            self.phase_start_us = now;
+            self.disconnect_all(io);
+            // At least one turn, in which the DISCONNECTs leave.
+            return;
+        }
+        let is_gone = self.book.slots.iter().all(|slot| slot.token.is_none());
+        if is_gone || now >= self.phase_start_us + GRACE_US {
+            for client in 0..self.book.slots.len() as u32 {
+                if let Some(token) = self.release_token(client) {
+                    io.abort(token);
+                }
+            }
+            self.is_over = true;
+        }
+    }
+
+    fn disconnect_all(&mut self, io: &mut Io) {
+        for client in 0..self.book.slots.len() as u32 {
+            let slot = &mut self.book.slots[client as usize];
+            slot.state = State::Done;
+            let Some(token) = slot.token else { continue };
+            let mut sink = ClientSink { io, token, client, book: &mut self.book };
+            self.clients[client as usize].disconnect(&mut sink);
+        }
+    }
+
+    /// Sends PINGREQ for clients that were silent for a keep alive.
+    fn ping(&mut self, now: u64, io: &mut Io) {
+        while let Some(&Reverse((due_us, client))) = self.pings.peek() {
+            if due_us > now {
+                return;
+            }
+            self.pings.pop();
+            let Some(token) = self.book.slots[client as usize].token else { continue };
+            let mut sink = ClientSink { io, token, client, book: &mut self.book };
+            let of = &mut self.clients[client as usize];
+            of.handle_timeout(now, &mut sink);
+            if let Some(next_us) = of.poll_timeout() {
+                self.pings.push(Reverse((next_us, client)));
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The audit of every delivery: a highest sequence and the holes below it, per receiver and
+//! publisher.
+//!
+//! A receiver is a subscriber, or a shared group as a whole. While nothing is missing a pair costs
+//! 16 bytes and no allocation.
+
+use std::ops::Range;
+
+/// What a received message is to the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// The first time, and none later has come before it.
+    InOrder,
+    /// The first time, after a later one.
+    AfterLater,
+    /// It was here already.
+    Again,
+}
+
+/// One receiver and one publisher.
+#[derive(Debug, Default)]
+struct Track {
+    /// One past the highest sequence seen.
+    next: u32,
+    holes: Option<Box<Holes>>,
+}
+
+/// Sorted, apart, below the track's `next`. At most one for every two messages of the pair.
+#[derive(Debug, Default)]
+struct Holes {
+    ranges: Vec<Range<u32>>,
+}
+
+/// All pairs of a run, numbered by whoever knows receivers and publishers.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    tracks: Vec<Track>,
+}
+
+impl Ledger {
+    /// A ledger for `pairs` pairs.
+    pub fn new(pairs: usize) -> Self {
+        let mut tracks = Vec::new();
+        tracks.resize_with(pairs, Track::default);
+        Self { tracks }
+    }
+
+    /// Notes that `sequence` arrived.
+    #[inline]
+    pub fn note(&mut self, pair: usize, sequence: u32) -> Arrival {
+        let track = &mut self.tracks[pair];
+        if sequence == track.next {
+            track.next += 1;
+            return Arrival::InOrder;
+        }
+        track.note_out_of_line(sequence)
+    }
+
+    /// The sequences below `sent` that have not arrived.
+    pub fn missing(&self, pair: usize, sent: u32) -> impl Iterator<Item = Range<u32>> + '_ {
+        let track = &self.tracks[pair];
+        let holes = track.holes.as_deref();
+        let known = holes.into_iter().flat_map(|holes| holes.ranges.iter().cloned());
+        let tail = (track.next < sent).then_some(track.next..sent);
+        known.chain(tail)
+    }
+
+    /// Whether `sequence` has arrived.
+    pub fn has(&self, pair: usize, sequence: u32) -> bool {
+        let track = &self.tracks[pair];
+        sequence < track.next
+            && !track.holes.as_deref().is_some_and(|holes| {
+                holes.ranges.iter().any(|range| range.contains(&sequence))
+            })
+    }
+
+    /// Memory in bytes.
+    pub fn bytes(&self) -> u64 {
+        let holes: usize = self
+            .tracks
+            .iter()
+            .filter_map(|track| track.holes.as_deref())
+            .map(|holes| size_of::<Holes>() + holes.ranges.capacity() * 8)
+            .sum();
+        (self.tracks.capacity() * size_of::<Track>() + holes) as u64
+    }
+}
+
+impl Track {
+    #[cold]
+    fn note_out_of_line(&mut self, sequence: u32) -> Arrival {
+        if sequence > self.next {
+            let holes = self.holes.get_or_insert_default();
+            holes.ranges.push(self.next..sequence);
+            self.next = sequence + 1;
+            return Arrival::InOrder;
+        }
+        if self.holes.as_deref_mut().is_some_and(|holes| holes.fill(sequence)) {
+            Arrival::AfterLater
+        } else {
+            Arrival::Again
+        }
+    }
+}
+
+impl Holes {
+    /// Takes `sequence` out of the holes; says whether it was in one.
+    fn fill(&mut self, sequence: u32) -> bool {
+        let at = self.ranges.partition_point(|range| range.end <= sequence);
+        let Some(range) = self.ranges.get_mut(at) else { return false };
+        if sequence < range.start {
+            return false;
+        }
+        let (start, end) = (range.start, range.end);
+        match (sequence == start, sequence + 1 == end) {
+            (true, true) => {
+                self.ranges.remove(at);
+            }
+            (true, false) => range.start += 1,
+            (false, true) => range.end -= 1,
+            (false, false) => {
+                range.end = sequence;
+                self.ranges.insert(at + 1, sequence + 1..end);
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        /// Any order, with repetitions and omissions, against a set.
+        #[test]
+        fn the_ledger_agrees_with_a_set(arrivals in prop::collection::vec(0u32..200, 0..400)) {
+            let mut ledger = Ledger::new(1);
+            let mut seen = BTreeSet::new();
+            for sequence in arrivals {
+                let expected = match seen.last() {
+                    _ if seen.contains(&sequence) => Arrival::Again,
+                    Some(&highest) if sequence < highest => Arrival::AfterLater,
+                    _ => Arrival::InOrder,
+                };
+                prop_assert_eq!(ledger.note(0, sequence), expected);
+                seen.insert(sequence);
+            }
+            let missing: Vec<u32> = ledger.missing(0, 200).flatten().collect();
+            let expected: Vec<u32> = (0..200).filter(|sequence| !seen.contains(sequence)).collect();
+            prop_assert_eq!(missing, expected);
+            for sequence in 0..200 {
+                prop_assert_eq!(ledger.has(0, sequence), seen.contains(&sequence));
+            }
+        }
+    }
+
+    #[test]
+    fn a_pair_in_good_order_costs_16_bytes() {
+        let mut ledger = Ledger::new(10);
+        (0..1000).for_each(|sequence| assert_eq!(ledger.note(3, sequence), Arrival::InOrder));
+        assert_eq!(ledger.bytes(), 160);
+    }
+}

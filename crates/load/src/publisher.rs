@@ -1,0 +1,74 @@
+//! One publisher: what is due, what is sent, and when it was sent.
+
+use std::rc::Rc;
+use weir_wire::QoS;
+
+/// Send times remembered for at least this long, so that the latency from the actual send can be
+/// told of what comes back meanwhile. Within these bounds of memory.
+const SENDS_REMEMBERED_S: f64 = 20.0;
+const SENDS_MIN: usize = 4;
+const SENDS_MAX: usize = 4096;
+
+/// Messages are due by the schedule and sent as soon as the broker lets them; in between they
+/// wait as a number, not as bytes.
+#[derive(Debug)]
+pub(crate) struct Publisher {
+    pub(crate) client: u32,
+    pub(crate) topic: Rc<str>,
+    pub(crate) qos: QoS,
+    pub(crate) retain: bool,
+    pub(crate) payload_bytes: u32,
+    /// Index of its schedule, and its place there.
+    pub(crate) schedule: u32,
+    pub(crate) place: u32,
+    /// Messages due so far; the next to become due has this sequence.
+    pub(crate) due: u32,
+    /// Messages sent so far.
+    pub(crate) sent: u32,
+    /// Refused by the broker, in the order of refusal.
+    pub(crate) refused: Vec<u32>,
+    /// Actual less intended send time in microseconds, by the sequence's lower bits.
+    delays_us: Box<[u32]>,
+}
+
+impl Publisher {
+    pub(crate) fn new(
+        client: u32,
+        topic: Rc<str>,
+        publish: &crate::plan::Publish,
+        qos: QoS,
+        schedule: u32,
+        place: u32,
+    ) -> Self {
+        let sends = (publish.rate_per_s * SENDS_REMEMBERED_S) as usize;
+        let sends = sends.clamp(SENDS_MIN, SENDS_MAX).next_power_of_two();
+        Self {
+            client,
+            topic,
+            qos,
+            retain: publish.retain,
+            payload_bytes: publish.payload_bytes,
+            schedule,
+            place,
+            due: 0,
+            sent: 0,
+            refused: Vec::new(),
+            delays_us: vec![0; sends].into_boxed_slice(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn note_send(&mut self, delay_us: u64) {
+        let at = self.sent as usize & (self.delays_us.len() - 1);
+        self.delays_us[at] = delay_us.min(u64::from(u32::MAX)) as u32;
+        self.sent += 1;
+    }
+
+    /// How late a message was sent; nothing if that is no longer remembered.
+    #[inline]
+    pub(crate) fn delay_us(&self, sequence: u32) -> Option<u64> {
+        let is_remembered =
+            sequence < self.sent && (self.sent - sequence) as usize <= self.delays_us.len();
+        is_remembered.then(|| u64::from(self.delays_us[sequence as usize & (self.delays_us.len() - 1)]))
+    }
+}

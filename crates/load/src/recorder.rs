@@ -1,0 +1,168 @@
+//! Histograms and counters, of the whole run and of the running interval.
+
+use crate::outcome::{Interval, Latencies, Phase, Summary};
+use hdrhistogram::Histogram;
+
+/// Longest latency told apart: one hour. Longer ones count as this.
+const LATENCY_US_MAX: u64 = 3_600_000_000;
+
+/// A histogram of microseconds with three significant digits.
+pub(crate) fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LATENCY_US_MAX, 3).expect("1 us to 1 h in 3 digits is a range")
+}
+
+/// One latency, of the run and of the interval.
+#[derive(Debug)]
+pub(crate) struct Timing {
+    pub(crate) all: Histogram<u64>,
+    interval: Histogram<u64>,
+}
+
+impl Timing {
+    fn new() -> Self {
+        Self { all: histogram(), interval: histogram() }
+    }
+
+    #[inline]
+    pub(crate) fn record(&mut self, latency_us: u64, is_measured: bool) {
+        self.interval.saturating_record(latency_us);
+        if is_measured {
+            self.all.saturating_record(latency_us);
+        }
+    }
+
+    fn take_interval(&mut self) -> Summary {
+        let histogram = &mut self.interval;
+        if histogram.is_empty() {
+            return Summary::default();
+        }
+        let summary = Summary {
+            count: histogram.len(),
+            mean_us: histogram.mean(),
+            p50_us: histogram.value_at_quantile(0.5),
+            p90_us: histogram.value_at_quantile(0.9),
+            p99_us: histogram.value_at_quantile(0.99),
+            max_us: histogram.max(),
+        };
+        histogram.reset();
+        summary
+    }
+}
+
+/// What is counted as it happens; an interval is the difference of two of these.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) connected: u64,
+    pub(crate) connect_failures: u64,
+    pub(crate) subscribed: u64,
+    pub(crate) subscribe_failures: u64,
+    pub(crate) published: u64,
+    pub(crate) acknowledged: u64,
+    pub(crate) publish_failures: u64,
+    pub(crate) received: u64,
+    pub(crate) duplicated: u64,
+    pub(crate) reordered: u64,
+    pub(crate) bytes_out: u64,
+    pub(crate) bytes_in: u64,
+}
+
+/// What is so at the end of an interval.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gauges {
+    pub(crate) phase: Phase,
+    pub(crate) connections: u64,
+    pub(crate) subscribers: u64,
+    pub(crate) publishers: u64,
+    pub(crate) outstanding: u64,
+    pub(crate) cpu_us: u64,
+}
+
+/// Everything measured of one run.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    pub(crate) counts: Counts,
+    pub(crate) connect: Timing,
+    pub(crate) subscribe: Timing,
+    pub(crate) acknowledge: Timing,
+    pub(crate) end_to_end: Timing,
+    pub(crate) from_send: Histogram<u64>,
+    pub(crate) lag: Timing,
+    pub(crate) turn: Histogram<u64>,
+    pub(crate) intervals: Vec<Interval>,
+    before: Counts,
+    cpu_us_before: u64,
+    start_us: u64,
+}
+
+impl Recorder {
+    pub(crate) fn new(start_us: u64, cpu_us: u64) -> Self {
+        Self {
+            counts: Counts::default(),
+            connect: Timing::new(),
+            subscribe: Timing::new(),
+            acknowledge: Timing::new(),
+            end_to_end: Timing::new(),
+            from_send: histogram(),
+            lag: Timing::new(),
+            turn: histogram(),
+            intervals: Vec::new(),
+            before: Counts::default(),
+            cpu_us_before: cpu_us,
+            start_us,
+        }
+    }
+
+    /// When the running interval began.
+    pub(crate) fn interval_start_us(&self) -> u64 {
+        self.start_us
+    }
+
+    /// Ends the running interval at `end_us` and begins the next.
+    pub(crate) fn end_interval(&mut self, end_us: u64, gauges: Gauges) -> Interval {
+        let (now, before) = (self.counts, self.before);
+        let length_us = (end_us - self.start_us).max(1);
+        let cpu_us = gauges.cpu_us - self.cpu_us_before;
+        let interval = Interval {
+            start_us: self.start_us,
+            length_us,
+            phase: gauges.phase,
+            connections: gauges.connections,
+            subscribers: gauges.subscribers,
+            publishers: gauges.publishers,
+            connected: now.connected - before.connected,
+            connect_failures: now.connect_failures - before.connect_failures,
+            subscribed: now.subscribed - before.subscribed,
+            subscribe_failures: now.subscribe_failures - before.subscribe_failures,
+            published: now.published - before.published,
+            acknowledged: now.acknowledged - before.acknowledged,
+            publish_failures: now.publish_failures - before.publish_failures,
+            received: now.received - before.received,
+            outstanding: gauges.outstanding,
+            duplicated: now.duplicated - before.duplicated,
+            reordered: now.reordered - before.reordered,
+            bytes_out: now.bytes_out - before.bytes_out,
+            bytes_in: now.bytes_in - before.bytes_in,
+            connect_latency: self.connect.take_interval(),
+            subscribe_latency: self.subscribe.take_interval(),
+            acknowledge_latency: self.acknowledge.take_interval(),
+            end_to_end_latency: self.end_to_end.take_interval(),
+            generator_lag: self.lag.take_interval(),
+            generator_cpu_cores: cpu_us as f64 / length_us as f64,
+        };
+        self.before = now;
+        self.cpu_us_before = gauges.cpu_us;
+        self.start_us = end_us;
+        self.intervals.push(interval);
+        interval
+    }
+
+    pub(crate) fn latencies(&self) -> Latencies {
+        Latencies {
+            connect: self.connect.all.clone(),
+            subscribe: self.subscribe.all.clone(),
+            acknowledge: self.acknowledge.all.clone(),
+            end_to_end: self.end_to_end.all.clone(),
+            end_to_end_from_send: self.from_send.clone(),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! When messages are due: pacing as a value.
+
+/// One even stream of messages, dealt to publishers in turn. So each publisher has its own rate
+/// and the publishers' phases are spread evenly.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Schedule {
+    start_us: u64,
+    step_us: f64,
+    publishers: u32,
+    total: u64,
+}
+
+/// One message of a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// Publisher within the schedule.
+    pub publisher: u32,
+    /// Sequence number at that publisher.
+    pub sequence: u32,
+    /// When it is due.
+    pub intended_us: u64,
+}
+
+impl Schedule {
+    /// `publishers` publishers with `rate_per_s` messages a second each, from `start_us` for
+    /// `length_us`.
+    pub fn new(start_us: u64, length_us: u64, publishers: u32, rate_per_s: f64) -> Self {
+        let step_us = 1e6 / (rate_per_s * f64::from(publishers));
+        let mut schedule = Self { start_us, step_us, publishers, total: u64::MAX };
+        schedule.total = schedule.count_before(start_us + length_us);
+        schedule
+    }
+
+    /// Messages in all.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// When the message with this number is due.
+    #[inline]
+    pub fn intended_us(&self, number: u64) -> u64 {
+        self.start_us + (number as f64 * self.step_us) as u64
+    }
+
+    /// The message with this number, from 0 to the total less one.
+    #[inline]
+    pub fn due(&self, number: u64) -> Due {
+        let publishers = u64::from(self.publishers);
+        Due {
+            publisher: (number % publishers) as u32,
+            sequence: (number / publishers) as u32,
+            intended_us: self.intended_us(number),
+        }
+    }
+
+    /// When a publisher's message is due.
+    #[inline]
+    pub fn intended_of(&self, publisher: u32, sequence: u32) -> u64 {
+        let number = u64::from(sequence) * u64::from(self.publishers) + u64::from(publisher);
+        self.intended_us(number)
+    }
+
+    /// How many messages are due before `time_us`.
+    pub fn count_before(&self, time_us: u64) -> u64 {
+        let Some(length_us) = time_us.checked_sub(self.start_us) else { return 0 };
+        let mut count = (length_us as f64 / self.step_us).ceil() as u64;
+        // Rounding may be off by one either way; the definition decides.
+        while count > 0 && self.intended_us(count - 1) >= time_us {
+            count -= 1;
+        }
+        while self.intended_us(count) < time_us {
+            count += 1;
+        }
+        count.min(self.total)
+    }
+
+    /// How many messages of one publisher are due before `time_us`.
+    pub fn count_of_before(&self, publisher: u32, time_us: u64) -> u32 {
+        let count = self.count_before(time_us);
+        let publishers = u64::from(self.publishers);
+        let rest = u64::from(count % publishers > u64::from(publisher));
+        (count / publishers + rest) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn totals_follow_from_rate_and_length(
+            publishers in 1u32..2000, rate in 0.1f64..500.0, seconds in 1u64..60,
+        ) {
+            let schedule = Schedule::new(1_000, seconds * 1_000_000, publishers, rate);
+            let expected = f64::from(publishers) * rate * seconds as f64;
+            prop_assert!((schedule.total() as f64 - expected).abs() <= 1.0 + expected * 1e-9);
+        }
+
+        #[test]
+        fn messages_are_due_in_order_within_the_time_and_evenly(
+            publishers in 1u32..50, rate in 0.5f64..200.0,
+        ) {
+            let schedule = Schedule::new(77, 2_000_000, publishers, rate);
+            let step_us = 1e6 / (f64::from(publishers) * rate);
+            for number in 0..schedule.total() {
+                let due_us = schedule.intended_us(number) as f64 - 77.0;
+                prop_assert!((due_us - number as f64 * step_us).abs() <= 1.0);
+            }
+            if let Some(last) = schedule.total().checked_sub(1) {
+                prop_assert!(schedule.intended_us(last) < 2_000_077);
+            }
+        }
+
+        #[test]
+        fn a_publishers_share_adds_up_to_the_total(
+            publishers in 1u32..50, rate in 0.5f64..200.0, at in 0u64..3_000_000,
+        ) {
+            let schedule = Schedule::new(0, 2_000_000, publishers, rate);
+            let sum: u64 = (0..publishers).map(|p| u64::from(schedule.count_of_before(p, at))).sum();
+            prop_assert_eq!(sum, schedule.count_before(at));
+        }
+
+        #[test]
+        fn number_and_publisher_with_sequence_name_the_same_message(
+            publishers in 1u32..50, number in 0u64..100_000,
+        ) {
+            let schedule = Schedule::new(5, u64::from(u32::MAX), publishers, 100.0);
+            let due = schedule.due(number);
+            prop_assert_eq!(schedule.intended_of(due.publisher, due.sequence), due.intended_us);
+        }
+    }
+}

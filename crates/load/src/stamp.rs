@@ -1,0 +1,61 @@
+//! The first 16 bytes of every payload: which message it is, and when it was due.
+
+/// Bytes of a stamp; the smallest payload of a run.
+pub const STAMP_BYTES: usize = 16;
+
+/// Run 2 B, publisher 4 B, sequence 4 B, intended time 6 B in microseconds; big endian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Number of the run.
+    pub run: u16,
+    /// Number of the publisher among all publishers of the plan.
+    pub publisher: u32,
+    /// Number of the message at its publisher, from 0.
+    pub sequence: u32,
+    /// When it was due, in microseconds of the monotonic clock; 48 bits are 8.9 years.
+    pub intended_us: u64,
+}
+
+impl Stamp {
+    /// Writes the stamp over the beginning of `payload`, which has room for it.
+    #[inline]
+    pub fn write(&self, payload: &mut [u8]) {
+        payload[..2].copy_from_slice(&self.run.to_be_bytes());
+        payload[2..6].copy_from_slice(&self.publisher.to_be_bytes());
+        payload[6..10].copy_from_slice(&self.sequence.to_be_bytes());
+        payload[10..16].copy_from_slice(&self.intended_us.to_be_bytes()[2..]);
+    }
+
+    /// The stamp of a payload, or nothing if it is too short to have one.
+    #[inline]
+    pub fn read(payload: &[u8]) -> Option<Self> {
+        let (stamp, _) = payload.split_first_chunk::<STAMP_BYTES>()?;
+        let [r0, r1, p0, p1, p2, p3, s0, s1, s2, s3, t0, t1, t2, t3, t4, t5] = *stamp;
+        Some(Self {
+            run: u16::from_be_bytes([r0, r1]),
+            publisher: u32::from_be_bytes([p0, p1, p2, p3]),
+            sequence: u32::from_be_bytes([s0, s1, s2, s3]),
+            intended_us: u64::from_be_bytes([0, 0, t0, t1, t2, t3, t4, t5]),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_reads_back_as_it_was_written() {
+        let stamp =
+            Stamp { run: 0xA1B2, publisher: 7, sequence: u32::MAX, intended_us: (1 << 48) - 1 };
+        let mut payload = [0xEE; 20];
+        stamp.write(&mut payload);
+        assert_eq!(Stamp::read(&payload), Some(stamp));
+        assert_eq!(payload[16..], [0xEE; 4]);
+    }
+
+    #[test]
+    fn a_short_payload_has_no_stamp() {
+        assert_eq!(Stamp::read(&[0; 15]), None);
+    }
+}
