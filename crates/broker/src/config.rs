@@ -122,7 +122,7 @@ impl Config {
             .map_err(|source| ConfigError::Read { path: path.into(), source })?;
         let config: Self = toml::from_str(&text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
-            let line = text[..at].lines().count().max(1);
+            let line = text[..at].matches('\n').count() + 1;
             let message = error.message().replace('\n', " ");
             ConfigError::Parse { place: Place { path: path.into(), line }, message }
         })?;

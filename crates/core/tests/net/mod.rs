@@ -1,0 +1,344 @@
+//! Shards and clients in one thread, without sockets: what a shell would do, step by step.
+
+use std::collections::{BTreeMap, VecDeque};
+use weir_core::{ConnKey, Limits, Mail, Micros, Notice, Shard, ShardId, Sink};
+use weir_wire::packet::{
+    Ack, Connect, Disconnect, Publish, SubscribeBuf, SubscriptionOptions, UnsubscribeBuf, Will,
+};
+use weir_wire::{
+    Frame, Packet, PacketId, PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode,
+    Version,
+};
+
+/// A connection of the test: which shard has it, and under which key.
+pub type Peer = usize;
+
+/// The shell's side of one shard.
+#[derive(Default)]
+pub struct Wires {
+    outputs: BTreeMap<ConnKey, Vec<u8>>,
+    closed: Vec<ConnKey>,
+    handed_over: Vec<(ConnKey, ShardId)>,
+    mail: VecDeque<(ShardId, Mail)>,
+    pub notices: Vec<String>,
+    /// What `pending` answers: a socket that takes nothing.
+    pub stuck_bytes: BTreeMap<ConnKey, usize>,
+}
+
+impl Sink for Wires {
+    fn write(&mut self, conn: ConnKey, bytes: &[u8]) {
+        self.outputs.entry(conn).or_default().extend_from_slice(bytes);
+    }
+
+    fn pending(&self, conn: ConnKey) -> usize {
+        self.stuck_bytes.get(&conn).copied().unwrap_or(0)
+    }
+
+    fn close(&mut self, conn: ConnKey) {
+        self.closed.push(conn);
+    }
+
+    fn hand_over(&mut self, conn: ConnKey, to: ShardId) {
+        self.handed_over.push((conn, to));
+    }
+
+    fn mail(&mut self, to: ShardId, mail: Mail) {
+        self.mail.push_back((to, mail));
+    }
+
+    fn notice(&mut self, notice: Notice<'_>) {
+        self.notices.push(format!("{notice:?}"));
+    }
+}
+
+struct Conn {
+    shard: usize,
+    key: ConnKey,
+    version: Version,
+    is_closed: bool,
+}
+
+/// A broker of some shards with its connections.
+pub struct Net {
+    pub shards: Vec<Shard>,
+    pub wires: Vec<Wires>,
+    peers: Vec<Conn>,
+    pub now: Micros,
+    next_key: u32,
+}
+
+impl Net {
+    pub fn new(shards: u16) -> Self {
+        Self::with_limits(shards, Limits::default())
+    }
+
+    pub fn with_limits(shards: u16, limits: Limits) -> Self {
+        Self {
+            shards: (0..shards)
+                .map(|id| Shard::new(ShardId(id), shards, limits.clone(), 42))
+                .collect(),
+            wires: (0..shards).map(|_| Wires::default()).collect(),
+            peers: Vec::new(),
+            now: Micros(1_000_000),
+            next_key: 0,
+        }
+    }
+
+    /// Opens a connection on shard 0, as accepted anywhere.
+    pub fn open(&mut self, version: Version) -> Peer {
+        let key = ConnKey(self.next_key);
+        self.next_key += 1;
+        self.shards[0].opened(key, self.now);
+        self.peers.push(Conn { shard: 0, key, version, is_closed: false });
+        self.peers.len() - 1
+    }
+
+    /// Gives bytes to the peer's shard, follows a hand-over, and delivers no mail.
+    pub fn send_bytes(&mut self, peer: Peer, bytes: &[u8]) {
+        let Conn { shard, key, .. } = self.peers[peer];
+        let consumed = self.shards[shard].received(key, bytes, self.now, &mut self.wires[shard]);
+        if let Some((_, to)) = self.wires[shard].handed_over.pop() {
+            let to = usize::from(to.0);
+            self.shards[to].opened(key, self.now);
+            self.peers[peer].shard = to;
+            let rest = &bytes[consumed..];
+            self.shards[to].received(key, rest, self.now, &mut self.wires[to]);
+        }
+    }
+
+    /// Delivers all mail until there is none.
+    pub fn deliver_mail(&mut self) {
+        while (0..self.shards.len()).any(|from| self.deliver_one(from)) {}
+    }
+
+    fn deliver_one(&mut self, from: usize) -> bool {
+        let Some((to, mail)) = self.wires[from].mail.pop_front() else { return false };
+        let at = usize::from(to.0);
+        self.shards[at].mail(ShardId(from as u16), mail, self.now, &mut self.wires[at]);
+        true
+    }
+
+    /// Lets time pass; everything due on the way is done.
+    pub fn pass(&mut self, seconds: u32) {
+        let end = self.now + Micros::from_secs(seconds);
+        for (shard, wires) in self.shards.iter_mut().zip(&mut self.wires) {
+            while let Some(due) = shard.poll_timeout().filter(|&due| due <= end) {
+                self.now = self.now.max(due);
+                shard.handle_timeout(self.now, wires);
+            }
+        }
+        self.now = end;
+    }
+
+    /// The network cuts the connection.
+    pub fn cut(&mut self, peer: Peer) {
+        let Conn { shard, key, .. } = self.peers[peer];
+        self.peers[peer].is_closed = true;
+        self.shards[shard].closed(key, self.now, &mut self.wires[shard]);
+    }
+
+    pub fn drained(&mut self, peer: Peer) {
+        let Conn { shard, key, .. } = self.peers[peer];
+        self.shards[shard].drained(key, self.now, &mut self.wires[shard]);
+    }
+
+    pub fn set_stuck(&mut self, peer: Peer, bytes: usize) {
+        let Conn { shard, key, .. } = self.peers[peer];
+        self.wires[shard].stuck_bytes.insert(key, bytes);
+    }
+
+    pub fn shard_of(&self, peer: Peer) -> usize {
+        self.peers[peer].shard
+    }
+
+    /// What the peer got since it last looked, a line a packet; `closed` at the end.
+    pub fn read(&mut self, peer: Peer) -> Vec<String> {
+        let Conn { shard, key, version, .. } = self.peers[peer];
+        let bytes = self.wires[shard].outputs.remove(&key).unwrap_or_default();
+        let mut lines = Vec::new();
+        let mut rest = &bytes[..];
+        while let Some(frame) = Frame::check(rest, u32::MAX).unwrap() {
+            rest = &rest[frame.bytes..];
+            lines.push(line(&Packet::decode(version, frame).unwrap()));
+        }
+        assert!(rest.is_empty(), "only whole packets leave");
+        if self.wires[shard].closed.contains(&key) && !self.peers[peer].is_closed {
+            self.peers[peer].is_closed = true;
+            lines.push("closed".into());
+        }
+        lines
+    }
+}
+
+/// One line a packet, for comparing.
+fn line(packet: &Packet<'_>) -> String {
+    match packet {
+        Packet::ConnAck(connack) => {
+            let present = if connack.session_present { " present" } else { "" };
+            format!("CONNACK {}{present}", connack.reason.name())
+        }
+        Packet::Publish(publish) => {
+            let mut text = format!("PUBLISH {} q{}", publish.topic, publish.qos as u8);
+            if let Some(packet_id) = publish.packet_id {
+                text += &format!(" #{}", packet_id.value());
+            }
+            text += if publish.retain { " retain" } else { "" };
+            text += if publish.dup { " dup" } else { "" };
+            for property in publish.properties.iter() {
+                text += &format!(" {property:?}");
+            }
+            text + " " + &String::from_utf8_lossy(publish.payload)
+        }
+        Packet::PubAck(ack) => format!("PUBACK #{} {}", ack.packet_id.value(), ack.reason.name()),
+        Packet::PubRec(ack) => format!("PUBREC #{} {}", ack.packet_id.value(), ack.reason.name()),
+        Packet::PubRel(ack) => format!("PUBREL #{} {}", ack.packet_id.value(), ack.reason.name()),
+        Packet::PubComp(ack) => format!("PUBCOMP #{} {}", ack.packet_id.value(), ack.reason.name()),
+        Packet::SubAck(suback) => format!("SUBACK {:?}", suback.codes),
+        Packet::UnsubAck(unsuback) => format!("UNSUBACK {:?}", unsuback.codes),
+        Packet::Disconnect(disconnect) => format!("DISCONNECT {}", disconnect.reason.name()),
+        Packet::PingResp => "PINGRESP".into(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// What a client asks for in CONNECT.
+#[derive(Clone, Copy)]
+pub struct Ask<'a> {
+    pub version: Version,
+    pub clean: bool,
+    pub keep_alive_s: u16,
+    pub expiry_s: u32,
+    pub receive_maximum: u16,
+    pub packet_bytes_max: u32,
+    pub will: Option<Will<'a>>,
+}
+
+impl Default for Ask<'_> {
+    fn default() -> Self {
+        Self {
+            version: Version::V5,
+            clean: true,
+            keep_alive_s: 0,
+            expiry_s: 0,
+            receive_maximum: 0,
+            packet_bytes_max: 0,
+            will: None,
+        }
+    }
+}
+
+impl Net {
+    /// Opens and connects; the CONNACK is still to be read.
+    pub fn connect(&mut self, client_id: &str, ask: Ask<'_>) -> Peer {
+        let peer = self.open(ask.version);
+        let mut properties = PropertiesBuf::new();
+        if ask.expiry_s > 0 {
+            properties.push(Property::SessionExpiryInterval(ask.expiry_s));
+        }
+        if ask.receive_maximum > 0 {
+            properties.push(Property::ReceiveMaximum(ask.receive_maximum));
+        }
+        if ask.packet_bytes_max > 0 {
+            properties.push(Property::MaximumPacketSize(ask.packet_bytes_max));
+        }
+        let mut bytes = Vec::new();
+        Connect {
+            version: ask.version,
+            clean_start: ask.clean,
+            keep_alive_s: ask.keep_alive_s,
+            client_id,
+            will: ask.will,
+            user_name: None,
+            password: None,
+            properties: properties.as_properties(),
+        }
+        .encode(&mut bytes);
+        self.send_bytes(peer, &bytes);
+        peer
+    }
+
+    /// Connects and takes the CONNACK away.
+    pub fn join(&mut self, client_id: &str, ask: Ask<'_>) -> Peer {
+        let peer = self.connect(client_id, ask);
+        let lines = self.read(peer);
+        assert!(lines[0].starts_with("CONNACK Success"), "{lines:?}");
+        peer
+    }
+
+    pub fn subscribe(&mut self, peer: Peer, filter: &str, qos: QoS) {
+        self.subscribe_with(peer, filter, SubscriptionOptions { qos, ..Default::default() }, None);
+    }
+
+    pub fn subscribe_with(
+        &mut self,
+        peer: Peer,
+        filter: &str,
+        options: SubscriptionOptions,
+        id: Option<u32>,
+    ) {
+        let mut filters = SubscribeBuf::new();
+        filters.push(filter, options);
+        let mut properties = PropertiesBuf::new();
+        if let Some(id) = id {
+            properties.push(Property::SubscriptionIdentifier(id));
+        }
+        let version = self.peers[peer].version;
+        let packet_id = PacketId::new(999).unwrap();
+        let mut bytes = Vec::new();
+        filters
+            .subscribe(version, packet_id, properties.as_properties())
+            .encode(version, &mut bytes);
+        self.send_bytes(peer, &bytes);
+    }
+
+    pub fn unsubscribe(&mut self, peer: Peer, filter: &str) {
+        let mut filters = UnsubscribeBuf::new();
+        filters.push(filter);
+        let mut bytes = Vec::new();
+        let packet_id = PacketId::new(998).unwrap();
+        filters
+            .unsubscribe(packet_id, Properties::EMPTY)
+            .encode(self.peers[peer].version, &mut bytes);
+        self.send_bytes(peer, &bytes);
+    }
+
+    pub fn publish(&mut self, peer: Peer, topic: &str, qos: QoS, id: u16, payload: &str) {
+        self.publish_packet(peer, &message(topic, qos, id, payload));
+    }
+
+    pub fn publish_packet(&mut self, peer: Peer, publish: &Publish<'_>) {
+        let mut bytes = Vec::new();
+        publish.encode(self.peers[peer].version, &mut bytes);
+        self.send_bytes(peer, &bytes);
+    }
+
+    pub fn ack(&mut self, peer: Peer, kind: PacketKind, id: u16) {
+        let mut bytes = Vec::new();
+        Ack::success(PacketId::new(id).unwrap()).encode(
+            kind,
+            self.peers[peer].version,
+            &mut bytes,
+        );
+        self.send_bytes(peer, &bytes);
+    }
+
+    pub fn disconnect(&mut self, peer: Peer, reason: ReasonCode) {
+        let mut bytes = Vec::new();
+        Disconnect { reason, properties: Properties::EMPTY }
+            .encode(self.peers[peer].version, &mut bytes);
+        self.send_bytes(peer, &bytes);
+    }
+}
+
+/// A PUBLISH of a test.
+pub fn message<'a>(topic: &'a str, qos: QoS, id: u16, payload: &'a str) -> Publish<'a> {
+    Publish {
+        dup: false,
+        qos,
+        retain: false,
+        topic,
+        packet_id: if qos == QoS::AtMostOnce { None } else { PacketId::new(id) },
+        properties: Properties::EMPTY,
+        payload: payload.as_bytes(),
+    }
+}

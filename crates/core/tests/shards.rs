@@ -1,0 +1,80 @@
+//! Two shards in one thread: connections go to their owner, interest is replicated, mail carries
+//! messages.
+
+mod net;
+
+use net::{Ask, Net};
+use weir_wire::{QoS, ReasonCode};
+
+/// Client identifiers that shards 0 and 1 own.
+fn names(net: &mut Net) -> [Vec<String>; 2] {
+    let mut names = [Vec::new(), Vec::new()];
+    for i in 0..64 {
+        let name = format!("c{i}");
+        let peer = net.join(&name, Ask::default());
+        names[net.shard_of(peer)].push(name);
+        net.disconnect(peer, ReasonCode::Success);
+    }
+    names
+}
+
+#[test]
+fn a_connection_moves_to_the_shard_that_owns_its_client() {
+    let mut net = Net::new(2);
+    let names = names(&mut net);
+    assert!(names.iter().all(|names| names.len() > 10), "{names:?}");
+    let peer = net.join(&names[1][0], Ask::default());
+    assert_eq!(net.shard_of(peer), 1);
+    assert_eq!(net.shards[0].stats().connections, 0);
+    assert_eq!(net.shards[1].stats().connections, 1);
+}
+
+#[test]
+fn suback_waits_until_the_other_shard_has_noted_the_filter() {
+    let mut net = Net::new(2);
+    let names = names(&mut net);
+    let sub = net.join(&names[0][0], Ask::default());
+    net.subscribe(sub, "t/#", QoS::AtLeastOnce);
+    assert_eq!(net.read(sub), [""; 0]);
+    net.deliver_mail();
+    assert_eq!(net.read(sub), ["SUBACK [1]"]);
+    // The filter is known everywhere: the second subscriber need not wait.
+    let second = net.join(&names[0][1], Ask::default());
+    net.subscribe(second, "t/#", QoS::AtLeastOnce);
+    assert_eq!(net.read(second), ["SUBACK [1]"]);
+}
+
+#[test]
+fn a_message_crosses_to_the_other_shard_once_and_reaches_all_its_subscribers() {
+    let mut net = Net::new(2);
+    let names = names(&mut net);
+    let here = net.join(&names[0][0], Ask::default());
+    let there: Vec<_> = (0..3).map(|at| net.join(&names[1][at], Ask::default())).collect();
+    let publ = net.join(&names[0][1], Ask::default());
+    net.subscribe(here, "a/+", QoS::AtLeastOnce);
+    there.iter().for_each(|&peer| net.subscribe(peer, "a/#", QoS::AtMostOnce));
+    net.deliver_mail();
+    there.iter().chain([&here]).for_each(|&peer| assert_eq!(net.read(peer).len(), 1));
+    net.publish(publ, "a/b", QoS::AtLeastOnce, 1, "x");
+    assert_eq!(net.read(publ), ["PUBACK #1 Success"]);
+    net.deliver_mail();
+    assert_eq!(net.read(here), ["PUBLISH a/b q1 #1 x"]);
+    for &peer in &there {
+        assert_eq!(net.read(peer), ["PUBLISH a/b q0 x"]);
+    }
+}
+
+#[test]
+fn an_unsubscribed_filter_brings_no_more_mail() {
+    let mut net = Net::new(2);
+    let names = names(&mut net);
+    let there = net.join(&names[1][0], Ask::default());
+    let publ = net.join(&names[0][0], Ask::default());
+    net.subscribe(there, "t", QoS::AtMostOnce);
+    net.deliver_mail();
+    net.unsubscribe(there, "t");
+    net.deliver_mail();
+    assert_eq!(net.read(there), ["SUBACK [0]", "UNSUBACK [0]"]);
+    net.publish(publ, "t", QoS::AtLeastOnce, 1, "x");
+    assert_eq!(net.read(publ), ["PUBACK #1 No matching subscribers"]);
+}
