@@ -143,7 +143,9 @@ impl Client {
         let mut filters = SubscribeBuf::new();
         filters.push(filter, SubscriptionOptions { qos, ..SubscriptionOptions::default() });
         let mut bytes = Vec::with_capacity(64);
-        filters.subscribe(self.version, packet_id, Properties::EMPTY).encode(self.version, &mut bytes);
+        filters
+            .subscribe(self.version, packet_id, Properties::EMPTY)
+            .encode(self.version, &mut bytes);
         self.written_us = now_us;
         sink.write(&bytes);
         packet_id
@@ -189,8 +191,8 @@ impl Client {
         }
         let packet_id = match qos {
             QoS::AtMostOnce => None,
-            QoS::AtLeastOnce => Some(self.open.push(Some(Tagged { tag, step: Step::PubAck }))),
-            QoS::ExactlyOnce => Some(self.open.push(Some(Tagged { tag, step: Step::PubRec }))),
+            QoS::AtLeastOnce => Some(self.open.push(Some(Tagged { tag, step: Step::Acknowledge }))),
+            QoS::ExactlyOnce => Some(self.open.push(Some(Tagged { tag, step: Step::Receive }))),
         };
         let properties = Properties::EMPTY;
         scratch.clear();
@@ -263,9 +265,9 @@ impl Client {
         }
         match packet {
             Packet::Publish(publish) => self.message(publish, now_us, sink),
-            Packet::PubAck(ack) => self.finish(&ack, Step::PubAck, sink),
+            Packet::PubAck(ack) => self.finish(&ack, Step::Acknowledge, sink),
             Packet::PubRec(ack) => self.pubrec(&ack, now_us, sink),
-            Packet::PubComp(ack) => self.finish(&ack, Step::PubComp, sink),
+            Packet::PubComp(ack) => self.finish(&ack, Step::Complete, sink),
             Packet::PubRel(ack) => {
                 if let Ok(at) = self.unreleased.binary_search(&ack.packet_id) {
                     self.unreleased.remove(at);
@@ -328,12 +330,12 @@ impl Client {
 
     fn pubrec(&mut self, ack: &Ack<'_>, now_us: u64, sink: &mut impl Sink) {
         if ack.reason.is_error() {
-            return self.finish(ack, Step::PubRec, sink);
+            return self.finish(ack, Step::Receive, sink);
         }
         if let Some(tagged) = self.open.get_mut(ack.packet_id)
-            && tagged.step == Step::PubRec
+            && tagged.step == Step::Receive
         {
-            tagged.step = Step::PubComp;
+            tagged.step = Step::Complete;
         }
         // An identifier we do not know is answered too: the server is owed an end.
         self.answer(PacketKind::PubRel, ack.packet_id, now_us, sink);

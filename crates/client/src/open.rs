@@ -19,11 +19,15 @@ pub(crate) struct Tagged {
     pub(crate) step: Step,
 }
 
+/// Which answer is awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    PubAck,
-    PubRec,
-    PubComp,
+    /// PUBACK.
+    Acknowledge,
+    /// PUBREC.
+    Receive,
+    /// PUBCOMP.
+    Complete,
 }
 
 impl Default for Open {

@@ -54,7 +54,6 @@ impl Audiences {
         Self { audiences: Vec::new(), by_filter: HashMap::default(), by_topic }
     }
 
-
     pub(crate) fn get(&self, index: u32) -> &Audience {
         &self.audiences[index as usize]
     }

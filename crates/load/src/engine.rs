@@ -168,11 +168,7 @@ impl Engine<'_> {
         }
     }
 
-    fn tick_interval(
-        &mut self,
-        io: &mut weir_reactor::Io,
-        on_interval: &mut dyn FnMut(&Interval),
-    ) {
+    fn tick_interval(&mut self, io: &mut weir_reactor::Io, on_interval: &mut dyn FnMut(&Interval)) {
         let end_us =
             self.book.recorder.interval_start_us() + u64::from(self.plan.interval_ms) * 1_000;
         let now_us = now_us();
@@ -181,11 +177,7 @@ impl Engine<'_> {
         }
     }
 
-    fn last_interval(
-        &mut self,
-        io: &mut weir_reactor::Io,
-        on_interval: &mut dyn FnMut(&Interval),
-    ) {
+    fn last_interval(&mut self, io: &mut weir_reactor::Io, on_interval: &mut dyn FnMut(&Interval)) {
         self.end_interval(now_us(), io, on_interval);
     }
 

@@ -69,9 +69,10 @@ impl Ledger {
     pub fn has(&self, pair: usize, sequence: u32) -> bool {
         let track = &self.tracks[pair];
         sequence < track.next
-            && !track.holes.as_deref().is_some_and(|holes| {
-                holes.ranges.iter().any(|range| range.contains(&sequence))
-            })
+            && !track
+                .holes
+                .as_deref()
+                .is_some_and(|holes| holes.ranges.iter().any(|range| range.contains(&sequence)))
     }
 
     /// Memory in bytes.

@@ -17,8 +17,8 @@ mod schedule;
 mod stamp;
 mod template;
 
-pub use outcome::{Interval, Outcome};
 pub use ledger::{Arrival, Ledger};
+pub use outcome::{Interval, Outcome};
 pub use plan::Plan;
 pub use schedule::{Due, Schedule};
 pub use stamp::{STAMP_BYTES, Stamp};

@@ -69,6 +69,7 @@ impl Publisher {
     pub(crate) fn delay_us(&self, sequence: u32) -> Option<u64> {
         let is_remembered =
             sequence < self.sent && (self.sent - sequence) as usize <= self.delays_us.len();
-        is_remembered.then(|| u64::from(self.delays_us[sequence as usize & (self.delays_us.len() - 1)]))
+        is_remembered
+            .then(|| u64::from(self.delays_us[sequence as usize & (self.delays_us.len() - 1)]))
     }
 }

@@ -58,9 +58,9 @@ impl Book {
             Received::Stray => return,
         }
         let Some(stamp) = stamp else { return };
-        let is_measured = self.measure.is_some_and(|(start_us, end_us)| {
-            (start_us..end_us).contains(&stamp.intended_us)
-        });
+        let is_measured = self
+            .measure
+            .is_some_and(|(start_us, end_us)| (start_us..end_us).contains(&stamp.intended_us));
         let latency_us = self.read_us.saturating_sub(stamp.intended_us);
         self.recorder.end_to_end.record(latency_us, is_measured);
         if is_measured
@@ -115,8 +115,11 @@ impl Book {
         slot.state = State::Dropped;
         self.live -= 1;
         self.recorder.counts.connect_failures += 1;
-        let cause =
-            if self.last_cause.starts_with("DISCONNECT") { self.last_cause.clone() } else { cause.to_owned() };
+        let cause = if self.last_cause.starts_with("DISCONNECT") {
+            self.last_cause.clone()
+        } else {
+            cause.to_owned()
+        };
         *self.connections.dropped.entry(cause).or_default() += 1;
     }
 
@@ -201,9 +204,16 @@ impl Engine<'_> {
         let connected = self.book.connections.connected;
         let dropped: u64 = self.book.connections.dropped.values().sum();
         if dropped * 2 >= connected && connected > 0 && self.end.is_none() {
-            let (cause, _) = self.book.connections.dropped.iter().max_by_key(|(_, count)| **count)
+            let (cause, _) = self
+                .book
+                .connections
+                .dropped
+                .iter()
+                .max_by_key(|(_, count)| **count)
                 .map_or(("", 0), |(cause, count)| (cause.as_str(), *count));
-            let text = format!("{dropped} of {connected} connections were ended by the broker's side ({cause})");
+            let text = format!(
+                "{dropped} of {connected} connections were ended by the broker's side ({cause})"
+            );
             self.stop_run(End::BrokerGone(text));
         }
     }

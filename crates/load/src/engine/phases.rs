@@ -79,7 +79,9 @@ impl Engine<'_> {
         }
         self.expire_connects(now, io);
         let failed: u64 = self.book.connections.failed.values().sum();
-        if self.book.connections.connected == 0 && failed >= FAILURES_WITHOUT_SUCCESS.min(self.book.connections.planned) {
+        if self.book.connections.connected == 0
+            && failed >= FAILURES_WITHOUT_SUCCESS.min(self.book.connections.planned)
+        {
             let cause = self.book.last_cause.clone();
             return self.stop_run(End::BrokerGone(format!("no connection could be made: {cause}")));
         }
@@ -202,8 +204,7 @@ impl Engine<'_> {
     /// Waits for what is owed: unsent, unacknowledged, undelivered.
     fn drain(&mut self, now: u64) {
         let book = &self.book;
-        let is_settled =
-            book.backlog == 0 && book.open == 0 && book.audit.delivered() >= book.owed;
+        let is_settled = book.backlog == 0 && book.open == 0 && book.audit.delivered() >= book.owed;
         let ends_us = self.phase_start_us + self.phase_us(Phase::Drain);
         if is_settled {
             self.next_phase(now);

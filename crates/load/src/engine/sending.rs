@@ -41,7 +41,10 @@ impl Engine<'_> {
             while next < schedule.total() && schedule.intended_us(next) <= now {
                 let due = schedule.due(next);
                 next += 1;
-                self.book.recorder.lag.record(now - due.intended_us, self.is_measured(due.intended_us));
+                self.book
+                    .recorder
+                    .lag
+                    .record(now - due.intended_us, self.is_measured(due.intended_us));
                 let publisher = first + due.publisher;
                 self.book.publishers[publisher as usize].due += 1;
                 self.book.backlog += 1;
@@ -59,9 +62,9 @@ impl Engine<'_> {
     }
 
     pub(super) fn is_measured(&self, intended_us: u64) -> bool {
-        self.book.measure.is_some_and(|(start_us, end_us)| {
-            (start_us..end_us).contains(&intended_us)
-        })
+        self.book
+            .measure
+            .is_some_and(|(start_us, end_us)| (start_us..end_us).contains(&intended_us))
     }
 
     /// Sends what the publisher has due, as far as window and socket allow.

@@ -132,7 +132,14 @@ fn clients_of(plan: &Plan) -> Result<Clients, LoadError> {
                     }
                     let qos = QoS::from_u8(publish.qos).unwrap_or_default();
                     let schedule = positions.len() as u32 - 1;
-                    publishers.push(Publisher::new(client, topic.into(), publish, qos, schedule, index));
+                    publishers.push(Publisher::new(
+                        client,
+                        topic.into(),
+                        publish,
+                        qos,
+                        schedule,
+                        index,
+                    ));
                     Some(publishers.len() as u32 - 1)
                 }
             };
