@@ -1,0 +1,21 @@
+# The two commands: `make bench` and `make test`.
+
+.PHONY: bench test build lint
+
+build:
+	cargo build --release --locked
+
+# The Basic Set against the built-in broker, with a table and a report.
+bench: build
+	target/release/weir bench suite basic
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo xtask tidy
+
+# Every test; installs what the tests need (Mosquitto, Chromium, Python's paho).
+test:
+	scripts/setup
+	$(MAKE) lint
+	cargo test --workspace --locked

@@ -1,0 +1,147 @@
+//! Dependency directions, purity gates, lengths of lines and files.
+
+use anyhow::{Context, ensure};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What each crate may depend on of ours. A crate that is not here is an error.
+const DIRECTIONS: &[(&str, &[&str])] = &[
+    ("weir-wire", &[]),
+    ("weir-core", &["weir-wire"]),
+    ("weir-client", &["weir-wire"]),
+    ("weir-reactor", &[]),
+    ("weir-broker", &["weir-wire", "weir-core", "weir-reactor"]),
+    ("weir-load", &["weir-wire", "weir-client", "weir-reactor"]),
+    // Neutral: no way into our broker but the one that every broker has.
+    ("weir-bench", &["weir-load"]),
+    ("weir", &["weir-bench", "weir-broker", "weir-load"]),
+    ("xtask", &[]),
+];
+
+/// Crates without I/O, clock, thread, lock or random source; each has a clippy.toml that says so.
+const PURE: &[&str] = &["wire", "core", "client"];
+
+/// What every purity gate must forbid.
+const FORBIDDEN: &[&str] = &[
+    "std::time::Instant::now",
+    "std::time::SystemTime::now",
+    "std::thread::spawn",
+    "std::sync::Mutex",
+    "std::collections::HashMap",
+    "std::net::TcpStream",
+];
+
+const LINE_CHARS_MAX: usize = 100;
+const FILE_LINES_MAX: usize = 600;
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+    workspace_root: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+    /// Absent for an ordinary dependency.
+    kind: Option<String>,
+}
+
+pub(crate) fn run() -> anyhow::Result<()> {
+    let metadata = metadata()?;
+    let mut faults = Vec::new();
+    directions(&metadata, &mut faults)?;
+    purity(&metadata.workspace_root, &mut faults)?;
+    lengths(&metadata.workspace_root, &mut faults)?;
+    for fault in &faults {
+        eprintln!("tidy: {fault}");
+    }
+    ensure!(faults.is_empty(), "{} faults", faults.len());
+    Ok(())
+}
+
+fn metadata() -> anyhow::Result<Metadata> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .output()
+        .context("cannot run cargo metadata")?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+fn directions(metadata: &Metadata, faults: &mut Vec<String>) -> anyhow::Result<()> {
+    for package in &metadata.packages {
+        let Some((_, allowed)) = DIRECTIONS.iter().find(|(name, _)| *name == package.name) else {
+            faults.push(format!("{} is not in the table of directions", package.name));
+            continue;
+        };
+        let ours = package
+            .dependencies
+            .iter()
+            .filter(|dependency| dependency.kind.is_none() && dependency.name.starts_with("weir"));
+        for dependency in ours {
+            if !allowed.contains(&dependency.name.as_str()) {
+                faults.push(format!("{} may not depend on {}", package.name, dependency.name));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn purity(root: &Path, faults: &mut Vec<String>) -> anyhow::Result<()> {
+    for name in PURE {
+        let path = root.join("crates").join(name).join("clippy.toml");
+        let gate = std::fs::read_to_string(&path)
+            .with_context(|| format!("the purity gate {} is missing", path.display()))?;
+        for forbidden in FORBIDDEN {
+            if !gate.contains(forbidden) {
+                faults.push(format!("crates/{name}/clippy.toml does not forbid {forbidden}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn lengths(root: &Path, faults: &mut Vec<String>) -> anyhow::Result<()> {
+    let mut files = Vec::new();
+    for folder in ["crates", "xtask"] {
+        sources(&root.join(folder), &mut files)?;
+    }
+    for path in files {
+        let text = std::fs::read_to_string(&path)?;
+        let shown = path.strip_prefix(root).unwrap_or(&path).display();
+        for (at, line) in text.lines().enumerate() {
+            if line.chars().count() > LINE_CHARS_MAX {
+                faults.push(format!("{shown}:{} is over {LINE_CHARS_MAX} columns", at + 1));
+            }
+        }
+        // Tests at the end of a file do not count; a file of tests counts as a whole twice over.
+        let production = text.split("#[cfg(test)]").next().unwrap_or(&text);
+        let is_test = path.components().any(|part| part.as_os_str() == "tests");
+        let lines_max = if is_test { 2 * FILE_LINES_MAX } else { FILE_LINES_MAX };
+        if production.lines().count() > lines_max {
+            faults.push(format!("{shown} is over {lines_max} lines"));
+        }
+    }
+    Ok(())
+}
+
+fn sources(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            sources(&path, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
