@@ -42,6 +42,7 @@ pub(crate) struct Audiences {
     audiences: Vec<Audience>,
     by_filter: HashMap<Box<str>, u32, FixedState>,
     by_topic: HashMap<Box<str>, Vec<u32>, FixedState>,
+    by_union: HashMap<Vec<u32>, u32, FixedState>,
 }
 
 impl Audiences {
@@ -51,7 +52,12 @@ impl Audiences {
         for (publisher, topic) in topics.enumerate() {
             by_topic.entry(topic.into()).or_default().push(publisher as u32);
         }
-        Self { audiences: Vec::new(), by_filter: HashMap::default(), by_topic }
+        Self {
+            audiences: Vec::new(),
+            by_filter: HashMap::default(),
+            by_topic,
+            by_union: HashMap::default(),
+        }
     }
 
     pub(crate) fn get(&self, index: u32) -> &Audience {
@@ -75,6 +81,26 @@ impl Audiences {
         self.by_filter.insert(filter.filter.into(), index);
         index
     }
+
+    /// The audience of several filters together, each publisher once; nothing for no filter.
+    pub(crate) fn union(&mut self, mut indices: Vec<u32>) -> Option<u32> {
+        indices.sort_unstable();
+        indices.dedup();
+        if indices.len() <= 1 {
+            return indices.first().copied();
+        }
+        if let Some(&index) = self.by_union.get(&indices) {
+            return Some(index);
+        }
+        let heard = indices.iter().flat_map(|&index| self.get(index).publishers());
+        let mut publishers: Vec<u32> = heard.copied().collect();
+        publishers.sort_unstable();
+        publishers.dedup();
+        let index = self.audiences.len() as u32;
+        self.audiences.push(Audience::new(publishers));
+        self.by_union.insert(indices, index);
+        Some(index)
+    }
 }
 
 #[cfg(test)]
@@ -91,5 +117,11 @@ mod tests {
         assert_eq!(audiences.get(exact).place(3), Some(1));
         assert_eq!(audiences.get(wild).place(2), None);
         assert_eq!(audiences.of(TopicFilter::parse("t/#").unwrap()), wild);
+        let other = audiences.of(TopicFilter::parse("+/1").unwrap());
+        let union = audiences.union(vec![wild, other]).unwrap();
+        assert_eq!(audiences.get(union).publishers(), [0, 1, 2, 3]);
+        assert_eq!(audiences.union(vec![other, wild, other]), Some(union));
+        assert_eq!(audiences.union(vec![exact]), Some(exact));
+        assert_eq!(audiences.union(Vec::new()), None);
     }
 }

@@ -3,16 +3,17 @@
 use crate::audience::Audiences;
 use crate::ledger::{Arrival, Ledger};
 use crate::outcome::{ANOMALIES_MAX, Anomaly, AnomalyKind, Messages};
-use crate::plan::Plan;
+use crate::plan::{Group, Plan};
+use crate::stamp::Stamp;
 use crate::template::expand;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use weir_wire::topic::TopicFilter;
 
-/// Sequences below this were published in warm-up.
+/// Until publishing begins, everything is warm-up.
 const UNSET: u32 = u32::MAX;
 
-/// One who is owed messages: a subscription, or a shared group as a whole.
+/// One who is owed messages: a subscriber, or a shared group as a whole.
 #[derive(Debug)]
 struct Receiver {
     audience: u32,
@@ -53,6 +54,14 @@ pub(crate) struct Fate {
     pub(crate) unacknowledged: Vec<u32>,
 }
 
+impl Fate {
+    /// Whether the broker took the message, so that its deliveries are owed.
+    fn is_accepted(&self, sequence: u32) -> bool {
+        self.refused.binary_search(&sequence).is_err()
+            && self.unacknowledged.binary_search(&sequence).is_err()
+    }
+}
+
 /// The audit of a run.
 #[derive(Debug)]
 pub(crate) struct Audit {
@@ -69,8 +78,60 @@ pub(crate) struct Audit {
     unlisted: u64,
     /// Deliveries that came and were owed, of both phases.
     delivered: u64,
-    /// Drain is over: what comes now is late.
-    is_late: bool,
+    /// Drain is over: what comes now is late. What was known of the publishers then.
+    closed: Option<Vec<Fate>>,
+}
+
+/// Receivers and the clients' parts in them, being found.
+#[derive(Debug, Default)]
+struct Cast {
+    receivers: Vec<Receiver>,
+    parts: Vec<Vec<Part>>,
+    pairs: usize,
+    /// Shared groups by their whole filter.
+    groups: HashMap<Box<str>, u32, FixedState>,
+}
+
+impl Cast {
+    /// All plain filters of a client make one receiver: where they overlap, one delivery is owed,
+    /// as MQTT allows a broker, and a second one counts as a duplicate.
+    fn add_client(&mut self, audiences: &mut Audiences, group: &Group, index: u32, run: u16) {
+        let client = self.parts.len() as u32;
+        let mut own = Vec::new();
+        let mut plain = Vec::new();
+        for subscription in &group.subscriptions {
+            let text = expand(&subscription.filter, index, run);
+            // Checked before: a plan with an invalid filter does not run.
+            let Some(filter) = TopicFilter::parse(&text) else { continue };
+            if filter.group.is_none() {
+                plain.push(audiences.of(filter));
+                continue;
+            }
+            let receiver = match self.groups.get(&text) {
+                Some(&receiver) => receiver,
+                None => {
+                    let audience = audiences.of(filter);
+                    let receiver = self.add_receiver(audiences, audience, client);
+                    self.groups.insert(text, receiver);
+                    receiver
+                }
+            };
+            let audience = audiences.get(self.receivers[receiver as usize].audience);
+            let own_next = Some(vec![0; audience.publishers().len()].into_boxed_slice());
+            own.push(Part { receiver, own_next });
+        }
+        if let Some(audience) = audiences.union(plain) {
+            let receiver = self.add_receiver(audiences, audience, client);
+            own.push(Part { receiver, own_next: None });
+        }
+        self.parts.push(own);
+    }
+
+    fn add_receiver(&mut self, audiences: &Audiences, audience: u32, client: u32) -> u32 {
+        self.receivers.push(Receiver { audience, pairs: self.pairs, client });
+        self.pairs += audiences.get(audience).publishers().len();
+        self.receivers.len() as u32 - 1
+    }
 }
 
 /// What a message was, for the counters of the interval.
@@ -79,6 +140,8 @@ pub(crate) enum Received {
     First,
     Reordered,
     Duplicated,
+    /// For the first time, but after drain.
+    Late,
     Stray,
 }
 
@@ -86,34 +149,13 @@ impl Audit {
     /// Finds out who hears whom. `topics` are the publishers' clients and topics, in order.
     pub(crate) fn new(plan: &Plan, topics: &[(u32, &str)]) -> Self {
         let mut audiences = Audiences::new(topics.iter().map(|&(_, topic)| topic));
-        let mut receivers: Vec<Receiver> = Vec::new();
-        let mut parts: Vec<Vec<Part>> = Vec::new();
-        let mut groups: HashMap<Box<str>, u32, FixedState> = HashMap::default();
-        let mut pairs = 0;
+        let mut cast = Cast::default();
         for group in &plan.groups {
             for index in 0..group.clients {
-                let client = parts.len() as u32;
-                let mut own = Vec::new();
-                for subscription in &group.subscriptions {
-                    let text = expand(&subscription.filter, index, plan.run);
-                    let Some(filter) = TopicFilter::parse(&text) else { continue };
-                    let known = groups.get(&text).copied().filter(|_| filter.group.is_some());
-                    let receiver = known.unwrap_or_else(|| {
-                        let audience = audiences.of(filter);
-                        receivers.push(Receiver { audience, pairs, client });
-                        pairs += audiences.get(audience).publishers().len();
-                        receivers.len() as u32 - 1
-                    });
-                    let own_next = filter.group.is_some().then(|| {
-                        groups.insert(text.clone(), receiver);
-                        let audience = audiences.get(receivers[receiver as usize].audience);
-                        vec![0; audience.publishers().len()].into_boxed_slice()
-                    });
-                    own.push(Part { receiver, own_next });
-                }
-                parts.push(own);
+                cast.add_client(&mut audiences, group, index, plan.run);
             }
         }
+        let Cast { receivers, parts, pairs, .. } = cast;
         let mut publishers: Vec<Published> = topics
             .iter()
             .map(|&(client, _)| Published { client, first_measured: UNSET, receivers: 0 })
@@ -135,7 +177,7 @@ impl Audit {
             anomalies: Vec::new(),
             unlisted: 0,
             delivered: 0,
-            is_late: false,
+            closed: None,
         }
     }
 
@@ -165,42 +207,36 @@ impl Audit {
         self.ledger.bytes() + own as u64
     }
 
-    pub(crate) fn end_drain(&mut self) {
-        self.is_late = true;
+    /// Whether a publisher's message belongs to the measure phase.
+    #[inline]
+    pub(crate) fn is_measured(&self, publisher: u32, sequence: u32) -> bool {
+        sequence >= self.publishers[publisher as usize].first_measured
     }
 
-    /// A message came to `client` with this stamp. Says what it was, and whether it is measured.
+    /// A message came to `client` with this stamp, whose sequence its publisher has sent. Says
+    /// what it was, and whether it is measured.
     #[inline]
     pub(crate) fn receive(
         &mut self,
         client: u32,
-        stamp: Option<crate::stamp::Stamp>,
+        stamp: Option<Stamp>,
         dup: bool,
     ) -> (Received, bool) {
         let stamp = stamp.filter(|stamp| {
             stamp.run == self.run && (stamp.publisher as usize) < self.publishers.len()
         });
         let Some(stamp) = stamp else { return (self.stray(), false) };
-        let Self { audiences, receivers, parts, .. } = self;
-        let found = parts[client as usize].iter_mut().find_map(|part| {
-            let receiver = &receivers[part.receiver as usize];
-            let place = audiences.get(receiver.audience).place(stamp.publisher)?;
-            Some((receiver.pairs + place, part.own_next.as_mut().map(|next| &mut next[place])))
-        });
-        let Some((pair, own_next)) = found else { return (self.stray(), false) };
-        let is_measured =
-            stamp.sequence >= self.publishers[stamp.publisher as usize].first_measured;
+        let Some((pair, own_next)) = self.place(client, stamp) else {
+            return (self.stray(), false);
+        };
+        let is_measured = self.is_measured(stamp.publisher, stamp.sequence);
         let messages = if is_measured { &mut self.measure } else { &mut self.warm_up };
         messages.received += 1;
         let arrival = self.ledger.note(pair, stamp.sequence);
         let is_after_later = match own_next {
             None => arrival == Arrival::AfterLater,
             // In a group only the order at each member is owed.
-            Some(own_next) => {
-                let is_after_later = stamp.sequence < *own_next;
-                *own_next = (*own_next).max(stamp.sequence + 1);
-                is_after_later && arrival != Arrival::Again
-            }
+            Some(own_next) => stamp.sequence < own_next && arrival != Arrival::Again,
         };
         if arrival == Arrival::Again {
             messages.duplicated += 1;
@@ -208,9 +244,13 @@ impl Audit {
             self.list(AnomalyKind::Duplicated, client, stamp.publisher, stamp.sequence);
             return (Received::Duplicated, is_measured);
         }
-        if self.is_late {
-            messages.late_after_drain += 1;
-            return (Received::First, is_measured);
+        if let Some(fates) = &self.closed {
+            if fates[stamp.publisher as usize].is_accepted(stamp.sequence) {
+                messages.late_after_drain += 1;
+            } else {
+                messages.delivered_unaccepted += 1;
+            }
+            return (Received::Late, is_measured);
         }
         messages.delivered += 1;
         self.delivered += 1;
@@ -220,6 +260,37 @@ impl Audit {
             return (Received::Reordered, is_measured);
         }
         (Received::First, is_measured)
+    }
+
+    /// The pair that a message to `client` belongs to and, in a shared group, one past the highest
+    /// sequence this member had before. A client with several parts that all hear the publisher
+    /// gets the message for the first that lacks it.
+    #[inline]
+    fn place(&mut self, client: u32, stamp: Stamp) -> Option<(usize, Option<u32>)> {
+        let Self { audiences, receivers, parts, ledger, .. } = self;
+        let parts = &mut parts[client as usize];
+        let pair_of = |part: &Part| {
+            let receiver = &receivers[part.receiver as usize];
+            let place = audiences.get(receiver.audience).place(stamp.publisher)?;
+            Some((place, receiver.pairs + place))
+        };
+        let lacks =
+            |part: &Part| pair_of(part).is_some_and(|(_, pair)| !ledger.has(pair, stamp.sequence));
+        let at = match parts.len() {
+            0 | 1 => 0,
+            _ => parts
+                .iter()
+                .position(lacks)
+                .or_else(|| parts.iter().position(|part| pair_of(part).is_some()))?,
+        };
+        let part = parts.get_mut(at)?;
+        let (place, pair) = pair_of(part)?;
+        let own_next = part.own_next.as_mut().map(|own_next| {
+            let before = own_next[place];
+            own_next[place] = before.max(stamp.sequence + 1);
+            before
+        });
+        Some((pair, own_next))
     }
 
     fn stray(&mut self) -> Received {
@@ -238,17 +309,28 @@ impl Audit {
         self.anomalies.push(Anomaly { kind, subscriber, publisher, sequence });
     }
 
-    /// Closes the books. `fates` are the publishers', in order.
-    pub(crate) fn finish(mut self, fates: &[Fate]) -> Books {
+    /// Ends the time in which messages may come: what is missing now is lost. `fates` are the
+    /// publishers', in order.
+    pub(crate) fn close(&mut self, fates: Vec<Fate>) {
         for (publisher, fate) in fates.iter().enumerate() {
             self.count_published(publisher, fate);
         }
         for at in 0..self.receivers.len() {
-            self.count_received(at, fates);
+            self.count_received(at, &fates);
         }
-        // What came after drain is noted in the ledger, but it was lost to whoever waited for it.
-        self.warm_up.lost += self.warm_up.late_after_drain;
-        self.measure.lost += self.measure.late_after_drain;
+        // In which phase they were is not known; a run that loses so many is measured mostly.
+        self.measure.lost += self.ledger.written_off();
+        self.unlisted += self.ledger.written_off();
+        self.closed = Some(fates);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.is_some()
+    }
+
+    /// The sums. The audit is closed.
+    pub(crate) fn into_books(self) -> Books {
+        debug_assert!(self.is_closed(), "sums are read from closed books");
         Books {
             warm_up: self.warm_up,
             measure: self.measure,
@@ -290,15 +372,11 @@ impl Audit {
             let publisher = self.audiences.get(audience).publishers()[place];
             let fate = &fates[publisher as usize];
             let first_measured = self.publishers[publisher as usize].first_measured;
-            let is_accepted = |sequence: u32| {
-                fate.refused.binary_search(&sequence).is_err()
-                    && fate.unacknowledged.binary_search(&sequence).is_err()
-            };
             let lost: Vec<u32> = self
                 .ledger
                 .missing(pairs + place, fate.sent)
                 .flatten()
-                .filter(|&sequence| is_accepted(sequence))
+                .filter(|&sequence| fate.is_accepted(sequence))
                 .collect();
             for sequence in lost {
                 let is_measured = sequence >= first_measured;
@@ -311,7 +389,7 @@ impl Audit {
                     let is_measured = sequence >= first_measured;
                     let messages = if is_measured { &mut self.measure } else { &mut self.warm_up };
                     messages.delivered_unaccepted += 1;
-                    messages.delivered = messages.delivered.saturating_sub(1);
+                    messages.delivered -= 1;
                 }
             }
         }

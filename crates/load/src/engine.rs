@@ -19,6 +19,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 use weir_client::Client;
 use weir_reactor::{Reactor, Token, now_us};
+use weir_wire::ReasonCode;
 
 /// The loop looks up at least this often, so that a stop is soon heard.
 const TURN_MAX: Duration = Duration::from_millis(50);
@@ -58,6 +59,8 @@ pub(crate) struct Slot {
     pub(crate) publisher: Option<u32>,
     /// When the operation under way was begun.
     pub(crate) asked_us: u64,
+    /// What the broker's DISCONNECT said, if one came.
+    pub(crate) disconnect: Option<ReasonCode>,
 }
 
 /// Everything but the clients themselves and the reactor, so that a client can be borrowed while
@@ -82,6 +85,9 @@ pub(crate) struct Book {
     pub(crate) ready: u64,
     /// Clients with CONNACK that are still there.
     pub(crate) live: u64,
+    /// Connections that failed without a word of the broker, and since when.
+    pub(crate) unreachable: u64,
+    pub(crate) unreachable_since_us: Option<u64>,
     pub(crate) last_cause: String,
 }
 
@@ -103,8 +109,15 @@ pub(crate) struct Engine<'a> {
     pings: BinaryHeap<Reverse<(u64, u32)>>,
     scratch: Vec<u8>,
     payload: Vec<u8>,
-    cpu: (ThreadCpu, ThreadCpu),
+    /// Publishers to be tried again in the next turn.
+    held: Vec<u32>,
+    /// At the begin and the end of measure, each with its time.
+    cpu: ((ThreadCpu, u64), (ThreadCpu, u64)),
+    /// Cleared with the end of drain.
+    has_intervals: bool,
     end: Option<End>,
+    /// When the end was decided.
+    ended_us: u64,
     is_over: bool,
 }
 
@@ -125,7 +138,6 @@ pub(crate) fn run(
         engine.note_turn(reactor.io().turn_us());
         engine.tick_interval(reactor.io(), on_interval);
     }
-    engine.last_interval(reactor.io(), on_interval);
     Ok(engine.into_outcome())
 }
 
@@ -134,7 +146,13 @@ impl Engine<'_> {
     fn timeout(&self) -> Duration {
         let now_us = now_us();
         let mut wait_us = TURN_MAX.as_micros() as u64;
-        if let Some(due_us) = self.next_due_us() {
+        if matches!(self.phase, Phase::WarmUp | Phase::Measure) {
+            wait_us = wait_us.min(self.phase_end_us().saturating_sub(now_us));
+        }
+        if self.has_intervals {
+            wait_us = wait_us.min(self.interval_end_us().saturating_sub(now_us));
+        }
+        if let Some(due_us) = self.next_due_us(now_us) {
             wait_us = wait_us.min(due_us.saturating_sub(now_us));
         }
         if let Some(due_us) = self.next_connect_us() {
@@ -168,17 +186,21 @@ impl Engine<'_> {
         }
     }
 
-    fn tick_interval(&mut self, io: &mut weir_reactor::Io, on_interval: &mut dyn FnMut(&Interval)) {
-        let end_us =
-            self.book.recorder.interval_start_us() + u64::from(self.plan.interval_ms) * 1_000;
-        let now_us = now_us();
-        if now_us >= end_us {
-            self.end_interval(now_us, io, on_interval);
-        }
+    fn interval_end_us(&self) -> u64 {
+        self.book.recorder.interval_start_us() + u64::from(self.plan.interval_ms) * 1_000
     }
 
-    fn last_interval(&mut self, io: &mut weir_reactor::Io, on_interval: &mut dyn FnMut(&Interval)) {
-        self.end_interval(now_us(), io, on_interval);
+    /// Ends every interval whose time is over, and the last one with the end of drain. After a
+    /// stall of several intervals the first of them holds what it brought.
+    fn tick_interval(&mut self, io: &weir_reactor::Io, on_interval: &mut dyn FnMut(&Interval)) {
+        let now_us = now_us();
+        while self.has_intervals && now_us >= self.interval_end_us() {
+            self.end_interval(self.interval_end_us(), io, on_interval);
+        }
+        if self.has_intervals && (self.end.is_some() || self.book.audit.is_closed()) {
+            self.has_intervals = false;
+            self.end_interval(now_us, io, on_interval);
+        }
     }
 
     fn end_interval(

@@ -31,10 +31,16 @@ struct Holes {
     ranges: Vec<Range<u32>>,
 }
 
+/// Holes remembered in all, 128 MiB of them. A gap beyond is written off: it counts as lost, and
+/// what of it comes after all as a duplicate.
+const HOLES_MAX: usize = 16 * 1024 * 1024;
+
 /// All pairs of a run, numbered by whoever knows receivers and publishers.
 #[derive(Debug, Default)]
 pub struct Ledger {
     tracks: Vec<Track>,
+    holes: usize,
+    written_off: u64,
 }
 
 impl Ledger {
@@ -42,7 +48,7 @@ impl Ledger {
     pub fn new(pairs: usize) -> Self {
         let mut tracks = Vec::new();
         tracks.resize_with(pairs, Track::default);
-        Self { tracks }
+        Self { tracks, holes: 0, written_off: 0 }
     }
 
     /// Notes that `sequence` arrived.
@@ -53,7 +59,32 @@ impl Ledger {
             track.next += 1;
             return Arrival::InOrder;
         }
-        track.note_out_of_line(sequence)
+        if sequence > track.next {
+            self.note_gap(pair, sequence);
+            return Arrival::InOrder;
+        }
+        let Some(holes) = track.holes.as_deref_mut() else { return Arrival::Again };
+        let before = holes.ranges.len();
+        let is_filled = holes.fill(sequence);
+        self.holes = self.holes + holes.ranges.len() - before;
+        if is_filled { Arrival::AfterLater } else { Arrival::Again }
+    }
+
+    #[cold]
+    fn note_gap(&mut self, pair: usize, sequence: u32) {
+        let track = &mut self.tracks[pair];
+        if self.holes < HOLES_MAX {
+            self.holes += 1;
+            track.holes.get_or_insert_default().ranges.push(track.next..sequence);
+        } else {
+            self.written_off += u64::from(sequence - track.next);
+        }
+        track.next = sequence + 1;
+    }
+
+    /// Messages missing that are not remembered one by one.
+    pub fn written_off(&self) -> u64 {
+        self.written_off
     }
 
     /// The sequences below `sent` that have not arrived.
@@ -84,23 +115,6 @@ impl Ledger {
             .map(|holes| size_of::<Holes>() + holes.ranges.capacity() * 8)
             .sum();
         (self.tracks.capacity() * size_of::<Track>() + holes) as u64
-    }
-}
-
-impl Track {
-    #[cold]
-    fn note_out_of_line(&mut self, sequence: u32) -> Arrival {
-        if sequence > self.next {
-            let holes = self.holes.get_or_insert_default();
-            holes.ranges.push(self.next..sequence);
-            self.next = sequence + 1;
-            return Arrival::InOrder;
-        }
-        if self.holes.as_deref_mut().is_some_and(|holes| holes.fill(sequence)) {
-            Arrival::AfterLater
-        } else {
-            Arrival::Again
-        }
     }
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct Publisher {
     pub(crate) due: u32,
     /// Messages sent so far.
     pub(crate) sent: u32,
+    /// Listed to be tried again in the next turn.
+    pub(crate) is_held: bool,
     /// Refused by the broker, in the order of refusal.
     pub(crate) refused: Vec<u32>,
     /// Actual less intended send time in microseconds, by the sequence's lower bits.
@@ -52,6 +54,7 @@ impl Publisher {
             place,
             due: 0,
             sent: 0,
+            is_held: false,
             refused: Vec::new(),
             delays_us: vec![0; sends].into_boxed_slice(),
         }

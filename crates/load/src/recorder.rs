@@ -15,12 +15,14 @@ pub(crate) fn histogram() -> Histogram<u64> {
 #[derive(Debug)]
 pub(crate) struct Timing {
     pub(crate) all: Histogram<u64>,
-    interval: Histogram<u64>,
+    interval: Histogram<u32>,
 }
 
 impl Timing {
     fn new() -> Self {
-        Self { all: histogram(), interval: histogram() }
+        // Two digits: small enough to be cleared and read every interval.
+        let interval = Histogram::new_with_bounds(1, LATENCY_US_MAX, 2);
+        Self { all: histogram(), interval: interval.expect("1 us to 1 h in 2 digits is a range") }
     }
 
     #[inline]

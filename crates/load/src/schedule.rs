@@ -76,7 +76,16 @@ impl Schedule {
 
     /// How many messages of one publisher are due before `time_us`.
     pub fn count_of_before(&self, publisher: u32, time_us: u64) -> u32 {
-        let count = self.count_before(time_us);
+        self.share(self.count_before(time_us), publisher)
+    }
+
+    /// How many messages of one publisher there are in all.
+    pub fn total_of(&self, publisher: u32) -> u32 {
+        self.share(self.total, publisher)
+    }
+
+    /// One publisher's share of the first `count` messages.
+    fn share(&self, count: u64, publisher: u32) -> u32 {
         let publishers = u64::from(self.publishers);
         let rest = u64::from(count % publishers > u64::from(publisher));
         (count / publishers + rest) as u32
@@ -120,6 +129,8 @@ mod tests {
             let schedule = Schedule::new(0, 2_000_000, publishers, rate);
             let sum: u64 = (0..publishers).map(|p| u64::from(schedule.count_of_before(p, at))).sum();
             prop_assert_eq!(sum, schedule.count_before(at));
+            let sum: u64 = (0..publishers).map(|p| u64::from(schedule.total_of(p))).sum();
+            prop_assert_eq!(sum, schedule.total());
         }
 
         #[test]

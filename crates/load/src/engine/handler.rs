@@ -3,13 +3,16 @@
 use super::setup::version_of;
 use super::{Book, Engine, State};
 use crate::audit::Received;
-use crate::outcome::End;
+use crate::outcome::{Connections, End, Phase};
 use crate::stamp::Stamp;
 use crate::template::expand;
 use std::cmp::Reverse;
 use weir_client::{ConnectOptions, Event, Sink};
 use weir_reactor::{Closed, Handler, Io, Token, now_us};
 use weir_wire::{QoS, ReasonCode};
+
+/// How long a session that is not to be clean outlives its connection in 5.0; 3.1.1 has no end.
+const SESSION_EXPIRY_S: u32 = 3_600;
 
 /// The sink of one client for one call.
 pub(super) struct ClientSink<'a> {
@@ -38,7 +41,7 @@ impl Sink for ClientSink<'_> {
             }
             Event::Subscribed { codes, .. } => self.book.subscribed(self.client, codes),
             Event::Disconnected(reason) => {
-                self.book.last_cause = format!("DISCONNECT: {}", reason.name());
+                self.book.slots[self.client as usize].disconnect = Some(reason);
             }
             Event::Unsubscribed { .. } => {}
         }
@@ -48,19 +51,24 @@ impl Sink for ClientSink<'_> {
 impl Book {
     #[inline]
     fn message(&mut self, client: u32, stamp: Option<Stamp>, dup: bool) {
-        let (received, _) = self.audit.receive(client, stamp, dup);
+        // A stamp that names what was never sent is not ours.
+        let stamp = stamp.filter(|stamp| {
+            let publisher = self.publishers.get(stamp.publisher as usize);
+            publisher.is_some_and(|publisher| stamp.sequence < publisher.sent)
+        });
+        let (received, is_measured) = self.audit.receive(client, stamp, dup);
         let counts = &mut self.recorder.counts;
         counts.received += 1;
         match received {
             Received::First => {}
             Received::Reordered => counts.reordered += 1,
-            Received::Duplicated => counts.duplicated += 1,
-            Received::Stray => return,
+            Received::Duplicated => {
+                counts.duplicated += 1;
+                return;
+            }
+            Received::Late | Received::Stray => return,
         }
         let Some(stamp) = stamp else { return };
-        let is_measured = self
-            .measure
-            .is_some_and(|(start_us, end_us)| (start_us..end_us).contains(&stamp.intended_us));
         let latency_us = self.read_us.saturating_sub(stamp.intended_us);
         self.recorder.end_to_end.record(latency_us, is_measured);
         if is_measured
@@ -83,7 +91,7 @@ impl Book {
         self.owed += u64::from(self.audit.receivers_of(at));
         self.recorder.counts.acknowledged += 1;
         let latency_us = (self.read_us as u32).wrapping_sub((tag >> 32) as u32);
-        let is_measured = self.measure.is_some_and(|(start_us, _)| start_us <= self.read_us);
+        let is_measured = self.audit.is_measured(at, sequence);
         self.recorder.acknowledge.record(u64::from(latency_us), is_measured);
     }
 
@@ -95,6 +103,13 @@ impl Book {
         self.connections.connected += 1;
         self.recorder.counts.connected += 1;
         self.recorder.connect.record(latency_us, true);
+    }
+
+    /// The client never got a connection, and not because the broker said so.
+    pub(super) fn unreachable(&mut self, client: u32, cause: &str) {
+        self.unreachable += 1;
+        self.unreachable_since_us.get_or_insert_with(now_us);
+        self.failed(client, cause);
     }
 
     /// The client never got a connection.
@@ -115,10 +130,9 @@ impl Book {
         slot.state = State::Dropped;
         self.live -= 1;
         self.recorder.counts.connect_failures += 1;
-        let cause = if self.last_cause.starts_with("DISCONNECT") {
-            self.last_cause.clone()
-        } else {
-            cause.to_owned()
+        let cause = match slot.disconnect {
+            Some(reason) => format!("DISCONNECT: {}", reason.name()),
+            None => cause.to_owned(),
         };
         *self.connections.dropped.entry(cause).or_default() += 1;
     }
@@ -199,23 +213,27 @@ impl Engine<'_> {
         }
     }
 
-    /// Half of the connections gone is a broker gone.
+    /// Half of the connections gone is a broker gone; while connections are still being made, a
+    /// few early ones are not yet half.
     fn check_broker(&mut self) {
-        let connected = self.book.connections.connected;
-        let dropped: u64 = self.book.connections.dropped.values().sum();
-        if dropped * 2 >= connected && connected > 0 && self.end.is_none() {
-            let (cause, _) = self
-                .book
-                .connections
-                .dropped
-                .iter()
-                .max_by_key(|(_, count)| **count)
-                .map_or(("", 0), |(cause, count)| (cause.as_str(), *count));
-            let text = format!(
-                "{dropped} of {connected} connections were ended by the broker's side ({cause})"
-            );
-            self.stop_run(End::BrokerGone(text));
+        let Connections { planned, connected, ref dropped, .. } = self.book.connections;
+        let dropped: u64 = dropped.values().sum();
+        let few = if self.phase == Phase::Connect { planned.div_ceil(2).min(20) } else { 1 };
+        if dropped * 2 >= connected && dropped >= few && self.end.is_none() {
+            self.stop_run(End::BrokerGone(String::new()));
         }
+    }
+}
+
+impl Book {
+    /// What was seen of a broker that went away.
+    pub(super) fn seen_of_broker(&self) -> String {
+        let Connections { connected, dropped, .. } = &self.connections;
+        let Some((cause, _)) = dropped.iter().max_by_key(|(_, count)| **count) else {
+            return format!("no connection could be made: {}", self.last_cause);
+        };
+        let dropped: u64 = dropped.values().sum();
+        format!("{dropped} of {connected} connections were ended by the broker's side: {cause}")
     }
 }
 
@@ -230,7 +248,7 @@ impl Handler for Engine<'_> {
             client_id: &client_id,
             clean_start: self.plan.clean_start,
             keep_alive_s: self.plan.keep_alive_s,
-            session_expiry_s: 0,
+            session_expiry_s: if self.plan.clean_start { 0 } else { SESSION_EXPIRY_S },
             user_name: self.plan.user_name.as_deref(),
             password: self.plan.password.as_deref().map(str::as_bytes),
         };
@@ -297,7 +315,7 @@ impl Engine<'_> {
     pub(super) fn lose(&mut self, client: u32, cause: &str) {
         self.release_token(client);
         match self.book.slots[client as usize].state {
-            State::Connecting => self.book.failed(client, cause),
+            State::Connecting => self.book.unreachable(client, cause),
             State::Accepted | State::Subscribing | State::Ready => {
                 if self.book.slots[client as usize].state == State::Subscribing {
                     let open = self.book.slots[client as usize].subscriptions_open;

@@ -12,11 +12,18 @@ use weir_reactor::{Io, now_us};
 /// Connections under way at once; more would measure the generator's own queue.
 const CONNECTING_MAX: usize = 1000;
 
-/// After so many failures and not one success there is no broker.
-const FAILURES_WITHOUT_SUCCESS: u64 = 20;
+/// After connections have failed for this long and not one was made, there is no broker.
+const UNREACHABLE_US_MAX: u64 = 1_000_000;
+
+/// A run with more than this share of its connections or subscriptions failed measures something
+/// else than was planned; fewer are counted.
+const FAILED_SHARE_MAX: f64 = 0.5;
 
 /// How long late messages are listened for after drain, and how long the broker gets to close.
 const GRACE_US: u64 = 1_000_000;
+
+/// A broker that went away takes this long to take all of its connections with it.
+const GOING_US: u64 = 200_000;
 
 /// Publishing begins this long after the last SUBACK.
 const LEAD_US: u64 = 10_000;
@@ -25,6 +32,7 @@ impl Engine<'_> {
     /// Ends the run early; what is measured so far is kept.
     pub(super) fn stop_run(&mut self, end: End) {
         self.end = Some(end);
+        self.ended_us = now_us();
     }
 
     /// Does what the phase asks for now, and goes to the next when it is over.
@@ -38,13 +46,18 @@ impl Engine<'_> {
             Phase::Connect => self.connect_due(now, io),
             Phase::Subscribe => self.subscribe_due(now),
             Phase::WarmUp | Phase::Measure => {
-                let ends_us = self.phase_start_us + self.phase_us(self.phase);
-                if now >= ends_us && self.next_due_us().is_none_or(|due_us| due_us >= ends_us) {
+                let ends_us = self.phase_end_us();
+                if now >= ends_us {
                     self.next_phase(ends_us);
                 }
             }
             Phase::Drain => self.drain(now),
         }
+    }
+
+    /// When a phase of fixed length ends.
+    pub(super) fn phase_end_us(&self) -> u64 {
+        self.phase_start_us + self.phase_us(self.phase)
     }
 
     fn phase_us(&self, phase: Phase) -> u64 {
@@ -78,21 +91,29 @@ impl Engine<'_> {
             self.connect(client, io);
         }
         self.expire_connects(now, io);
-        let failed: u64 = self.book.connections.failed.values().sum();
-        if self.book.connections.connected == 0
-            && failed >= FAILURES_WITHOUT_SUCCESS.min(self.book.connections.planned)
+        self.judge_connects(now);
+        if self.end.is_none()
+            && self.next_client == self.clients.len()
+            && self.connecting.is_empty()
         {
-            let cause = self.book.last_cause.clone();
-            return self.stop_run(End::BrokerGone(format!("no connection could be made: {cause}")));
-        }
-        if self.next_client == self.clients.len() && self.connecting.is_empty() {
-            if failed * 2 > self.book.connections.planned {
-                let planned = self.book.connections.planned;
-                let cause = &self.book.last_cause;
-                let text = format!("{failed} of {planned} connections failed, the last: {cause}");
-                return self.stop_run(End::SetupFailed(text));
-            }
             self.next_phase(now);
+        }
+    }
+
+    /// Ends the run when there is no broker, or none that lets enough clients in.
+    fn judge_connects(&mut self, now: u64) {
+        let planned = self.book.connections.planned;
+        let failed: u64 = self.book.connections.failed.values().sum();
+        let is_over = failed as f64 > planned as f64 * FAILED_SHARE_MAX;
+        let is_silent = self.book.connections.connected == 0 && self.book.unreachable == failed;
+        let since_us =
+            self.book.unreachable_since_us.map_or(0, |since_us| now.saturating_sub(since_us));
+        if is_silent && failed > 0 && (is_over || since_us > UNREACHABLE_US_MAX) {
+            self.stop_run(End::BrokerGone(String::new()));
+        } else if is_over {
+            let cause = &self.book.last_cause;
+            let text = format!("{failed} of {planned} connections failed, the last: {cause}");
+            self.stop_run(End::SetupFailed(text));
         }
     }
 
@@ -124,7 +145,7 @@ impl Engine<'_> {
                 break;
             }
             self.connecting.pop_front();
-            self.book.failed(client, "no CONNACK in time");
+            self.book.unreachable(client, "no CONNACK in time");
             if let Some(token) = self.release_token(client) {
                 io.abort(token);
             }
@@ -147,7 +168,7 @@ impl Engine<'_> {
         }
         let operations = &self.book.subscriptions;
         let failed: u64 = operations.failed.values().sum();
-        if failed * 2 > operations.asked {
+        if failed as f64 > operations.asked as f64 * FAILED_SHARE_MAX {
             let cause = operations.failed.keys().next().cloned().unwrap_or_default();
             let text = format!("{failed} of {} subscriptions failed ({cause})", operations.asked);
             return self.stop_run(End::SetupFailed(text));
@@ -190,37 +211,57 @@ impl Engine<'_> {
                 Phase::WarmUp
             }
             Phase::WarmUp => {
-                self.cpu.0 = ThreadCpu::now();
+                self.cpu.0 = (ThreadCpu::now(), now_us());
                 Phase::Measure
             }
             Phase::Measure => {
-                self.cpu.1 = ThreadCpu::now();
+                self.cpu.1 = (ThreadCpu::now(), now_us());
                 Phase::Drain
             }
             Phase::Drain => Phase::Drain,
         };
     }
 
-    /// Waits for what is owed: unsent, unacknowledged, undelivered.
+    /// Waits for what is owed: unsent, unacknowledged, undelivered. Then the books are closed, and
+    /// if something was lost it is listened for a while longer, so that late is told from never.
     fn drain(&mut self, now: u64) {
-        let book = &self.book;
-        let is_settled = book.backlog == 0 && book.open == 0 && book.audit.delivered() >= book.owed;
-        let ends_us = self.phase_start_us + self.phase_us(Phase::Drain);
+        if self.book.audit.is_closed() {
+            if now >= self.phase_start_us + GRACE_US {
+                self.stop_run(End::Completed);
+            }
+            return;
+        }
+        let is_settled = self.is_settled(now);
+        if !is_settled && now < self.phase_end_us() {
+            return;
+        }
+        self.close_books();
+        self.next_phase(now);
         if is_settled {
-            self.next_phase(now);
-            return self.stop_run(End::Completed);
-        }
-        if now >= ends_us {
-            self.book.audit.end_drain();
-        }
-        if now >= ends_us + GRACE_US {
-            self.next_phase(ends_us);
             self.stop_run(End::Completed);
         }
     }
 
+    /// Whether nothing more can come that is owed.
+    fn is_settled(&self, now: u64) -> bool {
+        let book = &self.book;
+        let is_sent = self.next_due_us(now).is_none() && book.backlog == 0;
+        // A refused message may have been delivered all the same and would hide one that was not.
+        let is_countable = book.recorder.counts.publish_failures == 0;
+        (is_sent || !self.is_sending(now))
+            && book.open == 0
+            && is_countable
+            && book.audit.delivered() >= book.owed
+    }
+
     /// Sends DISCONNECT to all, lets the broker close, and cuts what is left.
     fn leave(&mut self, now: u64, io: &mut Io) {
+        let is_going = matches!(self.end, Some(End::BrokerGone(_)))
+            && now < self.ended_us + GOING_US
+            && self.book.live > 0;
+        if is_going {
+            return;
+        }
         if self.book.slots.iter().all(|slot| slot.state != State::Done) {
             if self.phases.last().is_none_or(|span| span.phase != self.phase) {
                 // An early end: the phase is closed where it stands.
@@ -228,9 +269,10 @@ impl Engine<'_> {
                 let span = PhaseSpan { phase, start_us: self.phase_start_us, end_us: now };
                 self.phases.push(span);
                 if self.phase == Phase::Measure {
-                    self.cpu.1 = ThreadCpu::now();
+                    self.cpu.1 = (ThreadCpu::now(), now_us());
                 }
             }
+            self.close_books();
             self.phase_start_us = now;
             self.disconnect_all(io);
             // At least one turn, in which the DISCONNECTs leave.

@@ -14,50 +14,83 @@ const PICKED_PER_TURN_MAX: u32 = 4096;
 /// Bytes that may wait for a publisher's socket; beyond, its messages wait as numbers.
 const PENDING_BYTES_MAX: usize = 256 * 1024;
 
+/// How long after measure messages may still leave that window, socket or generator held back;
+/// then they are unsent. A broker that was slow at the very end is not yet a broker that refuses.
+const SEND_GRACE_US: u64 = 1_000_000;
+
 /// The time is taken again after this many messages.
 const MESSAGES_PER_CLOCK: u32 = 32;
 
 impl Engine<'_> {
-    /// When the next message is due, while there is publishing.
-    pub(super) fn next_due_us(&self) -> Option<u64> {
-        if !matches!(self.phase, Phase::WarmUp | Phase::Measure) {
+    /// Whether messages may leave: while they become due, and a while longer for those held back.
+    pub(super) fn is_sending(&self, now: u64) -> bool {
+        self.end.is_none()
+            && match self.phase {
+                Phase::WarmUp | Phase::Measure => true,
+                Phase::Drain => {
+                    now < self.phase_start_us + SEND_GRACE_US && !self.book.audit.is_closed()
+                }
+                Phase::Connect | Phase::Subscribe => false,
+            }
+    }
+
+    /// When the loop has to send next.
+    pub(super) fn next_due_us(&self, now: u64) -> Option<u64> {
+        if !self.is_sending(now) {
             return None;
         }
-        self.schedules
-            .iter()
-            .zip(&self.positions)
-            .filter(|(schedule, (_, next))| *next < schedule.total())
-            .map(|(schedule, (_, next))| schedule.intended_us(*next))
-            .min()
+        if !self.held.is_empty() {
+            return Some(now);
+        }
+        self.earliest().map(|(_, due_us)| due_us)
+    }
+
+    /// The schedule whose next message is due first, and when. There are few schedules: one for
+    /// each group that publishes.
+    #[inline]
+    fn earliest(&self) -> Option<(usize, u64)> {
+        let next = self.schedules.iter().zip(&self.positions).enumerate();
+        next.filter(|(_, (schedule, (_, next)))| *next < schedule.total())
+            .map(|(at, (schedule, (_, next)))| (at, schedule.intended_us(*next)))
+            .min_by_key(|&(_, due_us)| due_us)
     }
 
     /// Picks up what is due.
     pub(super) fn pick_due(&mut self, io: &mut Io) {
         let mut now = now_us();
-        let mut picked = 0;
-        for at in 0..self.schedules.len() {
-            let schedule = self.schedules[at];
-            let (first, mut next) = self.positions[at];
-            while next < schedule.total() && schedule.intended_us(next) <= now {
-                let due = schedule.due(next);
-                next += 1;
-                self.book
-                    .recorder
-                    .lag
-                    .record(now - due.intended_us, self.is_measured(due.intended_us));
-                let publisher = first + due.publisher;
-                self.book.publishers[publisher as usize].due += 1;
-                self.book.backlog += 1;
-                self.send_due(publisher, now, io);
-                picked += 1;
-                if picked % MESSAGES_PER_CLOCK == 0 {
-                    now = now_us();
-                }
-                if picked >= PICKED_PER_TURN_MAX {
-                    break;
-                }
+        if !self.is_sending(now) {
+            return;
+        }
+        self.send_held(now, io);
+        for picked in 1..=PICKED_PER_TURN_MAX {
+            let Some((at, due_us)) = self.earliest().filter(|&(_, due_us)| due_us <= now) else {
+                return;
+            };
+            let (first, next) = self.positions[at];
+            self.positions[at].1 = next + 1;
+            let publisher = first + self.schedules[at].due(next).publisher;
+            self.book.recorder.lag.record(now - due_us, self.is_measured(due_us));
+            self.book.publishers[publisher as usize].due += 1;
+            self.book.backlog += 1;
+            self.send_due(publisher, now, io);
+            if picked % MESSAGES_PER_CLOCK == 0 {
+                now = now_us();
             }
-            self.positions[at].1 = next;
+        }
+    }
+
+    /// Tries again what was held because a turn had written too much. If the flush between has
+    /// not helped, the socket is blocked and the reactor will say when it has drained.
+    fn send_held(&mut self, now: u64, io: &mut Io) {
+        let held = std::mem::take(&mut self.held);
+        for &at in &held {
+            self.book.publishers[at as usize].is_held = false;
+        }
+        for at in held {
+            let token = self.book.slots[self.book.publishers[at as usize].client as usize].token;
+            if token.is_some_and(|token| io.pending(token) <= PENDING_BYTES_MAX) {
+                self.send_due(at, now, io);
+            }
         }
     }
 
@@ -69,8 +102,11 @@ impl Engine<'_> {
 
     /// Sends what the publisher has due, as far as window and socket allow.
     pub(super) fn send_due(&mut self, at: u32, now: u64, io: &mut Io) {
+        if !self.is_sending(now) {
+            return;
+        }
         let run = self.plan.run;
-        let Self { book, clients, schedules, scratch, payload, .. } = self;
+        let Self { book, clients, schedules, scratch, payload, held, .. } = self;
         let publisher = &book.publishers[at as usize];
         let client_at = publisher.client;
         let (qos, retain, bytes) =
@@ -83,7 +119,13 @@ impl Engine<'_> {
         }
         let client = &mut clients[client_at as usize];
         while book.publishers[at as usize].sent < book.publishers[at as usize].due {
-            if !client.can_publish(qos) || io.pending(token) > PENDING_BYTES_MAX {
+            if !client.can_publish(qos) {
+                return;
+            }
+            if io.pending(token) > PENDING_BYTES_MAX {
+                if !std::mem::replace(&mut book.publishers[at as usize].is_held, true) {
+                    held.push(at);
+                }
                 return;
             }
             let sequence = book.publishers[at as usize].sent;

@@ -2,7 +2,7 @@
 
 use super::{Book, Engine, Slot, State};
 use crate::audit::Audit;
-use crate::cpu::{ThreadCpu, thread_cpu_us};
+use crate::cpu::thread_cpu_us;
 use crate::outcome::{Connections, Operations, Phase};
 use crate::plan::{Plan, ProtocolVersion};
 use crate::publisher::Publisher;
@@ -45,6 +45,8 @@ impl<'a> Engine<'a> {
                 read_us: now_us,
                 ready: 0,
                 live: 0,
+                unreachable: 0,
+                unreachable_since_us: None,
                 last_cause: String::new(),
             },
             schedules: Vec::new(),
@@ -58,8 +60,11 @@ impl<'a> Engine<'a> {
             pings: BinaryHeap::new(),
             scratch: Vec::new(),
             payload: vec![b'.'; payload_bytes as usize],
-            cpu: (ThreadCpu::default(), ThreadCpu::default()),
+            held: Vec::new(),
+            cpu: Default::default(),
+            has_intervals: true,
             end: None,
+            ended_us: 0,
             is_over: false,
         })
     }
@@ -151,6 +156,7 @@ fn clients_of(plan: &Plan) -> Result<Clients, LoadError> {
                 index,
                 publisher,
                 asked_us: 0,
+                disconnect: None,
             });
         }
     }
