@@ -356,3 +356,5 @@ impl Client {
         sink.write(&[(kind as u8) << 4 | flags, 2, high, low]);
     }
 }
+
+const _: () = assert!(size_of::<Client>() <= 150, "a load generator holds 100,000 of them");
