@@ -2,4 +2,19 @@
 //!
 //! Depends on `weir-load` only: the suite has no branch that knows which broker is ours.
 
+mod assemble;
+pub mod doctor;
+pub mod driver;
+pub mod folder;
+pub mod host;
+pub mod latency;
+mod live;
+pub mod monitor;
+mod mqtt;
+pub mod published;
+pub mod report;
 pub mod result;
+pub mod run;
+pub mod tables;
+pub mod usecase;
+mod verdict;

@@ -1,12 +1,17 @@
 //! The binary: subcommands only.
 
+mod bench;
 mod broker;
 
 use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Version and commit.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WEIR_COMMIT"), ")");
 
 /// The Open MQTT Benchmark Suite as a tool, and a broker built to win it.
 #[derive(Debug, Parser)]
-#[command(name = "weir", version)]
+#[command(name = "weir", version = VERSION, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -15,24 +20,31 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Broker(broker::BrokerArgs),
+    Bench(bench::BenchArgs),
 }
 
-fn main() -> std::process::ExitCode {
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    init_log();
+    let result = match cli.command {
+        Command::Broker(args) => broker::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Bench(args) => bench::run(args),
+    };
+    result.unwrap_or_else(|error| {
+        // One line: what was wrong, where, what to do.
+        eprintln!("weir: {error:#}");
+        ExitCode::from(2)
+    })
+}
+
+/// The log goes to standard error; `WEIR_LOG` sets its level, such as `debug` or `weir_broker=warn`.
+fn init_log() {
+    use std::io::IsTerminal;
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_env("WEIR_LOG")
-                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info")),
-        )
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_env_filter(filter)
         .init();
-    let result = match Cli::parse().command {
-        Command::Broker(args) => broker::run(args),
-    };
-    match result {
-        Ok(()) => std::process::ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("weir: {error:#}");
-            std::process::ExitCode::from(2)
-        }
-    }
 }

@@ -1,5 +1,7 @@
 //! Real clients against `weir broker`: mosquitto_pub, mosquitto_sub and Python's paho.
 
+#![expect(clippy::unwrap_used, unreachable_pub, reason = "a test: a panic is its failure")]
+
 mod support;
 
 use std::io::{BufRead, BufReader, Read};
@@ -86,7 +88,8 @@ fn mosquitto_clients_see_retained_messages_and_wills() {
         assert_eq!(sub.messages(), ["r/1 kept"]);
 
         let watcher = Sub::start(&broker, version, &["-t", "will/#", "-q", "1", "-C", "1"]);
-        let will = ["-t", "x", "--will-topic", "will/a", "--will-payload", "gone", "--will-qos", "1"];
+        let will =
+            ["-t", "x", "--will-topic", "will/a", "--will-payload", "gone", "--will-qos", "1"];
         let mut victim = Sub::start(&broker, version, &will);
         victim.child.kill().unwrap();
         victim.child.wait().unwrap();
@@ -127,9 +130,7 @@ fn mosquitto_clients_share_a_subscription() {
     }
     let broker = Broker::start();
     for version in VERSIONS {
-        let member = || {
-            Sub::start(&broker, version, &["-t", "$share/g/j/#", "-q", "1", "-C", "5"])
-        };
+        let member = || Sub::start(&broker, version, &["-t", "$share/g/j/#", "-q", "1", "-C", "5"]);
         let members = [member(), member()];
         for number in 0..10 {
             publish(&broker, version, &["-t", "j/1", "-q", "1", "-m", &number.to_string()]);

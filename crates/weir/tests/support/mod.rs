@@ -9,7 +9,7 @@ pub struct Broker {
     pub child: Child,
     pub address: String,
     /// Kept open, so that the broker can go on writing its log.
-    pub log: BufReader<ChildStderr>,
+    _log: BufReader<ChildStderr>,
 }
 
 impl Broker {
@@ -29,7 +29,7 @@ impl Broker {
                 break address.trim().to_owned();
             }
         };
-        Self { child, address, log }
+        Self { child, address, _log: log }
     }
 
     pub fn port(&self) -> &str {

@@ -1,0 +1,273 @@
+//! From what was measured to a `RunResult`.
+
+use crate::latency::summarize;
+use crate::live::name;
+use crate::monitor::{self, Sample, Window};
+use crate::result::{
+    Broker, Connections, Generator, Host, LatencyResult, Messages, Operations, PhaseResult, Rates,
+    RunResult, SCHEMA, SeriesRow, Suite, UseCaseRun,
+};
+use crate::run::Seen;
+use crate::usecase::Scaled;
+use crate::verdict;
+use std::collections::BTreeMap;
+use weir_load::outcome::{self, Interval, Phase};
+use weir_load::{Outcome, Plan};
+
+/// Puts a result together.
+pub(crate) fn result(
+    suite: Suite,
+    scaled: &Scaled<'_>,
+    plan: &Plan,
+    broker: Broker,
+    mut host: Host,
+    outcome: &Outcome,
+    seen: &Seen,
+) -> RunResult {
+    (host.round_trip_us_before, host.round_trip_us_after) = seen.round_trip_us;
+    let mut verdict = verdict::judge(outcome, &scaled.use_case.contract);
+    if let Some(exit) = &seen.broker_exit {
+        verdict.reasons.push(exit.clone());
+        verdict.status = crate::result::Status::Failed;
+    }
+    let use_case = scaled.run_description(plan);
+    let start_us = outcome.phases.first().map_or(0, |span| span.start_us);
+    let is_local = !broker.command.is_empty();
+    let resources = is_local.then(|| resources(outcome, seen, host.cores));
+    RunResult {
+        schema: SCHEMA,
+        suite,
+        not_measured: not_measured(&use_case, is_local),
+        use_case,
+        broker,
+        host,
+        verdict,
+        phases: phases(outcome, start_us),
+        connections: Connections {
+            planned: outcome.connections.planned,
+            connected: outcome.connections.connected,
+            failed: outcome.connections.failed.clone(),
+            dropped: outcome.connections.dropped.clone(),
+        },
+        subscriptions: Operations {
+            asked: outcome.subscriptions.asked,
+            granted: outcome.subscriptions.granted,
+            failed: outcome.subscriptions.failed.clone(),
+        },
+        warm_up: messages(&outcome.warm_up),
+        measure: messages(&outcome.measure),
+        rates: rates(outcome, plan),
+        latencies: latencies(outcome),
+        resources,
+        generator: generator(outcome),
+        series: series(outcome, &seen.samples, start_us),
+    }
+}
+
+fn span(outcome: &Outcome, phase: Phase) -> (u64, u64) {
+    let found = outcome.phases.iter().find(|span| span.phase == phase);
+    found.map_or((0, 0), |span| (span.start_us, span.end_us))
+}
+
+fn resources(outcome: &Outcome, seen: &Seen, cores: u32) -> crate::result::Resources {
+    // What came in the measure phase, whichever message it was: the work the broker did in it.
+    let in_measure = outcome.intervals.iter().filter(|interval| interval.phase == Phase::Measure);
+    let deliveries = in_measure.map(|interval| interval.received).sum();
+    let window = Window {
+        measure_us: span(outcome, Phase::Measure),
+        connect_us: span(outcome, Phase::Connect),
+        deliveries,
+        connections: outcome.connections.connected,
+        cores,
+    };
+    monitor::resources(&seen.samples, &seen.baseline, &window, seen.pss_bytes)
+}
+
+fn phases(outcome: &Outcome, start_us: u64) -> Vec<PhaseResult> {
+    let second = |time_us: u64| time_us.saturating_sub(start_us) as f64 / 1e6;
+    let of = |span: &outcome::PhaseSpan| PhaseResult {
+        name: name(span.phase).into(),
+        start_s: second(span.start_us),
+        end_s: second(span.end_us),
+    };
+    outcome.phases.iter().map(of).collect()
+}
+
+fn messages(messages: &outcome::Messages) -> Messages {
+    let outcome::Messages {
+        intended,
+        sent,
+        unsent,
+        accepted,
+        refused,
+        unacknowledged,
+        expected,
+        delivered,
+        lost,
+        duplicated,
+        duplicated_with_dup,
+        reordered,
+        late_after_drain,
+        delivered_unaccepted,
+        stray,
+        received,
+    } = *messages;
+    Messages {
+        intended,
+        sent,
+        unsent,
+        accepted,
+        refused,
+        unacknowledged,
+        expected,
+        delivered,
+        lost,
+        duplicated,
+        duplicated_with_dup,
+        reordered,
+        late_after_drain,
+        delivered_unaccepted,
+        stray,
+        received,
+    }
+}
+
+/// Rates over the intervals that lie in measure.
+fn rates(outcome: &Outcome, plan: &Plan) -> Rates {
+    let measured = || outcome.intervals.iter().filter(|interval| interval.phase == Phase::Measure);
+    let seconds = measured().map(|interval| interval.length_us).sum::<u64>() as f64 / 1e6;
+    let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+    let published = per_second(measured().map(|interval| interval.published).sum());
+    let received = per_second(measured().map(|interval| interval.received).sum());
+    let (connect_start_us, connect_end_us) = span(outcome, Phase::Connect);
+    let connect_s = (connect_end_us.saturating_sub(connect_start_us)) as f64 / 1e6;
+    // Packets a message: itself, and its acknowledgements each way.
+    let publish_qos = plan.groups.iter().filter_map(|group| group.publish.as_ref()).map(|p| p.qos);
+    let qos = publish_qos.max().unwrap_or(0);
+    let subscribe_qos = plan.groups.iter().flat_map(|group| &group.subscriptions).map(|s| s.qos);
+    let delivered_qos = qos.min(subscribe_qos.max().unwrap_or(0));
+    let (there, back) = packets(qos);
+    let (sub_there, sub_back) = packets(delivered_qos);
+    let expected = outcome.measure.expected;
+    Rates {
+        published,
+        received,
+        connected: if connect_s > 0.0 {
+            outcome.connections.connected as f64 / connect_s
+        } else {
+            0.0
+        },
+        packets_to_broker: published * there + received * sub_back,
+        packets_from_broker: published * back + received * sub_there,
+        success: if expected == 0 {
+            1.0
+        } else {
+            outcome.measure.delivered as f64 / expected as f64
+        },
+    }
+}
+
+/// Packets from the sender of a message and back to it, by QoS.
+fn packets(qos: u8) -> (f64, f64) {
+    match qos {
+        0 => (1.0, 0.0),
+        1 => (1.0, 1.0),
+        _ => (2.0, 2.0),
+    }
+}
+
+fn latencies(outcome: &Outcome) -> BTreeMap<String, LatencyResult> {
+    let all = [
+        ("connect", &outcome.latencies.connect),
+        ("subscribe", &outcome.latencies.subscribe),
+        ("acknowledge", &outcome.latencies.acknowledge),
+        ("end_to_end", &outcome.latencies.end_to_end),
+        ("end_to_end_from_send", &outcome.latencies.end_to_end_from_send),
+        ("generator_lag", &outcome.generator.lag),
+        ("generator_turn", &outcome.generator.turn),
+    ];
+    let measured = all.into_iter().filter(|(_, histogram)| !histogram.is_empty());
+    measured.map(|(name, histogram)| (name.to_owned(), summarize(histogram))).collect()
+}
+
+fn generator(outcome: &Outcome) -> Generator {
+    let generator = &outcome.generator;
+    let wall_us = generator.wall_us.max(1) as f64;
+    Generator {
+        cpu_cores_avg: (generator.cpu_user_us + generator.cpu_system_us) as f64 / wall_us,
+        cpu_user_cores_avg: generator.cpu_user_us as f64 / wall_us,
+        cpu_system_cores_avg: generator.cpu_system_us as f64 / wall_us,
+        ledger_bytes: generator.ledger_bytes,
+        invalid: generator.invalid.clone(),
+    }
+}
+
+fn series(outcome: &Outcome, samples: &[Sample], start_us: u64) -> Vec<SeriesRow> {
+    outcome.intervals.iter().map(|interval| row(interval, samples, start_us)).collect()
+}
+
+fn row(interval: &Interval, samples: &[Sample], start_us: u64) -> SeriesRow {
+    let seconds = interval.length_us as f64 / 1e6;
+    let per_second = |count: u64| count as f64 / seconds;
+    let end_us = interval.start_us + interval.length_us;
+    let broker = monitor::at(samples, interval.start_us, end_us);
+    SeriesRow {
+        t_s: end_us.saturating_sub(start_us) as f64 / 1e6,
+        phase: name(interval.phase).into(),
+        connections: interval.connections,
+        subscribers: interval.subscribers,
+        publishers: interval.publishers,
+        connected_per_s: per_second(interval.connected),
+        connect_failures: interval.connect_failures,
+        subscribed_per_s: per_second(interval.subscribed),
+        subscribe_failures: interval.subscribe_failures,
+        published_per_s: per_second(interval.published),
+        acknowledged_per_s: per_second(interval.acknowledged),
+        publish_failures: interval.publish_failures,
+        received_per_s: per_second(interval.received),
+        outstanding: interval.outstanding,
+        duplicated: interval.duplicated,
+        reordered: interval.reordered,
+        bytes_out_per_s: per_second(interval.bytes_out),
+        bytes_in_per_s: per_second(interval.bytes_in),
+        connect_mean_us: interval.connect_latency.mean_us,
+        connect_p99_us: interval.connect_latency.p99_us,
+        subscribe_mean_us: interval.subscribe_latency.mean_us,
+        subscribe_p99_us: interval.subscribe_latency.p99_us,
+        acknowledge_mean_us: interval.acknowledge_latency.mean_us,
+        acknowledge_p99_us: interval.acknowledge_latency.p99_us,
+        latency_mean_us: interval.end_to_end_latency.mean_us,
+        latency_p50_us: interval.end_to_end_latency.p50_us,
+        latency_p90_us: interval.end_to_end_latency.p90_us,
+        latency_p99_us: interval.end_to_end_latency.p99_us,
+        latency_max_us: interval.end_to_end_latency.max_us,
+        generator_lag_p99_us: interval.generator_lag.p99_us,
+        generator_lag_max_us: interval.generator_lag.max_us,
+        generator_cpu_cores: interval.generator_cpu_cores,
+        broker_cpu_user_cores: broker.cpu_user_cores,
+        broker_cpu_system_cores: broker.cpu_system_cores,
+        broker_rss_bytes: broker.rss_bytes,
+        broker_files: broker.files,
+        broker_threads: broker.threads,
+        host_used_bytes: broker.host_used_bytes,
+    }
+}
+
+/// What mqttbs names and this run has not.
+fn not_measured(use_case: &UseCaseRun, is_local: bool) -> BTreeMap<String, String> {
+    let mut missing = BTreeMap::new();
+    let mut note = |metric: &str, reason: &str| {
+        missing.insert(metric.to_owned(), reason.to_owned());
+    };
+    if !is_local {
+        let reason = "the broker is a URL: its processes cannot be seen from here";
+        for metric in ["broker CPU", "broker memory", "broker disk I/O", "broker open files"] {
+            note(metric, reason);
+        }
+    }
+    note("reconnection delay", "no use case of these sets cuts connections");
+    if use_case.qos.is_none() {
+        note("message rates and end-to-end latency", "this use case publishes nothing");
+    }
+    missing
+}

@@ -1,0 +1,144 @@
+//! The host: what a reader needs to know of it, and which cores broker and load get.
+
+use crate::result::Host;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+/// Kernel settings that decide how many connections there can be and how they behave.
+const SYSCTLS: &[&str] = &[
+    "net.core.somaxconn",
+    "net.core.netdev_max_backlog",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.tcp_max_syn_backlog",
+    "net.ipv4.tcp_mem",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_syncookies",
+    "net.ipv4.tcp_tw_reuse",
+    "net.ipv4.tcp_wmem",
+    "fs.file-max",
+];
+
+/// A kernel setting, or nothing where it is not known.
+pub fn sysctl(name: &str) -> Option<String> {
+    let path = format!("/proc/sys/{}", name.replace('.', "/"));
+    let text = std::fs::read_to_string(path).ok()?;
+    Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// A line `key: value` of a file in /proc.
+fn field(text: &str, key: &str) -> Option<String> {
+    let line = text.lines().find(|line| line.split(':').next().is_some_and(|k| k.trim() == key))?;
+    line.split_once(':').map(|(_, value)| value.trim().to_owned())
+}
+
+/// Everything disclosed of the host. `pinning` is in words.
+pub fn facts(pinning: &str) -> Host {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let cpuinfo = read("/proc/cpuinfo");
+    let cores = std::thread::available_parallelism().map_or(1, usize::from) as u32;
+    let governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+    let os_release = read("/etc/os-release");
+    let os = os_release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    let loads = read("/proc/loadavg");
+    let mut loads = loads.split_whitespace().map(|word| word.parse().unwrap_or(0.0));
+    let mut sysctls = BTreeMap::new();
+    for name in SYSCTLS {
+        sysctls.insert((*name).to_owned(), sysctl(name).unwrap_or_else(|| "not known".into()));
+    }
+    Host {
+        cpu_model: field(&cpuinfo, "model name").unwrap_or_else(|| "not known".into()),
+        cores,
+        governor: match governor.trim() {
+            "" => "not known: the kernel shows no frequency governor".into(),
+            governor => governor.into(),
+        },
+        memory_bytes: memory_bytes().0,
+        os: os.unwrap_or("not known").trim_matches('"').into(),
+        kernel: read("/proc/sys/kernel/osrelease").trim().into(),
+        virtualization: virtualization(&cpuinfo),
+        load_before: [(); 3].map(|()| loads.next().unwrap_or(0.0)),
+        open_files_max: open_files_max(),
+        sysctls,
+        pinning: pinning.into(),
+        round_trip_us_before: None,
+        round_trip_us_after: None,
+    }
+}
+
+fn virtualization(cpuinfo: &str) -> String {
+    let is_guest = field(cpuinfo, "flags").is_some_and(|flags| flags.contains("hypervisor"));
+    if !is_guest {
+        return "none seen".into();
+    }
+    let vendor = std::fs::read_to_string("/sys/class/dmi/id/sys_vendor").unwrap_or_default();
+    match vendor.trim() {
+        "" => "a hypervisor".into(),
+        vendor => format!("a hypervisor ({vendor})"),
+    }
+}
+
+/// Memory of the host: all, and in use (all less available).
+pub fn memory_bytes() -> (u64, u64) {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let bytes = |key: &str| -> u64 {
+        let value = field(&text, key).unwrap_or_default();
+        value.trim_end_matches(" kB").parse::<u64>().unwrap_or(0) * 1024
+    };
+    let total = bytes("MemTotal");
+    (total, total.saturating_sub(bytes("MemAvailable")))
+}
+
+/// Open files allowed for one process.
+pub fn open_files_max() -> u64 {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current.unwrap_or(u64::MAX)
+}
+
+/// Median round trip of PINGREQ and PINGRESP, in microseconds.
+pub fn round_trip_us(target: SocketAddr) -> Option<f64> {
+    crate::mqtt::round_trip_us(target)
+}
+
+/// Which processor broker and load get.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pinning {
+    /// For the broker's process.
+    pub broker_core: Option<usize>,
+    /// For the load generator's thread.
+    pub load_core: Option<usize>,
+    /// The same in words.
+    pub text: String,
+}
+
+impl Pinning {
+    /// One core each where there are two and it is wanted.
+    pub fn plan(is_wanted: bool) -> Self {
+        let allowed = rustix::thread::sched_getaffinity(None);
+        let cores: Vec<usize> = match &allowed {
+            Ok(set) => (0..rustix::thread::CpuSet::MAX_CPU).filter(|&at| set.is_set(at)).collect(),
+            Err(_) => Vec::new(),
+        };
+        match (is_wanted, cores.as_slice()) {
+            (true, [broker, load, ..]) => Self {
+                broker_core: Some(*broker),
+                load_core: Some(*load),
+                text: format!("broker on core {broker}, load generator on core {load}"),
+            },
+            (true, _) => Self::none("not pinned: there are not two cores"),
+            (false, _) => Self::none("not pinned"),
+        }
+    }
+
+    fn none(text: &str) -> Self {
+        Self { broker_core: None, load_core: None, text: text.into() }
+    }
+}
+
+/// Keeps the calling thread on one processor.
+pub fn pin_this_thread(core: usize) {
+    let mut cores = rustix::thread::CpuSet::new();
+    cores.set(core);
+    if let Err(error) = rustix::thread::sched_setaffinity(None, &cores) {
+        tracing::warn!(%error, "the load generator could not be pinned");
+    }
+}

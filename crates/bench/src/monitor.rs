@@ -1,0 +1,349 @@
+//! The broker's processes and the host, looked at while a run lasts.
+
+use crate::host::memory_bytes;
+use crate::result::Resources;
+use procfs::process::{Process, all_processes};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Open files are counted at every so many looks only: a count walks them all.
+const FILES_EVERY: usize = 4;
+
+/// One look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// Microseconds of the monotonic clock, as the load's.
+    pub at_us: u64,
+    /// CPU of the process tree since its begin, in user mode.
+    pub cpu_user_us: u64,
+    /// The same in the kernel.
+    pub cpu_system_us: u64,
+    /// Resident memory of the tree.
+    pub rss_bytes: u64,
+    /// Threads of the tree.
+    pub threads: u64,
+    /// Open files of the tree.
+    pub files: u64,
+    /// Read from storage since its begin.
+    pub disk_read_bytes: u64,
+    /// Written to storage since its begin.
+    pub disk_write_bytes: u64,
+    /// Memory of the host in use.
+    pub host_used_bytes: u64,
+}
+
+impl Sample {
+    fn cpu_us(&self) -> u64 {
+        self.cpu_user_us + self.cpu_system_us
+    }
+}
+
+type Samples = Arc<(Mutex<Vec<Sample>>, Condvar)>;
+
+/// A thread that looks at a process tree, or at the host alone.
+pub struct Monitor {
+    samples: Samples,
+    /// Dropped to end the thread.
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Monitor {
+    /// Looks at the tree of `pid` every `interval` from now on.
+    pub fn start(pid: Option<u32>, interval: Duration) -> Self {
+        let samples = Samples::default();
+        let (stop, stopped) = channel::<()>();
+        let shared = Arc::clone(&samples);
+        let thread = std::thread::spawn(move || {
+            let mut files = 0;
+            for count in 0.. {
+                if count % FILES_EVERY == 0 {
+                    files = pid.map_or(0, count_files);
+                }
+                let sample = look(pid, files);
+                if let Ok(mut samples) = shared.0.lock() {
+                    samples.push(sample);
+                }
+                shared.1.notify_all();
+                if stopped.recv_timeout(interval) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
+            }
+        });
+        Self { samples, stop, thread }
+    }
+
+    /// The first look, waited for.
+    pub fn first(&self, timeout: Duration) -> Option<Sample> {
+        let samples = self.samples.0.lock().ok()?;
+        let is_empty = |samples: &mut Vec<Sample>| samples.is_empty();
+        let (samples, _) = self.samples.1.wait_timeout_while(samples, timeout, is_empty).ok()?;
+        samples.first().copied()
+    }
+
+    /// The newest look.
+    pub fn latest(&self) -> Option<Sample> {
+        self.samples.0.lock().ok()?.last().copied()
+    }
+
+    /// Ends the thread; all looks in order.
+    pub fn stop(self) -> Vec<Sample> {
+        drop(self.stop);
+        // A monitor that broke down leaves what it saw before.
+        let _ = self.thread.join();
+        self.samples.0.lock().map(|samples| samples.clone()).unwrap_or_default()
+    }
+}
+
+fn now_us() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
+}
+
+/// The process and all that descend from it.
+fn tree(pid: u32) -> Vec<Process> {
+    let root = i32::try_from(pid).unwrap_or(i32::MAX);
+    let Ok(all) = all_processes() else { return Vec::new() };
+    let mut rest: Vec<(Process, i32)> = all
+        .filter_map(Result::ok)
+        .filter_map(|process| process.stat().ok().map(|stat| (process, stat.ppid)))
+        .collect();
+    let mut found: Vec<Process> = Vec::new();
+    loop {
+        let is_ours = |(process, parent): &(Process, i32)| {
+            process.pid == root || found.iter().any(|found| found.pid == *parent)
+        };
+        let Some(at) = rest.iter().position(is_ours) else { return found };
+        found.push(rest.swap_remove(at).0);
+    }
+}
+
+fn count_files(pid: u32) -> u64 {
+    tree(pid).iter().filter_map(|process| process.fd_count().ok()).sum::<usize>() as u64
+}
+
+fn look(pid: Option<u32>, files: u64) -> Sample {
+    let mut sample =
+        Sample { at_us: now_us(), files, host_used_bytes: memory_bytes().1, ..Sample::default() };
+    for process in pid.map(tree).unwrap_or_default() {
+        let Ok(stat) = process.stat() else { continue };
+        let (user, system) = cpu_us(&process, stat.utime, stat.stime);
+        sample.cpu_user_us += user;
+        sample.cpu_system_us += system;
+        sample.rss_bytes += stat.rss * procfs::page_size();
+        sample.threads += stat.num_threads.max(0) as u64;
+        if let Ok(io) = process.io() {
+            sample.disk_read_bytes += io.read_bytes;
+            sample.disk_write_bytes += io.write_bytes;
+        }
+    }
+    sample
+}
+
+/// CPU of a process: the exact sum over its threads where the kernel keeps it, divided into user
+/// and system as its ticks of 10 ms are. Threads that have ended count in the ticks only.
+fn cpu_us(process: &Process, user_ticks: u64, system_ticks: u64) -> (u64, u64) {
+    let tick_us = 1_000_000 / procfs::ticks_per_second().max(1);
+    let ticks = user_ticks + system_ticks;
+    let exact_ns = process.tasks().ok().and_then(|tasks| {
+        let times = tasks.filter_map(Result::ok).map(|task| task.schedstat().ok());
+        times.map(|time| time.map(|time| time.sum_exec_runtime)).sum::<Option<u64>>()
+    });
+    let total_us = match exact_ns {
+        Some(ns) if ns / 1_000 + tick_us >= ticks * tick_us => ns / 1_000,
+        _ => ticks * tick_us,
+    };
+    if ticks == 0 {
+        return (total_us, 0);
+    }
+    let user_us = (u128::from(total_us) * u128::from(user_ticks) / u128::from(ticks)) as u64;
+    (user_us, total_us - user_us)
+}
+
+/// Proportional set size of the tree: shared pages counted in parts.
+pub fn pss(pid: u32) -> Option<u64> {
+    let of = |process: &Process| -> Option<u64> {
+        let path = format!("/proc/{}/smaps_rollup", process.pid);
+        let text = std::fs::read_to_string(path).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+        line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kb| kb * 1024)
+    };
+    let sizes: Vec<u64> = tree(pid).iter().filter_map(of).collect();
+    (!sizes.is_empty()).then(|| sizes.iter().sum())
+}
+
+/// The state of the broker at the end of an interval, and its CPU within it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "named in SeriesRow")]
+pub struct At {
+    pub cpu_user_cores: f64,
+    pub cpu_system_cores: f64,
+    pub rss_bytes: u64,
+    pub files: u64,
+    pub threads: u64,
+    pub host_used_bytes: u64,
+}
+
+/// The broker over `from_us` to `to_us`: CPU between the looks nearest to both ends.
+pub fn at(samples: &[Sample], from_us: u64, to_us: u64) -> At {
+    let nearest = |time_us: u64| samples.iter().min_by_key(|sample| sample.at_us.abs_diff(time_us));
+    let (Some(from), Some(to)) = (nearest(from_us), nearest(to_us)) else { return At::default() };
+    let wall_us = to.at_us.saturating_sub(from.at_us);
+    let cores = |to: u64, from: u64| match wall_us {
+        0 => 0.0,
+        wall_us => to.saturating_sub(from) as f64 / wall_us as f64,
+    };
+    At {
+        cpu_user_cores: cores(to.cpu_user_us, from.cpu_user_us),
+        cpu_system_cores: cores(to.cpu_system_us, from.cpu_system_us),
+        rss_bytes: to.rss_bytes,
+        files: to.files,
+        threads: to.threads,
+        host_used_bytes: to.host_used_bytes,
+    }
+}
+
+/// What the sums of a run are taken over.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    /// The measure phase, microseconds of the monotonic clock.
+    pub measure_us: (u64, u64),
+    /// The connect phase.
+    pub connect_us: (u64, u64),
+    /// Deliveries within measure.
+    pub deliveries: u64,
+    /// Connections made within connect.
+    pub connections: u64,
+    /// Processors of the host.
+    pub cores: u32,
+}
+
+/// The sums of a run.
+pub fn resources(
+    samples: &[Sample],
+    baseline: &Sample,
+    window: &Window,
+    pss_bytes: Option<u64>,
+) -> Resources {
+    let (start_us, end_us) = window.measure_us;
+    let within: Vec<&Sample> =
+        samples.iter().filter(|sample| (start_us..=end_us).contains(&sample.at_us)).collect();
+    let all = at(samples, start_us, end_us);
+    let cores_avg = all.cpu_user_cores + all.cpu_system_cores;
+    let cores_max = highest_cpu(&within).unwrap_or(cores_avg).max(cores_avg);
+    let percent = |cores: f64| cores / f64::from(window.cores.max(1)) * 100.0;
+    let wall_us = end_us.saturating_sub(start_us) as f64;
+    let per = |cpu_us: f64, count: u64| (count > 0).then(|| cpu_us / count as f64);
+    let connect = at(samples, window.connect_us.0, window.connect_us.1);
+    let connect_wall_us = window.connect_us.1.saturating_sub(window.connect_us.0) as f64;
+    let connect_cpu_us = (connect.cpu_user_cores + connect.cpu_system_cores) * connect_wall_us;
+    let disk = |of: fn(&Sample) -> u64| match (within.first(), within.last()) {
+        (Some(first), Some(last)) if last.at_us > first.at_us => {
+            let seconds = (last.at_us - first.at_us) as f64 / 1e6;
+            of(last).saturating_sub(of(first)) as f64 / seconds
+        }
+        _ => 0.0,
+    };
+    let highest = |of: fn(&Sample) -> u64| samples.iter().map(of).max().unwrap_or(0);
+    Resources {
+        cpu_cores_avg: cores_avg,
+        cpu_cores_max: cores_max,
+        cpu_user_cores_avg: all.cpu_user_cores,
+        cpu_system_cores_avg: all.cpu_system_cores,
+        cpu_percent_avg: percent(cores_avg),
+        cpu_percent_max: percent(cores_max),
+        cpu_us_per_delivery: per(cores_avg * wall_us, window.deliveries),
+        cpu_us_per_connection: per(connect_cpu_us, window.connections),
+        rss_baseline_bytes: baseline.rss_bytes,
+        rss_max_bytes: highest(|sample| sample.rss_bytes),
+        rss_avg_bytes: mean(&within),
+        rss_stable_bytes: median_of_last_third(&within),
+        pss_bytes,
+        host_used_max_bytes: highest(|sample| sample.host_used_bytes),
+        host_used_baseline_bytes: baseline.host_used_bytes,
+        files_max: highest(|sample| sample.files),
+        threads_max: highest(|sample| sample.threads),
+        disk_read_bytes_per_s: disk(|sample| sample.disk_read_bytes),
+        disk_write_bytes_per_s: disk(|sample| sample.disk_write_bytes),
+    }
+}
+
+/// CPU in cores over the busiest second or so: between looks at least one second apart.
+fn highest_cpu(samples: &[&Sample]) -> Option<f64> {
+    let mut highest: Option<f64> = None;
+    let mut from = samples.first()?;
+    for to in samples {
+        let wall_us = to.at_us - from.at_us;
+        if wall_us >= 1_000_000 {
+            let cores = to.cpu_us().saturating_sub(from.cpu_us()) as f64 / wall_us as f64;
+            highest = Some(highest.map_or(cores, |highest| highest.max(cores)));
+            from = to;
+        }
+    }
+    highest
+}
+
+fn mean(samples: &[&Sample]) -> u64 {
+    let sum: u64 = samples.iter().map(|sample| sample.rss_bytes).sum();
+    sum / samples.len().max(1) as u64
+}
+
+fn median_of_last_third(samples: &[&Sample]) -> u64 {
+    let last = &samples[samples.len() - samples.len().div_ceil(3)..];
+    let mut sizes: Vec<u64> = last.iter().map(|sample| sample.rss_bytes).collect();
+    sizes.sort_unstable();
+    sizes.get(sizes.len() / 2).copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(second: u64, cpu_s: u64, rss_bytes: u64) -> Sample {
+        let (at_us, cpu_user_us) = (second * 1_000_000, cpu_s * 1_000_000);
+        Sample { at_us, cpu_user_us, rss_bytes, ..Sample::default() }
+    }
+
+    #[test]
+    fn cpu_is_of_the_measure_phase_and_stable_memory_of_its_last_third() {
+        let samples: Vec<Sample> = (0..10).map(|s| sample(s, s * s / 10, 100 * s)).collect();
+        let window = Window {
+            measure_us: (3_000_000, 9_000_000),
+            connect_us: (0, 3_000_000),
+            deliveries: 1000,
+            connections: 10,
+            cores: 2,
+        };
+        let resources = resources(&samples, &samples[0], &window, None);
+        assert!((resources.cpu_cores_avg - 8.0 / 6.0).abs() < 1e-9, "{resources:?}");
+        assert!((resources.cpu_percent_avg - 100.0 * 4.0 / 6.0).abs() < 1e-9);
+        assert_eq!(resources.rss_stable_bytes, 800);
+        assert_eq!(resources.rss_max_bytes, 900);
+        assert_eq!(resources.cpu_us_per_delivery, Some(8000.0));
+    }
+
+    #[test]
+    fn a_busy_child_is_seen_to_use_cpu() {
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "sh -c 'while :; do :; done'; :"])
+            .spawn()
+            .unwrap();
+        let monitor = Monitor::start(Some(child.id()), Duration::from_millis(20));
+        let deadline = std::time::Instant::now() + Duration::from_secs(30);
+        let is_seen = || monitor.latest().is_some_and(|s| s.cpu_us() > 0 && s.threads >= 2);
+        while !is_seen() && std::time::Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        let found = tree(child.id());
+        for process in &found {
+            let pid = rustix::process::Pid::from_raw(process.pid).unwrap();
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+        child.wait().unwrap();
+        let samples = monitor.stop();
+        assert!(found.len() >= 2, "the shell and its child");
+        assert!(samples.iter().any(|s| s.cpu_us() > 0 && s.rss_bytes > 0), "{samples:?}");
+    }
+}

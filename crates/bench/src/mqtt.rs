@@ -1,0 +1,69 @@
+//! As much MQTT as it takes to ask a broker whether it is there, and how far: written by hand, so
+//! that the suite shares no codec with any broker.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+const TIMEOUT: Duration = Duration::from_secs(2);
+const PINGREQ: [u8; 2] = [0xC0, 0];
+const DISCONNECT: [u8; 2] = [0xE0, 0];
+
+/// A connection that CONNACK has accepted.
+struct Probe(TcpStream);
+
+impl Probe {
+    fn connect(target: SocketAddr) -> io::Result<Self> {
+        let mut stream = TcpStream::connect_timeout(&target, TIMEOUT)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
+        stream.set_nodelay(true)?;
+        // 3.1.1, clean session, keep alive 60 s.
+        let client_id = format!("weir-probe-{}", std::process::id());
+        let mut packet = vec![0x10, 12 + client_id.len() as u8, 0, 4];
+        packet.extend_from_slice(b"MQTT");
+        packet.extend_from_slice(&[4, 2, 0, 60, 0, client_id.len() as u8]);
+        packet.extend_from_slice(client_id.as_bytes());
+        stream.write_all(&packet)?;
+        let mut connack = [0; 4];
+        stream.read_exact(&mut connack)?;
+        if connack != [0x20, 2, 0, 0] {
+            let text = format!("CONNECT was answered with {connack:02x?}");
+            return Err(io::Error::other(text));
+        }
+        Ok(Self(stream))
+    }
+
+    fn round_trip(&mut self) -> io::Result<Duration> {
+        let start = Instant::now();
+        self.0.write_all(&PINGREQ)?;
+        let mut pingresp = [0; 2];
+        self.0.read_exact(&mut pingresp)?;
+        Ok(start.elapsed())
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        // A broker that is gone need not be told.
+        let _ = self.0.write_all(&DISCONNECT);
+    }
+}
+
+/// Whether a broker answers CONNECT there.
+///
+/// # Errors
+/// No connection, no answer in time, or a refusal.
+pub(crate) fn answers(target: SocketAddr) -> io::Result<()> {
+    Probe::connect(target).map(drop)
+}
+
+/// Median of some round trips of PINGREQ and PINGRESP, in microseconds.
+pub(crate) fn round_trip_us(target: SocketAddr) -> Option<f64> {
+    const ROUND_TRIPS: usize = 51;
+    let mut probe = Probe::connect(target).ok()?;
+    let mut times: Vec<Duration> =
+        (0..ROUND_TRIPS).map(|_| probe.round_trip()).collect::<Result<_, _>>().ok()?;
+    times.sort();
+    Some(times[ROUND_TRIPS / 2].as_secs_f64() * 1e6)
+}

@@ -1,0 +1,203 @@
+//! One use case on one broker: start, measure, stop, keep.
+
+use crate::driver::{Driver, Profile, Running};
+use crate::host::{self, Pinning};
+use crate::live::Live;
+use crate::monitor::{self, Monitor, Sample};
+use crate::result::{RunResult, Suite};
+use crate::usecase::{self, Scaled, Times, UseCase};
+use crate::{assemble, folder};
+use anyhow::{Context, bail};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+use weir_load::{Interval, Outcome, Plan, Stop};
+
+/// How often the broker is looked at.
+const SAMPLE_EVERY: Duration = Duration::from_millis(500);
+
+/// What all runs of one command share.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// 1 is the suite's size.
+    pub scale: f64,
+    /// Measure phase, in seconds; `None` is the use case's own.
+    pub measure_s: Option<f64>,
+    /// Warm-up, in seconds; `None` is the use case's own.
+    pub warm_up_s: Option<f64>,
+    /// Configuration of the broker.
+    pub profile: Profile,
+    /// Whether broker and load are pinned to cores of their own.
+    pub is_pinned: bool,
+    /// Folder that gets a folder a run.
+    pub out: PathBuf,
+    /// Version and commit of the program.
+    pub version: String,
+    /// Version and commit of the program.
+    pub commit: String,
+    /// The command line.
+    pub command: Vec<String>,
+}
+
+/// Set when the user asked to stop (SIGINT, SIGTERM).
+pub type Interrupted = Arc<AtomicBool>;
+
+/// Notes SIGINT and SIGTERM instead of dying of them, so that brokers are stopped and results kept.
+///
+/// # Errors
+/// What the system says of installing the handlers.
+pub fn note_signals() -> anyhow::Result<Interrupted> {
+    let interrupted = Interrupted::default();
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))
+            .context("cannot install a signal handler")?;
+    }
+    Ok(interrupted)
+}
+
+/// What was seen while a run lasted.
+pub(crate) struct Seen {
+    pub(crate) started: jiff::Timestamp,
+    pub(crate) baseline: Sample,
+    pub(crate) samples: Vec<Sample>,
+    pub(crate) pss_bytes: Option<u64>,
+    pub(crate) round_trip_us: (Option<f64>, Option<f64>),
+    /// Why the broker's process ended by itself, if it did.
+    pub(crate) broker_exit: Option<String>,
+}
+
+/// Runs one use case on one broker and keeps the result in a folder of its own.
+///
+/// # Errors
+/// What stands in the way before anything is measured: the folder, the broker, the scale. What goes
+/// wrong later is in the result.
+pub fn run_one(
+    use_case: &UseCase,
+    driver: &dyn Driver,
+    options: &RunOptions,
+    interrupted: &Interrupted,
+) -> anyhow::Result<(RunResult, PathBuf)> {
+    let folder = folder::create(&options.out, &use_case.name, driver.name())?;
+    let is_local = driver.is_local();
+    let scaled = usecase::scale(use_case, options.scale, usecase::connections_max(is_local))?;
+    let pinning = Pinning::plan(options.is_pinned && is_local);
+    let host = host::facts(&pinning.text);
+    let mut running = driver.start(options.profile, &folder, pinning.broker_core)?;
+    announce(&scaled, &running, &folder);
+
+    let times = Times::new(use_case, options.warm_up_s, options.measure_s);
+    // The stamp's run number tells this run's messages from another's.
+    let run = (std::process::id() ^ jiff::Timestamp::now().as_second() as u32) as u16;
+    let plan = usecase::plan(&scaled, running.target, run, times);
+    let monitor = Monitor::start(running.pid, SAMPLE_EVERY);
+    let Some(baseline) = monitor.first(Duration::from_secs(5)) else {
+        bail!("the broker's process cannot be watched; is /proc mounted?");
+    };
+    let mut seen = Seen {
+        started: jiff::Timestamp::now(),
+        baseline,
+        samples: Vec::new(),
+        pss_bytes: None,
+        round_trip_us: (host::round_trip_us(running.target), None),
+        broker_exit: None,
+    };
+    let outcome = drive(&plan, &pinning, &monitor, interrupted, &mut running, &mut seen)?;
+    seen.round_trip_us.1 = host::round_trip_us(running.target);
+    seen.samples = monitor.stop();
+    seen.broker_exit = running.exited();
+    let broker = running.broker.clone();
+    running.stop();
+
+    let suite = Suite {
+        version: options.version.clone(),
+        commit: options.commit.clone(),
+        command: options.command.clone(),
+        started: seen.started.to_string(),
+        ended: jiff::Timestamp::now().to_string(),
+    };
+    let result = assemble::result(suite, &scaled, &plan, broker, host, &outcome, &seen);
+    folder::keep(&folder, &result, &outcome)?;
+    Ok((result, folder))
+}
+
+/// Says what is going to happen, before it does.
+fn announce(scaled: &Scaled<'_>, running: &Running, folder: &Path) {
+    let broker = &running.broker;
+    eprintln!(
+        "{} on {} {} ({}, profile {})",
+        scaled.use_case.name, broker.name, broker.version, broker.address, broker.profile
+    );
+    if let Some(reason) = &scaled.reason {
+        eprintln!("  note: {reason}");
+    }
+    eprintln!("  results go to {}", folder.display());
+}
+
+/// Runs the plan on a thread of its own and shows what happens.
+fn drive(
+    plan: &Plan,
+    pinning: &Pinning,
+    monitor: &Monitor,
+    interrupted: &Interrupted,
+    running: &mut Running,
+    seen: &mut Seen,
+) -> anyhow::Result<Outcome> {
+    let (sender, intervals) = channel::<Interval>();
+    let stop = Stop::default();
+    let load_core = pinning.load_core;
+    let outcome = std::thread::scope(|scope| {
+        let load_stop = stop.clone();
+        let load = scope.spawn(move || {
+            if let Some(core) = load_core {
+                host::pin_this_thread(core);
+            }
+            // A viewer that is gone need not hear of intervals: they are in the outcome too.
+            weir_load::run(plan, &load_stop, &mut |interval| {
+                let _ = sender.send(*interval);
+            })
+        });
+        watch(plan, &intervals, monitor, interrupted, &stop, running, seen);
+        load.join()
+    });
+    match outcome {
+        Ok(outcome) => Ok(outcome?),
+        Err(_) => bail!("the load generator broke down; please report this"),
+    }
+}
+
+/// Until the load ends: the moving line, the user's wish to stop, the broker's last memory.
+fn watch(
+    plan: &Plan,
+    intervals: &Receiver<Interval>,
+    monitor: &Monitor,
+    interrupted: &Interrupted,
+    stop: &Stop,
+    running: &mut Running,
+    seen: &mut Seen,
+) {
+    let phases = plan.phases;
+    let seconds = [phases.warm_up_ms, phases.measure_ms, phases.drain_ms].map(|ms| ms / 1_000);
+    let connections = plan.groups.iter().map(|group| u64::from(group.clients)).sum();
+    let mut live = Live::new(seconds, connections, plan.connect.rate_per_s);
+    let mut is_measured = false;
+    loop {
+        match intervals.recv_timeout(Duration::from_millis(200)) {
+            Ok(interval) => {
+                let was_measured = is_measured;
+                is_measured = interval.phase == weir_load::outcome::Phase::Measure;
+                if is_measured || was_measured {
+                    seen.pss_bytes = running.pid.and_then(monitor::pss).or(seen.pss_bytes);
+                }
+                live.show(&interval, monitor.latest());
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if interrupted.load(Ordering::Relaxed) {
+            stop.stop();
+        }
+    }
+    live.end();
+}

@@ -1,0 +1,12 @@
+//! Use cases: data, read from TOML; made into a plan at a scale.
+
+mod catalog;
+mod file;
+mod plan;
+mod scale;
+
+pub(crate) use catalog::all;
+pub use catalog::{list, set};
+pub use file::{Contract, Group, Publish, Subscription, UseCase, UseCaseError};
+pub use plan::{Times, plan};
+pub use scale::{Scaled, connections_max, scale};

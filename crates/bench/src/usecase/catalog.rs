@@ -1,0 +1,146 @@
+//! The use cases that are built in.
+
+use super::file::{UseCase, UseCaseError};
+use std::fmt::Write as _;
+
+macro_rules! files {
+    ($($name:literal,)*) => {
+        &[$(($name, include_str!(concat!("../../../../usecases/", $name, ".toml"))),)*]
+    };
+}
+
+/// Every file of `usecases/`, in the order of the sets.
+pub(super) const FILES: &[(&str, &str)] = files![
+    "singlenode-conn-tcp-10K-100",
+    "singlenode-fanout-1-1K-1-1K",
+    "singlenode-p2p-1K-1K-1K-1K",
+    "singlenode-sharedsub-1K-5-1K-1K",
+    "singlenode-conn-tcp-1M-5K",
+    "singlenode-fanout-5-1000-5-250K",
+    "singlenode-p2p-50K-50K-50K-50K",
+    "singlenode-sharedsub-50K-500-50K-50K",
+    "singlenode-throughput-20-1000-20-2M",
+];
+
+/// All of them, read.
+pub(crate) fn all() -> Vec<UseCase> {
+    // A test reads them all; a file that is wrong does not get here.
+    FILES.iter().filter_map(|(name, text)| UseCase::parse(name, text).ok()).collect()
+}
+
+/// The use cases of a set, in its order.
+///
+/// # Errors
+/// No such set.
+pub fn set(name: &str) -> Result<Vec<UseCase>, UseCaseError> {
+    let wanted = name.to_lowercase();
+    let found: Vec<UseCase> = all().into_iter().filter(|use_case| use_case.set == wanted).collect();
+    if found.is_empty() { Err(UseCaseError::UnknownSet { name: name.into() }) } else { Ok(found) }
+}
+
+/// One spelling of a name: without `singlenode-`, in lower case, `sharesub` as `sharedsub`.
+fn plain(name: &str) -> String {
+    let name = name.to_lowercase();
+    let name = name.strip_prefix("singlenode-").unwrap_or(&name);
+    name.replace("sharesub", "sharedsub")
+}
+
+/// The use case of a name.
+pub(super) fn by_name(name: &str) -> Result<UseCase, UseCaseError> {
+    let wanted = plain(name);
+    let mut all = all();
+    if let Some(at) = all.iter().position(|use_case| plain(&use_case.name) == wanted) {
+        return Ok(all.swap_remove(at));
+    }
+    let nearest = all.into_iter().min_by_key(|use_case| distance(&plain(&use_case.name), &wanted));
+    let nearest = nearest.map(|use_case| use_case.name).unwrap_or_default();
+    Err(UseCaseError::Unknown { name: name.into(), nearest })
+}
+
+/// Edits from one text to the other (Levenshtein).
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in other.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+/// What `weir bench list` prints.
+pub fn list() -> String {
+    let mut text = String::new();
+    let all = all();
+    for set in ["basic", "enterprise", "throughput"] {
+        let _ = writeln!(text, "{set}");
+        for use_case in all.iter().filter(|use_case| use_case.set == set) {
+            let _ = writeln!(text, "  {:<38} {}", use_case.name, use_case.about);
+        }
+    }
+    text += "\nNames are accepted in any case and without `singlenode-`.\n";
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_parses_and_is_named_as_its_use_case() {
+        for (name, text) in FILES {
+            let use_case = UseCase::parse(name, text).unwrap();
+            assert_eq!(use_case.name, *name);
+            assert_eq!(use_case.keep_alive_s, 300);
+            assert!(use_case.clean_start);
+        }
+    }
+
+    #[test]
+    fn every_file_of_the_folder_is_in_the_list() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../usecases");
+        let mut names: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        let mut listed: Vec<String> =
+            FILES.iter().map(|(name, _)| format!("{name}.toml")).collect();
+        listed.sort();
+        assert_eq!(names, listed);
+    }
+
+    #[test]
+    fn names_are_accepted_in_their_spellings() {
+        for name in
+            ["singlenode-sharedsub-1K-5-1K-1K", "SHARESUB-1k-5-1k-1k", "sharedsub-1K-5-1K-1K"]
+        {
+            assert_eq!(by_name(name).unwrap().name, "singlenode-sharedsub-1K-5-1K-1K");
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_told_the_nearest() {
+        let text = by_name("p2p-1k-1k").unwrap_err().to_string();
+        assert!(text.contains("singlenode-p2p-1K-1K-1K-1K"), "{text}");
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_its_line() {
+        let text = FILES[0].1.replace("revision = 1", "revision = 1\nrevison = 2");
+        let error = UseCase::parse("my.toml", &text).unwrap_err().to_string();
+        assert!(error.starts_with("my.toml:5: ") && error.contains("revison"), "{error}");
+    }
+
+    #[test]
+    fn the_sets_have_their_use_cases() {
+        let count = |name| set(name).unwrap().len();
+        assert_eq!((count("basic"), count("enterprise"), count("Throughput")), (4, 4, 1));
+        assert!(set("nonsense").is_err());
+    }
+}

@@ -1,0 +1,260 @@
+//! The file of a use case.
+
+use super::catalog;
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Why a use case cannot be used; one line that says where and what.
+#[derive(Debug, thiserror::Error)]
+pub enum UseCaseError {
+    /// No use case has this name.
+    #[error("unknown use case {name:?}; did you mean {nearest}? `weir bench list` shows all")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The one it may be.
+        nearest: String,
+    },
+    /// No set has this name.
+    #[error("unknown set {name:?}; the sets are basic, enterprise and throughput")]
+    UnknownSet {
+        /// What was asked for.
+        name: String,
+    },
+    /// The file cannot be read.
+    #[error("cannot read the use case {path}: {source}")]
+    Read {
+        /// The file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is not what is expected: unknown key, wrong type, syntax.
+    #[error("{path}:{line}: {message}")]
+    Parse {
+        /// The file.
+        path: String,
+        /// Its line, from 1.
+        line: usize,
+        /// What is wrong there.
+        message: String,
+    },
+    /// A value that the types allow and the suite does not.
+    #[error("{path}: {message}")]
+    Value {
+        /// The file.
+        path: String,
+        /// Which key, and what it has to be.
+        message: String,
+    },
+    /// A scale that is none.
+    #[error("--scale {scale} is not usable: it must be above 0, such as 0.1")]
+    Scale {
+        /// What was asked for.
+        scale: f64,
+    },
+}
+
+/// A use case.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UseCase {
+    /// Full name.
+    pub name: String,
+    /// basic, enterprise, throughput, or nothing.
+    #[serde(default)]
+    pub set: String,
+    /// Counted up when the file changes what is measured.
+    pub revision: u32,
+    /// One line for a person.
+    pub about: String,
+    /// 3.1.1 or 5.0.
+    pub mqtt_version: weir_load::plan::ProtocolVersion,
+    /// Seconds; 0 is off.
+    #[serde(default = "keep_alive_s")]
+    pub keep_alive_s: u16,
+    /// Clean Start or Clean Session.
+    #[serde(default = "clean_start")]
+    pub clean_start: bool,
+    /// New connections a second.
+    pub connect_rate_per_s: f64,
+    /// A connection without CONNACK after this many seconds has failed.
+    #[serde(default = "connect_timeout_s")]
+    pub connect_timeout_s: u32,
+    /// Publishing before the measure phase, in seconds.
+    #[serde(default = "warm_up_s")]
+    pub warm_up_s: f64,
+    /// The measure phase, in seconds.
+    #[serde(default = "measure_s")]
+    pub measure_s: f64,
+    /// At most this long is waited for what is owed, in seconds.
+    #[serde(default = "drain_s")]
+    pub drain_s: f64,
+    /// The clients.
+    pub group: Vec<Group>,
+    /// What the broker has to keep to.
+    #[serde(default)]
+    pub contract: Contract,
+    /// The file as it is.
+    #[serde(skip)]
+    pub text: String,
+}
+
+const fn keep_alive_s() -> u16 {
+    300
+}
+const fn clean_start() -> bool {
+    true
+}
+const fn connect_timeout_s() -> u32 {
+    10
+}
+const fn warm_up_s() -> f64 {
+    3.0
+}
+const fn measure_s() -> f64 {
+    1800.0
+}
+const fn drain_s() -> f64 {
+    10.0
+}
+
+/// Clients that do the same.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// Names it in results.
+    pub name: String,
+    /// How many at scale 1.
+    pub clients: u32,
+    /// Template with `{i}` and `{run}`.
+    pub client_id: String,
+    /// Whether the number follows `--scale`.
+    pub scales: bool,
+    /// What each subscribes to.
+    #[serde(default)]
+    pub subscriptions: Vec<Subscription>,
+    /// What each publishes.
+    pub publish: Option<Publish>,
+}
+
+/// One subscription of each client.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Subscription {
+    /// Template with `{i}` and `{run}`.
+    pub filter: String,
+    /// 0 to 2.
+    pub qos: u8,
+}
+
+/// What each client publishes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Publish {
+    /// Template with `{i}` and `{run}`.
+    pub topic: String,
+    /// 0 to 2.
+    pub qos: u8,
+    /// Messages a second of one client.
+    pub rate_per_s: f64,
+    /// At least 16.
+    pub payload_bytes: u32,
+    /// Whether messages are to be retained.
+    #[serde(default)]
+    pub retain: bool,
+}
+
+/// What the broker has to keep to; a run that breaks it is failed.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Contract {
+    /// Due messages that need not be accepted, as a share.
+    pub rate_tolerance: f64,
+    /// Expected deliveries that may be lost, as a share.
+    pub lost_share_max: f64,
+    /// Deliveries that may come twice; nothing leaves that open, as QoS 1 does.
+    pub duplicated_max: Option<u64>,
+}
+
+impl Default for Contract {
+    fn default() -> Self {
+        Self { rate_tolerance: 0.01, lost_share_max: 0.0, duplicated_max: None }
+    }
+}
+
+impl UseCase {
+    /// A use case by name, or from a file where `text` ends in `.toml` or holds a `/`.
+    ///
+    /// # Errors
+    /// No such name, or a file that is not a use case.
+    pub fn resolve(text: &str) -> Result<Self, UseCaseError> {
+        if !text.ends_with(".toml") && !text.contains('/') {
+            return catalog::by_name(text);
+        }
+        let file = std::fs::read_to_string(Path::new(text))
+            .map_err(|source| UseCaseError::Read { path: text.into(), source })?;
+        Self::parse(text, &file)
+    }
+
+    /// Reads a file's text; `path` is for errors.
+    ///
+    /// # Errors
+    /// Anything that is not a use case, with its line.
+    pub fn parse(path: &str, text: &str) -> Result<Self, UseCaseError> {
+        let mut use_case: Self = toml::from_str(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            UseCaseError::Parse {
+                path: path.into(),
+                line: text[..at].matches('\n').count() + 1,
+                message: error.message().replace('\n', " "),
+            }
+        })?;
+        text.clone_into(&mut use_case.text);
+        use_case.check(path)?;
+        Ok(use_case)
+    }
+
+    fn check(&self, path: &str) -> Result<(), UseCaseError> {
+        let fail = |message: String| Err(UseCaseError::Value { path: path.into(), message });
+        let times = [self.warm_up_s, self.measure_s, self.drain_s];
+        if !times.iter().all(|time| (0.0..=1e7).contains(time)) {
+            return fail("warm_up_s, measure_s and drain_s must be 0 or more seconds".into());
+        }
+        if !(self.connect_rate_per_s > 0.0 && self.connect_rate_per_s.is_finite()) {
+            return fail("connect_rate_per_s must be above 0".into());
+        }
+        if self.group.iter().all(|group| group.clients == 0) {
+            return fail("there must be a [[group]] with clients".into());
+        }
+        for group in &self.group {
+            let qos = group.subscriptions.iter().map(|subscription| subscription.qos);
+            let publish = group.publish.as_ref();
+            if qos.chain(publish.map(|publish| publish.qos)).any(|qos| qos > 2) {
+                return fail(format!("group {:?}: qos must be 0, 1 or 2", group.name));
+            }
+            if publish.is_some_and(|publish| publish.payload_bytes < 16) {
+                return fail(format!(
+                    "group {:?}: payload_bytes must be at least 16, the stamp that is audited",
+                    group.name
+                ));
+            }
+            let is_rate = |rate: f64| rate > 0.0 && rate.is_finite();
+            if publish.is_some_and(|publish| !is_rate(publish.rate_per_s)) {
+                return fail(format!("group {:?}: rate_per_s must be above 0", group.name));
+            }
+        }
+        Ok(())
+    }
+
+    /// SHA-256 of the file, hex.
+    pub fn sha256(&self) -> String {
+        let mut hex = String::new();
+        for byte in Sha256::digest(self.text.as_bytes()) {
+            let _ = write!(hex, "{byte:02x}");
+        }
+        hex
+    }
+}

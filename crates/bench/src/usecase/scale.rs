@@ -1,0 +1,116 @@
+//! A use case at a scale that the host bears.
+
+use super::file::{UseCase, UseCaseError};
+use crate::host::open_files_max;
+
+/// Files a process needs beside its connections.
+const FILES_RESERVED: u64 = 100;
+
+/// A use case with the numbers of clients it is run with.
+#[derive(Clone, Debug)]
+pub struct Scaled<'a> {
+    /// The use case.
+    pub use_case: &'a UseCase,
+    /// What was asked for.
+    pub asked: f64,
+    /// What is run.
+    pub scale: f64,
+    /// Why that is less, if it is.
+    pub reason: Option<String>,
+    /// Clients of each group.
+    pub clients: Vec<u32>,
+}
+
+/// Connections that one process of ours, and the broker if it is one too, may hold.
+pub fn connections_max(_is_local: bool) -> u64 {
+    // A broker that we start has the same limit; one elsewhere has its own, unknown to us.
+    open_files_max().saturating_sub(FILES_RESERVED)
+}
+
+/// Clients of each group at `scale`: groups that scale have at least one.
+fn clients_at(use_case: &UseCase, scale: f64) -> Vec<u32> {
+    let of = |group: &super::Group| {
+        if !group.scales {
+            return group.clients;
+        }
+        let clients = (f64::from(group.clients) * scale).round() as u32;
+        clients.max(u32::from(group.clients > 0))
+    };
+    use_case.group.iter().map(of).collect()
+}
+
+fn sum(clients: &[u32]) -> u64 {
+    clients.iter().map(|&clients| u64::from(clients)).sum()
+}
+
+/// The use case at `asked`, or at the largest scale that `connections_max` allows.
+///
+/// # Errors
+/// A scale that is not above zero.
+pub fn scale(
+    use_case: &UseCase,
+    asked: f64,
+    connections_max: u64,
+) -> Result<Scaled<'_>, UseCaseError> {
+    if !(asked > 0.0 && asked.is_finite()) {
+        return Err(UseCaseError::Scale { scale: asked });
+    }
+    let clients = clients_at(use_case, asked);
+    let needed = sum(&clients);
+    if needed <= connections_max {
+        return Ok(Scaled { use_case, asked, scale: asked, reason: None, clients });
+    }
+    // Halving the uncertainty of a monotonous function; 60 steps are below one client.
+    let (mut fits, mut over) = (0.0, asked);
+    for _ in 0..60 {
+        let middle = (fits + over) / 2.0;
+        if sum(&clients_at(use_case, middle)) <= connections_max {
+            fits = middle;
+        } else {
+            over = middle;
+        }
+    }
+    // Three digits, downwards: a scale that can be typed again.
+    let unit = 10f64.powi(fits.max(1e-9).log10().floor() as i32 - 3);
+    let scale = (fits / unit).floor() * unit;
+    let clients = clients_at(use_case, scale);
+    let reason = format!(
+        "{needed} connections are needed and the limit of open files leaves {connections_max}: \
+         run at scale {scale:.4} with {} connections (`weir bench doctor` says how to raise it)",
+        sum(&clients)
+    );
+    Ok(Scaled { use_case, asked, scale, reason: Some(reason), clients })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn use_case(name: &str) -> UseCase {
+        UseCase::resolve(name).unwrap()
+    }
+
+    #[test]
+    fn groups_that_scale_are_rounded_and_never_empty() {
+        let fanout = use_case("fanout-5-1000-5-250K");
+        assert_eq!(scale(&fanout, 0.1, 10_000).unwrap().clients, [100, 5]);
+        assert_eq!(scale(&fanout, 0.000_01, 10_000).unwrap().clients, [1, 5]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_run_at_the_largest_scale_that_does() {
+        let p2p = use_case("p2p-50K-50K-50K-50K");
+        let scaled = scale(&p2p, 1.0, 19_900).unwrap();
+        assert!(sum(&scaled.clients) <= 19_900 && sum(&scaled.clients) > 19_800, "{scaled:?}");
+        assert!(scaled.reason.unwrap().contains("100000 connections are needed"));
+        assert!(scale(&p2p, 0.1, 19_900).unwrap().reason.is_none());
+    }
+
+    #[test]
+    fn a_scale_of_zero_is_refused() {
+        let p2p = use_case("p2p-1K-1K-1K-1K");
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(scale(&p2p, bad, 1_000).is_err());
+        }
+    }
+}

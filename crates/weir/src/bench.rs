@@ -1,0 +1,237 @@
+//! `weir bench`: run use cases against brokers, look at results, look at the host.
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use weir_bench::driver::{self, Driver, Profile};
+use weir_bench::result::{RunResult, Status};
+use weir_bench::run::{Interrupted, RunOptions, note_signals, run_one};
+use weir_bench::usecase::{self, UseCase};
+use weir_bench::{doctor, folder, report, tables};
+
+/// Measure brokers with the Open MQTT Benchmark Suite
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    command: BenchCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum BenchCommand {
+    /// List the use cases, by set
+    List,
+    /// Run one or more use cases
+    #[command(after_help = RUN_EXAMPLES)]
+    Run {
+        /// Use case of the list, or a TOML file of your own
+        #[arg(required = true, value_name = "USE-CASE|FILE")]
+        use_cases: Vec<String>,
+        #[command(flatten)]
+        how: How,
+    },
+    /// Run every use case of a set: basic, enterprise or throughput
+    #[command(after_help = SUITE_EXAMPLES)]
+    Suite {
+        /// basic, enterprise or throughput
+        set: String,
+        #[command(flatten)]
+        how: How,
+    },
+    /// Show results again, and write report.html anew
+    Report {
+        /// Result folders, or folders that hold some
+        #[arg(required = true, value_name = "RESULT")]
+        results: Vec<PathBuf>,
+    },
+    /// Say what this host bears: files, ports, backlog, memory, and how to raise them
+    Doctor,
+}
+
+const RUN_EXAMPLES: &str = "Examples:
+  weir bench run p2p-1K-1K-1K-1K
+  weir bench run fanout-5-1000-5-250K --broker weir --broker mosquitto --duration 30s
+  weir bench run my-use-case.toml --broker mqtt://broker.example:1883 --scale 0.1";
+
+const SUITE_EXAMPLES: &str = "Examples:
+  weir bench suite basic
+  weir bench suite basic --broker weir --broker mosquitto --out results
+  weir bench suite enterprise --scale 0.1 --duration 1m";
+
+/// How to run.
+#[derive(Debug, Args)]
+struct How {
+    /// Broker under test: weir, mosquitto or mqtt://HOST:PORT; may be given several times
+    #[arg(long, value_name = "BROKER", default_value = "weir")]
+    broker: Vec<String>,
+    /// Configuration of the broker: default (as shipped) or tuned
+    #[arg(long, default_value = "default")]
+    profile: Profile,
+    /// Size, as a part of the suite's own; 1 is full size
+    #[arg(long, default_value_t = 1.0)]
+    scale: f64,
+    /// Length of the measure phase, such as 10s, 5m or 1h; the suite's own is 30m
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_seconds)]
+    duration: f64,
+    /// Length of the warm-up
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = parse_seconds)]
+    warm_up: f64,
+    /// Give broker and load a core each, where there are two: auto or none
+    #[arg(long, value_name = "PIN", default_value = "auto", value_parser = ["auto", "none"])]
+    pin: String,
+    /// Folder for the results
+    #[arg(long, value_name = "DIR", default_value = "weir-results")]
+    out: PathBuf,
+}
+
+/// Seconds of `90`, `10s`, `5m`, `1h` or `500ms`.
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    let at = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let (number, unit) = text.split_at(at);
+    let factor = match unit {
+        "" | "s" => 1.0,
+        "ms" => 1e-3,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("unknown unit {unit:?}; use ms, s, m or h")),
+    };
+    let number: f64 = number.parse().map_err(|_| "write it as 10s, 5m or 1h".to_owned())?;
+    Ok(number * factor)
+}
+
+pub(crate) fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
+    match args.command {
+        BenchCommand::List => {
+            print!("{}", usecase::list());
+            Ok(ExitCode::SUCCESS)
+        }
+        BenchCommand::Run { use_cases, how } => {
+            let use_cases: Vec<UseCase> =
+                use_cases.iter().map(|name| UseCase::resolve(name)).collect::<Result<_, _>>()?;
+            run_all(&use_cases, &how)
+        }
+        BenchCommand::Suite { set, how } => run_all(&usecase::set(&set)?, &how),
+        BenchCommand::Report { results } => show(&results),
+        BenchCommand::Doctor => {
+            let report = doctor::report();
+            print!("{}", report.text);
+            Ok(if report.is_basic_runnable { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        }
+    }
+}
+
+/// Every use case on every broker; one report over all.
+fn run_all(use_cases: &[UseCase], how: &How) -> anyhow::Result<ExitCode> {
+    let brokers: Vec<Box<dyn Driver>> =
+        how.broker.iter().map(|name| driver::parse(name)).collect::<Result<_, _>>()?;
+    let options = RunOptions {
+        scale: how.scale,
+        measure_s: Some(how.duration),
+        warm_up_s: Some(how.warm_up),
+        profile: how.profile,
+        is_pinned: how.pin == "auto",
+        out: how.out.clone(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        commit: env!("WEIR_COMMIT").into(),
+        command: std::env::args().collect(),
+    };
+    let interrupted = note_signals()?;
+    let (mut results, mut folders) = (Vec::new(), Vec::new());
+    let outcome = run_each(use_cases, &brokers, &options, &interrupted, &mut results, &mut folders);
+    if !results.is_empty() {
+        print!("{}", tables::render(&results));
+        let path = report_path(&how.out, &folders);
+        report::write(&results, &path)?;
+        println!("report: {}", path.display());
+    }
+    outcome?;
+    Ok(exit_code(&results, &interrupted))
+}
+
+fn run_each(
+    use_cases: &[UseCase],
+    brokers: &[Box<dyn Driver>],
+    options: &RunOptions,
+    interrupted: &Interrupted,
+    results: &mut Vec<RunResult>,
+    folders: &mut Vec<PathBuf>,
+) -> anyhow::Result<()> {
+    for use_case in use_cases {
+        for broker in brokers {
+            if interrupted.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let (result, folder) = run_one(use_case, &**broker, options, interrupted)
+                .with_context(|| format!("{} on {}", use_case.name, broker.name()))?;
+            report::write(std::slice::from_ref(&result), &folder.join("report.html"))?;
+            for reason in &result.verdict.reasons {
+                eprintln!("  {}: {reason}", status_name(result.verdict.status));
+            }
+            results.push(result);
+            folders.push(folder);
+        }
+    }
+    Ok(())
+}
+
+/// Beside the only result, or above all of them, named after the first.
+fn report_path(out: &Path, folders: &[PathBuf]) -> PathBuf {
+    match folders {
+        [only] => only.join("report.html"),
+        [first, ..] => {
+            let name = first.file_name().unwrap_or_default().to_string_lossy();
+            let time = name.split('-').next().unwrap_or_default();
+            out.join(format!("{time}-report.html"))
+        }
+        [] => out.join("report.html"),
+    }
+}
+
+fn show(roots: &[PathBuf]) -> anyhow::Result<ExitCode> {
+    let mut folders = Vec::new();
+    for root in roots {
+        folders.extend(folder::find(root)?);
+    }
+    let results: Vec<RunResult> =
+        folders.iter().map(|folder| folder::read(folder)).collect::<Result<_, _>>()?;
+    print!("{}", tables::render(&results));
+    let [root, ..] = roots else { bail!("name a result folder") };
+    let path = root.join("report.html");
+    report::write(&results, &path)?;
+    println!("report: {}", path.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn status_name(status: Status) -> &'static str {
+    match status {
+        Status::Passed => "passed",
+        Status::Failed => "failed",
+        Status::Invalid => "invalid",
+        Status::Aborted => "aborted",
+    }
+}
+
+/// 130 after Ctrl-C, 1 if a run did not pass.
+fn exit_code(results: &[RunResult], interrupted: &Interrupted) -> ExitCode {
+    if interrupted.load(Ordering::Relaxed) {
+        return ExitCode::from(130);
+    }
+    let all_passed = results.iter().all(|result| result.verdict.status == Status::Passed);
+    if all_passed { ExitCode::SUCCESS } else { ExitCode::from(1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_with_their_units() {
+        assert_eq!(parse_seconds("10s"), Ok(10.0));
+        assert_eq!(parse_seconds("90"), Ok(90.0));
+        assert_eq!(parse_seconds("1.5m"), Ok(90.0));
+        assert_eq!(parse_seconds("500ms"), Ok(0.5));
+        assert!(parse_seconds("10 parsecs").is_err());
+        assert!(parse_seconds("s").is_err());
+    }
+}
