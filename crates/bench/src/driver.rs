@@ -14,8 +14,17 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-/// The brokers that can be named. A URL is the third kind.
-pub const NAMES: &[&str] = &["weir", "mosquitto"];
+/// The brokers that can be named, and how each is made; any other is a URL. A new driver is a file
+/// and a line here.
+const DRIVERS: &[(&str, Make)] =
+    &[("weir", || Box::new(weir::Weir)), ("mosquitto", || Box::new(mosquitto::Mosquitto))];
+
+type Make = fn() -> Box<dyn Driver>;
+
+/// The names [`parse`] knows, in the order for help and errors.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    DRIVERS.iter().map(|(name, _)| *name)
+}
 
 /// How a broker is configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +49,7 @@ impl FromStr for Profile {
 
 impl fmt::Display for Profile {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
+        out.pad(match self {
             Self::Default => "default",
             Self::Tuned => "tuned",
         })
@@ -51,7 +60,7 @@ impl fmt::Display for Profile {
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
     /// No such driver.
-    #[error("unknown broker {name:?}; known are {} and mqtt://HOST:PORT", NAMES.join(", "))]
+    #[error("unknown broker {name:?}; known are {}, mqtt://HOST:PORT", names().collect::<Vec<_>>().join(", "))]
     Unknown {
         /// What was asked for.
         name: String,
@@ -70,6 +79,14 @@ pub enum DriverError {
         /// As given.
         url: String,
         /// What is wrong with it.
+        why: String,
+    },
+    /// Nothing answers at a URL.
+    #[error("nothing answers MQTT at {address}: {why}")]
+    NotThere {
+        /// Where a broker should be.
+        address: String,
+        /// What was seen.
         why: String,
     },
     /// It was started and did not answer.
@@ -116,14 +133,15 @@ pub trait Driver {
 /// The driver of a name or a URL.
 ///
 /// # Errors
-/// A name that is none of [`NAMES`], a URL that is not `mqtt://host:port`.
+/// A name that is none of [`names`], a URL that is not `mqtt://host:port`.
 pub fn parse(text: &str) -> Result<Box<dyn Driver>, DriverError> {
-    match text {
-        "weir" => Ok(Box::new(weir::Weir)),
-        "mosquitto" => Ok(Box::new(mosquitto::Mosquitto)),
-        url if url.contains("://") => Ok(Box::new(url::Url::parse(url)?)),
-        name => Err(DriverError::Unknown { name: name.into() }),
+    if let Some((_, make)) = DRIVERS.iter().find(|(name, _)| *name == text) {
+        return Ok(make());
     }
+    if text.contains("://") {
+        return Ok(Box::new(url::Url::parse(text)?));
+    }
+    Err(DriverError::Unknown { name: text.into() })
 }
 
 #[cfg(test)]
@@ -132,8 +150,8 @@ mod tests {
 
     #[test]
     fn every_name_has_a_driver_of_that_name() {
-        for name in NAMES {
-            assert_eq!(parse(name).unwrap().name(), *name);
+        for name in names() {
+            assert_eq!(parse(name).unwrap().name(), name);
         }
     }
 
@@ -144,8 +162,23 @@ mod tests {
     }
 
     #[test]
-    fn a_url_without_mqtt_is_refused() {
-        let text = parse("http://localhost").map(|_| ()).unwrap_err().to_string();
-        assert!(text.contains("mqtt://"), "{text}");
+    fn a_url_that_is_not_mqtt_host_port_is_refused_with_its_reason() {
+        for (url, part) in [
+            ("http://localhost", "mqtt://HOST:PORT"),
+            ("mqtt://", "no host"),
+            ("mqtt://127.0.0.1:70000", "port"),
+            ("mqtt://127.0.0.1:", "port"),
+        ] {
+            let text = parse(url).map(|_| ()).unwrap_err().to_string();
+            assert!(text.contains(part), "{url}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_profile_reads_what_it_writes() {
+        for profile in [Profile::Default, Profile::Tuned] {
+            assert_eq!(profile.to_string().parse::<Profile>(), Ok(profile));
+        }
+        assert!("fast".parse::<Profile>().is_err());
     }
 }

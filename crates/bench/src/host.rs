@@ -35,7 +35,11 @@ fn field(text: &str, key: &str) -> Option<String> {
 pub fn facts(pinning: &str) -> Host {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpuinfo = read("/proc/cpuinfo");
-    let cores = std::thread::available_parallelism().map_or(1, usize::from) as u32;
+    // Not available_parallelism: that is what the calling thread may use.
+    let cores = match cpuinfo.lines().filter(|line| line.starts_with("processor")).count() {
+        0 => std::thread::available_parallelism().map_or(1, usize::from) as u32,
+        cores => cores as u32,
+    };
     let governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
     let os_release = read("/etc/os-release");
     let os = os_release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
@@ -66,15 +70,18 @@ pub fn facts(pinning: &str) -> Host {
 }
 
 fn virtualization(cpuinfo: &str) -> String {
+    let dmi = ["sys_vendor", "product_name"].map(|name| {
+        let text = std::fs::read_to_string(format!("/sys/class/dmi/id/{name}")).unwrap_or_default();
+        text.trim().to_owned()
+    });
+    let machine = dmi.iter().filter(|text| !text.is_empty()).cloned().collect::<Vec<_>>();
+    let machine = match machine.join(" ") {
+        machine if machine.is_empty() => "the machine does not name itself".into(),
+        machine => machine,
+    };
     let is_guest = field(cpuinfo, "flags").is_some_and(|flags| flags.contains("hypervisor"));
-    if !is_guest {
-        return "none seen".into();
-    }
-    let vendor = std::fs::read_to_string("/sys/class/dmi/id/sys_vendor").unwrap_or_default();
-    match vendor.trim() {
-        "" => "a hypervisor".into(),
-        vendor => format!("a hypervisor ({vendor})"),
-    }
+    let seen = if is_guest { "a hypervisor" } else { "none seen" };
+    format!("{seen} ({machine})")
 }
 
 /// Memory of the host: all, and in use (all less available).
@@ -140,5 +147,50 @@ pub fn pin_this_thread(core: usize) {
     cores.set(core);
     if let Err(error) = rustix::thread::sched_setaffinity(None, &cores) {
         tracing::warn!(%error, "the load generator could not be pinned");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fact_is_filled_or_says_that_it_is_not_known() {
+        let host = facts("in words");
+        assert!(host.cores > 0 && host.memory_bytes > 0 && host.open_files_max > 0, "{host:?}");
+        for text in [&host.cpu_model, &host.governor, &host.os, &host.kernel, &host.virtualization]
+        {
+            assert!(!text.is_empty(), "{host:?}");
+        }
+        assert_eq!(host.sysctls.len(), SYSCTLS.len());
+        assert!(host.sysctls.values().all(|value| !value.is_empty()), "{host:?}");
+        assert_eq!(host.pinning, "in words");
+    }
+
+    #[test]
+    fn a_plan_pins_to_two_cores_or_to_none() {
+        let plan = Pinning::plan(true);
+        assert_eq!(plan.broker_core.is_some(), plan.load_core.is_some());
+        assert!(plan.broker_core.is_none() || plan.broker_core != plan.load_core);
+        assert_eq!(Pinning::plan(false), Pinning::none("not pinned"));
+    }
+
+    #[test]
+    fn a_pinned_thread_stays_on_its_core() {
+        let Some(core) = Pinning::plan(true).load_core else { return };
+        let allowed = std::thread::spawn(move || {
+            pin_this_thread(core);
+            rustix::thread::sched_getaffinity(None).unwrap()
+        });
+        let allowed = allowed.join().unwrap();
+        assert!(allowed.is_set(core) && allowed.count() == 1);
+    }
+
+    #[test]
+    fn where_nobody_listens_there_is_no_round_trip() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = listener.local_addr().unwrap();
+        drop(listener);
+        assert_eq!(round_trip_us(target), None);
     }
 }

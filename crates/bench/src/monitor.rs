@@ -2,14 +2,14 @@
 
 use crate::host::memory_bytes;
 use crate::result::Resources;
-use procfs::process::{Process, all_processes};
+use procfs::process::{Process, Stat, all_processes};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Open files are counted at every so many looks only: a count walks them all.
-const FILES_EVERY: usize = 4;
+const FILES_EVERY: usize = 5;
 
 /// One look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,33 +102,34 @@ fn now_us() -> u64 {
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
 }
 
-/// The process and all that descend from it.
-fn tree(pid: u32) -> Vec<Process> {
+/// The process and all that descend from it, with what was just read of each.
+fn tree(pid: u32) -> Vec<(Process, Stat)> {
     let root = i32::try_from(pid).unwrap_or(i32::MAX);
     let Ok(all) = all_processes() else { return Vec::new() };
-    let mut rest: Vec<(Process, i32)> = all
+    let mut rest: Vec<(Process, Stat)> = all
         .filter_map(Result::ok)
-        .filter_map(|process| process.stat().ok().map(|stat| (process, stat.ppid)))
+        .filter_map(|process| process.stat().ok().map(|stat| (process, stat)))
         .collect();
-    let mut found: Vec<Process> = Vec::new();
+    let mut found: Vec<(Process, Stat)> = Vec::new();
     loop {
-        let is_ours = |(process, parent): &(Process, i32)| {
-            process.pid == root || found.iter().any(|found| found.pid == *parent)
+        let is_ours = |(process, stat): &(Process, Stat)| {
+            process.pid == root || found.iter().any(|(found, _)| found.pid == stat.ppid)
         };
         let Some(at) = rest.iter().position(is_ours) else { return found };
-        found.push(rest.swap_remove(at).0);
+        found.push(rest.swap_remove(at));
     }
 }
 
 fn count_files(pid: u32) -> u64 {
-    tree(pid).iter().filter_map(|process| process.fd_count().ok()).sum::<usize>() as u64
+    tree(pid).iter().filter_map(|(process, _)| process.fd_count().ok()).sum::<usize>() as u64
 }
 
 fn look(pid: Option<u32>, files: u64) -> Sample {
-    let mut sample =
-        Sample { at_us: now_us(), files, host_used_bytes: memory_bytes().1, ..Sample::default() };
-    for process in pid.map(tree).unwrap_or_default() {
-        let Ok(stat) = process.stat() else { continue };
+    let host_used_bytes = memory_bytes().1;
+    let processes = pid.map(tree).unwrap_or_default();
+    // The clock is read next to the CPU counters: their quotient is what counts.
+    let mut sample = Sample { at_us: now_us(), files, host_used_bytes, ..Sample::default() };
+    for (process, stat) in processes {
         let (user, system) = cpu_us(&process, stat.utime, stat.stime);
         sample.cpu_user_us += user;
         sample.cpu_system_us += system;
@@ -170,7 +171,7 @@ pub fn pss(pid: u32) -> Option<u64> {
         let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
         line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kb| kb * 1024)
     };
-    let sizes: Vec<u64> = tree(pid).iter().filter_map(of).collect();
+    let sizes: Vec<u64> = tree(pid).iter().filter_map(|(process, _)| of(process)).collect();
     (!sizes.is_empty()).then(|| sizes.iter().sum())
 }
 
@@ -186,23 +187,40 @@ pub struct At {
     pub host_used_bytes: u64,
 }
 
-/// The broker over `from_us` to `to_us`: CPU between the looks nearest to both ends.
+/// The broker over `from_us` to `to_us`. CPU is interpolated between the looks before and after
+/// each end; the rest is of the look nearest to the end. Zeros where nobody looked.
 pub fn at(samples: &[Sample], from_us: u64, to_us: u64) -> At {
-    let nearest = |time_us: u64| samples.iter().min_by_key(|sample| sample.at_us.abs_diff(time_us));
-    let (Some(from), Some(to)) = (nearest(from_us), nearest(to_us)) else { return At::default() };
-    let wall_us = to.at_us.saturating_sub(from.at_us);
-    let cores = |to: u64, from: u64| match wall_us {
-        0 => 0.0,
-        wall_us => to.saturating_sub(from) as f64 / wall_us as f64,
-    };
+    let nearest = samples.iter().min_by_key(|sample| sample.at_us.abs_diff(to_us));
+    let Some(end) = nearest else { return At::default() };
     At {
-        cpu_user_cores: cores(to.cpu_user_us, from.cpu_user_us),
-        cpu_system_cores: cores(to.cpu_system_us, from.cpu_system_us),
-        rss_bytes: to.rss_bytes,
-        files: to.files,
-        threads: to.threads,
-        host_used_bytes: to.host_used_bytes,
+        cpu_user_cores: per_us(samples, from_us, to_us, |sample| sample.cpu_user_us).unwrap_or(0.0),
+        cpu_system_cores: per_us(samples, from_us, to_us, |sample| sample.cpu_system_us)
+            .unwrap_or(0.0),
+        rss_bytes: end.rss_bytes,
+        files: end.files,
+        threads: end.threads,
+        host_used_bytes: end.host_used_bytes,
     }
+}
+
+/// Growth of a counter in a microsecond, over the part of the time that was looked at.
+fn per_us(samples: &[Sample], from_us: u64, to_us: u64, of: fn(&Sample) -> u64) -> Option<f64> {
+    let (first, last) = (samples.first()?.at_us, samples.last()?.at_us);
+    let (from_us, to_us) = (from_us.max(first), to_us.min(last));
+    let wall_us = to_us.checked_sub(from_us).filter(|wall_us| *wall_us > 0)?;
+    let growth = counter(samples, to_us, of)? - counter(samples, from_us, of)?;
+    // A process of the tree that ends takes its counters with it.
+    Some(growth.max(0.0) / wall_us as f64)
+}
+
+/// A counter at a time between the first look and the last.
+fn counter(samples: &[Sample], time_us: u64, of: fn(&Sample) -> u64) -> Option<f64> {
+    let after = samples.partition_point(|sample| sample.at_us < time_us);
+    let to = samples.get(after)?;
+    let from = after.checked_sub(1).map_or(to, |before| &samples[before]);
+    let wall_us = (to.at_us - from.at_us).max(1) as f64;
+    let share = 1.0 - (to.at_us - time_us) as f64 / wall_us;
+    Some(of(from) as f64 + (of(to) as f64 - of(from) as f64) * share)
 }
 
 /// What the sums of a run are taken over.
@@ -220,7 +238,7 @@ pub struct Window {
     pub cores: u32,
 }
 
-/// The sums of a run.
+/// The sums of a run. `baseline` is the look before the first connection.
 pub fn resources(
     samples: &[Sample],
     baseline: &Sample,
@@ -234,18 +252,12 @@ pub fn resources(
     let cores_avg = all.cpu_user_cores + all.cpu_system_cores;
     let cores_max = highest_cpu(&within).unwrap_or(cores_avg).max(cores_avg);
     let percent = |cores: f64| cores / f64::from(window.cores.max(1)) * 100.0;
-    let wall_us = end_us.saturating_sub(start_us) as f64;
-    let per = |cpu_us: f64, count: u64| (count > 0).then(|| cpu_us / count as f64);
-    let connect = at(samples, window.connect_us.0, window.connect_us.1);
-    let connect_wall_us = window.connect_us.1.saturating_sub(window.connect_us.0) as f64;
-    let connect_cpu_us = (connect.cpu_user_cores + connect.cpu_system_cores) * connect_wall_us;
-    let disk = |of: fn(&Sample) -> u64| match (within.first(), within.last()) {
-        (Some(first), Some(last)) if last.at_us > first.at_us => {
-            let seconds = (last.at_us - first.at_us) as f64 / 1e6;
-            of(last).saturating_sub(of(first)) as f64 / seconds
-        }
-        _ => 0.0,
+    // Absent, not zero, where nothing was done or nobody looked.
+    let per = |(from_us, to_us): (u64, u64), count: u64| {
+        let cpu_us = per_us(samples, from_us, to_us, Sample::cpu_us)? * (to_us - from_us) as f64;
+        (count > 0).then(|| cpu_us / count as f64)
     };
+    let disk = |of| per_us(samples, start_us, end_us, of).unwrap_or(0.0) * 1e6;
     let highest = |of: fn(&Sample) -> u64| samples.iter().map(of).max().unwrap_or(0);
     Resources {
         cpu_cores_avg: cores_avg,
@@ -254,8 +266,8 @@ pub fn resources(
         cpu_system_cores_avg: all.cpu_system_cores,
         cpu_percent_avg: percent(cores_avg),
         cpu_percent_max: percent(cores_max),
-        cpu_us_per_delivery: per(cores_avg * wall_us, window.deliveries),
-        cpu_us_per_connection: per(connect_cpu_us, window.connections),
+        cpu_us_per_delivery: per(window.measure_us, window.deliveries),
+        cpu_us_per_connection: per(window.connect_us, window.connections),
         rss_baseline_bytes: baseline.rss_bytes,
         rss_max_bytes: highest(|sample| sample.rss_bytes),
         rss_avg_bytes: mean(&within),
@@ -322,6 +334,43 @@ mod tests {
         assert_eq!(resources.rss_stable_bytes, 800);
         assert_eq!(resources.rss_max_bytes, 900);
         assert_eq!(resources.cpu_us_per_delivery, Some(8000.0));
+        assert_eq!(resources.cpu_us_per_connection, Some(0.0));
+    }
+
+    #[test]
+    fn what_nobody_looked_at_is_absent_and_not_zero() {
+        let window = Window {
+            measure_us: (3_000_000, 9_000_000),
+            connect_us: (0, 3_000_000),
+            deliveries: 1000,
+            connections: 10,
+            cores: 2,
+        };
+        let resources = resources(&[sample(1, 1, 1)], &sample(1, 1, 1), &window, None);
+        assert_eq!(resources.cpu_us_per_delivery, None);
+        assert_eq!(resources.cpu_us_per_connection, None);
+        assert_eq!(resources.rss_stable_bytes, 0);
+        assert_eq!(at(&[], 0, 1), At::default());
+    }
+
+    #[test]
+    fn cpu_of_a_time_between_two_looks_is_interpolated() {
+        let samples = [sample(0, 0, 5), sample(2, 0, 6), sample(4, 4, 7)];
+        let row = at(&samples, 1_000_000, 3_000_000);
+        assert!((row.cpu_user_cores - 1.0).abs() < 1e-9, "{row:?}");
+        // Only what was looked at counts: the broker did not idle after the last look.
+        let row = at(&samples, 2_000_000, 9_000_000);
+        assert!((row.cpu_user_cores - 2.0).abs() < 1e-9, "{row:?}");
+        assert_eq!(row.rss_bytes, 7);
+    }
+
+    #[test]
+    fn a_monitor_without_a_process_sees_the_host() {
+        let monitor = Monitor::start(None, Duration::from_millis(5));
+        let first = monitor.first(Duration::from_secs(10)).unwrap();
+        assert!(first.host_used_bytes > 0 && first.cpu_us() == 0 && first.rss_bytes == 0);
+        assert!(!monitor.stop().is_empty());
+        assert!(pss(std::process::id()).is_none_or(|bytes| bytes > 0));
     }
 
     #[test]
@@ -334,10 +383,10 @@ mod tests {
         let deadline = std::time::Instant::now() + Duration::from_secs(30);
         let is_seen = || monitor.latest().is_some_and(|s| s.cpu_us() > 0 && s.threads >= 2);
         while !is_seen() && std::time::Instant::now() < deadline {
-            std::thread::yield_now();
+            std::thread::sleep(Duration::from_millis(5));
         }
         let found = tree(child.id());
-        for process in &found {
+        for (process, _) in &found {
             let pid = rustix::process::Pid::from_raw(process.pid).unwrap();
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }

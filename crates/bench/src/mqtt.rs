@@ -3,9 +3,11 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-const TIMEOUT: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+const PING_TIMEOUT: Duration = Duration::from_secs(1);
 const PINGREQ: [u8; 2] = [0xC0, 0];
 const DISCONNECT: [u8; 2] = [0xE0, 0];
 
@@ -14,12 +16,15 @@ struct Probe(TcpStream);
 
 impl Probe {
     fn connect(target: SocketAddr) -> io::Result<Self> {
-        let mut stream = TcpStream::connect_timeout(&target, TIMEOUT)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.set_write_timeout(Some(TIMEOUT))?;
+        let mut stream = TcpStream::connect_timeout(&target, CONNECT_TIMEOUT)?;
+        stream.set_read_timeout(Some(CONNECT_TIMEOUT))?;
+        stream.set_write_timeout(Some(CONNECT_TIMEOUT))?;
         stream.set_nodelay(true)?;
         // 3.1.1, clean session, keep alive 60 s.
-        let client_id = format!("weir-probe-{}", std::process::id());
+        static COUNT: AtomicU16 = AtomicU16::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        // At most 23 bytes, which every server must allow: [MQTT-3.1.3-5].
+        let client_id = format!("weir-{:08x}-{count:04x}", std::process::id());
         let mut packet = vec![0x10, 12 + client_id.len() as u8, 0, 4];
         packet.extend_from_slice(b"MQTT");
         packet.extend_from_slice(&[4, 2, 0, 60, 0, client_id.len() as u8]);
@@ -27,10 +32,16 @@ impl Probe {
         stream.write_all(&packet)?;
         let mut connack = [0; 4];
         stream.read_exact(&mut connack)?;
-        if connack != [0x20, 2, 0, 0] {
-            let text = format!("CONNECT was answered with {connack:02x?}");
-            return Err(io::Error::other(text));
+        match connack {
+            [0x20, 2, 0, 0] => {}
+            [0x20, 2, 0, code] => {
+                return Err(io::Error::other(format!("it refused CONNECT with code {code}")));
+            }
+            other => {
+                return Err(io::Error::other(format!("it answered CONNECT with {other:02x?}")));
+            }
         }
+        stream.set_read_timeout(Some(PING_TIMEOUT))?;
         Ok(Self(stream))
     }
 
@@ -55,7 +66,15 @@ impl Drop for Probe {
 /// # Errors
 /// No connection, no answer in time, or a refusal.
 pub(crate) fn answers(target: SocketAddr) -> io::Result<()> {
-    Probe::connect(target).map(drop)
+    Probe::connect(target).map(drop).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            io::Error::new(error.kind(), format!("no answer within {CONNECT_TIMEOUT:?}"))
+        }
+        io::ErrorKind::UnexpectedEof => {
+            io::Error::new(error.kind(), "it closed the connection instead of answering CONNECT")
+        }
+        _ => error,
+    })
 }
 
 /// Median of some round trips of PINGREQ and PINGRESP, in microseconds.

@@ -60,7 +60,7 @@ impl Driver for Mosquitto {
                 profile_changes.push(format!("{line}: {reason}"));
             }
         }
-        let path = folder.join("mosquitto.conf");
+        let path = folder.join("broker.conf");
         write_configuration(NAME, &path, &configuration)?;
         let mut command = Command::new(&program);
         command.arg("-c").arg(&path);
@@ -70,7 +70,7 @@ impl Driver for Mosquitto {
             version: version(&program),
             profile: profile.to_string(),
             profile_changes,
-            command: vec!["mosquitto".into(), "-c".into(), "mosquitto.conf".into()],
+            command: vec!["mosquitto".into(), "-c".into(), "broker.conf".into()],
             configuration,
             address: target.to_string(),
         };

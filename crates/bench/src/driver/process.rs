@@ -3,7 +3,7 @@
 use super::DriverError;
 use crate::mqtt;
 use crate::result::Broker;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
@@ -12,10 +12,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long a broker may take to answer its first CONNECT.
-const READY_MAX: Duration = Duration::from_secs(15);
+const READY_MAX: Duration = Duration::from_secs(10);
 
 /// How long it may take to end after SIGTERM.
-const STOP_MAX: Duration = Duration::from_secs(10);
+const STOP_MAX: Duration = Duration::from_secs(5);
 
 /// Between two looks at something that no event tells.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -66,7 +66,9 @@ impl Running {
         let deadline = Instant::now() + READY_MAX;
         loop {
             let why = match mqtt::answers(self.target) {
-                Ok(()) => return Ok(()),
+                // Somebody else may have taken the port, and ours ended for it.
+                Ok(()) if self.exited().is_none() => return Ok(()),
+                Ok(()) => "another program listens there".into(),
                 Err(error) => error.to_string(),
             };
             let exit = self.exited();
@@ -92,11 +94,16 @@ impl Running {
 
     fn end(&mut self) {
         let Some(mut child) = self.child.take() else { return };
-        let pid = Pid::from_child(&child);
-        // It may be gone already; waiting tells.
-        let _ = kill_process(pid, Signal::TERM);
+        // Once it is waited for, its id may be another's: no signal after that.
+        if !matches!(child.try_wait(), Ok(None)) {
+            return;
+        }
+        // It leads a group of its own; what it has started ends with it. It may be gone by now;
+        // waiting tells.
+        let group = Pid::from_child(&child);
+        let _ = kill_process_group(group, Signal::TERM);
         // A stopped process hears SIGTERM only when it goes on.
-        let _ = kill_process(pid, Signal::CONT);
+        let _ = kill_process_group(group, Signal::CONT);
         let deadline = Instant::now() + STOP_MAX;
         while Instant::now() < deadline {
             match child.try_wait() {
@@ -105,7 +112,7 @@ impl Running {
             }
         }
         tracing::warn!(pid = child.id(), "the broker did not end at SIGTERM; it is killed");
-        let _ = child.kill();
+        let _ = kill_process_group(group, Signal::KILL);
         let _ = child.wait();
     }
 }

@@ -22,8 +22,16 @@ impl Url {
             return Err(fail("it must be mqtt://HOST:PORT".into()));
         };
         let place = place.trim_end_matches('/');
-        let has_port = place.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-        let address = if has_port { place.to_owned() } else { format!("{place}:{PORT}") };
+        // In [::1] the colons are the address's own.
+        let port = place.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
+        let address = match port {
+            _ if place.is_empty() => return Err(fail("there is no host in it".into())),
+            None => format!("{place}:{PORT}"),
+            Some((_, port)) if port.parse::<u16>().is_ok_and(|port| port > 0) => place.to_owned(),
+            Some((_, port)) => {
+                return Err(fail(format!("{port:?} is not a port; it must be 1 to 65535")));
+            }
+        };
         let found = address.to_socket_addrs().map_err(|error| fail(error.to_string()))?;
         // IPv4 first: sources rotate over IPv4 addresses.
         let mut found: Vec<SocketAddr> = found.collect();
@@ -48,8 +56,7 @@ impl Driver for Url {
         _folder: &Path,
         _core: Option<usize>,
     ) -> Result<Running, DriverError> {
-        mqtt::answers(self.target).map_err(|error| DriverError::NotReady {
-            broker: "the broker".into(),
+        mqtt::answers(self.target).map_err(|error| DriverError::NotThere {
             address: self.target.to_string(),
             why: error.to_string(),
         })?;
@@ -64,5 +71,22 @@ impl Driver for Url {
             address: self.target.to_string(),
         };
         Ok(Running::elsewhere(self.target, broker))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_may_be_left_out() {
+        for (url, target) in [
+            ("mqtt://127.0.0.1", "127.0.0.1:1883"),
+            ("mqtt://127.0.0.1:77/", "127.0.0.1:77"),
+            ("mqtt://[::1]", "[::1]:1883"),
+            ("mqtt://[::1]:77", "[::1]:77"),
+        ] {
+            assert_eq!(Url::parse(url).unwrap().target.to_string(), target);
+        }
     }
 }

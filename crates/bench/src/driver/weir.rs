@@ -48,10 +48,10 @@ impl Driver for Weir {
         write_configuration(NAME, &path, &configuration)?;
         let mut command = Command::new(&program);
         command.arg("broker").arg("--config").arg(&path);
-        let profile_changes = match profile {
-            Profile::Default => vec![],
-            Profile::Tuned => vec!["none: its tuned profile is its default".into()],
-        };
+        let mut profile_changes = vec!["listen: where the suite connects".to_owned()];
+        if profile == Profile::Tuned {
+            profile_changes.push("nothing else: its tuned profile is its default".into());
+        }
         let broker = Broker {
             driver: self.name().into(),
             name: NAME.into(),

@@ -1,0 +1,155 @@
+//! The contract of drivers, over every broker that can be had here.
+//!
+//! Brokers are processes of their own; a broker that is not here is skipped with a message, but
+//! fails where the environment variable CI is set.
+
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use weir_bench::driver::{DriverError, Profile, Running, names, parse};
+use weir_bench::host::{Pinning, round_trip_us};
+use weir_bench::monitor::{Monitor, pss};
+
+fn is_gone(pid: u32) -> bool {
+    !Path::new(&format!("/proc/{pid}")).exists()
+}
+
+/// Starts a broker, or says why it is left out.
+fn start(name: &str, profile: Profile, core: Option<usize>) -> Option<(Running, TempDir)> {
+    if name == "weir" && std::env::var_os("WEIR_EXE").is_none() {
+        eprintln!("skipped: WEIR_EXE does not name the weir program");
+        return None;
+    }
+    let folder = TempDir::new().expect("a temporary folder");
+    match parse(name).expect("a known name").start(profile, folder.path(), core) {
+        Ok(running) => Some((running, folder)),
+        Err(error @ DriverError::NotInstalled { .. }) => {
+            assert!(std::env::var_os("CI").is_none(), "{error}");
+            eprintln!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn configuration(folder: &TempDir, running: &Running) -> PathBuf {
+    let file = running.broker.command.last().expect("a command line");
+    folder.path().join(file)
+}
+
+#[test]
+fn a_broker_answers_names_its_version_and_stops_without_a_trace() {
+    for name in names() {
+        for profile in [Profile::Default, Profile::Tuned] {
+            let Some((mut running, folder)) = start(name, profile, None) else { continue };
+            let pid = running.pid.expect("a process of ours");
+            assert!(round_trip_us(running.target).is_some_and(|time_us| time_us > 0.0), "{name}");
+            let broker = &running.broker;
+            assert_eq!((broker.driver.as_str(), &broker.profile), (name, &profile.to_string()));
+            assert!(broker.version.starts_with(|c: char| c.is_ascii_digit()), "{broker:?}");
+            assert_eq!(broker.address, running.target.to_string());
+            assert!(broker.profile_changes.iter().all(|change| change.contains(": ")));
+            let kept = std::fs::read_to_string(configuration(&folder, &running)).expect("a file");
+            assert_eq!(kept, broker.configuration);
+            assert!(folder.path().join("broker.log").exists());
+            assert_eq!(running.exited(), None);
+
+            let target = running.target;
+            running.stop();
+            assert!(is_gone(pid), "{name} left a process");
+            assert!(TcpStream::connect(target).is_err(), "{name} left a listener");
+        }
+    }
+}
+
+#[test]
+fn a_broker_that_is_dropped_leaves_no_process_even_if_it_was_frozen() {
+    for name in names() {
+        let Some((running, _folder)) = start(name, Profile::Default, None) else { continue };
+        let pid = running.pid.expect("a process of ours");
+        signal(pid, rustix::process::Signal::STOP);
+        drop(running);
+        assert!(is_gone(pid), "{name} left a process");
+    }
+}
+
+#[test]
+fn a_broker_that_dies_is_noticed() {
+    for name in names() {
+        let Some((mut running, _folder)) = start(name, Profile::Default, None) else { continue };
+        signal(running.pid.expect("a process of ours"), rustix::process::Signal::KILL);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let exit = loop {
+            match running.exited() {
+                None if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
+                exit => break exit,
+            }
+        };
+        assert!(exit.is_some_and(|exit| exit.contains("SIGKILL")), "{name}");
+        running.stop();
+    }
+}
+
+#[test]
+fn a_broker_is_in_a_group_of_its_own_and_on_the_core_it_was_given() {
+    let core = Pinning::plan(true).broker_core;
+    for name in names() {
+        let Some((running, _folder)) = start(name, Profile::Default, core) else { continue };
+        let pid = pid(running.pid.expect("a process of ours"));
+        assert_eq!(rustix::process::getpgid(Some(pid)), Ok(pid), "Ctrl-C would end {name}");
+        if let Some(core) = core {
+            let allowed = rustix::thread::sched_getaffinity(Some(pid)).expect("it lives");
+            assert!(allowed.is_set(core) && allowed.count() == 1, "{name}");
+        }
+        running.stop();
+    }
+}
+
+#[test]
+fn the_monitor_sees_a_broker() {
+    for name in names() {
+        let Some((running, _folder)) = start(name, Profile::Default, None) else { continue };
+        let monitor = Monitor::start(running.pid, Duration::from_millis(10));
+        let first = monitor.first(Duration::from_secs(10)).expect("a look");
+        assert!(first.rss_bytes > 0 && first.threads > 0 && first.files > 3, "{name}: {first:?}");
+        assert!(running.pid.and_then(pss).is_some_and(|bytes| bytes > 0), "{name}");
+        running.stop();
+        monitor.stop();
+    }
+}
+
+#[test]
+fn a_url_reaches_a_broker_that_somebody_else_runs_and_leaves_it_running() {
+    let Some((elsewhere, folder)) = start("mosquitto", Profile::Default, None) else { return };
+    let url = format!("mqtt://{}", elsewhere.target);
+    let driver = parse(&url).expect("a URL");
+    let running = driver.start(Profile::Default, folder.path(), None).expect("it answers");
+    assert!(!driver.is_local());
+    assert_eq!((running.target, running.pid), (elsewhere.target, None));
+    assert_eq!(running.broker.profile, "unknown");
+    running.stop();
+    assert!(round_trip_us(elsewhere.target).is_some());
+    elsewhere.stop();
+}
+
+#[test]
+fn a_url_where_nobody_listens_says_so() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("mqtt://{}", listener.local_addr().expect("an address"));
+    drop(listener);
+    let driver = parse(&url).expect("a URL");
+    let error = driver.start(Profile::Default, Path::new("."), None).unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with("nothing answers MQTT at 127.0.0.1:"), "{text}");
+    assert!(text.contains("Connection refused") && !text.contains('\n'), "{text}");
+}
+
+fn pid(pid: u32) -> rustix::process::Pid {
+    let pid = i32::try_from(pid).expect("it fits");
+    rustix::process::Pid::from_raw(pid).expect("it is not 0")
+}
+
+fn signal(process: u32, signal: rustix::process::Signal) {
+    rustix::process::kill_process(pid(process), signal).expect("it lives");
+}
