@@ -34,6 +34,12 @@ pub fn create(out: &Path, use_case: &str, broker: &str) -> anyhow::Result<PathBu
     bail!("cannot find a free name in {}; {hint}", out.display())
 }
 
+/// Takes away a folder of a run that never began and left no log.
+pub fn remove_if_empty(folder: &Path) {
+    // One that is not empty stays: its log says what went wrong.
+    let _ = std::fs::remove_dir(folder);
+}
+
 /// Writes result.json, series.csv, histograms and anomalies.csv.
 ///
 /// # Errors

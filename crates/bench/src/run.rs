@@ -79,12 +79,13 @@ pub fn run_one(
     options: &RunOptions,
     interrupted: &Interrupted,
 ) -> anyhow::Result<(RunResult, PathBuf)> {
-    let folder = folder::create(&options.out, &use_case.name, driver.name())?;
     let is_local = driver.is_local();
     let scaled = usecase::scale(use_case, options.scale, usecase::connections_max(is_local))?;
+    let folder = folder::create(&options.out, &use_case.name, driver.name())?;
     let pinning = Pinning::plan(options.is_pinned && is_local);
     let host = host::facts(&pinning.text);
-    let mut running = driver.start(options.profile, &folder, pinning.broker_core)?;
+    let started = driver.start(options.profile, &folder, pinning.broker_core);
+    let mut running = started.inspect_err(|_| folder::remove_if_empty(&folder))?;
     announce(&scaled, &running, &folder);
 
     let times = Times::new(use_case, options.warm_up_s, options.measure_s);

@@ -83,7 +83,8 @@ impl Server {
         let mut reactor = Reactor::new()?;
         let mut addresses = Vec::new();
         for address in config.addresses()? {
-            let listener = weir_reactor::listen(address).map_err(|error| listen_error(address, &error))?;
+            let listener =
+                weir_reactor::listen(address).map_err(|error| listen_error(address, &error))?;
             addresses.push(listener.local_addr()?);
             reactor.listen(listener)?;
         }
@@ -110,9 +111,11 @@ impl Server {
     /// What the system says of waiting; faults of single connections end those only.
     pub fn run(mut self) -> Result<(), ServeError> {
         while !self.stop.load(Ordering::Acquire) {
-            let timeout = self.shell.shard.poll_timeout().map(|due| {
-                Duration::from_micros(due.0.saturating_sub(weir_reactor::now_us()))
-            });
+            let timeout = self
+                .shell
+                .shard
+                .poll_timeout()
+                .map(|due| Duration::from_micros(due.0.saturating_sub(weir_reactor::now_us())));
             self.reactor.turn(timeout, &mut self.shell)?;
         }
         self.finish()

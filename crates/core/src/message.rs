@@ -26,7 +26,8 @@ pub struct Message {
 impl Message {
     /// What it counts against a bound, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.topic.len() + self.payload.len() + self.properties.as_properties().as_bytes().len()) as u64
+        (self.topic.len() + self.payload.len() + self.properties.as_properties().as_bytes().len())
+            as u64
     }
 
     pub(crate) fn is_expired(&self, now: Micros) -> bool {

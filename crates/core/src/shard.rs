@@ -32,7 +32,8 @@ use weir_wire::packet::Packet;
 use weir_wire::{Frame, ReasonCode, Version};
 
 /// The broker of one shard. Its shell calls one method an input; each writes what follows into
-/// the sink before it returns. The shell calls [`Shard::handle_timeout`] at [`Shard::poll_timeout`].
+/// the sink before it returns. The shell calls [`Shard::handle_timeout`] at the time that
+/// [`Shard::poll_timeout`] says.
 #[derive(Debug)]
 pub struct Shard {
     id: ShardId,
@@ -226,10 +227,9 @@ impl Shard {
             // [MQTT-3.1.0-2]
             Packet::Connect(_) => return Err(Refusal::protocol("a second CONNECT")),
             Packet::Auth(_) => return Err(Refusal::protocol("AUTH without an agreed method")),
-            Packet::ConnAck(_)
-            | Packet::SubAck(_)
-            | Packet::UnsubAck(_)
-            | Packet::PingResp => return Err(Refusal::protocol("a packet only servers send")),
+            Packet::ConnAck(_) | Packet::SubAck(_) | Packet::UnsubAck(_) | Packet::PingResp => {
+                return Err(Refusal::protocol("a packet only servers send"));
+            }
         }
         Ok(Next::Continue)
     }

@@ -1,13 +1,14 @@
 //! One shard, seen from its clients.
 
+#![allow(clippy::unwrap_used, unreachable_pub, dead_code, clippy::allow_attributes)]
+#![allow(clippy::allow_attributes_without_reason)]
+
 mod net;
 
 use net::{Ask, Net, message};
 use weir_core::Limits;
 use weir_wire::packet::{Publish, RetainHandling, SubscriptionOptions, Will};
-use weir_wire::{
-    PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode, Version,
-};
+use weir_wire::{PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode, Version};
 
 const Q0: QoS = QoS::AtMostOnce;
 const Q1: QoS = QoS::AtLeastOnce;
@@ -23,9 +24,11 @@ fn kept(expiry_s: u32) -> Ask<'static> {
 
 #[test]
 fn a_message_reaches_its_subscriber_with_the_lower_qos() {
-    for (granted, published, line) in
-        [(Q0, Q2, "PUBLISH a/b q0 hi"), (Q1, Q2, "PUBLISH a/b q1 #1 hi"), (Q2, Q1, "PUBLISH a/b q1 #1 hi")]
-    {
+    for (granted, published, line) in [
+        (Q0, Q2, "PUBLISH a/b q0 hi"),
+        (Q1, Q2, "PUBLISH a/b q1 #1 hi"),
+        (Q2, Q1, "PUBLISH a/b q1 #1 hi"),
+    ] {
         let mut net = Net::new(1);
         let (sub, publ) = (net.join("sub", Ask::default()), net.join("pub", Ask::default()));
         net.subscribe(sub, "a/+", granted);
@@ -331,10 +334,7 @@ fn a_full_output_drops_qos_0_with_a_count_and_keeps_qos_1_waiting() {
     net.publish(quick, "t", Q0, 0, "a");
     net.publish(quick, "t", Q1, 1, "b");
     assert_eq!(net.read(slow), [""; 0]);
-    assert_eq!(
-        net.read(quick),
-        ["PUBLISH t q0 a", "PUBLISH t q1 #1 b", "PUBACK #1 Success"]
-    );
+    assert_eq!(net.read(quick), ["PUBLISH t q0 a", "PUBLISH t q1 #1 b", "PUBACK #1 Success"]);
     assert_eq!(net.shards[0].stats().dropped_output_full, 1);
     net.set_stuck(slow, 0);
     net.drained(slow);

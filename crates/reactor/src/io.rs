@@ -92,7 +92,8 @@ impl Io {
     }
 
     /// Appends `bytes` to the connection's output; they leave at the end of the turn. Nothing
-    /// happens if the connection is closing. The caller keeps the output bounded, by [`Io::pending`].
+    /// happens if the connection is closing. The caller keeps the output bounded, by
+    /// [`Io::pending`].
     #[inline]
     pub fn write(&mut self, token: Token, bytes: &[u8]) {
         let Some(socket) = self.sockets.get_mut(token.0 as usize) else { return };

@@ -5,7 +5,8 @@
 //! a packet. An idle connection owns no buffer: reads go to one buffer of the thread, only a
 //! partial packet is kept, and output memory is borrowed from a pool while there is output.
 //!
-//! This crate knows no MQTT. Everything on the data plane that touches the operating system is here.
+//! This crate knows no MQTT. Everything on the data plane that touches the operating system is
+//! here.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("Weir runs on Linux only: its reactor is built on epoll");

@@ -199,7 +199,9 @@ impl Reactor {
                     return;
                 }
             };
-            let Some(peer) = peer.and_then(|peer| SocketAddr::try_from(peer).ok()) else { continue };
+            let Some(peer) = peer.and_then(|peer| SocketAddr::try_from(peer).ok()) else {
+                continue;
+            };
             // Some peer may be gone already; then the first read says so.
             let _ = sockopt::set_tcp_nodelay(&fd, true);
             match self.io.insert(Socket::new(fd, State::Live)) {

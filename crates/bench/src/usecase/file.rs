@@ -24,12 +24,12 @@ pub enum UseCaseError {
         name: String,
     },
     /// The file cannot be read.
-    #[error("cannot read the use case {path}: {source}")]
+    #[error("cannot read the use case {path}: {why}")]
     Read {
         /// The file.
         path: String,
         /// Why.
-        source: std::io::Error,
+        why: String,
     },
     /// The file is not what is expected: unknown key, wrong type, syntax.
     #[error("{path}:{line}: {message}")]
@@ -48,6 +48,19 @@ pub enum UseCaseError {
         path: String,
         /// Which key, and what it has to be.
         message: String,
+    },
+    /// Not even the smallest scale fits.
+    #[error(
+        "{name} needs at least {needed} connections and the limit of open files leaves \
+         {present}; raise it, for example with: ulimit -n {}", needed + 100
+    )]
+    Files {
+        /// The use case.
+        name: String,
+        /// Connections at the smallest scale.
+        needed: u64,
+        /// What the limit leaves.
+        present: u64,
     },
     /// A scale that is none.
     #[error("--scale {scale} is not usable: it must be above 0, such as 0.1")]
@@ -195,7 +208,7 @@ impl UseCase {
             return catalog::by_name(text);
         }
         let file = std::fs::read_to_string(Path::new(text))
-            .map_err(|source| UseCaseError::Read { path: text.into(), source })?;
+            .map_err(|error| UseCaseError::Read { path: text.into(), why: error.to_string() })?;
         Self::parse(text, &file)
     }
 

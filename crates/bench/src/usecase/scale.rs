@@ -60,6 +60,11 @@ pub fn scale(
     if needed <= connections_max {
         return Ok(Scaled { use_case, asked, scale: asked, reason: None, clients });
     }
+    let smallest = sum(&clients_at(use_case, f64::MIN_POSITIVE));
+    if smallest > connections_max {
+        let (name, present) = (use_case.name.clone(), connections_max);
+        return Err(UseCaseError::Files { name, needed: smallest, present });
+    }
     // Halving the uncertainty of a monotonous function; 60 steps are below one client.
     let (mut fits, mut over) = (0.0, asked);
     for _ in 0..60 {
@@ -73,6 +78,7 @@ pub fn scale(
     // Three digits, downwards: a scale that can be typed again.
     let unit = 10f64.powi(fits.max(1e-9).log10().floor() as i32 - 3);
     let scale = (fits / unit).floor() * unit;
+    let scale = scale.max(f64::MIN_POSITIVE);
     let clients = clients_at(use_case, scale);
     let reason = format!(
         "{needed} connections are needed and the limit of open files leaves {connections_max}: \
@@ -104,6 +110,12 @@ mod tests {
         assert!(sum(&scaled.clients) <= 19_900 && sum(&scaled.clients) > 19_800, "{scaled:?}");
         assert!(scaled.reason.unwrap().contains("100000 connections are needed"));
         assert!(scale(&p2p, 0.1, 19_900).unwrap().reason.is_none());
+    }
+
+    #[test]
+    fn a_file_limit_below_the_smallest_scale_is_an_error_that_says_how_to_raise_it() {
+        let text = scale(&use_case("fanout-5-1000-5-250K"), 1.0, 3).unwrap_err().to_string();
+        assert!(text.contains("at least 6 connections") && text.contains("ulimit -n"), "{text}");
     }
 
     #[test]

@@ -136,7 +136,8 @@ impl Filters {
         let is_first = !entry.has_local();
         let group = filter.group.map(|name| entry.group_or_insert(name));
         let old = records.iter().find(|record| {
-            record.filter == id && record.is_shared == group.is_some()
+            record.filter == id
+                && record.is_shared == group.is_some()
                 && group.is_none_or(|group| record.group == group)
         });
         let list = entry.list_mut(group);

@@ -212,7 +212,8 @@ impl Shard {
                 }),
             })
         });
-        let live = Live { session: key, version: connect.version, silence_max, will, aliases: Vec::new() };
+        let live =
+            Live { session: key, version: connect.version, silence_max, will, aliases: Vec::new() };
         self.set_deadline(conn, (silence_max.0 > 0).then_some(now + silence_max));
         if let Some(connection) = self.connection_mut(conn) {
             connection.phase = Phase::Live(live);

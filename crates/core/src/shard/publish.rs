@@ -9,7 +9,7 @@ use crate::retained::RetainedFull;
 use crate::sink::Sink;
 use std::sync::Arc;
 use weir_wire::packet::{Ack, Publish};
-use weir_wire::{PacketKind, Properties, Property, PropertiesBuf, QoS, ReasonCode, Version};
+use weir_wire::{PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode, Version};
 
 impl Shard {
     pub(super) fn on_publish(
@@ -93,11 +93,7 @@ impl Shard {
     }
 
     /// Says whether a QoS 2 message is new.
-    fn note_unreleased(
-        &mut self,
-        key: SessionKey,
-        publish: &Publish<'_>,
-    ) -> Result<bool, Refusal> {
+    fn note_unreleased(&mut self, key: SessionKey, publish: &Publish<'_>) -> Result<bool, Refusal> {
         let Some(packet_id) = publish.packet_id else { return Ok(true) };
         let session = &mut self.sessions[key.0 as usize];
         let is_new = session.note_unreleased(packet_id);

@@ -84,8 +84,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Notes one filter. Outer error: the packet breaks the protocol; inner: this filter is refused.
-    /// Says whether the shard had no subscription to it before.
+    /// Notes one filter. Outer error: the packet breaks the protocol; inner: this filter is
+    /// refused. Says whether the shard had no subscription to it before.
     fn subscribe_one(
         &mut self,
         key: SessionKey,

@@ -33,12 +33,8 @@ impl Shard {
         }
         let Some(link) = self.sessions[key.0 as usize].link else { return };
         let mut bytes = Vec::new();
-        UnsubAck {
-            packet_id: unsubscribe.packet_id,
-            properties: Properties::EMPTY,
-            codes: &codes,
-        }
-        .encode(link.version, &mut bytes);
+        UnsubAck { packet_id: unsubscribe.packet_id, properties: Properties::EMPTY, codes: &codes }
+            .encode(link.version, &mut bytes);
         sink.write(link.conn, &bytes);
     }
 }

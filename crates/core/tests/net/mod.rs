@@ -314,11 +314,7 @@ impl Net {
 
     pub fn ack(&mut self, peer: Peer, kind: PacketKind, id: u16) {
         let mut bytes = Vec::new();
-        Ack::success(PacketId::new(id).unwrap()).encode(
-            kind,
-            self.peers[peer].version,
-            &mut bytes,
-        );
+        Ack::success(PacketId::new(id).unwrap()).encode(kind, self.peers[peer].version, &mut bytes);
         self.send_bytes(peer, &bytes);
     }
 
