@@ -113,6 +113,8 @@ impl Running {
         }
         tracing::warn!(pid = child.id(), "the broker did not end at SIGTERM; it is killed");
         let _ = kill_process_group(group, Signal::KILL);
+        // Whatever became of the group: the wait below must end.
+        let _ = child.kill();
         let _ = child.wait();
     }
 }
