@@ -18,4 +18,5 @@ lint:
 test:
 	scripts/setup
 	$(MAKE) lint
-	cargo test --workspace --locked
+	cargo build --locked --package weir
+	WEIR_EXE="$$(pwd)/$${CARGO_TARGET_DIR:-target}/debug/weir" cargo test --workspace --locked

@@ -60,7 +60,10 @@ impl fmt::Display for Profile {
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
     /// No such driver.
-    #[error("unknown broker {name:?}; known are {}, mqtt://HOST:PORT", names().collect::<Vec<_>>().join(", "))]
+    #[error(
+        "unknown broker {name:?}; known are {}, mqtt://HOST:PORT",
+        names().collect::<Vec<_>>().join(", ")
+    )]
     Unknown {
         /// What was asked for.
         name: String,

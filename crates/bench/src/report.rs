@@ -39,9 +39,7 @@ pub fn html(results: &[RunResult]) -> anyhow::Result<String> {
         "uplot_css": UPLOT_CSS,
         "uplot_js": UPLOT_JS,
     });
-    let page = environment
-        .get_template("report.html")?
-        .render(minijinja::value::Serde(&values))?;
+    let page = environment.get_template("report.html")?.render(minijinja::value::Serde(&values))?;
     Ok(page)
 }
 

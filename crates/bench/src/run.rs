@@ -84,6 +84,7 @@ pub fn run_one(
     let folder = folder::create(&options.out, &use_case.name, driver.name())?;
     let pinning = Pinning::plan(options.is_pinned && is_local);
     let host = host::facts(&pinning.text);
+    let (_, host_used_bytes) = host::memory_bytes();
     let started = driver.start(options.profile, &folder, pinning.broker_core);
     let mut running = started.inspect_err(|_| folder::remove_if_empty(&folder))?;
     announce(&scaled, &running, &folder);
@@ -98,7 +99,7 @@ pub fn run_one(
     };
     let mut seen = Seen {
         started: jiff::Timestamp::now(),
-        baseline,
+        baseline: Sample { host_used_bytes, ..baseline },
         samples: Vec::new(),
         pss_bytes: None,
         round_trip_us: (host::round_trip_us(running.target), None),
@@ -182,14 +183,17 @@ fn watch(
     let seconds = [phases.warm_up_ms, phases.measure_ms, phases.drain_ms].map(|ms| ms / 1_000);
     let connections = plan.groups.iter().map(|group| u64::from(group.clients)).sum();
     let mut live = Live::new(seconds, connections, plan.connect.rate_per_s);
-    let mut is_measured = false;
+    let mut measured_ms = 0;
     loop {
         match intervals.recv_timeout(Duration::from_millis(200)) {
             Ok(interval) => {
-                let was_measured = is_measured;
-                is_measured = interval.phase == weir_load::outcome::Phase::Measure;
-                if is_measured || was_measured {
-                    seen.pss_bytes = running.pid.and_then(monitor::pss).or(seen.pss_bytes);
+                if interval.phase == weir_load::outcome::Phase::Measure {
+                    measured_ms += interval.length_us / 1_000;
+                    // Once, near the end: walking its pages disturbs the broker.
+                    let near_end_ms = measured_ms + 2 * u64::from(plan.interval_ms);
+                    if seen.pss_bytes.is_none() && near_end_ms >= phases.measure_ms {
+                        seen.pss_bytes = running.pid.and_then(monitor::pss);
+                    }
                 }
                 live.show(&interval, monitor.latest());
             }

@@ -6,6 +6,9 @@ use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
 use std::fmt::Write as _;
 
+/// Longest name of a broker in a table.
+const NAME_CHARS_MAX: usize = 26;
+
 /// Every use case with its runs, and the published figures beneath.
 pub fn render(results: &[RunResult]) -> String {
     let mut names: Vec<&str> = Vec::new();
@@ -67,6 +70,15 @@ pub(crate) fn broker(run: &RunResult) -> String {
     }
 }
 
+/// The same, cut to what a terminal has room for.
+fn short(run: &RunResult) -> String {
+    let name = broker(run);
+    if name.chars().count() <= NAME_CHARS_MAX {
+        return name;
+    }
+    name.chars().take(NAME_CHARS_MAX - 3).chain("...".chars()).collect()
+}
+
 /// The verdict in a word.
 pub(crate) fn status(run: &RunResult) -> &'static str {
     match run.verdict.status {
@@ -100,7 +112,7 @@ fn latency_table(runs: &[&RunResult], has_messages: bool) -> Table {
             count(rates.connected)
         };
         table.add_row([
-            broker(run),
+            short(run),
             status(run).into(),
             rate,
             millis(latency.mean_us),
@@ -117,24 +129,24 @@ fn latency_table(runs: &[&RunResult], has_messages: bool) -> Table {
 }
 
 fn resource_table(runs: &[&RunResult], has_messages: bool) -> Table {
-    let each = if has_messages { "CPU us/delivery" } else { "CPU us/connect" };
+    let each = if has_messages { "us/delivery" } else { "us/connect" };
     let mut table = table([
         "broker",
-        "CPU avg",
-        "CPU max",
+        "CPU cores",
+        "max",
         "% avg",
         "% max",
         each,
         "mem max",
-        "mem avg",
-        "mem stable",
+        "avg",
+        "stable",
         "load CPU",
     ]);
     for run in runs {
         let load = format!("{:.2}", run.generator.cpu_cores_avg);
         let Some(of) = &run.resources else {
             let missing = || "-".to_owned();
-            let mut row = vec![broker(run)];
+            let mut row = vec![short(run)];
             row.extend((0..8).map(|_| missing()));
             row.push(load);
             table.add_row(row);
@@ -142,8 +154,8 @@ fn resource_table(runs: &[&RunResult], has_messages: bool) -> Table {
         };
         let each = if has_messages { of.cpu_us_per_delivery } else { of.cpu_us_per_connection };
         table.add_row([
-            broker(run),
-            format!("{:.2} cores", of.cpu_cores_avg),
+            short(run),
+            format!("{:.2}", of.cpu_cores_avg),
             format!("{:.2}", of.cpu_cores_max),
             format!("{:.0}", of.cpu_percent_avg),
             format!("{:.0}", of.cpu_percent_max),
@@ -173,7 +185,7 @@ fn delivery_table(runs: &[&RunResult]) -> Table {
     for run in runs {
         let messages = &run.measure;
         table.add_row([
-            broker(run),
+            short(run),
             messages.sent.to_string(),
             messages.accepted.to_string(),
             messages.expected.to_string(),
@@ -194,7 +206,7 @@ fn connection_table(runs: &[&RunResult]) -> Table {
     for run in runs {
         let connections = &run.connections;
         table.add_row([
-            broker(run),
+            short(run),
             connections.planned.to_string(),
             connections.connected.to_string(),
             connections.failed.values().sum::<u64>().to_string(),

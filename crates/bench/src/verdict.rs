@@ -50,13 +50,15 @@ fn broken_messages(messages: &Messages, contract: &Contract) -> Vec<String> {
     if messages.intended == 0 {
         return reasons;
     }
-    let rate_missing = 1.0 - messages.accepted as f64 / messages.intended as f64;
-    if rate_missing > contract.rate_tolerance {
+    let missing = messages.intended.saturating_sub(messages.accepted) as f64;
+    let allowed = messages.intended as f64 * contract.rate_tolerance;
+    if missing > allowed {
         reasons.push(format!(
-            "{} of {} due messages were accepted: {:.1} % are missing (the contract allows {:.1} %)",
+            "{} of {} due messages were accepted: {:.1} % are missing (the contract allows \
+             {:.1} %)",
             messages.accepted,
             messages.intended,
-            rate_missing * 100.0,
+            missing / messages.intended as f64 * 100.0,
             contract.rate_tolerance * 100.0
         ));
     }
@@ -79,4 +81,61 @@ fn broken_messages(messages: &Messages, contract: &Contract) -> Vec<String> {
         ));
     }
     reasons
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contract() -> Contract {
+        Contract::default()
+    }
+
+    fn messages(intended: u64, lost: u64) -> Messages {
+        let (accepted, expected) = (intended, intended * 10);
+        let delivered = expected - lost;
+        Messages {
+            intended,
+            sent: intended,
+            accepted,
+            expected,
+            delivered,
+            lost,
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn a_run_without_loss_at_its_rate_keeps_the_contract() {
+        assert!(broken_messages(&messages(1000, 0), &contract()).is_empty());
+    }
+
+    #[test]
+    fn one_lost_delivery_breaks_the_contract_at_qos_1() {
+        let reasons = broken_messages(&messages(1000, 1), &contract());
+        assert!(reasons[0].starts_with("1 of 10000 deliveries lost"), "{reasons:?}");
+    }
+
+    #[test]
+    fn a_loss_within_the_share_is_allowed_where_the_file_says_so() {
+        let contract = Contract { lost_share_max: 0.01, ..contract() };
+        assert!(broken_messages(&messages(1000, 100), &contract).is_empty());
+        assert_eq!(broken_messages(&messages(1000, 101), &contract).len(), 1);
+    }
+
+    #[test]
+    fn a_rate_more_than_a_percent_below_breaks_the_contract() {
+        let short = |accepted| Messages { accepted, ..messages(1000, 0) };
+        assert!(broken_messages(&short(990), &contract()).is_empty());
+        let reasons = broken_messages(&short(989), &contract());
+        assert!(reasons[0].starts_with("989 of 1000 due messages"), "{reasons:?}");
+    }
+
+    #[test]
+    fn duplicates_break_a_contract_that_names_them() {
+        let twice = Messages { duplicated: 1, ..messages(10, 0) };
+        assert!(broken_messages(&twice, &contract()).is_empty());
+        let exact = Contract { duplicated_max: Some(0), ..contract() };
+        assert_eq!(broken_messages(&twice, &exact).len(), 1);
+    }
 }

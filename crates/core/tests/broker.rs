@@ -277,7 +277,8 @@ fn no_local_keeps_a_clients_own_messages_from_it() {
     let options = SubscriptionOptions { no_local: true, ..SubscriptionOptions::default() };
     net.subscribe_with(one, "t", options, None);
     net.subscribe_with(two, "t", options, None);
-    (net.read(one), net.read(two));
+    net.read(one);
+    net.read(two);
     net.publish(one, "t", Q0, 0, "x");
     assert_eq!(net.read(one), [""; 0]);
     assert_eq!(net.read(two), ["PUBLISH t q0 x"]);
@@ -325,11 +326,12 @@ fn the_receive_maximum_holds_messages_back_until_an_acknowledgement() {
 #[test]
 fn a_full_output_drops_qos_0_with_a_count_and_keeps_qos_1_waiting() {
     let limits = Limits { output_bytes_max: 100, ..Limits::default() };
-    let mut net = Net::with_limits(1, limits);
+    let mut net = Net::with_limits(1, &limits);
     let (slow, quick) = (net.join("slow", Ask::default()), net.join("quick", Ask::default()));
     net.subscribe(slow, "t", Q1);
     net.subscribe(quick, "t", Q1);
-    (net.read(slow), net.read(quick));
+    net.read(slow);
+    net.read(quick);
     net.set_stuck(slow, 101);
     net.publish(quick, "t", Q0, 0, "a");
     net.publish(quick, "t", Q1, 1, "b");
@@ -344,12 +346,13 @@ fn a_full_output_drops_qos_0_with_a_count_and_keeps_qos_1_waiting() {
 #[test]
 fn a_full_queue_ends_a_connected_session_with_its_reason_and_no_other() {
     let limits = Limits { queue_messages_max: 3, in_flight_max: 1, ..Limits::default() };
-    let mut net = Net::with_limits(1, limits);
+    let mut net = Net::with_limits(1, &limits);
     let slow = net.join("slow", Ask { will: Some(will("w")), ..Ask::default() });
     let quick = net.join("quick", Ask::default());
     net.subscribe(slow, "t", Q1);
     net.subscribe(quick, "w", Q0);
-    (net.read(slow), net.read(quick));
+    net.read(slow);
+    net.read(quick);
     for id in 1..=5 {
         net.publish(quick, "t", Q1, id, "x");
     }
@@ -363,7 +366,7 @@ fn a_full_queue_ends_a_connected_session_with_its_reason_and_no_other() {
 #[test]
 fn a_full_queue_of_an_absent_session_loses_the_oldest_and_counts_it() {
     let limits = Limits { queue_messages_max: 2, ..Limits::default() };
-    let mut net = Net::with_limits(1, limits);
+    let mut net = Net::with_limits(1, &limits);
     let sub = net.join("sub", kept(100));
     let publ = net.join("pub", Ask::default());
     net.subscribe(sub, "t", Q1);
@@ -408,14 +411,16 @@ fn properties_are_passed_on_in_order_and_not_to_older_clients() {
     let old = net.join("old", Ask { version: Version::V311, ..Ask::default() });
     net.subscribe(new, "t", Q0);
     net.subscribe(old, "t", Q0);
-    (net.read(new), net.read(old));
+    net.read(new);
+    net.read(old);
     let mut properties = PropertiesBuf::new();
     properties.push(Property::UserProperty("b", "1"));
     properties.push(Property::ContentType("text"));
     properties.push(Property::UserProperty("a", "2"));
     let properties = properties.as_properties();
     net.publish_packet(new, &Publish { properties, ..message("t", Q0, 0, "x") });
-    let expected = "PUBLISH t q0 UserProperty(\"b\", \"1\") ContentType(\"text\") UserProperty(\"a\", \"2\") x";
+    let expected = "PUBLISH t q0 UserProperty(\"b\", \"1\") ContentType(\"text\") \
+                    UserProperty(\"a\", \"2\") x";
     assert_eq!(net.read(new), [expected]);
     assert_eq!(net.read(old), ["PUBLISH t q0 x"]);
 }

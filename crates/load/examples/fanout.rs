@@ -1,6 +1,7 @@
 //! Fan-out against a broker that is already running: what one core of the generator bears.
 //!
-//! `cargo run --release -p weir-load --example fanout -- 127.0.0.1:1883 PUBLISHERS RATE SUBSCRIBERS QOS SECONDS [p2p]`
+//! `cargo run --release -p weir-load --example fanout -- 127.0.0.1:1883 5 50 1000 1 10`: 5
+//! publishers at 50/s, 1,000 subscribers, QoS 1, 10 s; `p2p` at the end for pairs.
 
 use weir_load::plan::{
     ConnectPlan, Group, Phases, Plan, ProtocolVersion, Publish, Sources, Subscription,

@@ -53,7 +53,8 @@ pub enum LoadError {
     System(#[from] std::io::Error),
 }
 
-/// Runs `plan` on the calling thread. `on_interval` hears every interval as it ends and must not block.
+/// Runs `plan` on the calling thread. `on_interval` hears every interval as it ends and must not
+/// block.
 ///
 /// # Errors
 /// A plan that contradicts itself, or a system that refuses epoll. What the broker does wrong is

@@ -127,7 +127,8 @@ mod tests {
             publishers in 1u32..50, rate in 0.5f64..200.0, at in 0u64..3_000_000,
         ) {
             let schedule = Schedule::new(0, 2_000_000, publishers, rate);
-            let sum: u64 = (0..publishers).map(|p| u64::from(schedule.count_of_before(p, at))).sum();
+            let count = |p| u64::from(schedule.count_of_before(p, at));
+            let sum: u64 = (0..publishers).map(count).sum();
             prop_assert_eq!(sum, schedule.count_before(at));
             let sum: u64 = (0..publishers).map(|p| u64::from(schedule.total_of(p))).sum();
             prop_assert_eq!(sum, schedule.total());

@@ -37,7 +37,8 @@ fn main() -> ExitCode {
     })
 }
 
-/// The log goes to standard error; `WEIR_LOG` sets its level, such as `debug` or `weir_broker=warn`.
+/// The log goes to standard error; `WEIR_LOG` sets its level, such as `debug` or
+/// `weir_broker=warn`.
 fn init_log() {
     use std::io::IsTerminal;
     use tracing_subscriber::EnvFilter;

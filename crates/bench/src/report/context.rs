@@ -16,8 +16,8 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    pub(super) fn new(name: &str, value: impl ToString) -> Self {
-        Self { name: name.into(), value: value.to_string() }
+    pub(super) fn new(name: &str, value: impl Into<String>) -> Self {
+        Self { name: name.into(), value: value.into() }
     }
 }
 
@@ -85,7 +85,8 @@ pub(super) fn use_cases(results: &[RunResult]) -> Vec<Value> {
 
 fn use_case(name: &str, runs: &[&RunResult]) -> Value {
     let of = &runs[0].use_case;
-    let rows: Vec<Value> = runs.iter().zip(labels(runs)).map(|(run, label)| row(run, &label)).collect();
+    let rows: Vec<Value> =
+        runs.iter().zip(labels(runs)).map(|(run, label)| row(run, &label)).collect();
     json!({
         "name": name,
         "about": of.about,
@@ -186,7 +187,13 @@ fn latency_texts(latency: &LatencyResult) -> Vec<(&'static str, String)> {
 
 fn resource_texts(run: &RunResult, has_messages: bool) -> Vec<(&'static str, String)> {
     let names = [
-        "cpu_avg", "cpu_max", "percent_avg", "percent_max", "cpu_each", "mem_max", "mem_avg",
+        "cpu_avg",
+        "cpu_max",
+        "percent_avg",
+        "percent_max",
+        "cpu_each",
+        "mem_max",
+        "mem_avg",
         "mem_stable",
     ];
     let Some(of) = &run.resources else {
@@ -214,11 +221,11 @@ fn figures(run: &RunResult, latency: &LatencyResult) -> Vec<Pair> {
             Pair::new("deliveries a second", count(run.rates.received)),
             Pair::new("p50 latency", milliseconds(latency.p50_us)),
             Pair::new("p99 latency", milliseconds(latency.p99_us)),
-            Pair::new("deliveries lost", run.measure.lost),
+            Pair::new("deliveries lost", run.measure.lost.to_string()),
         ]
     } else {
         vec![
-            Pair::new("connections", run.connections.connected),
+            Pair::new("connections", run.connections.connected.to_string()),
             Pair::new("p99 to CONNACK", milliseconds(latency.p99_us)),
             Pair::new(
                 "bytes a connection",

@@ -61,7 +61,7 @@ fn host(run: &RunResult) -> Vec<Pair> {
         Pair::new("system", format!("{}, kernel {}", host.os, host.kernel)),
         Pair::new("virtualization", &host.virtualization),
         Pair::new("load before", format!("{one} {five} {fifteen}")),
-        Pair::new("open files", host.open_files_max),
+        Pair::new("open files", host.open_files_max.to_string()),
         Pair::new("kernel settings", sysctls.join("; ")),
         Pair::new("pinning", &host.pinning),
         Pair::new(

@@ -69,10 +69,10 @@ pub struct Net {
 
 impl Net {
     pub fn new(shards: u16) -> Self {
-        Self::with_limits(shards, Limits::default())
+        Self::with_limits(shards, &Limits::default())
     }
 
-    pub fn with_limits(shards: u16, limits: Limits) -> Self {
+    pub fn with_limits(shards: u16, limits: &Limits) -> Self {
         Self {
             shards: (0..shards)
                 .map(|id| Shard::new(ShardId(id), shards, limits.clone(), 42))

@@ -104,7 +104,8 @@ fn check(plan: &Plan) -> Result<(), LoadError> {
         if (publish.payload_bytes as usize) < STAMP_BYTES {
             let bytes = publish.payload_bytes;
             return fail(format!(
-                "group {name}: publish.payload_bytes = {bytes} must be at least {STAMP_BYTES}, the stamp"
+                "group {name}: publish.payload_bytes = {bytes} must be at least {STAMP_BYTES}, \
+                 the stamp"
             ));
         }
         if publish.qos > 2 {
