@@ -19,4 +19,4 @@ test:
 	scripts/setup
 	$(MAKE) lint
 	cargo build --locked --package weir
-	WEIR_EXE="$$(pwd)/$${CARGO_TARGET_DIR:-target}/debug/weir" cargo test --workspace --locked
+	WEIR_EXE="$$(realpath "$${CARGO_TARGET_DIR:-target}/debug/weir")" cargo test --workspace --locked

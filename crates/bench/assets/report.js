@@ -4,6 +4,12 @@
   const uses = JSON.parse(document.getElementById("data").textContent);
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const COLOURS = ["#0b84a5", "#d1495b", "#6f9f2e", "#8d5bc4", "#e0912a", "#3a6ea5", "#b0478f", "#5e6b73"];
+  // Several runs in a chart: one hue a run, one shade a line.
+  const HUES = [
+    ["#0b84a5", "#5cb8d1", "#075c78", "#93d4e6"], ["#d1495b", "#e88d98", "#94303e", "#f0b8bf"],
+    ["#6f9f2e", "#a5c96f", "#4c6f1d", "#c9e0a5"], ["#8d5bc4", "#b795dd", "#5f3a8a", "#d5c2ec"],
+  ];
+  const colour = (runs, r, l) => (runs > 1 ? HUES[r % HUES.length][l % 4] : COLOURS[l % COLOURS.length]);
   const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
   const si = (v) => {
     if (v == null) return "-";
@@ -68,7 +74,7 @@
       tables.push([run.columns.t_s, values]);
       series.push({
         label: runs.length > 1 ? run.label + " " + name : name,
-        stroke: COLOURS[(runs.length > 1 ? r * spec.lines.length + l : l) % COLOURS.length],
+        stroke: colour(runs.length, r, l),
         dash: runs.length > 1 ? DASHES[r % DASHES.length] : [],
         width: 1.8, spanGaps: true, points: { show: run.columns.t_s.length < 3 },
         value: (u, v) => si(v),
@@ -105,7 +111,7 @@
     const plot = new uPlot({
       width: card.clientWidth - 24, height: 230, axes: spec,
       series: [{ label: "percentile", value: (u, v) => (v == null ? "-" : (100 * (1 - 1 / v)).toFixed(3) + " %") }]
-        .concat(runs.map((run, r) => ({ label: run.label, stroke: COLOURS[r % COLOURS.length], dash: DASHES[r % DASHES.length], width: 1.8, spanGaps: true, points: { show: false }, value: (u, v) => si(v) }))),
+        .concat(runs.map((run, r) => ({ label: run.label, stroke: HUES[r % HUES.length][0], dash: DASHES[r % DASHES.length], width: 1.8, spanGaps: true, points: { show: false }, value: (u, v) => si(v) }))),
       scales: { x: { time: false, distr: 3 }, y: { distr: 3 } },
     }, uPlot.join(tables), card);
     new ResizeObserver(() => plot.setSize({ width: card.clientWidth - 24, height: 230 })).observe(card);

@@ -116,12 +116,17 @@ pub fn run_one(
         version: options.version.clone(),
         commit: options.commit.clone(),
         command: options.command.clone(),
-        started: seen.started.to_string(),
-        ended: jiff::Timestamp::now().to_string(),
+        started: seconds(seen.started),
+        ended: seconds(jiff::Timestamp::now()),
     };
     let result = assemble::result(suite, &scaled, &plan, broker, host, &outcome, &seen);
     folder::keep(&folder, &result, &outcome)?;
     Ok((result, folder))
+}
+
+/// RFC 3339 in UTC, to the second.
+fn seconds(time: jiff::Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// Says what is going to happen, before it does.

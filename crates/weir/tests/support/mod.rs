@@ -60,15 +60,3 @@ pub fn tool(names: &[&str]) -> Option<PathBuf> {
     }
     found
 }
-
-/// The Python of the tests' environment, with paho.
-pub fn python() -> Option<PathBuf> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let python = root.join(".venv/bin/python");
-    if python.is_file() {
-        return Some(python);
-    }
-    assert!(std::env::var_os("CI").is_none(), "no .venv; run scripts/setup");
-    eprintln!("skipped: no .venv with paho; scripts/setup makes it");
-    None
-}
