@@ -4,8 +4,8 @@ use crate::latency::summarize;
 use crate::live::name;
 use crate::monitor::{self, Sample, Window};
 use crate::result::{
-    Broker, Connections, Generator, Host, LatencyResult, Messages, Operations, PhaseResult, Rates,
-    RunResult, SCHEMA, SeriesRow, Suite, UseCaseRun,
+    Broker, Generator, Host, LatencyResult, PhaseResult, Rates, RunResult, SCHEMA, SeriesRow,
+    Suite, UseCaseRun,
 };
 use crate::run::Seen;
 use crate::usecase::Scaled;
@@ -43,19 +43,10 @@ pub(crate) fn result(
         host,
         verdict,
         phases: phases(outcome, start_us),
-        connections: Connections {
-            planned: outcome.connections.planned,
-            connected: outcome.connections.connected,
-            failed: outcome.connections.failed.clone(),
-            dropped: outcome.connections.dropped.clone(),
-        },
-        subscriptions: Operations {
-            asked: outcome.subscriptions.asked,
-            granted: outcome.subscriptions.granted,
-            failed: outcome.subscriptions.failed.clone(),
-        },
-        warm_up: messages(&outcome.warm_up),
-        measure: messages(&outcome.measure),
+        connections: outcome.connections.clone(),
+        subscriptions: outcome.subscriptions.clone(),
+        warm_up: outcome.warm_up,
+        measure: outcome.measure,
         rates: rates(outcome, plan),
         latencies: latencies(outcome),
         resources,
@@ -91,45 +82,6 @@ fn phases(outcome: &Outcome, start_us: u64) -> Vec<PhaseResult> {
         end_s: second(span.end_us),
     };
     outcome.phases.iter().map(of).collect()
-}
-
-fn messages(messages: &outcome::Messages) -> Messages {
-    let outcome::Messages {
-        intended,
-        sent,
-        unsent,
-        accepted,
-        refused,
-        unacknowledged,
-        expected,
-        delivered,
-        lost,
-        duplicated,
-        duplicated_with_dup,
-        reordered,
-        late_after_drain,
-        delivered_unaccepted,
-        stray,
-        received,
-    } = *messages;
-    Messages {
-        intended,
-        sent,
-        unsent,
-        accepted,
-        refused,
-        unacknowledged,
-        expected,
-        delivered,
-        lost,
-        duplicated,
-        duplicated_with_dup,
-        reordered,
-        late_after_drain,
-        delivered_unaccepted,
-        stray,
-        received,
-    }
 }
 
 /// Rates over the intervals that lie in measure.

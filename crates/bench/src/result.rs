@@ -6,6 +6,8 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+pub use weir_load::outcome::{Connections, Messages, Operations};
+
 /// Version of the schema of `result.json`. A reader refuses what is newer.
 pub const SCHEMA: u32 = 1;
 
@@ -196,47 +198,6 @@ pub struct PhaseResult {
     pub start_s: f64,
     /// Seconds from the run's begin.
     pub end_s: f64,
-}
-
-/// See `weir_load::outcome::Connections`.
-#[expect(missing_docs, reason = "named in weir_load::outcome")]
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Connections {
-    pub planned: u64,
-    pub connected: u64,
-    pub failed: BTreeMap<String, u64>,
-    pub dropped: BTreeMap<String, u64>,
-}
-
-/// See `weir_load::outcome::Operations`.
-#[expect(missing_docs, reason = "named in weir_load::outcome")]
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Operations {
-    pub asked: u64,
-    pub granted: u64,
-    pub failed: BTreeMap<String, u64>,
-}
-
-/// See `weir_load::outcome::Messages`.
-#[expect(missing_docs, reason = "named in weir_load::outcome")]
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct Messages {
-    pub intended: u64,
-    pub sent: u64,
-    pub unsent: u64,
-    pub accepted: u64,
-    pub refused: u64,
-    pub unacknowledged: u64,
-    pub expected: u64,
-    pub delivered: u64,
-    pub lost: u64,
-    pub duplicated: u64,
-    pub duplicated_with_dup: u64,
-    pub reordered: u64,
-    pub late_after_drain: u64,
-    pub delivered_unaccepted: u64,
-    pub stray: u64,
-    pub received: u64,
 }
 
 /// Rates of the measure phase, a second.

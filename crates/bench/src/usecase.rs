@@ -7,6 +7,6 @@ mod scale;
 
 pub(crate) use catalog::all;
 pub use catalog::{list, set};
-pub use file::{Contract, Group, Publish, Subscription, UseCase, UseCaseError};
+pub use file::{Contract, Group, UseCase, UseCaseError};
 pub use plan::{Times, plan};
 pub use scale::{Scaled, connections_max, scale};

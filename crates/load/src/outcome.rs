@@ -1,6 +1,7 @@
 //! What happened. Times are microseconds of the monotonic clock unless a name says otherwise.
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A whole run, measured.
@@ -73,7 +74,7 @@ pub struct PhaseSpan {
 }
 
 /// What became of the planned connections.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connections {
     /// In the plan.
     pub planned: u64,
@@ -86,7 +87,7 @@ pub struct Connections {
 }
 
 /// Operations that are asked and answered.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Operations {
     /// Asked.
     pub asked: u64,
@@ -97,7 +98,7 @@ pub struct Operations {
 }
 
 /// The ledger's sums. A delivery is one message to one subscriber, or to one shared group.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Messages {
     /// Due on the schedule.
     pub intended: u64,

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use std::path::Path;
+use weir_load::plan::{Publish, Subscription};
 
 /// Why a use case cannot be used; one line that says where and what.
 #[derive(Debug, thiserror::Error)]
@@ -151,33 +152,6 @@ pub struct Group {
     pub subscriptions: Vec<Subscription>,
     /// What each publishes.
     pub publish: Option<Publish>,
-}
-
-/// One subscription of each client.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Subscription {
-    /// Template with `{i}` and `{run}`.
-    pub filter: String,
-    /// 0 to 2.
-    pub qos: u8,
-}
-
-/// What each client publishes.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Publish {
-    /// Template with `{i}` and `{run}`.
-    pub topic: String,
-    /// 0 to 2.
-    pub qos: u8,
-    /// Messages a second of one client.
-    pub rate_per_s: f64,
-    /// At least 16.
-    pub payload_bytes: u32,
-    /// Whether messages are to be retained.
-    #[serde(default)]
-    pub retain: bool,
 }
 
 /// What the broker has to keep to; a run that breaks it is failed.

@@ -1,12 +1,12 @@
 //! From a scaled use case to a plan of the load generator, and to what is disclosed of it.
 
-use super::file::{Publish, UseCase};
+use super::file::UseCase;
 use super::scale::Scaled;
 use crate::result::UseCaseRun;
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use weir_load::Plan;
-use weir_load::plan::{self, ConnectPlan, Phases, ProtocolVersion, Sources};
+use weir_load::plan::{self, ConnectPlan, Phases, ProtocolVersion, Publish, Sources};
 
 /// connect() slows down long before the ports of one address run out.
 const CONNECTIONS_PER_SOURCE: u32 = 10_000;
@@ -41,21 +41,8 @@ pub fn plan(scaled: &Scaled<'_>, target: SocketAddr, run: u16, times: Times) -> 
         name: group.name.clone(),
         clients,
         client_id: group.client_id.clone(),
-        subscriptions: group
-            .subscriptions
-            .iter()
-            .map(|subscription| plan::Subscription {
-                filter: subscription.filter.clone(),
-                qos: subscription.qos,
-            })
-            .collect(),
-        publish: group.publish.as_ref().map(|publish| plan::Publish {
-            topic: publish.topic.clone(),
-            qos: publish.qos,
-            rate_per_s: publish.rate_per_s,
-            payload_bytes: publish.payload_bytes,
-            retain: publish.retain,
-        }),
+        subscriptions: group.subscriptions.clone(),
+        publish: group.publish.clone(),
     });
     let is_loopback_v4 = target.is_ipv4() && target.ip().is_loopback();
     Plan {

@@ -248,3 +248,98 @@ impl Filter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+    use weir_wire::packet::SubscriptionOptions;
+
+    const SESSIONS: usize = 4;
+
+    fn level() -> impl Strategy<Value = &'static str> {
+        prop::sample::select(vec!["a", "b", "", "$s", "+"])
+    }
+
+    fn filter() -> impl Strategy<Value = String> {
+        let ends = prop::sample::select(vec!["", "#"]);
+        (prop::collection::vec(level(), 1..4), ends).prop_map(|(mut levels, end)| {
+            if !end.is_empty() {
+                levels.push(end);
+            }
+            levels.join("/")
+        })
+    }
+
+    fn topic() -> impl Strategy<Value = String> {
+        let names = prop::sample::select(vec!["a", "b", "", "$s"]);
+        prop::collection::vec(names, 1..5).prop_map(|levels| levels.join("/"))
+    }
+
+    proptest! {
+        /// Random subscriptions come and go; what is found is what the standard's words match, and
+        /// in the end nothing is left.
+        #[test]
+        fn the_index_agrees_with_a_naive_matcher(
+            steps in prop::collection::vec((0..SESSIONS, filter(), any::<bool>()), 1..40),
+            topics in prop::collection::vec(topic(), 1..20),
+        ) {
+            let mut filters = Filters::new(7);
+            let mut records: Vec<Vec<SubscriptionRecord>> = vec![Vec::new(); SESSIONS];
+            let mut model: BTreeSet<(usize, String)> = BTreeSet::new();
+            for (session, text, is_subscribe) in steps {
+                let Some(parsed) = TopicFilter::parse(&text) else { continue };
+                if is_subscribe {
+                    let options = SubscriptionOptions::default();
+                    let key = SessionKey(session as u32);
+                    let subscriber = Subscriber::new(key, options, None);
+                    let done = filters.subscribe(parsed, subscriber, &mut records[session]);
+                    prop_assert_eq!(done.is_new, model.insert((session, text)));
+                } else if let Some(at) = filters.position(parsed, &records[session]) {
+                    remove(&mut filters, &mut records, session, at);
+                    prop_assert!(model.remove(&(session, text)));
+                } else {
+                    prop_assert!(!model.contains(&(session, text)));
+                }
+            }
+            for topic in topics {
+                let mut found = Vec::new();
+                filters.find(&topic, &mut found);
+                let mut sessions: Vec<u32> = found
+                    .iter()
+                    .flat_map(|&id| filters.get_mut(id).subscribers.clone())
+                    .map(|subscriber| subscriber.session.0)
+                    .collect();
+                sessions.sort_unstable();
+                let is_match = |text: &str| {
+                    TopicFilter::parse(text).is_some_and(|filter| filter.matches(&topic))
+                };
+                let matching = model.iter().filter(|(_, text)| is_match(text));
+                let mut expected: Vec<u32> = matching.map(|(session, _)| *session as u32).collect();
+                expected.sort_unstable();
+                prop_assert_eq!(sessions, expected, "{}", topic);
+            }
+            for session in 0..SESSIONS {
+                while let Some(last) = records[session].len().checked_sub(1) {
+                    remove(&mut filters, &mut records, session, last);
+                }
+            }
+            prop_assert_eq!(filters.len(), 0);
+            prop_assert!(filters.wildcards.is_empty(), "nodes are left");
+        }
+    }
+
+    fn remove(
+        filters: &mut Filters,
+        records: &mut [Vec<SubscriptionRecord>],
+        session: usize,
+        at: usize,
+    ) {
+        let record = records[session].swap_remove(at);
+        let (moved, _) = filters.unsubscribe(record);
+        if let Some(moved) = moved {
+            Filters::moved(record, &mut records[moved.0 as usize]);
+        }
+    }
+}

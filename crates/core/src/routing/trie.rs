@@ -114,6 +114,11 @@ impl Trie {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.nodes.len() == 1 && self.nodes[ROOT].is_empty()
+    }
+
     /// Appends every filter that matches `topic`.
     pub(crate) fn find(&self, topic: &str, found: &mut Vec<FilterId>) {
         let is_dollar = topic.starts_with('$');
