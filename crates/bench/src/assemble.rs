@@ -7,12 +7,22 @@ use crate::result::{
     Broker, Generator, Host, LatencyResult, PhaseResult, Rates, RunResult, SCHEMA, SeriesRow,
     Suite, UseCaseRun,
 };
-use crate::run::Seen;
 use crate::usecase::Scaled;
 use crate::verdict;
 use std::collections::BTreeMap;
 use weir_load::outcome::{self, Interval, Phase};
 use weir_load::{Outcome, Plan};
+
+/// What was seen while a run lasted.
+pub(crate) struct Seen {
+    pub(crate) started: jiff::Timestamp,
+    pub(crate) baseline: Sample,
+    pub(crate) samples: Vec<Sample>,
+    pub(crate) pss_bytes: Option<u64>,
+    pub(crate) round_trip_us: (Option<f64>, Option<f64>),
+    /// Why the broker's process ended by itself, if it did.
+    pub(crate) broker_exit: Option<String>,
+}
 
 /// Puts a result together.
 pub(crate) fn result(

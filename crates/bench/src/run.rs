@@ -1,5 +1,6 @@
 //! One use case on one broker: start, measure, stop, keep.
 
+use crate::assemble::Seen;
 use crate::driver::{Driver, Profile, Running};
 use crate::host::{self, Pinning};
 use crate::live::Live;
@@ -55,17 +56,6 @@ pub fn note_signals() -> anyhow::Result<Interrupted> {
             .context("cannot install a signal handler")?;
     }
     Ok(interrupted)
-}
-
-/// What was seen while a run lasted.
-pub(crate) struct Seen {
-    pub(crate) started: jiff::Timestamp,
-    pub(crate) baseline: Sample,
-    pub(crate) samples: Vec<Sample>,
-    pub(crate) pss_bytes: Option<u64>,
-    pub(crate) round_trip_us: (Option<f64>, Option<f64>),
-    /// Why the broker's process ended by itself, if it did.
-    pub(crate) broker_exit: Option<String>,
 }
 
 /// Runs one use case on one broker and keeps the result in a folder of its own.

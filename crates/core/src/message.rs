@@ -90,6 +90,15 @@ impl<'a> Delivery<'a> {
     }
 }
 
+/// A delivery that waits, or is kept until it is acknowledged.
+#[derive(Clone, Debug)]
+pub(crate) struct Queued {
+    pub(crate) message: Arc<Message>,
+    pub(crate) qos: QoS,
+    pub(crate) retain: bool,
+    pub(crate) subscription_ids: Option<Box<[u32]>>,
+}
+
 /// The properties of a PUBLISH or a will that are passed on to receivers, and when it expires.
 /// Aliases and subscription identifiers are the connection's own, the expiry is counted down.
 pub(crate) fn passed_on(

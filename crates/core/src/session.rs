@@ -1,11 +1,10 @@
 //! What is known of a client beyond its connection.
 
 use crate::keys::{ConnKey, Micros};
-use crate::message::Message;
+use crate::message::Queued;
 use crate::routing::SubscriptionRecord;
 use crate::window::Window;
 use std::collections::VecDeque;
-use std::sync::Arc;
 use weir_wire::{PacketId, PropertiesBuf, QoS, Version};
 
 /// A session: it lives as long as its connection, or longer if the client asked for that.
@@ -36,15 +35,6 @@ pub(crate) struct Link {
     pub(crate) open_max: u16,
     /// Largest packet the client takes.
     pub(crate) packet_bytes_max: u32,
-}
-
-/// A delivery that waits, or is kept until it is acknowledged.
-#[derive(Clone, Debug)]
-pub(crate) struct Queued {
-    pub(crate) message: Arc<Message>,
-    pub(crate) qos: QoS,
-    pub(crate) retain: bool,
-    pub(crate) subscription_ids: Option<Box<[u32]>>,
 }
 
 #[derive(Debug, Default)]

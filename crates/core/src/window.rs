@@ -3,7 +3,7 @@
 //! Identifiers are given in order, so an acknowledgement finds its delivery by distance from the
 //! oldest: one byte a delivery, no search. The message is kept only for a session that may resume.
 
-use crate::session::Queued;
+use crate::message::Queued;
 use std::collections::VecDeque;
 use weir_wire::{PacketId, QoS};
 

@@ -1,25 +1,11 @@
 //! What the template is filled with: texts, ready to be read.
 
-use super::disclosure;
+use super::disclosure::{self, Pair};
 use crate::published;
 use crate::result::{Host, LatencyResult, RunResult, Status};
 use crate::tables::{broker, bytes_per_connection, count, mega, millis};
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-
-/// A name and a value, for lists.
-#[derive(Debug, Serialize)]
-pub(super) struct Pair {
-    pub(super) name: String,
-    pub(super) value: String,
-}
-
-impl Pair {
-    pub(super) fn new(name: &str, value: impl Into<String>) -> Self {
-        Self { name: name.into(), value: value.into() }
-    }
-}
 
 /// The names of the use cases, in the order they were run.
 fn names(results: &[RunResult]) -> Vec<&str> {

@@ -1,7 +1,20 @@
 //! Full disclosure, checked: complete only when every field is filled or says why not.
 
-use super::context::Pair;
 use crate::result::RunResult;
+use serde::Serialize;
+
+/// A name and a value, for lists.
+#[derive(Debug, Serialize)]
+pub(super) struct Pair {
+    pub(super) name: String,
+    pub(super) value: String,
+}
+
+impl Pair {
+    pub(super) fn new(name: &str, value: impl Into<String>) -> Self {
+        Self { name: name.into(), value: value.into() }
+    }
+}
 
 /// "complete", or which fields are missing.
 pub(super) fn state(run: &RunResult) -> String {

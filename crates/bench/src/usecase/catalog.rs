@@ -38,6 +38,21 @@ pub fn set(name: &str) -> Result<Vec<UseCase>, UseCaseError> {
     if found.is_empty() { Err(UseCaseError::UnknownSet { name: name.into() }) } else { Ok(found) }
 }
 
+impl UseCase {
+    /// A use case by name, or from a file where `text` ends in `.toml` or holds a `/`.
+    ///
+    /// # Errors
+    /// No such name, or a file that is not a use case.
+    pub fn resolve(text: &str) -> Result<Self, UseCaseError> {
+        if !text.ends_with(".toml") && !text.contains('/') {
+            return by_name(text);
+        }
+        let file = std::fs::read_to_string(text)
+            .map_err(|error| UseCaseError::Read { path: text.into(), why: error.to_string() })?;
+        Self::parse(text, &file)
+    }
+}
+
 /// One spelling of a name: without `singlenode-`, in lower case, `sharesub` as `sharedsub`.
 fn plain(name: &str) -> String {
     let name = name.to_lowercase();
@@ -46,7 +61,7 @@ fn plain(name: &str) -> String {
 }
 
 /// The use case of a name.
-pub(super) fn by_name(name: &str) -> Result<UseCase, UseCaseError> {
+fn by_name(name: &str) -> Result<UseCase, UseCaseError> {
     let wanted = plain(name);
     let mut all = all();
     if let Some(at) = all.iter().position(|use_case| plain(&use_case.name) == wanted) {

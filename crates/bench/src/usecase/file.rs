@@ -1,10 +1,8 @@
 //! The file of a use case.
 
-use super::catalog;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
-use std::path::Path;
 use weir_load::plan::{Publish, Subscription};
 
 /// Why a use case cannot be used; one line that says where and what.
@@ -173,19 +171,6 @@ impl Default for Contract {
 }
 
 impl UseCase {
-    /// A use case by name, or from a file where `text` ends in `.toml` or holds a `/`.
-    ///
-    /// # Errors
-    /// No such name, or a file that is not a use case.
-    pub fn resolve(text: &str) -> Result<Self, UseCaseError> {
-        if !text.ends_with(".toml") && !text.contains('/') {
-            return catalog::by_name(text);
-        }
-        let file = std::fs::read_to_string(Path::new(text))
-            .map_err(|error| UseCaseError::Read { path: text.into(), why: error.to_string() })?;
-        Self::parse(text, &file)
-    }
-
     /// Reads a file's text; `path` is for errors.
     ///
     /// # Errors
