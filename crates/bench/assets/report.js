@@ -1,128 +1,240 @@
 "use strict";
-// Draws the charts of the page from the data it carries.
+// Draws the charts of the page from the data it carries. A chart has a line for each run and each
+// of its columns: a run has its colour, a column its stroke; with a single run a column has a colour.
 (() => {
-  const uses = JSON.parse(document.getElementById("data").textContent);
-  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const COLOURS = ["#0b84a5", "#d1495b", "#6f9f2e", "#8d5bc4", "#e0912a", "#3a6ea5", "#b0478f", "#5e6b73"];
-  // Several runs in a chart: one hue a run, one shade a line.
-  const HUES = [
-    ["#0b84a5", "#5cb8d1", "#075c78", "#93d4e6"], ["#d1495b", "#e88d98", "#94303e", "#f0b8bf"],
-    ["#6f9f2e", "#a5c96f", "#4c6f1d", "#c9e0a5"], ["#8d5bc4", "#b795dd", "#5f3a8a", "#d5c2ec"],
+  const MS = 1e-3, MB = 1e-6;
+  const THIN = { width: 1.2, alpha: 0.65 }, DASHED = { css: "dashed", dash: [6, 4] }, DOTTED = { css: "dotted", dash: [2, 3] };
+  const SECTIONS = [
+    ["Latency", [
+      { quantiles: true },
+      { title: "End-to-end latency", sub: "ms, from the intended send, log", messages: true, log: true, scale: MS,
+        lines: [["p50", "latency_p50_us", DOTTED], ["p90", "latency_p90_us", DASHED], ["p99", "latency_p99_us"], ["max", "latency_max_us", THIN]] },
+      { title: "Response time by kind, mean", sub: "ms, log", log: true, scale: MS,
+        lines: [["connect", "connect_mean_us", DOTTED], ["subscribe", "subscribe_mean_us", DASHED], ["publish", "acknowledge_mean_us"]] },
+      { title: "Response time by kind, p99", sub: "ms, log", log: true, scale: MS,
+        lines: [["connect", "connect_p99_us", DOTTED], ["subscribe", "subscribe_p99_us", DASHED], ["publish", "acknowledge_p99_us"]] },
+    ]],
+    ["Throughput and success", [
+      { title: "Published", sub: "messages a second", messages: true, planned: "publish_rate", lines: [["", "published_per_s"]] },
+      { title: "Received", sub: "messages a second", messages: true, planned: "deliver_rate", lines: [["", "received_per_s"]] },
+      { title: "Throughput by kind", sub: "a second, log", log: true,
+        lines: [["connect", "connected_per_s", DOTTED], ["subscribe", "subscribed_per_s", DASHED], ["publish", "published_per_s"], ["acknowledged", "acknowledged_per_s", THIN]] },
+      { title: "Overall throughput", sub: "operations of all kinds a second", lines: [["succeeded", "succeeded_per_s"], ["failed", "failed_per_s", DASHED]] },
+      { title: "Success rate of deliveries", sub: "of those owed so far, without what was caught up with; an axis of nines", messages: true, nines: true, lines: [["", "loss_percent"]] },
+      { title: "Deliveries under way", sub: "owed and not yet come", messages: true, lines: [["", "outstanding"]] },
+      { title: "Failures by kind", sub: "in each interval", calm: "Nothing failed.",
+        lines: [["connect", "connect_failures", DOTTED], ["subscribe", "subscribe_failures", DASHED], ["publish", "publish_failures"]] },
+      { title: "Duplicated and reordered", sub: "deliveries in each interval", messages: true, calm: "None duplicated, none reordered.",
+        lines: [["duplicated", "duplicated"], ["reordered", "reordered", DASHED]] },
+    ]],
+    ["Clients and bytes", [
+      { title: "Virtual users", sub: "clients", present: true, lines: [["started", "started", DOTTED], ["active", "connections"], ["publishers", "publishers", THIN], ["subscribers", "subscribers", DASHED]] },
+      { title: "Bytes to and from the broker", sub: "MB a second", scale: MB, lines: [["to", "bytes_out_per_s"], ["from", "bytes_in_per_s", DASHED]] },
+      { title: "Bytes per message", sub: "both ways, with acknowledgements", messages: true, lines: [["", "bytes_per_message"]] },
+    ]],
+    ["Resources", [
+      { title: "Broker CPU", sub: "cores", local: true, lines: [["all", "broker_cpu_cores"], ["user", "broker_cpu_user_cores", DASHED], ["system", "broker_cpu_system_cores", DOTTED]] },
+      { title: "Broker memory", sub: "resident MB", local: true, scale: MB, lines: [["", "broker_rss_bytes"]] },
+      { title: "Host memory in use", sub: "MB", scale: MB, lines: [["", "host_used_bytes"]] },
+      { title: "Load generator CPU", sub: "cores", lines: [["", "generator_cpu_cores"]] },
+      { title: "Load generator lag", sub: "ms late to send, log", messages: true, log: true, scale: MS,
+        lines: [["p99", "generator_lag_p99_us"], ["max", "generator_lag_max_us", THIN]] },
+    ]],
   ];
-  const colour = (runs, r, l) => (runs > 1 ? HUES[r % HUES.length][l % 4] : COLOURS[l % COLOURS.length]);
-  const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
-  const si = (v) => {
-    if (v == null) return "-";
-    const a = Math.abs(v);
-    if (a >= 1e9) return +(v / 1e9).toPrecision(3) + "G";
-    if (a >= 1e6) return +(v / 1e6).toPrecision(3) + "M";
-    if (a >= 1e4) return +(v / 1e3).toPrecision(3) + "k";
-    return String(+v.toPrecision(3));
+  const NINES = [0, 0.001, 0.01, 0.1, 1, 10, 100];
+  const QUANTILES = { 1: "0 %", 10: "90 %", 100: "99 %", 1e3: "99.9 %", 1e4: "99.99 %", 1e5: "99.999 %", 1e6: "99.9999 %", 1e7: "99.99999 %" };
+
+  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const colour = (at) => css("--c" + (at % 8));
+  const element = (tag, parent, text, className) => {
+    const made = document.createElement(tag);
+    if (text) made.textContent = text;
+    if (className) made.className = className;
+    parent.append(made);
+    return made;
+  };
+  const short = (v) => {
+    if (v == null) return "";
+    const [by, unit] = Math.abs(v) >= 1e9 ? [1e9, "G"] : Math.abs(v) >= 1e6 ? [1e6, "M"] : Math.abs(v) >= 1e4 ? [1e3, "k"] : [1, ""];
+    return +(v / by).toPrecision(4) + unit;
+  };
+  const clock = (s) => (s < 120 ? +s.toFixed(1) + " s" : Math.floor(s / 60) + ":" + String(Math.round(s % 60)).padStart(2, "0"));
+  const success = (loss) => +(100 - loss).toFixed(4) + " %";
+
+  // The ends of decades; 1, 2 and 5 of each where there are few.
+  const decades = (u, axis, min, max) => {
+    const found = [];
+    for (let e = Math.floor(Math.log10(min)); e <= Math.ceil(Math.log10(max)); e++)
+      for (const m of Math.log10(max / min) > 2.5 ? [1] : [1, 2, 5]) found.push(+(m * 10 ** e).toPrecision(3));
+    return found.filter((v) => v >= min * 0.999 && v <= max * 1.001);
+  };
+  const axis = (more) => ({ stroke: css("--soft"), font: "11px system-ui", grid: { stroke: css("--grid"), width: 1 }, ticks: { show: false }, ...more });
+
+  // Where a value has no neighbour there is no line to see it by.
+  const lonely = (values) => {
+    const at = values.flatMap((v, i) => (v === undefined ? [] : [i]));
+    return at.filter((i, k) => values[i] != null && values[at[k - 1]] == null && values[at[k + 1]] == null);
   };
 
-  // One chart of a use case: a line for each run and each of its columns.
-  const CHARTS = [
-    { title: "Rates", unit: "/s", lines: [["published", "published_per_s"], ["received", "received_per_s"]], messages: true },
-    { title: "End-to-end latency, from the intended time", unit: "ms, log", log: true, scale: 1e-3, lines: [["p50", "latency_p50_us"], ["p90", "latency_p90_us"], ["p99", "latency_p99_us"], ["max", "latency_max_us"]], messages: true },
-    { title: "Response time by kind (mean)", unit: "ms, log", log: true, scale: 1e-3, lines: [["connect", "connect_mean_us"], ["subscribe", "subscribe_mean_us"], ["publish", "acknowledge_mean_us"]] },
-    { title: "Throughput by kind", unit: "/s", lines: [["connect", "connected_per_s"], ["subscribe", "subscribed_per_s"], ["publish", "published_per_s"], ["acknowledged", "acknowledged_per_s"]] },
-    { title: "Failures by kind", unit: "in the interval", lines: [["connect", "connect_failures"], ["subscribe", "subscribe_failures"], ["publish", "publish_failures"]] },
-    { title: "Deliveries owed and not yet come", unit: "messages", lines: [["outstanding", "outstanding"], ["duplicated", "duplicated"], ["reordered", "reordered"]], messages: true },
-    { title: "Success rate of deliveries so far", unit: "%, from 95", lines: [["success", "success_percent"]], min: 95, max: 100.2, messages: true },
-    { title: "Connections", unit: "open", lines: [["connections", "connections"], ["subscribers", "subscribers"], ["publishers", "publishers"]] },
-    { title: "Bytes", unit: "bytes/s", lines: [["to the broker", "bytes_out_per_s"], ["from the broker", "bytes_in_per_s"]] },
-    { title: "Broker CPU", unit: "cores", lines: [["user", "broker_cpu_user_cores"], ["system", "broker_cpu_system_cores"]], local: true },
-    { title: "Memory of the broker", unit: "MB", scale: 1e-6, lines: [["resident", "broker_rss_bytes"]], local: true },
-    { title: "Memory of the host in use", unit: "MB", scale: 1e-6, lines: [["host", "host_used_bytes"]] },
-    { title: "The load generator: lag", unit: "ms, log", log: true, scale: 1e-3, lines: [["lag p99", "generator_lag_p99_us"], ["lag max", "generator_lag_max_us"]], messages: true },
-    { title: "The load generator: CPU", unit: "cores", lines: [["CPU", "generator_cpu_cores"]] },
-  ];
-
-  const bands = (run) => ({
-    hooks: {
-      drawClear: [(u) => {
-        const { ctx } = u;
-        ctx.save();
-        ctx.font = "11px system-ui";
-        run.phases.forEach((phase, at) => {
-          const x0 = u.valToPos(phase.start_s, "x", true), x1 = u.valToPos(phase.end_s, "x", true);
-          if (at % 2 === 0) { ctx.fillStyle = css("--band"); ctx.fillRect(x0, u.bbox.top, x1 - x0, u.bbox.height); }
-          if (x1 - x0 > 48) { ctx.fillStyle = css("--soft"); ctx.fillText(phase.name, x0 + 4, u.bbox.top + 12); }
-        });
-        ctx.restore();
-      }],
-    },
+  // Above the plot a strip of its phases for each run; behind it the first run's measure.
+  const phases = (runs) => ({
+    hooks: { drawClear: [(u) => {
+      const { ctx } = u, px = uPlot.pxRatio, { left, top, width, height } = u.bbox;
+      const at = (s) => Math.min(Math.max(u.valToPos(s, "x", true), left), left + width);
+      ctx.save();
+      ctx.font = 10.5 * px + "px system-ui";
+      ctx.textBaseline = "alphabetic";
+      runs.forEach((run, r) => run.phases.forEach((phase) => {
+        const x0 = at(phase.start_s), x1 = at(phase.end_s);
+        ctx.globalAlpha = phase.name === "measure" ? 1 : 0.35;
+        ctx.fillStyle = colour(run.colour);
+        ctx.fillRect(x0 + px / 2, top - (4 * (runs.length - r) + 2) * px, Math.max(x1 - x0 - px, 0), 3 * px);
+      }));
+      ctx.globalAlpha = 1;
+      // The names of the first run's, as far as there is room: measure before all others.
+      const taken = [];
+      [...runs[0].phases].sort((a, b) => (b.name === "measure") - (a.name === "measure")).forEach((phase) => {
+        const x0 = at(phase.start_s), x1 = at(phase.end_s), end = x0 + ctx.measureText(phase.name).width;
+        if (phase.name === "measure") { ctx.fillStyle = css("--band"); ctx.fillRect(x0, top, x1 - x0, height); }
+        if (x1 <= x0 || end > left + width || taken.some(([a, b]) => x0 < b + 6 * px && end > a - 6 * px)) return;
+        ctx.fillStyle = css("--soft");
+        ctx.fillText(phase.name, x0, top - (4 * runs.length + 5) * px);
+        taken.push([x0, end]);
+      });
+      ctx.restore();
+    }] },
   });
 
-  const axes = (unit, log) => [
-    { stroke: css("--soft"), grid: { stroke: css("--line"), width: 1 }, ticks: { stroke: css("--line") }, values: (u, v) => v.map((x) => si(x) + " s") },
-    { stroke: css("--soft"), size: 58, grid: { stroke: css("--line"), width: 1 }, ticks: { stroke: css("--line") }, values: (u, v) => v.map((x) => x == null || (log && !/^1/.test(String(x).replace(/[0.]/g, ""))) ? "" : si(x)) },
-  ];
-
-  const draw = (box, use, spec) => {
-    const runs = use.runs.filter((run) => !spec.local || run.local);
-    if (!runs.length || (spec.messages && !use.has_messages)) return;
-    // All runs on one time axis: the union of their times, gaps where a run has no row.
-    const series = [{ label: "time", value: (u, v) => (v == null ? "-" : v.toFixed(1) + " s") }];
-    const tables = [];
-    runs.forEach((run, r) => spec.lines.forEach(([name, column], l) => {
-      const values = run.columns[column].map((v) => {
-        const scaled = v * (spec.scale || 1);
-        return spec.log && scaled <= 0 ? null : scaled;
+  // A row for each run, a column for each line; values at the cursor; a click hides.
+  const legend = (card, runs, names, lines) => {
+    const table = element("table", card, "", "legend"), cells = [];
+    const head = element("tr", table);
+    let plot;
+    const off = new Set();
+    const toggle = (button, what) => {
+      button.onclick = () => {
+        if (button.classList.toggle("off")) off.add(what); else off.delete(what);
+        lines.forEach((line, at) => plot.setSeries(at + 1, { show: !off.has(line.name) && !off.has(line.run) }));
+      };
+    };
+    const stamp = element("td", head);
+    names.forEach((name) => {
+      const line = lines.find((of) => of.name === name), cell = element("td", head), button = element("button", cell);
+      const sample = element("i", button, "", "line");
+      sample.style.borderTopStyle = line.css || "solid";
+      if (line.alpha) { sample.style.opacity = line.alpha; sample.style.borderTopWidth = "1px"; }
+      if (runs.length === 1) sample.style.borderTopColor = line.stroke;
+      button.append(name);
+      toggle(button, name);
+    });
+    if (!names.some(Boolean)) head.replaceChildren(stamp, element("td", head));
+    runs.forEach((run) => {
+      const row = element("tr", table), button = element("button", element("th", row));
+      element("i", button, "", "mark").style.background = colour(run.colour);
+      button.append(run.label);
+      toggle(button, run);
+      names.forEach((name) => {
+        const at = lines.findIndex((of) => of.run === run && of.name === name);
+        cells.push([element("td", row), at]);
       });
-      if (spec.log && values.every((v) => v == null)) return;
-      tables.push([run.columns.t_s, values]);
-      series.push({
-        label: runs.length > 1 ? run.label + " " + name : name,
-        stroke: colour(runs.length, r, l),
-        dash: runs.length > 1 ? DASHES[r % DASHES.length] : [],
-        width: 1.8, spanGaps: true, points: { show: run.columns.t_s.length < 3 },
-        value: (u, v) => si(v),
-      });
-    }));
-    if (!tables.length) return;
-    const card = document.createElement("div");
-    card.className = "chart";
-    card.innerHTML = "<h4></h4>";
-    card.firstChild.textContent = spec.title + " (" + spec.unit + ")";
-    box.append(card);
-    const range = spec.log ? undefined : (u, min, max) => [spec.min ?? 0, spec.max ?? Math.max(max * 1.08, 1e-3)];
-    const plot = new uPlot({
-      width: card.clientWidth - 24, height: 230, series, axes: axes(spec.unit, spec.log),
-      cursor: { sync: { key: use.name } }, plugins: [bands(runs[0])],
-      scales: { x: { time: false }, y: { distr: spec.log ? 3 : 1, range } },
-    }, uPlot.join(tables), card);
-    new ResizeObserver(() => plot.setSize({ width: card.clientWidth - 24, height: 230 })).observe(card);
+    });
+    return {
+      bind: (u) => { plot = u; },
+      show: (u, stampOf) => {
+        const { idx } = u.cursor;
+        stamp.textContent = idx == null ? "" : stampOf(u.data[0][idx]);
+        cells.forEach(([cell, at]) => { cell.textContent = idx == null || at < 0 ? "" : lines[at].text(u.data[at + 1][idx]); });
+      },
+    };
   };
 
-  // Latency by percentile: the x axis is 1 / (1 - quantile), so every nine has the same room.
+  const draw = (box, use, runs, spec, lines, options, stampOf) => {
+    const card = element("div", box, "", "chart");
+    element("h4", card, spec.title);
+    element("p", card, spec.sub);
+    const quiet = spec.calm && lines.every((line) => line.table[1].every((v) => !v));
+    if (quiet) return void element("p", card, spec.calm, "calm");
+    const place = element("div", card);
+    // All runs on one axis; where a run has no row it has undefined, which a line passes over.
+    const data = uPlot.join(lines.map((line) => line.table), lines.map(() => [0, 1]));
+    const names = [...new Set(lines.map((line) => line.name))];
+    const table = legend(card, runs, names, lines);
+    const size = () => ({ width: card.clientWidth - 24, height: 236 });
+    const plot = new uPlot({
+      ...size(), legend: { show: false }, ...options,
+      series: [{}].concat(lines.map((line, at) => ({ width: 1.8, ...line, points: { show: true, size: 5, fill: line.stroke, filter: () => lonely(data[at + 1]) } }))),
+      hooks: { setCursor: [(u) => table.show(u, stampOf)] },
+    }, data, place);
+    table.bind(plot);
+    new ResizeObserver(() => plot.setSize(size())).observe(card);
+  };
+
+  const drawTimes = (box, use, spec) => {
+    const runs = use.runs.filter((run) => run.columns.t_s.length && (!spec.local || run.local));
+    if (!runs.length || (spec.messages && !use.has_messages)) return;
+    const text = spec.nines ? (v) => (v == null ? "" : success(v)) : short;
+    const lines = runs.flatMap((run) => spec.lines.map(([name, column, style], l) => {
+      const values = run.columns[column].map((v) => (v == null || (spec.log && v <= 0) ? null : v * (spec.scale || 1)));
+      const single = runs.length === 1 && spec.lines.length > 1;
+      return { name, run, text, ...style, dash: single ? undefined : style?.dash, css: single ? "solid" : style?.css,
+        stroke: colour(single ? run.colour + l : run.colour), table: [run.columns.t_s, values] };
+    })).filter((line) => !(spec.log || spec.present) || line.table[1].some(Boolean));
+    if (!lines.length) return;
+    if (lines.every((line) => line.name === lines[0].name)) lines.forEach((line) => { line.dash = line.css = undefined; });
+    const planned = spec.planned && use[spec.planned];
+    const worst = Math.max(...lines.map((line) => line.table[1].reduce((a, v) => Math.max(a, v ?? 0), 0)));
+    const y = spec.log ? { distr: 3 }
+      : spec.nines ? { distr: 4, asinh: 0.001, dir: -1, range: [-0.0002, worst > 10 ? 100 : worst > 1 ? 10 : 1] }
+      : { range: [0, Math.max(worst, planned || 0) * 1.08 || 1] };
+    const marks = spec.log ? { splits: decades } : spec.nines ? { splits: (u, a, min, max) => NINES.filter((v) => v <= max) } : {};
+    const rule = { hooks: { draw: [(u) => {
+      if (!planned) return;
+      const { ctx } = u, at = u.valToPos(planned, "y", true);
+      ctx.save();
+      ctx.strokeStyle = css("--soft");
+      ctx.setLineDash([3 * uPlot.pxRatio, 4 * uPlot.pxRatio]);
+      ctx.beginPath(); ctx.moveTo(u.bbox.left, at); ctx.lineTo(u.bbox.left + u.bbox.width, at); ctx.stroke();
+      ctx.restore();
+    }] } };
+    draw(box, use, runs, planned ? { ...spec, sub: spec.sub + "; the thin line is the plan, " + short(planned) } : spec, lines, {
+      padding: [20 + 4 * runs.length, 14, 0, 0],
+      cursor: { y: false, sync: { key: use.name } },
+      plugins: [phases(runs), rule],
+      scales: { x: { time: false, range: (u, min, max) => [Math.min(0, min), max] }, y },
+      axes: [
+        axis({ size: 28, values: (u, v) => v.map(clock), incrs: [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200], space: 60 }),
+        axis({ size: 58, values: (u, v) => v.map(spec.nines ? success : short), ...marks }),
+      ],
+    }, clock);
+  };
+
+  // The x axis is 1 / (1 - quantile) on a log axis: every nine has the same room.
   const drawQuantiles = (box, use) => {
     const runs = use.runs.filter((run) => run.quantiles.length);
     if (!runs.length) return;
-    const card = document.createElement("div");
-    card.className = "chart";
-    card.innerHTML = "<h4></h4>";
-    card.firstChild.textContent = (use.has_messages ? "End-to-end" : "Connect") + " latency by percentile (ms, log)";
-    box.append(card);
-    const nines = { 1: "0 %", 10: "90 %", 100: "99 %", 1000: "99.9 %", 10000: "99.99 %", 100000: "99.999 %" };
-    const tables = runs.map((run) => [run.quantiles.map((q) => q[0]), run.quantiles.map((q) => Math.max(q[1] / 1e3, 1e-3))]);
-    const spec = axes("ms", true);
-    spec[0].values = (u, v) => v.map((x) => nines[x] || "");
-    const plot = new uPlot({
-      width: card.clientWidth - 24, height: 230, axes: spec,
-      series: [{ label: "percentile", value: (u, v) => (v == null ? "-" : (100 * (1 - 1 / v)).toFixed(3) + " %") }]
-        .concat(runs.map((run, r) => ({ label: run.label, stroke: HUES[r % HUES.length][0], dash: DASHES[r % DASHES.length], width: 1.8, spanGaps: true, points: { show: false }, value: (u, v) => si(v) }))),
-      scales: { x: { time: false, distr: 3 }, y: { distr: 3 } },
-    }, uPlot.join(tables), card);
-    new ResizeObserver(() => plot.setSize({ width: card.clientWidth - 24, height: 230 })).observe(card);
+    const lines = runs.map((run) => ({ name: "", run, text: (v) => (v == null ? "" : short(v) + " ms"), stroke: colour(run.colour),
+      table: [run.quantiles.map((q) => q[0]), run.quantiles.map((q) => Math.max(q[1] * MS, MS))] }));
+    const last = Math.max(...lines.map((line) => line.table[0].at(-1)));
+    const spec = { title: (use.has_messages ? "End-to-end" : "Connect") + " latency by percentile", sub: "ms, log" };
+    draw(box, use, runs, spec, lines, {
+      padding: [12, 24, 0, 0],
+      cursor: { y: false },
+      scales: { x: { time: false, distr: 3, range: [1, last] }, y: { distr: 3 } },
+      axes: [axis({ size: 28, splits: decades, values: (u, v) => v.map((x) => QUANTILES[x] || "") }), axis({ size: 58, splits: decades, values: (u, v) => v.map(short) })],
+    }, (x) => +(100 * (1 - 1 / x)).toPrecision(6) + " %");
   };
 
+  const uses = JSON.parse(document.getElementById("data").textContent);
   const all = () => uses.forEach((use, at) => {
     const box = document.getElementById("charts-" + at);
     box.replaceChildren();
-    drawQuantiles(box, use);
-    CHARTS.forEach((spec) => draw(box, use, spec));
+    for (const [name, specs] of SECTIONS) {
+      const head = element("h3", box, name), before = box.childElementCount;
+      specs.forEach((spec) => (spec.quantiles ? drawQuantiles(box, use) : drawTimes(box, use, spec)));
+      if (box.childElementCount === before) head.remove();
+    }
   });
   all();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", all);
+  addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((of) => { of.open = true; }));
 })();

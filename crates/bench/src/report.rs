@@ -1,11 +1,14 @@
 //! The report as one page: no network, tables without scripts, charts over time.
 
+mod charts;
 mod context;
 mod disclosure;
+mod runs;
+mod sheets;
 
 use crate::result::RunResult;
 use anyhow::Context as _;
-use minijinja::Environment;
+use minijinja::{Environment, UndefinedBehavior};
 use serde_json::json;
 use std::path::Path;
 
@@ -20,19 +23,15 @@ const UPLOT_JS: &str = include_str!("../assets/uplot/uPlot.iife.min.js");
 /// # Errors
 /// No runs, or a template that does not fit (a test renders it).
 pub fn html(results: &[RunResult]) -> anyhow::Result<String> {
-    let first = results.first().context("there is no result to report")?;
-    let uses = context::use_cases(results);
-    // Inside a script element only `</` could end it; JSON may write it so.
-    let data = serde_json::to_string(&context::charts(results))?.replace("</", "<\\/");
+    anyhow::ensure!(!results.is_empty(), "there is no result to report");
+    let uses = runs::group(results);
+    // `</script` would end the element and `<!--` would hide its end: JSON may spell `<` as a code.
+    let data = serde_json::to_string(&charts::columns(&uses))?.replace('<', "\\u003c");
     let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.add_template("report.html", TEMPLATE)?;
     let values = json!({
-        "title": context::title(results),
-        "suite": first.suite,
-        "host": context::host(&first.host),
-        "uses": uses,
-        "published_where": crate::published::WHERE,
-        "sources": context::sources(results),
+        "page": context::page(results, &uses),
         "data": data,
         "css": CSS,
         "js": JS,

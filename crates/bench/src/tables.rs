@@ -7,9 +7,13 @@ use comfy_table::presets::ASCII_MARKDOWN;
 use std::fmt::Write as _;
 
 /// Longest name of a broker in a table.
-const NAME_CHARS_MAX: usize = 26;
+const NAME_CHARS_MAX: usize = 22;
 
-/// Every use case with its runs, and the published figures beneath.
+/// Longest line of prose; the tables are made to stay below it too.
+const LINE_CHARS_MAX: usize = 118;
+
+/// Every use case with its runs, and the published figures beneath: plain text without colour,
+/// at most 120 columns, with no control character but the ends of lines.
 pub fn render(results: &[RunResult]) -> String {
     let mut names: Vec<&str> = Vec::new();
     for result in results {
@@ -28,51 +32,73 @@ pub fn render(results: &[RunResult]) -> String {
 
 fn use_case(text: &mut String, name: &str, runs: &[&RunResult]) {
     let Some(first) = runs.first() else { return };
-    let _ = writeln!(text, "\n{name}");
-    let _ = writeln!(
-        text,
-        "  {}; measured {} s{}",
-        first.use_case.about,
-        first.use_case.duration_s,
-        scale_of(first)
-    );
-    let has_messages = first.use_case.qos.is_some();
-    let mut tables = vec![latency_table(runs, has_messages), resource_table(runs, has_messages)];
-    tables.push(if has_messages { delivery_table(runs) } else { connection_table(runs) });
-    for table in tables {
-        let _ = writeln!(text, "{table}");
+    let of = &first.use_case;
+    let _ = writeln!(text, "\n{}", printable(name));
+    if of.scale < 1.0 {
+        let why = of.scale_reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        prose(text, &format!("SCALE {:.4} of the suite's size{why}", of.scale));
+    }
+    prose(text, &format!("{}; measured {} s", of.about, of.duration_s));
+    let has_messages = of.qos.is_some();
+    let last = if has_messages { delivery_table(runs) } else { connection_table(runs) };
+    for table in [latency_table(runs, has_messages), resource_table(runs, has_messages), last] {
+        let _ = writeln!(text, "{table}\n");
     }
     for run in runs {
         for reason in &run.verdict.reasons {
-            let _ = writeln!(text, "  {} {}: {reason}", broker(run), status(run));
+            prose(text, &format!("{} {}: {reason}", broker(run), status(run)));
         }
     }
     let rows = published::of(name);
     if !rows.is_empty() {
-        let _ = writeln!(text, "  published elsewhere, not measured here ({}):", published::WHERE);
-        let _ = writeln!(text, "{}", published_table(&rows));
+        prose(
+            text,
+            &format!(
+                "published elsewhere at full scale, not measured here ({}):",
+                published::hosts(&rows)
+            ),
+        );
+        published_rows(text, &rows, has_messages);
     }
 }
 
-fn scale_of(run: &RunResult) -> String {
-    if run.use_case.scale >= 1.0 {
-        return String::new();
+/// A sentence, indented, broken where a line would grow too long.
+fn prose(text: &mut String, sentence: &str) {
+    let mut line = String::new();
+    for word in printable(sentence).split(' ') {
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > LINE_CHARS_MAX - 4
+        {
+            let _ = writeln!(text, "  {line}");
+            line = "  ".into();
+        } else if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
     }
-    format!("; SCALE {:.4} of the suite's size", run.use_case.scale)
+    let _ = writeln!(text, "  {line}");
+}
+
+/// What a broker says of itself may hold bytes that move a cursor or colour a terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|char| if char.is_control() { '?' } else { char }).collect()
 }
 
 /// The broker as a table names it.
 pub(crate) fn broker(run: &RunResult) -> String {
-    let version = run.broker.version.split(' ').next().unwrap_or_default();
-    match run.broker.profile.as_str() {
-        "tuned" => format!("{} {version} tuned", run.broker.name),
-        _ => format!("{} {version}", run.broker.name),
-    }
+    let of = &run.broker;
+    let version = of.version.split(' ').next().unwrap_or_default();
+    let version = if version == "unknown" { "" } else { version };
+    let profile = match of.profile.as_str() {
+        "default" | "unknown" => "",
+        profile => profile,
+    };
+    let words = [of.name.as_str(), version, profile];
+    words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// The same, cut to what a terminal has room for.
 fn short(run: &RunResult) -> String {
-    let name = broker(run);
+    let name = printable(&broker(run));
     if name.chars().count() <= NAME_CHARS_MAX {
         return name;
     }
@@ -103,27 +129,15 @@ fn latency_table(runs: &[&RunResult], has_messages: bool) -> Table {
     ]);
     for run in runs {
         let name = if has_messages { "end_to_end" } else { "connect" };
-        let none = LatencyResult::default();
-        let latency = run.latencies.get(name).unwrap_or(&none);
         let rates = &run.rates;
         let rate = if has_messages {
             format!("{}:{}", count(rates.published), count(rates.received))
         } else {
             count(rates.connected)
         };
-        table.add_row([
-            short(run),
-            status(run).into(),
-            rate,
-            millis(latency.mean_us),
-            millis(latency.p50_us as f64),
-            millis(latency.p75_us as f64),
-            millis(latency.p90_us as f64),
-            millis(latency.p95_us as f64),
-            millis(latency.p99_us as f64),
-            millis(latency.p999_us as f64),
-            millis(latency.max_us as f64),
-        ]);
+        let mut row = vec![short(run), status(run).into(), rate];
+        row.extend(latency_cells(run.latencies.get(name)));
+        table.add_row(row);
     }
     table
 }
@@ -178,9 +192,9 @@ fn delivery_table(runs: &[&RunResult]) -> Table {
         "delivered",
         "lost",
         "dup",
-        "reordered",
+        "reord.",
         "stray",
-        "success %",
+        "ok %",
     ]);
     for run in runs {
         let messages = &run.measure;
@@ -225,46 +239,63 @@ pub(crate) fn bytes_per_connection(run: &RunResult) -> Option<f64> {
     (connected > 0).then(|| grown as f64 / connected as f64)
 }
 
-fn published_table(rows: &[Published]) -> Table {
+/// The published rows, and beneath them their sources by number.
+fn published_rows(text: &mut String, rows: &[Published], has_messages: bool) {
+    let mut sources: Vec<&str> = Vec::new();
+    let memory = if has_messages { "avg" } else { "stable" };
     let mut table = table([
-        "broker",
-        "rate",
-        "avg ms",
-        "p50",
-        "p90",
-        "p99",
-        "CPU % avg",
-        "max",
-        "mem avg",
-        "max",
-        "source",
+        "broker", "rate", "avg ms", "p50", "p75", "p90", "p95", "p99", "CPU %", "max", "mem max",
+        memory, "src",
     ]);
     for row in rows {
         let number = |value: Option<f64>| value.map_or_else(|| "-".into(), |v| format!("{v}"));
         let word = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".into());
         let at = |name: &str| number(row.latency_ms.get(name).copied());
-        let memory = row.mem_avg.clone().or_else(|| row.mem_stable.clone());
+        if !sources.contains(&row.source.as_str()) {
+            sources.push(&row.source);
+        }
+        let source = sources.iter().position(|source| *source == row.source).unwrap_or_default();
         table.add_row([
             format!("{} {}", row.broker, row.version),
             word(&row.rate),
             number(row.latency_ms_avg),
             at("p50"),
+            at("p75"),
             at("p90"),
+            at("p95"),
             at("p99"),
             number(row.cpu_avg),
             number(row.cpu_max),
-            word(&memory),
             word(&row.mem_max),
-            row.source.clone(),
+            word(if has_messages { &row.mem_avg } else { &row.mem_stable }),
+            format!("[{}]", source + 1),
         ]);
     }
-    table
+    let _ = writeln!(text, "{table}");
+    for (at, source) in sources.iter().enumerate() {
+        prose(text, &format!("[{}] {}", at + 1, published::title(source)));
+    }
+    for (row, note) in rows.iter().filter_map(|row| row.note.as_ref().map(|note| (row, note))) {
+        prose(text, &format!("{} {}: {note}", row.broker, row.version));
+    }
+}
+
+/// Average, p50, p75, p90, p95, p99, p99.9 and max in milliseconds; dashes if nothing was measured.
+pub(crate) fn latency_cells(latency: Option<&LatencyResult>) -> [String; 8] {
+    let Some(of) = latency.filter(|latency| latency.count > 0) else {
+        return std::array::from_fn(|_| "-".into());
+    };
+    let percentiles =
+        [of.p50_us, of.p75_us, of.p90_us, of.p95_us, of.p99_us, of.p999_us, of.max_us];
+    std::array::from_fn(|at| match at {
+        0 => millis(of.mean_us),
+        at => millis(percentiles[at - 1] as f64),
+    })
 }
 
 /// Milliseconds with three digits that count.
 pub(crate) fn millis(latency_us: f64) -> String {
     match latency_us / 1e3 {
-        0.0 => "-".into(),
         ms if ms < 10.0 => format!("{ms:.2}"),
         ms if ms < 100.0 => format!("{ms:.1}"),
         ms => format!("{ms:.0}"),
@@ -281,7 +312,10 @@ pub(crate) fn count(rate: f64) -> String {
     }
 }
 
-/// Megabytes.
+/// Megabytes, or gigabytes from one of them.
 pub(crate) fn mega(bytes: u64) -> String {
-    format!("{:.1}M", bytes as f64 / 1e6)
+    match bytes as f64 {
+        bytes if bytes >= 1e9 => format!("{:.2}G", bytes / 1e9),
+        bytes => format!("{:.1}M", bytes / 1e6),
+    }
 }

@@ -18,12 +18,30 @@ impl Pair {
 
 /// "complete", or which fields are missing.
 pub(super) fn state(run: &RunResult) -> String {
+    let of = &run.use_case;
+    // Shown beside the facts, each in a part of its own.
+    let apart = [
+        Pair::new("use-case file", &of.file),
+        Pair::new("hash of the use-case file", &of.file_sha256),
+        Pair::new("series", if run.series.is_empty() { "" } else { "kept" }),
+        Pair::new("configuration of the broker", configuration(run)),
+    ];
+    let all = facts(run).into_iter().chain(apart);
     let missing: Vec<String> =
-        facts(run).into_iter().filter(|pair| pair.value.is_empty()).map(|pair| pair.name).collect();
+        all.filter(|pair| pair.value.trim().is_empty()).map(|pair| pair.name).collect();
     if missing.is_empty() {
         "complete".into()
     } else {
         format!("incomplete, missing: {}", missing.join(", "))
+    }
+}
+
+/// The configuration, or that it cannot be known: only a broker nobody started here may lack it.
+fn configuration(run: &RunResult) -> &str {
+    if run.broker.command.is_empty() && run.broker.configuration.is_empty() {
+        "started by somebody else: not known"
+    } else {
+        &run.broker.configuration
     }
 }
 
@@ -140,7 +158,30 @@ fn load(run: &RunResult) -> Vec<Pair> {
                 generator.ledger_bytes
             ),
         ),
-        Pair::new("messages left out of the window", "none"),
+        Pair::new(
+            "ceiling of the load generator",
+            "not measured: its CPU and lag say how far away it was",
+        ),
+        Pair::new("errors", errors(run)),
+        Pair::new("seed", "none: the schedule follows from the use case alone"),
+        Pair::new(
+            "raw data",
+            "result.json beside this page: histograms and series, nothing left out of the window",
+        ),
         Pair::new("repeats", "1: this run"),
     ]
+}
+
+/// Everything that failed, by its reason.
+fn errors(run: &RunResult) -> String {
+    let kinds = [
+        ("connect", &run.connections.failed),
+        ("dropped", &run.connections.dropped),
+        ("subscribe", &run.subscriptions.failed),
+    ];
+    let all = kinds.into_iter().flat_map(|(kind, of)| {
+        of.iter().map(move |(reason, count)| format!("{kind}: {count} x {reason}"))
+    });
+    let all: Vec<String> = all.collect();
+    if all.is_empty() { "none".into() } else { all.join("; ") }
 }

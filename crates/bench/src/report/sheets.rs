@@ -1,0 +1,375 @@
+//! The tables of the page, and the tiles with the few figures one looks at first.
+
+use super::charts::latency;
+use super::runs::{Named, Use, status};
+use crate::published::Published;
+use crate::result::{LatencyResult, Resources, RunResult};
+use crate::tables::{bytes_per_connection, count, latency_cells, mega, millis};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+const LATENCY_HEAD: [&str; 8] = ["avg", "p50", "p75", "p90", "p95", "p99", "p99.9", "max"];
+
+/// A table with the runs as rows.
+#[derive(Serialize)]
+pub(super) struct Sheet {
+    title: &'static str,
+    head: Vec<&'static str>,
+    rows: Vec<Row>,
+}
+
+/// A row: a run of ours, or a published one.
+#[derive(Serialize)]
+struct Row {
+    label: String,
+    /// Absent for a published row.
+    colour: Option<usize>,
+    /// A verdict, where the table shows it.
+    status: Option<&'static str>,
+    /// The source of a published row.
+    source: Option<String>,
+    cells: Vec<String>,
+}
+
+impl Row {
+    fn of(named: &Named<'_>, cells: Vec<String>) -> Self {
+        let Named { label, colour, .. } = named;
+        Self { label: label.clone(), colour: Some(*colour), status: None, source: None, cells }
+    }
+
+    fn published(row: &Published, cells: Vec<String>) -> Self {
+        let label = format!("{} {}", row.broker, row.version);
+        Self { label, colour: None, status: None, source: Some(row.source.clone()), cells }
+    }
+}
+
+/// A use case's part of the table over all runs.
+pub(super) fn summary(of: &Use<'_>) -> Value {
+    let row = |named: &Named<'_>| {
+        let run = named.run;
+        let has_messages = run.use_case.qos.is_some();
+        let latency = latency_cells(latency(run));
+        let resources = run.resources.as_ref();
+        let each = resources.and_then(|of| cpu_each(of, has_messages));
+        let cells = vec![
+            rate(run),
+            latency[0].clone(),
+            latency[5].clone(),
+            latency[7].clone(),
+            lost(run),
+            or_dash(resources, |of| format!("{:.2}", of.cpu_cores_avg)),
+            each.map_or_else(dash, |each| format!("{each:.2}")),
+            or_dash(resources, |of| mega(of.rss_stable_bytes)),
+        ];
+        Row { status: Some(status(run)), ..Row::of(named, cells) }
+    };
+    json!({ "name": of.name, "rows": of.runs.iter().map(row).collect::<Vec<_>>() })
+}
+
+/// The tables of a use case.
+pub(super) fn sheets(of: &Use<'_>, published: &[Published]) -> Vec<Sheet> {
+    let contract = if of.has_messages() { deliveries(of) } else { connections(of) };
+    vec![results(of, published), resources(of, published), contract, response_times(of)]
+}
+
+fn results(of: &Use<'_>, published: &[Published]) -> Sheet {
+    let (title, rate_name) = if of.has_messages() {
+        ("Rate and latency from the intended send to the receipt, ms", "published : received /s")
+    } else {
+        ("Rate and latency from connect to CONNACK, ms", "connects /s")
+    };
+    let ours = |named: &Named<'_>| {
+        let mut cells = vec![rate(named.run)];
+        cells.extend(latency_cells(latency(named.run)));
+        Row { status: Some(status(named.run)), ..Row::of(named, cells) }
+    };
+    let theirs = |row: &Published| {
+        let at = |name: &str| number(row.latency_ms.get(name).copied());
+        let mut cells = vec![word(row.rate.as_ref()), number(row.latency_ms_avg)];
+        cells.extend(["p50", "p75", "p90", "p95", "p99", "p999", "max"].map(at));
+        Row::published(row, cells)
+    };
+    let rows = of.runs.iter().map(ours).chain(published.iter().map(theirs)).collect();
+    let head = [rate_name].into_iter().chain(LATENCY_HEAD).collect();
+    Sheet { title, head, rows }
+}
+
+fn resources(of: &Use<'_>, published: &[Published]) -> Sheet {
+    let has_messages = of.has_messages();
+    let head = vec![
+        "CPU cores avg",
+        "max",
+        "user",
+        "system",
+        "% of all, avg",
+        "max",
+        if has_messages { "µs a delivery" } else { "µs a connect" },
+        "memory max",
+        "avg",
+        "stable",
+        "host used max",
+        "load CPU cores",
+    ];
+    let ours = |named: &Named<'_>| {
+        let run = named.run;
+        let mut cells = run
+            .resources
+            .as_ref()
+            .map_or_else(|| vec![dash(); 11], |of| resource_cells(of, has_messages));
+        cells.push(format!("{:.2}", run.generator.cpu_cores_avg));
+        Row::of(named, cells)
+    };
+    let theirs = |row: &Published| {
+        let mut cells = vec![dash(); 12];
+        cells[4] = number(row.cpu_avg);
+        cells[5] = number(row.cpu_max);
+        for (at, memory) in [(7, &row.mem_max), (8, &row.mem_avg), (9, &row.mem_stable)] {
+            cells[at] = word(memory.as_ref());
+        }
+        Row::published(row, cells)
+    };
+    let rows = of.runs.iter().map(ours).chain(published.iter().map(theirs)).collect();
+    Sheet { title: "The broker's CPU and memory", head, rows }
+}
+
+fn resource_cells(of: &Resources, has_messages: bool) -> Vec<String> {
+    vec![
+        format!("{:.2}", of.cpu_cores_avg),
+        format!("{:.2}", of.cpu_cores_max),
+        format!("{:.2}", of.cpu_user_cores_avg),
+        format!("{:.2}", of.cpu_system_cores_avg),
+        format!("{:.0}", of.cpu_percent_avg),
+        format!("{:.0}", of.cpu_percent_max),
+        cpu_each(of, has_messages).map_or_else(dash, |each| format!("{each:.2}")),
+        mega(of.rss_max_bytes),
+        mega(of.rss_avg_bytes),
+        mega(of.rss_stable_bytes),
+        mega(of.host_used_max_bytes),
+    ]
+}
+
+fn deliveries(of: &Use<'_>) -> Sheet {
+    let head = vec![
+        "intended",
+        "sent",
+        "accepted",
+        "refused",
+        "no answer",
+        "expected",
+        "delivered",
+        "lost",
+        "duplicated",
+        "reordered",
+        "late",
+        "stray",
+        "success",
+    ];
+    let row = |named: &Named<'_>| {
+        let of = &named.run.measure;
+        let counts = [
+            of.intended,
+            of.sent,
+            of.accepted,
+            of.refused,
+            of.unacknowledged,
+            of.expected,
+            of.delivered,
+            of.lost,
+            of.duplicated,
+            of.reordered,
+            of.late_after_drain,
+            of.stray,
+        ];
+        let success = format!("{:.3} %", named.run.rates.success * 100.0);
+        Row::of(named, counts.into_iter().map(grouped).chain([success]).collect())
+    };
+    Sheet { title: "Every delivery", head, rows: of.runs.iter().map(row).collect() }
+}
+
+fn connections(of: &Use<'_>) -> Sheet {
+    let head = vec![
+        "planned",
+        "connected",
+        "failed",
+        "dropped",
+        "memory at the start",
+        "memory stable at",
+        "bytes a connection",
+        "open files",
+    ];
+    let row = |named: &Named<'_>| {
+        let run = named.run;
+        let of = &run.connections;
+        let resources = run.resources.as_ref();
+        let cells = vec![
+            grouped(of.planned),
+            grouped(of.connected),
+            grouped(of.failed.values().sum()),
+            grouped(of.dropped.values().sum()),
+            or_dash(resources, |of| mega(of.rss_baseline_bytes)),
+            or_dash(resources, |of| mega(of.rss_stable_bytes)),
+            bytes_per_connection(run).map_or_else(dash, |bytes| grouped(bytes.round() as u64)),
+            or_dash(resources, |of| grouped(of.files_max)),
+        ];
+        Row::of(named, cells)
+    };
+    Sheet { title: "Every connection", head, rows: of.runs.iter().map(row).collect() }
+}
+
+/// Every latency of every run, and the generator's own part.
+fn response_times(of: &Use<'_>) -> Sheet {
+    const KINDS: [(&str, &str); 6] = [
+        ("connect", "connect"),
+        ("subscribe", "subscribe"),
+        ("publish to acknowledgement", "acknowledge"),
+        ("end to end, from the intended send", "end_to_end"),
+        ("end to end, from the actual send", "end_to_end_from_send"),
+        ("lag of the load generator", "generator_lag"),
+    ];
+    let head = ["count"].into_iter().chain(LATENCY_HEAD).collect();
+    let mut rows = Vec::new();
+    for (kind, name) in KINDS {
+        for named in &of.runs {
+            let Some(latency) = named.run.latencies.get(name) else { continue };
+            let mut cells = vec![grouped(latency.count)];
+            cells.extend(latency_cells(Some(latency)));
+            let row = Row::of(named, cells);
+            rows.push(Row { label: format!("{}: {kind}", row.label), ..row });
+        }
+    }
+    Sheet { title: "Response times by kind, ms", head, rows }
+}
+
+/// A figure of each run side by side, with bars.
+#[derive(Serialize)]
+pub(super) struct Tile {
+    name: &'static str,
+    bars: Vec<Bar>,
+}
+
+#[derive(Serialize)]
+struct Bar {
+    label: String,
+    colour: usize,
+    text: String,
+    /// Length in percent of the longest.
+    share: f64,
+}
+
+impl Tile {
+    /// Nothing where no run has the figure.
+    fn new(
+        of: &Use<'_>,
+        name: &'static str,
+        value: impl Fn(&RunResult) -> Option<f64>,
+        text: impl Fn(f64) -> String,
+    ) -> Option<Self> {
+        let values: Vec<Option<f64>> = of.runs.iter().map(|named| value(named.run)).collect();
+        let longest = values.iter().flatten().copied().fold(0.0, f64::max);
+        let bar = |(named, value): (&Named<'_>, &Option<f64>)| Bar {
+            label: named.label.clone(),
+            colour: named.colour,
+            text: value.map_or_else(dash, &text),
+            share: value
+                .filter(|_| longest > 0.0)
+                .map_or(0.0, |value| (value / longest * 1000.0).round() / 10.0),
+        };
+        let bars = of.runs.iter().zip(&values).map(bar).collect();
+        values.iter().any(Option::is_some).then_some(Self { name, bars })
+    }
+}
+
+/// The figures one looks at first.
+pub(super) fn tiles(of: &Use<'_>) -> Vec<Tile> {
+    let has_messages = of.has_messages();
+    let us = |of: fn(&LatencyResult) -> u64| {
+        move |run: &RunResult| {
+            latency(run).filter(|latency| latency.count > 0).map(|latency| of(latency) as f64)
+        }
+    };
+    let ms = |us: f64| format!("{} ms", millis(us));
+    let whole = |value: f64| grouped(value as u64);
+    let mut tiles = if has_messages {
+        vec![
+            Tile::new(of, "Received a second", |run| Some(run.rates.received), count),
+            Tile::new(of, "Median latency", us(|latency| latency.p50_us), ms),
+            Tile::new(of, "p99 latency", us(|latency| latency.p99_us), ms),
+            Tile::new(of, "Deliveries lost", |run| Some(run.measure.lost as f64), count),
+        ]
+    } else {
+        vec![
+            Tile::new(of, "Connections made", |run| Some(run.connections.connected as f64), whole),
+            Tile::new(of, "Median to CONNACK", us(|latency| latency.p50_us), ms),
+            Tile::new(of, "p99 to CONNACK", us(|latency| latency.p99_us), ms),
+            Tile::new(of, "Memory a connection", bytes_per_connection, |b| format!("{b:.0} B")),
+        ]
+    };
+    let each = move |run: &RunResult| cpu_each(run.resources.as_ref()?, has_messages);
+    let name = if has_messages { "Broker CPU a delivery" } else { "Broker CPU a connect" };
+    tiles.push(Tile::new(of, name, each, |us| format!("{} µs", millis(us * 1e3))));
+    let stable = |run: &RunResult| Some(run.resources.as_ref()?.rss_stable_bytes as f64);
+    tiles.push(Tile::new(of, "Broker memory, stable", stable, |bytes| mega(bytes as u64)));
+    tiles.into_iter().flatten().collect()
+}
+
+fn cpu_each(of: &Resources, has_messages: bool) -> Option<f64> {
+    if has_messages { of.cpu_us_per_delivery } else { of.cpu_us_per_connection }
+}
+
+fn rate(run: &RunResult) -> String {
+    if run.use_case.qos.is_some() {
+        format!("{} : {}", count(run.rates.published), count(run.rates.received))
+    } else {
+        count(run.rates.connected)
+    }
+}
+
+/// Deliveries that never came; of a use case without messages, connections failed or dropped.
+fn lost(run: &RunResult) -> String {
+    if run.use_case.qos.is_some() {
+        return grouped(run.measure.lost);
+    }
+    let of = &run.connections;
+    grouped(of.failed.values().chain(of.dropped.values()).sum())
+}
+
+/// A count with its thousands apart.
+fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn dash() -> String {
+    "–".into()
+}
+
+fn or_dash(of: Option<&Resources>, text: impl Fn(&Resources) -> String) -> String {
+    of.map_or_else(dash, text)
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(dash, |value| value.to_string())
+}
+
+fn word(value: Option<&String>) -> String {
+    value.cloned().unwrap_or_else(dash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_stand_apart() {
+        for (count, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (7_500_000, "7,500,000")] {
+            assert_eq!(grouped(count), text);
+        }
+    }
+}
