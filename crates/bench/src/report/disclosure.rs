@@ -166,7 +166,7 @@ fn load(run: &RunResult) -> Vec<Pair> {
         Pair::new("seed", "none: the schedule follows from the use case alone"),
         Pair::new(
             "raw data",
-            "result.json beside this page: histograms and series, nothing left out of the window",
+            "result.json in the folder of the run: histograms, series, nothing left out",
         ),
         Pair::new("repeats", "1: this run"),
     ]
