@@ -1,7 +1,7 @@
 //! What this host bears: needed, present, how to raise it.
 
 use crate::host::{memory_bytes, open_files_max, sysctl};
-use crate::usecase::{self, UseCase, connections_max};
+use crate::usecase::{self, FILES_RESERVED, UseCase, connections_max, grouped};
 use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
 use std::fmt::Write as _;
@@ -26,116 +26,172 @@ pub struct DoctorReport {
 struct Need {
     what: &'static str,
     needed: u64,
-    present: u64,
-    raise: &'static str,
+    /// Nothing where the host does not say.
+    present: Option<u64>,
+    /// How to get so much of it.
+    raise: fn(u64) -> String,
 }
 
 impl Need {
+    /// What is not known is not held against the host.
     fn is_met(&self) -> bool {
-        self.present >= self.needed
+        self.present.is_none_or(|present| present >= self.needed)
     }
 }
 
+/// A use case and what it needs at full scale.
+struct Row {
+    use_case: UseCase,
+    connections: u64,
+    needs: Vec<Need>,
+}
+
+fn number(name: &str) -> Option<u64> {
+    sysctl(name)?.parse().ok()
+}
+
+/// Ports that the system gives to connections from one address.
+fn ports() -> Option<u64> {
+    let range = sysctl("net.ipv4.ip_local_port_range")?;
+    let (first, last) = range.split_once(' ')?;
+    let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+    Some((last + 1).saturating_sub(first))
+}
+
+fn raise_files(needed: u64) -> String {
+    let kernel = number("fs.nr_open").filter(|&most| most < needed);
+    let kernel = kernel.map(|_| format!("sysctl -w fs.nr_open={needed}; ")).unwrap_or_default();
+    format!("{kernel}ulimit -n {needed}, as root above the hard limit (systemd: LimitNOFILE=)")
+}
+
 fn needs(connections: u64, connect_rate: f64) -> Vec<Need> {
-    let number = |name: &str| sysctl(name).and_then(|text| text.parse().ok()).unwrap_or(0);
-    let ports = sysctl("net.ipv4.ip_local_port_range").unwrap_or_default();
-    let mut ports = ports.split(' ').map(|word| word.parse().unwrap_or(0u64));
-    let (first, last) = (ports.next().unwrap_or(0), ports.next().unwrap_or(0));
     let (memory, used) = memory_bytes();
     // A tenth of a second of new connections may wait.
     let backlog = (connect_rate / 10.0).ceil() as u64;
     vec![
         Need {
             what: "open files a process",
-            needed: connections + 100,
-            present: open_files_max(),
-            raise: "ulimit -n 1100000 (LimitNOFILE= of a systemd unit; fs.nr_open is above it)",
+            needed: connections + FILES_RESERVED,
+            present: Some(open_files_max()),
+            raise: raise_files,
         },
         Need {
             what: "ports of one source address",
             needed: connections.min(PORTS_PER_SOURCE),
-            present: (last + 1).saturating_sub(first),
-            raise: "sysctl -w net.ipv4.ip_local_port_range='1024 65535'",
+            present: ports(),
+            raise: |_| "sysctl -w net.ipv4.ip_local_port_range='1024 65535'".into(),
         },
         Need {
             what: "accept backlog",
             needed: backlog,
             present: number("net.core.somaxconn"),
-            raise: "sysctl -w net.core.somaxconn=4096",
+            raise: |needed| format!("sysctl -w net.core.somaxconn={}", needed.max(4_096)),
         },
         Need {
             what: "SYN backlog",
             needed: backlog,
             present: number("net.ipv4.tcp_max_syn_backlog"),
-            raise: "sysctl -w net.ipv4.tcp_max_syn_backlog=4096",
+            raise: |needed| format!("sysctl -w net.ipv4.tcp_max_syn_backlog={}", needed.max(4_096)),
         },
         Need {
             what: "memory, MiB",
-            needed: (connections * CONNECTION_BYTES) >> 20,
-            present: memory.saturating_sub(used) >> 20,
-            raise: "more memory, or a smaller --scale",
+            needed: connections.saturating_mul(CONNECTION_BYTES) >> 20,
+            present: Some(memory.saturating_sub(used) >> 20),
+            raise: |_| "more memory, or a smaller --scale".into(),
         },
         Need {
             what: "processors",
             needed: 2,
-            present: std::thread::available_parallelism().map_or(1, usize::from) as u64,
-            raise: "two at least: one for the broker, one for the load",
+            present: std::thread::available_parallelism().ok().map(|cores| cores.get() as u64),
+            raise: |_| "two at least: one for the broker, one for the load".into(),
         },
     ]
 }
 
 /// Looks at the host.
 pub fn report() -> DoctorReport {
-    let mut table = Table::new();
-    table.load_style(ASCII_MARKDOWN);
-    table.set_header(["use case", "connections", "runs", "what is short"]);
-    let mut is_basic_runnable = true;
-    let mut missing: Vec<Need> = Vec::new();
-    for use_case in usecase::all() {
-        let connections = connections(&use_case);
-        let unmet: Vec<Need> = needs(connections, use_case.connect_rate_per_s)
-            .into_iter()
-            .filter(|need| !need.is_met())
-            .collect();
-        is_basic_runnable &= use_case.set != "basic" || unmet.is_empty();
-        let short: Vec<String> = unmet
-            .iter()
-            .map(|need| format!("{}: {} of {}", need.what, need.present, need.needed))
-            .collect();
-        table.add_row([
-            use_case.name.clone(),
-            connections.to_string(),
-            runs(&use_case, unmet.is_empty()),
-            if short.is_empty() { "-".into() } else { short.join("; ") },
-        ]);
-        for need in unmet {
-            match missing.iter_mut().find(|known| known.what == need.what) {
-                Some(known) => known.needed = known.needed.max(need.needed),
-                None => missing.push(need),
-            }
-        }
-    }
-    let mut text = format!("{table}\n\n");
-    if missing.is_empty() {
-        text += "Everything runs at full scale.\n";
-    } else {
-        text += "To run everything at full scale:\n";
-        for need in missing {
-            let Need { what, needed, present, raise } = need;
-            let _ = writeln!(text, "  {what}: {present} present, {needed} needed: {raise}");
-        }
-    }
+    let rows: Vec<Row> = usecase::all().into_iter().map(row).collect();
+    let is_basic_runnable =
+        rows.iter().all(|row| row.use_case.set != "basic" || row.needs.iter().all(Need::is_met));
+    let text = format!("{}\n\n{}\n\n{}", verdicts(&rows), host(&rows), advice(&rows));
     DoctorReport { text, is_basic_runnable }
 }
 
-fn connections(use_case: &UseCase) -> u64 {
-    use_case.group.iter().map(|group| u64::from(group.clients)).sum()
+fn row(use_case: UseCase) -> Row {
+    let connections = use_case.group.iter().map(|group| u64::from(group.clients)).sum();
+    let needs = needs(connections, use_case.connect_rate_per_s);
+    Row { use_case, connections, needs }
+}
+
+/// Each use case, and at which scale it runs here.
+fn verdicts(rows: &[Row]) -> Table {
+    let mut table = Table::new();
+    table.load_style(ASCII_MARKDOWN);
+    table.set_header(["use case", "connections", "runs", "what is short"]);
+    for row in rows {
+        let short: Vec<String> =
+            row.needs.iter().filter(|need| !need.is_met()).map(shortage).collect();
+        table.add_row([
+            row.use_case.name.clone(),
+            grouped(row.connections),
+            runs(&row.use_case, short.is_empty()),
+            if short.is_empty() { "-".into() } else { short.join("; ") },
+        ]);
+    }
+    table
+}
+
+fn shortage(need: &Need) -> String {
+    format!("{}: {} of {}", need.what, present(need), grouped(need.needed))
+}
+
+fn present(need: &Need) -> String {
+    need.present.map_or_else(|| "not known".into(), grouped)
+}
+
+/// What is present, beside what the Basic Set and all use cases need.
+fn host(rows: &[Row]) -> Table {
+    let mut table = Table::new();
+    table.load_style(ASCII_MARKDOWN);
+    table.set_header(["this host", "present", "needed for Basic", "needed for all"]);
+    let basic = most(rows.iter().filter(|row| row.use_case.set == "basic"));
+    for (basic, all) in basic.iter().zip(most(rows.iter())) {
+        table.add_row([all.what.into(), present(all), grouped(basic.needed), grouped(all.needed)]);
+    }
+    table
+}
+
+/// Of each thing the need that is largest.
+fn most<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<&'a Need> {
+    let mut most: Vec<&Need> = Vec::new();
+    for need in rows.flat_map(|row| &row.needs) {
+        match most.iter_mut().find(|known| known.what == need.what) {
+            Some(known) if known.needed < need.needed => *known = need,
+            Some(_) => {}
+            None => most.push(need),
+        }
+    }
+    most
+}
+
+/// How to raise what is short.
+fn advice(rows: &[Row]) -> String {
+    let mut missing = most(rows.iter());
+    missing.retain(|need| !need.is_met());
+    if missing.is_empty() {
+        return "Everything runs at full scale.\n".into();
+    }
+    let mut text = String::from("To run everything at full scale:\n");
+    for need in missing {
+        let _ = writeln!(text, "  {}: {}", need.what, (need.raise)(need.needed));
+    }
+    text
 }
 
 /// At which scale the use case runs here.
 fn runs(use_case: &UseCase, is_whole: bool) -> String {
     match usecase::scale(use_case, 1.0, connections_max(true)) {
-        Ok(scaled) if scaled.reason.is_some() => format!("at scale {:.4}", scaled.scale),
+        Ok(scaled) if scaled.reason.is_some() => format!("at scale {}", scaled.scale),
         Ok(_) if is_whole => "at full scale".into(),
         Ok(_) => "at full scale, with doubt".into(),
         Err(_) => "no".into(),
@@ -158,6 +214,24 @@ mod tests {
     fn what_is_short_is_named_with_a_way_to_raise_it() {
         let needs = needs(u64::MAX / (1 << 20), 5_000.0);
         let files = needs.iter().find(|need| need.what.starts_with("open files")).unwrap();
-        assert!(!files.is_met() && files.raise.contains("ulimit -n"));
+        assert!(!files.is_met());
+        // More than the kernel allows a process: its own limit comes first.
+        let raise = (files.raise)(files.needed);
+        let kernel = format!("sysctl -w fs.nr_open={}", files.needed);
+        assert!(raise.starts_with(&kernel) && raise.contains("ulimit -n"), "{raise}");
+    }
+
+    #[test]
+    fn what_the_host_does_not_say_is_not_short() {
+        let raise = |_| String::new();
+        let need = |present| Need { what: "ports", needed: 10, present, raise };
+        assert!(need(None).is_met() && need(Some(10)).is_met() && !need(Some(9)).is_met());
+    }
+
+    #[test]
+    fn the_advice_is_for_the_largest_need_of_each_kind() {
+        let rows: Vec<Row> = usecase::all().into_iter().map(row).collect();
+        let files = most(rows.iter())[0];
+        assert_eq!((files.what, files.needed), ("open files a process", 1_000_100));
     }
 }

@@ -1,12 +1,15 @@
 //! Use cases: data, read from TOML; made into a plan at a scale.
 
 mod catalog;
+mod check;
 mod file;
 mod plan;
+mod rates;
 mod scale;
 
 pub(crate) use catalog::all;
 pub use catalog::{list, set};
 pub use file::{Contract, Group, UseCase, UseCaseError};
 pub use plan::{Times, plan};
+pub(crate) use scale::{FILES_RESERVED, grouped};
 pub use scale::{Scaled, connections_max, scale};

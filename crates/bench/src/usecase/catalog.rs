@@ -44,12 +44,35 @@ impl UseCase {
     /// # Errors
     /// No such name, or a file that is not a use case.
     pub fn resolve(text: &str) -> Result<Self, UseCaseError> {
-        if !text.ends_with(".toml") && !text.contains('/') {
-            return by_name(text);
+        let is_path = text.ends_with(".toml") || text.contains('/');
+        if is_path { Self::from_path(text) } else { Self::builtin(text) }
+    }
+
+    /// The use case of this name that is built in, in any case, with or without
+    /// `singlenode-`, `sharesub` or `sharedsub`.
+    ///
+    /// # Errors
+    /// No such name, with the nearest.
+    pub fn builtin(name: &str) -> Result<Self, UseCaseError> {
+        let wanted = plain(name);
+        let mut all = all();
+        if let Some(at) = all.iter().position(|use_case| plain(&use_case.name) == wanted) {
+            return Ok(all.swap_remove(at));
         }
-        let file = std::fs::read_to_string(text)
-            .map_err(|error| UseCaseError::Read { path: text.into(), why: error.to_string() })?;
-        Self::parse(text, &file)
+        let nearest =
+            all.into_iter().min_by_key(|use_case| distance(&plain(&use_case.name), &wanted));
+        let nearest = nearest.map(|use_case| use_case.name).unwrap_or_default();
+        Err(UseCaseError::Unknown { name: name.into(), nearest })
+    }
+
+    /// A use case from a file of the user's.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not a use case.
+    pub fn from_path(path: &str) -> Result<Self, UseCaseError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| UseCaseError::Read { path: path.into(), why: error.to_string() })?;
+        Self::parse(path, &text)
     }
 }
 
@@ -58,18 +81,6 @@ fn plain(name: &str) -> String {
     let name = name.to_lowercase();
     let name = name.strip_prefix("singlenode-").unwrap_or(&name);
     name.replace("sharesub", "sharedsub")
-}
-
-/// The use case of a name.
-fn by_name(name: &str) -> Result<UseCase, UseCaseError> {
-    let wanted = plain(name);
-    let mut all = all();
-    if let Some(at) = all.iter().position(|use_case| plain(&use_case.name) == wanted) {
-        return Ok(all.swap_remove(at));
-    }
-    let nearest = all.into_iter().min_by_key(|use_case| distance(&plain(&use_case.name), &wanted));
-    let nearest = nearest.map(|use_case| use_case.name).unwrap_or_default();
-    Err(UseCaseError::Unknown { name: name.into(), nearest })
 }
 
 /// Edits from one text to the other (Levenshtein).
@@ -135,13 +146,13 @@ mod tests {
         for name in
             ["singlenode-sharedsub-1K-5-1K-1K", "SHARESUB-1k-5-1k-1k", "sharedsub-1K-5-1K-1K"]
         {
-            assert_eq!(by_name(name).unwrap().name, "singlenode-sharedsub-1K-5-1K-1K");
+            assert_eq!(UseCase::builtin(name).unwrap().name, "singlenode-sharedsub-1K-5-1K-1K");
         }
     }
 
     #[test]
     fn an_unknown_name_is_told_the_nearest() {
-        let text = by_name("p2p-1k-1k").unwrap_err().to_string();
+        let text = UseCase::builtin("p2p-1k-1k").unwrap_err().to_string();
         assert!(text.contains("singlenode-p2p-1K-1K-1K-1K"), "{text}");
     }
 

@@ -1,5 +1,6 @@
 //! The file of a use case.
 
+use super::check::check;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
@@ -41,10 +42,12 @@ pub enum UseCaseError {
         message: String,
     },
     /// A value that the types allow and the suite does not.
-    #[error("{path}: {message}")]
+    #[error("{path}:{line}: {message}")]
     Value {
         /// The file.
         path: String,
+        /// Its line, from 1.
+        line: usize,
         /// Which key, and what it has to be.
         message: String,
     },
@@ -185,40 +188,8 @@ impl UseCase {
             }
         })?;
         text.clone_into(&mut use_case.text);
-        use_case.check(path)?;
+        check(&use_case, path)?;
         Ok(use_case)
-    }
-
-    fn check(&self, path: &str) -> Result<(), UseCaseError> {
-        let fail = |message: String| Err(UseCaseError::Value { path: path.into(), message });
-        let times = [self.warm_up_s, self.measure_s, self.drain_s];
-        if !times.iter().all(|time| (0.0..=1e7).contains(time)) {
-            return fail("warm_up_s, measure_s and drain_s must be 0 or more seconds".into());
-        }
-        if !(self.connect_rate_per_s > 0.0 && self.connect_rate_per_s.is_finite()) {
-            return fail("connect_rate_per_s must be above 0".into());
-        }
-        if self.group.iter().all(|group| group.clients == 0) {
-            return fail("there must be a [[group]] with clients".into());
-        }
-        for group in &self.group {
-            let qos = group.subscriptions.iter().map(|subscription| subscription.qos);
-            let publish = group.publish.as_ref();
-            if qos.chain(publish.map(|publish| publish.qos)).any(|qos| qos > 2) {
-                return fail(format!("group {:?}: qos must be 0, 1 or 2", group.name));
-            }
-            if publish.is_some_and(|publish| publish.payload_bytes < 16) {
-                return fail(format!(
-                    "group {:?}: payload_bytes must be at least 16, the stamp that is audited",
-                    group.name
-                ));
-            }
-            let is_rate = |rate: f64| rate > 0.0 && rate.is_finite();
-            if publish.is_some_and(|publish| !is_rate(publish.rate_per_s)) {
-                return fail(format!("group {:?}: rate_per_s must be above 0", group.name));
-            }
-        }
-        Ok(())
     }
 
     /// SHA-256 of the file, hex.

@@ -4,7 +4,7 @@ use super::file::{UseCase, UseCaseError};
 use crate::host::open_files_max;
 
 /// Files a process needs beside its connections.
-const FILES_RESERVED: u64 = 100;
+pub(crate) const FILES_RESERVED: u64 = 100;
 
 /// A use case with the numbers of clients it is run with.
 #[derive(Clone, Debug)]
@@ -75,17 +75,38 @@ pub fn scale(
             over = middle;
         }
     }
-    // Three digits, downwards: a scale that can be typed again.
-    let unit = 10f64.powi(fits.max(1e-9).log10().floor() as i32 - 3);
-    let scale = (fits / unit).floor() * unit;
-    let scale = scale.max(f64::MIN_POSITIVE);
+    let scale = rounded_down(fits);
     let clients = clients_at(use_case, scale);
     let reason = format!(
-        "{needed} connections are needed and the limit of open files leaves {connections_max}: \
-         run at scale {scale:.4} with {} connections (`weir bench doctor` says how to raise it)",
-        sum(&clients)
+        "{} connections are needed and the limit of open files leaves {}: run at scale {scale} \
+         with {} connections (`weir bench doctor` says how to raise it)",
+        grouped(needed),
+        grouped(connections_max),
+        grouped(sum(&clients))
     );
     Ok(Scaled { use_case, asked, scale, reason: Some(reason), clients })
+}
+
+/// To four digits, never up: a scale that can be typed again and still fits.
+fn rounded_down(scale: f64) -> f64 {
+    let digits = 3 - scale.log10().floor() as i32;
+    // A division by a power of ten has the shortest text; a multiplication by 0.0001 has not.
+    let unit = 10f64.powi(digits.max(0));
+    let rounded = (scale * unit).floor() / unit;
+    if rounded > 0.0 { rounded } else { scale }
+}
+
+/// A number with its thousands apart.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 #[cfg(test)]
@@ -108,8 +129,32 @@ mod tests {
         let p2p = use_case("p2p-50K-50K-50K-50K");
         let scaled = scale(&p2p, 1.0, 19_900).unwrap();
         assert!(sum(&scaled.clients) <= 19_900 && sum(&scaled.clients) > 19_800, "{scaled:?}");
-        assert!(scaled.reason.unwrap().contains("100000 connections are needed"));
+        assert_eq!((scaled.scale, &*scaled.clients), (0.199, &[9_950, 9_950][..]));
+        let reason = scaled.reason.unwrap();
+        assert!(reason.contains("leaves 19,900: run at scale 0.199 with 19,900 "), "{reason}");
+        assert!(reason.contains("100,000 connections are needed"));
         assert!(scale(&p2p, 0.1, 19_900).unwrap().reason.is_none());
+    }
+
+    #[test]
+    fn the_scale_that_is_told_fits_when_it_is_typed() {
+        for name in ["conn-tcp-1M-5K", "p2p-50K-50K-50K-50K", "sharedsub-50K-500-50K-50K"] {
+            let use_case = use_case(name);
+            for connections_max in [7, 901, 924, 1_948, 4_096, 19_950, 32_668, 50_499] {
+                let reduced = scale(&use_case, 1.0, connections_max).unwrap();
+                let reason = reduced.reason.unwrap();
+                let told = reason.split("scale ").nth(1).unwrap().split(' ').next().unwrap();
+                let again = scale(&use_case, told.parse().unwrap(), connections_max).unwrap();
+                assert!(again.reason.is_none() && told.len() <= 12, "{reason}");
+                assert_eq!(again.clients, reduced.clients);
+            }
+        }
+    }
+
+    #[test]
+    fn thousands_stand_apart() {
+        let texts = [0, 999, 1_000, 1_000_100].map(grouped);
+        assert_eq!(texts, ["0", "999", "1,000", "1,000,100"]);
     }
 
     #[test]

@@ -1,0 +1,253 @@
+//! What the types of a use case's file allow and the suite does not. Called by the parser only.
+
+use super::file::{Group, UseCase, UseCaseError};
+use std::ops::Range;
+use toml::de::{DeTable, DeValue};
+use weir_load::STAMP_BYTES;
+use weir_load::plan::Publish;
+
+/// A day; more would not fit the plan's milliseconds.
+const CONNECT_TIMEOUT_S_MAX: u32 = 86_400;
+
+/// The protocol's remaining length without the longest topic and what else is before the payload.
+const PAYLOAD_BYTES_MAX: u32 = 268_435_455 - 65_535 - 5;
+
+/// The place of a value in the file: keys, and indices of arrays as text.
+type Place = Vec<String>;
+
+/// What is wrong, and where.
+type Fault = (Place, String);
+
+/// Refuses a use case that cannot be run as it is written.
+pub(super) fn check(use_case: &UseCase, path: &str) -> Result<(), UseCaseError> {
+    top(use_case).and_then(|()| groups(use_case)).map_err(|(place, message)| UseCaseError::Value {
+        path: path.into(),
+        line: line_of(&use_case.text, &place),
+        message,
+    })
+}
+
+/// The line of a place in the file, from 1: of the nearest table around it if it is not written.
+fn line_of(text: &str, place: &[String]) -> usize {
+    let at = span_of(text, place).map_or(0, |span| span.start);
+    text.get(..at).unwrap_or_default().matches('\n').count() + 1
+}
+
+fn span_of(text: &str, place: &[String]) -> Option<Range<usize>> {
+    let document = DeTable::parse(text).ok()?;
+    let (first, rest) = place.split_first()?;
+    let mut value = document.get_ref().get(first.as_str())?;
+    for step in rest {
+        let next = match value.get_ref() {
+            DeValue::Table(table) => table.get(step.as_str()),
+            DeValue::Array(array) => step.parse::<usize>().ok().and_then(|at| array.get(at)),
+            _ => None,
+        };
+        let Some(next) = next else { break };
+        value = next;
+    }
+    Some(value.span())
+}
+
+fn fault(place: &[&str], message: impl Into<String>) -> Result<(), Fault> {
+    Err((place.iter().map(|&step| step.into()).collect(), message.into()))
+}
+
+fn is_rate(rate: f64) -> bool {
+    rate > 0.0 && rate.is_finite()
+}
+
+fn top(use_case: &UseCase) -> Result<(), Fault> {
+    if use_case.name.is_empty() || use_case.name.contains(['/', '\\', '\0']) {
+        return fault(&["name"], "name must not be empty and must not hold a slash");
+    }
+    let times = [
+        ("warm_up_s", use_case.warm_up_s),
+        ("measure_s", use_case.measure_s),
+        ("drain_s", use_case.drain_s),
+    ];
+    for (key, time) in times {
+        if !(0.0..=1e7).contains(&time) {
+            return fault(&[key], format!("{key} = {time} must be 0 to 10000000 seconds"));
+        }
+    }
+    let rate = use_case.connect_rate_per_s;
+    if !is_rate(rate) {
+        let text = format!("connect_rate_per_s = {rate} must be above 0");
+        return fault(&["connect_rate_per_s"], text);
+    }
+    let timeout = use_case.connect_timeout_s;
+    if !(1..=CONNECT_TIMEOUT_S_MAX).contains(&timeout) {
+        let text = format!("connect_timeout_s = {timeout} must be 1 to {CONNECT_TIMEOUT_S_MAX}");
+        return fault(&["connect_timeout_s"], text);
+    }
+    let contract = &use_case.contract;
+    let shares =
+        [("rate_tolerance", contract.rate_tolerance), ("lost_share_max", contract.lost_share_max)];
+    for (key, share) in shares {
+        if !(0.0..=1.0).contains(&share) {
+            return fault(&["contract", key], format!("{key} = {share} must be 0 to 1"));
+        }
+    }
+    Ok(())
+}
+
+fn groups(use_case: &UseCase) -> Result<(), Fault> {
+    let groups = &use_case.group;
+    if groups.iter().all(|group| group.clients == 0) {
+        return fault(&["group"], "there must be a [[group]] with clients above 0");
+    }
+    for (at, group) in groups.iter().enumerate() {
+        client_ids(group, &groups[..at])
+            .and_then(|()| subscriptions(group))
+            .and_then(|()| group.publish.as_ref().map_or(Ok(()), publish))
+            .map_err(|(place, message)| {
+                let whole = ["group".into(), at.to_string()].into_iter().chain(place).collect();
+                (whole, format!("group {:?}: {message}", group.name))
+            })?;
+    }
+    Ok(())
+}
+
+/// Two clients of one identifier would take each other's connection over.
+fn client_ids(group: &Group, before: &[Group]) -> Result<(), Fault> {
+    if group.clients > 1 && !group.client_id.contains("{i}") {
+        return fault(&["client_id"], "client_id must hold {i}, or all clients have the same one");
+    }
+    match before.iter().find(|other| other.client_id == group.client_id) {
+        Some(other) => {
+            let text = format!("client_id is that of group {:?}; give it its own", other.name);
+            fault(&["client_id"], text)
+        }
+        None => Ok(()),
+    }
+}
+
+fn subscriptions(group: &Group) -> Result<(), Fault> {
+    for (at, subscription) in group.subscriptions.iter().enumerate() {
+        let at = at.to_string();
+        let (filter, qos) = (&subscription.filter, subscription.qos);
+        if qos > 2 {
+            let text = format!("qos = {qos} must be 0, 1 or 2");
+            return fault(&["subscriptions", &at, "qos"], text);
+        }
+        if !is_filter(filter) {
+            let text = format!("filter = {filter:?} is not a topic filter, such as test/#");
+            return fault(&["subscriptions", &at, "filter"], text);
+        }
+    }
+    Ok(())
+}
+
+fn publish(publish: &Publish) -> Result<(), Fault> {
+    let Publish { topic, qos, rate_per_s, payload_bytes, .. } = publish;
+    if topic.is_empty() || topic.contains(['#', '+', '\0']) {
+        let text = format!("topic = {topic:?} must not be empty and must have no wildcard");
+        return fault(&["publish", "topic"], text);
+    }
+    if *qos > 2 {
+        return fault(&["publish", "qos"], format!("qos = {qos} must be 0, 1 or 2"));
+    }
+    if !is_rate(*rate_per_s) {
+        let text = format!("rate_per_s = {rate_per_s} must be above 0");
+        return fault(&["publish", "rate_per_s"], text);
+    }
+    if !(STAMP_BYTES as u32..=PAYLOAD_BYTES_MAX).contains(payload_bytes) {
+        let text = format!(
+            "payload_bytes = {payload_bytes} must be {STAMP_BYTES} (the stamp that is audited) \
+             to {PAYLOAD_BYTES_MAX}"
+        );
+        return fault(&["publish", "payload_bytes"], text);
+    }
+    Ok(())
+}
+
+/// Whether the text is a topic filter, shared or not (section 4.7 of both standards).
+fn is_filter(text: &str) -> bool {
+    let filter = match text.strip_prefix("$share/") {
+        Some(shared) => match shared.split_once('/') {
+            Some((name, filter)) if !name.is_empty() && !name.contains(['#', '+']) => filter,
+            _ => return false,
+        },
+        None => text,
+    };
+    let mut levels = filter.split('/').peekable();
+    while let Some(level) = levels.next() {
+        let is_wild = level.contains(['#', '+']);
+        if is_wild && (level.len() > 1 || (level == "#" && levels.peek().is_some())) {
+            return false;
+        }
+    }
+    !filter.is_empty() && !filter.contains('\0')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"name = "mine"
+revision = 1
+about = "for a test"
+mqtt_version = "5.0"
+connect_rate_per_s = 10
+
+[[group]]
+name = "one"
+clients = 2
+client_id = "a-{i}"
+scales = true
+subscriptions = [
+    { filter = "t/{i}", qos = 1 },
+    { filter = "$share/g/t/+/#", qos = 0 },
+]
+
+[[group]]
+name = "two"
+clients = 2
+client_id = "b-{i}"
+scales = true
+[group.publish]
+topic = "t/{i}"
+qos = 1
+rate_per_s = 1
+payload_bytes = 16
+"#;
+
+    #[test]
+    fn a_value_that_cannot_be_is_told_with_its_line_and_key() {
+        UseCase::parse("my.toml", GOOD).unwrap();
+        let cases = [
+            ("connect_rate_per_s = 10", "connect_rate_per_s = 0", 5, "connect_rate_per_s"),
+            ("about", "connect_timeout_s = 4294968\nabout", 3, "connect_timeout_s"),
+            ("about", "drain_s = nan\nabout", 3, "drain_s"),
+            ("\"mine\"", "\"../mine\"", 1, "name"),
+            ("a-{i}", "a", 10, "client_id"),
+            ("b-{i}", "a-{i}", 20, "client_id"),
+            ("\"t/{i}\", qos = 1", "\"t/{i}\", qos = 3", 13, "qos"),
+            ("$share/g/t", "$share/t#", 14, "filter"),
+            ("topic = \"t/{i}\"", "topic = \"t/#\"", 23, "topic"),
+            ("qos = 1\nrate", "qos = 9\nrate", 24, "qos"),
+            ("rate_per_s = 1\npay", "rate_per_s = inf\npay", 25, "rate_per_s"),
+            ("payload_bytes = 16", "payload_bytes = 15", 26, "payload_bytes"),
+            ("payload_bytes = 16", "payload_bytes = 300_000_000", 26, "payload_bytes"),
+            ("16\n", "16\n[contract]\nlost_share_max = 2\n", 28, "lost_share_max"),
+        ];
+        for (from, to, line, key) in cases {
+            assert!(GOOD.contains(from), "{from}");
+            let error = UseCase::parse("my.toml", &GOOD.replacen(from, to, 1)).unwrap_err();
+            let text = error.to_string();
+            assert!(text.starts_with(&format!("my.toml:{line}: ")), "{to}: {text}");
+            assert!(text.contains(key) && !text.contains('\n'), "{to}: {text}");
+        }
+    }
+
+    #[test]
+    fn filters_are_told_from_what_is_none() {
+        for good in ["#", "+", "a//b", "/", "$share/g/#", "+/a/#", "$SYS/x"] {
+            assert!(is_filter(good), "{good}");
+        }
+        for bad in ["", "a#", "#/a", "a+/b", "$share/g", "$share//a", "$share/+/a", "$share/g/"] {
+            assert!(!is_filter(bad), "{bad}");
+        }
+    }
+}
