@@ -190,7 +190,7 @@ fn advice(rows: &[Row]) -> String {
 
 /// At which scale the use case runs here.
 fn runs(use_case: &UseCase, is_whole: bool) -> String {
-    match usecase::scale(use_case, 1.0, connections_max(true)) {
+    match usecase::scale(use_case, 1.0, connections_max()) {
         Ok(scaled) if scaled.reason.is_some() => format!("at scale {}", scaled.scale),
         Ok(_) if is_whole => "at full scale".into(),
         Ok(_) => "at full scale, with doubt".into(),

@@ -189,6 +189,18 @@ pub enum Status {
     Aborted,
 }
 
+impl Status {
+    /// As it stands in `result.json`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+            Self::Invalid => "invalid",
+            Self::Aborted => "aborted",
+        }
+    }
+}
+
 /// A phase.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PhaseResult {

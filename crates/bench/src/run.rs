@@ -70,7 +70,7 @@ pub fn run_one(
     interrupted: &Interrupted,
 ) -> anyhow::Result<(RunResult, PathBuf)> {
     let is_local = driver.is_local();
-    let scaled = usecase::scale(use_case, options.scale, usecase::connections_max(is_local))?;
+    let scaled = usecase::scale(use_case, options.scale, usecase::connections_max())?;
     let folder = folder::create(&options.out, &use_case.name, driver.name())?;
     let pinning = Pinning::plan(options.is_pinned && is_local);
     let host = host::facts(&pinning.text);

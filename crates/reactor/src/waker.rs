@@ -17,9 +17,10 @@ impl Waker {
     }
 
     /// Wakes the reactor.
+    #[expect(clippy::host_endian_bytes, reason = "an eventfd counts in the host's byte order")]
     pub fn wake(&self) {
         // The only error is a counter at its maximum, and then the wake is already pending.
-        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes_for_eventfd());
+        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
     }
 
     pub(crate) fn fd(&self) -> &OwnedFd {
@@ -30,16 +31,5 @@ impl Waker {
         let mut count = [0u8; 8];
         // Would-block means that nobody woke us.
         let _ = rustix::io::read(&*self.0, &mut count);
-    }
-}
-
-trait EventfdBytes {
-    fn to_ne_bytes_for_eventfd(self) -> [u8; 8];
-}
-
-impl EventfdBytes for u64 {
-    #[expect(clippy::host_endian_bytes, reason = "an eventfd counts in the host's byte order")]
-    fn to_ne_bytes_for_eventfd(self) -> [u8; 8] {
-        self.to_ne_bytes()
     }
 }

@@ -166,7 +166,7 @@ fn run_each(
                 .with_context(|| format!("{} on {}", use_case.name, broker.name()))?;
             report::write(std::slice::from_ref(&result), &folder.join("report.html"))?;
             for reason in &result.verdict.reasons {
-                eprintln!("  {}: {reason}", status_name(result.verdict.status));
+                eprintln!("  {}: {reason}", result.verdict.status.name());
             }
             results.push(result);
             folders.push(folder);
@@ -201,15 +201,6 @@ fn show(roots: &[PathBuf]) -> anyhow::Result<ExitCode> {
     report::write(&results, &path)?;
     println!("report: {}", path.display());
     Ok(ExitCode::SUCCESS)
-}
-
-fn status_name(status: Status) -> &'static str {
-    match status {
-        Status::Passed => "passed",
-        Status::Failed => "failed",
-        Status::Invalid => "invalid",
-        Status::Aborted => "aborted",
-    }
 }
 
 /// 130 after Ctrl-C, 1 if a run did not pass.

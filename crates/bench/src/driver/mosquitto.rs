@@ -1,6 +1,6 @@
 //! Eclipse Mosquitto.
 
-use super::process::{Running, find, free_address, write_configuration};
+use super::process::{Running, ask, find, free_address, write_configuration};
 use super::{Driver, DriverError, Profile};
 use crate::result::Broker;
 use std::path::Path;
@@ -20,9 +20,7 @@ const TUNED: &[(&str, &str)] = &[
 pub(super) struct Mosquitto;
 
 fn version(program: &Path) -> String {
-    let output = Command::new(program).arg("-h").output();
-    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    let text = text.unwrap_or_default();
+    let text = ask(program, "-h");
     // "mosquitto version 2.0.11"
     let first = text.lines().next().unwrap_or_default();
     first.rsplit(' ').next().filter(|word| !word.is_empty()).unwrap_or("unknown").to_owned()

@@ -169,3 +169,9 @@ pub(super) fn find(program: &str) -> Option<PathBuf> {
         .map(|folder| folder.join(program))
         .find(|file| file.is_file())
 }
+
+/// What a program prints when asked with `argument`; empty if it cannot be asked.
+pub(super) fn ask(program: &Path, argument: &str) -> String {
+    let output = Command::new(program).arg(argument).output();
+    output.map_or_else(|_| String::new(), |o| String::from_utf8_lossy(&o.stdout).into_owned())
+}

@@ -1,6 +1,6 @@
 //! The built-in broker: this program, as a process of its own, like any other broker.
 
-use super::process::{Running, free_address, write_configuration};
+use super::process::{Running, ask, free_address, write_configuration};
 use super::{Driver, DriverError, Profile};
 use crate::result::Broker;
 use std::path::{Path, PathBuf};
@@ -20,9 +20,7 @@ fn program() -> Result<PathBuf, DriverError> {
 }
 
 fn version(program: &Path) -> String {
-    let output = Command::new(program).arg("--version").output();
-    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    let text = text.unwrap_or_default();
+    let text = ask(program, "--version");
     text.trim().strip_prefix("weir ").unwrap_or("unknown").to_owned()
 }
 

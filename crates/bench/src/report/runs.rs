@@ -1,6 +1,6 @@
 //! Runs as the page orders, names and colours them.
 
-use crate::result::{RunResult, Status};
+use crate::result::RunResult;
 use crate::tables::broker;
 
 /// A use case with its runs, in the order they were run.
@@ -51,10 +51,5 @@ fn label(run: &RunResult, earlier: &[Named<'_>]) -> String {
 
 /// The verdict as a word, and as a class of the page.
 pub(super) fn status(run: &RunResult) -> &'static str {
-    match run.verdict.status {
-        Status::Passed => "passed",
-        Status::Failed => "failed",
-        Status::Invalid => "invalid",
-        Status::Aborted => "aborted",
-    }
+    run.verdict.status.name()
 }

@@ -22,7 +22,7 @@ pub struct Scaled<'a> {
 }
 
 /// Connections that one process of ours, and the broker if it is one too, may hold.
-pub fn connections_max(_is_local: bool) -> u64 {
+pub fn connections_max() -> u64 {
     // A broker that we start has the same limit; one elsewhere has its own, unknown to us.
     open_files_max().saturating_sub(FILES_RESERVED)
 }

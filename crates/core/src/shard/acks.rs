@@ -17,10 +17,7 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let session = &mut self.sessions[key.0 as usize];
-        if session.window.finish(ack.packet_id, Step::AwaitPubAck) && !session.queue_is_empty() {
-            self.pump(key, now, sink);
-        }
+        self.finish(key, ack.packet_id, Step::AwaitPubAck, now, sink);
     }
 
     pub(super) fn on_pubrec(
@@ -30,15 +27,11 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let session = &mut self.sessions[key.0 as usize];
         if ack.reason.is_error() {
             // The receiver refuses: the exchange is over.
-            if session.window.finish(ack.packet_id, Step::AwaitPubRec) {
-                self.pump(key, now, sink);
-            }
-            return;
+            return self.finish(key, ack.packet_id, Step::AwaitPubRec, now, sink);
         }
-        let is_known = session.window.received(ack.packet_id);
+        let is_known = self.sessions[key.0 as usize].window.received(ack.packet_id);
         self.answer(key, ack.packet_id, PacketKind::PubRel, is_known, sink);
     }
 
@@ -54,8 +47,20 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
+        self.finish(key, ack.packet_id, Step::AwaitPubComp, now, sink);
+    }
+
+    /// A delivery is done: what waits for its place in the window may follow.
+    fn finish(
+        &mut self,
+        key: SessionKey,
+        packet_id: PacketId,
+        step: Step,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
         let session = &mut self.sessions[key.0 as usize];
-        if session.window.finish(ack.packet_id, Step::AwaitPubComp) && !session.queue_is_empty() {
+        if session.window.finish(packet_id, step) && !session.queue_is_empty() {
             self.pump(key, now, sink);
         }
     }

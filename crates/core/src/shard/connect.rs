@@ -201,12 +201,14 @@ impl Shard {
                 properties,
                 qos: will.qos,
                 retain: will.retain,
-                delay_s: find_u32(will.properties, |property| match property {
-                    Property::WillDelayInterval(seconds) => Some(seconds),
-                    _ => None,
-                })
-                .unwrap_or(0),
-                message_expiry_s: find_u32(will.properties, |property| match property {
+                delay_s: will
+                    .properties
+                    .find(|property| match property {
+                        Property::WillDelayInterval(seconds) => Some(seconds),
+                        _ => None,
+                    })
+                    .unwrap_or(0),
+                message_expiry_s: will.properties.find(|property| match property {
                     Property::MessageExpiryInterval(seconds) => Some(seconds),
                     _ => None,
                 }),
@@ -262,11 +264,4 @@ impl Shard {
             self.timers.set(deadline, Timer::Connection(conn));
         }
     }
-}
-
-fn find_u32(
-    properties: weir_wire::Properties<'_>,
-    pick: impl FnMut(Property<'_>) -> Option<u32>,
-) -> Option<u32> {
-    properties.find(pick)
 }

@@ -113,10 +113,8 @@ impl Shard {
         if let Some(will) = self.end_absence(key) {
             self.due_wills.push(*will);
         }
-        while let Some(&record) = self.sessions[key.0 as usize].subscriptions.last() {
-            let at = self.sessions[key.0 as usize].subscriptions.len() - 1;
-            debug_assert_eq!(self.sessions[key.0 as usize].subscriptions[at], record);
-            self.unsubscribe_at(key, at, sink);
+        while let Some(last) = self.sessions[key.0 as usize].subscriptions.len().checked_sub(1) {
+            self.unsubscribe_at(key, last, sink);
         }
         let hash = self.hasher.hash_one(&*self.sessions[key.0 as usize].client_id);
         if let Ok(entry) = self.clients.find_entry(hash, |other| *other == key) {
