@@ -1,10 +1,12 @@
 //! The configuration file: TOML, every key with a default, an unknown key an error.
 
+use crate::auth::AuthConfig;
+use crate::gate::ProcessLimits;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use weir_core::Limits;
+use weir_core::{Features, Limits, Settings};
 
 /// Everything `weir broker` can be told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -12,54 +14,26 @@ use weir_core::Limits;
 pub struct Config {
     /// Addresses to listen on, each `HOST:PORT`.
     pub listen: Vec<String>,
-    /// Bounds of the broker.
-    pub limits: LimitsConfig,
+    /// Bounds of connections, sessions and messages.
+    pub limits: Limits,
+    /// Bounds of the whole process.
+    pub process: ProcessLimits,
+    /// What the broker offers.
+    pub features: Features,
+    /// Who is let in.
+    pub auth: AuthConfig,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { listen: vec!["127.0.0.1:1883".into()], limits: LimitsConfig::default() }
+        Self {
+            listen: vec!["127.0.0.1:1883".into()],
+            limits: Limits::default(),
+            process: ProcessLimits::default(),
+            features: Features::default(),
+            auth: AuthConfig::default(),
+        }
     }
-}
-
-macro_rules! limits_config {
-    ($($field:ident: $type:ty,)*) => {
-        /// The `[limits]` table; the fields and defaults of [`weir_core::Limits`].
-        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-        #[serde(default, deny_unknown_fields)]
-        pub struct LimitsConfig { $(pub $field: $type,)* }
-
-        impl Default for LimitsConfig {
-            fn default() -> Self {
-                let Limits { $($field,)* } = Limits::default();
-                Self { $($field,)* }
-            }
-        }
-
-        impl LimitsConfig {
-            /// The bounds as the core takes them.
-            pub fn to_limits(&self) -> Limits {
-                Limits { $($field: self.$field,)* }
-            }
-        }
-    };
-}
-
-limits_config! {
-    packet_bytes_max: u32,
-    connect_timeout_s: u32,
-    client_id_bytes_max: u16,
-    in_flight_max: u16,
-    receive_maximum: u16,
-    queue_messages_max: u32,
-    queue_bytes_max: u64,
-    output_bytes_max: usize,
-    subscriptions_max: u32,
-    topic_levels_max: u16,
-    topic_alias_maximum: u16,
-    retained_messages_max: u32,
-    retained_bytes_max: u64,
-    session_expiry_s_max: u32,
 }
 
 /// Packets this long still fit the protocol when they are encoded again with more properties.
@@ -67,6 +41,9 @@ const PACKET_BYTES_MAX: u32 = 256 * 1024 * 1024 - 1024 * 1024;
 
 /// Below this a connection's output could not hold what the reactor reports as drained.
 const OUTPUT_BYTES_MIN: usize = 64 * 1024;
+
+/// Below this the broker would be at its ceiling without a client.
+const MEMORY_BYTES_MIN: u64 = 32 * 1024 * 1024;
 
 /// What is wrong with a configuration, and where.
 #[derive(Debug, thiserror::Error)]
@@ -94,6 +71,14 @@ pub enum ConfigError {
         key: &'static str,
         /// What it is set to.
         value: String,
+        /// What it has to be.
+        rule: &'static str,
+    },
+    /// A user's verifier cannot be used.
+    #[error("auth.users: {user}: {rule}")]
+    User {
+        /// The user name.
+        user: String,
         /// What it has to be.
         rule: &'static str,
     },
@@ -130,6 +115,13 @@ impl Config {
         Ok(config)
     }
 
+    /// What a shard is told.
+    pub fn settings(&self) -> Settings {
+        let authentication = self.auth.is_on();
+        let features = Features { authentication, ..self.features.clone() };
+        Settings { limits: self.limits.clone(), features }
+    }
+
     /// Checks what the types cannot.
     ///
     /// # Errors
@@ -143,6 +135,8 @@ impl Config {
             ("limits.client_id_bytes_max", u64::from(limits.client_id_bytes_max)),
             ("limits.queue_messages_max", u64::from(limits.queue_messages_max)),
             ("limits.topic_levels_max", u64::from(limits.topic_levels_max)),
+            ("limits.topic_bytes_max", u64::from(limits.topic_bytes_max)),
+            ("process.connections_max", u64::from(self.process.connections_max)),
         ];
         for (key, value) in positive {
             if value == 0 {
@@ -157,6 +151,12 @@ impl Config {
             let rule = "it must be at least 65536 (64 KiB)";
             return Err(value_error("limits.output_bytes_max", limits.output_bytes_max, rule));
         }
+        let memory_bytes_max = self.process.memory_bytes_max;
+        if memory_bytes_max != 0 && memory_bytes_max < MEMORY_BYTES_MIN {
+            let rule = "it must be 0 (three quarters of the host's) or at least 33554432 (32 MiB)";
+            return Err(value_error("process.memory_bytes_max", memory_bytes_max, rule));
+        }
+        self.auth.check().map_err(|(user, rule)| ConfigError::User { user, rule })?;
         self.addresses().map(drop)
     }
 

@@ -11,6 +11,7 @@ const LINES_PER_SECOND: u32 = 10;
 pub(crate) struct Log {
     ended: Bound,
     dropped: Bound,
+    refused: Bound,
 }
 
 /// A second's allowance.
@@ -51,6 +52,15 @@ impl Log {
                 let Some(suppressed) = self.ended.allow(now) else { return };
                 let reason = reason.name();
                 tracing::warn!(conn = conn.0, client_id, reason, detail, suppressed, "ended");
+            }
+            Notice::SessionEnded { client_id, cause } => {
+                let Some(suppressed) = self.ended.allow(now) else { return };
+                tracing::warn!(client_id, cause, suppressed, "ended an absent session");
+            }
+            Notice::Refused { client_id, topic, reason, detail } => {
+                let Some(suppressed) = self.refused.allow(now) else { return };
+                let reason = reason.name();
+                tracing::warn!(client_id, topic, reason, detail, suppressed, "refused a message");
             }
             Notice::Dropped { client_id, topic, cause } => {
                 let Some(suppressed) = self.dropped.allow(now) else { return };

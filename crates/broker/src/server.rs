@@ -1,7 +1,11 @@
 //! The broker as a whole: listen, run, stop.
 
+use crate::auth::Authenticator;
 use crate::config::{Config, ConfigError};
-use crate::shell::Shell;
+use crate::gate::Gate;
+use crate::log::Log;
+use crate::memory::Memory;
+use crate::shell::{Guard, Shell};
 use foldhash::fast::RandomState;
 use std::hash::BuildHasher;
 use std::net::SocketAddr;
@@ -37,36 +41,48 @@ pub enum ServeError {
 pub struct Server {
     reactor: Reactor,
     shell: Shell,
-    stop: Arc<AtomicBool>,
+    asked: Arc<Asked>,
     addresses: Vec<SocketAddr>,
 }
 
 /// Stops a running [`Server`] from another thread.
 #[derive(Clone, Debug)]
 pub struct Stopper {
-    stop: Arc<AtomicBool>,
+    asked: Arc<Asked>,
     waker: Waker,
+}
+
+/// What other threads ask of a running server.
+#[derive(Debug, Default)]
+struct Asked {
+    stop: AtomicBool,
+    counters: AtomicBool,
 }
 
 impl Stopper {
     /// The server ends its connections in good order and returns from [`Server::run`].
     pub fn stop(&self) {
-        self.stop.store(true, Ordering::Release);
+        self.asked.stop.store(true, Ordering::Release);
         self.waker.wake();
     }
 
-    /// Stops at SIGTERM and SIGINT.
+    /// Stops at SIGTERM and SIGINT; writes the counters to the log at SIGUSR1.
     ///
     /// # Errors
     /// What the system says of installing the handlers.
-    pub fn stop_at_signals(&self) -> std::io::Result<()> {
-        use signal_hook::consts::{SIGINT, SIGTERM};
-        let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
+    pub fn obey_signals(&self) -> std::io::Result<()> {
+        use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+        let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGUSR1])?;
         let stopper = self.clone();
         std::thread::Builder::new().name("signals".into()).spawn(move || {
-            if let Some(signal) = signals.forever().next() {
+            for signal in signals.forever() {
+                if signal == SIGUSR1 {
+                    stopper.asked.counters.store(true, Ordering::Release);
+                    stopper.waker.wake();
+                    continue;
+                }
                 tracing::info!(signal, "stopping");
-                stopper.stop();
+                return stopper.stop();
             }
         })?;
         Ok(())
@@ -90,9 +106,15 @@ impl Server {
         }
         // A hash that nobody outside can guess keeps clients from choosing colliding names.
         let seed = RandomState::default().hash_one("weir");
-        let shard = Shard::new(ShardId(0), 1, config.limits.to_limits(), seed);
-        let stop = Arc::new(AtomicBool::new(false));
-        Ok(Self { reactor, shell: Shell::new(shard), stop, addresses })
+        let shard = Shard::new(ShardId(0), 1, config.settings(), seed);
+        let guard = Guard {
+            gate: Gate::new(config.process.clone()),
+            memory: Memory::new(config.process.memory_bytes_max),
+            auth: Authenticator::new(&config.auth)?,
+            log: Log::default(),
+        };
+        let asked = Arc::new(Asked::default());
+        Ok(Self { reactor, shell: Shell::new(shard, guard), asked, addresses })
     }
 
     /// Where it listens; the system's choice in the place of port 0.
@@ -102,7 +124,7 @@ impl Server {
 
     /// What stops it.
     pub fn stopper(&self) -> Stopper {
-        Stopper { stop: Arc::clone(&self.stop), waker: self.reactor.waker() }
+        Stopper { asked: Arc::clone(&self.asked), waker: self.reactor.waker() }
     }
 
     /// Serves until it is stopped.
@@ -110,7 +132,10 @@ impl Server {
     /// # Errors
     /// What the system says of waiting; faults of single connections end those only.
     pub fn run(mut self) -> Result<(), ServeError> {
-        while !self.stop.load(Ordering::Acquire) {
+        while !self.asked.stop.load(Ordering::Acquire) {
+            if self.asked.counters.swap(false, Ordering::AcqRel) {
+                self.shell.log_counters();
+            }
             let timeout = self
                 .shell
                 .shard
@@ -133,13 +158,8 @@ impl Server {
             }
             self.reactor.turn(Some(left), &mut self.shell)?;
         }
-        let stats = self.shell.shard.stats();
-        tracing::info!(
-            publishes_in = stats.publishes_in,
-            publishes_out = stats.publishes_out,
-            connections = stats.connections_opened,
-            "stopped"
-        );
+        self.shell.log_counters();
+        tracing::info!("stopped");
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! A PUBLISH encoded once for all its receivers.
 
 use crate::Micros;
+use crate::aliases::AliasOut;
 use crate::message::Delivery;
 use weir_wire::packet::{Publish, PublishPlaces};
 use weir_wire::{PacketId, PropertiesBuf, Property, QoS, Version};
@@ -16,13 +17,14 @@ pub(crate) struct Shape<'a> {
     pub(crate) retain: bool,
     pub(crate) dup: bool,
     pub(crate) subscription_ids: &'a [u32],
+    pub(crate) alias: AliasOut,
 }
 
 /// The encodings of the message being delivered. Their memory is kept from message to message.
 #[derive(Debug, Default)]
 pub(crate) struct Encoder {
     shapes: [Encoding; SHAPES],
-    /// For what only one receiver has: subscription identifiers, DUP.
+    /// For what only one receiver has: subscription identifiers, DUP, a topic alias.
     single: Encoding,
     properties: PropertiesBuf,
 }
@@ -50,7 +52,8 @@ impl Encoder {
         now: Micros,
     ) -> &[u8] {
         let Self { shapes, single, properties } = self;
-        let is_shared = shape.subscription_ids.is_empty() && !shape.dup;
+        let is_shared =
+            shape.subscription_ids.is_empty() && !shape.dup && shape.alias == AliasOut::None;
         let encoding = if is_shared {
             let at = (usize::from(shape.version.is_v5()) * 3 + shape.qos as usize) * 2;
             &mut shapes[at + usize::from(shape.retain)]
@@ -81,7 +84,16 @@ fn encode(
     bytes: &mut Vec<u8>,
 ) -> PublishPlaces {
     properties.clear();
+    let mut topic = delivery.topic;
     if shape.version.is_v5() {
+        match shape.alias {
+            AliasOut::None => {}
+            AliasOut::New(alias) => properties.push(Property::TopicAlias(alias)),
+            AliasOut::Known(alias) => {
+                properties.push(Property::TopicAlias(alias));
+                topic = "";
+            }
+        }
         if let Some(expires_at) = delivery.expires_at {
             // What is left, not what was asked for [MQTT-3.3.2-6].
             properties.push(Property::MessageExpiryInterval(now.secs_until(expires_at)));
@@ -95,7 +107,7 @@ fn encode(
         dup: shape.dup,
         qos: shape.qos,
         retain: shape.retain,
-        topic: delivery.topic,
+        topic,
         packet_id: (shape.qos != QoS::AtMostOnce).then_some(PacketId::FIRST),
         properties: properties.as_properties(),
         payload: delivery.payload,

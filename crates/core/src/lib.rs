@@ -4,10 +4,12 @@
 //! `received`, `drained`, `closed`, `mail`, `handle_timeout`) and writes what follows into a
 //! [`Sink`]: the shell's connection outputs, or a simulator's record. Shards talk by [`Mail`] only.
 //!
-//! Durability will hang on the acknowledgement of a PUBLISH; authentication on CONNECT. Neither is
-//! here yet.
+//! Durability will hang on the acknowledgement of a PUBLISH; it is not here yet.
 
+mod aliases;
+mod auth;
 mod encoder;
+mod features;
 mod keys;
 mod limits;
 mod mail;
@@ -15,16 +17,20 @@ mod message;
 mod retained;
 mod routing;
 mod session;
+mod settings;
 mod shard;
 mod sink;
 mod stats;
 mod timers;
 mod window;
 
+pub use auth::{AuthRequest, AuthStep, Verdict};
+pub use features::Features;
 pub use keys::{ConnKey, Micros, ShardId};
-pub use limits::Limits;
+pub use limits::{Limits, WhenAbsent, WhenConnected};
 pub use mail::Mail;
 pub use message::Message;
+pub use settings::Settings;
 pub use shard::Shard;
 pub use sink::{Notice, Sink};
 pub use stats::Stats;

@@ -1,7 +1,10 @@
 //! The bounds of one shard, each with its default.
 
+use serde::{Deserialize, Serialize};
+
 /// Every bound has a rule for what happens at it and a counter in [`crate::Stats`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// Largest packet taken, in bytes. Larger: the connection ends with 0x95.
     pub packet_bytes_max: u32,
@@ -14,11 +17,14 @@ pub struct Limits {
     pub in_flight_max: u16,
     /// Receive Maximum told to clients: QoS 2 messages they may have open. More: 0x93.
     pub receive_maximum: u16,
-    /// Messages that wait in a session's queue. Over it, a connected session is ended with 0x97
-    /// and an absent one loses its oldest message.
+    /// Messages that wait in a session's queue. Over it, the next two settings say what happens.
     pub queue_messages_max: u32,
     /// Bytes of payload, topic and properties in a session's queue; same rule.
     pub queue_bytes_max: u64,
+    /// What a full queue means for a connected session.
+    pub queue_full_connected: WhenConnected,
+    /// What a full queue means for an absent session.
+    pub queue_full_absent: WhenAbsent,
     /// Bytes of output that wait for a connection's socket. Over it, QoS 0 is dropped for this
     /// connection and QoS 1 and 2 wait in the queue.
     pub output_bytes_max: usize,
@@ -26,8 +32,14 @@ pub struct Limits {
     pub subscriptions_max: u32,
     /// Levels of a topic name or filter. More: 0x90 or 0x8F.
     pub topic_levels_max: u16,
+    /// Length of a topic name or filter, in bytes; the protocol's own bound is the default.
+    /// Longer: 0x90 or 0x8F.
+    pub topic_bytes_max: u16,
     /// Topic aliases a client may set up. Higher: 0x94.
     pub topic_alias_maximum: u16,
+    /// Topic aliases the broker sets up towards a client that allows it; further topics go by
+    /// their name.
+    pub topic_alias_out_max: u16,
     /// Retained messages. More: not retained, PUBACK or PUBREC 0x97.
     pub retained_messages_max: u32,
     /// Bytes of retained messages; same rule.
@@ -46,13 +58,42 @@ impl Default for Limits {
             receive_maximum: 1024,
             queue_messages_max: 10_000,
             queue_bytes_max: 16 * 1024 * 1024,
+            queue_full_connected: WhenConnected::EndConnection,
+            queue_full_absent: WhenAbsent::DropOldest,
             output_bytes_max: 1024 * 1024,
             subscriptions_max: 10_000,
             topic_levels_max: 128,
+            topic_bytes_max: u16::MAX,
             topic_alias_maximum: 16,
+            topic_alias_out_max: 16,
             retained_messages_max: 1_000_000,
             retained_bytes_max: 1024 * 1024 * 1024,
             session_expiry_s_max: u32::MAX,
         }
     }
+}
+
+/// What happens to a connected session whose queue is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhenConnected {
+    /// Its connection ends with 0x97. The message that found no room stands for one dropped.
+    #[default]
+    EndConnection,
+    /// The PUBLISH that would overfill it is refused: PUBACK or PUBREC 0x97; before 5.0, which
+    /// has no such answer, the publisher's connection ends.
+    RefusePublisher,
+}
+
+/// What happens to an absent session whose queue is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhenAbsent {
+    /// Its oldest message is dropped, counted and named.
+    #[default]
+    DropOldest,
+    /// The session ends.
+    EndSession,
+    /// As [`WhenConnected::RefusePublisher`].
+    RefusePublisher,
 }

@@ -35,6 +35,10 @@ pub(crate) struct Link {
     pub(crate) open_max: u16,
     /// Largest packet the client takes.
     pub(crate) packet_bytes_max: u32,
+    /// Topic aliases the broker may set up: the smaller of the client's maximum and our limit.
+    pub(crate) aliases_max: u16,
+    /// Whether the client takes reason strings beside CONNACK and DISCONNECT.
+    pub(crate) wants_problems: bool,
 }
 
 #[derive(Debug, Default)]

@@ -1,16 +1,21 @@
 //! The shard: inputs come in here and go to the file that is named after them.
 
 mod acks;
+mod auth;
+mod connack;
 mod connect;
 mod connection;
 mod delivery;
 mod disconnect;
 mod lifetime;
+mod pressure;
 mod publish;
+mod reasons;
 mod subscribe;
 mod unsubscribe;
 
 use crate::encoder::Encoder;
+use crate::features::Features;
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
 use crate::limits::Limits;
 use crate::mail::Mail;
@@ -18,6 +23,7 @@ use crate::message::Delivery;
 use crate::retained::Retained;
 use crate::routing::{FilterId, Filters, Subscriber};
 use crate::session::{Session, Will};
+use crate::settings::Settings;
 use crate::sink::Sink;
 use crate::stats::Stats;
 use crate::timers::{Timer, Timers};
@@ -29,7 +35,7 @@ use slab::Slab;
 use std::hash::BuildHasher;
 use subscribe::AwaitingShards;
 use weir_wire::packet::Packet;
-use weir_wire::{Frame, ReasonCode, Version};
+use weir_wire::{Frame, PacketKind, ReasonCode, Version};
 
 /// The broker of one shard. Its shell calls one method an input; each writes what follows into
 /// the sink before it returns. The shell calls [`Shard::handle_timeout`] at the time that
@@ -39,6 +45,11 @@ pub struct Shard {
     id: ShardId,
     shards: u16,
     limits: Limits,
+    features: Features,
+    /// The memory ceiling is reached: nothing is taken that has to be kept.
+    is_pressed: bool,
+    /// The limit of this name, lowered while pressed.
+    output_bytes_max: usize,
     connections: Vec<Option<Connection>>,
     sessions: Slab<Session>,
     clients: HashTable<SessionKey>,
@@ -62,12 +73,16 @@ pub struct Shard {
 impl Shard {
     /// Shard `id` of `shards`. All shards of a broker share `seed`, which keeps hashes from being
     /// guessed and says which shard owns which client.
-    pub fn new(id: ShardId, shards: u16, limits: Limits, seed: u64) -> Self {
+    pub fn new(id: ShardId, shards: u16, settings: impl Into<Settings>, seed: u64) -> Self {
         assert!(id.0 < shards, "shard ids go from 0 to the number of shards less one");
+        let Settings { limits, features } = settings.into();
         Self {
             id,
             shards,
+            output_bytes_max: limits.output_bytes_max,
             limits,
+            features,
+            is_pressed: false,
             connections: Vec::new(),
             sessions: Slab::new(),
             clients: HashTable::new(),
@@ -97,13 +112,23 @@ impl Shard {
 
     /// A connection is there; its CONNECT is awaited.
     pub fn opened(&mut self, conn: ConnKey, now: Micros) {
+        self.open(conn, None, now);
+    }
+
+    /// A connection is there that a bound of the shell's forbids: its CONNECT will be refused with
+    /// `reason`, so that the client knows.
+    pub fn opened_refused(&mut self, conn: ConnKey, reason: ReasonCode, now: Micros) {
+        self.open(conn, Some(reason), now);
+    }
+
+    fn open(&mut self, conn: ConnKey, refusal: Option<ReasonCode>, now: Micros) {
         let at = conn.0 as usize;
         if self.connections.len() <= at {
             self.connections.resize_with(at + 1, || None);
         }
         debug_assert!(self.connections[at].is_none(), "a key is free before it is used again");
         let deadline = now + Micros::from_secs(self.limits.connect_timeout_s);
-        self.connections[at] = Some(Connection::new(now, deadline));
+        self.connections[at] = Some(Connection::new(refusal, now, deadline));
         self.timers.set(deadline, Timer::Connection(conn));
         self.stats.connections_opened += 1;
         self.stats.connections += 1;
@@ -122,12 +147,14 @@ impl Shard {
             connection.heard_at = now;
         }
         loop {
-            // A packet may have ended its connection; then the rest is nobody's.
-            if self.connection_mut(conn).is_none() {
-                break at = bytes.len();
+            match self.connection_mut(conn).map(|connection| &connection.phase) {
+                // A packet may have ended its connection; then the rest is nobody's.
+                None => break at = bytes.len(),
+                Some(Phase::AwaitAuth(waiting)) if waiting.is_asked => break,
+                Some(_) => {}
             }
             match Frame::check(&bytes[at..], self.limits.packet_bytes_max) {
-                Ok(None) => break,
+                Ok(None) => break self.check_partial(conn, bytes.len() - at, now, sink),
                 Ok(Some(frame)) => match self.handle(conn, frame, now, sink) {
                     Ok(Next::Continue) => at += frame.bytes,
                     // The CONNECT goes along, unconsumed.
@@ -210,10 +237,11 @@ impl Shard {
         sink: &mut impl Sink,
     ) -> Result<Next, Refusal> {
         let Some(connection) = self.connection_mut(conn) else { return Ok(Next::Continue) };
-        let Phase::Live(live) = &connection.phase else {
-            return self.handle_first(conn, frame, now, sink);
+        let (session, version) = match &connection.phase {
+            Phase::Live(live) => (live.session, live.version),
+            Phase::AwaitConnect(_) => return self.handle_first(conn, frame, now, sink),
+            Phase::AwaitAuth(_) => return self.handle_unknown(conn, frame, sink),
         };
-        let (session, version) = (live.session, live.version);
         match Packet::decode(version, frame)? {
             Packet::Publish(publish) => self.on_publish(conn, session, &publish, now, sink)?,
             Packet::PubAck(ack) => self.on_puback(session, &ack, now, sink),
@@ -226,7 +254,7 @@ impl Shard {
             Packet::Disconnect(disconnect) => self.on_disconnect(conn, &disconnect, now, sink)?,
             // [MQTT-3.1.0-2]
             Packet::Connect(_) => return Err(Refusal::protocol("a second CONNECT")),
-            Packet::Auth(_) => return Err(Refusal::protocol("AUTH without an agreed method")),
+            Packet::Auth(auth) => self.on_auth(conn, &auth, sink)?,
             Packet::ConnAck(_) | Packet::SubAck(_) | Packet::UnsubAck(_) | Packet::PingResp => {
                 return Err(Refusal::protocol("a packet only servers send"));
             }
@@ -243,9 +271,15 @@ impl Shard {
         sink: &mut impl Sink,
     ) -> Result<Next, Refusal> {
         // CONNECT says its own version; the one given here is not looked at.
-        match Packet::decode(Version::V5, frame)? {
-            Packet::Connect(connect) => self.on_connect(conn, &connect, now, sink),
-            _ => Err(Refusal::protocol("a packet before CONNECT")),
+        match Packet::decode(Version::V5, frame) {
+            Ok(Packet::Connect(connect)) => self.on_connect(conn, &connect, frame.body, now, sink),
+            Ok(_) => Err(Refusal::protocol("a packet before CONNECT")),
+            Err(error) if is_connect_of_5(frame) => {
+                // Who says 5.0 understands an answer.
+                self.refuse_connect(conn, Version::V5, None, Refusal::from(error), sink);
+                Ok(Next::Continue)
+            }
+            Err(error) => Err(Refusal::from(error)),
         }
     }
 
@@ -269,7 +303,7 @@ impl Shard {
     fn session_of(&mut self, conn: ConnKey) -> Option<SessionKey> {
         match &self.connection_mut(conn)?.phase {
             Phase::Live(live) => Some(live.session),
-            Phase::AwaitConnect => None,
+            Phase::AwaitConnect(_) | Phase::AwaitAuth(_) => None,
         }
     }
 
@@ -290,6 +324,10 @@ impl Shard {
         let id = self.id;
         (0..self.shards).map(ShardId).filter(move |&shard| shard != id)
     }
+}
+
+fn is_connect_of_5(frame: Frame<'_>) -> bool {
+    frame.kind == PacketKind::Connect && frame.body.starts_with(b"\x00\x04MQTT\x05")
 }
 
 /// What a handled packet means for the bytes behind it.

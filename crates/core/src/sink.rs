@@ -1,6 +1,6 @@
 //! Where a shard's output goes.
 
-use crate::{ConnKey, Mail, ShardId};
+use crate::{AuthRequest, ConnKey, Mail, ShardId};
 use weir_wire::ReasonCode;
 
 /// The shell's side of a shard: connection outputs and mailboxes, or a simulator's record.
@@ -21,6 +21,10 @@ pub trait Sink {
 
     /// Sends a letter to another shard.
     fn mail(&mut self, to: ShardId, mail: Mail);
+
+    /// Asks who a client is; [`crate::Shard::authenticated`] is the answer, and until it comes the
+    /// connection's bytes are left unconsumed. Only with [`crate::Features::authentication`].
+    fn authenticate(&mut self, _request: AuthRequest<'_>) {}
 
     /// Something a person may want to read in a log. Rare: never once a message in good order.
     fn notice(&mut self, notice: Notice<'_>);
@@ -48,6 +52,24 @@ pub enum Notice<'a> {
         reason: ReasonCode,
         /// In words, where there is more to say than the reason.
         detail: &'a str,
+    },
+    /// The broker ended an absent session before its time.
+    SessionEnded {
+        /// Its client identifier.
+        client_id: &'a str,
+        /// Which bound or rule it was.
+        cause: &'static str,
+    },
+    /// A PUBLISH was not taken, or its message not retained.
+    Refused {
+        /// Its publisher.
+        client_id: &'a str,
+        /// The message's topic.
+        topic: &'a str,
+        /// As PUBACK, PUBREC or DISCONNECT names it.
+        reason: ReasonCode,
+        /// In words.
+        detail: &'static str,
     },
     /// A message was dropped for one receiver.
     Dropped {

@@ -13,6 +13,8 @@ pub struct Stats {
     pub takeovers: u64,
     /// PUBLISH packets received.
     pub publishes_in: u64,
+    /// PUBLISH packets refused: by a bound, a full queue or store, an invalid payload.
+    pub publishes_refused: u64,
     /// PUBLISH packets sent, redeliveries included.
     pub publishes_out: u64,
     /// QoS 0 dropped because the receiver's output was full.
@@ -27,7 +29,9 @@ pub struct Stats {
     pub dropped_absent_qos0: u64,
     /// Not retained because the store was full.
     pub retained_refused: u64,
-    /// Connected sessions ended because their queue was full.
+    /// SUBSCRIBE filters refused.
+    pub subscriptions_refused: u64,
+    /// Sessions whose queue was full: the connection, or the absent session, was ended.
     pub queue_overflows: u64,
     /// Sessions now.
     pub sessions: u64,

@@ -2,12 +2,12 @@
 
 use anyhow::Context;
 use std::path::PathBuf;
-use weir_broker::{Config, Server};
+use weir_broker::{Config, Server, Verifier};
 
 /// Run the MQTT broker in the foreground, until SIGTERM or Ctrl-C.
 ///
 /// MQTT 3.1, 3.1.1 and 5.0 over TCP, sessions in memory. Without options it listens on
-/// 127.0.0.1:1883.
+/// 127.0.0.1:1883. SIGUSR1 writes every counter to the log.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BrokerArgs {
     /// Address to listen on; may be given several times, and replaces those of the file
@@ -19,9 +19,15 @@ pub(crate) struct BrokerArgs {
     /// Check the configuration, print it with its defaults, and exit
     #[arg(long)]
     check: bool,
+    /// Read a password from standard input, print its verifier for [auth.users], and exit
+    #[arg(long, conflicts_with_all = ["listen", "config", "check"])]
+    verifier: bool,
 }
 
 pub(crate) fn run(args: BrokerArgs) -> anyhow::Result<()> {
+    if args.verifier {
+        return print_verifier();
+    }
     let mut config = match &args.config {
         Some(path) => Config::read(path)?,
         None => Config::default(),
@@ -35,9 +41,18 @@ pub(crate) fn run(args: BrokerArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     let server = Server::bind(&config)?;
-    server.stopper().stop_at_signals().context("cannot install signal handlers")?;
+    server.stopper().obey_signals().context("cannot install signal handlers")?;
     for address in server.addresses() {
         tracing::info!("listening on {address}");
     }
     Ok(server.run()?)
+}
+
+fn print_verifier() -> anyhow::Result<()> {
+    let mut password = String::new();
+    std::io::stdin().read_line(&mut password).context("cannot read the password")?;
+    let password = password.trim_end_matches(['\r', '\n']);
+    anyhow::ensure!(!password.is_empty(), "no password on standard input");
+    println!("{}", Verifier::generate(password).context("no random source")?);
+    Ok(())
 }

@@ -68,6 +68,12 @@ impl<'a> Frame<'a> {
         Ok(body.map(|body| Self { kind, flags, body, bytes: bytes as usize }))
     }
 
+    /// The packet of `kind` with a body that was taken from such a packet and kept.
+    pub const fn of(kind: PacketKind, body: &'a [u8]) -> Self {
+        let flags = kind.first_byte() & 0x0F;
+        Self { kind, flags, body, bytes: 1 + varint_bytes(body.len()) + body.len() }
+    }
+
     /// The rules on the fixed header that differ between versions.
     #[inline]
     pub(crate) const fn check_header(&self, version: Version) -> Result<(), WireError> {
@@ -150,6 +156,12 @@ mod tests {
         let frame = Frame::check(&[0x40, 2, 0, 7, 0xC0, 0], ANY).unwrap().unwrap();
         assert_eq!((frame.kind, frame.flags, frame.bytes), (PacketKind::PubAck, 0, 4));
         assert_eq!(frame.body, [0, 7]);
+    }
+
+    #[test]
+    fn a_kept_body_makes_the_same_frame_again() {
+        let frame = Frame::check(&[0x62, 2, 0, 7], ANY).unwrap().unwrap();
+        assert_eq!(Frame::of(frame.kind, frame.body), frame);
     }
 
     #[test]

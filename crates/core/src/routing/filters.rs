@@ -78,6 +78,10 @@ impl Filters {
         self.wildcards.find(topic, found);
     }
 
+    pub(crate) fn get(&self, id: FilterId) -> &Filter {
+        &self.filters[id.0 as usize]
+    }
+
     pub(crate) fn get_mut(&mut self, id: FilterId) -> &mut Filter {
         &mut self.filters[id.0 as usize]
     }

@@ -1,37 +1,58 @@
 //! CONNECT: who it is, which session, and what was agreed.
 
-use super::connection::{Live, Phase, Refusal};
+use super::connack::Proof;
+use super::connection::{AwaitAuth, Extra, Live, Phase, Refusal};
+use super::publish::check_payload_format;
 use super::{Next, Shard};
+use crate::auth::{AuthRequest, AuthStep};
 use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::message::passed_on;
 use crate::session::{Link, Session, Will};
 use crate::sink::{Notice, Sink};
 use crate::timers::Timer;
 use std::hash::BuildHasher;
-use weir_wire::packet::{ConnAck, Connect};
-use weir_wire::{PropertiesBuf, Property, ReasonCode, Version};
+use weir_wire::packet::{self as wire, Connect};
+use weir_wire::{Property, ReasonCode, Version};
 
 /// What the properties of CONNECT ask for, or their defaults.
-struct Asked {
-    session_expiry_s: u32,
-    receive_maximum: u16,
-    packet_bytes_max: u32,
+#[derive(Debug)]
+pub(super) struct Asked<'a> {
+    pub(super) session_expiry_s: u32,
+    pub(super) receive_maximum: u16,
+    pub(super) packet_bytes_max: u32,
+    pub(super) aliases_max: u16,
+    pub(super) wants_problems: bool,
+    pub(super) wants_response_information: bool,
+    pub(super) auth_method: Option<&'a str>,
+    pub(super) auth_data: &'a [u8],
 }
 
-impl Asked {
-    fn of(connect: &Connect<'_>) -> Self {
+impl<'a> Asked<'a> {
+    pub(super) fn of(connect: &Connect<'a>) -> Self {
         // Before 5.0, a session without Clean Session is kept for ever.
         let is_kept = !connect.version.is_v5() && !connect.clean_start;
         let mut asked = Self {
             session_expiry_s: if is_kept { u32::MAX } else { 0 },
             receive_maximum: u16::MAX,
             packet_bytes_max: u32::MAX,
+            aliases_max: 0,
+            wants_problems: true,
+            wants_response_information: false,
+            auth_method: None,
+            auth_data: &[],
         };
         for property in connect.properties.iter() {
             match property {
                 Property::SessionExpiryInterval(seconds) => asked.session_expiry_s = seconds,
                 Property::ReceiveMaximum(maximum) => asked.receive_maximum = maximum,
                 Property::MaximumPacketSize(bytes) => asked.packet_bytes_max = bytes,
+                Property::TopicAliasMaximum(maximum) => asked.aliases_max = maximum,
+                Property::RequestProblemInformation(flag) => asked.wants_problems = flag != 0,
+                Property::RequestResponseInformation(flag) => {
+                    asked.wants_response_information = flag != 0;
+                }
+                Property::AuthenticationMethod(method) => asked.auth_method = Some(method),
+                Property::AuthenticationData(data) => asked.auth_data = data,
                 _ => {}
             }
         }
@@ -44,85 +65,130 @@ impl Shard {
         &mut self,
         conn: ConnKey,
         connect: &Connect<'_>,
+        body: &[u8],
         now: Micros,
         sink: &mut impl Sink,
     ) -> Result<Next, Refusal> {
-        if let Err(refusal) = self.check_connect(connect) {
-            self.refuse_connect(conn, connect.version, refusal, sink);
+        let asked = Asked::of(connect);
+        if let Err(refusal) = self.check_connect(conn, connect, &asked) {
+            self.refuse_connect(conn, connect.version, Some(&asked), refusal, sink);
             return Ok(Next::Continue);
         }
+        if !connect.client_id.is_empty() {
+            let owner = self.owner(connect.client_id);
+            if owner != self.id {
+                self.drop_connection(conn);
+                sink.hand_over(conn, owner);
+                return Ok(Next::HandedOver);
+            }
+        }
+        if !self.features.authentication {
+            self.admit(conn, connect, &asked, None, now, sink);
+            return Ok(Next::Continue);
+        }
+        let Some(connection) = self.connection_mut(conn) else { return Ok(Next::Continue) };
+        connection.phase = Phase::AwaitAuth(Box::new(AwaitAuth {
+            connect: body.into(),
+            version: connect.version,
+            method: asked.auth_method.map(Into::into),
+            is_asked: true,
+        }));
+        sink.authenticate(AuthRequest {
+            conn,
+            step: AuthStep::Begin,
+            client_id: connect.client_id,
+            user_name: connect.user_name,
+            password: connect.password,
+            method: asked.auth_method,
+            data: asked.auth_data,
+        });
+        Ok(Next::Continue)
+    }
+
+    /// Lets a checked client in: takes over or makes its session, and says CONNACK.
+    pub(super) fn admit(
+        &mut self,
+        conn: ConnKey,
+        connect: &Connect<'_>,
+        asked: &Asked<'_>,
+        proof: Option<Proof<'_>>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
         let assigned = connect.client_id.is_empty().then(|| self.assign_client_id());
         let client_id = assigned.as_deref().unwrap_or(connect.client_id);
-        let owner = self.owner(client_id);
-        if owner != self.id {
-            self.drop_connection(conn);
-            sink.hand_over(conn, owner);
-            return Ok(Next::HandedOver);
+        let is_known = !connect.clean_start && self.find_session(client_id).is_some();
+        if self.is_pressed && !is_known {
+            let refusal = Refusal::new(ReasonCode::QuotaExceeded, "the memory ceiling is reached");
+            return self.refuse_connect(conn, connect.version, Some(asked), refusal, sink);
+        }
+        let connack = self.connack(is_known, connect, asked, assigned.as_deref(), proof);
+        if connack.len() > asked.packet_bytes_max as usize {
+            // [MQTT-3.1.2-24]: what cannot even be told what is granted cannot be served.
+            let refusal = Refusal::new(ReasonCode::PacketTooLarge, "");
+            return self.refuse_connect(conn, connect.version, Some(asked), refusal, sink);
         }
         self.end_predecessor(client_id, connect.clean_start, now, sink);
+        // The predecessor's session may have ended with its connection.
         let (session, session_present) = self.session_for(client_id, connect.clean_start, sink);
-        let asked = Asked::of(connect);
-        self.attach(conn, session, connect, &asked, now);
-        self.accept(conn, session_present, connect, &asked, assigned.as_deref(), sink);
+        let connack = if session_present == is_known {
+            connack
+        } else {
+            self.connack(session_present, connect, asked, assigned.as_deref(), proof)
+        };
+        self.attach(conn, session, connect, asked, now);
+        sink.write(conn, &connack);
         let client_id = &self.sessions[session.0 as usize].client_id;
         sink.notice(Notice::Connected { conn, client_id, session_present });
         self.send_owed(session, now, sink);
         self.pump(session, now, sink);
-        Ok(Next::Continue)
     }
 
-    fn check_connect(&self, connect: &Connect<'_>) -> Result<(), Refusal> {
-        let client_id = connect.client_id;
-        let may_assign = match connect.version {
-            Version::V5 => true,
-            // [MQTT-3.1.3-7], [MQTT-3.1.3-8]
-            Version::V311 => connect.clean_start,
-            Version::V31 => false,
-        };
-        if client_id.is_empty() && !may_assign {
-            let detail = "an empty client identifier needs a clean session";
-            return Err(Refusal::new(ReasonCode::ClientIdentifierNotValid, detail));
+    fn check_connect(
+        &self,
+        conn: ConnKey,
+        connect: &Connect<'_>,
+        asked: &Asked<'_>,
+    ) -> Result<(), Refusal> {
+        let connection = self.connections.get(conn.0 as usize).and_then(Option::as_ref);
+        if let Some(Phase::AwaitConnect(Some(reason))) = connection.map(|found| &found.phase) {
+            return Err(Refusal::new(*reason, "a bound on connections is reached"));
         }
-        if client_id.len() > usize::from(self.limits.client_id_bytes_max) {
-            let detail = "the client identifier is too long";
-            return Err(Refusal::new(ReasonCode::ClientIdentifierNotValid, detail));
+        self.check_client_id(connect)?;
+        if let Some(will) = &connect.will {
+            self.check_message(will.topic, will.qos, will.retain)?;
+            check_payload_format(will.properties, will.payload)?;
         }
-        let method = connect.properties.find(|property| match property {
-            Property::AuthenticationMethod(_) => Some(()),
-            _ => None,
-        });
-        if method.is_some() {
+        if asked.auth_method.is_some() && !self.features.authentication {
             let detail = "no enhanced authentication here";
             return Err(Refusal::new(ReasonCode::BadAuthenticationMethod, detail));
         }
         Ok(())
     }
 
-    /// CONNACK with a reason, then the end. No session, no will.
-    pub(super) fn refuse_connect(
-        &mut self,
-        conn: ConnKey,
-        version: Version,
-        refusal: Refusal,
-        sink: &mut impl Sink,
-    ) {
-        let mut bytes = Vec::new();
-        let properties = weir_wire::Properties::EMPTY;
-        ConnAck { session_present: false, reason: refusal.reason, properties }
-            .encode(version, &mut bytes);
-        sink.write(conn, &bytes);
-        self.stats.connections_refused += 1;
-        self.drop_connection(conn);
-        sink.close(conn);
-        let Refusal { reason, detail } = refusal;
-        sink.notice(Notice::Ended { conn, client_id: "", reason, detail });
+    fn check_client_id(&self, connect: &Connect<'_>) -> Result<(), Refusal> {
+        let may_assign = match connect.version {
+            Version::V5 => true,
+            // [MQTT-3.1.3-7], [MQTT-3.1.3-8]
+            Version::V311 => connect.clean_start,
+            Version::V31 => false,
+        };
+        let refuse = |detail| Err(Refusal::new(ReasonCode::ClientIdentifierNotValid, detail));
+        if connect.client_id.is_empty() && !may_assign {
+            return refuse("an empty client identifier needs a clean session");
+        }
+        if connect.client_id.len() > usize::from(self.limits.client_id_bytes_max) {
+            return refuse("the client identifier is too long");
+        }
+        Ok(())
     }
 
-    /// A client identifier nobody has, of this shard's own clients.
+    /// A client identifier nobody has or can guess, of this shard's own clients.
     fn assign_client_id(&mut self) -> Box<str> {
         loop {
             self.assigned_ids += 1;
-            let id = format!("weir-{}-{}", self.id.0, self.assigned_ids).into_boxed_str();
+            let code = self.hasher.hash_one((self.id.0, self.assigned_ids));
+            let id = format!("weir-{code:016x}").into_boxed_str();
             if self.owner(&id) == self.id && self.find_session(&id).is_none() {
                 return id;
             }
@@ -180,7 +246,7 @@ impl Shard {
         conn: ConnKey,
         key: SessionKey,
         connect: &Connect<'_>,
-        asked: &Asked,
+        asked: &Asked<'_>,
         now: Micros,
     ) {
         self.end_absence(key);
@@ -191,64 +257,24 @@ impl Shard {
             version: connect.version,
             open_max: asked.receive_maximum.min(self.limits.in_flight_max),
             packet_bytes_max: asked.packet_bytes_max,
+            aliases_max: asked.aliases_max.min(self.limits.topic_alias_out_max),
+            wants_problems: connect.version.is_v5() && asked.wants_problems,
         });
-        let silence_max = Micros(u64::from(connect.keep_alive_s) * 1_500_000);
-        let will = connect.will.map(|will| {
-            let (properties, _) = passed_on(will.properties, now);
-            Box::new(Will {
-                topic: will.topic.into(),
-                payload: will.payload.into(),
-                properties,
-                qos: will.qos,
-                retain: will.retain,
-                delay_s: will
-                    .properties
-                    .find(|property| match property {
-                        Property::WillDelayInterval(seconds) => Some(seconds),
-                        _ => None,
-                    })
-                    .unwrap_or(0),
-                message_expiry_s: will.properties.find(|property| match property {
-                    Property::MessageExpiryInterval(seconds) => Some(seconds),
-                    _ => None,
-                }),
-            })
-        });
-        let live =
-            Live { session: key, version: connect.version, silence_max, will, aliases: Vec::new() };
+        let keep_alive_s = match self.features.server_keep_alive_s {
+            // [MQTT-3.2.2-21]
+            keep_alive_s if keep_alive_s > 0 && connect.version.is_v5() => keep_alive_s,
+            _ => connect.keep_alive_s,
+        };
+        let silence_max = Micros(u64::from(keep_alive_s) * 1_500_000);
+        let will = connect.will.as_ref().map(|will| Box::new(kept_will(will, now)));
+        let extra = asked
+            .auth_method
+            .map(|method| Box::new(Extra { auth_method: Some(method.into()), ..Extra::default() }));
+        let live = Live { session: key, version: connect.version, silence_max, will, extra };
         self.set_deadline(conn, (silence_max.0 > 0).then_some(now + silence_max));
         if let Some(connection) = self.connection_mut(conn) {
             connection.phase = Phase::Live(live);
         }
-    }
-
-    fn accept(
-        &self,
-        conn: ConnKey,
-        session_present: bool,
-        connect: &Connect<'_>,
-        asked: &Asked,
-        assigned: Option<&str>,
-        sink: &mut impl Sink,
-    ) {
-        let mut properties = PropertiesBuf::new();
-        if connect.version.is_v5() {
-            let limits = &self.limits;
-            if asked.session_expiry_s > limits.session_expiry_s_max {
-                properties.push(Property::SessionExpiryInterval(limits.session_expiry_s_max));
-            }
-            properties.push(Property::ReceiveMaximum(limits.receive_maximum));
-            properties.push(Property::MaximumPacketSize(limits.packet_bytes_max));
-            properties.push(Property::TopicAliasMaximum(limits.topic_alias_maximum));
-            if let Some(client_id) = assigned {
-                properties.push(Property::AssignedClientIdentifier(client_id));
-            }
-        }
-        let mut bytes = Vec::new();
-        let properties = properties.as_properties();
-        ConnAck { session_present, reason: ReasonCode::Success, properties }
-            .encode(connect.version, &mut bytes);
-        sink.write(conn, &bytes);
     }
 
     /// Sets or clears the connection's one timer.
@@ -264,4 +290,26 @@ impl Shard {
             self.timers.set(deadline, Timer::Connection(conn));
         }
     }
+}
+
+/// The will as it is kept: its delay and expiry begin when the connection ends.
+fn kept_will(will: &wire::Will<'_>, now: Micros) -> Will {
+    let (properties, _) = passed_on(will.properties, now);
+    let mut kept = Will {
+        topic: will.topic.into(),
+        payload: will.payload.into(),
+        properties,
+        qos: will.qos,
+        retain: will.retain,
+        delay_s: 0,
+        message_expiry_s: None,
+    };
+    for property in will.properties.iter() {
+        match property {
+            Property::WillDelayInterval(seconds) => kept.delay_s = seconds,
+            Property::MessageExpiryInterval(seconds) => kept.message_expiry_s = Some(seconds),
+            _ => {}
+        }
+    }
+    kept
 }

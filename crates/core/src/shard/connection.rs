@@ -1,5 +1,6 @@
 //! One connection's phase, and the reasons to end it.
 
+use crate::aliases::{AliasesIn, AliasesOut};
 use crate::keys::{Micros, SessionKey};
 use crate::session::Will;
 use weir_wire::{ReasonCode, Version, WireError};
@@ -15,8 +16,21 @@ pub(super) struct Connection {
 
 #[derive(Debug)]
 pub(super) enum Phase {
-    AwaitConnect,
+    /// With a reason, the CONNECT will be refused with it.
+    AwaitConnect(Option<ReasonCode>),
+    AwaitAuth(Box<AwaitAuth>),
     Live(Live),
+}
+
+/// A CONNECT whose client is not yet known to be who it says.
+#[derive(Debug)]
+pub(super) struct AwaitAuth {
+    /// The body of the CONNECT packet, to go on with.
+    pub(super) connect: Box<[u8]>,
+    pub(super) version: Version,
+    pub(super) method: Option<Box<str>>,
+    /// The authentication port has not answered yet: nothing more is read.
+    pub(super) is_asked: bool,
 }
 
 #[derive(Debug)]
@@ -26,19 +40,36 @@ pub(super) struct Live {
     /// One and a half times the keep alive; zero is off.
     pub(super) silence_max: Micros,
     pub(super) will: Option<Box<Will>>,
-    /// Topics by alias less one; empty until the first.
-    pub(super) aliases: Vec<Box<str>>,
+    /// What few connections have.
+    pub(super) extra: Option<Box<Extra>>,
+}
+
+/// What a connection owns once it uses it: an idle one has none of it.
+#[derive(Debug, Default)]
+pub(super) struct Extra {
+    pub(super) aliases_in: AliasesIn,
+    pub(super) aliases_out: AliasesOut,
+    /// The method it was authenticated with, and may be again.
+    pub(super) auth_method: Option<Box<str>>,
+    /// A re-authentication is under way.
+    pub(super) is_authenticating: bool,
+}
+
+impl Live {
+    pub(super) fn extra(&mut self) -> &mut Extra {
+        self.extra.get_or_insert_default()
+    }
 }
 
 impl Connection {
-    pub(super) fn new(now: Micros, deadline: Micros) -> Self {
-        Self { phase: Phase::AwaitConnect, heard_at: now, deadline: Some(deadline) }
+    pub(super) fn new(refusal: Option<ReasonCode>, now: Micros, deadline: Micros) -> Self {
+        Self { phase: Phase::AwaitConnect(refusal), heard_at: now, deadline: Some(deadline) }
     }
 
     pub(super) fn live_mut(&mut self) -> Option<&mut Live> {
         match &mut self.phase {
             Phase::Live(live) => Some(live),
-            Phase::AwaitConnect => None,
+            Phase::AwaitConnect(_) | Phase::AwaitAuth(_) => None,
         }
     }
 

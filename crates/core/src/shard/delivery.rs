@@ -1,8 +1,11 @@
 //! From a message to its receivers: route, then deliver, keep or drop.
 
 use super::Shard;
+use super::connection::{Connection, Live};
+use crate::aliases::AliasOut;
 use crate::encoder::Shape;
 use crate::keys::{Micros, SessionKey};
+use crate::limits::WhenAbsent;
 use crate::mail::Mail;
 use crate::message::{Delivery, Queued};
 use crate::routing::Subscriber;
@@ -131,7 +134,7 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let Self { filters, sessions, limits, .. } = self;
+        let Self { filters, sessions, output_bytes_max, .. } = self;
         let filter = filters.get_mut(id);
         if filter.groups.is_empty() {
             return;
@@ -141,7 +144,7 @@ impl Shard {
             session.link.is_some_and(|link| {
                 session.queue_is_empty()
                     && session.window.has_room(link.open_max)
-                    && sink.pending(link.conn) <= limits.output_bytes_max
+                    && sink.pending(link.conn) <= *output_bytes_max
             })
         };
         let picked: Vec<Subscriber> =
@@ -173,7 +176,7 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let Self { sessions, encoder, limits, stats, .. } = self;
+        let Self { sessions, connections, encoder, stats, .. } = self;
         let session = &mut sessions[to.session.0 as usize];
         let Some(link) = session.link else { return self.keep_for_absent(to, delivery, sink) };
         let shape = Shape {
@@ -182,8 +185,9 @@ impl Shard {
             retain: to.retain,
             dup: false,
             subscription_ids: to.subscription_ids,
+            alias: alias_for(connections, &link, delivery.topic),
         };
-        let is_output_full = sink.pending(link.conn) > limits.output_bytes_max;
+        let is_output_full = sink.pending(link.conn) > self.output_bytes_max;
         if to.qos == QoS::AtMostOnce {
             if is_output_full {
                 stats.dropped_output_full += 1;
@@ -195,7 +199,8 @@ impl Shard {
                 return drop_notice(session, delivery.topic, "over Maximum Packet Size", sink);
             }
             stats.publishes_out += 1;
-            return sink.write(link.conn, bytes);
+            sink.write(link.conn, bytes);
+            return alias_sent(connections, &link, delivery.topic, shape.alias);
         }
         if !session.queue_is_empty() || is_output_full || !session.window.has_room(link.open_max) {
             return self.enqueue(to, delivery, sink);
@@ -209,6 +214,7 @@ impl Shard {
         let packet_id = session.window.push(to.qos, kept);
         stats.publishes_out += 1;
         sink.write(link.conn, encoder.encode(delivery, shape, Some(packet_id), now));
+        alias_sent(connections, &link, delivery.topic, shape.alias);
     }
 
     /// Puts a delivery into a connected session's queue; over the bound the session is ended.
@@ -233,15 +239,26 @@ impl Shard {
             return;
         }
         self.sessions[to.session.0 as usize].enqueue(queued(to, delivery));
+        if self.limits.queue_full_absent == WhenAbsent::EndSession && self.is_over(to.session) {
+            self.overflowed.push(to.session);
+        }
         while self.is_over(to.session) {
             self.drop_oldest(to.session, sink);
         }
     }
 
-    fn is_over(&self, session: SessionKey) -> bool {
+    pub(super) fn is_over(&self, session: SessionKey) -> bool {
         self.sessions[session.0 as usize].queue.as_ref().is_some_and(|queue| {
             queue.deliveries.len() > self.limits.queue_messages_max as usize
                 || queue.bytes > self.limits.queue_bytes_max
+        })
+    }
+
+    /// Whether one message more would be over a bound.
+    pub(super) fn is_full(&self, session: SessionKey) -> bool {
+        self.sessions[session.0 as usize].queue.as_ref().is_some_and(|queue| {
+            queue.deliveries.len() >= self.limits.queue_messages_max as usize
+                || queue.bytes >= self.limits.queue_bytes_max
         })
     }
 
@@ -255,12 +272,12 @@ impl Shard {
 
     /// Sends what waits in the session's queue, as far as window and output allow.
     pub(super) fn pump(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
-        let Self { sessions, encoder, limits, stats, .. } = self;
+        let Self { sessions, connections, encoder, stats, .. } = self;
         let session = &mut sessions[key.0 as usize];
         let Some(link) = session.link else { return };
         while !session.queue_is_empty()
             && session.window.has_room(link.open_max)
-            && sink.pending(link.conn) <= limits.output_bytes_max
+            && sink.pending(link.conn) <= self.output_bytes_max
         {
             let Some(queued) = session.dequeue() else { return };
             if queued.message.is_expired(now) {
@@ -269,7 +286,8 @@ impl Shard {
                 continue;
             }
             let delivery = Delivery::from_message(&queued.message, None);
-            let shape = shape_of(&queued, link, false);
+            let alias = alias_for(connections, &link, delivery.topic);
+            let shape = Shape { alias, ..shape_of(&queued, link, false) };
             encoder.begin();
             if encoder.encode(&delivery, shape, None, now).len() > link.packet_bytes_max as usize {
                 stats.dropped_too_large += 1;
@@ -284,6 +302,7 @@ impl Shard {
             };
             stats.publishes_out += 1;
             sink.write(link.conn, encoder.encode(&delivery, shape, packet_id, now));
+            alias_sent(connections, &link, delivery.topic, alias);
         }
     }
 
@@ -324,7 +343,33 @@ fn shape_of(queued: &Queued, link: Link, dup: bool) -> Shape<'_> {
         retain: queued.retain,
         dup,
         subscription_ids: queued.subscription_ids.as_deref().unwrap_or(&[]),
+        alias: AliasOut::None,
     }
+}
+
+/// A topic no longer than this is not worth an alias of three bytes.
+const SHORT_TOPIC_BYTES: usize = 4;
+
+fn alias_for(connections: &mut [Option<Connection>], link: &Link, topic: &str) -> AliasOut {
+    if link.aliases_max == 0 || topic.len() <= SHORT_TOPIC_BYTES {
+        return AliasOut::None;
+    }
+    match live_of(connections, link) {
+        Some(live) => live.extra().aliases_out.choose(topic, link.aliases_max),
+        None => AliasOut::None,
+    }
+}
+
+fn alias_sent(connections: &mut [Option<Connection>], link: &Link, topic: &str, alias: AliasOut) {
+    if let AliasOut::New(_) = alias
+        && let Some(live) = live_of(connections, link)
+    {
+        live.extra().aliases_out.sent(topic, alias);
+    }
+}
+
+fn live_of<'a>(connections: &'a mut [Option<Connection>], link: &Link) -> Option<&'a mut Live> {
+    connections.get_mut(link.conn.0 as usize)?.as_mut()?.live_mut()
 }
 
 fn drop_notice(session: &Session, topic: &str, cause: &'static str, sink: &mut impl Sink) {

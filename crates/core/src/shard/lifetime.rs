@@ -2,6 +2,7 @@
 
 use super::Shard;
 use super::connection::{Connection, Phase, Refusal};
+use super::reasons::reason_string;
 use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::mail::Mail;
 use crate::message::Delivery;
@@ -12,7 +13,10 @@ use crate::sink::{Notice, Sink};
 use crate::timers::Timer;
 use std::hash::BuildHasher;
 use weir_wire::packet::Disconnect;
-use weir_wire::{Properties, ReasonCode, Version};
+use weir_wire::{ReasonCode, Version};
+
+/// DISCONNECT with a reason and an empty property length.
+const PLAIN_DISCONNECT_BYTES: usize = 4;
 
 impl Shard {
     /// Ends a connection for a fault of its peer, a bound, or the broker's own reasons: says why
@@ -25,30 +29,47 @@ impl Shard {
         sink: &mut impl Sink,
     ) {
         let Some(connection) = self.connection_mut(conn) else { return };
+        let Refusal { reason, detail } = refusal;
         let Phase::Live(live) = &connection.phase else {
-            // Only a wrong version is answered: whoever sent the rest may not speak MQTT at all.
-            if refusal.reason == ReasonCode::UnsupportedProtocolVersion {
-                return self.refuse_connect(conn, Version::V311, refusal, sink);
-            }
-            self.drop_connection(conn);
-            self.stats.connections_ended += 1;
-            sink.close(conn);
-            let Refusal { reason, detail } = refusal;
-            return sink.notice(Notice::Ended { conn, client_id: "", reason, detail });
+            return self.end_unknown(conn, refusal, sink);
         };
         let session = live.session;
-        if live.version.is_v5() {
+        if live.version.is_v5()
+            && let Some(link) = self.sessions[session.0 as usize].link
+        {
+            // [MQTT-3.14.2-3]
+            let properties = reason_string(&link, detail, PLAIN_DISCONNECT_BYTES);
             let mut bytes = Vec::new();
-            Disconnect { reason: refusal.reason, properties: Properties::EMPTY }
+            Disconnect { reason, properties: properties.as_properties() }
                 .encode(Version::V5, &mut bytes);
             sink.write(conn, &bytes);
         }
         self.stats.connections_ended += 1;
-        let Refusal { reason, detail } = refusal;
         let client_id = &self.sessions[session.0 as usize].client_id;
         sink.notice(Notice::Ended { conn, client_id, reason, detail });
         sink.close(conn);
         self.forget_live(conn, true, now, sink);
+    }
+
+    /// Ends a connection that has no client yet.
+    fn end_unknown(&mut self, conn: ConnKey, refusal: Refusal, sink: &mut impl Sink) {
+        let Refusal { reason, detail } = refusal;
+        let phase = self.connection_mut(conn).map(|connection| &connection.phase);
+        let answered = match phase {
+            Some(Phase::AwaitAuth(waiting)) if reason != ReasonCode::KeepAliveTimeout => {
+                Some(waiting.version)
+            }
+            // Whoever sent the rest may not speak MQTT at all.
+            _ if reason == ReasonCode::UnsupportedProtocolVersion => Some(Version::V311),
+            _ => None,
+        };
+        if let Some(version) = answered {
+            return self.refuse_connect(conn, version, None, refusal, sink);
+        }
+        self.drop_connection(conn);
+        self.stats.connections_ended += 1;
+        sink.close(conn);
+        sink.notice(Notice::Ended { conn, client_id: "", reason, detail });
     }
 
     /// Takes the connection out of the table, with its timer.
@@ -142,7 +163,7 @@ impl Shard {
         let Some(connection) = self.connection_mut(conn) else { return };
         connection.deadline = None;
         let due = match &connection.phase {
-            Phase::AwaitConnect => now,
+            Phase::AwaitConnect(_) | Phase::AwaitAuth(_) => now,
             Phase::Live(live) => connection.heard_at + live.silence_max,
         };
         if due > now {
@@ -167,14 +188,22 @@ impl Shard {
         self.end_session(key, sink);
     }
 
-    /// Ends a connected session whose queue ran over. Its messages stay if it outlives that.
+    /// Ends the connection of a session whose queue ran over: its messages stay if it outlives
+    /// that. An absent session whose setting says so ends itself.
     pub(super) fn end_overflowed(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
-        let Some(link) = self.sessions.get(key.0 as usize).and_then(|session| session.link) else {
-            return;
-        };
+        let Some(session) = self.sessions.get(key.0 as usize) else { return };
         self.stats.queue_overflows += 1;
-        let detail = "its queue is full";
-        self.end(link.conn, Refusal::new(ReasonCode::QuotaExceeded, detail), now, sink);
+        match session.link {
+            Some(link) => {
+                let refusal = Refusal::new(ReasonCode::QuotaExceeded, "its queue is full");
+                self.end(link.conn, refusal, now, sink);
+            }
+            None => {
+                let client_id = &session.client_id;
+                sink.notice(Notice::SessionEnded { client_id, cause: "queue full" });
+                self.end_session(key, sink);
+            }
+        }
     }
 
     pub(super) fn publish_will(&mut self, will: &Will, now: Micros, sink: &mut impl Sink) {

@@ -2,14 +2,25 @@
 
 use super::Shard;
 use super::connection::Refusal;
-use super::delivery::Origin;
+use super::delivery::{Origin, version_of};
+use super::reasons::reason_string;
 use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::message::{Delivery, passed_on};
 use crate::retained::RetainedFull;
-use crate::sink::Sink;
+use crate::sink::{Notice, Sink};
 use std::sync::Arc;
 use weir_wire::packet::{Ack, Publish};
-use weir_wire::{PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode, Version};
+use weir_wire::{PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode};
+
+/// PUBACK or PUBREC with a reason and an empty property length.
+const ACK_BYTES: usize = 6;
+
+/// A message that the broker does not take, said to its publisher alone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NotTaken {
+    pub(super) reason: ReasonCode,
+    pub(super) detail: &'static str,
+}
 
 impl Shard {
     pub(super) fn on_publish(
@@ -23,21 +34,58 @@ impl Shard {
         self.stats.publishes_in += 1;
         let aliased = self.resolve_alias(conn, publish)?;
         let topic = aliased.as_deref().unwrap_or(publish.topic);
-        let is_deep = topic.len() > usize::from(self.limits.topic_levels_max)
-            && topic.split('/').count() > usize::from(self.limits.topic_levels_max);
-        if is_deep {
-            return Err(Refusal::new(ReasonCode::TopicNameInvalid, "too many topic levels"));
+        if publish.qos > self.features.qos_max {
+            // [MQTT-3.2.2-11]
+            return Err(Refusal::new(ReasonCode::QoSNotSupported, ""));
         }
         if publish.qos == QoS::ExactlyOnce && !self.note_unreleased(session, publish)? {
-            // Delivered already: only the acknowledgement is owed again [MQTT-4.3.3-2].
-            self.acknowledge(conn, session, publish, ReasonCode::Success, sink);
+            // Delivered already: only the acknowledgement is owed again [MQTT-4.3.3-10].
+            self.acknowledge(conn, session, publish, ReasonCode::Success, "", sink);
             return Ok(());
         }
+        let taken = match self.check_message(topic, publish.qos, publish.retain) {
+            Ok(()) => self.take(session, topic, publish, now, sink),
+            Err(refusal) if refusal.reason == ReasonCode::TopicNameInvalid => {
+                Err(NotTaken { reason: refusal.reason, detail: refusal.detail })
+            }
+            Err(refusal) => return Err(refusal),
+        };
+        match taken {
+            Ok(reason) => self.acknowledge(conn, session, publish, reason, "", sink),
+            Err(NotTaken { reason, detail }) => {
+                self.stats.publishes_refused += 1;
+                let publisher = &self.sessions[session.0 as usize];
+                let version = version_of(publisher);
+                let client_id = &publisher.client_id;
+                sink.notice(Notice::Refused { client_id, topic, reason, detail });
+                if publish.qos == QoS::AtMostOnce || !version.is_v5() {
+                    // There is no packet to say it with.
+                    return Err(Refusal::new(reason, detail));
+                }
+                self.acknowledge(conn, session, publish, reason, detail, sink);
+            }
+        }
+        Ok(())
+    }
+
+    /// Retains and routes a new message. Says with which reason it is acknowledged, or why the
+    /// broker did nothing with it.
+    fn take(
+        &mut self,
+        session: SessionKey,
+        topic: &str,
+        publish: &Publish<'_>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) -> Result<ReasonCode, NotTaken> {
         let (kept, expires_at) = if publish.properties.is_empty() {
             (PropertiesBuf::new(), None)
         } else {
+            check_payload_format(publish.properties, publish.payload)
+                .map_err(|Refusal { reason, detail }| NotTaken { reason, detail })?;
             passed_on(publish.properties, now)
         };
+        self.check_room(session, topic, publish.qos, sink)?;
         let mut delivery = Delivery::from_parts(
             topic,
             publish.payload,
@@ -46,14 +94,36 @@ impl Shard {
             expires_at,
             Some(session),
         );
-        let retained = self.retain(&mut delivery);
+        if self.retain(&mut delivery).is_err() {
+            let (reason, detail) = (ReasonCode::QuotaExceeded, "the retained store is full");
+            if publish.qos != QoS::AtMostOnce {
+                return Err(NotTaken { reason, detail });
+            }
+            // Live subscribers get a message that cannot be refused in words.
+            let client_id = &self.sessions[session.0 as usize].client_id;
+            sink.notice(Notice::Refused { client_id, topic, reason, detail });
+        }
         let is_matched = self.route(&mut delivery, Origin::Client, now, sink);
-        let reason = match (retained, is_matched) {
-            (Err(RetainedFull), _) => ReasonCode::QuotaExceeded,
-            (Ok(()), true) => ReasonCode::Success,
-            (Ok(()), false) => ReasonCode::NoMatchingSubscribers,
-        };
-        self.acknowledge(conn, session, publish, reason, sink);
+        Ok(if is_matched { ReasonCode::Success } else { ReasonCode::NoMatchingSubscribers })
+    }
+
+    /// The bounds and features that a PUBLISH and a will have in common.
+    pub(super) fn check_message(&self, topic: &str, qos: QoS, retain: bool) -> Result<(), Refusal> {
+        if qos > self.features.qos_max {
+            return Err(Refusal::new(ReasonCode::QoSNotSupported, ""));
+        }
+        // [MQTT-3.2.2-14]
+        if retain && !self.features.retain {
+            return Err(Refusal::new(ReasonCode::RetainNotSupported, ""));
+        }
+        if topic.len() > usize::from(self.limits.topic_bytes_max) {
+            return Err(Refusal::new(ReasonCode::TopicNameInvalid, "the topic name is too long"));
+        }
+        let levels_max = usize::from(self.limits.topic_levels_max);
+        // A topic of n levels has n - 1 separators, so a short one need not be counted.
+        if topic.len() >= levels_max && topic.split('/').count() > levels_max {
+            return Err(Refusal::new(ReasonCode::TopicNameInvalid, "too many topic levels"));
+        }
         Ok(())
     }
 
@@ -75,20 +145,16 @@ impl Shard {
         if alias == 0 || alias > self.limits.topic_alias_maximum {
             return Err(invalid);
         }
-        let at = usize::from(alias) - 1;
         let Some(live) = self.connection_mut(conn).and_then(|connection| connection.live_mut())
         else {
             return Ok(None);
         };
+        let aliases = &mut live.extra().aliases_in;
         if publish.topic.is_empty() {
-            let topic = live.aliases.get(at).filter(|topic| !topic.is_empty());
             let unknown = Refusal::protocol("a topic alias that was not set up");
-            return topic.cloned().map(Some).ok_or(unknown);
+            return aliases.topic(alias).map(|topic| Some(topic.into())).ok_or(unknown);
         }
-        if live.aliases.len() <= at {
-            live.aliases.resize_with(at + 1, Box::default);
-        }
-        live.aliases[at] = publish.topic.into();
+        aliases.set(alias, publish.topic);
         Ok(None)
     }
 
@@ -126,13 +192,11 @@ impl Shard {
         session: SessionKey,
         publish: &Publish<'_>,
         reason: ReasonCode,
+        detail: &str,
         sink: &mut impl Sink,
     ) {
         let Some(packet_id) = publish.packet_id else { return };
-        let version = match self.sessions[session.0 as usize].link {
-            Some(link) => link.version,
-            None => Version::V311,
-        };
+        let link = self.sessions[session.0 as usize].link;
         let kind = if publish.qos == QoS::AtLeastOnce {
             PacketKind::PubAck
         } else {
@@ -144,11 +208,30 @@ impl Shard {
         };
         // Four bytes without a reason; older versions never carry one.
         let [high, low] = packet_id.value().to_be_bytes();
-        if reason == ReasonCode::Success || !version.is_v5() {
-            return sink.write(conn, &[(kind as u8) << 4, 2, high, low]);
+        match link {
+            Some(link) if reason != ReasonCode::Success && link.version.is_v5() => {
+                let properties = reason_string(&link, detail, ACK_BYTES);
+                let mut bytes = Vec::new();
+                Ack { packet_id, reason, properties: properties.as_properties() }.encode(
+                    kind,
+                    link.version,
+                    &mut bytes,
+                );
+                sink.write(conn, &bytes);
+            }
+            _ => sink.write(conn, &[(kind as u8) << 4, 2, high, low]),
         }
-        let mut bytes = Vec::new();
-        Ack { packet_id, reason, properties: Properties::EMPTY }.encode(kind, version, &mut bytes);
-        sink.write(conn, &bytes);
     }
+}
+
+/// A payload that says it is UTF-8 has to be (section 3.3.2.3.2).
+pub(super) fn check_payload_format(
+    properties: Properties<'_>,
+    payload: &[u8],
+) -> Result<(), Refusal> {
+    let is_text = |property| matches!(property, Property::PayloadFormatIndicator(1)).then_some(());
+    if properties.find(is_text).is_some() && std::str::from_utf8(payload).is_err() {
+        return Err(Refusal::new(ReasonCode::PayloadFormatInvalid, "the payload is not UTF-8"));
+    }
+    Ok(())
 }

@@ -63,9 +63,12 @@ impl Shard {
                         }
                         options.qos as u8
                     }
-                    Err(reason) if link.version.is_v5() => reason as u8,
-                    // The one failure that 3.1.1 knows.
-                    Err(_) => ReasonCode::UnspecifiedError as u8,
+                    Err(reason) => {
+                        self.stats.subscriptions_refused += 1;
+                        // The one failure that 3.1.1 knows.
+                        let older = ReasonCode::UnspecifiedError;
+                        if link.version.is_v5() { reason as u8 } else { older as u8 }
+                    }
                 };
             awaiting.codes.push(code);
         }
@@ -98,17 +101,20 @@ impl Shard {
         let Some(filter) = TopicFilter::parse(text) else {
             return Ok(Err(ReasonCode::TopicFilterInvalid));
         };
-        if filter.filter.split('/').count() > levels_max {
+        let is_long = text.len() > usize::from(self.limits.topic_bytes_max);
+        if is_long || filter.filter.split('/').count() > levels_max {
             return Ok(Err(ReasonCode::TopicFilterInvalid));
+        }
+        if let Some(reason) = self.unsupported(filter, subscription_id) {
+            return Ok(Err(reason));
         }
         if filter.group.is_some() && options.no_local {
             // [MQTT-3.8.3-4]
             return Err(Refusal::protocol("No Local on a shared subscription"));
         }
         let records = &mut self.sessions[key.0 as usize].subscriptions;
-        if records.len() >= self.limits.subscriptions_max as usize
-            && self.filters.position(filter, records).is_none()
-        {
+        let is_full = records.len() >= self.limits.subscriptions_max as usize;
+        if (is_full || self.is_pressed) && self.filters.position(filter, records).is_none() {
             return Ok(Err(ReasonCode::QuotaExceeded));
         }
         let subscriber = Subscriber::new(key, options, subscription_id);
@@ -127,6 +133,24 @@ impl Shard {
             });
         }
         Ok(Ok(subscribed.is_first))
+    }
+
+    /// The features that a filter asks for and the broker does not offer.
+    fn unsupported(
+        &self,
+        filter: TopicFilter<'_>,
+        subscription_id: Option<u32>,
+    ) -> Option<ReasonCode> {
+        let features = &self.features;
+        if filter.group.is_some() && !features.shared_subscriptions {
+            Some(ReasonCode::SharedSubscriptionsNotSupported)
+        } else if filter.has_wildcard() && !features.wildcard_subscriptions {
+            Some(ReasonCode::WildcardSubscriptionsNotSupported)
+        } else if subscription_id.is_some() && !features.subscription_identifiers {
+            Some(ReasonCode::SubscriptionIdentifiersNotSupported)
+        } else {
+            None
+        }
     }
 
     /// Another shard has noted the filters of this ticket.

@@ -1,0 +1,261 @@
+//! Who may come in at all: bounds of the whole process, asked once a connection.
+
+use foldhash::fast::RandomState;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use weir_core::Micros;
+use weir_wire::ReasonCode;
+
+/// Connections that are open only to be told why they are refused. More are cut at once.
+const REFUSALS_MAX: u32 = 1024;
+
+/// The `[process]` table. 0 is "no bound" where nothing else is said.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProcessLimits {
+    /// Connections at a time. More: CONNACK 0x97 (return code 3 before 5.0).
+    pub connections_max: u32,
+    /// Connections at a time from one address; same refusal.
+    pub connections_per_address_max: u32,
+    /// Connections accepted in a second, on average; a burst of one second's is let through.
+    /// More: CONNACK 0x9F (return code 3 before 5.0).
+    pub connects_per_second_max: u32,
+    /// Resident memory of the process, in bytes; 0 is three quarters of the host's. Near it
+    /// nothing is taken that has to be kept: new sessions, retained messages, messages that would
+    /// wait for a subscriber, subscriptions: 0x97. At it, connections are cut at accept.
+    pub memory_bytes_max: u64,
+}
+
+impl Default for ProcessLimits {
+    fn default() -> Self {
+        Self {
+            connections_max: 1_000_000,
+            connections_per_address_max: 0,
+            connects_per_second_max: 0,
+            memory_bytes_max: 0,
+        }
+    }
+}
+
+/// What to do with a connection just accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    Serve,
+    /// Its CONNECT is answered with this reason.
+    Refuse(ReasonCode),
+    /// There is no room even to say why.
+    Cut,
+}
+
+/// What the gate counted since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct GateStats {
+    pub(crate) refused_count: u64,
+    pub(crate) refused_address: u64,
+    pub(crate) refused_rate: u64,
+    pub(crate) cut: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Held {
+    Served,
+    Refused,
+}
+
+/// The connections of one process, by the shell's token.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    limits: ProcessLimits,
+    held: Vec<Option<Held>>,
+    served: u32,
+    refused: u32,
+    /// Kept only where addresses are bounded.
+    addresses: HashMap<u32, IpAddr, RandomState>,
+    per_address: HashMap<IpAddr, u32, RandomState>,
+    /// Connects allowed now, in millionths.
+    tokens: u64,
+    filled_at: Micros,
+    pub(crate) stats: GateStats,
+}
+
+const ONE: u64 = 1_000_000;
+
+impl Gate {
+    pub(crate) fn new(limits: ProcessLimits) -> Self {
+        Self {
+            tokens: u64::from(limits.connects_per_second_max) * ONE,
+            limits,
+            held: Vec::new(),
+            served: 0,
+            refused: 0,
+            addresses: HashMap::default(),
+            per_address: HashMap::default(),
+            filled_at: Micros(0),
+            stats: GateStats::default(),
+        }
+    }
+
+    /// Decides, and holds the connection until [`Gate::gone`]. A cut one is not held.
+    pub(crate) fn admit(
+        &mut self,
+        token: u32,
+        peer: IpAddr,
+        is_memory_full: bool,
+        now: Micros,
+    ) -> Admission {
+        let reason = match () {
+            () if is_memory_full => return self.cut(),
+            () if self.served >= self.limits.connections_max => {
+                self.stats.refused_count += 1;
+                ReasonCode::QuotaExceeded
+            }
+            () if self.is_address_full(peer) => {
+                self.stats.refused_address += 1;
+                ReasonCode::QuotaExceeded
+            }
+            () if !self.take_token(now) => {
+                self.stats.refused_rate += 1;
+                ReasonCode::ConnectionRateExceeded
+            }
+            () => {
+                self.hold(token, Held::Served);
+                self.served += 1;
+                if self.limits.connections_per_address_max > 0 {
+                    self.addresses.insert(token, peer);
+                    *self.per_address.entry(peer).or_default() += 1;
+                }
+                return Admission::Serve;
+            }
+        };
+        if self.refused >= REFUSALS_MAX {
+            return self.cut();
+        }
+        self.hold(token, Held::Refused);
+        self.refused += 1;
+        Admission::Refuse(reason)
+    }
+
+    /// The connection is over. Harmless for one that is not held.
+    pub(crate) fn gone(&mut self, token: u32) {
+        match self.held.get_mut(token as usize).and_then(Option::take) {
+            None => {}
+            Some(Held::Refused) => self.refused -= 1,
+            Some(Held::Served) => {
+                self.served -= 1;
+                if let Some(address) = self.addresses.remove(&token)
+                    && let Some(count) = self.per_address.get_mut(&address)
+                {
+                    *count -= 1;
+                    if *count == 0 {
+                        self.per_address.remove(&address);
+                    }
+                }
+            }
+        }
+    }
+
+    fn cut(&mut self) -> Admission {
+        self.stats.cut += 1;
+        Admission::Cut
+    }
+
+    fn hold(&mut self, token: u32, held: Held) {
+        let at = token as usize;
+        if self.held.len() <= at {
+            self.held.resize(at + 1, None);
+        }
+        self.held[at] = Some(held);
+    }
+
+    fn is_address_full(&self, peer: IpAddr) -> bool {
+        let count_max = self.limits.connections_per_address_max;
+        count_max > 0 && self.per_address.get(&peer).is_some_and(|&count| count >= count_max)
+    }
+
+    /// A token bucket that holds one second's connects.
+    fn take_token(&mut self, now: Micros) -> bool {
+        let rate = u64::from(self.limits.connects_per_second_max);
+        if rate == 0 {
+            return true;
+        }
+        let passed_us = now.0.saturating_sub(self.filled_at.0).min(ONE);
+        self.tokens = (self.tokens + passed_us * rate).min(rate * ONE);
+        self.filled_at = now;
+        let has_one = self.tokens >= ONE;
+        self.tokens -= if has_one { ONE } else { 0 };
+        has_one
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 1));
+    const B: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 2));
+    const FULL: Admission = Admission::Refuse(ReasonCode::QuotaExceeded);
+
+    fn gate(connections: u32, per_address: u32, per_second: u32) -> Gate {
+        Gate::new(ProcessLimits {
+            connections_max: connections,
+            connections_per_address_max: per_address,
+            connects_per_second_max: per_second,
+            memory_bytes_max: 0,
+        })
+    }
+
+    #[test]
+    fn a_place_that_was_given_up_is_given_again() {
+        let mut gate = gate(2, 0, 0);
+        let now = Micros(0);
+        assert_eq!(gate.admit(0, A, false, now), Admission::Serve);
+        assert_eq!(gate.admit(1, A, false, now), Admission::Serve);
+        assert_eq!(gate.admit(2, A, false, now), FULL);
+        gate.gone(0);
+        gate.gone(2);
+        gate.gone(2);
+        assert_eq!(gate.admit(0, A, false, now), Admission::Serve);
+        assert_eq!(gate.stats.refused_count, 1);
+    }
+
+    #[test]
+    fn one_address_does_not_take_the_place_of_another() {
+        let mut gate = gate(10, 1, 0);
+        let now = Micros(0);
+        assert_eq!(gate.admit(0, A, false, now), Admission::Serve);
+        assert_eq!(gate.admit(1, A, false, now), FULL);
+        assert_eq!(gate.admit(2, B, false, now), Admission::Serve);
+        gate.gone(0);
+        assert_eq!(gate.admit(3, A, false, now), Admission::Serve);
+        assert_eq!(gate.per_address.len(), 2);
+        assert_eq!(gate.stats.refused_address, 1);
+    }
+
+    #[test]
+    fn connects_come_at_the_rate_after_the_first_burst() {
+        let mut gate = gate(1000, 0, 10);
+        let served = |gate: &mut Gate, now: Micros| {
+            (0..100).filter(|&at| gate.admit(at, A, false, now) == Admission::Serve).count()
+        };
+        assert_eq!(served(&mut gate, Micros(5_000_000)), 10);
+        assert_eq!(served(&mut gate, Micros(5_000_000)), 0);
+        assert_eq!(served(&mut gate, Micros(5_500_000)), 5);
+        assert_eq!(
+            gate.admit(0, A, false, Micros(5_500_000)),
+            Admission::Refuse(ReasonCode::ConnectionRateExceeded)
+        );
+    }
+
+    #[test]
+    fn without_memory_or_room_to_answer_a_connection_is_cut() {
+        let mut gate = gate(1, 0, 0);
+        assert_eq!(gate.admit(0, A, true, Micros(0)), Admission::Cut);
+        assert_eq!(gate.admit(0, A, false, Micros(0)), Admission::Serve);
+        for token in 1..=REFUSALS_MAX {
+            assert_eq!(gate.admit(token, A, false, Micros(0)), FULL);
+        }
+        assert_eq!(gate.admit(REFUSALS_MAX + 1, A, false, Micros(0)), Admission::Cut);
+        assert_eq!(gate.stats.cut, 2);
+    }
+}

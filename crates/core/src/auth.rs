@@ -1,0 +1,48 @@
+//! The authentication port: what a shard asks, and what it is answered.
+//!
+//! The core knows no method and no secret. It asks through [`crate::Sink::authenticate`] and goes
+//! on when [`crate::Shard::authenticated`] answers: at once, or later from elsewhere.
+
+use crate::ConnKey;
+use weir_wire::ReasonCode;
+
+/// Who wants in, and with what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuthRequest<'a> {
+    /// The connection; the answer names it.
+    pub conn: ConnKey,
+    /// Which step this is.
+    pub step: AuthStep,
+    /// The client identifier, as the client gave it.
+    pub client_id: &'a str,
+    /// User name of CONNECT.
+    pub user_name: Option<&'a str>,
+    /// Password of CONNECT.
+    pub password: Option<&'a [u8]>,
+    /// Authentication Method: enhanced authentication is asked for.
+    pub method: Option<&'a str>,
+    /// Authentication Data of CONNECT or AUTH.
+    pub data: &'a [u8],
+}
+
+/// Where an authentication stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthStep {
+    /// CONNECT.
+    Begin,
+    /// AUTH 0x18 after the server's own.
+    Continue,
+    /// AUTH 0x19 on a live connection.
+    Again,
+}
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The client must say more: AUTH 0x18 with this data goes out.
+    Continue(Vec<u8>),
+    /// The client is who it says, with the last data for it; empty is none.
+    Accept(Vec<u8>),
+    /// It is not: CONNACK or DISCONNECT with this reason, and the end.
+    Refuse(ReasonCode),
+}

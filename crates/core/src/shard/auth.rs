@@ -1,0 +1,192 @@
+//! AUTH, and what the authentication port answers (section 4.12).
+
+use super::connack::Proof;
+use super::connect::Asked;
+use super::connection::{AwaitAuth, Phase, Refusal};
+use super::{Next, Shard};
+use crate::auth::{AuthRequest, AuthStep, Verdict};
+use crate::keys::{ConnKey, Micros};
+use crate::sink::Sink;
+use weir_wire::packet::{Auth, Connect};
+use weir_wire::{Frame, Packet, PacketKind, PropertiesBuf, Property, ReasonCode, Version};
+
+impl Shard {
+    /// The answer of the authentication port. The shell then gives the connection's unconsumed
+    /// bytes again.
+    pub fn authenticated(
+        &mut self,
+        conn: ConnKey,
+        verdict: Verdict,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let Some(connection) = self.connection_mut(conn) else { return };
+        match &mut connection.phase {
+            Phase::AwaitConnect(_) => {}
+            Phase::AwaitAuth(waiting) if waiting.is_asked => match verdict {
+                Verdict::Continue(data) => {
+                    waiting.is_asked = false;
+                    let method = waiting.method.as_deref();
+                    write_auth(conn, ReasonCode::ContinueAuthentication, method, &data, sink);
+                }
+                Verdict::Accept(data) => {
+                    let waiting =
+                        std::mem::replace(&mut connection.phase, Phase::AwaitConnect(None));
+                    if let Phase::AwaitAuth(waiting) = waiting {
+                        self.admit_authenticated(conn, &waiting, &data, now, sink);
+                    }
+                }
+                Verdict::Refuse(reason) => {
+                    let version = waiting.version;
+                    let refusal = Refusal::new(reason, "not authenticated");
+                    self.refuse_connect(conn, version, None, refusal, sink);
+                }
+            },
+            Phase::AwaitAuth(_) => {}
+            Phase::Live(live) => {
+                let Some(extra) = live.extra.as_mut().filter(|extra| extra.is_authenticating)
+                else {
+                    return;
+                };
+                let method = extra.auth_method.as_deref();
+                match verdict {
+                    Verdict::Continue(data) => {
+                        write_auth(conn, ReasonCode::ContinueAuthentication, method, &data, sink);
+                    }
+                    Verdict::Accept(data) => {
+                        write_auth(conn, ReasonCode::Success, method, &data, sink);
+                        extra.is_authenticating = false;
+                    }
+                    // [MQTT-4.12.1-2]
+                    Verdict::Refuse(reason) => {
+                        self.end(conn, Refusal::new(reason, "not authenticated"), now, sink);
+                    }
+                }
+            }
+        }
+        self.settle(now, sink);
+    }
+
+    fn admit_authenticated(
+        &mut self,
+        conn: ConnKey,
+        waiting: &AwaitAuth,
+        data: &[u8],
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let Some(connect) = connect_again(&waiting.connect) else { return };
+        let proof = waiting.method.as_deref().map(|method| Proof { method, data });
+        self.admit(conn, &connect, &Asked::of(&connect), proof, now, sink);
+    }
+
+    /// A packet while the client is not yet known: only AUTH and DISCONNECT may come
+    /// [MQTT-3.1.2-30].
+    pub(super) fn handle_unknown(
+        &mut self,
+        conn: ConnKey,
+        frame: Frame<'_>,
+        sink: &mut impl Sink,
+    ) -> Result<Next, Refusal> {
+        let Some(Phase::AwaitAuth(waiting)) = self.connection_mut(conn).map(|c| &mut c.phase)
+        else {
+            return Ok(Next::Continue);
+        };
+        match Packet::decode(waiting.version, frame)? {
+            Packet::Auth(auth) => {
+                let (method, data) = parts(&auth);
+                let is_next = auth.reason == ReasonCode::ContinueAuthentication;
+                if !is_next || method != waiting.method.as_deref() {
+                    return Err(Refusal::protocol("AUTH that does not continue what was begun"));
+                }
+                waiting.is_asked = true;
+                let connect = connect_again(&waiting.connect);
+                sink.authenticate(AuthRequest {
+                    conn,
+                    step: AuthStep::Continue,
+                    client_id: connect.map_or("", |connect| connect.client_id),
+                    user_name: None,
+                    password: None,
+                    method,
+                    data,
+                });
+                Ok(Next::Continue)
+            }
+            Packet::Disconnect(_) => {
+                self.drop_connection(conn);
+                sink.close(conn);
+                Ok(Next::Continue)
+            }
+            _ => Err(Refusal::protocol("a packet before the client is authenticated")),
+        }
+    }
+
+    /// AUTH on a live connection: re-authentication, with the method of CONNECT.
+    pub(super) fn on_auth(
+        &mut self,
+        conn: ConnKey,
+        auth: &Auth<'_>,
+        sink: &mut impl Sink,
+    ) -> Result<(), Refusal> {
+        let Some(connection) = self.connections.get_mut(conn.0 as usize).and_then(Option::as_mut)
+        else {
+            return Ok(());
+        };
+        let Some(live) = connection.live_mut() else { return Ok(()) };
+        let client_id = &*self.sessions[live.session.0 as usize].client_id;
+        let (method, data) = parts(auth);
+        let extra = live.extra.as_mut();
+        // [MQTT-4.12.1-1]
+        let Some(extra) = extra.filter(|e| method.is_some() && e.auth_method.as_deref() == method)
+        else {
+            return Err(Refusal::protocol("AUTH without the method of CONNECT"));
+        };
+        let step = match (auth.reason, extra.is_authenticating) {
+            (ReasonCode::ReAuthenticate, false) => AuthStep::Again,
+            (ReasonCode::ContinueAuthentication, true) => AuthStep::Continue,
+            _ => return Err(Refusal::protocol("AUTH out of turn")),
+        };
+        extra.is_authenticating = true;
+        let (user_name, password) = (None, None);
+        sink.authenticate(AuthRequest { conn, step, client_id, user_name, password, method, data });
+        Ok(())
+    }
+}
+
+fn parts<'a>(auth: &Auth<'a>) -> (Option<&'a str>, &'a [u8]) {
+    let (mut method, mut data) = (None, &[][..]);
+    for property in auth.properties.iter() {
+        match property {
+            Property::AuthenticationMethod(text) => method = Some(text),
+            Property::AuthenticationData(bytes) => data = bytes,
+            _ => {}
+        }
+    }
+    (method, data)
+}
+
+fn write_auth(
+    conn: ConnKey,
+    reason: ReasonCode,
+    method: Option<&str>,
+    data: &[u8],
+    sink: &mut impl Sink,
+) {
+    let mut properties = PropertiesBuf::new();
+    properties.push(Property::AuthenticationMethod(method.unwrap_or_default()));
+    if !data.is_empty() {
+        properties.push(Property::AuthenticationData(data));
+    }
+    let mut bytes = Vec::new();
+    Auth { reason, properties: properties.as_properties() }.encode(Version::V5, &mut bytes);
+    sink.write(conn, &bytes);
+}
+
+/// The CONNECT whose body was kept. It decoded before.
+fn connect_again(body: &[u8]) -> Option<Connect<'_>> {
+    let frame = Frame::of(PacketKind::Connect, body);
+    match Packet::decode(Version::V5, frame) {
+        Ok(Packet::Connect(connect)) => Some(connect),
+        _ => None,
+    }
+}

@@ -1,0 +1,121 @@
+//! CONNACK: what the broker grants, or why it does not.
+
+use super::Shard;
+use super::connect::Asked;
+use super::connection::Refusal;
+use crate::keys::ConnKey;
+use crate::sink::{Notice, Sink};
+use weir_wire::packet::{ConnAck, Connect};
+use weir_wire::{Properties, PropertiesBuf, Property, QoS, ReasonCode, Version};
+
+/// What authentication adds to a CONNACK.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Proof<'a> {
+    pub(super) method: &'a str,
+    pub(super) data: &'a [u8],
+}
+
+impl Shard {
+    /// The CONNACK that accepts.
+    pub(super) fn connack(
+        &self,
+        session_present: bool,
+        connect: &Connect<'_>,
+        asked: &Asked<'_>,
+        assigned: Option<&str>,
+        proof: Option<Proof<'_>>,
+    ) -> Vec<u8> {
+        let mut properties = PropertiesBuf::new();
+        if connect.version.is_v5() {
+            self.say_bounds(asked, &mut properties);
+            self.say_features(asked, &mut properties);
+            if let Some(client_id) = assigned {
+                properties.push(Property::AssignedClientIdentifier(client_id));
+            }
+            if let Some(Proof { method, data }) = proof {
+                properties.push(Property::AuthenticationMethod(method));
+                if !data.is_empty() {
+                    properties.push(Property::AuthenticationData(data));
+                }
+            }
+        }
+        let mut bytes = Vec::new();
+        let properties = properties.as_properties();
+        ConnAck { session_present, reason: ReasonCode::Success, properties }
+            .encode(connect.version, &mut bytes);
+        bytes
+    }
+
+    fn say_bounds(&self, asked: &Asked<'_>, properties: &mut PropertiesBuf) {
+        let limits = &self.limits;
+        if asked.session_expiry_s > limits.session_expiry_s_max {
+            properties.push(Property::SessionExpiryInterval(limits.session_expiry_s_max));
+        }
+        properties.push(Property::ReceiveMaximum(limits.receive_maximum));
+        properties.push(Property::MaximumPacketSize(limits.packet_bytes_max));
+        if limits.topic_alias_maximum > 0 {
+            properties.push(Property::TopicAliasMaximum(limits.topic_alias_maximum));
+        }
+    }
+
+    /// What is as the standard's default has it is left out.
+    fn say_features(&self, asked: &Asked<'_>, properties: &mut PropertiesBuf) {
+        let features = &self.features;
+        if features.qos_max < QoS::ExactlyOnce {
+            properties.push(Property::MaximumQoS(features.qos_max as u8));
+        }
+        if !features.retain {
+            properties.push(Property::RetainAvailable(0));
+        }
+        if !features.wildcard_subscriptions {
+            properties.push(Property::WildcardSubscriptionAvailable(0));
+        }
+        if !features.subscription_identifiers {
+            properties.push(Property::SubscriptionIdentifierAvailable(0));
+        }
+        if !features.shared_subscriptions {
+            properties.push(Property::SharedSubscriptionAvailable(0));
+        }
+        if features.server_keep_alive_s > 0 {
+            properties.push(Property::ServerKeepAlive(features.server_keep_alive_s));
+        }
+        if asked.wants_response_information && !features.response_information.is_empty() {
+            properties.push(Property::ResponseInformation(&features.response_information));
+        }
+    }
+
+    /// CONNACK with a reason, then the end. No session, no will.
+    pub(super) fn refuse_connect(
+        &mut self,
+        conn: ConnKey,
+        version: Version,
+        asked: Option<&Asked<'_>>,
+        refusal: Refusal,
+        sink: &mut impl Sink,
+    ) {
+        let Refusal { reason, detail } = refusal;
+        let bytes_max = asked.map_or(usize::MAX, |asked| asked.packet_bytes_max as usize);
+        let mut properties = PropertiesBuf::new();
+        if !detail.is_empty() && asked.is_some_and(|asked| asked.wants_problems) {
+            properties.push(Property::ReasonString(detail));
+        }
+        let mut bytes = refusal_bytes(version, reason, properties.as_properties());
+        if bytes.len() > bytes_max {
+            // [MQTT-3.2.2-19]
+            bytes = refusal_bytes(version, reason, Properties::EMPTY);
+        }
+        if bytes.len() <= bytes_max {
+            sink.write(conn, &bytes);
+        }
+        self.stats.connections_refused += 1;
+        self.drop_connection(conn);
+        sink.close(conn);
+        sink.notice(Notice::Ended { conn, client_id: "", reason, detail });
+    }
+}
+
+fn refusal_bytes(version: Version, reason: ReasonCode, properties: Properties<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    ConnAck { session_present: false, reason, properties }.encode(version, &mut bytes);
+    bytes
+}

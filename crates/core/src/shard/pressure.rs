@@ -1,0 +1,105 @@
+//! What changes while memory is short, and whether there is room for a message.
+//!
+//! The shell knows how much memory the process has; it says when the ceiling is near. Then nothing
+//! is taken that has to be kept: new sessions, retained messages, messages that would wait in a
+//! queue. What can be passed on at once is served as ever.
+
+use super::Shard;
+use super::connection::Refusal;
+use super::publish::NotTaken;
+use crate::keys::{ConnKey, Micros, SessionKey};
+use crate::limits::{WhenAbsent, WhenConnected};
+use crate::routing::Subscriber;
+use crate::sink::Sink;
+use weir_wire::{QoS, ReasonCode};
+
+/// Output of one connection while pressed, in bytes.
+const PRESSED_OUTPUT_BYTES_MAX: usize = 64 * 1024;
+
+/// A part of a packet while pressed, in bytes; more ends the connection.
+const PRESSED_PARTIAL_BYTES_MAX: usize = 16 * 1024;
+
+impl Shard {
+    /// Says whether the process is at its memory ceiling.
+    pub fn set_pressed(&mut self, is_pressed: bool) {
+        self.is_pressed = is_pressed;
+        self.output_bytes_max = if is_pressed {
+            self.limits.output_bytes_max.min(PRESSED_OUTPUT_BYTES_MAX)
+        } else {
+            self.limits.output_bytes_max
+        };
+    }
+
+    /// An incomplete packet of `bytes` waits for its rest.
+    pub(super) fn check_partial(
+        &mut self,
+        conn: ConnKey,
+        bytes: usize,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        if self.is_pressed && bytes > PRESSED_PARTIAL_BYTES_MAX {
+            let detail = "the memory ceiling is reached";
+            self.end(conn, Refusal::new(ReasonCode::QuotaExceeded, detail), now, sink);
+        }
+    }
+
+    /// Refuses a message that would have to wait for one of its receivers while memory is short,
+    /// or where the settings let a full queue refuse it. Costs nothing otherwise.
+    pub(super) fn check_room(
+        &mut self,
+        publisher: SessionKey,
+        topic: &str,
+        qos: QoS,
+        sink: &impl Sink,
+    ) -> Result<(), NotTaken> {
+        let limits = &self.limits;
+        let may_refuse = limits.queue_full_connected == WhenConnected::RefusePublisher
+            || limits.queue_full_absent == WhenAbsent::RefusePublisher;
+        if qos == QoS::AtMostOnce || !(self.is_pressed || may_refuse) {
+            return Ok(());
+        }
+        let mut found = std::mem::take(&mut self.found);
+        found.clear();
+        self.filters.find(topic, &mut found);
+        let mut result = Ok(());
+        for &id in &found {
+            let filter = self.filters.get(id);
+            let refused = filter
+                .subscribers
+                .iter()
+                .filter(|target| !(target.no_local && target.session == publisher))
+                .find_map(|target| self.no_room_for(target, sink));
+            if let Some(detail) = refused {
+                result = Err(NotTaken { reason: ReasonCode::QuotaExceeded, detail });
+                break;
+            }
+        }
+        self.found = found;
+        result
+    }
+
+    fn no_room_for(&self, target: &Subscriber, sink: &impl Sink) -> Option<&'static str> {
+        if target.qos == QoS::AtMostOnce {
+            return None;
+        }
+        let session = &self.sessions[target.session.0 as usize];
+        let (waits, refuses_when_full) = match session.link {
+            None => (true, self.limits.queue_full_absent == WhenAbsent::RefusePublisher),
+            Some(link) => (
+                !session.queue_is_empty()
+                    || !session.window.has_room(link.open_max)
+                    || sink.pending(link.conn) > self.output_bytes_max,
+                self.limits.queue_full_connected == WhenConnected::RefusePublisher,
+            ),
+        };
+        if !waits {
+            return None;
+        }
+        if self.is_pressed {
+            return Some("the memory ceiling is reached");
+        }
+        (refuses_when_full && self.is_full(target.session))
+            .then_some("a subscriber's queue is full")
+    }
+}
