@@ -22,16 +22,19 @@ impl Retained {
         self.messages.len()
     }
 
-    /// Keeps `message` in the place of an older one \[MQTT-3.3.1-5\].
+    /// Keeps `message` in the place of an older one \[MQTT-3.3.1-5\], if a bound allows it.
     pub(crate) fn set(
         &mut self,
         message: Arc<Message>,
         limits: &Limits,
+        may_grow: bool,
     ) -> Result<(), RetainedFull> {
         let old_bytes = self.messages.get(&message.topic).map(|old| old.bytes());
         let count = self.messages.len() + usize::from(old_bytes.is_none());
         let bytes = self.bytes - old_bytes.unwrap_or(0) + message.bytes();
-        if count > limits.retained_messages_max as usize || bytes > limits.retained_bytes_max {
+        let is_over =
+            count > limits.retained_messages_max as usize || bytes > limits.retained_bytes_max;
+        if is_over || (bytes > self.bytes && !may_grow) {
             return Err(RetainedFull);
         }
         self.bytes = bytes;

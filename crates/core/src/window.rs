@@ -31,18 +31,62 @@ pub(crate) struct Window {
     steps: VecDeque<Step>,
     /// As `steps`, or empty when the session ends with its connection.
     kept: VecDeque<Option<Queued>>,
+    /// So many of `steps` were sent on this connection; the others are owed from an earlier one.
+    sent: usize,
+    /// Sent on this connection and not done: what the Receive Maximum bounds.
     open: u16,
+}
+
+/// What a resumed session must send again: PUBREL, or a PUBLISH where there is a message.
+#[derive(Debug)]
+pub(crate) struct Owed {
+    pub(crate) packet_id: PacketId,
+    pub(crate) message: Option<Queued>,
 }
 
 impl Default for Window {
     fn default() -> Self {
-        Self { oldest: PacketId::FIRST, steps: VecDeque::new(), kept: VecDeque::new(), open: 0 }
+        Self {
+            oldest: PacketId::FIRST,
+            steps: VecDeque::new(),
+            kept: VecDeque::new(),
+            sent: 0,
+            open: 0,
+        }
     }
 }
 
 impl Window {
+    /// Whether a new delivery may be opened: never before all that is owed was sent.
     pub(crate) fn has_room(&self, open_max: u16) -> bool {
-        self.open < open_max && self.steps.len() < SPAN_MAX
+        self.open < open_max && self.sent == self.steps.len() && self.steps.len() < SPAN_MAX
+    }
+
+    /// A new connection: all that is open is owed again, and the send quota is whole
+    /// \[MQTT-4.9.0-1\].
+    pub(crate) fn resume(&mut self) {
+        self.sent = 0;
+        self.open = 0;
+    }
+
+    /// Whether something is still owed from an earlier connection.
+    pub(crate) fn is_owing(&self) -> bool {
+        self.sent < self.steps.len()
+    }
+
+    /// Takes the oldest that is owed, as far as the quota allows \[MQTT-4.4.0-1\].
+    pub(crate) fn take_owed(&mut self, open_max: u16) -> Option<Owed> {
+        while self.steps.get(self.sent) == Some(&Step::Done) {
+            self.sent += 1;
+        }
+        if self.open >= open_max || !self.is_owing() {
+            return None;
+        }
+        let at = self.sent;
+        self.sent += 1;
+        self.open += 1;
+        let message = self.kept.get(at).cloned().flatten();
+        Some(Owed { packet_id: nth_after(self.oldest, at), message })
     }
 
     /// Opens a delivery of QoS 1 or 2. The caller has asked [`Window::has_room`]. `kept` is given
@@ -55,6 +99,7 @@ impl Window {
         if let Some(kept) = kept {
             self.kept.push_back(Some(kept));
         }
+        self.sent += 1;
         self.open += 1;
         nth_after(self.oldest, at)
     }
@@ -75,10 +120,13 @@ impl Window {
         if let Some(kept) = self.kept.get_mut(at) {
             *kept = None;
         }
-        self.open -= 1;
+        if at < self.sent {
+            self.open -= 1;
+        }
         while self.steps.front() == Some(&Step::Done) {
             self.steps.pop_front();
             self.kept.pop_front();
+            self.sent = self.sent.saturating_sub(1);
             self.oldest = self.oldest.next();
         }
         true
@@ -96,13 +144,6 @@ impl Window {
             *kept = None;
         }
         true
-    }
-
-    /// What a resumed session must send again, in order: a message, or PUBREL where there is none.
-    pub(crate) fn owed(&self) -> impl Iterator<Item = (PacketId, Step, Option<&Queued>)> {
-        self.steps.iter().enumerate().filter(|(_, step)| **step != Step::Done).map(|(at, &step)| {
-            (nth_after(self.oldest, at), step, self.kept.get(at).and_then(Option::as_ref))
-        })
     }
 }
 

@@ -356,7 +356,10 @@ fn a_full_queue_ends_a_connected_session_with_its_reason_and_no_other() {
     for id in 1..=5 {
         net.publish(quick, "t", Q1, id, "x");
     }
-    assert_eq!(net.read(slow), ["PUBLISH t q1 #1 x", "DISCONNECT Quota exceeded", "closed"]);
+    assert_eq!(
+        net.read(slow),
+        ["PUBLISH t q1 #1 x", "DISCONNECT Quota exceeded: its queue is full", "closed"]
+    );
     let lines = net.read(quick);
     assert_eq!(lines.iter().filter(|line| line.starts_with("PUBACK")).count(), 5);
     assert!(lines.contains(&"PUBLISH w q0 gone".to_owned()), "the will is due: {lines:?}");
@@ -462,7 +465,7 @@ fn malformed_bytes_end_their_connection_and_no_other() {
     let mut net = Net::new(1);
     let (bad, good) = (net.join("bad", Ask::default()), net.join("good", Ask::default()));
     net.send_bytes(bad, &[0x36, 0x02, 0x00, 0x00]);
-    assert_eq!(net.read(bad), ["DISCONNECT Malformed Packet", "closed"]);
+    assert_eq!(net.read(bad), ["DISCONNECT Malformed Packet: QoS 3", "closed"]);
     net.send_bytes(good, &weir_wire::packet::PINGREQ);
     assert_eq!(net.read(good), ["PINGRESP"]);
 }

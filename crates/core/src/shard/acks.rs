@@ -60,7 +60,8 @@ impl Shard {
         sink: &mut impl Sink,
     ) {
         let session = &mut self.sessions[key.0 as usize];
-        if session.window.finish(packet_id, step) && !session.queue_is_empty() {
+        let is_done = session.window.finish(packet_id, step);
+        if is_done && (session.window.is_owing() || !session.queue_is_empty()) {
             self.pump(key, now, sink);
         }
     }

@@ -140,7 +140,6 @@ impl Shard {
         sink.write(conn, &connack);
         let client_id = &self.sessions[session.0 as usize].client_id;
         sink.notice(Notice::Connected { conn, client_id, session_present });
-        self.send_owed(session, now, sink);
         self.pump(session, now, sink);
     }
 
@@ -252,6 +251,7 @@ impl Shard {
         self.end_absence(key);
         let session = &mut self.sessions[key.0 as usize];
         session.expiry_s = asked.session_expiry_s.min(self.limits.session_expiry_s_max);
+        session.window.resume();
         session.link = Some(Link {
             conn,
             version: connect.version,

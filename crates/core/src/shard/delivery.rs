@@ -11,7 +11,7 @@ use crate::message::{Delivery, Queued};
 use crate::routing::Subscriber;
 use crate::session::{Link, Session};
 use crate::sink::{Notice, Sink};
-use crate::window::Step;
+use crate::window::Owed;
 use std::sync::Arc;
 use weir_wire::packet::Ack;
 use weir_wire::{PacketKind, QoS, Version};
@@ -270,8 +270,12 @@ impl Shard {
         }
     }
 
-    /// Sends what waits in the session's queue, as far as window and output allow.
+    /// Sends what is owed, then what waits in the session's queue, as far as window and output
+    /// allow.
     pub(super) fn pump(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
+        if self.sessions[key.0 as usize].window.is_owing() {
+            self.send_owed(key, now, sink);
+        }
         let Self { sessions, connections, encoder, stats, .. } = self;
         let session = &mut sessions[key.0 as usize];
         let Some(link) = session.link else { return };
@@ -307,22 +311,22 @@ impl Shard {
     }
 
     /// A resumed session: what was open is sent again with DUP, in the order and with the
-    /// identifiers it had [MQTT-4.4.0-1].
-    pub(super) fn send_owed(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
+    /// identifiers it had [MQTT-4.4.0-1], as far as the client's Receive Maximum allows.
+    fn send_owed(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
         let Self { sessions, encoder, stats, .. } = self;
-        let session = &sessions[key.0 as usize];
+        let session = &mut sessions[key.0 as usize];
         let Some(link) = session.link else { return };
-        for (packet_id, step, kept) in session.window.owed() {
-            if step == Step::AwaitPubComp {
+        while let Some(Owed { packet_id, message }) = session.window.take_owed(link.open_max) {
+            let Some(queued) = message else {
                 let mut bytes = Vec::new();
                 Ack::success(packet_id).encode(PacketKind::PubRel, link.version, &mut bytes);
                 sink.write(link.conn, &bytes);
-            } else if let Some(queued) = kept {
-                let delivery = Delivery::from_message(&queued.message, None);
-                let shape = shape_of(queued, link, true);
-                stats.publishes_out += 1;
-                sink.write(link.conn, encoder.encode(&delivery, shape, Some(packet_id), now));
-            }
+                continue;
+            };
+            let delivery = Delivery::from_message(&queued.message, None);
+            let shape = shape_of(&queued, link, true);
+            stats.publishes_out += 1;
+            sink.write(link.conn, encoder.encode(&delivery, shape, Some(packet_id), now));
         }
     }
 }

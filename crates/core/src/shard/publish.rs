@@ -136,10 +136,17 @@ impl Shard {
         if publish.properties.is_empty() {
             return Ok(None);
         }
-        let alias = publish.properties.find(|property| match property {
-            Property::TopicAlias(alias) => Some(alias),
-            _ => None,
-        });
+        let mut alias = None;
+        for property in publish.properties.iter() {
+            match property {
+                Property::TopicAlias(number) => alias = Some(number),
+                // [MQTT-3.3.4-6]
+                Property::SubscriptionIdentifier(_) => {
+                    return Err(Refusal::protocol("a subscription identifier from a client"));
+                }
+                _ => {}
+            }
+        }
         let Some(alias) = alias else { return Ok(None) };
         let invalid = Refusal::new(ReasonCode::TopicAliasInvalid, "");
         if alias == 0 || alias > self.limits.topic_alias_maximum {
@@ -181,7 +188,7 @@ impl Shard {
             return Ok(());
         }
         let message = Arc::clone(delivery.shared());
-        let result = self.retained.set(message, &self.limits);
+        let result = self.retained.set(message, &self.limits, !self.is_pressed);
         self.stats.retained_refused += u64::from(result.is_err());
         result
     }

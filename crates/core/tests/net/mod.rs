@@ -1,9 +1,12 @@
 //! Shards and clients in one thread, without sockets: what a shell would do, step by step.
 
 use std::collections::{BTreeMap, VecDeque};
-use weir_core::{ConnKey, Limits, Mail, Micros, Notice, Shard, ShardId, Sink};
+use weir_core::{
+    AuthRequest, ConnKey, Limits, Mail, Micros, Notice, Settings, Shard, ShardId, Sink, Verdict,
+};
 use weir_wire::packet::{
-    Ack, Connect, Disconnect, Publish, SubscribeBuf, SubscriptionOptions, UnsubscribeBuf, Will,
+    Ack, Auth, Connect, Disconnect, Publish, SubscribeBuf, SubscriptionOptions, UnsubscribeBuf,
+    Will,
 };
 use weir_wire::{
     Frame, Packet, PacketId, PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode,
@@ -21,6 +24,8 @@ pub struct Wires {
     handed_over: Vec<(ConnKey, ShardId)>,
     mail: VecDeque<(ShardId, Mail)>,
     pub notices: Vec<String>,
+    /// What the authentication port was asked.
+    pub asked: Vec<String>,
     /// What `pending` answers: a socket that takes nothing.
     pub stuck_bytes: BTreeMap<ConnKey, usize>,
 }
@@ -44,6 +49,11 @@ impl Sink for Wires {
 
     fn mail(&mut self, to: ShardId, mail: Mail) {
         self.mail.push_back((to, mail));
+    }
+
+    fn authenticate(&mut self, request: AuthRequest<'_>) {
+        let AuthRequest { step, method, data, .. } = request;
+        self.asked.push(format!("{step:?} {method:?} {}", String::from_utf8_lossy(data)));
     }
 
     fn notice(&mut self, notice: Notice<'_>) {
@@ -73,9 +83,13 @@ impl Net {
     }
 
     pub fn with_limits(shards: u16, limits: &Limits) -> Self {
+        Self::with_settings(shards, &limits.clone().into())
+    }
+
+    pub fn with_settings(shards: u16, settings: &Settings) -> Self {
         Self {
             shards: (0..shards)
-                .map(|id| Shard::new(ShardId(id), shards, limits.clone(), 42))
+                .map(|id| Shard::new(ShardId(id), shards, settings.clone(), 42))
                 .collect(),
             wires: (0..shards).map(|_| Wires::default()).collect(),
             peers: Vec::new(),
@@ -89,6 +103,15 @@ impl Net {
         let key = ConnKey(self.next_key);
         self.next_key += 1;
         self.shards[0].opened(key, self.now);
+        self.peers.push(Conn { shard: 0, key, version, is_closed: false });
+        self.peers.len() - 1
+    }
+
+    /// Opens a connection that a bound of the shell's forbids.
+    pub fn open_refused(&mut self, version: Version, reason: ReasonCode) -> Peer {
+        let key = ConnKey(self.next_key);
+        self.next_key += 1;
+        self.shards[0].opened_refused(key, reason, self.now);
         self.peers.push(Conn { shard: 0, key, version, is_closed: false });
         self.peers.len() - 1
     }
@@ -137,6 +160,12 @@ impl Net {
         self.shards[shard].closed(key, self.now, &mut self.wires[shard]);
     }
 
+    /// The authentication port answers.
+    pub fn authenticated(&mut self, peer: Peer, verdict: Verdict) {
+        let Conn { shard, key, .. } = self.peers[peer];
+        self.shards[shard].authenticated(key, verdict, self.now, &mut self.wires[shard]);
+    }
+
     pub fn drained(&mut self, peer: Peer) {
         let Conn { shard, key, .. } = self.peers[peer];
         self.shards[shard].drained(key, self.now, &mut self.wires[shard]);
@@ -149,6 +178,15 @@ impl Net {
 
     pub fn shard_of(&self, peer: Peer) -> usize {
         self.peers[peer].shard
+    }
+
+    /// The properties of the CONNACK that the peer got, and of nothing else.
+    pub fn properties(&mut self, peer: Peer) -> Vec<String> {
+        let Conn { shard, key, version, .. } = self.peers[peer];
+        let bytes = self.wires[shard].outputs.remove(&key).unwrap();
+        let frame = Frame::check(&bytes, u32::MAX).unwrap().unwrap();
+        let Packet::ConnAck(connack) = Packet::decode(version, frame).unwrap() else { panic!() };
+        connack.properties.iter().map(|property| format!("{property:?}")).collect()
     }
 
     /// What the peer got since it last looked, a line a packet; `closed` at the end.
@@ -175,7 +213,8 @@ fn line(packet: &Packet<'_>) -> String {
     match packet {
         Packet::ConnAck(connack) => {
             let present = if connack.session_present { " present" } else { "" };
-            format!("CONNACK {}{present}", connack.reason.name())
+            let why = reason_string(connack.properties);
+            format!("CONNACK {}{present}{why}", connack.reason.name())
         }
         Packet::Publish(publish) => {
             let mut text = format!("PUBLISH {} q{}", publish.topic, publish.qos as u8);
@@ -189,16 +228,38 @@ fn line(packet: &Packet<'_>) -> String {
             }
             text + " " + &String::from_utf8_lossy(publish.payload)
         }
-        Packet::PubAck(ack) => format!("PUBACK #{} {}", ack.packet_id.value(), ack.reason.name()),
-        Packet::PubRec(ack) => format!("PUBREC #{} {}", ack.packet_id.value(), ack.reason.name()),
+        Packet::PubAck(ack) => ack_line("PUBACK", ack),
+        Packet::PubRec(ack) => ack_line("PUBREC", ack),
         Packet::PubRel(ack) => format!("PUBREL #{} {}", ack.packet_id.value(), ack.reason.name()),
         Packet::PubComp(ack) => format!("PUBCOMP #{} {}", ack.packet_id.value(), ack.reason.name()),
         Packet::SubAck(suback) => format!("SUBACK {:?}", suback.codes),
         Packet::UnsubAck(unsuback) => format!("UNSUBACK {:?}", unsuback.codes),
-        Packet::Disconnect(disconnect) => format!("DISCONNECT {}", disconnect.reason.name()),
+        Packet::Disconnect(disconnect) => {
+            let why = reason_string(disconnect.properties);
+            format!("DISCONNECT {}{why}", disconnect.reason.name())
+        }
+        Packet::Auth(auth) => {
+            let mut text = format!("AUTH {}", auth.reason.name());
+            auth.properties.iter().for_each(|property| text += &format!(" {property:?}"));
+            text
+        }
         Packet::PingResp => "PINGRESP".into(),
         other => format!("{other:?}"),
     }
+}
+
+fn ack_line(name: &str, ack: &Ack<'_>) -> String {
+    let why = reason_string(ack.properties);
+    format!("{name} #{} {}{why}", ack.packet_id.value(), ack.reason.name())
+}
+
+/// A Reason String, behind a colon.
+fn reason_string(properties: Properties<'_>) -> String {
+    let found = properties.find(|property| match property {
+        Property::ReasonString(text) => Some(format!(": {text}")),
+        _ => None,
+    });
+    found.unwrap_or_default()
 }
 
 /// What a client asks for in CONNECT.
@@ -211,6 +272,7 @@ pub struct Ask<'a> {
     pub receive_maximum: u16,
     pub packet_bytes_max: u32,
     pub will: Option<Will<'a>>,
+    pub properties: &'a [Property<'a>],
 }
 
 impl Default for Ask<'_> {
@@ -223,6 +285,7 @@ impl Default for Ask<'_> {
             receive_maximum: 0,
             packet_bytes_max: 0,
             will: None,
+            properties: &[],
         }
     }
 }
@@ -231,6 +294,12 @@ impl Net {
     /// Opens and connects; the CONNACK is still to be read.
     pub fn connect(&mut self, client_id: &str, ask: Ask<'_>) -> Peer {
         let peer = self.open(ask.version);
+        self.say_connect(peer, client_id, ask);
+        peer
+    }
+
+    /// Sends CONNECT.
+    pub fn say_connect(&mut self, peer: Peer, client_id: &str, ask: Ask<'_>) {
         let mut properties = PropertiesBuf::new();
         if ask.expiry_s > 0 {
             properties.push(Property::SessionExpiryInterval(ask.expiry_s));
@@ -241,6 +310,7 @@ impl Net {
         if ask.packet_bytes_max > 0 {
             properties.push(Property::MaximumPacketSize(ask.packet_bytes_max));
         }
+        ask.properties.iter().for_each(|&property| properties.push(property));
         let mut bytes = Vec::new();
         Connect {
             version: ask.version,
@@ -254,7 +324,6 @@ impl Net {
         }
         .encode(&mut bytes);
         self.send_bytes(peer, &bytes);
-        peer
     }
 
     /// Connects and takes the CONNACK away.
@@ -309,6 +378,15 @@ impl Net {
     pub fn publish_packet(&mut self, peer: Peer, publish: &Publish<'_>) {
         let mut bytes = Vec::new();
         publish.encode(self.peers[peer].version, &mut bytes);
+        self.send_bytes(peer, &bytes);
+    }
+
+    pub fn auth(&mut self, peer: Peer, reason: ReasonCode, method: &str, data: &str) {
+        let mut properties = PropertiesBuf::new();
+        properties.push(Property::AuthenticationMethod(method));
+        properties.push(Property::AuthenticationData(data.as_bytes()));
+        let mut bytes = Vec::new();
+        Auth { reason, properties: properties.as_properties() }.encode(Version::V5, &mut bytes);
         self.send_bytes(peer, &bytes);
     }
 

@@ -1,0 +1,175 @@
+//! The authentication port: asked at CONNECT, answered when the shell likes.
+
+#![allow(clippy::unwrap_used, unreachable_pub, dead_code, clippy::allow_attributes)]
+#![allow(clippy::allow_attributes_without_reason)]
+
+mod net;
+
+use net::{Ask, Net, Peer};
+use weir_core::{Features, Settings, Verdict};
+use weir_wire::{Property, QoS, ReasonCode, Version};
+
+const METHOD: Ask<'static> = Ask {
+    version: Version::V5,
+    clean: true,
+    keep_alive_s: 0,
+    expiry_s: 0,
+    receive_maximum: 0,
+    packet_bytes_max: 0,
+    will: None,
+    properties: &[Property::AuthenticationMethod("M"), Property::AuthenticationData(b"one")],
+};
+
+fn net() -> Net {
+    let features = Features { authentication: true, ..Features::default() };
+    Net::with_settings(1, &Settings { features, ..Settings::default() })
+}
+
+fn asked(net: &mut Net) -> Vec<String> {
+    std::mem::take(&mut net.wires[0].asked)
+}
+
+fn authenticated(net: &mut Net) -> Peer {
+    let peer = net.connect("c", METHOD);
+    net.authenticated(peer, Verdict::Continue(b"two".to_vec()));
+    net.auth(peer, ReasonCode::ContinueAuthentication, "M", "three");
+    net.authenticated(peer, Verdict::Accept(b"four".to_vec()));
+    peer
+}
+
+/// Proves 5.0:MQTT-4.12.0-2. Proves 5.0:MQTT-4.12.0-3. Proves 5.0:MQTT-4.12.0-4.
+#[test]
+fn an_exchange_goes_back_and_forth_until_connack() {
+    let mut net = net();
+    let peer = authenticated(&mut net);
+    let expected = ["Begin Some(\"M\") one", "Continue Some(\"M\") three"];
+    assert_eq!(asked(&mut net), expected);
+    let lines = net.read(peer);
+    let auth = "AUTH Continue authentication AuthenticationMethod(\"M\") \
+        AuthenticationData([116, 119, 111])";
+    assert_eq!(lines, [auth, "CONNACK Success"]);
+    assert_eq!(net.shards[0].stats().sessions, 1);
+}
+
+#[test]
+fn connack_carries_the_method_and_the_last_data() {
+    let mut net = net();
+    let peer = net.connect("c", METHOD);
+    net.authenticated(peer, Verdict::Accept(b"4".to_vec()));
+    let said = net.properties(peer);
+    assert!(said.contains(&"AuthenticationMethod(\"M\")".to_owned()), "{said:?}");
+    assert!(said.contains(&"AuthenticationData([52])".to_owned()), "{said:?}");
+}
+
+/// Proves 5.0:MQTT-4.12.0-6.
+#[test]
+fn without_a_method_a_client_is_asked_about_and_told_nothing_of_methods() {
+    let mut net = net();
+    for version in [Version::V311, Version::V5] {
+        let peer = net.connect("c", Ask { version, ..Ask::default() });
+        assert_eq!(asked(&mut net), ["Begin None "]);
+        // What comes meanwhile waits.
+        net.subscribe(peer, "t", QoS::AtMostOnce);
+        assert_eq!(net.read(peer), [""; 0]);
+        net.authenticated(peer, Verdict::Accept(Vec::new()));
+        assert_eq!(net.read(peer), ["CONNACK Success"]);
+    }
+}
+
+#[test]
+fn a_refused_client_gets_the_reason_and_leaves_no_session() {
+    let mut net = net();
+    let peer = net.connect("c", METHOD);
+    net.authenticated(peer, Verdict::Refuse(ReasonCode::NotAuthorized));
+    assert_eq!(net.read(peer), ["CONNACK Not authorized", "closed"]);
+    assert_eq!(net.shards[0].stats().sessions, 0);
+    let peer = net.connect("c", Ask { version: Version::V311, ..Ask::default() });
+    net.authenticated(peer, Verdict::Refuse(ReasonCode::NotAuthorized));
+    assert_eq!(net.read(peer), ["CONNACK Not authorized", "closed"]);
+}
+
+/// Proves 5.0:MQTT-3.1.2-30. Proves 5.0:MQTT-4.12.0-5.
+#[test]
+fn during_the_exchange_only_its_next_step_may_come() {
+    type Act = fn(&mut Net, Peer);
+    let acts: [Act; 4] = [
+        |net, peer| net.publish(peer, "t", QoS::AtMostOnce, 0, "x"),
+        |net, peer| net.auth(peer, ReasonCode::ContinueAuthentication, "N", "x"),
+        |net, peer| net.auth(peer, ReasonCode::ReAuthenticate, "M", "x"),
+        |net, peer| net.auth(peer, ReasonCode::Success, "M", "x"),
+    ];
+    for act in acts {
+        let mut net = net();
+        let peer = net.connect("c", METHOD);
+        net.authenticated(peer, Verdict::Continue(Vec::new()));
+        act(&mut net, peer);
+        let lines = net.read(peer);
+        assert!(lines[1].starts_with("CONNACK Protocol Error"), "{lines:?}");
+        assert_eq!(lines[2], "closed");
+    }
+}
+
+#[test]
+fn a_client_may_give_up_during_the_exchange() {
+    let mut net = net();
+    let peer = net.connect("c", METHOD);
+    net.authenticated(peer, Verdict::Continue(Vec::new()));
+    net.disconnect(peer, ReasonCode::Success);
+    assert_eq!(net.read(peer).last().unwrap(), "closed");
+    assert_eq!(net.shards[0].stats().connections, 0);
+}
+
+/// Proves 5.0:MQTT-4.12.1-1.
+#[test]
+fn a_live_client_proves_itself_again_while_its_messages_flow() {
+    let mut net = net();
+    let peer = authenticated(&mut net);
+    net.read(peer);
+    net.auth(peer, ReasonCode::ReAuthenticate, "M", "again");
+    net.authenticated(peer, Verdict::Continue(b"x".to_vec()));
+    net.publish(peer, "t", QoS::AtLeastOnce, 1, "x");
+    net.auth(peer, ReasonCode::ContinueAuthentication, "M", "proof");
+    net.authenticated(peer, Verdict::Accept(Vec::new()));
+    let lines = net.read(peer);
+    assert!(lines[0].starts_with("AUTH Continue"), "{lines:?}");
+    assert_eq!(lines[1], "PUBACK #1 No matching subscribers");
+    assert_eq!(lines[2], "AUTH Success AuthenticationMethod(\"M\")");
+}
+
+/// Proves 5.0:MQTT-4.12.1-2.
+#[test]
+fn a_failed_re_authentication_ends_the_connection() {
+    let mut net = net();
+    let peer = authenticated(&mut net);
+    net.read(peer);
+    net.auth(peer, ReasonCode::ReAuthenticate, "M", "again");
+    net.authenticated(peer, Verdict::Refuse(ReasonCode::NotAuthorized));
+    assert_eq!(net.read(peer), ["DISCONNECT Not authorized: not authenticated", "closed"]);
+}
+
+#[test]
+fn re_authentication_needs_the_method_of_connect_and_its_turn() {
+    for (reason, method) in [
+        (ReasonCode::ReAuthenticate, "N"),
+        (ReasonCode::ContinueAuthentication, "M"),
+        (ReasonCode::Success, "M"),
+    ] {
+        let mut net = net();
+        let peer = authenticated(&mut net);
+        net.read(peer);
+        net.auth(peer, reason, method, "x");
+        let lines = net.read(peer);
+        assert!(lines[0].starts_with("DISCONNECT Protocol Error"), "{lines:?}");
+    }
+}
+
+#[test]
+fn who_never_finishes_is_cut_in_time() {
+    let mut net = net();
+    let peer = net.connect("c", METHOD);
+    net.pass(11);
+    assert_eq!(net.read(peer), ["closed"]);
+    // A late answer finds nobody.
+    net.authenticated(peer, Verdict::Accept(Vec::new()));
+    assert_eq!(net.shards[0].stats().sessions, 0);
+}
