@@ -4,7 +4,7 @@
 
 mod scram;
 
-pub use scram::{Verifier, VerifierError};
+pub use scram::{Verifier, VerifierError, client_final as scram_client_final};
 
 use scram::{ClientFinal, ClientFirst, Exchange};
 use serde::{Deserialize, Serialize};
@@ -166,7 +166,7 @@ mod tests {
         for (password, is_right) in [("pencil", true), ("pen", false)] {
             let first = request(Some(METHOD), AuthStep::Begin, b"n,,n=ann,r=abc");
             let Verdict::Continue(data) = server.answer(&first) else { panic!("no challenge") };
-            let last = scram::client_final("ann", password, "abc", &data);
+            let last = scram::client_final("ann", password, "abc", &data).unwrap();
             let verdict =
                 server.answer(&request(Some(METHOD), AuthStep::Continue, last.as_bytes()));
             assert_eq!(matches!(verdict, Verdict::Accept(_)), is_right, "{verdict:?}");

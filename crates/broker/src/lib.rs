@@ -11,7 +11,7 @@ mod memory;
 mod server;
 mod shell;
 
-pub use auth::{AuthConfig, Verifier, VerifierError};
+pub use auth::{AuthConfig, Verifier, VerifierError, scram_client_final};
 pub use config::{Config, ConfigError};
 pub use gate::ProcessLimits;
 pub use server::{ServeError, Server, Stopper};

@@ -1,4 +1,4 @@
-//! The server's side of SCRAM-SHA-256 (RFC 5802, RFC 7677), without channel binding.
+//! The server's side, and the client's answer, of SCRAM-SHA-256 (RFC 5802, RFC 7677), without channel binding.
 //!
 //! A user's password is not kept: a [`Verifier`] holds what the exchange needs. User names and
 //! passwords are compared as they are, without stringprep.
@@ -206,21 +206,25 @@ fn unescape(name: &str) -> Option<String> {
     is_valid.then(|| plain.replace("=3D", "="))
 }
 
-/// What a client answers to `server_first`: for tests.
-#[cfg(test)]
-pub(super) fn client_final(user: &str, password: &str, nonce: &str, server_first: &[u8]) -> String {
-    let server_first = std::str::from_utf8(server_first).unwrap();
-    let mut parts = server_first.split(',').map(|part| &part[2..]);
-    let (full_nonce, salt, iterations) =
-        (parts.next().unwrap(), parts.next().unwrap(), parts.next().unwrap());
-    let salt = STANDARD.decode(salt).unwrap();
-    let rounds = iterations.parse().unwrap();
+/// `client-final-message` of a client that answers `server_first`, having sent
+/// `n,,n=USER,r=NONCE`; nothing if that is no challenge.
+pub fn client_final(
+    user: &str,
+    password: &str,
+    nonce: &str,
+    server_first: &[u8],
+) -> Option<String> {
+    let server_first = std::str::from_utf8(server_first).ok()?;
+    let mut parts = server_first.split(',');
+    let full_nonce = parts.next()?.strip_prefix("r=")?;
+    let salt = STANDARD.decode(parts.next()?.strip_prefix("s=")?).ok()?;
+    let rounds = parts.next()?.strip_prefix("i=")?.parse().ok()?;
     let salted = pbkdf2::pbkdf2_hmac_array::<Sha256, 32>(password.as_bytes(), &salt, rounds);
     let client_key = hmac(&salted, b"Client Key");
     let unproven = format!("c=biws,r={full_nonce}");
     let signed = format!("n={user},r={nonce},{server_first},{unproven}");
     let signature = hmac(&Key::from(Sha256::digest(client_key)), signed.as_bytes());
-    format!("{unproven},p={}", STANDARD.encode(xor(&client_key, &signature)))
+    Some(format!("{unproven},p={}", STANDARD.encode(xor(&client_key, &signature))))
 }
 
 #[cfg(test)]
@@ -248,12 +252,14 @@ mod tests {
         let verifier = Verifier::new("pencil", &[1; 16], 4096);
         let first = ClientFirst::parse(b"n,,n=user,r=abc").unwrap();
         let exchange = Exchange::new(first, verifier, b"def");
-        let right = client_final("user", "pencil", "abc", exchange.server_first().as_bytes());
+        let right =
+            client_final("user", "pencil", "abc", exchange.server_first().as_bytes()).unwrap();
         let finish = |text: &str| exchange.finish(&ClientFinal::parse(text.as_bytes()).unwrap());
         assert!(finish(&right).is_some());
         assert_eq!(finish(&right.replace("r=abc", "r=abd")), None);
         assert_eq!(finish(&right.replace("c=biws", "c=eSws")), None);
         let wrong = client_final("user", "pencils", "abc", exchange.server_first().as_bytes());
+        let wrong = wrong.unwrap();
         assert_eq!(finish(&wrong), None);
     }
 
