@@ -10,12 +10,17 @@ const INTERVAL: Micros = Micros(10_000);
 const PRESSED_PERCENT: u64 = 95;
 const RELEASED_PERCENT: u64 = 90;
 
-/// Watches the ceiling.
+/// However little room is left, so much input passes between two looks.
+const INPUT_BYTES_MIN: u64 = 256 * 1024;
+
+/// Watches the ceiling: at intervals, and sooner when much input comes.
 #[derive(Debug)]
 pub(crate) struct Memory {
     bytes_max: u64,
     bytes: u64,
     next_at: Micros,
+    /// Input until the next look.
+    input_bytes_left: u64,
     is_pressed: bool,
 }
 
@@ -26,12 +31,20 @@ impl Memory {
             0 => host_bytes().map_or(u64::MAX, |bytes| bytes / 4 * 3),
             bytes_max => bytes_max,
         };
-        Self { bytes_max, bytes: 0, next_at: Micros(0), is_pressed: false }
+        let (next_at, input_bytes_left) = (Micros(0), 0);
+        Self { bytes_max, bytes: 0, next_at, input_bytes_left, is_pressed: false }
+    }
+
+    /// Input came in. Says whether it is time to look.
+    #[inline]
+    pub(crate) fn took(&mut self, bytes: usize) -> bool {
+        self.input_bytes_left = self.input_bytes_left.saturating_sub(bytes as u64);
+        self.input_bytes_left == 0
     }
 
     /// Looks again if it is time. Says whether the pressure changed.
     pub(crate) fn watch(&mut self, now: Micros) -> Option<bool> {
-        if now < self.next_at {
+        if now < self.next_at && self.input_bytes_left > 0 {
             return None;
         }
         // Where the system does not tell, there is no ceiling to keep.
@@ -43,7 +56,9 @@ impl Memory {
         let interval = if bytes < self.bytes_max / 2 { INTERVAL.0 * 10 } else { INTERVAL.0 };
         self.next_at = now + Micros(interval);
         let percent = if self.is_pressed { RELEASED_PERCENT } else { PRESSED_PERCENT };
-        let is_pressed = bytes >= self.bytes_max / 100 * percent;
+        let threshold = self.bytes_max / 100 * percent;
+        self.input_bytes_left = (threshold.saturating_sub(bytes) / 4).max(INPUT_BYTES_MIN);
+        let is_pressed = bytes >= threshold;
         let changed = is_pressed != self.is_pressed;
         self.is_pressed = is_pressed;
         changed.then_some(is_pressed)

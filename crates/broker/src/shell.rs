@@ -55,7 +55,7 @@ impl Shell {
         tracing::info!(?shard, ?gate, rss_bytes, rss_bytes_max, "counters");
     }
 
-    fn watch_memory(&mut self, io: &mut Io) {
+    fn watch_memory(&mut self, io: &Io) {
         if let Some(is_pressed) = self.guard.memory.watch(Micros(io.turn_us())) {
             let (bytes, bytes_max) = self.guard.memory.bytes();
             if is_pressed {
@@ -129,6 +129,9 @@ impl Handler for Shell {
     }
 
     fn received(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize {
+        if self.guard.memory.took(bytes.len()) {
+            self.watch_memory(io);
+        }
         let (conn, now) = (ConnKey(token.0), Micros(io.turn_us()));
         let mut consumed = 0;
         let mut output = Output::new(io, &mut self.guard);

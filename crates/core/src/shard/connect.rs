@@ -117,8 +117,9 @@ impl Shard {
     ) {
         let assigned = connect.client_id.is_empty().then(|| self.assign_client_id());
         let client_id = assigned.as_deref().unwrap_or(connect.client_id);
-        let is_known = !connect.clean_start && self.find_session(client_id).is_some();
-        if self.is_pressed && !is_known {
+        let has_session = self.find_session(client_id).is_some();
+        let is_known = has_session && !connect.clean_start;
+        if self.is_pressed && !has_session {
             let refusal = Refusal::new(ReasonCode::QuotaExceeded, "the memory ceiling is reached");
             return self.refuse_connect(conn, connect.version, Some(asked), refusal, sink);
         }

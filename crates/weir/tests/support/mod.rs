@@ -14,8 +14,14 @@ pub struct Broker {
 
 impl Broker {
     pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// With more arguments of `weir broker`.
+    pub fn start_with(arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
             .args(["broker", "--listen", "127.0.0.1:0"])
+            .args(arguments)
             .env("NO_COLOR", "1")
             .env_remove("WEIR_LOG")
             .stderr(Stdio::piped())
