@@ -10,6 +10,9 @@ const INTERVAL: Micros = Micros(10_000);
 const PRESSED_PERCENT: u64 = 95;
 const RELEASED_PERCENT: u64 = 90;
 
+/// While pressed, free memory is given back to the system this often.
+const TRIM_INTERVAL: Micros = Micros(1_000_000);
+
 /// However little room is left, so much input passes between two looks.
 const INPUT_BYTES_MIN: u64 = 256 * 1024;
 
@@ -19,6 +22,7 @@ pub(crate) struct Memory {
     bytes_max: u64,
     bytes: u64,
     next_at: Micros,
+    trimmed_at: Option<Micros>,
     /// Input until the next look.
     input_bytes_left: u64,
     is_pressed: bool,
@@ -31,8 +35,14 @@ impl Memory {
             0 => host_bytes().map_or(u64::MAX, |bytes| bytes / 4 * 3),
             bytes_max => bytes_max,
         };
-        let (next_at, input_bytes_left) = (Micros(0), 0);
-        Self { bytes_max, bytes: 0, next_at, input_bytes_left, is_pressed: false }
+        Self {
+            bytes_max,
+            bytes: 0,
+            next_at: Micros(0),
+            trimmed_at: None,
+            input_bytes_left: 0,
+            is_pressed: false,
+        }
     }
 
     /// Input came in. Says whether it is time to look.
@@ -46,6 +56,10 @@ impl Memory {
     pub(crate) fn watch(&mut self, now: Micros) -> Option<bool> {
         if now < self.next_at && self.input_bytes_left > 0 {
             return None;
+        }
+        if self.is_pressed && self.trimmed_at.is_none_or(|at| at + TRIM_INTERVAL <= now) {
+            self.trimmed_at = Some(now);
+            weir_reactor::trim();
         }
         // Where the system does not tell, there is no ceiling to keep.
         self.bytes = resident_bytes().unwrap_or(0);

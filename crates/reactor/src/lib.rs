@@ -12,6 +12,7 @@
 compile_error!("Weir runs on Linux only: its reactor is built on epoll");
 
 mod clock;
+mod heap;
 mod io;
 mod listen;
 mod reactor;
@@ -19,6 +20,7 @@ mod socket;
 mod waker;
 
 pub use clock::now_us;
+pub use heap::trim;
 pub use io::{Io, IoStats};
 pub use listen::listen;
 pub use reactor::{Handler, Reactor};
