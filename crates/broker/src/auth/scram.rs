@@ -1,4 +1,5 @@
-//! The server's side, and the client's answer, of SCRAM-SHA-256 (RFC 5802, RFC 7677), without channel binding.
+//! SCRAM-SHA-256 (RFC 5802, RFC 7677) without channel binding: the server's side, and what a client
+//! answers.
 //!
 //! A user's password is not kept: a [`Verifier`] holds what the exchange needs. User names and
 //! passwords are compared as they are, without stringprep.
