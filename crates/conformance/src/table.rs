@@ -108,7 +108,24 @@ struct Row {
     needs: Vec<Need>,
     #[serde(default)]
     level: Level,
-    steps: Vec<String>,
+    steps: Lines,
+}
+
+/// Steps as a list, or as the lines of one text.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Lines {
+    List(Vec<String>),
+    Text(String),
+}
+
+impl Lines {
+    fn lines(&self) -> Vec<&str> {
+        match self {
+            Self::List(lines) => lines.iter().map(String::as_str).collect(),
+            Self::Text(text) => text.lines().filter(|line| !line.trim().is_empty()).collect(),
+        }
+    }
 }
 
 impl Table {
@@ -144,7 +161,7 @@ impl Row {
         if self.name.is_empty() || !self.name.chars().all(is_part) {
             return Err(error("name", "lower case words joined by `-`".into()));
         }
-        if self.versions.is_empty() || self.steps.is_empty() {
+        if self.versions.is_empty() || self.steps.lines().is_empty() {
             return Err(error("versions", "a case needs a version and a step".into()));
         }
         for statement in &self.statements {
@@ -158,7 +175,8 @@ impl Row {
         }
         let steps: Result<Vec<Step>, TableError> = self
             .steps
-            .iter()
+            .lines()
+            .into_iter()
             .map(|text| Step::parse(text, fragments).map_err(|message| error(text, message)))
             .collect();
         Ok(Case {

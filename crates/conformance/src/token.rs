@@ -120,7 +120,7 @@ impl Parser<'_> {
         match first {
             '(' => self.inside().map(Token::Group),
             '"' => self.quoted('"').map(Token::Text),
-            '\'' => self.quoted('\'').map(Token::Bytes),
+            '\'' | '`' => self.quoted(first).map(Token::Bytes),
             '$' => self.dollar(),
             '{' => self.one_of(),
             '?' => {
@@ -265,7 +265,7 @@ fn escape(text: &str) -> Result<(Vec<u8>, usize), String> {
     let bad = || format!("`\\{}` is no escape", text.chars().next().unwrap_or(' '));
     let mut chars = text.chars();
     match chars.next().ok_or_else(bad)? {
-        c @ ('"' | '\\' | '\'') => Ok((c.to_string().into_bytes(), 1)),
+        c @ ('"' | '\\' | '\'' | '`') => Ok((c.to_string().into_bytes(), 1)),
         'x' => {
             let byte = text.get(1..3).and_then(|digits| u8::from_str_radix(digits, 16).ok());
             byte.map(|byte| (vec![byte], 3)).ok_or_else(bad)
