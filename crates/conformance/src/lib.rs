@@ -28,6 +28,6 @@ pub use run::run_case;
 pub use statement::{Binds, Statement, statements};
 pub use table::{Case, Level, Table, TableError};
 pub use tables::tables;
-pub use target::{Received, Target};
+pub use target::{Received, Target, take_packet};
 pub use tcp::{Patience, Tcp};
 pub use version::Version;

@@ -10,7 +10,9 @@ macro_rules! files {
     };
 }
 
-files! {}
+files! {
+    "smoke.toml",
+}
 
 /// Every table with the name of its file.
 ///

@@ -36,8 +36,8 @@ pub trait Target {
     fn pass(&mut self, millis: u64);
 }
 
-/// Takes the first whole packet out of `bytes`.
-pub(crate) fn take_packet(bytes: &mut Vec<u8>) -> Option<Received> {
+/// Takes the first whole packet out of `bytes`; nothing while it is not all there.
+pub fn take_packet(bytes: &mut Vec<u8>) -> Option<Received> {
     use crate::varint::{Found, read};
     match read(bytes.get(1..)?) {
         Found::Incomplete => None,

@@ -9,7 +9,8 @@ use weir_bench::driver::{self, Driver, Profile};
 use weir_bench::result::{RunResult, Status};
 use weir_bench::run::{Interrupted, RunOptions, note_signals, run_one};
 use weir_bench::usecase::{self, UseCase};
-use weir_bench::{doctor, folder, report, tables};
+use weir_bench::{conformance, doctor, folder, report, tables};
+use weir_conformance::Version;
 
 /// Measure brokers with the Open MQTT Benchmark Suite
 #[derive(Debug, Args)]
@@ -39,6 +40,9 @@ enum BenchCommand {
         #[command(flatten)]
         how: How,
     },
+    /// Run the byte tables of the MQTT statements against brokers, and print a scoreboard
+    #[command(after_help = CONFORMANCE_EXAMPLES)]
+    Conformance(ConformanceArgs),
     /// Show results again, and write report.html anew
     Report {
         /// Result folders, or folders that hold some
@@ -58,6 +62,35 @@ const SUITE_EXAMPLES: &str = "Examples:
   weir bench suite basic
   weir bench suite basic --broker weir --broker mosquitto --out results
   weir bench suite enterprise --scale 0.1 --duration 1m";
+
+const CONFORMANCE_EXAMPLES: &str = "Examples:
+  weir bench conformance
+  weir bench conformance --broker weir --broker mosquitto
+  weir bench conformance --broker mqtt://broker.example:1883 --mqtt 5.0 --only shared";
+
+#[derive(Debug, Args)]
+struct ConformanceArgs {
+    /// Broker under test: weir, mosquitto or mqtt://HOST:PORT; may be given several times
+    #[arg(long, value_name = "BROKER", default_value = "weir")]
+    broker: Vec<String>,
+    /// Only cases with this in their name
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    only: String,
+    /// Only this version: 3.1, 3.1.1 or 5.0; may be given several times
+    #[arg(long, value_name = "VERSION", value_parser = parse_version)]
+    mqtt: Vec<Version>,
+    /// Configuration of the broker: default (as shipped) or tuned
+    #[arg(long, default_value = "default")]
+    profile: Profile,
+    /// Folder for the results
+    #[arg(long, value_name = "DIR", default_value = "weir-results")]
+    out: PathBuf,
+}
+
+fn parse_version(text: &str) -> Result<Version, String> {
+    let found = Version::ALL.into_iter().find(|version| version.name() == text);
+    found.ok_or_else(|| "a version is 3.1, 3.1.1 or 5.0".into())
+}
 
 /// How to run.
 #[derive(Debug, Args)]
@@ -112,6 +145,7 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
             run_all(&use_cases, &how)
         }
         BenchCommand::Suite { set, how } => run_all(&usecase::set(&set)?, &how),
+        BenchCommand::Conformance(args) => conform(args),
         BenchCommand::Report { results } => show(&results),
         BenchCommand::Doctor => {
             let report = doctor::report();
@@ -186,6 +220,27 @@ fn report_path(out: &Path, folders: &[PathBuf]) -> PathBuf {
         }
         [] => out.join("report.html"),
     }
+}
+
+fn conform(args: ConformanceArgs) -> anyhow::Result<ExitCode> {
+    let brokers: Vec<Box<dyn Driver>> =
+        args.broker.iter().map(|name| driver::parse(name)).collect::<Result<_, _>>()?;
+    let options = conformance::Options {
+        only: args.only,
+        versions: args.mqtt,
+        profile: args.profile,
+        out: args.out,
+        suite: format!("weir {} ({})", env!("CARGO_PKG_VERSION"), env!("WEIR_COMMIT")),
+        command: std::env::args().collect(),
+    };
+    let interrupted = note_signals()?;
+    let (scoreboard, folder) = conformance::run(&brokers, &options, &interrupted)?;
+    print!("{}", conformance::render(&scoreboard));
+    println!("report: {}", folder.join("report.html").display());
+    if interrupted.load(Ordering::Relaxed) {
+        return Ok(ExitCode::from(130));
+    }
+    Ok(if scoreboard.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 fn show(roots: &[PathBuf]) -> anyhow::Result<ExitCode> {
