@@ -1,5 +1,6 @@
 //! Checks of the house that no compiler makes. `cargo xtask tidy` runs them all.
 
+mod functions;
 mod tidy;
 
 fn main() -> anyhow::Result<()> {

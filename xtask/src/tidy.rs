@@ -133,6 +133,10 @@ fn lengths(root: &Path, faults: &mut Vec<String>) -> anyhow::Result<()> {
                 faults.push(format!("{shown}:{} is over {LINE_CHARS_MAX} columns", at + 1));
             }
         }
+        for long in crate::functions::too_long(&text).with_context(|| shown.to_string())? {
+            let crate::functions::Long { name, line, lines } = long;
+            faults.push(format!("{shown}:{line}: the function {name} has {lines} lines"));
+        }
         // Tests at the end of a file do not count; a file of tests counts as a whole twice over.
         let production = text.split("#[cfg(test)]").next().unwrap_or(&text);
         let is_test = path.components().any(|part| part.as_os_str() == "tests");

@@ -1,6 +1,7 @@
 //! The Open MQTT Benchmark Suite: use cases, drivers of brokers, monitor, results, reports.
 //!
-//! Depends on `weir-load` and `weir-conformance` only: the suite has no branch that knows which broker is ours.
+//! Depends on `weir-load` and `weir-conformance` only: the suite has no branch that knows which
+//! broker is ours.
 
 mod assemble;
 pub mod conformance;
