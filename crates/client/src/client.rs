@@ -130,7 +130,9 @@ impl Client {
         self.connect_with(&connect, now_us, sink);
     }
 
-    /// Writes this CONNECT, with its will and properties.
+    /// Writes this CONNECT, with its will and properties. After a lost connection the same client
+    /// may connect again: if the server has the session, QoS 2 messages told already are not told
+    /// again.
     pub fn connect_with(&mut self, connect: &Connect<'_>, now_us: u64, sink: &mut impl Sink) {
         let mut bytes = Vec::with_capacity(64);
         connect.encode(&mut bytes);
@@ -142,6 +144,8 @@ impl Client {
         self.phase = Phase::AwaitConnAck;
         self.keep_alive_us = u64::from(connect.keep_alive_s) * 1_000_000;
         self.alias_maximum = connect.properties.find(alias_maximum).unwrap_or(0);
+        self.aliases.clear();
+        self.receive_maximum = u16::MAX;
         self.written_us = now_us;
         sink.write(&bytes);
     }
@@ -273,6 +277,11 @@ impl Client {
         self.phase = Phase::Ended;
     }
 
+    /// The connection is gone: nothing is written until the client connects again.
+    pub fn closed(&mut self) {
+        self.phase = Phase::Ended;
+    }
+
     /// When [`Client::handle_timeout`] is to be called, in microseconds; later if something is
     /// written meanwhile.
     pub fn poll_timeout(&self) -> Option<u64> {
@@ -357,6 +366,10 @@ impl Client {
             return sink.event(Event::Refused(connack.reason));
         }
         self.phase = Phase::Live;
+        if !connack.session_present {
+            // The server forgot what it owes an end: the identifiers are new messages'.
+            self.unreleased.clear();
+        }
         for property in connack.properties.iter() {
             match property {
                 Property::ReceiveMaximum(maximum) => self.receive_maximum = maximum,

@@ -173,6 +173,22 @@ fn a_qos_2_message_is_told_once_until_it_is_released() {
 }
 
 #[test]
+fn a_client_that_connects_again_goes_on_only_where_the_server_has_the_session() {
+    let message = [0x3C, 6, 0, 1, b't', 0, 8, b'2'];
+    for (session_present, told) in [(1, 0), (0, 1)] {
+        let (mut client, mut record) = live_311();
+        client.handle(&message, 1, &mut record).unwrap();
+        client.closed();
+        assert!(!client.is_live() && client.poll_timeout().is_none());
+        client.connect(&options(Version::V311), 2, &mut record);
+        client.handle(&[0x20, 2, session_present, 0], 3, &mut record).unwrap();
+        record.take();
+        client.handle(&message, 4, &mut record).unwrap();
+        assert_eq!(record.take().1.len(), told, "session present: {session_present}");
+    }
+}
+
+#[test]
 fn qos_0_is_written_and_forgotten() {
     let (mut client, mut record) = live_311();
     publish(&mut client, &mut record, QoS::AtMostOnce, 1).unwrap();
