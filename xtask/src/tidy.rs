@@ -15,7 +15,8 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("weir-load", &["weir-wire", "weir-client", "weir-reactor"]),
     // Neutral: no way into our broker but the one that every broker has.
     ("weir-bench", &["weir-load"]),
-    ("weir", &["weir-bench", "weir-broker", "weir-load"]),
+    ("weir-pubsub", &["weir-wire", "weir-client", "weir-reactor"]),
+    ("weir", &["weir-bench", "weir-broker", "weir-load", "weir-pubsub"]),
     ("xtask", &[]),
 ];
 
