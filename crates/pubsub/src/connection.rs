@@ -340,7 +340,6 @@ impl<T: Task> Handler for Connection<'_, T> {
         let mut at = 0;
         // One packet at a time: what comes after the last one wanted is not acknowledged.
         while self.end.is_none()
-            && !self.task.is_done()
             && let Some(frame) = Frame::check(&bytes[at..], u32::MAX).transpose()
         {
             // What is no packet goes to the client as it is, for its error.
