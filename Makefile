@@ -14,7 +14,8 @@ lint:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo xtask tidy
 
-# Every test; installs what the tests need (Mosquitto, Chromium, Python's paho).
+# Every test; installs what the tests need (Mosquitto, Chromium, MQTT clients of other
+# languages).
 test:
 	scripts/setup
 	$(MAKE) lint

@@ -17,7 +17,8 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("weir-conformance", &[]),
     // Neutral: no way into our broker but the one that every broker has.
     ("weir-bench", &["weir-conformance", "weir-load"]),
-    ("weir", &["weir-bench", "weir-broker", "weir-conformance", "weir-load"]),
+    ("weir-pubsub", &["weir-wire", "weir-client", "weir-reactor"]),
+    ("weir", &["weir-bench", "weir-broker", "weir-conformance", "weir-load", "weir-pubsub"]),
     ("xtask", &[]),
 ];
 

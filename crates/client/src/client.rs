@@ -75,6 +75,9 @@ pub struct Client {
     open: Open,
     /// QoS 2 messages received and not yet released, sorted.
     unreleased: Vec<PacketId>,
+    /// Topic Alias Maximum of our CONNECT, and the topics the server has set, from alias 1 on.
+    alias_maximum: u16,
+    aliases: Vec<Box<str>>,
 }
 
 impl Client {
@@ -88,6 +91,8 @@ impl Client {
             written_us: 0,
             open: Open::default(),
             unreleased: Vec::new(),
+            alias_maximum: 0,
+            aliases: Vec::new(),
         }
     }
 
@@ -112,8 +117,7 @@ impl Client {
         if options.version.is_v5() && options.session_expiry_s > 0 {
             properties.push(Property::SessionExpiryInterval(options.session_expiry_s));
         }
-        let mut bytes = Vec::with_capacity(64);
-        Connect {
+        let connect = Connect {
             version: options.version,
             clean_start: options.clean_start,
             keep_alive_s: options.keep_alive_s,
@@ -122,11 +126,26 @@ impl Client {
             user_name: options.user_name,
             password: options.password,
             properties: properties.as_properties(),
-        }
-        .encode(&mut bytes);
-        self.version = options.version;
+        };
+        self.connect_with(&connect, now_us, sink);
+    }
+
+    /// Writes this CONNECT, with its will and properties. After a lost connection the same client
+    /// may connect again: if the server has the session, QoS 2 messages told already are not told
+    /// again.
+    pub fn connect_with(&mut self, connect: &Connect<'_>, now_us: u64, sink: &mut impl Sink) {
+        let mut bytes = Vec::with_capacity(64);
+        connect.encode(&mut bytes);
+        let alias_maximum = |property| match property {
+            Property::TopicAliasMaximum(maximum) => Some(maximum),
+            _ => None,
+        };
+        self.version = connect.version;
         self.phase = Phase::AwaitConnAck;
-        self.keep_alive_us = u64::from(options.keep_alive_s) * 1_000_000;
+        self.keep_alive_us = u64::from(connect.keep_alive_s) * 1_000_000;
+        self.alias_maximum = connect.properties.find(alias_maximum).unwrap_or(0);
+        self.aliases.clear();
+        self.receive_maximum = u16::MAX;
         self.written_us = now_us;
         sink.write(&bytes);
     }
@@ -139,13 +158,22 @@ impl Client {
         now_us: u64,
         sink: &mut impl Sink,
     ) -> PacketId {
-        let packet_id = self.open.push(None);
         let mut filters = SubscribeBuf::new();
         filters.push(filter, SubscriptionOptions { qos, ..SubscriptionOptions::default() });
+        self.subscribe_with(&filters, Properties::EMPTY, now_us, sink)
+    }
+
+    /// Writes SUBSCRIBE for at least one filter; one SUBACK answers them all.
+    pub fn subscribe_with(
+        &mut self,
+        filters: &SubscribeBuf,
+        properties: Properties<'_>,
+        now_us: u64,
+        sink: &mut impl Sink,
+    ) -> PacketId {
+        let packet_id = self.open.push(None);
         let mut bytes = Vec::with_capacity(64);
-        filters
-            .subscribe(self.version, packet_id, Properties::EMPTY)
-            .encode(self.version, &mut bytes);
+        filters.subscribe(self.version, packet_id, properties).encode(self.version, &mut bytes);
         self.written_us = now_us;
         sink.write(&bytes);
         packet_id
@@ -153,11 +181,22 @@ impl Client {
 
     /// Writes UNSUBSCRIBE for one filter.
     pub fn unsubscribe(&mut self, filter: &str, now_us: u64, sink: &mut impl Sink) -> PacketId {
-        let packet_id = self.open.push(None);
         let mut filters = UnsubscribeBuf::new();
         filters.push(filter);
+        self.unsubscribe_with(&filters, Properties::EMPTY, now_us, sink)
+    }
+
+    /// Writes UNSUBSCRIBE for at least one filter; one UNSUBACK answers them all.
+    pub fn unsubscribe_with(
+        &mut self,
+        filters: &UnsubscribeBuf,
+        properties: Properties<'_>,
+        now_us: u64,
+        sink: &mut impl Sink,
+    ) -> PacketId {
+        let packet_id = self.open.push(None);
         let mut bytes = Vec::with_capacity(64);
-        filters.unsubscribe(packet_id, Properties::EMPTY).encode(self.version, &mut bytes);
+        filters.unsubscribe(packet_id, properties).encode(self.version, &mut bytes);
         self.written_us = now_us;
         sink.write(&bytes);
         packet_id
@@ -174,9 +213,28 @@ impl Client {
     ///
     /// # Errors
     /// Not connected, or the window is full; then nothing is written.
+    #[inline]
     pub fn publish(
         &mut self,
         message: (&str, &[u8], QoS, bool),
+        tag: u64,
+        now_us: u64,
+        scratch: &mut Vec<u8>,
+        sink: &mut impl Sink,
+    ) -> Result<(), PublishError> {
+        self.publish_with(message, Properties::EMPTY, tag, now_us, scratch, sink)
+    }
+
+    /// As [`Client::publish`], with properties. The topic may be empty if they hold a topic alias
+    /// that the server knows.
+    ///
+    /// # Errors
+    /// Not connected, or the window is full; then nothing is written.
+    #[inline]
+    pub fn publish_with(
+        &mut self,
+        message: (&str, &[u8], QoS, bool),
+        properties: Properties<'_>,
         tag: u64,
         now_us: u64,
         scratch: &mut Vec<u8>,
@@ -194,7 +252,6 @@ impl Client {
             QoS::AtLeastOnce => Some(self.open.push(Some(Tagged { tag, step: Step::Acknowledge }))),
             QoS::ExactlyOnce => Some(self.open.push(Some(Tagged { tag, step: Step::Receive }))),
         };
-        let properties = Properties::EMPTY;
         scratch.clear();
         Publish { dup: false, qos, retain, topic, packet_id, properties, payload }
             .encode(self.version, scratch);
@@ -205,12 +262,23 @@ impl Client {
 
     /// Writes DISCONNECT; nothing more will come.
     pub fn disconnect(&mut self, sink: &mut impl Sink) {
+        let reason = ReasonCode::Success;
+        self.disconnect_with(&Disconnect { reason, properties: Properties::EMPTY }, sink);
+    }
+
+    /// Writes this DISCONNECT, of which versions before 5.0 say neither reason nor properties;
+    /// nothing more will come.
+    pub fn disconnect_with(&mut self, disconnect: &Disconnect<'_>, sink: &mut impl Sink) {
         if self.phase == Phase::Live {
             let mut bytes = Vec::with_capacity(4);
-            Disconnect { reason: ReasonCode::Success, properties: Properties::EMPTY }
-                .encode(self.version, &mut bytes);
+            disconnect.encode(self.version, &mut bytes);
             sink.write(&bytes);
         }
+        self.phase = Phase::Ended;
+    }
+
+    /// The connection is gone: nothing is written until the client connects again.
+    pub fn closed(&mut self) {
         self.phase = Phase::Ended;
     }
 
@@ -256,6 +324,7 @@ impl Client {
         now_us: u64,
         sink: &mut impl Sink,
     ) -> Result<(), ClientError> {
+        sink.packet(&packet);
         if self.phase == Phase::AwaitConnAck {
             let Packet::ConnAck(connack) = packet else {
                 return Err(ClientError::Protocol("a packet before CONNACK"));
@@ -264,7 +333,7 @@ impl Client {
             return Ok(());
         }
         match packet {
-            Packet::Publish(publish) => self.message(publish, now_us, sink),
+            Packet::Publish(publish) => self.message(publish, now_us, sink)?,
             Packet::PubAck(ack) => self.finish(&ack, Step::Acknowledge, sink),
             Packet::PubRec(ack) => self.pubrec(&ack, now_us, sink),
             Packet::PubComp(ack) => self.finish(&ack, Step::Complete, sink),
@@ -297,6 +366,10 @@ impl Client {
             return sink.event(Event::Refused(connack.reason));
         }
         self.phase = Phase::Live;
+        if !connack.session_present {
+            // The server forgot what it owes an end: the identifiers are new messages'.
+            self.unreleased.clear();
+        }
         for property in connack.properties.iter() {
             match property {
                 Property::ReceiveMaximum(maximum) => self.receive_maximum = maximum,
@@ -310,7 +383,13 @@ impl Client {
     }
 
     #[inline]
-    fn message(&mut self, publish: Publish<'_>, now_us: u64, sink: &mut impl Sink) {
+    fn message(
+        &mut self,
+        publish: Publish<'_>,
+        now_us: u64,
+        sink: &mut impl Sink,
+    ) -> Result<(), ClientError> {
+        let alias = if publish.properties.is_empty() { None } else { self.note_alias(&publish)? };
         match (publish.qos, publish.packet_id) {
             (QoS::AtLeastOnce, Some(packet_id)) => {
                 self.answer(PacketKind::PubAck, packet_id, now_us, sink);
@@ -319,13 +398,40 @@ impl Client {
                 self.answer(PacketKind::PubRec, packet_id, now_us, sink);
                 match self.unreleased.binary_search(&packet_id) {
                     // Had already: exactly once.
-                    Ok(_) => return,
+                    Ok(_) => return Ok(()),
                     Err(at) => self.unreleased.insert(at, packet_id),
                 }
             }
             _ => {}
         }
-        sink.event(Event::Message(publish));
+        let topic = alias.map_or(publish.topic, |at| &self.aliases[at]);
+        sink.event(Event::Message(Publish { topic, ..publish }));
+        Ok(())
+    }
+
+    /// Keeps the topic of an alias that is set, and says where: the message is of that topic.
+    #[inline(never)]
+    fn note_alias(&mut self, publish: &Publish<'_>) -> Result<Option<usize>, ClientError> {
+        let alias = |property| match property {
+            Property::TopicAlias(alias) => Some(alias),
+            _ => None,
+        };
+        let Some(alias) = publish.properties.find(alias) else { return Ok(None) };
+        // [MQTT-3.1.2-26]
+        if alias == 0 || alias > self.alias_maximum {
+            return Err(ClientError::Protocol("a topic alias above the maximum"));
+        }
+        let at = usize::from(alias) - 1;
+        if self.aliases.len() <= at {
+            self.aliases.resize(at + 1, Box::default());
+        }
+        if !publish.topic.is_empty() {
+            self.aliases[at] = publish.topic.into();
+        }
+        if self.aliases[at].is_empty() {
+            return Err(ClientError::Protocol("a topic alias that was never set"));
+        }
+        Ok(Some(at))
     }
 
     fn pubrec(&mut self, ack: &Ack<'_>, now_us: u64, sink: &mut impl Sink) {

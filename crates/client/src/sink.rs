@@ -1,12 +1,17 @@
 //! What a client says: bytes to send, and what happened.
 
 use weir_wire::packet::Publish;
-use weir_wire::{PacketId, ReasonCode};
+use weir_wire::{Packet, PacketId, ReasonCode};
 
 /// The shell's side of a client.
 pub trait Sink {
     /// Appends to the connection's output.
     fn write(&mut self, bytes: &[u8]);
+
+    /// A packet came, before anything is done about it; of interest to who shows packets, or
+    /// wants the properties of an answer.
+    #[inline]
+    fn packet(&mut self, _packet: &Packet<'_>) {}
 
     /// Something happened.
     fn event(&mut self, event: Event<'_>);

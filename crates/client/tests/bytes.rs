@@ -2,18 +2,26 @@
 
 use proptest::prelude::*;
 use weir_client::{Client, ClientError, ConnectOptions, Event, PublishError, Sink};
-use weir_wire::{QoS, ReasonCode, Version};
+use weir_wire::packet::{
+    Connect, Disconnect, SubscribeBuf, SubscriptionOptions, UnsubscribeBuf, Will,
+};
+use weir_wire::{Packet, Properties, PropertiesBuf, Property, QoS, ReasonCode, Version};
 
 /// What a client wrote and said, in order.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Record {
     written: Vec<u8>,
     events: Vec<String>,
+    packets: usize,
 }
 
 impl Sink for Record {
     fn write(&mut self, bytes: &[u8]) {
         self.written.extend_from_slice(bytes);
+    }
+
+    fn packet(&mut self, _packet: &Packet<'_>) {
+        self.packets += 1;
     }
 
     fn event(&mut self, event: Event<'_>) {
@@ -35,7 +43,7 @@ impl Sink for Record {
 impl Record {
     /// What came since the last time.
     fn take(&mut self) -> (Vec<u8>, Vec<String>) {
-        let Self { written, events } = std::mem::take(self);
+        let Self { written, events, .. } = std::mem::take(self);
         (written, events)
     }
 }
@@ -162,6 +170,22 @@ fn a_qos_2_message_is_told_once_until_it_is_released() {
     assert_eq!(record.take().1.len(), 1, "the identifier is free again");
     client.handle(&[0x62, 2, 0, 99], 4, &mut record).unwrap();
     assert_eq!(record.take().0, [0x70, 2, 0, 99], "an unknown release is answered");
+}
+
+#[test]
+fn a_client_that_connects_again_goes_on_only_where_the_server_has_the_session() {
+    let message = [0x3C, 6, 0, 1, b't', 0, 8, b'2'];
+    for (session_present, told) in [(1, 0), (0, 1)] {
+        let (mut client, mut record) = live_311();
+        client.handle(&message, 1, &mut record).unwrap();
+        client.closed();
+        assert!(!client.is_live() && client.poll_timeout().is_none());
+        client.connect(&options(Version::V311), 2, &mut record);
+        client.handle(&[0x20, 2, session_present, 0], 3, &mut record).unwrap();
+        record.take();
+        client.handle(&message, 4, &mut record).unwrap();
+        assert_eq!(record.take().1.len(), told, "session present: {session_present}");
+    }
 }
 
 #[test]
@@ -320,6 +344,99 @@ fn a_disconnect_from_the_server_is_told_with_its_reason() {
     let (mut client, mut record) = connected(Version::V5, &[0x20, 3, 0, 0, 0]);
     client.handle(&[0xE0, 1, 0x8B], 1, &mut record).unwrap();
     assert_eq!(record.events, [format!("Disconnected({:?})", ReasonCode::ServerShuttingDown)]);
+    assert!(!client.is_live());
+}
+
+/// A live client of 5.0 whose CONNECT allowed two topic aliases.
+fn live_5_with_aliases() -> (Client, Record) {
+    let (mut client, mut record) = (Client::new(Version::V5), Record::default());
+    let mut properties = PropertiesBuf::new();
+    properties.push(Property::TopicAliasMaximum(2));
+    let will = Will {
+        topic: "w",
+        payload: b"gone",
+        qos: QoS::AtLeastOnce,
+        retain: true,
+        properties: Properties::EMPTY,
+    };
+    let connect = Connect {
+        version: Version::V5,
+        clean_start: true,
+        keep_alive_s: 10,
+        client_id: "c",
+        will: Some(will),
+        user_name: Some("u"),
+        password: Some(b"p"),
+        properties: properties.as_properties(),
+    };
+    client.connect_with(&connect, 0, &mut record);
+    let mut bytes = Vec::new();
+    connect.encode(&mut bytes);
+    assert_eq!(record.take().0, bytes, "as it was given");
+    assert_eq!(client.handle(&[0x20, 3, 0, 0, 0], 0, &mut record), Ok(5));
+    record.take();
+    (client, record)
+}
+
+/// PUBLISH of QoS 0 with `topic`, `alias` and the payload `x`.
+fn aliased(topic: &[u8], alias: u8) -> Vec<u8> {
+    let body = [&[0, topic.len() as u8], topic, &[3, 0x23, 0, alias, b'x']].concat();
+    [&[0x30, body.len() as u8], &body[..]].concat()
+}
+
+#[test]
+fn an_aliased_message_has_the_topic_the_alias_was_set_to() {
+    let (mut client, mut record) = live_5_with_aliases();
+    let bytes = [aliased(b"a", 2), aliased(b"", 2), aliased(b"b", 2), aliased(b"", 2)].concat();
+    client.handle(&bytes, 1, &mut record).unwrap();
+    let said = ["a", "a", "b", "b"].map(|topic| format!("message {topic} x dup false"));
+    assert_eq!(record.events, said);
+    assert_eq!(record.packets, 4);
+}
+
+#[test]
+fn an_alias_that_is_not_set_or_not_allowed_breaks_the_protocol() {
+    for bytes in [aliased(b"", 1), aliased(b"a", 0), aliased(b"a", 3)] {
+        let (mut client, mut record) = live_5_with_aliases();
+        let result = client.handle(&bytes, 1, &mut record);
+        assert!(matches!(result, Err(ClientError::Protocol(_))), "{bytes:?}: {result:?}");
+    }
+    let (mut client, mut record) = connected(Version::V5, &[0x20, 3, 0, 0, 0]);
+    let result = client.handle(&aliased(b"a", 1), 1, &mut record);
+    assert!(matches!(result, Err(ClientError::Protocol(_))), "none was allowed: {result:?}");
+}
+
+#[test]
+fn properties_and_options_are_written_as_given() {
+    let (mut client, mut record) = live_5_with_aliases();
+    let mut user = PropertiesBuf::new();
+    user.push(Property::UserProperty("k", "v"));
+    let user_bytes = [0x26, 0, 1, b'k', 0, 1, b'v'];
+    let mut filters = SubscribeBuf::new();
+    let no_local = SubscriptionOptions { no_local: true, ..SubscriptionOptions::default() };
+    filters.push("a", no_local);
+    filters.push("b", SubscriptionOptions { qos: QoS::ExactlyOnce, ..no_local });
+    client.subscribe_with(&filters, user.as_properties(), 1, &mut record);
+    let expected =
+        [&[0x82, 18, 0, 1, 7][..], &user_bytes, &[0, 1, b'a', 4, 0, 1, b'b', 6]].concat();
+    assert_eq!(record.take().0, expected);
+
+    let mut filters = UnsubscribeBuf::new();
+    filters.push("a");
+    client.unsubscribe_with(&filters, user.as_properties(), 1, &mut record);
+    let expected = [&[0xA2, 13, 0, 2, 7][..], &user_bytes, &[0, 1, b'a']].concat();
+    assert_eq!(record.take().0, expected);
+
+    let message = ("t", &b"x"[..], QoS::AtMostOnce, false);
+    let mut scratch = Vec::new();
+    client.publish_with(message, user.as_properties(), 1, 2, &mut scratch, &mut record).unwrap();
+    let expected = [&[0x30, 12, 0, 1, b't', 7][..], &user_bytes, b"x"].concat();
+    assert_eq!(record.take().0, expected);
+
+    let disconnect =
+        Disconnect { reason: ReasonCode::DisconnectWithWill, properties: user.as_properties() };
+    client.disconnect_with(&disconnect, &mut record);
+    assert_eq!(record.take().0, [&[0xE0, 9, 4, 7][..], &user_bytes].concat());
     assert!(!client.is_live());
 }
 

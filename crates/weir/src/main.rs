@@ -2,6 +2,7 @@
 
 mod bench;
 mod broker;
+mod pubsub;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -21,6 +22,8 @@ struct Cli {
 enum Command {
     Broker(broker::BrokerArgs),
     Bench(bench::BenchArgs),
+    Pub(weir_pubsub::PubArgs),
+    Sub(weir_pubsub::SubArgs),
 }
 
 fn main() -> ExitCode {
@@ -29,6 +32,8 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Broker(args) => broker::run(args).map(|()| ExitCode::SUCCESS),
         Command::Bench(args) => bench::run(args),
+        Command::Pub(args) => Ok(pubsub::publish(&args)),
+        Command::Sub(args) => Ok(pubsub::subscribe(&args)),
     };
     result.unwrap_or_else(|error| {
         // One line: what was wrong, where, what to do.

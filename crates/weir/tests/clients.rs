@@ -1,4 +1,5 @@
-//! Real clients against `weir broker`: mosquitto_pub, mosquitto_sub and Python's paho.
+//! Real clients against `weir broker`: mosquitto_pub and mosquitto_sub, and the client libraries
+//! of tests/clients, which all run the same cells.
 
 #![expect(clippy::unwrap_used, unreachable_pub, reason = "a test: a panic is its failure")]
 
@@ -141,23 +142,68 @@ fn mosquitto_clients_share_a_subscription() {
     }
 }
 
+/// The cells of tests/clients/README.md, for 3.1.1 and 5.0 and for 5.0 alone.
+const CELLS: [&str; 7] = ["qos", "order", "retained", "will", "resume", "shared", "takeover"];
+const CELLS_OF_5: [&str; 3] = ["aliases", "properties", "expiry"];
+
 #[test]
-fn paho_runs_its_matrix() {
-    let Some(python) = python() else { return };
-    let broker = Broker::start();
-    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/paho_matrix.py");
-    let status = Command::new(python).arg(script).arg(broker.port()).status().unwrap();
-    assert!(status.success(), "the lines above say which case failed");
+fn python_paho_runs_every_cell() {
+    run_cells(&[".venv/bin/python", "tests/clients/paho/matrix.py"]);
 }
 
-/// The Python of the tests' environment, with paho.
-fn python() -> Option<PathBuf> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let python = root.join(".venv/bin/python");
-    if python.is_file() {
-        return Some(python);
+#[test]
+fn gmqtt_runs_every_cell() {
+    run_cells(&[".venv/bin/python", "tests/clients/gmqtt/matrix.py"]);
+}
+
+#[test]
+fn mqttjs_runs_every_cell() {
+    // Node is there, but without its modules the program cannot start.
+    if tool(&["node"]).is_some() && is_set_up("tests/clients/mqttjs/node_modules/mqtt") {
+        run_cells(&["node", "tests/clients/mqttjs/matrix.js"]);
     }
-    assert!(std::env::var_os("CI").is_none(), "no .venv; run scripts/setup");
-    eprintln!("skipped: no .venv with paho; scripts/setup makes it");
-    None
+}
+
+#[test]
+fn go_paho_runs_every_cell() {
+    run_cells(&["tests/clients/gopaho/gopaho"]);
+}
+
+/// Runs a program of tests/clients, given from the root of the repository, against a broker of its
+/// own: it must print that every cell went well, once.
+fn run_cells(command: &[&str]) {
+    let is_path = command[0].contains('/');
+    if is_path && !is_set_up(command[0]) {
+        return;
+    }
+    let broker = Broker::start();
+    let program = if is_path { root().join(command[0]) } else { command[0].into() };
+    let output = Command::new(program)
+        .args(&command[1..])
+        .arg(broker.port())
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let (text, errors) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let of_both = ["3.1.1", "5.0"].into_iter().flat_map(|of| CELLS.map(|cell| (of, cell)));
+    let of_5 = CELLS_OF_5.map(|cell| ("5.0", cell));
+    let expected = of_both.chain(of_5).map(|(of, cell)| format!("ok {of}/{cell}"));
+    let lines: Vec<&str> = text.lines().collect();
+    let is_complete = lines.iter().copied().eq(expected);
+    assert!(is_complete && output.status.success(), "{command:?}:\n{text}{errors}");
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Whether scripts/setup made this; if not, the test is skipped, but fails where CI is set.
+fn is_set_up(path: &str) -> bool {
+    let is_there = root().join(path).exists();
+    if !is_there {
+        assert!(std::env::var_os("CI").is_none(), "no {path}; run scripts/setup");
+        eprintln!("skipped: no {path}; scripts/setup makes it");
+    }
+    is_there
 }

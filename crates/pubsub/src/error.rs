@@ -1,0 +1,144 @@
+//! Why a client at the shell ended without having done its work.
+
+use std::io;
+use weir_client::ClientError;
+use weir_wire::{REMAINING_LENGTH_MAX, ReasonCode};
+
+/// What the person at the shell reads, on one line.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An option that cannot be used.
+    #[error("{}: {rule}", [*option, value.as_str()].join(" ").trim_end())]
+    Option {
+        /// As it is written at the shell.
+        option: &'static str,
+        /// What was given; empty where the option has no value or it is a secret.
+        value: String,
+        /// What it must be.
+        rule: String,
+    },
+    /// A file of `-f`, standard input or standard output.
+    #[error("{what}: {error}")]
+    File {
+        /// Its path, or which stream.
+        what: String,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The system gives no sockets or signal handlers.
+    #[error("cannot start: {0}")]
+    System(#[from] io::Error),
+    /// No connection could be made.
+    #[error("cannot connect to {address}: {cause}")]
+    Unreachable {
+        /// Host and port.
+        address: String,
+        /// What the system says of the last try.
+        cause: String,
+    },
+    /// CONNACK with a refusal.
+    #[error("{address} refused the connection: {}", named(*reason, why.as_deref()))]
+    Refused {
+        /// Host and port.
+        address: String,
+        /// Its reason code.
+        reason: ReasonCode,
+        /// Its reason string, if any.
+        why: Option<String>,
+    },
+    /// The connection ended before the work was done.
+    #[error("the connection to {address} was lost: {cause}")]
+    Lost {
+        /// Host and port.
+        address: String,
+        /// What the system says.
+        cause: String,
+    },
+    /// DISCONNECT from the broker.
+    #[error("{address} ended the connection: {}", named(*reason, why.as_deref()))]
+    Disconnected {
+        /// Host and port.
+        address: String,
+        /// Its reason code.
+        reason: ReasonCode,
+        /// Its reason string, if any.
+        why: Option<String>,
+    },
+    /// The broker sent what a client cannot live with.
+    #[error(transparent)]
+    Broker(#[from] ClientError),
+    /// The broker said in CONNACK that it does not take such a message.
+    #[error("the broker takes {0}")]
+    Unsupported(String),
+    /// A message longer than MQTT can say.
+    #[error("the message needs a packet of {bytes} bytes; MQTT allows {REMAINING_LENGTH_MAX}")]
+    TooLong {
+        /// Remaining length of the packet.
+        bytes: usize,
+    },
+    /// PUBACK, PUBREC or PUBCOMP with a refusal.
+    #[error(
+        "the broker refused {}: {}",
+        counted(*refused, *published),
+        named(*reason, why.as_deref())
+    )]
+    NotPublished {
+        /// How many messages were refused.
+        refused: u64,
+        /// Of how many.
+        published: u64,
+        /// Reason code of the first.
+        reason: ReasonCode,
+        /// Its reason string, if any.
+        why: Option<String>,
+    },
+    /// SUBACK with nothing but refusals.
+    #[error("the broker refused to subscribe to {filter}: {}", named(*reason, why.as_deref()))]
+    NotSubscribed {
+        /// The first filter.
+        filter: String,
+        /// Its reason code.
+        reason: ReasonCode,
+        /// Its reason string, if any.
+        why: Option<String>,
+    },
+    /// The time of `-W` is over.
+    #[error("timed out after {seconds} s")]
+    TimedOut {
+        /// What `-W` said.
+        seconds: u32,
+    },
+}
+
+impl Error {
+    /// 2 for what clap would refuse as well, 27 for `-W` as mosquitto_sub has it, else 1.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Option { .. } => 2,
+            Self::TimedOut { .. } => 27,
+            _ => 1,
+        }
+    }
+
+    pub(crate) fn option(
+        option: &'static str,
+        value: impl Into<String>,
+        rule: impl Into<String>,
+    ) -> Self {
+        Self::Option { option, value: value.into(), rule: rule.into() }
+    }
+}
+
+/// `Quota exceeded (0x97): no room`.
+pub(crate) fn named(reason: ReasonCode, why: Option<&str>) -> String {
+    let why = why.map_or(String::new(), |why| format!(": {why}"));
+    format!("{} (0x{:02x}){why}", reason.name(), reason as u8)
+}
+
+fn counted(refused: u64, published: u64) -> String {
+    if published == 1 {
+        "the message".into()
+    } else {
+        format!("{refused} of {published} messages, the first with")
+    }
+}

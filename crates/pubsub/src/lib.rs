@@ -1,0 +1,20 @@
+//! `weir pub` and `weir sub`: clients for a person at a shell, with the options and the manners
+//! of mosquitto_pub and mosquitto_sub, on any broker.
+//!
+//! [`publish`] and [`subscribe`] run one client each until it is done. Messages go to standard
+//! output; what went wrong comes back as an [`Error`], which says its exit code. No TLS, no
+//! WebSocket, no enhanced authentication. Called by the binary.
+
+mod connection;
+mod error;
+mod format;
+mod options;
+mod property;
+mod publish;
+mod subscribe;
+mod trace;
+mod url;
+
+pub use error::Error;
+pub use publish::{PubArgs, publish};
+pub use subscribe::{SubArgs, subscribe};

@@ -1,0 +1,311 @@
+//! `weir sub`: subscribe and print what comes.
+
+use crate::connection::{Port, Task, reason_string, run};
+use crate::error::named;
+use crate::format::Format;
+use crate::options::{ConnectionArgs, Settings, parse_qos};
+use crate::property::{self, Place};
+use crate::{Error, format};
+use clap::Args;
+use jiff::Timestamp;
+use std::io::{self, BufWriter, StdoutLock, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use weir_client::Event;
+use weir_reactor::{Reactor, Waker};
+use weir_wire::packet::{
+    Publish, RetainHandling, SubscribeBuf, SubscriptionOptions, UnsubscribeBuf,
+};
+use weir_wire::topic::TopicFilter;
+use weir_wire::{Packet, Properties, QoS, ReasonCode, Version};
+
+/// Subscribe and print messages, as mosquitto_sub does
+#[derive(Clone, Debug, Args)]
+#[command(disable_help_flag = true, args_override_self = true, after_help = after_help())]
+pub struct SubArgs {
+    /// Topic filter to subscribe to; may be given several times
+    #[arg(short, long = "topic", value_name = "FILTER",
+        required_unless_present_any = ["url", "unsubscribe"],
+        allow_hyphen_values = true)]
+    topics: Vec<String>,
+    /// Quality of service to ask for: 0, 1 or 2
+    #[arg(short, long, value_name = "QOS", default_value = "0", value_parser = parse_qos)]
+    qos: QoS,
+    /// End after this many messages
+    #[arg(short = 'C', value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// End after this many seconds, with exit code 27
+    #[arg(short = 'W', value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    timeout: Option<u32>,
+    /// End when the broker has answered all subscriptions
+    #[arg(short = 'E')]
+    ends_subscribed: bool,
+    /// Print the topic before the payload
+    #[arg(short, long, conflicts_with = "format")]
+    verbose: bool,
+    /// Print no line end after a message
+    #[arg(short = 'N')]
+    has_no_line_end: bool,
+    /// Print each message by a format, such as '%I %t %p'
+    #[arg(short = 'F', value_name = "FORMAT", allow_hyphen_values = true)]
+    format: Option<Format>,
+    /// Leave out retained messages
+    #[arg(short = 'R')]
+    is_without_retained: bool,
+    /// Print retained messages only, and end at the first that is not
+    #[arg(long, conflicts_with = "is_without_retained")]
+    retained_only: bool,
+    /// Keep the RETAIN flag as it was published (5.0)
+    #[arg(long)]
+    retain_as_published: bool,
+    /// Leave out messages of topics that this filter matches; may be given several times
+    #[arg(short = 'T', long = "filter-out", value_name = "FILTER", allow_hyphen_values = true)]
+    filters_out: Vec<String>,
+    /// Topic filter to unsubscribe from; may be given several times
+    #[arg(short = 'U', long, value_name = "FILTER", allow_hyphen_values = true)]
+    unsubscribe: Vec<String>,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+}
+
+fn after_help() -> String {
+    format!(
+        "It goes on until Ctrl-C, -C or -W, and connects again when the connection is lost.\n\n\
+         {}\n\n{}\n\nExit codes:\n  0 ended as asked; 1 failed or refused; 2 wrong options; \
+         27 the time of -W is over\n\nExamples:\n  weir sub -t 'sensors/#' -v\n  \
+         weir sub -t jobs -q 1 -c -i worker-1\n  weir sub -t ask -C 1 -W 10 -F '%R %P %p'",
+        format::help(),
+        property::help()
+    )
+}
+
+impl SubArgs {
+    /// Whether to say nothing of an error.
+    pub const fn is_quiet(&self) -> bool {
+        self.connection.quiet
+    }
+}
+
+/// Subscribes as the options say and prints to standard output.
+///
+/// # Errors
+/// Options that cannot be used, no connection, a refusal, the time of `-W`.
+pub fn subscribe(args: &SubArgs) -> Result<(), Error> {
+    let settings = Settings::new(&args.connection)?;
+    let mut reactor = Reactor::new()?;
+    let stop = stop_at_signals(reactor.waker())?;
+    let mut subscriber = Subscriber::new(args, &settings)?;
+    let result = run(&mut reactor, &settings, &mut subscriber, args.timeout, &stop);
+    // What is known by now matters more than that it could not be printed.
+    result.and(subscriber.flush())
+}
+
+/// A flag that SIGINT and SIGTERM set; the second of them ends the process at once.
+fn stop_at_signals(waker: Waker) -> io::Result<Arc<AtomicBool>> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        for signal in signals.forever() {
+            if flag.swap(true, Ordering::Release) {
+                std::process::exit(128 + signal);
+            }
+            waker.wake();
+        }
+    })?;
+    Ok(stop)
+}
+
+struct Subscriber<'a> {
+    filters: Vec<String>,
+    options: SubscriptionOptions,
+    unsubscribe: &'a [String],
+    filters_out: &'a [String],
+    subscribe_properties: Properties<'a>,
+    unsubscribe_properties: Properties<'a>,
+    format: Format,
+    line_end: &'static [u8],
+    /// Messages still to be printed, if they are counted.
+    left: Option<u64>,
+    ends_subscribed: bool,
+    is_quiet: bool,
+    retained_only: bool,
+    /// Older versions cannot ask the broker to leave retained messages out.
+    skips_retained: bool,
+    /// CONNACK came, and nothing is subscribed yet.
+    is_due: bool,
+    /// Answers that have not come.
+    awaited: u8,
+    is_done: bool,
+    error: Option<Error>,
+    /// Reason string of the last packet.
+    why: Option<String>,
+    out: BufWriter<StdoutLock<'static>>,
+}
+
+impl<'a> Subscriber<'a> {
+    fn new(args: &'a SubArgs, settings: &'a Settings) -> Result<Self, Error> {
+        let url_topic = args.connection.url.as_ref().and_then(|url| url.topic.clone());
+        let filters: Vec<_> = url_topic.into_iter().chain(args.topics.iter().cloned()).collect();
+        if filters.is_empty() && args.unsubscribe.is_empty() {
+            return Err(Error::option("-t", "", "a topic is needed, here or in the URL"));
+        }
+        let named = [("-t", &filters[..]), ("-U", &args.unsubscribe), ("-T", &args.filters_out)];
+        for (option, filters) in named {
+            if let Some(bad) = filters.iter().find(|filter| TopicFilter::parse(filter).is_none()) {
+                return Err(Error::option(option, bad, NOT_A_FILTER));
+            }
+        }
+        let is_v5 = settings.version == Version::V5;
+        if args.retain_as_published && !is_v5 {
+            return Err(Error::option("--retain-as-published", "", "it needs MQTT 5.0: -V 5"));
+        }
+        let format = match &args.format {
+            Some(format) => format.clone(),
+            None if args.verbose => Format::Verbose,
+            None => Format::Payload,
+        };
+        let retain_handling =
+            if args.is_without_retained { RetainHandling::DontSend } else { RetainHandling::Send };
+        Ok(Self {
+            filters,
+            options: SubscriptionOptions {
+                qos: args.qos,
+                no_local: false,
+                retain_as_published: args.retain_as_published,
+                retain_handling,
+            },
+            unsubscribe: &args.unsubscribe,
+            filters_out: &args.filters_out,
+            subscribe_properties: settings.properties.of(Place::Subscribe),
+            unsubscribe_properties: settings.properties.of(Place::Unsubscribe),
+            format,
+            line_end: if args.has_no_line_end { b"" } else { b"\n" },
+            left: args.count,
+            ends_subscribed: args.ends_subscribed,
+            is_quiet: args.connection.quiet,
+            retained_only: args.retained_only,
+            skips_retained: args.is_without_retained && !is_v5,
+            is_due: false,
+            awaited: 0,
+            is_done: false,
+            error: None,
+            why: None,
+            out: BufWriter::new(io::stdout().lock()),
+        })
+    }
+
+    fn message(&mut self, message: &Publish<'_>) {
+        if self.retained_only && !message.retain {
+            self.is_done = true;
+            return;
+        }
+        let is_filtered = |filter: &String| {
+            TopicFilter::parse(filter).is_some_and(|filter| filter.matches(message.topic))
+        };
+        if self.skips_retained && message.retain || self.filters_out.iter().any(is_filtered) {
+            return;
+        }
+        let printed = self.format.print(message, Timestamp::now(), self.line_end, &mut self.out);
+        self.printed(printed);
+        if let Some(left) = &mut self.left {
+            *left -= 1;
+            self.is_done |= *left == 0;
+        }
+    }
+
+    fn printed(&mut self, result: io::Result<()>) {
+        match result {
+            Ok(()) => {}
+            // Who reads has seen enough, as `head` does.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.is_done = true,
+            Err(error) => {
+                self.error = Some(Error::File { what: "standard output".into(), error });
+            }
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        let flushed = self.out.flush();
+        self.printed(flushed);
+        self.error.take().map_or(Ok(()), Err)
+    }
+
+    fn subscribed(&mut self, codes: &[u8]) {
+        let reason = |code: u8| ReasonCode::from_u8(code).unwrap_or(ReasonCode::UnspecifiedError);
+        let answered = self.filters.iter().zip(codes.iter().map(|&code| reason(code)));
+        let refused: Vec<_> = answered.filter(|(_, reason)| reason.is_error()).collect();
+        if refused.len() == self.filters.len()
+            && let Some(&(filter, reason)) = refused.first()
+        {
+            let (filter, why) = (filter.clone(), self.why.take());
+            self.error = Some(Error::NotSubscribed { filter, reason, why });
+        } else if !self.is_quiet {
+            for (filter, reason) in refused {
+                let reason = named(reason, self.why.as_deref());
+                eprintln!("weir: the broker refused to subscribe to {filter}: {reason}");
+            }
+        }
+    }
+
+    fn answered(&mut self) {
+        self.awaited = self.awaited.saturating_sub(1);
+        self.is_done |= self.ends_subscribed && self.awaited == 0;
+    }
+}
+
+const NOT_A_FILTER: &str = "no topic filter: + and # stand alone in their level, # last";
+
+impl Task for Subscriber<'_> {
+    const CONNECTS_AGAIN: bool = true;
+
+    fn packet(&mut self, packet: &Packet<'_>) {
+        self.why = reason_string(packet);
+    }
+
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Connected { .. } => self.is_due = true,
+            Event::Message(message) => self.message(&message),
+            Event::Subscribed { codes, .. } => {
+                self.subscribed(codes);
+                self.answered();
+            }
+            Event::Unsubscribed { .. } => self.answered(),
+            _ => {}
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_done || self.error.is_some()
+    }
+
+    fn act(&mut self, port: &mut Port<'_>) -> Result<(), Error> {
+        if !std::mem::take(&mut self.is_due) {
+            return Ok(());
+        }
+        self.awaited = 0;
+        if !self.filters.is_empty() {
+            let mut filters = SubscribeBuf::new();
+            self.filters.iter().for_each(|filter| filters.push(filter, self.options));
+            port.subscribe(&filters, self.subscribe_properties);
+            self.awaited += 1;
+        }
+        if !self.unsubscribe.is_empty() {
+            let mut filters = UnsubscribeBuf::new();
+            self.unsubscribe.iter().for_each(|filter| filters.push(filter));
+            port.unsubscribe(&filters, self.unsubscribe_properties);
+            self.awaited += 1;
+        }
+        Ok(())
+    }
+
+    fn turn_end(&mut self) -> Result<(), Error> {
+        self.flush()
+    }
+
+    fn poll_timeout(&self) -> Option<u64> {
+        None
+    }
+}
