@@ -276,7 +276,6 @@ impl<T: Task> Connection<'_, T> {
         self.why = why;
         if self.client.is_live() {
             self.was_live = true;
-            self.answer_due_us = None;
         }
         match (result, end) {
             (Err(error), _) => {
@@ -348,6 +347,10 @@ impl<T: Task> Handler for Connection<'_, T> {
             if !self.handle(io, token, packet) {
                 break;
             }
+        }
+        if self.client.is_live() {
+            // Part of a long packet is an answer too.
+            self.answer_due_us = None;
         }
         if self.end.is_some() || self.task.is_done() { bytes.len() } else { at }
     }
@@ -448,7 +451,6 @@ impl<T: Task> Sink for Ear<'_, T> {
 
     fn event(&mut self, event: Event<'_>) {
         match event {
-            // Refusals of older versions have five codes; theirs are the ones nearest.
             Event::Refused(reason) => self.end = Some(End::Refused(reason)),
             Event::Disconnected(reason) => self.end = Some(End::Disconnected(reason)),
             event => self.task.event(event),

@@ -126,6 +126,7 @@ pub fn publish(args: &PubArgs) -> Result<(), Error> {
         is_aliased: false,
         takes: Takes::default(),
         is_exhausted: false,
+        due_us: None,
         published: 0,
         in_flight: 0,
         refused: 0,
@@ -153,8 +154,8 @@ enum Source {
 
 enum Next {
     Message(Vec<u8>),
-    /// Not yet.
-    Wait,
+    /// Not before this time, in microseconds, or not before the reactor is woken.
+    Wait(Option<u64>),
     End,
 }
 
@@ -187,7 +188,7 @@ impl Source {
     fn next(&mut self, now_us: u64) -> Result<Next, Error> {
         match self {
             Self::Repeated { left: 0, .. } => Ok(Next::End),
-            Self::Repeated { due_us, .. } if now_us < *due_us => Ok(Next::Wait),
+            Self::Repeated { due_us, .. } if now_us < *due_us => Ok(Next::Wait(Some(*due_us))),
             Self::Repeated { payload, left, delay_us, due_us } => {
                 *left -= 1;
                 *due_us = now_us + *delay_us;
@@ -196,7 +197,7 @@ impl Source {
             Self::Lines(lines) => match lines.try_recv() {
                 Ok(Ok(line)) => Ok(Next::Message(line)),
                 Ok(Err(error)) => Err(Error::File { what: "standard input".into(), error }),
-                Err(TryRecvError::Empty) => Ok(Next::Wait),
+                Err(TryRecvError::Empty) => Ok(Next::Wait(None)),
                 Err(TryRecvError::Disconnected) => Ok(Next::End),
             },
         }
@@ -261,6 +262,8 @@ struct Publisher<'a> {
     is_aliased: bool,
     takes: Takes,
     is_exhausted: bool,
+    /// When the next message is due, if nothing but time is in its way.
+    due_us: Option<u64>,
     published: u64,
     in_flight: u16,
     refused: u64,
@@ -379,6 +382,7 @@ impl Task for Publisher<'_> {
     }
 
     fn act(&mut self, port: &mut Port<'_>) -> Result<(), Error> {
+        self.due_us = None;
         while !self.is_exhausted
             && port.pending() < OUTPUT_BYTES_MAX
             && self.in_flight < self.in_flight_max
@@ -386,7 +390,10 @@ impl Task for Publisher<'_> {
         {
             match self.source.next(port.now_us)? {
                 Next::Message(payload) => self.publish(&payload, port)?,
-                Next::Wait => break,
+                Next::Wait(due_us) => {
+                    self.due_us = due_us;
+                    break;
+                }
                 Next::End => self.is_exhausted = true,
             }
         }
@@ -398,14 +405,6 @@ impl Task for Publisher<'_> {
     }
 
     fn poll_timeout(&self) -> Option<u64> {
-        match self.source {
-            // While the window is full an answer is awaited, and then it is looked at again.
-            Source::Repeated { left: 1.., due_us, delay_us: 1.., .. }
-                if self.in_flight < self.in_flight_max =>
-            {
-                Some(due_us)
-            }
-            _ => None,
-        }
+        self.due_us
     }
 }
