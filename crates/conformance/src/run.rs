@@ -82,6 +82,7 @@ impl<T: Target> Run<'_, T> {
             }
             Act::Quiet { name } => self.quiet(name),
             Act::Ends { name, patterns } => self.ends(name, patterns),
+            Act::EndsOr { name, patterns } => self.ends_or(name, patterns),
             Act::Cut { name } => {
                 let connection = self.connection(name)?;
                 self.connections.remove(name);
@@ -190,9 +191,29 @@ impl<T: Target> Run<'_, T> {
         }
     }
 
+    fn ends_or(&mut self, name: &str, patterns: &[Vec<Token>]) -> Result<(), String> {
+        let connection = self.connection(name)?;
+        let received = self.target.receive(connection.number, true);
+        match &received {
+            Received::Packet(packet) if self.check(patterns, packet).is_ok() => Ok(()),
+            _ => self.ended(name, connection, received, &[]),
+        }
+    }
+
     fn ends(&mut self, name: &str, patterns: &[Vec<Token>]) -> Result<(), String> {
         let connection = self.connection(name)?;
-        let mut received = self.target.receive(connection.number, true);
+        let received = self.target.receive(connection.number, true);
+        self.ended(name, connection, received, patterns)
+    }
+
+    /// `received`, and then the end.
+    fn ended(
+        &mut self,
+        name: &str,
+        connection: Connection,
+        mut received: Received,
+        patterns: &[Vec<Token>],
+    ) -> Result<(), String> {
         if let Received::Packet(packet) = &received {
             if !self.may_be_last(packet, connection) {
                 return Err(describe(&received));

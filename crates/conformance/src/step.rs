@@ -36,6 +36,11 @@ pub(crate) enum Act {
         name: String,
         patterns: Vec<Vec<Token>>,
     },
+    /// The broker answers with a packet like this, or ends the connection.
+    EndsOr {
+        name: String,
+        patterns: Vec<Vec<Token>>,
+    },
     /// The client ends the connection.
     Cut {
         name: String,
@@ -80,6 +85,7 @@ impl Step {
             "quiet" if rest.is_empty() => Ok(Act::Quiet { name }),
             "cut" if rest.is_empty() => Ok(Act::Cut { name }),
             "ends" if rest.is_empty() => Ok(Act::Ends { name, patterns: Vec::new() }),
+            "ends-or" => Ok(Act::EndsOr { name, patterns: patterns(rest)? }),
             "ends" => Ok(Act::Ends { name, patterns: patterns(rest)? }),
             _ => Err(format!("`{verb}` is no step")),
         }

@@ -11,7 +11,12 @@ macro_rules! files {
 }
 
 files! {
-    "smoke.toml",
+    "v3-connect.toml",
+    "v3-malformed.toml",
+    "v3-publish.toml",
+    "v3-session.toml",
+    "v3-subscribe.toml",
+    "v3-topics.toml",
 }
 
 /// Every table with the name of its file.
