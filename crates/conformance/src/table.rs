@@ -172,6 +172,9 @@ impl Row {
                 let message = format!("`{statement}` is no VERSION:ID of a version of the case");
                 return Err(error("statements", message));
             }
+            if crate::statement::find(statement).is_none() {
+                return Err(error("statements", format!("the standard has no `{statement}`")));
+            }
         }
         let steps: Result<Vec<Step>, TableError> = self
             .steps

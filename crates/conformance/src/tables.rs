@@ -26,3 +26,26 @@ files! {
 pub fn tables() -> Result<Vec<(&'static str, Table)>, TableError> {
     FILES.iter().map(|&(name, text)| Ok((name, Table::parse(name, text)?))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_table_is_carried_and_no_case_has_the_name_of_another() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tables");
+        let in_folder: BTreeSet<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        let carried: BTreeSet<String> = FILES.iter().map(|(name, _)| (*name).to_owned()).collect();
+        assert_eq!(carried, in_folder);
+        let mut names = BTreeSet::new();
+        for (file, table) in tables().unwrap() {
+            for case in table.cases {
+                assert!(names.insert(case.name.clone()), "{file}: {} twice", case.name);
+            }
+        }
+    }
+}
