@@ -8,6 +8,7 @@
 
 mod aliases;
 mod auth;
+mod chance;
 mod encoder;
 mod features;
 mod keys;
@@ -19,6 +20,7 @@ mod routing;
 mod session;
 mod settings;
 mod shard;
+mod share;
 mod sink;
 mod stats;
 mod timers;
@@ -32,5 +34,6 @@ pub use mail::Mail;
 pub use message::Message;
 pub use settings::Settings;
 pub use shard::Shard;
+pub use share::{SharePolicy, ShareRule, ShareStrategy};
 pub use sink::{Notice, Sink};
 pub use stats::Stats;

@@ -10,6 +10,17 @@ use crate::keys::SessionKey;
 use weir_wire::QoS;
 use weir_wire::packet::SubscriptionOptions;
 
+/// Whether a group's member can take a message: the later, the rather.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Standing {
+    /// Its session waits for it.
+    Absent,
+    /// The message would have to wait in its queue.
+    Busy,
+    /// It would be sent at once.
+    Ready,
+}
+
 /// One subscription, as delivery needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Subscriber {

@@ -65,6 +65,7 @@ pub struct Shard {
     /// Scratch of routing, kept for its memory.
     found: Vec<FilterId>,
     targets: Vec<Subscriber>,
+    picked: Vec<Subscriber>,
     hasher: FixedState,
     assigned_ids: u64,
     stats: Stats,
@@ -75,7 +76,7 @@ impl Shard {
     /// guessed and says which shard owns which client.
     pub fn new(id: ShardId, shards: u16, settings: impl Into<Settings>, seed: u64) -> Self {
         assert!(id.0 < shards, "shard ids go from 0 to the number of shards less one");
-        let Settings { limits, features } = settings.into();
+        let Settings { limits, features, share } = settings.into();
         Self {
             id,
             shards,
@@ -86,7 +87,7 @@ impl Shard {
             connections: Vec::new(),
             sessions: Slab::new(),
             clients: HashTable::new(),
-            filters: Filters::new(seed),
+            filters: Filters::new(id, seed, share),
             retained: Retained::default(),
             timers: Timers::default(),
             encoder: Encoder::default(),
@@ -95,6 +96,7 @@ impl Shard {
             due_wills: Vec::new(),
             found: Vec::new(),
             targets: Vec::new(),
+            picked: Vec::new(),
             hasher: FixedState::with_seed(seed),
             assigned_ids: 0,
             stats: Stats::default(),

@@ -1,10 +1,11 @@
 //! Every filter that somebody subscribes to, with its subscribers, groups and shards.
 
-use crate::ShardId;
+use crate::chance::Chance;
 use crate::keys::SessionKey;
-use crate::routing::Subscriber;
-use crate::routing::group::Group;
+use crate::routing::group::{Group, Member};
 use crate::routing::trie::Trie;
+use crate::routing::{Standing, Subscriber};
+use crate::{ShardId, SharePolicy};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use slab::Slab;
@@ -32,7 +33,7 @@ pub(crate) struct SubscriptionRecord {
 pub(crate) struct Filter {
     text: Box<str>,
     pub(crate) subscribers: Vec<Subscriber>,
-    pub(crate) groups: Slab<Group>,
+    groups: Slab<Group>,
     /// Other shards with a subscription to it.
     pub(crate) shards: Vec<ShardId>,
 }
@@ -59,15 +60,20 @@ pub(crate) struct Filters {
     by_text: HashTable<FilterId>,
     wildcards: Trie,
     hasher: FixedState,
+    share: SharePolicy,
+    chance: Chance,
 }
 
 impl Filters {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// The index of shard `id`. Shards share `seed`, but not their chances.
+    pub(crate) fn new(id: ShardId, seed: u64, share: SharePolicy) -> Self {
         Self {
             filters: Slab::new(),
             by_text: HashTable::new(),
             wildcards: Trie::new(seed),
             hasher: FixedState::with_seed(seed),
+            share,
+            chance: Chance::new(seed.wrapping_add(u64::from(id.0))),
         }
     }
 
@@ -84,6 +90,22 @@ impl Filters {
 
     pub(crate) fn get_mut(&mut self, id: FilterId) -> &mut Filter {
         &mut self.filters[id.0 as usize]
+    }
+
+    /// Chooses a member of each group of the filter for a message on `topic` from `client_id`.
+    pub(crate) fn pick(
+        &mut self,
+        id: FilterId,
+        topic: &str,
+        client_id: Option<&str>,
+        standing: impl Fn(&Subscriber) -> Standing,
+        picked: &mut Vec<Subscriber>,
+    ) {
+        let Self { filters, hasher, chance, .. } = self;
+        for (_, group) in &mut filters[id.0 as usize].groups {
+            let key = group.key(topic, client_id, hasher);
+            picked.extend(group.pick(key, chance, &standing));
+        }
     }
 
     fn id(&self, text: &str) -> Option<FilterId> {
@@ -128,29 +150,35 @@ impl Filters {
         self.filters.remove(id.0 as usize);
     }
 
-    /// Adds or replaces a subscription; `records` are the session's own.
+    /// Adds or replaces a subscription of `client_id`; `records` are the session's own.
     pub(crate) fn subscribe(
         &mut self,
         filter: TopicFilter<'_>,
+        client_id: &str,
         subscriber: Subscriber,
         records: &mut Vec<SubscriptionRecord>,
     ) -> Subscribed {
         let id = self.id_or_insert(filter);
-        let entry = &mut self.filters[id.0 as usize];
+        let Self { filters, hasher, share, .. } = self;
+        let entry = &mut filters[id.0 as usize];
         let is_first = !entry.has_local();
-        let group = filter.group.map(|name| entry.group_or_insert(name));
+        let group = filter.group.map(|name| entry.group_or_insert(name, share));
         let old = records.iter().find(|record| {
             record.filter == id
                 && record.is_shared == group.is_some()
                 && group.is_none_or(|group| record.group == group)
         });
-        let list = entry.list_mut(group);
         if let Some(record) = old {
-            list[record.position as usize] = subscriber;
+            *entry.subscriber_mut(*record) = subscriber;
             return Subscribed { is_new: false, is_first: false };
         }
-        let position = list.len() as u32;
-        list.push(subscriber);
+        let position = match group {
+            None => push(&mut entry.subscribers, subscriber),
+            Some(group) => {
+                let member = Member { id: hasher.hash_one(client_id), subscriber };
+                push(&mut entry.groups[group as usize].members, member)
+            }
+        };
         records.push(SubscriptionRecord {
             filter: id,
             is_shared: group.is_some(),
@@ -187,15 +215,19 @@ impl Filters {
         record: SubscriptionRecord,
     ) -> (Option<SessionKey>, Option<Box<str>>) {
         let entry = &mut self.filters[record.filter.0 as usize];
-        let group = record.is_shared.then_some(record.group);
-        let list = entry.list_mut(group);
-        list.swap_remove(record.position as usize);
-        let moved = list.get(record.position as usize).map(|subscriber| subscriber.session);
-        if let Some(group) = group
-            && entry.groups[group as usize].members.is_empty()
-        {
-            entry.groups.remove(group as usize);
-        }
+        let at = record.position as usize;
+        let moved = if record.is_shared {
+            let members = &mut entry.groups[record.group as usize].members;
+            members.swap_remove(at);
+            let moved = members.get(at).map(|member| member.subscriber.session);
+            if members.is_empty() {
+                entry.groups.remove(record.group as usize);
+            }
+            moved
+        } else {
+            entry.subscribers.swap_remove(at);
+            entry.subscribers.get(at).map(|subscriber| subscriber.session)
+        };
         let gone = (!entry.has_local()).then(|| entry.text.clone());
         self.drop_if_unused(record.filter);
         (moved, gone)
@@ -236,21 +268,29 @@ impl Filters {
 }
 
 impl Filter {
-    fn group_or_insert(&mut self, name: &str) -> u32 {
+    fn group_or_insert(&mut self, name: &str, share: &SharePolicy) -> u32 {
         let found = self.groups.iter().find(|(_, group)| *group.name == *name);
         let key = match found {
             Some((key, _)) => key,
-            None => self.groups.insert(Group::new(name)),
+            None => self.groups.insert(Group::new(name, share.strategy(name))),
         };
         key as u32
     }
 
-    fn list_mut(&mut self, group: Option<u32>) -> &mut Vec<Subscriber> {
-        match group {
-            Some(group) => &mut self.groups[group as usize].members,
-            None => &mut self.subscribers,
+    fn subscriber_mut(&mut self, record: SubscriptionRecord) -> &mut Subscriber {
+        let at = record.position as usize;
+        if record.is_shared {
+            &mut self.groups[record.group as usize].members[at].subscriber
+        } else {
+            &mut self.subscribers[at]
         }
     }
+}
+
+/// Appends; says where.
+fn push<T>(list: &mut Vec<T>, entry: T) -> u32 {
+    list.push(entry);
+    (list.len() - 1) as u32
 }
 
 #[cfg(test)]
@@ -289,7 +329,7 @@ mod tests {
             steps in prop::collection::vec((0..SESSIONS, filter(), any::<bool>()), 1..40),
             topics in prop::collection::vec(topic(), 1..20),
         ) {
-            let mut filters = Filters::new(7);
+            let mut filters = Filters::new(ShardId(0), 7, SharePolicy::default());
             let mut records: Vec<Vec<SubscriptionRecord>> = vec![Vec::new(); SESSIONS];
             let mut model: BTreeSet<(usize, String)> = BTreeSet::new();
             for (session, text, is_subscribe) in steps {
@@ -298,7 +338,7 @@ mod tests {
                     let options = SubscriptionOptions::default();
                     let key = SessionKey(session as u32);
                     let subscriber = Subscriber::new(key, options, None);
-                    let done = filters.subscribe(parsed, subscriber, &mut records[session]);
+                    let done = filters.subscribe(parsed, "", subscriber, &mut records[session]);
                     prop_assert_eq!(done.is_new, model.insert((session, text)));
                 } else if let Some(at) = filters.position(parsed, &records[session]) {
                     remove(&mut filters, &mut records, session, at);

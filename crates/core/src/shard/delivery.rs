@@ -8,7 +8,7 @@ use crate::keys::{Micros, SessionKey};
 use crate::limits::WhenAbsent;
 use crate::mail::Mail;
 use crate::message::{Delivery, Queued};
-use crate::routing::Subscriber;
+use crate::routing::{Standing, Subscriber};
 use crate::session::{Link, Session};
 use crate::sink::{Notice, Sink};
 use crate::window::Owed;
@@ -126,7 +126,7 @@ impl Shard {
         }
     }
 
-    /// One member of each group gets it: the next in turn that can take it now.
+    /// One member of each group gets it.
     fn deliver_to_groups(
         &mut self,
         id: crate::routing::FilterId,
@@ -134,24 +134,17 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
+        let mut picked = std::mem::take(&mut self.picked);
         let Self { filters, sessions, output_bytes_max, .. } = self;
-        let filter = filters.get_mut(id);
-        if filter.groups.is_empty() {
-            return;
-        }
-        let takes = |member: &Subscriber| {
-            let session = &sessions[member.session.0 as usize];
-            session.link.is_some_and(|link| {
-                session.queue_is_empty()
-                    && session.window.has_room(link.open_max)
-                    && sink.pending(link.conn) <= *output_bytes_max
-            })
+        let standing = |member: &Subscriber| {
+            standing(&sessions[member.session.0 as usize], *output_bytes_max, sink)
         };
-        let picked: Vec<Subscriber> =
-            filter.groups.iter_mut().filter_map(|(_, group)| group.pick(takes)).collect();
-        for member in picked {
+        let publisher = delivery.publisher.map(|key| &*sessions[key.0 as usize].client_id);
+        filters.pick(id, delivery.topic, publisher, standing, &mut picked);
+        for member in picked.drain(..) {
             self.deliver_to_one(&member, delivery, now, sink);
         }
+        self.picked = picked;
     }
 
     fn mail_to_shards(
@@ -329,6 +322,15 @@ impl Shard {
             sink.write(link.conn, encoder.encode(&delivery, shape, Some(packet_id), now));
         }
     }
+}
+
+/// Whether a delivery would be sent at once.
+fn standing(session: &Session, output_bytes_max: usize, sink: &impl Sink) -> Standing {
+    let Some(link) = session.link else { return Standing::Absent };
+    let is_ready = session.queue_is_empty()
+        && session.window.has_room(link.open_max)
+        && sink.pending(link.conn) <= output_bytes_max;
+    if is_ready { Standing::Ready } else { Standing::Busy }
 }
 
 fn queued(to: Receiver<'_>, delivery: &mut Delivery<'_>) -> Queued {

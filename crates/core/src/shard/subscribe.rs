@@ -7,6 +7,7 @@ use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::mail::Mail;
 use crate::message::Delivery;
 use crate::routing::Subscriber;
+use crate::session::Session;
 use crate::sink::Sink;
 use weir_wire::packet::{RetainHandling, SubAck, Subscribe, SubscriptionOptions};
 use weir_wire::topic::TopicFilter;
@@ -112,13 +113,13 @@ impl Shard {
             // [MQTT-3.8.3-4]
             return Err(Refusal::protocol("No Local on a shared subscription"));
         }
-        let records = &mut self.sessions[key.0 as usize].subscriptions;
+        let Session { client_id, subscriptions: records, .. } = &mut self.sessions[key.0 as usize];
         let is_full = records.len() >= self.limits.subscriptions_max as usize;
         if (is_full || self.is_pressed) && self.filters.position(filter, records).is_none() {
             return Ok(Err(ReasonCode::QuotaExceeded));
         }
         let subscriber = Subscriber::new(key, options, subscription_id);
-        let subscribed = self.filters.subscribe(filter, subscriber, records);
+        let subscribed = self.filters.subscribe(filter, client_id, subscriber, records);
         let wants_retained = match options.retain_handling {
             RetainHandling::Send => true,
             RetainHandling::SendIfNew => subscribed.is_new,
