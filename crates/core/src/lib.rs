@@ -30,7 +30,7 @@ pub use auth::{AuthRequest, AuthStep, Verdict};
 pub use features::Features;
 pub use keys::{ConnKey, Micros, ShardId};
 pub use limits::{Limits, WhenAbsent, WhenConnected};
-pub use mail::Mail;
+pub use mail::{GroupPick, Mail};
 pub use message::Message;
 pub use settings::Settings;
 pub use shard::Shard;

@@ -4,7 +4,8 @@ mod filters;
 mod group;
 mod trie;
 
-pub(crate) use filters::{FilterId, Filters, SubscriptionRecord};
+pub(crate) use filters::{FilterId, Filters, News, Picks, SubscriptionRecord};
+pub(crate) use group::{HOPS_MAX, Picked};
 
 use crate::keys::SessionKey;
 use weir_wire::QoS;

@@ -7,6 +7,7 @@ mod connect;
 mod connection;
 mod delivery;
 mod disconnect;
+mod groups;
 mod lifetime;
 mod pressure;
 mod publish;
@@ -19,16 +20,14 @@ use crate::features::Features;
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
 use crate::limits::Limits;
 use crate::mail::Mail;
-use crate::message::Delivery;
 use crate::retained::Retained;
-use crate::routing::{FilterId, Filters, Subscriber};
+use crate::routing::{FilterId, Filters, Picks, Subscriber};
 use crate::session::{Session, Will};
 use crate::settings::Settings;
 use crate::sink::Sink;
 use crate::stats::Stats;
 use crate::timers::{Timer, Timers};
-use connection::{Connection, Phase, Refusal};
-use delivery::Origin;
+use connection::{ConnSerial, Connection, Phase, Refusal};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use slab::Slab;
@@ -65,9 +64,11 @@ pub struct Shard {
     /// Scratch of routing, kept for its memory.
     found: Vec<FilterId>,
     targets: Vec<Subscriber>,
-    picked: Vec<Subscriber>,
+    picks: Picks,
     hasher: FixedState,
     assigned_ids: u64,
+    /// Rounds of letters so far, see [`Filters::subscribe`].
+    rounds: u64,
     stats: Stats,
 }
 
@@ -96,9 +97,10 @@ impl Shard {
             due_wills: Vec::new(),
             found: Vec::new(),
             targets: Vec::new(),
-            picked: Vec::new(),
+            picks: Picks::default(),
             hasher: FixedState::with_seed(seed),
             assigned_ids: 0,
+            rounds: 0,
             stats: Stats::default(),
         }
     }
@@ -108,6 +110,8 @@ impl Shard {
         Stats {
             sessions: self.sessions.len() as u64,
             retained: self.retained.len() as u64,
+            filters: self.filters.len() as u64,
+            awaited: self.awaiting_shards.len() as u64,
             ..self.stats
         }
     }
@@ -130,9 +134,10 @@ impl Shard {
         }
         debug_assert!(self.connections[at].is_none(), "a key is free before it is used again");
         let deadline = now + Micros::from_secs(self.limits.connect_timeout_s);
-        self.connections[at] = Some(Connection::new(refusal, now, deadline));
-        self.timers.set(deadline, Timer::Connection(conn));
         self.stats.connections_opened += 1;
+        let serial = self.stats.connections_opened;
+        self.connections[at] = Some(Connection::new(serial, refusal, now, deadline));
+        self.timers.set(deadline, Timer::Connection(conn));
         self.stats.connections += 1;
     }
 
@@ -191,13 +196,20 @@ impl Shard {
         match mail {
             Mail::Interest { filter, ticket } => {
                 self.filters.add_shard(&filter, from);
-                sink.mail(from, Mail::InterestNoted { ticket });
+                sink.mail(from, Mail::Noted { ticket });
             }
-            Mail::InterestNoted { ticket } => self.interest_noted(ticket, now, sink),
             Mail::InterestGone { filter } => self.filters.remove_shard(&filter, from),
-            Mail::Publish { message } => {
-                let mut delivery = Delivery::from_message(&message, None);
-                self.route(&mut delivery, Origin::Mail, now, sink);
+            Mail::Joined { share, member, ticket } => {
+                self.filters.join(&share, from, member);
+                sink.mail(from, Mail::Noted { ticket });
+            }
+            Mail::Presence { share, member, is_connected } => {
+                self.filters.set_connected(&share, from, member, is_connected);
+            }
+            Mail::Left { share, member } => self.filters.leave(&share, from, member),
+            Mail::Noted { ticket } => self.noted(ticket, now, sink),
+            Mail::Publish { message, to_subscribers, picks } => {
+                self.route_mail(&message, to_subscribers, picks, now, sink);
             }
         }
         self.settle(now, sink);
@@ -300,6 +312,18 @@ impl Shard {
 
     fn connection_mut(&mut self, conn: ConnKey) -> Option<&mut Connection> {
         self.connections.get_mut(conn.0 as usize)?.as_mut()
+    }
+
+    /// The connection as an answer will name it.
+    fn serial_of(&self, conn: ConnKey) -> Option<ConnSerial> {
+        let serial = self.connections.get(conn.0 as usize)?.as_ref()?.serial;
+        Some(ConnSerial { conn, serial })
+    }
+
+    /// Whether this connection is still there; its key may have been given again.
+    fn is_there(&self, ConnSerial { conn, serial }: ConnSerial) -> bool {
+        let found = self.connections.get(conn.0 as usize).and_then(Option::as_ref);
+        found.is_some_and(|connection| connection.serial == serial)
     }
 
     fn session_of(&mut self, conn: ConnKey) -> Option<SessionKey> {

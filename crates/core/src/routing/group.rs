@@ -1,31 +1,87 @@
-//! A shared subscription's group: its members, and whose turn it is.
+//! A shared subscription's group: its members on all shards, and whose turn it is.
 
+use crate::ShardId;
 use crate::chance::{Chance, mix};
+use crate::mail::GroupPick;
 use crate::routing::{Standing, Subscriber};
 use crate::share::ShareStrategy;
 use foldhash::fast::FixedState;
 use std::hash::BuildHasher;
+use std::sync::Arc;
+use weir_wire::topic::SHARE_PREFIX;
 
-/// The members of `$share/{name}/{filter}` on this shard.
+/// How often a message may be chosen again because its member left while the mail was on its way:
+/// each time takes a shard whose last member left in that time, so few are ever needed.
+pub(crate) const HOPS_MAX: u8 = 64;
+
+/// How often a message may be chosen again because its member could not take it at once.
+const BUSY_HOPS_MAX: u8 = 1;
+
+/// The members of `$share/{name}/{filter}`: this shard's own, and those that others told of.
 #[derive(Debug)]
 pub(crate) struct Group {
-    pub(crate) name: Box<str>,
+    /// The whole topic filter, `$share/{name}/{filter}`.
+    pub(crate) share: Arc<str>,
     pub(crate) members: Vec<Member>,
+    remote: Vec<Remote>,
     strategy: ShareStrategy,
-    /// Round robin: who is next.
+    /// Round robin: who is next, own members first.
     next: usize,
 }
 
-/// A member, and a hash of its client identifier: its name in weights.
+/// A member, and a hash of its client identifier: its name to other shards, and in weights.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Member {
     pub(crate) id: u64,
     pub(crate) subscriber: Subscriber,
 }
 
+/// A member on another shard.
+#[derive(Clone, Copy, Debug)]
+struct Remote {
+    shard: ShardId,
+    id: u64,
+    is_connected: bool,
+}
+
+/// Who was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Picked {
+    Here(Subscriber),
+    There { shard: ShardId, member: u64 },
+}
+
 impl Group {
-    pub(crate) fn new(name: &str, strategy: ShareStrategy) -> Self {
-        Self { name: name.into(), members: Vec::new(), strategy, next: 0 }
+    pub(crate) fn new(name: &str, filter: &str, strategy: ShareStrategy) -> Self {
+        let share = format!("{SHARE_PREFIX}{name}/{filter}").into();
+        Self { share, members: Vec::new(), remote: Vec::new(), strategy, next: 0 }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        let rest = &self.share[SHARE_PREFIX.len()..];
+        rest.split_once('/').map_or(rest, |(name, _)| name)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.members.is_empty() && self.remote.is_empty()
+    }
+
+    /// Notes a member of another shard.
+    pub(crate) fn join(&mut self, shard: ShardId, id: u64) {
+        self.leave(shard, id);
+        self.remote.push(Remote { shard, id, is_connected: true });
+    }
+
+    pub(crate) fn leave(&mut self, shard: ShardId, id: u64) {
+        self.remote.retain(|remote| (remote.shard, remote.id) != (shard, id));
+    }
+
+    /// Notes whether a member of another shard is connected.
+    pub(crate) fn set_connected(&mut self, shard: ShardId, id: u64, is_connected: bool) {
+        let mut all = self.remote.iter_mut();
+        if let Some(remote) = all.find(|remote| (remote.shard, remote.id) == (shard, id)) {
+            remote.is_connected = is_connected;
+        }
     }
 
     /// What the choice hangs on, of a message on `topic` from `client_id`.
@@ -41,30 +97,83 @@ impl Group {
         }
     }
 
-    /// Chooses a member as [`ShareStrategy`] says; nothing if there is none.
+    fn is_sticky(&self) -> bool {
+        !matches!(self.strategy, ShareStrategy::RoundRobin | ShareStrategy::Random)
+    }
+
+    /// Chooses a member as [`ShareStrategy`] says; nothing if there is none. What a member of
+    /// another shard can take is known there only: here it counts as ready while connected.
     pub(crate) fn pick(
         &mut self,
         key: u64,
         chance: &mut Chance,
         standing: impl Fn(&Subscriber) -> Standing,
-    ) -> Option<Subscriber> {
-        if self.members.is_empty() {
+    ) -> Option<Picked> {
+        self.pick_of(self.members.len() + self.remote.len(), key, chance, standing)
+    }
+
+    /// What another shard chose came here: its member if that can take it, or a new choice. Only
+    /// this shard knows how its own members stand.
+    pub(crate) fn pick_again(
+        &mut self,
+        pick: &GroupPick,
+        chance: &mut Chance,
+        standing: impl Fn(&Subscriber) -> Standing,
+    ) -> Option<Picked> {
+        let (least, hops_max) = if self.is_sticky() {
+            (Standing::Busy, HOPS_MAX)
+        } else {
+            (Standing::Ready, BUSY_HOPS_MAX)
+        };
+        let named = self.members.iter().find(|member| member.id == pick.member);
+        if let Some(named) = named
+            && standing(&named.subscriber) >= least
+        {
+            return Some(Picked::Here(named.subscriber));
+        }
+        if pick.hops < hops_max || self.members.is_empty() {
+            return self.pick(pick.key, chance, standing);
+        }
+        // It has travelled enough: somebody here queues it.
+        self.pick_of(self.members.len(), pick.key, chance, standing)
+    }
+
+    /// Chooses among the first `count`: own members, then the others.
+    fn pick_of(
+        &mut self,
+        count: usize,
+        key: u64,
+        chance: &mut Chance,
+        standing: impl Fn(&Subscriber) -> Standing,
+    ) -> Option<Picked> {
+        if count == 0 {
             return None;
         }
-        let standing = |at: usize| standing(&self.members[at].subscriber);
+        let Self { members, remote, .. } = self;
+        let standing = |at: usize| match members.get(at) {
+            Some(member) => standing(&member.subscriber),
+            None if remote[at - members.len()].is_connected => Standing::Ready,
+            None => Standing::Absent,
+        };
+        let id = |at: usize| match members.get(at) {
+            Some(member) => member.id,
+            None => remote[at - members.len()].id,
+        };
         let at = match self.strategy {
-            ShareStrategy::RoundRobin => {
-                let at = in_turn(self.next, self.members.len(), standing);
-                self.next = at + 1;
-                at
-            }
-            ShareStrategy::Random => at_random(self.members.len(), chance, standing),
+            ShareStrategy::RoundRobin => in_turn(self.next, count, standing),
+            ShareStrategy::Random => at_random(count, chance, standing),
             ShareStrategy::StickyClient | ShareStrategy::StickyLevel(_) | ShareStrategy::Hash => {
-                let weight = |at: usize| mix(self.members[at].id ^ key);
-                by_weight(self.members.len(), weight, standing)
+                by_weight(count, |at| mix(id(at) ^ key), standing)
             }
         };
-        Some(self.members[at].subscriber)
+        self.next = at + 1;
+        Some(match members.get(at) {
+            Some(member) => Picked::Here(member.subscriber),
+            None => {
+                let Remote { shard, id, .. } = remote[at - members.len()];
+                Picked::There { shard, member: id }
+            }
+        })
     }
 }
 
@@ -128,13 +237,26 @@ mod tests {
     use weir_wire::packet::SubscriptionOptions;
 
     fn group(strategy: ShareStrategy, members: u32) -> Group {
-        let mut group = Group::new("g", strategy);
+        let mut group = Group::new("g", "t", strategy);
         for session in 0..members {
             let options = SubscriptionOptions::default();
             let subscriber = Subscriber::new(SessionKey(session), options, None);
             group.members.push(Member { id: mix(u64::from(session) + 1), subscriber });
         }
         group
+    }
+
+    /// The session chosen for the message with this key.
+    fn pick(
+        group: &mut Group,
+        key: u64,
+        chance: &mut Chance,
+        standing: impl Fn(&Subscriber) -> Standing,
+    ) -> usize {
+        match group.pick(mix(key), chance, standing) {
+            Some(Picked::Here(subscriber)) => subscriber.session.0 as usize,
+            other => panic!("{other:?}"),
+        }
     }
 
     /// How often each of `sessions` is chosen in `picks` messages with the keys 0, 1, 2...
@@ -148,8 +270,7 @@ mod tests {
         let mut counts = vec![0; sessions];
         for key in 0..picks {
             let standing = |member: &Subscriber| standing(member.session.0);
-            let picked = group.pick(mix(key), &mut chance, standing).unwrap();
-            counts[picked.session.0 as usize] += 1;
+            counts[pick(group, key, &mut chance, standing)] += 1;
         }
         counts
     }
@@ -207,9 +328,7 @@ mod tests {
         after.members.swap_remove(3);
         let mut moved = 0;
         for key in 0..8000 {
-            let pick = |group: &mut Group| {
-                group.pick(mix(key), &mut Chance::new(0), |_| Standing::Ready).unwrap().session.0
-            };
+            let pick = |group| pick(group, key, &mut Chance::new(0), |_| Standing::Ready);
             let (old, new) = (pick(&mut before), pick(&mut after));
             if old == 3 {
                 moved += 1;

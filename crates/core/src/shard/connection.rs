@@ -1,7 +1,7 @@
 //! One connection's phase, and the reasons to end it.
 
 use crate::aliases::{AliasesIn, AliasesOut};
-use crate::keys::{Micros, SessionKey};
+use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::session::Will;
 use weir_wire::{ReasonCode, Version, WireError};
 
@@ -12,6 +12,15 @@ pub(super) struct Connection {
     pub(super) heard_at: Micros,
     /// Its one timer, if it has one.
     pub(super) deadline: Option<Micros>,
+    /// Which of the shard's connections it is: keys are used again.
+    pub(super) serial: u64,
+}
+
+/// A connection as an answer that may come after its end has to name it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ConnSerial {
+    pub(super) conn: ConnKey,
+    pub(super) serial: u64,
 }
 
 #[derive(Debug)]
@@ -62,8 +71,14 @@ impl Live {
 }
 
 impl Connection {
-    pub(super) fn new(refusal: Option<ReasonCode>, now: Micros, deadline: Micros) -> Self {
-        Self { phase: Phase::AwaitConnect(refusal), heard_at: now, deadline: Some(deadline) }
+    pub(super) fn new(
+        serial: u64,
+        refusal: Option<ReasonCode>,
+        now: Micros,
+        deadline: Micros,
+    ) -> Self {
+        let phase = Phase::AwaitConnect(refusal);
+        Self { phase, heard_at: now, deadline: Some(deadline), serial }
     }
 
     pub(super) fn live_mut(&mut self) -> Option<&mut Live> {

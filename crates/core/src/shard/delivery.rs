@@ -6,24 +6,15 @@ use crate::aliases::AliasOut;
 use crate::encoder::Shape;
 use crate::keys::{Micros, SessionKey};
 use crate::limits::WhenAbsent;
-use crate::mail::Mail;
-use crate::message::{Delivery, Queued};
-use crate::routing::{Standing, Subscriber};
+use crate::mail::GroupPick;
+use crate::message::{Delivery, Message, Queued};
+use crate::routing::{FilterId, Subscriber};
 use crate::session::{Link, Session};
 use crate::sink::{Notice, Sink};
 use crate::window::Owed;
 use std::sync::Arc;
 use weir_wire::packet::Ack;
 use weir_wire::{PacketKind, QoS, Version};
-
-/// Where a message comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
-    /// A client of this shard, or its will: other shards are told.
-    Client,
-    /// Another shard, which has told the others itself.
-    Mail,
-}
 
 /// One receiver of a message.
 #[derive(Clone, Copy, Debug)]
@@ -38,25 +29,70 @@ pub(super) struct Receiver<'a> {
 }
 
 impl Shard {
-    /// Gives the message to every matching session, group and shard. Says whether there was one.
+    /// Gives a message of this shard's client, or its will, to every matching session, group and
+    /// shard. Says whether there was one.
     pub(super) fn route(
         &mut self,
         delivery: &mut Delivery<'_>,
-        origin: Origin,
         now: Micros,
         sink: &mut impl Sink,
     ) -> bool {
         let mut found = std::mem::take(&mut self.found);
-        let mut targets = std::mem::take(&mut self.targets);
         found.clear();
-        targets.clear();
         self.filters.find(delivery.topic, &mut found);
+        self.encoder.begin();
+        self.deliver_to_subscribers(&found, delivery, now, sink);
         for &id in &found {
-            let filter = self.filters.get_mut(id);
-            targets.extend_from_slice(&filter.subscribers);
+            if self.filters.get(id).has_groups() {
+                self.deliver_to_groups(id, delivery, now, sink);
+            }
+        }
+        if self.shards > 1 {
+            self.mail_to_shards(&found, delivery, sink);
         }
         let is_matched = !found.is_empty();
+        self.found = found;
+        is_matched
+    }
+
+    /// Gives a message of another shard, which has told the others itself, to whom it is for here.
+    pub(super) fn route_mail(
+        &mut self,
+        message: &Arc<Message>,
+        to_subscribers: bool,
+        picks: Vec<GroupPick>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let mut delivery = Delivery::from_message(message, None);
         self.encoder.begin();
+        if to_subscribers {
+            let mut found = std::mem::take(&mut self.found);
+            found.clear();
+            self.filters.find(delivery.topic, &mut found);
+            self.deliver_to_subscribers(&found, &mut delivery, now, sink);
+            self.found = found;
+        }
+        for pick in picks {
+            self.deliver_pick(pick, &mut delivery, now, sink);
+        }
+        if !self.picks.there.is_empty() {
+            self.mail_to_shards(&[], &mut delivery, sink);
+        }
+    }
+
+    fn deliver_to_subscribers(
+        &mut self,
+        found: &[FilterId],
+        delivery: &mut Delivery<'_>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let mut targets = std::mem::take(&mut self.targets);
+        targets.clear();
+        for &id in found {
+            targets.extend_from_slice(&self.filters.get(id).subscribers);
+        }
         // Only several filters can bring one session twice.
         if found.len() == 1 {
             for target in &targets {
@@ -65,18 +101,10 @@ impl Shard {
         } else if !targets.is_empty() {
             self.deliver_merged(&mut targets, delivery, now, sink);
         }
-        for &id in &found {
-            self.deliver_to_groups(id, delivery, now, sink);
-        }
-        if origin == Origin::Client && self.shards > 1 {
-            self.mail_to_shards(&found, delivery, sink);
-        }
-        self.found = found;
         self.targets = targets;
-        is_matched
     }
 
-    fn deliver_to_one(
+    pub(super) fn deliver_to_one(
         &mut self,
         target: &Subscriber,
         delivery: &mut Delivery<'_>,
@@ -123,41 +151,6 @@ impl Shard {
                 is_bounded: true,
             };
             self.deliver(receiver, delivery, now, sink);
-        }
-    }
-
-    /// One member of each group gets it.
-    fn deliver_to_groups(
-        &mut self,
-        id: crate::routing::FilterId,
-        delivery: &mut Delivery<'_>,
-        now: Micros,
-        sink: &mut impl Sink,
-    ) {
-        let mut picked = std::mem::take(&mut self.picked);
-        let Self { filters, sessions, output_bytes_max, .. } = self;
-        let standing = |member: &Subscriber| {
-            standing(&sessions[member.session.0 as usize], *output_bytes_max, sink)
-        };
-        let publisher = delivery.publisher.map(|key| &*sessions[key.0 as usize].client_id);
-        filters.pick(id, delivery.topic, publisher, standing, &mut picked);
-        for member in picked.drain(..) {
-            self.deliver_to_one(&member, delivery, now, sink);
-        }
-        self.picked = picked;
-    }
-
-    fn mail_to_shards(
-        &mut self,
-        found: &[crate::routing::FilterId],
-        delivery: &mut Delivery<'_>,
-        sink: &mut impl Sink,
-    ) {
-        for shard in self.other_shards() {
-            let wants = found.iter().any(|&id| self.filters.get_mut(id).shards.contains(&shard));
-            if wants {
-                sink.mail(shard, Mail::Publish { message: Arc::clone(delivery.shared()) });
-            }
         }
     }
 
@@ -322,15 +315,6 @@ impl Shard {
             sink.write(link.conn, encoder.encode(&delivery, shape, Some(packet_id), now));
         }
     }
-}
-
-/// Whether a delivery would be sent at once.
-fn standing(session: &Session, output_bytes_max: usize, sink: &impl Sink) -> Standing {
-    let Some(link) = session.link else { return Standing::Absent };
-    let is_ready = session.queue_is_empty()
-        && session.window.has_room(link.open_max)
-        && sink.pending(link.conn) <= output_bytes_max;
-    if is_ready { Standing::Ready } else { Standing::Busy }
 }
 
 fn queued(to: Receiver<'_>, delivery: &mut Delivery<'_>) -> Queued {

@@ -2,7 +2,7 @@
 
 use super::Shard;
 use super::connection::Refusal;
-use super::delivery::{Origin, version_of};
+use super::delivery::version_of;
 use super::reasons::reason_string;
 use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::message::{Delivery, passed_on};
@@ -103,7 +103,7 @@ impl Shard {
             let client_id = &self.sessions[session.0 as usize].client_id;
             sink.notice(Notice::Refused { client_id, topic, reason, detail });
         }
-        let is_matched = self.route(&mut delivery, Origin::Client, now, sink);
+        let is_matched = self.route(&mut delivery, now, sink);
         Ok(if is_matched { ReasonCode::Success } else { ReasonCode::NoMatchingSubscribers })
     }
 

@@ -141,6 +141,37 @@ impl Net {
         true
     }
 
+    /// Delivers the oldest letter from one shard to another; those between other shards wait.
+    pub fn deliver_between(&mut self, from: usize, to: usize) -> bool {
+        let mail = &mut self.wires[from].mail;
+        let Some(at) = mail.iter().position(|(shard, _)| usize::from(shard.0) == to) else {
+            return false;
+        };
+        let (_, letter) = mail.remove(at).unwrap();
+        self.shards[to].mail(ShardId(from as u16), letter, self.now, &mut self.wires[to]);
+        true
+    }
+
+    /// Letters on their way from one shard to another.
+    pub fn letters(&self, from: usize, to: usize) -> usize {
+        self.wires[from].mail.iter().filter(|(shard, _)| usize::from(shard.0) == to).count()
+    }
+
+    /// Client identifiers that each shard owns, 16 or more of each. Nobody is connected for it.
+    pub fn names(&self) -> Vec<Vec<String>> {
+        let mut scout = Self::new(self.shards.len() as u16);
+        let mut names = vec![Vec::new(); self.shards.len()];
+        for number in 0.. {
+            let name = format!("c{number}");
+            let peer = scout.join(&name, Ask::default());
+            names[scout.shard_of(peer)].push(name);
+            if names.iter().all(|names| names.len() >= 16) {
+                break;
+            }
+        }
+        names
+    }
+
     /// Lets time pass; everything due on the way is done.
     pub fn pass(&mut self, seconds: u32) {
         let end = self.now + Micros::from_secs(seconds);
