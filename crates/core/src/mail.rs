@@ -50,6 +50,9 @@ pub enum Mail {
     Noted {
         /// As in [`Mail::Interest`] and [`Mail::Joined`].
         ticket: u32,
+        /// The last number that the sender gave a message for each shard to retain, in the order
+        /// of shards, see [`crate::Stamp`]; empty where that is not wanted.
+        retains: Box<[u64]>,
     },
     /// A message: one letter a message and shard, however many receivers it has there.
     Publish {
@@ -61,6 +64,54 @@ pub enum Mail {
         /// routes a message chooses for every group, so the receiver serves no other.
         picks: Vec<GroupPick>,
     },
+    /// A message for a topic that the receiver owns, to be retained; one without payload clears.
+    /// The sender mails it before any other letter that the message takes.
+    Retain {
+        /// The message; it has a [`crate::Stamp`].
+        message: Arc<Message>,
+        /// Comes back in [`Mail::Retained`], if the publisher waits for an acknowledgement.
+        ticket: Option<u32>,
+    },
+    /// What became of it.
+    Retained {
+        /// As in [`Mail::Retain`].
+        ticket: u32,
+        /// Whether there was room for it.
+        is_kept: bool,
+    },
+    /// The sender wants retained messages of topics that the receiver owns.
+    RetainedQuery(RetainedQuery),
+    /// The answer.
+    RetainedPage(RetainedPage),
+}
+
+/// Which retained messages are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RetainedQuery {
+    /// A topic filter without `$share`.
+    pub filter: Box<str>,
+    /// Only topics behind this one.
+    pub after: Option<Box<str>>,
+    /// So many messages at most.
+    pub messages_max: u32,
+    /// The number of the last message of each shard that has to have come to the receiver before
+    /// it answers: the sender has seen, or been told of, these.
+    pub needed: Box<[u64]>,
+    /// Comes back in the answer.
+    pub ticket: u32,
+}
+
+/// Some retained messages, in the order of topics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RetainedPage {
+    /// They match the filter.
+    pub messages: Vec<Arc<Message>>,
+    /// The topic to ask on behind; nothing if that was all.
+    pub next: Option<Box<str>>,
+    /// The number of the last message of each shard that had come to the sender.
+    pub received: Box<[u64]>,
+    /// As in [`RetainedQuery`].
+    pub ticket: u32,
 }
 
 /// The member that a message is for, one of each group.

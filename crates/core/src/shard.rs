@@ -12,6 +12,8 @@ mod lifetime;
 mod pressure;
 mod publish;
 mod reasons;
+mod replay;
+mod retain;
 mod subscribe;
 mod unsubscribe;
 
@@ -20,7 +22,7 @@ use crate::features::Features;
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
 use crate::limits::Limits;
 use crate::mail::Mail;
-use crate::retained::Retained;
+use crate::retained::{Recent, Retained, Stamps};
 use crate::routing::{FilterId, Filters, Picks, Subscriber};
 use crate::session::{Session, Will};
 use crate::settings::Settings;
@@ -30,6 +32,8 @@ use crate::timers::{Timer, Timers};
 use connection::{ConnSerial, Connection, Phase, Refusal};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
+use replay::{PageAsked, QueryHeld};
+use retain::RetainAsked;
 use slab::Slab;
 use std::hash::BuildHasher;
 use subscribe::AwaitingShards;
@@ -54,9 +58,14 @@ pub struct Shard {
     clients: HashTable<SessionKey>,
     filters: Filters,
     retained: Retained,
+    stamps: Stamps,
+    recent: Recent,
     timers: Timers,
     encoder: Encoder,
     awaiting_shards: Slab<AwaitingShards>,
+    retains: Slab<RetainAsked>,
+    pages: Slab<PageAsked>,
+    queries: Vec<QueryHeld>,
     /// Sessions whose queue ran over in this input; ended when it is handled.
     overflowed: Vec<SessionKey>,
     /// Wills due in this input; published when it is handled.
@@ -69,6 +78,8 @@ pub struct Shard {
     assigned_ids: u64,
     /// Rounds of letters so far, see [`Filters::subscribe`].
     rounds: u64,
+    /// Replays so far.
+    replays: u64,
     stats: Stats,
 }
 
@@ -90,9 +101,14 @@ impl Shard {
             clients: HashTable::new(),
             filters: Filters::new(id, seed, share),
             retained: Retained::default(),
+            stamps: Stamps::new(id, shards),
+            recent: Recent::default(),
             timers: Timers::default(),
             encoder: Encoder::default(),
             awaiting_shards: Slab::new(),
+            retains: Slab::new(),
+            pages: Slab::new(),
+            queries: Vec::new(),
             overflowed: Vec::new(),
             due_wills: Vec::new(),
             found: Vec::new(),
@@ -101,6 +117,7 @@ impl Shard {
             hasher: FixedState::with_seed(seed),
             assigned_ids: 0,
             rounds: 0,
+            replays: 0,
             stats: Stats::default(),
         }
     }
@@ -111,7 +128,7 @@ impl Shard {
             sessions: self.sessions.len() as u64,
             retained: self.retained.len() as u64,
             filters: self.filters.len() as u64,
-            awaited: self.awaiting_shards.len() as u64,
+            awaited: (self.awaiting_shards.len() + self.retains.len() + self.pages.len()) as u64,
             ..self.stats
         }
     }
@@ -196,21 +213,30 @@ impl Shard {
         match mail {
             Mail::Interest { filter, ticket } => {
                 self.filters.add_shard(&filter, from);
-                sink.mail(from, Mail::Noted { ticket });
+                sink.mail(from, Mail::Noted { ticket, retains: self.stamps.sent() });
             }
             Mail::InterestGone { filter } => self.filters.remove_shard(&filter, from),
             Mail::Joined { share, member, ticket } => {
                 self.filters.join(&share, from, member);
-                sink.mail(from, Mail::Noted { ticket });
+                // Retained messages do not go to shared subscriptions.
+                sink.mail(from, Mail::Noted { ticket, retains: Box::default() });
             }
             Mail::Presence { share, member, is_connected } => {
                 self.filters.set_connected(&share, from, member, is_connected);
             }
             Mail::Left { share, member } => self.filters.leave(&share, from, member),
-            Mail::Noted { ticket } => self.noted(ticket, now, sink),
+            Mail::Noted { ticket, retains } => {
+                self.stamps.saw_sent(from, &retains);
+                self.noted(ticket, now, sink);
+            }
             Mail::Publish { message, to_subscribers, picks } => {
+                self.note_stamp(from, &message);
                 self.route_mail(&message, to_subscribers, picks, now, sink);
             }
+            Mail::Retain { message, ticket } => self.on_retain(from, message, ticket, now, sink),
+            Mail::Retained { ticket, is_kept } => self.on_retained(ticket, is_kept, now, sink),
+            Mail::RetainedQuery(query) => self.on_query(from, query, now, sink),
+            Mail::RetainedPage(page) => self.on_page(page, now, sink),
         }
         self.settle(now, sink);
     }
@@ -339,9 +365,12 @@ impl Shard {
         self.clients.find(hash, same).copied()
     }
 
-    /// The shard that owns the sessions of this client.
-    fn owner(&self, client_id: &str) -> ShardId {
-        let hash = self.hasher.hash_one(client_id);
+    /// The shard that owns the sessions of a client, or the retained message of a topic.
+    fn owner(&self, name: &str) -> ShardId {
+        if self.shards == 1 {
+            return self.id;
+        }
+        let hash = self.hasher.hash_one(name);
         // The upper bits: the lower ones place the client in the table.
         ShardId(((hash >> 32) % u64::from(self.shards)) as u16)
     }

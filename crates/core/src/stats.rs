@@ -34,6 +34,9 @@ pub struct Stats {
     pub dropped_no_member: u64,
     /// Not retained because the store was full.
     pub retained_refused: u64,
+    /// Retained messages delivered live and forgotten while a query for retained messages was on
+    /// its way: somebody may have got one of them again, or an older one after it.
+    pub recent_forgotten: u64,
     /// SUBSCRIBE filters refused.
     pub subscriptions_refused: u64,
     /// Sessions whose queue was full: the connection, or the absent session, was ended.

@@ -319,6 +319,17 @@ impl Filters {
         }
     }
 
+    /// The subscription of `record`.
+    pub(crate) fn subscriber(&self, record: SubscriptionRecord) -> Subscriber {
+        let entry = &self.filters[record.filter.0 as usize];
+        let at = record.position as usize;
+        if record.is_shared {
+            entry.groups[record.group as usize].members[at].subscriber
+        } else {
+            entry.subscribers[at]
+        }
+    }
+
     /// The shared subscription of `record`, if it is one, and who its session is to other shards.
     pub(crate) fn membership(&self, record: SubscriptionRecord) -> Option<(Arc<str>, u64)> {
         let group = self.filters[record.filter.0 as usize].groups.get(record.group as usize);

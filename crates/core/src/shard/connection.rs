@@ -3,7 +3,8 @@
 use crate::aliases::{AliasesIn, AliasesOut};
 use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::session::Will;
-use weir_wire::{ReasonCode, Version, WireError};
+use std::collections::VecDeque;
+use weir_wire::{PacketId, QoS, ReasonCode, Version, WireError};
 
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -62,6 +63,19 @@ pub(super) struct Extra {
     pub(super) auth_method: Option<Box<str>>,
     /// A re-authentication is under way.
     pub(super) is_authenticating: bool,
+    /// Acknowledgements that wait for an owner's answer, or behind one that does.
+    pub(super) held_acks: VecDeque<HeldAck>,
+}
+
+/// A PUBACK or PUBREC to be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HeldAck {
+    pub(super) packet_id: PacketId,
+    pub(super) qos: QoS,
+    pub(super) reason: ReasonCode,
+    pub(super) detail: &'static str,
+    /// Nothing once it may go.
+    pub(super) ticket: Option<u32>,
 }
 
 impl Live {

@@ -23,9 +23,6 @@ pub(super) struct Receiver<'a> {
     pub(super) qos: QoS,
     pub(super) retain: bool,
     pub(super) subscription_ids: &'a [u32],
-    /// Retained messages at subscribe may fill the queue over its bound: the bound of the
-    /// retained store is theirs.
-    pub(super) is_bounded: bool,
 }
 
 impl Shard {
@@ -40,6 +37,7 @@ impl Shard {
         let mut found = std::mem::take(&mut self.found);
         found.clear();
         self.filters.find(delivery.topic, &mut found);
+        self.note_recent(delivery.topic, delivery.stamp);
         self.encoder.begin();
         self.deliver_to_subscribers(&found, delivery, now, sink);
         for &id in &found {
@@ -70,6 +68,7 @@ impl Shard {
             let mut found = std::mem::take(&mut self.found);
             found.clear();
             self.filters.find(delivery.topic, &mut found);
+            self.note_recent(delivery.topic, delivery.stamp);
             self.deliver_to_subscribers(&found, &mut delivery, now, sink);
             self.found = found;
         }
@@ -121,7 +120,6 @@ impl Shard {
             qos: target.qos.min(delivery.qos),
             retain: target.retain_as_published && delivery.retain,
             subscription_ids: if target.subscription_id == 0 { &[] } else { &ids },
-            is_bounded: true,
         };
         self.deliver(receiver, delivery, now, sink);
     }
@@ -148,7 +146,6 @@ impl Shard {
                 qos: qos.min(delivery.qos),
                 retain: as_published && delivery.retain,
                 subscription_ids: &ids,
-                is_bounded: true,
             };
             self.deliver(receiver, delivery, now, sink);
         }
@@ -207,7 +204,7 @@ impl Shard {
     fn enqueue(&mut self, to: Receiver<'_>, delivery: &mut Delivery<'_>, sink: &mut impl Sink) {
         let session = &mut self.sessions[to.session.0 as usize];
         session.enqueue(queued(to, delivery));
-        if to.is_bounded && self.is_over(to.session) {
+        if self.is_over(to.session) {
             self.drop_oldest(to.session, sink);
             self.overflowed.push(to.session);
         }
@@ -293,6 +290,9 @@ impl Shard {
             stats.publishes_out += 1;
             sink.write(link.conn, encoder.encode(&delivery, shape, packet_id, now));
             alias_sent(connections, &link, delivery.topic, alias);
+        }
+        if session.replays.is_some() {
+            self.replay(key, now, sink);
         }
     }
 

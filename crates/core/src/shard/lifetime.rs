@@ -221,7 +221,7 @@ impl Shard {
             None,
         );
         // A will that cannot be retained for want of room is delivered all the same.
-        let _ = self.retain(&mut delivery);
+        self.retain(&mut delivery, None, sink);
         self.route(&mut delivery, now, sink);
     }
 }

@@ -2,10 +2,9 @@
 
 use super::Shard;
 use super::connection::{ConnSerial, Refusal};
-use super::delivery::{Receiver, version_of};
+use super::delivery::version_of;
 use crate::keys::{Micros, SessionKey};
 use crate::mail::Mail;
-use crate::message::Delivery;
 use crate::routing::{News, Subscriber};
 use crate::session::Session;
 use crate::sink::Sink;
@@ -16,23 +15,19 @@ use weir_wire::{PacketId, Properties, Property, ReasonCode};
 /// A SUBACK that waits until every shard has noted the filters: SUBACK means effective.
 #[derive(Debug)]
 pub(super) struct AwaitingShards {
+    session: SessionKey,
     conn: ConnSerial,
     packet_id: PacketId,
     codes: Vec<u8>,
-    retained: Vec<RetainedWanted>,
+    /// Replays that begin when the subscriptions are effective.
+    replays: Vec<u64>,
+    /// When they were made, among what came live.
+    mark: u64,
     /// What the other shards are told, and in which round of letters.
     news: Vec<News>,
     round: u64,
     /// Letters not yet answered.
     open: usize,
-}
-
-/// A new subscription that wants retained messages.
-#[derive(Debug)]
-struct RetainedWanted {
-    filter: Box<str>,
-    options: SubscriptionOptions,
-    subscription_id: Option<u32>,
 }
 
 impl Shard {
@@ -59,10 +54,12 @@ impl Shard {
         }
         self.rounds += 1;
         let mut awaiting = AwaitingShards {
+            session,
             conn,
             packet_id: subscribe.packet_id,
             codes: Vec::new(),
-            retained: Vec::new(),
+            replays: Vec::new(),
+            mark: self.recent.mark(),
             news: Vec::new(),
             round: self.rounds,
             open: 0,
@@ -138,11 +135,7 @@ impl Shard {
         };
         // Never to a shared subscription (section 4.8.2).
         if wants_retained && filter.group.is_none() {
-            awaiting.retained.push(RetainedWanted {
-                filter: filter.filter.into(),
-                options,
-                subscription_id,
-            });
+            awaiting.replays.push(self.add_replay(key, filter.filter));
         }
         awaiting.news.extend(subscribed.news);
         Ok(())
@@ -182,45 +175,21 @@ impl Shard {
         self.answer_subscribe(&awaiting, now, sink);
     }
 
-    /// SUBACK, then the retained messages. The client may be gone by now.
+    /// SUBACK, unless the connection is gone, then the retained messages, unless the session is.
     fn answer_subscribe(&mut self, awaiting: &AwaitingShards, now: Micros, sink: &mut impl Sink) {
-        if !self.is_there(awaiting.conn) {
-            return;
+        for &replay in &awaiting.replays {
+            self.begin_replay(awaiting.session, replay, awaiting.mark);
         }
-        let conn = awaiting.conn.conn;
-        let Some(key) = self.session_of(conn) else { return };
-        let session = &self.sessions[key.0 as usize];
-        let mut bytes = Vec::new();
-        let AwaitingShards { packet_id, codes, .. } = awaiting;
-        SubAck { packet_id: *packet_id, properties: Properties::EMPTY, codes }
-            .encode(version_of(session), &mut bytes);
-        sink.write(conn, &bytes);
-        for wanted in &awaiting.retained {
-            self.send_retained(key, wanted, now, sink);
+        self.end_asking();
+        let AwaitingShards { conn, packet_id, codes, .. } = awaiting;
+        if self.is_there(*conn)
+            && let Some(key) = self.session_of(conn.conn)
+        {
+            let mut bytes = Vec::new();
+            SubAck { packet_id: *packet_id, properties: Properties::EMPTY, codes }
+                .encode(version_of(&self.sessions[key.0 as usize]), &mut bytes);
+            sink.write(conn.conn, &bytes);
         }
-    }
-
-    fn send_retained(
-        &mut self,
-        session: SessionKey,
-        wanted: &RetainedWanted,
-        now: Micros,
-        sink: &mut impl Sink,
-    ) {
-        let filter = TopicFilter { group: None, filter: &wanted.filter };
-        let ids = [wanted.subscription_id.unwrap_or(0)];
-        for message in self.retained.matching(filter, now) {
-            let mut delivery = Delivery::from_message(&message, None);
-            self.encoder.begin();
-            let receiver = Receiver {
-                session,
-                qos: wanted.options.qos.min(message.qos),
-                // [MQTT-3.3.1-8]
-                retain: true,
-                subscription_ids: if ids[0] == 0 { &[] } else { &ids },
-                is_bounded: false,
-            };
-            self.deliver(receiver, &mut delivery, now, sink);
-        }
+        self.replay(awaiting.session, now, sink);
     }
 }

@@ -75,6 +75,8 @@ pub struct Net {
     peers: Vec<Conn>,
     pub now: Micros,
     next_key: u32,
+    /// Keys of connections that are gone, to be given again before new ones.
+    pub free_keys: Vec<ConnKey>,
 }
 
 impl Net {
@@ -95,13 +97,16 @@ impl Net {
             peers: Vec::new(),
             now: Micros(1_000_000),
             next_key: 0,
+            free_keys: Vec::new(),
         }
     }
 
     /// Opens a connection on shard 0, as accepted anywhere.
     pub fn open(&mut self, version: Version) -> Peer {
-        let key = ConnKey(self.next_key);
-        self.next_key += 1;
+        let key = self.free_keys.pop().unwrap_or_else(|| {
+            self.next_key += 1;
+            ConnKey(self.next_key - 1)
+        });
         self.shards[0].opened(key, self.now);
         self.peers.push(Conn { shard: 0, key, version, is_closed: false });
         self.peers.len() - 1
@@ -205,6 +210,10 @@ impl Net {
     pub fn set_stuck(&mut self, peer: Peer, bytes: usize) {
         let Conn { shard, key, .. } = self.peers[peer];
         self.wires[shard].stuck_bytes.insert(key, bytes);
+    }
+
+    pub fn key_of(&self, peer: Peer) -> ConnKey {
+        self.peers[peer].key
     }
 
     pub fn shard_of(&self, peer: Peer) -> usize {
