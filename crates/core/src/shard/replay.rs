@@ -33,16 +33,15 @@ pub(super) struct QueryHeld {
 }
 
 impl Shard {
-    /// Notes that a new subscription is to get retained messages, in the place of what an older
-    /// one to the same filter has not got yet. Returns the replay's name.
+    /// Notes that a subscription is to get retained messages. Returns the replay's name.
     pub(super) fn add_replay(&mut self, key: SessionKey, filter: &str) -> u64 {
-        self.cancel_replay(key, filter);
         self.replays += 1;
         let replays = self.sessions[key.0 as usize].replays.get_or_insert_default();
         replays.in_turn.push_back(Replay::new(self.replays, filter));
         self.replays
     }
 
+    /// What the session's subscription to `filter` has not got yet it will not get.
     pub(super) fn cancel_replay(&mut self, key: SessionKey, filter: &str) {
         if let Some(replays) = &mut self.sessions[key.0 as usize].replays {
             replays.in_turn.retain(|replay| *replay.filter != *filter);

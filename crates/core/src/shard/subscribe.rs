@@ -135,6 +135,9 @@ impl Shard {
         };
         // Never to a shared subscription (section 4.8.2).
         if wants_retained && filter.group.is_none() {
+            if !subscribed.is_new {
+                self.cancel_replay(key, filter.filter);
+            }
             awaiting.replays.push(self.add_replay(key, filter.filter));
         }
         awaiting.news.extend(subscribed.news);
