@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use weir_core::{Features, Limits, Settings};
+use weir_core::{Features, Limits, Settings, SharePolicy};
 
 /// Everything `weir broker` can be told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +22,8 @@ pub struct Config {
     pub features: Features,
     /// Who is let in.
     pub auth: AuthConfig,
+    /// How shared subscriptions choose a member: `[[share]]` tables, tried in order.
+    pub share: SharePolicy,
 }
 
 impl Default for Config {
@@ -32,6 +34,7 @@ impl Default for Config {
             process: ProcessLimits::default(),
             features: Features::default(),
             auth: AuthConfig::default(),
+            share: SharePolicy::default(),
         }
     }
 }
@@ -119,7 +122,7 @@ impl Config {
     pub fn settings(&self) -> Settings {
         let authentication = self.auth.is_on();
         let features = Features { authentication, ..self.features.clone() };
-        Settings { limits: self.limits.clone(), features }
+        Settings { limits: self.limits.clone(), features, share: self.share.clone() }
     }
 
     /// Checks what the types cannot.
@@ -185,6 +188,7 @@ fn value_error(key: &'static str, value: impl fmt::Display, rule: &'static str) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_core::{ShareRule, ShareStrategy};
 
     fn read(text: &str) -> Result<Config, ConfigError> {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -214,6 +218,34 @@ mod tests {
     fn an_address_without_a_port_is_refused() {
         let text = read("listen = [\"localhost\"]\n").unwrap_err().to_string();
         assert!(text.contains("HOST:PORT"), "{text}");
+    }
+
+    #[test]
+    fn share_rules_are_read_in_order_with_their_strategies() {
+        let text = r#"
+            [[share]]
+            prefix = "sensor"
+            strategy = { sticky-level = 2 }
+            [[share]]
+            prefix = ""
+            strategy = "sticky-client"
+        "#;
+        let rule = |prefix: &str, strategy| ShareRule { prefix: prefix.into(), strategy };
+        let level = ShareStrategy::StickyLevel(2.try_into().unwrap());
+        let rules = vec![rule("sensor", level), rule("", ShareStrategy::StickyClient)];
+        let config = read(text).unwrap();
+        assert_eq!(config.share.rules, rules);
+        assert_eq!(config.settings().share.rules, rules);
+        assert_eq!(read(&toml::to_string(&config).unwrap()).unwrap(), config);
+    }
+
+    #[test]
+    fn a_wrong_share_strategy_is_named_with_its_line() {
+        for (strategy, named) in [("\"fair\"", "fair"), ("{ sticky-level = 0 }", "nonzero")] {
+            let text = format!("[[share]]\nprefix = \"\"\nstrategy = {strategy}\n");
+            let error = read(&text).unwrap_err().to_string();
+            assert!(error.contains(":3: ") && error.contains(named), "{error}");
+        }
     }
 
     #[test]

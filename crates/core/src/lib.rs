@@ -8,6 +8,7 @@
 
 mod aliases;
 mod auth;
+mod chance;
 mod encoder;
 mod features;
 mod keys;
@@ -19,6 +20,7 @@ mod routing;
 mod session;
 mod settings;
 mod shard;
+mod share;
 mod sink;
 mod stats;
 mod timers;
@@ -28,9 +30,11 @@ pub use auth::{AuthRequest, AuthStep, Verdict};
 pub use features::Features;
 pub use keys::{ConnKey, Micros, ShardId};
 pub use limits::{Limits, WhenAbsent, WhenConnected};
-pub use mail::Mail;
+pub use mail::{GroupPick, Mail, RetainedPage, RetainedQuery};
 pub use message::Message;
+pub use retained::Stamp;
 pub use settings::Settings;
 pub use shard::Shard;
+pub use share::{SharePolicy, ShareRule, ShareStrategy};
 pub use sink::{Notice, Sink};
 pub use stats::Stats;

@@ -4,28 +4,125 @@ use crate::Message;
 use std::sync::Arc;
 
 /// One letter. Letters between two shards keep their order.
+///
+/// A SUBACK means effective: it goes out when every shard has answered the letters that its
+/// filters took with [`Mail::Noted`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mail {
-    /// The sender has its first subscription to `filter`, and wants to know when that is noted.
+    /// The sender has its first subscription to `filter` beside shared ones.
     Interest {
         /// A topic filter without `$share`.
         filter: Box<str>,
-        /// Comes back in [`Mail::InterestNoted`].
+        /// Comes back in [`Mail::Noted`].
         ticket: u32,
     },
-    /// The interest with this ticket is in force at the sender.
-    InterestNoted {
-        /// As in [`Mail::Interest`].
-        ticket: u32,
-    },
-    /// The sender has no subscription to `filter` any more.
+    /// The sender has no subscription to `filter` any more beside shared ones.
     InterestGone {
         /// As in [`Mail::Interest`].
         filter: Box<str>,
     },
-    /// A message for the receiver's own subscribers.
+    /// The sender has a member of a shared subscription; it is connected.
+    Joined {
+        /// The whole topic filter, `$share/{name}/{filter}`.
+        share: Arc<str>,
+        /// A hash of the member's client identifier.
+        member: u64,
+        /// Comes back in [`Mail::Noted`].
+        ticket: u32,
+    },
+    /// The member of a shared subscription came back, or is absent with a session that is kept.
+    Presence {
+        /// As in [`Mail::Joined`].
+        share: Arc<str>,
+        /// As in [`Mail::Joined`].
+        member: u64,
+        /// Which of the two.
+        is_connected: bool,
+    },
+    /// The sender has this member no more.
+    Left {
+        /// As in [`Mail::Joined`].
+        share: Arc<str>,
+        /// As in [`Mail::Joined`].
+        member: u64,
+    },
+    /// What the letter with this ticket said is in force at the sender.
+    Noted {
+        /// As in [`Mail::Interest`] and [`Mail::Joined`].
+        ticket: u32,
+        /// The last number that the sender gave a message for each shard to retain, in the order
+        /// of shards, see [`crate::Stamp`]; empty where that is not wanted.
+        retains: Box<[u64]>,
+    },
+    /// A message: one letter a message and shard, however many receivers it has there.
     Publish {
         /// The message.
         message: Arc<Message>,
+        /// Whether it is for the receiver's subscribers, beside those of shared subscriptions.
+        to_subscribers: bool,
+        /// The members of shared subscriptions that the sender chose at the receiver. Whoever
+        /// routes a message chooses for every group, so the receiver serves no other.
+        picks: Vec<GroupPick>,
     },
+    /// A message for a topic that the receiver owns, to be retained; one without payload clears.
+    /// The sender mails it before any other letter that the message takes.
+    Retain {
+        /// The message; it has a [`crate::Stamp`].
+        message: Arc<Message>,
+        /// Comes back in [`Mail::Retained`], if the publisher waits for an acknowledgement.
+        ticket: Option<u32>,
+    },
+    /// What became of it.
+    Retained {
+        /// As in [`Mail::Retain`].
+        ticket: u32,
+        /// Whether there was room for it.
+        is_kept: bool,
+    },
+    /// The sender wants retained messages of topics that the receiver owns.
+    RetainedQuery(RetainedQuery),
+    /// The answer.
+    RetainedPage(RetainedPage),
+}
+
+/// Which retained messages are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RetainedQuery {
+    /// A topic filter without `$share`.
+    pub filter: Box<str>,
+    /// Only topics behind this one.
+    pub after: Option<Box<str>>,
+    /// So many messages at most.
+    pub messages_max: u32,
+    /// The number of the last message of each shard that has to have come to the receiver before
+    /// it answers: the sender has seen, or been told of, these.
+    pub needed: Box<[u64]>,
+    /// Comes back in the answer.
+    pub ticket: u32,
+}
+
+/// Some retained messages, in the order of topics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RetainedPage {
+    /// They match the filter.
+    pub messages: Vec<Arc<Message>>,
+    /// The topic to ask on behind; nothing if that was all.
+    pub next: Option<Box<str>>,
+    /// The number of the last message of each shard that had come to the sender.
+    pub received: Box<[u64]>,
+    /// As in [`RetainedQuery`].
+    pub ticket: u32,
+}
+
+/// The member that a message is for, one of each group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupPick {
+    /// As in [`Mail::Joined`].
+    pub share: Arc<str>,
+    /// As in [`Mail::Joined`].
+    pub member: u64,
+    /// What a sticky choice hangs on, in case it has to be made again.
+    pub key: u64,
+    /// How often it was made again.
+    pub hops: u8,
 }

@@ -1,7 +1,7 @@
 //! An application message on its way to its receivers.
 
-use crate::Micros;
 use crate::keys::SessionKey;
+use crate::{Micros, Stamp};
 use std::sync::Arc;
 use weir_wire::{Properties, PropertiesBuf, Property, QoS};
 
@@ -21,6 +21,8 @@ pub struct Message {
     pub retain: bool,
     /// When it is no longer to be sent.
     pub expires_at: Option<Micros>,
+    /// Which message it is, if it was published as retained.
+    pub stamp: Option<Stamp>,
 }
 
 impl Message {
@@ -47,6 +49,8 @@ pub(crate) struct Delivery<'a> {
     pub(crate) expires_at: Option<Micros>,
     /// Who published it, if it is a session of this shard: for No Local.
     pub(crate) publisher: Option<SessionKey>,
+    /// Set before the message is kept anywhere, see [`Message::stamp`].
+    pub(crate) stamp: Option<Stamp>,
     shared: Option<Arc<Message>>,
 }
 
@@ -59,7 +63,17 @@ impl<'a> Delivery<'a> {
         expires_at: Option<Micros>,
         publisher: Option<SessionKey>,
     ) -> Self {
-        Self { topic, payload, properties, qos, retain, expires_at, publisher, shared: None }
+        Self {
+            topic,
+            payload,
+            properties,
+            qos,
+            retain,
+            expires_at,
+            publisher,
+            stamp: None,
+            shared: None,
+        }
     }
 
     pub(crate) fn from_message(message: &'a Arc<Message>, publisher: Option<SessionKey>) -> Self {
@@ -71,6 +85,7 @@ impl<'a> Delivery<'a> {
             retain: message.retain,
             expires_at: message.expires_at,
             publisher,
+            stamp: message.stamp,
             shared: Some(Arc::clone(message)),
         }
     }
@@ -85,6 +100,7 @@ impl<'a> Delivery<'a> {
                 qos: self.qos,
                 retain: self.retain,
                 expires_at: self.expires_at,
+                stamp: self.stamp,
             })
         })
     }

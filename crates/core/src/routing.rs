@@ -4,11 +4,23 @@ mod filters;
 mod group;
 mod trie;
 
-pub(crate) use filters::{FilterId, Filters, SubscriptionRecord};
+pub(crate) use filters::{FilterId, Filters, News, Picks, SubscriptionRecord};
+pub(crate) use group::{HOPS_MAX, Picked};
 
 use crate::keys::SessionKey;
 use weir_wire::QoS;
 use weir_wire::packet::SubscriptionOptions;
+
+/// Whether a group's member can take a message: the later, the rather.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Standing {
+    /// Its session waits for it.
+    Absent,
+    /// The message would have to wait in its queue.
+    Busy,
+    /// It would be sent at once.
+    Ready,
+}
 
 /// One subscription, as delivery needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

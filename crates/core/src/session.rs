@@ -2,6 +2,7 @@
 
 use crate::keys::{ConnKey, Micros};
 use crate::message::Queued;
+use crate::retained::Replays;
 use crate::routing::SubscriptionRecord;
 use crate::window::Window;
 use std::collections::VecDeque;
@@ -20,6 +21,8 @@ pub(crate) struct Session {
     pub(crate) window: Window,
     /// Deliveries that wait for the window, the socket or the client.
     pub(crate) queue: Option<Box<Queue>>,
+    /// New subscriptions whose retained messages are still to be sent, one a filter at most.
+    pub(crate) replays: Option<Box<Replays>>,
     /// Identifiers of QoS 2 messages received and not yet released, sorted.
     pub(crate) unreleased: Vec<PacketId>,
     /// While absent: the will that waits for its delay, and the deadlines.
@@ -75,6 +78,7 @@ impl Session {
             subscriptions: Vec::new(),
             window: Window::default(),
             queue: None,
+            replays: None,
             unreleased: Vec::new(),
             absence: None,
         }

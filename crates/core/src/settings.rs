@@ -1,6 +1,6 @@
 //! Everything a shard is told when it is made.
 
-use crate::{Features, Limits};
+use crate::{Features, Limits, SharePolicy};
 
 /// The settings of a broker; all its shards have the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -9,6 +9,8 @@ pub struct Settings {
     pub limits: Limits,
     /// What it offers.
     pub features: Features,
+    /// How its shared subscriptions choose a member.
+    pub share: SharePolicy,
 }
 
 impl From<Limits> for Settings {

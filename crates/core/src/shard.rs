@@ -7,10 +7,13 @@ mod connect;
 mod connection;
 mod delivery;
 mod disconnect;
+mod groups;
 mod lifetime;
 mod pressure;
 mod publish;
 mod reasons;
+mod replay;
+mod retain;
 mod subscribe;
 mod unsubscribe;
 
@@ -19,18 +22,18 @@ use crate::features::Features;
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
 use crate::limits::Limits;
 use crate::mail::Mail;
-use crate::message::Delivery;
-use crate::retained::Retained;
-use crate::routing::{FilterId, Filters, Subscriber};
+use crate::retained::{Recent, Retained, Stamps};
+use crate::routing::{FilterId, Filters, Picks, Subscriber};
 use crate::session::{Session, Will};
 use crate::settings::Settings;
 use crate::sink::Sink;
 use crate::stats::Stats;
 use crate::timers::{Timer, Timers};
-use connection::{Connection, Phase, Refusal};
-use delivery::Origin;
+use connection::{ConnSerial, Connection, Phase, Refusal};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
+use replay::{PageAsked, QueryHeld};
+use retain::RetainAsked;
 use slab::Slab;
 use std::hash::BuildHasher;
 use subscribe::AwaitingShards;
@@ -55,9 +58,14 @@ pub struct Shard {
     clients: HashTable<SessionKey>,
     filters: Filters,
     retained: Retained,
+    stamps: Stamps,
+    recent: Recent,
     timers: Timers,
     encoder: Encoder,
     awaiting_shards: Slab<AwaitingShards>,
+    retains: Slab<RetainAsked>,
+    pages: Slab<PageAsked>,
+    queries: Vec<QueryHeld>,
     /// Sessions whose queue ran over in this input; ended when it is handled.
     overflowed: Vec<SessionKey>,
     /// Wills due in this input; published when it is handled.
@@ -65,8 +73,13 @@ pub struct Shard {
     /// Scratch of routing, kept for its memory.
     found: Vec<FilterId>,
     targets: Vec<Subscriber>,
+    picks: Picks,
     hasher: FixedState,
     assigned_ids: u64,
+    /// Rounds of letters so far, see [`Filters::subscribe`].
+    rounds: u64,
+    /// Replays so far.
+    replays: u64,
     stats: Stats,
 }
 
@@ -75,7 +88,7 @@ impl Shard {
     /// guessed and says which shard owns which client.
     pub fn new(id: ShardId, shards: u16, settings: impl Into<Settings>, seed: u64) -> Self {
         assert!(id.0 < shards, "shard ids go from 0 to the number of shards less one");
-        let Settings { limits, features } = settings.into();
+        let Settings { limits, features, share } = settings.into();
         Self {
             id,
             shards,
@@ -86,17 +99,25 @@ impl Shard {
             connections: Vec::new(),
             sessions: Slab::new(),
             clients: HashTable::new(),
-            filters: Filters::new(seed),
+            filters: Filters::new(id, seed, share),
             retained: Retained::default(),
+            stamps: Stamps::new(id, shards),
+            recent: Recent::default(),
             timers: Timers::default(),
             encoder: Encoder::default(),
             awaiting_shards: Slab::new(),
+            retains: Slab::new(),
+            pages: Slab::new(),
+            queries: Vec::new(),
             overflowed: Vec::new(),
             due_wills: Vec::new(),
             found: Vec::new(),
             targets: Vec::new(),
+            picks: Picks::default(),
             hasher: FixedState::with_seed(seed),
             assigned_ids: 0,
+            rounds: 0,
+            replays: 0,
             stats: Stats::default(),
         }
     }
@@ -106,6 +127,8 @@ impl Shard {
         Stats {
             sessions: self.sessions.len() as u64,
             retained: self.retained.len() as u64,
+            filters: self.filters.len() as u64,
+            awaited: (self.awaiting_shards.len() + self.retains.len() + self.pages.len()) as u64,
             ..self.stats
         }
     }
@@ -128,9 +151,10 @@ impl Shard {
         }
         debug_assert!(self.connections[at].is_none(), "a key is free before it is used again");
         let deadline = now + Micros::from_secs(self.limits.connect_timeout_s);
-        self.connections[at] = Some(Connection::new(refusal, now, deadline));
-        self.timers.set(deadline, Timer::Connection(conn));
         self.stats.connections_opened += 1;
+        let serial = self.stats.connections_opened;
+        self.connections[at] = Some(Connection::new(serial, refusal, now, deadline));
+        self.timers.set(deadline, Timer::Connection(conn));
         self.stats.connections += 1;
     }
 
@@ -189,14 +213,30 @@ impl Shard {
         match mail {
             Mail::Interest { filter, ticket } => {
                 self.filters.add_shard(&filter, from);
-                sink.mail(from, Mail::InterestNoted { ticket });
+                sink.mail(from, Mail::Noted { ticket, retains: self.stamps.sent() });
             }
-            Mail::InterestNoted { ticket } => self.interest_noted(ticket, now, sink),
             Mail::InterestGone { filter } => self.filters.remove_shard(&filter, from),
-            Mail::Publish { message } => {
-                let mut delivery = Delivery::from_message(&message, None);
-                self.route(&mut delivery, Origin::Mail, now, sink);
+            Mail::Joined { share, member, ticket } => {
+                self.filters.join(&share, from, member);
+                // Retained messages do not go to shared subscriptions.
+                sink.mail(from, Mail::Noted { ticket, retains: Box::default() });
             }
+            Mail::Presence { share, member, is_connected } => {
+                self.filters.set_connected(&share, from, member, is_connected);
+            }
+            Mail::Left { share, member } => self.filters.leave(&share, from, member),
+            Mail::Noted { ticket, retains } => {
+                self.stamps.saw_sent(from, &retains);
+                self.noted(ticket, now, sink);
+            }
+            Mail::Publish { message, to_subscribers, picks } => {
+                self.note_stamp(from, &message);
+                self.route_mail(&message, to_subscribers, picks, now, sink);
+            }
+            Mail::Retain { message, ticket } => self.on_retain(from, message, ticket, now, sink),
+            Mail::Retained { ticket, is_kept } => self.on_retained(ticket, is_kept, now, sink),
+            Mail::RetainedQuery(query) => self.on_query(from, query, now, sink),
+            Mail::RetainedPage(page) => self.on_page(page, now, sink),
         }
         self.settle(now, sink);
     }
@@ -300,6 +340,18 @@ impl Shard {
         self.connections.get_mut(conn.0 as usize)?.as_mut()
     }
 
+    /// The connection as an answer will name it.
+    fn serial_of(&self, conn: ConnKey) -> Option<ConnSerial> {
+        let serial = self.connections.get(conn.0 as usize)?.as_ref()?.serial;
+        Some(ConnSerial { conn, serial })
+    }
+
+    /// Whether this connection is still there; its key may have been given again.
+    fn is_there(&self, ConnSerial { conn, serial }: ConnSerial) -> bool {
+        let found = self.connections.get(conn.0 as usize).and_then(Option::as_ref);
+        found.is_some_and(|connection| connection.serial == serial)
+    }
+
     fn session_of(&mut self, conn: ConnKey) -> Option<SessionKey> {
         match &self.connection_mut(conn)?.phase {
             Phase::Live(live) => Some(live.session),
@@ -313,9 +365,12 @@ impl Shard {
         self.clients.find(hash, same).copied()
     }
 
-    /// The shard that owns the sessions of this client.
-    fn owner(&self, client_id: &str) -> ShardId {
-        let hash = self.hasher.hash_one(client_id);
+    /// The shard that owns the sessions of a client, or the retained message of a topic.
+    fn owner(&self, name: &str) -> ShardId {
+        if self.shards == 1 {
+            return self.id;
+        }
+        let hash = self.hasher.hash_one(name);
         // The upper bits: the lower ones place the client in the table.
         ShardId(((hash >> 32) % u64::from(self.shards)) as u16)
     }

@@ -1,6 +1,6 @@
 //! Counters of one shard.
 
-/// Everything is counted since the shard was made, but for the three that say "now".
+/// Everything is counted since the shard was made, but for those that say "now".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Connections accepted.
@@ -27,8 +27,16 @@ pub struct Stats {
     pub dropped_expired: u64,
     /// QoS 0 not kept for an absent session.
     pub dropped_absent_qos0: u64,
+    /// Members of shared subscriptions chosen again on another shard: the first choice had left,
+    /// or could not take the message at once.
+    pub shared_rechosen: u64,
+    /// Messages for a shared subscription whose last member left while they were on their way.
+    pub dropped_no_member: u64,
     /// Not retained because the store was full.
     pub retained_refused: u64,
+    /// Retained messages delivered live and forgotten while a query for retained messages was on
+    /// its way: somebody may have got one of them again, or an older one after it.
+    pub recent_forgotten: u64,
     /// SUBSCRIBE filters refused.
     pub subscriptions_refused: u64,
     /// Sessions whose queue was full: the connection, or the absent session, was ended.
@@ -39,4 +47,8 @@ pub struct Stats {
     pub connections: u64,
     /// Retained messages now.
     pub retained: u64,
+    /// Topic filters that this shard or another wants, now.
+    pub filters: u64,
+    /// What waits for the answer of another shard now.
+    pub awaited: u64,
 }

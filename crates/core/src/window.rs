@@ -62,6 +62,14 @@ impl Window {
         self.open < open_max && self.sent == self.steps.len() && self.steps.len() < SPAN_MAX
     }
 
+    /// How many new deliveries may be opened.
+    pub(crate) fn room(&self, open_max: u16) -> usize {
+        if !self.has_room(open_max) {
+            return 0;
+        }
+        usize::from(open_max - self.open).min(SPAN_MAX - self.steps.len())
+    }
+
     /// A new connection: all that is open is owed again, and the send quota is whole
     /// \[MQTT-4.9.0-1\].
     pub(crate) fn resume(&mut self) {

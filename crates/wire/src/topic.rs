@@ -14,6 +14,9 @@ const fn has_topic_length(text: &str) -> bool {
     !text.is_empty() && text.len() <= u16::MAX as usize
 }
 
+/// What a shared subscription begins with.
+pub const SHARE_PREFIX: &str = "$share/";
+
 /// A valid topic filter, taken apart: `$share/{group}/{filter}` or a plain filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopicFilter<'a> {
@@ -30,7 +33,7 @@ impl<'a> TopicFilter<'a> {
         if !has_topic_length(text) {
             return None;
         }
-        let Some(shared) = text.strip_prefix("$share/") else {
+        let Some(shared) = text.strip_prefix(SHARE_PREFIX) else {
             return is_valid_filter(text).then_some(Self { group: None, filter: text });
         };
         let (group, filter) = shared.split_once('/')?;

@@ -1,19 +1,29 @@
 //! Every filter that somebody subscribes to, with its subscribers, groups and shards.
 
-use crate::ShardId;
+use crate::chance::Chance;
 use crate::keys::SessionKey;
-use crate::routing::Subscriber;
-use crate::routing::group::Group;
+use crate::mail::GroupPick;
+use crate::routing::group::{Group, Member, Picked};
 use crate::routing::trie::Trie;
+use crate::routing::{Standing, Subscriber};
+use crate::{ShardId, SharePolicy};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use slab::Slab;
 use std::hash::BuildHasher;
+use std::sync::Arc;
 use weir_wire::topic::TopicFilter;
 
 /// A filter of the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct FilterId(u32);
+
+/// The members chosen for one message, kept for its memory.
+#[derive(Debug, Default)]
+pub(crate) struct Picks {
+    pub(crate) here: Vec<Subscriber>,
+    pub(crate) there: Vec<(ShardId, GroupPick)>,
+}
 
 /// A session's own note of one subscription: where it stands in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,24 +42,43 @@ pub(crate) struct SubscriptionRecord {
 pub(crate) struct Filter {
     text: Box<str>,
     pub(crate) subscribers: Vec<Subscriber>,
-    pub(crate) groups: Slab<Group>,
-    /// Other shards with a subscription to it.
-    pub(crate) shards: Vec<ShardId>,
+    groups: Slab<Group>,
+    /// Other shards with a subscription to it beside shared ones.
+    shards: Vec<ShardId>,
+    /// The round of letters that tells them of ours, until all have noted it.
+    round: Option<u64>,
 }
 
 impl Filter {
-    fn has_local(&self) -> bool {
-        !self.subscribers.is_empty() || !self.groups.is_empty()
+    fn is_unused(&self) -> bool {
+        self.subscribers.is_empty() && self.groups.is_empty() && self.shards.is_empty()
+    }
+
+    pub(crate) fn has_groups(&self) -> bool {
+        !self.groups.is_empty()
+    }
+
+    pub(crate) fn has_shard(&self, shard: ShardId) -> bool {
+        self.shards.contains(&shard)
     }
 }
 
 /// What [`Filters::subscribe`] did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Subscribed {
     /// The session had no such subscription.
     pub(crate) is_new: bool,
-    /// The shard had no subscription to this filter: others want to know.
-    pub(crate) is_first: bool,
+    /// What other shards have to note before the subscription is effective.
+    pub(crate) news: Option<News>,
+}
+
+/// What a shard has gained or lost that others want to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// A subscription to this filter, beside shared ones.
+    Interest(Box<str>),
+    /// This member of this shared subscription.
+    Member(Arc<str>, u64),
 }
 
 /// The index. Exact filters are found by hash, wildcard filters by a tree of levels.
@@ -59,15 +88,20 @@ pub(crate) struct Filters {
     by_text: HashTable<FilterId>,
     wildcards: Trie,
     hasher: FixedState,
+    share: SharePolicy,
+    chance: Chance,
 }
 
 impl Filters {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// The index of shard `id`. Shards share `seed`, but not their chances.
+    pub(crate) fn new(id: ShardId, seed: u64, share: SharePolicy) -> Self {
         Self {
             filters: Slab::new(),
             by_text: HashTable::new(),
             wildcards: Trie::new(seed),
             hasher: FixedState::with_seed(seed),
+            share,
+            chance: Chance::new(seed.wrapping_add(u64::from(id.0))),
         }
     }
 
@@ -82,8 +116,45 @@ impl Filters {
         &self.filters[id.0 as usize]
     }
 
-    pub(crate) fn get_mut(&mut self, id: FilterId) -> &mut Filter {
-        &mut self.filters[id.0 as usize]
+    /// Chooses a member of each group of the filter for a message on `topic` from `client_id`.
+    pub(crate) fn pick(
+        &mut self,
+        id: FilterId,
+        topic: &str,
+        client_id: Option<&str>,
+        standing: impl Fn(&Subscriber) -> Standing,
+        picks: &mut Picks,
+    ) {
+        let Self { filters, hasher, chance, .. } = self;
+        for (_, group) in &mut filters[id.0 as usize].groups {
+            let key = group.key(topic, client_id, hasher);
+            match group.pick(key, chance, &standing) {
+                None => {}
+                Some(Picked::Here(subscriber)) => picks.here.push(subscriber),
+                Some(Picked::There { shard, member }) => {
+                    let share = Arc::clone(&group.share);
+                    picks.there.push((shard, GroupPick { share, member, key, hops: 0 }));
+                }
+            }
+        }
+    }
+
+    /// Serves what another shard chose, see [`Group::pick_again`]; nothing if nobody is left.
+    pub(crate) fn pick_again(
+        &mut self,
+        pick: &GroupPick,
+        standing: impl Fn(&Subscriber) -> Standing,
+    ) -> Option<Picked> {
+        let (id, name) = self.share(&pick.share)?;
+        let Self { filters, chance, .. } = self;
+        let key = filters[id.0 as usize].group(name)?;
+        filters[id.0 as usize].groups[key].pick_again(pick, chance, standing)
+    }
+
+    /// The filter of a shared subscription, if it is known, and the group's name.
+    fn share<'a>(&self, share: &'a str) -> Option<(FilterId, &'a str)> {
+        let TopicFilter { group, filter } = TopicFilter::parse(share)?;
+        Some((self.id(filter)?, group?))
     }
 
     fn id(&self, text: &str) -> Option<FilterId> {
@@ -101,6 +172,7 @@ impl Filters {
             subscribers: Vec::new(),
             groups: Slab::new(),
             shards: Vec::new(),
+            round: None,
         });
         let id = FilterId(key as u32);
         let hash = self.hasher.hash_one(filter.filter);
@@ -115,7 +187,7 @@ impl Filters {
     /// Forgets a filter that nobody wants.
     fn drop_if_unused(&mut self, id: FilterId) {
         let filter = &self.filters[id.0 as usize];
-        if filter.has_local() || !filter.shards.is_empty() {
+        if !filter.is_unused() {
             return;
         }
         let hash = self.hasher.hash_one(&*filter.text);
@@ -128,36 +200,55 @@ impl Filters {
         self.filters.remove(id.0 as usize);
     }
 
-    /// Adds or replaces a subscription; `records` are the session's own.
+    /// Adds or replaces a subscription of `client_id`; `records` are the session's own. If other
+    /// shards have to be told, that is `round`, see [`Filters::round_noted`].
     pub(crate) fn subscribe(
         &mut self,
         filter: TopicFilter<'_>,
+        client_id: &str,
         subscriber: Subscriber,
+        round: u64,
         records: &mut Vec<SubscriptionRecord>,
     ) -> Subscribed {
         let id = self.id_or_insert(filter);
-        let entry = &mut self.filters[id.0 as usize];
-        let is_first = !entry.has_local();
-        let group = filter.group.map(|name| entry.group_or_insert(name));
+        let Self { filters, hasher, share, .. } = self;
+        let entry = &mut filters[id.0 as usize];
+        let group = filter.group.map(|name| entry.group_or_insert(name, share));
+        let news = match group {
+            // Told again if it was told before: the first letter may still be on its way.
+            Some(group) => {
+                let share = Arc::clone(&entry.groups[group as usize].share);
+                Some(News::Member(share, hasher.hash_one(client_id)))
+            }
+            None if entry.subscribers.is_empty() || entry.round.is_some() => {
+                entry.round = Some(round);
+                Some(News::Interest(entry.text.clone()))
+            }
+            None => None,
+        };
         let old = records.iter().find(|record| {
             record.filter == id
                 && record.is_shared == group.is_some()
                 && group.is_none_or(|group| record.group == group)
         });
-        let list = entry.list_mut(group);
         if let Some(record) = old {
-            list[record.position as usize] = subscriber;
-            return Subscribed { is_new: false, is_first: false };
+            *entry.subscriber_mut(*record) = subscriber;
+            return Subscribed { is_new: false, news };
         }
-        let position = list.len() as u32;
-        list.push(subscriber);
+        let position = match group {
+            None => push(&mut entry.subscribers, subscriber),
+            Some(group) => {
+                let member = Member { id: hasher.hash_one(client_id), subscriber };
+                push(&mut entry.groups[group as usize].members, member)
+            }
+        };
         records.push(SubscriptionRecord {
             filter: id,
             is_shared: group.is_some(),
             group: group.unwrap_or(0),
             position,
         });
-        Subscribed { is_new: true, is_first }
+        Subscribed { is_new: true, news }
     }
 
     /// Finds the session's subscription to `filter`: its place in `records`.
@@ -173,30 +264,36 @@ impl Filters {
                 && match filter.group {
                     None => !record.is_shared,
                     Some(name) => {
-                        record.is_shared && *entry.groups[record.group as usize].name == *name
+                        record.is_shared && entry.groups[record.group as usize].name() == name
                     }
                 }
         })
     }
 
     /// Takes out the subscription of `record`. Returns the session whose record moved into its
-    /// place, for [`Filters::moved`], and the filter's text if the shard has no subscription to
-    /// it any more.
+    /// place, for [`Filters::moved`], and what the shard has lost with it.
     pub(crate) fn unsubscribe(
         &mut self,
         record: SubscriptionRecord,
-    ) -> (Option<SessionKey>, Option<Box<str>>) {
+    ) -> (Option<SessionKey>, Option<News>) {
         let entry = &mut self.filters[record.filter.0 as usize];
-        let group = record.is_shared.then_some(record.group);
-        let list = entry.list_mut(group);
-        list.swap_remove(record.position as usize);
-        let moved = list.get(record.position as usize).map(|subscriber| subscriber.session);
-        if let Some(group) = group
-            && entry.groups[group as usize].members.is_empty()
-        {
-            entry.groups.remove(group as usize);
-        }
-        let gone = (!entry.has_local()).then(|| entry.text.clone());
+        let at = record.position as usize;
+        let (moved, gone) = if record.is_shared {
+            let group = &mut entry.groups[record.group as usize];
+            let left = group.members.swap_remove(at);
+            let gone = News::Member(Arc::clone(&group.share), left.id);
+            let moved = group.members.get(at).map(|member| member.subscriber.session);
+            entry.drop_group_if_empty(record.group as usize);
+            (moved, Some(gone))
+        } else {
+            entry.subscribers.swap_remove(at);
+            let is_last = entry.subscribers.is_empty();
+            if is_last {
+                entry.round = None;
+            }
+            let gone = is_last.then(|| News::Interest(entry.text.clone()));
+            (entry.subscribers.get(at).map(|subscriber| subscriber.session), gone)
+        };
         self.drop_if_unused(record.filter);
         (moved, gone)
     }
@@ -211,6 +308,69 @@ impl Filters {
         if let Some(other) = records.iter_mut().find(same_list) {
             other.position = record.position;
         }
+    }
+
+    /// All shards have noted the interest of this round. An older round has not told them of a
+    /// subscription that came, went and came again.
+    pub(crate) fn round_noted(&mut self, filter: &str, round: u64) {
+        if let Some(id) = self.id(filter) {
+            let entry = &mut self.filters[id.0 as usize];
+            entry.round = entry.round.filter(|&current| current != round);
+        }
+    }
+
+    /// The subscription of `record`.
+    pub(crate) fn subscriber(&self, record: SubscriptionRecord) -> Subscriber {
+        let entry = &self.filters[record.filter.0 as usize];
+        let at = record.position as usize;
+        if record.is_shared {
+            entry.groups[record.group as usize].members[at].subscriber
+        } else {
+            entry.subscribers[at]
+        }
+    }
+
+    /// The shared subscription of `record`, if it is one, and who its session is to other shards.
+    pub(crate) fn membership(&self, record: SubscriptionRecord) -> Option<(Arc<str>, u64)> {
+        let group = self.filters[record.filter.0 as usize].groups.get(record.group as usize);
+        let group = group.filter(|_| record.is_shared)?;
+        Some((Arc::clone(&group.share), group.members[record.position as usize].id))
+    }
+
+    /// Another shard has a member of a shared subscription.
+    pub(crate) fn join(&mut self, share: &str, shard: ShardId, member: u64) {
+        let Some(parsed) = TopicFilter::parse(share) else { return };
+        let Some(name) = parsed.group else { return };
+        let id = self.id_or_insert(parsed);
+        let entry = &mut self.filters[id.0 as usize];
+        let group = entry.group_or_insert(name, &self.share);
+        entry.groups[group as usize].join(shard, member);
+    }
+
+    /// Another shard's member of a shared subscription came back or is absent.
+    pub(crate) fn set_connected(
+        &mut self,
+        share: &str,
+        shard: ShardId,
+        member: u64,
+        is_connected: bool,
+    ) {
+        let Some((id, name)) = self.share(share) else { return };
+        let entry = &mut self.filters[id.0 as usize];
+        if let Some(group) = entry.group(name) {
+            entry.groups[group].set_connected(shard, member, is_connected);
+        }
+    }
+
+    /// Another shard has a member no more.
+    pub(crate) fn leave(&mut self, share: &str, shard: ShardId, member: u64) {
+        let Some((id, name)) = self.share(share) else { return };
+        let entry = &mut self.filters[id.0 as usize];
+        if let Some(group) = entry.group(name) {
+            entry.groups[group].leave(shard, member);
+            entry.drop_group_if_empty(group);
+        }
+        self.drop_if_unused(id);
     }
 
     /// Another shard has its first subscription to `filter`.
@@ -229,28 +389,44 @@ impl Filters {
         self.drop_if_unused(id);
     }
 
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.filters.len()
     }
 }
 
 impl Filter {
-    fn group_or_insert(&mut self, name: &str) -> u32 {
-        let found = self.groups.iter().find(|(_, group)| *group.name == *name);
-        let key = match found {
-            Some((key, _)) => key,
-            None => self.groups.insert(Group::new(name)),
+    fn group_or_insert(&mut self, name: &str, share: &SharePolicy) -> u32 {
+        let key = match self.group(name) {
+            Some(key) => key,
+            None => self.groups.insert(Group::new(name, &self.text, share.strategy(name))),
         };
         key as u32
     }
 
-    fn list_mut(&mut self, group: Option<u32>) -> &mut Vec<Subscriber> {
-        match group {
-            Some(group) => &mut self.groups[group as usize].members,
-            None => &mut self.subscribers,
+    fn group(&self, name: &str) -> Option<usize> {
+        self.groups.iter().find(|(_, group)| group.name() == name).map(|(key, _)| key)
+    }
+
+    fn drop_group_if_empty(&mut self, group: usize) {
+        if self.groups[group].is_empty() {
+            self.groups.remove(group);
         }
     }
+
+    fn subscriber_mut(&mut self, record: SubscriptionRecord) -> &mut Subscriber {
+        let at = record.position as usize;
+        if record.is_shared {
+            &mut self.groups[record.group as usize].members[at].subscriber
+        } else {
+            &mut self.subscribers[at]
+        }
+    }
+}
+
+/// Appends; says where.
+fn push<T>(list: &mut Vec<T>, entry: T) -> u32 {
+    list.push(entry);
+    (list.len() - 1) as u32
 }
 
 #[cfg(test)]
@@ -289,7 +465,7 @@ mod tests {
             steps in prop::collection::vec((0..SESSIONS, filter(), any::<bool>()), 1..40),
             topics in prop::collection::vec(topic(), 1..20),
         ) {
-            let mut filters = Filters::new(7);
+            let mut filters = Filters::new(ShardId(0), 7, SharePolicy::default());
             let mut records: Vec<Vec<SubscriptionRecord>> = vec![Vec::new(); SESSIONS];
             let mut model: BTreeSet<(usize, String)> = BTreeSet::new();
             for (session, text, is_subscribe) in steps {
@@ -298,7 +474,7 @@ mod tests {
                     let options = SubscriptionOptions::default();
                     let key = SessionKey(session as u32);
                     let subscriber = Subscriber::new(key, options, None);
-                    let done = filters.subscribe(parsed, subscriber, &mut records[session]);
+                    let done = filters.subscribe(parsed, "", subscriber, 0, &mut records[session]);
                     prop_assert_eq!(done.is_new, model.insert((session, text)));
                 } else if let Some(at) = filters.position(parsed, &records[session]) {
                     remove(&mut filters, &mut records, session, at);
@@ -312,7 +488,7 @@ mod tests {
                 filters.find(&topic, &mut found);
                 let mut sessions: Vec<u32> = found
                     .iter()
-                    .flat_map(|&id| filters.get_mut(id).subscribers.clone())
+                    .flat_map(|&id| filters.get(id).subscribers.clone())
                     .map(|subscriber| subscriber.session.0)
                     .collect();
                 sessions.sort_unstable();

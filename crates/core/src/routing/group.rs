@@ -1,32 +1,359 @@
-//! A shared subscription's group on one shard.
+//! A shared subscription's group: its members on all shards, and whose turn it is.
 
-use crate::routing::Subscriber;
+use crate::ShardId;
+use crate::chance::{Chance, mix};
+use crate::mail::GroupPick;
+use crate::routing::{Standing, Subscriber};
+use crate::share::ShareStrategy;
+use foldhash::fast::FixedState;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use weir_wire::topic::SHARE_PREFIX;
 
-/// The members of `$share/{name}/{filter}` on this shard, served in turn.
+/// How often a message may be chosen again because its member left while the mail was on its way:
+/// each time takes a shard whose last member left in that time, so few are ever needed.
+pub(crate) const HOPS_MAX: u8 = 64;
+
+/// How often a message may be chosen again because its member could not take it at once.
+const BUSY_HOPS_MAX: u8 = 1;
+
+/// The members of `$share/{name}/{filter}`: this shard's own, and those that others told of.
 #[derive(Debug)]
 pub(crate) struct Group {
-    pub(crate) name: Box<str>,
-    pub(crate) members: Vec<Subscriber>,
+    /// The whole topic filter, `$share/{name}/{filter}`.
+    pub(crate) share: Arc<str>,
+    pub(crate) members: Vec<Member>,
+    remote: Vec<Remote>,
+    strategy: ShareStrategy,
+    /// Round robin: who is next, own members first.
     next: usize,
 }
 
+/// A member, and a hash of its client identifier: its name to other shards, and in weights.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Member {
+    pub(crate) id: u64,
+    pub(crate) subscriber: Subscriber,
+}
+
+/// A member on another shard.
+#[derive(Clone, Copy, Debug)]
+struct Remote {
+    shard: ShardId,
+    id: u64,
+    is_connected: bool,
+}
+
+/// Who was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Picked {
+    Here(Subscriber),
+    There { shard: ShardId, member: u64 },
+}
+
 impl Group {
-    pub(crate) fn new(name: &str) -> Self {
-        Self { name: name.into(), members: Vec::new(), next: 0 }
+    pub(crate) fn new(name: &str, filter: &str, strategy: ShareStrategy) -> Self {
+        let share = format!("{SHARE_PREFIX}{name}/{filter}").into();
+        Self { share, members: Vec::new(), remote: Vec::new(), strategy, next: 0 }
     }
 
-    /// The next member in turn that `accepts` takes; failing that, the next in turn at all.
-    pub(crate) fn pick(&mut self, accepts: impl Fn(&Subscriber) -> bool) -> Option<Subscriber> {
-        let count = self.members.len();
+    pub(crate) fn name(&self) -> &str {
+        let rest = &self.share[SHARE_PREFIX.len()..];
+        rest.split_once('/').map_or(rest, |(name, _)| name)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.members.is_empty() && self.remote.is_empty()
+    }
+
+    /// Notes a member of another shard.
+    pub(crate) fn join(&mut self, shard: ShardId, id: u64) {
+        self.leave(shard, id);
+        self.remote.push(Remote { shard, id, is_connected: true });
+    }
+
+    pub(crate) fn leave(&mut self, shard: ShardId, id: u64) {
+        self.remote.retain(|remote| (remote.shard, remote.id) != (shard, id));
+    }
+
+    /// Notes whether a member of another shard is connected.
+    pub(crate) fn set_connected(&mut self, shard: ShardId, id: u64, is_connected: bool) {
+        let mut all = self.remote.iter_mut();
+        if let Some(remote) = all.find(|remote| (remote.shard, remote.id) == (shard, id)) {
+            remote.is_connected = is_connected;
+        }
+    }
+
+    /// What the choice hangs on, of a message on `topic` from `client_id`.
+    pub(crate) fn key(&self, topic: &str, client_id: Option<&str>, hasher: &FixedState) -> u64 {
+        match self.strategy {
+            ShareStrategy::RoundRobin | ShareStrategy::Random => 0,
+            ShareStrategy::Hash => hasher.hash_one(topic),
+            ShareStrategy::StickyClient => hasher.hash_one(client_id.unwrap_or(topic)),
+            ShareStrategy::StickyLevel(level) => {
+                let level = topic.split('/').nth(usize::from(level.get()) - 1);
+                hasher.hash_one(level.unwrap_or(topic))
+            }
+        }
+    }
+
+    fn is_sticky(&self) -> bool {
+        !matches!(self.strategy, ShareStrategy::RoundRobin | ShareStrategy::Random)
+    }
+
+    /// Chooses a member as [`ShareStrategy`] says; nothing if there is none. What a member of
+    /// another shard can take is known there only: here it counts as ready while connected.
+    pub(crate) fn pick(
+        &mut self,
+        key: u64,
+        chance: &mut Chance,
+        standing: impl Fn(&Subscriber) -> Standing,
+    ) -> Option<Picked> {
+        self.pick_of(self.members.len() + self.remote.len(), key, chance, standing)
+    }
+
+    /// What another shard chose came here: its member if that can take it, or a new choice. Only
+    /// this shard knows how its own members stand.
+    pub(crate) fn pick_again(
+        &mut self,
+        pick: &GroupPick,
+        chance: &mut Chance,
+        standing: impl Fn(&Subscriber) -> Standing,
+    ) -> Option<Picked> {
+        let (least, hops_max) = if self.is_sticky() {
+            (Standing::Busy, HOPS_MAX)
+        } else {
+            (Standing::Ready, BUSY_HOPS_MAX)
+        };
+        let named = self.members.iter().find(|member| member.id == pick.member);
+        if let Some(named) = named
+            && standing(&named.subscriber) >= least
+        {
+            return Some(Picked::Here(named.subscriber));
+        }
+        if pick.hops < hops_max || self.members.is_empty() {
+            return self.pick(pick.key, chance, standing);
+        }
+        // It has travelled enough: somebody here queues it.
+        self.pick_of(self.members.len(), pick.key, chance, standing)
+    }
+
+    /// Chooses among the first `count`: own members, then the others.
+    fn pick_of(
+        &mut self,
+        count: usize,
+        key: u64,
+        chance: &mut Chance,
+        standing: impl Fn(&Subscriber) -> Standing,
+    ) -> Option<Picked> {
         if count == 0 {
             return None;
         }
-        let start = self.next % count;
-        let at = (0..count)
-            .map(|step| (start + step) % count)
-            .find(|&at| accepts(&self.members[at]))
-            .unwrap_or(start);
+        let Self { members, remote, .. } = self;
+        let standing = |at: usize| match members.get(at) {
+            Some(member) => standing(&member.subscriber),
+            None if remote[at - members.len()].is_connected => Standing::Ready,
+            None => Standing::Absent,
+        };
+        let id = |at: usize| match members.get(at) {
+            Some(member) => member.id,
+            None => remote[at - members.len()].id,
+        };
+        let at = match self.strategy {
+            ShareStrategy::RoundRobin => in_turn(self.next, count, standing),
+            ShareStrategy::Random => at_random(count, chance, standing),
+            ShareStrategy::StickyClient | ShareStrategy::StickyLevel(_) | ShareStrategy::Hash => {
+                by_weight(count, |at| mix(id(at) ^ key), standing)
+            }
+        };
         self.next = at + 1;
-        Some(self.members[at])
+        Some(match members.get(at) {
+            Some(member) => Picked::Here(member.subscriber),
+            None => {
+                let Remote { shard, id, .. } = remote[at - members.len()];
+                Picked::There { shard, member: id }
+            }
+        })
+    }
+}
+
+/// The first from `next` on with the best standing.
+fn in_turn(next: usize, count: usize, standing: impl Fn(usize) -> Standing) -> usize {
+    let start = next % count;
+    let (mut best, mut best_standing) = (start, Standing::Absent);
+    for at in (start..count).chain(0..start) {
+        let standing = standing(at);
+        if standing == Standing::Ready {
+            return at;
+        }
+        if standing > best_standing {
+            (best, best_standing) = (at, standing);
+        }
+    }
+    best
+}
+
+/// Any of those with the best standing.
+fn at_random(count: usize, chance: &mut Chance, standing: impl Fn(usize) -> Standing) -> usize {
+    let first = chance.below(count);
+    if standing(first) == Standing::Ready {
+        return first;
+    }
+    // Somebody cannot take it: one pass keeps each of the best so far with the same chance.
+    let (mut best, mut best_standing, mut equals) = (first, Standing::Absent, 0);
+    for at in 0..count {
+        let standing = standing(at);
+        if standing > best_standing {
+            (best, best_standing, equals) = (at, standing, 1);
+        } else if standing == best_standing {
+            equals += 1;
+            if chance.below(equals) == 0 {
+                best = at;
+            }
+        }
+    }
+    best
+}
+
+/// The one with the highest weight that is connected; failing that, with the highest weight.
+fn by_weight(
+    count: usize,
+    weight: impl Fn(usize) -> u64,
+    standing: impl Fn(usize) -> Standing,
+) -> usize {
+    let heaviest = |members: &mut dyn Iterator<Item = usize>| members.max_by_key(|&at| weight(at));
+    let chosen = heaviest(&mut (0..count)).unwrap_or_default();
+    if standing(chosen) > Standing::Absent {
+        return chosen;
+    }
+    let connected = heaviest(&mut (0..count).filter(|&at| standing(at) > Standing::Absent));
+    connected.unwrap_or(chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::SessionKey;
+    use weir_wire::packet::SubscriptionOptions;
+
+    fn group(strategy: ShareStrategy, members: u32) -> Group {
+        let mut group = Group::new("g", "t", strategy);
+        for session in 0..members {
+            let options = SubscriptionOptions::default();
+            let subscriber = Subscriber::new(SessionKey(session), options, None);
+            group.members.push(Member { id: mix(u64::from(session) + 1), subscriber });
+        }
+        group
+    }
+
+    /// The session chosen for the message with this key.
+    fn pick(
+        group: &mut Group,
+        key: u64,
+        chance: &mut Chance,
+        standing: impl Fn(&Subscriber) -> Standing,
+    ) -> usize {
+        match group.pick(mix(key), chance, standing) {
+            Some(Picked::Here(subscriber)) => subscriber.session.0 as usize,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// How often each of `sessions` is chosen in `picks` messages with the keys 0, 1, 2...
+    fn counts(
+        group: &mut Group,
+        picks: u64,
+        sessions: usize,
+        standing: impl Fn(u32) -> Standing,
+    ) -> Vec<u32> {
+        let mut chance = Chance::new(1);
+        let mut counts = vec![0; sessions];
+        for key in 0..picks {
+            let standing = |member: &Subscriber| standing(member.session.0);
+            counts[pick(group, key, &mut chance, standing)] += 1;
+        }
+        counts
+    }
+
+    const ALL: [ShareStrategy; 3] =
+        [ShareStrategy::RoundRobin, ShareStrategy::Random, ShareStrategy::Hash];
+
+    #[test]
+    fn a_group_without_members_chooses_nobody() {
+        for strategy in ALL {
+            let mut chance = Chance::new(1);
+            let picked = group(strategy, 0).pick(0, &mut chance, |_| Standing::Ready);
+            assert_eq!(picked, None);
+        }
+    }
+
+    #[test]
+    fn members_that_can_take_share_evenly() {
+        let exact = counts(&mut group(ShareStrategy::RoundRobin, 7), 1000, 7, |_| Standing::Ready);
+        assert!(exact.iter().all(|count| (142..=143).contains(count)), "{exact:?}");
+        for strategy in ALL {
+            let counts = counts(&mut group(strategy, 10), 10_000, 10, |_| Standing::Ready);
+            assert!(counts.iter().all(|count| (850..1150).contains(count)), "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn who_cannot_take_is_passed_over_and_the_others_still_share_evenly() {
+        let busy = |session| if session % 4 == 0 { Standing::Busy } else { Standing::Ready };
+        for strategy in [ShareStrategy::RoundRobin, ShareStrategy::Random] {
+            let counts = counts(&mut group(strategy, 4), 9000, 4, busy);
+            assert_eq!(counts[0], 0, "{strategy:?}");
+            // In turn, the neighbour of the one passed over takes its turn as well.
+            let fewest = if strategy == ShareStrategy::Random { 2800 } else { 2250 };
+            assert!(counts[1..].iter().all(|&count| count >= fewest), "{strategy:?} {counts:?}");
+        }
+        let hash = counts(&mut group(ShareStrategy::Hash, 4), 1000, 4, busy);
+        assert!(hash[0] > 200, "the choice holds while the member is connected: {hash:?}");
+    }
+
+    #[test]
+    fn nobody_ready_means_somebody_connected_and_nobody_connected_means_somebody() {
+        let one = |session| if session == 2 { Standing::Busy } else { Standing::Absent };
+        for strategy in ALL {
+            assert_eq!(counts(&mut group(strategy, 5), 50, 5, one), [0, 0, 50, 0, 0]);
+            let absent = counts(&mut group(strategy, 5), 50, 5, |_| Standing::Absent);
+            assert_eq!(absent.iter().sum::<u32>(), 50);
+        }
+    }
+
+    #[test]
+    fn a_member_that_leaves_or_joins_moves_its_own_keys_only() {
+        let mut before = group(ShareStrategy::Hash, 8);
+        let mut after = group(ShareStrategy::Hash, 8);
+        after.members.swap_remove(3);
+        let mut moved = 0;
+        for key in 0..8000 {
+            let pick = |group| pick(group, key, &mut Chance::new(0), |_| Standing::Ready);
+            let (old, new) = (pick(&mut before), pick(&mut after));
+            if old == 3 {
+                moved += 1;
+                assert_ne!(new, 3);
+            } else {
+                assert_eq!(old, new, "a key of a member that stays");
+            }
+        }
+        assert!((800..1200).contains(&moved), "an eighth of the keys: {moved}");
+    }
+
+    #[test]
+    fn the_key_is_the_publisher_the_level_or_the_topic() {
+        let hasher = FixedState::with_seed(1);
+        let key = |strategy, topic, client_id| group(strategy, 1).key(topic, client_id, &hasher);
+        let level = ShareStrategy::StickyLevel(std::num::NonZeroU16::new(2).unwrap());
+        for (strategy, same, other) in [
+            (ShareStrategy::StickyClient, ("x/y", Some("a")), ("a/b/c", Some("b"))),
+            (level, ("x/b", Some("b")), ("a/c/c", Some("a"))),
+            (ShareStrategy::Hash, ("a/b/c", Some("b")), ("a/b/d", Some("a"))),
+        ] {
+            let first = key(strategy, "a/b/c", Some("a"));
+            assert_eq!(first, key(strategy, same.0, same.1), "{strategy:?}");
+            assert_ne!(first, key(strategy, other.0, other.1), "{strategy:?}");
+        }
+        assert_ne!(key(level, "short", None), key(level, "other", None));
     }
 }

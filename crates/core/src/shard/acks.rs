@@ -61,7 +61,8 @@ impl Shard {
     ) {
         let session = &mut self.sessions[key.0 as usize];
         let is_done = session.window.finish(packet_id, step);
-        if is_done && (session.window.is_owing() || !session.queue_is_empty()) {
+        let waits = !session.queue_is_empty() || session.replays.is_some();
+        if is_done && (session.window.is_owing() || waits) {
             self.pump(key, now, sink);
         }
     }

@@ -138,6 +138,7 @@ impl Shard {
             self.connack(session_present, connect, asked, assigned.as_deref(), proof)
         };
         self.attach(conn, session, connect, asked, now);
+        self.tell_presence(session, true, sink);
         sink.write(conn, &connack);
         let client_id = &self.sessions[session.0 as usize].client_id;
         sink.notice(Notice::Connected { conn, client_id, session_present });

@@ -1,9 +1,10 @@
 //! One connection's phase, and the reasons to end it.
 
 use crate::aliases::{AliasesIn, AliasesOut};
-use crate::keys::{Micros, SessionKey};
+use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::session::Will;
-use weir_wire::{ReasonCode, Version, WireError};
+use std::collections::VecDeque;
+use weir_wire::{PacketId, QoS, ReasonCode, Version, WireError};
 
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -12,6 +13,15 @@ pub(super) struct Connection {
     pub(super) heard_at: Micros,
     /// Its one timer, if it has one.
     pub(super) deadline: Option<Micros>,
+    /// Which of the shard's connections it is: keys are used again.
+    pub(super) serial: u64,
+}
+
+/// A connection as an answer that may come after its end has to name it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ConnSerial {
+    pub(super) conn: ConnKey,
+    pub(super) serial: u64,
 }
 
 #[derive(Debug)]
@@ -53,6 +63,19 @@ pub(super) struct Extra {
     pub(super) auth_method: Option<Box<str>>,
     /// A re-authentication is under way.
     pub(super) is_authenticating: bool,
+    /// Acknowledgements that wait for an owner's answer, or behind one that does.
+    pub(super) held_acks: VecDeque<HeldAck>,
+}
+
+/// A PUBACK or PUBREC to be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HeldAck {
+    pub(super) packet_id: PacketId,
+    pub(super) qos: QoS,
+    pub(super) reason: ReasonCode,
+    pub(super) detail: &'static str,
+    /// Nothing once it may go.
+    pub(super) ticket: Option<u32>,
 }
 
 impl Live {
@@ -62,8 +85,14 @@ impl Live {
 }
 
 impl Connection {
-    pub(super) fn new(refusal: Option<ReasonCode>, now: Micros, deadline: Micros) -> Self {
-        Self { phase: Phase::AwaitConnect(refusal), heard_at: now, deadline: Some(deadline) }
+    pub(super) fn new(
+        serial: u64,
+        refusal: Option<ReasonCode>,
+        now: Micros,
+        deadline: Micros,
+    ) -> Self {
+        let phase = Phase::AwaitConnect(refusal);
+        Self { phase, heard_at: now, deadline: Some(deadline), serial }
     }
 
     pub(super) fn live_mut(&mut self) -> Option<&mut Live> {

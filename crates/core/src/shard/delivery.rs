@@ -6,24 +6,15 @@ use crate::aliases::AliasOut;
 use crate::encoder::Shape;
 use crate::keys::{Micros, SessionKey};
 use crate::limits::WhenAbsent;
-use crate::mail::Mail;
-use crate::message::{Delivery, Queued};
-use crate::routing::Subscriber;
+use crate::mail::GroupPick;
+use crate::message::{Delivery, Message, Queued};
+use crate::routing::{FilterId, Subscriber};
 use crate::session::{Link, Session};
 use crate::sink::{Notice, Sink};
 use crate::window::Owed;
 use std::sync::Arc;
 use weir_wire::packet::Ack;
 use weir_wire::{PacketKind, QoS, Version};
-
-/// Where a message comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
-    /// A client of this shard, or its will: other shards are told.
-    Client,
-    /// Another shard, which has told the others itself.
-    Mail,
-}
 
 /// One receiver of a message.
 #[derive(Clone, Copy, Debug)]
@@ -32,31 +23,75 @@ pub(super) struct Receiver<'a> {
     pub(super) qos: QoS,
     pub(super) retain: bool,
     pub(super) subscription_ids: &'a [u32],
-    /// Retained messages at subscribe may fill the queue over its bound: the bound of the
-    /// retained store is theirs.
-    pub(super) is_bounded: bool,
 }
 
 impl Shard {
-    /// Gives the message to every matching session, group and shard. Says whether there was one.
+    /// Gives a message of this shard's client, or its will, to every matching session, group and
+    /// shard. Says whether there was one.
     pub(super) fn route(
         &mut self,
         delivery: &mut Delivery<'_>,
-        origin: Origin,
         now: Micros,
         sink: &mut impl Sink,
     ) -> bool {
         let mut found = std::mem::take(&mut self.found);
-        let mut targets = std::mem::take(&mut self.targets);
         found.clear();
-        targets.clear();
         self.filters.find(delivery.topic, &mut found);
+        self.note_recent(delivery.topic, delivery.stamp);
+        self.encoder.begin();
+        self.deliver_to_subscribers(&found, delivery, now, sink);
         for &id in &found {
-            let filter = self.filters.get_mut(id);
-            targets.extend_from_slice(&filter.subscribers);
+            if self.filters.get(id).has_groups() {
+                self.deliver_to_groups(id, delivery, now, sink);
+            }
+        }
+        if self.shards > 1 {
+            self.mail_to_shards(&found, delivery, sink);
         }
         let is_matched = !found.is_empty();
+        self.found = found;
+        is_matched
+    }
+
+    /// Gives a message of another shard, which has told the others itself, to whom it is for here.
+    pub(super) fn route_mail(
+        &mut self,
+        message: &Arc<Message>,
+        to_subscribers: bool,
+        picks: Vec<GroupPick>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let mut delivery = Delivery::from_message(message, None);
         self.encoder.begin();
+        if to_subscribers {
+            let mut found = std::mem::take(&mut self.found);
+            found.clear();
+            self.filters.find(delivery.topic, &mut found);
+            self.note_recent(delivery.topic, delivery.stamp);
+            self.deliver_to_subscribers(&found, &mut delivery, now, sink);
+            self.found = found;
+        }
+        for pick in picks {
+            self.deliver_pick(pick, &mut delivery, now, sink);
+        }
+        if !self.picks.there.is_empty() {
+            self.mail_to_shards(&[], &mut delivery, sink);
+        }
+    }
+
+    fn deliver_to_subscribers(
+        &mut self,
+        found: &[FilterId],
+        delivery: &mut Delivery<'_>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let mut targets = std::mem::take(&mut self.targets);
+        targets.clear();
+        for &id in found {
+            targets.extend_from_slice(&self.filters.get(id).subscribers);
+        }
         // Only several filters can bring one session twice.
         if found.len() == 1 {
             for target in &targets {
@@ -65,18 +100,10 @@ impl Shard {
         } else if !targets.is_empty() {
             self.deliver_merged(&mut targets, delivery, now, sink);
         }
-        for &id in &found {
-            self.deliver_to_groups(id, delivery, now, sink);
-        }
-        if origin == Origin::Client && self.shards > 1 {
-            self.mail_to_shards(&found, delivery, sink);
-        }
-        self.found = found;
         self.targets = targets;
-        is_matched
     }
 
-    fn deliver_to_one(
+    pub(super) fn deliver_to_one(
         &mut self,
         target: &Subscriber,
         delivery: &mut Delivery<'_>,
@@ -93,7 +120,6 @@ impl Shard {
             qos: target.qos.min(delivery.qos),
             retain: target.retain_as_published && delivery.retain,
             subscription_ids: if target.subscription_id == 0 { &[] } else { &ids },
-            is_bounded: true,
         };
         self.deliver(receiver, delivery, now, sink);
     }
@@ -120,51 +146,8 @@ impl Shard {
                 qos: qos.min(delivery.qos),
                 retain: as_published && delivery.retain,
                 subscription_ids: &ids,
-                is_bounded: true,
             };
             self.deliver(receiver, delivery, now, sink);
-        }
-    }
-
-    /// One member of each group gets it: the next in turn that can take it now.
-    fn deliver_to_groups(
-        &mut self,
-        id: crate::routing::FilterId,
-        delivery: &mut Delivery<'_>,
-        now: Micros,
-        sink: &mut impl Sink,
-    ) {
-        let Self { filters, sessions, output_bytes_max, .. } = self;
-        let filter = filters.get_mut(id);
-        if filter.groups.is_empty() {
-            return;
-        }
-        let takes = |member: &Subscriber| {
-            let session = &sessions[member.session.0 as usize];
-            session.link.is_some_and(|link| {
-                session.queue_is_empty()
-                    && session.window.has_room(link.open_max)
-                    && sink.pending(link.conn) <= *output_bytes_max
-            })
-        };
-        let picked: Vec<Subscriber> =
-            filter.groups.iter_mut().filter_map(|(_, group)| group.pick(takes)).collect();
-        for member in picked {
-            self.deliver_to_one(&member, delivery, now, sink);
-        }
-    }
-
-    fn mail_to_shards(
-        &mut self,
-        found: &[crate::routing::FilterId],
-        delivery: &mut Delivery<'_>,
-        sink: &mut impl Sink,
-    ) {
-        for shard in self.other_shards() {
-            let wants = found.iter().any(|&id| self.filters.get_mut(id).shards.contains(&shard));
-            if wants {
-                sink.mail(shard, Mail::Publish { message: Arc::clone(delivery.shared()) });
-            }
         }
     }
 
@@ -221,7 +204,7 @@ impl Shard {
     fn enqueue(&mut self, to: Receiver<'_>, delivery: &mut Delivery<'_>, sink: &mut impl Sink) {
         let session = &mut self.sessions[to.session.0 as usize];
         session.enqueue(queued(to, delivery));
-        if to.is_bounded && self.is_over(to.session) {
+        if self.is_over(to.session) {
             self.drop_oldest(to.session, sink);
             self.overflowed.push(to.session);
         }
@@ -307,6 +290,9 @@ impl Shard {
             stats.publishes_out += 1;
             sink.write(link.conn, encoder.encode(&delivery, shape, packet_id, now));
             alias_sent(connections, &link, delivery.topic, alias);
+        }
+        if session.replays.is_some() {
+            self.replay(key, now, sink);
         }
     }
 

@@ -6,9 +6,8 @@ use super::reasons::reason_string;
 use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::mail::Mail;
 use crate::message::Delivery;
-use crate::routing::Filters;
+use crate::routing::{Filters, News};
 use crate::session::{Absence, Will};
-use crate::shard::delivery::Origin;
 use crate::sink::{Notice, Sink};
 use crate::timers::Timer;
 use std::hash::BuildHasher;
@@ -113,6 +112,7 @@ impl Shard {
         if expires_at.is_some() || will_at.is_some() {
             session.absence = Some(Box::new(Absence { will, will_at, expires_at }));
         }
+        self.tell_presence(key, false, sink);
     }
 
     /// The client is back, or its session is over: what was to happen in its absence will not.
@@ -151,9 +151,13 @@ impl Shard {
         if let Some(moved) = moved {
             Filters::moved(record, &mut self.sessions[moved.0 as usize].subscriptions);
         }
-        if let Some(filter) = gone {
-            for shard in self.other_shards() {
-                sink.mail(shard, Mail::InterestGone { filter: filter.clone() });
+        for shard in self.other_shards() {
+            match gone.clone() {
+                None => break,
+                Some(News::Interest(filter)) => sink.mail(shard, Mail::InterestGone { filter }),
+                Some(News::Member(share, member)) => {
+                    sink.mail(shard, Mail::Left { share, member });
+                }
             }
         }
     }
@@ -217,7 +221,7 @@ impl Shard {
             None,
         );
         // A will that cannot be retained for want of room is delivered all the same.
-        let _ = self.retain(&mut delivery);
-        self.route(&mut delivery, Origin::Client, now, sink);
+        self.retain(&mut delivery, None, sink);
+        self.route(&mut delivery, now, sink);
     }
 }

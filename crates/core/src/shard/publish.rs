@@ -1,14 +1,14 @@
 //! PUBLISH from a client.
 
 use super::Shard;
-use super::connection::Refusal;
-use super::delivery::{Origin, version_of};
+use super::connection::{HeldAck, Refusal};
+use super::delivery::version_of;
 use super::reasons::reason_string;
+use super::retain::{Kept, STORE_FULL};
 use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::message::{Delivery, passed_on};
 use crate::retained::RetainedFull;
 use crate::sink::{Notice, Sink};
-use std::sync::Arc;
 use weir_wire::packet::{Ack, Publish};
 use weir_wire::{PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode};
 
@@ -40,18 +40,20 @@ impl Shard {
         }
         if publish.qos == QoS::ExactlyOnce && !self.note_unreleased(session, publish)? {
             // Delivered already: only the acknowledgement is owed again [MQTT-4.3.3-10].
-            self.acknowledge(conn, session, publish, ReasonCode::Success, "", sink);
-            return Ok(());
+            let reason = (ReasonCode::Success, "");
+            return self.acknowledge(conn, session, publish, reason, None, sink);
         }
         let taken = match self.check_message(topic, publish.qos, publish.retain) {
-            Ok(()) => self.take(session, topic, publish, now, sink),
+            Ok(()) => self.take(conn, session, topic, publish, now, sink),
             Err(refusal) if refusal.reason == ReasonCode::TopicNameInvalid => {
                 Err(NotTaken { reason: refusal.reason, detail: refusal.detail })
             }
             Err(refusal) => return Err(refusal),
         };
         match taken {
-            Ok(reason) => self.acknowledge(conn, session, publish, reason, "", sink),
+            Ok((reason, ticket)) => {
+                self.acknowledge(conn, session, publish, (reason, ""), ticket, sink)
+            }
             Err(NotTaken { reason, detail }) => {
                 self.stats.publishes_refused += 1;
                 let publisher = &self.sessions[session.0 as usize];
@@ -62,22 +64,22 @@ impl Shard {
                     // There is no packet to say it with.
                     return Err(Refusal::new(reason, detail));
                 }
-                self.acknowledge(conn, session, publish, reason, detail, sink);
+                self.acknowledge(conn, session, publish, (reason, detail), None, sink)
             }
         }
-        Ok(())
     }
 
-    /// Retains and routes a new message. Says with which reason it is acknowledged, or why the
-    /// broker did nothing with it.
+    /// Retains and routes a new message. Says with which reason it is acknowledged, and which
+    /// answer that has to wait for, or why the broker did nothing with it.
     fn take(
         &mut self,
+        conn: ConnKey,
         session: SessionKey,
         topic: &str,
         publish: &Publish<'_>,
         now: Micros,
         sink: &mut impl Sink,
-    ) -> Result<ReasonCode, NotTaken> {
+    ) -> Result<(ReasonCode, Option<u32>), NotTaken> {
         let (kept, expires_at) = if publish.properties.is_empty() {
             (PropertiesBuf::new(), None)
         } else {
@@ -94,17 +96,24 @@ impl Shard {
             expires_at,
             Some(session),
         );
-        if self.retain(&mut delivery).is_err() {
-            let (reason, detail) = (ReasonCode::QuotaExceeded, "the retained store is full");
-            if publish.qos != QoS::AtMostOnce {
-                return Err(NotTaken { reason, detail });
+        let mut ticket = None;
+        match self.retain(&mut delivery, publish.packet_id.map(|_| conn), sink) {
+            Kept::Yes => {}
+            Kept::Asked(asked) => ticket = Some(asked),
+            Kept::No(RetainedFull) => {
+                let (reason, detail) = (ReasonCode::QuotaExceeded, STORE_FULL);
+                if publish.qos != QoS::AtMostOnce {
+                    return Err(NotTaken { reason, detail });
+                }
+                // Live subscribers get a message that cannot be refused in words.
+                let client_id = &self.sessions[session.0 as usize].client_id;
+                sink.notice(Notice::Refused { client_id, topic, reason, detail });
             }
-            // Live subscribers get a message that cannot be refused in words.
-            let client_id = &self.sessions[session.0 as usize].client_id;
-            sink.notice(Notice::Refused { client_id, topic, reason, detail });
         }
-        let is_matched = self.route(&mut delivery, Origin::Client, now, sink);
-        Ok(if is_matched { ReasonCode::Success } else { ReasonCode::NoMatchingSubscribers })
+        let is_matched = self.route(&mut delivery, now, sink);
+        let reason =
+            if is_matched { ReasonCode::Success } else { ReasonCode::NoMatchingSubscribers };
+        Ok((reason, ticket))
     }
 
     /// The bounds and features that a PUBLISH and a will have in common.
@@ -178,33 +187,46 @@ impl Shard {
         Ok(is_new)
     }
 
-    /// Keeps or clears the topic's retained message, if RETAIN is set.
-    pub(super) fn retain(&mut self, delivery: &mut Delivery<'_>) -> Result<(), RetainedFull> {
-        if !delivery.retain {
-            return Ok(());
-        }
-        if delivery.payload.is_empty() {
-            self.retained.clear(delivery.topic);
-            return Ok(());
-        }
-        let message = Arc::clone(delivery.shared());
-        let result = self.retained.set(message, &self.limits, !self.is_pressed);
-        self.stats.retained_refused += u64::from(result.is_err());
-        result
-    }
-
+    /// Acknowledges a PUBLISH, after all that the connection's client sent before it. `ticket` is
+    /// what the owner of the topic is still to answer.
     fn acknowledge(
         &mut self,
         conn: ConnKey,
         session: SessionKey,
         publish: &Publish<'_>,
-        reason: ReasonCode,
-        detail: &str,
+        (reason, detail): (ReasonCode, &'static str),
+        ticket: Option<u32>,
+        sink: &mut impl Sink,
+    ) -> Result<(), Refusal> {
+        let Some(packet_id) = publish.packet_id else { return Ok(()) };
+        let ack = HeldAck { packet_id, qos: publish.qos, reason, detail, ticket };
+        if ticket.is_none() && self.held_acks(conn).is_none_or(|held| held.is_empty()) {
+            self.write_ack(conn, session, &ack, sink);
+            return Ok(());
+        }
+        let is_v5 = version_of(&self.sessions[session.0 as usize]).is_v5();
+        // Older clients are told no Receive Maximum; their identifiers are the bound.
+        let held_max = if is_v5 { self.limits.receive_maximum } else { u16::MAX };
+        let live = self.connection_mut(conn).and_then(|connection| connection.live_mut());
+        let Some(live) = live else { return Ok(()) };
+        let held = &mut live.extra().held_acks;
+        if held.len() >= usize::from(held_max) {
+            return Err(Refusal::new(ReasonCode::ReceiveMaximumExceeded, ""));
+        }
+        held.push_back(ack);
+        Ok(())
+    }
+
+    pub(super) fn write_ack(
+        &mut self,
+        conn: ConnKey,
+        session: SessionKey,
+        ack: &HeldAck,
         sink: &mut impl Sink,
     ) {
-        let Some(packet_id) = publish.packet_id else { return };
+        let HeldAck { packet_id, qos, reason, detail, .. } = *ack;
         let link = self.sessions[session.0 as usize].link;
-        let kind = if publish.qos == QoS::AtLeastOnce {
+        let kind = if qos == QoS::AtLeastOnce {
             PacketKind::PubAck
         } else {
             if reason.is_error() {

@@ -1,12 +1,12 @@
 //! SUBSCRIBE: note the filters, tell the other shards, answer when it is effective.
 
 use super::Shard;
-use super::connection::Refusal;
-use super::delivery::{Receiver, version_of};
-use crate::keys::{ConnKey, Micros, SessionKey};
+use super::connection::{ConnSerial, Refusal};
+use super::delivery::version_of;
+use crate::keys::{Micros, SessionKey};
 use crate::mail::Mail;
-use crate::message::Delivery;
-use crate::routing::Subscriber;
+use crate::routing::{News, Subscriber};
+use crate::session::Session;
 use crate::sink::Sink;
 use weir_wire::packet::{RetainHandling, SubAck, Subscribe, SubscriptionOptions};
 use weir_wire::topic::TopicFilter;
@@ -16,20 +16,18 @@ use weir_wire::{PacketId, Properties, Property, ReasonCode};
 #[derive(Debug)]
 pub(super) struct AwaitingShards {
     session: SessionKey,
-    conn: ConnKey,
+    conn: ConnSerial,
     packet_id: PacketId,
     codes: Vec<u8>,
-    retained: Vec<RetainedWanted>,
+    /// Replays that begin when the subscriptions are effective.
+    replays: Vec<u64>,
+    /// When they were made, among what came live.
+    mark: u64,
+    /// What the other shards are told, and in which round of letters.
+    news: Vec<News>,
+    round: u64,
     /// Letters not yet answered.
     open: usize,
-}
-
-/// A new subscription that wants retained messages.
-#[derive(Debug)]
-struct RetainedWanted {
-    filter: Box<str>,
-    options: SubscriptionOptions,
-    subscription_id: Option<u32>,
 }
 
 impl Shard {
@@ -41,28 +39,35 @@ impl Shard {
         sink: &mut impl Sink,
     ) -> Result<(), Refusal> {
         let Some(link) = self.sessions[session.0 as usize].link else { return Ok(()) };
+        let Some(conn) = self.serial_of(link.conn) else { return Ok(()) };
         let subscription_id = subscribe.properties.find(|property| match property {
             Property::SubscriptionIdentifier(id) => Some(id),
             _ => None,
         });
+        // Checked before any filter is noted: what is noted has to be told.
+        let is_local_and_shared = |(text, options): (&str, SubscriptionOptions)| {
+            options.no_local && TopicFilter::parse(text).is_some_and(|found| found.group.is_some())
+        };
+        if subscribe.filters().any(is_local_and_shared) {
+            // [MQTT-3.8.3-4]
+            return Err(Refusal::protocol("No Local on a shared subscription"));
+        }
+        self.rounds += 1;
         let mut awaiting = AwaitingShards {
             session,
-            conn: link.conn,
+            conn,
             packet_id: subscribe.packet_id,
             codes: Vec::new(),
-            retained: Vec::new(),
+            replays: Vec::new(),
+            mark: self.recent.mark(),
+            news: Vec::new(),
+            round: self.rounds,
             open: 0,
         };
-        let mut first_filters = Vec::new();
         for (text, options) in subscribe.filters() {
             let code =
-                match self.subscribe_one(session, text, options, subscription_id, &mut awaiting)? {
-                    Ok(is_first) => {
-                        if is_first && self.shards > 1 {
-                            first_filters.push(text);
-                        }
-                        options.qos as u8
-                    }
+                match self.subscribe_one(session, text, options, subscription_id, &mut awaiting) {
+                    Ok(()) => options.qos as u8,
                     Err(reason) => {
                         self.stats.subscriptions_refused += 1;
                         // The one failure that 3.1.1 knows.
@@ -72,23 +77,30 @@ impl Shard {
                 };
             awaiting.codes.push(code);
         }
-        if first_filters.is_empty() {
+        if awaiting.news.is_empty() || self.shards == 1 {
             self.answer_subscribe(&awaiting, now, sink);
-            return Ok(());
-        }
-        awaiting.open = first_filters.len() * (usize::from(self.shards) - 1);
-        let ticket = self.awaiting_shards.insert(awaiting) as u32;
-        for text in first_filters {
-            let Some(filter) = TopicFilter::parse(text) else { continue };
-            for shard in self.other_shards() {
-                sink.mail(shard, Mail::Interest { filter: filter.filter.into(), ticket });
-            }
+        } else {
+            self.tell_shards(awaiting, sink);
         }
         Ok(())
     }
 
-    /// Notes one filter. Outer error: the packet breaks the protocol; inner: this filter is
-    /// refused. Says whether the shard had no subscription to it before.
+    fn tell_shards(&mut self, mut awaiting: AwaitingShards, sink: &mut impl Sink) {
+        awaiting.open = awaiting.news.len() * (usize::from(self.shards) - 1);
+        let ticket = self.awaiting_shards.vacant_key() as u32;
+        for shard in self.other_shards() {
+            for news in &awaiting.news {
+                let mail = match news.clone() {
+                    News::Interest(filter) => Mail::Interest { filter, ticket },
+                    News::Member(share, member) => Mail::Joined { share, member, ticket },
+                };
+                sink.mail(shard, mail);
+            }
+        }
+        self.awaiting_shards.insert(awaiting);
+    }
+
+    /// Notes one filter, unless it is refused.
     fn subscribe_one(
         &mut self,
         key: SessionKey,
@@ -96,29 +108,26 @@ impl Shard {
         options: SubscriptionOptions,
         subscription_id: Option<u32>,
         awaiting: &mut AwaitingShards,
-    ) -> Result<Result<bool, ReasonCode>, Refusal> {
+    ) -> Result<(), ReasonCode> {
         let levels_max = usize::from(self.limits.topic_levels_max);
         let Some(filter) = TopicFilter::parse(text) else {
-            return Ok(Err(ReasonCode::TopicFilterInvalid));
+            return Err(ReasonCode::TopicFilterInvalid);
         };
         let is_long = text.len() > usize::from(self.limits.topic_bytes_max);
         if is_long || filter.filter.split('/').count() > levels_max {
-            return Ok(Err(ReasonCode::TopicFilterInvalid));
+            return Err(ReasonCode::TopicFilterInvalid);
         }
         if let Some(reason) = self.unsupported(filter, subscription_id) {
-            return Ok(Err(reason));
+            return Err(reason);
         }
-        if filter.group.is_some() && options.no_local {
-            // [MQTT-3.8.3-4]
-            return Err(Refusal::protocol("No Local on a shared subscription"));
-        }
-        let records = &mut self.sessions[key.0 as usize].subscriptions;
+        let Session { client_id, subscriptions: records, .. } = &mut self.sessions[key.0 as usize];
         let is_full = records.len() >= self.limits.subscriptions_max as usize;
         if (is_full || self.is_pressed) && self.filters.position(filter, records).is_none() {
-            return Ok(Err(ReasonCode::QuotaExceeded));
+            return Err(ReasonCode::QuotaExceeded);
         }
         let subscriber = Subscriber::new(key, options, subscription_id);
-        let subscribed = self.filters.subscribe(filter, subscriber, records);
+        let round = awaiting.round;
+        let subscribed = self.filters.subscribe(filter, client_id, subscriber, round, records);
         let wants_retained = match options.retain_handling {
             RetainHandling::Send => true,
             RetainHandling::SendIfNew => subscribed.is_new,
@@ -126,13 +135,13 @@ impl Shard {
         };
         // Never to a shared subscription (section 4.8.2).
         if wants_retained && filter.group.is_none() {
-            awaiting.retained.push(RetainedWanted {
-                filter: filter.filter.into(),
-                options,
-                subscription_id,
-            });
+            if !subscribed.is_new {
+                self.cancel_replay(key, filter.filter);
+            }
+            awaiting.replays.push(self.add_replay(key, filter.filter));
         }
-        Ok(Ok(subscribed.is_first))
+        awaiting.news.extend(subscribed.news);
+        Ok(())
     }
 
     /// The features that a filter asks for and the broker does not offer.
@@ -153,53 +162,37 @@ impl Shard {
         }
     }
 
-    /// Another shard has noted the filters of this ticket.
-    pub(super) fn interest_noted(&mut self, ticket: u32, now: Micros, sink: &mut impl Sink) {
+    /// Another shard has noted one letter of this ticket.
+    pub(super) fn noted(&mut self, ticket: u32, now: Micros, sink: &mut impl Sink) {
         let Some(awaiting) = self.awaiting_shards.get_mut(ticket as usize) else { return };
         awaiting.open -= 1;
-        if awaiting.open == 0 {
-            let awaiting = self.awaiting_shards.remove(ticket as usize);
-            self.answer_subscribe(&awaiting, now, sink);
-        }
-    }
-
-    /// SUBACK, then the retained messages. The client may be gone by now.
-    fn answer_subscribe(&mut self, awaiting: &AwaitingShards, now: Micros, sink: &mut impl Sink) {
-        let Some(session) = self.sessions.get(awaiting.session.0 as usize) else { return };
-        if session.link.is_none_or(|link| link.conn != awaiting.conn) {
+        if awaiting.open > 0 {
             return;
         }
-        let mut bytes = Vec::new();
-        let AwaitingShards { packet_id, codes, .. } = awaiting;
-        SubAck { packet_id: *packet_id, properties: Properties::EMPTY, codes }
-            .encode(version_of(session), &mut bytes);
-        sink.write(awaiting.conn, &bytes);
-        for wanted in &awaiting.retained {
-            self.send_retained(awaiting.session, wanted, now, sink);
+        let awaiting = self.awaiting_shards.remove(ticket as usize);
+        for news in &awaiting.news {
+            if let News::Interest(filter) = news {
+                self.filters.round_noted(filter, awaiting.round);
+            }
         }
+        self.answer_subscribe(&awaiting, now, sink);
     }
 
-    fn send_retained(
-        &mut self,
-        session: SessionKey,
-        wanted: &RetainedWanted,
-        now: Micros,
-        sink: &mut impl Sink,
-    ) {
-        let filter = TopicFilter { group: None, filter: &wanted.filter };
-        let ids = [wanted.subscription_id.unwrap_or(0)];
-        for message in self.retained.matching(filter, now) {
-            let mut delivery = Delivery::from_message(&message, None);
-            self.encoder.begin();
-            let receiver = Receiver {
-                session,
-                qos: wanted.options.qos.min(message.qos),
-                // [MQTT-3.3.1-8]
-                retain: true,
-                subscription_ids: if ids[0] == 0 { &[] } else { &ids },
-                is_bounded: false,
-            };
-            self.deliver(receiver, &mut delivery, now, sink);
+    /// SUBACK, unless the connection is gone, then the retained messages, unless the session is.
+    fn answer_subscribe(&mut self, awaiting: &AwaitingShards, now: Micros, sink: &mut impl Sink) {
+        for &replay in &awaiting.replays {
+            self.begin_replay(awaiting.session, replay, awaiting.mark);
         }
+        self.end_asking();
+        let AwaitingShards { conn, packet_id, codes, .. } = awaiting;
+        if self.is_there(*conn)
+            && let Some(key) = self.session_of(conn.conn)
+        {
+            let mut bytes = Vec::new();
+            SubAck { packet_id: *packet_id, properties: Properties::EMPTY, codes }
+                .encode(version_of(&self.sessions[key.0 as usize]), &mut bytes);
+            sink.write(conn.conn, &bytes);
+        }
+        self.replay(awaiting.session, now, sink);
     }
 }

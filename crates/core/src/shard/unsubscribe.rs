@@ -23,6 +23,9 @@ impl Shard {
                     match self.filters.position(filter, records) {
                         None => ReasonCode::NoSubscriptionExisted,
                         Some(at) => {
+                            if filter.group.is_none() {
+                                self.cancel_replay(key, filter.filter);
+                            }
                             self.unsubscribe_at(key, at, sink);
                             ReasonCode::Success
                         }

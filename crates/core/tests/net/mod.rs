@@ -75,6 +75,8 @@ pub struct Net {
     peers: Vec<Conn>,
     pub now: Micros,
     next_key: u32,
+    /// Keys of connections that are gone, to be given again before new ones.
+    pub free_keys: Vec<ConnKey>,
 }
 
 impl Net {
@@ -95,13 +97,16 @@ impl Net {
             peers: Vec::new(),
             now: Micros(1_000_000),
             next_key: 0,
+            free_keys: Vec::new(),
         }
     }
 
     /// Opens a connection on shard 0, as accepted anywhere.
     pub fn open(&mut self, version: Version) -> Peer {
-        let key = ConnKey(self.next_key);
-        self.next_key += 1;
+        let key = self.free_keys.pop().unwrap_or_else(|| {
+            self.next_key += 1;
+            ConnKey(self.next_key - 1)
+        });
         self.shards[0].opened(key, self.now);
         self.peers.push(Conn { shard: 0, key, version, is_closed: false });
         self.peers.len() - 1
@@ -141,6 +146,37 @@ impl Net {
         true
     }
 
+    /// Delivers the oldest letter from one shard to another; those between other shards wait.
+    pub fn deliver_between(&mut self, from: usize, to: usize) -> bool {
+        let mail = &mut self.wires[from].mail;
+        let Some(at) = mail.iter().position(|(shard, _)| usize::from(shard.0) == to) else {
+            return false;
+        };
+        let (_, letter) = mail.remove(at).unwrap();
+        self.shards[to].mail(ShardId(from as u16), letter, self.now, &mut self.wires[to]);
+        true
+    }
+
+    /// Letters on their way from one shard to another.
+    pub fn letters(&self, from: usize, to: usize) -> usize {
+        self.wires[from].mail.iter().filter(|(shard, _)| usize::from(shard.0) == to).count()
+    }
+
+    /// Client identifiers that each shard owns, 16 or more of each. Nobody is connected for it.
+    pub fn names(&self) -> Vec<Vec<String>> {
+        let mut scout = Self::new(self.shards.len() as u16);
+        let mut names = vec![Vec::new(); self.shards.len()];
+        for number in 0.. {
+            let name = format!("c{number}");
+            let peer = scout.join(&name, Ask::default());
+            names[scout.shard_of(peer)].push(name);
+            if names.iter().all(|names| names.len() >= 16) {
+                break;
+            }
+        }
+        names
+    }
+
     /// Lets time pass; everything due on the way is done.
     pub fn pass(&mut self, seconds: u32) {
         let end = self.now + Micros::from_secs(seconds);
@@ -174,6 +210,10 @@ impl Net {
     pub fn set_stuck(&mut self, peer: Peer, bytes: usize) {
         let Conn { shard, key, .. } = self.peers[peer];
         self.wires[shard].stuck_bytes.insert(key, bytes);
+    }
+
+    pub fn key_of(&self, peer: Peer) -> ConnKey {
+        self.peers[peer].key
     }
 
     pub fn shard_of(&self, peer: Peer) -> usize {

@@ -1,0 +1,289 @@
+//! Retained messages for new subscriptions, as far as their sessions can take them.
+
+use super::Shard;
+use super::delivery::Receiver;
+use super::groups::standing;
+use crate::keys::{Micros, SessionKey, ShardId};
+use crate::mail::{Mail, RetainedPage, RetainedQuery};
+use crate::message::{Delivery, Message};
+use crate::retained::{PAGE_MESSAGES_MAX, Page, Replay, Stamp, Step};
+use crate::routing::{Standing, Subscriber};
+use crate::sink::Sink;
+use hashbrown::HashSet;
+use std::sync::Arc;
+use weir_wire::QoS;
+use weir_wire::topic::TopicFilter;
+
+/// A page that is on its way from its owner.
+#[derive(Debug)]
+pub(super) struct PageAsked {
+    session: SessionKey,
+    /// Names the replay, as the session's key may be given again.
+    replay: u64,
+    /// When it was asked for, among what came live.
+    mark: u64,
+}
+
+/// Another shard's query that comes before a message it knows of. Each of its sessions has one
+/// query open at most.
+#[derive(Debug)]
+pub(super) struct QueryHeld {
+    from: ShardId,
+    query: RetainedQuery,
+}
+
+impl Shard {
+    /// Notes that a subscription is to get retained messages. Returns the replay's name.
+    pub(super) fn add_replay(&mut self, key: SessionKey, filter: &str) -> u64 {
+        self.replays += 1;
+        let replays = self.sessions[key.0 as usize].replays.get_or_insert_default();
+        replays.in_turn.push_back(Replay::new(self.replays, filter));
+        self.replays
+    }
+
+    /// What the session's subscription to `filter` has not got yet it will not get.
+    pub(super) fn cancel_replay(&mut self, key: SessionKey, filter: &str) {
+        if let Some(replays) = &mut self.sessions[key.0 as usize].replays {
+            replays.in_turn.retain(|replay| *replay.filter != *filter);
+        }
+    }
+
+    /// The subscription is effective everywhere. `mark` is when it was made.
+    pub(super) fn begin_replay(&mut self, key: SessionKey, id: u64, mark: u64) {
+        let Self { sessions, stamps, recent, .. } = self;
+        let replays = sessions.get_mut(key.0 as usize).and_then(|session| session.replays.as_mut());
+        let Some(replay) =
+            replays.and_then(|all| all.in_turn.iter_mut().find(|replay| replay.id == id))
+        else {
+            return;
+        };
+        let filter = TopicFilter { group: None, filter: &replay.filter };
+        let is_match = |&(topic, _): &(&str, Stamp)| filter.matches(topic);
+        let early = recent.since(mark).filter(is_match).map(|(_, stamp)| stamp).collect();
+        replay.begin(stamps.seen(), early);
+    }
+
+    /// Notes what is delivered live as retained, for those who asked the owner a moment ago.
+    pub(super) fn note_recent(&mut self, topic: &str, stamp: Option<Stamp>) {
+        if let Some(stamp) = stamp
+            && self.is_asking()
+        {
+            self.stats.recent_forgotten += u64::from(self.recent.push(topic, stamp));
+        }
+    }
+
+    fn is_asking(&self) -> bool {
+        !(self.awaiting_shards.is_empty() && self.pages.is_empty())
+    }
+
+    /// Forgets what nobody asks for any more.
+    pub(super) fn end_asking(&mut self) {
+        if !self.is_asking() {
+            self.recent.clear();
+        }
+    }
+
+    /// Goes on with the session's retained messages: takes or asks for pages while it has room.
+    pub(super) fn replay(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
+        while let Some(replay) = self.front_replay(key)
+            && replay.step == Step::Ready
+        {
+            let (id, owners_done) = (replay.id, replay.owners_done);
+            let (after, text) = (replay.after.clone(), replay.filter.clone());
+            let Some(subscriber) = self.subscriber_of(key) else {
+                self.drop_replay(key);
+                continue;
+            };
+            let messages_max = self.room(key, subscriber.qos, sink);
+            if messages_max == 0 {
+                return;
+            }
+            let filter = TopicFilter { group: None, filter: &text };
+            let owner = self.replay_owner(filter, owners_done);
+            if owner == self.id {
+                let page = self.retained.page(filter, after.as_deref(), messages_max, now);
+                self.take_page(key, subscriber, page, &HashSet::default(), now, sink);
+                continue;
+            }
+            if let Some(replay) = self.front_replay(key) {
+                replay.step = Step::Asked;
+            }
+            let mark = self.recent.mark();
+            let ticket = self.pages.insert(PageAsked { session: key, replay: id, mark }) as u32;
+            let messages_max = messages_max as u32;
+            let needed = self.stamps.needed(owner);
+            let query = RetainedQuery { filter: text, after, messages_max, needed, ticket };
+            return sink.mail(owner, Mail::RetainedQuery(query));
+        }
+    }
+
+    fn front_replay(&mut self, key: SessionKey) -> Option<&mut Replay> {
+        let replays = &mut self.sessions.get_mut(key.0 as usize)?.replays;
+        replays.take_if(|all| all.in_turn.is_empty());
+        replays.as_mut()?.in_turn.front_mut()
+    }
+
+    fn drop_replay(&mut self, key: SessionKey) {
+        if let Some(all) = &mut self.sessions[key.0 as usize].replays {
+            all.in_turn.pop_front();
+        }
+    }
+
+    /// The subscription whose replay is the session's first, as it is now.
+    fn subscriber_of(&self, key: SessionKey) -> Option<Subscriber> {
+        let session = &self.sessions[key.0 as usize];
+        let replay = session.replays.as_ref()?.in_turn.front()?;
+        let filter = TopicFilter { group: None, filter: &replay.filter };
+        let at = self.filters.position(filter, &session.subscriptions)?;
+        Some(self.filters.subscriber(session.subscriptions[at]))
+    }
+
+    /// The owner of a filter's only topic; for a wildcard each shard in turn, this one first.
+    fn replay_owner(&self, filter: TopicFilter<'_>, owners_done: u16) -> ShardId {
+        if filter.has_wildcard() {
+            let id = (u32::from(self.id.0) + u32::from(owners_done)) % u32::from(self.shards);
+            ShardId(id as u16)
+        } else {
+            self.owner(filter.filter)
+        }
+    }
+
+    /// How many messages the session can take at once. Its queue is for what is published: what is
+    /// retained can wait in its store.
+    fn room(&self, key: SessionKey, qos: QoS, sink: &impl Sink) -> usize {
+        let session = &self.sessions[key.0 as usize];
+        let Some(link) = session.link else { return 0 };
+        if standing(session, self.output_bytes_max, sink) != Standing::Ready {
+            return 0;
+        }
+        if qos == QoS::AtMostOnce {
+            return PAGE_MESSAGES_MAX;
+        }
+        session.window.room(link.open_max).min(PAGE_MESSAGES_MAX)
+    }
+
+    /// Delivers a page, but for what the subscriber gets live and what is `outdated`; as much of
+    /// it as the session takes. The rest will be asked for again.
+    fn take_page(
+        &mut self,
+        key: SessionKey,
+        subscriber: Subscriber,
+        page: Page,
+        outdated: &HashSet<&str, foldhash::fast::FixedState>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let replays = self.sessions[key.0 as usize].replays.as_mut();
+        let Some(mut replay) = replays.and_then(|all| all.in_turn.pop_front()) else { return };
+        let mut through = None;
+        let mut is_whole = true;
+        for message in &page.messages {
+            if self.room(key, subscriber.qos.min(message.qos), sink) == 0 {
+                is_whole = false;
+                break;
+            }
+            let is_due = message.stamp.is_none_or(|stamp| replay.is_due(stamp));
+            if is_due && !outdated.contains(&*message.topic) {
+                self.send_retained(subscriber, message, now, sink);
+            }
+            through = Some(message);
+        }
+        if !is_whole {
+            replay.after = through.map(|message| message.topic.clone()).or(replay.after);
+        } else if page.next.is_some() {
+            replay.after = page.next;
+        } else {
+            replay.after = None;
+            replay.owners_done += 1;
+        }
+        let is_wild = replay.filter.contains(['+', '#']);
+        let owners = if is_wild { self.shards } else { 1 };
+        let is_over = replay.owners_done == owners;
+        if let Some(all) = &mut self.sessions[key.0 as usize].replays {
+            all.in_turn.push_front(replay);
+        }
+        if is_over {
+            self.drop_replay(key);
+        }
+    }
+
+    fn send_retained(
+        &mut self,
+        subscriber: Subscriber,
+        message: &Arc<Message>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let ids = [subscriber.subscription_id];
+        let mut delivery = Delivery::from_message(message, None);
+        self.encoder.begin();
+        let receiver = Receiver {
+            session: subscriber.session,
+            qos: subscriber.qos.min(message.qos),
+            // [MQTT-3.3.1-8]
+            retain: true,
+            subscription_ids: if ids[0] == 0 { &[] } else { &ids },
+        };
+        self.deliver(receiver, &mut delivery, now, sink);
+    }
+
+    /// Another shard asks for a page of this shard's store.
+    pub(super) fn on_query(
+        &mut self,
+        from: ShardId,
+        query: RetainedQuery,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        self.queries.push(QueryHeld { from, query });
+        self.answer_pages(now, sink);
+    }
+
+    /// Answers the queries whose needed messages have come.
+    pub(super) fn answer_pages(&mut self, now: Micros, sink: &mut impl Sink) {
+        let Self { queries, stamps, retained, .. } = self;
+        let is_ready = |held: &mut QueryHeld| stamps.has_received(&held.query.needed);
+        for QueryHeld { from, query } in queries.extract_if(.., is_ready) {
+            let filter = TopicFilter { group: None, filter: &query.filter };
+            let messages_max = query.messages_max as usize;
+            let Page { messages, next } =
+                retained.page(filter, query.after.as_deref(), messages_max, now);
+            let (received, ticket) = (stamps.received(), query.ticket);
+            let page = RetainedPage { messages, next, received, ticket };
+            sink.mail(from, Mail::RetainedPage(page));
+        }
+    }
+
+    /// A page has come.
+    pub(super) fn on_page(&mut self, page: RetainedPage, now: Micros, sink: &mut impl Sink) {
+        let RetainedPage { messages, next, received, ticket } = page;
+        let Some(PageAsked { session: key, replay: id, mark }) =
+            self.pages.try_remove(ticket as usize)
+        else {
+            return;
+        };
+        let recent = std::mem::take(&mut self.recent);
+        if self.front_replay(key).is_some_and(|replay| replay.id == id) {
+            let mut outdated = HashSet::with_hasher(self.hasher.clone());
+            let is_newer = |stamp: Stamp| {
+                received.get(usize::from(stamp.shard.0)).is_some_and(|&last| stamp.number > last)
+            };
+            let newer = recent.since(mark).filter(|&(_, stamp)| is_newer(stamp));
+            outdated.extend(newer.map(|(topic, _)| topic));
+            if let Some(replay) = self.front_replay(key) {
+                replay.step = Step::Ready;
+            }
+            match self.subscriber_of(key) {
+                Some(subscriber) => {
+                    let page = Page { messages, next };
+                    self.take_page(key, subscriber, page, &outdated, now, sink);
+                }
+                None => self.drop_replay(key),
+            }
+        }
+        self.recent = recent;
+        self.end_asking();
+        // Also if nobody wants the page any more: what comes behind it may have waited for it.
+        self.replay(key, now, sink);
+    }
+}

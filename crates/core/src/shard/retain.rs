@@ -1,0 +1,155 @@
+//! RETAIN: a topic's message is kept by the shard that owns the topic.
+//!
+//! The owner is told before anybody else, so whoever has seen a message may rely on the owner's
+//! having been sent it. Two shards' messages for one topic are kept in the order in which they
+//! reach the owner.
+//!
+//! Only the owner knows whether its store has room, and a store that is full must still take what
+//! replaces an older message. So where the publisher wants an acknowledgement it waits for the
+//! owner's answer, and acknowledgements of what the connection publishes meanwhile wait behind it
+//! [MQTT-4.6.0-2, 4.6.0-3]. Receivers do not wait: by the time a message turns out not to be
+//! retained, they may have it.
+
+use super::Shard;
+use super::connection::{ConnSerial, HeldAck, Refusal};
+use super::delivery::version_of;
+use crate::keys::{ConnKey, Micros, ShardId};
+use crate::mail::Mail;
+use crate::message::{Delivery, Message};
+use crate::retained::RetainedFull;
+use crate::sink::{Notice, Sink};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use weir_wire::ReasonCode;
+
+/// Why a message is not retained, in words.
+pub(super) const STORE_FULL: &str = "the retained store is full";
+
+/// What became of a message that may ask to be retained.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// It does not ask for it, is in the store, or nobody waits to know.
+    Yes,
+    No(RetainedFull),
+    /// The answer to this ticket will say.
+    Asked(u32),
+}
+
+/// A publisher's question whether its message is retained.
+#[derive(Debug)]
+pub(super) struct RetainAsked {
+    conn: ConnSerial,
+    message: Arc<Message>,
+}
+
+impl Shard {
+    /// Keeps or clears the topic's retained message, or has its owner do so. Comes before
+    /// [`Shard::route`], whose letters say that the owner has been told. The owner's answer is
+    /// wanted where there is a `publisher` to tell.
+    pub(super) fn retain(
+        &mut self,
+        delivery: &mut Delivery<'_>,
+        publisher: Option<ConnKey>,
+        sink: &mut impl Sink,
+    ) -> Kept {
+        if !delivery.retain {
+            return Kept::Yes;
+        }
+        let owner = self.owner(delivery.topic);
+        delivery.stamp = Some(self.stamps.next(owner));
+        let message = Arc::clone(delivery.shared());
+        if owner == self.id {
+            return self.keep(message).map_or_else(Kept::No, |()| Kept::Yes);
+        }
+        let ticket = publisher.and_then(|conn| self.serial_of(conn)).map(|conn| {
+            self.retains.insert(RetainAsked { conn, message: Arc::clone(&message) }) as u32
+        });
+        sink.mail(owner, Mail::Retain { message, ticket });
+        ticket.map_or(Kept::Yes, Kept::Asked)
+    }
+
+    /// A message of another shard's clients came by: what was published there before it has been
+    /// mailed to its owner.
+    pub(super) fn note_stamp(&mut self, from: ShardId, message: &Message) {
+        // One that a third shard chose a new group member for comes out of its order.
+        if let Some(stamp) = message.stamp.filter(|stamp| stamp.shard == from) {
+            self.stamps.saw(stamp, self.owner(&message.topic));
+        }
+    }
+
+    /// Changes this shard's own store. An empty payload clears [MQTT-3.3.1-6].
+    fn keep(&mut self, message: Arc<Message>) -> Result<(), RetainedFull> {
+        if let Some(stamp) = message.stamp {
+            self.stamps.receive(stamp);
+        }
+        if message.payload.is_empty() {
+            self.retained.clear(&message.topic);
+            return Ok(());
+        }
+        let result = self.retained.set(message, &self.limits, !self.is_pressed);
+        self.stats.retained_refused += u64::from(result.is_err());
+        result
+    }
+
+    /// A message of another shard for a topic of this one's.
+    pub(super) fn on_retain(
+        &mut self,
+        from: ShardId,
+        message: Arc<Message>,
+        ticket: Option<u32>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let is_kept = self.keep(message).is_ok();
+        if let Some(ticket) = ticket {
+            sink.mail(from, Mail::Retained { ticket, is_kept });
+        }
+        self.answer_pages(now, sink);
+    }
+
+    /// The connection's acknowledgements that wait, if it ever had any.
+    pub(super) fn held_acks(&mut self, conn: ConnKey) -> Option<&mut VecDeque<HeldAck>> {
+        let live = self.connection_mut(conn)?.live_mut()?;
+        live.extra.as_mut().map(|extra| &mut extra.held_acks)
+    }
+
+    /// The owner's answer: the acknowledgement that waited for it may go, and those behind it.
+    pub(super) fn on_retained(
+        &mut self,
+        ticket: u32,
+        is_kept: bool,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let Some(RetainAsked { conn, message }) = self.retains.try_remove(ticket as usize) else {
+            return;
+        };
+        // A publisher that comes back sends again what was not acknowledged.
+        if !self.is_there(conn) {
+            return;
+        }
+        let conn = conn.conn;
+        let Some(key) = self.session_of(conn) else { return };
+        let refused = (!is_kept).then_some((ReasonCode::QuotaExceeded, STORE_FULL));
+        if let Some((reason, detail)) = refused {
+            self.stats.publishes_refused += 1;
+            let publisher = &self.sessions[key.0 as usize];
+            let (client_id, topic) = (&publisher.client_id, &message.topic);
+            sink.notice(Notice::Refused { client_id, topic, reason, detail });
+            if !version_of(publisher).is_v5() {
+                // There is no packet to say it with.
+                return self.end(conn, Refusal::new(reason, detail), now, sink);
+            }
+        }
+        if let Some(held) = self.held_acks(conn)
+            && let Some(ack) = held.iter_mut().find(|ack| ack.ticket == Some(ticket))
+        {
+            ack.ticket = None;
+            (ack.reason, ack.detail) = refused.unwrap_or((ack.reason, ack.detail));
+        }
+        let is_ready = |ack: &mut HeldAck| ack.ticket.is_none();
+        while let Some(ack) = self.held_acks(conn).and_then(|held| held.pop_front_if(is_ready)) {
+            self.write_ack(conn, key, &ack, sink);
+        }
+    }
+}
