@@ -17,6 +17,9 @@ files! {
     "v3-session.toml",
     "v3-subscribe.toml",
     "v3-topics.toml",
+    "v5-connect.toml",
+    "v5-properties.toml",
+    "v5-publish.toml",
 }
 
 /// Every table with the name of its file.
