@@ -17,9 +17,17 @@ files! {
     "v3-session.toml",
     "v3-subscribe.toml",
     "v3-topics.toml",
+    "v5-auth.toml",
     "v5-connect.toml",
+    "v5-disconnect.toml",
+    "v5-flow.toml",
     "v5-properties.toml",
     "v5-publish.toml",
+    "v5-retain.toml",
+    "v5-session.toml",
+    "v5-shared.toml",
+    "v5-subscribe.toml",
+    "v5-will.toml",
 }
 
 /// Every table with the name of its file.
