@@ -13,6 +13,7 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo xtask tidy
+	cargo xtask coverage --check
 
 # Every test; installs what the tests need (Mosquitto, Chromium, MQTT clients of other
 # languages).

@@ -1,11 +1,16 @@
-//! Checks of the house that no compiler makes. `cargo xtask tidy` runs them all.
+//! Checks of the house that no compiler makes: `cargo xtask tidy`, and the page that says what
+//! tests each statement of the standards: `cargo xtask coverage`.
 
+mod coverage;
 mod functions;
 mod tidy;
 
 fn main() -> anyhow::Result<()> {
-    match std::env::args().nth(1).as_deref() {
-        Some("tidy") => tidy::run(),
-        _ => anyhow::bail!("usage: cargo xtask tidy"),
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["tidy"] => tidy::run(),
+        ["coverage"] => coverage::run(false),
+        ["coverage", "--check"] => coverage::run(true),
+        _ => anyhow::bail!("usage: cargo xtask tidy | coverage [--check]"),
     }
 }

@@ -19,7 +19,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("weir-bench", &["weir-conformance", "weir-load"]),
     ("weir-pubsub", &["weir-wire", "weir-client", "weir-reactor"]),
     ("weir", &["weir-bench", "weir-broker", "weir-conformance", "weir-load", "weir-pubsub"]),
-    ("xtask", &[]),
+    ("xtask", &["weir-conformance"]),
 ];
 
 /// Crates without I/O, clock, thread, lock or random source; each has a clippy.toml that says so.

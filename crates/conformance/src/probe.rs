@@ -13,9 +13,9 @@ pub struct Offers {
 }
 
 impl Offers {
-    /// Everything but credentials: for a broker one knows.
+    /// Everything: for a broker one knows.
     pub fn all() -> Self {
-        Self { versions: Version::ALL.to_vec(), missing: vec![Need::Scram] }
+        Self { versions: Version::ALL.to_vec(), missing: Vec::new() }
     }
 
     /// Why `case` cannot be run in `version`; nothing if it can.
@@ -24,10 +24,7 @@ impl Offers {
             return Some(format!("the broker does not speak MQTT {version}"));
         }
         let missing = case.needs.iter().find(|need| self.missing.contains(need))?;
-        Some(match missing {
-            Need::Scram => "no credentials were given".into(),
-            missing => format!("the broker's CONNACK says it has no {missing:?}"),
-        })
+        Some(format!("the broker's CONNACK says it has no {missing:?}"))
     }
 }
 
@@ -36,7 +33,7 @@ impl Offers {
 /// # Errors
 /// No connection, or a broker that speaks no version at all.
 pub fn probe(target: &mut impl Target, unique: &str) -> Result<Offers, String> {
-    let mut offers = Offers { versions: Vec::new(), missing: vec![Need::Scram] };
+    let mut offers = Offers { versions: Vec::new(), missing: Vec::new() };
     for version in Version::ALL {
         let connection = target.open()?;
         target.send(connection, &connect(version, unique));

@@ -57,8 +57,6 @@ pub enum Need {
     SubscriptionId,
     /// Topic aliases from clients.
     TopicAlias,
-    /// Credentials for SCRAM-SHA-256.
-    Scram,
 }
 
 /// What is wrong with a table, and where.

@@ -37,7 +37,10 @@ fn authenticated(net: &mut Net) -> Peer {
     peer
 }
 
+/// The broker's AUTH has the method and the data, and never a text that could make it too large.
+///
 /// Proves 5.0:MQTT-4.12.0-2. Proves 5.0:MQTT-4.12.0-3. Proves 5.0:MQTT-4.12.0-4.
+/// Proves 5.0:MQTT-3.15.2-2. Proves 5.0:MQTT-3.15.2-3.
 #[test]
 fn an_exchange_goes_back_and_forth_until_connack() {
     let mut net = net();

@@ -12,6 +12,7 @@ use weir_wire::{PacketKind, PropertiesBuf, Property, QoS, ReasonCode, Version};
 
 const Q0: QoS = QoS::AtMostOnce;
 const Q1: QoS = QoS::AtLeastOnce;
+const Q2: QoS = QoS::ExactlyOnce;
 
 fn kept() -> Ask<'static> {
     Ask { clean: false, expiry_s: 100, ..Ask::default() }
@@ -53,6 +54,39 @@ fn a_topic_too_long_or_too_deep_is_refused_and_the_connection_goes_on() {
     let older = net.join("d", Ask { version: Version::V311, ..Ask::default() });
     net.publish(older, "a/b/c/d", Q1, 1, "x");
     assert_eq!(net.read(older), ["closed"]);
+}
+
+/// Proves 5.0:MQTT-3.1.3-8. Proves 3.1.1:MQTT-3.1.3-9.
+#[test]
+fn a_client_identifier_too_long_is_refused() {
+    let limits = Limits { client_id_bytes_max: 4, ..Limits::default() };
+    let mut net = Net::with_limits(1, &limits);
+    let fits = net.connect("four", Ask::default());
+    assert_eq!(net.read(fits), ["CONNACK Success"]);
+    for version in [Version::V5, Version::V311] {
+        let peer = net.connect("fiver", Ask { version, ..Ask::default() });
+        let lines = net.read(peer);
+        assert!(lines[0].starts_with("CONNACK Client Identifier not valid"), "{lines:?}");
+        assert_eq!(lines[1..], ["closed"]);
+    }
+    assert_eq!(stats(&net).sessions, 1);
+}
+
+/// Proves 5.0:MQTT-4.3.3-9.
+#[test]
+fn the_identifier_of_a_message_refused_at_pubrec_is_free() {
+    let limits = Limits { topic_bytes_max: 4, ..Limits::default() };
+    let mut net = Net::with_limits(1, &limits);
+    let sub = net.join("sub", Ask::default());
+    net.subscribe(sub, "ok", Q0);
+    net.read(sub);
+    let publ = net.join("pub", Ask::default());
+    net.publish(publ, "too/long", Q2, 1, "x");
+    let refused = net.read(publ);
+    assert!(refused[0].starts_with("PUBREC #1 Topic Name invalid"), "{refused:?}");
+    net.publish(publ, "ok", Q2, 1, "new");
+    assert_eq!(net.read(publ), ["PUBREC #1 Success"]);
+    assert_eq!(net.read(sub), ["PUBLISH ok q0 new"]);
 }
 
 #[test]

@@ -118,8 +118,8 @@ fn a_client_too_narrow_for_the_connack_is_refused() {
     assert_eq!(net.shards[0].stats().sessions, 0);
 }
 
-/// Proves 5.0:MQTT-3.2.2-9. Proves 5.0:MQTT-3.2.2-11. Proves 5.0:MQTT-3.2.2-13.
-/// Proves 5.0:MQTT-3.2.2-14.
+/// Proves 5.0:MQTT-3.2.2-9. Proves 5.0:MQTT-3.2.2-10. Proves 5.0:MQTT-3.2.2-11.
+/// Proves 5.0:MQTT-3.2.2-12. Proves 5.0:MQTT-3.2.2-13. Proves 5.0:MQTT-3.2.2-14.
 #[test]
 fn what_is_off_is_said_in_connack_and_refused() {
     let mut net = net_with(Features {

@@ -81,6 +81,7 @@ mod tests {
         TopicFilter::parse(filter).unwrap().matches(topic)
     }
 
+    /// Proves 5.0:MQTT-4.7.3-3. Proves 3.1.1:MQTT-4.7.3-3.
     #[test]
     fn a_name_is_not_empty_and_holds_no_wildcard_or_nul() {
         for name in ["a", "/", "sport/tennis", "Accounts payable", "$SYS/x"] {
