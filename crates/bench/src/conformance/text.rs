@@ -22,7 +22,7 @@ pub fn render(scoreboard: &Scoreboard) -> String {
         "differ",
         "skipped",
         "statements hold",
-        "fail",
+        "in a failing case",
     ]);
     for scored in &scoreboard.brokers {
         for version in Version::ALL {
