@@ -14,6 +14,11 @@ lint:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo xtask tidy
 	cargo xtask coverage --check
+	@if cargo deny --version >/dev/null 2>&1; then \
+	    cargo deny --log-level error check bans licenses sources; \
+	else \
+	    echo "lint: skipped cargo deny: cargo install --locked cargo-deny installs it"; \
+	fi
 
 # Every test; installs what the tests need (Mosquitto, Chromium, MQTT clients of other
 # languages).

@@ -13,6 +13,19 @@ const PAGE: &str = "docs/mqtt-coverage.md";
 /// More tests of one statement than this are counted only.
 const TESTS_SHOWN_MAX: usize = 4;
 
+const HEAD: &str = "# Coverage of MQTT
+
+Written by `cargo xtask coverage`; not to be changed by hand. Every numbered statement of MQTT 3.1.1
+and 5.0 in our own words, whom it binds, and what tests it here. *packet* is a rule of a packet's
+form: it binds whoever sends it, and the server as the one that checks it. `v5-…: …` is a case of a
+byte table (`crates/conformance/tables`), which any broker can be held against: `weir bench
+conformance --broker NAME`; the others are tests in Rust. MQTT 3.1 numbers no statements; the tables
+for 3.1.1 run in 3.1 too where it says the same.
+
+| | statements | bind a server | of these tested | cases run |
+|---|--:|--:|--:|--:|
+";
+
 /// The tests of each statement, by its name.
 type Tests = BTreeMap<String, BTreeSet<String>>;
 
@@ -100,18 +113,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
 }
 
 fn page(known: &[Statement], tests: &Tests) -> anyhow::Result<String> {
-    let mut text = String::from(
-        "# Coverage of MQTT\n\n\
-        Written by `cargo xtask coverage`; not to be changed by hand. Every numbered statement of\n\
-        MQTT 3.1.1 and 5.0 in our own words, whom it binds, and what tests it here. *packet* is a\n\
-        rule of a packet's form: it binds whoever sends it, and the server as the one that checks\n\
-        it. `v5-…: …` is a case of a byte table (`crates/conformance/tables`), which any broker\n\
-        can be held against: `weir bench conformance --broker NAME`; the others are tests in Rust.\n\
-        MQTT 3.1 numbers no statements; the tables for 3.1.1 run in 3.1 too where it says the\n\
-        same.\n\n\
-        | | statements | bind a server | of these tested | cases run |\n\
-        |---|--:|--:|--:|--:|\n",
-    );
+    let mut text = String::from(HEAD);
     let ran = |version| -> anyhow::Result<usize> {
         let all = tables()?;
         let cases = all.iter().flat_map(|(_, table)| &table.cases);
