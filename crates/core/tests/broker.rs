@@ -178,6 +178,24 @@ fn a_delayed_will_waits_and_a_return_cancels_it() {
 }
 
 #[test]
+fn a_delayed_will_is_due_when_a_takeover_ends_its_session() {
+    let mut net = Net::new(1);
+    let watcher = net.join("watcher", Ask::default());
+    net.subscribe(watcher, "will/#", Q0);
+    net.read(watcher);
+    let mut properties = PropertiesBuf::new();
+    properties.push(Property::WillDelayInterval(5));
+    let will = Will { properties: properties.as_properties(), ..will("will/d") };
+    // Kept: the new connection goes on with it. Not kept: it ends with the old connection.
+    for (expiry_s, expected) in [(100, &[][..]), (0, &["PUBLISH will/d q0 gone"])] {
+        let ask = Ask { clean: false, expiry_s, ..Ask::default() };
+        net.join("d", Ask { will: Some(will), ..ask });
+        net.join("d", ask);
+        assert_eq!(net.read(watcher), expected);
+    }
+}
+
+#[test]
 fn silence_for_one_and_a_half_keep_alives_ends_the_connection() {
     let mut net = Net::new(1);
     let quiet = net.join("quiet", Ask { keep_alive_s: 10, ..Ask::default() });
