@@ -230,3 +230,27 @@ fn counters_of_connections_balance() {
     net.pass(101);
     assert_eq!((stats(&net).connections, stats(&net).sessions), (3, 3));
 }
+
+#[test]
+fn counters_of_messages_count_each_once() {
+    let mut net = Net::new(1);
+    let publ = net.join("pub", Ask::default());
+    let (live, absent) = (net.join("live", Ask::default()), net.join("absent", kept()));
+    net.subscribe(live, "t", Q1);
+    net.subscribe(absent, "t", Q1);
+    net.cut(absent);
+    for id in 1..=2 {
+        net.publish(publ, "t", Q0, 0, "x");
+        net.publish(publ, "t", Q1, id, "x");
+    }
+    let counted = |net: &Net| (stats(net).publishes_in, stats(net).publishes_out);
+    assert_eq!(counted(&net), (4, 4));
+    assert_eq!(stats(&net).dropped_absent_qos0, 2);
+    // From the queue, then again to a connection that did not acknowledge.
+    for sent in [2, 2] {
+        let before = stats(&net).publishes_out;
+        let absent = net.join("absent", kept());
+        assert_eq!(stats(&net).publishes_out, before + sent);
+        net.cut(absent);
+    }
+}
