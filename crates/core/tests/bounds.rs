@@ -120,6 +120,35 @@ fn a_full_queue_refuses_the_publisher_where_that_is_set() {
 }
 
 #[test]
+fn a_message_that_would_overfill_a_queue_by_its_bytes_is_refused_where_that_is_set() {
+    // Eleven bytes each: the bound is met, or missed by one.
+    for (queue_bytes_max, taken) in [(10, 0), (11, 1), (21, 1), (22, 2), (32, 2), (33, 3)] {
+        let limits = Limits {
+            queue_bytes_max,
+            queue_full_connected: WhenConnected::RefusePublisher,
+            queue_full_absent: WhenAbsent::RefusePublisher,
+            ..Limits::default()
+        };
+        let mut net = Net::with_limits(1, &limits);
+        let publ = net.join("pub", Ask::default());
+        let stuck = net.join("stuck", Ask::default());
+        let absent = net.join("absent", kept());
+        net.subscribe(stuck, "s", Q1);
+        net.subscribe(absent, "a", Q1);
+        net.set_stuck(stuck, usize::MAX);
+        net.cut(absent);
+        for topic in ["s", "a"] {
+            for id in 1..=4 {
+                net.publish(publ, topic, Q1, id, "0123456789");
+                let is_taken = net.read(publ) == [format!("PUBACK #{id} Success")];
+                assert_eq!(is_taken, id <= taken, "{topic} {id} of {queue_bytes_max}");
+            }
+        }
+        assert_eq!((stats(&net).dropped_queue_full, stats(&net).queue_overflows), (0, 0));
+    }
+}
+
+#[test]
 fn the_full_queue_of_an_absent_session_ends_it_where_that_is_set() {
     let limits = Limits {
         queue_messages_max: 2,
