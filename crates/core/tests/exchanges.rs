@@ -7,6 +7,7 @@ mod net;
 
 use net::{Ask, Net, Peer};
 use weir_core::Limits;
+use weir_wire::packet::SubscriptionOptions;
 use weir_wire::{PacketKind, QoS};
 
 const Q1: QoS = QoS::AtLeastOnce;
@@ -53,4 +54,29 @@ fn a_queues_bytes_are_what_waits_in_it_now() {
     assert_eq!(net.read(sub).len(), 6, "two wait and nobody is cut off");
     net.publish(publ, "t", Q1, 9, "0123456789");
     assert_eq!(net.read(sub), ["DISCONNECT Quota exceeded: its queue is full", "closed"]);
+}
+
+#[test]
+fn what_waits_in_a_queue_is_sent_as_it_would_have_been_at_once() {
+    let mut net = Net::new(1);
+    let publ = net.join("pub", Ask::default());
+    let ask = Ask { receive_maximum: 1, packet_bytes_max: 20, ..Ask::default() };
+    let sub = net.join("sub", ask);
+    let options = SubscriptionOptions { qos: Q1, ..SubscriptionOptions::default() };
+    net.subscribe_with(sub, "t", options, Some(7));
+    net.read(sub);
+    // Twenty bytes with the subscription identifier, then one more.
+    for (id, payload) in [(1, "first"), (2, "0123456789"), (3, "0123456789!"), (4, "last")] {
+        net.publish(publ, "t", Q1, id, payload);
+    }
+    for (id, payload) in [(1, "first"), (2, "0123456789"), (3, "last")] {
+        let expected = format!("PUBLISH t q1 #{id} SubscriptionIdentifier(7) {payload}");
+        assert_eq!(net.read(sub), [expected]);
+        net.ack(sub, PacketKind::PubAck, id);
+    }
+    let stats = net.shards[0].stats();
+    assert_eq!((stats.publishes_out, stats.dropped_too_large), (3, 1));
+    let dropped =
+        "Dropped { client_id: \"sub\", topic: \"t\", cause: \"over Maximum Packet Size\" }";
+    assert!(net.wires[0].notices.contains(&dropped.to_owned()), "{:?}", net.wires[0].notices);
 }

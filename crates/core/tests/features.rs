@@ -48,6 +48,18 @@ fn aliases_towards_a_client_stay_within_what_it_allows() {
 }
 
 #[test]
+fn a_topic_too_short_for_an_alias_goes_by_its_name() {
+    let mut net = Net::new(1);
+    let ask = Ask { properties: &[Property::TopicAliasMaximum(4)], ..Ask::default() };
+    let (sub, publ) = (net.join("sub", ask), net.join("pub", Ask::default()));
+    net.subscribe(sub, "#", Q0);
+    net.read(sub);
+    net.publish(publ, "four", Q0, 0, "x");
+    net.publish(publ, "fives", Q0, 0, "x");
+    assert_eq!(net.read(sub), ["PUBLISH four q0 x", "PUBLISH fives q0 TopicAlias(1) x"]);
+}
+
+#[test]
 fn an_alias_set_up_by_a_message_that_was_not_sent_is_not_used() {
     let ask = Ask {
         packet_bytes_max: 40,
