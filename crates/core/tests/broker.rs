@@ -536,6 +536,7 @@ fn malformed_bytes_end_their_connection_and_no_other() {
     assert_eq!(net.read(bad), ["DISCONNECT Malformed Packet: QoS 3", "closed"]);
     net.send_bytes(good, &weir_wire::packet::PINGREQ);
     assert_eq!(net.read(good), ["PINGRESP"]);
+    assert_eq!(net.shards[0].stats().connections_ended, 1);
 }
 
 #[test]
@@ -544,6 +545,7 @@ fn what_is_not_connect_comes_first_and_is_closed() {
     let stranger = net.open(Version::V311);
     net.send_bytes(stranger, b"GET / HTTP/1.1\r\n\r\n");
     assert_eq!(net.read(stranger), ["closed"]);
+    assert_eq!(net.shards[0].stats().connections_ended, 1);
 }
 
 #[test]

@@ -7,8 +7,8 @@ mod net;
 
 use net::{Ask, Net, Peer};
 use weir_core::Limits;
-use weir_wire::packet::Disconnect;
-use weir_wire::{PropertiesBuf, Property, ReasonCode, Version};
+use weir_wire::packet::{Disconnect, Will};
+use weir_wire::{PropertiesBuf, Property, QoS, ReasonCode, Version};
 
 fn kept(expiry_s: u32) -> Ask<'static> {
     Ask { clean: false, expiry_s, ..Ask::default() }
@@ -58,4 +58,40 @@ fn a_session_that_was_not_to_be_kept_cannot_be_at_disconnect() {
     let why = "DISCONNECT Protocol Error: a session expiry after none in CONNECT";
     assert_eq!(net.read(peer), [why, "closed"]);
     assert_eq!(sessions(&net), 0);
+}
+
+#[test]
+fn who_comes_back_in_time_keeps_its_session_whatever_was_planned() {
+    let mut net = Net::new(1);
+    let peer = net.join("c", kept(10));
+    net.cut(peer);
+    net.pass(9);
+    let peer = net.join("c", kept(10));
+    net.pass(9);
+    assert_eq!(sessions(&net), 1);
+    net.cut(peer);
+    net.pass(9);
+    assert_eq!(sessions(&net), 1);
+    net.pass(1);
+    assert_eq!(sessions(&net), 0);
+}
+
+#[test]
+fn a_delayed_will_of_a_session_that_never_expires_is_due_after_its_delay() {
+    let mut net = Net::new(1);
+    let watcher = net.join("watcher", Ask::default());
+    net.subscribe(watcher, "w", QoS::AtMostOnce);
+    net.read(watcher);
+    let mut properties = PropertiesBuf::new();
+    properties.push(Property::WillDelayInterval(5));
+    let properties = properties.as_properties();
+    let (qos, retain) = (QoS::AtMostOnce, false);
+    let will = Will { topic: "w", payload: b"gone", qos, retain, properties };
+    let peer = net.join("c", Ask { will: Some(will), ..kept(u32::MAX) });
+    net.cut(peer);
+    net.pass(4);
+    assert_eq!(net.read(watcher), [""; 0]);
+    net.pass(1);
+    assert_eq!(net.read(watcher), ["PUBLISH w q0 gone"]);
+    assert_eq!(sessions(&net), 2);
 }
