@@ -28,8 +28,7 @@ pub struct Message {
 impl Message {
     /// What it counts against a bound, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.topic.len() + self.payload.len() + self.properties.as_properties().as_bytes().len())
-            as u64
+        bytes(&self.topic, &self.payload, self.properties.as_properties())
     }
 
     pub(crate) fn is_expired(&self, now: Micros) -> bool {
@@ -90,6 +89,11 @@ impl<'a> Delivery<'a> {
         }
     }
 
+    /// As [`Message::bytes`].
+    pub(crate) fn bytes(&self) -> u64 {
+        bytes(self.topic, self.payload, self.properties)
+    }
+
     /// The message for keeping; made at the first call.
     pub(crate) fn shared(&mut self) -> &Arc<Message> {
         self.shared.get_or_insert_with(|| {
@@ -104,6 +108,10 @@ impl<'a> Delivery<'a> {
             })
         })
     }
+}
+
+fn bytes(topic: &str, payload: &[u8], properties: Properties<'_>) -> u64 {
+    (topic.len() + payload.len() + properties.as_bytes().len()) as u64
 }
 
 /// A delivery that waits, or is kept until it is acknowledged.

@@ -160,3 +160,6 @@ fn nth_after(oldest: PacketId, steps: usize) -> PacketId {
     // 1 to 65,535 by the line above.
     u16::try_from(value).ok().and_then(PacketId::new).unwrap_or(PacketId::FIRST)
 }
+
+#[cfg(test)]
+mod tests;

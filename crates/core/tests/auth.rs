@@ -117,9 +117,26 @@ fn a_client_may_give_up_during_the_exchange() {
     let mut net = net();
     let peer = net.connect("c", METHOD);
     net.authenticated(peer, Verdict::Continue(Vec::new()));
+    net.read(peer);
     net.disconnect(peer, ReasonCode::Success);
-    assert_eq!(net.read(peer).last().unwrap(), "closed");
+    assert_eq!(net.read(peer), ["closed"]);
     assert_eq!(net.shards[0].stats().connections, 0);
+}
+
+#[test]
+fn an_answer_that_nobody_asked_for_changes_nothing() {
+    let mut net = net();
+    let peer = net.connect("c", METHOD);
+    net.authenticated(peer, Verdict::Continue(Vec::new()));
+    net.read(peer);
+    // It is the client's turn.
+    net.authenticated(peer, Verdict::Accept(Vec::new()));
+    assert_eq!(net.read(peer), [""; 0]);
+    net.auth(peer, ReasonCode::ContinueAuthentication, "M", "three");
+    net.authenticated(peer, Verdict::Accept(Vec::new()));
+    assert_eq!(net.read(peer), ["CONNACK Success"]);
+    net.authenticated(peer, Verdict::Refuse(ReasonCode::NotAuthorized));
+    assert_eq!(net.read(peer), [""; 0]);
 }
 
 /// Proves 5.0:MQTT-4.12.1-1.

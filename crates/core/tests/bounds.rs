@@ -5,9 +5,9 @@
 
 mod net;
 
-use net::{Ask, Net, message};
+use net::{Ask, Net, Peer, message};
 use weir_core::{Limits, Stats, WhenAbsent, WhenConnected};
-use weir_wire::packet::Publish;
+use weir_wire::packet::{Publish, SubscriptionOptions};
 use weir_wire::{PacketKind, PropertiesBuf, Property, QoS, ReasonCode, Version};
 
 const Q0: QoS = QoS::AtMostOnce;
@@ -154,6 +154,70 @@ fn a_full_queue_refuses_the_publisher_where_that_is_set() {
 }
 
 #[test]
+fn a_full_queue_refuses_the_publisher_only_for_the_sessions_that_it_is_set_for() {
+    for refuses_connected in [true, false] {
+        let (queue_full_connected, queue_full_absent) = if refuses_connected {
+            (WhenConnected::RefusePublisher, WhenAbsent::DropOldest)
+        } else {
+            (WhenConnected::EndConnection, WhenAbsent::RefusePublisher)
+        };
+        let limits = Limits {
+            queue_messages_max: 1,
+            queue_full_connected,
+            queue_full_absent,
+            ..Limits::default()
+        };
+        let mut net = Net::with_limits(1, &limits);
+        let publ = net.join("pub", Ask::default());
+        let stuck = net.join("stuck", Ask::default());
+        let absent = net.join("absent", kept());
+        net.subscribe(stuck, "s", Q1);
+        net.subscribe(absent, "a", Q1);
+        net.set_stuck(stuck, usize::MAX);
+        net.cut(absent);
+        for (topic, is_refused) in [("s", refuses_connected), ("a", !refuses_connected)] {
+            net.publish(publ, topic, Q1, 1, "x");
+            net.publish(publ, topic, Q1, 2, "x");
+            let lines = net.read(publ);
+            assert_eq!(lines[1].contains("Quota exceeded"), is_refused, "{topic} {lines:?}");
+        }
+        // The connection's end drops a message as well.
+        let Stats { dropped_queue_full, queue_overflows, publishes_refused, .. } = stats(&net);
+        let overflows = u64::from(!refuses_connected);
+        assert_eq!((dropped_queue_full, queue_overflows, publishes_refused), (1, overflows, 1));
+    }
+}
+
+#[test]
+fn a_message_that_would_overfill_a_queue_by_its_bytes_is_refused_where_that_is_set() {
+    // Eleven bytes each: the bound is met, or missed by one.
+    for (queue_bytes_max, taken) in [(10, 0), (11, 1), (21, 1), (22, 2), (32, 2), (33, 3)] {
+        let limits = Limits {
+            queue_bytes_max,
+            queue_full_connected: WhenConnected::RefusePublisher,
+            queue_full_absent: WhenAbsent::RefusePublisher,
+            ..Limits::default()
+        };
+        let mut net = Net::with_limits(1, &limits);
+        let publ = net.join("pub", Ask::default());
+        let stuck = net.join("stuck", Ask::default());
+        let absent = net.join("absent", kept());
+        net.subscribe(stuck, "s", Q1);
+        net.subscribe(absent, "a", Q1);
+        net.set_stuck(stuck, usize::MAX);
+        net.cut(absent);
+        for topic in ["s", "a"] {
+            for id in 1..=4 {
+                net.publish(publ, topic, Q1, id, "0123456789");
+                let is_taken = net.read(publ) == [format!("PUBACK #{id} Success")];
+                assert_eq!(is_taken, id <= taken, "{topic} {id} of {queue_bytes_max}");
+            }
+        }
+        assert_eq!((stats(&net).dropped_queue_full, stats(&net).queue_overflows), (0, 0));
+    }
+}
+
+#[test]
 fn the_full_queue_of_an_absent_session_ends_it_where_that_is_set() {
     let limits = Limits {
         queue_messages_max: 2,
@@ -230,10 +294,12 @@ fn under_pressure_a_large_packet_is_not_awaited() {
     let mut net = Net::new(1);
     let peer = net.join("c", Ask::default());
     let mut start = vec![0x30, 0x80, 0x80, 0x20, 0, 1, b't', 0];
-    start.resize(20_000, 0);
+    start.resize(16 * 1024 + 1, 0);
     net.send_bytes(peer, &start);
     assert_eq!(net.read(peer), [""; 0]);
     net.shards[0].set_pressed(true);
+    net.send_bytes(peer, &start[..16 * 1024]);
+    assert_eq!(net.read(peer), [""; 0]);
     net.send_bytes(peer, &start);
     assert!(net.read(peer)[0].starts_with("DISCONNECT Quota exceeded"));
     assert_eq!(stats(&net).connections, 0);
@@ -244,14 +310,62 @@ fn under_pressure_a_slow_readers_output_is_bounded_closely() {
     let mut net = Net::new(1);
     let (sub, publ) = (net.join("sub", Ask::default()), net.join("pub", Ask::default()));
     net.subscribe(sub, "t", Q1);
-    net.set_stuck(sub, 100_000);
+    net.set_stuck(sub, 64 * 1024 + 1);
     net.publish(publ, "t", Q0, 0, "fits");
     net.shards[0].set_pressed(true);
     net.publish(publ, "t", Q0, 0, "dropped");
     net.publish(publ, "t", Q1, 1, "refused");
-    assert_eq!(net.read(sub), ["SUBACK [1]", "PUBLISH t q0 fits"]);
-    assert!(net.read(publ)[0].contains("Quota exceeded"));
+    net.set_stuck(sub, 64 * 1024);
+    net.publish(publ, "t", Q0, 0, "fits");
+    net.publish(publ, "t", Q1, 2, "fits");
+    let expected = ["SUBACK [1]", "PUBLISH t q0 fits", "PUBLISH t q0 fits", "PUBLISH t q1 #1 fits"];
+    assert_eq!(net.read(sub), expected);
+    let answers = net.read(publ);
+    assert!(answers[0].contains("Quota exceeded"), "{answers:?}");
+    assert_eq!(answers[1..], ["PUBACK #2 Success"]);
     assert_eq!(stats(&net).dropped_output_full, 1);
+}
+
+#[test]
+fn under_pressure_a_message_that_would_wait_for_any_reason_is_refused() {
+    type Hinder = fn(&mut Net, Peer, Peer);
+    let hinders: [Hinder; 3] = [
+        |net, sub, _| net.set_stuck(sub, 64 * 1024 + 1),
+        // Its window is full.
+        |net, _, publ| net.publish(publ, "t", Q1, 1, "x"),
+        // Its queue has not been sent, though there is room again.
+        |net, sub, publ| {
+            net.set_stuck(sub, usize::MAX);
+            net.publish(publ, "t", Q1, 1, "x");
+            net.set_stuck(sub, 0);
+        },
+    ];
+    for (at, hinder) in hinders.into_iter().enumerate() {
+        let mut net = Net::new(1);
+        let sub = net.join("sub", Ask { receive_maximum: 1, ..Ask::default() });
+        let publ = net.join("pub", Ask::default());
+        net.subscribe(sub, "t", Q1);
+        hinder(&mut net, sub, publ);
+        net.shards[0].set_pressed(true);
+        net.read(publ);
+        net.publish(publ, "t", Q1, 2, "x");
+        assert!(net.read(publ)[0].contains("Quota exceeded"), "{at}");
+    }
+}
+
+#[test]
+fn under_pressure_nobody_is_refused_for_what_no_local_keeps_from_it() {
+    let mut net = Net::new(1);
+    let (one, two) = (net.join("one", Ask::default()), net.join("two", Ask::default()));
+    let options = SubscriptionOptions { qos: Q1, no_local: true, ..Default::default() };
+    net.subscribe_with(one, "t", options, None);
+    net.read(one);
+    net.set_stuck(one, usize::MAX);
+    net.shards[0].set_pressed(true);
+    net.publish(one, "t", Q1, 1, "x");
+    assert_eq!(net.read(one), ["PUBACK #1 Success"]);
+    net.publish(two, "t", Q1, 1, "x");
+    assert!(net.read(two)[0].contains("Quota exceeded"));
 }
 
 #[test]
@@ -263,4 +377,28 @@ fn counters_of_connections_balance() {
     assert_eq!((stats(&net).connections, stats(&net).sessions), (3, 5));
     net.pass(101);
     assert_eq!((stats(&net).connections, stats(&net).sessions), (3, 3));
+}
+
+#[test]
+fn counters_of_messages_count_each_once() {
+    let mut net = Net::new(1);
+    let publ = net.join("pub", Ask::default());
+    let (live, absent) = (net.join("live", Ask::default()), net.join("absent", kept()));
+    net.subscribe(live, "t", Q1);
+    net.subscribe(absent, "t", Q1);
+    net.cut(absent);
+    for id in 1..=2 {
+        net.publish(publ, "t", Q0, 0, "x");
+        net.publish(publ, "t", Q1, id, "x");
+    }
+    let counted = |net: &Net| (stats(net).publishes_in, stats(net).publishes_out);
+    assert_eq!(counted(&net), (4, 4));
+    assert_eq!(stats(&net).dropped_absent_qos0, 2);
+    // From the queue, then again to a connection that did not acknowledge.
+    for sent in [2, 2] {
+        let before = stats(&net).publishes_out;
+        let absent = net.join("absent", kept());
+        assert_eq!(stats(&net).publishes_out, before + sent);
+        net.cut(absent);
+    }
 }

@@ -139,6 +139,23 @@ fn a_takeover_ends_the_older_connection_and_keeps_the_session() {
     assert_eq!(net.read(new), ["CONNACK Success present"]);
     net.publish(new, "t", Q0, 0, "x");
     assert_eq!(net.read(new), ["PUBLISH t q0 x"]);
+    assert_eq!(net.shards[0].stats().takeovers, 1);
+}
+
+#[test]
+fn a_takeover_of_a_session_that_is_not_kept_or_not_wanted_begins_a_new_one() {
+    let not_kept = Ask { clean: false, ..Ask::default() };
+    let not_wanted = Ask { clean: true, ..kept(100) };
+    for (first, second) in [(not_kept, kept(100)), (kept(100), not_wanted)] {
+        let mut net = Net::new(1);
+        let old = net.join("c", first);
+        net.subscribe(old, "t", Q1);
+        let new = net.connect("c", second);
+        assert_eq!(net.read(new), ["CONNACK Success"]);
+        net.publish(new, "t", Q1, 1, "x");
+        assert_eq!(net.read(new), ["PUBACK #1 No matching subscribers"]);
+        assert_eq!(net.shards[0].stats().sessions, 1);
+    }
 }
 
 #[test]
@@ -175,6 +192,29 @@ fn a_delayed_will_waits_and_a_return_cancels_it() {
     net.cut(d);
     net.pass(6);
     assert_eq!(net.read(watcher), ["PUBLISH will/d q0 gone"]);
+}
+
+#[test]
+fn a_delayed_will_is_due_when_a_takeover_ends_its_session() {
+    let mut net = Net::new(1);
+    let watcher = net.join("watcher", Ask::default());
+    net.subscribe(watcher, "will/#", Q0);
+    net.read(watcher);
+    let mut properties = PropertiesBuf::new();
+    properties.push(Property::WillDelayInterval(5));
+    let will = Will { properties: properties.as_properties(), ..will("will/d") };
+    // Kept, it goes on with the new connection.
+    let published = &["PUBLISH will/d q0 gone"][..];
+    for (expiry_s, clean, expected) in
+        [(100, false, &[][..]), (100, true, published), (0, false, published)]
+    {
+        let ask = Ask { clean, expiry_s, ..Ask::default() };
+        net.join("d", Ask { will: Some(will), ..ask });
+        net.join("d", ask);
+        assert_eq!(net.read(watcher), expected);
+        net.pass(6);
+        assert_eq!(net.read(watcher), [""; 0]);
+    }
 }
 
 #[test]
@@ -285,6 +325,25 @@ fn no_local_keeps_a_clients_own_messages_from_it() {
 }
 
 #[test]
+fn no_local_keeps_back_only_what_its_own_subscription_would_bring() {
+    let mut net = Net::new(1);
+    let (one, two) = (net.join("one", Ask::default()), net.join("two", Ask::default()));
+    let options = SubscriptionOptions { no_local: true, ..SubscriptionOptions::default() };
+    for peer in [one, two] {
+        net.subscribe_with(peer, "a/+", options, Some(1));
+        net.subscribe_with(peer, "+/b", options, Some(2));
+        net.read(peer);
+    }
+    net.subscribe_with(one, "a/#", SubscriptionOptions::default(), Some(3));
+    net.read(one);
+    net.publish(one, "a/b", Q0, 0, "x");
+    assert_eq!(net.read(one), ["PUBLISH a/b q0 SubscriptionIdentifier(3) x"]);
+    let lines = net.read(two);
+    assert!(lines[0].contains("Identifier(1)") && lines[0].contains("Identifier(2)"), "{lines:?}");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+}
+
+#[test]
 fn a_shared_group_takes_turns_and_each_group_gets_each_message() {
     let mut net = Net::new(1);
     let members: Vec<_> = (0..3).map(|i| net.join(&format!("m{i}"), Ask::default())).collect();
@@ -331,6 +390,10 @@ fn a_full_output_drops_qos_0_with_a_count_and_keeps_qos_1_waiting() {
     net.subscribe(slow, "t", Q1);
     net.subscribe(quick, "t", Q1);
     net.read(slow);
+    net.read(quick);
+    net.set_stuck(slow, 100);
+    net.publish(quick, "t", Q0, 0, "fits");
+    assert_eq!(net.read(slow), ["PUBLISH t q0 fits"]);
     net.read(quick);
     net.set_stuck(slow, 101);
     net.publish(quick, "t", Q0, 0, "a");
@@ -454,10 +517,15 @@ fn a_packet_over_the_clients_maximum_is_not_sent_to_it() {
     let publ = net.join("pub", Ask::default());
     net.subscribe(small, "t", Q1);
     net.read(small);
-    net.publish(publ, "t", Q1, 1, "a payload too long for it");
-    net.publish(publ, "t", Q1, 2, "short");
-    assert_eq!(net.read(small), ["PUBLISH t q1 #1 short"]);
-    assert_eq!(net.shards[0].stats().dropped_too_large, 1);
+    // Twenty bytes, less six and a packet identifier.
+    for (qos, fits, expected) in
+        [(Q0, "01234567890123", "PUBLISH t q0 "), (Q1, "012345678901", "PUBLISH t q1 #1 ")]
+    {
+        net.publish(publ, "t", qos, 1, &format!("{fits}!"));
+        net.publish(publ, "t", qos, 2, fits);
+        assert_eq!(net.read(small), [format!("{expected}{fits}")]);
+    }
+    assert_eq!(net.shards[0].stats().dropped_too_large, 2);
 }
 
 #[test]
@@ -468,6 +536,7 @@ fn malformed_bytes_end_their_connection_and_no_other() {
     assert_eq!(net.read(bad), ["DISCONNECT Malformed Packet: QoS 3", "closed"]);
     net.send_bytes(good, &weir_wire::packet::PINGREQ);
     assert_eq!(net.read(good), ["PINGRESP"]);
+    assert_eq!(net.shards[0].stats().connections_ended, 1);
 }
 
 #[test]
@@ -476,6 +545,7 @@ fn what_is_not_connect_comes_first_and_is_closed() {
     let stranger = net.open(Version::V311);
     net.send_bytes(stranger, b"GET / HTTP/1.1\r\n\r\n");
     assert_eq!(net.read(stranger), ["closed"]);
+    assert_eq!(net.shards[0].stats().connections_ended, 1);
 }
 
 #[test]
@@ -502,10 +572,14 @@ fn invalid_filters_are_refused_one_by_one_and_unsubscribe_says_what_was_there() 
 #[test]
 fn a_stop_tells_every_client() {
     let mut net = Net::new(1);
-    let new = net.join("new", Ask::default());
+    let will = Some(Will { retain: true, ..will("w") });
+    let new = net.join("new", Ask { will, ..Ask::default() });
     let old = net.join("old", Ask { version: Version::V311, ..Ask::default() });
     let now = net.now;
     net.shards[0].stop(now, &mut net.wires[0]);
     assert_eq!(net.read(new), ["DISCONNECT Server shutting down", "closed"]);
     assert_eq!(net.read(old), ["closed"]);
+    // No will is due, now or when the shell says that the connections are closed.
+    net.cut(old);
+    assert_eq!(net.shards[0].stats().retained, 0);
 }

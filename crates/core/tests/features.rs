@@ -6,7 +6,7 @@
 mod net;
 
 use net::{Ask, Net, message};
-use weir_core::{Features, Settings};
+use weir_core::{Features, Limits, Settings};
 use weir_wire::packet::{Publish, SubscriptionOptions, Will};
 use weir_wire::{PacketKind, Properties, PropertiesBuf, Property, QoS, Version};
 
@@ -45,6 +45,18 @@ fn aliases_towards_a_client_stay_within_what_it_allows() {
     ];
     assert_eq!(net.read(sub), expected);
     assert!(net.read(plain).iter().all(|line| !line.contains("Alias")));
+}
+
+#[test]
+fn a_topic_too_short_for_an_alias_goes_by_its_name() {
+    let mut net = Net::new(1);
+    let ask = Ask { properties: &[Property::TopicAliasMaximum(4)], ..Ask::default() };
+    let (sub, publ) = (net.join("sub", ask), net.join("pub", Ask::default()));
+    net.subscribe(sub, "#", Q0);
+    net.read(sub);
+    net.publish(publ, "four", Q0, 0, "x");
+    net.publish(publ, "fives", Q0, 0, "x");
+    assert_eq!(net.read(sub), ["PUBLISH four q0 x", "PUBLISH fives q0 TopicAlias(1) x"]);
 }
 
 #[test]
@@ -91,7 +103,7 @@ fn a_resumed_client_knows_no_alias_of_its_last_connection() {
 /// Proves 5.0:MQTT-3.1.2-28. Proves 5.0:MQTT-3.1.2-29. Proves 5.0:MQTT-3.4.2-2.
 #[test]
 fn words_are_for_those_who_want_them() {
-    let limits = weir_core::Limits { retained_messages_max: 0, ..Default::default() };
+    let limits = Limits { retained_messages_max: 0, ..Default::default() };
     for (wants, size, answer) in [
         (1, 0, "PUBACK #1 Quota exceeded: the retained store is full"),
         (0, 0, "PUBACK #1 Quota exceeded"),
@@ -111,8 +123,13 @@ fn words_are_for_those_who_want_them() {
 #[test]
 fn a_client_too_narrow_for_the_connack_is_refused() {
     let mut net = Net::new(1);
-    let peer = net.connect("c", Ask { packet_bytes_max: 12, ..Ask::default() });
-    assert_eq!(net.read(peer), ["CONNACK Packet too large", "closed"]);
+    for (packet_bytes_max, answer) in
+        [(15, &["CONNACK Packet too large", "closed"][..]), (16, &["CONNACK Success"])]
+    {
+        let mut net = Net::new(1);
+        let peer = net.connect("c", Ask { packet_bytes_max, ..Ask::default() });
+        assert_eq!(net.read(peer), answer);
+    }
     let peer = net.connect("c", Ask { packet_bytes_max: 3, ..Ask::default() });
     assert_eq!(net.read(peer), ["closed"]);
     assert_eq!(net.shards[0].stats().sessions, 0);
@@ -166,6 +183,46 @@ fn what_is_on_is_not_said() {
     let said = connack(&mut Net::new(1), Ask::default());
     let expected = ["ReceiveMaximum(1024)", "MaximumPacketSize(1048576)", "TopicAliasMaximum(16)"];
     assert_eq!(said, expected);
+    let limits = Limits { topic_alias_maximum: 0, ..Limits::default() };
+    let said = connack(&mut Net::with_limits(1, &limits), Ask::default());
+    assert_eq!(said, expected[..2]);
+}
+
+#[test]
+fn a_session_expiry_over_the_bound_is_granted_as_the_bound() {
+    let limits = Limits { session_expiry_s_max: 60, ..Limits::default() };
+    for (expiry_s, granted) in [(59, false), (60, false), (61, true), (u32::MAX, true)] {
+        let mut net = Net::with_limits(1, &limits);
+        let peer = net.connect("c", Ask { expiry_s, ..Ask::default() });
+        let said = net.properties(peer).contains(&"SessionExpiryInterval(60)".to_owned());
+        assert_eq!(said, granted, "{expiry_s}");
+        net.cut(peer);
+        net.pass(58);
+        assert_eq!(net.shards[0].stats().sessions, 1);
+        net.pass(2);
+        assert_eq!(net.shards[0].stats().sessions, 0);
+    }
+}
+
+#[test]
+fn a_refusal_is_as_wordy_as_the_client_can_take() {
+    let limits = Limits { client_id_bytes_max: 3, ..Limits::default() };
+    let (reason, words) =
+        ("CONNACK Client Identifier not valid", "the client identifier is too long");
+    // Fixed header, flags, reason code, property length; identifier and length of the words.
+    let bytes = 2 + 1 + 1 + 1 + 3 + words.len() as u32;
+    for (packet_bytes_max, answer) in [
+        (bytes, Some(format!("{reason}: {words}"))),
+        (bytes - 1, Some(reason.to_owned())),
+        (5, Some(reason.to_owned())),
+        (4, None),
+    ] {
+        let mut net = Net::with_limits(1, &limits);
+        let peer = net.connect("long", Ask { packet_bytes_max, ..Ask::default() });
+        let expected: Vec<String> = answer.into_iter().chain(["closed".to_owned()]).collect();
+        assert_eq!(net.read(peer), expected, "{packet_bytes_max}");
+        net.join("id3", Ask::default());
+    }
 }
 
 /// Proves 5.0:MQTT-3.2.2-21.

@@ -8,8 +8,9 @@ mod net;
 use net::{Ask, Net, Peer};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use weir_core::{SharePolicy, ShareRule, ShareStrategy};
-use weir_wire::{PacketKind, QoS, ReasonCode};
+use std::sync::Arc;
+use weir_core::{GroupPick, Mail, Message, ShardId, SharePolicy, ShareRule, ShareStrategy};
+use weir_wire::{PacketKind, PropertiesBuf, QoS, ReasonCode};
 
 const Q0: QoS = QoS::AtMostOnce;
 const Q1: QoS = QoS::AtLeastOnce;
@@ -287,6 +288,38 @@ fn a_remote_member_that_cannot_take_is_passed_over() {
         full_got += counts(&mut net, &[full])[0];
     }
     assert_eq!(free_got + full_got, 10);
+}
+
+#[test]
+fn a_message_travels_on_to_another_member_so_often_and_no_more() {
+    let share: Arc<str> = "$share/g/t".into();
+    let message = Arc::new(Message {
+        topic: "t".into(),
+        payload: b"x"[..].into(),
+        properties: PropertiesBuf::new(),
+        qos: Q1,
+        retain: false,
+        expires_at: None,
+        stamp: None,
+    });
+    let publish = |member, hops| {
+        let picks = vec![GroupPick { share: Arc::clone(&share), member, key: 5, hops }];
+        Mail::Publish { message: Arc::clone(&message), to_subscribers: false, picks }
+    };
+    let (gone, known) = (1, 7);
+    for (hops, travels_on) in [(0, true), (63, true), (64, false)] {
+        let mut net = Net::new(2);
+        let (now, sink) = (net.now, &mut net.wires[0]);
+        let joined = Mail::Joined { share: Arc::clone(&share), member: known, ticket: 0 };
+        net.shards[0].mail(ShardId(1), joined, now, sink);
+        sink.mail.clear();
+        net.shards[0].mail(ShardId(1), publish(gone, hops), now, sink);
+        let expected = travels_on.then(|| (ShardId(1), publish(known, hops + 1)));
+        assert_eq!(Vec::from_iter(sink.mail.drain(..)), Vec::from_iter(expected));
+        let stats = net.shards[0].stats();
+        let counted = (stats.shared_rechosen, stats.dropped_no_member);
+        assert_eq!(counted, if travels_on { (1, 0) } else { (0, 1) });
+    }
 }
 
 #[test]

@@ -81,3 +81,20 @@ fn an_unsubscribed_filter_brings_no_more_mail() {
     net.publish(publ, "t", QoS::AtLeastOnce, 1, "x");
     assert_eq!(net.read(publ), ["PUBACK #1 No matching subscribers"]);
 }
+
+#[test]
+fn an_assigned_client_identifier_leads_back_to_its_session() {
+    let ask = Ask { clean: false, expiry_s: 100, ..Ask::default() };
+    let mut net = Net::new(4);
+    for _ in 0..8 {
+        let peer = net.connect("", ask);
+        let said = net.properties(peer);
+        let assigned = said.iter().find_map(|property| {
+            property.strip_prefix("AssignedClientIdentifier(\"")?.strip_suffix("\")")
+        });
+        let assigned = assigned.unwrap().to_owned();
+        net.cut(peer);
+        let peer = net.connect(&assigned, ask);
+        assert_eq!(net.read(peer), ["CONNACK Success present"]);
+    }
+}

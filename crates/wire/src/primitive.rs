@@ -111,7 +111,6 @@ const TRUNCATED: WireError = WireError::Malformed("packet that ends inside a fie
 #[inline]
 pub(crate) fn split_varint(input: &[u8]) -> Result<Option<(u32, &[u8])>, WireError> {
     match input {
-        [] => Ok(None),
         [byte, rest @ ..] if *byte < 0x80 => Ok(Some((u32::from(*byte), rest))),
         _ => split_long_varint(input),
     }

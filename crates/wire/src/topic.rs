@@ -54,12 +54,11 @@ impl<'a> TopicFilter<'a> {
         }
         let mut topic_levels = topic.split('/');
         for level in self.filter.split('/') {
-            match level {
+            match (level, topic_levels.next()) {
                 // The parent level matches as well, so nothing need be left of the topic.
-                "#" => return true,
-                "+" if topic_levels.next().is_some() => {}
-                "+" => return false,
-                _ if topic_levels.next() == Some(level) => {}
+                ("#", _) => return true,
+                ("+", Some(_)) => {}
+                (level, Some(found)) if level == found => {}
                 _ => return false,
             }
         }
@@ -83,11 +82,25 @@ mod tests {
 
     /// Proves 5.0:MQTT-4.7.3-3. Proves 3.1.1:MQTT-4.7.3-3.
     #[test]
+    fn a_filter_knows_whether_it_holds_a_wildcard() {
+        for (filter, has_wildcard) in [
+            ("a/b", false),
+            ("$share/g/a", false),
+            ("a/+", true),
+            ("#", true),
+            ("$share/g/#", true),
+        ] {
+            let parsed = TopicFilter::parse(filter).unwrap();
+            assert_eq!(parsed.has_wildcard(), has_wildcard, "{filter}");
+        }
+    }
+
+    #[test]
     fn a_name_is_not_empty_and_holds_no_wildcard_or_nul() {
         for name in ["a", "/", "sport/tennis", "Accounts payable", "$SYS/x"] {
             assert!(is_valid_name(name), "{name}");
         }
-        for name in ["", "a/#", "+", "sport+", "a\0b"] {
+        for name in ["", "a/#", "+", "+/+", "+/#", "sport+", "a\0b"] {
             assert!(!is_valid_name(name), "{name}");
         }
         assert!(is_valid_name(&"a".repeat(65_535)));

@@ -142,15 +142,14 @@ fn connect_with_an_unknown_protocol_is_unsupported() {
 
 #[test]
 fn connect_flags_that_contradict_are_malformed() {
-    for flags in [
-        0x03, // reserved
-        0x0A, 0x12, 0x22, // will QoS or retain without a will
-        0x1E, // will QoS 3
-    ] {
-        let mut bytes = b"\x10\x14\0\x04MQTT\x04\x02\0\x3C\0\x02ab\0\x01w\0\x01x".to_vec();
+    // Reserved; will QoS or retain without a will.
+    for flags in [0x03, 0x0A, 0x12, 0x1A, 0x22] {
+        let mut bytes = b"\x10\x0E\0\x04MQTT\x04\x02\0\x3C\0\x02ab".to_vec();
         bytes[9] = flags;
         refuses(&ALL, MalformedPacket, &bytes);
     }
+    // Will QoS 3.
+    refuses(&ALL, MalformedPacket, b"\x10\x14\0\x04MQTT\x04\x1E\0\x3C\0\x02ab\0\x01w\0\x01x");
 }
 
 #[test]

@@ -117,26 +117,22 @@ impl Shard {
     ) {
         let assigned = connect.client_id.is_empty().then(|| self.assign_client_id());
         let client_id = assigned.as_deref().unwrap_or(connect.client_id);
-        let has_session = self.find_session(client_id).is_some();
-        let is_known = has_session && !connect.clean_start;
-        if self.is_pressed && !has_session {
+        let found = self.find_session(client_id);
+        // A session that does not outlive its connection ends in the takeover.
+        let session_present = !connect.clean_start
+            && found.is_some_and(|key| self.sessions[key.0 as usize].outlives_connection());
+        if self.is_pressed && found.is_none() {
             let refusal = Refusal::new(ReasonCode::QuotaExceeded, "the memory ceiling is reached");
             return self.refuse_connect(conn, connect.version, Some(asked), refusal, sink);
         }
-        let connack = self.connack(is_known, connect, asked, assigned.as_deref(), proof);
+        let connack = self.connack(session_present, connect, asked, assigned.as_deref(), proof);
         if connack.len() > asked.packet_bytes_max as usize {
             // [MQTT-3.1.2-24]: what cannot even be told what is granted cannot be served.
             let refusal = Refusal::new(ReasonCode::PacketTooLarge, "");
             return self.refuse_connect(conn, connect.version, Some(asked), refusal, sink);
         }
-        self.end_predecessor(client_id, connect.clean_start, now, sink);
-        // The predecessor's session may have ended with its connection.
-        let (session, session_present) = self.session_for(client_id, connect.clean_start, sink);
-        let connack = if session_present == is_known {
-            connack
-        } else {
-            self.connack(session_present, connect, asked, assigned.as_deref(), proof)
-        };
+        self.end_predecessor(client_id, now, sink);
+        let session = self.session_for(client_id, connect.clean_start, sink);
         self.attach(conn, session, connect, asked, now);
         self.tell_presence(session, true, sink);
         sink.write(conn, &connack);
@@ -197,40 +193,23 @@ impl Shard {
     }
 
     /// Ends an older connection of the same client [MQTT-3.1.4-3].
-    fn end_predecessor(
-        &mut self,
-        client_id: &str,
-        clean_start: bool,
-        now: Micros,
-        sink: &mut impl Sink,
-    ) {
+    fn end_predecessor(&mut self, client_id: &str, now: Micros, sink: &mut impl Sink) {
         let Some(key) = self.find_session(client_id) else { return };
-        let session = &self.sessions[key.0 as usize];
-        let Some(link) = session.link else { return };
-        // A session that goes on cancels a delayed will; one that ends here does not
-        // [MQTT-3.1.3-9].
-        let goes_on = !clean_start && session.outlives_connection();
-        if goes_on
-            && let Some(connection) = self.connection_mut(link.conn)
-            && let Some(live) = connection.live_mut()
-            && live.will.as_ref().is_some_and(|will| will.delay_s > 0)
-        {
-            live.will = None;
-        }
+        let Some(link) = self.sessions[key.0 as usize].link else { return };
         self.stats.takeovers += 1;
         self.end(link.conn, Refusal::new(ReasonCode::SessionTakenOver, ""), now, sink);
     }
 
-    /// The client's session, and whether it was there already.
+    /// The client's session: the one there is, or a new one.
     fn session_for(
         &mut self,
         client_id: &str,
         clean_start: bool,
         sink: &mut impl Sink,
-    ) -> (SessionKey, bool) {
+    ) -> SessionKey {
         if let Some(key) = self.find_session(client_id) {
             if !clean_start {
-                return (key, true);
+                return key;
             }
             self.end_session(key, sink);
         }
@@ -239,7 +218,7 @@ impl Shard {
         let Self { clients, sessions, hasher, .. } = self;
         clients
             .insert_unique(hash, key, |key| hasher.hash_one(&*sessions[key.0 as usize].client_id));
-        (key, false)
+        key
     }
 
     fn attach(
@@ -250,6 +229,7 @@ impl Shard {
         asked: &Asked<'_>,
         now: Micros,
     ) {
+        // A will that waited is not due any more [MQTT-3.1.3-9].
         self.end_absence(key);
         let session = &mut self.sessions[key.0 as usize];
         session.expiry_s = asked.session_expiry_s.min(self.limits.session_expiry_s_max);

@@ -237,12 +237,13 @@ impl Shard {
         })
     }
 
-    /// Whether one message more would be over a bound.
-    pub(super) fn is_full(&self, session: SessionKey) -> bool {
-        self.sessions[session.0 as usize].queue.as_ref().is_some_and(|queue| {
-            queue.deliveries.len() >= self.limits.queue_messages_max as usize
-                || queue.bytes >= self.limits.queue_bytes_max
-        })
+    /// Whether one message more, of so many bytes, would be over a bound.
+    pub(super) fn would_overfill(&self, session: SessionKey, bytes: u64) -> bool {
+        let queue = self.sessions[session.0 as usize].queue.as_ref();
+        let (messages, queued_bytes) =
+            queue.map_or((0, 0), |queue| (queue.deliveries.len(), queue.bytes));
+        messages >= self.limits.queue_messages_max as usize
+            || queued_bytes + bytes > self.limits.queue_bytes_max
     }
 
     fn drop_oldest(&mut self, key: SessionKey, sink: &mut impl Sink) {

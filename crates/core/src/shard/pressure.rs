@@ -7,8 +7,9 @@
 use super::Shard;
 use super::connection::Refusal;
 use super::publish::NotTaken;
-use crate::keys::{ConnKey, Micros, SessionKey};
+use crate::keys::{ConnKey, Micros};
 use crate::limits::{WhenAbsent, WhenConnected};
+use crate::message::Delivery;
 use crate::routing::Subscriber;
 use crate::sink::Sink;
 use weir_wire::{QoS, ReasonCode};
@@ -48,28 +49,26 @@ impl Shard {
     /// or where the settings let a full queue refuse it. Costs nothing otherwise.
     pub(super) fn check_room(
         &mut self,
-        publisher: SessionKey,
-        topic: &str,
-        qos: QoS,
+        delivery: &Delivery<'_>,
         sink: &impl Sink,
     ) -> Result<(), NotTaken> {
         let limits = &self.limits;
         let may_refuse = limits.queue_full_connected == WhenConnected::RefusePublisher
             || limits.queue_full_absent == WhenAbsent::RefusePublisher;
-        if qos == QoS::AtMostOnce || !(self.is_pressed || may_refuse) {
+        if delivery.qos == QoS::AtMostOnce || !(self.is_pressed || may_refuse) {
             return Ok(());
         }
         let mut found = std::mem::take(&mut self.found);
         found.clear();
-        self.filters.find(topic, &mut found);
+        self.filters.find(delivery.topic, &mut found);
         let mut result = Ok(());
         for &id in &found {
             let filter = self.filters.get(id);
             let refused = filter
                 .subscribers
                 .iter()
-                .filter(|target| !(target.no_local && target.session == publisher))
-                .find_map(|target| self.no_room_for(target, sink));
+                .filter(|target| !(target.no_local && delivery.publisher == Some(target.session)))
+                .find_map(|target| self.no_room_for(target, delivery.bytes(), sink));
             if let Some(detail) = refused {
                 result = Err(NotTaken { reason: ReasonCode::QuotaExceeded, detail });
                 break;
@@ -79,7 +78,12 @@ impl Shard {
         result
     }
 
-    fn no_room_for(&self, target: &Subscriber, sink: &impl Sink) -> Option<&'static str> {
+    fn no_room_for(
+        &self,
+        target: &Subscriber,
+        bytes: u64,
+        sink: &impl Sink,
+    ) -> Option<&'static str> {
         if target.qos == QoS::AtMostOnce {
             return None;
         }
@@ -99,7 +103,7 @@ impl Shard {
         if self.is_pressed {
             return Some("the memory ceiling is reached");
         }
-        (refuses_when_full && self.is_full(target.session))
+        (refuses_when_full && self.would_overfill(target.session, bytes))
             .then_some("a subscriber's queue is full")
     }
 }

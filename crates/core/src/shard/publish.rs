@@ -87,7 +87,6 @@ impl Shard {
                 .map_err(|Refusal { reason, detail }| NotTaken { reason, detail })?;
             passed_on(publish.properties, now)
         };
-        self.check_room(session, topic, publish.qos, sink)?;
         let mut delivery = Delivery::from_parts(
             topic,
             publish.payload,
@@ -96,6 +95,7 @@ impl Shard {
             expires_at,
             Some(session),
         );
+        self.check_room(&delivery, sink)?;
         let mut ticket = None;
         match self.retain(&mut delivery, publish.packet_id.map(|_| conn), sink) {
             Kept::Yes => {}

@@ -22,7 +22,8 @@ pub struct Wires {
     outputs: BTreeMap<ConnKey, Vec<u8>>,
     closed: Vec<ConnKey>,
     handed_over: Vec<(ConnKey, ShardId)>,
-    mail: VecDeque<(ShardId, Mail)>,
+    /// Letters on their way from this shard, oldest first.
+    pub mail: VecDeque<(ShardId, Mail)>,
     pub notices: Vec<String>,
     /// What the authentication port was asked.
     pub asked: Vec<String>,

@@ -187,6 +187,18 @@ fn numbers_that_are_no_property_are_malformed() {
 }
 
 #[test]
+fn properties_being_written_take_checked_ones_and_can_be_forgotten() {
+    let mut buf = PropertiesBuf::new();
+    buf.push(Property::ReasonString("why"));
+    let user = block(&[Property::UserProperty("k", "v")]);
+    buf.extend(Properties::check(CONNACK_PLACE, &user).unwrap());
+    let written: Vec<_> = buf.as_properties().iter().collect();
+    assert_eq!(written, [Property::ReasonString("why"), Property::UserProperty("k", "v")]);
+    buf.clear();
+    assert!(buf.as_properties().is_empty());
+}
+
+#[test]
 fn bytes_that_were_never_checked_end_the_iteration() {
     let buf = PropertiesBuf::from_bytes(vec![0x01, 1, 0x26, 0, 9]);
     let properties: Vec<_> = buf.as_properties().iter().collect();

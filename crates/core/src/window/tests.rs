@@ -1,0 +1,184 @@
+//! The window against a list that is searched from end to end.
+
+use super::*;
+use crate::message::Message;
+use proptest::prelude::*;
+use std::sync::Arc;
+use weir_wire::PropertiesBuf;
+
+#[derive(Clone, Copy, Debug)]
+enum Input {
+    Push(QoS),
+    /// An acknowledgement of the nth open delivery that says its step is this one.
+    Finish(usize, Step),
+    Receive(usize),
+    /// With the new connection's bound on open deliveries.
+    Resume(u16),
+}
+
+struct Entry {
+    packet_id: PacketId,
+    step: Step,
+    payload: Option<Box<[u8]>>,
+    is_sent: bool,
+}
+
+impl Entry {
+    fn is_owed(&self) -> bool {
+        !self.is_sent && self.step != Step::Done
+    }
+}
+
+/// What the window should be, oldest first.
+struct Model {
+    entries: Vec<Entry>,
+    next: PacketId,
+}
+
+impl Model {
+    fn room(&self, open_max: u16) -> usize {
+        if self.entries.iter().any(Entry::is_owed) {
+            return 0;
+        }
+        let open = self.entries.iter().filter(|entry| entry.step != Step::Done).count();
+        usize::from(open_max).saturating_sub(open).min(SPAN_MAX - self.entries.len())
+    }
+
+    fn take_owed(&mut self, open_max: u16) -> Option<(PacketId, Option<Box<[u8]>>)> {
+        let is_open = |entry: &&Entry| entry.is_sent && entry.step != Step::Done;
+        if self.entries.iter().filter(is_open).count() >= usize::from(open_max) {
+            return None;
+        }
+        let owed = self.entries.iter_mut().find(|entry| entry.is_owed())?;
+        owed.is_sent = true;
+        Some((owed.packet_id, owed.payload.clone()))
+    }
+
+    fn finish(&mut self, packet_id: PacketId, step: Step) -> bool {
+        let found = self.entries.iter_mut().find(|entry| entry.packet_id == packet_id);
+        let Some(entry) = found.filter(|entry| entry.step == step) else { return false };
+        (entry.step, entry.payload) = (Step::Done, None);
+        let done = self.entries.iter().take_while(|entry| entry.step == Step::Done).count();
+        self.entries.drain(..done);
+        true
+    }
+
+    fn received(&mut self, packet_id: PacketId) -> bool {
+        let found = self.entries.iter_mut().find(|entry| entry.packet_id == packet_id);
+        let in_exchange = |entry: &&mut Entry| {
+            entry.step == Step::AwaitPubRec || entry.step == Step::AwaitPubComp
+        };
+        let Some(entry) = found.filter(in_exchange) else { return false };
+        (entry.step, entry.payload) = (Step::AwaitPubComp, None);
+        true
+    }
+
+    /// The nth identifier; behind the last, one that was not given yet.
+    fn packet_id(&self, nth: usize) -> PacketId {
+        let at = nth % (self.entries.len() + 1);
+        self.entries.get(at).map_or(self.next, |entry| entry.packet_id)
+    }
+}
+
+fn queued(payload: &[u8]) -> Queued {
+    let message = Message {
+        topic: "t".into(),
+        payload: payload.into(),
+        properties: PropertiesBuf::new(),
+        qos: QoS::ExactlyOnce,
+        retain: false,
+        expires_at: None,
+        stamp: None,
+    };
+    let (qos, retain) = (message.qos, false);
+    Queued { message: Arc::new(message), qos, retain, subscription_ids: None }
+}
+
+fn input() -> impl Strategy<Value = Input> {
+    let qos = prop_oneof![Just(QoS::AtLeastOnce), Just(QoS::ExactlyOnce)];
+    let step =
+        prop_oneof![Just(Step::AwaitPubAck), Just(Step::AwaitPubRec), Just(Step::AwaitPubComp)];
+    prop_oneof![
+        6 => qos.prop_map(Input::Push),
+        6 => (0_usize..8, step).prop_map(|(nth, step)| Input::Finish(nth, step)),
+        3 => (0_usize..8).prop_map(Input::Receive),
+        1 => (1_u16..6).prop_map(Input::Resume),
+    ]
+}
+
+/// A window whose next identifiers go over the end of their range.
+fn near_the_end() -> (Window, PacketId) {
+    let oldest = PacketId::new(65_530).unwrap();
+    (Window { oldest, ..Window::default() }, oldest)
+}
+
+proptest! {
+    #[test]
+    fn a_window_agrees_with_a_list(inputs in prop::collection::vec(input(), 1..120)) {
+        let (mut window, next) = near_the_end();
+        let mut model = Model { entries: Vec::new(), next };
+        let mut open_max = 5;
+        for (number, &input) in inputs.iter().enumerate() {
+            match input {
+                Input::Push(qos) => if model.room(open_max) > 0 {
+                    let payload: Box<[u8]> = number.to_string().as_bytes().into();
+                    prop_assert_eq!(window.push(qos, Some(queued(&payload))), model.next);
+                    let step = match qos {
+                        QoS::ExactlyOnce => Step::AwaitPubRec,
+                        _ => Step::AwaitPubAck,
+                    };
+                    let packet_id = model.next;
+                    model.next = packet_id.next();
+                    let payload = Some(payload);
+                    model.entries.push(Entry { packet_id, step, payload, is_sent: true });
+                },
+                Input::Finish(nth, step) => {
+                    let packet_id = model.packet_id(nth);
+                    let expected = model.finish(packet_id, step);
+                    prop_assert_eq!(window.finish(packet_id, step), expected);
+                }
+                Input::Receive(nth) => {
+                    let packet_id = model.packet_id(nth);
+                    let expected = model.received(packet_id);
+                    prop_assert_eq!(window.received(packet_id), expected);
+                }
+                Input::Resume(maximum) => {
+                    open_max = maximum;
+                    window.resume();
+                    model.entries.iter_mut().for_each(|entry| entry.is_sent = false);
+                    prop_assert_eq!(window.is_owing(), !model.entries.is_empty());
+                }
+            }
+            // After each input its user sends what is owed, as far as it may.
+            loop {
+                let expected = model.take_owed(open_max);
+                let owed = window.take_owed(open_max);
+                let owed = owed.map(|Owed { packet_id, message }| {
+                    (packet_id, message.map(|queued| queued.message.payload.clone()))
+                });
+                prop_assert_eq!(&owed, &expected);
+                if expected.is_none() {
+                    break;
+                }
+            }
+            prop_assert_eq!(window.is_owing(), model.entries.iter().any(Entry::is_owed));
+            prop_assert_eq!(window.room(open_max), model.room(open_max));
+            prop_assert_eq!(window.has_room(open_max), model.room(open_max) > 0);
+        }
+    }
+}
+
+#[test]
+fn who_leaves_the_oldest_open_gets_no_more_than_the_span() {
+    let (mut window, oldest) = near_the_end();
+    window.push(QoS::AtLeastOnce, None);
+    for opened in 1..SPAN_MAX {
+        assert_eq!(window.room(u16::MAX), SPAN_MAX - opened);
+        let newest = window.push(QoS::AtLeastOnce, None);
+        assert!(window.finish(newest, Step::AwaitPubAck));
+    }
+    assert!(!window.has_room(u16::MAX));
+    assert_eq!(window.room(u16::MAX), 0);
+    assert!(window.finish(oldest, Step::AwaitPubAck));
+    assert_eq!(window.room(u16::MAX), SPAN_MAX);
+}

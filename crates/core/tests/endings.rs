@@ -1,0 +1,97 @@
+//! How connections and sessions end, and what is left of them.
+
+#![allow(clippy::unwrap_used, unreachable_pub, dead_code, clippy::allow_attributes)]
+#![allow(clippy::allow_attributes_without_reason)]
+
+mod net;
+
+use net::{Ask, Net, Peer};
+use weir_core::Limits;
+use weir_wire::packet::{Disconnect, Will};
+use weir_wire::{PropertiesBuf, Property, QoS, ReasonCode, Version};
+
+fn kept(expiry_s: u32) -> Ask<'static> {
+    Ask { clean: false, expiry_s, ..Ask::default() }
+}
+
+fn sessions(net: &Net) -> u64 {
+    net.shards[0].stats().sessions
+}
+
+/// DISCONNECT with a session expiry interval.
+fn leave(net: &mut Net, peer: Peer, expiry_s: u32) {
+    let mut properties = PropertiesBuf::new();
+    properties.push(Property::SessionExpiryInterval(expiry_s));
+    let mut bytes = Vec::new();
+    Disconnect { reason: ReasonCode::Success, properties: properties.as_properties() }
+        .encode(Version::V5, &mut bytes);
+    net.send_bytes(peer, &bytes);
+}
+
+#[test]
+fn a_disconnect_may_change_how_long_its_session_is_kept() {
+    let limits = Limits { session_expiry_s_max: 50, ..Limits::default() };
+    for (at_connect, at_disconnect, kept_s) in [(40, 10, 10), (10, 40, 40), (10, 60, 50)] {
+        let mut net = Net::with_limits(1, &limits);
+        let peer = net.join("c", kept(at_connect));
+        leave(&mut net, peer, at_disconnect);
+        assert_eq!(net.read(peer), ["closed"]);
+        net.pass(kept_s - 1);
+        assert_eq!(sessions(&net), 1);
+        net.pass(1);
+        assert_eq!(sessions(&net), 0);
+    }
+    for at_connect in [0, 40] {
+        let mut net = Net::with_limits(1, &limits);
+        let peer = net.join("c", kept(at_connect));
+        leave(&mut net, peer, 0);
+        assert_eq!(net.read(peer), ["closed"]);
+        assert_eq!(sessions(&net), 0);
+    }
+}
+
+#[test]
+fn a_session_that_was_not_to_be_kept_cannot_be_at_disconnect() {
+    let mut net = Net::new(1);
+    let peer = net.join("c", kept(0));
+    leave(&mut net, peer, 10);
+    let why = "DISCONNECT Protocol Error: a session expiry after none in CONNECT";
+    assert_eq!(net.read(peer), [why, "closed"]);
+    assert_eq!(sessions(&net), 0);
+}
+
+#[test]
+fn who_comes_back_in_time_keeps_its_session_whatever_was_planned() {
+    let mut net = Net::new(1);
+    let peer = net.join("c", kept(10));
+    net.cut(peer);
+    net.pass(9);
+    let peer = net.join("c", kept(10));
+    net.pass(9);
+    assert_eq!(sessions(&net), 1);
+    net.cut(peer);
+    net.pass(9);
+    assert_eq!(sessions(&net), 1);
+    net.pass(1);
+    assert_eq!(sessions(&net), 0);
+}
+
+#[test]
+fn a_delayed_will_of_a_session_that_never_expires_is_due_after_its_delay() {
+    let mut net = Net::new(1);
+    let watcher = net.join("watcher", Ask::default());
+    net.subscribe(watcher, "w", QoS::AtMostOnce);
+    net.read(watcher);
+    let mut properties = PropertiesBuf::new();
+    properties.push(Property::WillDelayInterval(5));
+    let properties = properties.as_properties();
+    let (qos, retain) = (QoS::AtMostOnce, false);
+    let will = Will { topic: "w", payload: b"gone", qos, retain, properties };
+    let peer = net.join("c", Ask { will: Some(will), ..kept(u32::MAX) });
+    net.cut(peer);
+    net.pass(4);
+    assert_eq!(net.read(watcher), [""; 0]);
+    net.pass(1);
+    assert_eq!(net.read(watcher), ["PUBLISH w q0 gone"]);
+    assert_eq!(sessions(&net), 2);
+}

@@ -1,0 +1,82 @@
+//! Exchanges of QoS 1 and 2 and the queue behind them, where their order or sizes are odd.
+
+#![allow(clippy::unwrap_used, unreachable_pub, dead_code, clippy::allow_attributes)]
+#![allow(clippy::allow_attributes_without_reason)]
+
+mod net;
+
+use net::{Ask, Net, Peer};
+use weir_core::Limits;
+use weir_wire::packet::SubscriptionOptions;
+use weir_wire::{PacketKind, QoS};
+
+const Q1: QoS = QoS::AtLeastOnce;
+const Q2: QoS = QoS::ExactlyOnce;
+
+fn kept() -> Ask<'static> {
+    Ask { clean: false, expiry_s: 100, ..Ask::default() }
+}
+
+/// A subscriber to `t` with one delivery open at most, and a publisher.
+fn narrow(limits: &Limits, qos: QoS) -> (Net, Peer, Peer) {
+    let mut net = Net::with_limits(1, limits);
+    let sub = net.join("sub", Ask { receive_maximum: 1, ..Ask::default() });
+    let publ = net.join("pub", Ask::default());
+    net.subscribe(sub, "t", qos);
+    net.read(sub);
+    (net, sub, publ)
+}
+
+#[test]
+fn a_qos_2_delivery_holds_its_place_until_pubcomp() {
+    let (mut net, sub, publ) = narrow(&Limits::default(), Q2);
+    net.publish(publ, "t", Q2, 1, "one");
+    net.publish(publ, "t", Q2, 2, "two");
+    assert_eq!(net.read(sub), ["PUBLISH t q2 #1 one"]);
+    net.ack(sub, PacketKind::PubRec, 1);
+    assert_eq!(net.read(sub), ["PUBREL #1 Success"]);
+    net.ack(sub, PacketKind::PubComp, 1);
+    assert_eq!(net.read(sub), ["PUBLISH t q2 #2 two"]);
+}
+
+#[test]
+fn a_queues_bytes_are_what_waits_in_it_now() {
+    // Room for two messages of eleven bytes.
+    let limits = Limits { queue_bytes_max: 25, ..Limits::default() };
+    let (mut net, sub, publ) = narrow(&limits, Q1);
+    for id in 1..=3 {
+        net.publish(publ, "t", Q1, id, "0123456789");
+    }
+    for id in 1..=5 {
+        net.ack(sub, PacketKind::PubAck, id);
+        net.publish(publ, "t", Q1, id + 3, "0123456789");
+    }
+    assert_eq!(net.read(sub).len(), 6, "two wait and nobody is cut off");
+    net.publish(publ, "t", Q1, 9, "0123456789");
+    assert_eq!(net.read(sub), ["DISCONNECT Quota exceeded: its queue is full", "closed"]);
+}
+
+#[test]
+fn what_waits_in_a_queue_is_sent_as_it_would_have_been_at_once() {
+    let mut net = Net::new(1);
+    let publ = net.join("pub", Ask::default());
+    let ask = Ask { receive_maximum: 1, packet_bytes_max: 20, ..Ask::default() };
+    let sub = net.join("sub", ask);
+    let options = SubscriptionOptions { qos: Q1, ..SubscriptionOptions::default() };
+    net.subscribe_with(sub, "t", options, Some(7));
+    net.read(sub);
+    // Twenty bytes with the subscription identifier, then one more.
+    for (id, payload) in [(1, "first"), (2, "0123456789"), (3, "0123456789!"), (4, "last")] {
+        net.publish(publ, "t", Q1, id, payload);
+    }
+    for (id, payload) in [(1, "first"), (2, "0123456789"), (3, "last")] {
+        let expected = format!("PUBLISH t q1 #{id} SubscriptionIdentifier(7) {payload}");
+        assert_eq!(net.read(sub), [expected]);
+        net.ack(sub, PacketKind::PubAck, id);
+    }
+    let stats = net.shards[0].stats();
+    assert_eq!((stats.publishes_out, stats.dropped_too_large), (3, 1));
+    let dropped =
+        "Dropped { client_id: \"sub\", topic: \"t\", cause: \"over Maximum Packet Size\" }";
+    assert!(net.wires[0].notices.contains(&dropped.to_owned()), "{:?}", net.wires[0].notices);
+}
