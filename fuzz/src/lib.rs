@@ -5,6 +5,7 @@
 
 pub mod frames;
 pub mod packet;
+pub mod shards;
 
 /// The whole of a target for one kind of packet in one family of versions.
 #[macro_export]
