@@ -1,0 +1,3 @@
+#![no_main]
+
+weir_fuzz::packet_target!(SubAck, V3);

@@ -1,0 +1,19 @@
+//! The properties that the fuzz targets run, and nothing else.
+//!
+//! A target is a file of two lines in `fuzz_targets/`, a line in `Cargo.toml`, and for a packet a
+//! line in [`packet::TARGETS`]. `scripts/fuzz` makes the seeds, builds and runs them.
+
+pub mod frames;
+pub mod packet;
+pub mod shards;
+
+/// The whole of a target for one kind of packet in one family of versions.
+#[macro_export]
+macro_rules! packet_target {
+    ($kind:ident, $family:ident) => {
+        libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+            let (kind, family) = (weir_wire::PacketKind::$kind, $crate::packet::Family::$family);
+            $crate::packet::check(kind, family, input);
+        });
+    };
+}
