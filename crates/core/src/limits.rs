@@ -40,7 +40,8 @@ pub struct Limits {
     /// Topic aliases the broker sets up towards a client that allows it; further topics go by
     /// their name.
     pub topic_alias_out_max: u16,
-    /// Retained messages. More: not retained, PUBACK or PUBREC 0x97.
+    /// Retained messages. More: not retained, PUBACK or PUBREC 0x97. Where another shard owns the
+    /// topic, those who are subscribed have it by the time the publisher is told.
     pub retained_messages_max: u32,
     /// Bytes of retained messages; same rule.
     pub retained_bytes_max: u64,

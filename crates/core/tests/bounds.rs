@@ -274,6 +274,27 @@ fn under_pressure_nothing_is_taken_that_has_to_be_kept() {
 }
 
 #[test]
+fn under_pressure_a_group_takes_what_one_of_its_members_can() {
+    let mut net = Net::new(1);
+    let publ = net.join("pub", Ask::default());
+    let (live, absent) = (net.join("live", Ask::default()), net.join("absent", kept()));
+    for member in [live, absent] {
+        net.subscribe(member, "$share/g/t", Q1);
+        net.read(member);
+    }
+    net.cut(absent);
+    net.shards[0].set_pressed(true);
+    net.publish(publ, "t", Q1, 1, "x");
+    assert_eq!(net.read(publ), ["PUBACK #1 Success"]);
+    assert_eq!(net.read(live), ["PUBLISH t q1 #1 x"]);
+    net.set_stuck(live, usize::MAX);
+    net.publish(publ, "t", Q1, 2, "x");
+    let full = "PUBACK #2 Quota exceeded: the memory ceiling is reached";
+    assert_eq!(net.read(publ), [full]);
+    assert_eq!(stats(&net).dropped_queue_full, 0);
+}
+
+#[test]
 fn under_pressure_a_retained_message_may_still_be_cleared_or_shrink() {
     let mut net = Net::new(1);
     let publ = net.join("pub", Ask::default());

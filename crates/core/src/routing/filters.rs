@@ -54,6 +54,10 @@ impl Filter {
         self.subscribers.is_empty() && self.groups.is_empty() && self.shards.is_empty()
     }
 
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &Group> {
+        self.groups.iter().map(|(_, group)| group)
+    }
+
     pub(crate) fn has_groups(&self) -> bool {
         !self.groups.is_empty()
     }

@@ -97,6 +97,19 @@ impl Group {
         }
     }
 
+    /// What `no_room` says of its members, if it says so of all: of members of other shards this
+    /// shard knows only that the connected ones may have room.
+    pub(crate) fn no_room<T>(&self, no_room: impl Fn(&Subscriber) -> Option<T>) -> Option<T> {
+        if self.remote.iter().any(|remote| remote.is_connected) {
+            return None;
+        }
+        let mut said = None;
+        for member in &self.members {
+            said = Some(no_room(&member.subscriber)?);
+        }
+        said
+    }
+
     fn is_sticky(&self) -> bool {
         !matches!(self.strategy, ShareStrategy::RoundRobin | ShareStrategy::Random)
     }

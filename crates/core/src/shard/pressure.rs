@@ -68,7 +68,11 @@ impl Shard {
                 .subscribers
                 .iter()
                 .filter(|target| !(target.no_local && delivery.publisher == Some(target.session)))
-                .find_map(|target| self.no_room_for(target, delivery.bytes(), sink));
+                .find_map(|target| self.no_room_for(target, delivery.bytes(), sink))
+                .or_else(|| {
+                    let no_room = |member: &_| self.no_room_for(member, delivery.bytes(), sink);
+                    filter.groups().find_map(|group| group.no_room(no_room))
+                });
             if let Some(detail) = refused {
                 result = Err(NotTaken { reason: ReasonCode::QuotaExceeded, detail });
                 break;
