@@ -37,4 +37,4 @@ pub use settings::Settings;
 pub use shard::Shard;
 pub use share::{SharePolicy, ShareRule, ShareStrategy};
 pub use sink::{Notice, Sink};
-pub use stats::Stats;
+pub use stats::{ByReason, Stats};

@@ -1,5 +1,8 @@
 //! Counters of one shard.
 
+use std::fmt;
+use weir_wire::ReasonCode;
+
 /// Everything is counted since the shard was made, but for those that say "now".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -9,6 +12,9 @@ pub struct Stats {
     pub connections_refused: u64,
     /// Connections ended by the broker for a fault or a bound.
     pub connections_ended: u64,
+    /// Every refusal by its reason: connections refused or ended, PUBLISH packets and filters
+    /// refused. With it each bound has its counter.
+    pub refusals: ByReason,
     /// Sessions taken over by a newer connection.
     pub takeovers: u64,
     /// PUBLISH packets received.
@@ -51,4 +57,68 @@ pub struct Stats {
     pub filters: u64,
     /// What waits for the answer of another shard now.
     pub awaited: u64,
+}
+
+/// A count for each reason code of failure.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ByReason([u64; REASONS]);
+
+/// The first reason code of failure, and how many there are from it on.
+const FIRST: u8 = ReasonCode::UnspecifiedError as u8;
+const REASONS: usize = (ReasonCode::WildcardSubscriptionsNotSupported as u8 - FIRST) as usize + 1;
+
+impl ByReason {
+    /// How many had this reason.
+    pub fn count(&self, reason: ReasonCode) -> u64 {
+        Self::place(reason).map_or(0, |at| self.0[at])
+    }
+
+    pub(crate) fn add(&mut self, reason: ReasonCode) {
+        if let Some(at) = Self::place(reason) {
+            self.0[at] += 1;
+        }
+    }
+
+    /// Nothing for a reason that is no failure.
+    fn place(reason: ReasonCode) -> Option<usize> {
+        (reason as u8).checked_sub(FIRST).map(usize::from)
+    }
+}
+
+impl Default for ByReason {
+    fn default() -> Self {
+        Self([0; REASONS])
+    }
+}
+
+/// Those that were counted, by name.
+impl fmt::Debug for ByReason {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counted = ReasonCode::ALL.iter().filter(|&&reason| self.count(reason) > 0);
+        out.debug_map().entries(counted.map(|&reason| (reason.name(), self.count(reason)))).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_has_a_count_of_its_own_and_a_success_none() {
+        let mut counts = ByReason::default();
+        for &reason in ReasonCode::ALL {
+            counts.add(reason);
+        }
+        for &reason in ReasonCode::ALL {
+            assert_eq!(counts.count(reason), u64::from(reason.is_error()), "{reason:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_was_counted_is_shown() {
+        let mut counts = ByReason::default();
+        assert_eq!(format!("{counts:?}"), "{}");
+        counts.add(ReasonCode::PacketTooLarge);
+        assert_eq!(format!("{counts:?}"), "{\"Packet too large\": 1}");
+    }
 }

@@ -54,6 +54,9 @@ fn a_topic_too_long_or_too_deep_is_refused_and_the_connection_goes_on() {
     let older = net.join("d", Ask { version: Version::V311, ..Ask::default() });
     net.publish(older, "a/b/c/d", Q1, 1, "x");
     assert_eq!(net.read(older), ["closed"]);
+    let by_reason = [ReasonCode::TopicNameInvalid, ReasonCode::TopicFilterInvalid]
+        .map(|reason| stats(&net).refusals.count(reason));
+    assert_eq!(by_reason, [4, 3], "each refusal once, with its end or its answer");
 }
 
 /// Proves 5.0:MQTT-3.1.3-8. Proves 3.1.1:MQTT-3.1.3-9.

@@ -108,6 +108,7 @@ impl Shard {
             sink.write(conn, &bytes);
         }
         self.stats.connections_refused += 1;
+        self.stats.refusals.add(reason);
         self.drop_connection(conn);
         sink.close(conn);
         sink.notice(Notice::Ended { conn, client_id: "", reason, detail });

@@ -44,6 +44,7 @@ impl Shard {
             sink.write(conn, &bytes);
         }
         self.stats.connections_ended += 1;
+        self.stats.refusals.add(reason);
         let client_id = &self.sessions[session.0 as usize].client_id;
         sink.notice(Notice::Ended { conn, client_id, reason, detail });
         sink.close(conn);
@@ -67,6 +68,7 @@ impl Shard {
         }
         self.drop_connection(conn);
         self.stats.connections_ended += 1;
+        self.stats.refusals.add(reason);
         sink.close(conn);
         sink.notice(Notice::Ended { conn, client_id: "", reason, detail });
     }

@@ -64,6 +64,7 @@ impl Shard {
                     // There is no packet to say it with.
                     return Err(Refusal::new(reason, detail));
                 }
+                self.stats.refusals.add(reason);
                 self.acknowledge(conn, session, publish, (reason, detail), None, sink)
             }
         }

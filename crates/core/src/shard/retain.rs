@@ -140,6 +140,7 @@ impl Shard {
                 // There is no packet to say it with.
                 return self.end(conn, Refusal::new(reason, detail), now, sink);
             }
+            self.stats.refusals.add(reason);
         }
         if let Some(held) = self.held_acks(conn)
             && let Some(ack) = held.iter_mut().find(|ack| ack.ticket == Some(ticket))

@@ -70,6 +70,7 @@ impl Shard {
                     Ok(()) => options.qos as u8,
                     Err(reason) => {
                         self.stats.subscriptions_refused += 1;
+                        self.stats.refusals.add(reason);
                         // The one failure that 3.1.1 knows.
                         let older = ReasonCode::UnspecifiedError;
                         if link.version.is_v5() { reason as u8 } else { older as u8 }
