@@ -197,6 +197,18 @@ mod tests {
     }
 
     #[test]
+    fn every_bound_is_in_the_documentation() {
+        let text = include_str!("../../../docs/limits.md");
+        let all = toml::Table::try_from(Config::default()).unwrap();
+        for (table, key) in ["limits", "process"]
+            .iter()
+            .flat_map(|&table| all[table].as_table().unwrap().keys().map(move |key| (table, key)))
+        {
+            assert!(text.contains(&format!("`{key}`")), "docs/limits.md lacks {table}.{key}");
+        }
+    }
+
+    #[test]
     fn an_empty_file_is_the_default() {
         assert_eq!(read("").unwrap(), Config::default());
     }
