@@ -19,6 +19,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("weir-bench", &["weir-conformance", "weir-load"]),
     ("weir-pubsub", &["weir-wire", "weir-client", "weir-reactor"]),
     ("weir", &["weir-bench", "weir-broker", "weir-conformance", "weir-load", "weir-pubsub"]),
+    ("weir-costs", &["weir-wire", "weir-core", "weir-load"]),
     ("xtask", &["weir-conformance"]),
 ];
 
