@@ -35,6 +35,13 @@ struct Encoding {
     places: Option<PublishPlaces>,
 }
 
+/// A packet whose identifier differs between its receivers.
+#[derive(Debug)]
+pub(crate) struct Encoded<'a> {
+    bytes: &'a mut [u8],
+    packet_id_at: Option<usize>,
+}
+
 impl Encoder {
     /// Forgets the last message.
     pub(crate) fn begin(&mut self) {
@@ -43,14 +50,15 @@ impl Encoder {
         }
     }
 
-    /// The packet for a receiver; the caller writes it before it asks for the next.
+    /// The packet for a receiver; the caller writes it before it asks for the next. Above QoS 0
+    /// it has no identifier yet: [`Encoded::with_id`].
+    #[inline]
     pub(crate) fn encode(
         &mut self,
         delivery: &Delivery<'_>,
         shape: Shape<'_>,
-        packet_id: Option<PacketId>,
         now: Micros,
-    ) -> &[u8] {
+    ) -> Encoded<'_> {
         let Self { shapes, single, properties } = self;
         let is_shared =
             shape.subscription_ids.is_empty() && !shape.dup && shape.alias == AliasOut::None;
@@ -65,14 +73,30 @@ impl Encoder {
             Some(places) => places,
             None => {
                 let places = encode(delivery, shape, properties, now, &mut encoding.bytes);
-                encoding.places = Some(places);
-                places
+                *encoding.places.insert(places)
             }
         };
-        if let (Some(at), Some(packet_id)) = (places.packet_id_at, packet_id) {
-            encoding.bytes[at..at + 2].copy_from_slice(&packet_id.value().to_be_bytes());
+        Encoded { bytes: &mut encoding.bytes, packet_id_at: places.packet_id_at }
+    }
+}
+
+impl<'a> Encoded<'a> {
+    /// Length of the packet, in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The packet at QoS 0.
+    pub(crate) fn bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The packet with its identifier.
+    pub(crate) fn with_id(self, packet_id: PacketId) -> &'a [u8] {
+        if let Some(at) = self.packet_id_at {
+            self.bytes[at..at + 2].copy_from_slice(&packet_id.value().to_be_bytes());
         }
-        &encoding.bytes
+        self.bytes
     }
 }
 

@@ -176,19 +176,20 @@ impl Shard {
                 stats.dropped_output_full += 1;
                 return drop_notice(session, delivery.topic, "output full", sink);
             }
-            let bytes = encoder.encode(delivery, shape, None, now);
-            if bytes.len() > link.packet_bytes_max as usize {
+            let packet = encoder.encode(delivery, shape, now);
+            if packet.len() > link.packet_bytes_max as usize {
                 stats.dropped_too_large += 1;
                 return drop_notice(session, delivery.topic, "over Maximum Packet Size", sink);
             }
             stats.publishes_out += 1;
-            sink.write(link.conn, bytes);
+            sink.write(link.conn, packet.bytes());
             return alias_sent(connections, &link, delivery.topic, shape.alias);
         }
         if !session.queue_is_empty() || is_output_full || !session.window.has_room(link.open_max) {
             return self.enqueue(to, delivery, sink);
         }
-        if encoder.encode(delivery, shape, None, now).len() > link.packet_bytes_max as usize {
+        let packet = encoder.encode(delivery, shape, now);
+        if packet.len() > link.packet_bytes_max as usize {
             // [MQTT-3.1.2-25]
             stats.dropped_too_large += 1;
             return drop_notice(session, delivery.topic, "over Maximum Packet Size", sink);
@@ -196,7 +197,7 @@ impl Shard {
         let kept = session.outlives_connection().then(|| queued(to, delivery));
         let packet_id = session.window.push(to.qos, kept);
         stats.publishes_out += 1;
-        sink.write(link.conn, encoder.encode(delivery, shape, Some(packet_id), now));
+        sink.write(link.conn, packet.with_id(packet_id));
         alias_sent(connections, &link, delivery.topic, shape.alias);
     }
 
@@ -277,19 +278,20 @@ impl Shard {
             let alias = alias_for(connections, &link, delivery.topic);
             let shape = Shape { alias, ..shape_of(&queued, link, false) };
             encoder.begin();
-            if encoder.encode(&delivery, shape, None, now).len() > link.packet_bytes_max as usize {
+            let packet = encoder.encode(&delivery, shape, now);
+            if packet.len() > link.packet_bytes_max as usize {
                 stats.dropped_too_large += 1;
                 drop_notice(session, &queued.message.topic, "over Maximum Packet Size", sink);
                 continue;
             }
             let kept = session.outlives_connection().then(|| queued.clone());
-            let packet_id = if queued.qos == QoS::AtMostOnce {
-                None
+            let bytes = if queued.qos == QoS::AtMostOnce {
+                packet.bytes()
             } else {
-                Some(session.window.push(queued.qos, kept))
+                packet.with_id(session.window.push(queued.qos, kept))
             };
             stats.publishes_out += 1;
-            sink.write(link.conn, encoder.encode(&delivery, shape, packet_id, now));
+            sink.write(link.conn, bytes);
             alias_sent(connections, &link, delivery.topic, alias);
         }
         if session.replays.is_some() {
@@ -313,7 +315,7 @@ impl Shard {
             let delivery = Delivery::from_message(&queued.message, None);
             let shape = shape_of(&queued, link, true);
             stats.publishes_out += 1;
-            sink.write(link.conn, encoder.encode(&delivery, shape, Some(packet_id), now));
+            sink.write(link.conn, encoder.encode(&delivery, shape, now).with_id(packet_id));
         }
     }
 }
@@ -341,16 +343,23 @@ fn shape_of(queued: &Queued, link: Link, dup: bool) -> Shape<'_> {
 /// A topic no longer than this is not worth an alias of three bytes.
 const SHORT_TOPIC_BYTES: usize = 4;
 
+#[inline]
 fn alias_for(connections: &mut [Option<Connection>], link: &Link, topic: &str) -> AliasOut {
     if link.aliases_max == 0 || topic.len() <= SHORT_TOPIC_BYTES {
         return AliasOut::None;
     }
+    choose_alias(connections, link, topic)
+}
+
+#[cold]
+fn choose_alias(connections: &mut [Option<Connection>], link: &Link, topic: &str) -> AliasOut {
     match live_of(connections, link) {
         Some(live) => live.extra().aliases_out.choose(topic, link.aliases_max),
         None => AliasOut::None,
     }
 }
 
+#[inline]
 fn alias_sent(connections: &mut [Option<Connection>], link: &Link, topic: &str, alias: AliasOut) {
     if let AliasOut::New(_) = alias
         && let Some(live) = live_of(connections, link)
