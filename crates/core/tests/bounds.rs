@@ -72,15 +72,46 @@ fn a_connection_over_a_bound_of_the_shell_is_told_why_at_its_connect() {
 #[test]
 fn a_topic_alias_over_the_bound_ends_the_connection() {
     let limits = Limits { topic_alias_maximum: 2, ..Limits::default() };
-    for alias in [0, 3] {
+    for (alias, is_taken) in [(0, false), (1, true), (2, true), (3, false)] {
         let mut net = Net::with_limits(1, &limits);
         let peer = net.join("c", Ask::default());
         let mut properties = PropertiesBuf::new();
         properties.push(Property::TopicAlias(alias));
         let properties = properties.as_properties();
         net.publish_packet(peer, &Publish { properties, ..message("t", Q0, 0, "x") });
-        assert_eq!(net.read(peer), ["DISCONNECT Topic Alias invalid", "closed"]);
+        let end = ["DISCONNECT Topic Alias invalid", "closed"];
+        assert_eq!(net.read(peer), if is_taken { &[][..] } else { &end }, "{alias}");
     }
+}
+
+#[test]
+fn more_qos_2_messages_than_the_receive_maximum_end_the_connection() {
+    let limits = Limits { receive_maximum: 2, ..Limits::default() };
+    for version in [Version::V5, Version::V311] {
+        let mut net = Net::with_limits(1, &limits);
+        let sub = net.join("sub", Ask::default());
+        let publ = net.join("pub", Ask { version, ..Ask::default() });
+        net.subscribe(sub, "t", Q0);
+        (1..=3).for_each(|id| net.publish(publ, "t", QoS::ExactlyOnce, id, "x"));
+        let answers = net.read(publ);
+        assert_eq!(answers[..2], ["PUBREC #1 Success", "PUBREC #2 Success"]);
+        // Older clients are told no maximum.
+        let third = match version {
+            Version::V5 => &["DISCONNECT Receive Maximum exceeded", "closed"][..],
+            _ => &["PUBREC #3 Success"],
+        };
+        assert_eq!(answers[2..], *third);
+    }
+    // One that is released makes room; one sent again takes none.
+    let mut net = Net::with_limits(1, &limits);
+    let publ = net.join("pub", Ask::default());
+    for id in [1, 2, 2, 1] {
+        net.publish(publ, "t", QoS::ExactlyOnce, id, "x");
+    }
+    net.ack(publ, PacketKind::PubRel, 1);
+    net.publish(publ, "t", QoS::ExactlyOnce, 3, "x");
+    let last = net.read(publ).pop();
+    assert_eq!(last.as_deref(), Some("PUBREC #3 No matching subscribers"));
 }
 
 #[test]

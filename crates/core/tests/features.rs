@@ -108,7 +108,8 @@ fn words_are_for_those_who_want_them() {
         (1, 0, "PUBACK #1 Quota exceeded: the retained store is full"),
         (0, 0, "PUBACK #1 Quota exceeded"),
         // They are left out where they do not fit.
-        (1, 30, "PUBACK #1 Quota exceeded"),
+        (1, 34, "PUBACK #1 Quota exceeded"),
+        (1, 35, "PUBACK #1 Quota exceeded: the retained store is full"),
     ] {
         let mut net = Net::with_limits(1, &limits);
         let properties = [Property::RequestProblemInformation(wants)];
@@ -116,6 +117,18 @@ fn words_are_for_those_who_want_them() {
         let publ = net.join("pub", ask);
         net.publish_packet(publ, &Publish { retain: true, ..message("t", Q1, 1, "x") });
         assert_eq!(net.read(publ), [answer]);
+    }
+    let why = "a second CONNECT";
+    // Without words it is four bytes long.
+    for (packet_bytes_max, answer) in [
+        (4 + 3 + why.len(), format!("DISCONNECT Protocol Error: {why}")),
+        (4 + 3 + why.len() - 1, "DISCONNECT Protocol Error".to_owned()),
+    ] {
+        let mut net = Net::new(1);
+        let packet_bytes_max = packet_bytes_max as u32;
+        let peer = net.join("c", Ask { packet_bytes_max, ..Ask::default() });
+        net.say_connect(peer, "c", Ask::default());
+        assert_eq!(net.read(peer), [answer, "closed".to_owned()]);
     }
 }
 

@@ -7,7 +7,7 @@ mod net;
 
 use net::{Ask, Net, Peer, message};
 use proptest::prelude::*;
-use weir_core::Limits;
+use weir_core::{Limits, Mail};
 use weir_wire::packet::{Publish, RetainHandling, SubscriptionOptions, Will};
 use weir_wire::{PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode, Version};
 
@@ -348,6 +348,52 @@ fn an_old_message_does_not_come_after_a_newer_one() {
     assert_eq!(net.read(sub), [format!("PUBLISH {topic} q0 new")]);
     net.deliver_mail();
     assert_eq!(net.read(sub), [""; 0]);
+}
+
+#[test]
+fn what_comes_live_is_remembered_only_while_somebody_asks_and_only_so_much() {
+    let (mut net, _, sub, topic) = triangle();
+    let names = net.names();
+    let publ = net.join(&names[1][1], Ask::default());
+    let forgotten = |net: &mut Net, count| {
+        (0..count).for_each(|_| net.publish_packet(publ, &retained(&topic, Q0, 0, "x")));
+        net.shards[1].stats().recent_forgotten
+    };
+    assert_eq!(forgotten(&mut net, 16_384 + 3), 0);
+    net.subscribe(sub, &topic, Q0);
+    assert_eq!(forgotten(&mut net, 16_384 + 3), 3);
+    net.deliver_mail();
+    // It was answered; the next begins afresh.
+    assert_eq!(forgotten(&mut net, 16_384 + 3), 3);
+    net.subscribe(sub, "r/+", Q0);
+    assert_eq!(forgotten(&mut net, 16_384), 3);
+}
+
+#[test]
+fn an_owner_is_asked_for_no_more_than_the_session_has_room_for() {
+    for (qos, messages_max) in [(Q1, 3), (Q0, 256)] {
+        let mut net = Net::new(2);
+        let names = net.names();
+        let sub = net.join(&names[1][0], Ask { receive_maximum: 5, ..Ask::default() });
+        let publ = net.join(&names[1][1], Ask::default());
+        // Two places of five are taken.
+        net.subscribe(sub, "t", Q1);
+        net.deliver_mail();
+        (1..=2).for_each(|id| net.publish(publ, "t", Q1, id, "x"));
+        net.deliver_mail();
+        net.subscribe(sub, "r/#", qos);
+        while net.deliver_between(1, 0) {}
+        while net.deliver_between(0, 1) {}
+        let asked: Vec<u32> = net.wires[1]
+            .mail
+            .iter()
+            .filter_map(|(_, mail)| match mail {
+                Mail::RetainedQuery(query) => Some(query.messages_max),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(asked, [messages_max]);
+    }
 }
 
 /// A subscriber with this Receive Maximum and 300 retained messages for it.
