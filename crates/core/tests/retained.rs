@@ -351,6 +351,33 @@ fn an_old_message_does_not_come_after_a_newer_one() {
 }
 
 #[test]
+fn the_owners_last_message_comes_though_another_came_live_meanwhile() {
+    let mut net = Net::new(4);
+    let names = net.names();
+    let topic = topics(4)[2][0].clone();
+    let join = |net: &mut Net, shard: usize| net.join(&names[shard][0], Ask::default());
+    let (early, sub, late) = (join(&mut net, 0), join(&mut net, 1), join(&mut net, 3));
+    // Its letter to the owner takes longer than all others.
+    net.publish_packet(early, &retained(&topic, Q0, 0, "early"));
+    net.subscribe(sub, &topic, Q0);
+    for other in [0, 2, 3] {
+        while net.deliver_between(1, other) {}
+        if other != 0 {
+            while net.deliver_between(other, 1) {}
+        }
+    }
+    while net.deliver_between(0, 1) {}
+    assert_eq!(net.read(sub), ["SUBACK [0]"]);
+    while net.deliver_between(1, 2) {}
+    net.publish_packet(late, &retained(&topic, Q0, 0, "late"));
+    while net.deliver_between(3, 2) {}
+    while net.deliver_between(3, 1) {}
+    assert_eq!(net.read(sub), [format!("PUBLISH {topic} q0 late")]);
+    net.deliver_mail();
+    assert_eq!(net.read(sub), [format!("PUBLISH {topic} q0 retain early")]);
+}
+
+#[test]
 fn what_comes_live_is_remembered_only_while_somebody_asks_and_only_so_much() {
     let (mut net, _, sub, topic) = triangle();
     let names = net.names();
@@ -515,6 +542,18 @@ fn an_unsubscribe_ends_the_replay_and_a_new_subscribe_begins_again() {
         net.disconnect(sub, ReasonCode::Success);
         net.deliver_mail();
         assert!(net.shards.iter().all(|shard| shard.stats().filters == 0));
+    }
+}
+
+#[test]
+fn a_second_subscribe_begins_the_replay_again_in_the_place_of_the_first() {
+    for shards in [1, 4] {
+        let ask = Ask { receive_maximum: 5, ..Ask::default() };
+        let (mut net, _, sub) = with_many(shards, ask, &Limits::default());
+        net.subscribe(sub, "m/#", Q1);
+        net.deliver_mail();
+        net.subscribe(sub, "m/#", Q1);
+        assert_eq!(drain(&mut net, sub).len(), 5 + 300);
     }
 }
 
