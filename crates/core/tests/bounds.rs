@@ -399,3 +399,39 @@ fn counters_of_messages_count_each_once() {
         net.cut(absent);
     }
 }
+
+#[test]
+fn the_retained_stores_bytes_are_what_it_holds_now() {
+    // Room for two messages of eleven bytes.
+    let limits = Limits { retained_bytes_max: 22, ..Limits::default() };
+    let mut net = Net::with_limits(1, &limits);
+    let publ = net.join("pub", Ask::default());
+    let full = "PUBACK #1 Quota exceeded: the retained store is full";
+    let kept = "PUBACK #1 No matching subscribers";
+    for (topic, payload, answer) in [
+        ("a", "0123456789", kept),
+        ("b", "0123456789", kept),
+        ("c", "", kept),
+        ("c", "0", full),
+        ("a", "01234567890", full),
+        ("a", "", kept),
+        ("c", "0123456789", kept),
+        ("a", "0", full),
+    ] {
+        net.publish_packet(publ, &Publish { retain: true, ..message(topic, Q1, 1, payload) });
+        assert_eq!(net.read(publ), [answer], "{topic} {payload}");
+    }
+    assert_eq!((stats(&net).retained, stats(&net).retained_refused), (2, 3));
+}
+
+#[test]
+fn a_filter_is_counted_once_however_many_want_it() {
+    let mut net = Net::new(1);
+    let peers = [net.join("a", Ask::default()), net.join("b", Ask::default())];
+    for peer in peers {
+        net.subscribe(peer, "t", Q0);
+        net.subscribe(peer, "$share/g/t", Q0);
+    }
+    net.subscribe(peers[0], "t/#", Q0);
+    assert_eq!(stats(&net).filters, 2);
+}
