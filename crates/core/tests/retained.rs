@@ -378,6 +378,24 @@ fn the_owners_last_message_comes_though_another_came_live_meanwhile() {
 }
 
 #[test]
+fn what_waits_for_another_shard_is_counted_until_it_has_come() {
+    let (mut net, _, sub, topic) = triangle();
+    let awaited = |net: &Net| net.shards[1].stats().awaited;
+    net.subscribe(sub, &topic, Q0);
+    for other in [0, 2] {
+        while net.deliver_between(1, other) {}
+        while net.deliver_between(other, 1) {}
+    }
+    assert_eq!(awaited(&net), 1, "a page");
+    net.subscribe(sub, "other", Q0);
+    assert_eq!(awaited(&net), 2, "and notes of a filter");
+    net.publish_packet(sub, &retained(&topic, Q1, 1, "x"));
+    assert_eq!(awaited(&net), 3, "and an owner's answer");
+    net.deliver_mail();
+    assert_eq!(awaited(&net), 0);
+}
+
+#[test]
 fn what_comes_live_is_remembered_only_while_somebody_asks_and_only_so_much() {
     let (mut net, _, sub, topic) = triangle();
     let names = net.names();
