@@ -26,9 +26,9 @@ impl Micros {
     }
 
     /// Whole seconds from `self` until `later`, rounded up; 0 if it is not later.
-    pub const fn secs_until(self, later: Self) -> u32 {
+    pub fn secs_until(self, later: Self) -> u32 {
         let left = later.0.saturating_sub(self.0).div_ceil(1_000_000);
-        if left > u32::MAX as u64 { u32::MAX } else { left as u32 }
+        u32::try_from(left).unwrap_or(u32::MAX)
     }
 }
 

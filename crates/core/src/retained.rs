@@ -162,6 +162,10 @@ mod tests {
         assert_eq!(pages(&mut small, "none/#", 10), [0]);
         let mut large = store((0..10).map(|at| format!("t/{at}")), 400_000);
         assert_eq!(pages(&mut large, "t/+", 100), [3, 3, 3, 1]);
+        // Two with topics of three bytes reach the bound, and the third passes it.
+        let half = PAGE_BYTES_MAX as usize / 2 - 3;
+        let mut halves = store((0..10).map(|at| format!("t/{at}")), half);
+        assert_eq!(pages(&mut halves, "t/+", 100), [3, 3, 3, 1]);
         let hit = |at: usize| if at.is_multiple_of(5000) { "hit" } else { "miss" };
         let mut wide = store((0..10_000).map(|at| format!("{at:05}/{}", hit(at))), 1);
         assert_eq!(pages(&mut wide, "+/hit", 100), [1, 1, 0]);

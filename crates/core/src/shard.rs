@@ -183,10 +183,7 @@ impl Shard {
                     Ok(Next::Continue) => at += frame.bytes,
                     // The CONNECT goes along, unconsumed.
                     Ok(Next::HandedOver) => break,
-                    Err(refusal) => {
-                        at += frame.bytes;
-                        self.end(conn, refusal, now, sink);
-                    }
+                    Err(refusal) => self.end(conn, refusal, now, sink),
                 },
                 Err(error) => self.end(conn, Refusal::from(error), now, sink),
             }

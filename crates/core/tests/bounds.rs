@@ -109,15 +109,46 @@ fn a_connection_over_a_bound_of_the_shell_is_told_why_at_its_connect() {
 #[test]
 fn a_topic_alias_over_the_bound_ends_the_connection() {
     let limits = Limits { topic_alias_maximum: 2, ..Limits::default() };
-    for alias in [0, 3] {
+    for (alias, is_taken) in [(0, false), (1, true), (2, true), (3, false)] {
         let mut net = Net::with_limits(1, &limits);
         let peer = net.join("c", Ask::default());
         let mut properties = PropertiesBuf::new();
         properties.push(Property::TopicAlias(alias));
         let properties = properties.as_properties();
         net.publish_packet(peer, &Publish { properties, ..message("t", Q0, 0, "x") });
-        assert_eq!(net.read(peer), ["DISCONNECT Topic Alias invalid", "closed"]);
+        let end = ["DISCONNECT Topic Alias invalid", "closed"];
+        assert_eq!(net.read(peer), if is_taken { &[][..] } else { &end }, "{alias}");
     }
+}
+
+#[test]
+fn more_qos_2_messages_than_the_receive_maximum_end_the_connection() {
+    let limits = Limits { receive_maximum: 2, ..Limits::default() };
+    for version in [Version::V5, Version::V311] {
+        let mut net = Net::with_limits(1, &limits);
+        let sub = net.join("sub", Ask::default());
+        let publ = net.join("pub", Ask { version, ..Ask::default() });
+        net.subscribe(sub, "t", Q0);
+        (1..=3).for_each(|id| net.publish(publ, "t", QoS::ExactlyOnce, id, "x"));
+        let answers = net.read(publ);
+        assert_eq!(answers[..2], ["PUBREC #1 Success", "PUBREC #2 Success"]);
+        // Older clients are told no maximum.
+        let third = match version {
+            Version::V5 => &["DISCONNECT Receive Maximum exceeded", "closed"][..],
+            _ => &["PUBREC #3 Success"],
+        };
+        assert_eq!(answers[2..], *third);
+    }
+    // One that is released makes room; one sent again takes none.
+    let mut net = Net::with_limits(1, &limits);
+    let publ = net.join("pub", Ask::default());
+    for id in [1, 2, 2, 1] {
+        net.publish(publ, "t", QoS::ExactlyOnce, id, "x");
+    }
+    net.ack(publ, PacketKind::PubRel, 1);
+    net.publish(publ, "t", QoS::ExactlyOnce, 3, "x");
+    let last = net.read(publ).pop();
+    assert_eq!(last.as_deref(), Some("PUBREC #3 No matching subscribers"));
 }
 
 #[test]
@@ -324,6 +355,11 @@ fn under_pressure_a_large_packet_is_not_awaited() {
     net.shards[0].set_pressed(true);
     net.send_bytes(peer, &start[..16 * 1024]);
     assert_eq!(net.read(peer), [""; 0]);
+    // What comes whole before it does not count.
+    let mut pings = weir_wire::packet::PINGREQ.repeat(8000);
+    pings.extend_from_slice(&start[..1000]);
+    net.send_bytes(peer, &pings);
+    assert_eq!(net.read(peer), vec!["PINGRESP"; 8000]);
     net.send_bytes(peer, &start);
     assert!(net.read(peer)[0].starts_with("DISCONNECT Quota exceeded"));
     assert_eq!(stats(&net).connections, 0);
@@ -425,4 +461,40 @@ fn counters_of_messages_count_each_once() {
         assert_eq!(stats(&net).publishes_out, before + sent);
         net.cut(absent);
     }
+}
+
+#[test]
+fn the_retained_stores_bytes_are_what_it_holds_now() {
+    // Room for two messages of eleven bytes.
+    let limits = Limits { retained_bytes_max: 22, ..Limits::default() };
+    let mut net = Net::with_limits(1, &limits);
+    let publ = net.join("pub", Ask::default());
+    let full = "PUBACK #1 Quota exceeded: the retained store is full";
+    let kept = "PUBACK #1 No matching subscribers";
+    for (topic, payload, answer) in [
+        ("a", "0123456789", kept),
+        ("b", "0123456789", kept),
+        ("c", "", kept),
+        ("c", "0", full),
+        ("a", "01234567890", full),
+        ("a", "", kept),
+        ("c", "0123456789", kept),
+        ("a", "0", full),
+    ] {
+        net.publish_packet(publ, &Publish { retain: true, ..message(topic, Q1, 1, payload) });
+        assert_eq!(net.read(publ), [answer], "{topic} {payload}");
+    }
+    assert_eq!((stats(&net).retained, stats(&net).retained_refused), (2, 3));
+}
+
+#[test]
+fn a_filter_is_counted_once_however_many_want_it() {
+    let mut net = Net::new(1);
+    let peers = [net.join("a", Ask::default()), net.join("b", Ask::default())];
+    for peer in peers {
+        net.subscribe(peer, "t", Q0);
+        net.subscribe(peer, "$share/g/t", Q0);
+    }
+    net.subscribe(peers[0], "t/#", Q0);
+    assert_eq!(stats(&net).filters, 2);
 }

@@ -549,6 +549,20 @@ fn what_is_not_connect_comes_first_and_is_closed() {
 }
 
 #[test]
+fn a_malformed_connect_is_answered_only_where_it_says_5() {
+    // A reserved flag is set.
+    for (version, level, answer) in [
+        (Version::V5, 5, &["CONNACK Malformed Packet", "closed"][..]),
+        (Version::V311, 4, &["closed"]),
+    ] {
+        let mut net = Net::new(1);
+        let peer = net.open(version);
+        net.send_bytes(peer, &[0x10, 12, 0, 4, b'M', b'Q', b'T', b'T', level, 3, 0, 0, 0, 0]);
+        assert_eq!(net.read(peer), answer);
+    }
+}
+
+#[test]
 fn an_empty_client_identifier_is_assigned_or_refused() {
     let mut net = Net::new(1);
     net.join("", Ask::default());

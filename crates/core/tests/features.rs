@@ -6,6 +6,8 @@
 mod net;
 
 use net::{Ask, Net, message};
+use serde::Deserialize;
+use serde::de::value::MapDeserializer;
 use weir_core::{Features, Limits, Settings};
 use weir_wire::packet::{Publish, SubscriptionOptions, Will};
 use weir_wire::{PacketKind, Properties, PropertiesBuf, Property, QoS, Version};
@@ -108,7 +110,8 @@ fn words_are_for_those_who_want_them() {
         (1, 0, "PUBACK #1 Quota exceeded: the retained store is full"),
         (0, 0, "PUBACK #1 Quota exceeded"),
         // They are left out where they do not fit.
-        (1, 30, "PUBACK #1 Quota exceeded"),
+        (1, 34, "PUBACK #1 Quota exceeded"),
+        (1, 35, "PUBACK #1 Quota exceeded: the retained store is full"),
     ] {
         let mut net = Net::with_limits(1, &limits);
         let properties = [Property::RequestProblemInformation(wants)];
@@ -116,6 +119,18 @@ fn words_are_for_those_who_want_them() {
         let publ = net.join("pub", ask);
         net.publish_packet(publ, &Publish { retain: true, ..message("t", Q1, 1, "x") });
         assert_eq!(net.read(publ), [answer]);
+    }
+    let why = "a second CONNECT";
+    // Without words it is four bytes long.
+    for (packet_bytes_max, answer) in [
+        (4 + 3 + why.len(), format!("DISCONNECT Protocol Error: {why}")),
+        (4 + 3 + why.len() - 1, "DISCONNECT Protocol Error".to_owned()),
+    ] {
+        let mut net = Net::new(1);
+        let packet_bytes_max = packet_bytes_max as u32;
+        let peer = net.join("c", Ask { packet_bytes_max, ..Ask::default() });
+        net.say_connect(peer, "c", Ask::default());
+        assert_eq!(net.read(peer), [answer, "closed".to_owned()]);
     }
 }
 
@@ -323,4 +338,76 @@ fn a_client_does_not_send_subscription_identifiers() {
     net.publish_packet(publ, &Publish { properties, ..message("t", Q0, 0, "x") });
     let lines = net.read(publ);
     assert!(lines[0].starts_with("DISCONNECT Protocol Error"), "{lines:?}");
+}
+
+#[test]
+fn each_receiver_gets_its_own_shape_of_a_message() {
+    let mut kinds = Vec::new();
+    for qos in [Q0, Q1, Q2] {
+        kinds.extend([
+            (Version::V311, qos, false),
+            (Version::V5, qos, false),
+            (Version::V5, qos, true),
+        ]);
+    }
+    for is_reversed in [false, true] {
+        let mut net = Net::new(1);
+        let publ = net.join("pub", Ask::default());
+        let mut subs = Vec::new();
+        for (at, &(version, qos, retain_as_published)) in kinds.iter().enumerate() {
+            let sub = net.join(&format!("sub{at}"), Ask { version, ..Ask::default() });
+            subs.push((
+                sub,
+                SubscriptionOptions { qos, retain_as_published, ..Default::default() },
+            ));
+        }
+        if is_reversed {
+            subs.reverse();
+        }
+        for &(sub, options) in &subs {
+            net.subscribe_with(sub, "t", options, None);
+            net.read(sub);
+        }
+        net.publish_packet(publ, &Publish { retain: true, ..message("t", Q2, 1, "x") });
+        for (sub, options) in subs {
+            let packet_id = if options.qos == Q0 { "" } else { " #1" };
+            let retain = if options.retain_as_published { " retain" } else { "" };
+            let expected = format!("PUBLISH t q{}{packet_id}{retain} x", options.qos as u8);
+            assert_eq!(net.read(sub), [expected]);
+        }
+    }
+}
+
+#[test]
+fn each_receiver_gets_its_own_alias_of_a_topic() {
+    let ask = Ask { properties: &[Property::TopicAliasMaximum(4)], ..Ask::default() };
+    let mut net = Net::new(1);
+    let publ = net.join("pub", Ask::default());
+    let (one, two) = (net.join("one", ask), net.join("two", ask));
+    net.subscribe(two, "other/topic", Q0);
+    net.publish(publ, "other/topic", Q0, 0, "x");
+    for sub in [one, two] {
+        net.subscribe(sub, "long/topic", Q0);
+        net.read(sub);
+    }
+    net.publish(publ, "long/topic", Q0, 0, "x");
+    net.publish(publ, "long/topic", Q0, 0, "y");
+    for (sub, alias) in [(one, 1), (two, 2)] {
+        let expected = [
+            format!("PUBLISH long/topic q0 TopicAlias({alias}) x"),
+            format!("PUBLISH  q0 TopicAlias({alias}) y"),
+        ];
+        assert_eq!(net.read(sub), expected);
+    }
+}
+
+#[test]
+fn a_maximum_qos_is_read_as_its_number() {
+    let read = |number: u8| {
+        let fields = [("qos_max", number)].into_iter();
+        Features::deserialize(MapDeserializer::<_, serde::de::value::Error>::new(fields))
+            .map(|features| features.qos_max)
+    };
+    assert_eq!([read(0), read(1), read(2)], [Ok(Q0), Ok(Q1), Ok(Q2)]);
+    assert!(read(3).unwrap_err().to_string().contains("QoS is 0, 1 or 2"));
 }

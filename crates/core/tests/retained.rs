@@ -7,7 +7,7 @@ mod net;
 
 use net::{Ask, Net, Peer, message};
 use proptest::prelude::*;
-use weir_core::Limits;
+use weir_core::{Limits, Mail};
 use weir_wire::packet::{Publish, RetainHandling, SubscriptionOptions, Will};
 use weir_wire::{PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode, Version};
 
@@ -350,6 +350,97 @@ fn an_old_message_does_not_come_after_a_newer_one() {
     assert_eq!(net.read(sub), [""; 0]);
 }
 
+#[test]
+fn the_owners_last_message_comes_though_another_came_live_meanwhile() {
+    let mut net = Net::new(4);
+    let names = net.names();
+    let topic = topics(4)[2][0].clone();
+    let join = |net: &mut Net, shard: usize| net.join(&names[shard][0], Ask::default());
+    let (early, sub, late) = (join(&mut net, 0), join(&mut net, 1), join(&mut net, 3));
+    // Its letter to the owner takes longer than all others.
+    net.publish_packet(early, &retained(&topic, Q0, 0, "early"));
+    net.subscribe(sub, &topic, Q0);
+    for other in [0, 2, 3] {
+        while net.deliver_between(1, other) {}
+        if other != 0 {
+            while net.deliver_between(other, 1) {}
+        }
+    }
+    while net.deliver_between(0, 1) {}
+    assert_eq!(net.read(sub), ["SUBACK [0]"]);
+    while net.deliver_between(1, 2) {}
+    net.publish_packet(late, &retained(&topic, Q0, 0, "late"));
+    while net.deliver_between(3, 2) {}
+    while net.deliver_between(3, 1) {}
+    assert_eq!(net.read(sub), [format!("PUBLISH {topic} q0 late")]);
+    net.deliver_mail();
+    assert_eq!(net.read(sub), [format!("PUBLISH {topic} q0 retain early")]);
+}
+
+#[test]
+fn what_waits_for_another_shard_is_counted_until_it_has_come() {
+    let (mut net, _, sub, topic) = triangle();
+    let awaited = |net: &Net| net.shards[1].stats().awaited;
+    net.subscribe(sub, &topic, Q0);
+    for other in [0, 2] {
+        while net.deliver_between(1, other) {}
+        while net.deliver_between(other, 1) {}
+    }
+    assert_eq!(awaited(&net), 1, "a page");
+    net.subscribe(sub, "other", Q0);
+    assert_eq!(awaited(&net), 2, "and notes of a filter");
+    net.publish_packet(sub, &retained(&topic, Q1, 1, "x"));
+    assert_eq!(awaited(&net), 3, "and an owner's answer");
+    net.deliver_mail();
+    assert_eq!(awaited(&net), 0);
+}
+
+#[test]
+fn what_comes_live_is_remembered_only_while_somebody_asks_and_only_so_much() {
+    let (mut net, _, sub, topic) = triangle();
+    let names = net.names();
+    let publ = net.join(&names[1][1], Ask::default());
+    let forgotten = |net: &mut Net, count| {
+        (0..count).for_each(|_| net.publish_packet(publ, &retained(&topic, Q0, 0, "x")));
+        net.shards[1].stats().recent_forgotten
+    };
+    assert_eq!(forgotten(&mut net, 16_384 + 3), 0);
+    net.subscribe(sub, &topic, Q0);
+    assert_eq!(forgotten(&mut net, 16_384 + 3), 3);
+    net.deliver_mail();
+    // It was answered; the next begins afresh.
+    assert_eq!(forgotten(&mut net, 16_384 + 3), 3);
+    net.subscribe(sub, "r/+", Q0);
+    assert_eq!(forgotten(&mut net, 16_384), 3);
+}
+
+#[test]
+fn an_owner_is_asked_for_no_more_than_the_session_has_room_for() {
+    for (qos, messages_max) in [(Q1, 3), (Q0, 256)] {
+        let mut net = Net::new(2);
+        let names = net.names();
+        let sub = net.join(&names[1][0], Ask { receive_maximum: 5, ..Ask::default() });
+        let publ = net.join(&names[1][1], Ask::default());
+        // Two places of five are taken.
+        net.subscribe(sub, "t", Q1);
+        net.deliver_mail();
+        (1..=2).for_each(|id| net.publish(publ, "t", Q1, id, "x"));
+        net.deliver_mail();
+        net.subscribe(sub, "r/#", qos);
+        while net.deliver_between(1, 0) {}
+        while net.deliver_between(0, 1) {}
+        let asked: Vec<u32> = net.wires[1]
+            .mail
+            .iter()
+            .filter_map(|(_, mail)| match mail {
+                Mail::RetainedQuery(query) => Some(query.messages_max),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(asked, [messages_max]);
+    }
+}
+
 /// A subscriber with this Receive Maximum and 300 retained messages for it.
 fn with_many(shards: u16, ask: Ask<'_>, limits: &Limits) -> (Net, Peer, Peer) {
     let mut net = Net::with_limits(shards, limits);
@@ -469,6 +560,18 @@ fn an_unsubscribe_ends_the_replay_and_a_new_subscribe_begins_again() {
         net.disconnect(sub, ReasonCode::Success);
         net.deliver_mail();
         assert!(net.shards.iter().all(|shard| shard.stats().filters == 0));
+    }
+}
+
+#[test]
+fn a_second_subscribe_begins_the_replay_again_in_the_place_of_the_first() {
+    for shards in [1, 4] {
+        let ask = Ask { receive_maximum: 5, ..Ask::default() };
+        let (mut net, _, sub) = with_many(shards, ask, &Limits::default());
+        net.subscribe(sub, "m/#", Q1);
+        net.deliver_mail();
+        net.subscribe(sub, "m/#", Q1);
+        assert_eq!(drain(&mut net, sub).len(), 5 + 300);
     }
 }
 

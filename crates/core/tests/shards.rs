@@ -98,3 +98,25 @@ fn an_assigned_client_identifier_leads_back_to_its_session() {
         assert_eq!(net.read(peer), ["CONNACK Success present"]);
     }
 }
+
+#[test]
+fn a_note_of_an_interest_that_was_given_up_says_nothing_of_the_next_one() {
+    let mut net = Net::new(2);
+    let names = net.names();
+    let (one, two) =
+        (net.join(&names[0][0], Ask::default()), net.join(&names[0][1], Ask::default()));
+    net.subscribe(one, "t", QoS::AtMostOnce);
+    net.unsubscribe(one, "t");
+    net.subscribe(one, "t", QoS::AtMostOnce);
+    // The other shard has yet to hear that the first is over, and of the second.
+    net.deliver_between(0, 1);
+    net.deliver_between(1, 0);
+    assert_eq!(net.read(one), ["UNSUBACK [0]", "SUBACK [0]"]);
+    net.subscribe(two, "t", QoS::AtMostOnce);
+    assert_eq!(net.read(two), [""; 0]);
+    net.deliver_mail();
+    assert_eq!(
+        (net.read(one), net.read(two)),
+        (vec!["SUBACK [0]".into()], vec!["SUBACK [0]".into()])
+    );
+}
