@@ -289,7 +289,7 @@ impl Shard {
             Packet::PubRel(ack) => self.on_pubrel(session, &ack, sink),
             Packet::PubComp(ack) => self.on_pubcomp(session, &ack, now, sink),
             Packet::Subscribe(subscribe) => self.on_subscribe(session, &subscribe, now, sink)?,
-            Packet::Unsubscribe(unsubscribe) => self.on_unsubscribe(session, &unsubscribe, sink),
+            Packet::Unsubscribe(unsubscribe) => self.on_unsubscribe(session, &unsubscribe, sink)?,
             Packet::PingReq => sink.write(conn, &weir_wire::packet::PINGRESP),
             Packet::Disconnect(disconnect) => self.on_disconnect(conn, &disconnect, now, sink)?,
             // [MQTT-3.1.0-2]
