@@ -1,6 +1,6 @@
-//! Writes the packets of every conversation in the byte tables to `corpus/TARGET/`, where the
-//! targets begin: what the client of a table sends, and what a shard answers.
-//! `cargo run --example seeds` in `fuzz/`; `scripts/fuzz` does it.
+//! Writes the packets of every conversation in the byte tables to `fuzz/corpus/TARGET/`, where the
+//! fuzz targets begin: what the client of a table sends, and what a shard answers. `scripts/fuzz`
+//! runs it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -8,9 +8,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use weir_conformance::{Offers, Received, Target, Version, run_case, tables, take_packet};
 use weir_core::{ConnKey, Limits, Mail, Micros, Notice, Shard, ShardId, Sink};
-use weir_fuzz::packet::{FLAGS, Family, TARGETS, protocol};
-use weir_fuzz::shards::script;
 use weir_wire::{self as wire, PacketKind};
+
+#[expect(unreachable_pub, dead_code, reason = "shared with the library of the fuzz targets")]
+#[path = "../../../fuzz/src/packet.rs"]
+mod packet;
+#[expect(unreachable_pub, dead_code, reason = "shared with the library of the fuzz targets")]
+#[path = "../../../fuzz/src/shards/script.rs"]
+mod script;
+
+use packet::{FLAGS, Family, TARGETS, protocol};
 
 /// Longer packets are no good seeds: most of the time would go into their payload.
 const SEED_BYTES_MAX: usize = 8 * 1024;
@@ -27,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         }
     }
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
     let count = seeds.write(&corpus)?;
     println!("{count} seeds for {} targets in {}", seeds.inputs.len(), corpus.display());
     Ok(())
