@@ -279,6 +279,11 @@ impl Shard {
             Phase::AwaitConnect(_) => return self.handle_first(conn, frame, now, sink),
             Phase::AwaitAuth(_) => return self.handle_unknown(conn, frame, sink),
         };
+        // [MQTT-3.1.0-2], whatever is in it: DISCONNECT cannot say all that is wrong with one.
+        let second_connect = Refusal::protocol("a second CONNECT");
+        if frame.kind == PacketKind::Connect {
+            return Err(second_connect);
+        }
         match Packet::decode(version, frame)? {
             Packet::Publish(publish) => self.on_publish(conn, session, &publish, now, sink)?,
             Packet::PubAck(ack) => self.on_puback(session, &ack, now, sink),
@@ -286,11 +291,10 @@ impl Shard {
             Packet::PubRel(ack) => self.on_pubrel(session, &ack, sink),
             Packet::PubComp(ack) => self.on_pubcomp(session, &ack, now, sink),
             Packet::Subscribe(subscribe) => self.on_subscribe(session, &subscribe, now, sink)?,
-            Packet::Unsubscribe(unsubscribe) => self.on_unsubscribe(session, &unsubscribe, sink),
+            Packet::Unsubscribe(unsubscribe) => self.on_unsubscribe(session, &unsubscribe, sink)?,
             Packet::PingReq => sink.write(conn, &weir_wire::packet::PINGRESP),
             Packet::Disconnect(disconnect) => self.on_disconnect(conn, &disconnect, now, sink)?,
-            // [MQTT-3.1.0-2]
-            Packet::Connect(_) => return Err(Refusal::protocol("a second CONNECT")),
+            Packet::Connect(_) => return Err(second_connect),
             Packet::Auth(auth) => self.on_auth(conn, &auth, sink)?,
             Packet::ConnAck(_) | Packet::SubAck(_) | Packet::UnsubAck(_) | Packet::PingResp => {
                 return Err(Refusal::protocol("a packet only servers send"));

@@ -124,6 +124,18 @@ impl Window {
         if self.steps[at] != step {
             return false;
         }
+        self.finish_at(at);
+        true
+    }
+
+    /// A delivery that the client cannot take is done whatever it waits for.
+    pub(crate) fn give_up(&mut self, packet_id: PacketId) {
+        if let Some(at) = self.position(packet_id).filter(|&at| self.steps[at] != Step::Done) {
+            self.finish_at(at);
+        }
+    }
+
+    fn finish_at(&mut self, at: usize) {
         self.steps[at] = Step::Done;
         if let Some(kept) = self.kept.get_mut(at) {
             *kept = None;
@@ -137,7 +149,6 @@ impl Window {
             self.sent = self.sent.saturating_sub(1);
             self.oldest = self.oldest.next();
         }
-        true
     }
 
     /// PUBREC: the message is the receiver's, only the identifier is still owed. A repeated PUBREC

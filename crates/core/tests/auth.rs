@@ -91,6 +91,30 @@ fn a_refused_client_gets_the_reason_and_leaves_no_session() {
     assert_eq!(net.read(peer), ["CONNACK Not authorized", "closed"]);
 }
 
+#[test]
+fn a_client_gets_no_step_and_no_refusal_larger_than_it_takes() {
+    let properties = METHOD.properties;
+    for (bytes_max, verdict, expected) in [
+        (5, Verdict::Continue(b"two".to_vec()), &["CONNACK Packet too large", "closed"][..]),
+        (4, Verdict::Continue(b"two".to_vec()), &["closed"]),
+        (4, Verdict::Refuse(ReasonCode::NotAuthorized), &["closed"]),
+    ] {
+        let mut net = net();
+        let properties = [properties[0], properties[1], Property::MaximumPacketSize(bytes_max)];
+        let peer = net.connect("c", Ask { properties: &properties, ..METHOD });
+        net.authenticated(peer, verdict);
+        assert_eq!(net.read(peer), expected);
+        assert_eq!(net.shards[0].stats().connections, 0);
+    }
+    let mut net = net();
+    let properties = [properties[0], properties[1], Property::MaximumPacketSize(50)];
+    let peer = net.connect("c", Ask { properties: &properties, ..METHOD });
+    net.authenticated(peer, Verdict::Accept(Vec::new()));
+    net.auth(peer, ReasonCode::ReAuthenticate, "M", "again");
+    net.authenticated(peer, Verdict::Continue(vec![b'x'; 60]));
+    assert_eq!(net.read(peer), ["CONNACK Success", "DISCONNECT Packet too large", "closed"]);
+}
+
 /// Proves 5.0:MQTT-3.1.2-30. Proves 5.0:MQTT-4.12.0-5.
 #[test]
 fn during_the_exchange_only_its_next_step_may_come() {

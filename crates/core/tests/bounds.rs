@@ -7,8 +7,10 @@ mod net;
 
 use net::{Ask, Net, Peer, message};
 use weir_core::{Limits, Stats, WhenAbsent, WhenConnected};
-use weir_wire::packet::{Publish, SubscriptionOptions};
-use weir_wire::{PacketKind, PropertiesBuf, Property, QoS, ReasonCode, Version};
+use weir_wire::packet::{Publish, SubscribeBuf, SubscriptionOptions, UnsubscribeBuf};
+use weir_wire::{
+    Packet, PacketId, PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode, Version,
+};
 
 const Q0: QoS = QoS::AtMostOnce;
 const Q1: QoS = QoS::AtLeastOnce;
@@ -426,6 +428,53 @@ fn under_pressure_nobody_is_refused_for_what_no_local_keeps_from_it() {
     assert_eq!(net.read(one), ["PUBACK #1 Success"]);
     net.publish(two, "t", Q1, 1, "x");
     assert!(net.read(two)[0].contains("Quota exceeded"));
+}
+
+#[test]
+fn a_resumed_session_gets_nothing_larger_than_it_takes_now() {
+    let mut net = Net::new(1);
+    let (peer, publ) = (net.join("c", kept()), net.join("pub", Ask::default()));
+    net.subscribe(peer, "t", QoS::ExactlyOnce);
+    for (id, payload) in [(1, "x".repeat(200)), (2, "small".into())] {
+        net.publish(publ, "t", Q1, id, &payload);
+    }
+    net.cut(peer);
+    let peer = net.connect("c", Ask { packet_bytes_max: 100, ..kept() });
+    let expected = ["CONNACK Success present", "PUBLISH t q1 #2 dup small"];
+    assert_eq!(net.read(peer), expected);
+    assert_eq!(stats(&net).dropped_too_large, 1);
+    // As if it had been acknowledged: it does not come in a later connection.
+    net.cut(peer);
+    let peer = net.connect("c", kept());
+    assert_eq!(net.read(peer), expected);
+}
+
+#[test]
+fn a_request_whose_answer_is_larger_than_the_client_takes_ends_the_connection() {
+    for (filters, is_taken) in [(15, true), (16, false)] {
+        let ask = Ask { packet_bytes_max: 20, ..Ask::default() };
+        let mut net = Net::new(1);
+        let mut subscribe = SubscribeBuf::new();
+        let mut unsubscribe = UnsubscribeBuf::new();
+        for number in 0..filters {
+            subscribe.push(&format!("t{number}"), SubscriptionOptions::default());
+            unsubscribe.push("t0");
+        }
+        let (id, none) = (PacketId::FIRST, Properties::EMPTY);
+        let packets = [
+            Packet::Subscribe(subscribe.subscribe(Version::V5, id, none)),
+            Packet::Unsubscribe(unsubscribe.unsubscribe(id, none)),
+        ];
+        for packet in packets {
+            let peer = net.join("c", ask);
+            let mut bytes = Vec::new();
+            packet.encode(Version::V5, &mut bytes);
+            net.send_bytes(peer, &bytes);
+            let lines = net.read(peer);
+            assert_eq!(lines[0] != "DISCONNECT Packet too large", is_taken, "{lines:?}");
+            assert!(is_taken || stats(&net).filters == 0, "a filter was noted");
+        }
+    }
 }
 
 #[test]

@@ -597,3 +597,18 @@ fn a_stop_tells_every_client() {
     net.cut(old);
     assert_eq!(net.shards[0].stats().retained, 0);
 }
+
+#[test]
+fn a_second_connect_is_a_protocol_error_whatever_it_says() {
+    for second in [
+        &b"\x10\x0D\x00\x04MQTT\x05\x02\x00\x00\x00\x00\x00"[..],
+        b"\x10\x0C\x00\x04MQTX\x05\x02\x00\x00\x00\x00",
+        b"\x10\x00",
+    ] {
+        let mut net = Net::new(1);
+        let peer = net.join("c", Ask::default());
+        net.send_bytes(peer, second);
+        let expected = ["DISCONNECT Protocol Error: a second CONNECT", "closed"];
+        assert_eq!(net.read(peer), expected, "{second:02x?}");
+    }
+}

@@ -61,7 +61,7 @@ fn what_the_fuzzers_found_is_mended() {
 #[expect(clippy::disallowed_methods, reason = "a test reads the manifest")]
 fn every_target_has_its_file_and_its_line_in_the_manifest() {
     let manifest = std::fs::read_to_string(fuzz().join("Cargo.toml")).unwrap();
-    let names = packet::TARGETS.iter().map(|target| target.name).chain(["frames"]);
+    let names = packet::TARGETS.iter().map(|target| target.name).chain(["frames", OF_CORE]);
     let expected: BTreeSet<PathBuf> = names
         .map(|name| {
             let line = format!("{{ name = \"{name}\", path = \"fuzz_targets/{name}.rs\", ");

@@ -144,7 +144,7 @@ impl Client {
             check_frame(version, frame);
             match Packet::decode(version, frame) {
                 Ok(packet) => self.read_packet(&packet, version),
-                Err(error) => panic!("{:?} is malformed: {error}", frame.kind),
+                Err(error) => panic!("{:?} is malformed: {error}: {:02x?}", frame.kind, frame.body),
             }
         }
         assert!(rest.is_empty(), "a part of a packet is written");

@@ -7,14 +7,13 @@
 
 mod client;
 mod packets;
-mod script;
+pub mod script;
 mod settings;
 mod wires;
 mod world;
 
-pub use script::{OPEN, Script, WAIT_1_S, cut, raw};
-
 use packets::Packets;
+use script::Script;
 use weir_core::ConnKey;
 use world::World;
 
@@ -46,7 +45,7 @@ fn step(world: &mut World, script: &mut Script<'_>) -> Option<()> {
     match step {
         script::OPEN => world.open(conn, script.byte()?),
         script::RAW => {
-            let count = usize::from(script.u16()? % 2048);
+            let count = usize::from(script.u16()?) % (script::RAW_BYTES_MAX + 1);
             let bytes = script.take(count);
             world.send(conn, bytes, 0);
         }

@@ -23,6 +23,9 @@ pub const PASS: u8 = 9;
 /// Memory is short at a shard, or is not; takes a byte.
 pub const PRESSED: u8 = 10;
 
+/// Bytes that RAW sends at most.
+pub const RAW_BYTES_MAX: usize = 2047;
+
 /// How many steps there are; PACKET stands for what is left of sixteen.
 const STEPS: u8 = 11;
 
@@ -32,13 +35,24 @@ pub const CONNECTIONS: u8 = 8;
 /// Lets one second pass.
 pub const WAIT_1_S: [u8; 1] = [(PASS << 3) | 1];
 
+/// The step in which shard 0 accepts connection `at`.
+pub const fn open(at: u8) -> [u8; 2] {
+    [(OPEN << 3) | (at % CONNECTIONS), 0]
+}
+
+/// The step in which up to 16 letters of a shard are delivered.
+pub const fn letters(shard: u8) -> [u8; 2] {
+    [(MAIL << 3) | shard, 15]
+}
+
 /// The step in which connection `at` is cut.
 pub const fn cut(at: u8) -> [u8; 1] {
     [(CUT << 3) | (at % CONNECTIONS)]
 }
 
-/// The step in which connection `at` sends `bytes`, at most 2,047.
+/// The step in which connection `at` sends the first 2,047 of `bytes`.
 pub fn raw(at: u8, bytes: &[u8]) -> Vec<u8> {
+    let bytes = &bytes[..bytes.len().min(RAW_BYTES_MAX)];
     let [high, low] = (bytes.len() as u16).to_be_bytes();
     [&[(RAW << 3) | (at % CONNECTIONS), high, low], bytes].concat()
 }

@@ -247,8 +247,8 @@ impl World {
     pub fn end(&mut self, is_stopped: bool) {
         connections().for_each(|conn| self.cut(conn));
         self.quiesce();
-        for client_id in &CLIENT_IDS[1..] {
-            self.fetch(client_id);
+        if self.shards.iter().any(|shard| shard.stats().sessions > 0) {
+            CLIENT_IDS[1..].iter().for_each(|client_id| self.fetch(client_id));
         }
         if is_stopped {
             for (shard, wires) in self.shards.iter_mut().zip(&mut self.wires) {

@@ -20,51 +20,85 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let Some(connection) = self.connection_mut(conn) else { return };
-        match &mut connection.phase {
-            Phase::AwaitConnect(_) => {}
-            Phase::AwaitAuth(waiting) if waiting.is_asked => match verdict {
-                Verdict::Continue(data) => {
-                    waiting.is_asked = false;
-                    let method = waiting.method.as_deref();
-                    write_auth(conn, ReasonCode::ContinueAuthentication, method, &data, sink);
-                }
-                Verdict::Accept(data) => {
-                    let waiting =
-                        std::mem::replace(&mut connection.phase, Phase::AwaitConnect(None));
-                    if let Phase::AwaitAuth(waiting) = waiting {
-                        self.admit_authenticated(conn, &waiting, &data, now, sink);
-                    }
-                }
-                Verdict::Refuse(reason) => {
-                    let version = waiting.version;
-                    let refusal = Refusal::new(reason, "not authenticated");
-                    self.refuse_connect(conn, version, None, refusal, sink);
-                }
-            },
-            Phase::AwaitAuth(_) => {}
-            Phase::Live(live) => {
-                let Some(extra) = live.extra.as_mut().filter(|extra| extra.is_authenticating)
-                else {
-                    return;
-                };
-                let method = extra.auth_method.as_deref();
-                match verdict {
-                    Verdict::Continue(data) => {
-                        write_auth(conn, ReasonCode::ContinueAuthentication, method, &data, sink);
-                    }
-                    Verdict::Accept(data) => {
-                        write_auth(conn, ReasonCode::Success, method, &data, sink);
-                        extra.is_authenticating = false;
-                    }
-                    // [MQTT-4.12.1-2]
-                    Verdict::Refuse(reason) => {
-                        self.end(conn, Refusal::new(reason, "not authenticated"), now, sink);
-                    }
-                }
+        match self.connection_mut(conn).map(|connection| &connection.phase) {
+            Some(Phase::AwaitAuth(waiting)) if waiting.is_asked => {
+                self.answer_unknown(conn, verdict, now, sink);
             }
+            Some(Phase::Live(_)) => self.answer_live(conn, verdict, now, sink),
+            _ => {}
         }
         self.settle(now, sink);
+    }
+
+    fn answer_unknown(
+        &mut self,
+        conn: ConnKey,
+        verdict: Verdict,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let Some(connection) = self.connection_mut(conn) else { return };
+        let Phase::AwaitAuth(waiting) = &mut connection.phase else { return };
+        match verdict {
+            Verdict::Continue(data) => {
+                waiting.is_asked = false;
+                let method = waiting.method.as_deref();
+                let bytes = auth_bytes(ReasonCode::ContinueAuthentication, method, &data);
+                let asked = connect_again(&waiting.connect).map(|connect| Asked::of(&connect));
+                if asked.is_some_and(|asked| bytes.len() > asked.packet_bytes_max as usize) {
+                    // [MQTT-3.1.2-24]
+                    let refusal = Refusal::new(ReasonCode::PacketTooLarge, "");
+                    return self.refuse_unknown(conn, refusal, sink);
+                }
+                sink.write(conn, &bytes);
+            }
+            Verdict::Accept(data) => {
+                let waiting = std::mem::replace(&mut connection.phase, Phase::AwaitConnect(None));
+                if let Phase::AwaitAuth(waiting) = waiting {
+                    self.admit_authenticated(conn, &waiting, &data, now, sink);
+                }
+            }
+            Verdict::Refuse(reason) => {
+                self.refuse_unknown(conn, Refusal::new(reason, "not authenticated"), sink);
+            }
+        }
+    }
+
+    fn answer_live(&mut self, conn: ConnKey, verdict: Verdict, now: Micros, sink: &mut impl Sink) {
+        let Self { connections, sessions, .. } = self;
+        let connection = connections.get_mut(conn.0 as usize).and_then(Option::as_mut);
+        let Some(live) = connection.and_then(|connection| connection.live_mut()) else { return };
+        let Some(link) = sessions[live.session.0 as usize].link else { return };
+        let extra = live.extra.as_mut().filter(|extra| extra.is_authenticating);
+        let Some(extra) = extra else { return };
+        let (reason, data) = match verdict {
+            Verdict::Continue(data) => (ReasonCode::ContinueAuthentication, data),
+            Verdict::Accept(data) => {
+                extra.is_authenticating = false;
+                (ReasonCode::Success, data)
+            }
+            // [MQTT-4.12.1-2]
+            Verdict::Refuse(reason) => {
+                return self.end(conn, Refusal::new(reason, "not authenticated"), now, sink);
+            }
+        };
+        let bytes = auth_bytes(reason, extra.auth_method.as_deref(), &data);
+        if bytes.len() > link.packet_bytes_max as usize {
+            // [MQTT-3.1.2-24]
+            return self.end(conn, Refusal::new(ReasonCode::PacketTooLarge, ""), now, sink);
+        }
+        sink.write(conn, &bytes);
+    }
+
+    /// Refuses a client that is not yet known, in a packet that it takes.
+    pub(super) fn refuse_unknown(&mut self, conn: ConnKey, refusal: Refusal, sink: &mut impl Sink) {
+        let Some(connection) = self.connection_mut(conn) else { return };
+        let phase = std::mem::replace(&mut connection.phase, Phase::AwaitConnect(None));
+        let Phase::AwaitAuth(waiting) = phase else { return };
+        let connect = connect_again(&waiting.connect);
+        // A stranger is told the reason and no words.
+        let asked = connect.map(|connect| Asked { wants_problems: false, ..Asked::of(&connect) });
+        self.refuse_connect(conn, waiting.version, asked.as_ref(), refusal, sink);
     }
 
     fn admit_authenticated(
@@ -165,13 +199,7 @@ fn parts<'a>(auth: &Auth<'a>) -> (Option<&'a str>, &'a [u8]) {
     (method, data)
 }
 
-fn write_auth(
-    conn: ConnKey,
-    reason: ReasonCode,
-    method: Option<&str>,
-    data: &[u8],
-    sink: &mut impl Sink,
-) {
+fn auth_bytes(reason: ReasonCode, method: Option<&str>, data: &[u8]) -> Vec<u8> {
     let mut properties = PropertiesBuf::new();
     properties.push(Property::AuthenticationMethod(method.unwrap_or_default()));
     if !data.is_empty() {
@@ -179,7 +207,7 @@ fn write_auth(
     }
     let mut bytes = Vec::new();
     Auth { reason, properties: properties.as_properties() }.encode(Version::V5, &mut bytes);
-    sink.write(conn, &bytes);
+    bytes
 }
 
 /// The CONNECT whose body was kept. It decoded before.

@@ -314,8 +314,17 @@ impl Shard {
             };
             let delivery = Delivery::from_message(&queued.message, None);
             let shape = shape_of(&queued, link, true);
+            let packet = encoder.encode(&delivery, shape, now);
+            if packet.len() > link.packet_bytes_max as usize {
+                // The client takes less than it did: as if it had been sent and done
+                // [MQTT-3.1.2-25].
+                session.window.give_up(packet_id);
+                stats.dropped_too_large += 1;
+                drop_notice(session, &queued.message.topic, "over Maximum Packet Size", sink);
+                continue;
+            }
             stats.publishes_out += 1;
-            sink.write(link.conn, encoder.encode(&delivery, shape, now).with_id(packet_id));
+            sink.write(link.conn, packet.with_id(packet_id));
         }
     }
 }

@@ -54,17 +54,15 @@ impl Shard {
     /// Ends a connection that has no client yet.
     fn end_unknown(&mut self, conn: ConnKey, refusal: Refusal, sink: &mut impl Sink) {
         let Refusal { reason, detail } = refusal;
-        let phase = self.connection_mut(conn).map(|connection| &connection.phase);
-        let answered = match phase {
-            Some(Phase::AwaitAuth(waiting)) if reason != ReasonCode::KeepAliveTimeout => {
-                Some(waiting.version)
+        match self.connection_mut(conn).map(|connection| &connection.phase) {
+            Some(Phase::AwaitAuth(_)) if reason != ReasonCode::KeepAliveTimeout => {
+                return self.refuse_unknown(conn, refusal, sink);
             }
             // Whoever sent the rest may not speak MQTT at all.
-            _ if reason == ReasonCode::UnsupportedProtocolVersion => Some(Version::V311),
-            _ => None,
-        };
-        if let Some(version) = answered {
-            return self.refuse_connect(conn, version, None, refusal, sink);
+            _ if reason == ReasonCode::UnsupportedProtocolVersion => {
+                return self.refuse_connect(conn, Version::V311, None, refusal, sink);
+            }
+            _ => {}
         }
         self.drop_connection(conn);
         self.stats.connections_ended += 1;

@@ -3,6 +3,7 @@
 use super::Shard;
 use super::connection::{ConnSerial, Refusal};
 use super::delivery::version_of;
+use super::reasons::check_answer;
 use crate::keys::{Micros, SessionKey};
 use crate::mail::Mail;
 use crate::routing::{News, Subscriber};
@@ -52,6 +53,7 @@ impl Shard {
             // [MQTT-3.8.3-4]
             return Err(Refusal::protocol("No Local on a shared subscription"));
         }
+        check_answer(&link, subscribe.filters().count())?;
         self.rounds += 1;
         let mut awaiting = AwaitingShards {
             session,

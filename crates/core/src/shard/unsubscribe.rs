@@ -1,6 +1,8 @@
 //! UNSUBSCRIBE.
 
 use super::Shard;
+use super::connection::Refusal;
+use super::reasons::check_answer;
 use crate::keys::SessionKey;
 use crate::sink::Sink;
 use weir_wire::packet::{UnsubAck, Unsubscribe};
@@ -13,7 +15,9 @@ impl Shard {
         key: SessionKey,
         unsubscribe: &Unsubscribe<'_>,
         sink: &mut impl Sink,
-    ) {
+    ) -> Result<(), Refusal> {
+        let Some(link) = self.sessions[key.0 as usize].link else { return Ok(()) };
+        check_answer(&link, unsubscribe.filters().count())?;
         let mut codes = Vec::new();
         for text in unsubscribe.filters() {
             let reason = match TopicFilter::parse(text) {
@@ -34,10 +38,10 @@ impl Shard {
             };
             codes.push(reason as u8);
         }
-        let Some(link) = self.sessions[key.0 as usize].link else { return };
         let mut bytes = Vec::new();
         UnsubAck { packet_id: unsubscribe.packet_id, properties: Properties::EMPTY, codes: &codes }
             .encode(link.version, &mut bytes);
         sink.write(link.conn, &bytes);
+        Ok(())
     }
 }

@@ -1,6 +1,6 @@
-//! Writes the packets of every conversation in the byte tables to `corpus/TARGET/`, where the
-//! targets begin: what the client of a table sends, and what a shard answers.
-//! `cargo run --example seeds` in `fuzz/`; `scripts/fuzz` does it.
+//! Writes the packets of every conversation in the byte tables to `fuzz/corpus/TARGET/`, where the
+//! fuzz targets begin: what the client of a table sends, and what a shard answers. `scripts/fuzz`
+//! runs it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -8,8 +8,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use weir_conformance::{Offers, Received, Target, Version, run_case, tables, take_packet};
 use weir_core::{ConnKey, Limits, Mail, Micros, Notice, Shard, ShardId, Sink};
-use weir_fuzz::packet::{FLAGS, Family, TARGETS, protocol};
 use weir_wire::{self as wire, PacketKind};
+
+#[expect(unreachable_pub, dead_code, reason = "shared with the library of the fuzz targets")]
+#[path = "../../../fuzz/src/packet.rs"]
+mod packet;
+#[expect(unreachable_pub, dead_code, reason = "shared with the library of the fuzz targets")]
+#[path = "../../../fuzz/src/shards/script.rs"]
+mod script;
+
+use packet::{FLAGS, Family, TARGETS, protocol};
 
 /// Longer packets are no good seeds: most of the time would go into their payload.
 const SEED_BYTES_MAX: usize = 8 * 1024;
@@ -26,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         }
     }
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
     let count = seeds.write(&corpus)?;
     println!("{count} seeds for {} targets in {}", seeds.inputs.len(), corpus.display());
     Ok(())
@@ -40,6 +48,12 @@ struct Seeds {
 
 impl Seeds {
     fn add_case(&mut self, version: Version, record: &Record) {
+        // One shard, and two that get each other's letters at once.
+        self.add("core", [&[0], &record.steps.concat()[..]].concat());
+        let letters = [script::letters(0), script::letters(1)].concat();
+        let steps: Vec<u8> =
+            record.steps.iter().flat_map(|step| [&step[..], &letters].concat()).collect();
+        self.add("core", [&[1], &steps[..]].concat());
         for stream in record.sent.values() {
             // No limit, one piece, then the stream.
             let head = [Version::V31, Version::V311, Version::V5].map(|known| known == version);
@@ -92,6 +106,8 @@ impl Seeds {
 /// What went over each connection of a case.
 #[derive(Default)]
 struct Record {
+    /// As a script of the core's target.
+    steps: Vec<Vec<u8>>,
     sent: BTreeMap<u32, Vec<u8>>,
     received: BTreeMap<u32, Vec<u8>>,
 }
@@ -127,6 +143,7 @@ impl Target for Broker {
     fn open(&mut self) -> Result<usize, String> {
         let conn = self.record.sent.len() as u32;
         self.record.sent.insert(conn, Vec::new());
+        self.record.steps.push(script::open(conn as u8).to_vec());
         self.shard.opened(ConnKey(conn), self.now);
         Ok(conn as usize)
     }
@@ -134,6 +151,7 @@ impl Target for Broker {
     fn send(&mut self, connection: usize, bytes: &[u8]) {
         let conn = connection as u32;
         self.record.sent.entry(conn).or_default().extend_from_slice(bytes);
+        self.record.steps.push(script::raw(conn as u8, bytes));
         if self.wires.ended.contains(&conn) {
             return;
         }
@@ -159,11 +177,13 @@ impl Target for Broker {
     fn close(&mut self, connection: usize) {
         let conn = connection as u32;
         if self.wires.ended.insert(conn) {
+            self.record.steps.push(script::cut(conn as u8).to_vec());
             self.shard.closed(ConnKey(conn), self.now, &mut self.wires);
         }
     }
 
     fn pass(&mut self, millis: u64) {
+        self.record.steps.push(script::WAIT_1_S.repeat(millis.div_ceil(1000) as usize));
         let end = self.now + Micros(millis * 1000);
         while let Some(due) = self.shard.poll_timeout().filter(|&due| due <= end) {
             self.now = self.now.max(due);
