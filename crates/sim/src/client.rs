@@ -1,7 +1,7 @@
 //! A client that keeps to the standard: it acknowledges, keeps what it must, and sends it again.
 
 use crate::message::Message;
-use crate::names::{ClientNo, ConnNo, MessageNo, SessionNo};
+use crate::names::{ConnNo, MessageNo, SessionNo};
 use std::collections::{BTreeSet, VecDeque};
 use weir_wire::packet::{Ack, Packet, Publish};
 use weir_wire::{PacketId, PacketKind, QoS, Version};
@@ -15,8 +15,6 @@ pub const FLIGHTS_MAX: usize = 8;
 /// One client, connected or not.
 #[derive(Debug)]
 pub struct Client {
-    /// Its number.
-    pub number: ClientNo,
     /// Its version of MQTT.
     pub version: Version,
     /// The connection it uses.
@@ -40,6 +38,8 @@ pub struct Client {
     held: VecDeque<(PacketKind, PacketId)>,
     /// Identifiers of SUBSCRIBE and UNSUBSCRIBE packets.
     asked: BTreeSet<u16>,
+    /// Packets that it is to send again.
+    unsent: VecDeque<Vec<u8>>,
     last_id: u16,
 }
 
@@ -69,9 +69,8 @@ pub enum Heard {
 
 impl Client {
     /// A client that is not connected.
-    pub fn new(number: ClientNo, version: Version) -> Self {
+    pub fn new(version: Version) -> Self {
         Self {
-            number,
             version,
             conn: None,
             is_connected: false,
@@ -84,6 +83,7 @@ impl Client {
             received: BTreeSet::new(),
             held: VecDeque::new(),
             asked: BTreeSet::new(),
+            unsent: VecDeque::new(),
             last_id: 0,
         }
     }
@@ -99,13 +99,14 @@ impl Client {
         }
     }
 
-    /// It uses its connection no more.
+    /// It uses its connection no more. Without CONNACK it does not know what became of its session.
     pub fn leaves(&mut self) {
         self.conn = None;
-        self.is_connected = false;
         self.held.clear();
         self.asked.clear();
-        if self.expiry_s == 0 {
+        self.unsent.clear();
+        let was_connected = std::mem::take(&mut self.is_connected);
+        if was_connected && self.expiry_s == 0 {
             self.forget();
         }
     }
@@ -124,7 +125,6 @@ impl Client {
         is_present: bool,
         session: Option<SessionNo>,
         messages: &[Message],
-        out: &mut Vec<u8>,
     ) {
         self.is_connected = true;
         self.must_start_clean = false;
@@ -134,13 +134,23 @@ impl Client {
         self.session = session;
         // [MQTT-4.4.0-1]
         for flight in &self.flights {
-            let id = flight.packet_id;
+            let (id, mut bytes) = (flight.packet_id, Vec::new());
             if flight.is_received {
-                Ack::success(id).encode(PacketKind::PubRel, self.version, out);
+                Ack::success(id).encode(PacketKind::PubRel, self.version, &mut bytes);
             } else {
                 let message = &messages[flight.message.0];
-                message.encode(flight.message, Some(id), true, self.version, out);
+                message.encode(flight.message, Some(id), true, self.version, &mut bytes);
             }
+            self.unsent.push_back(bytes);
+        }
+    }
+
+    /// It has read what there was: now it sends again what it must, `count` packets at most. Not
+    /// before its answers, or a client whose own queue is full, and whose PUBLISH is refused for
+    /// it, would never empty it.
+    pub fn has_read(&mut self, count: usize, out: &mut Vec<u8>) {
+        for bytes in self.unsent.drain(..count.min(self.unsent.len())) {
+            out.extend(bytes);
         }
     }
 

@@ -79,6 +79,9 @@ fn main() -> anyhow::Result<ExitCode> {
                 outcome.step, finding.checker, finding.what
             );
         }
+        if options.seed.is_some() {
+            outcome.stats.iter().for_each(|stats| println!("{stats:?}"));
+        }
         all += 1;
         failed += usize::from(!outcome.findings.is_empty());
         if options.seed.is_some() {

@@ -3,6 +3,7 @@
 use crate::finding::Finding;
 use crate::plant::Plant;
 use crate::world::World;
+use weir_core::Stats;
 
 /// Steps from one calm to the next.
 const CALM_STEPS: usize = 250;
@@ -37,6 +38,8 @@ pub struct Outcome {
     pub lines: Vec<String>,
     /// How often the fault was committed.
     pub strikes: usize,
+    /// The counters of the shards.
+    pub stats: Vec<Stats>,
 }
 
 impl Run {
@@ -64,6 +67,7 @@ impl Run {
         Outcome {
             step: last,
             strikes: world.strikes(),
+            stats: world.stats(),
             hash: world.trace.hash(),
             lines: world.trace.lines().to_vec(),
             findings: world.model.findings,

@@ -9,7 +9,7 @@ mod sink;
 use crate::chance::Chance;
 use crate::client::Client;
 use crate::model::Model;
-use crate::names::{ClientNo, Root};
+use crate::names::Root;
 use crate::plant::{Plant, Saboteur};
 use crate::trace::Trace;
 use line::Line;
@@ -47,6 +47,8 @@ pub struct World {
     chance: Chance,
     seed: u64,
     probes: usize,
+    /// Packets that a client sends again at a time.
+    resend_max: usize,
 }
 
 /// The connections of one shard, by the key it knows them by.
@@ -70,7 +72,7 @@ impl World {
             || settings.limits.queue_full_absent == WhenAbsent::RefusePublisher;
         let versions = [Version::V5, Version::V311, Version::V5, Version::V5, Version::V31];
         let clients = (0..CLIENTS)
-            .map(|at| Client::new(ClientNo(at), versions[at % versions.len()]))
+            .map(|at| Client::new(versions[at % versions.len()]))
             .collect();
         Self {
             model: Model::new(settings.limits.clone(), START),
@@ -89,6 +91,7 @@ impl World {
             chance,
             seed,
             probes: 0,
+            resend_max: usize::MAX,
         }
     }
 

@@ -49,7 +49,7 @@ impl Model {
             }
             Said::Refused(client) => {
                 self.call.blamed.push(*client);
-                self.refuse_silently(*client);
+                self.refuse_last(*client);
             }
             Said::SessionEnded(client) => {
                 if let Some(&session) = self.alive.get(client) {
@@ -60,14 +60,15 @@ impl Model {
         }
     }
 
-    /// Before 5.0 no packet says that a PUBLISH is not taken: the connection ends. It is the last
-    /// that the shard was given.
-    fn refuse_silently(&mut self, client: ClientNo) {
+    /// The PUBLISH is the last that the shard was given. Before 5.0 no packet says that it is not
+    /// taken: the connection ends.
+    fn refuse_last(&mut self, client: ClientNo) {
         let conn = self.alive.get(&client).and_then(|&session| self.session(session).conn);
-        if let Some(number) = conn
-            && !self.conns[number.0].version.is_v5()
-            && let Some((_, packet_id, intake)) = self.conns[number.0].owed_acks.pop_back()
-        {
+        let Some(number) = conn else { return };
+        let conn = &mut self.conns[number.0];
+        let last = conn.owed_acks.back().copied();
+        conn.owed_acks.pop_back_if(|_| !conn.version.is_v5());
+        if let Some((_, packet_id, intake)) = last {
             self.refuse(number, packet_id, intake);
         }
     }

@@ -31,14 +31,14 @@ impl World {
         self.chance = Chance::new(self.seed, step as u64 + 1);
         self.model.now = Micros(self.now().0 + self.chance.below(2000) as u64);
         let client = ClientNo(self.chance.below(CLIENTS));
-        match self.chance.weighted(&[30, 24, 24, 26, 6, 3, 5, 2, 2, 3, 2, 3, 3, 1]) {
+        match self.chance.weighted(&[24, 22, 22, 40, 7, 3, 8, 2, 2, 3, 2, 3, 3, 1]) {
             0 => self.carry_up(),
             1 => self.carry_mail(),
             2 => self.carry_down(),
             3 => self.publish(client),
             4 => self.subscribe(client),
             5 => self.unsubscribe(client),
-            6 => self.connect_if_away(client),
+            6 => self.connect_one(),
             7 => self.cut(client),
             8 => self.disconnect(client),
             9 => self.hold_or_release(client),
@@ -219,8 +219,10 @@ impl World {
         }
     }
 
-    fn connect_if_away(&mut self, client: ClientNo) {
-        if self.clients[client.0].conn.is_none() {
+    fn connect_one(&mut self) {
+        let away: Vec<_> = (0..CLIENTS).filter(|&at| self.clients[at].conn.is_none()).collect();
+        if !away.is_empty() {
+            let client = ClientNo(self.chance.pick(&away));
             let ask = self.any_ask(client);
             self.connect(client, ask);
         }
@@ -390,6 +392,8 @@ impl World {
     ) {
         let (client, line, _) = self.parts(number);
         let Some(line) = line else { return };
+        // It cannot know whether the broker hears of that.
+        client.must_start_clean |= client.expiry_s > 0 && expiry_s == 0;
         client.expiry_s = expiry_s;
         Disconnect { reason, properties: properties.as_properties() }
             .encode(client.version, &mut line.up);

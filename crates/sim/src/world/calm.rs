@@ -10,6 +10,7 @@ use crate::finding::Checker;
 use crate::message::Message;
 use crate::names::{ClientNo, ConnNo};
 use crate::topics::TOPICS;
+use crate::trace::Line as Text;
 use weir_wire::packet::{Packet, SubscribeBuf, SubscriptionOptions};
 use weir_wire::{PropertiesBuf, Property, QoS, ReasonCode, Version};
 
@@ -42,7 +43,9 @@ impl World {
             packets(packet, self.lines[conn.0].version, |packet| self.hear(number, conn, packet));
             consumed += frame.bytes;
         }
-        self.lines[conn.0].partial = bytes[consumed..].to_vec();
+        let line = &mut self.lines[conn.0];
+        line.partial = bytes[consumed..].to_vec();
+        self.clients[number.0].has_read(self.resend_max, &mut line.up);
         if is_drained {
             self.drained(conn);
         }
@@ -50,9 +53,10 @@ impl World {
     }
 
     fn hear(&mut self, number: ClientNo, conn: ConnNo, packet: &Packet<'_>) {
-        let Self { clients, lines, model, .. } = self;
+        let Self { clients, lines, model, trace, .. } = self;
         let client = &mut clients[number.0];
         let up = &mut lines[conn.0].up;
+        trace.add(format_args!("  client {} on {} reads {}", number.0, conn.0, Text(packet)));
         match (client.hear(packet, up), packet) {
             (Heard::Message, Packet::Publish(publish)) => {
                 if let Some(message) = Message::number(publish.payload) {
@@ -63,7 +67,7 @@ impl World {
                 let session = model.conns[conn.0].session;
                 // Before 3.1.1 it is not said.
                 let is_present = is_present || client.version == Version::V31;
-                client.connected(is_present, session, &model.messages, up);
+                client.connected(is_present, session, &model.messages);
             }
             (Heard::Strange, packet) => {
                 let what = format!("client {} did not ask for {packet:?}", number.0);
@@ -116,8 +120,8 @@ impl World {
             (client.is_holding, client.is_slow) = (false, false);
             let before = line.up.len();
             client.release(usize::MAX, &mut line.up);
-            is_moved |= count > 0 || line.up.len() > before;
             self.read(ClientNo(at), count);
+            is_moved |= count > 0 || self.lines[conn.0].up.len() > before;
         }
         is_moved
     }
@@ -135,13 +139,18 @@ impl World {
     /// Everybody connects, all is delivered, and the books are looked at.
     pub fn calm(&mut self) {
         self.trace.add(format_args!("calm"));
-        for _ in 0..ROUNDS_MAX {
+        self.resend_max = 1;
+        // One by one, and in turn: a client whose full queue keeps others from publishing gets to
+        // empty it.
+        for turn in 0..ROUNDS_MAX {
             self.carry_until_quiet();
-            let away: Vec<_> = (0..CLIENTS).filter(|&at| self.clients[at].conn.is_none()).collect();
-            if away.is_empty() || !self.model.findings.is_empty() {
+            let is_away = |&at: &usize| self.clients[at].conn.is_none();
+            let in_turn = (turn..turn + CLIENTS).map(|at| at % CLIENTS);
+            let Some(away) = in_turn.into_iter().find(is_away) else { break };
+            if !self.model.findings.is_empty() {
                 break;
             }
-            away.into_iter().for_each(|at| self.connect(ClientNo(at), KEPT));
+            self.connect(ClientNo(away), KEPT);
         }
         if !self.model.findings.is_empty() {
             return;
@@ -158,16 +167,13 @@ impl World {
             self.model.forget();
         }
         self.dismiss_probe();
+        self.resend_max = usize::MAX;
     }
 
     /// A fresh subscriber asks for everything that is retained.
     fn probe(&mut self) {
         let filters = ["#", "$own/#"];
-        let number = ClientNo(CLIENTS + self.probes);
-        self.probes += 1;
-        self.clients.push(Client::new(number, Version::V5));
-        self.connect(number, Ask { is_clean: true, expiry_s: 0, ..KEPT });
-        self.carry_until_quiet();
+        let number = self.add_probe();
         let mut buffer = SubscribeBuf::new();
         let qos = QoS::ExactlyOnce;
         for filter in filters {
@@ -176,6 +182,15 @@ impl World {
         self.send_subscribe(number, &buffer);
         self.carry_until_quiet();
         check::retained::fresh(&mut self.model, number, &filters);
+    }
+
+    fn add_probe(&mut self) -> ClientNo {
+        let number = ClientNo(CLIENTS + self.probes);
+        self.probes += 1;
+        self.clients.push(Client::new(Version::V5));
+        self.connect(number, Ask { is_clean: true, expiry_s: 0, ..KEPT });
+        self.carry_until_quiet();
+        number
     }
 
     fn dismiss_probe(&mut self) {
@@ -187,7 +202,29 @@ impl World {
     /// Every session is ended and every retained message cleared: the shards have to hold nothing.
     pub fn end(&mut self) {
         self.trace.add(format_args!("end"));
-        let number = ClientNo(0);
+        let none = PropertiesBuf::new();
+        for client in (0..CLIENTS).map(ClientNo) {
+            if self.clients[client.0].version.is_v5() && self.clients[client.0].expiry_s > 0 {
+                let mut properties = PropertiesBuf::new();
+                properties.push(Property::SessionExpiryInterval(0));
+                self.send_disconnect(client, ReasonCode::Success, &properties, 0);
+            } else {
+                // Before 5.0 a session ends with a clean one in its place.
+                self.connect(client, Ask { is_clean: true, expiry_s: 0, ..KEPT });
+                self.carry_until_quiet();
+                self.send_disconnect(client, ReasonCode::Success, &none, 0);
+            }
+        }
+        self.carry_until_quiet();
+        // The last wills were published: now it is known what is retained.
+        self.clear_retained();
+        for (at, shard) in self.shards.iter().enumerate() {
+            check::balance::end(&mut self.model, at, &shard.stats(), shard.poll_timeout());
+        }
+    }
+
+    fn clear_retained(&mut self) {
+        let number = self.add_probe();
         for &topic in TOPICS {
             let message = self.model.add_message(Message {
                 publisher: number,
@@ -205,24 +242,12 @@ impl World {
             clients[number.0].publish(message, &model.messages[message.0], up);
         }
         self.carry_until_quiet();
-        for at in 0..CLIENTS {
-            let client = ClientNo(at);
-            if self.clients[at].version.is_v5() && self.clients[at].expiry_s > 0 {
-                let mut properties = PropertiesBuf::new();
-                properties.push(Property::SessionExpiryInterval(0));
-                self.send_disconnect(client, ReasonCode::Success, &properties, 0);
-            } else {
-                // Before 5.0 a session ends with a clean one in its place.
-                self.connect(client, Ask { is_clean: true, expiry_s: 0, ..KEPT });
-                self.carry_until_quiet();
-                let none = PropertiesBuf::new();
-                self.send_disconnect(client, ReasonCode::Success, &none, 0);
-            }
-        }
-        self.carry_until_quiet();
-        for (at, shard) in self.shards.iter().enumerate() {
-            check::balance::end(&mut self.model, at, &shard.stats(), shard.poll_timeout());
-        }
+        self.dismiss_probe();
+    }
+
+    /// The counters of all shards.
+    pub fn stats(&self) -> Vec<weir_core::Stats> {
+        self.shards.iter().map(weir_core::Shard::stats).collect()
     }
 
     /// How often the fault that was asked for was committed.
