@@ -13,6 +13,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("weir-reactor", &[]),
     ("weir-broker", &["weir-wire", "weir-core", "weir-reactor"]),
     ("weir-load", &["weir-wire", "weir-client", "weir-reactor"]),
+    ("weir-sim", &["weir-wire", "weir-core"]),
     // Nothing of ours: a fault of the codec cannot hide itself.
     ("weir-conformance", &[]),
     // Neutral: no way into our broker but the one that every broker has.
@@ -24,7 +25,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
 ];
 
 /// Crates without I/O, clock, thread, lock or random source; each has a clippy.toml that says so.
-const PURE: &[&str] = &["wire", "core", "client"];
+const PURE: &[&str] = &["wire", "core", "client", "sim"];
 
 /// What every purity gate must forbid.
 const FORBIDDEN: &[&str] = &[

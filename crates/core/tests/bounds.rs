@@ -190,6 +190,30 @@ fn a_full_queue_refuses_the_publisher_where_that_is_set() {
 }
 
 #[test]
+fn a_refused_qos_2_message_is_new_when_its_older_publisher_sends_it_again() {
+    let limits = Limits {
+        queue_messages_max: 1,
+        queue_full_absent: WhenAbsent::RefusePublisher,
+        ..Limits::default()
+    };
+    let mut net = Net::with_limits(1, &limits);
+    let absent = net.join("absent", kept());
+    net.subscribe(absent, "a", Q1);
+    net.cut(absent);
+    let older = Ask { version: Version::V311, clean: false, ..Ask::default() };
+    let publ = net.join("pub", older);
+    net.publish(publ, "a", QoS::ExactlyOnce, 1, "first");
+    net.publish(publ, "a", QoS::ExactlyOnce, 2, "second");
+    assert_eq!(net.read(publ), ["PUBREC #1 Success", "closed"]);
+    let absent = net.join("absent", Ask { clean: false, ..kept() });
+    net.ack(absent, PacketKind::PubAck, 1);
+    let publ = net.join("pub", older);
+    net.publish_packet(publ, &Publish { dup: true, ..message("a", QoS::ExactlyOnce, 2, "second") });
+    assert_eq!(net.read(publ), ["PUBREC #2 Success"]);
+    assert_eq!(net.read(absent), ["PUBLISH a q1 #2 second"]);
+}
+
+#[test]
 fn a_full_queue_refuses_the_publisher_only_for_the_sessions_that_it_is_set_for() {
     for refuses_connected in [true, false] {
         let (queue_full_connected, queue_full_absent) = if refuses_connected {

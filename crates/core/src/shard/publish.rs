@@ -48,7 +48,10 @@ impl Shard {
             Err(refusal) if refusal.reason == ReasonCode::TopicNameInvalid => {
                 Err(NotTaken { reason: refusal.reason, detail: refusal.detail })
             }
-            Err(refusal) => return Err(refusal),
+            Err(refusal) => {
+                self.release_refused(session, publish);
+                return Err(refusal);
+            }
         };
         match taken {
             Ok((reason, ticket)) => {
@@ -56,6 +59,7 @@ impl Shard {
             }
             Err(NotTaken { reason, detail }) => {
                 self.stats.publishes_refused += 1;
+                self.release_refused(session, publish);
                 let publisher = &self.sessions[session.0 as usize];
                 let version = version_of(publisher);
                 let client_id = &publisher.client_id;
@@ -186,6 +190,16 @@ impl Shard {
             return Err(Refusal::new(ReasonCode::ReceiveMaximumExceeded, ""));
         }
         Ok(is_new)
+    }
+
+    /// A message that is not taken is not delivered already when it comes again, on whichever
+    /// connection: the acknowledgement that refuses it may never be sent.
+    fn release_refused(&mut self, key: SessionKey, publish: &Publish<'_>) {
+        if publish.qos == QoS::ExactlyOnce
+            && let Some(packet_id) = publish.packet_id
+        {
+            self.sessions[key.0 as usize].release(packet_id);
+        }
     }
 
     /// Acknowledges a PUBLISH, after all that the connection's client sent before it. `ticket` is

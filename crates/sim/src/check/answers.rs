@@ -1,0 +1,79 @@
+//! Every request is answered once, by what answers it; PUBACK and PUBREC in the order of the
+//! messages.
+
+use crate::finding::Checker;
+use crate::model::Model;
+use crate::names::ConnNo;
+use weir_wire::PacketKind;
+
+/// An acknowledgement that is not a PUBACK or PUBREC.
+pub fn paid(model: &mut Model, conn: ConnNo, kind: PacketKind, packet_id: u16) {
+    let owed = &mut model.conns[conn.0].owed;
+    match owed.iter().position(|&owed| owed == (kind, packet_id)) {
+        Some(at) => {
+            owed.remove(at);
+        }
+        None => {
+            let what = format!("connection {}: {kind:?} #{packet_id} answers nothing", conn.0);
+            model.fail(Checker::Answers, what);
+        }
+    }
+}
+
+/// PUBACK or PUBREC. Returns the place of the intake that it stands for, if there is one; nothing
+/// if it is wrong.
+pub fn acked(
+    model: &mut Model,
+    conn: ConnNo,
+    kind: PacketKind,
+    packet_id: u16,
+) -> Option<Option<usize>> {
+    let next = model.conns[conn.0].owed_acks.pop_front();
+    match next {
+        Some((owed, owed_id, intake)) if (owed, owed_id) == (kind, packet_id) => Some(intake),
+        _ => {
+            let owed = next.map(|(kind, id, _)| (kind, id));
+            let what = format!("connection {}: {kind:?} #{packet_id} but due is {owed:?}", conn.0);
+            model.fail(Checker::Answers, what);
+            None
+        }
+    }
+}
+
+/// PUBREL answers PUBREC, or is owed to a session that was resumed.
+pub fn pubrel(model: &mut Model, conn: ConnNo, packet_id: u16) {
+    let session = model.conns[conn.0].session;
+    if session.is_none() {
+        let what = format!("connection {}: PUBREL #{packet_id} to nobody", conn.0);
+        model.fail(Checker::Answers, what);
+    }
+}
+
+/// The codes of a SUBACK: what was asked for.
+pub fn codes(model: &mut Model, places: &[usize], codes: &[u8]) {
+    let asked = |&place: &usize| {
+        let subscribe = &model.recent.subscribes[place];
+        let options = &model.subscription(subscribe.subscription).options;
+        options.iter().find(|&&(at, _)| at == subscribe.noted).map_or(0, |(_, it)| it.qos as u8)
+    };
+    let asked: Vec<u8> = places.iter().map(asked).collect();
+    if asked != codes {
+        model.fail(Checker::Answers, format!("SUBACK {codes:?} to a SUBSCRIBE of {asked:?}"));
+    }
+}
+
+/// Nothing is owed.
+pub fn calm(model: &mut Model) {
+    for at in 0..model.conns.len() {
+        let conn = &model.conns[at];
+        if !conn.is_live {
+            continue;
+        }
+        let acks = conn.owed_acks.iter().map(|&(kind, id, _)| (kind, id));
+        let owed: Vec<_> = acks.chain(conn.owed.iter().copied()).collect();
+        if conn.owed_connack.is_some() || !owed.is_empty() {
+            let what = format!("connection {at} waits for {owed:?}");
+            model.fail(Checker::Answers, what);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A session gets a message once for each time that it was taken in, however many of its
+//! subscriptions match; again for each new subscription that asks for retained messages, and for
+//! each group it is a member of.
+
+use super::shared;
+use crate::finding::Checker;
+use crate::model::{Model, Subscribe};
+use crate::names::{MessageNo, SessionNo};
+use crate::topics;
+use std::collections::BTreeMap;
+use weir_wire::QoS;
+
+/// Everything has been delivered.
+pub fn calm(model: &mut Model) {
+    let mut sent: BTreeMap<(MessageNo, SessionNo), (usize, usize)> = BTreeMap::new();
+    for copy in &model.recent.copies {
+        let (plain, retained) = sent.entry((copy.message, copy.session)).or_default();
+        if copy.retain { *retained += 1 } else { *plain += 1 }
+    }
+    let mut came: BTreeMap<(MessageNo, SessionNo), usize> = BTreeMap::new();
+    for arrival in model.recent.arrivals.iter().filter(|one| one.qos == QoS::ExactlyOnce) {
+        *came.entry((arrival.message, arrival.session)).or_default() += 1;
+    }
+    let mut faults = Vec::new();
+    let mut excess: BTreeMap<MessageNo, Vec<(SessionNo, usize)>> = BTreeMap::new();
+    for (&(message, session), &(plain, retained)) in &sent {
+        let (live, replayed) = allowed(model, message, session);
+        let as_published = model.message(message).retain && has_as_published(model, session);
+        let over = if as_published {
+            (plain + retained).saturating_sub(live + replayed).max(plain.saturating_sub(live))
+        } else {
+            if retained > replayed {
+                faults.push((message, session, "retained", retained, replayed));
+            }
+            plain.saturating_sub(live)
+        };
+        if over > 0 {
+            excess.entry(message).or_default().push((session, over));
+        }
+        let count = came.get(&(message, session)).copied().unwrap_or(0);
+        if count > plain + retained {
+            faults.push((message, session, "QoS 2", count, plain + retained));
+        }
+    }
+    for (message, session, kind, count, allowed) in faults {
+        let what = format!(
+            "client {}, session {} got m{} {count} times as {kind}, allowed are {allowed}",
+            model.session(session).client.0,
+            session.0,
+            message.0
+        );
+        model.fail(Checker::Duplication, what);
+    }
+    for (message, sessions) in excess {
+        shared::explain(model, message, &sessions);
+    }
+}
+
+/// How often the session may get the message as it is published, and as a retained one.
+fn allowed(model: &Model, message: MessageNo, session: SessionNo) -> (usize, usize) {
+    let topic = model.message(message).topic;
+    let subscriptions = || {
+        model
+            .subscriptions
+            .iter()
+            .filter(|subscription| subscription.session == session && subscription.share.is_none())
+    };
+    let intakes: Vec<_> =
+        model.recent.intakes.iter().filter(|intake| intake.message == message).collect();
+    let live = intakes
+        .iter()
+        .filter(|intake| subscriptions().any(|one| one.may_bring(intake, topic)))
+        .count();
+    let asking: Vec<_> = model
+        .recent
+        .subscribes
+        .iter()
+        .filter(|subscribe| {
+            let subscription = model.subscription(subscribe.subscription);
+            subscribe.wants_retained
+                && subscription.session == session
+                && topics::matches(subscription.filter, topic)
+        })
+        .collect();
+    let replayed =
+        asking.iter().filter(|subscribe| may_be_retained(model, message, subscribe)).count();
+    (live, replayed)
+}
+
+/// Whether the message may be the topic's retained one when the subscription begins, or after.
+fn may_be_retained(model: &Model, message: MessageNo, subscribe: &Subscribe) -> bool {
+    let kept = model.retains.iter().filter(|retain| retain.message == Some(message));
+    kept.into_iter().any(|retain| {
+        let is_early = subscribe.effective.is_none_or(|effective| retain.at < effective);
+        let is_replaced = model.retains.iter().any(|other| {
+            other.topic == retain.topic
+                && retain.settled.is_some_and(|settled| settled < other.at)
+                && other.settled.is_some_and(|settled| settled < subscribe.noted)
+        });
+        is_early && !is_replaced
+    })
+}
+
+/// Whether a subscription of the session keeps the RETAIN flag of what is published.
+fn has_as_published(model: &Model, session: SessionNo) -> bool {
+    model.subscriptions.iter().any(|subscription| {
+        subscription.session == session
+            && subscription.options.iter().any(|(_, options)| options.retain_as_published)
+    })
+}

@@ -1,0 +1,121 @@
+//! A new subscription gets the last retained message of each topic it matches.
+
+use crate::finding::Checker;
+use crate::model::{Model, Retain, Subscribe};
+use crate::names::{ClientNo, MessageNo, SessionNo};
+use crate::topics;
+use std::collections::{BTreeMap, BTreeSet};
+use weir_wire::QoS;
+
+/// Those that may be the last of their topic: where two were on their way at once, either.
+pub fn candidates(retains: &[Retain]) -> Vec<Retain> {
+    let is_replaced = |old: &Retain| {
+        retains.iter().any(|new| {
+            let is_later = old.settled.is_some_and(|settled| settled < new.at)
+                || (old.shard == new.shard && old.at < new.at);
+            new.topic == old.topic && is_later
+        })
+    };
+    retains.iter().filter(|retain| !is_replaced(retain)).cloned().collect()
+}
+
+/// Everything has been delivered: a subscription got what was retained before it and is still.
+pub fn calm(model: &mut Model) {
+    let mut only: BTreeMap<&str, Vec<Retain>> = BTreeMap::new();
+    for retain in candidates(&model.retains) {
+        only.entry(retain.topic).or_default().push(retain);
+    }
+    let mut faults = Vec::new();
+    for (place, subscribe) in model.recent.subscribes.iter().enumerate() {
+        let Some((session, filter)) = owed(model, place, subscribe) else { continue };
+        for (&topic, retains) in &only {
+            let [retain] = retains.as_slice() else { continue };
+            let Some(message) = retain.message else { continue };
+            let is_before = retain.settled.is_some_and(|settled| settled < subscribe.noted);
+            let is_fresh = retain.expires_at.is_none_or(|at| model.now < at);
+            let is_alone = !model
+                .retains
+                .iter()
+                .any(|other| other.topic == topic && other.at > subscribe.noted);
+            if is_before
+                && is_fresh
+                && is_alone
+                && topics::matches(filter, topic)
+                && takes(model, session, subscribe, message)
+                && !has_arrived(model, session, message, subscribe.noted)
+            {
+                faults.push((session, filter, message));
+            }
+        }
+    }
+    for (session, filter, message) in faults {
+        let dropped = model.recent.drops.get(&(session, model.message(message).topic));
+        if dropped.is_none() {
+            let client = model.session(session).client.0;
+            let what = format!("client {client} subscribed to {filter}: no m{}", message.0);
+            model.fail(Checker::Retained, what);
+        }
+    }
+}
+
+/// The session and filter of a SUBSCRIBE that is to get retained messages for certain.
+fn owed(model: &Model, place: usize, subscribe: &Subscribe) -> Option<(SessionNo, &'static str)> {
+    let subscription = model.subscription(subscribe.subscription);
+    // A later SUBSCRIBE that asks again takes the place of this one.
+    let is_last = !model.recent.subscribes[place + 1..]
+        .iter()
+        .any(|later| later.subscription == subscribe.subscription && later.wants_retained);
+    let is_owed = subscribe.wants_retained && subscription.ended.is_none() && is_last;
+    is_owed.then_some((subscription.session, subscription.filter))
+}
+
+/// Whether it comes with an acknowledgement, or on a connection that never broke.
+fn takes(model: &Model, session: SessionNo, subscribe: &Subscribe, message: MessageNo) -> bool {
+    let options = &model.subscription(subscribe.subscription).options;
+    let is_acknowledged = model.message(message).qos > QoS::AtMostOnce
+        && options.iter().all(|(_, options)| options.qos > QoS::AtMostOnce);
+    is_acknowledged || model.session(session).conn == Some(subscribe.conn)
+}
+
+fn has_arrived(model: &Model, session: SessionNo, message: MessageNo, after: u64) -> bool {
+    model.recent.arrivals.iter().any(|arrival| {
+        arrival.session == session
+            && arrival.message == message
+            && arrival.retain
+            && arrival.at > after
+    })
+}
+
+/// What a fresh subscriber to everything got is what is retained.
+pub fn fresh(model: &mut Model, probe: ClientNo, filters: &[&str]) {
+    let Some(&session) = model.alive.get(&probe) else {
+        return model.fail(Checker::Retained, "the fresh subscriber is not there".into());
+    };
+    let mut got: BTreeMap<&str, Vec<MessageNo>> = BTreeMap::new();
+    for arrival in model.recent.arrivals.iter().filter(|arrival| arrival.session == session) {
+        got.entry(model.message(arrival.message).topic).or_default().push(arrival.message);
+    }
+    let candidates = candidates(&model.retains);
+    for &topic in topics::TOPICS {
+        if !filters.iter().any(|filter| topics::matches(filter, topic)) {
+            continue;
+        }
+        let of_topic = candidates.iter().filter(|retain| retain.topic == topic);
+        let is_gone = |retain: &&Retain| retain.expires_at.is_some_and(|at| at <= model.now);
+        let mut allowed: BTreeSet<Option<MessageNo>> =
+            of_topic.map(|retain| if is_gone(&retain) { None } else { retain.message }).collect();
+        if allowed.is_empty() {
+            allowed.insert(None);
+        }
+        let got = got.get(topic).map_or(&[][..], Vec::as_slice);
+        let is_right = match got {
+            [] => allowed.contains(&None),
+            [one] => allowed.contains(&Some(*one)),
+            _ => false,
+        };
+        if !is_right {
+            let what = format!("{topic}: got {got:?}, retained is one of {allowed:?}");
+            model.fail(Checker::Retained, what);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! `sim`: runs seeds and says what was found.
+
+use anyhow::{Context, ensure};
+use clap::Parser;
+use std::ops::Range;
+use std::process::ExitCode;
+use weir_sim::{PLANTS, Plant, Run};
+
+/// Simulates the broker's core, and checks what it does.
+#[derive(Debug, Parser)]
+#[command(name = "sim")]
+struct Options {
+    /// Seeds to run, the second not included
+    #[arg(long, value_parser = range, default_value = "0..100", conflicts_with = "seed")]
+    seeds: Range<u64>,
+    /// One seed
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Steps of a run
+    #[arg(long, default_value_t = 2000)]
+    steps: usize,
+    /// Shards of the broker
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    shards: u16,
+    /// Stop after this step, before anything is drained or ended
+    #[arg(long)]
+    until: Option<usize>,
+    /// Print what happened, up to the finding
+    #[arg(long)]
+    trace: bool,
+    /// Run each seed twice; both have to be the same
+    #[arg(long)]
+    twice: bool,
+    /// Commit this fault now and then; `list` names them
+    #[arg(long)]
+    plant: Option<String>,
+}
+
+fn range(text: &str) -> Result<Range<u64>, String> {
+    let parse = |part: &str| part.parse::<u64>().ok();
+    let both = text.split_once("..").and_then(|(from, to)| Some((parse(from)?, parse(to)?)));
+    let (from, to) = both.ok_or("seeds are given as 0..1000")?;
+    if from < to { Ok(from..to) } else { Err("no seed in this range".into()) }
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let options = Options::parse();
+    if options.plant.as_deref() == Some("list") {
+        PLANTS.iter().for_each(|plant| println!("{}", plant.name()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let plant = match &options.plant {
+        None => None,
+        Some(name) => {
+            Some(Plant::of(name).with_context(|| format!("no fault {name}: see --plant list"))?)
+        }
+    };
+    let seeds = options.seed.map_or(options.seeds.clone(), |seed| seed..seed + 1);
+    let (mut failed, mut all) = (0, 0);
+    for seed in seeds {
+        let run = Run {
+            seed,
+            steps: options.steps,
+            shards: options.shards,
+            until: options.until,
+            plant,
+            is_printed: options.trace,
+        };
+        let outcome = run.run();
+        if options.twice {
+            let second = run.run();
+            ensure!(outcome.hash == second.hash, "seed {seed} gives two traces");
+        }
+        outcome.lines.iter().for_each(|line| println!("{line}"));
+        if let Some(finding) = outcome.findings.first() {
+            let more = outcome.findings.len() - 1;
+            println!(
+                "seed {seed} step {}: {}: {}, and {more} more",
+                outcome.step, finding.checker, finding.what
+            );
+        }
+        if options.seed.is_some() {
+            outcome.stats.iter().for_each(|stats| println!("{stats:?}"));
+        }
+        all += 1;
+        failed += usize::from(!outcome.findings.is_empty());
+        if options.seed.is_some() {
+            println!(
+                "seed {seed}: trace {:016x}, faults committed: {}",
+                outcome.hash, outcome.strikes
+            );
+        }
+    }
+    println!("{all} seeds, {} shards, {} steps: {failed} failed", options.shards, options.steps);
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

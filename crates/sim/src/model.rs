@@ -1,0 +1,296 @@
+//! What the broker has to be, in the plainest words: sessions, subscriptions, and who is due what.
+//!
+//! It sees every packet that a shard consumed and every packet that a shard wrote, so it knows the
+//! state of each session. It does not know how the broker keeps it. Where shards talk by mail,
+//! an event has a time from which it may have effect and one by which it must: see
+//! [`Model::settled`].
+
+mod connection;
+mod inbound;
+mod notice;
+mod outbound;
+mod session;
+mod subscription;
+
+pub use connection::{Conn, Will};
+pub use notice::Said;
+pub use session::{Out, OutStep, Session};
+pub use subscription::{Subscribe, Subscription};
+
+use crate::finding::{Checker, Finding};
+use crate::message::Message;
+use crate::names::{ClientNo, ConnNo, MessageNo, Root, SessionNo, SubscriptionNo};
+use std::collections::BTreeMap;
+use weir_core::{Limits, Micros};
+use weir_wire::QoS;
+
+/// Everything known of a run.
+#[derive(Debug)]
+pub struct Model {
+    /// Events so far: the order of everything.
+    pub at: u64,
+    /// The time of the run.
+    pub now: Micros,
+    /// The bounds that the shards have.
+    pub limits: Limits,
+    /// Every connection of the run, by its number.
+    pub conns: Vec<Conn>,
+    /// Every session of the run, by its number.
+    pub sessions: Vec<Session>,
+    /// The sessions that are there now.
+    pub alive: BTreeMap<ClientNo, SessionNo>,
+    /// Every message of the run, by its number.
+    pub messages: Vec<Message>,
+    /// Every subscription of the run, by its number.
+    pub subscriptions: Vec<Subscription>,
+    /// What happened since the last calm.
+    pub recent: Recent,
+    /// What may be retained, with what it superseded not long ago.
+    pub retains: Vec<Retain>,
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+    call: Call,
+}
+
+/// What happened since everything was last delivered: beyond that, nobody is owed anything.
+#[derive(Debug, Default)]
+pub struct Recent {
+    /// Messages that the broker took in, in order.
+    pub intakes: Vec<Intake>,
+    /// SUBSCRIBE packets, a filter each.
+    pub subscribes: Vec<Subscribe>,
+    /// PUBLISH packets to clients, but for those with DUP.
+    pub copies: Vec<Copy>,
+    /// Messages that came to a client's application.
+    pub arrivals: Vec<Arrival>,
+    /// Messages that the broker said it dropped.
+    pub drops: BTreeMap<(SessionNo, &'static str), usize>,
+    /// By the call that they came with.
+    unsettled: BTreeMap<Root, Unsettled>,
+}
+
+/// One time that the broker took a message in. A repeated PUBLISH of QoS 1 is taken in again.
+#[derive(Clone, Debug)]
+pub struct Intake {
+    /// Which message.
+    pub message: MessageNo,
+    /// Whose session; nobody's for a will.
+    pub session: Option<SessionNo>,
+    /// When.
+    pub at: u64,
+    /// When all that it set off was done.
+    pub settled: Option<u64>,
+    /// The time of that.
+    pub settled_at: Option<Micros>,
+    /// Whether the publisher was told that the broker has it. Always, for a will.
+    pub is_acked: bool,
+    /// When it is not to be sent any more.
+    pub expires_at: Option<Micros>,
+}
+
+/// One change of a topic's retained message.
+#[derive(Clone, Debug)]
+pub struct Retain {
+    /// The topic.
+    pub topic: &'static str,
+    /// The message; nothing clears.
+    pub message: Option<MessageNo>,
+    /// Its place among the intakes since the last calm.
+    pub intake: Option<usize>,
+    /// On which shard it was published.
+    pub shard: usize,
+    /// When.
+    pub at: u64,
+    /// By when the topic's owner had it.
+    pub settled: Option<u64>,
+    /// When it is gone by itself.
+    pub expires_at: Option<Micros>,
+}
+
+/// A PUBLISH to a client for the first time.
+#[derive(Clone, Copy, Debug)]
+pub struct Copy {
+    /// To whom.
+    pub session: SessionNo,
+    /// What.
+    pub message: MessageNo,
+    /// Its RETAIN flag.
+    pub retain: bool,
+}
+
+/// A message that came to a client's application: for QoS 2, once an exchange.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// To whom.
+    pub session: SessionNo,
+    /// What.
+    pub message: MessageNo,
+    /// With which QoS.
+    pub qos: QoS,
+    /// Its RETAIN flag.
+    pub retain: bool,
+    /// When.
+    pub at: u64,
+}
+
+/// What waits for the letters of a call.
+#[derive(Debug, Default)]
+struct Unsettled {
+    intakes: Vec<usize>,
+    retains: Vec<u64>,
+    subscribes: Vec<usize>,
+}
+
+/// The call of a shard that is going on.
+#[derive(Debug, Default)]
+struct Call {
+    root: Option<Root>,
+    shard: usize,
+    /// Connections that the shard has to close before it returns.
+    closing: Vec<ConnNo>,
+    /// Clients whose queue ran over, or whose PUBLISH was refused.
+    blamed: Vec<ClientNo>,
+}
+
+impl Model {
+    /// Nobody is there yet.
+    pub fn new(limits: Limits, now: Micros) -> Self {
+        Self {
+            at: 0,
+            now,
+            limits,
+            conns: Vec::new(),
+            sessions: Vec::new(),
+            alive: BTreeMap::new(),
+            messages: Vec::new(),
+            subscriptions: Vec::new(),
+            recent: Recent::default(),
+            retains: Vec::new(),
+            findings: Vec::new(),
+            call: Call::default(),
+        }
+    }
+
+    /// Something is wrong.
+    pub fn fail(&mut self, checker: Checker, what: String) {
+        self.findings.push(Finding { checker, what });
+    }
+
+    pub(crate) fn tick(&mut self) -> u64 {
+        self.at += 1;
+        self.at
+    }
+
+    /// A message is there to be published.
+    pub fn add_message(&mut self, message: Message) -> MessageNo {
+        self.messages.push(message);
+        MessageNo(self.messages.len() - 1)
+    }
+
+    pub(crate) fn message(&self, number: MessageNo) -> &Message {
+        &self.messages[number.0]
+    }
+
+    pub(crate) fn session(&self, number: SessionNo) -> &Session {
+        &self.sessions[number.0]
+    }
+
+    pub(crate) fn subscription(&self, number: SubscriptionNo) -> &Subscription {
+        &self.subscriptions[number.0]
+    }
+
+    /// A shard is about to be called.
+    pub fn begin_call(&mut self, root: Root, shard: usize) {
+        self.call = Call { root: Some(root), shard, ..Call::default() };
+    }
+
+    /// It has returned.
+    pub fn end_call(&mut self) {
+        for conn in std::mem::take(&mut self.call.closing) {
+            let what = format!("connection {} should have been closed", conn.0);
+            self.fail(Checker::Lifetime, what);
+        }
+    }
+
+    /// All letters that the call set off have been delivered: what it said is in force everywhere.
+    pub fn settled(&mut self, root: Root) {
+        let at = self.tick();
+        let now = self.now;
+        let Some(unsettled) = self.recent.unsettled.remove(&root) else { return };
+        for intake in unsettled.intakes {
+            let intake = &mut self.recent.intakes[intake];
+            (intake.settled, intake.settled_at) = (Some(at), Some(now));
+        }
+        for retain in &mut self.retains {
+            if unsettled.retains.contains(&retain.at) {
+                retain.settled = Some(at);
+            }
+        }
+        for subscribe in unsettled.subscribes {
+            self.effective(subscribe, at);
+        }
+    }
+
+    /// The broker took a message in.
+    fn take_in(&mut self, message: MessageNo, session: Option<SessionNo>) -> usize {
+        let at = self.tick();
+        let now = self.now;
+        let found = self.message(message);
+        let expires_at = found.expiry_s.map(|seconds| now + Micros::from_secs(seconds));
+        let (topic, is_retain, is_empty) = (found.topic, found.retain, found.is_empty);
+        let intake = self.recent.intakes.len();
+        self.recent.intakes.push(Intake {
+            message,
+            session,
+            at,
+            settled: None,
+            settled_at: None,
+            is_acked: session.is_none(),
+            expires_at,
+        });
+        let unsettled = self.unsettled();
+        unsettled.intakes.push(intake);
+        if is_retain {
+            unsettled.retains.push(at);
+            self.retains.push(Retain {
+                topic,
+                message: (!is_empty).then_some(message),
+                intake: Some(intake),
+                shard: self.call.shard,
+                at,
+                settled: None,
+                expires_at,
+            });
+        }
+        intake
+    }
+
+    fn unsettled(&mut self) -> &mut Unsettled {
+        // Outside of a call nothing is taken in.
+        let root = self.call.root.unwrap_or(Root(0));
+        self.recent.unsettled.entry(root).or_default()
+    }
+
+    /// The broker has said that it does not take this message.
+    fn refuse_intake(&mut self, intake: usize) {
+        self.retains.retain(|retain| retain.intake != Some(intake));
+    }
+
+    /// A message came to a client's application.
+    pub fn arrived(&mut self, conn: ConnNo, message: MessageNo, qos: QoS, retain: bool) {
+        let at = self.tick();
+        if let Some(session) = self.conns[conn.0].session {
+            self.recent.arrivals.push(Arrival { session, message, qos, retain, at });
+        }
+    }
+
+    /// Everything has been delivered and checked.
+    pub fn forget(&mut self) {
+        self.retains = crate::check::retained::candidates(&self.retains);
+        for retain in &mut self.retains {
+            retain.intake = None;
+            retain.settled.get_or_insert(self.at);
+        }
+        self.recent = Recent::default();
+    }
+}

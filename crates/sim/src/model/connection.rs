@@ -1,0 +1,214 @@
+//! Connections as the broker has them: who is on them, and how they end.
+
+use super::Model;
+use crate::check;
+use crate::finding::Checker;
+use crate::names::{ClientNo, ConnNo, MessageNo, SessionNo};
+use std::collections::{BTreeMap, VecDeque};
+use weir_core::Micros;
+use weir_wire::packet::Connect;
+use weir_wire::{PacketKind, Property, Version};
+
+/// A connection, from its opening to the end of the run.
+#[derive(Debug)]
+pub struct Conn {
+    /// Whose.
+    pub client: ClientNo,
+    /// Its version of MQTT.
+    pub version: Version,
+    /// Whether a shard has it.
+    pub is_open: bool,
+    /// When the present shard was told of it.
+    pub opened_at: Micros,
+    /// Its session, once the CONNECT was consumed; stays when both are over.
+    pub session: Option<SessionNo>,
+    /// From CONNECT to its end.
+    pub is_live: bool,
+    /// Session Present as the CONNACK must say it; nothing once it did.
+    pub owed_connack: Option<bool>,
+    /// When bytes last came to the shard.
+    pub heard_at: Micros,
+    /// One and a half times the keep alive; zero is off.
+    pub silence_max: Micros,
+    /// PUBLISH packets of QoS 1 and 2 that the client takes at a time.
+    pub receive_maximum: usize,
+    /// What is published if it ends without DISCONNECT.
+    pub will: Option<Will>,
+    /// PUBACK and PUBREC that the broker owes, with the place of the intake.
+    pub owed_acks: VecDeque<(PacketKind, u16, Option<usize>)>,
+    /// PUBCOMP, SUBACK, UNSUBACK and PINGRESP that the broker owes.
+    pub owed: Vec<(PacketKind, u16)>,
+    /// The filters of SUBSCRIBE packets not yet answered, by packet identifier.
+    pub subscribes: BTreeMap<u16, Vec<usize>>,
+    /// Topic aliases that the broker set up.
+    pub aliases: BTreeMap<u16, &'static str>,
+    /// When the last delivery that was sent again was sent first.
+    pub resent: u64,
+}
+
+/// A will.
+#[derive(Clone, Copy, Debug)]
+pub struct Will {
+    /// What it says.
+    pub message: MessageNo,
+    /// Will Delay Interval.
+    pub delay_s: u32,
+}
+
+impl Model {
+    /// A client makes a connection.
+    pub fn add_conn(&mut self, client: ClientNo, version: Version) -> ConnNo {
+        self.conns.push(Conn {
+            client,
+            version,
+            is_open: false,
+            opened_at: self.now,
+            session: None,
+            is_live: false,
+            owed_connack: None,
+            heard_at: self.now,
+            silence_max: Micros(0),
+            receive_maximum: usize::MAX,
+            will: None,
+            owed_acks: VecDeque::new(),
+            owed: Vec::new(),
+            subscribes: BTreeMap::new(),
+            aliases: BTreeMap::new(),
+            resent: 0,
+        });
+        ConnNo(self.conns.len() - 1)
+    }
+
+    /// A shard is told of the connection.
+    pub fn opened(&mut self, conn: ConnNo) {
+        let now = self.now;
+        let conn = &mut self.conns[conn.0];
+        (conn.is_open, conn.opened_at, conn.heard_at) = (true, now, now);
+    }
+
+    /// A shard gave it to another.
+    pub fn handed_over(&mut self, conn: ConnNo) {
+        self.conns[conn.0].is_open = false;
+    }
+
+    /// Bytes of the connection came to the shard.
+    pub fn heard(&mut self, conn: ConnNo) {
+        self.conns[conn.0].heard_at = self.now;
+    }
+
+    /// CONNECT was consumed, and the shard owns its client.
+    pub(super) fn connect(&mut self, conn: ConnNo, connect: &Connect<'_>) {
+        let client = self.conns[conn.0].client;
+        if let Some(&old) = self.alive.get(&client)
+            && let Some(old_conn) = self.session(old).conn
+        {
+            self.take_over(old, old_conn, connect.clean_start);
+        }
+        if connect.clean_start
+            && let Some(&old) = self.alive.get(&client)
+        {
+            self.end_session(old);
+        }
+        let resumed = self.alive.get(&client).copied();
+        let number = resumed.unwrap_or_else(|| self.new_session(client));
+        let asked = Asked::of(connect);
+        let now = self.now;
+        let session = &mut self.sessions[number.0];
+        session.conn = Some(conn);
+        session.expiry_s = asked.expiry_s;
+        (session.expires_at, session.will) = (None, None);
+        let conn = &mut self.conns[conn.0];
+        conn.session = Some(number);
+        conn.is_live = true;
+        conn.owed_connack = Some(resumed.is_some());
+        conn.heard_at = now;
+        conn.silence_max = Micros(u64::from(connect.keep_alive_s) * 1_500_000);
+        conn.receive_maximum = asked.receive_maximum.min(self.limits.in_flight_max.into());
+        conn.will = asked.will;
+    }
+
+    /// [MQTT-3.1.4-3]. A delayed will is not published if the session goes on [MQTT-3.1.3-9].
+    fn take_over(&mut self, session: SessionNo, conn: ConnNo, clean_start: bool) {
+        let goes_on = !clean_start && self.session(session).expiry_s > 0;
+        let will = &mut self.conns[conn.0].will;
+        will.take_if(|will| goes_on && will.delay_s > 0);
+        self.call.closing.push(conn);
+        self.end_conn(conn, true);
+    }
+
+    /// The connection is over for its session.
+    pub(super) fn end_conn(&mut self, conn: ConnNo, is_will_due: bool) {
+        let conn = &mut self.conns[conn.0];
+        if !std::mem::take(&mut conn.is_live) {
+            return;
+        }
+        let will = conn.will.take().filter(|_| is_will_due);
+        if let Some(session) = conn.session {
+            self.leave(session, will);
+        }
+    }
+
+    /// The shard is about to be told that the connection is gone.
+    pub fn cut(&mut self, conn: ConnNo) {
+        self.conns[conn.0].is_open = false;
+        self.end_conn(conn, true);
+    }
+
+    /// The shard closed the connection.
+    pub fn closed(&mut self, conn: ConnNo) {
+        check::lifetime::closed(self, conn);
+        self.call.closing.retain(|&closing| closing != conn);
+        self.conns[conn.0].is_open = false;
+        self.end_conn(conn, true);
+    }
+
+    pub(crate) fn is_closing(&self, conn: ConnNo) -> bool {
+        self.call.closing.contains(&conn)
+    }
+
+    pub(crate) fn is_blamed(&self, client: ClientNo) -> bool {
+        self.call.blamed.contains(&client)
+    }
+
+    pub(super) fn must_close(&mut self, conn: ConnNo) {
+        if self.conns[conn.0].is_open {
+            self.call.closing.push(conn);
+        } else {
+            self.fail(Checker::Lifetime, format!("connection {} was closed before", conn.0));
+        }
+    }
+}
+
+/// What a CONNECT asks for.
+struct Asked {
+    expiry_s: u32,
+    receive_maximum: usize,
+    will: Option<Will>,
+}
+
+impl Asked {
+    fn of(connect: &Connect<'_>) -> Self {
+        let is_kept = !connect.version.is_v5() && !connect.clean_start;
+        let mut asked = Self {
+            expiry_s: if is_kept { u32::MAX } else { 0 },
+            receive_maximum: 65_535,
+            will: None,
+        };
+        for property in connect.properties.iter() {
+            match property {
+                Property::SessionExpiryInterval(seconds) => asked.expiry_s = seconds,
+                Property::ReceiveMaximum(maximum) => asked.receive_maximum = maximum.into(),
+                _ => {}
+            }
+        }
+        let delay = |property| match property {
+            Property::WillDelayInterval(seconds) => Some(seconds),
+            _ => None,
+        };
+        asked.will = connect.will.as_ref().and_then(|will| {
+            let message = crate::message::Message::number(will.payload)?;
+            Some(Will { message, delay_s: will.properties.find(delay).unwrap_or(0) })
+        });
+        asked
+    }
+}

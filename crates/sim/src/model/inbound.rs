@@ -1,0 +1,99 @@
+//! Packets that a shard consumed.
+
+use super::{Model, OutStep};
+use crate::message::Message;
+use crate::names::{ConnNo, SessionNo};
+use crate::topics;
+use weir_wire::packet::{Ack, Packet, Publish};
+use weir_wire::{PacketKind, Property, QoS, ReasonCode};
+
+impl Model {
+    /// A shard consumed a packet of a client.
+    pub fn consumed(&mut self, conn: ConnNo, packet: &Packet<'_>) {
+        if let Packet::Connect(connect) = packet {
+            return self.connect(conn, connect);
+        }
+        let Some(session) = self.conns[conn.0].session else { return };
+        match packet {
+            Packet::Publish(publish) => self.publish_in(conn, session, publish),
+            Packet::PubAck(ack) => self.done(session, ack),
+            Packet::PubRec(ack) => self.pubrec_in(session, ack),
+            Packet::PubComp(ack) => self.done(session, ack),
+            Packet::PubRel(ack) => {
+                let packet_id = ack.packet_id.value();
+                self.sessions[session.0].unreleased.remove(&packet_id);
+                self.owe(conn, PacketKind::PubComp, packet_id);
+            }
+            Packet::Subscribe(subscribe) => {
+                let filters = subscribe
+                    .filters()
+                    .filter_map(|(text, options)| Some((topics::filter(text)?, options)));
+                let places = filters
+                    .map(|(text, options)| self.subscribe(conn, session, text, options))
+                    .collect();
+                let packet_id = subscribe.packet_id.value();
+                self.conns[conn.0].subscribes.insert(packet_id, places);
+                self.owe(conn, PacketKind::SubAck, packet_id);
+            }
+            Packet::Unsubscribe(unsubscribe) => {
+                unsubscribe.filters().for_each(|text| self.unsubscribe(session, text));
+                self.owe(conn, PacketKind::UnsubAck, unsubscribe.packet_id.value());
+            }
+            Packet::PingReq => self.owe(conn, PacketKind::PingResp, 0),
+            Packet::Disconnect(disconnect) => {
+                let expiry = disconnect.properties.find(|property| match property {
+                    Property::SessionExpiryInterval(seconds) => Some(seconds),
+                    _ => None,
+                });
+                let session = &mut self.sessions[session.0];
+                session.expiry_s = expiry.unwrap_or(session.expiry_s);
+                self.must_close(conn);
+                // [MQTT-3.14.4-3]
+                self.end_conn(conn, disconnect.reason != ReasonCode::Success);
+            }
+            _ => {}
+        }
+    }
+
+    fn owe(&mut self, conn: ConnNo, kind: PacketKind, packet_id: u16) {
+        self.conns[conn.0].owed.push((kind, packet_id));
+    }
+
+    fn publish_in(&mut self, conn: ConnNo, session: SessionNo, publish: &Publish<'_>) {
+        let packet_id = publish.packet_id.map_or(0, |packet_id| packet_id.value());
+        let is_second = publish.qos == QoS::ExactlyOnce
+            && !self.sessions[session.0].unreleased.insert(packet_id);
+        let message = Message::number(publish.payload).or_else(|| self.clearing(publish.topic));
+        let intake = match message {
+            // [MQTT-4.3.3-10]
+            Some(message) if !is_second => Some(self.take_in(message, Some(session))),
+            _ => None,
+        };
+        let owed = match publish.qos {
+            QoS::AtMostOnce => return,
+            QoS::AtLeastOnce => PacketKind::PubAck,
+            QoS::ExactlyOnce => PacketKind::PubRec,
+        };
+        self.conns[conn.0].owed_acks.push_back((owed, packet_id, intake));
+    }
+
+    /// Any message that clears the topic's retained one: all are the same.
+    fn clearing(&self, topic: &str) -> Option<crate::names::MessageNo> {
+        let is_clearing = |message: &Message| message.is_empty && message.topic == topic;
+        self.messages.iter().position(is_clearing).map(crate::names::MessageNo)
+    }
+
+    /// PUBACK, PUBCOMP, or PUBREC with an error.
+    fn done(&mut self, session: SessionNo, ack: &Ack<'_>) {
+        self.sessions[session.0].out.remove(&ack.packet_id.value());
+    }
+
+    fn pubrec_in(&mut self, session: SessionNo, ack: &Ack<'_>) {
+        if ack.reason.is_error() {
+            return self.done(session, ack);
+        }
+        if let Some(out) = self.sessions[session.0].out.get_mut(&ack.packet_id.value()) {
+            out.step = OutStep::PubComp;
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What the broker says to its log, as far as it excuses something.
+
+use super::Model;
+use crate::names::ClientNo;
+use crate::topics;
+use weir_core::Notice;
+
+/// A notice that matters here.
+#[derive(Clone, Debug)]
+pub enum Said {
+    /// A message for this client was dropped.
+    Dropped(ClientNo, String, &'static str),
+    /// A PUBLISH of this client was not taken.
+    Refused(ClientNo),
+    /// This client's session was ended because its queue was full.
+    SessionEnded(ClientNo),
+    /// Something else.
+    Nothing,
+}
+
+impl Said {
+    /// What a notice says.
+    pub fn of(notice: Notice<'_>) -> Self {
+        let of = |client_id| ClientNo::of(client_id).unwrap_or(ClientNo(usize::MAX));
+        match notice {
+            Notice::Dropped { client_id, topic, cause } => {
+                Self::Dropped(of(client_id), topic.into(), cause)
+            }
+            Notice::Refused { client_id, .. } => Self::Refused(of(client_id)),
+            Notice::SessionEnded { client_id, .. } => Self::SessionEnded(of(client_id)),
+            Notice::Connected { .. } | Notice::Ended { .. } => Self::Nothing,
+        }
+    }
+}
+
+impl Model {
+    /// The shard said something to its log.
+    pub fn said(&mut self, said: &Said) {
+        match said {
+            Said::Dropped(client, topic, cause) => {
+                let (Some(&session), Some(topic)) = (self.alive.get(client), topics::topic(topic))
+                else {
+                    return;
+                };
+                *self.recent.drops.entry((session, topic)).or_default() += 1;
+                if *cause == "queue full" {
+                    self.call.blamed.push(*client);
+                }
+            }
+            Said::Refused(client) => {
+                self.call.blamed.push(*client);
+                self.refuse_last(*client);
+            }
+            Said::SessionEnded(client) => {
+                if let Some(&session) = self.alive.get(client) {
+                    self.end_session(session);
+                }
+            }
+            Said::Nothing => {}
+        }
+    }
+
+    /// The PUBLISH is the last that the shard was given. Before 5.0 no packet says that it is not
+    /// taken: the connection ends.
+    fn refuse_last(&mut self, client: ClientNo) {
+        let conn = self.alive.get(&client).and_then(|&session| self.session(session).conn);
+        let Some(number) = conn else { return };
+        let conn = &mut self.conns[number.0];
+        let last = conn.owed_acks.back().copied();
+        conn.owed_acks.pop_back_if(|_| !conn.version.is_v5());
+        if let Some((_, packet_id, intake)) = last {
+            self.refuse(number, packet_id, intake);
+        }
+    }
+}

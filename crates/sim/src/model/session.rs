@@ -1,0 +1,145 @@
+//! Sessions: how they begin, are resumed, and end.
+
+use super::{Model, Will};
+use crate::names::{ClientNo, ConnNo, MessageNo, SessionNo, SubscriptionNo};
+use std::collections::{BTreeMap, BTreeSet};
+use weir_core::Micros;
+use weir_wire::QoS;
+
+/// A session of the broker.
+#[derive(Debug)]
+pub struct Session {
+    /// Whose.
+    pub client: ClientNo,
+    /// The shard that has it.
+    pub shard: usize,
+    /// Its connection, while there is one.
+    pub conn: Option<ConnNo>,
+    /// When it ended.
+    pub ended: Option<u64>,
+    /// Seconds it outlives its connection; `u32::MAX` is for ever.
+    pub expiry_s: u32,
+    /// While absent: when it ends.
+    pub expires_at: Option<Micros>,
+    /// While absent: the will that waits, and when it is due.
+    pub will: Option<(MessageNo, Micros)>,
+    /// Identifiers of QoS 2 messages taken in and not yet released.
+    pub unreleased: BTreeSet<u16>,
+    /// What was sent and is not done, by packet identifier.
+    pub out: BTreeMap<u16, Out>,
+    /// What it is subscribed to now, shared subscriptions too.
+    pub subscriptions: BTreeMap<&'static str, SubscriptionNo>,
+}
+
+/// A delivery of QoS 1 or 2 that is not done.
+#[derive(Clone, Copy, Debug)]
+pub struct Out {
+    /// The message; nothing if it has no payload.
+    pub message: Option<MessageNo>,
+    /// With which QoS.
+    pub qos: QoS,
+    /// What the client is to say next.
+    pub step: OutStep,
+    /// The connection on which the PUBLISH was last sent.
+    pub conn: ConnNo,
+    /// When it was first sent.
+    pub at: u64,
+}
+
+/// What the broker waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutStep {
+    /// PUBACK or PUBREC.
+    First,
+    /// PUBCOMP.
+    PubComp,
+}
+
+impl Model {
+    pub(super) fn new_session(&mut self, client: ClientNo) -> SessionNo {
+        let number = SessionNo(self.sessions.len());
+        self.sessions.push(Session {
+            client,
+            shard: self.call.shard,
+            conn: None,
+            ended: None,
+            expiry_s: 0,
+            expires_at: None,
+            will: None,
+            unreleased: BTreeSet::new(),
+            out: BTreeMap::new(),
+            subscriptions: BTreeMap::new(),
+        });
+        self.alive.insert(client, number);
+        number
+    }
+
+    /// The session has no connection any more: it ends, or waits for its client.
+    pub(super) fn leave(&mut self, number: SessionNo, will: Option<Will>) {
+        let now = self.now;
+        let session = &mut self.sessions[number.0];
+        session.conn = None;
+        let expiry_s = session.expiry_s;
+        if expiry_s == 0 {
+            self.end_session(number);
+            self.publish_will(will.map(|will| will.message));
+            return;
+        }
+        session.expires_at = (expiry_s != u32::MAX).then(|| now + Micros::from_secs(expiry_s));
+        let Some(will) = will else { return };
+        if will.delay_s == 0 {
+            return self.publish_will(Some(will.message));
+        }
+        session.will = Some((will.message, now + Micros::from_secs(will.delay_s.min(expiry_s))));
+    }
+
+    /// The session is over, and a will that waits is due with it [MQTT-3.1.2-8].
+    pub(super) fn end_session(&mut self, number: SessionNo) {
+        let at = self.tick();
+        let session = &mut self.sessions[number.0];
+        session.ended = Some(at);
+        session.unreleased.clear();
+        session.out.clear();
+        let will = session.will.take();
+        let client = session.client;
+        let subscriptions = std::mem::take(&mut session.subscriptions);
+        self.alive.remove(&client);
+        for subscription in subscriptions.into_values() {
+            self.subscriptions[subscription.0].ended = Some(at);
+        }
+        self.publish_will(will.map(|(message, _)| message));
+    }
+
+    fn publish_will(&mut self, will: Option<MessageNo>) {
+        if let Some(message) = will {
+            self.take_in(message, None);
+        }
+    }
+
+    /// What is due on a shard by the time `now`: delayed wills, ends of sessions. Comes before the
+    /// shard is told of that time.
+    pub fn pass(&mut self, shard: usize, now: Micros) {
+        while let Some((due, is_end, number)) = self.next_due(shard)
+            && due <= now
+        {
+            if is_end {
+                self.end_session(number);
+            } else {
+                let will = self.sessions[number.0].will.take();
+                self.publish_will(will.map(|(message, _)| message));
+            }
+        }
+    }
+
+    /// The earliest deadline of the sessions on a shard; whether it is the session's end.
+    pub fn next_due(&self, shard: usize) -> Option<(Micros, bool, SessionNo)> {
+        let here = self.alive.values().filter(|&&number| self.session(number).shard == shard);
+        let deadlines = here.flat_map(|&number| {
+            let session = self.session(number);
+            let will = session.will.map(|(_, due)| (due, false, number));
+            let end = session.expires_at.map(|due| (due, true, number));
+            will.into_iter().chain(end)
+        });
+        deadlines.min()
+    }
+}

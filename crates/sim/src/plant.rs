@@ -1,0 +1,162 @@
+//! Faults that the simulation's host commits on purpose, to show that the checkers find them.
+
+use crate::chance::Chance;
+use weir_core::Mail;
+use weir_wire::PacketKind;
+
+/// Every fault.
+pub const PLANTS: &[Plant] = &[
+    Plant::LoseLetter,
+    Plant::LoseRetainLetter,
+    Plant::LoseLeaveLetter,
+    Plant::RepeatLetter,
+    Plant::SwapLetters,
+    Plant::LoseWrite,
+    Plant::RepeatWrite,
+    Plant::SwapWrites,
+    Plant::ClearDup,
+    Plant::SetDup,
+    Plant::FixPacketId,
+    Plant::FlipSessionPresent,
+    Plant::ForgetTimeout,
+    Plant::ForgetDrained,
+    Plant::ForgetClosed,
+    Plant::DisconnectAsCut,
+    Plant::CutAsDisconnect,
+];
+
+/// A fault.
+#[expect(missing_docs, reason = "named as `name` says")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plant {
+    LoseLetter,
+    LoseRetainLetter,
+    LoseLeaveLetter,
+    RepeatLetter,
+    SwapLetters,
+    LoseWrite,
+    RepeatWrite,
+    SwapWrites,
+    ClearDup,
+    SetDup,
+    FixPacketId,
+    FlipSessionPresent,
+    ForgetTimeout,
+    ForgetDrained,
+    ForgetClosed,
+    DisconnectAsCut,
+    CutAsDisconnect,
+}
+
+impl Plant {
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LoseLetter => "lose-letter",
+            Self::LoseRetainLetter => "lose-retain-letter",
+            Self::LoseLeaveLetter => "lose-leave-letter",
+            Self::RepeatLetter => "repeat-letter",
+            Self::SwapLetters => "swap-letters",
+            Self::LoseWrite => "lose-write",
+            Self::RepeatWrite => "repeat-write",
+            Self::SwapWrites => "swap-writes",
+            Self::ClearDup => "clear-dup",
+            Self::SetDup => "set-dup",
+            Self::FixPacketId => "fix-packet-id",
+            Self::FlipSessionPresent => "flip-session-present",
+            Self::ForgetTimeout => "forget-timeout",
+            Self::ForgetDrained => "forget-drained",
+            Self::ForgetClosed => "forget-closed",
+            Self::DisconnectAsCut => "disconnect-as-cut",
+            Self::CutAsDisconnect => "cut-as-disconnect",
+        }
+    }
+
+    /// The fault of this name.
+    pub fn of(name: &str) -> Option<Self> {
+        PLANTS.iter().find(|plant| plant.name() == name).copied()
+    }
+
+    /// Whether it can only be committed between shards.
+    pub const fn needs_shards(self) -> bool {
+        matches!(
+            self,
+            Self::LoseLetter
+                | Self::LoseRetainLetter
+                | Self::LoseLeaveLetter
+                | Self::RepeatLetter
+                | Self::SwapLetters
+        )
+    }
+}
+
+/// Commits one kind of fault, now and then.
+#[derive(Debug)]
+pub struct Saboteur {
+    plant: Option<Plant>,
+    chance: Chance,
+    /// Times it struck.
+    pub count: usize,
+}
+
+/// How often it strikes where it can: once in so many times.
+const RARITY: usize = 20;
+
+impl Saboteur {
+    /// One that commits `plant`, or nothing.
+    pub fn new(plant: Option<Plant>, seed: u64) -> Self {
+        Self { plant, chance: Chance::new(seed, u64::MAX), count: 0 }
+    }
+
+    /// Whether to commit this fault now.
+    pub fn strikes(&mut self, plant: Plant) -> bool {
+        let is_struck = self.plant == Some(plant) && self.chance.one_in(RARITY);
+        self.count += usize::from(is_struck);
+        is_struck
+    }
+
+    /// How many times a letter is to be delivered.
+    pub fn letter(&mut self, mail: &Mail) -> usize {
+        let is_leave = matches!(mail, Mail::Left { .. } | Mail::InterestGone { .. });
+        let is_lost = matches!(mail, Mail::Publish { .. }) && self.strikes(Plant::LoseLetter)
+            || matches!(mail, Mail::Retain { .. }) && self.strikes(Plant::LoseRetainLetter)
+            || is_leave && self.strikes(Plant::LoseLeaveLetter);
+        let is_publish = matches!(mail, Mail::Publish { .. });
+        match (is_lost, is_publish && self.strikes(Plant::RepeatLetter)) {
+            (true, _) => 0,
+            (false, true) => 2,
+            (false, false) => 1,
+        }
+    }
+
+    /// What becomes of a packet that a shard writes: none, one or two of it.
+    pub fn write(&mut self, bytes: &mut Vec<u8>) -> usize {
+        let kind = bytes[0] >> 4;
+        let is_publish = kind == PacketKind::Publish as u8;
+        let has_id = is_publish && bytes[0] & 0b110 != 0;
+        if has_id && bytes[0] & DUP != 0 && self.strikes(Plant::ClearDup) {
+            bytes[0] &= !DUP;
+        }
+        if has_id && bytes[0] & DUP == 0 && self.strikes(Plant::SetDup) {
+            bytes[0] |= DUP;
+        }
+        if has_id && self.strikes(Plant::FixPacketId) {
+            let at = 4 + usize::from(bytes[3]);
+            // Every packet of the simulation is short, so its length takes one byte or two.
+            let at = if bytes[1] < 0x80 { at } else { 5 + usize::from(bytes[4]) };
+            bytes[at..at + 2].copy_from_slice(&[0, 1]);
+        }
+        if kind == PacketKind::ConnAck as u8 && self.strikes(Plant::FlipSessionPresent) {
+            bytes[2] ^= 1;
+        }
+        if self.strikes(Plant::LoseWrite) {
+            0
+        } else if is_publish && self.strikes(Plant::RepeatWrite) {
+            2
+        } else {
+            1
+        }
+    }
+}
+
+const DUP: u8 = 0b1000;

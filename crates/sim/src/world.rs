@@ -1,0 +1,133 @@
+//! Shards, clients and the network between them, and the books that all is entered into.
+
+mod actions;
+mod calm;
+mod host;
+mod line;
+mod sink;
+
+use crate::chance::Chance;
+use crate::client::Client;
+use crate::model::Model;
+use crate::names::Root;
+use crate::plant::{Plant, Saboteur};
+use crate::trace::Trace;
+use line::Line;
+use sink::Letter;
+use std::collections::{BTreeMap, VecDeque};
+use weir_core::{
+    ConnKey, Limits, Micros, Settings, Shard, ShardId, SharePolicy, ShareRule, ShareStrategy,
+    WhenAbsent, WhenConnected,
+};
+use weir_wire::Version;
+
+/// Clients that act; further ones are fresh subscribers.
+pub const CLIENTS: usize = 8;
+
+/// Everything of one run.
+#[derive(Debug)]
+pub struct World {
+    /// The books.
+    pub model: Model,
+    /// What happened.
+    pub trace: Trace,
+    shards: Vec<Shard>,
+    ports: Vec<Port>,
+    /// Letters on their way, by sender and receiver.
+    mail: BTreeMap<(usize, usize), VecDeque<(Root, Letter)>>,
+    /// Letters on their way, by the call that set them off.
+    open_letters: BTreeMap<Root, usize>,
+    roots: usize,
+    lines: Vec<Line>,
+    clients: Vec<Client>,
+    saboteur: Saboteur,
+    /// A shard is given no more than one packet a call, so that it is known which one it refused.
+    is_one_packet: bool,
+    /// The chance of the present step.
+    chance: Chance,
+    seed: u64,
+    probes: usize,
+    /// Packets that a client sends again at a time.
+    resend_max: usize,
+}
+
+/// The connections of one shard, by the key it knows them by.
+#[derive(Debug, Default)]
+struct Port {
+    conns: BTreeMap<ConnKey, crate::names::ConnNo>,
+    /// Keys to be given again.
+    free: Vec<ConnKey>,
+    /// Keys given so far.
+    count: u32,
+}
+
+impl World {
+    /// The start of a run: what the shards are like hangs on the seed as well.
+    pub fn new(seed: u64, shards: u16, plant: Option<Plant>, is_printed: bool) -> Self {
+        let mut chance = Chance::new(seed, 0);
+        let settings = settings(&mut chance);
+        let mut trace = Trace::new(is_printed);
+        trace.add(format_args!("seed {seed}, {shards} shards, {settings:?}"));
+        let is_one_packet = settings.limits.queue_full_connected == WhenConnected::RefusePublisher
+            || settings.limits.queue_full_absent == WhenAbsent::RefusePublisher;
+        let versions = [Version::V5, Version::V311, Version::V5, Version::V5, Version::V31];
+        let clients = (0..CLIENTS).map(|at| Client::new(versions[at % versions.len()])).collect();
+        Self {
+            model: Model::new(settings.limits.clone(), START),
+            trace,
+            shards: (0..shards)
+                .map(|id| Shard::new(ShardId(id), shards, settings.clone(), seed))
+                .collect(),
+            ports: (0..shards).map(|_| Port::default()).collect(),
+            mail: BTreeMap::new(),
+            open_letters: BTreeMap::new(),
+            roots: 0,
+            lines: Vec::new(),
+            clients,
+            saboteur: Saboteur::new(plant, seed),
+            is_one_packet,
+            chance,
+            seed,
+            probes: 0,
+            resend_max: usize::MAX,
+        }
+    }
+
+    fn now(&self) -> Micros {
+        self.model.now
+    }
+}
+
+/// The time at which a run begins.
+const START: Micros = Micros(1_000_000);
+
+/// Bounds that are often met, or never.
+fn settings(chance: &mut Chance) -> Settings {
+    let defaults = Limits::default();
+    let refuses = chance.one_in(4);
+    let limits = Limits {
+        in_flight_max: chance.pick(&[2, 5, 1024]),
+        queue_messages_max: chance.pick(&[6, 40, 10_000, 10_000]),
+        output_bytes_max: chance.pick(&[100, 400, 1024 * 1024]),
+        queue_full_connected: if refuses && chance.one_in(2) {
+            WhenConnected::RefusePublisher
+        } else {
+            WhenConnected::EndConnection
+        },
+        queue_full_absent: if refuses {
+            WhenAbsent::RefusePublisher
+        } else {
+            chance.pick(&[WhenAbsent::DropOldest, WhenAbsent::EndSession])
+        },
+        topic_alias_out_max: chance.pick(&[0, 1, 16]),
+        ..defaults
+    };
+    let strategy = chance.pick(&[
+        ShareStrategy::RoundRobin,
+        ShareStrategy::Random,
+        ShareStrategy::StickyClient,
+        ShareStrategy::Hash,
+    ]);
+    let rules = vec![ShareRule { prefix: "g".into(), strategy }];
+    Settings { limits, share: SharePolicy { rules }, ..Settings::default() }
+}

@@ -1,0 +1,306 @@
+//! The shell's part: shards are called, and what they write goes where it belongs.
+
+use super::World;
+use super::line::BrokerEnd;
+use super::sink::{Event, Letter, Output};
+use crate::finding::Checker;
+use crate::names::{ConnNo, Root};
+use crate::plant::Plant;
+use crate::trace::Line as Text;
+use weir_core::{ConnKey, Micros, Shard, ShardId};
+use weir_wire::{Frame, Packet, Version};
+
+impl World {
+    fn new_root(&mut self) -> Root {
+        self.roots += 1;
+        Root(self.roots)
+    }
+
+    /// Calls a shard; what it did is still to be carried out.
+    fn act<T>(
+        &mut self,
+        shard: usize,
+        call: impl FnOnce(&mut Shard, Micros, &mut Output<'_>) -> T,
+    ) -> (T, Vec<Event>) {
+        let now = self.now();
+        let mut output =
+            Output { port: &self.ports[shard], lines: &self.lines, events: Vec::new() };
+        let result = call(&mut self.shards[shard], now, &mut output);
+        (result, output.events)
+    }
+
+    /// Carries out what a shard did in a call, in its order.
+    fn carry_out(&mut self, shard: usize, root: Root, mut events: Vec<Event>) {
+        self.swap_writes(&mut events);
+        for event in events {
+            match event {
+                Event::Write(key, bytes) => self.write(shard, key, bytes),
+                Event::Close(key) => self.close(shard, key),
+                Event::HandOver(key, to) => {
+                    let Some(conn) = self.take_key(shard, key) else { continue };
+                    self.lines[conn.0].end = BrokerEnd::Moving;
+                    self.model.handed_over(conn);
+                    self.post(shard, to, root, Letter::Conn(conn));
+                }
+                Event::Mail(to, mail) => {
+                    let times = self.saboteur.letter(&mail);
+                    for _ in 0..times {
+                        self.post(shard, to, root, Letter::Mail(mail.clone()));
+                    }
+                    self.swap_letters(shard, to);
+                }
+                Event::Said(said, text) => {
+                    self.trace.add(format_args!("  shard {shard}: {text}"));
+                    self.model.said(&said);
+                }
+            }
+        }
+        self.model.end_call();
+        self.settle(root);
+    }
+
+    /// A letter of this call is delivered, or the call is over.
+    fn settle(&mut self, root: Root) {
+        if self.open_letters.get(&root).is_none_or(|&count| count == 0) {
+            self.open_letters.remove(&root);
+            self.model.settled(root);
+        }
+    }
+
+    fn post(&mut self, from: usize, to: usize, root: Root, letter: Letter) {
+        *self.open_letters.entry(root).or_default() += 1;
+        self.mail.entry((from, to)).or_default().push_back((root, letter));
+    }
+
+    fn swap_letters(&mut self, from: usize, to: usize) {
+        if let Some(queue) = self.mail.get_mut(&(from, to))
+            && queue.len() > 1
+            && self.saboteur.strikes(Plant::SwapLetters)
+        {
+            let last = queue.len() - 1;
+            queue.swap(last, last - 1);
+        }
+    }
+
+    fn swap_writes(&mut self, events: &mut [Event]) {
+        let is_pair = |pair: &[Event]| match pair {
+            [Event::Write(one, first), Event::Write(other, second)] => {
+                one == other && first[0] >> 4 == 3 && second[0] >> 4 == 3
+            }
+            _ => false,
+        };
+        if let Some(at) = events.windows(2).position(is_pair)
+            && self.saboteur.strikes(Plant::SwapWrites)
+        {
+            events.swap(at, at + 1);
+        }
+    }
+
+    fn write(&mut self, shard: usize, key: ConnKey, mut bytes: Vec<u8>) {
+        let Some(&conn) = self.ports[shard].conns.get(&key) else {
+            let what = format!("shard {shard} wrote to key {}, which is nobody's", key.0);
+            return self.model.fail(Checker::Lifetime, what);
+        };
+        let version = self.lines[conn.0].version;
+        for _ in 0..self.saboteur.write(&mut bytes) {
+            let Self { model, trace, .. } = self;
+            let is_whole = packets(&bytes, version, |packet| {
+                trace.add(format_args!("  {} < {}", conn.0, Text(packet)));
+                model.wrote(conn, packet);
+            });
+            if !is_whole {
+                let what = format!("connection {}: not a packet: {bytes:?}", conn.0);
+                model.fail(Checker::Answers, what);
+            }
+            let line = &mut self.lines[conn.0];
+            if line.is_client_open {
+                line.down.extend_from_slice(&bytes);
+            }
+        }
+    }
+
+    fn close(&mut self, shard: usize, key: ConnKey) {
+        let Some(conn) = self.take_key(shard, key) else {
+            let what = format!("shard {shard} closed key {}, which is nobody's", key.0);
+            return self.model.fail(Checker::Lifetime, what);
+        };
+        self.trace.add(format_args!("  {} closed", conn.0));
+        let line = &mut self.lines[conn.0];
+        line.end = BrokerEnd::Closed;
+        line.up.clear();
+        line.unconsumed.clear();
+        self.model.closed(conn);
+    }
+
+    fn take_key(&mut self, shard: usize, key: ConnKey) -> Option<ConnNo> {
+        let conn = self.ports[shard].conns.remove(&key)?;
+        self.ports[shard].free.push(key);
+        Some(conn)
+    }
+
+    /// A shard is told of a connection.
+    pub(super) fn open(&mut self, shard: usize, conn: ConnNo) {
+        let now = self.now();
+        let port = &mut self.ports[shard];
+        let key = port.free.pop().unwrap_or_else(|| {
+            port.count += 1;
+            ConnKey(port.count - 1)
+        });
+        port.conns.insert(key, conn);
+        self.lines[conn.0].end = BrokerEnd::At(shard, key);
+        self.model.opened(conn);
+        self.shards[shard].opened(key, now);
+    }
+
+    /// A shard is given bytes of a connection, behind those it left.
+    pub(super) fn receive(&mut self, conn: ConnNo, count: usize) {
+        let root = self.new_root();
+        let line = &mut self.lines[conn.0];
+        let BrokerEnd::At(shard, key) = line.end else { return };
+        let more: Vec<u8> = line.up.drain(..count.min(line.up.len())).collect();
+        line.unconsumed.extend_from_slice(&more);
+        let bytes = std::mem::take(&mut line.unconsumed);
+        let version = line.version;
+        if self.is_lost_disconnect(conn, &bytes) {
+            return self.cut_from_broker(conn);
+        }
+        self.model.heard(conn);
+        self.model.begin_call(root, shard);
+        let (consumed, events) =
+            self.act(shard, |shard, now, sink| shard.received(key, &bytes, now, sink));
+        self.lines[conn.0].unconsumed = bytes[consumed..].to_vec();
+        let Self { model, trace, .. } = self;
+        packets(&bytes[..consumed], version, |packet| {
+            trace.add(format_args!("  {} > {}", conn.0, Text(packet)));
+            model.consumed(conn, packet);
+        });
+        self.carry_out(shard, root, events);
+    }
+
+    fn is_lost_disconnect(&mut self, conn: ConnNo, bytes: &[u8]) -> bool {
+        let mut is_disconnect = false;
+        packets(bytes, self.lines[conn.0].version, |packet| {
+            is_disconnect |= matches!(packet, Packet::Disconnect(_));
+        });
+        if is_disconnect && self.saboteur.strikes(Plant::DisconnectAsCut) {
+            // The model is told what should have happened.
+            packets(bytes, self.lines[conn.0].version, |packet| self.model.consumed(conn, packet));
+            return true;
+        }
+        false
+    }
+
+    /// The shard is told that the connection is gone.
+    pub(super) fn cut_from_broker(&mut self, conn: ConnNo) {
+        let BrokerEnd::At(shard, key) = self.lines[conn.0].end else {
+            self.lines[conn.0].end = BrokerEnd::Closed;
+            return;
+        };
+        self.take_key(shard, key);
+        let line = &mut self.lines[conn.0];
+        line.end = BrokerEnd::Closed;
+        line.up.clear();
+        line.unconsumed.clear();
+        self.trace.add(format_args!("  {} cut", conn.0));
+        let root = self.new_root();
+        self.model.begin_call(root, shard);
+        self.model.cut(conn);
+        if self.saboteur.strikes(Plant::CutAsDisconnect) {
+            let (_, _) = self.act(shard, |shard, now, sink| {
+                shard.received(key, &[0xE0, 0], now, sink);
+            });
+            return self.carry_out(shard, root, Vec::new());
+        }
+        if self.saboteur.strikes(Plant::ForgetClosed) {
+            // Its key is not given again: the shard would not stand for that.
+            self.ports[shard].free.retain(|&free| free != key);
+            return self.carry_out(shard, root, Vec::new());
+        }
+        let ((), events) = self.act(shard, |shard, now, sink| shard.closed(key, now, sink));
+        self.carry_out(shard, root, events);
+    }
+
+    /// All output of the connection has left.
+    pub(super) fn drained(&mut self, conn: ConnNo) {
+        let BrokerEnd::At(shard, key) = self.lines[conn.0].end else { return };
+        if self.saboteur.strikes(Plant::ForgetDrained) {
+            return;
+        }
+        let root = self.new_root();
+        self.model.begin_call(root, shard);
+        let ((), events) = self.act(shard, |shard, now, sink| shard.drained(key, now, sink));
+        self.carry_out(shard, root, events);
+    }
+
+    /// Delivers the oldest letter between two shards; says whether there was one.
+    pub(super) fn deliver(&mut self, from: usize, to: usize) -> bool {
+        let queue = self.mail.get_mut(&(from, to));
+        let Some((root, letter)) = queue.and_then(std::collections::VecDeque::pop_front) else {
+            return false;
+        };
+        if let Some(count) = self.open_letters.get_mut(&root) {
+            *count -= 1;
+        }
+        match letter {
+            Letter::Mail(mail) => {
+                self.trace.add(format_args!("  shard {from} to {to}: {mail:?}"));
+                self.model.begin_call(root, to);
+                let from = ShardId(from as u16);
+                let ((), events) =
+                    self.act(to, |shard, now, sink| shard.mail(from, mail, now, sink));
+                self.carry_out(to, root, events);
+            }
+            Letter::Conn(conn) => {
+                if self.lines[conn.0].end == BrokerEnd::Moving {
+                    self.open(to, conn);
+                    self.receive(conn, 0);
+                }
+                self.settle(root);
+            }
+        }
+        true
+    }
+
+    /// Lets time pass up to `end`; everything due on the way is done when it is due.
+    pub(super) fn pass(&mut self, end: Micros) {
+        while let Some((due, shard)) = self.next_due().filter(|&(due, _)| due <= end) {
+            self.model.now = due.max(self.model.now);
+            let root = self.new_root();
+            self.model.begin_call(root, shard);
+            let now = self.now();
+            self.model.pass(shard, now);
+            if self.saboteur.strikes(Plant::ForgetTimeout) {
+                self.carry_out(shard, root, Vec::new());
+                break;
+            }
+            self.trace.add(format_args!("  shard {shard}: timeout at {}", now.0));
+            let ((), events) = self.act(shard, |shard, now, sink| shard.handle_timeout(now, sink));
+            self.carry_out(shard, root, events);
+        }
+        self.model.now = end.max(self.model.now);
+        crate::check::lifetime::passed(&mut self.model);
+    }
+
+    /// When something is due next, and on which shard: by the shards and by the books.
+    fn next_due(&self) -> Option<(Micros, usize)> {
+        let of_shard = |shard: usize| {
+            let booked = self.model.next_due(shard).map(|(due, ..)| due);
+            let due = self.shards[shard].poll_timeout().into_iter().chain(booked).min();
+            due.map(|due| (due, shard))
+        };
+        (0..self.shards.len()).filter_map(of_shard).min()
+    }
+}
+
+/// The whole packets at the start of `bytes`; says whether all of it is packets.
+pub(super) fn packets(bytes: &[u8], version: Version, mut each: impl FnMut(&Packet<'_>)) -> bool {
+    let (mut at, mut is_whole) = (0, true);
+    while let Ok(Some(frame)) = Frame::check(&bytes[at..], u32::MAX) {
+        match Packet::decode(version, frame) {
+            Ok(packet) => each(&packet),
+            Err(_) => is_whole = false,
+        }
+        at += frame.bytes;
+    }
+    is_whole && at == bytes.len()
+}

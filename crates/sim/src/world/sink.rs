@@ -1,0 +1,65 @@
+//! What a shard writes in one call, in order.
+
+use super::Port;
+use super::line::Line;
+use crate::model::Said;
+use crate::names::ConnNo;
+use weir_core::{ConnKey, Mail, Notice, ShardId, Sink};
+
+/// What goes from one shard to another.
+#[derive(Debug)]
+pub(super) enum Letter {
+    /// A letter of the core's.
+    Mail(Mail),
+    /// A connection whose client the receiver owns.
+    Conn(ConnNo),
+}
+
+/// One thing that a shard did in a call.
+#[derive(Debug)]
+pub(super) enum Event {
+    Write(ConnKey, Vec<u8>),
+    Close(ConnKey),
+    HandOver(ConnKey, usize),
+    Mail(usize, Mail),
+    Said(Said, String),
+}
+
+/// The sink of one call.
+#[derive(Debug)]
+pub(super) struct Output<'a> {
+    pub(super) port: &'a Port,
+    pub(super) lines: &'a [Line],
+    pub(super) events: Vec<Event>,
+}
+
+impl Sink for Output<'_> {
+    fn write(&mut self, conn: ConnKey, bytes: &[u8]) {
+        self.events.push(Event::Write(conn, bytes.to_vec()));
+    }
+
+    fn pending(&self, conn: ConnKey) -> usize {
+        let before = self.port.conns.get(&conn).map_or(0, |number| self.lines[number.0].down.len());
+        let is_its = |event: &Event| match event {
+            Event::Write(key, bytes) if *key == conn => bytes.len(),
+            _ => 0,
+        };
+        before + self.events.iter().map(is_its).sum::<usize>()
+    }
+
+    fn close(&mut self, conn: ConnKey) {
+        self.events.push(Event::Close(conn));
+    }
+
+    fn hand_over(&mut self, conn: ConnKey, to: ShardId) {
+        self.events.push(Event::HandOver(conn, to.0.into()));
+    }
+
+    fn mail(&mut self, to: ShardId, mail: Mail) {
+        self.events.push(Event::Mail(to.0.into(), mail));
+    }
+
+    fn notice(&mut self, notice: Notice<'_>) {
+        self.events.push(Event::Said(Said::of(notice), format!("{notice:?}")));
+    }
+}
