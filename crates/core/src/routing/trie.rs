@@ -120,34 +120,51 @@ impl Trie {
     }
 
     /// Appends every filter that matches `topic`.
+    #[inline]
     pub(crate) fn find(&self, topic: &str, found: &mut Vec<FilterId>) {
-        let is_dollar = topic.starts_with('$');
-        self.find_from(ROOT, topic, is_dollar, found);
+        if !self.nodes[ROOT].is_empty() {
+            self.find_from(ROOT, topic, topic.starts_with('$'), found);
+        }
     }
 
     /// Depth is bounded by the levels of the longest filter.
     fn find_from(&self, at: usize, rest: &str, is_dollar: bool, found: &mut Vec<FilterId>) {
         let node = &self.nodes[at];
+        let (level, rest) = first_level(rest);
         if !is_dollar {
-            found.extend(node.hash);
-        }
-        let (level, rest) = match rest.split_once('/') {
-            Some((level, rest)) => (level, Some(rest)),
-            None => (rest, None),
-        };
-        let plus = if is_dollar { None } else { node.plus };
-        let literal = node.children.get(level).copied();
-        for child in [literal, plus].into_iter().flatten() {
-            match rest {
-                // Below the first level a wildcard may match anything.
-                Some(rest) => self.find_from(child, rest, false, found),
-                None => {
-                    let child = &self.nodes[child];
-                    found.extend(child.filter);
-                    // `a/#` matches `a`.
-                    found.extend(child.hash);
-                }
+            push(found, node.hash);
+            if let Some(child) = node.plus {
+                self.find_below(child, rest, found);
             }
         }
+        if let Some(&child) = node.children.get(level) {
+            self.find_below(child, rest, found);
+        }
+    }
+
+    /// What ends in `at` if the topic does, or is found further down.
+    fn find_below(&self, at: usize, rest: Option<&str>, found: &mut Vec<FilterId>) {
+        let Some(rest) = rest else {
+            let node = &self.nodes[at];
+            push(found, node.filter);
+            // `a/#` matches `a`.
+            return push(found, node.hash);
+        };
+        // Below the first level a wildcard may match anything.
+        self.find_from(at, rest, false, found);
+    }
+}
+
+fn push(found: &mut Vec<FilterId>, id: Option<FilterId>) {
+    if let Some(id) = id {
+        found.push(id);
+    }
+}
+
+/// The first level and what follows it. Levels are short: a plain loop beats a vectored search.
+fn first_level(topic: &str) -> (&str, Option<&str>) {
+    match topic.bytes().position(|byte| byte == b'/') {
+        Some(at) => (&topic[..at], Some(&topic[at + 1..])),
+        None => (topic, None),
     }
 }
