@@ -95,3 +95,24 @@ fn a_delayed_will_of_a_session_that_never_expires_is_due_after_its_delay() {
     assert_eq!(net.read(watcher), ["PUBLISH w q0 gone"]);
     assert_eq!(sessions(&net), 2);
 }
+
+#[test]
+fn a_wills_expiry_is_counted_from_when_it_is_due() {
+    let mut net = Net::new(1);
+    let sub = net.join("sub", kept(100));
+    net.subscribe(sub, "w", QoS::AtLeastOnce);
+    net.cut(sub);
+    let mut properties = PropertiesBuf::new();
+    properties.push(Property::WillDelayInterval(5));
+    properties.push(Property::MessageExpiryInterval(10));
+    let properties = properties.as_properties();
+    let (qos, retain) = (QoS::AtLeastOnce, false);
+    let will = Will { topic: "w", payload: b"gone", qos, retain, properties };
+    let peer = net.join("c", Ask { will: Some(will), ..kept(100) });
+    net.pass(20);
+    net.cut(peer);
+    net.pass(5 + 4);
+    let sub = net.connect("sub", kept(100));
+    let expected = ["CONNACK Success present", "PUBLISH w q1 #1 MessageExpiryInterval(6) gone"];
+    assert_eq!(net.read(sub), expected);
+}

@@ -290,10 +290,9 @@ fn a_remote_member_that_cannot_take_is_passed_over() {
     assert_eq!(free_got + full_got, 10);
 }
 
-#[test]
-fn a_message_travels_on_to_another_member_so_often_and_no_more() {
-    let share: Arc<str> = "$share/g/t".into();
-    let message = Arc::new(Message {
+/// A PUBLISH letter for this member of `$share/g/t`.
+fn letter(member: u64, key: u64, hops: u8) -> Mail {
+    let message = Message {
         topic: "t".into(),
         payload: b"x"[..].into(),
         properties: PropertiesBuf::new(),
@@ -301,24 +300,52 @@ fn a_message_travels_on_to_another_member_so_often_and_no_more() {
         retain: false,
         expires_at: None,
         stamp: None,
-    });
-    let publish = |member, hops| {
-        let picks = vec![GroupPick { share: Arc::clone(&share), member, key: 5, hops }];
-        Mail::Publish { message: Arc::clone(&message), to_subscribers: false, picks }
     };
+    let picks = vec![GroupPick { share: "$share/g/t".into(), member, key, hops }];
+    Mail::Publish { message: Arc::new(message), to_subscribers: false, picks }
+}
+
+fn joined(member: u64) -> Mail {
+    Mail::Joined { share: "$share/g/t".into(), member, ticket: 0 }
+}
+
+#[test]
+fn a_message_travels_on_to_another_member_so_often_and_no_more() {
     let (gone, known) = (1, 7);
     for (hops, travels_on) in [(0, true), (63, true), (64, false)] {
         let mut net = Net::new(2);
         let (now, sink) = (net.now, &mut net.wires[0]);
-        let joined = Mail::Joined { share: Arc::clone(&share), member: known, ticket: 0 };
-        net.shards[0].mail(ShardId(1), joined, now, sink);
+        net.shards[0].mail(ShardId(1), joined(known), now, sink);
         sink.mail.clear();
-        net.shards[0].mail(ShardId(1), publish(gone, hops), now, sink);
-        let expected = travels_on.then(|| (ShardId(1), publish(known, hops + 1)));
+        net.shards[0].mail(ShardId(1), letter(gone, 5, hops), now, sink);
+        let expected = travels_on.then(|| (ShardId(1), letter(known, 5, hops + 1)));
         assert_eq!(Vec::from_iter(sink.mail.drain(..)), Vec::from_iter(expected));
         let stats = net.shards[0].stats();
         let counted = (stats.shared_rechosen, stats.dropped_no_member);
         assert_eq!(counted, if travels_on { (1, 0) } else { (0, 1) });
+    }
+}
+
+#[test]
+fn a_message_that_has_travelled_stays_unless_the_choice_is_sticky() {
+    for (strategy, may_travel_again) in [
+        (ShareStrategy::RoundRobin, false),
+        (ShareStrategy::Random, false),
+        (ShareStrategy::Hash, true),
+    ] {
+        let mut net = with_strategy(2, strategy);
+        let here = net.join(&net.names()[0][0], Ask::default());
+        net.subscribe(here, "$share/g/t", Q1);
+        net.deliver_mail();
+        let (now, sink) = (net.now, &mut net.wires[0]);
+        net.shards[0].mail(ShardId(1), joined(7), now, sink);
+        sink.mail.clear();
+        for key in 0..64 {
+            net.shards[0].mail(ShardId(1), letter(1, key, 1), now, sink);
+        }
+        let travelled = sink.mail.len();
+        assert_eq!(counts(&mut net, &[here]), [64 - travelled]);
+        assert_eq!((1..64).contains(&travelled), may_travel_again, "{strategy:?} {travelled}");
     }
 }
 

@@ -120,3 +120,17 @@ fn a_note_of_an_interest_that_was_given_up_says_nothing_of_the_next_one() {
         (vec!["SUBACK [0]".into()], vec!["SUBACK [0]".into()])
     );
 }
+
+#[test]
+fn a_message_is_mailed_only_to_shards_that_want_it() {
+    let mut net = Net::new(3);
+    let names = net.names();
+    let (here, there) =
+        (net.join(&names[0][0], Ask::default()), net.join(&names[1][0], Ask::default()));
+    net.subscribe(here, "t/+", QoS::AtMostOnce);
+    net.subscribe(there, "t/#", QoS::AtMostOnce);
+    net.deliver_mail();
+    net.publish(here, "t/x", QoS::AtMostOnce, 0, "x");
+    net.publish(here, "u", QoS::AtMostOnce, 0, "x");
+    assert_eq!((net.letters(0, 1), net.letters(0, 2)), (1, 0));
+}

@@ -335,6 +335,14 @@ mod tests {
     }
 
     #[test]
+    fn who_cannot_take_at_once_is_chosen_in_turn_as_well() {
+        for standing in [Standing::Busy, Standing::Absent] {
+            let counts = counts(&mut group(ShareStrategy::RoundRobin, 5), 50, 5, |_| standing);
+            assert_eq!(counts, [10; 5], "{standing:?}");
+        }
+    }
+
+    #[test]
     fn a_member_that_leaves_or_joins_moves_its_own_keys_only() {
         let mut before = group(ShareStrategy::Hash, 8);
         let mut after = group(ShareStrategy::Hash, 8);
