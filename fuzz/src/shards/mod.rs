@@ -51,6 +51,9 @@ fn step(world: &mut World, script: &mut Script<'_>) -> Option<()> {
         }
         script::PACKET => {
             let (kind, split) = (script.byte()?, script.byte()?);
+            if Packets::is_connect(kind) {
+                world.open(conn, kind >> 4);
+            }
             let mut packets = Packets::new(script, world.client(conn));
             let bytes = packets.packet(kind)?;
             world.send(conn, &bytes, split);

@@ -12,8 +12,21 @@ use weir_wire::{Packet, PacketId, Properties, PropertiesBuf, Property, QoS, Reas
 pub const CLIENT_IDS: &[&str] =
     &["", "c0", "c1", "c2", "c3", "c4", "c5", "a-long-client-identifier"];
 
-const TOPICS: &[&str] =
-    &["a", "a/b", "a/b/c", "b", "topic/with/a/name", "$SYS/a", "a//b", "ü", "a/b/c/d/e/f/g", "/"];
+const TOPICS: &[&str] = &[
+    "a",
+    "a/b",
+    "a/b/c",
+    "b",
+    "topic/with/a/name",
+    "topic/a",
+    "topic/b",
+    "topic/c",
+    "$SYS/a",
+    "a//b",
+    "ü",
+    "a/b/c/d/e/f/g",
+    "/",
+];
 
 const FILTERS: &[&str] = &[
     "a",
@@ -49,6 +62,11 @@ impl<'a, 'b> Packets<'a, 'b> {
     pub fn new(script: &'a mut Script<'b>, client: Option<&Client>) -> Self {
         let version = client.and_then(|client| client.version).unwrap_or(Version::V5);
         Self { script, version }
+    }
+
+    /// Whether the packet of a kind is CONNECT.
+    pub const fn is_connect(kind: u8) -> bool {
+        kind % 16 < 2
     }
 
     /// The packet of a kind, or nothing where the script ends inside it.

@@ -4,7 +4,8 @@
 pub const OPEN: u8 = 0;
 /// Sends bytes as they are; takes a two-byte length, then them.
 pub const RAW: u8 = 1;
-/// Sends a packet made of choices; takes its kind, how it is split, and the choices.
+/// Sends a packet made of choices; takes its kind, how it is split, and the choices. CONNECT opens
+/// the connection if it has to.
 pub const PACKET: u8 = 2;
 /// As above with one byte of it overwritten; takes its kind, where, by what, and the choices.
 pub const DAMAGED: u8 = 3;
