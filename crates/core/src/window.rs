@@ -124,6 +124,20 @@ impl Window {
         if self.steps[at] != step {
             return false;
         }
+        self.close(at);
+        true
+    }
+
+    /// A delivery that is owed cannot be sent: it is done as well.
+    pub(crate) fn give_up(&mut self, packet_id: PacketId) {
+        if let Some(at) = self.position(packet_id) {
+            self.close(at);
+        }
+    }
+
+    /// Takes the delivery, which is open, out of the count, and all that is done at the front out
+    /// of the window.
+    fn close(&mut self, at: usize) {
         self.steps[at] = Step::Done;
         if let Some(kept) = self.kept.get_mut(at) {
             *kept = None;
@@ -137,7 +151,6 @@ impl Window {
             self.sent = self.sent.saturating_sub(1);
             self.oldest = self.oldest.next();
         }
-        true
     }
 
     /// PUBREC: the message is the receiver's, only the identifier is still owed. A repeated PUBREC

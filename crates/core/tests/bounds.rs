@@ -144,6 +144,31 @@ fn a_refused_qos_2_message_is_new_when_its_older_publisher_sends_it_again() {
 }
 
 #[test]
+fn what_a_resumed_client_takes_no_more_is_dropped_instead_of_sent_again() {
+    let mut net = Net::new(1);
+    let publ = net.join("pub", Ask::default());
+    let sub = net.join("sub", kept());
+    net.subscribe(sub, "a", QoS::ExactlyOnce);
+    let long = "x".repeat(100);
+    for (id, payload) in [(1, "first"), (2, &long), (3, &long), (4, "last")] {
+        let qos = if id == 2 { Q1 } else { QoS::ExactlyOnce };
+        net.publish(publ, "a", qos, id, payload);
+    }
+    net.cut(sub);
+    let narrow = Ask { clean: false, packet_bytes_max: 60, receive_maximum: 1, ..kept() };
+    let sub = net.connect("sub", narrow);
+    assert_eq!(net.read(sub), ["CONNACK Success present", "PUBLISH a q2 #1 dup first"]);
+    net.ack(sub, PacketKind::PubRec, 1);
+    net.ack(sub, PacketKind::PubComp, 1);
+    assert_eq!(net.read(sub), ["PUBREL #1 Success", "PUBLISH a q2 #4 dup last"]);
+    assert_eq!(stats(&net).dropped_too_large, 2);
+    net.ack(sub, PacketKind::PubRec, 4);
+    net.ack(sub, PacketKind::PubComp, 4);
+    net.publish(publ, "a", Q1, 5, "new");
+    assert_eq!(net.read(sub), ["PUBREL #4 Success", "PUBLISH a q1 #5 new"]);
+}
+
+#[test]
 fn the_full_queue_of_an_absent_session_ends_it_where_that_is_set() {
     let limits = Limits {
         queue_messages_max: 2,

@@ -310,9 +310,17 @@ impl Shard {
                 continue;
             };
             let delivery = Delivery::from_message(&queued.message, None);
-            let shape = shape_of(&queued, link, true);
+            let bytes =
+                encoder.encode(&delivery, shape_of(&queued, link, true), Some(packet_id), now);
+            if bytes.len() > link.packet_bytes_max as usize {
+                // The client takes less than it did: as if it had been sent [MQTT-3.1.2-25].
+                stats.dropped_too_large += 1;
+                session.window.give_up(packet_id);
+                drop_notice(session, &queued.message.topic, "over Maximum Packet Size", sink);
+                continue;
+            }
             stats.publishes_out += 1;
-            sink.write(link.conn, encoder.encode(&delivery, shape, Some(packet_id), now));
+            sink.write(link.conn, bytes);
         }
     }
 }
