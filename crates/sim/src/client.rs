@@ -40,6 +40,8 @@ pub struct Client {
     asked: BTreeSet<u16>,
     /// Packets that it is to send again.
     unsent: VecDeque<Vec<u8>>,
+    /// Topics that it has set up aliases for, from 1.
+    aliases: Vec<&'static str>,
     last_id: u16,
 }
 
@@ -84,6 +86,7 @@ impl Client {
             held: VecDeque::new(),
             asked: BTreeSet::new(),
             unsent: VecDeque::new(),
+            aliases: Vec::new(),
             last_id: 0,
         }
     }
@@ -105,6 +108,7 @@ impl Client {
         self.held.clear();
         self.asked.clear();
         self.unsent.clear();
+        self.aliases.clear();
         let was_connected = std::mem::take(&mut self.is_connected);
         if was_connected && self.expiry_s == 0 {
             self.forget();
@@ -139,7 +143,7 @@ impl Client {
                 Ack::success(id).encode(PacketKind::PubRel, self.version, &mut bytes);
             } else {
                 let message = &messages[flight.message.0];
-                message.encode(flight.message, Some(id), true, self.version, &mut bytes);
+                message.encode_again(flight.message, id, self.version, &mut bytes);
             }
             self.unsent.push_back(bytes);
         }
@@ -164,13 +168,31 @@ impl Client {
         !self.flights.is_empty() || !self.asked.is_empty()
     }
 
-    /// Publishes.
-    pub fn publish(&mut self, number: MessageNo, message: &Message, out: &mut Vec<u8>) {
+    /// Publishes, by topic alias if it is said so.
+    pub fn publish(
+        &mut self,
+        number: MessageNo,
+        message: &Message,
+        is_aliased: bool,
+        out: &mut Vec<u8>,
+    ) {
         let packet_id = (message.qos > QoS::AtMostOnce).then(|| self.next_id());
         if let Some(packet_id) = packet_id {
             self.flights.push(Flight { packet_id, message: number, is_received: false });
         }
-        message.encode(number, packet_id, false, self.version, out);
+        let alias = is_aliased.then(|| self.alias(message.topic));
+        message.encode(number, packet_id, alias, self.version, out);
+    }
+
+    /// The alias of a topic, and whether the broker knows it already.
+    fn alias(&mut self, topic: &'static str) -> (u16, bool) {
+        match self.aliases.iter().position(|&known| known == topic) {
+            Some(at) => (at as u16 + 1, true),
+            None => {
+                self.aliases.push(topic);
+                (self.aliases.len() as u16, false)
+            }
+        }
     }
 
     /// An identifier for a SUBSCRIBE or UNSUBSCRIBE.

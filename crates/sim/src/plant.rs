@@ -110,7 +110,13 @@ impl Saboteur {
 
     /// Whether to commit this fault now.
     pub fn strikes(&mut self, plant: Plant) -> bool {
-        let is_struck = self.plant == Some(plant) && self.chance.one_in(RARITY);
+        let rarity = match plant {
+            // One that is not forgotten makes up for those that are.
+            Plant::ForgetDrained => 1,
+            Plant::SwapLetters => 2,
+            _ => RARITY,
+        };
+        let is_struck = self.plant == Some(plant) && self.chance.one_in(rarity);
         self.count += usize::from(is_struck);
         is_struck
     }

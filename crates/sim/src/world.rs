@@ -71,9 +71,7 @@ impl World {
         let is_one_packet = settings.limits.queue_full_connected == WhenConnected::RefusePublisher
             || settings.limits.queue_full_absent == WhenAbsent::RefusePublisher;
         let versions = [Version::V5, Version::V311, Version::V5, Version::V5, Version::V31];
-        let clients = (0..CLIENTS)
-            .map(|at| Client::new(versions[at % versions.len()]))
-            .collect();
+        let clients = (0..CLIENTS).map(|at| Client::new(versions[at % versions.len()])).collect();
         Self {
             model: Model::new(settings.limits.clone(), START),
             trace,

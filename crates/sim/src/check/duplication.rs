@@ -60,9 +60,10 @@ pub fn calm(model: &mut Model) {
 fn allowed(model: &Model, message: MessageNo, session: SessionNo) -> (usize, usize) {
     let topic = model.message(message).topic;
     let subscriptions = || {
-        model.subscriptions.iter().filter(|subscription| {
-            subscription.session == session && subscription.share.is_none()
-        })
+        model
+            .subscriptions
+            .iter()
+            .filter(|subscription| subscription.session == session && subscription.share.is_none())
     };
     let intakes: Vec<_> =
         model.recent.intakes.iter().filter(|intake| intake.message == message).collect();

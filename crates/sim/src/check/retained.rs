@@ -33,9 +33,10 @@ pub fn calm(model: &mut Model) {
             let Some(message) = retain.message else { continue };
             let is_before = retain.settled.is_some_and(|settled| settled < subscribe.noted);
             let is_fresh = retain.expires_at.is_none_or(|at| model.now < at);
-            let is_alone = !model.retains.iter().any(|other| {
-                other.topic == topic && other.at > subscribe.noted
-            });
+            let is_alone = !model
+                .retains
+                .iter()
+                .any(|other| other.topic == topic && other.at > subscribe.noted);
             if is_before
                 && is_fresh
                 && is_alone
@@ -58,11 +59,7 @@ pub fn calm(model: &mut Model) {
 }
 
 /// The session and filter of a SUBSCRIBE that is to get retained messages for certain.
-fn owed(
-    model: &Model,
-    place: usize,
-    subscribe: &Subscribe,
-) -> Option<(SessionNo, &'static str)> {
+fn owed(model: &Model, place: usize, subscribe: &Subscribe) -> Option<(SessionNo, &'static str)> {
     let subscription = model.subscription(subscribe.subscription);
     // A later SUBSCRIBE that asks again takes the place of this one.
     let is_last = !model.recent.subscribes[place + 1..]
@@ -105,9 +102,8 @@ pub fn fresh(model: &mut Model, probe: ClientNo, filters: &[&str]) {
         }
         let of_topic = candidates.iter().filter(|retain| retain.topic == topic);
         let is_gone = |retain: &&Retain| retain.expires_at.is_some_and(|at| at <= model.now);
-        let mut allowed: BTreeSet<Option<MessageNo>> = of_topic
-            .map(|retain| if is_gone(&retain) { None } else { retain.message })
-            .collect();
+        let mut allowed: BTreeSet<Option<MessageNo>> =
+            of_topic.map(|retain| if is_gone(&retain) { None } else { retain.message }).collect();
         if allowed.is_empty() {
             allowed.insert(None);
         }

@@ -25,9 +25,9 @@ impl Model {
                 self.owe(conn, PacketKind::PubComp, packet_id);
             }
             Packet::Subscribe(subscribe) => {
-                let filters = subscribe.filters().filter_map(|(text, options)| {
-                    Some((topics::filter(text)?, options))
-                });
+                let filters = subscribe
+                    .filters()
+                    .filter_map(|(text, options)| Some((topics::filter(text)?, options)));
                 let places = filters
                     .map(|(text, options)| self.subscribe(conn, session, text, options))
                     .collect();

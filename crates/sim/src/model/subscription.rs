@@ -56,9 +56,9 @@ impl Subscription {
             && self.ended.is_none_or(|ended| intake.settled.is_some_and(|settled| settled < ended));
         is_throughout
             && topics::matches(self.filter, topic)
-            && self.options_during(intake).all(|options| {
-                options.qos > QoS::AtMostOnce && !self.is_own(options, intake)
-            })
+            && self
+                .options_during(intake)
+                .all(|options| options.qos > QoS::AtMostOnce && !self.is_own(options, intake))
     }
 
     fn is_own(&self, options: SubscriptionOptions, intake: &Intake) -> bool {

@@ -104,6 +104,7 @@ impl World {
         let version = self.lines[conn.0].version;
         for _ in 0..self.saboteur.write(&mut bytes) {
             let Self { model, trace, .. } = self;
+            crate::check::in_flight::size(model, conn, bytes.len());
             let is_whole = packets(&bytes, version, |packet| {
                 trace.add(format_args!("  {} < {}", conn.0, Text(packet)));
                 model.wrote(conn, packet);
