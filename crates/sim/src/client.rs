@@ -10,25 +10,25 @@ use weir_wire::{PacketId, PacketKind, QoS, Version};
 const PACKET_IDS: u16 = 40;
 
 /// PUBLISH packets that it has in flight at most.
-pub const FLIGHTS_MAX: usize = 8;
+pub(crate) const FLIGHTS_MAX: usize = 8;
 
 /// One client, connected or not.
 #[derive(Debug)]
-pub struct Client {
+pub(crate) struct Client {
     /// Its version of MQTT.
-    pub version: Version,
+    pub(crate) version: Version,
     /// The connection it uses.
-    pub conn: Option<ConnNo>,
+    pub(crate) conn: Option<ConnNo>,
     /// Whether CONNACK has come on it.
-    pub is_connected: bool,
+    pub(crate) is_connected: bool,
     /// Seconds that its session outlives the connection.
-    pub expiry_s: u32,
+    pub(crate) expiry_s: u32,
     /// It gave its state up and has to say so in its next CONNECT.
-    pub must_start_clean: bool,
+    pub(crate) must_start_clean: bool,
     /// It acknowledges nothing for a while.
-    pub is_holding: bool,
+    pub(crate) is_holding: bool,
     /// It reads nothing for a while.
-    pub is_slow: bool,
+    pub(crate) is_slow: bool,
     /// The session that its state is of.
     session: Option<SessionNo>,
     flights: Vec<Flight>,
@@ -55,7 +55,7 @@ struct Flight {
 
 /// What a packet meant to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub(crate) enum Heard {
     /// Nothing that its application would know.
     Nothing,
     /// A message for its application.
@@ -71,7 +71,7 @@ pub enum Heard {
 
 impl Client {
     /// A client that is not connected.
-    pub fn new(version: Version) -> Self {
+    pub(crate) fn new(version: Version) -> Self {
         Self {
             version,
             conn: None,
@@ -92,7 +92,7 @@ impl Client {
     }
 
     /// It begins to use a connection, and sends CONNECT.
-    pub fn connects(&mut self, conn: ConnNo, is_clean: bool, expiry_s: u32) {
+    pub(crate) fn connects(&mut self, conn: ConnNo, is_clean: bool, expiry_s: u32) {
         self.leaves();
         self.conn = Some(conn);
         self.expiry_s = expiry_s;
@@ -103,7 +103,7 @@ impl Client {
     }
 
     /// It uses its connection no more. Without CONNACK it does not know what became of its session.
-    pub fn leaves(&mut self) {
+    pub(crate) fn leaves(&mut self) {
         self.conn = None;
         self.held.clear();
         self.asked.clear();
@@ -124,7 +124,7 @@ impl Client {
     /// CONNACK came, of this session of the broker's. A client cannot know whether Session Present
     /// means the session that its state is of, or one made since by a CONNECT whose CONNACK was
     /// lost; here it does.
-    pub fn connected(
+    pub(crate) fn connected(
         &mut self,
         is_present: bool,
         session: Option<SessionNo>,
@@ -152,24 +152,24 @@ impl Client {
     /// It has read what there was: now it sends again what it must, `count` packets at most. Not
     /// before its answers, or a client whose own queue is full, and whose PUBLISH is refused for
     /// it, would never empty it.
-    pub fn has_read(&mut self, count: usize, out: &mut Vec<u8>) {
+    pub(crate) fn has_read(&mut self, count: usize, out: &mut Vec<u8>) {
         for bytes in self.unsent.drain(..count.min(self.unsent.len())) {
             out.extend(bytes);
         }
     }
 
     /// Whether it may publish with an acknowledgement.
-    pub fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         self.flights.len() < FLIGHTS_MAX
     }
 
     /// Whether an exchange of its own is not done.
-    pub fn is_waiting(&self) -> bool {
+    pub(crate) fn is_waiting(&self) -> bool {
         !self.flights.is_empty() || !self.asked.is_empty()
     }
 
     /// Publishes, by topic alias if it is said so.
-    pub fn publish(
+    pub(crate) fn publish(
         &mut self,
         number: MessageNo,
         message: &Message,
@@ -196,7 +196,7 @@ impl Client {
     }
 
     /// An identifier for a SUBSCRIBE or UNSUBSCRIBE.
-    pub fn ask(&mut self) -> PacketId {
+    pub(crate) fn ask(&mut self) -> PacketId {
         let id = self.next_id();
         self.asked.insert(id.value());
         id
@@ -214,7 +214,7 @@ impl Client {
     }
 
     /// A packet came; answers go to `out`.
-    pub fn hear(&mut self, packet: &Packet<'_>, out: &mut Vec<u8>) -> Heard {
+    pub(crate) fn hear(&mut self, packet: &Packet<'_>, out: &mut Vec<u8>) -> Heard {
         match packet {
             Packet::ConnAck(connack) => {
                 return Heard::ConnAck { is_present: connack.session_present };
@@ -275,7 +275,7 @@ impl Client {
     }
 
     /// Sends up to `count` of the acknowledgements it held back.
-    pub fn release(&mut self, count: usize, out: &mut Vec<u8>) {
+    pub(crate) fn release(&mut self, count: usize, out: &mut Vec<u8>) {
         for (kind, id) in self.held.drain(..count.min(self.held.len())) {
             Ack::success(id).encode(kind, self.version, out);
         }

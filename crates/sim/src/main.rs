@@ -38,7 +38,6 @@ struct Options {
 }
 
 /// What the shards of all runs did: that the runs are not empty.
-#[expect(dead_code, reason = "printed as a whole")]
 #[derive(Debug, Default)]
 struct Totals {
     connections: u64,

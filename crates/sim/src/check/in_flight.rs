@@ -4,6 +4,7 @@
 use crate::finding::Checker;
 use crate::model::{Model, Out, OutStep};
 use crate::names::{ConnNo, MessageNo, SessionNo};
+use weir_wire::PacketId;
 use weir_wire::packet::Publish;
 
 /// Bytes were written.
@@ -24,7 +25,7 @@ pub fn publish(
     message: Option<MessageNo>,
     publish: &Publish<'_>,
 ) {
-    let Some(packet_id) = publish.packet_id.map(|packet_id| packet_id.value()) else { return };
+    let Some(packet_id) = publish.packet_id.map(PacketId::value) else { return };
     if model.session(session).ended.is_some() {
         return;
     }

@@ -22,7 +22,10 @@ impl World {
         shard: usize,
         call: impl FnOnce(&mut Shard, Micros, &mut Output<'_>) -> T,
     ) -> (T, Vec<Event>) {
-        let now = self.now();
+        let mut now = self.now();
+        if self.saboteur.strikes(Plant::SlowClock) {
+            now.0 = now.0.saturating_sub(SLOW_MICROS);
+        }
         let mut output =
             Output { port: &self.ports[shard], lines: &self.lines, events: Vec::new() };
         let result = call(&mut self.shards[shard], now, &mut output);
@@ -292,6 +295,9 @@ impl World {
         (0..self.shards.len()).filter_map(of_shard).min()
     }
 }
+
+/// How far a slow clock is behind.
+const SLOW_MICROS: u64 = 3_000_000;
 
 /// The whole packets at the start of `bytes`; says whether all of it is packets.
 pub(super) fn packets(bytes: &[u8], version: Version, mut each: impl FnMut(&Packet<'_>)) -> bool {
