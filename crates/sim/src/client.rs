@@ -10,25 +10,25 @@ use weir_wire::{PacketId, PacketKind, QoS, Version};
 const PACKET_IDS: u16 = 40;
 
 /// PUBLISH packets that it has in flight at most.
-pub const FLIGHTS_MAX: usize = 8;
+pub(crate) const FLIGHTS_MAX: usize = 8;
 
 /// One client, connected or not.
 #[derive(Debug)]
-pub struct Client {
+pub(crate) struct Client {
     /// Its version of MQTT.
-    pub version: Version,
+    pub(crate) version: Version,
     /// The connection it uses.
-    pub conn: Option<ConnNo>,
+    pub(crate) conn: Option<ConnNo>,
     /// Whether CONNACK has come on it.
-    pub is_connected: bool,
+    pub(crate) is_connected: bool,
     /// Seconds that its session outlives the connection.
-    pub expiry_s: u32,
+    pub(crate) expiry_s: u32,
     /// It gave its state up and has to say so in its next CONNECT.
-    pub must_start_clean: bool,
+    pub(crate) must_start_clean: bool,
     /// It acknowledges nothing for a while.
-    pub is_holding: bool,
+    pub(crate) is_holding: bool,
     /// It reads nothing for a while.
-    pub is_slow: bool,
+    pub(crate) is_slow: bool,
     /// The session that its state is of.
     session: Option<SessionNo>,
     flights: Vec<Flight>,
@@ -40,6 +40,8 @@ pub struct Client {
     asked: BTreeSet<u16>,
     /// Packets that it is to send again.
     unsent: VecDeque<Vec<u8>>,
+    /// Topics that it has set up aliases for, from 1.
+    aliases: Vec<&'static str>,
     last_id: u16,
 }
 
@@ -53,7 +55,7 @@ struct Flight {
 
 /// What a packet meant to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub(crate) enum Heard {
     /// Nothing that its application would know.
     Nothing,
     /// A message for its application.
@@ -69,7 +71,7 @@ pub enum Heard {
 
 impl Client {
     /// A client that is not connected.
-    pub fn new(version: Version) -> Self {
+    pub(crate) fn new(version: Version) -> Self {
         Self {
             version,
             conn: None,
@@ -84,12 +86,13 @@ impl Client {
             held: VecDeque::new(),
             asked: BTreeSet::new(),
             unsent: VecDeque::new(),
+            aliases: Vec::new(),
             last_id: 0,
         }
     }
 
     /// It begins to use a connection, and sends CONNECT.
-    pub fn connects(&mut self, conn: ConnNo, is_clean: bool, expiry_s: u32) {
+    pub(crate) fn connects(&mut self, conn: ConnNo, is_clean: bool, expiry_s: u32) {
         self.leaves();
         self.conn = Some(conn);
         self.expiry_s = expiry_s;
@@ -100,11 +103,12 @@ impl Client {
     }
 
     /// It uses its connection no more. Without CONNACK it does not know what became of its session.
-    pub fn leaves(&mut self) {
+    pub(crate) fn leaves(&mut self) {
         self.conn = None;
         self.held.clear();
         self.asked.clear();
         self.unsent.clear();
+        self.aliases.clear();
         let was_connected = std::mem::take(&mut self.is_connected);
         if was_connected && self.expiry_s == 0 {
             self.forget();
@@ -120,7 +124,7 @@ impl Client {
     /// CONNACK came, of this session of the broker's. A client cannot know whether Session Present
     /// means the session that its state is of, or one made since by a CONNECT whose CONNACK was
     /// lost; here it does.
-    pub fn connected(
+    pub(crate) fn connected(
         &mut self,
         is_present: bool,
         session: Option<SessionNo>,
@@ -139,7 +143,7 @@ impl Client {
                 Ack::success(id).encode(PacketKind::PubRel, self.version, &mut bytes);
             } else {
                 let message = &messages[flight.message.0];
-                message.encode(flight.message, Some(id), true, self.version, &mut bytes);
+                message.encode_again(flight.message, id, self.version, &mut bytes);
             }
             self.unsent.push_back(bytes);
         }
@@ -148,33 +152,51 @@ impl Client {
     /// It has read what there was: now it sends again what it must, `count` packets at most. Not
     /// before its answers, or a client whose own queue is full, and whose PUBLISH is refused for
     /// it, would never empty it.
-    pub fn has_read(&mut self, count: usize, out: &mut Vec<u8>) {
+    pub(crate) fn has_read(&mut self, count: usize, out: &mut Vec<u8>) {
         for bytes in self.unsent.drain(..count.min(self.unsent.len())) {
             out.extend(bytes);
         }
     }
 
     /// Whether it may publish with an acknowledgement.
-    pub fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         self.flights.len() < FLIGHTS_MAX
     }
 
     /// Whether an exchange of its own is not done.
-    pub fn is_waiting(&self) -> bool {
+    pub(crate) fn is_waiting(&self) -> bool {
         !self.flights.is_empty() || !self.asked.is_empty()
     }
 
-    /// Publishes.
-    pub fn publish(&mut self, number: MessageNo, message: &Message, out: &mut Vec<u8>) {
+    /// Publishes, by topic alias if it is said so.
+    pub(crate) fn publish(
+        &mut self,
+        number: MessageNo,
+        message: &Message,
+        is_aliased: bool,
+        out: &mut Vec<u8>,
+    ) {
         let packet_id = (message.qos > QoS::AtMostOnce).then(|| self.next_id());
         if let Some(packet_id) = packet_id {
             self.flights.push(Flight { packet_id, message: number, is_received: false });
         }
-        message.encode(number, packet_id, false, self.version, out);
+        let alias = is_aliased.then(|| self.alias(message.topic));
+        message.encode(number, packet_id, alias, self.version, out);
+    }
+
+    /// The alias of a topic, and whether the broker knows it already.
+    fn alias(&mut self, topic: &'static str) -> (u16, bool) {
+        match self.aliases.iter().position(|&known| known == topic) {
+            Some(at) => (at as u16 + 1, true),
+            None => {
+                self.aliases.push(topic);
+                (self.aliases.len() as u16, false)
+            }
+        }
     }
 
     /// An identifier for a SUBSCRIBE or UNSUBSCRIBE.
-    pub fn ask(&mut self) -> PacketId {
+    pub(crate) fn ask(&mut self) -> PacketId {
         let id = self.next_id();
         self.asked.insert(id.value());
         id
@@ -192,7 +214,7 @@ impl Client {
     }
 
     /// A packet came; answers go to `out`.
-    pub fn hear(&mut self, packet: &Packet<'_>, out: &mut Vec<u8>) -> Heard {
+    pub(crate) fn hear(&mut self, packet: &Packet<'_>, out: &mut Vec<u8>) -> Heard {
         match packet {
             Packet::ConnAck(connack) => {
                 return Heard::ConnAck { is_present: connack.session_present };
@@ -253,7 +275,7 @@ impl Client {
     }
 
     /// Sends up to `count` of the acknowledgements it held back.
-    pub fn release(&mut self, count: usize, out: &mut Vec<u8>) {
+    pub(crate) fn release(&mut self, count: usize, out: &mut Vec<u8>) {
         for (kind, id) in self.held.drain(..count.min(self.held.len())) {
             Ack::success(id).encode(kind, self.version, out);
         }

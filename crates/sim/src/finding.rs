@@ -31,6 +31,24 @@ pub enum Checker {
     Balance,
 }
 
+impl Checker {
+    /// All of them.
+    pub const ALL: &[Self] = &[
+        Self::Order,
+        Self::Loss,
+        Self::Duplication,
+        Self::Session,
+        Self::InFlight,
+        Self::Retained,
+        Self::Wills,
+        Self::Shared,
+        Self::Answers,
+        Self::Lifetime,
+        Self::Expiry,
+        Self::Balance,
+    ];
+}
+
 /// A fault of the broker, or of the model.
 #[derive(Clone, Debug)]
 pub struct Finding {

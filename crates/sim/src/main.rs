@@ -4,6 +4,7 @@ use anyhow::{Context, ensure};
 use clap::Parser;
 use std::ops::Range;
 use std::process::ExitCode;
+use weir_core::Stats;
 use weir_sim::{PLANTS, Plant, Run};
 
 /// Simulates the broker's core, and checks what it does.
@@ -36,6 +37,37 @@ struct Options {
     plant: Option<String>,
 }
 
+/// What the shards of all runs did: that the runs are not empty.
+#[derive(Debug, Default)]
+struct Totals {
+    connections: u64,
+    takeovers: u64,
+    publishes_in: u64,
+    publishes_out: u64,
+    publishes_refused: u64,
+    dropped: u64,
+    queue_overflows: u64,
+    shared_rechosen: u64,
+}
+
+impl Totals {
+    fn add(&mut self, stats: &Stats) {
+        self.connections += stats.connections_opened;
+        self.takeovers += stats.takeovers;
+        self.publishes_in += stats.publishes_in;
+        self.publishes_out += stats.publishes_out;
+        self.publishes_refused += stats.publishes_refused;
+        self.dropped += stats.dropped_output_full
+            + stats.dropped_too_large
+            + stats.dropped_queue_full
+            + stats.dropped_expired
+            + stats.dropped_absent_qos0
+            + stats.dropped_no_member;
+        self.queue_overflows += stats.queue_overflows;
+        self.shared_rechosen += stats.shared_rechosen;
+    }
+}
+
 fn range(text: &str) -> Result<Range<u64>, String> {
     let parse = |part: &str| part.parse::<u64>().ok();
     let both = text.split_once("..").and_then(|(from, to)| Some((parse(from)?, parse(to)?)));
@@ -57,6 +89,7 @@ fn main() -> anyhow::Result<ExitCode> {
     };
     let seeds = options.seed.map_or(options.seeds.clone(), |seed| seed..seed + 1);
     let (mut failed, mut all) = (0, 0);
+    let mut totals = Totals::default();
     for seed in seeds {
         let run = Run {
             seed,
@@ -82,6 +115,7 @@ fn main() -> anyhow::Result<ExitCode> {
         if options.seed.is_some() {
             outcome.stats.iter().for_each(|stats| println!("{stats:?}"));
         }
+        outcome.stats.iter().for_each(|stats| totals.add(stats));
         all += 1;
         failed += usize::from(!outcome.findings.is_empty());
         if options.seed.is_some() {
@@ -91,6 +125,7 @@ fn main() -> anyhow::Result<ExitCode> {
             );
         }
     }
+    println!("{totals:?}");
     println!("{all} seeds, {} shards, {} steps: {failed} failed", options.shards, options.steps);
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

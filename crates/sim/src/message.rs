@@ -40,12 +40,34 @@ impl Message {
         text.trim_end_matches('.').parse().ok().map(MessageNo)
     }
 
-    /// The PUBLISH of a client.
+    /// The PUBLISH of a client, by `alias` if it has one; with its topic unless that is known.
     pub fn encode(
         &self,
         number: MessageNo,
         packet_id: Option<PacketId>,
-        dup: bool,
+        alias: Option<(u16, bool)>,
+        version: Version,
+        out: &mut Vec<u8>,
+    ) {
+        self.encode_as(number, (packet_id, false), alias, version, out);
+    }
+
+    /// The PUBLISH that is sent again.
+    pub fn encode_again(
+        &self,
+        number: MessageNo,
+        packet_id: PacketId,
+        version: Version,
+        out: &mut Vec<u8>,
+    ) {
+        self.encode_as(number, (Some(packet_id), true), None, version, out);
+    }
+
+    fn encode_as(
+        &self,
+        number: MessageNo,
+        (packet_id, dup): (Option<PacketId>, bool),
+        alias: Option<(u16, bool)>,
         version: Version,
         out: &mut Vec<u8>,
     ) {
@@ -53,11 +75,15 @@ impl Message {
         if let Some(seconds) = self.expiry_s {
             properties.push(Property::MessageExpiryInterval(seconds));
         }
+        if let Some((alias, _)) = alias {
+            properties.push(Property::TopicAlias(alias));
+        }
+        let is_named = alias.is_none_or(|(_, is_known)| !is_known);
         Publish {
             dup,
             qos: self.qos,
             retain: self.retain,
-            topic: self.topic,
+            topic: if is_named { self.topic } else { "" },
             packet_id,
             properties: properties.as_properties(),
             payload: &self.payload(number),

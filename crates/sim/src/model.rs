@@ -99,6 +99,8 @@ pub struct Retain {
     pub intake: Option<usize>,
     /// On which shard it was published.
     pub shard: usize,
+    /// The call that published it, if it is a will: several in one call have no order.
+    pub will_of: Option<Root>,
     /// When.
     pub at: u64,
     /// By when the topic's owner had it.
@@ -257,6 +259,7 @@ impl Model {
                 message: (!is_empty).then_some(message),
                 intake: Some(intake),
                 shard: self.call.shard,
+                will_of: self.call.root.filter(|_| session.is_none()),
                 at,
                 settled: None,
                 expires_at,

@@ -23,6 +23,7 @@ pub const PLANTS: &[Plant] = &[
     Plant::ForgetClosed,
     Plant::DisconnectAsCut,
     Plant::CutAsDisconnect,
+    Plant::SlowClock,
 ];
 
 /// A fault.
@@ -46,6 +47,7 @@ pub enum Plant {
     ForgetClosed,
     DisconnectAsCut,
     CutAsDisconnect,
+    SlowClock,
 }
 
 impl Plant {
@@ -69,12 +71,25 @@ impl Plant {
             Self::ForgetClosed => "forget-closed",
             Self::DisconnectAsCut => "disconnect-as-cut",
             Self::CutAsDisconnect => "cut-as-disconnect",
+            Self::SlowClock => "slow-clock",
         }
     }
 
     /// The fault of this name.
     pub fn of(name: &str) -> Option<Self> {
         PLANTS.iter().find(|plant| plant.name() == name).copied()
+    }
+
+    /// It is committed once in so many times that it can be.
+    const fn rarity(self) -> usize {
+        match self {
+            // One that is not forgotten makes up for those that are.
+            Self::ForgetDrained => 1,
+            Self::SwapLetters | Self::DisconnectAsCut | Self::CutAsDisconnect => 2,
+            Self::ClearDup | Self::SwapWrites | Self::ForgetTimeout | Self::ForgetClosed => 4,
+            Self::FlipSessionPresent | Self::SlowClock => 10,
+            _ => 20,
+        }
     }
 
     /// Whether it can only be committed between shards.
@@ -92,31 +107,29 @@ impl Plant {
 
 /// Commits one kind of fault, now and then.
 #[derive(Debug)]
-pub struct Saboteur {
+pub(crate) struct Saboteur {
     plant: Option<Plant>,
     chance: Chance,
     /// Times it struck.
-    pub count: usize,
+    pub(crate) count: usize,
 }
-
-/// How often it strikes where it can: once in so many times.
-const RARITY: usize = 20;
 
 impl Saboteur {
     /// One that commits `plant`, or nothing.
-    pub fn new(plant: Option<Plant>, seed: u64) -> Self {
+    pub(crate) fn new(plant: Option<Plant>, seed: u64) -> Self {
         Self { plant, chance: Chance::new(seed, u64::MAX), count: 0 }
     }
 
     /// Whether to commit this fault now.
-    pub fn strikes(&mut self, plant: Plant) -> bool {
-        let is_struck = self.plant == Some(plant) && self.chance.one_in(RARITY);
+    pub(crate) fn strikes(&mut self, plant: Plant) -> bool {
+        let rarity = plant.rarity();
+        let is_struck = self.plant == Some(plant) && self.chance.one_in(rarity);
         self.count += usize::from(is_struck);
         is_struck
     }
 
     /// How many times a letter is to be delivered.
-    pub fn letter(&mut self, mail: &Mail) -> usize {
+    pub(crate) fn letter(&mut self, mail: &Mail) -> usize {
         let is_leave = matches!(mail, Mail::Left { .. } | Mail::InterestGone { .. });
         let is_lost = matches!(mail, Mail::Publish { .. }) && self.strikes(Plant::LoseLetter)
             || matches!(mail, Mail::Retain { .. }) && self.strikes(Plant::LoseRetainLetter)
@@ -130,7 +143,7 @@ impl Saboteur {
     }
 
     /// What becomes of a packet that a shard writes: none, one or two of it.
-    pub fn write(&mut self, bytes: &mut Vec<u8>) -> usize {
+    pub(crate) fn write(&mut self, bytes: &mut [u8]) -> usize {
         let kind = bytes[0] >> 4;
         let is_publish = kind == PacketKind::Publish as u8;
         let has_id = is_publish && bytes[0] & 0b110 != 0;

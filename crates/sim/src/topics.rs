@@ -1,33 +1,34 @@
 //! The topics and filters of the simulation, few, so that they meet; and what matches what.
 
 /// Topic names; the longer ones get topic aliases.
-pub const TOPICS: &[&str] = &["a", "b", "a/b", "a/c", "b/c/d", "long/topic/name", "$own/a"];
+pub(crate) const TOPICS: &[&str] = &["a", "b", "a/b", "a/c", "b/c/d", "long/topic/name", "$own/a"];
 
 /// Topic filters beside shared ones.
-pub const FILTERS: &[&str] =
+pub(crate) const FILTERS: &[&str] =
     &["a", "b", "a/b", "a/c", "a/+", "a/#", "+", "+/c/#", "#", "long/topic/name", "$own/#"];
 
 /// Topic filters of shared subscriptions.
-pub const SHARES: &[&str] = &["$share/g/a/#", "$share/h/#", "$share/g/a/b", "$share/long/long/#"];
+pub(crate) const SHARES: &[&str] =
+    &["$share/g/a/#", "$share/h/#", "$share/g/a/b", "$share/long/long/#"];
 
 /// The topic of this name.
-pub fn topic(text: &str) -> Option<&'static str> {
+pub(crate) fn topic(text: &str) -> Option<&'static str> {
     TOPICS.iter().find(|&&topic| topic == text).copied()
 }
 
 /// The filter of this text, shared or not.
-pub fn filter(text: &str) -> Option<&'static str> {
+pub(crate) fn filter(text: &str) -> Option<&'static str> {
     FILTERS.iter().chain(SHARES).find(|&&filter| filter == text).copied()
 }
 
 /// The filter that topics are matched with, and the share name if there is one.
-pub fn split(filter: &'static str) -> (&'static str, Option<&'static str>) {
+pub(crate) fn split(filter: &'static str) -> (&'static str, Option<&'static str>) {
     let shared = filter.strip_prefix("$share/").and_then(|rest| rest.split_once('/'));
     shared.map_or((filter, None), |(name, filter)| (filter, Some(name)))
 }
 
 /// Whether `filter`, without a share name, matches `topic` (section 4.7).
-pub fn matches(filter: &str, topic: &str) -> bool {
+pub(crate) fn matches(filter: &str, topic: &str) -> bool {
     let filter: Vec<&str> = filter.split('/').collect();
     let topic: Vec<&str> = topic.split('/').collect();
     let is_hidden = topic[0].starts_with('$') && matches!(filter[0], "+" | "#");
@@ -56,7 +57,7 @@ mod tests {
         assert_eq!(matching("a/#"), ["a", "a/b", "a/c"]);
         assert_eq!(matching("a/+"), ["a/b", "a/c"]);
         assert_eq!(matching("+"), ["a", "b"]);
-        assert_eq!(matching("+/c/#"), ["b/c/d"]);
+        assert_eq!(matching("+/c/#"), ["a/c", "b/c/d"]);
         assert_eq!(matching("#"), TOPICS[..6]);
         assert_eq!(matching("$own/#"), ["$own/a"]);
         assert_eq!(split("$share/g/a/#"), ("a/#", Some("g")));

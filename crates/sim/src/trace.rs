@@ -48,7 +48,7 @@ const FNV_PRIME: u64 = 0x0100_0000_01B3;
 
 /// A packet in one line.
 #[derive(Debug)]
-pub struct Line<'a>(pub &'a Packet<'a>);
+pub(crate) struct Line<'a>(pub(crate) &'a Packet<'a>);
 
 impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -22,7 +22,7 @@ use weir_core::{
 use weir_wire::Version;
 
 /// Clients that act; further ones are fresh subscribers.
-pub const CLIENTS: usize = 8;
+const CLIENTS: usize = 8;
 
 /// Everything of one run.
 #[derive(Debug)]

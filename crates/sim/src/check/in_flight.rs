@@ -1,10 +1,21 @@
 //! Packet identifiers are not used twice at a time, DUP stands on what is sent again and only
-//! there, and no more is in flight than the client takes.
+//! there, and no more is in flight than the client takes, nor a longer packet.
 
 use crate::finding::Checker;
 use crate::model::{Model, Out, OutStep};
 use crate::names::{ConnNo, MessageNo, SessionNo};
+use weir_wire::PacketId;
 use weir_wire::packet::Publish;
+
+/// Bytes were written.
+pub fn size(model: &mut Model, conn: ConnNo, bytes: usize) {
+    let maximum = model.conns[conn.0].packet_bytes_max;
+    if bytes > maximum {
+        // [MQTT-3.1.2-24]
+        let what = format!("connection {}: a packet of {bytes} bytes, not {maximum}", conn.0);
+        model.fail(Checker::InFlight, what);
+    }
+}
 
 /// A PUBLISH was written.
 pub fn publish(
@@ -14,7 +25,7 @@ pub fn publish(
     message: Option<MessageNo>,
     publish: &Publish<'_>,
 ) {
-    let Some(packet_id) = publish.packet_id.map(|packet_id| packet_id.value()) else { return };
+    let Some(packet_id) = publish.packet_id.map(PacketId::value) else { return };
     if model.session(session).ended.is_some() {
         return;
     }
@@ -71,10 +82,18 @@ pub fn pubrel(model: &mut Model, conn: ConnNo, packet_id: u16) {
     }
 }
 
-/// Every exchange is over.
+/// Every exchange is over, but for what was too long to be sent again.
 pub fn calm(model: &mut Model) {
     for number in model.alive.clone().into_values() {
-        let session = model.session(number);
+        let drops = &model.recent.drops;
+        let messages = &model.messages;
+        let session = &mut model.sessions[number.0];
+        let conn = session.conn;
+        session.out.retain(|_, out| {
+            let topic = out.message.map(|message| messages[message.0].topic);
+            let is_dropped = topic.is_some_and(|topic| drops.contains_key(&(number, topic)));
+            Some(out.conn) == conn || !is_dropped
+        });
         if let Some((packet_id, out)) = session.out.first_key_value() {
             let what = format!("session {}: #{packet_id} is never done: {out:?}", number.0);
             model.fail(Checker::InFlight, what);

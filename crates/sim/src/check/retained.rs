@@ -13,6 +13,8 @@ pub fn candidates(retains: &[Retain]) -> Vec<Retain> {
         retains.iter().any(|new| {
             let is_later = old.settled.is_some_and(|settled| settled < new.at)
                 || (old.shard == new.shard && old.at < new.at);
+            let is_together = old.will_of.is_some() && old.will_of == new.will_of;
+            let is_later = is_later && !is_together;
             new.topic == old.topic && is_later
         })
     };

@@ -23,6 +23,10 @@ pub(super) fn explain(model: &mut Model, message: MessageNo, sessions: &[(Sessio
             *per_member.entry(member).or_default() += 1;
         }
     }
+    if chosen_max == 0 && model.message(message).is_will && !is_taken_in(model, message) {
+        let what = format!("m{}, a will, was published and is not due", message.0);
+        return model.fail(Checker::Wills, what);
+    }
     let count: usize = sessions.iter().map(|&(_, count)| count).sum();
     let stranger = sessions
         .iter()
@@ -39,6 +43,10 @@ pub(super) fn explain(model: &mut Model, message: MessageNo, sessions: &[(Sessio
         let what = format!("m{} went to {count} members of {chosen_max} groups", message.0);
         model.fail(Checker::Shared, what);
     }
+}
+
+fn is_taken_in(model: &Model, message: MessageNo) -> bool {
+    model.recent.intakes.iter().any(|intake| intake.message == message)
 }
 
 /// The sessions of each group that matches a message, by what is asked of the subscription.

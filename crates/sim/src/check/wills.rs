@@ -1,5 +1,5 @@
 //! A will reaches its receivers when its connection or session ended without DISCONNECT. One that
-//! is not due is nobody's message: [`super::duplication`] finds it.
+//! is not due is nobody's message: that is found with what comes too often.
 
 use crate::finding::Checker;
 use crate::model::Model;

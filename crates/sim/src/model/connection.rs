@@ -32,6 +32,8 @@ pub struct Conn {
     pub silence_max: Micros,
     /// PUBLISH packets of QoS 1 and 2 that the client takes at a time.
     pub receive_maximum: usize,
+    /// Bytes of a packet that the client takes.
+    pub packet_bytes_max: usize,
     /// What is published if it ends without DISCONNECT.
     pub will: Option<Will>,
     /// PUBACK and PUBREC that the broker owes, with the place of the intake.
@@ -69,6 +71,7 @@ impl Model {
             heard_at: self.now,
             silence_max: Micros(0),
             receive_maximum: usize::MAX,
+            packet_bytes_max: usize::MAX,
             will: None,
             owed_acks: VecDeque::new(),
             owed: Vec::new(),
@@ -124,6 +127,7 @@ impl Model {
         conn.heard_at = now;
         conn.silence_max = Micros(u64::from(connect.keep_alive_s) * 1_500_000);
         conn.receive_maximum = asked.receive_maximum.min(self.limits.in_flight_max.into());
+        conn.packet_bytes_max = asked.packet_bytes_max;
         conn.will = asked.will;
     }
 
@@ -183,6 +187,7 @@ impl Model {
 struct Asked {
     expiry_s: u32,
     receive_maximum: usize,
+    packet_bytes_max: usize,
     will: Option<Will>,
 }
 
@@ -192,12 +197,14 @@ impl Asked {
         let mut asked = Self {
             expiry_s: if is_kept { u32::MAX } else { 0 },
             receive_maximum: 65_535,
+            packet_bytes_max: usize::MAX,
             will: None,
         };
         for property in connect.properties.iter() {
             match property {
                 Property::SessionExpiryInterval(seconds) => asked.expiry_s = seconds,
                 Property::ReceiveMaximum(maximum) => asked.receive_maximum = maximum.into(),
+                Property::MaximumPacketSize(bytes) => asked.packet_bytes_max = bytes as usize,
                 _ => {}
             }
         }

@@ -5,7 +5,7 @@ use crate::message::Message;
 use crate::names::{ConnNo, SessionNo};
 use crate::topics;
 use weir_wire::packet::{Ack, Packet, Publish};
-use weir_wire::{PacketKind, Property, QoS, ReasonCode};
+use weir_wire::{PacketId, PacketKind, Property, QoS, ReasonCode};
 
 impl Model {
     /// A shard consumed a packet of a client.
@@ -60,7 +60,7 @@ impl Model {
     }
 
     fn publish_in(&mut self, conn: ConnNo, session: SessionNo, publish: &Publish<'_>) {
-        let packet_id = publish.packet_id.map_or(0, |packet_id| packet_id.value());
+        let packet_id = publish.packet_id.map_or(0, PacketId::value);
         let is_second = publish.qos == QoS::ExactlyOnce
             && !self.sessions[session.0].unreleased.insert(packet_id);
         let message = Message::number(publish.payload).or_else(|| self.clearing(publish.topic));

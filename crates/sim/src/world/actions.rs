@@ -21,6 +21,7 @@ pub(super) struct Ask {
     pub(super) keep_alive_s: u16,
     pub(super) expiry_s: u32,
     pub(super) receive_maximum: Option<u16>,
+    pub(super) packet_bytes_max: Option<u32>,
     pub(super) aliases: u16,
     pub(super) has_will: bool,
 }
@@ -114,28 +115,42 @@ impl World {
         }
     }
 
+    /// Some messages in a row, often on one topic.
     fn publish(&mut self, number: ClientNo) {
+        let qos_of = [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce];
+        let (topic, qos) = (self.chance.pick(TOPICS), self.chance.pick(&qos_of));
+        for _ in 0..self.chance.between(1, 3) {
+            let is_same = self.chance.one_in(2);
+            let topic = if is_same { topic } else { self.chance.pick(TOPICS) };
+            let qos = if is_same { qos } else { self.chance.pick(&qos_of) };
+            self.publish_one(number, topic, qos);
+        }
+    }
+
+    fn publish_one(&mut self, number: ClientNo, topic: &'static str, qos: QoS) {
         let chance = &mut self.chance;
         let client = &self.clients[number.0];
-        let qos = chance.pick(&[QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce]);
         if !client.is_connected || (qos > QoS::AtMostOnce && !client.has_room()) {
             return;
         }
-        let retain = chance.one_in(5);
+        let is_v5 = client.version.is_v5();
+        let retain = chance.one_in(6);
+        let is_empty = retain && chance.one_in(4);
         let message = Message {
             publisher: number,
-            topic: chance.pick(TOPICS),
+            topic,
             qos,
             retain,
-            is_empty: retain && chance.one_in(4),
-            expiry_s: (client.version.is_v5() && chance.one_in(8)).then(|| chance.pick(&[1, 20])),
+            is_empty,
+            expiry_s: (is_v5 && chance.one_in(8)).then(|| chance.pick(&[1, 20])),
             padding_bytes: chance.pick(&[0, 0, 20, 150]),
             is_will: false,
         };
+        let is_aliased = is_v5 && !is_empty && chance.one_in(4);
         let message_no = self.model.add_message(message);
         let (client, line, messages) = self.parts(number);
         if let Some(line) = line {
-            client.publish(message_no, &messages[message_no.0], &mut line.up);
+            client.publish(message_no, &messages[message_no.0], is_aliased, &mut line.up);
         }
     }
 
@@ -250,6 +265,7 @@ impl World {
                 (false, false) => u32::MAX,
             },
             receive_maximum: is_v5.then(|| chance.pick(&[None, Some(1), Some(4)])).flatten(),
+            packet_bytes_max: is_v5.then(|| chance.pick(&[None, None, Some(60)])).flatten(),
             aliases: if is_v5 { chance.pick(&[0, 2, 9]) } else { 0 },
             has_will: chance.one_in(2),
         }
@@ -312,6 +328,9 @@ impl World {
         }
         if let Some(maximum) = ask.receive_maximum {
             properties.push(Property::ReceiveMaximum(maximum));
+        }
+        if let Some(bytes) = ask.packet_bytes_max {
+            properties.push(Property::MaximumPacketSize(bytes));
         }
         if ask.aliases > 0 {
             properties.push(Property::TopicAliasMaximum(ask.aliases));

@@ -23,6 +23,7 @@ const KEPT: Ask = Ask {
     keep_alive_s: 0,
     expiry_s: u32::MAX,
     receive_maximum: None,
+    packet_bytes_max: None,
     aliases: 0,
     has_will: false,
 };
@@ -239,7 +240,7 @@ impl World {
             let Some(conn) = self.clients[number.0].conn else { continue };
             let Self { clients, lines, model, .. } = self;
             let up = &mut lines[conn.0].up;
-            clients[number.0].publish(message, &model.messages[message.0], up);
+            clients[number.0].publish(message, &model.messages[message.0], false, up);
         }
         self.carry_until_quiet();
         self.dismiss_probe();

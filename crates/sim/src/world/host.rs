@@ -22,7 +22,10 @@ impl World {
         shard: usize,
         call: impl FnOnce(&mut Shard, Micros, &mut Output<'_>) -> T,
     ) -> (T, Vec<Event>) {
-        let now = self.now();
+        let mut now = self.now();
+        if self.saboteur.strikes(Plant::SlowClock) {
+            now.0 = now.0.saturating_sub(SLOW_MICROS);
+        }
         let mut output =
             Output { port: &self.ports[shard], lines: &self.lines, events: Vec::new() };
         let result = call(&mut self.shards[shard], now, &mut output);
@@ -104,6 +107,7 @@ impl World {
         let version = self.lines[conn.0].version;
         for _ in 0..self.saboteur.write(&mut bytes) {
             let Self { model, trace, .. } = self;
+            crate::check::in_flight::size(model, conn, bytes.len());
             let is_whole = packets(&bytes, version, |packet| {
                 trace.add(format_args!("  {} < {}", conn.0, Text(packet)));
                 model.wrote(conn, packet);
@@ -291,6 +295,9 @@ impl World {
         (0..self.shards.len()).filter_map(of_shard).min()
     }
 }
+
+/// How far a slow clock is behind.
+const SLOW_MICROS: u64 = 3_000_000;
 
 /// The whole packets at the start of `bytes`; says whether all of it is packets.
 pub(super) fn packets(bytes: &[u8], version: Version, mut each: impl FnMut(&Packet<'_>)) -> bool {

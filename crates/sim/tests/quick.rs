@@ -1,0 +1,71 @@
+//! A few seeds find nothing and give the same trace twice; every fault that the host commits on
+//! purpose is found, and every checker finds one.
+
+use std::collections::BTreeSet;
+use weir_sim::{Checker, Outcome, PLANTS, Plant, Run};
+
+const STEPS: usize = 500;
+
+fn run(seed: u64, shards: u16, plant: Option<Plant>) -> Outcome {
+    let run = Run { seed, steps: STEPS, shards, until: None, plant, is_printed: false };
+    run.run()
+}
+
+/// The seed and how to look at it again.
+fn replay(seed: u64, shards: u16, outcome: &Outcome) -> String {
+    let found = outcome.findings.first().map(|finding| (finding.checker, &finding.what));
+    format!("sim --seed {seed} --shards {shards} --steps {STEPS} --trace: {found:?}")
+}
+
+#[test]
+fn one_shard_keeps_every_promise_and_each_seed_its_trace() {
+    quick(1);
+}
+
+#[test]
+fn four_shards_keep_every_promise_and_each_seed_its_trace() {
+    quick(4);
+}
+
+fn quick(shards: u16) {
+    let mut hashes = BTreeSet::new();
+    for seed in 0..20 {
+        let outcome = run(seed, shards, None);
+        assert!(outcome.findings.is_empty(), "{}", replay(seed, shards, &outcome));
+        assert_eq!(outcome.hash, run(seed, shards, None).hash, "seed {seed} gives two traces");
+        hashes.insert(outcome.hash);
+    }
+    assert_eq!(hashes.len(), 20, "seeds differ");
+}
+
+/// Seeds within which every fault has to be found.
+const PLANT_SEEDS: u64 = 25;
+
+#[test]
+fn every_fault_that_is_planted_is_found_and_every_checker_finds_one() {
+    let mut checkers = BTreeSet::new();
+    for &plant in PLANTS {
+        let mut first = None;
+        for seed in 0..PLANT_SEEDS {
+            let outcome = run(seed, 4, Some(plant));
+            checkers.extend(outcome.findings.iter().map(|finding| finding.checker));
+            if first.is_none() && !outcome.findings.is_empty() {
+                first = Some((seed, outcome));
+            }
+        }
+        let Some((seed, outcome)) = first else { panic!("{} is not found", plant.name()) };
+        println!("{}: {}", plant.name(), replay(seed, 4, &outcome));
+        assert!(outcome.strikes > 0, "{}: found without being there", plant.name());
+    }
+    let blind: Vec<_> = Checker::ALL.iter().filter(|one| !checkers.contains(one)).collect();
+    assert!(blind.is_empty(), "no fault is found by {blind:?}");
+}
+
+#[test]
+fn a_run_that_stops_early_has_the_same_beginning() {
+    let whole = Run { seed: 3, steps: 200, shards: 4, until: None, plant: None, is_printed: true };
+    let part = Run { until: Some(100), ..whole };
+    let (whole, part) = (whole.run().lines, part.run().lines);
+    assert!(part.len() > 100 && part.len() < whole.len());
+    assert_eq!(part[..], whole[..part.len()]);
+}
