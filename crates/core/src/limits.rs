@@ -23,7 +23,8 @@ pub struct Limits {
     pub queue_bytes_max: u64,
     /// What a full queue means for a connected session.
     pub queue_full_connected: WhenConnected,
-    /// What a full queue means for an absent session.
+    /// What a full queue means for an absent session. If its oldest message is dropped, that holds
+    /// on for one that came back, until its queue was empty once.
     pub queue_full_absent: WhenAbsent,
     /// Bytes of output that wait for a connection's socket. Over it, QoS 0 is dropped for this
     /// connection and QoS 1 and 2 wait in the queue.

@@ -48,6 +48,8 @@ pub(crate) struct Link {
 pub(crate) struct Queue {
     pub(crate) deliveries: VecDeque<Queued>,
     pub(crate) bytes: u64,
+    /// Whether the client was absent since the queue was last empty.
+    pub(crate) is_from_absence: bool,
 }
 
 #[derive(Debug, Default)]
@@ -97,6 +99,13 @@ impl Session {
         let queue = self.queue.get_or_insert_default();
         queue.bytes += queued.message.bytes();
         queue.deliveries.push_back(queued);
+    }
+
+    /// What waits now is what the client missed.
+    pub(crate) fn note_absence(&mut self) {
+        if let Some(queue) = &mut self.queue {
+            queue.is_from_absence = true;
+        }
     }
 
     /// Takes the oldest of the queue; an emptied queue gives its memory back.

@@ -61,6 +61,37 @@ fn a_topic_too_long_or_too_deep_is_refused_and_the_connection_goes_on() {
     assert_eq!(by_reason, [4, 3], "each refusal once, with its end or its answer");
 }
 
+#[test]
+fn who_comes_back_to_a_full_queue_may_catch_up() {
+    let limits = Limits { queue_messages_max: 3, ..Limits::default() };
+    let mut net = Net::with_limits(1, &limits);
+    let publ = net.join("pub", Ask::default());
+    let narrow = Ask { receive_maximum: 1, ..kept() };
+    let slow = net.join("slow", narrow);
+    net.subscribe(slow, "t", Q1);
+    net.cut(slow);
+    for id in 1..=5 {
+        net.publish(publ, "t", Q1, id, &id.to_string());
+    }
+    let slow = net.connect("slow", narrow);
+    assert_eq!(net.read(slow), ["CONNACK Success present", "PUBLISH t q1 #1 3"]);
+    // One has left the queue; with these it is over its bound by one.
+    for id in 6..=7 {
+        net.publish(publ, "t", Q1, id, &id.to_string());
+    }
+    for (id, payload) in [(1, "5"), (2, "6"), (3, "7")] {
+        net.ack(slow, PacketKind::PubAck, id);
+        assert_eq!(net.read(slow), [format!("PUBLISH t q1 #{} {payload}", id + 1)]);
+    }
+    assert_eq!((stats(&net).dropped_queue_full, stats(&net).queue_overflows), (3, 0));
+    // It has caught up: from now on it is as slow as it likes to be.
+    for id in 8..=11 {
+        net.publish(publ, "t", Q1, id, "x");
+    }
+    assert_eq!(net.read(slow), ["DISCONNECT Quota exceeded: its queue is full", "closed"]);
+    assert_eq!((stats(&net).dropped_queue_full, stats(&net).queue_overflows), (4, 1));
+}
+
 /// Proves 5.0:MQTT-3.1.3-8. Proves 3.1.1:MQTT-3.1.3-9.
 #[test]
 fn a_client_identifier_too_long_is_refused() {

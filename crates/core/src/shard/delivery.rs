@@ -202,12 +202,20 @@ impl Shard {
     }
 
     /// Puts a delivery into a connected session's queue; over the bound the session is ended.
+    ///
+    /// Not so while it catches up with what it missed: its queue may be full from its absence, so
+    /// that the next message would end each connection before it could take anything. Until the
+    /// queue was empty once, the absent's rule holds.
     fn enqueue(&mut self, to: Receiver<'_>, delivery: &mut Delivery<'_>, sink: &mut impl Sink) {
         let session = &mut self.sessions[to.session.0 as usize];
         session.enqueue(queued(to, delivery));
-        if self.is_over(to.session) {
+        let catches_up = session.queue.as_ref().is_some_and(|queue| queue.is_from_absence);
+        let may_drop = catches_up && self.limits.queue_full_absent == WhenAbsent::DropOldest;
+        while self.is_over(to.session) {
             self.drop_oldest(to.session, sink);
-            self.overflowed.push(to.session);
+            if !may_drop {
+                return self.overflowed.push(to.session);
+            }
         }
     }
 
