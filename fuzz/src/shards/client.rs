@@ -14,6 +14,8 @@ pub struct Client {
     pub unread: Vec<u8>,
     /// PUBLISH packets received that are not retained messages of a new subscription.
     pub live_received: usize,
+    /// Its last SUBSCRIBE was granted.
+    pub is_subscribed: bool,
     /// Which shard has the connection.
     pub shard: usize,
     /// Its socket takes nothing.
@@ -45,6 +47,7 @@ impl Client {
             version: None,
             unread: Vec::new(),
             live_received: 0,
+            is_subscribed: false,
             shard,
             is_stuck: false,
             noted: 0,
@@ -167,6 +170,7 @@ impl Client {
             // Also a resumed session's, without a PUBREC on this connection.
             Packet::PubRel(ack) => self.owing.push((PacketKind::PubComp, ack.packet_id)),
             Packet::SubAck(suback) => {
+                self.is_subscribed = suback.codes.iter().all(|&code| code < 0x80);
                 let ack = Ack::success(suback.packet_id);
                 self.answered(PacketKind::SubAck, &ack, suback.codes.len());
             }

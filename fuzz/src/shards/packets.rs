@@ -294,3 +294,54 @@ impl<'a, 'b> Packets<'a, 'b> {
         self.script.pick(&[0, 1, 5, 60, 1000, u32::MAX])
     }
 }
+
+/// CONNECT of a client that comes back for its session.
+pub fn resume(client_id: &str) -> Vec<u8> {
+    let mut properties = PropertiesBuf::new();
+    properties.push(Property::SessionExpiryInterval(100));
+    let mut bytes = Vec::new();
+    Connect {
+        version: Version::V5,
+        clean_start: false,
+        keep_alive_s: 0,
+        client_id,
+        will: None,
+        user_name: None,
+        password: None,
+        properties: properties.as_properties(),
+    }
+    .encode(&mut bytes);
+    bytes
+}
+
+/// A topic that nobody else gets: other clients' queues do not matter.
+fn topic_of(client_id: &str) -> String {
+    format!("$alive/{client_id}")
+}
+
+/// SUBSCRIBE to the client's own topic.
+pub fn subscribe_own(client_id: &str) -> Vec<u8> {
+    let mut filters = SubscribeBuf::new();
+    let filter = topic_of(client_id);
+    filters.push(&filter, SubscriptionOptions { qos: QoS::AtLeastOnce, ..Default::default() });
+    let mut bytes = Vec::new();
+    let subscribe = filters.subscribe(Version::V5, PacketId::FIRST, Properties::EMPTY);
+    subscribe.encode(Version::V5, &mut bytes);
+    bytes
+}
+
+/// PUBLISH of QoS 1 there.
+pub fn publish_own(client_id: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    Publish {
+        dup: false,
+        qos: QoS::AtLeastOnce,
+        retain: false,
+        topic: &topic_of(client_id),
+        packet_id: Some(PacketId::FIRST),
+        properties: Properties::EMPTY,
+        payload: &[],
+    }
+    .encode(Version::V5, &mut bytes);
+    bytes
+}

@@ -1,13 +1,12 @@
 //! One or two shards, their connections, the letters between them, and the clock.
 
 use super::client::Client;
-use super::packets::CLIENT_IDS;
+use super::packets::{self, CLIENT_IDS};
 use super::script::CONNECTIONS;
 use super::settings::settings;
 use super::wires::Wires;
 use weir_core::{ConnKey, Limits, Micros, Shard, ShardId, Verdict};
-use weir_wire::packet::Connect;
-use weir_wire::{Frame, Packet, PropertiesBuf, Property, ReasonCode, Version};
+use weir_wire::{Frame, ReasonCode};
 
 /// Rounds in which everything that can happen has happened, or there is no end to it.
 const ROUNDS_MAX: usize = 20_000;
@@ -278,27 +277,26 @@ impl World {
         let conn = ConnKey(u32::from(CONNECTIONS) - 1);
         self.cut(conn);
         self.open(conn, 0);
-        let mut properties = PropertiesBuf::new();
-        properties.push(Property::SessionExpiryInterval(100));
-        let connect = Connect {
-            version: Version::V5,
-            clean_start: false,
-            keep_alive_s: 0,
-            client_id,
-            will: None,
-            user_name: None,
-            password: None,
-            properties: properties.as_properties(),
-        };
-        let mut bytes = Vec::new();
-        Packet::Connect(connect).encode(Version::V5, &mut bytes);
-        self.send(conn, &bytes, 0);
+        self.send(conn, &packets::resume(client_id), 0);
         self.quiesce();
         if let Some(client) = self.client(conn) {
             let waiting_max = self.limits.queue_messages_max + u32::from(self.limits.in_flight_max);
             let waited = client.live_received;
             assert!(waited <= waiting_max as usize, "{waited} messages waited for {client_id}");
         }
+        self.check_alive(conn, client_id);
+    }
+
+    /// Nothing waits for the client, so what it is sent now comes.
+    fn check_alive(&mut self, conn: ConnKey, client_id: &str) {
+        self.send(conn, &packets::subscribe_own(client_id), 0);
+        self.quiesce();
+        let Some(client) = self.client(conn).filter(|client| client.is_subscribed) else { return };
+        let received = client.live_received;
+        self.send(conn, &packets::publish_own(client_id), 0);
+        self.quiesce();
+        let received_now = self.client(conn).map(|client| client.live_received);
+        assert!(received_now > Some(received), "a message does not come");
     }
 }
 

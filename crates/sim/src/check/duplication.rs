@@ -24,16 +24,13 @@ pub fn calm(model: &mut Model) {
     let mut faults = Vec::new();
     let mut excess: BTreeMap<MessageNo, Vec<(SessionNo, usize)>> = BTreeMap::new();
     for (&(message, session), &(plain, retained)) in &sent {
-        let (live, replayed) = allowed(model, message, session);
+        let Allowed { live, replayed, total } = allowed(model, message, session);
         let as_published = model.message(message).retain && has_as_published(model, session);
-        let over = if as_published {
-            (plain + retained).saturating_sub(live + replayed).max(plain.saturating_sub(live))
-        } else {
-            if retained > replayed {
-                faults.push((message, session, "retained", retained, replayed));
-            }
-            plain.saturating_sub(live)
-        };
+        if !as_published && retained > replayed {
+            faults.push((message, session, "retained", retained, replayed));
+        }
+        // Without Retain As Published, what comes live has no RETAIN flag.
+        let over = (plain + retained).saturating_sub(total).max(plain.saturating_sub(live));
         if over > 0 {
             excess.entry(message).or_default().push((session, over));
         }
@@ -56,8 +53,17 @@ pub fn calm(model: &mut Model) {
     }
 }
 
-/// How often the session may get the message as it is published, and as a retained one.
-fn allowed(model: &Model, message: MessageNo, session: SessionNo) -> (usize, usize) {
+/// How often a session may get a message beside what groups choose.
+struct Allowed {
+    /// As it is published.
+    live: usize,
+    /// As a retained one.
+    replayed: usize,
+    /// Altogether.
+    total: usize,
+}
+
+fn allowed(model: &Model, message: MessageNo, session: SessionNo) -> Allowed {
     let topic = model.message(message).topic;
     let subscriptions = || {
         model
@@ -84,7 +90,15 @@ fn allowed(model: &Model, message: MessageNo, session: SessionNo) -> (usize, usi
         .collect();
     let replayed =
         asking.iter().filter(|subscribe| may_be_retained(model, message, subscribe)).count();
-    (live, replayed)
+    // Who subscribes once gets a message live or as a retained one: what comes live while the
+    // subscription is made is left out of what is retained.
+    let is_made_by =
+        |subscribe: &Subscribe| model.subscription(subscribe.subscription).noted == subscribe.noted;
+    let is_single = intakes.len() == 1
+        && matches!(asking[..], [only] if is_made_by(only))
+        && subscriptions().filter(|one| topics::matches(one.filter, topic)).count() == 1;
+    let total = if is_single { (live + replayed).min(1) } else { live + replayed };
+    Allowed { live, replayed, total }
 }
 
 /// Whether the message may be the topic's retained one when the subscription begins, or after.

@@ -1,9 +1,12 @@
 //! What one session publishes on one topic comes to a subscriber in that order, for each QoS it is
 //! delivered with [MQTT-4.6.0-5, 4.6.0-6]. First arrivals count; what was taken in twice has no
 //! place of its own, and what a group chose or a store kept has another.
+//!
+//! Of what is published to be retained, nothing older comes after a newer one, live or from a
+//! store, whoever published them.
 
 use crate::finding::Checker;
-use crate::model::{Arrival, Model};
+use crate::model::{Arrival, Intake, Model};
 use crate::names::{MessageNo, SessionNo};
 use crate::topics;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +39,7 @@ pub fn calm(model: &mut Model) {
             *newest = (at, arrival.message);
         }
     }
+    faults.extend(retained(model));
     for (session, late, early, topic) in faults {
         let what = format!(
             "client {}, session {} got m{} after m{} on {topic}",
@@ -46,6 +50,31 @@ pub fn calm(model: &mut Model) {
         );
         model.fail(Checker::Order, what);
     }
+}
+
+/// What was published to be retained and came after a newer one of its topic.
+fn retained(model: &Model) -> Vec<(SessionNo, MessageNo, MessageNo, &'static str)> {
+    let mut seen = BTreeSet::new();
+    let mut newest: BTreeMap<_, &Intake> = BTreeMap::new();
+    let mut faults = Vec::new();
+    for arrival in &model.recent.arrivals {
+        let is_first = seen.insert((arrival.session, arrival.message));
+        let message = model.message(arrival.message);
+        let mut intakes =
+            model.recent.intakes.iter().filter(|intake| intake.message == arrival.message);
+        let (Some(intake), None) = (intakes.next(), intakes.next()) else { continue };
+        if !is_first || !message.retain || is_shared(model, arrival) {
+            continue;
+        }
+        let stream = (arrival.session, message.topic, arrival.qos);
+        let last = newest.entry(stream).or_insert(intake);
+        if intake.settled.is_some_and(|settled| settled < last.at) {
+            faults.push((arrival.session, arrival.message, last.message, message.topic));
+        } else if intake.at > last.at {
+            *last = intake;
+        }
+    }
+    faults
 }
 
 fn is_shared(model: &Model, arrival: &Arrival) -> bool {

@@ -21,7 +21,7 @@ pub fn candidates(retains: &[Retain]) -> Vec<Retain> {
     retains.iter().filter(|retain| !is_replaced(retain)).cloned().collect()
 }
 
-/// Everything has been delivered: a subscription got what was retained before it and is still.
+/// Everything has been delivered: a subscription got what is retained, from the store or live.
 pub fn calm(model: &mut Model) {
     let mut only: BTreeMap<&str, Vec<Retain>> = BTreeMap::new();
     for retain in candidates(&model.retains) {
@@ -33,18 +33,15 @@ pub fn calm(model: &mut Model) {
         for (&topic, retains) in &only {
             let [retain] = retains.as_slice() else { continue };
             let Some(message) = retain.message else { continue };
+            // Published before, it comes from the store; about the same time, live or so; after,
+            // live.
             let is_before = retain.settled.is_some_and(|settled| settled < subscribe.noted);
+            let after = is_before.then_some(subscribe.noted);
             let is_fresh = retain.expires_at.is_none_or(|at| model.now < at);
-            let is_alone = !model
-                .retains
-                .iter()
-                .any(|other| other.topic == topic && other.at > subscribe.noted);
-            if is_before
-                && is_fresh
-                && is_alone
+            if is_fresh
                 && topics::matches(filter, topic)
                 && takes(model, session, subscribe, message)
-                && !has_arrived(model, session, message, subscribe.noted)
+                && !has_arrived(model, session, message, after)
             {
                 faults.push((session, filter, message));
             }
@@ -71,20 +68,22 @@ fn owed(model: &Model, place: usize, subscribe: &Subscribe) -> Option<(SessionNo
     is_owed.then_some((subscription.session, subscription.filter))
 }
 
-/// Whether it comes with an acknowledgement, or on a connection that never broke.
+/// Whether it comes with an acknowledgement, or on a connection that never broke; and is not kept
+/// from its own publisher.
 fn takes(model: &Model, session: SessionNo, subscribe: &Subscribe, message: MessageNo) -> bool {
     let options = &model.subscription(subscribe.subscription).options;
     let is_acknowledged = model.message(message).qos > QoS::AtMostOnce
         && options.iter().all(|(_, options)| options.qos > QoS::AtMostOnce);
-    is_acknowledged || model.session(session).conn == Some(subscribe.conn)
+    let is_own = model.message(message).publisher == model.session(session).client
+        && options.iter().any(|(_, options)| options.no_local);
+    !is_own && (is_acknowledged || model.session(session).conn == Some(subscribe.conn))
 }
 
-fn has_arrived(model: &Model, session: SessionNo, message: MessageNo, after: u64) -> bool {
+/// Whether a message came; with `after`, as a retained one after that.
+fn has_arrived(model: &Model, session: SessionNo, message: MessageNo, after: Option<u64>) -> bool {
     model.recent.arrivals.iter().any(|arrival| {
-        arrival.session == session
-            && arrival.message == message
-            && arrival.retain
-            && arrival.at > after
+        let is_meant = after.is_none_or(|after| arrival.retain && arrival.at > after);
+        arrival.session == session && arrival.message == message && is_meant
     })
 }
 

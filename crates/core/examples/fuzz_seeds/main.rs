@@ -11,11 +11,13 @@ use weir_core::{ConnKey, Limits, Mail, Micros, Notice, Shard, ShardId, Sink};
 use weir_wire::{self as wire, PacketKind};
 
 #[expect(unreachable_pub, dead_code, reason = "shared with the library of the fuzz targets")]
-#[path = "../../../fuzz/src/packet.rs"]
+#[path = "../../../../fuzz/src/packet.rs"]
 mod packet;
 #[expect(unreachable_pub, dead_code, reason = "shared with the library of the fuzz targets")]
-#[path = "../../../fuzz/src/shards/script.rs"]
+#[path = "../../../../fuzz/src/shards/script.rs"]
 mod script;
+
+mod flows;
 
 use packet::{FLAGS, Family, TARGETS, protocol};
 
@@ -34,6 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         }
     }
+    flows::flows().into_iter().for_each(|script| seeds.add("core", script));
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
     let count = seeds.write(&corpus)?;
     println!("{count} seeds for {} targets in fuzz/corpus", seeds.inputs.len());
