@@ -65,18 +65,15 @@ pub(crate) struct Authenticator {
 }
 
 impl Authenticator {
-    /// # Errors
-    /// What the system says of its random source.
-    pub(crate) fn new(config: &AuthConfig) -> std::io::Result<Self> {
-        let mut secret = [0; 32];
-        getrandom::fill(&mut secret)?;
+    /// One for a shard; all have the same `secret`, which nobody else knows.
+    pub(crate) fn new(config: &AuthConfig, secret: [u8; 32]) -> Self {
         let users = config
             .users
             .iter()
             .filter_map(|(user, text)| Some((user.clone(), text.parse().ok()?)))
             .collect();
         let allow_anonymous = config.allow_anonymous;
-        Ok(Self { allow_anonymous, users, exchanges: HashMap::new(), secret })
+        Self { allow_anonymous, users, exchanges: HashMap::new(), secret }
     }
 
     /// One step of one client. Whatever is wrong is refused; nothing is told of why.
@@ -140,7 +137,7 @@ mod tests {
         let users = BTreeMap::from([("ann".to_owned(), verifier)]);
         let config = AuthConfig { allow_anonymous, users };
         config.check().unwrap();
-        Authenticator::new(&config).unwrap()
+        Authenticator::new(&config, [7; 32])
     }
 
     #[test]

@@ -14,6 +14,9 @@ use weir_core::{Features, Limits, Settings, SharePolicy};
 pub struct Config {
     /// Addresses to listen on, each `HOST:PORT`.
     pub listen: Vec<String>,
+    /// Threads that serve connections, each with a part of the sessions; 0 is one for each core
+    /// that the process may run on.
+    pub shards: u16,
     /// Bounds of connections, sessions and messages.
     pub limits: Limits,
     /// Bounds of the whole process.
@@ -30,6 +33,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: vec!["127.0.0.1:1883".into()],
+            shards: 0,
             limits: Limits::default(),
             process: ProcessLimits::default(),
             features: Features::default(),
@@ -41,6 +45,9 @@ impl Default for Config {
 
 /// Packets this long still fit the protocol when they are encoded again with more properties.
 const PACKET_BYTES_MAX: u32 = 256 * 1024 * 1024 - 1024 * 1024;
+
+/// More threads than any host has cores for.
+const SHARDS_MAX: u16 = 256;
 
 /// Below this a connection's output could not hold what the reactor reports as drained.
 const OUTPUT_BYTES_MIN: usize = 64 * 1024;
@@ -154,6 +161,10 @@ impl Config {
             let rule = "it must be at least 65536 (64 KiB)";
             return Err(value_error("limits.output_bytes_max", limits.output_bytes_max, rule));
         }
+        if self.shards > SHARDS_MAX {
+            let rule = "it must be 0 (one a core) to 256";
+            return Err(value_error("shards", self.shards, rule));
+        }
         let memory_bytes_max = self.process.memory_bytes_max;
         if memory_bytes_max != 0 && memory_bytes_max < MEMORY_BYTES_MIN {
             let rule = "it must be 0 (three quarters of the host's) or at least 33554432 (32 MiB)";
@@ -161,6 +172,17 @@ impl Config {
         }
         self.auth.check().map_err(|(user, rule)| ConfigError::User { user, rule })?;
         self.addresses().map(drop)
+    }
+
+    /// How many shards there are.
+    pub fn shard_count(&self) -> u16 {
+        match self.shards {
+            0 => {
+                let cores = std::thread::available_parallelism().map_or(1, usize::from);
+                cores.min(usize::from(SHARDS_MAX)) as u16
+            }
+            shards => shards,
+        }
     }
 
     /// The addresses to listen on.

@@ -63,15 +63,24 @@ enum Held {
     Refused,
 }
 
-/// The connections of one process, by the shell's token.
+/// Where a connection is: its shard and the shell's token there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    pub(crate) shard: u16,
+    pub(crate) token: u32,
+}
+
+/// The connections of one process. Shards share it behind a lock, taken when a connection begins,
+/// moves or ends.
 #[derive(Debug)]
 pub(crate) struct Gate {
     limits: ProcessLimits,
-    held: Vec<Option<Held>>,
+    /// By shard, then token.
+    held: Vec<Vec<Option<Held>>>,
     served: u32,
     refused: u32,
     /// Kept only where addresses are bounded.
-    addresses: HashMap<u32, IpAddr, RandomState>,
+    addresses: HashMap<Place, IpAddr, RandomState>,
     per_address: HashMap<IpAddr, u32, RandomState>,
     /// Connects allowed now, in millionths.
     tokens: u64,
@@ -99,7 +108,7 @@ impl Gate {
     /// Decides, and holds the connection until [`Gate::gone`]. A cut one is not held.
     pub(crate) fn admit(
         &mut self,
-        token: u32,
+        place: Place,
         peer: IpAddr,
         is_memory_full: bool,
         now: Micros,
@@ -119,10 +128,10 @@ impl Gate {
                 ReasonCode::ConnectionRateExceeded
             }
             () => {
-                self.hold(token, Held::Served);
+                self.hold(place, Held::Served);
                 self.served += 1;
                 if self.limits.connections_per_address_max > 0 {
-                    self.addresses.insert(token, peer);
+                    self.addresses.insert(place, peer);
                     *self.per_address.entry(peer).or_default() += 1;
                 }
                 return Admission::Serve;
@@ -131,19 +140,19 @@ impl Gate {
         if self.refused >= REFUSALS_MAX {
             return self.cut();
         }
-        self.hold(token, Held::Refused);
+        self.hold(place, Held::Refused);
         self.refused += 1;
         Admission::Refuse(reason)
     }
 
     /// The connection is over. Harmless for one that is not held.
-    pub(crate) fn gone(&mut self, token: u32) {
-        match self.held.get_mut(token as usize).and_then(Option::take) {
+    pub(crate) fn gone(&mut self, place: Place) {
+        match self.take(place) {
             None => {}
             Some(Held::Refused) => self.refused -= 1,
             Some(Held::Served) => {
                 self.served -= 1;
-                if let Some(address) = self.addresses.remove(&token)
+                if let Some(address) = self.addresses.remove(&place)
                     && let Some(count) = self.per_address.get_mut(&address)
                 {
                     *count -= 1;
@@ -155,17 +164,35 @@ impl Gate {
         }
     }
 
+    /// The connection has another place now.
+    pub(crate) fn moved(&mut self, from: Place, to: Place) {
+        if let Some(held) = self.take(from) {
+            self.hold(to, held);
+        }
+        if let Some(address) = self.addresses.remove(&from) {
+            self.addresses.insert(to, address);
+        }
+    }
+
+    fn take(&mut self, place: Place) -> Option<Held> {
+        self.held.get_mut(usize::from(place.shard))?.get_mut(place.token as usize)?.take()
+    }
+
     fn cut(&mut self) -> Admission {
         self.stats.cut += 1;
         Admission::Cut
     }
 
-    fn hold(&mut self, token: u32, held: Held) {
-        let at = token as usize;
-        if self.held.len() <= at {
-            self.held.resize(at + 1, None);
+    fn hold(&mut self, place: Place, held: Held) {
+        let (shard, at) = (usize::from(place.shard), place.token as usize);
+        if self.held.len() <= shard {
+            self.held.resize_with(shard + 1, Vec::new);
         }
-        self.held[at] = Some(held);
+        let held_there = &mut self.held[shard];
+        if held_there.len() <= at {
+            held_there.resize(at + 1, None);
+        }
+        held_there[at] = Some(held);
     }
 
     fn is_address_full(&self, peer: IpAddr) -> bool {
@@ -196,6 +223,10 @@ mod tests {
     const B: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 2));
     const FULL: Admission = Admission::Refuse(ReasonCode::QuotaExceeded);
 
+    fn at(token: u32) -> Place {
+        Place { shard: 0, token }
+    }
+
     fn gate(connections: u32, per_address: u32, per_second: u32) -> Gate {
         Gate::new(ProcessLimits {
             connections_max: connections,
@@ -209,25 +240,37 @@ mod tests {
     fn a_place_that_was_given_up_is_given_again() {
         let mut gate = gate(2, 0, 0);
         let now = Micros(0);
-        assert_eq!(gate.admit(0, A, false, now), Admission::Serve);
-        assert_eq!(gate.admit(1, A, false, now), Admission::Serve);
-        assert_eq!(gate.admit(2, A, false, now), FULL);
-        gate.gone(0);
-        gate.gone(2);
-        gate.gone(2);
-        assert_eq!(gate.admit(0, A, false, now), Admission::Serve);
+        assert_eq!(gate.admit(at(0), A, false, now), Admission::Serve);
+        assert_eq!(gate.admit(at(1), A, false, now), Admission::Serve);
+        assert_eq!(gate.admit(at(2), A, false, now), FULL);
+        gate.gone(at(0));
+        gate.gone(at(2));
+        gate.gone(at(2));
+        assert_eq!(gate.admit(at(0), A, false, now), Admission::Serve);
         assert_eq!(gate.stats.refused_count, 1);
+    }
+
+    #[test]
+    fn who_moves_keeps_the_place_among_all() {
+        let mut gate = gate(1, 1, 0);
+        assert_eq!(gate.admit(at(0), A, false, Micros(0)), Admission::Serve);
+        let there = Place { shard: 3, token: 9 };
+        gate.moved(at(0), there);
+        gate.gone(at(0));
+        assert_eq!(gate.admit(at(0), B, false, Micros(0)), FULL);
+        gate.gone(there);
+        assert_eq!(gate.admit(at(0), A, false, Micros(0)), Admission::Serve);
     }
 
     #[test]
     fn one_address_does_not_take_the_place_of_another() {
         let mut gate = gate(10, 1, 0);
         let now = Micros(0);
-        assert_eq!(gate.admit(0, A, false, now), Admission::Serve);
-        assert_eq!(gate.admit(1, A, false, now), FULL);
-        assert_eq!(gate.admit(2, B, false, now), Admission::Serve);
-        gate.gone(0);
-        assert_eq!(gate.admit(3, A, false, now), Admission::Serve);
+        assert_eq!(gate.admit(at(0), A, false, now), Admission::Serve);
+        assert_eq!(gate.admit(at(1), A, false, now), FULL);
+        assert_eq!(gate.admit(at(2), B, false, now), Admission::Serve);
+        gate.gone(at(0));
+        assert_eq!(gate.admit(at(3), A, false, now), Admission::Serve);
         assert_eq!(gate.per_address.len(), 2);
         assert_eq!(gate.stats.refused_address, 1);
     }
@@ -236,13 +279,15 @@ mod tests {
     fn connects_come_at_the_rate_after_the_first_burst() {
         let mut gate = gate(1000, 0, 10);
         let served = |gate: &mut Gate, now: Micros| {
-            (0..100).filter(|&at| gate.admit(at, A, false, now) == Admission::Serve).count()
+            (0..100)
+                .filter(|&token| gate.admit(at(token), A, false, now) == Admission::Serve)
+                .count()
         };
         assert_eq!(served(&mut gate, Micros(5_000_000)), 10);
         assert_eq!(served(&mut gate, Micros(5_000_000)), 0);
         assert_eq!(served(&mut gate, Micros(5_500_000)), 5);
         assert_eq!(
-            gate.admit(0, A, false, Micros(5_500_000)),
+            gate.admit(at(0), A, false, Micros(5_500_000)),
             Admission::Refuse(ReasonCode::ConnectionRateExceeded)
         );
     }
@@ -250,12 +295,12 @@ mod tests {
     #[test]
     fn without_memory_or_room_to_answer_a_connection_is_cut() {
         let mut gate = gate(1, 0, 0);
-        assert_eq!(gate.admit(0, A, true, Micros(0)), Admission::Cut);
-        assert_eq!(gate.admit(0, A, false, Micros(0)), Admission::Serve);
+        assert_eq!(gate.admit(at(0), A, true, Micros(0)), Admission::Cut);
+        assert_eq!(gate.admit(at(0), A, false, Micros(0)), Admission::Serve);
         for token in 1..=REFUSALS_MAX {
-            assert_eq!(gate.admit(token, A, false, Micros(0)), FULL);
+            assert_eq!(gate.admit(at(token), A, false, Micros(0)), FULL);
         }
-        assert_eq!(gate.admit(REFUSALS_MAX + 1, A, false, Micros(0)), Admission::Cut);
+        assert_eq!(gate.admit(at(REFUSALS_MAX + 1), A, false, Micros(0)), Admission::Cut);
         assert_eq!(gate.stats.cut, 2);
     }
 }

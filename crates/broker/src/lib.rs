@@ -1,15 +1,18 @@
-//! The broker: a shard of `weir-core` on a reactor, with configuration, log and signals.
+//! The broker: shards of `weir-core`, each on a thread and reactor of its own, with configuration,
+//! log and signals.
 //!
-//! One shard for now. Authentication is SCRAM-SHA-256 from the configuration; TLS, storage and the
+//! Authentication is SCRAM-SHA-256 from the configuration; TLS, storage and the
 //! control plane are not here yet.
 
 mod auth;
 mod config;
 mod gate;
+mod letter;
 mod log;
 mod memory;
 mod server;
 mod shell;
+mod worker;
 
 pub use auth::{AuthConfig, Verifier, VerifierError, scram_client_final};
 pub use config::{Config, ConfigError};

@@ -26,11 +26,15 @@ pub(crate) struct Memory {
     /// Input until the next look.
     input_bytes_left: u64,
     is_pressed: bool,
+    /// So many shards watch the same memory, each for itself; the first gives free memory back.
+    shards: u64,
+    is_first: bool,
 }
 
 impl Memory {
-    /// With a ceiling in bytes; 0 is three quarters of the host's memory.
-    pub(crate) fn new(bytes_max: u64) -> Self {
+    /// With a ceiling in bytes; 0 is three quarters of the host's memory. For shard `own` of
+    /// `shards`.
+    pub(crate) fn new(bytes_max: u64, own: u16, shards: u16) -> Self {
         let bytes_max = match bytes_max {
             0 => host_bytes().map_or(u64::MAX, |bytes| bytes / 4 * 3),
             bytes_max => bytes_max,
@@ -42,6 +46,8 @@ impl Memory {
             trimmed_at: None,
             input_bytes_left: 0,
             is_pressed: false,
+            shards: u64::from(shards),
+            is_first: own == 0,
         }
     }
 
@@ -57,7 +63,10 @@ impl Memory {
         if now < self.next_at && self.input_bytes_left > 0 {
             return None;
         }
-        if self.is_pressed && self.trimmed_at.is_none_or(|at| at + TRIM_INTERVAL <= now) {
+        if self.is_pressed
+            && self.is_first
+            && self.trimmed_at.is_none_or(|at| at + TRIM_INTERVAL <= now)
+        {
             self.trimmed_at = Some(now);
             weir_reactor::trim();
         }
@@ -71,7 +80,8 @@ impl Memory {
         self.next_at = now + Micros(interval);
         let percent = if self.is_pressed { RELEASED_PERCENT } else { PRESSED_PERCENT };
         let threshold = self.bytes_max / 100 * percent;
-        self.input_bytes_left = (threshold.saturating_sub(bytes) / 4).max(INPUT_BYTES_MIN);
+        self.input_bytes_left =
+            (threshold.saturating_sub(bytes) / 4 / self.shards).max(INPUT_BYTES_MIN);
         let is_pressed = bytes >= threshold;
         let changed = is_pressed != self.is_pressed;
         self.is_pressed = is_pressed;
@@ -104,7 +114,7 @@ mod tests {
 
     #[test]
     fn pressure_begins_at_95_percent_and_ends_below_90() {
-        let mut memory = Memory::new(1000);
+        let mut memory = Memory::new(1000, 0, 1);
         let mut at = |bytes| memory.is_pressed_by(bytes, Micros(0));
         assert_eq!(at(940), None);
         assert_eq!(at(950), Some(true));
@@ -115,9 +125,9 @@ mod tests {
 
     #[test]
     fn the_system_tells_how_much_this_process_has() {
-        let mut memory = Memory::new(1);
+        let mut memory = Memory::new(1, 0, 1);
         assert_eq!(memory.watch(Micros(0)), Some(true));
         assert!(memory.is_full() && memory.bytes().0 > 100_000);
-        assert!(Memory::new(0).bytes_max > 1_000_000);
+        assert!(Memory::new(0, 0, 1).bytes_max > 1_000_000);
     }
 }

@@ -6,17 +6,14 @@ use crate::gate::Gate;
 use crate::log::Log;
 use crate::memory::Memory;
 use crate::shell::{Guard, Shell};
+use crate::worker::Worker;
 use foldhash::fast::RandomState;
 use std::hash::BuildHasher;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use weir_core::{Shard, ShardId};
-use weir_reactor::{Reactor, Waker};
-
-/// How long connections get to take their last bytes when the broker stops.
-const STOP_MAX: Duration = Duration::from_secs(2);
+use weir_reactor::Waker;
 
 /// Why the broker cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -39,31 +36,37 @@ pub enum ServeError {
 
 /// A broker that listens and is not yet running.
 pub struct Server {
-    reactor: Reactor,
-    shell: Shell,
-    asked: Arc<Asked>,
+    config: Config,
+    listeners: Vec<TcpListener>,
     addresses: Vec<SocketAddr>,
+    wakers: Vec<Waker>,
+    asked: Arc<Asked>,
 }
 
 /// Stops a running [`Server`] from another thread.
 #[derive(Clone, Debug)]
 pub struct Stopper {
     asked: Arc<Asked>,
-    waker: Waker,
+    wakers: Vec<Waker>,
 }
 
 /// What other threads ask of a running server.
 #[derive(Debug, Default)]
-struct Asked {
-    stop: AtomicBool,
-    counters: AtomicBool,
+pub(crate) struct Asked {
+    pub(crate) stop: AtomicBool,
+    /// How often the counters were asked for.
+    pub(crate) counters: AtomicU64,
 }
 
 impl Stopper {
     /// The server ends its connections in good order and returns from [`Server::run`].
     pub fn stop(&self) {
         self.asked.stop.store(true, Ordering::Release);
-        self.waker.wake();
+        self.wake();
+    }
+
+    fn wake(&self) {
+        self.wakers.iter().for_each(Waker::wake);
     }
 
     /// Stops at SIGTERM and SIGINT; writes the counters to the log at SIGUSR1.
@@ -77,8 +80,8 @@ impl Stopper {
         std::thread::Builder::new().name("signals".into()).spawn(move || {
             for signal in signals.forever() {
                 if signal == SIGUSR1 {
-                    stopper.asked.counters.store(true, Ordering::Release);
-                    stopper.waker.wake();
+                    stopper.asked.counters.fetch_add(1, Ordering::AcqRel);
+                    stopper.wake();
                     continue;
                 }
                 tracing::info!(signal, "stopping");
@@ -96,25 +99,17 @@ impl Server {
     /// A setting that cannot be used, an address that is taken or not ours.
     pub fn bind(config: &Config) -> Result<Self, ServeError> {
         config.check()?;
-        let mut reactor = Reactor::new()?;
-        let mut addresses = Vec::new();
+        let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
         for address in config.addresses()? {
             let listener =
                 weir_reactor::listen(address).map_err(|error| listen_error(address, &error))?;
             addresses.push(listener.local_addr()?);
-            reactor.listen(listener)?;
+            listeners.push(listener);
         }
-        // A hash that nobody outside can guess keeps clients from choosing colliding names.
-        let seed = RandomState::default().hash_one("weir");
-        let shard = Shard::new(ShardId(0), 1, config.settings(), seed);
-        let guard = Guard {
-            gate: Gate::new(config.process.clone()),
-            memory: Memory::new(config.process.memory_bytes_max),
-            auth: Authenticator::new(&config.auth)?,
-            log: Log::default(),
-        };
-        let asked = Arc::new(Asked::default());
-        Ok(Self { reactor, shell: Shell::new(shard, guard), asked, addresses })
+        let wakers: std::io::Result<Vec<Waker>> =
+            (0..config.shard_count()).map(|_| Waker::new()).collect();
+        let (config, wakers) = (config.clone(), wakers?);
+        Ok(Self { config, listeners, addresses, wakers, asked: Arc::default() })
     }
 
     /// Where it listens; the system's choice in the place of port 0.
@@ -124,43 +119,62 @@ impl Server {
 
     /// What stops it.
     pub fn stopper(&self) -> Stopper {
-        Stopper { asked: Arc::clone(&self.asked), waker: self.reactor.waker() }
+        Stopper { asked: Arc::clone(&self.asked), wakers: self.wakers.clone() }
     }
 
-    /// Serves until it is stopped.
+    /// Serves until it is stopped: the first shard on this thread, each other on one of its own.
     ///
     /// # Errors
-    /// What the system says of waiting; faults of single connections end those only.
-    pub fn run(mut self) -> Result<(), ServeError> {
-        while !self.asked.stop.load(Ordering::Acquire) {
-            if self.asked.counters.swap(false, Ordering::AcqRel) {
-                self.shell.log_counters();
-            }
-            let timeout = self
-                .shell
-                .shard
-                .poll_timeout()
-                .map(|due| Duration::from_micros(due.0.saturating_sub(weir_reactor::now_us())));
-            self.reactor.turn(timeout, &mut self.shell)?;
+    /// What the system says of threads and of waiting; faults of single connections end those
+    /// only. A thread that cannot go on stops all.
+    pub fn run(self) -> Result<(), ServeError> {
+        let mut workers = self.workers()?.into_iter();
+        let first = workers.next();
+        let stopper = self.stopper();
+        let mut threads = Vec::new();
+        for worker in workers {
+            let name = format!("shard-{}", worker.own().0);
+            let stopper = stopper.clone();
+            let serve = move || worker.run().inspect_err(|_| stopper.stop());
+            threads.push(std::thread::Builder::new().name(name).spawn(serve)?);
         }
-        self.finish()
+        let mut result = first.map_or(Ok(()), Worker::run).inspect_err(|_| stopper.stop());
+        for thread in threads {
+            let ended = thread.join().unwrap_or_else(|_| {
+                stopper.stop();
+                Err(std::io::Error::other("a thread of the broker panicked"))
+            });
+            result = result.and(ended);
+        }
+        tracing::info!("stopped");
+        Ok(result?)
     }
 
-    /// Tells every client and waits a little for the last bytes to leave.
-    fn finish(mut self) -> Result<(), ServeError> {
-        self.reactor.stop_listening();
-        self.shell.stop(self.reactor.io());
-        let deadline = Instant::now() + STOP_MAX;
-        while self.reactor.io().connections() > 0 {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            self.reactor.turn(Some(left), &mut self.shell)?;
+    fn workers(&self) -> Result<Vec<Worker>, ServeError> {
+        let Self { config, listeners, wakers, asked, .. } = self;
+        let shards = wakers.len() as u16;
+        // A hash that nobody outside can guess keeps clients from choosing colliding names.
+        let seed = RandomState::default().hash_one("weir");
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret).map_err(std::io::Error::from)?;
+        let gate = Arc::new(Mutex::new(Gate::new(config.process.clone())));
+        let mut workers = Vec::new();
+        for (mailbox, own) in weir_reactor::mailboxes(wakers).into_iter().zip(0..shards) {
+            let shard = Shard::new(ShardId(own), shards, config.settings(), seed);
+            let guard = Guard {
+                own: ShardId(own),
+                gate: Arc::clone(&gate),
+                memory: Memory::new(config.process.memory_bytes_max, own, shards),
+                auth: Authenticator::new(&config.auth, secret),
+                log: Log::default(),
+            };
+            let shared: std::io::Result<Vec<_>> =
+                listeners.iter().map(TcpListener::try_clone).collect();
+            let (waker, asked) = (wakers[usize::from(own)].clone(), Arc::clone(asked));
+            let shell = Shell::new(shard, guard, mailbox);
+            workers.push(Worker::new(shell, ShardId(own), shared?, waker, asked));
         }
-        self.shell.log_counters();
-        tracing::info!("stopped");
-        Ok(())
+        Ok(workers)
     }
 }
 

@@ -1,58 +1,87 @@
-//! Between the reactor and the core: a connection's token is its key, its output is the sink.
+//! Between a reactor, a shard and the other shards: a connection's token is its key, its output is
+//! the sink, letters go through the mailbox.
 
 use crate::auth::Authenticator;
-use crate::gate::{Admission, Gate};
+use crate::gate::{Admission, Gate, Place};
+use crate::letter::{Letter, Passed};
 use crate::log::Log;
 use crate::memory::Memory;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_core::{AuthRequest, ConnKey, Mail, Micros, Notice, Shard, ShardId, Sink, Verdict};
-use weir_reactor::{Closed, Handler, Io, Token};
+use weir_reactor::{Closed, Handler, Io, Mailbox, Token};
+
+/// Letters of each sender that are handled in one turn.
+const LETTERS_MAX: usize = 1024;
+
+/// Letters that wait for a place in the receiver's ring. Over it, connections that send are read
+/// no more until these have left: so mail is bounded, and none is dropped.
+const UNPOSTED_MAX: usize = 4096;
 
 /// One shard with what its connections have to pass, as the handler of a reactor.
 #[derive(Debug)]
 pub(crate) struct Shell {
     pub(crate) shard: Shard,
     guard: Guard,
+    pub(crate) mailbox: Mailbox<Letter>,
+    /// Not read, because letters wait.
+    held_back: Vec<Token>,
+    /// Whether more letters may be there than the last turn took.
+    pub(crate) has_letters: bool,
+    /// Whether all letters of the last turn have left.
+    pub(crate) is_posted: bool,
 }
 
 /// What the shell decides or keeps beside the shard.
 #[derive(Debug)]
 pub(crate) struct Guard {
-    pub(crate) gate: Gate,
+    pub(crate) own: ShardId,
+    pub(crate) gate: Arc<Mutex<Gate>>,
     pub(crate) memory: Memory,
     pub(crate) auth: Authenticator,
     pub(crate) log: Log,
 }
 
 impl Guard {
+    fn gate(&self) -> MutexGuard<'_, Gate> {
+        // Counts stay usable whatever a thread died of.
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn place(&self, token: u32) -> Place {
+        Place { shard: self.own.0, token }
+    }
+
     fn gone(&mut self, conn: ConnKey) {
-        self.gate.gone(conn.0);
+        self.gate().gone(self.place(conn.0));
         self.auth.forget(conn);
     }
 }
 
 impl Shell {
-    pub(crate) fn new(shard: Shard, guard: Guard) -> Self {
-        Self { shard, guard }
-    }
-
-    /// Does what is due.
-    pub(crate) fn handle_timeout(&mut self, io: &mut Io) {
-        let now = Micros(io.turn_us());
-        self.shard.handle_timeout(now, &mut Output::new(io, &mut self.guard));
+    pub(crate) fn new(shard: Shard, guard: Guard, mailbox: Mailbox<Letter>) -> Self {
+        let held_back = Vec::new();
+        Self { shard, guard, mailbox, held_back, has_letters: false, is_posted: true }
     }
 
     /// Ends every connection.
     pub(crate) fn stop(&mut self, io: &mut Io) {
-        let now = Micros(io.turn_us());
-        self.shard.stop(now, &mut Output::new(io, &mut self.guard));
+        let (shard, mut output) = self.parts(io);
+        shard.stop(output.now(), &mut output);
     }
 
     /// Writes every counter to the log.
     pub(crate) fn log_counters(&self) {
         let (rss_bytes, rss_bytes_max) = self.guard.memory.bytes();
-        let (shard, gate) = (self.shard.stats(), self.guard.gate.stats);
-        tracing::info!(?shard, ?gate, rss_bytes, rss_bytes_max, "counters");
+        let (shard, gate) = (self.shard.stats(), self.guard.gate().stats);
+        let own = self.guard.own.0;
+        tracing::info!(own, ?shard, ?gate, rss_bytes, rss_bytes_max, "counters");
+    }
+
+    /// The shard, and its sink for one call.
+    fn parts<'a>(&'a mut self, io: &'a mut Io) -> (&'a mut Shard, Output<'a>) {
+        let Self { shard, guard, mailbox, .. } = self;
+        (shard, Output { io, guard, mailbox, verdict: None, handed: None })
     }
 
     fn watch_memory(&mut self, io: &Io) {
@@ -66,19 +95,89 @@ impl Shell {
             self.shard.set_pressed(is_pressed);
         }
     }
+
+    fn read_letters(&mut self, io: &mut Io) {
+        let Self { shard, guard, mailbox, .. } = self;
+        let mut arrived = Vec::new();
+        self.has_letters = mailbox.receive(LETTERS_MAX, |mailbox, from, letter| match letter {
+            Letter::Mail(mail) => {
+                let mut output = Output { io, guard, mailbox, verdict: None, handed: None };
+                shard.mail(ShardId(from as u16), mail, output.now(), &mut output);
+            }
+            Letter::Connection(passed) => arrived.push(passed),
+        });
+        for passed in arrived {
+            self.adopt(passed, io);
+        }
+    }
+
+    /// A connection of this shard's client comes from the shard that read its CONNECT.
+    fn adopt(&mut self, passed: Passed, io: &mut Io) {
+        let token = match io.adopt(passed.fd) {
+            Ok(token) => token,
+            Err(error) => {
+                tracing::warn!(%error, "a connection was lost on its way between threads");
+                return self.guard.gate().gone(passed.from);
+            }
+        };
+        self.guard.gate().moved(passed.from, self.guard.place(token.0));
+        self.shard.opened(ConnKey(token.0), Micros(io.turn_us()));
+        self.give(io, token, &passed.bytes);
+    }
+
+    /// Gives bytes that were read before.
+    fn give(&mut self, io: &mut Io, token: Token, bytes: &[u8]) {
+        let consumed = self.received(io, token, bytes);
+        if consumed < bytes.len() {
+            io.keep(token, &bytes[consumed..]);
+        }
+    }
+
+    fn post(&mut self, io: &mut Io) {
+        self.is_posted = self.mailbox.post();
+        if self.mailbox.unposted() > UNPOSTED_MAX / 2 {
+            return;
+        }
+        for token in std::mem::take(&mut self.held_back) {
+            let bytes = io.take_kept(token);
+            if !bytes.is_empty() {
+                self.give(io, token, &bytes);
+            }
+            io.resume(token);
+        }
+    }
 }
 
 /// The sink of a shard for one call.
 struct Output<'a> {
     io: &'a mut Io,
     guard: &'a mut Guard,
+    mailbox: &'a mut Mailbox<Letter>,
     /// An answer of the authentication port that the shard is still to be told.
     verdict: Option<Verdict>,
+    /// The shard that the connection goes to.
+    handed: Option<ShardId>,
 }
 
-impl<'a> Output<'a> {
-    fn new(io: &'a mut Io, guard: &'a mut Guard) -> Self {
-        Self { io, guard, verdict: None }
+impl Output<'_> {
+    fn now(&self) -> Micros {
+        Micros(self.io.turn_us())
+    }
+
+    /// Sends the connection to the shard it was handed to, with what is not consumed.
+    fn pass(&mut self, token: Token, to: ShardId, bytes: &[u8]) {
+        let from = self.guard.place(token.0);
+        match self.io.give_away(token) {
+            Ok(fd) => {
+                let passed = Passed { fd, bytes: bytes.to_vec(), from };
+                self.mailbox.send(usize::from(to.0), Letter::Connection(passed));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection cannot go to the thread of its client");
+                self.io.abort(token);
+                self.guard.gone(ConnKey(token.0));
+            }
+        }
     }
 }
 
@@ -98,14 +197,12 @@ impl Sink for Output<'_> {
         self.io.close(Token(conn.0));
     }
 
-    fn hand_over(&mut self, conn: ConnKey, to: ShardId) {
-        // Unreachable while there is one shard; ending the connection is the harmless answer.
-        tracing::error!(conn = conn.0, shard = to.0, "no such shard to hand a connection to");
-        self.close(conn);
+    fn hand_over(&mut self, _conn: ConnKey, to: ShardId) {
+        self.handed = Some(to);
     }
 
-    fn mail(&mut self, to: ShardId, _mail: Mail) {
-        tracing::error!(shard = to.0, "no such shard to send mail to");
+    fn mail(&mut self, to: ShardId, mail: Mail) {
+        self.mailbox.send(usize::from(to.0), Letter::Mail(mail));
     }
 
     fn authenticate(&mut self, request: AuthRequest<'_>) {
@@ -113,15 +210,21 @@ impl Sink for Output<'_> {
     }
 
     fn notice(&mut self, notice: Notice<'_>) {
-        self.guard.log.write(notice, Micros(self.io.turn_us()));
+        self.guard.log.write(notice, self.now());
     }
 }
 
 impl Handler for Shell {
+    fn turn_begin(&mut self) {
+        self.mailbox.wake_up();
+    }
+
     fn accepted(&mut self, io: &mut Io, token: Token, peer: SocketAddr) {
         let (conn, now) = (ConnKey(token.0), Micros(io.turn_us()));
         let is_memory_full = self.guard.memory.is_full();
-        match self.guard.gate.admit(token.0, peer.ip(), is_memory_full, now) {
+        let place = self.guard.place(token.0);
+        let admission = self.guard.gate().admit(place, peer.ip(), is_memory_full, now);
+        match admission {
             Admission::Serve => self.shard.opened(conn, now),
             Admission::Refuse(reason) => self.shard.opened_refused(conn, reason, now),
             Admission::Cut => io.abort(token),
@@ -129,36 +232,49 @@ impl Handler for Shell {
     }
 
     fn received(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize {
+        if self.mailbox.unposted() > UNPOSTED_MAX {
+            io.pause(token);
+            self.held_back.push(token);
+            return 0;
+        }
         if self.guard.memory.took(bytes.len()) {
             self.watch_memory(io);
         }
-        let (conn, now) = (ConnKey(token.0), Micros(io.turn_us()));
+        let conn = ConnKey(token.0);
         let mut consumed = 0;
-        let mut output = Output::new(io, &mut self.guard);
+        let (shard, mut output) = self.parts(io);
+        let now = output.now();
         // Each round answers one step of an authentication, which consumed a packet.
         loop {
-            consumed += self.shard.received(conn, &bytes[consumed..], now, &mut output);
+            consumed += shard.received(conn, &bytes[consumed..], now, &mut output);
+            if let Some(to) = output.handed.take() {
+                output.pass(token, to, &bytes[consumed..]);
+                return bytes.len();
+            }
             let Some(verdict) = output.verdict.take() else { return consumed };
-            self.shard.authenticated(conn, verdict, now, &mut output);
+            shard.authenticated(conn, verdict, now, &mut output);
         }
     }
 
     fn drained(&mut self, io: &mut Io, token: Token) {
-        let now = Micros(io.turn_us());
-        let mut output = Output::new(io, &mut self.guard);
-        self.shard.drained(ConnKey(token.0), now, &mut output);
+        let (shard, mut output) = self.parts(io);
+        shard.drained(ConnKey(token.0), output.now(), &mut output);
     }
 
     fn closed(&mut self, io: &mut Io, token: Token, _cause: Closed) {
-        let (conn, now) = (ConnKey(token.0), Micros(io.turn_us()));
+        let conn = ConnKey(token.0);
         self.guard.gone(conn);
-        self.shard.closed(conn, now, &mut Output::new(io, &mut self.guard));
+        let (shard, mut output) = self.parts(io);
+        shard.closed(conn, output.now(), &mut output);
     }
 
     fn turn_end(&mut self, io: &mut Io) {
+        self.read_letters(io);
         if self.shard.poll_timeout().is_some_and(|due| due.0 <= io.turn_us()) {
-            self.handle_timeout(io);
+            let (shard, mut output) = self.parts(io);
+            shard.handle_timeout(output.now(), &mut output);
         }
         self.watch_memory(io);
+        self.post(io);
     }
 }

@@ -186,6 +186,48 @@ impl Io {
         self.insert(Socket::new(fd, State::Connecting))
     }
 
+    /// Gives the connection away, to another reactor: [`Io::adopt`]. Its output must have been
+    /// sent. The handler hears nothing more of it.
+    ///
+    /// # Errors
+    /// A connection that is closing, or what the system says of `dup`: no more files.
+    pub fn give_away(&mut self, token: Token) -> io::Result<OwnedFd> {
+        let socket = self
+            .sockets
+            .get(token.0 as usize)
+            .filter(|socket| socket.state == State::Live && socket.pending() == 0);
+        let socket = socket.ok_or(io::ErrorKind::NotConnected)?;
+        let fd = rustix::io::fcntl_dupfd_cloexec(&socket.fd, 0)?;
+        // Else the other descriptor would keep reporting readiness here.
+        epoll::delete(&self.epoll, &socket.fd)?;
+        self.kill(token);
+        Ok(fd)
+    }
+
+    /// Takes a connection that another reactor gave away.
+    ///
+    /// # Errors
+    /// What the system says of epoll.
+    pub fn adopt(&mut self, fd: OwnedFd) -> io::Result<Token> {
+        self.insert(Socket::new(fd, State::Live))
+    }
+
+    /// Takes what the handler has not consumed; [`Io::keep`] puts it back.
+    pub fn take_kept(&mut self, token: Token) -> Vec<u8> {
+        let socket = self.sockets.get_mut(token.0 as usize);
+        socket.map(|socket| std::mem::take(&mut socket.partial)).unwrap_or_default()
+    }
+
+    /// Gives these bytes to the handler again with those that come next, as if it had not
+    /// consumed them.
+    pub fn keep(&mut self, token: Token, bytes: &[u8]) {
+        if let Some(socket) = self.sockets.get_mut(token.0 as usize)
+            && socket.state == State::Live
+        {
+            socket.partial = bytes.to_vec();
+        }
+    }
+
     /// Whether the next turn has something to do without waiting.
     pub(crate) fn has_work(&self) -> bool {
         !(self.again.is_empty() && self.dirty.is_empty() && self.drained.is_empty())

@@ -43,6 +43,9 @@ pub trait Handler {
     /// The connection ended, or could not be made. Not called after [`Io::close`] or [`Io::abort`].
     fn closed(&mut self, io: &mut Io, token: Token, cause: Closed);
 
+    /// The wait for something to happen is over.
+    fn turn_begin(&mut self) {}
+
     /// Somebody used the [`Waker`].
     fn woken(&mut self, _io: &mut Io) {}
 
@@ -67,8 +70,15 @@ impl Reactor {
     /// # Errors
     /// What the system says of epoll and eventfd.
     pub fn new() -> io::Result<Self> {
+        Self::with_waker(Waker::new()?)
+    }
+
+    /// A reactor that `waker` wakes. A reactor stays on its thread, a waker can be made before.
+    ///
+    /// # Errors
+    /// What the system says of epoll.
+    pub fn with_waker(waker: Waker) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let waker = Waker::new()?;
         let data = epoll::EventData::new_u64(WAKER);
         epoll::add(&epoll, waker.fd(), data, epoll::EventFlags::IN)?;
         Ok(Self {
@@ -89,7 +99,9 @@ impl Reactor {
         listener.set_nonblocking(true)?;
         let fd = OwnedFd::from(listener);
         let data = epoll::EventData::new_u64(LISTENER + self.listeners.len() as u64);
-        epoll::add(&self.io.epoll, &fd, data, epoll::EventFlags::IN)?;
+        // Several reactors may share a listener: a connection wakes one of them.
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
+        epoll::add(&self.io.epoll, &fd, data, flags)?;
         self.listeners.push(fd);
         Ok(())
     }
@@ -119,6 +131,7 @@ impl Reactor {
         handler: &mut impl Handler,
     ) -> io::Result<()> {
         self.wait(timeout)?;
+        handler.turn_begin();
         self.io.stats.turns += 1;
         self.tell_drained(handler);
         self.read_again(handler);

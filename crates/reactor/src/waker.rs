@@ -11,7 +11,11 @@ use std::sync::Arc;
 pub struct Waker(Arc<OwnedFd>);
 
 impl Waker {
-    pub(crate) fn new() -> io::Result<Self> {
+    /// A waker for the reactor that is made with it: [`crate::Reactor::with_waker`].
+    ///
+    /// # Errors
+    /// What the system says of eventfd.
+    pub fn new() -> io::Result<Self> {
         let fd = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         Ok(Self(Arc::new(fd)))
     }

@@ -1,0 +1,91 @@
+//! A thread of the broker: one shard on one reactor, from start to stop.
+
+use crate::server::Asked;
+use crate::shell::Shell;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use weir_core::ShardId;
+use weir_reactor::{Reactor, Waker};
+
+/// How long connections get to take their last bytes when the broker stops.
+const STOP_MAX: Duration = Duration::from_secs(2);
+
+/// How long a turn waits while letters wait for a place in a ring.
+const POST_AGAIN: Duration = Duration::from_millis(1);
+
+/// What a thread takes along; its reactor is made there.
+pub(crate) struct Worker {
+    shell: Shell,
+    own: ShardId,
+    listeners: Vec<TcpListener>,
+    waker: Waker,
+    asked: Arc<Asked>,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        shell: Shell,
+        own: ShardId,
+        listeners: Vec<TcpListener>,
+        waker: Waker,
+        asked: Arc<Asked>,
+    ) -> Self {
+        Self { shell, own, listeners, waker, asked }
+    }
+
+    pub(crate) fn own(&self) -> ShardId {
+        self.own
+    }
+
+    /// Serves until it is asked to stop.
+    pub(crate) fn run(mut self) -> std::io::Result<()> {
+        let mut reactor = Reactor::with_waker(self.waker.clone())?;
+        for listener in std::mem::take(&mut self.listeners) {
+            reactor.listen(listener)?;
+        }
+        let mut counters = 0;
+        while !self.asked.stop.load(Ordering::Acquire) {
+            let asked = self.asked.counters.load(Ordering::Acquire);
+            if asked != counters {
+                counters = asked;
+                self.shell.log_counters();
+            }
+            let timeout = self.timeout();
+            reactor.turn(timeout, &mut self.shell)?;
+        }
+        self.finish(reactor)
+    }
+
+    /// How long the next turn may wait; `None` is for ever.
+    fn timeout(&self) -> Option<Duration> {
+        if self.shell.has_letters || !self.shell.mailbox.fall_asleep() {
+            return Some(Duration::ZERO);
+        }
+        let due = self.shell.shard.poll_timeout();
+        let due =
+            due.map(|due| Duration::from_micros(due.0.saturating_sub(weir_reactor::now_us())));
+        let again = (!self.shell.is_posted).then_some(POST_AGAIN);
+        match (due, again) {
+            (Some(due), Some(again)) => Some(due.min(again)),
+            (due, again) => due.or(again),
+        }
+    }
+
+    /// Tells every client and waits a little for the last bytes to leave.
+    fn finish(mut self, mut reactor: Reactor) -> std::io::Result<()> {
+        reactor.stop_listening();
+        self.shell.stop(reactor.io());
+        let deadline = Instant::now() + STOP_MAX;
+        while reactor.io().connections() > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            reactor.turn(Some(left), &mut self.shell)?;
+        }
+        self.shell.log_counters();
+        Ok(())
+    }
+}
