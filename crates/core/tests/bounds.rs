@@ -144,6 +144,37 @@ fn a_refused_qos_2_message_is_new_when_its_older_publisher_sends_it_again() {
 }
 
 #[test]
+fn a_refused_qos_2_message_is_new_when_its_refusal_was_never_sent() {
+    let limits = Limits {
+        queue_messages_max: 1,
+        queue_full_absent: WhenAbsent::RefusePublisher,
+        ..Limits::default()
+    };
+    let mut net = Net::with_limits(2, &limits);
+    let names = net.names();
+    // A name of the other shard's is a topic of the other shard's as well.
+    let (publisher, absent, elsewhere) = (&names[0][0], &names[0][1], &names[1][0]);
+    let sub = net.join(absent, kept());
+    net.subscribe(sub, "a", Q1);
+    net.deliver_mail();
+    net.cut(sub);
+    let publ = net.join(publisher, kept());
+    net.publish(publ, "a", QoS::ExactlyOnce, 1, "first");
+    // The refusal waits behind an acknowledgement that the other shard has to allow.
+    let retained = Publish { retain: true, ..message(elsewhere, Q1, 2, "x") };
+    net.publish_packet(publ, &retained);
+    net.publish(publ, "a", QoS::ExactlyOnce, 3, "second");
+    assert_eq!(net.read(publ), ["PUBREC #1 Success"]);
+    net.cut(publ);
+    let sub = net.join(absent, kept());
+    net.ack(sub, PacketKind::PubAck, 1);
+    let publ = net.join(publisher, kept());
+    net.publish_packet(publ, &Publish { dup: true, ..message("a", QoS::ExactlyOnce, 3, "second") });
+    assert_eq!(net.read(publ), ["PUBREC #3 Success"]);
+    assert_eq!(net.read(sub), ["PUBLISH a q1 #2 second"]);
+}
+
+#[test]
 fn what_a_resumed_client_takes_no_more_is_dropped_instead_of_sent_again() {
     let mut net = Net::new(1);
     let publ = net.join("pub", Ask::default());
