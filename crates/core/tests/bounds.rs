@@ -542,6 +542,45 @@ fn under_pressure_nobody_is_refused_for_what_no_local_keeps_from_it() {
 }
 
 #[test]
+fn what_is_owed_waits_for_the_output_as_all_does() {
+    let mut net = Net::new(1);
+    let (peer, publ) = (net.join("c", kept()), net.join("pub", Ask::default()));
+    net.subscribe(peer, "t", Q1);
+    for id in 1..=2 {
+        net.publish(publ, "t", Q1, id, "x");
+    }
+    net.cut(peer);
+    let peer = net.open(Version::V5);
+    net.set_stuck(peer, usize::MAX);
+    net.say_connect(peer, "c", kept());
+    net.publish(publ, "t", Q1, 3, "y");
+    assert_eq!(net.read(peer), ["CONNACK Success present"]);
+    net.set_stuck(peer, 0);
+    net.drained(peer);
+    let expected = ["PUBLISH t q1 #1 dup x", "PUBLISH t q1 #2 dup x", "PUBLISH t q1 #3 y"];
+    assert_eq!(net.read(peer), expected);
+}
+
+#[test]
+fn what_is_in_flight_to_a_session_is_bounded_in_bytes() {
+    let limits = Limits { queue_bytes_max: 10, ..Limits::default() };
+    let mut net = Net::with_limits(1, &limits);
+    let publ = net.join("pub", Ask::default());
+    // One that ends with its connection keeps nothing, so nothing has to be bounded.
+    for (client_id, ask, sent) in [("kept", kept(), 2), ("clean", Ask::default(), 3)] {
+        let peer = net.join(client_id, ask);
+        net.subscribe(peer, client_id, Q1);
+        net.read(peer);
+        for id in 1..=3 {
+            net.publish(publ, client_id, Q1, id, "1");
+        }
+        assert_eq!(net.read(peer).len(), sent, "{client_id}");
+        net.ack(peer, PacketKind::PubAck, 1);
+        assert_eq!(net.read(peer).len(), 3 - sent, "{client_id}");
+    }
+}
+
+#[test]
 fn a_resumed_session_gets_nothing_larger_than_it_takes_now() {
     let mut net = Net::new(1);
     let (peer, publ) = (net.join("c", kept()), net.join("pub", Ask::default()));
