@@ -84,7 +84,8 @@ pub enum WhenConnected {
     #[default]
     EndConnection,
     /// The PUBLISH that would overfill it is refused: PUBACK or PUBREC 0x97; before 5.0, which
-    /// has no such answer, the publisher's connection ends.
+    /// has no such answer, the publisher's connection ends. Only the publisher's own shard is
+    /// asked: on others the rule is the default.
     RefusePublisher,
 }
 
