@@ -27,3 +27,4 @@ test:
 	$(MAKE) lint
 	cargo build --locked --package weir
 	WEIR_EXE="$$(realpath "$${CARGO_TARGET_DIR:-target}/debug/weir")" cargo test --workspace --locked
+	@[ -z "$${CI:-}" ] || JOBS=2 scripts/fuzz 2

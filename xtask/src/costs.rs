@@ -63,7 +63,7 @@ pub(crate) fn run(mode: Mode) -> anyhow::Result<()> {
 /// Builds the program and says where it is.
 fn build(root: &Path) -> anyhow::Result<std::path::PathBuf> {
     let output = Command::new("cargo")
-        .args(["build", "--release", "--locked", "--package", "weir-costs"])
+        .args(["build", "--release", "--locked", "--package", "weir-costs", "--bin", "weir-costs"])
         .args(["--message-format", "json-render-diagnostics"])
         .current_dir(root)
         .output()?;

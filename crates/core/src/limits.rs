@@ -19,7 +19,8 @@ pub struct Limits {
     pub receive_maximum: u16,
     /// Messages that wait in a session's queue. Over it, the next two settings say what happens.
     pub queue_messages_max: u32,
-    /// Bytes of payload, topic and properties in a session's queue; same rule.
+    /// Bytes of payload, topic and properties in a session's queue; same rule. As many may be in
+    /// flight to a session that may resume; at the bound, deliveries wait in the queue.
     pub queue_bytes_max: u64,
     /// What a full queue means for a connected session.
     pub queue_full_connected: WhenConnected,
@@ -83,7 +84,8 @@ pub enum WhenConnected {
     #[default]
     EndConnection,
     /// The PUBLISH that would overfill it is refused: PUBACK or PUBREC 0x97; before 5.0, which
-    /// has no such answer, the publisher's connection ends.
+    /// has no such answer, the publisher's connection ends. Only the publisher's own shard is
+    /// asked: on others the rule is the default.
     RefusePublisher,
 }
 

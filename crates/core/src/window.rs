@@ -31,6 +31,9 @@ pub(crate) struct Window {
     steps: VecDeque<Step>,
     /// As `steps`, or empty when the session ends with its connection.
     kept: VecDeque<Option<Queued>>,
+    /// What `kept` counts against its bound.
+    kept_bytes: u64,
+    kept_bytes_max: u64,
     /// So many of `steps` were sent on this connection; the others are owed from an earlier one.
     sent: usize,
     /// Sent on this connection and not done: what the Receive Maximum bounds.
@@ -50,6 +53,8 @@ impl Default for Window {
             oldest: PacketId::FIRST,
             steps: VecDeque::new(),
             kept: VecDeque::new(),
+            kept_bytes: 0,
+            kept_bytes_max: u64::MAX,
             sent: 0,
             open: 0,
         }
@@ -57,12 +62,16 @@ impl Default for Window {
 }
 
 impl Window {
-    /// Whether a new delivery may be opened: never before all that is owed was sent.
+    /// Whether a new delivery may be opened: never before all that is owed was sent. The last one
+    /// may carry what is kept over its bound.
     pub(crate) fn has_room(&self, open_max: u16) -> bool {
-        self.open < open_max && self.sent == self.steps.len() && self.steps.len() < SPAN_MAX
+        self.open < open_max
+            && self.sent == self.steps.len()
+            && self.steps.len() < SPAN_MAX
+            && (self.kept_bytes < self.kept_bytes_max || self.kept_bytes == 0)
     }
 
-    /// How many new deliveries may be opened.
+    /// How many new deliveries may be opened, bytes left aside.
     pub(crate) fn room(&self, open_max: u16) -> usize {
         if !self.has_room(open_max) {
             return 0;
@@ -71,10 +80,11 @@ impl Window {
     }
 
     /// A new connection: all that is open is owed again, and the send quota is whole
-    /// \[MQTT-4.9.0-1\].
-    pub(crate) fn resume(&mut self) {
+    /// \[MQTT-4.9.0-1\]. So many bytes of messages may be kept until they are acknowledged.
+    pub(crate) fn resume(&mut self, kept_bytes_max: u64) {
         self.sent = 0;
         self.open = 0;
+        self.kept_bytes_max = kept_bytes_max;
     }
 
     /// Whether something is still owed from an earlier connection.
@@ -105,6 +115,7 @@ impl Window {
         let step = if qos == QoS::AtLeastOnce { Step::AwaitPubAck } else { Step::AwaitPubRec };
         self.steps.push_back(step);
         if let Some(kept) = kept {
+            self.kept_bytes += kept.message.bytes();
             self.kept.push_back(Some(kept));
         }
         self.sent += 1;
@@ -135,11 +146,16 @@ impl Window {
         }
     }
 
+    /// The message need not be sent again.
+    fn forget(&mut self, at: usize) {
+        if let Some(kept) = self.kept.get_mut(at).and_then(Option::take) {
+            self.kept_bytes -= kept.message.bytes();
+        }
+    }
+
     fn finish_at(&mut self, at: usize) {
         self.steps[at] = Step::Done;
-        if let Some(kept) = self.kept.get_mut(at) {
-            *kept = None;
-        }
+        self.forget(at);
         if at < self.sent {
             self.open -= 1;
         }
@@ -159,9 +175,7 @@ impl Window {
             return false;
         }
         self.steps[at] = Step::AwaitPubComp;
-        if let Some(kept) = self.kept.get_mut(at) {
-            *kept = None;
-        }
+        self.forget(at);
         true
     }
 }

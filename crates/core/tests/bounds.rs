@@ -245,6 +245,62 @@ fn a_refused_qos_2_message_is_new_when_its_older_publisher_sends_it_again() {
 }
 
 #[test]
+fn a_refused_qos_2_message_is_new_when_its_refusal_was_never_sent() {
+    let limits = Limits {
+        queue_messages_max: 1,
+        queue_full_absent: WhenAbsent::RefusePublisher,
+        ..Limits::default()
+    };
+    let mut net = Net::with_limits(2, &limits);
+    let names = net.names();
+    // A name of the other shard's is a topic of the other shard's as well.
+    let (publisher, absent, elsewhere) = (&names[0][0], &names[0][1], &names[1][0]);
+    let sub = net.join(absent, kept());
+    net.subscribe(sub, "a", Q1);
+    net.deliver_mail();
+    net.cut(sub);
+    let publ = net.join(publisher, kept());
+    net.publish(publ, "a", QoS::ExactlyOnce, 1, "first");
+    // The refusal waits behind an acknowledgement that the other shard has to allow.
+    let retained = Publish { retain: true, ..message(elsewhere, Q1, 2, "x") };
+    net.publish_packet(publ, &retained);
+    net.publish(publ, "a", QoS::ExactlyOnce, 3, "second");
+    assert_eq!(net.read(publ), ["PUBREC #1 Success"]);
+    net.cut(publ);
+    let sub = net.join(absent, kept());
+    net.ack(sub, PacketKind::PubAck, 1);
+    let publ = net.join(publisher, kept());
+    net.publish_packet(publ, &Publish { dup: true, ..message("a", QoS::ExactlyOnce, 3, "second") });
+    assert_eq!(net.read(publ), ["PUBREC #3 Success"]);
+    assert_eq!(net.read(sub), ["PUBLISH a q1 #2 second"]);
+}
+
+#[test]
+fn what_a_resumed_client_takes_no_more_is_dropped_instead_of_sent_again() {
+    let mut net = Net::new(1);
+    let publ = net.join("pub", Ask::default());
+    let sub = net.join("sub", kept());
+    net.subscribe(sub, "a", QoS::ExactlyOnce);
+    let long = "x".repeat(100);
+    for (id, payload) in [(1, "first"), (2, &long), (3, &long), (4, "last")] {
+        let qos = if id == 2 { Q1 } else { QoS::ExactlyOnce };
+        net.publish(publ, "a", qos, id, payload);
+    }
+    net.cut(sub);
+    let narrow = Ask { clean: false, packet_bytes_max: 60, receive_maximum: 1, ..kept() };
+    let sub = net.connect("sub", narrow);
+    assert_eq!(net.read(sub), ["CONNACK Success present", "PUBLISH a q2 #1 dup first"]);
+    net.ack(sub, PacketKind::PubRec, 1);
+    net.ack(sub, PacketKind::PubComp, 1);
+    assert_eq!(net.read(sub), ["PUBREL #1 Success", "PUBLISH a q2 #4 dup last"]);
+    assert_eq!(stats(&net).dropped_too_large, 2);
+    net.ack(sub, PacketKind::PubRec, 4);
+    net.ack(sub, PacketKind::PubComp, 4);
+    net.publish(publ, "a", Q1, 5, "new");
+    assert_eq!(net.read(sub), ["PUBREL #4 Success", "PUBLISH a q1 #5 new"]);
+}
+
+#[test]
 fn a_full_queue_refuses_the_publisher_only_for_the_sessions_that_it_is_set_for() {
     for refuses_connected in [true, false] {
         let (queue_full_connected, queue_full_absent) = if refuses_connected {
@@ -483,6 +539,45 @@ fn under_pressure_nobody_is_refused_for_what_no_local_keeps_from_it() {
     assert_eq!(net.read(one), ["PUBACK #1 Success"]);
     net.publish(two, "t", Q1, 1, "x");
     assert!(net.read(two)[0].contains("Quota exceeded"));
+}
+
+#[test]
+fn what_is_owed_waits_for_the_output_as_all_does() {
+    let mut net = Net::new(1);
+    let (peer, publ) = (net.join("c", kept()), net.join("pub", Ask::default()));
+    net.subscribe(peer, "t", Q1);
+    for id in 1..=2 {
+        net.publish(publ, "t", Q1, id, "x");
+    }
+    net.cut(peer);
+    let peer = net.open(Version::V5);
+    net.set_stuck(peer, usize::MAX);
+    net.say_connect(peer, "c", kept());
+    net.publish(publ, "t", Q1, 3, "y");
+    assert_eq!(net.read(peer), ["CONNACK Success present"]);
+    net.set_stuck(peer, 0);
+    net.drained(peer);
+    let expected = ["PUBLISH t q1 #1 dup x", "PUBLISH t q1 #2 dup x", "PUBLISH t q1 #3 y"];
+    assert_eq!(net.read(peer), expected);
+}
+
+#[test]
+fn what_is_in_flight_to_a_session_is_bounded_in_bytes() {
+    let limits = Limits { queue_bytes_max: 10, ..Limits::default() };
+    let mut net = Net::with_limits(1, &limits);
+    let publ = net.join("pub", Ask::default());
+    // One that ends with its connection keeps nothing, so nothing has to be bounded.
+    for (client_id, ask, sent) in [("kept", kept(), 2), ("clean", Ask::default(), 3)] {
+        let peer = net.join(client_id, ask);
+        net.subscribe(peer, client_id, Q1);
+        net.read(peer);
+        for id in 1..=3 {
+            net.publish(publ, client_id, Q1, id, "1");
+        }
+        assert_eq!(net.read(peer).len(), sent, "{client_id}");
+        net.ack(peer, PacketKind::PubAck, 1);
+        assert_eq!(net.read(peer).len(), 3 - sent, "{client_id}");
+    }
 }
 
 #[test]

@@ -29,6 +29,8 @@ pub enum Checker {
     Expiry,
     /// What is over leaves nothing behind.
     Balance,
+    /// The core panicked. Not a checker of its own, and not in [`Checker::ALL`].
+    Panic,
 }
 
 impl Checker {

@@ -1,8 +1,9 @@
 //! One run: steps with a calm now and then, and the end.
 
-use crate::finding::Finding;
+use crate::finding::{Checker, Finding};
 use crate::plant::Plant;
 use crate::world::World;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use weir_core::Stats;
 
 /// Steps from one calm to the next.
@@ -47,22 +48,27 @@ impl Run {
     pub fn run(&self) -> Outcome {
         let mut world = World::new(self.seed, self.shards, self.plant, self.is_printed);
         let mut last = 0;
-        for step in 1..=self.steps.min(self.until.unwrap_or(usize::MAX)) {
-            last = step;
-            world.trace.add(format_args!("step {step}"));
-            world.step(step);
-            if step % CALM_STEPS == 0 && world.model.findings.is_empty() {
-                world.calm();
+        let steps = self.steps.min(self.until.unwrap_or(usize::MAX));
+        // After a panic the world is looked at, and not gone on with.
+        let panic = catch_unwind(AssertUnwindSafe(|| {
+            while last < steps && world.model.findings.is_empty() {
+                last += 1;
+                world.trace.add(format_args!("step {last}"));
+                world.step(last);
+                if last % CALM_STEPS == 0 && world.model.findings.is_empty() {
+                    world.calm();
+                }
             }
-            if !world.model.findings.is_empty() {
-                break;
+            for close in [World::calm, World::end] {
+                if world.model.findings.is_empty() && self.until.is_none() {
+                    close(&mut world);
+                }
             }
-        }
-        if world.model.findings.is_empty() && self.until.is_none() {
-            world.calm();
-        }
-        if world.model.findings.is_empty() && self.until.is_none() {
-            world.end();
+        }));
+        if let Err(what) = panic {
+            let text = what.downcast_ref::<String>().map(String::as_str);
+            let text = text.or(what.downcast_ref().copied()).unwrap_or_default();
+            world.model.fail(Checker::Panic, text.into());
         }
         Outcome {
             step: last,

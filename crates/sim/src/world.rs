@@ -14,7 +14,7 @@ use crate::plant::{Plant, Saboteur};
 use crate::trace::Trace;
 use line::Line;
 use sink::Letter;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_core::{
     ConnKey, Limits, Micros, Settings, Shard, ShardId, SharePolicy, ShareRule, ShareStrategy,
     WhenAbsent, WhenConnected,
@@ -35,6 +35,8 @@ pub struct World {
     ports: Vec<Port>,
     /// Letters on their way, by sender and receiver.
     mail: BTreeMap<(usize, usize), VecDeque<(Root, Letter)>>,
+    /// Senders and receivers whose letters wait for the time being.
+    held_up: BTreeSet<(usize, usize)>,
     /// Letters on their way, by the call that set them off.
     open_letters: BTreeMap<Root, usize>,
     roots: usize,
@@ -80,6 +82,7 @@ impl World {
                 .collect(),
             ports: (0..shards).map(|_| Port::default()).collect(),
             mail: BTreeMap::new(),
+            held_up: BTreeSet::new(),
             open_letters: BTreeMap::new(),
             roots: 0,
             lines: Vec::new(),

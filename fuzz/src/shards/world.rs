@@ -108,7 +108,7 @@ impl World {
             let mut is_quiet = true;
             for conn in connections() {
                 is_quiet &= !self.look(conn);
-                self.flush(conn);
+                is_quiet &= !self.flush(conn);
             }
             if is_quiet {
                 break;
@@ -122,17 +122,19 @@ impl World {
         }
     }
 
-    /// The socket takes all that waits, unless it is stuck.
-    fn flush(&mut self, conn: ConnKey) {
-        let Some(client) = &self.clients[conn.0 as usize] else { return };
+    /// The socket takes all that waits, unless it is stuck. Says whether the shard heard of it.
+    fn flush(&mut self, conn: ConnKey) -> bool {
+        let Some(client) = &self.clients[conn.0 as usize] else { return false };
         if client.is_stuck {
-            return;
+            return false;
         }
         let wires = &mut self.wires[client.shard];
         let pending = std::mem::take(&mut wires.wire(conn).pending);
-        if pending * 2 > self.limits.output_bytes_max {
+        let is_drained = pending * 2 > self.limits.output_bytes_max;
+        if is_drained {
             self.shards[client.shard].drained(conn, self.now, wires);
         }
+        is_drained
     }
 
     pub fn set_stuck(&mut self, conn: ConnKey, is_stuck: bool) {

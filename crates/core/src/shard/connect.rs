@@ -233,7 +233,7 @@ impl Shard {
         self.end_absence(key);
         let session = &mut self.sessions[key.0 as usize];
         session.expiry_s = asked.session_expiry_s.min(self.limits.session_expiry_s_max);
-        session.window.resume();
+        session.window.resume(self.limits.queue_bytes_max);
         session.note_absence();
         session.link = Some(Link {
             conn,

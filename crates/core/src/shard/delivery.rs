@@ -308,12 +308,15 @@ impl Shard {
     }
 
     /// A resumed session: what was open is sent again with DUP, in the order and with the
-    /// identifiers it had [MQTT-4.4.0-1], as far as the client's Receive Maximum allows.
+    /// identifiers it had [MQTT-4.4.0-1], as far as the client's Receive Maximum and its output
+    /// allow.
     fn send_owed(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
         let Self { sessions, encoder, stats, .. } = self;
         let session = &mut sessions[key.0 as usize];
         let Some(link) = session.link else { return };
-        while let Some(Owed { packet_id, message }) = session.window.take_owed(link.open_max) {
+        while sink.pending(link.conn) <= self.output_bytes_max
+            && let Some(Owed { packet_id, message }) = session.window.take_owed(link.open_max)
+        {
             let Some(queued) = message else {
                 let mut bytes = Vec::new();
                 Ack::success(packet_id).encode(PacketKind::PubRel, link.version, &mut bytes);

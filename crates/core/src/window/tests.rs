@@ -144,7 +144,7 @@ proptest! {
                 }
                 Input::Resume(maximum) => {
                     open_max = maximum;
-                    window.resume();
+                    window.resume(u64::MAX);
                     model.entries.iter_mut().for_each(|entry| entry.is_sent = false);
                     prop_assert_eq!(window.is_owing(), !model.entries.is_empty());
                 }
@@ -166,6 +166,43 @@ proptest! {
             prop_assert_eq!(window.has_room(open_max), model.room(open_max) > 0);
         }
     }
+}
+
+#[test]
+fn what_is_kept_is_bounded_in_bytes() {
+    let kept = |bytes: usize| {
+        let message = Message {
+            topic: "t".into(),
+            payload: vec![0; bytes - 1].into(),
+            properties: PropertiesBuf::new(),
+            qos: QoS::AtLeastOnce,
+            retain: false,
+            expires_at: None,
+            stamp: None,
+        };
+        let message = Arc::new(message);
+        Some(Queued { message, qos: QoS::AtLeastOnce, retain: false, subscription_ids: None })
+    };
+    let mut window = Window::default();
+    window.resume(100);
+    let first = window.push(QoS::AtLeastOnce, kept(60));
+    assert!(window.has_room(10));
+    let second = window.push(QoS::ExactlyOnce, kept(40));
+    assert!(!window.has_room(10));
+    // A PUBREC takes the message, an acknowledgement too; each once.
+    assert!(window.received(second) && window.received(second));
+    assert!(window.has_room(10));
+    window.push(QoS::AtLeastOnce, kept(1000));
+    assert!(!window.has_room(10));
+    assert!(window.finish(first, Step::AwaitPubAck));
+    assert!(!window.has_room(10));
+    // Whatever the bound, one message at a time goes.
+    let mut window = Window::default();
+    window.resume(0);
+    assert!(window.has_room(10));
+    let only = window.push(QoS::AtLeastOnce, kept(7));
+    assert!(!window.has_room(10));
+    assert!(window.finish(only, Step::AwaitPubAck) && window.has_room(10));
 }
 
 #[test]

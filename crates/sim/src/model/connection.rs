@@ -34,6 +34,8 @@ pub struct Conn {
     pub receive_maximum: usize,
     /// Bytes of a packet that the client takes.
     pub packet_bytes_max: usize,
+    /// Topic aliases that the client takes.
+    pub aliases_max: u16,
     /// What is published if it ends without DISCONNECT.
     pub will: Option<Will>,
     /// PUBACK and PUBREC that the broker owes, with the place of the intake.
@@ -72,6 +74,7 @@ impl Model {
             silence_max: Micros(0),
             receive_maximum: usize::MAX,
             packet_bytes_max: usize::MAX,
+            aliases_max: 0,
             will: None,
             owed_acks: VecDeque::new(),
             owed: Vec::new(),
@@ -128,6 +131,7 @@ impl Model {
         conn.silence_max = Micros(u64::from(connect.keep_alive_s) * 1_500_000);
         conn.receive_maximum = asked.receive_maximum.min(self.limits.in_flight_max.into());
         conn.packet_bytes_max = asked.packet_bytes_max;
+        conn.aliases_max = asked.aliases_max;
         conn.will = asked.will;
     }
 
@@ -188,6 +192,7 @@ struct Asked {
     expiry_s: u32,
     receive_maximum: usize,
     packet_bytes_max: usize,
+    aliases_max: u16,
     will: Option<Will>,
 }
 
@@ -198,12 +203,14 @@ impl Asked {
             expiry_s: if is_kept { u32::MAX } else { 0 },
             receive_maximum: 65_535,
             packet_bytes_max: usize::MAX,
+            aliases_max: 0,
             will: None,
         };
         for property in connect.properties.iter() {
             match property {
                 Property::SessionExpiryInterval(seconds) => asked.expiry_s = seconds,
                 Property::ReceiveMaximum(maximum) => asked.receive_maximum = maximum.into(),
+                Property::TopicAliasMaximum(maximum) => asked.aliases_max = maximum,
                 Property::MaximumPacketSize(bytes) => asked.packet_bytes_max = bytes as usize,
                 _ => {}
             }

@@ -91,12 +91,18 @@ impl Model {
 
     /// The topic, by name or alias.
     fn topic_of(&mut self, conn: ConnNo, publish: &Publish<'_>) -> Option<&'static str> {
-        let aliases = &mut self.conns[conn.0].aliases;
         let alias = publish.properties.find(|property| match property {
             Property::TopicAlias(alias) => Some(alias),
             _ => None,
         });
         let topic = topics::topic(publish.topic);
+        let maximum = self.conns[conn.0].aliases_max;
+        if alias.is_some_and(|alias| alias == 0 || alias > maximum) {
+            // [MQTT-3.3.2-8], [MQTT-3.1.2-26]
+            let what = format!("connection {}: topic alias {alias:?} of {maximum}", conn.0);
+            self.fail(Checker::InFlight, what);
+        }
+        let aliases = &mut self.conns[conn.0].aliases;
         match (alias, topic) {
             (None, topic) => topic,
             (Some(alias), Some(topic)) => {

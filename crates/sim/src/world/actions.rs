@@ -85,12 +85,18 @@ impl World {
         }
     }
 
+    /// Letters between some pairs of shards arrive; those of others are held up for long.
     fn carry_mail(&mut self) {
-        for _ in 0..self.chance.between(1, 12) {
+        if self.chance.one_in(8) {
+            let Self { mail, chance, held_up, .. } = self;
+            *held_up = mail.keys().filter(|_| chance.one_in(3)).copied().collect();
+        }
+        for _ in 0..self.chance.between(1, 16) {
+            let is_held_up = |pair: &(usize, usize)| self.held_up.contains(pair);
             let busy: Vec<(usize, usize)> = self
                 .mail
                 .iter()
-                .filter(|(_, letters)| !letters.is_empty())
+                .filter(|(pair, letters)| !letters.is_empty() && !is_held_up(pair))
                 .map(|(&pair, _)| pair)
                 .collect();
             if busy.is_empty() {
