@@ -1,127 +1,14 @@
 //! A whole broker in a thread, seen through sockets: what only the shell decides.
 
-#![allow(clippy::unwrap_used, clippy::allow_attributes, clippy::allow_attributes_without_reason)]
+#![allow(clippy::unwrap_used, unreachable_pub, dead_code, clippy::allow_attributes)]
+#![allow(clippy::allow_attributes_without_reason)]
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::thread::JoinHandle;
-use std::time::Duration;
-use weir_broker::{AuthConfig, Config, ProcessLimits, Server, Stopper, Verifier};
-use weir_wire::packet::{Auth, Connect};
-use weir_wire::{Frame, Packet, PropertiesBuf, Property, ReasonCode, Version};
+mod support;
 
-struct Broker {
-    address: SocketAddr,
-    stopper: Stopper,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Broker {
-    fn start(config: Config) -> Self {
-        let config = Config { listen: vec!["127.0.0.1:0".into()], ..config };
-        let (tell, told) = std::sync::mpsc::channel();
-        let thread = std::thread::spawn(move || {
-            let server = Server::bind(&config).unwrap();
-            tell.send((server.addresses()[0], server.stopper())).unwrap();
-            server.run().unwrap();
-        });
-        let (address, stopper) = told.recv().unwrap();
-        Self { address, stopper, thread: Some(thread) }
-    }
-
-    fn connect(&self, client_id: &str, properties: &[Property<'_>]) -> Client {
-        let mut client = Client::open(self.address);
-        client.send(&connect(client_id, properties));
-        client
-    }
-}
-
-impl Drop for Broker {
-    fn drop(&mut self) {
-        self.stopper.stop();
-        self.thread.take().unwrap().join().unwrap();
-    }
-}
-
-fn connect(client_id: &str, properties: &[Property<'_>]) -> Vec<u8> {
-    let mut buffer = PropertiesBuf::new();
-    properties.iter().for_each(|&property| buffer.push(property));
-    let mut bytes = Vec::new();
-    Connect {
-        version: Version::V5,
-        clean_start: true,
-        keep_alive_s: 0,
-        client_id,
-        will: None,
-        user_name: None,
-        password: None,
-        properties: buffer.as_properties(),
-    }
-    .encode(&mut bytes);
-    bytes
-}
-
-struct Client {
-    stream: TcpStream,
-    bytes: Vec<u8>,
-}
-
-impl Client {
-    fn open(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        Self { stream, bytes: Vec::new() }
-    }
-
-    fn send(&mut self, bytes: &[u8]) {
-        self.stream.write_all(bytes).unwrap();
-    }
-
-    /// The next packet, given to `look`; nothing at the end of the stream.
-    fn packet<T>(&mut self, look: impl Fn(&Packet<'_>) -> T) -> Option<T> {
-        loop {
-            if let Some(frame) = Frame::check(&self.bytes, u32::MAX).unwrap() {
-                let found = look(&Packet::decode(Version::V5, frame).unwrap());
-                let bytes = frame.bytes;
-                self.bytes.drain(..bytes);
-                return Some(found);
-            }
-            let mut buffer = [0; 4096];
-            match self.stream.read(&mut buffer) {
-                Ok(0) | Err(_) => return None,
-                Ok(count) => self.bytes.extend_from_slice(&buffer[..count]),
-            }
-        }
-    }
-
-    fn connack(&mut self) -> Option<ReasonCode> {
-        self.packet(|packet| match packet {
-            Packet::ConnAck(connack) => connack.reason,
-            other => panic!("{other:?}"),
-        })
-    }
-
-    /// Reason and data of an AUTH or CONNACK.
-    fn auth(&mut self) -> (ReasonCode, Vec<u8>) {
-        let read = |packet: &Packet<'_>| {
-            let (reason, properties) = match packet {
-                Packet::Auth(auth) => (auth.reason, auth.properties),
-                Packet::ConnAck(connack) => (connack.reason, connack.properties),
-                other => panic!("{other:?}"),
-            };
-            let data = properties.find(|property| match property {
-                Property::AuthenticationData(data) => Some(data.to_vec()),
-                _ => None,
-            });
-            (reason, data.unwrap_or_default())
-        };
-        self.packet(read).unwrap()
-    }
-
-    fn ended(&mut self) -> bool {
-        self.packet(|_| ()).is_none()
-    }
-}
+use support::{Broker, Client};
+use weir_broker::{AuthConfig, Config, ProcessLimits, Verifier};
+use weir_wire::packet::Auth;
+use weir_wire::{PropertiesBuf, Property, ReasonCode, Version};
 
 #[test]
 fn the_connection_over_the_bound_is_told_and_one_that_ends_makes_room() {
