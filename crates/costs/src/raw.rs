@@ -1,15 +1,20 @@
 //! What the system itself takes for a message, on this machine in this minute: the unit of every
 //! target. Absolute microseconds wander by a quarter on a shared machine; ratios to these do not.
 //!
-//! R is one `send` of 36 bytes over loopback, in turn over as many sockets as a use case has, V the
-//! `recv` of them. Both are CPU time, with the kernel threads' share that works for the network
-//! (`ksoftirqd`) spread over both.
+//! R is one `send` of 36 bytes over loopback, in turn over as many sockets as a use case has; the
+//! receiver waits with epoll on another core, as a broker's clients do, so that a send carries what
+//! a real one does: the way into the other's socket, its wake, memory that both cores touch. V is the
+//! `recv` there, with its share of the waiting. Both are CPU time, with that of the kernel's network
+//! threads (`ksoftirqd`) spread over both.
 
 use anyhow::{Context, ensure};
+use rustix::event::epoll;
 use rustix::net::{RecvFlags, SendFlags};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// A message on the wire: 16 bytes of payload, as the suite's fan-out has it.
@@ -17,6 +22,8 @@ const BYTES: [u8; 36] = [0x61; 36];
 
 /// Passes over all sockets before the first that counts.
 const WARM_UP: usize = 3;
+
+const EVENTS_MAX: usize = 1024;
 
 /// CPU microseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,74 +46,110 @@ impl Raw {
     }
 }
 
-/// Measures for `duration` on core `cpu`.
+/// Measures for `duration`, sending on core `cpus[0]` and receiving on core `cpus[1]`.
 ///
 /// # Errors
 /// What the system says: too many open files, a core that is not there.
-pub fn measure(sockets: usize, duration: Duration, cpu: usize) -> anyhow::Result<Raw> {
+pub fn measure(sockets: usize, duration: Duration, cpus: [usize; 2]) -> anyhow::Result<Raw> {
     ensure!(sockets > 0, "at least one socket");
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    sched_setaffinity(None, &set).with_context(|| format!("core {cpu}"))?;
-    let pairs = connect(sockets)?;
+    let (near, far) = connect(sockets)?;
+    let taken = Arc::new(AtomicU64::new(0));
+    let receiver = {
+        let taken = Arc::clone(&taken);
+        std::thread::spawn(move || pin(cpus[1]).and_then(|()| receive(&far, &taken)))
+    };
+    pin(cpus[0])?;
+    let mut sent = 0;
+    let mut pass = || -> anyhow::Result<Duration> {
+        let start = cpu_time();
+        send(&near)?;
+        let time = cpu_time() - start;
+        sent += near.len() as u64;
+        // What is not taken yet would join what comes next in one receive.
+        while taken.load(Ordering::Acquire) < sent && !receiver.is_finished() {
+            std::hint::spin_loop();
+        }
+        Ok(time)
+    };
     for _ in 0..WARM_UP {
-        send(&pairs)?;
-        receive(&pairs)?;
+        pass()?;
     }
     let softirq = softirq_us();
-    let (mut sending, mut receiving, mut passes) = (Duration::ZERO, Duration::ZERO, 0_u32);
+    let (mut sending, mut passes) = (Duration::ZERO, 0_u32);
     let until = Instant::now() + duration;
-    while Instant::now() < until {
-        let start = cpu_time();
-        send(&pairs)?;
-        let sent = cpu_time();
-        receive(&pairs)?;
-        sending += sent - start;
-        receiving += cpu_time() - sent;
+    while Instant::now() < until && !receiver.is_finished() {
+        sending += pass()?;
         passes += 1;
     }
+    let softirq = softirq_us() - softirq;
+    // The end of the streams ends the receiver.
+    drop(near);
+    let receiving = receiver.join().map_err(|_| anyhow::anyhow!("the receiver panicked"))??;
     let count = f64::from(passes) * sockets as f64;
-    let each = |time: Duration| time.as_secs_f64() * 1e6 / count;
-    let softirq_us = (softirq_us() - softirq) / count;
+    let softirq_us = softirq / count;
+    let received = taken.load(Ordering::Acquire) as f64;
     Ok(Raw {
         sockets,
-        send_us: each(sending) + softirq_us / 2.0,
-        receive_us: each(receiving) + softirq_us / 2.0,
+        send_us: sending.as_secs_f64() * 1e6 / count + softirq_us / 2.0,
+        receive_us: receiving.as_secs_f64() * 1e6 / received + softirq_us / 2.0,
         softirq_us,
     })
 }
 
-/// One end that sends and one that receives.
-type Pair = (TcpStream, TcpStream);
+fn pin(cpu: usize) -> anyhow::Result<()> {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    sched_setaffinity(None, &set).with_context(|| format!("core {cpu}"))
+}
 
-fn connect(sockets: usize) -> anyhow::Result<Vec<Pair>> {
+/// The sending ends, and the receiving ones.
+fn connect(sockets: usize) -> anyhow::Result<(Vec<TcpStream>, Vec<TcpStream>)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let address = listener.local_addr()?;
-    let pair = |_| -> anyhow::Result<Pair> {
+    let pair = |_| -> anyhow::Result<(TcpStream, TcpStream)> {
         let near = TcpStream::connect(address)?;
         let (far, _) = listener.accept()?;
         near.set_nodelay(true)?;
         far.set_nonblocking(true)?;
         Ok((near, far))
     };
-    (0..sockets).map(pair).collect()
+    let pairs: anyhow::Result<Vec<_>> = (0..sockets).map(pair).collect();
+    Ok(pairs?.into_iter().unzip())
 }
 
-fn send(pairs: &[Pair]) -> anyhow::Result<()> {
-    for (near, _) in pairs {
-        let sent = rustix::net::send(near, &BYTES, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
+fn send(near: &[TcpStream]) -> anyhow::Result<()> {
+    for socket in near {
+        let sent = rustix::net::send(socket, &BYTES, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
         ensure!(sent == BYTES.len(), "a send was cut short");
     }
     Ok(())
 }
 
-fn receive(pairs: &[Pair]) -> anyhow::Result<()> {
-    let mut buffer = [0; 64];
-    for (_, far) in pairs {
-        let (received, _) = rustix::net::recv(far, &mut buffer[..], RecvFlags::DONTWAIT)?;
-        ensure!(received == BYTES.len(), "not all that was sent is there");
+/// Takes what comes until the streams end. The result is the thread's CPU time.
+fn receive(far: &[TcpStream], taken: &AtomicU64) -> anyhow::Result<Duration> {
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    for (at, socket) in far.iter().enumerate() {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+        epoll::add(&epoll, socket, epoll::EventData::new_u64(at as u64), flags)?;
     }
-    Ok(())
+    let mut events = Vec::with_capacity(EVENTS_MAX);
+    let mut buffer = [0; 256];
+    let start = cpu_time();
+    loop {
+        events.clear();
+        epoll::wait(&epoll, rustix::buffer::spare_capacity(&mut events), None)?;
+        for event in &events {
+            let socket = &far[event.data.u64() as usize];
+            match rustix::net::recv(socket, &mut buffer[..], RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return Ok(cpu_time() - start),
+                Ok((bytes, _)) => {
+                    taken.fetch_add((bytes / BYTES.len()) as u64, Ordering::AcqRel);
+                }
+                Err(rustix::io::Errno::AGAIN) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
 }
 
 /// Of this thread.
