@@ -73,9 +73,9 @@ impl Shell {
     /// Writes every counter to the log.
     pub(crate) fn log_counters(&self) {
         let (rss_bytes, rss_bytes_max) = self.guard.memory.bytes();
-        let (shard, gate) = (self.shard.stats(), self.guard.gate().stats);
-        let own = self.guard.own.0;
-        tracing::info!(own, ?shard, ?gate, rss_bytes, rss_bytes_max, "counters");
+        let (stats, gate) = (self.shard.stats(), self.guard.gate().stats);
+        let shard = self.guard.own.0;
+        tracing::info!(shard, ?stats, ?gate, rss_bytes, rss_bytes_max, "counters");
     }
 
     /// The shard, and its sink for one call.
