@@ -70,6 +70,13 @@ pub(crate) struct Place {
     pub(crate) token: u32,
 }
 
+/// A connection between two places.
+#[derive(Debug)]
+pub(crate) struct Pass {
+    held: Held,
+    address: Option<IpAddr>,
+}
+
 /// The connections of one process. Shards share it behind a lock, taken when a connection begins,
 /// moves or ends.
 #[derive(Debug)]
@@ -147,31 +154,44 @@ impl Gate {
 
     /// The connection is over. Harmless for one that is not held.
     pub(crate) fn gone(&mut self, place: Place) {
-        match self.take(place) {
-            None => {}
-            Some(Held::Refused) => self.refused -= 1,
-            Some(Held::Served) => {
-                self.served -= 1;
-                if let Some(address) = self.addresses.remove(&place)
-                    && let Some(count) = self.per_address.get_mut(&address)
-                {
-                    *count -= 1;
-                    if *count == 0 {
-                        self.per_address.remove(&address);
-                    }
-                }
+        if let Some(pass) = self.leave(place) {
+            self.uncount(&pass);
+        }
+    }
+
+    fn uncount(&mut self, pass: &Pass) {
+        match pass.held {
+            Held::Refused => self.refused -= 1,
+            Held::Served => self.served -= 1,
+        }
+        if let Some(address) = pass.address
+            && let Some(count) = self.per_address.get_mut(&address)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.per_address.remove(&address);
             }
         }
     }
 
+    /// The connection leaves its place, which another may have at once, and is still counted:
+    /// until [`Gate::arrive`] or [`Gate::lost`].
+    pub(crate) fn leave(&mut self, from: Place) -> Option<Pass> {
+        let held = self.take(from)?;
+        Some(Pass { held, address: self.addresses.remove(&from) })
+    }
+
     /// The connection has another place now.
-    pub(crate) fn moved(&mut self, from: Place, to: Place) {
-        if let Some(held) = self.take(from) {
-            self.hold(to, held);
-        }
-        if let Some(address) = self.addresses.remove(&from) {
+    pub(crate) fn arrive(&mut self, to: Place, pass: Pass) {
+        self.hold(to, pass.held);
+        if let Some(address) = pass.address {
             self.addresses.insert(to, address);
         }
+    }
+
+    /// The connection ended on its way.
+    pub(crate) fn lost(&mut self, pass: &Pass) {
+        self.uncount(pass);
     }
 
     fn take(&mut self, place: Place) -> Option<Held> {
@@ -255,11 +275,18 @@ mod tests {
         let mut gate = gate(1, 1, 0);
         assert_eq!(gate.admit(at(0), A, false, Micros(0)), Admission::Serve);
         let there = Place { shard: 3, token: 9 };
-        gate.moved(at(0), there);
+        let pass = gate.leave(at(0)).unwrap();
+        // Counted on its way; its place may be another's already.
+        assert_eq!(gate.admit(at(0), B, false, Micros(0)), FULL);
+        gate.arrive(there, pass);
         gate.gone(at(0));
         assert_eq!(gate.admit(at(0), B, false, Micros(0)), FULL);
+        gate.gone(at(0));
         gate.gone(there);
         assert_eq!(gate.admit(at(0), A, false, Micros(0)), Admission::Serve);
+        let pass = gate.leave(at(0)).unwrap();
+        gate.lost(&pass);
+        assert_eq!(gate.admit(at(1), A, false, Micros(0)), Admission::Serve);
     }
 
     #[test]

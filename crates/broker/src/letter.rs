@@ -1,6 +1,6 @@
 //! What threads of the broker send each other.
 
-use crate::gate::Place;
+use crate::gate::Pass;
 use std::os::fd::OwnedFd;
 use weir_core::Mail;
 
@@ -18,6 +18,6 @@ pub(crate) struct Passed {
     pub(crate) fd: OwnedFd,
     /// Read and not consumed: its CONNECT, and what came behind it.
     pub(crate) bytes: Vec<u8>,
-    /// Where it was.
-    pub(crate) from: Place,
+    /// Its count among all, if it is still held.
+    pub(crate) pass: Option<Pass>,
 }

@@ -117,10 +117,15 @@ impl Shell {
             Ok(token) => token,
             Err(error) => {
                 tracing::warn!(%error, "a connection was lost on its way between threads");
-                return self.guard.gate().gone(passed.from);
+                if let Some(pass) = passed.pass {
+                    self.guard.gate().lost(&pass);
+                }
+                return;
             }
         };
-        self.guard.gate().moved(passed.from, self.guard.place(token.0));
+        if let Some(pass) = passed.pass {
+            self.guard.gate().arrive(self.guard.place(token.0), pass);
+        }
         self.shard.opened(ConnKey(token.0), Micros(io.turn_us()));
         self.give(io, token, &passed.bytes);
     }
@@ -166,10 +171,10 @@ impl Output<'_> {
 
     /// Sends the connection to the shard it was handed to, with what is not consumed.
     fn pass(&mut self, token: Token, to: ShardId, bytes: &[u8]) {
-        let from = self.guard.place(token.0);
         match self.io.give_away(token) {
             Ok(fd) => {
-                let passed = Passed { fd, bytes: bytes.to_vec(), from };
+                let pass = self.guard.gate().leave(self.guard.place(token.0));
+                let passed = Passed { fd, bytes: bytes.to_vec(), pass };
                 self.mailbox.send(usize::from(to.0), Letter::Connection(passed));
             }
             Err(error) => {
