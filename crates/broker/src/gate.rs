@@ -182,7 +182,7 @@ impl Gate {
     }
 
     /// The connection has another place now.
-    pub(crate) fn arrive(&mut self, to: Place, pass: Pass) {
+    pub(crate) fn arrive(&mut self, to: Place, pass: &Pass) {
         self.hold(to, pass.held);
         if let Some(address) = pass.address {
             self.addresses.insert(to, address);
@@ -278,7 +278,7 @@ mod tests {
         let pass = gate.leave(at(0)).unwrap();
         // Counted on its way; its place may be another's already.
         assert_eq!(gate.admit(at(0), B, false, Micros(0)), FULL);
-        gate.arrive(there, pass);
+        gate.arrive(there, &pass);
         gate.gone(at(0));
         assert_eq!(gate.admit(at(0), B, false, Micros(0)), FULL);
         gate.gone(at(0));

@@ -124,7 +124,7 @@ impl Shell {
             }
         };
         if let Some(pass) = passed.pass {
-            self.guard.gate().arrive(self.guard.place(token.0), pass);
+            self.guard.gate().arrive(self.guard.place(token.0), &pass);
         }
         self.shard.opened(ConnKey(token.0), Micros(io.turn_us()));
         self.give(io, token, &passed.bytes);
