@@ -3,9 +3,9 @@
 //!
 //! R is one `send` of 36 bytes over loopback, in turn over as many sockets as a use case has; the
 //! receiver waits with epoll on another core, as a broker's clients do, so that a send carries what
-//! a real one does: the way into the other's socket, its wake, memory that both cores touch. V is the
-//! `recv` there, with its share of the waiting. Both are CPU time, with that of the kernel's network
-//! threads (`ksoftirqd`) spread over both.
+//! a real one does: the way into the other's socket, its wake, memory that both cores touch. V is
+//! the `recv` there, with its share of the waiting. Both are CPU time, with that of the kernel's
+//! network threads (`ksoftirqd`) spread over both.
 
 use anyhow::{Context, ensure};
 use rustix::event::epoll;
