@@ -15,7 +15,7 @@ pub struct Config {
     /// Addresses to listen on, each `HOST:PORT`.
     pub listen: Vec<String>,
     /// Threads that serve connections, each with a part of the sessions; 0 is one for each core
-    /// that the process may run on.
+    /// that the process may run on. With more than one the memory ceiling is not kept as closely.
     pub shards: u16,
     /// Bounds of connections, sessions and messages.
     pub limits: Limits,
@@ -33,7 +33,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: vec!["127.0.0.1:1883".into()],
-            shards: 0,
+            shards: 1,
             limits: Limits::default(),
             process: ProcessLimits::default(),
             features: Features::default(),
