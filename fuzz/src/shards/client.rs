@@ -33,6 +33,9 @@ pub struct Client {
     aliases: BTreeMap<u16, String>,
     /// Identifiers of deliveries of QoS 1 and 2 that are not done.
     open: Vec<PacketId>,
+    /// Acknowledged before they came: the shard may take that for an answer to what it sends on
+    /// the way.
+    early: Vec<PacketId>,
     /// Answers that the broker owes: how many codes each is to have.
     owed: BTreeMap<(u8, u16), Vec<usize>>,
     /// Answers that the client owes.
@@ -59,6 +62,7 @@ impl Client {
             aliases_max: 0,
             aliases: BTreeMap::new(),
             open: Vec::new(),
+            early: Vec::new(),
             owed: BTreeMap::new(),
             owing: Vec::new(),
         }
@@ -130,6 +134,9 @@ impl Client {
     }
 
     fn done(&mut self, packet_id: PacketId) {
+        if !self.open.contains(&packet_id) {
+            self.early.push(packet_id);
+        }
         self.open.retain(|&open| open != packet_id);
     }
 
@@ -213,6 +220,10 @@ impl Client {
             self.open.push(packet_id);
         } else {
             panic!("identifier {} is given twice", packet_id.value());
+        }
+        if let Some(at) = self.early.iter().position(|&early| early == packet_id) {
+            self.early.swap_remove(at);
+            self.open.retain(|&open| open != packet_id);
         }
         assert!(self.open.len() <= self.receive_maximum, "more than the Receive Maximum");
         let kind = if publish.qos as u8 == 1 { PacketKind::PubAck } else { PacketKind::PubRec };
