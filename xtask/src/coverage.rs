@@ -3,10 +3,11 @@
 //! A case of a byte table names its statements; a test in Rust says `Proves 5.0:MQTT-3.1.0-1.` in
 //! its doc comment.
 
+use crate::tidy::sources;
 use anyhow::{Context, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use weir_conformance::{Statement, Version, statements, tables};
 
 const PAGE: &str = "docs/mqtt-coverage.md";
@@ -97,19 +98,6 @@ fn statement(text: &str) -> Option<String> {
 /// The name of the function that begins on this line.
 fn function(line: &str) -> Option<&str> {
     line.strip_prefix("fn ")?.split(['(', '<']).next()
-}
-
-/// The Rust files below a folder, without what a build leaves there.
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() && !path.ends_with("target") {
-            sources(&path, found)?;
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-    Ok(())
 }
 
 fn page(known: &[Statement], tests: &Tests) -> anyhow::Result<String> {

@@ -151,7 +151,8 @@ fn lengths(root: &Path, faults: &mut Vec<String>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn sources(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+/// The Rust files below a folder.
+pub(crate) fn sources(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir() {

@@ -6,7 +6,7 @@ mod text;
 use crate::driver::{Driver, Profile};
 use crate::folder;
 use crate::result::Broker;
-use crate::run::Interrupted;
+use crate::run::{Interrupted, seconds};
 use anyhow::{Context, bail};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -57,6 +57,17 @@ pub struct Scored {
     pub board: Board,
 }
 
+impl Scored {
+    /// The broker's name and version, as it is called wherever people read of it.
+    fn label(&self) -> String {
+        label(&self.broker)
+    }
+}
+
+fn label(broker: &Broker) -> String {
+    format!("{} {}", broker.name, broker.version)
+}
+
 /// The form of `conformance.json`.
 const SCHEMA: u32 = 1;
 
@@ -84,7 +95,7 @@ pub fn run(
         schema: SCHEMA,
         suite: options.suite.clone(),
         command: options.command.clone(),
-        started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        started: seconds(jiff::Timestamp::now()),
         brokers: Vec::new(),
     };
     for driver in brokers {
@@ -159,15 +170,12 @@ fn progress(count: usize, broker: &Broker) -> indicatif::ProgressBar {
     if let Ok(style) = style {
         bar.set_style(style);
     }
-    bar.set_message(format!("{} {}", broker.name, broker.version));
+    bar.set_message(label(broker));
     bar
 }
 
 fn keep(scoreboard: &Scoreboard, folder: &Path) -> anyhow::Result<()> {
-    let write = |name: &str, text: &str| {
-        let path = folder.join(name);
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
-    };
-    write("conformance.json", &(serde_json::to_string_pretty(scoreboard)? + "\n"))?;
-    write("report.html", &html(scoreboard)?)
+    let json = serde_json::to_string_pretty(scoreboard)? + "\n";
+    folder::write(folder, "conformance.json", &json)?;
+    folder::write(folder, "report.html", &html(scoreboard)?)
 }

@@ -40,15 +40,21 @@ pub fn remove_if_empty(folder: &Path) {
     let _ = std::fs::remove_dir(folder);
 }
 
+/// Writes a file of a run.
+///
+/// # Errors
+/// A file that cannot be written.
+pub fn write(folder: &Path, name: &str, text: &str) -> anyhow::Result<()> {
+    let path = folder.join(name);
+    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
 /// Writes result.json, series.csv, histograms and anomalies.csv.
 ///
 /// # Errors
 /// A file that cannot be written.
 pub fn keep(folder: &Path, result: &RunResult, outcome: &Outcome) -> anyhow::Result<()> {
-    let write = |name: &str, text: &str| {
-        let path = folder.join(name);
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
-    };
+    let write = |name: &str, text: &str| write(folder, name, text);
     write("result.json", &(serde_json::to_string_pretty(result)? + "\n"))?;
     write("series.csv", &series_csv(&result.series)?)?;
     for (name, latency) in &result.latencies {

@@ -13,7 +13,7 @@ use serde_json::json;
 use std::path::Path;
 
 const TEMPLATE: &str = include_str!("../assets/report.html");
-const CSS: &str = include_str!("../assets/report.css");
+pub(crate) const CSS: &str = include_str!("../assets/report.css");
 const JS: &str = include_str!("../assets/report.js");
 const UPLOT_CSS: &str = include_str!("../assets/uplot/uPlot.min.css");
 const UPLOT_JS: &str = include_str!("../assets/uplot/uPlot.iife.min.js");
@@ -27,9 +27,6 @@ pub fn html(results: &[RunResult]) -> anyhow::Result<String> {
     let uses = runs::group(results);
     // `</script` would end the element and `<!--` would hide its end: JSON may spell `<` as a code.
     let data = serde_json::to_string(&charts::columns(&uses))?.replace('<', "\\u003c");
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.add_template("report.html", TEMPLATE)?;
     let values = json!({
         "page": context::page(results, &uses),
         "data": data,
@@ -38,8 +35,17 @@ pub fn html(results: &[RunResult]) -> anyhow::Result<String> {
         "uplot_css": UPLOT_CSS,
         "uplot_js": UPLOT_JS,
     });
-    let page = environment.get_template("report.html")?.render(minijinja::value::Serde(&values))?;
-    Ok(page)
+    render(TEMPLATE, &values)
+}
+
+/// Fills a template of a page: a value that it names and that is missing is an error, text is
+/// escaped.
+pub(crate) fn render(template: &str, values: &serde_json::Value) -> anyhow::Result<String> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    // What escapes is chosen by the name.
+    environment.add_template("page.html", template)?;
+    Ok(environment.get_template("page.html")?.render(minijinja::value::Serde(values))?)
 }
 
 /// Writes the page.

@@ -115,7 +115,7 @@ pub fn run_one(
 }
 
 /// RFC 3339 in UTC, to the second.
-fn seconds(time: jiff::Timestamp) -> String {
+pub(crate) fn seconds(time: jiff::Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 

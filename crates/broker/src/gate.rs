@@ -155,11 +155,12 @@ impl Gate {
     /// The connection is over. Harmless for one that is not held.
     pub(crate) fn gone(&mut self, place: Place) {
         if let Some(pass) = self.leave(place) {
-            self.uncount(&pass);
+            self.lost(&pass);
         }
     }
 
-    fn uncount(&mut self, pass: &Pass) {
+    /// The connection ended after it left its place.
+    pub(crate) fn lost(&mut self, pass: &Pass) {
         match pass.held {
             Held::Refused => self.refused -= 1,
             Held::Served => self.served -= 1,
@@ -187,11 +188,6 @@ impl Gate {
         if let Some(address) = pass.address {
             self.addresses.insert(to, address);
         }
-    }
-
-    /// The connection ended on its way.
-    pub(crate) fn lost(&mut self, pass: &Pass) {
-        self.uncount(pass);
     }
 
     fn take(&mut self, place: Place) -> Option<Held> {

@@ -9,6 +9,12 @@ pub const FRAME_HEADER_BYTES_MAX: usize = 5;
 /// Largest remaining length that four bytes can say.
 pub const REMAINING_LENGTH_MAX: u32 = 268_435_455;
 
+/// Bytes of the whole packet around a body of so many.
+#[inline]
+pub const fn packet_bytes(body_bytes: usize) -> usize {
+    1 + varint_bytes(body_bytes) + body_bytes
+}
+
 /// The kind of a packet: the upper four bits of its first byte.
 #[expect(missing_docs, reason = "the names are the standard's")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -71,7 +77,7 @@ impl<'a> Frame<'a> {
     /// The packet of `kind` with a body that was taken from such a packet and kept.
     pub const fn of(kind: PacketKind, body: &'a [u8]) -> Self {
         let flags = kind.first_byte() & 0x0F;
-        Self { kind, flags, body, bytes: 1 + varint_bytes(body.len()) + body.len() }
+        Self { kind, flags, body, bytes: packet_bytes(body.len()) }
     }
 
     /// The rules on the fixed header that differ between versions.
@@ -81,8 +87,7 @@ impl<'a> Frame<'a> {
             return Err(WireError::Malformed("reserved flags in the fixed header"));
         }
         // [MQTT-1.5.5-1]
-        let header_bytes = 1 + varint_bytes(self.body.len());
-        if version.is_v5() && self.bytes != header_bytes + self.body.len() {
+        if version.is_v5() && self.bytes != packet_bytes(self.body.len()) {
             return Err(WireError::Malformed("remaining length longer than needed"));
         }
         Ok(())

@@ -1,39 +1,30 @@
 //! The scoreboard as a page: every statement beside every broker, failing ones first.
 
 use super::{Scoreboard, Scored};
+use crate::report;
 use anyhow::Context as _;
-use minijinja::{Environment, UndefinedBehavior};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use weir_conformance::{Standing, Statement, Verdict, Version, statements};
 
 const TEMPLATE: &str = include_str!("../../assets/conformance.html");
-const CSS: &str = include_str!("../../assets/report.css");
 
 /// The page.
 ///
 /// # Errors
 /// A template that does not fit (a test renders it).
 pub fn html(scoreboard: &Scoreboard) -> anyhow::Result<String> {
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.add_template("conformance.html", TEMPLATE)?;
     let known: BTreeMap<String, Statement> =
         statements().into_iter().map(|statement| (statement.name(), statement)).collect();
     let values = json!({
-        "css": CSS,
+        "css": report::CSS,
         "started": scoreboard.started,
         "suite": scoreboard.suite,
         "brokers": scoreboard.brokers.iter().map(broker).collect::<Vec<_>>(),
         "versions": versions(scoreboard, &known),
         "command": scoreboard.command.join(" "),
     });
-    let template = environment.get_template("conformance.html")?;
-    template.render(minijinja::value::Serde(&values)).context("cannot render the scoreboard")
-}
-
-fn label(scored: &Scored) -> String {
-    format!("{} {}", scored.broker.name, scored.broker.version)
+    report::render(TEMPLATE, &values).context("cannot render the scoreboard")
 }
 
 fn broker(scored: &Scored) -> Value {
@@ -67,7 +58,7 @@ fn broker(scored: &Scored) -> Value {
         })
         .collect();
     json!({
-        "label": label(scored),
+        "label": scored.label(),
         "clean": board.is_clean(),
         "counts": counts,
         "failures": failures,

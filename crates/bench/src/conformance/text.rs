@@ -45,7 +45,7 @@ fn row(scored: &Scored, version: Version) -> Option<Vec<String>> {
     if cases == 0 {
         return None;
     }
-    let name = format!("{} {}", scored.broker.name, scored.broker.version);
+    let name = scored.label();
     let numbers = [
         cases,
         count.passed,
@@ -65,7 +65,7 @@ fn failures(scored: &Scored, text: &mut String) {
     if failed.is_empty() {
         return;
     }
-    let _ = writeln!(text, "\n{} {} fails:", scored.broker.name, scored.broker.version);
+    let _ = writeln!(text, "\n{} fails:", scored.label());
     for case in failed.iter().take(FAILURES_MAX) {
         let CaseOutcome { name, version, statements, about, .. } = case;
         let ids: Vec<&str> = statements.iter().filter_map(|name| name.split(':').nth(1)).collect();

@@ -240,18 +240,15 @@ impl Shard {
     }
 
     pub(super) fn is_over(&self, session: SessionKey) -> bool {
-        self.sessions[session.0 as usize].queue.as_ref().is_some_and(|queue| {
-            queue.deliveries.len() > self.limits.queue_messages_max as usize
-                || queue.bytes > self.limits.queue_bytes_max
-        })
+        self.is_over_with(session, 0, 0)
     }
 
-    /// Whether one message more, of so many bytes, would be over a bound.
-    pub(super) fn would_overfill(&self, session: SessionKey, bytes: u64) -> bool {
+    /// Whether the session's queue would be over a bound with so much more in it.
+    pub(super) fn is_over_with(&self, session: SessionKey, messages: usize, bytes: u64) -> bool {
         let queue = self.sessions[session.0 as usize].queue.as_ref();
-        let (messages, queued_bytes) =
+        let (queued, queued_bytes) =
             queue.map_or((0, 0), |queue| (queue.deliveries.len(), queue.bytes));
-        messages >= self.limits.queue_messages_max as usize
+        queued + messages > self.limits.queue_messages_max as usize
             || queued_bytes + bytes > self.limits.queue_bytes_max
     }
 

@@ -6,11 +6,12 @@
 
 use super::Shard;
 use super::connection::Refusal;
+use super::groups::standing;
 use super::publish::NotTaken;
 use crate::keys::{ConnKey, Micros};
 use crate::limits::{WhenAbsent, WhenConnected};
 use crate::message::Delivery;
-use crate::routing::Subscriber;
+use crate::routing::{Standing, Subscriber};
 use crate::sink::Sink;
 use weir_wire::{QoS, ReasonCode};
 
@@ -92,22 +93,15 @@ impl Shard {
             return None;
         }
         let session = &self.sessions[target.session.0 as usize];
-        let (waits, refuses_when_full) = match session.link {
-            None => (true, self.limits.queue_full_absent == WhenAbsent::RefusePublisher),
-            Some(link) => (
-                !session.queue_is_empty()
-                    || !session.window.has_room(link.open_max)
-                    || sink.pending(link.conn) > self.output_bytes_max,
-                self.limits.queue_full_connected == WhenConnected::RefusePublisher,
-            ),
+        let refuses_when_full = match standing(session, self.output_bytes_max, sink) {
+            Standing::Ready => return None,
+            Standing::Busy => self.limits.queue_full_connected == WhenConnected::RefusePublisher,
+            Standing::Absent => self.limits.queue_full_absent == WhenAbsent::RefusePublisher,
         };
-        if !waits {
-            return None;
-        }
         if self.is_pressed {
             return Some("the memory ceiling is reached");
         }
-        (refuses_when_full && self.would_overfill(target.session, bytes))
+        (refuses_when_full && self.is_over_with(target.session, 1, bytes))
             .then_some("a subscriber's queue is full")
     }
 }

@@ -2,7 +2,7 @@
 
 use super::connection::Refusal;
 use crate::session::Link;
-use weir_wire::{PropertiesBuf, Property, ReasonCode};
+use weir_wire::{PropertiesBuf, Property, ReasonCode, packet_bytes};
 
 /// A Reason String, if the client wants problem information \[MQTT-3.1.2-29\] and a packet of
 /// `bytes` without it stays within what the client takes. Every `detail` is a literal that is short
@@ -21,14 +21,7 @@ pub(super) fn reason_string(link: &Link, detail: &str, bytes: usize) -> Properti
 /// anything is done: what cannot be answered ends the connection.
 pub(super) fn check_answer(link: &Link, codes: usize) -> Result<(), Refusal> {
     // Packet identifier, an empty property length, a code a filter.
-    let body_bytes = 2 + 1 + codes;
-    let header_bytes = match body_bytes {
-        0..0x80 => 2,
-        0x80..0x4000 => 3,
-        0x4000..0x20_0000 => 4,
-        _ => 5,
-    };
-    if header_bytes + body_bytes > link.packet_bytes_max as usize {
+    if packet_bytes(2 + 1 + codes) > link.packet_bytes_max as usize {
         let detail = "an answer to each filter is more than the client takes";
         return Err(Refusal::new(ReasonCode::PacketTooLarge, detail));
     }
