@@ -17,6 +17,9 @@ pub struct Config {
     /// Threads that serve connections, each with a part of the sessions; 0 is one for each core
     /// that the process may run on. With more than one the memory ceiling is not kept as closely.
     pub shards: u16,
+    /// While a thread is busy more than half its time, messages for a connection that gets them
+    /// often leave together, after at most so many milliseconds; 0 sends each turn's at once.
+    pub gather_ms: u16,
     /// Bounds of connections, sessions and messages.
     pub limits: Limits,
     /// Bounds of the whole process.
@@ -34,6 +37,7 @@ impl Default for Config {
         Self {
             listen: vec!["127.0.0.1:1883".into()],
             shards: 1,
+            gather_ms: 10,
             limits: Limits::default(),
             process: ProcessLimits::default(),
             features: Features::default(),
@@ -48,6 +52,9 @@ const PACKET_BYTES_MAX: u32 = 256 * 1024 * 1024 - 1024 * 1024;
 
 /// More threads than any host has cores for.
 const SHARDS_MAX: u16 = 256;
+
+/// A longer wait than this gains nothing more.
+const GATHER_MS_MAX: u16 = 1_000;
 
 /// Below this a connection's output could not hold what the reactor reports as drained.
 const OUTPUT_BYTES_MIN: usize = 64 * 1024;
@@ -164,6 +171,9 @@ impl Config {
         if self.shards > SHARDS_MAX {
             let rule = "it must be 0 (one a core) to 256";
             return Err(value_error("shards", self.shards, rule));
+        }
+        if self.gather_ms > GATHER_MS_MAX {
+            return Err(value_error("gather_ms", self.gather_ms, "it must be 0 (never) to 1000"));
         }
         let memory_bytes_max = self.process.memory_bytes_max;
         if memory_bytes_max != 0 && memory_bytes_max < MEMORY_BYTES_MIN {

@@ -12,6 +12,7 @@ use std::hash::BuildHasher;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use weir_core::{Shard, ShardId};
 use weir_reactor::Waker;
 
@@ -172,7 +173,8 @@ impl Server {
                 listeners.iter().map(TcpListener::try_clone).collect();
             let (waker, asked) = (wakers[usize::from(own)].clone(), Arc::clone(asked));
             let shell = Shell::new(shard, guard, mailbox);
-            workers.push(Worker::new(shell, ShardId(own), shared?, waker, asked));
+            let gather = Duration::from_millis(config.gather_ms.into());
+            workers.push(Worker::new(shell, shared?, waker, asked, gather));
         }
         Ok(workers)
     }

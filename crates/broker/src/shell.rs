@@ -64,6 +64,10 @@ impl Shell {
         Self { shard, guard, mailbox, held_back, has_letters: false, is_posted: true }
     }
 
+    pub(crate) fn own(&self) -> ShardId {
+        self.guard.own
+    }
+
     /// Ends every connection.
     pub(crate) fn stop(&mut self, io: &mut Io) {
         let (shard, mut output) = self.parts(io);
@@ -190,6 +194,11 @@ impl Sink for Output<'_> {
     #[inline]
     fn write(&mut self, conn: ConnKey, bytes: &[u8]) {
         self.io.write(Token(conn.0), bytes);
+    }
+
+    #[inline]
+    fn deliver(&mut self, conn: ConnKey, bytes: &[u8]) {
+        self.io.write_gathered(Token(conn.0), bytes);
     }
 
     #[inline]

@@ -18,30 +18,31 @@ const POST_AGAIN: Duration = Duration::from_millis(1);
 /// What a thread takes along; its reactor is made there.
 pub(crate) struct Worker {
     shell: Shell,
-    own: ShardId,
     listeners: Vec<TcpListener>,
     waker: Waker,
     asked: Arc<Asked>,
+    gather: Duration,
 }
 
 impl Worker {
     pub(crate) fn new(
         shell: Shell,
-        own: ShardId,
         listeners: Vec<TcpListener>,
         waker: Waker,
         asked: Arc<Asked>,
+        gather: Duration,
     ) -> Self {
-        Self { shell, own, listeners, waker, asked }
+        Self { shell, listeners, waker, asked, gather }
     }
 
     pub(crate) fn own(&self) -> ShardId {
-        self.own
+        self.shell.own()
     }
 
     /// Serves until it is asked to stop.
     pub(crate) fn run(mut self) -> std::io::Result<()> {
         let mut reactor = Reactor::with_waker(self.waker.clone())?;
+        reactor.io().set_gather(self.gather);
         for listener in std::mem::take(&mut self.listeners) {
             reactor.listen(listener)?;
         }

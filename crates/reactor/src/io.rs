@@ -1,6 +1,7 @@
 //! What a handler may do with its connections during a turn.
 
 use crate::Token;
+use crate::gather::{GATHERED_BYTES_MAX, Gather};
 use crate::socket::{Closed, LINGER, Socket, State};
 use rustix::event::epoll;
 use rustix::fd::OwnedFd;
@@ -50,6 +51,7 @@ pub struct Io {
     pub(crate) epoll: OwnedFd,
     pub(crate) sockets: Slab<Socket>,
     pub(crate) dirty: Vec<Token>,
+    pub(crate) gather: Gather,
     pub(crate) again: Vec<Token>,
     pub(crate) dead: Vec<Token>,
     /// Had much output, sent all of it in the last flush.
@@ -66,6 +68,7 @@ impl Io {
             epoll,
             sockets: Slab::new(),
             dirty: Vec::new(),
+            gather: Gather::default(),
             again: Vec::new(),
             dead: Vec::new(),
             drained: Vec::new(),
@@ -91,14 +94,50 @@ impl Io {
         self.sockets.len()
     }
 
+    /// While the thread is busy more than half its time, output written by [`Io::write_gathered`]
+    /// waits for at most so long; zero, the default, is never.
+    pub fn set_gather(&mut self, wait: std::time::Duration) {
+        self.gather.set_wait_us(wait.as_micros() as u64);
+    }
+
     /// Appends `bytes` to the connection's output; they leave at the end of the turn. Nothing
     /// happens if the connection is closing. The caller keeps the output bounded, by
     /// [`Io::pending`].
     #[inline]
     pub fn write(&mut self, token: Token, bytes: &[u8]) {
-        let Some(socket) = self.sockets.get_mut(token.0 as usize) else { return };
-        if !matches!(socket.state, State::Live | State::Connecting) {
+        let Some(socket) = self.append(token, bytes) else { return };
+        if !socket.dirty && !socket.blocked {
+            socket.dirty = true;
+            self.dirty.push(token);
+        }
+    }
+
+    /// As [`Io::write`], but while the thread is busy the bytes may wait for more to leave with
+    /// them: [`Io::set_gather`].
+    #[inline]
+    pub fn write_gathered(&mut self, token: Token, bytes: &[u8]) {
+        let Some(socket) = self.sockets.get(token.0 as usize) else { return };
+        if !self.gather.waits(socket.flushed) {
+            return self.write(token, bytes);
+        }
+        let Some(socket) = self.append(token, bytes) else { return };
+        if socket.dirty || socket.blocked {
             return;
+        }
+        if socket.pending() >= GATHERED_BYTES_MAX {
+            socket.dirty = true;
+            self.dirty.push(token);
+        } else if !socket.gathers {
+            socket.gathers = true;
+            self.gather.wait(token);
+        }
+    }
+
+    #[inline]
+    fn append(&mut self, token: Token, bytes: &[u8]) -> Option<&mut Socket> {
+        let socket = self.sockets.get_mut(token.0 as usize)?;
+        if !matches!(socket.state, State::Live | State::Connecting) {
+            return None;
         }
         if socket.out.capacity() == 0
             && let Some(buffer) = self.pool.pop()
@@ -106,10 +145,21 @@ impl Io {
             socket.out = buffer;
         }
         socket.out.extend_from_slice(bytes);
-        if !socket.dirty && !socket.blocked {
-            socket.dirty = true;
-            self.dirty.push(token);
+        Some(socket)
+    }
+
+    /// What gathered is to leave in this turn.
+    pub(crate) fn end_gathering(&mut self) {
+        let waiting = self.gather.take();
+        for &token in &waiting {
+            // The token may name another connection by now: one that does not gather.
+            let Some(socket) = self.sockets.get_mut(token.0 as usize) else { continue };
+            if std::mem::take(&mut socket.gathers) && !socket.dirty && !socket.blocked {
+                socket.dirty = true;
+                self.dirty.push(token);
+            }
         }
+        self.gather.put_back(waiting);
     }
 
     /// Bytes of output that wait to be sent.
@@ -286,6 +336,7 @@ impl Io {
     pub(crate) fn flush_one(&mut self, token: Token) -> Result<(), Errno> {
         let Some(socket) = self.sockets.get_mut(token.0 as usize) else { return Ok(()) };
         socket.dirty = false;
+        socket.flushed = self.gather.tick();
         if matches!(socket.state, State::Dead | State::Connecting) {
             return Ok(());
         }

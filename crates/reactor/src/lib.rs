@@ -12,6 +12,7 @@
 compile_error!("Weir runs on Linux only: its reactor is built on epoll");
 
 mod clock;
+mod gather;
 mod heap;
 mod io;
 mod listen;

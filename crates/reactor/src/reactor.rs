@@ -139,6 +139,7 @@ impl Reactor {
         handler.turn_end(&mut self.io);
         self.flush(handler);
         self.io.reap();
+        self.io.gather.work_done(self.io.now_us);
         Ok(())
     }
 
@@ -161,16 +162,18 @@ impl Reactor {
             Err(error) => return Err(error.into()),
         }
         self.io.now_us = crate::now_us();
+        if self.io.gather.turn_begins(self.io.now_us) {
+            self.io.end_gathering();
+        }
         Ok(())
     }
 
-    /// When the reactor itself has something to do: a lingering connection, a resting listener.
+    /// When the reactor itself has something to do: a lingering connection, a resting listener,
+    /// output that gathered.
     fn next_deadline_us(&self) -> Option<u64> {
         let lingering_us = self.io.lingering.front().map(|&(deadline_us, _)| deadline_us);
-        match (lingering_us, self.accept_rest_until_us) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        let due = [lingering_us, self.accept_rest_until_us, self.io.gather.due_us()];
+        due.into_iter().flatten().min()
     }
 
     fn dispatch(&mut self, handler: &mut impl Handler) {

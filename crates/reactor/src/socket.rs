@@ -42,6 +42,10 @@ pub(crate) struct Socket {
     pub(crate) blocked: bool,
     /// Listed for the flush at the end of this turn.
     pub(crate) dirty: bool,
+    /// Its output waits for more: listed for the end of the tick.
+    pub(crate) gathers: bool,
+    /// The tick of the last flush.
+    pub(crate) flushed: u8,
     /// Listed to be read again without waiting for readiness.
     pub(crate) again: bool,
     /// The handler wants no input for now.
@@ -61,6 +65,8 @@ impl Socket {
             state,
             blocked: false,
             dirty: false,
+            gathers: false,
+            flushed: 0,
             again: false,
             paused: false,
             sent: 0,

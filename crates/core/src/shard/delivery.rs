@@ -182,7 +182,7 @@ impl Shard {
                 return drop_notice(session, delivery.topic, "over Maximum Packet Size", sink);
             }
             stats.publishes_out += 1;
-            sink.write(link.conn, packet.bytes());
+            sink.deliver(link.conn, packet.bytes());
             return alias_sent(connections, &link, delivery.topic, shape.alias);
         }
         if !session.queue_is_empty() || is_output_full || !session.window.has_room(link.open_max) {
@@ -197,7 +197,13 @@ impl Shard {
         let kept = session.outlives_connection().then(|| queued(to, delivery));
         let packet_id = session.window.push(to.qos, kept);
         stats.publishes_out += 1;
-        sink.write(link.conn, packet.with_id(packet_id));
+        let bytes = packet.with_id(packet_id);
+        if session.window.has_room(link.open_max) {
+            sink.deliver(link.conn, bytes);
+        } else {
+            // What comes next waits for the client's answer to this.
+            sink.write(link.conn, bytes);
+        }
         alias_sent(connections, &link, delivery.topic, shape.alias);
     }
 
