@@ -15,7 +15,7 @@ pub struct Config {
     /// Addresses to listen on, each `HOST:PORT`.
     pub listen: Vec<String>,
     /// Threads that serve connections, each with a part of the sessions; 0 is one for each core
-    /// that the process may run on. With more than one the memory ceiling is not kept as closely.
+    /// that the process may run on.
     pub shards: u16,
     /// While a thread is busy more than half its time, messages for a connection that gets them
     /// often leave together, after at most so many milliseconds; 0 sends each turn's at once.
@@ -36,7 +36,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: vec!["127.0.0.1:1883".into()],
-            shards: 1,
+            shards: 0,
             gather_ms: 10,
             limits: Limits::default(),
             process: ProcessLimits::default(),

@@ -4,7 +4,7 @@ use crate::auth::Authenticator;
 use crate::config::{Config, ConfigError};
 use crate::gate::Gate;
 use crate::log::Log;
-use crate::memory::Memory;
+use crate::memory::{Ceiling, Memory};
 use crate::shell::{Guard, Shell};
 use crate::worker::Worker;
 use foldhash::fast::RandomState;
@@ -159,13 +159,14 @@ impl Server {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(std::io::Error::from)?;
         let gate = Arc::new(Mutex::new(Gate::new(config.process.clone())));
+        let ceiling = Arc::new(Ceiling::new(config.process.memory_bytes_max, shards));
         let mut workers = Vec::new();
         for (mailbox, own) in weir_reactor::mailboxes(wakers).into_iter().zip(0..shards) {
             let shard = Shard::new(ShardId(own), shards, config.settings(), seed);
             let guard = Guard {
                 own: ShardId(own),
                 gate: Arc::clone(&gate),
-                memory: Memory::new(config.process.memory_bytes_max, own, shards),
+                memory: Memory::new(Arc::clone(&ceiling)),
                 auth: Authenticator::new(&config.auth, secret),
                 log: Log::default(),
             };

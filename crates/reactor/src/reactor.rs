@@ -44,7 +44,7 @@ pub trait Handler {
     fn closed(&mut self, io: &mut Io, token: Token, cause: Closed);
 
     /// The wait for something to happen is over.
-    fn turn_begin(&mut self) {}
+    fn turn_begin(&mut self, _io: &mut Io) {}
 
     /// Somebody used the [`Waker`].
     fn woken(&mut self, _io: &mut Io) {}
@@ -131,7 +131,7 @@ impl Reactor {
         handler: &mut impl Handler,
     ) -> io::Result<()> {
         self.wait(timeout)?;
-        handler.turn_begin();
+        handler.turn_begin(&mut self.io);
         self.io.stats.turns += 1;
         self.tell_drained(handler);
         self.read_again(handler);

@@ -9,7 +9,7 @@ use crate::limits::WhenAbsent;
 use crate::mail::GroupPick;
 use crate::message::{Delivery, Message, Queued};
 use crate::routing::{FilterId, Subscriber};
-use crate::session::{Link, Session};
+use crate::session::{Link, Queue, Session};
 use crate::sink::{Notice, Sink};
 use crate::window::Owed;
 use std::sync::Arc;
@@ -225,7 +225,8 @@ impl Shard {
         }
     }
 
-    /// An absent session: QoS 1 and 2 wait for it, over the bound the oldest goes.
+    /// An absent session: QoS 1 and 2 wait for it, over the bound the oldest goes. So it does while
+    /// memory is short, for a message whose publisher can no longer be refused.
     fn keep_for_absent(
         &mut self,
         to: Receiver<'_>,
@@ -236,7 +237,12 @@ impl Shard {
             self.stats.dropped_absent_qos0 += 1;
             return;
         }
-        self.sessions[to.session.0 as usize].enqueue(queued(to, delivery));
+        let session = &mut self.sessions[to.session.0 as usize];
+        let bytes = session.queue.as_ref().map_or(0, |queue| queue.bytes);
+        session.enqueue(queued(to, delivery));
+        if self.is_pressed && delivery.publisher.is_none() {
+            self.drop_to(to.session, bytes, sink);
+        }
         if self.limits.queue_full_absent == WhenAbsent::EndSession && self.is_over(to.session) {
             self.overflowed.push(to.session);
         }
@@ -256,6 +262,14 @@ impl Shard {
             queue.map_or((0, 0), |queue| (queue.deliveries.len(), queue.bytes));
         queued + messages > self.limits.queue_messages_max as usize
             || queued_bytes + bytes > self.limits.queue_bytes_max
+    }
+
+    /// Drops the oldest, but for the newest one, until the queue has no more than so many bytes.
+    fn drop_to(&mut self, key: SessionKey, bytes: u64, sink: &mut impl Sink) {
+        let has_more = |queue: &Queue| queue.bytes > bytes && queue.deliveries.len() > 1;
+        while self.sessions[key.0 as usize].queue.as_deref().is_some_and(has_more) {
+            self.drop_oldest(key, sink);
+        }
     }
 
     fn drop_oldest(&mut self, key: SessionKey, sink: &mut impl Sink) {
