@@ -15,6 +15,7 @@ mod keys;
 mod limits;
 mod mail;
 mod message;
+mod pool;
 mod retained;
 mod routing;
 mod session;

@@ -1,6 +1,7 @@
 //! From a message to its receivers: route, then deliver, keep or drop.
 
 use super::Shard;
+use super::acks::plain_ack;
 use super::connection::{Connection, Live};
 use crate::aliases::AliasOut;
 use crate::encoder::Shape;
@@ -12,8 +13,8 @@ use crate::routing::{FilterId, Subscriber};
 use crate::session::{Link, Queue, Session};
 use crate::sink::{Notice, Sink};
 use crate::window::Owed;
+use smallvec::SmallVec;
 use std::sync::Arc;
-use weir_wire::packet::Ack;
 use weir_wire::{PacketKind, QoS, Version};
 
 /// One receiver of a message.
@@ -58,7 +59,7 @@ impl Shard {
         &mut self,
         message: &Arc<Message>,
         to_subscribers: bool,
-        picks: Vec<GroupPick>,
+        picks: SmallVec<[GroupPick; 1]>,
         now: Micros,
         sink: &mut impl Sink,
     ) {
@@ -335,9 +336,7 @@ impl Shard {
             && let Some(Owed { packet_id, message }) = session.window.take_owed(link.open_max)
         {
             let Some(queued) = message else {
-                let mut bytes = Vec::new();
-                Ack::success(packet_id).encode(PacketKind::PubRel, link.version, &mut bytes);
-                sink.write(link.conn, &bytes);
+                sink.write(link.conn, &plain_ack(PacketKind::PubRel, packet_id));
                 continue;
             };
             let delivery = Delivery::from_message(&queued.message, None);
