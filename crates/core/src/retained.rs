@@ -125,8 +125,8 @@ mod tests {
         let mut store = Retained::default();
         for topic in topics {
             let message = Message {
-                topic: topic.into(),
-                payload: vec![0; payload_bytes].into(),
+                topic: topic,
+                payload: vec![0; payload_bytes],
                 properties: PropertiesBuf::new(),
                 qos: QoS::AtMostOnce,
                 retain: true,

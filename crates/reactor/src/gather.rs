@@ -189,7 +189,7 @@ mod tests {
         let mut reactor = crate::Reactor::new().unwrap();
         let token = reactor.io().connect(listener.local_addr().unwrap(), None).unwrap();
         let (mut peer, _) = listener.accept().unwrap();
-        let mut turn = |reactor: &mut crate::Reactor| {
+        let turn = |reactor: &mut crate::Reactor| {
             reactor.turn(Some(Duration::ZERO), &mut Nobody).unwrap();
             reactor.io().stats().bytes_out
         };

@@ -173,7 +173,7 @@ fn what_is_kept_is_bounded_in_bytes() {
     let kept = |bytes: usize| {
         let message = Message {
             topic: "t".into(),
-            payload: vec![0; bytes - 1].into(),
+            payload: vec![0; bytes - 1],
             properties: PropertiesBuf::new(),
             qos: QoS::AtLeastOnce,
             retain: false,
