@@ -125,7 +125,7 @@ mod tests {
         let mut store = Retained::default();
         for topic in topics {
             let message = Message {
-                topic: topic,
+                topic,
                 payload: vec![0; payload_bytes],
                 properties: PropertiesBuf::new(),
                 qos: QoS::AtMostOnce,
