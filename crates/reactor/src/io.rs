@@ -15,7 +15,7 @@ const LINGERING_MAX: usize = 10_000;
 /// What an event of epoll is about; below all of these it is a token.
 pub(crate) const WAKER: u64 = u64::MAX;
 pub(crate) const LISTENER: u64 = 1 << 40;
-pub(crate) const RING: u64 = 1 << 41;
+pub(crate) const RINGS: u64 = u64::MAX - 1;
 
 /// What the reactor counted since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! How sockets come into a reactor, as files or as direct descriptors, and leave it alive.
 
-use crate::io::{Io, RING};
+use crate::io::{Io, RINGS};
 use crate::socket::{Link, Socket, State};
 use crate::uring::{Rings, Slot};
 use crate::{Backend, Token};
@@ -32,6 +32,7 @@ impl Io {
         };
         sockopt::set_tcp_nodelay(&fd, true)?;
         if let Some(source) = source {
+            pick_port_late(&fd);
             bind(&fd, &SocketAddr::new(source, 0))?;
         }
         match connect(&fd, &peer) {
@@ -120,8 +121,8 @@ impl Io {
     /// Makes the first ring.
     pub(crate) fn begin_rings(&mut self) -> io::Result<()> {
         let rings = self.rings.insert(Rings::new()?);
-        let (index, fd) = rings.last_fd();
-        epoll::add(&self.epoll, fd, ring_data(index), epoll::EventFlags::IN)?;
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&self.epoll, rings.event(), epoll::EventData::new_u64(RINGS), flags)?;
         tracing::info!("connections are direct descriptors of io_uring from here on");
         Ok(())
     }
@@ -133,8 +134,6 @@ impl Io {
             return Ok(slot);
         }
         rings.grow()?;
-        let (index, fd) = rings.last_fd();
-        epoll::add(&self.epoll, fd, ring_data(index), epoll::EventFlags::IN)?;
         rings.take_slot().ok_or(Errno::MFILE.into())
     }
 
@@ -161,6 +160,13 @@ impl Io {
     }
 }
 
-fn ring_data(index: usize) -> epoll::EventData {
-    epoll::EventData::new_u64(RING + index as u64)
+/// Has connect pick the port instead of bind: bind knows one end only, so it takes a port that
+/// nothing else uses, searches long for it, and finds none while old connections time out.
+#[expect(unsafe_code, reason = "rustix has not this option")]
+fn pick_port_late(fd: &OwnedFd) {
+    let on = 1i32;
+    let (level, option) = (libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT);
+    let length = size_of::<i32>() as libc::socklen_t;
+    // SAFETY: the option is an int (ip(7)) and lives through the call. Without it bind picks.
+    unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const on).cast(), length) };
 }

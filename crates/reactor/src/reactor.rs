@@ -4,7 +4,7 @@ mod accept;
 mod read;
 
 use crate::Backend;
-use crate::io::{Io, LISTENER, RING, WAKER};
+use crate::io::{Io, LISTENER, RINGS, WAKER};
 use crate::socket::{Closed, Link, State, Token};
 use crate::uring::Ready;
 use crate::waker::Waker;
@@ -138,6 +138,12 @@ impl Reactor {
             let rest = Duration::from_micros(until_us.saturating_sub(crate::now_us()));
             timeout = Some(timeout.map_or(rest, |timeout| timeout.min(rest)));
         }
+        if let Some(rings) = &mut self.io.rings
+            && timeout != Some(Duration::ZERO)
+            && !rings.fall_asleep()
+        {
+            timeout = Some(Duration::ZERO);
+        }
         let timeout = timeout.map(|timeout| Timespec {
             tv_sec: timeout.as_secs() as i64,
             tv_nsec: i64::from(timeout.subsec_nanos()),
@@ -147,6 +153,9 @@ impl Reactor {
         match epoll::wait(&self.io.epoll, events, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
+        }
+        if let Some(rings) = &mut self.io.rings {
+            rings.wake_up();
         }
         self.io.now_us = crate::now_us();
         Ok(())
@@ -170,11 +179,8 @@ impl Reactor {
                     self.waker.clear();
                     handler.woken(&mut self.io);
                 }
-                data if data >= RING => {
-                    if let Some(rings) = &mut self.io.rings {
-                        rings.run((data - RING) as usize);
-                    }
-                }
+                // What happened there was taken after the wait.
+                RINGS => {}
                 data if data >= LISTENER => self.accept((data - LISTENER) as usize, handler),
                 data => self.ready(Token(data as u32), event.flags, handler),
             }

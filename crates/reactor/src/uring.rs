@@ -13,10 +13,12 @@ pub(crate) use connect::{ACCEPTS_MAX, Accepted};
 use io_uring::opcode;
 use io_uring::squeue::Entry;
 use ring::{Completion, Ring, fixed};
-use rustix::fd::{BorrowedFd, FromRawFd, OwnedFd};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{FromRawFd, OwnedFd};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::{Ordering, fence};
 
 /// Rings of one reactor; each is an open file.
 const RINGS_MAX: usize = 1024;
@@ -80,6 +82,9 @@ pub(crate) struct Ready {
 /// The rings of one reactor.
 pub(crate) struct Rings {
     rings: Vec<Ring>,
+    /// Signalled by every ring on which something happens while the reactor sleeps.
+    event: OwnedFd,
+    is_asleep: bool,
     /// The ring that had a free slot last.
     roomy: usize,
     serial: u32,
@@ -95,7 +100,8 @@ impl Rings {
     /// # Errors
     /// The system has no io_uring, forbids it, or is too old.
     pub(crate) fn new() -> io::Result<Self> {
-        let ring = Ring::new(ring_slots() as u16).map_err(|error| {
+        let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        let ring = Ring::new(ring_slots() as u16, &event).map_err(|error| {
             let hint = match error.raw_os_error().map(Errno::from_raw_os_error) {
                 Some(Errno::NOSYS) => "this system has none".into(),
                 Some(Errno::PERM | Errno::ACCESS) => "it is forbidden by the sysctl \
@@ -111,13 +117,32 @@ impl Rings {
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         }
         let (ready, results) = (VecDeque::new(), Vec::new());
-        Ok(Self { rings: vec![ring], roomy: 0, serial: 0, ready, results })
+        let rings = vec![ring];
+        Ok(Self { rings, event, is_asleep: false, roomy: 0, serial: 0, ready, results })
     }
 
-    /// The ring that was added last, as something epoll can wait for.
-    pub(crate) fn last_fd(&self) -> (usize, BorrowedFd<'_>) {
-        let last = self.rings.len() - 1;
-        (last, self.rings[last].fd())
+    /// What to wait for, edge-triggered: nobody reads it.
+    pub(crate) fn event(&self) -> &OwnedFd {
+        &self.event
+    }
+
+    /// The reactor is about to wait, so the rings are to signal. False if something has happened
+    /// already, and it must not wait.
+    ///
+    /// That they are silent else saves a signal for each request that is completed at once.
+    pub(crate) fn fall_asleep(&mut self) -> bool {
+        self.is_asleep = true;
+        self.rings.iter_mut().for_each(|ring| ring.set_signals(true));
+        fence(Ordering::SeqCst);
+        !self.rings.iter_mut().any(Ring::has_work)
+    }
+
+    /// The reactor waits no more.
+    pub(crate) fn wake_up(&mut self) {
+        if std::mem::take(&mut self.is_asleep) {
+            self.rings.iter_mut().for_each(|ring| ring.set_signals(false));
+        }
+        self.run_all();
     }
 
     /// A slot in a ring that is there, if one is free.
@@ -141,7 +166,7 @@ impl Rings {
         if self.rings.len() >= RINGS_MAX {
             return Err(Errno::MFILE.into());
         }
-        self.rings.push(Ring::new(ring_slots() as u16)?);
+        self.rings.push(Ring::new(ring_slots() as u16, &self.event)?);
         Ok(())
     }
 
@@ -170,7 +195,7 @@ impl Rings {
     }
 
     /// Submits what is queued on a ring and takes what has come.
-    pub(crate) fn run(&mut self, ring: usize) {
+    fn run(&mut self, ring: usize) {
         let Self { rings, ready, results, .. } = self;
         rings[ring].run(|completion| take(completion, ready, results));
     }

@@ -84,9 +84,13 @@ impl Rings {
         let address = SocketAddrAny::from(peer);
         let socket = fixed(slot.slot);
         // Each of these is done before the next is begun, because it need not wait.
-        let mut requests = vec![open(slot, peer.is_ipv4()), no_delay(slot, &on)];
+        let no_delay = set_on(slot, libc::IPPROTO_TCP, libc::TCP_NODELAY, &on);
+        let mut requests = vec![open(slot, peer.is_ipv4()), no_delay];
         if let Some(source) = &source {
             let length = source.addr_len();
+            // The port is picked when both ends are known: see `Io::connect`.
+            let option = libc::IP_BIND_ADDRESS_NO_PORT;
+            requests.push(set_on(slot, libc::IPPROTO_IP, option, &on));
             requests.push(opcode::Bind::new(socket, source.as_ptr().cast(), length).build());
         }
         for (index, request) in requests.into_iter().enumerate() {
@@ -118,9 +122,8 @@ fn open(slot: Slot, is_ipv4: bool) -> Entry {
     opcode::Socket::new(domain, kind, libc::IPPROTO_TCP).file_index(Some(target(slot.slot))).build()
 }
 
-fn no_delay(slot: Slot, on: &i32) -> Entry {
-    let (level, option) = (libc::IPPROTO_TCP as u32, libc::TCP_NODELAY as u32);
-    let on: *const i32 = on;
+fn set_on(slot: Slot, level: i32, option: i32, on: &i32) -> Entry {
+    let (level, option, on): (_, _, *const i32) = (level as u32, option as u32, on);
     opcode::SetSockOpt::new(fixed(slot.slot), level, option, on.cast(), size_of::<i32>() as u32)
         .build()
 }

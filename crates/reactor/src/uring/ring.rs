@@ -2,7 +2,7 @@
 
 use io_uring::squeue::Entry;
 use io_uring::{IoUring, Probe, cqueue, opcode, types};
-use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use std::io;
 use std::marker::PhantomData;
@@ -43,9 +43,10 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// A ring with a table of `slots` direct descriptors.
-    pub(super) fn new(slots: u16) -> io::Result<Self> {
-        let ring = IoUring::builder()
+    /// A ring with a table of `slots` direct descriptors, which signals `event` while it is told
+    /// to.
+    pub(super) fn new(slots: u16, event: &OwnedFd) -> io::Result<Self> {
+        let mut ring = IoUring::builder()
             .setup_clamp()
             .setup_cqsize(COMPLETIONS)
             .setup_submit_all()
@@ -54,6 +55,8 @@ impl Ring {
             .setup_taskrun_flag()
             .build(REQUESTS)?;
         ring.submitter().register_files_sparse(u32::from(slots))?;
+        ring.submitter().register_eventfd(event.as_raw_fd())?;
+        ring.completion().disable_eventfd();
         let free = Vec::new();
         Ok(Self { ring, slots, used: 0, free, awaited: 0, thread: PhantomData })
     }
@@ -80,11 +83,13 @@ impl Ring {
         self.free.push(slot);
     }
 
-    /// The ring as something epoll can wait for.
-    #[expect(unsafe_code, reason = "the library tells the bare number")]
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the file is the ring's, and open as long as it lives.
-        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
+    /// Has the ring signal its event from now on when something happens, or not.
+    pub(super) fn set_signals(&mut self, signals: bool) {
+        let completion = self.ring.completion();
+        match signals {
+            true => completion.enable_eventfd(),
+            false => completion.disable_eventfd(),
+        }
     }
 
     /// Queues a request. Those that are awaited are completed before [`Ring::run`] returns.

@@ -7,21 +7,21 @@ use weir_reactor::{Backend, Closed, Handler, Io, Reactor, Token, Waker};
 
 /// What a handler heard.
 #[derive(Default)]
-pub struct Notes {
-    pub accepted: Vec<(Token, SocketAddr)>,
-    pub connected: Vec<Token>,
-    pub closed: Vec<(Token, Closed)>,
-    pub drained: Vec<Token>,
-    pub received: HashMap<Token, Vec<u8>>,
+pub(crate) struct Notes {
+    pub(crate) accepted: Vec<(Token, SocketAddr)>,
+    pub(crate) connected: Vec<Token>,
+    pub(crate) closed: Vec<(Token, Closed)>,
+    pub(crate) drained: Vec<Token>,
+    pub(crate) received: HashMap<Token, Vec<u8>>,
     /// Consumes whole groups of so many bytes only; 0 is everything.
-    pub group: usize,
+    pub(crate) group: usize,
     /// Answers with what came.
-    pub echoes: bool,
-    pub calls: usize,
+    pub(crate) echoes: bool,
+    pub(crate) calls: usize,
 }
 
 impl Notes {
-    pub fn bytes(&self, token: Token) -> &[u8] {
+    pub(crate) fn bytes(&self, token: Token) -> &[u8] {
         self.received.get(&token).map_or(&[], Vec::as_slice)
     }
 }
@@ -57,7 +57,7 @@ impl Handler for Notes {
 }
 
 /// Runs a test over every back end that the system allows; in CI it has to allow all.
-pub fn each(test: impl Fn(Backend)) {
+pub(crate) fn each(test: impl Fn(Backend)) {
     for backend in [Backend::Epoll, Backend::IoUring, Backend::Auto] {
         if let Err(error) = backend.check() {
             assert!(std::env::var_os("CI").is_none(), "{backend:?}: {error}");
@@ -69,12 +69,12 @@ pub fn each(test: impl Fn(Backend)) {
     }
 }
 
-pub fn reactor(backend: Backend) -> Reactor {
+pub(crate) fn reactor(backend: Backend) -> Reactor {
     Reactor::with_backend(Waker::new().unwrap(), backend).unwrap()
 }
 
 /// Listens on a port of the system's choice.
-pub fn listen(reactor: &mut Reactor) -> SocketAddr {
+pub(crate) fn listen(reactor: &mut Reactor) -> SocketAddr {
     let listener = weir_reactor::listen("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
     reactor.listen(listener).unwrap();
@@ -82,17 +82,22 @@ pub fn listen(reactor: &mut Reactor) -> SocketAddr {
 }
 
 /// Turns until `is_done`.
-pub fn until(reactor: &mut Reactor, notes: &mut Notes, mut is_done: impl FnMut(&Notes) -> bool) {
-    // Far too long to be met, short enough to say what hangs.
-    let deadline = Instant::now() + Duration::from_secs(60);
+pub(crate) fn until(
+    reactor: &mut Reactor,
+    notes: &mut Notes,
+    mut is_done: impl FnMut(&Notes) -> bool,
+) {
+    // Far too long to be met: who sleeps over something fails.
+    let long = Duration::from_secs(60);
+    let begun = Instant::now();
     while !is_done(notes) {
-        assert!(Instant::now() < deadline, "what is awaited does not come");
-        reactor.turn(Some(Duration::from_secs(1)), notes).unwrap();
+        reactor.turn(Some(long), notes).unwrap();
+        assert!(begun.elapsed() < long, "what is awaited does not come");
     }
 }
 
 /// A reactor connected to itself: the near end connected, the far end was accepted.
-pub fn pair(backend: Backend) -> (Reactor, Notes, Token, Token) {
+pub(crate) fn pair(backend: Backend) -> (Reactor, Notes, Token, Token) {
     let mut reactor = reactor(backend);
     let address = listen(&mut reactor);
     let mut notes = Notes::default();

@@ -1,5 +1,8 @@
 //! What a reactor promises of its connections, over each back end.
 
+#![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
+
+mod file_limit;
 mod support;
 
 use rustix::io::Errno;
