@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weir_core::ShardId;
-use weir_reactor::{Reactor, Waker};
+use weir_reactor::{Backend, Reactor, Waker};
 
 /// How long connections get to take their last bytes when the broker stops.
 const STOP_MAX: Duration = Duration::from_secs(2);
@@ -21,6 +21,7 @@ pub(crate) struct Worker {
     own: ShardId,
     listeners: Vec<TcpListener>,
     waker: Waker,
+    io: Backend,
     asked: Arc<Asked>,
 }
 
@@ -29,10 +30,10 @@ impl Worker {
         shell: Shell,
         own: ShardId,
         listeners: Vec<TcpListener>,
-        waker: Waker,
+        (waker, io): (Waker, Backend),
         asked: Arc<Asked>,
     ) -> Self {
-        Self { shell, own, listeners, waker, asked }
+        Self { shell, own, listeners, waker, io, asked }
     }
 
     pub(crate) fn own(&self) -> ShardId {
@@ -41,7 +42,7 @@ impl Worker {
 
     /// Serves until it is asked to stop.
     pub(crate) fn run(mut self) -> std::io::Result<()> {
-        let mut reactor = Reactor::with_waker(self.waker.clone())?;
+        let mut reactor = Reactor::with_backend(self.waker.clone(), self.io)?;
         for listener in std::mem::take(&mut self.listeners) {
             reactor.listen(listener)?;
         }
