@@ -1,9 +1,9 @@
 //! What a handler may do with its connections during a turn.
 
 use crate::backend::files_spill;
-use crate::socket::{LINGER, Link, Partial, Socket, State};
+use crate::socket::{Closed, LINGER, Link, Partial, Socket, State};
 use crate::uring::Rings;
-use crate::{Backend, Token};
+use crate::{Backend, Handler, Token};
 use rustix::fd::OwnedFd;
 use rustix::net::sockopt;
 use slab::Slab;
@@ -159,7 +159,8 @@ impl Io {
         self.kill(token);
     }
 
-    /// Stops reading from the connection: the peer will feel it through TCP.
+    /// Stops reading from the connection: the peer will feel it through TCP. What was read
+    /// already, together with others, still comes.
     pub fn pause(&mut self, token: Token) {
         if let Some(socket) = self.sockets.get_mut(token.0 as usize) {
             socket.paused = true;
@@ -227,6 +228,15 @@ impl Io {
         if socket.state != State::Dead {
             socket.state = State::Dead;
             self.dead.push(token);
+        }
+    }
+
+    /// The connection ended by itself: its owner hears of it, unless it was closing.
+    pub(crate) fn fail(&mut self, token: Token, cause: Closed, handler: &mut impl Handler) {
+        let lingering = self.sockets[token.0 as usize].state == State::Lingering;
+        self.kill(token);
+        if !lingering {
+            handler.closed(self, token, cause);
         }
     }
 

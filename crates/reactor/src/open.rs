@@ -56,12 +56,14 @@ impl Io {
     /// sent. The handler hears nothing more of it.
     ///
     /// # Errors
-    /// A connection that is closing, or what the system says of `dup`: no more files.
+    /// A connection that is closing, or of which something was read that its handler has not
+    /// heard of (it is not the one being handled), or what the system says of `dup`: no more files.
     pub fn give_away(&mut self, token: Token) -> io::Result<OwnedFd> {
         let socket = self
             .sockets
             .get(token.0 as usize)
-            .filter(|socket| socket.state == State::Live && socket.pending() == 0);
+            .filter(|socket| socket.state == State::Live && socket.pending() == 0)
+            .filter(|socket| !socket.reading);
         let socket = socket.ok_or(io::ErrorKind::NotConnected)?;
         let fd = match (&socket.link, &mut self.rings) {
             (Link::Direct(slot), Some(rings)) => rings.open_file(*slot)?,

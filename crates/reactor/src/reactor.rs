@@ -9,6 +9,7 @@ use crate::socket::{Closed, Link, State, Token};
 use crate::uring::Ready;
 use crate::waker::Waker;
 use accept::Listeners;
+use read::{Batch, READ_BYTES};
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::sockopt;
@@ -55,6 +56,7 @@ pub struct Reactor {
     listeners: Listeners,
     events: Vec<epoll::Event>,
     buffer: Box<[u8]>,
+    batch: Batch,
 }
 
 impl Reactor {
@@ -91,7 +93,8 @@ impl Reactor {
             waker,
             listeners: Listeners::default(),
             events: Vec::with_capacity(EVENTS_MAX),
-            buffer: vec![0; read::READ_BYTES].into_boxed_slice(),
+            buffer: vec![0; READ_BYTES].into_boxed_slice(),
+            batch: Batch::default(),
         })
     }
 
@@ -194,10 +197,11 @@ impl Reactor {
         for _ in 0..EVENTS_MAX {
             let Some(ready) = self.io.rings.as_mut().and_then(|rings| rings.ready.pop_front())
             else {
-                return;
+                break;
             };
             self.direct_ready(ready, handler);
         }
+        self.read_batch(handler);
     }
 
     fn direct_ready(&mut self, ready: Ready, handler: &mut impl Handler) {
@@ -248,7 +252,7 @@ impl Reactor {
         handler: &mut impl Handler,
     ) -> bool {
         if let Err(errno) = result {
-            self.fail(token, Closed::Error(errno), handler);
+            self.io.fail(token, Closed::Error(errno), handler);
             return false;
         }
         let socket = &mut self.io.sockets[token.0 as usize];
@@ -278,21 +282,14 @@ impl Reactor {
                 self.read(token, true, handler);
             }
         }
+        self.read_batch(handler);
     }
 
     fn flush(&mut self, handler: &mut impl Handler) {
         let mut failed: Vec<(Token, Closed)> = Vec::new();
         self.io.flush(|token, cause| failed.push((token, cause)));
         for (token, cause) in failed {
-            self.fail(token, cause, handler);
-        }
-    }
-
-    fn fail(&mut self, token: Token, cause: Closed, handler: &mut impl Handler) {
-        let lingering = self.io.sockets[token.0 as usize].state == State::Lingering;
-        self.io.kill(token);
-        if !lingering {
-            handler.closed(&mut self.io, token, cause);
+            self.io.fail(token, cause, handler);
         }
     }
 }

@@ -56,6 +56,8 @@ pub(crate) struct Socket {
     pub(crate) dirty: bool,
     /// Listed to be read again without waiting for readiness.
     pub(crate) again: bool,
+    /// A read of this batch, which is not handled yet.
+    pub(crate) reading: bool,
     /// The handler wants no input for now.
     pub(crate) paused: bool,
     /// Bytes of `out` already sent.
@@ -79,6 +81,7 @@ impl Socket {
             blocked: false,
             dirty: false,
             again: false,
+            reading: false,
             paused: false,
             sent: 0,
             out: Vec::new(),

@@ -230,30 +230,20 @@ impl Rings {
         self.forget(slot, &entry.user_data(name(Kind::Going, serial, token.0)));
     }
 
-    /// Reads without waiting.
+    /// Queues a read, which may not wait. `results` has what came of it, under `index`, after
+    /// [`Rings::run_all`].
     ///
-    /// # Errors
-    /// What recv says.
+    /// # Safety
+    /// So many bytes at `space` must be the request's alone until [`Rings::run_all`] has returned.
     #[expect(unsafe_code, reason = "the system is told addresses")]
-    pub(crate) fn recv(&mut self, slot: Slot, space: &mut [u8]) -> Result<usize, Errno> {
-        let entry = recv_entry(slot, space.as_mut_ptr(), space.len());
-        // SAFETY: the space is borrowed for the call, and the request may not wait.
-        unsafe { self.call(slot, entry) }
-    }
-
-    /// Reads without waiting, into memory that `bytes` has reserved.
-    ///
-    /// # Errors
-    /// What recv says.
-    #[expect(unsafe_code, reason = "the system writes into memory without a value yet")]
-    pub(crate) fn recv_more(&mut self, slot: Slot, bytes: &mut Vec<u8>) -> Result<usize, Errno> {
-        let space = bytes.spare_capacity_mut();
-        let entry = recv_entry(slot, space.as_mut_ptr().cast(), space.len());
-        // SAFETY: the space is borrowed for the call, and the request may not wait.
-        let read = unsafe { self.call(slot, entry) }?;
-        // SAFETY: the system has written so many bytes behind the last.
-        unsafe { bytes.set_len(bytes.len() + read) };
-        Ok(read)
+    pub(crate) unsafe fn recv(&mut self, slot: Slot, index: u32, space: *mut u8, length: usize) {
+        let length = u32::try_from(length).unwrap_or(u32::MAX);
+        let entry = opcode::Recv::new(fixed(slot.slot), space, length)
+            .flags(libc::MSG_DONTWAIT)
+            .build()
+            .user_data(name(Kind::Awaited, 0, index));
+        // SAFETY: the caller's promise.
+        unsafe { self.ring(slot).push(&entry, true) }
     }
 
     /// Queues a send of a connection's output, which may not wait. `results` has what came of it,
@@ -326,11 +316,6 @@ impl std::fmt::Debug for Rings {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Rings").field("rings", &self.rings.len()).finish_non_exhaustive()
     }
-}
-
-fn recv_entry(slot: Slot, space: *mut u8, length: usize) -> Entry {
-    let length = u32::try_from(length).unwrap_or(u32::MAX);
-    opcode::Recv::new(fixed(slot.slot), space, length).flags(libc::MSG_DONTWAIT).build()
 }
 
 /// Sorts a completion. Says whether its request was awaited.
