@@ -7,6 +7,7 @@ use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use weir_core::{Features, Limits, Settings, SharePolicy};
+use weir_reactor::Backend;
 
 /// Everything `weir broker` can be told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +21,8 @@ pub struct Config {
     /// While a thread is busy more than half its time, messages for a connection that gets them
     /// often leave together, after at most so many milliseconds; 0 sends each turn's at once.
     pub gather_ms: u16,
+    /// What holds the connections.
+    pub io: IoBackend,
     /// Bounds of connections, sessions and messages.
     pub limits: Limits,
     /// Bounds of the whole process.
@@ -38,11 +41,37 @@ impl Default for Config {
             listen: vec!["127.0.0.1:1883".into()],
             shards: 0,
             gather_ms: 10,
+            io: IoBackend::default(),
             limits: Limits::default(),
             process: ProcessLimits::default(),
             features: Features::default(),
             auth: AuthConfig::default(),
             share: SharePolicy::default(),
+        }
+    }
+}
+
+/// What holds the connections: open files, of which the process may have only so many
+/// (`ulimit -n`), or direct descriptors of io_uring, which that limit does not bound in all. These
+/// need Linux 6.11, and the permission to use io_uring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IoBackend {
+    /// Open files while there are some left, direct descriptors for the connections beyond.
+    #[default]
+    Auto,
+    /// Open files only.
+    Epoll,
+    /// Direct descriptors only. The broker does not start where they cannot be had.
+    IoUring,
+}
+
+impl From<IoBackend> for Backend {
+    fn from(io: IoBackend) -> Self {
+        match io {
+            IoBackend::Auto => Self::Auto,
+            IoBackend::Epoll => Self::Epoll,
+            IoBackend::IoUring => Self::IoUring,
         }
     }
 }
@@ -256,6 +285,20 @@ mod tests {
     fn a_value_out_of_range_is_named_with_its_rule() {
         let text = read("[limits]\nin_flight_max = 0\n").unwrap_err().to_string();
         assert!(text.contains("limits.in_flight_max = 0") && text.contains("at least 1"), "{text}");
+    }
+
+    #[test]
+    fn what_holds_connections_is_named() {
+        for (text, io) in [
+            ("", IoBackend::Auto),
+            ("io = \"auto\"", IoBackend::Auto),
+            ("io = \"epoll\"", IoBackend::Epoll),
+            ("io = \"io_uring\"", IoBackend::IoUring),
+        ] {
+            assert_eq!(read(text).unwrap().io, io);
+        }
+        let text = read("io = \"iouring\"").unwrap_err().to_string();
+        assert!(text.contains(":1: ") && text.contains("io_uring"), "{text}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The broker as a whole: listen, run, stop.
 
 use crate::auth::Authenticator;
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, IoBackend};
 use crate::gate::Gate;
 use crate::log::Log;
 use crate::memory::{Ceiling, Memory};
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weir_core::{Shard, ShardId};
-use weir_reactor::Waker;
+use weir_reactor::{Backend, Waker};
 
 /// Why the broker cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +30,9 @@ pub enum ServeError {
         /// Why, and what to do.
         hint: String,
     },
+    /// The configured holder of connections cannot be had.
+    #[error("{0}; set io = \"auto\" or \"epoll\" to run without it")]
+    Io(std::io::Error),
     /// The system refuses what every broker needs.
     #[error("the broker cannot run: {0}")]
     System(#[from] std::io::Error),
@@ -100,6 +103,7 @@ impl Server {
     /// A setting that cannot be used, an address that is taken or not ours.
     pub fn bind(config: &Config) -> Result<Self, ServeError> {
         config.check()?;
+        check_io(config)?;
         let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
         for address in config.addresses()? {
             let listener =
@@ -175,10 +179,32 @@ impl Server {
             let (waker, asked) = (wakers[usize::from(own)].clone(), Arc::clone(asked));
             let shell = Shell::new(shard, guard, mailbox);
             let gather = Duration::from_millis(config.gather_ms.into());
-            workers.push(Worker::new(shell, shared?, waker, asked, gather));
+            let io = config.io.into();
+            workers.push(Worker::new(shell, shared?, (waker, io), asked, gather));
         }
         Ok(workers)
     }
+}
+
+/// Says what the process' limit on open files means for the connections.
+fn check_io(config: &Config) -> Result<(), ServeError> {
+    let (wanted, files) = (config.process.connections_max, Backend::Epoll.connections_max());
+    let checked = Backend::from(config.io).check();
+    match (config.io, checked) {
+        (IoBackend::IoUring, Err(error)) => return Err(ServeError::Io(error)),
+        _ if files > wanted as usize => {}
+        (IoBackend::Auto, Err(error)) => {
+            tracing::info!("{error}; {files} open files bound the connections (ulimit -n)");
+        }
+        (IoBackend::Epoll, _) => {
+            tracing::info!("{files} open files bound the connections (ulimit -n)");
+        }
+        (IoBackend::Auto, Ok(())) => {
+            tracing::debug!("connections beyond {files} open files will be io_uring's");
+        }
+        (IoBackend::IoUring, Ok(())) => {}
+    }
+    Ok(())
 }
 
 fn listen_error(address: SocketAddr, error: &std::io::Error) -> ServeError {
