@@ -22,8 +22,8 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 const CLIENTS: usize = 8;
 const WARM_UP: usize = 300;
 const ROUNDS: usize = 300;
-/// What [`packet`] takes.
-const PACKET_ALLOCATIONS: usize = 2;
+/// Of [`packet`], and of a letter or a buffer more on its way at a time than ever before.
+const ALLOCATIONS_MAX: usize = 12;
 const TOPIC: &str = "some/topic";
 
 struct Peer {
@@ -162,9 +162,8 @@ fn a_message_costs_no_allocation() {
             let region = Region::new(ALLOCATOR);
             rounds(ROUNDS);
             let change = region.change();
-            // `rounds` makes its packet.
             let allocations = change.allocations + change.reallocations;
-            assert!(allocations <= PACKET_ALLOCATIONS, "{filter} {qos:?}: {change:?}");
+            assert!(allocations <= ALLOCATIONS_MAX, "{filter} {qos:?}: {change:?}");
         }
     }
 }
