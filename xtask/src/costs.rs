@@ -1,6 +1,7 @@
 //! Instructions an operation, counted by callgrind: they don't jitter, so a kept baseline can be
 //! checked. Two runs of different length take the preparation out.
 
+use crate::programs;
 use anyhow::{Context, bail, ensure};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,24 +12,24 @@ const ROUNDS: [u64; 2] = [2, 12];
 /// Of the baseline, in percent. The C library's copies depend on the host's processor.
 const MARGIN: f64 = 3.0;
 
-/// What is done with the counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// Printed beside the baseline.
-    Show,
-    /// Printed; more than the margin over the baseline is an error.
-    Check,
-    /// Printed, and kept as the baseline.
-    Keep,
+/// Count the instructions of one operation of the hot paths
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Fail where an operation takes more than the margin over the baseline
+    #[arg(long, conflicts_with = "keep")]
+    check: bool,
+    /// Keep the counts as the baseline
+    #[arg(long)]
+    keep: bool,
 }
 
 /// Counts every workload of `weir-costs`.
 ///
 /// # Errors
 /// No valgrind, a workload that fails, in a check one that became dearer.
-pub(crate) fn run(mode: Mode) -> anyhow::Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let program = build(&root)?;
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let root = programs::root();
+    let program = programs::build("weir-costs", "weir-costs")?;
     let kept = std::fs::read_to_string(root.join(BASELINE)).unwrap_or_else(|_| "{}".into());
     let kept: BTreeMap<String, f64> = serde_json::from_str(&kept).context(BASELINE)?;
     let mut counted = BTreeMap::new();
@@ -48,41 +49,23 @@ pub(crate) fn run(mode: Mode) -> anyhow::Result<()> {
         }
         counted.insert(name, each);
     }
-    match mode {
-        Mode::Check if !dearer.is_empty() => {
-            bail!("dearer than the baseline by more than {MARGIN} %: {}", dearer.join(", "))
-        }
-        Mode::Keep => {
-            let text = serde_json::to_string_pretty(&counted)? + "\n";
-            std::fs::write(root.join(BASELINE), text).with_context(|| BASELINE.to_owned())
-        }
-        _ => Ok(()),
+    if arguments.check && !dearer.is_empty() {
+        bail!("dearer than the baseline by more than {MARGIN} %: {}", dearer.join(", "))
     }
-}
-
-/// Builds the program and says where it is.
-fn build(root: &Path) -> anyhow::Result<std::path::PathBuf> {
-    let output = Command::new("cargo")
-        .args(["build", "--release", "--locked", "--package", "weir-costs", "--bin", "weir-costs"])
-        .args(["--message-format", "json-render-diagnostics"])
-        .current_dir(root)
-        .output()?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout)?;
-    let executable = text
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .find_map(|line| line["executable"].as_str().map(Into::into));
-    executable.context("cargo built no weir-costs")
+    if arguments.keep {
+        let text = serde_json::to_string_pretty(&counted)? + "\n";
+        std::fs::write(root.join(BASELINE), text).with_context(|| BASELINE.to_owned())?;
+    }
+    Ok(())
 }
 
 fn workloads(program: &Path) -> anyhow::Result<Vec<(String, u64)>> {
-    let output = Command::new(program).output()?;
+    let said = programs::said(&mut Command::new(program))?;
     let workload = |line: &str| -> anyhow::Result<(String, u64)> {
         let (name, operations) = line.split_once(' ').context("a name and a number")?;
         Ok((name.into(), operations.parse()?))
     };
-    String::from_utf8(output.stdout)?.lines().map(workload).collect()
+    said.lines().map(workload).collect()
 }
 
 /// Instructions of the whole program.
