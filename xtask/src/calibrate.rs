@@ -1,5 +1,5 @@
-//! The raw costs of the system in this minute, by the program `calibrate` of `weir-costs`: what R, V
-//! and P of both forms are is said in docs/performance.md.
+//! The raw costs of the system in this minute, by the program `calibrate` of `weir-costs`.
+//! docs/performance.md says what R, V and P of both forms are.
 
 use crate::programs;
 use anyhow::{Context, ensure};

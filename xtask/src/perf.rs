@@ -39,11 +39,11 @@ const USE_CASES: &[&str] = &[
 /// Run the use cases of the targets, print ratios, keep them
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Use case, with or without `singlenode-`; may be given several times; all of the targets' unless given
+    /// Use case, with or without `singlenode-`; may be given several times; all unless given
     #[arg(long = "use", value_name = "NAME")]
     use_cases: Vec<String>,
     /// Broker, as `weir bench run` knows it; may be given several times
-    #[arg(long, value_name = "BROKER", default_values_t = ["weir".to_owned(), "mosquitto".to_owned()])]
+    #[arg(long, value_name = "BROKER", default_values = ["weir", "mosquitto"])]
     broker: Vec<String>,
     /// Repeats
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]

@@ -142,10 +142,16 @@ impl Record {
         &mut self.rows[at]
     }
 
-    /// Writes both files.
+    /// Writes both files, over those of the same run only.
     pub(crate) fn keep(&self, folder: &Path, table: &str) -> anyhow::Result<PathBuf> {
         std::fs::create_dir_all(folder)?;
-        let path = folder.join(format!("{}.json", self.name()));
+        let mut path = folder.join(format!("{}.json", self.name()));
+        for number in 2.. {
+            if !path.exists() || read(&path)?.started == self.started {
+                break;
+            }
+            path = folder.join(format!("{}-{number}.json", self.name()));
+        }
         std::fs::write(&path, serde_json::to_string_pretty(self)? + "\n")?;
         std::fs::write(path.with_extension("md"), table)?;
         Ok(path)
@@ -160,14 +166,51 @@ impl Record {
             if path.extension().is_none_or(|extension| extension != "json") {
                 continue;
             }
-            let shown = || path.display().to_string();
-            let text = std::fs::read_to_string(&path).with_context(shown)?;
-            let kept: Self = serde_json::from_str(&text).with_context(shown)?;
+            let kept = read(&path)?;
             let is_newer = newest.as_ref().is_none_or(|newest| newest.started < kept.started);
             if kept.host_name == self.host_name && kept.started < self.started && is_newer {
                 newest = Some(kept);
             }
         }
         Ok(newest)
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<Record> {
+    let shown = || path.display().to_string();
+    let text = std::fs::read_to_string(path).with_context(shown)?;
+    serde_json::from_str(&text).with_context(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(started: &str, host_name: &str) -> Record {
+        Record {
+            commit: "abc".into(),
+            started: started.into(),
+            host_name: host_name.into(),
+            host: serde_json::Value::Null,
+            warm_up_s: 1.0,
+            measure_s: 1.0,
+            rows: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_found_again_and_never_lost_to_another_run() {
+        let folder = std::env::temp_dir().join(format!("weir-records-{}", std::process::id()));
+        let early = record("2026-01-01T00:00:00Z", "a");
+        let late = record("2026-01-01T09:00:00Z", "a");
+        let first = early.keep(&folder, "").unwrap();
+        assert_eq!(early.keep(&folder, "again").unwrap(), first);
+        assert_ne!(late.keep(&folder, "").unwrap(), first);
+        record("2026-01-01T08:00:00Z", "b").keep(&folder, "").unwrap();
+        let last = late.last_kept(&folder).unwrap().unwrap();
+        let nothing = early.last_kept(&folder).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(last.started, early.started);
+        assert!(nothing.is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! One use case on one broker, through `weir bench run` and its `result.json`: the way any user has.
+//! One use case on one broker, through `weir bench run` and its `result.json`: any user's way.
 
 use super::record::Figures;
 use crate::programs;
