@@ -32,4 +32,5 @@ test:
 	$(MAKE) lint
 	cargo build --locked --package weir
 	WEIR_EXE="$$(realpath "$${CARGO_TARGET_DIR:-target}/debug/weir")" cargo test --workspace --locked
+	cargo xtask costs --check
 	@[ -z "$${CI:-}" ] || JOBS=2 scripts/fuzz 2
