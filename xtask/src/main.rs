@@ -3,6 +3,7 @@
 mod calibrate;
 mod costs;
 mod coverage;
+mod curves;
 mod functions;
 mod perf;
 mod programs;
@@ -32,6 +33,7 @@ enum Task {
         arguments: Vec<String>,
     },
     Perf(perf::Arguments),
+    Curves(curves::Arguments),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -41,5 +43,6 @@ fn main() -> anyhow::Result<()> {
         Task::Costs(arguments) => costs::run(&arguments),
         Task::Calibrate { arguments } => calibrate::Calibrator::build()?.show(&arguments),
         Task::Perf(arguments) => perf::run(&arguments),
+        Task::Curves(arguments) => curves::run(&arguments),
     }
 }
