@@ -3,6 +3,7 @@
 
 mod hub;
 pub mod raw;
+pub mod sweep;
 mod workloads;
 
 pub use workloads::{WORKLOADS, Workload};

@@ -32,10 +32,10 @@ enum BenchCommand {
         #[command(flatten)]
         how: How,
     },
-    /// Run every use case of a set: basic, enterprise or throughput
+    /// Run every use case of a set: basic, enterprise, throughput or perf
     #[command(after_help = SUITE_EXAMPLES)]
     Suite {
-        /// basic, enterprise or throughput
+        /// basic, enterprise, throughput or perf
         set: String,
         #[command(flatten)]
         how: How,

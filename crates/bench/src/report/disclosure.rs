@@ -95,6 +95,7 @@ fn host(run: &RunResult) -> Vec<Pair> {
         Pair::new("open files", host.open_files_max.to_string()),
         Pair::new("kernel settings", sysctls.join("; ")),
         Pair::new("pinning", &host.pinning),
+        Pair::new("kernel's network thread", softirq(run)),
         Pair::new(
             "round trip before and after",
             format!(
@@ -104,6 +105,21 @@ fn host(run: &RunResult) -> Vec<Pair> {
             ),
         ),
     ]
+}
+
+/// What `ksoftirqd` did on the broker's core, which is not in the broker's CPU.
+fn softirq(run: &RunResult) -> String {
+    let Some(of) = &run.resources else { return "the broker's core cannot be seen".into() };
+    match of.softirq_us {
+        None => "not known: the broker is not pinned to a core, or the thread is not seen".into(),
+        Some(us) => {
+            let part = us as f64 / of.deliveries.max(1) as f64;
+            format!(
+                "ksoftirqd of the broker's core: {us} us in measure, {part:.3} us a delivery, not \
+                 in the broker's CPU"
+            )
+        }
+    }
 }
 
 fn load(run: &RunResult) -> Vec<Pair> {
