@@ -21,8 +21,10 @@ mod session;
 mod settings;
 mod shard;
 mod share;
+mod shrink;
 mod sink;
 mod stats;
+mod text;
 mod timers;
 mod window;
 

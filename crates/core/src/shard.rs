@@ -99,7 +99,7 @@ impl Shard {
             connections: Vec::new(),
             sessions: Slab::new(),
             clients: HashTable::new(),
-            filters: Filters::new(id, seed, share),
+            filters: Filters::new(id, shards, seed, share),
             retained: Retained::default(),
             stamps: Stamps::new(id, shards),
             recent: Recent::default(),
