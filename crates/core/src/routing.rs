@@ -3,7 +3,6 @@
 mod filters;
 mod group;
 mod shape;
-mod subscribers;
 mod trie;
 mod wildcards;
 

@@ -1,5 +1,7 @@
 //! A text that is short nearly always: client identifiers, topic filters.
 
+use std::ops::Deref;
+
 /// Bytes that need no memory of their own.
 const INLINE_BYTES: usize = 22;
 
@@ -21,9 +23,14 @@ impl Text {
             Repr::Heap(text) => text.as_bytes(),
         }
     }
+}
 
-    /// Checks an inline text again, which costs a little: not for what every message does.
-    pub(crate) fn as_str(&self) -> &str {
+impl Deref for Text {
+    type Target = str;
+
+    /// Checks an inline text again, which costs a little: what every message does is better done
+    /// with the bytes.
+    fn deref(&self) -> &str {
         match &self.0 {
             Repr::Inline(..) => {
                 std::str::from_utf8(self.as_bytes()).expect("it was made of a text")
@@ -46,7 +53,7 @@ impl From<&str> for Text {
 
 impl std::fmt::Debug for Text {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.as_str().fmt(f)
+        (**self).fmt(f)
     }
 }
 
@@ -60,7 +67,7 @@ mod tests {
         for length in 0..100 {
             let text = "é".repeat(length / 2) + &"x".repeat(length % 2);
             let kept = Text::from(&*text);
-            assert_eq!((kept.as_str(), kept.as_bytes()), (&*text, text.as_bytes()));
+            assert_eq!((&*kept, kept.as_bytes()), (&*text, text.as_bytes()));
             assert_eq!(matches!(kept.0, Repr::Inline(..)), length <= INLINE_BYTES);
         }
     }

@@ -1,11 +1,12 @@
 //! Every filter that somebody subscribes to, with its subscribers, groups and shards.
 
 use crate::chance::Chance;
+use crate::few::Few;
 use crate::keys::SessionKey;
 use crate::mail::GroupPick;
+use crate::pages::Pages;
 use crate::routing::group::{Group, Member, Picked};
 use crate::routing::shape::hash;
-use crate::routing::subscribers::Subscribers;
 use crate::routing::wildcards::{SHAPES_MAX, Wildcards};
 use crate::routing::{Standing, Subscriber};
 use crate::text::Text;
@@ -58,7 +59,7 @@ impl GroupKey {
 #[derive(Debug)]
 pub(crate) struct Filter {
     text: Text,
-    pub(crate) subscribers: Subscribers,
+    pub(crate) subscribers: Few<Subscriber>,
     extra: Option<Box<Extra>>,
 }
 
@@ -133,7 +134,7 @@ pub(crate) enum News {
 /// that there is.
 #[derive(Debug)]
 pub(crate) struct Filters {
-    filters: Slab<Filter>,
+    filters: Pages<Filter>,
     /// Filters by their text: all but those that `wildcards` finds by it.
     by_text: HashTable<FilterId>,
     wildcards: Wildcards,
@@ -148,7 +149,7 @@ impl Filters {
     /// The index of shard `id` of `shards`. Shards share `seed`, but not their chances.
     pub(crate) fn new(id: ShardId, shards: u16, seed: u64, share: SharePolicy) -> Self {
         Self {
-            filters: Slab::new(),
+            filters: Pages::default(),
             by_text: HashTable::new(),
             wildcards: Wildcards::new(seed, SHAPES_MAX),
             hasher: FixedState::with_seed(seed),
@@ -176,7 +177,7 @@ impl Filters {
         &mut self,
         id: FilterId,
         topic: &str,
-        client_id: Option<&str>,
+        client_id: Option<&[u8]>,
         standing: impl Fn(&Subscriber) -> Standing,
         picks: &mut Picks,
     ) {
@@ -231,7 +232,7 @@ impl Filters {
         if let Some(id) = self.id(text) {
             return id;
         }
-        let subscribers = Subscribers::default();
+        let subscribers = Few::default();
         let key = self.filters.insert(Filter { text: text.into(), subscribers, extra: None });
         let id = FilterId(key as u32);
         let Self { filters, by_text, wildcards, hasher, .. } = self;
@@ -254,7 +255,7 @@ impl Filters {
             return;
         }
         let text_of = |id: FilterId| &filters[id.0 as usize].text;
-        let text = text_of(id).as_str();
+        let text = &**text_of(id);
         let is_wildcard = is_wildcard(text);
         if !(is_wildcard && wildcards.has_table_for(text)) {
             let hash = |id: FilterId| hash(hasher, text_of(id).as_bytes());
@@ -266,7 +267,7 @@ impl Filters {
         if is_wildcard {
             wildcards.remove(text, id, text_of);
         }
-        filters.remove(id.0 as usize);
+        filters.take(id.0 as usize);
     }
 
     /// Adds or replaces a subscription of `client_id`; `records` are the session's own. If other
@@ -277,7 +278,7 @@ impl Filters {
         client_id: &str,
         subscriber: Subscriber,
         round: u64,
-        records: &mut Vec<SubscriptionRecord>,
+        records: &mut Few<SubscriptionRecord>,
     ) -> Subscribed {
         let id = self.id_or_insert(filter);
         let Self { filters, hasher, share, has_others, .. } = self;
@@ -307,13 +308,10 @@ impl Filters {
             Some(group) => {
                 let members = &mut entry.group_mut(group).members;
                 members.push(Member { id: hasher.hash_one(client_id), subscriber });
-                (members.len() - 1) as u32
+                members.len() - 1
             }
         };
-        if records.is_empty() {
-            // Most sessions have one.
-            records.reserve_exact(1);
-        }
+        let position = position as u32;
         records.push(SubscriptionRecord { filter: id, group, position });
         Subscribed { is_new: true, news }
     }
@@ -354,7 +352,7 @@ impl Filters {
             if is_last {
                 entry.change_extra(|extra| extra.round = None);
             }
-            let gone = is_last.then(|| News::Interest(entry.text.as_str().into()));
+            let gone = is_last.then(|| News::Interest((*entry.text).into()));
             (entry.subscribers.get(at).map(|subscriber| subscriber.session), gone)
         };
         self.drop_if_unused(record.filter);
@@ -459,7 +457,7 @@ impl Filter {
         if let Some(key) = self.key_of_name(name) {
             return key;
         }
-        let group = Group::new(name, self.text.as_str(), share.strategy(name));
+        let group = Group::new(name, &self.text, share.strategy(name));
         GroupKey::new(self.extra().groups.insert(group))
     }
 
@@ -528,6 +526,12 @@ mod tests {
         prop::collection::vec(names, 1..5).prop_map(|levels| levels.join("/"))
     }
 
+    #[test]
+    fn a_filter_and_a_session_s_record_of_it_are_small() {
+        assert_eq!(size_of::<Option<Filter>>(), 48);
+        assert_eq!(size_of::<Few<SubscriptionRecord>>(), 16);
+    }
+
     proptest! {
         /// Random subscriptions come and go; what is found is what the standard's words match, and
         /// in the end nothing is left.
@@ -539,7 +543,7 @@ mod tests {
         ) {
             let mut filters = Filters::new(ShardId(0), 1, 7, SharePolicy::default());
             filters.wildcards = Wildcards::new(7, shapes_max);
-            let mut records: Vec<Vec<SubscriptionRecord>> = vec![Vec::new(); SESSIONS];
+            let mut records: [Few<SubscriptionRecord>; SESSIONS] = Default::default();
             let mut model: BTreeSet<(usize, String)> = BTreeSet::new();
             for (session, text, is_subscribe) in steps {
                 let Some(parsed) = TopicFilter::parse(&text) else { continue };
@@ -586,7 +590,7 @@ mod tests {
 
     fn remove(
         filters: &mut Filters,
-        records: &mut [Vec<SubscriptionRecord>],
+        records: &mut [Few<SubscriptionRecord>],
         session: usize,
         at: usize,
     ) {

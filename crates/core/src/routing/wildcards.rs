@@ -95,7 +95,7 @@ impl Wildcards {
         }
         self.depth = self.depth.max(shape.depth());
         let Self { table, hasher, .. } = self;
-        let hash = |&id: &FilterId| hasher.hash_filter(text(id).as_str());
+        let hash = |&id: &FilterId| hasher.hash_filter(text(id));
         table.insert_unique(hasher.hash_filter(filter), id, hash);
     }
 
@@ -128,7 +128,7 @@ impl Wildcards {
         if let Ok(entry) = table.find_entry(hasher.hash_filter(filter), |&other| other == id) {
             entry.remove();
         }
-        let hash = |&id: &FilterId| hasher.hash_filter(text(id).as_str());
+        let hash = |&id: &FilterId| hasher.hash_filter(text(id));
         crate::shrink::table(table, hash);
     }
 
