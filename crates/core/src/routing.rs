@@ -2,7 +2,9 @@
 
 mod filters;
 mod group;
+mod shape;
 mod trie;
+mod wildcards;
 
 pub(crate) use filters::{FilterId, Filters, News, Picks, SubscriptionRecord};
 pub(crate) use group::{HOPS_MAX, Picked};

@@ -1,26 +1,38 @@
 //! What is known of a client beyond its connection.
 
+use crate::few::Few;
 use crate::keys::{ConnKey, Micros};
 use crate::message::Queued;
 use crate::retained::Replays;
 use crate::routing::SubscriptionRecord;
+use crate::text::Text;
 use crate::window::Window;
 use std::collections::VecDeque;
 use weir_wire::{PacketId, PropertiesBuf, QoS, Version};
 
-/// A session: it lives as long as its connection, or longer if the client asked for that.
+/// A session: it lives as long as its connection, or longer if the client asked for that. 80 bytes,
+/// and no memory of its own while nothing is subscribed or under way.
 #[derive(Debug)]
 pub(crate) struct Session {
-    pub(crate) client_id: Box<str>,
+    pub(crate) client_id: Text,
     /// The connection, while there is one.
     pub(crate) link: Option<Link>,
     /// Seconds the session outlives its connection; `u32::MAX` is for ever.
     pub(crate) expiry_s: u32,
-    pub(crate) subscriptions: Vec<SubscriptionRecord>,
+    /// Which of its shard's attachments the link is: keys of connections are used again. After
+    /// four thousand million it begins anew; no answer is awaited as long.
+    pub(crate) serial: u32,
     /// Deliveries of QoS 1 and 2 that are open.
     pub(crate) window: Window,
     /// Deliveries that wait for the window, the socket or the client.
     pub(crate) queue: Option<Box<Queue>>,
+    pub(crate) extra: Option<Box<Extra>>,
+}
+
+/// What a session owns once it uses it: an idle one without subscriptions has none of it.
+#[derive(Debug, Default)]
+pub(crate) struct Extra {
+    pub(crate) subscriptions: Few<SubscriptionRecord>,
     /// New subscriptions whose retained messages are still to be sent, one a filter at most.
     pub(crate) replays: Option<Box<Replays>>,
     /// Identifiers of QoS 2 messages received and not yet released, sorted.
@@ -77,13 +89,49 @@ impl Session {
             client_id: client_id.into(),
             link: None,
             expiry_s: 0,
-            subscriptions: Vec::new(),
+            serial: 0,
             window: Window::default(),
             queue: None,
-            replays: None,
-            unreleased: Vec::new(),
-            absence: None,
+            extra: None,
         }
+    }
+
+    pub(crate) fn extra(&mut self) -> &mut Extra {
+        self.extra.get_or_insert_default()
+    }
+
+    /// Gives the extra back if nothing is left in it.
+    pub(crate) fn drop_extra_if_unused(&mut self) {
+        self.extra.take_if(|extra| {
+            extra.subscriptions.is_empty()
+                && extra.replays.is_none()
+                && extra.unreleased.is_empty()
+                && extra.absence.is_none()
+        });
+    }
+
+    pub(crate) fn subscriptions(&self) -> &[SubscriptionRecord] {
+        self.extra.as_ref().map_or(&[], |extra| &extra.subscriptions)
+    }
+
+    pub(crate) fn has_replays(&self) -> bool {
+        self.extra.as_ref().is_some_and(|extra| extra.replays.is_some())
+    }
+
+    /// The replays, if there are any.
+    pub(crate) fn replays(&mut self) -> Option<&mut Box<Replays>> {
+        self.extra.as_mut()?.replays.as_mut()
+    }
+
+    pub(crate) fn take_absence(&mut self) -> Option<Box<Absence>> {
+        let absence = self.extra.as_mut()?.absence.take();
+        self.drop_extra_if_unused();
+        absence
+    }
+
+    /// Deadlines, while it is absent.
+    pub(crate) fn absence(&mut self) -> Option<&mut Absence> {
+        self.extra.as_mut()?.absence.as_deref_mut()
     }
 
     /// Whether it may be resumed, so that what is sent must be kept until acknowledged.
@@ -123,23 +171,41 @@ impl Session {
 
     /// Notes a QoS 2 message; says whether its identifier is new.
     pub(crate) fn note_unreleased(&mut self, packet_id: PacketId) -> bool {
-        match self.unreleased.binary_search(&packet_id) {
+        let unreleased = &mut self.extra().unreleased;
+        match unreleased.binary_search(&packet_id) {
             Ok(_) => false,
             Err(at) => {
-                self.unreleased.insert(at, packet_id);
+                unreleased.insert(at, packet_id);
                 true
             }
         }
     }
 
+    /// QoS 2 messages received and not yet released.
+    pub(crate) fn unreleased(&self) -> usize {
+        self.extra.as_ref().map_or(0, |extra| extra.unreleased.len())
+    }
+
     /// PUBREL: says whether the identifier was known.
     pub(crate) fn release(&mut self, packet_id: PacketId) -> bool {
-        match self.unreleased.binary_search(&packet_id) {
+        let Some(extra) = &mut self.extra else { return false };
+        match extra.unreleased.binary_search(&packet_id) {
             Ok(at) => {
-                self.unreleased.remove(at);
+                extra.unreleased.remove(at);
                 true
             }
             Err(_) => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_session_is_small() {
+        assert_eq!(size_of::<Option<Session>>(), 80);
+        assert_eq!(size_of::<Extra>(), 56);
     }
 }

@@ -22,6 +22,7 @@ use crate::features::Features;
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
 use crate::limits::Limits;
 use crate::mail::Mail;
+use crate::pages::Pages;
 use crate::pool::MessagePool;
 use crate::retained::{Recent, Retained, Stamps};
 use crate::routing::{FilterId, Filters, Picks, Subscriber};
@@ -54,8 +55,8 @@ pub struct Shard {
     is_pressed: bool,
     /// The limit of this name, lowered while pressed.
     output_bytes_max: usize,
-    connections: Vec<Option<Connection>>,
-    sessions: Slab<Session>,
+    connections: Pages<Connection>,
+    sessions: Pages<Session>,
     clients: HashTable<SessionKey>,
     filters: Filters,
     retained: Retained,
@@ -98,10 +99,10 @@ impl Shard {
             limits,
             features,
             is_pressed: false,
-            connections: Vec::new(),
-            sessions: Slab::new(),
+            connections: Pages::default(),
+            sessions: Pages::default(),
             clients: HashTable::new(),
-            filters: Filters::new(id, seed, share),
+            filters: Filters::new(id, shards, seed, share),
             retained: Retained::default(),
             stamps: Stamps::new(id, shards),
             recent: Recent::default(),
@@ -149,15 +150,10 @@ impl Shard {
 
     fn open(&mut self, conn: ConnKey, refusal: Option<ReasonCode>, now: Micros) {
         let at = conn.0 as usize;
-        if self.connections.len() <= at {
-            self.connections.resize_with(at + 1, || None);
-        }
-        debug_assert!(self.connections[at].is_none(), "a key is free before it is used again");
-        let deadline = now + Micros::from_secs(self.limits.connect_timeout_s);
+        debug_assert!(self.connections.get(at).is_none(), "a key is free before it is used again");
+        self.connections.insert_at(at, Connection::new(refusal, now));
+        self.set_deadline(conn, now);
         self.stats.connections_opened += 1;
-        let serial = self.stats.connections_opened;
-        self.connections[at] = Some(Connection::new(serial, refusal, now, deadline));
-        self.timers.set(deadline, Timer::Connection(conn));
         self.stats.connections += 1;
     }
 
@@ -171,7 +167,7 @@ impl Shard {
     ) -> usize {
         let mut at = 0;
         if let Some(connection) = self.connection_mut(conn) {
-            connection.heard_at = now;
+            connection.heard(now);
         }
         loop {
             match self.connection_mut(conn).map(|connection| &connection.phase) {
@@ -248,7 +244,11 @@ impl Shard {
 
     /// Does what is due: keep alive, time to CONNECT, delayed wills, session expiry.
     pub fn handle_timeout(&mut self, now: Micros, sink: &mut impl Sink) {
-        while let Some(timer) = self.timers.take_due(now) {
+        loop {
+            let Self { timers, connections, limits, .. } = self;
+            let due =
+                |conn: ConnKey| connections.get(conn.0 as usize)?.due(limits.connect_timeout_s);
+            let Some(timer) = timers.take_due(now, due) else { break };
             match timer {
                 Timer::Connection(conn) => self.connection_due(conn, now, sink),
                 Timer::Will(session) => self.will_due(session),
@@ -260,9 +260,9 @@ impl Shard {
 
     /// Ends every connection because the broker stops. Sessions are in memory only, and go with it.
     pub fn stop(&mut self, now: Micros, sink: &mut impl Sink) {
-        for at in 0..self.connections.len() {
+        for at in 0..self.connections.end() {
             let conn = ConnKey(at as u32);
-            if let Some(connection) = self.connections[at].as_mut() {
+            if let Some(connection) = self.connections.get_mut(at) {
                 connection.take_will();
                 self.end(conn, Refusal::new(ReasonCode::ServerShuttingDown, ""), now, sink);
             }
@@ -341,19 +341,18 @@ impl Shard {
     }
 
     fn connection_mut(&mut self, conn: ConnKey) -> Option<&mut Connection> {
-        self.connections.get_mut(conn.0 as usize)?.as_mut()
+        self.connections.get_mut(conn.0 as usize)
     }
 
     /// The connection as an answer will name it.
     fn serial_of(&self, conn: ConnKey) -> Option<ConnSerial> {
-        let serial = self.connections.get(conn.0 as usize)?.as_ref()?.serial;
-        Some(ConnSerial { conn, serial })
+        let Phase::Live(live) = &self.connections.get(conn.0 as usize)?.phase else { return None };
+        Some(ConnSerial { conn, serial: self.sessions[live.session.0 as usize].serial })
     }
 
     /// Whether this connection is still there; its key may have been given again.
     fn is_there(&self, ConnSerial { conn, serial }: ConnSerial) -> bool {
-        let found = self.connections.get(conn.0 as usize).and_then(Option::as_ref);
-        found.is_some_and(|connection| connection.serial == serial)
+        self.serial_of(conn).is_some_and(|found| found.serial == serial)
     }
 
     fn session_of(&mut self, conn: ConnKey) -> Option<SessionKey> {
@@ -364,8 +363,10 @@ impl Shard {
     }
 
     fn find_session(&self, client_id: &str) -> Option<SessionKey> {
-        let hash = self.hasher.hash_one(client_id);
-        let same = |key: &SessionKey| *self.sessions[key.0 as usize].client_id == *client_id;
+        let hash = self.hasher.hash_one(client_id.as_bytes());
+        let client_id = client_id.as_bytes();
+        let same =
+            |key: &SessionKey| self.sessions[key.0 as usize].client_id.as_bytes() == client_id;
         self.clients.find(hash, same).copied()
     }
 

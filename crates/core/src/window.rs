@@ -23,21 +23,26 @@ pub(crate) enum Step {
     AwaitPubComp,
 }
 
-/// What is open towards one client.
+/// What is open towards one client: 16 bytes until something was.
 #[derive(Debug)]
 pub(crate) struct Window {
-    /// Identifier of the first of `steps`.
-    oldest: PacketId,
+    kept_bytes_max: u64,
+    deliveries: Option<Box<Deliveries>>,
+}
+
+#[derive(Debug)]
+struct Deliveries {
     steps: VecDeque<Step>,
     /// As `steps`, or empty when the session ends with its connection.
     kept: VecDeque<Option<Queued>>,
     /// What `kept` counts against its bound.
     kept_bytes: u64,
-    kept_bytes_max: u64,
     /// So many of `steps` were sent on this connection; the others are owed from an earlier one.
     sent: usize,
     /// Sent on this connection and not done: what the Receive Maximum bounds.
     open: u16,
+    /// Identifier of the first of `steps`.
+    oldest: PacketId,
 }
 
 /// What a resumed session must send again: PUBREL, or a PUBLISH where there is a message.
@@ -49,14 +54,19 @@ pub(crate) struct Owed {
 
 impl Default for Window {
     fn default() -> Self {
+        Self { kept_bytes_max: u64::MAX, deliveries: None }
+    }
+}
+
+impl Default for Deliveries {
+    fn default() -> Self {
         Self {
-            oldest: PacketId::FIRST,
             steps: VecDeque::new(),
             kept: VecDeque::new(),
             kept_bytes: 0,
-            kept_bytes_max: u64::MAX,
             sent: 0,
             open: 0,
+            oldest: PacketId::FIRST,
         }
     }
 }
@@ -64,11 +74,13 @@ impl Default for Window {
 impl Window {
     /// Whether a new delivery may be opened: never before all that is owed was sent. The last one
     /// may carry what is kept over its bound.
+    #[inline]
     pub(crate) fn has_room(&self, open_max: u16) -> bool {
-        self.open < open_max
-            && self.sent == self.steps.len()
-            && self.steps.len() < SPAN_MAX
-            && (self.kept_bytes < self.kept_bytes_max || self.kept_bytes == 0)
+        let Some(all) = &self.deliveries else { return open_max > 0 };
+        all.open < open_max
+            && all.sent == all.steps.len()
+            && all.steps.len() < SPAN_MAX
+            && (all.kept_bytes < self.kept_bytes_max || all.kept_bytes == 0)
     }
 
     /// How many new deliveries may be opened, bytes left aside.
@@ -76,24 +88,64 @@ impl Window {
         if !self.has_room(open_max) {
             return 0;
         }
-        usize::from(open_max - self.open).min(SPAN_MAX - self.steps.len())
+        let (open, span) =
+            self.deliveries.as_ref().map_or((0, 0), |all| (all.open, all.steps.len()));
+        usize::from(open_max - open).min(SPAN_MAX - span)
     }
 
     /// A new connection: all that is open is owed again, and the send quota is whole
     /// \[MQTT-4.9.0-1\]. So many bytes of messages may be kept until they are acknowledged.
     pub(crate) fn resume(&mut self, kept_bytes_max: u64) {
-        self.sent = 0;
-        self.open = 0;
         self.kept_bytes_max = kept_bytes_max;
+        if let Some(all) = &mut self.deliveries {
+            all.sent = 0;
+            all.open = 0;
+        }
     }
 
     /// Whether something is still owed from an earlier connection.
     pub(crate) fn is_owing(&self) -> bool {
-        self.sent < self.steps.len()
+        self.deliveries.as_ref().is_some_and(|all| all.is_owing())
     }
 
     /// Takes the oldest that is owed, as far as the quota allows \[MQTT-4.4.0-1\].
     pub(crate) fn take_owed(&mut self, open_max: u16) -> Option<Owed> {
+        self.deliveries.as_mut()?.take_owed(open_max)
+    }
+
+    /// Opens a delivery of QoS 1 or 2. The caller has asked [`Window::has_room`]. `kept` is given
+    /// for every delivery of a session or for none.
+    #[inline]
+    pub(crate) fn push(&mut self, qos: QoS, kept: Option<Queued>) -> PacketId {
+        self.deliveries.get_or_insert_default().push(qos, kept)
+    }
+
+    /// PUBACK, PUBCOMP, or PUBREC with an error: the delivery is done. Says whether it was open
+    /// and at that step.
+    pub(crate) fn finish(&mut self, packet_id: PacketId, step: Step) -> bool {
+        self.deliveries.as_mut().is_some_and(|all| all.finish(packet_id, step))
+    }
+
+    /// A delivery that the client cannot take is done whatever it waits for.
+    pub(crate) fn give_up(&mut self, packet_id: PacketId) {
+        if let Some(all) = &mut self.deliveries {
+            all.give_up(packet_id);
+        }
+    }
+
+    /// PUBREC: the message is the receiver's, only the identifier is still owed. A repeated PUBREC
+    /// is answered again. Says whether the identifier is known.
+    pub(crate) fn received(&mut self, packet_id: PacketId) -> bool {
+        self.deliveries.as_mut().is_some_and(|all| all.received(packet_id))
+    }
+}
+
+impl Deliveries {
+    fn is_owing(&self) -> bool {
+        self.sent < self.steps.len()
+    }
+
+    fn take_owed(&mut self, open_max: u16) -> Option<Owed> {
         while self.steps.get(self.sent) == Some(&Step::Done) {
             self.sent += 1;
         }
@@ -107,9 +159,7 @@ impl Window {
         Some(Owed { packet_id: nth_after(self.oldest, at), message })
     }
 
-    /// Opens a delivery of QoS 1 or 2. The caller has asked [`Window::has_room`]. `kept` is given
-    /// for every delivery of a session or for none.
-    pub(crate) fn push(&mut self, qos: QoS, kept: Option<Queued>) -> PacketId {
+    fn push(&mut self, qos: QoS, kept: Option<Queued>) -> PacketId {
         debug_assert!(qos != QoS::AtMostOnce, "QoS 0 is not acknowledged");
         let at = self.steps.len();
         let step = if qos == QoS::AtLeastOnce { Step::AwaitPubAck } else { Step::AwaitPubRec };
@@ -128,9 +178,7 @@ impl Window {
         (at < self.steps.len()).then_some(at)
     }
 
-    /// PUBACK, PUBCOMP, or PUBREC with an error: the delivery is done. Says whether it was open
-    /// and at that step.
-    pub(crate) fn finish(&mut self, packet_id: PacketId, step: Step) -> bool {
+    fn finish(&mut self, packet_id: PacketId, step: Step) -> bool {
         let Some(at) = self.position(packet_id) else { return false };
         if self.steps[at] != step {
             return false;
@@ -139,8 +187,7 @@ impl Window {
         true
     }
 
-    /// A delivery that the client cannot take is done whatever it waits for.
-    pub(crate) fn give_up(&mut self, packet_id: PacketId) {
+    fn give_up(&mut self, packet_id: PacketId) {
         if let Some(at) = self.position(packet_id).filter(|&at| self.steps[at] != Step::Done) {
             self.finish_at(at);
         }
@@ -167,9 +214,7 @@ impl Window {
         }
     }
 
-    /// PUBREC: the message is the receiver's, only the identifier is still owed. A repeated PUBREC
-    /// is answered again. Says whether the identifier is known.
-    pub(crate) fn received(&mut self, packet_id: PacketId) -> bool {
+    fn received(&mut self, packet_id: PacketId) -> bool {
         let Some(at) = self.position(packet_id) else { return false };
         if !matches!(self.steps[at], Step::AwaitPubRec | Step::AwaitPubComp) {
             return false;

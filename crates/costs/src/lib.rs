@@ -2,6 +2,7 @@
 //! which do not jitter and are checked, and times by `cargo bench -p weir-costs`, which do.
 
 mod hub;
+pub mod memory;
 pub mod raw;
 pub mod sweep;
 mod workloads;

@@ -1,16 +1,21 @@
 //! Every filter that somebody subscribes to, with its subscribers, groups and shards.
 
 use crate::chance::Chance;
+use crate::few::Few;
 use crate::keys::SessionKey;
 use crate::mail::GroupPick;
+use crate::pages::Pages;
 use crate::routing::group::{Group, Member, Picked};
-use crate::routing::trie::Trie;
+use crate::routing::shape::hash;
+use crate::routing::wildcards::{SHAPES_MAX, Wildcards};
 use crate::routing::{Standing, Subscriber};
-use crate::{ShardId, SharePolicy};
+use crate::text::Text;
+use crate::{ShardId, SharePolicy, shrink};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use slab::Slab;
 use std::hash::BuildHasher;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use weir_wire::topic::TopicFilter;
 
@@ -29,19 +34,38 @@ pub(crate) struct Picks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SubscriptionRecord {
     filter: FilterId,
-    /// Index into the filter's groups, for a shared subscription.
-    is_shared: bool,
-    /// Names the group among the filter's.
-    group: u32,
+    /// For a shared subscription.
+    group: Option<GroupKey>,
     /// Place among the subscribers or members.
     position: u32,
 }
 
-/// One filter.
+/// Names a group among its filter's: one more than its index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct GroupKey(NonZeroU32);
+
+impl GroupKey {
+    fn new(at: usize) -> Self {
+        Self(NonZeroU32::MIN.saturating_add(at as u32))
+    }
+
+    fn at(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
+
+/// One filter: 48 bytes, and no memory of its own while it is short, of one subscriber and not
+/// shared.
 #[derive(Debug)]
 pub(crate) struct Filter {
-    text: Box<str>,
-    pub(crate) subscribers: Vec<Subscriber>,
+    text: Text,
+    pub(crate) subscribers: Few<Subscriber>,
+    extra: Option<Box<Extra>>,
+}
+
+/// What few filters have.
+#[derive(Debug, Default)]
+struct Extra {
     groups: Slab<Group>,
     /// Other shards with a subscription to it beside shared ones.
     shards: Vec<ShardId>,
@@ -51,19 +75,40 @@ pub(crate) struct Filter {
 
 impl Filter {
     fn is_unused(&self) -> bool {
-        self.subscribers.is_empty() && self.groups.is_empty() && self.shards.is_empty()
+        self.subscribers.is_empty() && !self.has_groups() && self.shards().is_empty()
     }
 
     pub(crate) fn groups(&self) -> impl Iterator<Item = &Group> {
-        self.groups.iter().map(|(_, group)| group)
+        self.extra.iter().flat_map(|extra| &extra.groups).map(|(_, group)| group)
     }
 
     pub(crate) fn has_groups(&self) -> bool {
-        !self.groups.is_empty()
+        self.extra.as_ref().is_some_and(|extra| !extra.groups.is_empty())
     }
 
     pub(crate) fn has_shard(&self, shard: ShardId) -> bool {
-        self.shards.contains(&shard)
+        self.shards().contains(&shard)
+    }
+
+    fn shards(&self) -> &[ShardId] {
+        self.extra.as_ref().map_or(&[], |extra| &extra.shards)
+    }
+
+    fn is_in_a_round(&self) -> bool {
+        self.extra.as_ref().is_some_and(|extra| extra.round.is_some())
+    }
+
+    fn extra(&mut self) -> &mut Extra {
+        self.extra.get_or_insert_default()
+    }
+
+    /// Changes the extra, if there is one, and drops it when nothing is left in it.
+    fn change_extra(&mut self, change: impl FnOnce(&mut Extra)) {
+        let Some(extra) = &mut self.extra else { return };
+        change(extra);
+        if extra.groups.is_empty() && extra.shards.is_empty() && extra.round.is_none() {
+            self.extra = None;
+        }
     }
 }
 
@@ -85,25 +130,30 @@ pub(crate) enum News {
     Member(Arc<str>, u64),
 }
 
-/// The index. Exact filters are found by hash, wildcard filters by a tree of levels.
+/// The index. Exact filters are found by the topic's hash, wildcard filters by a hash for each shape
+/// that there is.
 #[derive(Debug)]
 pub(crate) struct Filters {
-    filters: Slab<Filter>,
+    filters: Pages<Filter>,
+    /// Filters by their text: all but those that `wildcards` finds by it.
     by_text: HashTable<FilterId>,
-    wildcards: Trie,
+    wildcards: Wildcards,
     hasher: FixedState,
+    /// There are other shards to tell.
+    has_others: bool,
     share: SharePolicy,
     chance: Chance,
 }
 
 impl Filters {
-    /// The index of shard `id`. Shards share `seed`, but not their chances.
-    pub(crate) fn new(id: ShardId, seed: u64, share: SharePolicy) -> Self {
+    /// The index of shard `id` of `shards`. Shards share `seed`, but not their chances.
+    pub(crate) fn new(id: ShardId, shards: u16, seed: u64, share: SharePolicy) -> Self {
         Self {
-            filters: Slab::new(),
+            filters: Pages::default(),
             by_text: HashTable::new(),
-            wildcards: Trie::new(seed),
+            wildcards: Wildcards::new(seed, SHAPES_MAX),
             hasher: FixedState::with_seed(seed),
+            has_others: shards > 1,
             share,
             chance: Chance::new(seed.wrapping_add(u64::from(id.0))),
         }
@@ -112,8 +162,10 @@ impl Filters {
     /// Appends the filters that match `topic`: exact first.
     pub(crate) fn find(&self, topic: &str, found: &mut Vec<FilterId>) {
         // A topic name holds no wildcard, so it can equal an exact filter only.
-        found.extend(self.id(topic));
-        self.wildcards.find(topic, found);
+        if !self.by_text.is_empty() {
+            found.extend(self.id_by_text(topic));
+        }
+        self.wildcards.find(topic, |id| &self.get(id).text, found);
     }
 
     pub(crate) fn get(&self, id: FilterId) -> &Filter {
@@ -125,12 +177,13 @@ impl Filters {
         &mut self,
         id: FilterId,
         topic: &str,
-        client_id: Option<&str>,
+        client_id: Option<&[u8]>,
         standing: impl Fn(&Subscriber) -> Standing,
         picks: &mut Picks,
     ) {
         let Self { filters, hasher, chance, .. } = self;
-        for (_, group) in &mut filters[id.0 as usize].groups {
+        let Some(extra) = &mut filters[id.0 as usize].extra else { return };
+        for (_, group) in &mut extra.groups {
             let key = group.key(topic, client_id, hasher);
             match group.pick(key, chance, &standing) {
                 None => {}
@@ -151,8 +204,8 @@ impl Filters {
     ) -> Option<Picked> {
         let (id, name) = self.share(&pick.share)?;
         let Self { filters, chance, .. } = self;
-        let key = filters[id.0 as usize].group(name)?;
-        filters[id.0 as usize].groups[key].pick_again(pick, chance, standing)
+        let group = filters[id.0 as usize].group_of_name(name)?;
+        group.pick_again(pick, chance, standing)
     }
 
     /// The filter of a shared subscription, if it is known, and the group's name.
@@ -162,46 +215,59 @@ impl Filters {
     }
 
     fn id(&self, text: &str) -> Option<FilterId> {
-        let hash = self.hasher.hash_one(text);
-        let same = |id: &FilterId| *self.filters[id.0 as usize].text == *text;
+        if is_wildcard(text) && self.wildcards.has_table_for(text) {
+            return self.wildcards.id(text, |id| &self.get(id).text);
+        }
+        self.id_by_text(text)
+    }
+
+    fn id_by_text(&self, text: &str) -> Option<FilterId> {
+        let hash = hash(&self.hasher, text.as_bytes());
+        let same = |id: &FilterId| self.get(*id).text.as_bytes() == text.as_bytes();
         self.by_text.find(hash, same).copied()
     }
 
     fn id_or_insert(&mut self, filter: TopicFilter<'_>) -> FilterId {
-        if let Some(id) = self.id(filter.filter) {
+        let text = filter.filter;
+        if let Some(id) = self.id(text) {
             return id;
         }
-        let key = self.filters.insert(Filter {
-            text: filter.filter.into(),
-            subscribers: Vec::new(),
-            groups: Slab::new(),
-            shards: Vec::new(),
-            round: None,
-        });
+        let subscribers = Few::default();
+        let key = self.filters.insert(Filter { text: text.into(), subscribers, extra: None });
         let id = FilterId(key as u32);
-        let hash = self.hasher.hash_one(filter.filter);
-        let Self { filters, by_text, hasher, .. } = self;
-        by_text.insert_unique(hash, id, |id| hasher.hash_one(&*filters[id.0 as usize].text));
-        if filter.has_wildcard() {
-            self.wildcards.insert(filter.filter, id);
+        let Self { filters, by_text, wildcards, hasher, .. } = self;
+        let text_of = |id: FilterId| &filters[id.0 as usize].text;
+        let is_wildcard = is_wildcard(text);
+        if !(is_wildcard && wildcards.has_table_for(text)) {
+            let hash = |text: &[u8]| hash(hasher, text);
+            by_text.insert_unique(hash(text.as_bytes()), id, |&id| hash(text_of(id).as_bytes()));
+        }
+        if is_wildcard {
+            wildcards.insert(text, id, text_of);
         }
         id
     }
 
     /// Forgets a filter that nobody wants.
     fn drop_if_unused(&mut self, id: FilterId) {
-        let filter = &self.filters[id.0 as usize];
-        if !filter.is_unused() {
+        let Self { filters, by_text, wildcards, hasher, .. } = self;
+        if !filters[id.0 as usize].is_unused() {
             return;
         }
-        let hash = self.hasher.hash_one(&*filter.text);
-        if let Ok(entry) = self.by_text.find_entry(hash, |other| *other == id) {
-            entry.remove();
+        let text_of = |id: FilterId| &filters[id.0 as usize].text;
+        let text = &**text_of(id);
+        let is_wildcard = is_wildcard(text);
+        if !(is_wildcard && wildcards.has_table_for(text)) {
+            let hash = |id: FilterId| hash(hasher, text_of(id).as_bytes());
+            if let Ok(entry) = by_text.find_entry(hash(id), |other| *other == id) {
+                entry.remove();
+            }
+            shrink::table(by_text, |&id| hash(id));
         }
-        if filter.text.contains(['+', '#']) {
-            self.wildcards.remove(&filter.text);
+        if is_wildcard {
+            wildcards.remove(text, id, text_of);
         }
-        self.filters.remove(id.0 as usize);
+        filters.take(id.0 as usize);
     }
 
     /// Adds or replaces a subscription of `client_id`; `records` are the session's own. If other
@@ -212,46 +278,41 @@ impl Filters {
         client_id: &str,
         subscriber: Subscriber,
         round: u64,
-        records: &mut Vec<SubscriptionRecord>,
+        records: &mut Few<SubscriptionRecord>,
     ) -> Subscribed {
         let id = self.id_or_insert(filter);
-        let Self { filters, hasher, share, .. } = self;
+        let Self { filters, hasher, share, has_others, .. } = self;
         let entry = &mut filters[id.0 as usize];
         let group = filter.group.map(|name| entry.group_or_insert(name, share));
         let news = match group {
             // Told again if it was told before: the first letter may still be on its way.
             Some(group) => {
-                let share = Arc::clone(&entry.groups[group as usize].share);
+                let share = Arc::clone(&entry.group(group).share);
                 Some(News::Member(share, hasher.hash_one(client_id)))
             }
-            None if entry.subscribers.is_empty() || entry.round.is_some() => {
-                entry.round = Some(round);
-                Some(News::Interest(entry.text.clone()))
+            None if entry.subscribers.is_empty() || entry.is_in_a_round() => {
+                if *has_others {
+                    entry.extra().round = Some(round);
+                }
+                Some(News::Interest(filter.filter.into()))
             }
             None => None,
         };
-        let old = records.iter().find(|record| {
-            record.filter == id
-                && record.is_shared == group.is_some()
-                && group.is_none_or(|group| record.group == group)
-        });
+        let old = records.iter().find(|record| record.filter == id && record.group == group);
         if let Some(record) = old {
             *entry.subscriber_mut(*record) = subscriber;
             return Subscribed { is_new: false, news };
         }
         let position = match group {
-            None => push(&mut entry.subscribers, subscriber),
+            None => entry.subscribers.push(subscriber),
             Some(group) => {
-                let member = Member { id: hasher.hash_one(client_id), subscriber };
-                push(&mut entry.groups[group as usize].members, member)
+                let members = &mut entry.group_mut(group).members;
+                members.push(Member { id: hasher.hash_one(client_id), subscriber });
+                members.len() - 1
             }
         };
-        records.push(SubscriptionRecord {
-            filter: id,
-            is_shared: group.is_some(),
-            group: group.unwrap_or(0),
-            position,
-        });
+        let position = position as u32;
+        records.push(SubscriptionRecord { filter: id, group, position });
         Subscribed { is_new: true, news }
     }
 
@@ -262,15 +323,10 @@ impl Filters {
         records: &[SubscriptionRecord],
     ) -> Option<usize> {
         let id = self.id(filter.filter)?;
-        let entry = &self.filters[id.0 as usize];
+        let entry = self.get(id);
         records.iter().position(|record| {
             record.filter == id
-                && match filter.group {
-                    None => !record.is_shared,
-                    Some(name) => {
-                        record.is_shared && entry.groups[record.group as usize].name() == name
-                    }
-                }
+                && record.group.map(|group| entry.group(group).name()) == filter.group
         })
     }
 
@@ -282,20 +338,21 @@ impl Filters {
     ) -> (Option<SessionKey>, Option<News>) {
         let entry = &mut self.filters[record.filter.0 as usize];
         let at = record.position as usize;
-        let (moved, gone) = if record.is_shared {
-            let group = &mut entry.groups[record.group as usize];
+        let (moved, gone) = if let Some(key) = record.group {
+            let group = entry.group_mut(key);
             let left = group.members.swap_remove(at);
+            shrink::list(&mut group.members);
             let gone = News::Member(Arc::clone(&group.share), left.id);
             let moved = group.members.get(at).map(|member| member.subscriber.session);
-            entry.drop_group_if_empty(record.group as usize);
+            entry.drop_group_if_empty(key);
             (moved, Some(gone))
         } else {
             entry.subscribers.swap_remove(at);
             let is_last = entry.subscribers.is_empty();
             if is_last {
-                entry.round = None;
+                entry.change_extra(|extra| extra.round = None);
             }
-            let gone = is_last.then(|| News::Interest(entry.text.clone()));
+            let gone = is_last.then(|| News::Interest((*entry.text).into()));
             (entry.subscribers.get(at).map(|subscriber| subscriber.session), gone)
         };
         self.drop_if_unused(record.filter);
@@ -305,9 +362,7 @@ impl Filters {
     /// Corrects the records of a session one of whose subscriptions moved into `record`'s place.
     pub(crate) fn moved(record: SubscriptionRecord, records: &mut [SubscriptionRecord]) {
         let same_list = |other: &&mut SubscriptionRecord| {
-            other.filter == record.filter
-                && other.is_shared == record.is_shared
-                && other.group == record.group
+            other.filter == record.filter && other.group == record.group
         };
         if let Some(other) = records.iter_mut().find(same_list) {
             other.position = record.position;
@@ -318,26 +373,25 @@ impl Filters {
     /// subscription that came, went and came again.
     pub(crate) fn round_noted(&mut self, filter: &str, round: u64) {
         if let Some(id) = self.id(filter) {
+            let is_older = |current: &u64| *current != round;
             let entry = &mut self.filters[id.0 as usize];
-            entry.round = entry.round.filter(|&current| current != round);
+            entry.change_extra(|extra| extra.round = extra.round.filter(is_older));
         }
     }
 
     /// The subscription of `record`.
     pub(crate) fn subscriber(&self, record: SubscriptionRecord) -> Subscriber {
-        let entry = &self.filters[record.filter.0 as usize];
+        let entry = self.get(record.filter);
         let at = record.position as usize;
-        if record.is_shared {
-            entry.groups[record.group as usize].members[at].subscriber
-        } else {
-            entry.subscribers[at]
+        match record.group {
+            Some(group) => entry.group(group).members[at].subscriber,
+            None => entry.subscribers[at],
         }
     }
 
     /// The shared subscription of `record`, if it is one, and who its session is to other shards.
     pub(crate) fn membership(&self, record: SubscriptionRecord) -> Option<(Arc<str>, u64)> {
-        let group = self.filters[record.filter.0 as usize].groups.get(record.group as usize);
-        let group = group.filter(|_| record.is_shared)?;
+        let group = self.get(record.filter).group(record.group?);
         Some((Arc::clone(&group.share), group.members[record.position as usize].id))
     }
 
@@ -348,7 +402,7 @@ impl Filters {
         let id = self.id_or_insert(parsed);
         let entry = &mut self.filters[id.0 as usize];
         let group = entry.group_or_insert(name, &self.share);
-        entry.groups[group as usize].join(shard, member);
+        entry.group_mut(group).join(shard, member);
     }
 
     /// Another shard's member of a shared subscription came back or is absent.
@@ -360,9 +414,8 @@ impl Filters {
         is_connected: bool,
     ) {
         let Some((id, name)) = self.share(share) else { return };
-        let entry = &mut self.filters[id.0 as usize];
-        if let Some(group) = entry.group(name) {
-            entry.groups[group].set_connected(shard, member, is_connected);
+        if let Some(group) = self.filters[id.0 as usize].group_of_name(name) {
+            group.set_connected(shard, member, is_connected);
         }
     }
 
@@ -370,9 +423,9 @@ impl Filters {
     pub(crate) fn leave(&mut self, share: &str, shard: ShardId, member: u64) {
         let Some((id, name)) = self.share(share) else { return };
         let entry = &mut self.filters[id.0 as usize];
-        if let Some(group) = entry.group(name) {
-            entry.groups[group].leave(shard, member);
-            entry.drop_group_if_empty(group);
+        if let Some(key) = entry.key_of_name(name) {
+            entry.group_mut(key).leave(shard, member);
+            entry.drop_group_if_empty(key);
         }
         self.drop_if_unused(id);
     }
@@ -380,7 +433,7 @@ impl Filters {
     /// Another shard has its first subscription to `filter`.
     pub(crate) fn add_shard(&mut self, filter: &str, shard: ShardId) {
         let id = self.id_or_insert(TopicFilter { group: None, filter });
-        let shards = &mut self.filters[id.0 as usize].shards;
+        let shards = &mut self.filters[id.0 as usize].extra().shards;
         if !shards.contains(&shard) {
             shards.push(shard);
         }
@@ -389,7 +442,8 @@ impl Filters {
     /// Another shard has no subscription to `filter` any more.
     pub(crate) fn remove_shard(&mut self, filter: &str, shard: ShardId) {
         let Some(id) = self.id(filter) else { return };
-        self.filters[id.0 as usize].shards.retain(|&other| other != shard);
+        let entry = &mut self.filters[id.0 as usize];
+        entry.change_extra(|extra| extra.shards.retain(|&other| other != shard));
         self.drop_if_unused(id);
     }
 
@@ -399,38 +453,49 @@ impl Filters {
 }
 
 impl Filter {
-    fn group_or_insert(&mut self, name: &str, share: &SharePolicy) -> u32 {
-        let key = match self.group(name) {
-            Some(key) => key,
-            None => self.groups.insert(Group::new(name, &self.text, share.strategy(name))),
-        };
-        key as u32
+    fn group_or_insert(&mut self, name: &str, share: &SharePolicy) -> GroupKey {
+        if let Some(key) = self.key_of_name(name) {
+            return key;
+        }
+        let group = Group::new(name, &self.text, share.strategy(name));
+        GroupKey::new(self.extra().groups.insert(group))
     }
 
-    fn group(&self, name: &str) -> Option<usize> {
-        self.groups.iter().find(|(_, group)| group.name() == name).map(|(key, _)| key)
+    fn key_of_name(&self, name: &str) -> Option<GroupKey> {
+        let mut groups = self.extra.as_ref()?.groups.iter();
+        groups.find(|(_, group)| group.name() == name).map(|(at, _)| GroupKey::new(at))
     }
 
-    fn drop_group_if_empty(&mut self, group: usize) {
-        if self.groups[group].is_empty() {
-            self.groups.remove(group);
+    fn group_of_name(&mut self, name: &str) -> Option<&mut Group> {
+        let key = self.key_of_name(name)?;
+        Some(self.group_mut(key))
+    }
+
+    fn group(&self, key: GroupKey) -> &Group {
+        &self.extra.as_ref().expect("a group that has a key is there").groups[key.at()]
+    }
+
+    fn group_mut(&mut self, key: GroupKey) -> &mut Group {
+        &mut self.extra().groups[key.at()]
+    }
+
+    fn drop_group_if_empty(&mut self, key: GroupKey) {
+        if self.group(key).is_empty() {
+            self.change_extra(|extra| drop(extra.groups.remove(key.at())));
         }
     }
 
     fn subscriber_mut(&mut self, record: SubscriptionRecord) -> &mut Subscriber {
         let at = record.position as usize;
-        if record.is_shared {
-            &mut self.groups[record.group as usize].members[at].subscriber
-        } else {
-            &mut self.subscribers[at]
+        match record.group {
+            Some(group) => &mut self.group_mut(group).members[at].subscriber,
+            None => &mut self.subscribers[at],
         }
     }
 }
 
-/// Appends; says where.
-fn push<T>(list: &mut Vec<T>, entry: T) -> u32 {
-    list.push(entry);
-    (list.len() - 1) as u32
+fn is_wildcard(filter: &str) -> bool {
+    filter.contains(['+', '#'])
 }
 
 #[cfg(test)]
@@ -461,6 +526,12 @@ mod tests {
         prop::collection::vec(names, 1..5).prop_map(|levels| levels.join("/"))
     }
 
+    #[test]
+    fn a_filter_and_a_session_s_record_of_it_are_small() {
+        assert_eq!(size_of::<Option<Filter>>(), 48);
+        assert_eq!(size_of::<Few<SubscriptionRecord>>(), 16);
+    }
+
     proptest! {
         /// Random subscriptions come and go; what is found is what the standard's words match, and
         /// in the end nothing is left.
@@ -468,9 +539,11 @@ mod tests {
         fn the_index_agrees_with_a_naive_matcher(
             steps in prop::collection::vec((0..SESSIONS, filter(), any::<bool>()), 1..40),
             topics in prop::collection::vec(topic(), 1..20),
+            shapes_max in prop::sample::select(vec![0, 1, 3, SHAPES_MAX]),
         ) {
-            let mut filters = Filters::new(ShardId(0), 7, SharePolicy::default());
-            let mut records: Vec<Vec<SubscriptionRecord>> = vec![Vec::new(); SESSIONS];
+            let mut filters = Filters::new(ShardId(0), 1, 7, SharePolicy::default());
+            filters.wildcards = Wildcards::new(7, shapes_max);
+            let mut records: [Few<SubscriptionRecord>; SESSIONS] = Default::default();
             let mut model: BTreeSet<(usize, String)> = BTreeSet::new();
             for (session, text, is_subscribe) in steps {
                 let Some(parsed) = TopicFilter::parse(&text) else { continue };
@@ -492,7 +565,7 @@ mod tests {
                 filters.find(&topic, &mut found);
                 let mut sessions: Vec<u32> = found
                     .iter()
-                    .flat_map(|&id| filters.get(id).subscribers.clone())
+                    .flat_map(|&id| filters.get(id).subscribers.to_vec())
                     .map(|subscriber| subscriber.session.0)
                     .collect();
                 sessions.sort_unstable();
@@ -510,13 +583,14 @@ mod tests {
                 }
             }
             prop_assert_eq!(filters.len(), 0);
-            prop_assert!(filters.wildcards.is_empty(), "nodes are left");
+            prop_assert!(filters.by_text.is_empty(), "an entry is left");
+            prop_assert!(filters.wildcards.is_empty(), "shapes or nodes are left");
         }
     }
 
     fn remove(
         filters: &mut Filters,
-        records: &mut [Vec<SubscriptionRecord>],
+        records: &mut [Few<SubscriptionRecord>],
         session: usize,
         at: usize,
     ) {

@@ -85,11 +85,11 @@ impl Group {
     }
 
     /// What the choice hangs on, of a message on `topic` from `client_id`.
-    pub(crate) fn key(&self, topic: &str, client_id: Option<&str>, hasher: &FixedState) -> u64 {
+    pub(crate) fn key(&self, topic: &str, client_id: Option<&[u8]>, hasher: &FixedState) -> u64 {
         match self.strategy {
             ShareStrategy::RoundRobin | ShareStrategy::Random => 0,
             ShareStrategy::Hash => hasher.hash_one(topic),
-            ShareStrategy::StickyClient => hasher.hash_one(client_id.unwrap_or(topic)),
+            ShareStrategy::StickyClient => hasher.hash_one(client_id.unwrap_or(topic.as_bytes())),
             ShareStrategy::StickyLevel(level) => {
                 let level = topic.split('/').nth(usize::from(level.get()) - 1);
                 hasher.hash_one(level.unwrap_or(topic))
@@ -364,7 +364,9 @@ mod tests {
     #[test]
     fn the_key_is_the_publisher_the_level_or_the_topic() {
         let hasher = FixedState::with_seed(1);
-        let key = |strategy, topic, client_id| group(strategy, 1).key(topic, client_id, &hasher);
+        let key = |strategy, topic, client_id: Option<&str>| {
+            group(strategy, 1).key(topic, client_id.map(str::as_bytes), &hasher)
+        };
         let level = ShareStrategy::StickyLevel(std::num::NonZeroU16::new(2).unwrap());
         for (strategy, same, other) in [
             (ShareStrategy::StickyClient, ("x/y", Some("a")), ("a/b/c", Some("b"))),

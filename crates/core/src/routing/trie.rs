@@ -120,11 +120,8 @@ impl Trie {
     }
 
     /// Appends every filter that matches `topic`.
-    #[inline]
     pub(crate) fn find(&self, topic: &str, found: &mut Vec<FilterId>) {
-        if !self.nodes[ROOT].is_empty() {
-            self.find_from(ROOT, topic, topic.starts_with('$'), found);
-        }
+        self.find_from(ROOT, topic, topic.starts_with('$'), found);
     }
 
     /// Depth is bounded by the levels of the longest filter.

@@ -60,7 +60,7 @@ impl Shard {
     ) {
         let session = &mut self.sessions[key.0 as usize];
         let is_done = session.window.finish(packet_id, step);
-        let waits = !session.queue_is_empty() || session.replays.is_some();
+        let waits = !session.queue_is_empty() || session.has_replays();
         if is_done && (session.window.is_owing() || waits) {
             self.pump(key, now, sink);
         }

@@ -2,7 +2,7 @@
 
 use super::connack::Proof;
 use super::connect::Asked;
-use super::connection::{AwaitAuth, Phase, Refusal};
+use super::connection::{AwaitAuth, Connection, Phase, Refusal};
 use super::{Next, Shard};
 use crate::auth::{AuthRequest, AuthStep, Verdict};
 use crate::keys::{ConnKey, Micros};
@@ -53,8 +53,7 @@ impl Shard {
                 sink.write(conn, &bytes);
             }
             Verdict::Accept(data) => {
-                let waiting = std::mem::replace(&mut connection.phase, Phase::AwaitConnect(None));
-                if let Phase::AwaitAuth(waiting) = waiting {
+                if let Some(waiting) = connection.take_waiting() {
                     self.admit_authenticated(conn, &waiting, &data, now, sink);
                 }
             }
@@ -66,8 +65,8 @@ impl Shard {
 
     fn answer_live(&mut self, conn: ConnKey, verdict: Verdict, now: Micros, sink: &mut impl Sink) {
         let Self { connections, sessions, .. } = self;
-        let connection = connections.get_mut(conn.0 as usize).and_then(Option::as_mut);
-        let Some(live) = connection.and_then(|connection| connection.live_mut()) else { return };
+        let connection = connections.get_mut(conn.0 as usize);
+        let Some(live) = connection.and_then(Connection::live_mut) else { return };
         let Some(link) = sessions[live.session.0 as usize].link else { return };
         let extra = live.extra.as_mut().filter(|extra| extra.is_authenticating);
         let Some(extra) = extra else { return };
@@ -93,8 +92,7 @@ impl Shard {
     /// Refuses a client that is not yet known, in a packet that it takes.
     pub(super) fn refuse_unknown(&mut self, conn: ConnKey, refusal: Refusal, sink: &mut impl Sink) {
         let Some(connection) = self.connection_mut(conn) else { return };
-        let phase = std::mem::replace(&mut connection.phase, Phase::AwaitConnect(None));
-        let Phase::AwaitAuth(waiting) = phase else { return };
+        let Some(waiting) = connection.take_waiting() else { return };
         let connect = connect_again(&waiting.connect);
         // A stranger is told the reason and no words.
         let asked = connect.map(|connect| Asked { wants_problems: false, ..Asked::of(&connect) });
@@ -162,8 +160,7 @@ impl Shard {
         auth: &Auth<'_>,
         sink: &mut impl Sink,
     ) -> Result<(), Refusal> {
-        let Some(connection) = self.connections.get_mut(conn.0 as usize).and_then(Option::as_mut)
-        else {
+        let Some(connection) = self.connections.get_mut(conn.0 as usize) else {
             return Ok(());
         };
         let Some(live) = connection.live_mut() else { return Ok(()) };

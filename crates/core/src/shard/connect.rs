@@ -1,7 +1,7 @@
 //! CONNECT: who it is, which session, and what was agreed.
 
 use super::connack::Proof;
-use super::connection::{AwaitAuth, Extra, Live, Phase, Refusal};
+use super::connection::{AwaitAuth, Live, Phase, Refusal};
 use super::publish::check_payload_format;
 use super::{Next, Shard};
 use crate::auth::{AuthRequest, AuthStep};
@@ -9,7 +9,7 @@ use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::message::passed_on;
 use crate::session::{Link, Session, Will};
 use crate::sink::{Notice, Sink};
-use crate::timers::Timer;
+use foldhash::fast::FixedState;
 use std::hash::BuildHasher;
 use weir_wire::packet::{self as wire, Connect};
 use weir_wire::{Property, ReasonCode, Version};
@@ -147,8 +147,8 @@ impl Shard {
         connect: &Connect<'_>,
         asked: &Asked<'_>,
     ) -> Result<(), Refusal> {
-        let connection = self.connections.get(conn.0 as usize).and_then(Option::as_ref);
-        if let Some(Phase::AwaitConnect(Some(reason))) = connection.map(|found| &found.phase) {
+        let phase = self.connections.get(conn.0 as usize).map(|connection| &connection.phase);
+        if let Some(Phase::AwaitConnect(Some(reason))) = phase {
             return Err(Refusal::new(*reason, "a bound on connections is reached"));
         }
         self.check_client_id(connect)?;
@@ -214,10 +214,9 @@ impl Shard {
             self.end_session(key, sink);
         }
         let key = SessionKey(self.sessions.insert(Session::new(client_id)) as u32);
-        let hash = self.hasher.hash_one(client_id);
         let Self { clients, sessions, hasher, .. } = self;
-        clients
-            .insert_unique(hash, key, |key| hasher.hash_one(&*sessions[key.0 as usize].client_id));
+        let client_hash = |key: &SessionKey| client_hash(hasher, &sessions[key.0 as usize]);
+        clients.insert_unique(client_hash(&key), key, client_hash);
         key
     }
 
@@ -231,7 +230,9 @@ impl Shard {
     ) {
         // A will that waited is not due any more [MQTT-3.1.3-9].
         self.end_absence(key);
+        let serial = self.stats.connections_opened as u32;
         let session = &mut self.sessions[key.0 as usize];
+        session.serial = serial;
         session.expiry_s = asked.session_expiry_s.min(self.limits.session_expiry_s_max);
         session.window.resume(self.limits.queue_bytes_max);
         session.note_absence();
@@ -248,31 +249,33 @@ impl Shard {
             keep_alive_s if keep_alive_s > 0 && connect.version.is_v5() => keep_alive_s,
             _ => connect.keep_alive_s,
         };
-        let silence_max = Micros(u64::from(keep_alive_s) * 1_500_000);
-        let will = connect.will.as_ref().map(|will| Box::new(kept_will(will, now)));
-        let extra = asked
-            .auth_method
-            .map(|method| Box::new(Extra { auth_method: Some(method.into()), ..Extra::default() }));
-        let live = Live { session: key, version: connect.version, silence_max, will, extra };
-        self.set_deadline(conn, (silence_max.0 > 0).then_some(now + silence_max));
-        if let Some(connection) = self.connection_mut(conn) {
-            connection.phase = Phase::Live(live);
+        let mut live = Live { session: key, version: connect.version, keep_alive_s, extra: None };
+        if let Some(will) = &connect.will {
+            live.extra().will = Some(Box::new(kept_will(will, now)));
         }
+        if let Some(method) = asked.auth_method {
+            live.extra().auth_method = Some(method.into());
+        }
+        if let Some(connection) = self.connection_mut(conn) {
+            connection.go_live(live, now);
+        }
+        self.set_deadline(conn, now);
     }
 
-    /// Sets or clears the connection's one timer.
-    pub(super) fn set_deadline(&mut self, conn: ConnKey, deadline: Option<Micros>) {
-        let Some(connection) = self.connections.get_mut(conn.0 as usize).and_then(Option::as_mut)
-        else {
-            return;
-        };
-        if let Some(old) = std::mem::replace(&mut connection.deadline, deadline) {
-            self.timers.clear(old, Timer::Connection(conn));
-        }
-        if let Some(deadline) = deadline {
-            self.timers.set(deadline, Timer::Connection(conn));
+    /// Sets the connection's timer to what it is due at now.
+    pub(super) fn set_deadline(&mut self, conn: ConnKey, now: Micros) {
+        let connection = self.connections.get(conn.0 as usize);
+        let due = connection.and_then(|connection| connection.due(self.limits.connect_timeout_s));
+        match due {
+            Some(due) => self.timers.connections.set(conn, due, now),
+            None => self.timers.connections.clear(conn),
         }
     }
+}
+
+/// Where a session stands in the table of clients.
+pub(super) fn client_hash(hasher: &FixedState, session: &Session) -> u64 {
+    hasher.hash_one(session.client_id.as_bytes())
 }
 
 /// The will as it is kept: its delay and expiry begin when the connection ends.

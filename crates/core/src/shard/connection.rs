@@ -6,22 +6,20 @@ use crate::session::Will;
 use std::collections::VecDeque;
 use weir_wire::{PacketId, QoS, ReasonCode, Version, WireError};
 
+/// 24 bytes.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) phase: Phase,
-    /// When something was last received.
-    pub(super) heard_at: Micros,
-    /// Its one timer, if it has one.
-    pub(super) deadline: Option<Micros>,
-    /// Which of the shard's connections it is: keys are used again.
-    pub(super) serial: u64,
+    /// When something was last received; until the client is known, when it was opened.
+    heard_at: Micros,
 }
 
-/// A connection as an answer that may come after its end has to name it.
+/// A connection as an answer that may come after its end has to name it: with the serial of its
+/// session's link.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ConnSerial {
     pub(super) conn: ConnKey,
-    pub(super) serial: u64,
+    pub(super) serial: u32,
 }
 
 #[derive(Debug)]
@@ -47,9 +45,8 @@ pub(super) struct AwaitAuth {
 pub(super) struct Live {
     pub(super) session: SessionKey,
     pub(super) version: Version,
-    /// One and a half times the keep alive; zero is off.
-    pub(super) silence_max: Micros,
-    pub(super) will: Option<Box<Will>>,
+    /// Zero is off.
+    pub(super) keep_alive_s: u16,
     /// What few connections have.
     pub(super) extra: Option<Box<Extra>>,
 }
@@ -57,6 +54,7 @@ pub(super) struct Live {
 /// What a connection owns once it uses it: an idle one has none of it.
 #[derive(Debug, Default)]
 pub(super) struct Extra {
+    pub(super) will: Option<Box<Will>>,
     pub(super) aliases_in: AliasesIn,
     pub(super) aliases_out: AliasesOut,
     /// The method it was authenticated with, and may be again.
@@ -85,14 +83,33 @@ impl Live {
 }
 
 impl Connection {
-    pub(super) fn new(
-        serial: u64,
-        refusal: Option<ReasonCode>,
-        now: Micros,
-        deadline: Micros,
-    ) -> Self {
-        let phase = Phase::AwaitConnect(refusal);
-        Self { phase, heard_at: now, deadline: Some(deadline), serial }
+    pub(super) fn new(refusal: Option<ReasonCode>, now: Micros) -> Self {
+        Self { phase: Phase::AwaitConnect(refusal), heard_at: now }
+    }
+
+    /// Its client is known.
+    pub(super) fn go_live(&mut self, live: Live, now: Micros) {
+        self.phase = Phase::Live(live);
+        self.heard_at = now;
+    }
+
+    /// Something was received.
+    #[inline]
+    pub(super) fn heard(&mut self, now: Micros) {
+        if let Phase::Live(_) = self.phase {
+            self.heard_at = now;
+        }
+    }
+
+    /// When it is to be ended, if nothing more comes from it.
+    pub(super) fn due(&self, connect_timeout_s: u32) -> Option<Micros> {
+        let silence_max = match &self.phase {
+            Phase::AwaitConnect(_) | Phase::AwaitAuth(_) => Micros::from_secs(connect_timeout_s),
+            Phase::Live(Live { keep_alive_s: 0, .. }) => return None,
+            // [MQTT-3.1.2-22]
+            Phase::Live(live) => Micros(u64::from(live.keep_alive_s) * 1_500_000),
+        };
+        Some(self.heard_at + silence_max)
     }
 
     pub(super) fn live_mut(&mut self) -> Option<&mut Live> {
@@ -102,8 +119,17 @@ impl Connection {
         }
     }
 
+    /// The CONNECT that waits, to go on with: its client is known, or refused.
+    pub(super) fn take_waiting(&mut self) -> Option<Box<AwaitAuth>> {
+        let Phase::AwaitAuth(_) = &self.phase else { return None };
+        match std::mem::replace(&mut self.phase, Phase::AwaitConnect(None)) {
+            Phase::AwaitAuth(waiting) => Some(waiting),
+            Phase::AwaitConnect(_) | Phase::Live(_) => None,
+        }
+    }
+
     pub(super) fn take_will(&mut self) -> Option<Box<Will>> {
-        self.live_mut()?.will.take()
+        self.live_mut()?.extra.as_mut()?.will.take()
     }
 }
 
@@ -132,5 +158,15 @@ impl From<WireError> for Refusal {
             WireError::PacketTooLarge { .. } | WireError::UnsupportedVersion { .. } => "",
         };
         Self::new(error.reason(), detail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_small() {
+        assert_eq!(size_of::<Option<Connection>>(), 24);
     }
 }

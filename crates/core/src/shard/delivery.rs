@@ -9,6 +9,7 @@ use crate::keys::{Micros, SessionKey};
 use crate::limits::WhenAbsent;
 use crate::mail::GroupPick;
 use crate::message::{Delivery, Message, Queued};
+use crate::pages::Pages;
 use crate::routing::{FilterId, Subscriber};
 use crate::session::{Link, Queue, Session};
 use crate::sink::{Notice, Sink};
@@ -320,7 +321,7 @@ impl Shard {
             sink.write(link.conn, bytes);
             alias_sent(connections, &link, delivery.topic, alias);
         }
-        if session.replays.is_some() {
+        if session.has_replays() {
             self.replay(key, now, sink);
         }
     }
@@ -380,7 +381,7 @@ fn shape_of(queued: &Queued, link: Link, dup: bool) -> Shape<'_> {
 const SHORT_TOPIC_BYTES: usize = 4;
 
 #[inline]
-fn alias_for(connections: &mut [Option<Connection>], link: &Link, topic: &str) -> AliasOut {
+fn alias_for(connections: &mut Pages<Connection>, link: &Link, topic: &str) -> AliasOut {
     if link.aliases_max == 0 || topic.len() <= SHORT_TOPIC_BYTES {
         return AliasOut::None;
     }
@@ -388,7 +389,7 @@ fn alias_for(connections: &mut [Option<Connection>], link: &Link, topic: &str) -
 }
 
 #[cold]
-fn choose_alias(connections: &mut [Option<Connection>], link: &Link, topic: &str) -> AliasOut {
+fn choose_alias(connections: &mut Pages<Connection>, link: &Link, topic: &str) -> AliasOut {
     match live_of(connections, link) {
         Some(live) => live.extra().aliases_out.choose(topic, link.aliases_max),
         None => AliasOut::None,
@@ -396,7 +397,7 @@ fn choose_alias(connections: &mut [Option<Connection>], link: &Link, topic: &str
 }
 
 #[inline]
-fn alias_sent(connections: &mut [Option<Connection>], link: &Link, topic: &str, alias: AliasOut) {
+fn alias_sent(connections: &mut Pages<Connection>, link: &Link, topic: &str, alias: AliasOut) {
     if let AliasOut::New(_) = alias
         && let Some(live) = live_of(connections, link)
     {
@@ -404,8 +405,8 @@ fn alias_sent(connections: &mut [Option<Connection>], link: &Link, topic: &str, 
     }
 }
 
-fn live_of<'a>(connections: &'a mut [Option<Connection>], link: &Link) -> Option<&'a mut Live> {
-    connections.get_mut(link.conn.0 as usize)?.as_mut()?.live_mut()
+fn live_of<'a>(connections: &'a mut Pages<Connection>, link: &Link) -> Option<&'a mut Live> {
+    connections.get_mut(link.conn.0 as usize)?.live_mut()
 }
 
 fn drop_notice(session: &Session, topic: &str, cause: &'static str, sink: &mut impl Sink) {

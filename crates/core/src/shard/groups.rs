@@ -29,7 +29,7 @@ impl Shard {
         let standing = |member: &Subscriber| {
             standing(&sessions[member.session.0 as usize], *output_bytes_max, sink)
         };
-        let publisher = delivery.publisher.map(|key| &*sessions[key.0 as usize].client_id);
+        let publisher = delivery.publisher.map(|key| sessions[key.0 as usize].client_id.as_bytes());
         filters.pick(id, delivery.topic, publisher, standing, picks);
         while let Some(member) = self.picks.here.pop() {
             self.deliver_to_one(&member, delivery, now, sink);
@@ -83,7 +83,7 @@ impl Shard {
         if self.shards == 1 {
             return;
         }
-        for &record in &self.sessions[key.0 as usize].subscriptions {
+        for &record in self.sessions[key.0 as usize].subscriptions() {
             let Some((share, member)) = self.filters.membership(record) else { continue };
             for shard in self.other_shards() {
                 let share = Arc::clone(&share);

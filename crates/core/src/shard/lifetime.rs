@@ -1,6 +1,7 @@
 //! How connections and sessions end: by fault, by silence, by time.
 
 use super::Shard;
+use super::connect::client_hash;
 use super::connection::{Connection, Phase, Refusal};
 use super::reasons::reason_string;
 use crate::keys::{ConnKey, Micros, SessionKey};
@@ -8,9 +9,9 @@ use crate::mail::Mail;
 use crate::message::Delivery;
 use crate::routing::{Filters, News};
 use crate::session::{Absence, Will};
+use crate::shrink;
 use crate::sink::{Notice, Sink};
 use crate::timers::Timer;
-use std::hash::BuildHasher;
 use weir_wire::packet::Disconnect;
 use weir_wire::{ReasonCode, Version};
 
@@ -73,8 +74,8 @@ impl Shard {
 
     /// Takes the connection out of the table, with its timer.
     pub(super) fn drop_connection(&mut self, conn: ConnKey) -> Option<Connection> {
-        self.set_deadline(conn, None);
-        let connection = self.connections.get_mut(conn.0 as usize)?.take()?;
+        self.timers.connections.clear(conn);
+        let connection = self.connections.take(conn.0 as usize)?;
         self.stats.connections -= 1;
         Some(connection)
     }
@@ -87,13 +88,14 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let Some(connection) = self.drop_connection(conn) else { return };
+        let Some(mut connection) = self.drop_connection(conn) else { return };
+        let will = connection.take_will();
         let Phase::Live(live) = connection.phase else { return };
         let key = live.session;
         let session = &mut self.sessions[key.0 as usize];
         session.link = None;
         let expiry_s = session.expiry_s;
-        let mut will = live.will.filter(|_| is_will_due);
+        let mut will = will.filter(|_| is_will_due);
         if expiry_s == 0 {
             self.due_wills.extend(will.map(|will| *will));
             return self.end_session(key, sink);
@@ -110,7 +112,7 @@ impl Shard {
             self.timers.set(at, Timer::Will(key));
         }
         if expires_at.is_some() || will_at.is_some() {
-            session.absence = Some(Box::new(Absence { will, will_at, expires_at }));
+            session.extra().absence = Some(Box::new(Absence { will, will_at, expires_at }));
         }
         self.tell_presence(key, false, sink);
     }
@@ -118,7 +120,7 @@ impl Shard {
     /// The client is back, or its session is over: what was to happen in its absence will not.
     /// Returns the will that waited.
     pub(super) fn end_absence(&mut self, key: SessionKey) -> Option<Box<Will>> {
-        let absence = self.sessions[key.0 as usize].absence.take()?;
+        let absence = self.sessions[key.0 as usize].take_absence()?;
         if let Some(at) = absence.will_at {
             self.timers.clear(at, Timer::Will(key));
         }
@@ -134,22 +136,27 @@ impl Shard {
         if let Some(will) = self.end_absence(key) {
             self.due_wills.push(*will);
         }
-        while let Some(last) = self.sessions[key.0 as usize].subscriptions.len().checked_sub(1) {
+        while let Some(last) = self.sessions[key.0 as usize].subscriptions().len().checked_sub(1) {
             self.unsubscribe_at(key, last, sink);
         }
-        let hash = self.hasher.hash_one(&*self.sessions[key.0 as usize].client_id);
-        if let Ok(entry) = self.clients.find_entry(hash, |other| *other == key) {
+        let Self { clients, sessions, hasher, .. } = self;
+        let client_hash = |key: &SessionKey| client_hash(hasher, &sessions[key.0 as usize]);
+        if let Ok(entry) = clients.find_entry(client_hash(&key), |other| *other == key) {
             entry.remove();
         }
-        self.sessions.remove(key.0 as usize);
+        shrink::table(clients, client_hash);
+        self.sessions.take(key.0 as usize);
     }
 
     /// Takes out the session's subscription at `at` of its records.
     pub(super) fn unsubscribe_at(&mut self, key: SessionKey, at: usize, sink: &mut impl Sink) {
-        let record = self.sessions[key.0 as usize].subscriptions.swap_remove(at);
+        let session = &mut self.sessions[key.0 as usize];
+        let record = session.extra().subscriptions.swap_remove(at);
+        session.drop_extra_if_unused();
         let (moved, gone) = self.filters.unsubscribe(record);
         if let Some(moved) = moved {
-            Filters::moved(record, &mut self.sessions[moved.0 as usize].subscriptions);
+            let session = &mut self.sessions[moved.0 as usize];
+            Filters::moved(record, &mut session.extra().subscriptions);
         }
         for shard in self.other_shards() {
             match gone.clone() {
@@ -164,21 +171,17 @@ impl Shard {
 
     /// The connection's timer: no CONNECT came, or nothing came for one and a half keep alives.
     pub(super) fn connection_due(&mut self, conn: ConnKey, now: Micros, sink: &mut impl Sink) {
-        let Some(connection) = self.connection_mut(conn) else { return };
-        connection.deadline = None;
-        let due = match &connection.phase {
-            Phase::AwaitConnect(_) | Phase::AwaitAuth(_) => now,
-            Phase::Live(live) => connection.heard_at + live.silence_max,
-        };
-        if due > now {
-            return self.set_deadline(conn, Some(due));
+        let timeout_s = self.limits.connect_timeout_s;
+        let due = self.connection_mut(conn).and_then(|connection| connection.due(timeout_s));
+        if due.is_none_or(|due| due > now) {
+            return self.set_deadline(conn, now);
         }
         // [MQTT-3.1.2-22]
         self.end(conn, Refusal::new(ReasonCode::KeepAliveTimeout, ""), now, sink);
     }
 
     pub(super) fn will_due(&mut self, key: SessionKey) {
-        let Some(absence) = self.sessions[key.0 as usize].absence.as_mut() else { return };
+        let Some(absence) = self.sessions[key.0 as usize].absence() else { return };
         absence.will_at = None;
         if let Some(will) = absence.will.take() {
             self.due_wills.push(*will);
@@ -186,7 +189,7 @@ impl Shard {
     }
 
     pub(super) fn session_due(&mut self, key: SessionKey, sink: &mut impl Sink) {
-        if let Some(absence) = self.sessions[key.0 as usize].absence.as_mut() {
+        if let Some(absence) = self.sessions[key.0 as usize].absence() {
             absence.expires_at = None;
         }
         self.end_session(key, sink);

@@ -187,7 +187,7 @@ impl Shard {
         let is_new = session.note_unreleased(packet_id);
         let is_v5 = session.link.is_some_and(|link| link.version.is_v5());
         // Older clients are told no Receive Maximum; their identifiers are the bound.
-        if is_v5 && session.unreleased.len() > usize::from(self.limits.receive_maximum) {
+        if is_v5 && session.unreleased() > usize::from(self.limits.receive_maximum) {
             return Err(Refusal::new(ReasonCode::ReceiveMaximumExceeded, ""));
         }
         Ok(is_new)

@@ -8,6 +8,7 @@ use crate::mail::{Mail, RetainedPage, RetainedQuery};
 use crate::message::{Delivery, Message};
 use crate::retained::{PAGE_MESSAGES_MAX, Page, Replay, Stamp, Step};
 use crate::routing::{Standing, Subscriber};
+use crate::session::Session;
 use crate::sink::Sink;
 use hashbrown::HashSet;
 use std::sync::Arc;
@@ -36,14 +37,14 @@ impl Shard {
     /// Notes that a subscription is to get retained messages. Returns the replay's name.
     pub(super) fn add_replay(&mut self, key: SessionKey, filter: &str) -> u64 {
         self.replays += 1;
-        let replays = self.sessions[key.0 as usize].replays.get_or_insert_default();
+        let replays = self.sessions[key.0 as usize].extra().replays.get_or_insert_default();
         replays.in_turn.push_back(Replay::new(self.replays, filter));
         self.replays
     }
 
     /// What the session's subscription to `filter` has not got yet it will not get.
     pub(super) fn cancel_replay(&mut self, key: SessionKey, filter: &str) {
-        if let Some(replays) = &mut self.sessions[key.0 as usize].replays {
+        if let Some(replays) = self.sessions[key.0 as usize].replays() {
             replays.in_turn.retain(|replay| *replay.filter != *filter);
         }
     }
@@ -51,7 +52,7 @@ impl Shard {
     /// The subscription is effective everywhere. `mark` is when it was made.
     pub(super) fn begin_replay(&mut self, key: SessionKey, id: u64, mark: u64) {
         let Self { sessions, stamps, recent, .. } = self;
-        let replays = sessions.get_mut(key.0 as usize).and_then(|session| session.replays.as_mut());
+        let replays = sessions.get_mut(key.0 as usize).and_then(Session::replays);
         let Some(replay) =
             replays.and_then(|all| all.in_turn.iter_mut().find(|replay| replay.id == id))
         else {
@@ -118,13 +119,16 @@ impl Shard {
     }
 
     fn front_replay(&mut self, key: SessionKey) -> Option<&mut Replay> {
-        let replays = &mut self.sessions.get_mut(key.0 as usize)?.replays;
-        replays.take_if(|all| all.in_turn.is_empty());
-        replays.as_mut()?.in_turn.front_mut()
+        let session = self.sessions.get_mut(key.0 as usize)?;
+        let replays = &mut session.extra.as_mut()?.replays;
+        if replays.take_if(|all| all.in_turn.is_empty()).is_some() {
+            session.drop_extra_if_unused();
+        }
+        session.replays()?.in_turn.front_mut()
     }
 
     fn drop_replay(&mut self, key: SessionKey) {
-        if let Some(all) = &mut self.sessions[key.0 as usize].replays {
+        if let Some(all) = self.sessions[key.0 as usize].replays() {
             all.in_turn.pop_front();
         }
     }
@@ -132,10 +136,10 @@ impl Shard {
     /// The subscription whose replay is the session's first, as it is now.
     fn subscriber_of(&self, key: SessionKey) -> Option<Subscriber> {
         let session = &self.sessions[key.0 as usize];
-        let replay = session.replays.as_ref()?.in_turn.front()?;
+        let replay = session.extra.as_ref()?.replays.as_ref()?.in_turn.front()?;
         let filter = TopicFilter { group: None, filter: &replay.filter };
-        let at = self.filters.position(filter, &session.subscriptions)?;
-        Some(self.filters.subscriber(session.subscriptions[at]))
+        let records = session.subscriptions();
+        Some(self.filters.subscriber(records[self.filters.position(filter, records)?]))
     }
 
     /// The owner of a filter's only topic; for a wildcard each shard in turn, this one first.
@@ -173,7 +177,7 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let replays = self.sessions[key.0 as usize].replays.as_mut();
+        let replays = self.sessions[key.0 as usize].replays();
         let Some(mut replay) = replays.and_then(|all| all.in_turn.pop_front()) else { return };
         let mut through = None;
         let mut is_whole = true;
@@ -199,7 +203,7 @@ impl Shard {
         let is_wild = replay.filter.contains(['+', '#']);
         let owners = if is_wild { self.shards } else { 1 };
         let is_over = replay.owners_done == owners;
-        if let Some(all) = &mut self.sessions[key.0 as usize].replays {
+        if let Some(all) = self.sessions[key.0 as usize].replays() {
             all.in_turn.push_front(replay);
         }
         if is_over {

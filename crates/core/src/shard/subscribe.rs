@@ -123,11 +123,14 @@ impl Shard {
         if let Some(reason) = self.unsupported(filter, subscription_id) {
             return Err(reason);
         }
-        let Session { client_id, subscriptions: records, .. } = &mut self.sessions[key.0 as usize];
+        let session = &mut self.sessions[key.0 as usize];
+        let records = session.subscriptions();
         let is_full = records.len() >= self.limits.subscriptions_max as usize;
         if (is_full || self.is_pressed) && self.filters.position(filter, records).is_none() {
             return Err(ReasonCode::QuotaExceeded);
         }
+        let Session { client_id, extra, .. } = session;
+        let records = &mut extra.get_or_insert_default().subscriptions;
         let subscriber = Subscriber::new(key, options, subscription_id);
         let round = awaiting.round;
         let subscribed = self.filters.subscribe(filter, client_id, subscriber, round, records);

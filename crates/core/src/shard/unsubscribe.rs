@@ -23,7 +23,7 @@ impl Shard {
             let reason = match TopicFilter::parse(text) {
                 None => ReasonCode::TopicFilterInvalid,
                 Some(filter) => {
-                    let records = &self.sessions[key.0 as usize].subscriptions;
+                    let records = self.sessions[key.0 as usize].subscriptions();
                     match self.filters.position(filter, records) {
                         None => ReasonCode::NoSubscriptionExisted,
                         Some(at) => {

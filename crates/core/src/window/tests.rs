@@ -109,7 +109,8 @@ fn input() -> impl Strategy<Value = Input> {
 /// A window whose next identifiers go over the end of their range.
 fn near_the_end() -> (Window, PacketId) {
     let oldest = PacketId::new(65_530).unwrap();
-    (Window { oldest, ..Window::default() }, oldest)
+    let deliveries = Deliveries { oldest, ..Deliveries::default() };
+    (Window { deliveries: Some(Box::new(deliveries)), ..Window::default() }, oldest)
 }
 
 proptest! {
