@@ -14,6 +14,7 @@ pub mod plan;
 mod publisher;
 mod recorder;
 mod schedule;
+mod slice;
 mod stamp;
 mod template;
 
@@ -21,6 +22,7 @@ pub use ledger::{Arrival, Ledger};
 pub use outcome::{Interval, Outcome};
 pub use plan::Plan;
 pub use schedule::{Due, Schedule};
+pub use slice::{Shared, Slice, deal};
 pub use stamp::{STAMP_BYTES, Stamp};
 
 use std::sync::Arc;
