@@ -6,6 +6,8 @@
 
 mod audience;
 mod audit;
+mod baton;
+mod cast;
 mod cpu;
 mod engine;
 mod ledger;

@@ -191,12 +191,12 @@ fn shares(round: u64, holds: &[u64]) -> Vec<u32> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::plan::{ConnectPlan, Phases, ProtocolVersion, Subscription};
     use proptest::prelude::*;
 
-    fn plan(groups: &[(u32, bool)]) -> Plan {
+    pub(crate) fn plan(groups: &[(u32, bool)]) -> Plan {
         let group = |&(clients, is_shared): &(u32, bool)| Group {
             name: "group".into(),
             clients,
