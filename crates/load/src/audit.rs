@@ -43,6 +43,16 @@ pub(crate) struct Fate {
 }
 
 impl Fate {
+    /// Whether its numbers can be: lists ascend and lie within what was sent.
+    pub(crate) fn is_consistent(&self) -> bool {
+        let is_ascending = |list: &[u32]| list.is_sorted_by(|one, next| one < next);
+        let lists = [&self.refused, &self.unacknowledged];
+        self.sent <= self.due
+            && lists.iter().all(|list| is_ascending(list))
+            && lists.iter().all(|list| list.last().is_none_or(|&last| last < self.sent))
+            && self.refused.len() + self.unacknowledged.len() <= self.sent as usize
+    }
+
     /// Whether the broker took the message, so that its deliveries are owed.
     fn is_accepted(&self, sequence: u32) -> bool {
         !self.is_lost

@@ -7,7 +7,7 @@ mod sending;
 mod setup;
 
 pub(crate) use finish::SliceOutcome;
-pub(crate) use setup::{check, topics_of};
+pub(crate) use setup::topics_of;
 
 use crate::audit::{Audit, Fate};
 use crate::baton::Baton;

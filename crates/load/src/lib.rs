@@ -4,6 +4,7 @@
 //! A ledger audits every delivery. The generator watches itself and says when it was the limit.
 //! Knows no broker, no use case, no report: `weir-bench` makes the plan and reads the outcome.
 
+pub mod agent;
 mod audience;
 mod audit;
 mod baton;
@@ -52,6 +53,9 @@ pub enum LoadError {
     /// The plan contradicts itself.
     #[error("the plan is not usable: {0}")]
     Plan(String),
+    /// An agent and the one who leads it do not understand each other.
+    #[error("{0}")]
+    Protocol(String),
     /// The system refused what the generator itself needs.
     #[error("the load generator cannot run: {0}")]
     System(#[from] std::io::Error),

@@ -160,7 +160,7 @@ pub struct Latencies {
 }
 
 /// One interval of the series.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Begin of the interval.
     pub start_us: u64,

@@ -94,7 +94,7 @@ pub(super) fn version_of(plan: &Plan) -> Version {
 }
 
 /// What is wrong with a plan before a client exists.
-pub(crate) fn check(plan: &Plan) -> Result<(), LoadError> {
+fn check(plan: &Plan) -> Result<(), LoadError> {
     let fail = |text: String| Err(LoadError::Plan(text));
     if plan.groups.iter().all(|group| group.clients == 0) {
         return fail("it has no clients".into());
