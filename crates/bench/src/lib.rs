@@ -3,6 +3,7 @@
 //! Depends on `weir-load` and `weir-conformance` only: the suite has no branch that knows which
 //! broker is ours.
 
+pub mod agents;
 mod assemble;
 pub mod conformance;
 pub mod doctor;

@@ -213,7 +213,7 @@ impl Audit {
         if let Some(closed) = &self.closed {
             match closed {
                 Closed::Here(fates) => {
-                    fates[stamp.publisher as usize].late(stamp.sequence, messages)
+                    fates[stamp.publisher as usize].late(stamp.sequence, messages);
                 }
                 Closed::Elsewhere(_) => {}
             }

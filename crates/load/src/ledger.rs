@@ -253,8 +253,12 @@ mod tests {
             other in prop::collection::vec(0u32..60, 0..60),
         ) {
             let (mut ledger, mut elsewhere) = (Ledger::new(1), Ledger::new(1));
-            one.iter().for_each(|&sequence| drop(ledger.note(0, sequence)));
-            other.iter().for_each(|&sequence| drop(elsewhere.note(0, sequence)));
+            for &sequence in &one {
+                ledger.note(0, sequence);
+            }
+            for &sequence in &other {
+                elsewhere.note(0, sequence);
+            }
             let (next, holes) = elsewhere.track(0);
             let both: Vec<u32> = ledger.merge(0, next, holes).into_iter().flatten().collect();
             let one: BTreeSet<u32> = one.into_iter().collect();

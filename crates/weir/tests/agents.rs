@@ -83,8 +83,8 @@ fn assert_same(alone: &Outcome, together: &Outcome) {
     assert_eq!(together.subscriptions, alone.subscriptions);
     let counts = |outcome: &Outcome| {
         let all = &outcome.latencies;
-        [&all.connect, &all.subscribe, &all.acknowledge, &all.end_to_end, &outcome.generator.lag]
-            .map(|histogram| histogram.len())
+        let lag = outcome.generator.lag.len();
+        [all.connect.len(), all.subscribe.len(), all.acknowledge.len(), all.end_to_end.len(), lag]
     };
     assert_eq!(counts(together), counts(alone));
     let anomalies = |outcome: &Outcome| {
@@ -327,4 +327,76 @@ fn a_stop_ends_all_agents_and_leaves_no_process() {
         assert!(rustix::process::test_kill_process(process).is_err(), "no process is left");
     }
     assert_eq!(fake.stop().disconnects, 8);
+}
+
+/// `weir bench run` with two agents, to its end or until one of them is killed in measure.
+fn bench_with_agents(kills: bool) -> (Option<i32>, serde_json::Value) {
+    let out = tempfile::tempdir().unwrap();
+    let agent = format!("{} agent", env!("CARGO_BIN_EXE_weir"));
+    let duration = if kills { "60s" } else { "1s" };
+    let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["bench", "run", "p2p-1K-1K-1K-1K", "--scale", "0.05", "--warm-up", "1s"])
+        .args(["--duration", duration, "--agents", "1", "--agent", &agent, "--out"])
+        .arg(out.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while kills && !line.contains("measure") {
+        line.clear();
+        assert!(stderr.read_line(&mut line).unwrap() > 0, "the run ended before measure");
+    }
+    if kills {
+        let victim = local_agent(child.id());
+        rustix::process::kill_process(victim, rustix::process::Signal::KILL).unwrap();
+    }
+    std::io::copy(&mut stderr, &mut std::io::sink()).unwrap();
+    let code = child.wait().unwrap().code();
+    let folder = std::fs::read_dir(out.path()).unwrap().map(|entry| entry.unwrap().path());
+    let result = folder.map(|path| path.join("result.json")).find(|path| path.is_file()).unwrap();
+    (code, serde_json::from_str(&std::fs::read_to_string(result).unwrap()).unwrap())
+}
+
+/// The child of this process that was started as `weir agent` without a shell.
+fn local_agent(parent: u32) -> rustix::process::Pid {
+    let tasks = std::fs::read_dir(format!("/proc/{parent}/task")).unwrap();
+    let children = tasks.flat_map(|task| {
+        let path = task.unwrap().path().join("children");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    });
+    let is_agent = |pid: &String| {
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        command.ends_with(b"weir\0agent\0")
+    };
+    let pid = children.into_iter().find(is_agent).expect("an agent of this host");
+    rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap()
+}
+
+#[test]
+fn a_run_of_agents_is_a_result_like_any_other() {
+    let (code, result) = bench_with_agents(false);
+    assert_eq!(code, Some(0), "{}", result["verdict"]);
+    assert_eq!(result["measure"]["expected"], 50);
+    assert_eq!(result["measure"]["delivered"], 50);
+    assert_eq!(result["latencies"]["end_to_end"]["count"], 50);
+    assert_eq!(result["connections"]["connected"], 100);
+    let agents = result["generator"]["agents"].as_array().unwrap();
+    assert_eq!(agents.len(), 2);
+    assert!(agents[1].as_str().unwrap().contains("50 of 100 clients"), "{agents:?}");
+    assert!(agents[1].as_str().unwrap().contains("clock shared"), "{agents:?}");
+}
+
+#[test]
+fn a_run_that_loses_an_agent_is_invalid_and_says_why() {
+    let (code, result) = bench_with_agents(true);
+    assert_eq!(code, Some(1));
+    assert_eq!(result["verdict"]["status"], "invalid");
+    let reason = result["verdict"]["reasons"][0].as_str().unwrap();
+    for part in ["agent 1 of 2 (weir agent)", "signal: 9", "50 of 100 clients"] {
+        assert!(reason.contains(part), "{part} is missing in: {reason}");
+    }
+    println!("{reason}");
 }

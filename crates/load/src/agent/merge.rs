@@ -179,5 +179,5 @@ fn books(plan: &Plan, reports: &mut [Report]) -> Result<crate::audit::Books, Loa
         added.map_err(|what| bad(&report.name, what))?;
         report.tracks = Vec::new();
     }
-    Ok(joint.close(fates))
+    Ok(joint.close(&fates))
 }

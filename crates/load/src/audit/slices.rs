@@ -214,8 +214,8 @@ impl Joint {
     }
 
     /// Closes the books of the whole. `fates` are the publishers', in order.
-    pub(crate) fn close(mut self, fates: Vec<Fate>) -> super::Books {
-        self.audit.close(fates.clone());
+    pub(crate) fn close(mut self, fates: &[Fate]) -> super::Books {
+        self.audit.close(fates.to_vec());
         for (receiver, range, pair) in std::mem::take(&mut self.late) {
             let of = &self.audit.receivers[receiver as usize];
             let (client, place) = (of.client, pair - of.pairs);
