@@ -5,6 +5,7 @@
 
 pub mod agents;
 mod assemble;
+pub mod ceiling;
 pub mod conformance;
 pub mod doctor;
 pub mod driver;

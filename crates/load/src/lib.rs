@@ -12,6 +12,7 @@ mod cast;
 mod cpu;
 mod engine;
 mod ledger;
+pub mod null;
 pub mod outcome;
 pub mod plan;
 mod publisher;

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -10,7 +11,7 @@ use weir_bench::driver::{self, Driver, Profile};
 use weir_bench::result::{RunResult, Status};
 use weir_bench::run::{Interrupted, RunOptions, note_signals, run_one};
 use weir_bench::usecase::{self, UseCase};
-use weir_bench::{conformance, doctor, folder, report, tables};
+use weir_bench::{ceiling, conformance, doctor, folder, report, tables};
 use weir_conformance::Version;
 
 /// Measure brokers with the Open MQTT Benchmark Suite
@@ -51,7 +52,14 @@ enum BenchCommand {
         results: Vec<PathBuf>,
     },
     /// Say what this host bears: files, ports, backlog, memory, and how to raise them
-    Doctor,
+    Doctor {
+        /// Measure what a core of this host bears as a load generator, too; about 8 seconds
+        #[arg(long)]
+        measure: bool,
+    },
+    /// Answer as a broker that does next to nothing, until standard input ends
+    #[command(hide = true)]
+    NullBroker,
 }
 
 const RUN_EXAMPLES: &str = "Examples:
@@ -173,12 +181,32 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
         BenchCommand::Suite { set, how } => run_all(&usecase::set(&set)?, &how),
         BenchCommand::Conformance(args) => conform(args),
         BenchCommand::Report { results } => show(&results),
-        BenchCommand::Doctor => {
+        BenchCommand::NullBroker => null_broker(),
+        BenchCommand::Doctor { measure } => {
             let report = doctor::report();
             print!("{}", report.text);
+            if measure {
+                let program = std::env::current_exe().context("cannot find this program")?;
+                print!("\n{}", ceiling::measure(&program)?);
+            }
             Ok(if report.is_basic_runnable { ExitCode::SUCCESS } else { ExitCode::from(1) })
         }
     }
+}
+
+/// Says where it listens, and serves until its input ends.
+fn null_broker() -> anyhow::Result<ExitCode> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen")?;
+    println!("{}", listener.local_addr()?);
+    let stop = weir_load::Stop::default();
+    let at_end = stop.clone();
+    std::thread::spawn(move || {
+        // Whatever comes is of no interest, and an error is an end, too.
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        at_end.stop();
+    });
+    weir_load::null::serve(listener, &stop)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Every use case on every broker; one report over all.
