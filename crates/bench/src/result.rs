@@ -314,6 +314,9 @@ pub struct Generator {
     pub ledger_bytes: u64,
     /// Why it was the limit; empty when it was not.
     pub invalid: Vec<String>,
+    /// The agents that shared the load, a line for each; empty where one thread was all.
+    #[serde(default)]
+    pub agents: Vec<String>,
 }
 
 /// One interval: the load's and the broker's figures side by side. Also a row of series.csv.

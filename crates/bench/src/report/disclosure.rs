@@ -131,6 +131,10 @@ fn load(run: &RunResult) -> Vec<Pair> {
         .collect();
     let generator = &run.generator;
     let lag = run.latencies.get("generator_lag").map_or(0, |lag| lag.p99_us);
+    let who = match generator.agents.len() {
+        0 => "one thread".to_owned(),
+        agents => format!("{agents} agents ({})", generator.agents.join("; ")),
+    };
     vec![
         Pair::new(
             "clients",
@@ -166,7 +170,7 @@ fn load(run: &RunResult) -> Vec<Pair> {
         Pair::new(
             "load generator",
             format!(
-                "open loop, one thread, {:.2} cores ({:.2} user, {:.2} system), lag p99 {lag} us, \
+                "open loop, {who}, {:.2} cores ({:.2} user, {:.2} system), lag p99 {lag} us, \
                  ledger {} bytes",
                 generator.cpu_cores_avg,
                 generator.cpu_user_cores_avg,
@@ -176,7 +180,8 @@ fn load(run: &RunResult) -> Vec<Pair> {
         ),
         Pair::new(
             "ceiling of the load generator",
-            "not measured: its CPU and lag say how far away it was",
+            "not measured in this run: its CPU and lag say how far away it was, and `weir bench \
+             doctor --measure` what a core of this host bears",
         ),
         Pair::new("errors", errors(run)),
         Pair::new("seed", "none: the schedule follows from the use case alone"),
