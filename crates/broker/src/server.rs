@@ -186,23 +186,19 @@ impl Server {
     }
 }
 
-/// Says what the process' limit on open files means for the connections.
+/// Says what the process' limit on open files means for the connections. With `auto`, io_uring is
+/// not tried before it is needed.
 fn check_io(config: &Config) -> Result<(), ServeError> {
-    let (wanted, files) = (config.process.connections_max, Backend::Epoll.connections_max());
-    let checked = Backend::from(config.io).check();
-    match (config.io, checked) {
-        (IoBackend::IoUring, Err(error)) => return Err(ServeError::Io(error)),
-        _ if files > wanted as usize => {}
-        (IoBackend::Auto, Err(error)) => {
-            tracing::info!("{error}; {files} open files bound the connections (ulimit -n)");
-        }
-        (IoBackend::Epoll, _) => {
-            tracing::info!("{files} open files bound the connections (ulimit -n)");
-        }
-        (IoBackend::Auto, Ok(())) => {
-            tracing::debug!("connections beyond {files} open files will be io_uring's");
-        }
-        (IoBackend::IoUring, Ok(())) => {}
+    if config.io == IoBackend::IoUring {
+        return Backend::IoUring.check().map_err(ServeError::Io);
+    }
+    let files = Backend::Epoll.connections_max();
+    if files <= config.process.connections_max as usize {
+        let beyond = match config.io {
+            IoBackend::Auto => "connections beyond them go to io_uring",
+            IoBackend::Epoll | IoBackend::IoUring => "they bound the connections",
+        };
+        tracing::info!("{files} files may be open (ulimit -n); {beyond}");
     }
     Ok(())
 }

@@ -20,8 +20,9 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// Connections that one process can hold at most so, by its own limit on open files. Other
-    /// files of the process, and listening sockets, take a few of them.
+    /// Connections that one reactor can hold at most so, by the process' limit on open files.
+    /// Other files of the process, and other reactors, take some of these. [`Backend::Auto`] tries
+    /// whether it may use io_uring.
     pub fn connections_max(self) -> usize {
         match self {
             Self::Epoll => files_max(),

@@ -112,8 +112,11 @@ impl Io {
         if self.rings.is_none()
             && let Err(error) = self.begin_rings()
         {
-            tracing::warn!("{error}; connections are bounded by the limit on open files");
-            self.backend = Backend::Epoll;
+            // Else it is a shortage that may pass.
+            if error.kind() == io::ErrorKind::Unsupported {
+                tracing::warn!("{error}; connections are bounded by the limit on open files");
+                self.backend = Backend::Epoll;
+            }
             return false;
         }
         self.files_are_full = true;

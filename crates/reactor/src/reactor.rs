@@ -205,6 +205,9 @@ impl Reactor {
             self.direct_ready(ready, handler);
         }
         self.read_batch(handler);
+        if let Some(rings) = &mut self.io.rings {
+            rings.trim();
+        }
     }
 
     fn direct_ready(&mut self, ready: Ready, handler: &mut impl Handler) {

@@ -26,6 +26,9 @@ const RINGS_MAX: usize = 1024;
 /// Slots of a ring: the fewer, the faster a poll is found when its connection closes.
 const RING_SLOTS_MAX: usize = 32 * 1024;
 
+/// Events that there is always room for.
+const READY_KEPT: usize = 4096;
+
 const POLL_EVENTS: i16 = libc::POLLIN | libc::POLLOUT | libc::POLLRDHUP;
 
 /// Connections that one reactor can hold by direct descriptors.
@@ -101,20 +104,9 @@ impl Rings {
     /// The system has no io_uring, forbids it, or is too old.
     pub(crate) fn new() -> io::Result<Self> {
         let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        let ring = Ring::new(ring_slots() as u16, &event).map_err(|error| {
-            let hint = match error.raw_os_error().map(Errno::from_raw_os_error) {
-                Some(Errno::NOSYS) => "this system has none".into(),
-                Some(Errno::PERM | Errno::ACCESS) => "it is forbidden by the sysctl \
-                    kernel.io_uring_disabled or by the container's seccomp profile"
-                    .into(),
-                Some(Errno::INVAL) => "it needs Linux 6.11 or newer".into(),
-                _ => error.to_string(),
-            };
-            io::Error::new(error.kind(), format!("io_uring cannot be used: {hint}"))
-        })?;
+        let ring = Ring::new(ring_slots() as u16, &event).map_err(explain)?;
         if !ring.is_young_enough()? {
-            let text = "io_uring cannot be used: it needs Linux 6.11 or newer";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+            return Err(explain(Errno::INVAL.into()));
         }
         let (ready, results) = (VecDeque::new(), Vec::new());
         let rings = vec![ring];
@@ -143,6 +135,13 @@ impl Rings {
             self.rings.iter_mut().for_each(|ring| ring.set_signals(false));
         }
         self.run_all();
+    }
+
+    /// Gives back what a storm of events has taken.
+    pub(crate) fn trim(&mut self) {
+        if self.ready.is_empty() {
+            self.ready.shrink_to(READY_KEPT);
+        }
     }
 
     /// A slot in a ring that is there, if one is free.
@@ -316,6 +315,21 @@ impl std::fmt::Debug for Rings {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Rings").field("rings", &self.rings.len()).finish_non_exhaustive()
     }
+}
+
+/// Says why there is no first ring, where the reason is not a shortage.
+fn explain(error: io::Error) -> io::Error {
+    let hint = match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NOSYS) => "this system has none",
+        Some(Errno::PERM | Errno::ACCESS) => {
+            "it is forbidden, by the sysctl kernel.io_uring_disabled or the container's seccomp \
+             profile"
+        }
+        Some(Errno::INVAL) => "it needs Linux 6.11 or newer",
+        _ => return error,
+    };
+    let text = format!("io_uring cannot be used: {hint}");
+    io::Error::new(io::ErrorKind::Unsupported, text)
 }
 
 /// Sorts a completion. Says whether its request was awaited.

@@ -30,7 +30,7 @@ fn connections_are_not_bounded_by_open_files() {
         .unwrap();
     let (out, err) =
         (String::from_utf8_lossy(&child.stdout), String::from_utf8_lossy(&child.stderr));
-    assert!(child.status.success(), "{out}\n{err}");
+    assert!(child.status.success() && out.contains("1 passed"), "{out}\n{err}");
     eprint!("{err}");
 }
 

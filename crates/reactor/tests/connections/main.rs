@@ -4,6 +4,7 @@
 
 mod batch;
 mod file_limit;
+mod forbidden;
 mod support;
 
 use rustix::io::Errno;
@@ -199,6 +200,7 @@ fn a_connection_lives_on_in_another_reactor() {
         let mut other = support::reactor(backend);
         let mut others = Notes::default();
         let fd = reactor.io().give_away(far).unwrap();
+        assert!(rustix::net::sockopt::tcp_nodelay(&fd).unwrap(), "nothing waits for an ACK");
         let there = other.io().adopt(fd).unwrap();
         reactor.io().write(near, b"over there");
         for turn in 0.. {
