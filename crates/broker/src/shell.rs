@@ -8,8 +8,10 @@ use crate::log::Log;
 use crate::memory::Memory;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use weir_core::{AuthRequest, ConnKey, Mail, Micros, Notice, Shard, ShardId, Sink, Verdict};
-use weir_reactor::{Closed, Handler, Io, Mailbox, Token};
+use weir_core::{
+    AuthRequest, ConnKey, Mail, Message, Micros, Notice, Shard, ShardId, Sink, Verdict,
+};
+use weir_reactor::{Closed, Handler, Io, Mailbox, SharedBytes, Token};
 
 /// Letters of each sender that are handled in one turn.
 const LETTERS_MAX: usize = 1024;
@@ -205,6 +207,11 @@ impl Sink for Output<'_> {
     #[inline]
     fn deliver(&mut self, conn: ConnKey, bytes: &[u8]) {
         self.io.write_gathered(Token(conn.0), bytes);
+    }
+
+    fn deliver_long(&mut self, conn: ConnKey, head: &[u8], message: &Arc<Message>) {
+        let payload: SharedBytes = Arc::<Message>::clone(message);
+        self.io.write_shared(Token(conn.0), head, payload);
     }
 
     #[inline]

@@ -9,6 +9,9 @@ use weir_wire::{PacketId, PropertiesBuf, Property, QoS, Version};
 /// Variants that receivers share: with and without properties, three QoS, RETAIN on and off.
 const SHAPES: usize = 2 * 3 * 2;
 
+/// A payload of so many bytes is not copied for each receiver.
+const SHARED_BYTES_MIN: usize = 4096;
+
 /// How one receiver gets the message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape<'a> {
@@ -40,6 +43,8 @@ struct Encoding {
 pub(crate) struct Encoded<'a> {
     bytes: &'a mut [u8],
     packet_id_at: Option<usize>,
+    /// Bytes of the payload, if it is not among the others.
+    tail_bytes: usize,
 }
 
 impl Encoder {
@@ -51,7 +56,7 @@ impl Encoder {
     }
 
     /// The packet for a receiver; the caller writes it before it asks for the next. Above QoS 0
-    /// it has no identifier yet: [`Encoded::with_id`].
+    /// it has no identifier yet: [`Encoded::with`].
     #[inline]
     pub(crate) fn encode(
         &mut self,
@@ -76,24 +81,26 @@ impl Encoder {
                 *encoding.places.insert(places)
             }
         };
-        Encoded { bytes: &mut encoding.bytes, packet_id_at: places.packet_id_at }
+        let tail_bytes = if is_long(delivery) { delivery.payload.len() } else { 0 };
+        Encoded { bytes: &mut encoding.bytes, packet_id_at: places.packet_id_at, tail_bytes }
     }
 }
 
 impl<'a> Encoded<'a> {
     /// Length of the packet, in bytes.
     pub(crate) fn len(&self) -> usize {
-        self.bytes.len()
+        self.bytes.len() + self.tail_bytes
     }
 
-    /// The packet at QoS 0.
-    pub(crate) fn bytes(self) -> &'a [u8] {
-        self.bytes
+    /// Whether the payload is to follow what [`Encoded::with`] gives.
+    pub(crate) fn has_tail(&self) -> bool {
+        self.tail_bytes > 0
     }
 
-    /// The packet with its identifier.
-    pub(crate) fn with_id(self, packet_id: PacketId) -> &'a [u8] {
-        if let Some(at) = self.packet_id_at {
+    /// The packet, above QoS 0 with its identifier.
+    #[inline]
+    pub(crate) fn with(self, packet_id: Option<PacketId>) -> &'a [u8] {
+        if let (Some(packet_id), Some(at)) = (packet_id, self.packet_id_at) {
             self.bytes[at..at + 2].copy_from_slice(&packet_id.value().to_be_bytes());
         }
         self.bytes
@@ -137,5 +144,14 @@ fn encode(
         payload: delivery.payload,
     };
     bytes.clear();
-    publish.encode(shape.version, bytes)
+    if is_long(delivery) {
+        publish.encode_head(shape.version, bytes)
+    } else {
+        publish.encode(shape.version, bytes)
+    }
+}
+
+/// Whether receivers share the payload: copying it for each would cost more than another slice.
+fn is_long(delivery: &Delivery<'_>) -> bool {
+    delivery.payload.len() >= SHARED_BYTES_MIN
 }

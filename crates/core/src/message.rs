@@ -26,6 +26,13 @@ pub struct Message {
     pub stamp: Option<Stamp>,
 }
 
+impl AsRef<[u8]> for Message {
+    /// The payload: what connections share of a long message.
+    fn as_ref(&self) -> &[u8] {
+        &self.payload
+    }
+}
+
 impl Message {
     /// What it counts against a bound, in bytes.
     pub(crate) fn bytes(&self) -> u64 {

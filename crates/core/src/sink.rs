@@ -1,6 +1,7 @@
 //! Where a shard's output goes.
 
-use crate::{AuthRequest, ConnKey, Mail, ShardId};
+use crate::{AuthRequest, ConnKey, Mail, Message, ShardId};
+use std::sync::Arc;
 use weir_wire::ReasonCode;
 
 /// The shell's side of a shard: connection outputs and mailboxes, or a simulator's record.
@@ -13,6 +14,11 @@ pub trait Sink {
     /// with it. What the client waits for before it goes on is written by [`Sink::write`].
     fn deliver(&mut self, conn: ConnKey, bytes: &[u8]) {
         self.write(conn, bytes);
+    }
+
+    /// Appends `head` and then the payload of `message`, which many connections get.
+    fn deliver_long(&mut self, conn: ConnKey, head: &[u8], message: &Arc<Message>) {
+        self.write(conn, &[head, &message.payload].concat());
     }
 
     /// Bytes that wait in the connection's output.

@@ -1,6 +1,7 @@
 //! A shard with connections, and nothing around it: what is measured is the core alone.
 
-use weir_core::{ConnKey, Limits, Mail, Micros, Notice, Shard, ShardId, Sink};
+use std::sync::Arc;
+use weir_core::{ConnKey, Limits, Mail, Message, Micros, Notice, Shard, ShardId, Sink};
 use weir_wire::packet::{Connect, SubscribeBuf, SubscriptionOptions};
 use weir_wire::{PacketId, Properties, QoS, Version};
 
@@ -18,6 +19,12 @@ pub(crate) struct Outputs(pub(crate) Vec<Vec<u8>>);
 impl Sink for Outputs {
     fn write(&mut self, conn: ConnKey, bytes: &[u8]) {
         self.0[conn.0 as usize].extend_from_slice(bytes);
+    }
+
+    /// As the reactor does: what is shared is not copied.
+    fn deliver_long(&mut self, conn: ConnKey, head: &[u8], message: &Arc<Message>) {
+        self.write(conn, head);
+        std::hint::black_box(Arc::clone(message));
     }
 
     fn pending(&self, _conn: ConnKey) -> usize {

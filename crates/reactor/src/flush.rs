@@ -2,9 +2,11 @@
 
 use crate::Token;
 use crate::io::Io;
-use crate::socket::{Closed, Link, Socket, State};
-use rustix::io::Errno;
-use rustix::net::{SendFlags, Shutdown, send, shutdown};
+use crate::output::Output;
+use crate::socket::{Closed, Link, State};
+use rustix::fd::OwnedFd;
+use rustix::io::{Errno, IoSlice};
+use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, send, sendmsg, shutdown};
 
 /// Output buffers kept for reuse, and the largest that is kept.
 const POOL_BUFFERS_MAX: usize = 4096;
@@ -46,17 +48,24 @@ impl Io {
         if matches!(socket.state, State::Dead | State::Connecting) {
             return Ok(());
         }
-        if socket.pending() == 0 {
+        let Some(out) = socket.out.as_mut().filter(|out| out.pending() > 0) else {
             self.all_sent(token);
             return Ok(());
-        }
-        let bytes = &socket.out[socket.sent as usize..];
+        };
         match (&socket.link, &mut self.rings) {
             (Link::File(fd), _) => {
-                let result = send(fd, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+                let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+                let result = match out.as_one() {
+                    Some(bytes) => send(fd, bytes, flags),
+                    None => send_slices(fd, out, flags),
+                };
                 self.sent(token, result)
             }
             (Link::Direct(slot), Some(rings)) => {
+                if out.as_one().is_none() {
+                    out.make_one();
+                }
+                let bytes = out.as_one().unwrap_or_default();
                 #[expect(unsafe_code, reason = "the system is told addresses")]
                 // SAFETY: only a flush calls this, and calls `run_all` before it changes any
                 // output. The bytes are on the heap: they stay if the socket moves.
@@ -72,18 +81,19 @@ impl Io {
     /// A send took so many bytes.
     fn sent(&mut self, token: Token, result: Result<usize, Errno>) -> Result<(), Errno> {
         let Some(socket) = self.sockets.get_mut(token.0 as usize) else { return Ok(()) };
+        let Some(out) = &mut socket.out else { return Ok(()) };
         match result {
             Ok(bytes) => {
                 self.stats.writes += 1;
                 self.stats.bytes_out += bytes as u64;
-                socket.sent += bytes as u32;
+                out.advance(bytes);
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(errno) => return Err(errno),
         }
-        if socket.pending() > 0 {
+        if out.pending() > 0 {
             socket.blocked = true;
-            socket.drop_sent_prefix();
+            out.drop_sent_prefix();
         } else {
             self.all_sent(token);
         }
@@ -93,11 +103,11 @@ impl Io {
     /// There is no output left: its memory goes back, and who waited for that hears of it.
     fn all_sent(&mut self, token: Token) {
         let socket = &mut self.sockets[token.0 as usize];
-        let mut buffer = std::mem::take(&mut socket.out);
+        let out = socket.out.take();
         let was_blocked = std::mem::take(&mut socket.blocked);
-        socket.sent = 0;
+        let was_long = out.as_ref().is_some_and(|out| out.was_long(DRAINED_BYTES_MIN));
         match socket.state {
-            State::Live if was_blocked || buffer.len() >= DRAINED_BYTES_MIN => {
+            State::Live if was_blocked || was_long => {
                 self.drained.push(token);
             }
             // The peer sees the end after our last byte; an error means it is gone already.
@@ -113,22 +123,18 @@ impl Io {
             },
             _ => {}
         }
-        if buffer.capacity() > 0
-            && buffer.capacity() <= POOL_BUFFER_BYTES_MAX
+        if let Some(mut out) = out
+            && out.capacity() <= POOL_BUFFER_BYTES_MAX
             && self.pool.len() < POOL_BUFFERS_MAX
         {
-            buffer.clear();
-            self.pool.push(buffer);
+            out.clear();
+            self.pool.push(out);
         }
     }
 }
 
-impl Socket {
-    /// Frees the sent part of a long output, so that a slow peer costs what it has not read.
-    fn drop_sent_prefix(&mut self) {
-        if self.sent as usize > self.out.len() / 2 {
-            self.out.drain(..self.sent as usize);
-            self.sent = 0;
-        }
-    }
+fn send_slices(fd: &OwnedFd, out: &Output, flags: SendFlags) -> Result<usize, Errno> {
+    let mut slices = std::array::from_fn(|_| IoSlice::new(&[]));
+    let count = out.slices(&mut slices);
+    sendmsg(fd, &slices[..count], &mut SendAncillaryBuffer::default(), flags)
 }

@@ -2,6 +2,7 @@
 
 use crate::backend::files_spill;
 use crate::gather::{GATHERED_BYTES_MAX, Gather};
+use crate::output::{Output, SharedBytes};
 use crate::socket::{Closed, LINGER, Link, Partial, Socket, State};
 use crate::uring::Rings;
 use crate::{Backend, Handler, Token};
@@ -55,7 +56,8 @@ pub struct Io {
     /// Had much output, sent all of it in the last flush.
     pub(crate) drained: Vec<Token>,
     pub(crate) lingering: VecDeque<(u64, Token)>,
-    pub(crate) pool: Vec<Vec<u8>>,
+    #[expect(clippy::vec_box, reason = "an output is with its socket or here, and never moves")]
+    pub(crate) pool: Vec<Box<Output>>,
     pub(crate) now_us: u64,
     pub(crate) stats: IoStats,
 }
@@ -135,18 +137,23 @@ impl Io {
         }
     }
 
+    /// As [`Io::write`], of `bytes` and then `shared`, which is not copied where the system can be
+    /// given it.
+    pub fn write_shared(&mut self, token: Token, bytes: &[u8], shared: SharedBytes) {
+        if let Some(out) = self.append(token, bytes).and_then(|socket| socket.out.as_mut()) {
+            out.push_shared(shared);
+        }
+        self.write(token, &[]);
+    }
+
     #[inline]
     fn append(&mut self, token: Token, bytes: &[u8]) -> Option<&mut Socket> {
-        let socket = self.sockets.get_mut(token.0 as usize)?;
+        let Self { sockets, pool, .. } = self;
+        let socket = sockets.get_mut(token.0 as usize)?;
         if !matches!(socket.state, State::Live | State::Connecting) {
             return None;
         }
-        if socket.out.capacity() == 0
-            && let Some(buffer) = self.pool.pop()
-        {
-            socket.out = buffer;
-        }
-        socket.out.extend_from_slice(bytes);
+        socket.out.get_or_insert_with(|| pool.pop().unwrap_or_default()).push(bytes);
         Some(socket)
     }
 

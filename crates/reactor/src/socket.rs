@@ -1,5 +1,6 @@
 //! One socket of a reactor and what is known of it.
 
+use crate::output::Output;
 use crate::uring::Slot;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -43,7 +44,7 @@ pub(crate) enum Link {
     Direct(Slot),
 }
 
-/// 56 bytes and no heap while idle.
+/// 40 bytes and no heap while idle.
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub(crate) link: Link,
@@ -64,10 +65,8 @@ pub(crate) struct Socket {
     pub(crate) reading: bool,
     /// The handler wants no input for now.
     pub(crate) paused: bool,
-    /// Bytes of `out` already sent.
-    pub(crate) sent: u32,
-    /// Output; its memory comes from the pool.
-    pub(crate) out: Vec<u8>,
+    /// Output, while there is some; its memory comes from the pool.
+    pub(crate) out: Option<Box<Output>>,
     /// The start of a packet whose end has not come; boxed, because few have one.
     pub(crate) partial: Option<Box<Partial>>,
 }
@@ -89,15 +88,14 @@ impl Socket {
             again: false,
             reading: false,
             paused: false,
-            sent: 0,
-            out: Vec::new(),
+            out: None,
             partial: None,
         }
     }
 
     pub(crate) fn pending(&self) -> usize {
-        self.out.len() - self.sent as usize
+        self.out.as_ref().map_or(0, |out| out.pending())
     }
 }
 
-const _: () = assert!(size_of::<Socket>() <= 56, "an idle socket costs 56 bytes");
+const _: () = assert!(size_of::<Socket>() <= 40, "an idle socket costs 40 bytes");

@@ -4,8 +4,8 @@ use super::Shard;
 use super::acks::plain_ack;
 use super::connection::{Connection, Live};
 use crate::aliases::AliasOut;
-use crate::encoder::Shape;
-use crate::keys::{Micros, SessionKey};
+use crate::encoder::{Encoded, Shape};
+use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::limits::WhenAbsent;
 use crate::mail::GroupPick;
 use crate::message::{Delivery, Message, Queued};
@@ -16,7 +16,7 @@ use crate::sink::{Notice, Sink};
 use crate::window::Owed;
 use smallvec::SmallVec;
 use std::sync::Arc;
-use weir_wire::{PacketKind, QoS, Version};
+use weir_wire::{PacketId, PacketKind, QoS, Version};
 
 /// One receiver of a message.
 #[derive(Clone, Copy, Debug)]
@@ -184,7 +184,7 @@ impl Shard {
                 return drop_notice(session, delivery.topic, "over Maximum Packet Size", sink);
             }
             stats.publishes_out += 1;
-            sink.deliver(link.conn, packet.bytes());
+            send(packet, None, true, link.conn, delivery, sink);
             return alias_sent(connections, &link, delivery.topic, shape.alias);
         }
         if !session.queue_is_empty() || is_output_full || !session.window.has_room(link.open_max) {
@@ -199,13 +199,9 @@ impl Shard {
         let kept = session.outlives_connection().then(|| queued(to, delivery));
         let packet_id = session.window.push(to.qos, kept);
         stats.publishes_out += 1;
-        let bytes = packet.with_id(packet_id);
-        if session.window.has_room(link.open_max) {
-            sink.deliver(link.conn, bytes);
-        } else {
-            // What comes next waits for the client's answer to this.
-            sink.write(link.conn, bytes);
-        }
+        // Without room what comes next waits for the client's answer to this.
+        let may_wait = session.window.has_room(link.open_max);
+        send(packet, Some(packet_id), may_wait, link.conn, delivery, sink);
         alias_sent(connections, &link, delivery.topic, shape.alias);
     }
 
@@ -301,7 +297,7 @@ impl Shard {
                 drop_notice(session, &queued.message.topic, "expired", sink);
                 continue;
             }
-            let delivery = Delivery::from_message(&queued.message, None);
+            let mut delivery = Delivery::from_message(&queued.message, None);
             let alias = alias_for(connections, &link, delivery.topic);
             let shape = Shape { alias, ..shape_of(&queued, link, false) };
             encoder.begin();
@@ -312,13 +308,10 @@ impl Shard {
                 continue;
             }
             let kept = session.outlives_connection().then(|| queued.clone());
-            let bytes = if queued.qos == QoS::AtMostOnce {
-                packet.bytes()
-            } else {
-                packet.with_id(session.window.push(queued.qos, kept))
-            };
+            let packet_id =
+                (queued.qos != QoS::AtMostOnce).then(|| session.window.push(queued.qos, kept));
             stats.publishes_out += 1;
-            sink.write(link.conn, bytes);
+            send(packet, packet_id, false, link.conn, &mut delivery, sink);
             alias_sent(connections, &link, delivery.topic, alias);
         }
         if session.has_replays() {
@@ -340,7 +333,7 @@ impl Shard {
                 sink.write(link.conn, &plain_ack(PacketKind::PubRel, packet_id));
                 continue;
             };
-            let delivery = Delivery::from_message(&queued.message, None);
+            let mut delivery = Delivery::from_message(&queued.message, None);
             let shape = shape_of(&queued, link, true);
             let packet = encoder.encode(&delivery, shape, now);
             if packet.len() > link.packet_bytes_max as usize {
@@ -352,9 +345,41 @@ impl Shard {
                 continue;
             }
             stats.publishes_out += 1;
-            sink.write(link.conn, packet.with_id(packet_id));
+            send(packet, Some(packet_id), false, link.conn, &mut delivery, sink);
         }
     }
+}
+
+/// Writes a packet; `may_wait` says that it need not leave at once.
+#[inline(always)]
+fn send(
+    packet: Encoded<'_>,
+    packet_id: Option<PacketId>,
+    may_wait: bool,
+    conn: ConnKey,
+    delivery: &mut Delivery<'_>,
+    sink: &mut impl Sink,
+) {
+    if packet.has_tail() {
+        return send_long(packet, packet_id, conn, delivery, sink);
+    }
+    let bytes = packet.with(packet_id);
+    if may_wait {
+        sink.deliver(conn, bytes);
+    } else {
+        sink.write(conn, bytes);
+    }
+}
+
+#[cold]
+fn send_long(
+    packet: Encoded<'_>,
+    packet_id: Option<PacketId>,
+    conn: ConnKey,
+    delivery: &mut Delivery<'_>,
+    sink: &mut impl Sink,
+) {
+    sink.deliver_long(conn, packet.with(packet_id), delivery.shared());
 }
 
 fn queued(to: Receiver<'_>, delivery: &mut Delivery<'_>) -> Queued {

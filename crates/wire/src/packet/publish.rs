@@ -63,33 +63,45 @@ impl<'a> Publish<'a> {
     /// Appends the whole packet. Before 5.0 properties are left out.
     ///
     /// # Panics
+    /// As [`Publish::encode_head`].
+    #[inline]
+    pub fn encode(&self, version: Version, out: &mut Vec<u8>) -> PublishPlaces {
+        out.reserve(FRAME_HEADER_BYTES_MAX + self.body_bytes(version));
+        let places = self.encode_head(version, out);
+        out.extend_from_slice(self.payload);
+        places
+    }
+
+    /// Appends the packet but for its payload, which follows.
+    ///
+    /// # Panics
     /// If the packet identifier is there at QoS 0 or missing above, the topic is longer than
     /// 65,535 bytes, or the whole longer than [`crate::REMAINING_LENGTH_MAX`] allows.
     #[inline]
-    pub fn encode(&self, version: Version, out: &mut Vec<u8>) -> PublishPlaces {
+    pub fn encode_head(&self, version: Version, out: &mut Vec<u8>) -> PublishPlaces {
         let has_packet_id = self.packet_id.is_some();
         assert_eq!(
             has_packet_id,
             self.qos != QoS::AtMostOnce,
             "a packet identifier stands at QoS 1 and 2 and only there"
         );
-        let packet_id_bytes = if has_packet_id { 2 } else { 0 };
-        let property_bytes = self.properties.encoded_bytes(version);
-        let body_bytes =
-            2 + self.topic.len() + packet_id_bytes + property_bytes + self.payload.len();
-        out.reserve(FRAME_HEADER_BYTES_MAX + body_bytes);
-
         let flags_at = out.len();
         out.push(self.first_byte());
-        put_varint(out, body_bytes);
+        put_varint(out, self.body_bytes(version));
         put_string(out, self.topic);
         let packet_id_at = self.packet_id.map(|packet_id| {
             put_u16(out, packet_id.value());
             out.len() - 2
         });
         self.properties.encode(version, out);
-        out.extend_from_slice(self.payload);
         PublishPlaces { flags_at, packet_id_at }
+    }
+
+    #[inline]
+    fn body_bytes(&self, version: Version) -> usize {
+        let packet_id_bytes = if self.packet_id.is_some() { 2 } else { 0 };
+        let property_bytes = self.properties.encoded_bytes(version);
+        2 + self.topic.len() + packet_id_bytes + property_bytes + self.payload.len()
     }
 
     const fn first_byte(&self) -> u8 {
