@@ -279,6 +279,8 @@ impl Rings {
     /// # Errors
     /// What the system says of registering a file.
     pub(crate) fn install(&mut self, slot: Slot, fd: &OwnedFd) -> io::Result<()> {
+        // The close of the slot's former socket may be queued; it must come before.
+        self.run(usize::from(slot.ring));
         self.ring(slot).install(slot.slot, fd)
     }
 
