@@ -39,7 +39,12 @@ impl Backend {
     pub fn check(self) -> std::io::Result<()> {
         match self {
             Self::Epoll => Ok(()),
-            Self::IoUring | Self::Auto => Rings::new().map(drop),
+            // The system takes a ring down later, and interrupts what its thread waits for then:
+            // so it is the ring of a thread that is gone.
+            Self::IoUring | Self::Auto => std::thread::scope(|scope| {
+                let attempt = scope.spawn(|| Rings::new().map(drop));
+                attempt.join().unwrap_or_else(|_| Err(std::io::ErrorKind::Other.into()))
+            }),
         }
     }
 }

@@ -26,7 +26,7 @@ const RINGS_MAX: usize = 1024;
 /// Slots of a ring: the fewer, the faster a poll is found when its connection closes.
 const RING_SLOTS_MAX: usize = 32 * 1024;
 
-/// Events that there is always room for.
+/// Events that are taken before they are handled, and that there is always room for.
 const READY_KEPT: usize = 4096;
 
 const POLL_EVENTS: i16 = libc::POLLIN | libc::POLLOUT | libc::POLLRDHUP;
@@ -129,12 +129,19 @@ impl Rings {
         !self.rings.iter_mut().any(Ring::has_work)
     }
 
-    /// The reactor waits no more.
+    /// The reactor waits no more: takes what has happened. The system hands over a few events
+    /// each time it is entered, and there is more to gain from many.
     pub(crate) fn wake_up(&mut self) {
         if std::mem::take(&mut self.is_asleep) {
             self.rings.iter_mut().for_each(|ring| ring.set_signals(false));
         }
-        self.run_all();
+        while self.ready.len() < READY_KEPT {
+            let known = self.ready.len();
+            self.run_all();
+            if self.ready.len() == known {
+                return;
+            }
+        }
     }
 
     /// Gives back what a storm of events has taken.
@@ -279,6 +286,8 @@ impl Rings {
     /// # Errors
     /// What the system says of registering a file.
     pub(crate) fn install(&mut self, slot: Slot, fd: &OwnedFd) -> io::Result<()> {
+        // The close of the slot's former socket may be queued; it must come before.
+        self.run(usize::from(slot.ring));
         self.ring(slot).install(slot.slot, fd)
     }
 

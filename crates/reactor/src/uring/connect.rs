@@ -67,8 +67,8 @@ impl Rings {
         }
     }
 
-    /// Opens a socket in `slot` and begins to connect it; readiness follows. On an
-    /// error the slot is free again.
+    /// Opens a socket in `slot` and begins to connect it; readiness follows. On an error the slot
+    /// is free again.
     ///
     /// # Errors
     /// What the system says of socket and bind.

@@ -119,7 +119,7 @@ impl Ring {
     }
 
     /// Submits what is queued, waits for what is awaited, and hands over all completions.
-    /// `is_awaited` says of a completion whether its request was.
+    /// `take` says of each whether its request was awaited.
     pub(super) fn run(&mut self, mut take: impl FnMut(Completion) -> bool) {
         self.submit(0);
         loop {
@@ -145,6 +145,8 @@ impl Ring {
                 Ok(_) => {}
                 Err(error) => match error.raw_os_error().map(Errno::from_raw_os_error) {
                     Some(Errno::INTR) => {}
+                    // Completions wait for room, which the caller makes.
+                    Some(Errno::BUSY) if self.ring.submission().is_empty() => return,
                     // No memory for a request now.
                     Some(Errno::AGAIN | Errno::NOMEM) => std::thread::yield_now(),
                     // Buffers are lent to what is queued: nobody may go on.

@@ -63,6 +63,27 @@ fn a_connection_comes_from_the_address_it_is_told() {
 }
 
 #[test]
+fn version_6_of_the_internet_protocol_works_as_well() {
+    // Not every host has it.
+    if std::net::TcpListener::bind("[::1]:0").is_err() {
+        return eprintln!("not tested: this host has no ::1");
+    }
+    each(|backend| {
+        let mut reactor = reactor(backend);
+        let listener = weir_reactor::listen("[::1]:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        reactor.listen(listener).unwrap();
+        let mut notes = Notes::default();
+        let near = reactor.io().connect(address, Some(address.ip())).unwrap();
+        reactor.io().write(near, b"six");
+        until(&mut reactor, &mut notes, |notes| {
+            notes.received.values().any(|bytes| bytes == b"six")
+        });
+        assert_eq!(notes.accepted[0].1.ip(), address.ip());
+    });
+}
+
+#[test]
 fn a_refused_connect_is_told_with_its_cause() {
     each(|backend| {
         let mut reactor = reactor(backend);
