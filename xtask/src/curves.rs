@@ -129,6 +129,7 @@ fn broker_table(bench: &Bench, curve: &Curve, points: &[points::Point]) -> anyho
         "c us",
         "R one us",
         "c/R one",
+        "c/P one",
         "c/R two",
         "p50 ms",
         "p99 ms",
@@ -149,24 +150,25 @@ fn broker_table(bench: &Bench, curve: &Curve, points: &[points::Point]) -> anyho
                 continue;
             }
         };
-        eprintln!("{}", figures.status);
+        eprintln!("{}", figures.verdict());
         let repeat = Repeat { round: 1, calibration, figures };
         table.add_row(cells(&point.shown, &repeat));
     }
     Ok(table)
 }
 
-fn cells(shown: &str, repeat: &Repeat) -> [String; 12] {
+fn cells(shown: &str, repeat: &Repeat) -> [String; 13] {
     let figures = &repeat.figures;
     let number = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.2}"));
     [
         shown.to_owned(),
-        figures.status.clone(),
+        figures.verdict().to_owned(),
         format!("{:.0}", figures.delivered_per_s),
         figures.lost.to_string(),
         number(repeat.cpu_us()),
         number(Some(repeat.calibration.one.send_us)),
         number(repeat.by_send()),
+        number(repeat.by_pair()),
         number(repeat.by_send_two()),
         number(repeat.p50_ms()),
         number(repeat.p99_ms()),
@@ -176,7 +178,7 @@ fn cells(shown: &str, repeat: &Repeat) -> [String; 12] {
 }
 
 fn core_table(bench: &Bench, curve: &Curve, counts: &[u64]) -> anyhow::Result<Table> {
-    let header = [curve.name, "ns a message", "of it not the search", "hits", "bytes a filter"];
+    let header = [curve.name, "ns a message", "with # alone", "hits", "bytes a filter"];
     let mut table = new_table(header);
     for count in counts {
         eprintln!("{}: {count}", curve.name);

@@ -166,7 +166,7 @@ fn one_line(repeat: &Repeat) -> String {
     let shown = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.2}"));
     format!(
         "{}, {:.0}/s, c {} us, c/R one {}, p99 {} ms",
-        figures.status,
+        figures.verdict(),
         figures.delivered_per_s,
         shown(repeat.cpu_us()),
         shown(repeat.by_send()),

@@ -104,7 +104,7 @@ fn cells(record: &Record, row: &Row) -> [String; 15] {
 fn verdict(row: &Row) -> String {
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for repeat in &row.repeats {
-        let status = repeat.figures.status.as_str();
+        let status = repeat.figures.verdict();
         match counts.iter_mut().find(|(name, _)| *name == status) {
             Some((_, count)) => *count += 1,
             None => counts.push((status, 1)),
