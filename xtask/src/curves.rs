@@ -5,6 +5,7 @@
 mod points;
 
 use crate::calibrate::Calibrator;
+use crate::perf::others::Others;
 use crate::perf::record::Repeat;
 use crate::perf::runner::Runner;
 use crate::programs;
@@ -135,6 +136,7 @@ fn broker_table(bench: &Bench, curve: &Curve, points: &[points::Point]) -> anyho
         "p99 ms",
         "RSS MB",
         "gen",
+        "others",
     ];
     let mut table = new_table(header);
     for point in points {
@@ -143,6 +145,7 @@ fn broker_table(bench: &Bench, curve: &Curve, points: &[points::Point]) -> anyho
         let calibration = bench.calibrator.measure(point.connections, 300)?;
         let file = file.to_str().context("a path that is not text")?;
         eprint!("{}: ", point.name);
+        let others = Others::begin();
         let figures = match bench.runner.run(file, &bench.broker, &point.name) {
             Ok(result) => result.figures(),
             Err(error) => {
@@ -151,13 +154,14 @@ fn broker_table(bench: &Bench, curve: &Curve, points: &[points::Point]) -> anyho
             }
         };
         eprintln!("{}", figures.verdict());
-        let repeat = Repeat { round: 1, calibration, figures };
+        let others_cores = others.cores();
+        let repeat = Repeat { round: 1, calibration, others_cores, figures };
         table.add_row(cells(&point.shown, &repeat));
     }
     Ok(table)
 }
 
-fn cells(shown: &str, repeat: &Repeat) -> [String; 13] {
+fn cells(shown: &str, repeat: &Repeat) -> [String; 14] {
     let figures = &repeat.figures;
     let number = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.2}"));
     [
@@ -174,6 +178,7 @@ fn cells(shown: &str, repeat: &Repeat) -> [String; 13] {
         number(repeat.p99_ms()),
         number(repeat.rss_mb()),
         number(Some(figures.generator_cores)),
+        number(Some(repeat.others_cores)),
     ]
 }
 

@@ -5,6 +5,7 @@
 //! what counts are ratios within a round.
 
 pub(crate) mod compare;
+pub(crate) mod others;
 pub(crate) mod record;
 pub(crate) mod runner;
 pub(crate) mod table;
@@ -12,6 +13,7 @@ pub(crate) mod table;
 use crate::calibrate::Calibrator;
 use crate::programs;
 use anyhow::{Context, ensure};
+use others::Others;
 use record::{Record, Repeat};
 use runner::Runner;
 use std::path::{Path, PathBuf};
@@ -127,6 +129,7 @@ fn run_round(
         let broker = &arguments.broker[(at + round as usize - 1) % brokers];
         eprint!("{round}: {} on {broker}: ", use_case.name);
         let name = format!("{round}-{}-{}", use_case.name, broker.replace(['/', ':'], "_"));
+        let others = Others::begin();
         let result = match runner.run(&use_case.file, broker, &name) {
             Ok(result) => result,
             Err(error) => {
@@ -134,10 +137,11 @@ fn run_round(
                 continue;
             }
         };
+        let others_cores = others.cores();
         let record = record.get_or_insert_with(|| new_record(runner, &result));
         let row = record.row(&use_case.name, broker);
         row.version = result.version().to_owned();
-        let repeat = Repeat { round, calibration, figures: result.figures() };
+        let repeat = Repeat { round, calibration, others_cores, figures: result.figures() };
         eprintln!("{}", one_line(&repeat));
         row.repeats.push(repeat);
     }

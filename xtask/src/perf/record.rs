@@ -38,6 +38,8 @@ pub(crate) struct Repeat {
     pub(crate) round: u32,
     /// Of the same minute.
     pub(crate) calibration: Calibration,
+    /// Cores of the host that were busy with something else meanwhile.
+    pub(crate) others_cores: f64,
     pub(crate) figures: Figures,
 }
 
