@@ -44,7 +44,8 @@ pub(crate) struct Arguments {
     /// Use case, with or without `singlenode-`; may be given several times; all unless given
     #[arg(long = "use", value_name = "NAME")]
     use_cases: Vec<String>,
-    /// Broker, as `weir bench run` knows it; may be given several times
+    /// Broker, as `weir bench run` knows it, such as weir or NAME=mqtt://HOST:PORT@PID; may be
+    /// given several times
     #[arg(long, value_name = "BROKER", default_values = ["weir", "mosquitto"])]
     broker: Vec<String>,
     /// Repeats
@@ -127,7 +128,7 @@ fn run_round(
     let brokers = arguments.broker.len();
     for at in 0..brokers {
         let broker = &arguments.broker[(at + round as usize - 1) % brokers];
-        eprint!("{round}: {} on {broker}: ", use_case.name);
+        eprint!("{round}: {} on {}: ", use_case.name, label(broker));
         let name = format!("{round}-{}-{}", use_case.name, broker.replace(['/', ':'], "_"));
         let others = Others::begin();
         let result = match runner.run(&use_case.file, broker, &name) {
@@ -139,7 +140,7 @@ fn run_round(
         };
         let others_cores = others.cores();
         let record = record.get_or_insert_with(|| new_record(runner, &result));
-        let row = record.row(&use_case.name, broker);
+        let row = record.row(&use_case.name, label(broker));
         row.version = result.version().to_owned();
         let repeat = Repeat { round, calibration, others_cores, figures: result.figures() };
         eprintln!("{}", one_line(&repeat));
@@ -163,6 +164,11 @@ fn new_record(runner: &Runner, result: &runner::RunResult) -> Record {
         measure_s: runner.measure_s,
         rows: Vec::new(),
     }
+}
+
+/// `name` of `name=mqtt://host:port@pid`.
+fn label(broker: &str) -> &str {
+    broker.split('=').next().unwrap_or(broker)
 }
 
 fn one_line(repeat: &Repeat) -> String {

@@ -134,6 +134,27 @@ fn a_url_reaches_a_broker_that_somebody_else_runs_and_leaves_it_running() {
 }
 
 #[test]
+fn a_url_with_a_process_is_watched_and_pinned_and_left_running() {
+    let Some((elsewhere, folder)) = start("mosquitto", Profile::Default, None) else { return };
+    let process = elsewhere.pid.expect("a process of ours");
+    let driver = parse(&format!("mine=mqtt://{}@{process}", elsewhere.target)).expect("a URL");
+    let core = Pinning::plan(true).broker_core;
+    let running = driver.start(Profile::Default, folder.path(), core).expect("it answers");
+    assert_eq!((running.pid, running.broker.name.as_str()), (Some(process), "mine"));
+    assert!(running.broker.command[0].contains("mosquitto"), "{:?}", running.broker);
+    if let Some(core) = core {
+        let allowed = rustix::thread::sched_getaffinity(Some(pid(process))).expect("it lives");
+        assert!(allowed.is_set(core) && allowed.count() == 1);
+    }
+    running.stop();
+    assert!(round_trip_us(elsewhere.target).is_some());
+    let driver = parse(&format!("mqtt://{}@{}", elsewhere.target, i32::MAX)).expect("a URL");
+    let error = driver.start(Profile::Default, folder.path(), None).unwrap_err().to_string();
+    assert!(error.contains("no process 2147483647"), "{error}");
+    elsewhere.stop();
+}
+
+#[test]
 fn a_url_where_nobody_listens_says_so() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("mqtt://{}", listener.local_addr().expect("an address"));

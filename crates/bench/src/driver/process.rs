@@ -25,7 +25,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub struct Running {
     /// Where it listens.
     pub target: SocketAddr,
-    /// Its process, if it is one of ours.
+    /// Its process, if it is to be watched.
     pub pid: Option<u32>,
     /// What is disclosed of it.
     pub broker: Broker,
@@ -33,9 +33,9 @@ pub struct Running {
 }
 
 impl Running {
-    /// A broker that somebody else runs.
-    pub(super) fn elsewhere(target: SocketAddr, broker: Broker) -> Self {
-        Self { target, pid: None, broker, child: None }
+    /// A broker that somebody else runs, and its process if that is to be watched.
+    pub(super) fn elsewhere(target: SocketAddr, pid: Option<u32>, broker: Broker) -> Self {
+        Self { target, pid, broker, child: None }
     }
 
     /// Starts `command` with its output in `folder/broker.log` and waits for it at `target`.
@@ -135,7 +135,8 @@ fn last_lines(path: &Path) -> String {
     format!("; its log ends: {}", lines.into_iter().rev().collect::<Vec<_>>().join(" / "))
 }
 
-fn pin(pid: u32, core: usize) {
+/// Keeps a process that has one thread yet, or a thread, on one processor.
+pub(super) fn pin(pid: u32, core: usize) {
     let mut cores = rustix::thread::CpuSet::new();
     cores.set(core);
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
