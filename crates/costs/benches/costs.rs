@@ -1,4 +1,4 @@
-//! Times of the workloads: `cargo bench -p weir-costs`; `-- million` for a million filters alone.
+//! Times of the workloads: `cargo bench -p weir-costs --bench costs`; a million filters alone: `-- million`.
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
