@@ -1,4 +1,5 @@
-//! Times of the workloads: `cargo bench -p weir-costs --bench costs`; a million filters alone: `-- million`.
+//! Times of the workloads: `cargo bench -p weir-costs --bench costs`; with `-- million` of a million
+//! filters alone.
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
