@@ -99,8 +99,15 @@ fn a_broker_is_in_a_group_of_its_own_and_on_the_core_it_was_given() {
         let pid = pid(running.pid.expect("a process of ours"));
         assert_eq!(rustix::process::getpgid(Some(pid)), Ok(pid), "Ctrl-C would end {name}");
         if let Some(core) = core {
-            let allowed = rustix::thread::sched_getaffinity(Some(pid)).expect("it lives");
-            assert!(allowed.is_set(core) && allowed.count() == 1, "{name}");
+            let process = procfs::process::Process::new(pid.as_raw_nonzero().get());
+            for task in process.and_then(|process| process.tasks()).expect("it lives").flatten() {
+                let thread = rustix::process::Pid::from_raw(task.tid);
+                let allowed = rustix::thread::sched_getaffinity(thread).expect("it lives");
+                assert!(allowed.is_set(core) && allowed.count() == 1, "{name}");
+            }
+            // Who starts a broker stays where it was.
+            let own = rustix::thread::sched_getaffinity(None).expect("ours");
+            assert!(own.count() > 1);
         }
         running.stop();
     }

@@ -5,6 +5,7 @@ use super::{Driver, DriverError, Profile};
 use crate::mqtt;
 use crate::result::Broker;
 use procfs::process::Process;
+use rustix::process::Pid;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
@@ -64,7 +65,9 @@ impl Url {
         }
         let Some(core) = core else { return Ok((command, Vec::new())) };
         for task in process.tasks().into_iter().flatten().flatten() {
-            pin(task.tid.unsigned_abs(), core);
+            if let Some(thread) = Pid::from_raw(task.tid) {
+                pin(Some(thread), core);
+            }
         }
         Ok((command, vec![format!("all its threads on core {core}: where the suite pins brokers")]))
     }
