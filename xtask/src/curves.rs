@@ -5,6 +5,7 @@
 mod points;
 
 use crate::calibrate::Calibrator;
+use crate::perf::others::Others;
 use crate::perf::record::Repeat;
 use crate::perf::runner::Runner;
 use crate::programs;
@@ -129,11 +130,13 @@ fn broker_table(bench: &Bench, curve: &Curve, points: &[points::Point]) -> anyho
         "c us",
         "R one us",
         "c/R one",
+        "c/P one",
         "c/R two",
         "p50 ms",
         "p99 ms",
         "RSS MB",
         "gen",
+        "others",
     ];
     let mut table = new_table(header);
     for point in points {
@@ -142,6 +145,7 @@ fn broker_table(bench: &Bench, curve: &Curve, points: &[points::Point]) -> anyho
         let calibration = bench.calibrator.measure(point.connections, 300)?;
         let file = file.to_str().context("a path that is not text")?;
         eprint!("{}: ", point.name);
+        let others = Others::begin();
         let figures = match bench.runner.run(file, &bench.broker, &point.name) {
             Ok(result) => result.figures(),
             Err(error) => {
@@ -149,34 +153,37 @@ fn broker_table(bench: &Bench, curve: &Curve, points: &[points::Point]) -> anyho
                 continue;
             }
         };
-        eprintln!("{}", figures.status);
-        let repeat = Repeat { round: 1, calibration, figures };
+        eprintln!("{}", figures.verdict());
+        let others_cores = others.cores();
+        let repeat = Repeat { round: 1, calibration, others_cores, figures };
         table.add_row(cells(&point.shown, &repeat));
     }
     Ok(table)
 }
 
-fn cells(shown: &str, repeat: &Repeat) -> [String; 12] {
+fn cells(shown: &str, repeat: &Repeat) -> [String; 14] {
     let figures = &repeat.figures;
     let number = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.2}"));
     [
         shown.to_owned(),
-        figures.status.clone(),
+        figures.verdict().to_owned(),
         format!("{:.0}", figures.delivered_per_s),
         figures.lost.to_string(),
         number(repeat.cpu_us()),
         number(Some(repeat.calibration.one.send_us)),
         number(repeat.by_send()),
+        number(repeat.by_pair()),
         number(repeat.by_send_two()),
         number(repeat.p50_ms()),
         number(repeat.p99_ms()),
         number(repeat.rss_mb()),
         number(Some(figures.generator_cores)),
+        number(Some(repeat.others_cores)),
     ]
 }
 
 fn core_table(bench: &Bench, curve: &Curve, counts: &[u64]) -> anyhow::Result<Table> {
-    let header = [curve.name, "ns a message", "of it not the search", "hits", "bytes a filter"];
+    let header = [curve.name, "ns a message", "with # alone", "hits", "bytes a filter"];
     let mut table = new_table(header);
     for count in counts {
         eprintln!("{}: {count}", curve.name);

@@ -5,6 +5,7 @@
 //! what counts are ratios within a round.
 
 pub(crate) mod compare;
+pub(crate) mod others;
 pub(crate) mod record;
 pub(crate) mod runner;
 pub(crate) mod table;
@@ -12,6 +13,7 @@ pub(crate) mod table;
 use crate::calibrate::Calibrator;
 use crate::programs;
 use anyhow::{Context, ensure};
+use others::Others;
 use record::{Record, Repeat};
 use runner::Runner;
 use std::path::{Path, PathBuf};
@@ -42,7 +44,8 @@ pub(crate) struct Arguments {
     /// Use case, with or without `singlenode-`; may be given several times; all unless given
     #[arg(long = "use", value_name = "NAME")]
     use_cases: Vec<String>,
-    /// Broker, as `weir bench run` knows it; may be given several times
+    /// Broker, as `weir bench run` knows it, such as weir or NAME=mqtt://HOST:PORT@PID; may be
+    /// given several times
     #[arg(long, value_name = "BROKER", default_values = ["weir", "mosquitto"])]
     broker: Vec<String>,
     /// Repeats
@@ -125,8 +128,9 @@ fn run_round(
     let brokers = arguments.broker.len();
     for at in 0..brokers {
         let broker = &arguments.broker[(at + round as usize - 1) % brokers];
-        eprint!("{round}: {} on {broker}: ", use_case.name);
+        eprint!("{round}: {} on {}: ", use_case.name, label(broker));
         let name = format!("{round}-{}-{}", use_case.name, broker.replace(['/', ':'], "_"));
+        let others = Others::begin();
         let result = match runner.run(&use_case.file, broker, &name) {
             Ok(result) => result,
             Err(error) => {
@@ -134,10 +138,11 @@ fn run_round(
                 continue;
             }
         };
+        let others_cores = others.cores();
         let record = record.get_or_insert_with(|| new_record(runner, &result));
-        let row = record.row(&use_case.name, broker);
+        let row = record.row(&use_case.name, label(broker));
         row.version = result.version().to_owned();
-        let repeat = Repeat { round, calibration, figures: result.figures() };
+        let repeat = Repeat { round, calibration, others_cores, figures: result.figures() };
         eprintln!("{}", one_line(&repeat));
         row.repeats.push(repeat);
     }
@@ -161,12 +166,17 @@ fn new_record(runner: &Runner, result: &runner::RunResult) -> Record {
     }
 }
 
+/// `name` of `name=mqtt://host:port@pid`.
+fn label(broker: &str) -> &str {
+    broker.split('=').next().unwrap_or(broker)
+}
+
 fn one_line(repeat: &Repeat) -> String {
     let figures = &repeat.figures;
     let shown = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.2}"));
     format!(
         "{}, {:.0}/s, c {} us, c/R one {}, p99 {} ms",
-        figures.status,
+        figures.verdict(),
         figures.delivered_per_s,
         shown(repeat.cpu_us()),
         shown(repeat.by_send()),

@@ -33,15 +33,13 @@ impl Spread {
     }
 }
 
-/// `1.23 (1.20 to 1.31)`; with a precision as for a number.
+/// `1.23 (1.20 to 1.31)`, or only the number where all are alike; with a precision as for a number.
 impl fmt::Display for Spread {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let places = out.precision().unwrap_or(2);
-        write!(out, "{:.places$}", self.median)?;
-        if self.count > 1 {
-            write!(out, " ({:.places$} to {:.places$})", self.low, self.high)?;
-        }
-        Ok(())
+        let [median, low, high] =
+            [self.median, self.low, self.high].map(|value| format!("{value:.places$}"));
+        if low == high { out.write_str(&median) } else { write!(out, "{median} ({low} to {high})") }
     }
 }
 
@@ -54,7 +52,7 @@ mod tests {
         let spread = Spread::of([3.0, 1.0, 2.0]).unwrap();
         assert_eq!(format!("{spread}"), "2.00 (1.00 to 3.00)");
         assert_eq!(format!("{:.1}", Spread::of([1.0, 2.0]).unwrap()), "1.5 (1.0 to 2.0)");
-        assert_eq!(format!("{:.0}", Spread::of([7.0]).unwrap()), "7");
+        assert_eq!(format!("{:.0}", Spread::of([7.0, 7.1]).unwrap()), "7");
         assert_eq!(Spread::of([f64::NAN]), None);
     }
 

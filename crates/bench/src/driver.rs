@@ -61,7 +61,7 @@ impl fmt::Display for Profile {
 pub enum DriverError {
     /// No such driver.
     #[error(
-        "unknown broker {name:?}; known are {}, mqtt://HOST:PORT",
+        "unknown broker {name:?}; known are {}, [NAME=]mqtt://HOST:PORT[@PID]",
         names().collect::<Vec<_>>().join(", ")
     )]
     Unknown {
@@ -136,7 +136,8 @@ pub trait Driver {
 /// The driver of a name or a URL.
 ///
 /// # Errors
-/// A name that is none of [`names`], a URL that is not `mqtt://host:port`.
+/// A name that is none of [`names`], a URL that is not `mqtt://host:port`, with `name=` before and
+/// `@pid` behind it where wanted.
 pub fn parse(text: &str) -> Result<Box<dyn Driver>, DriverError> {
     if let Some((_, make)) = DRIVERS.iter().find(|(name, _)| *name == text) {
         return Ok(make());

@@ -99,8 +99,15 @@ fn a_broker_is_in_a_group_of_its_own_and_on_the_core_it_was_given() {
         let pid = pid(running.pid.expect("a process of ours"));
         assert_eq!(rustix::process::getpgid(Some(pid)), Ok(pid), "Ctrl-C would end {name}");
         if let Some(core) = core {
-            let allowed = rustix::thread::sched_getaffinity(Some(pid)).expect("it lives");
-            assert!(allowed.is_set(core) && allowed.count() == 1, "{name}");
+            let process = procfs::process::Process::new(pid.as_raw_nonzero().get());
+            for task in process.and_then(|process| process.tasks()).expect("it lives").flatten() {
+                let thread = rustix::process::Pid::from_raw(task.tid);
+                let allowed = rustix::thread::sched_getaffinity(thread).expect("it lives");
+                assert!(allowed.is_set(core) && allowed.count() == 1, "{name}");
+            }
+            // Who starts a broker stays where it was.
+            let own = rustix::thread::sched_getaffinity(None).expect("ours");
+            assert!(own.count() > 1);
         }
         running.stop();
     }
@@ -130,6 +137,27 @@ fn a_url_reaches_a_broker_that_somebody_else_runs_and_leaves_it_running() {
     assert_eq!(running.broker.profile, "unknown");
     running.stop();
     assert!(round_trip_us(elsewhere.target).is_some());
+    elsewhere.stop();
+}
+
+#[test]
+fn a_url_with_a_process_is_watched_and_pinned_and_left_running() {
+    let Some((elsewhere, folder)) = start("mosquitto", Profile::Default, None) else { return };
+    let process = elsewhere.pid.expect("a process of ours");
+    let driver = parse(&format!("mine=mqtt://{}@{process}", elsewhere.target)).expect("a URL");
+    let core = Pinning::plan(true).broker_core;
+    let running = driver.start(Profile::Default, folder.path(), core).expect("it answers");
+    assert_eq!((running.pid, running.broker.name.as_str()), (Some(process), "mine"));
+    assert!(running.broker.command[0].contains("mosquitto"), "{:?}", running.broker);
+    if let Some(core) = core {
+        let allowed = rustix::thread::sched_getaffinity(Some(pid(process))).expect("it lives");
+        assert!(allowed.is_set(core) && allowed.count() == 1);
+    }
+    running.stop();
+    assert!(round_trip_us(elsewhere.target).is_some());
+    let driver = parse(&format!("mqtt://{}@{}", elsewhere.target, i32::MAX)).expect("a URL");
+    let error = driver.start(Profile::Default, folder.path(), None).unwrap_err().to_string();
+    assert!(error.contains("no process 2147483647"), "{error}");
     elsewhere.stop();
 }
 

@@ -1,4 +1,5 @@
-//! Times of the workloads: `cargo bench -p weir-costs`; `-- million` for a million filters alone.
+//! Times of the workloads: `cargo bench -p weir-costs --bench costs`; with `-- million` of a
+//! million filters alone.
 
 use divan::Bencher;
 use divan::counter::ItemsCount;

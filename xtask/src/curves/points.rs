@@ -30,7 +30,7 @@ pub(super) struct Point {
 pub(super) const CURVES: &[Curve] = &[
     Curve {
         name: "subscribers",
-        about: "Fan-out at QoS 1, 16 bytes: 50,000 deliveries/s in all, by fewer and fewer messages.",
+        about: "Fan-out at QoS 1, 16 bytes: 50,000 deliveries/s in all, by ever fewer messages.",
         sweep: Sweep::Broker(subscribers),
     },
     Curve {
@@ -45,7 +45,7 @@ pub(super) const CURVES: &[Curve] = &[
     },
     Curve {
         name: "filters",
-        about: "In the core: messages to 300,000 topics at random, 30 % of the filters with wildcards.",
+        about: "In the core: messages to 300,000 topics; 30 % of the filters have wildcards.",
         sweep: Sweep::Core(&[1, 10, 100, 1_000, 10_000, 100_000, 1_000_000]),
     },
     Curve {
@@ -94,34 +94,27 @@ fn payload() -> Vec<Point> {
 
 /// One publisher, everybody subscribes.
 fn fan_out(name: String, shown: String, subscribers: u64, rate: f64) -> Point {
-    let groups = group(
-        "subscriber",
-        subscribers,
-        r#"subscriptions = [{ filter = "test/0", qos = 1 }]"#,
-    ) + &group(
-        "publisher",
-        1,
-        &format!(
-            r#"publish = {{ topic = "test/0", qos = 1, rate_per_s = {rate:?}, payload_bytes = 16 }}"#
-        ),
-    );
+    let groups = subscriber(subscribers, "test/0") + &publisher(1, "test/0", rate, 16);
     Point { text: use_case(&name, &groups), name, shown, connections: subscribers + 1 }
 }
 
 /// Pairs, each with a topic of its own.
 fn pairs_of(name: String, shown: String, pairs: u64, bytes: u64, rate: f64) -> Point {
-    let groups = group(
-        "subscriber",
-        pairs,
-        r#"subscriptions = [{ filter = "test/{i}", qos = 1 }]"#,
-    ) + &group(
-        "publisher",
-        pairs,
-        &format!(
-            r#"publish = {{ topic = "test/{{i}}", qos = 1, rate_per_s = {rate:?}, payload_bytes = {bytes} }}"#
-        ),
-    );
+    let groups = subscriber(pairs, "test/{i}") + &publisher(pairs, "test/{i}", rate, bytes);
     Point { text: use_case(&name, &groups), name, shown, connections: 2 * pairs }
+}
+
+fn subscriber(clients: u64, filter: &str) -> String {
+    let does = format!("subscriptions = [{{ filter = \"{filter}\", qos = 1 }}]");
+    group("subscriber", clients, &does)
+}
+
+fn publisher(clients: u64, topic: &str, rate: f64, bytes: u64) -> String {
+    let does = format!(
+        "publish = {{ topic = \"{topic}\", qos = 1, rate_per_s = {rate:?}, \
+         payload_bytes = {bytes} }}"
+    );
+    group("publisher", clients, &does)
 }
 
 fn use_case(name: &str, groups: &str) -> String {

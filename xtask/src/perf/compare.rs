@@ -59,6 +59,7 @@ mod tests {
         let repeat = |(at, &cpu_us): (usize, &f64)| Repeat {
             round: at as u32 + 1,
             calibration,
+            others_cores: 0.0,
             figures: Figures { cpu_us: Some(cpu_us), ..Figures::default() },
         };
         let repeats = cpu_us.iter().enumerate().map(repeat).collect();

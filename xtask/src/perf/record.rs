@@ -38,6 +38,8 @@ pub(crate) struct Repeat {
     pub(crate) round: u32,
     /// Of the same minute.
     pub(crate) calibration: Calibration,
+    /// Cores of the host that were busy with something else meanwhile.
+    pub(crate) others_cores: f64,
     pub(crate) figures: Figures,
 }
 
@@ -49,6 +51,8 @@ pub(crate) struct Figures {
     pub(crate) reasons: Vec<String>,
     /// Received while measure lasted.
     pub(crate) delivered_per_s: f64,
+    /// Due in that time.
+    pub(crate) planned_per_s: f64,
     /// Of the messages published in measure.
     pub(crate) lost: u64,
     /// c: CPU microseconds of the broker a delivery, ksoftirqd's part included; of a use case
@@ -61,6 +65,18 @@ pub(crate) struct Figures {
     pub(crate) p99_us: Option<u64>,
     pub(crate) rss_bytes: Option<u64>,
     pub(crate) generator_cores: f64,
+}
+
+/// What of the planned deliveries a broker that keeps up makes while they are due.
+const IN_TIME: f64 = 0.97;
+
+impl Figures {
+    /// The status, or that it passed only by what came after the measure phase: such a broker is
+    /// at its limit, and its latency is that of a queue that grows.
+    pub(crate) fn verdict(&self) -> &str {
+        let is_late = self.delivered_per_s < self.planned_per_s * IN_TIME;
+        if self.status == "passed" && is_late { "behind" } else { &self.status }
+    }
 }
 
 /// One figure of a repeat, where it has it.
@@ -166,7 +182,13 @@ impl Record {
             if path.extension().is_none_or(|extension| extension != "json") {
                 continue;
             }
-            let kept = read(&path)?;
+            let kept = match read(&path) {
+                Ok(kept) => kept,
+                Err(error) => {
+                    eprintln!("perf: not compared with {error:#}");
+                    continue;
+                }
+            };
             let is_newer = newest.as_ref().is_none_or(|newest| newest.started < kept.started);
             if kept.host_name == self.host_name && kept.started < self.started && is_newer {
                 newest = Some(kept);

@@ -23,6 +23,7 @@ pub(crate) struct RunResult {
     suite: Suite,
     broker: Broker,
     pub(crate) host: serde_json::Value,
+    use_case: UseCase,
     verdict: Verdict,
     connections: Connections,
     measure: Messages,
@@ -41,6 +42,11 @@ struct Suite {
 #[derive(Deserialize)]
 struct Broker {
     version: String,
+}
+
+#[derive(Deserialize)]
+struct UseCase {
+    deliver_rate_planned: f64,
 }
 
 #[derive(Deserialize)]
@@ -129,6 +135,7 @@ impl RunResult {
         let (cpu_us, softirq_us) = resources.map_or((None, None), |of| self.cpu(of));
         Figures {
             delivered_per_s: self.rates.received,
+            planned_per_s: self.use_case.deliver_rate_planned,
             lost: self.measure.lost,
             cpu_us,
             softirq_us,
@@ -187,6 +194,18 @@ mod tests {
         let figures = result().figures();
         assert_eq!((figures.cpu_us, figures.softirq_us), (Some(4.5), Some(0.5)));
         assert!(figures.p99_us.is_some() && figures.rss_bytes.is_some());
+    }
+
+    #[test]
+    fn who_delivers_most_of_it_afterwards_is_behind() {
+        let mut figures = result().figures();
+        figures.status = "passed".into();
+        (figures.planned_per_s, figures.delivered_per_s) = (1000.0, 990.0);
+        assert_eq!(figures.verdict(), "passed");
+        figures.delivered_per_s = 500.0;
+        assert_eq!(figures.verdict(), "behind");
+        figures.status = "invalid".into();
+        assert_eq!(figures.verdict(), "invalid");
     }
 
     #[test]

@@ -13,7 +13,8 @@ const LEGEND: &str = "\
 c: the broker's CPU microseconds a delivered message (a connection, in conn-tcp), ksoftirqd's part
 included. R, P one and two: raw send and raw pair of the same minute, receiver passive on the same
 thread or waiting on the other core. Median (lowest to highest) of the repeats; a ratio is of
-figures of one round. gen: the load generator's share of its core.
+figures of one round. gen: the load generator's share of its core. others: cores that were busy with
+something else; a run is quiet below 0.1.
 ";
 
 /// The table, with what was measured and where.
@@ -66,6 +67,7 @@ fn table(record: &Record) -> Table {
         "p99 ms",
         "RSS MB",
         "gen",
+        "others",
         "c : mosquitto's",
     ]);
     for row in &record.rows {
@@ -74,7 +76,7 @@ fn table(record: &Record) -> Table {
     table
 }
 
-fn cells(record: &Record, row: &Row) -> [String; 15] {
+fn cells(record: &Record, row: &Row) -> [String; 16] {
     let shown = |figure: Figure, places: usize| {
         row.spread(figure).map_or("-".into(), |spread| format!("{spread:.places$}"))
     };
@@ -96,6 +98,7 @@ fn cells(record: &Record, row: &Row) -> [String; 15] {
         shown(Repeat::p99_ms, 2),
         shown(Repeat::rss_mb, 1),
         shown(|repeat| Some(repeat.figures.generator_cores), 2),
+        shown(|repeat| Some(repeat.others_cores), 2),
         ratio.map_or("-".into(), |ratio| format!("{ratio:.2}")),
     ]
 }
@@ -104,7 +107,7 @@ fn cells(record: &Record, row: &Row) -> [String; 15] {
 fn verdict(row: &Row) -> String {
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for repeat in &row.repeats {
-        let status = repeat.figures.status.as_str();
+        let status = repeat.figures.verdict();
         match counts.iter_mut().find(|(name, _)| *name == status) {
             Some((_, count)) => *count += 1,
             None => counts.push((status, 1)),

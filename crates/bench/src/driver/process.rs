@@ -25,7 +25,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub struct Running {
     /// Where it listens.
     pub target: SocketAddr,
-    /// Its process, if it is one of ours.
+    /// Its process, if it is to be watched.
     pub pid: Option<u32>,
     /// What is disclosed of it.
     pub broker: Broker,
@@ -33,9 +33,9 @@ pub struct Running {
 }
 
 impl Running {
-    /// A broker that somebody else runs.
-    pub(super) fn elsewhere(target: SocketAddr, broker: Broker) -> Self {
-        Self { target, pid: None, broker, child: None }
+    /// A broker that somebody else runs, and its process if that is to be watched.
+    pub(super) fn elsewhere(target: SocketAddr, pid: Option<u32>, broker: Broker) -> Self {
+        Self { target, pid, broker, child: None }
     }
 
     /// Starts `command` with its output in `folder/broker.log` and waits for it at `target`.
@@ -52,11 +52,8 @@ impl Running {
         command.stdin(Stdio::null()).stdout(log.try_clone().map_err(system)?).stderr(log);
         // Ctrl-C is for us; we end the broker in our own time.
         command.process_group(0);
-        let child = command.spawn().map_err(system)?;
+        let child = spawn(&mut command, core).map_err(system)?;
         let pid = child.id();
-        if let Some(core) = core {
-            pin(pid, core);
-        }
         let mut running = Self { target, pid: Some(pid), broker, child: Some(child) };
         running.wait_until_ready(&path)?;
         Ok(running)
@@ -135,11 +132,22 @@ fn last_lines(path: &Path) -> String {
     format!("; its log ends: {}", lines.into_iter().rev().collect::<Vec<_>>().join(" / "))
 }
 
-fn pin(pid: u32, core: usize) {
+/// Starts a process that is on `core` from its first instruction on: a broker counts its cores and
+/// makes its threads as soon as it runs. It inherits what the calling thread has for that moment.
+fn spawn(command: &mut Command, core: Option<usize>) -> std::io::Result<Child> {
+    let Some(core) = core else { return command.spawn() };
+    let before = rustix::thread::sched_getaffinity(None)?;
+    pin(None, core);
+    let child = command.spawn();
+    rustix::thread::sched_setaffinity(None, &before)?;
+    child
+}
+
+/// Keeps a thread on one processor: this one if none is named.
+pub(super) fn pin(thread: Option<Pid>, core: usize) {
     let mut cores = rustix::thread::CpuSet::new();
     cores.set(core);
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    if let Err(error) = rustix::thread::sched_setaffinity(pid, &cores) {
+    if let Err(error) = rustix::thread::sched_setaffinity(thread, &cores) {
         tracing::warn!(%error, "the broker could not be pinned");
     }
 }
