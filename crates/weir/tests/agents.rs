@@ -279,7 +279,10 @@ fn a_command_that_is_no_agent_is_told_with_what_it_said() {
         ("echo no route >&2; exit 3", &["ended by itself: exit status: 3", "no route", "hello"]),
         ("true", &["ended by itself: exit status: 0", "before it said hello", ""]),
         (
-            r#"echo '{"hello":{"protocol":99,"version":"9.9","host":"h","pid":1,"clock":"c","now_us":1,"open_files_max":1,"cores":1}}'"#,
+            concat!(
+                r#"echo '{"hello":{"protocol":99,"version":"9.9","host":"h","pid":1,"clock":"c","#,
+                r#""now_us":1,"open_files_max":1,"cores":1}}'"#
+            ),
             &["weir 9.9", "version 99", "the same weir on both sides"],
         ),
     ] {
