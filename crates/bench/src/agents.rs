@@ -21,7 +21,7 @@ impl Agents {
         self.local == 0 && self.commands.is_empty()
     }
 
-    /// Starts them, those of this host on the load's core.
+    /// Starts them, those of this host on the load's cores in turn.
     ///
     /// # Errors
     /// One that does not start, or is no agent of this version.
@@ -30,12 +30,12 @@ impl Agents {
             return Ok(None);
         }
         let program = self.program.display().to_string();
-        let local = AgentCommand {
-            command: vec![program, "agent".into()],
+        let local = |at: u32| AgentCommand {
+            command: vec![program.clone(), "agent".into()],
             text: "weir agent".into(),
-            core: pinning.load_core,
+            core: pinning.agent_cores.iter().cycle().nth(at as usize).copied(),
         };
-        let mut commands = vec![local; self.local as usize];
+        let mut commands: Vec<AgentCommand> = (0..self.local).map(local).collect();
         commands.extend(self.commands.iter().map(|line| AgentCommand::shell(line)));
         Ok(Some(Fleet::start(&commands)?))
     }

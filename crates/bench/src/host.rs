@@ -113,6 +113,8 @@ pub struct Pinning {
     pub broker_core: Option<usize>,
     /// For the load generator's thread.
     pub load_core: Option<usize>,
+    /// For agents in turn: all but the broker's.
+    pub agent_cores: Vec<usize>,
     /// The same in words.
     pub text: String,
 }
@@ -129,6 +131,7 @@ impl Pinning {
             (true, [broker, load, ..]) => Self {
                 broker_core: Some(*broker),
                 load_core: Some(*load),
+                agent_cores: cores[1..].to_vec(),
                 text: format!("broker on core {broker}, load generator on core {load}"),
             },
             (true, _) => Self::none("not pinned: there are not two cores"),
@@ -136,8 +139,21 @@ impl Pinning {
         }
     }
 
+    /// The same for so many agents of this host.
+    pub fn of_agents(self, count: u32) -> Self {
+        let [_, _, ..] = &*self.agent_cores else { return self };
+        if count == 0 {
+            return self;
+        }
+        let cores = self.agent_cores.iter().take(count as usize);
+        let cores: Vec<String> = cores.map(usize::to_string).collect();
+        let broker = self.broker_core.unwrap_or_default();
+        let text = format!("broker on core {broker}, agents on cores {}", cores.join(", "));
+        Self { text, ..self }
+    }
+
     fn none(text: &str) -> Self {
-        Self { broker_core: None, load_core: None, text: text.into() }
+        Self { broker_core: None, load_core: None, agent_cores: Vec::new(), text: text.into() }
     }
 }
 

@@ -74,7 +74,7 @@ pub fn run_one(
     interrupted: &Interrupted,
 ) -> anyhow::Result<(RunResult, PathBuf)> {
     let is_local = driver.is_local();
-    let pinning = Pinning::plan(options.is_pinned && is_local);
+    let pinning = Pinning::plan(options.is_pinned && is_local).of_agents(options.agents.local);
     let fleet = options.agents.start(&pinning)?;
     let holds = fleet.as_ref().map(Fleet::holds).unwrap_or_default();
     let scaled = usecase::scale(use_case, options.scale, usecase::connections_max(&holds))?;

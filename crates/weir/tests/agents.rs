@@ -5,6 +5,9 @@
 #[path = "../../load/tests/fake_broker/mod.rs"]
 mod fake_broker;
 
+#[expect(dead_code, unreachable_pub, reason = "other tests use the rest")]
+mod support;
+
 use fake_broker::{Deeds, FakeBroker, Faults};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
@@ -74,8 +77,9 @@ fn run_together(faults: Faults, plan: &Plan, count: usize) -> (Outcome, Deeds) {
     (outcome, fake.stop())
 }
 
-/// What must be the same however many processes share the work.
-fn assert_same(alone: &Outcome, together: &Outcome) {
+/// What must be the same however many processes share the work. Which member of a shared group got
+/// a message is the fake's choice: those from `first_member` on are one.
+fn assert_same(alone: &Outcome, together: &Outcome, first_member: u32) {
     assert_eq!((&together.end, &alone.end), (&End::Completed, &End::Completed));
     assert_eq!(together.warm_up, alone.warm_up);
     assert_eq!(together.measure, alone.measure);
@@ -89,6 +93,9 @@ fn assert_same(alone: &Outcome, together: &Outcome) {
     assert_eq!(counts(together), counts(alone));
     let anomalies = |outcome: &Outcome| {
         let mut list = outcome.anomalies.clone();
+        for anomaly in &mut list {
+            anomaly.subscriber = anomaly.subscriber.min(first_member);
+        }
         list.sort_unstable();
         list
     };
@@ -155,7 +162,7 @@ fn agents_find_every_fault_of_fan_out_that_one_process_finds() {
     assert_sums_agree(&alone);
     for count in [1, 3] {
         let (together, deeds_together) = run_together(FAULTY, &plan, count);
-        assert_same(&alone, &together);
+        assert_same(&alone, &together, u32::MAX);
         assert_eq!(deeds.deliveries, deeds_together.deliveries);
         assert_eq!((deeds_together.disconnects, deeds_together.cut), (7, 0));
     }
@@ -174,7 +181,7 @@ fn agents_find_every_fault_of_pairs_and_of_a_shared_group() {
     let (alone, _) = run_alone(faults, &plan);
     assert!(alone.measure.lost > 10, "{:?}", alone.measure);
     let (together, _) = run_together(faults, &plan, 2);
-    assert_same(&alone, &together);
+    assert_same(&alone, &together, 5);
 }
 
 #[test]
@@ -188,7 +195,7 @@ fn what_was_refused_or_never_acknowledged_is_known_across_agents() {
     ] {
         let (alone, _) = run_alone(faults, &plan);
         let (together, _) = run_together(faults, &plan, 2);
-        assert_same(&alone, &together);
+        assert_same(&alone, &together, u32::MAX);
         assert_sums_agree(&together);
     }
 }
@@ -272,7 +279,10 @@ fn a_command_that_is_no_agent_is_told_with_what_it_said() {
         ("echo no route >&2; exit 3", &["ended by itself: exit status: 3", "no route", "hello"]),
         ("true", &["ended by itself: exit status: 0", "before it said hello", ""]),
         (
-            r#"echo '{"hello":{"protocol":99,"version":"9.9","host":"h","pid":1,"clock":"c","now_us":1,"open_files_max":1,"cores":1}}'"#,
+            concat!(
+                r#"echo '{"hello":{"protocol":99,"version":"9.9","host":"h","pid":1,"clock":"c","#,
+                r#""now_us":1,"open_files_max":1,"cores":1}}'"#
+            ),
             &["weir 9.9", "version 99", "the same weir on both sides"],
         ),
     ] {
@@ -399,4 +409,57 @@ fn a_run_that_loses_an_agent_is_invalid_and_says_why() {
         assert!(reason.contains(part), "{part} is missing in: {reason}");
     }
     println!("{reason}");
+}
+
+#[test]
+fn no_agent_outlives_a_bench_that_is_killed() {
+    let out = tempfile::tempdir().unwrap();
+    let broker = support::Broker::start();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["bench", "run", "p2p-1K-1K-1K-1K", "--scale", "0.05", "--duration", "60s"])
+        .args(["--agents", "2", "--broker", &format!("mqtt://{}", broker.address), "--out"])
+        .arg(out.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("warm-up") {
+        line.clear();
+        assert!(stderr.read_line(&mut line).unwrap() > 0, "the run ended before it began");
+    }
+    let agent = local_agent(child.id());
+    let ended = rustix::process::pidfd_open(agent, rustix::process::PidfdFlags::empty()).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // The end of the agent's process is an event of its descriptor.
+    let mut events = [rustix::event::PollFd::new(&ended, rustix::event::PollFlags::IN)];
+    let patience = rustix::time::Timespec { tv_sec: 20, tv_nsec: 0 };
+    assert_eq!(rustix::event::poll(&mut events, Some(&patience)).unwrap(), 1, "it lives on");
+}
+
+#[test]
+fn a_latency_between_two_clocks_is_not_measured() {
+    let unshare = "unshare --time --monotonic 86400 --fork";
+    let probe = Command::new("sh").args(["-c", &format!("{unshare} true")]).output().unwrap();
+    if !probe.status.success() {
+        eprintln!("skipped: no time namespace without root and util-linux");
+        return;
+    }
+    let groups = vec![group("sub", 4, Some("t{run}/#"), None), group("pub", 2, None, Some(100.0))];
+    let fake = FakeBroker::start(Faults::default());
+    let plan = Plan { target: fake.address, ..plan(groups) };
+    let mut commands = agents(1);
+    let line = format!("{unshare} {} agent", env!("CARGO_BIN_EXE_weir"));
+    commands.push(AgentCommand::shell(&line));
+    let fleet = Fleet::start(&commands).unwrap();
+    let outcome = fleet.run(&plan, &Stop::default(), &mut |_| {}).unwrap();
+    assert_eq!(outcome.end, End::Completed);
+    assert_sums_agree(&outcome);
+    assert_eq!((outcome.measure.delivered, outcome.measure.lost), (800, 0));
+    assert_eq!((outcome.latencies.end_to_end.len(), outcome.unclocked), (400, 400));
+    assert!(outcome.latencies.end_to_end.max() < 3_600_000_000, "no day is in it");
+    assert!(outcome.agents[1].contains("clock its own"), "{:?}", outcome.agents);
+    fake.stop();
 }

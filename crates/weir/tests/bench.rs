@@ -174,7 +174,7 @@ fn errors_say_in_one_line_what_to_do() {
     let file = folder.path().join("broken.toml");
     std::fs::write(&file, "name = \"x\"\nrevison = 1\n").unwrap();
     let file = file.to_str().unwrap();
-    let cases: [(&[&str], &[&str]); 7] = [
+    let cases: [(&[&str], &[&str]); 9] = [
         (&["bench", "run", "p2p-1K", "--broker", "weir"], &["unknown use case", "did you mean"]),
         (&["bench", "suite", "huge"], &["unknown set", "basic, enterprise"]),
         (&["bench", "run", "p2p-1K-1K-1K-1K", "--broker", "emq"], &["unknown broker", "mosquitto"]),
@@ -185,6 +185,11 @@ fn errors_say_in_one_line_what_to_do() {
             &["bench", "run", "p2p-1K-1K-1K-1K", "--broker", "mqtt://127.0.0.1:9"],
             &["127.0.0.1:9", "refused"],
         ),
+        (
+            &["bench", "run", "p2p-1K-1K-1K-1K", "--agent", "echo Welcome"],
+            &["agent 1 of 1 (echo Welcome)", "agents' protocol", "Welcome"],
+        ),
+        (&["bench", "run", "p2p-1K-1K-1K-1K", "--agents", "2000"], &["2000 agents", "--agents"]),
     ];
     for (arguments, parts) in cases {
         let output = weir(arguments).current_dir(folder.path()).output().unwrap();
@@ -250,6 +255,14 @@ fn mosquitto_that_is_not_there_can_be_installed() {
         .output()
         .unwrap();
     assert!(error_of(&output).contains("apt-get install mosquitto"));
+}
+
+#[test]
+fn doctor_measures_the_load_generator_when_asked() {
+    let output = weir(&["bench", "doctor", "--measure"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(text.matches(" messages a core-second (").count(), 2, "{text}");
+    assert!(text.contains("--agents N"), "{text}");
 }
 
 #[test]

@@ -254,3 +254,156 @@ fn add_received(sum: &mut Messages, of: &Messages) {
     sum.stray += of.stray;
     sum.received += of.received;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::Books;
+    use crate::plan::Subscription;
+    use crate::slice::Shared;
+    use crate::stamp::Stamp;
+    use proptest::prelude::*;
+
+    const TOPICS: [(u32, &str); 3] = [(7, "t"), (8, "t"), (9, "u")];
+    /// Messages of each publisher in all, and the first that is measured.
+    const TOTAL: u32 = 12;
+    const FIRST_MEASURED: u32 = 5;
+
+    /// Four who share `t`, three who hear `t`, of which the first hears `u` too, three publishers.
+    fn plan() -> Plan {
+        let mut plan = crate::slice::tests::plan(&[(4, true), (1, false), (2, false), (3, false)]);
+        let one = |filter: &str| Subscription { filter: filter.into(), qos: 1 };
+        plan.groups[1].subscriptions = vec![one("t"), one("u")];
+        plan.groups[2].subscriptions = vec![one("t")];
+        plan
+    }
+
+    fn fresh(plan: &Plan, slices: &[Slice]) -> Audit {
+        let mut audit = Audit::new(plan, &TOPICS, slices);
+        (0..3).for_each(|publisher| audit.measure_from(publisher, FIRST_MEASURED));
+        audit
+    }
+
+    #[derive(Clone, Debug)]
+    struct Delivery {
+        client: u32,
+        publisher: u32,
+        sequence: u32,
+        dup: bool,
+    }
+
+    fn receive(audit: &mut Audit, at: u32, of: &Delivery) {
+        let Delivery { publisher, sequence, dup, .. } = *of;
+        audit.receive(at, Some(Stamp { run: 1, publisher, sequence, intended_us: 0 }), dup);
+    }
+
+    fn alone(plan: &Plan, early: &[Delivery], late: &[Delivery], fates: &[Fate]) -> Books {
+        let mut audit = fresh(plan, &[Slice::WHOLE]);
+        early.iter().for_each(|delivery| receive(&mut audit, delivery.client, delivery));
+        audit.close(fates.to_vec());
+        late.iter().for_each(|delivery| receive(&mut audit, delivery.client, delivery));
+        audit.into_books()
+    }
+
+    fn joined(
+        plan: &Plan,
+        slices: &[Slice],
+        early: &[Delivery],
+        late: &[Delivery],
+        fates: &[Fate],
+    ) -> Books {
+        let mut joint = Joint::new(plan, &TOPICS, vec![TOTAL; 3], slices);
+        (0..3).for_each(|publisher| joint.measure_from(publisher, FIRST_MEASURED));
+        for (at, slice) in slices.iter().enumerate() {
+            let mut audit = fresh(plan, &[*slice]);
+            let clients = audit.clients.clone();
+            let hear = |audit: &mut Audit, delivery: &Delivery| {
+                let own = clients.iter().position(|&client| client == delivery.client);
+                own.into_iter().for_each(|own| receive(audit, own as u32, delivery));
+            };
+            early.iter().for_each(|delivery| hear(&mut audit, delivery));
+            audit.close_slice();
+            late.iter().for_each(|delivery| hear(&mut audit, delivery));
+            let tracks = audit.tracks(&[TOTAL; 3]);
+            let (counted, anomalies) = audit.into_counted();
+            joint.add(at, &counted, &tracks, anomalies).unwrap();
+        }
+        joint.close(fates)
+    }
+
+    fn deliveries() -> impl Strategy<Value = Vec<Delivery>> {
+        let one = (0u32..7, 0u32..3, 0u32..TOTAL, any::<bool>()).prop_map(
+            |(client, publisher, sequence, dup)| Delivery { client, publisher, sequence, dup },
+        );
+        prop::collection::vec(one, 0..200)
+    }
+
+    fn fates() -> impl Strategy<Value = Vec<Fate>> {
+        let of = |parts: Vec<u8>, part: u8| -> Vec<u32> {
+            (0..TOTAL).filter(|&sequence| parts[sequence as usize] == part).collect()
+        };
+        let one = prop::collection::vec(0u8..6, TOTAL as usize).prop_map(move |parts| Fate {
+            is_lost: false,
+            due: TOTAL,
+            sent: TOTAL,
+            refused: of(parts.clone(), 0),
+            unacknowledged: of(parts, 1),
+        });
+        prop::collection::vec(one, 3)
+    }
+
+    proptest! {
+        #[test]
+        fn slices_together_close_the_books_that_one_process_closes(
+            early in deliveries(), late in deliveries(), fates in fates(), of in 1u32..5,
+        ) {
+            let plan = plan();
+            let one = alone(&plan, &early, &late, &fates);
+            let slices: Vec<Slice> = (0..of).map(|at| Slice::new(at, of)).collect();
+            let many = joined(&plan, &slices, &early, &late, &fates);
+            prop_assert_eq!(many.warm_up, one.warm_up);
+            prop_assert_eq!(many.measure, one.measure);
+            let sorted = |mut list: Vec<Anomaly>| {
+                list.sort_unstable();
+                list
+            };
+            prop_assert_eq!(sorted(many.anomalies), sorted(one.anomalies));
+        }
+
+        #[test]
+        fn a_group_whose_members_are_apart_is_joined_too(
+            early in deliveries(), late in deliveries(), fates in fates(), of in 2u32..5,
+        ) {
+            let plan = plan();
+            let one = alone(&plan, &early, &late, &fates);
+            let dealt = |at| Slice { shared: Shared::Dealt, ..Slice::new(at, of) };
+            let slices: Vec<Slice> = (0..of).map(dealt).collect();
+            let many = joined(&plan, &slices, &early, &late, &fates);
+            // Whether the one that came again was out of order, and had DUP, is not known then.
+            let known = |of: Messages| Messages { reordered: 0, duplicated_with_dup: 0, ..of };
+            prop_assert_eq!(known(many.warm_up), known(one.warm_up));
+            prop_assert_eq!(known(many.measure), known(one.measure));
+        }
+    }
+
+    #[test]
+    fn what_no_slice_can_have_seen_is_refused() {
+        let plan = plan();
+        let track = Track { receiver: 0, place: 0, next: 3, ..Track::default() };
+        for (bad, why) in [
+            (Track { receiver: 99, ..track.clone() }, "receiver"),
+            (Track { place: 99, ..track.clone() }, "publisher"),
+            (Track { next: TOTAL + 1, ..track.clone() }, "more messages"),
+            (Track { holes: vec![(1, 2), (2, 3)], ..track.clone() }, "holes"),
+            (Track { holes: vec![(2, 4)], ..track.clone() }, "holes"),
+            (Track { late: vec![(0, u32::MAX)], ..track.clone() }, "sequences"),
+        ] {
+            let mut joint = Joint::new(&plan, &TOPICS, vec![TOTAL; 3], &[Slice::WHOLE]);
+            let seen = joint.add(0, &Counted::default(), &[bad], Vec::new()).unwrap_err();
+            assert!(seen.contains(why), "{seen} is not about {why}");
+        }
+        let mut joint = Joint::new(&plan, &TOPICS, vec![TOTAL; 3], &[Slice::WHOLE]);
+        let twice = [track.clone(), track];
+        assert!(joint.add(0, &Counted::default(), &twice, Vec::new()).is_err());
+    }
+}
