@@ -130,8 +130,8 @@ pub(crate) enum News {
     Member(Arc<str>, u64),
 }
 
-/// The index. Exact filters are found by the topic's hash, wildcard filters by a hash for each shape
-/// that there is.
+/// The index. Exact filters are found by the topic's hash, wildcard filters by a hash for each
+/// shape that there is.
 #[derive(Debug)]
 pub(crate) struct Filters {
     filters: Pages<Filter>,
