@@ -1,6 +1,6 @@
 # The two commands: `make bench` and `make test`.
 
-.PHONY: bench test build lint
+.PHONY: bench perf test build lint
 
 build:
 	cargo build --release --locked
@@ -8,6 +8,11 @@ build:
 # The Basic Set against the built-in broker, with a table and a report.
 bench: build
 	target/release/weir bench suite basic
+
+# The use cases of the targets on the built-in broker and Mosquitto in turn, beside the raw costs of
+# the same minute; kept under results/. Most of an hour: docs/performance.md.
+perf:
+	cargo xtask perf
 
 lint:
 	cargo fmt --all --check
@@ -27,4 +32,5 @@ test:
 	$(MAKE) lint
 	cargo build --locked --package weir
 	WEIR_EXE="$$(realpath "$${CARGO_TARGET_DIR:-target}/debug/weir")" cargo test --workspace --locked
+	cargo xtask costs --check
 	@[ -z "$${CI:-}" ] || JOBS=2 scripts/fuzz 2

@@ -47,7 +47,7 @@ pub(crate) fn result(
     RunResult {
         schema: SCHEMA,
         suite,
-        not_measured: not_measured(&use_case, is_local),
+        not_measured: not_measured(&use_case, is_local, outcome),
         use_case,
         broker,
         host,
@@ -161,6 +161,7 @@ fn generator(outcome: &Outcome) -> Generator {
         cpu_system_cores_avg: generator.cpu_system_us as f64 / wall_us,
         ledger_bytes: generator.ledger_bytes,
         invalid: generator.invalid.clone(),
+        agents: outcome.agents.clone(),
     }
 }
 
@@ -216,7 +217,11 @@ fn row(interval: &Interval, samples: &[Sample], start_us: u64) -> SeriesRow {
 }
 
 /// What mqttbs names and this run has not.
-fn not_measured(use_case: &UseCaseRun, is_local: bool) -> BTreeMap<String, String> {
+fn not_measured(
+    use_case: &UseCaseRun,
+    is_local: bool,
+    outcome: &Outcome,
+) -> BTreeMap<String, String> {
     let mut missing = BTreeMap::new();
     let mut note = |metric: &str, reason: &str| {
         missing.insert(metric.to_owned(), reason.to_owned());
@@ -226,6 +231,19 @@ fn not_measured(use_case: &UseCaseRun, is_local: bool) -> BTreeMap<String, Strin
         for metric in ["broker CPU", "broker memory", "broker disk I/O", "broker open files"] {
             note(metric, reason);
         }
+    }
+    if outcome.unclocked > 0 {
+        let deliveries = outcome.measure.delivered;
+        let reason = format!(
+            "{} of {deliveries} deliveries: their ends don't share a clock",
+            outcome.unclocked
+        );
+        note("end-to-end latency", &reason);
+    }
+    if outcome.agents.len() > 1 && use_case.qos.is_some() {
+        let reason = "deliveries whose publisher is run by another agent: the stamp has no room \
+                      for a second time";
+        note("end-to-end latency from the actual send", reason);
     }
     note("reconnection delay", "no use case of these sets cuts connections");
     if use_case.qos.is_none() {

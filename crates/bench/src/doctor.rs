@@ -134,7 +134,7 @@ fn verdicts(rows: &[Row]) -> Table {
         table.add_row([
             row.use_case.name.clone(),
             grouped(row.connections),
-            runs(&row.use_case, short.is_empty()),
+            runs(&row.use_case, row.connections, short.is_empty()),
             if short.is_empty() { "-".into() } else { short.join("; ") },
         ]);
     }
@@ -185,13 +185,22 @@ fn advice(rows: &[Row]) -> String {
     for need in missing {
         let _ = writeln!(text, "  {}: {}", need.what, (need.raise)(need.needed));
     }
+    let _ = writeln!(
+        text,
+        "Each agent of `weir bench run --agents N` has open files of its own: N of them hold {} \
+         connections each. The broker is one process all the same.",
+        grouped(connections_max(&[]))
+    );
     text
 }
 
 /// At which scale the use case runs here.
-fn runs(use_case: &UseCase, is_whole: bool) -> String {
-    match usecase::scale(use_case, 1.0, connections_max()) {
-        Ok(scaled) if scaled.reason.is_some() => format!("at scale {}", scaled.scale),
+fn runs(use_case: &UseCase, connections: u64, is_whole: bool) -> String {
+    match usecase::scale(use_case, 1.0, connections_max(&[])) {
+        Ok(scaled) if scaled.reason.is_some() => {
+            let agents = connections.div_ceil(connections_max(&[]).max(1));
+            format!("at scale {}, or --agents {agents}", scaled.scale)
+        }
         Ok(_) if is_whole => "at full scale".into(),
         Ok(_) => "at full scale, with doubt".into(),
         Err(_) => "no".into(),

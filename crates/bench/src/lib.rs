@@ -3,7 +3,9 @@
 //! Depends on `weir-load` and `weir-conformance` only: the suite has no branch that knows which
 //! broker is ours.
 
+pub mod agents;
 mod assemble;
+pub mod ceiling;
 pub mod conformance;
 pub mod doctor;
 pub mod driver;

@@ -32,6 +32,8 @@ pub struct Sample {
     pub disk_write_bytes: u64,
     /// Memory of the host in use.
     pub host_used_bytes: u64,
+    /// CPU of the kernel's network thread of the broker's core, since boot.
+    pub softirq_us: Option<u64>,
 }
 
 impl Sample {
@@ -51,18 +53,20 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Looks at the tree of `pid` every `interval` from now on.
-    pub fn start(pid: Option<u32>, interval: Duration) -> Self {
+    /// Looks at the tree of `pid` every `interval` from now on, and at what the kernel's network
+    /// thread does on `core`, if the tree is pinned to one.
+    pub fn start(pid: Option<u32>, core: Option<usize>, interval: Duration) -> Self {
         let samples = Samples::default();
         let (stop, stopped) = channel::<()>();
         let shared = Arc::clone(&samples);
         let thread = std::thread::spawn(move || {
+            let softirq = core.and_then(Softirq::of);
             let mut files = 0;
             for count in 0.. {
                 if count % FILES_EVERY == 0 {
                     files = pid.map_or(0, count_files);
                 }
-                let sample = look(pid, files);
+                let sample = look(pid, files, softirq.as_ref());
                 if let Ok(mut samples) = shared.0.lock() {
                     samples.push(sample);
                 }
@@ -124,11 +128,31 @@ fn count_files(pid: u32) -> u64 {
     tree(pid).iter().filter_map(|(process, _)| process.fd_count().ok()).sum::<usize>() as u64
 }
 
-fn look(pid: Option<u32>, files: u64) -> Sample {
+/// The kernel's network thread of a core. What arrives over loopback is handled on the sender's
+/// core: in the system call, as a rule, and by this thread under load.
+struct Softirq(std::path::PathBuf);
+
+impl Softirq {
+    fn of(core: usize) -> Option<Self> {
+        let name = format!("ksoftirqd/{core}");
+        let mut all = all_processes().ok()?.flatten();
+        let found = all.find(|process| process.stat().is_ok_and(|stat| stat.comm == name))?;
+        Some(Self(format!("/proc/{}/schedstat", found.pid).into()))
+    }
+
+    fn cpu_us(&self) -> Option<u64> {
+        let text = std::fs::read_to_string(&self.0).ok()?;
+        let ns: u64 = text.split_whitespace().next()?.parse().ok()?;
+        Some(ns / 1_000)
+    }
+}
+
+fn look(pid: Option<u32>, files: u64, softirq: Option<&Softirq>) -> Sample {
     let host_used_bytes = memory_bytes().1;
     let processes = pid.map(tree).unwrap_or_default();
     // The clock is read next to the CPU counters: their quotient is what counts.
     let mut sample = Sample { at_us: now_us(), files, host_used_bytes, ..Sample::default() };
+    sample.softirq_us = softirq.and_then(Softirq::cpu_us);
     for (process, stat) in processes {
         let (user, system) = cpu_us(&process, stat.utime, stat.stime);
         sample.cpu_user_us += user;
@@ -253,9 +277,17 @@ pub fn resources(
     let cores_max = highest_cpu(&within).unwrap_or(cores_avg).max(cores_avg);
     let percent = |cores: f64| cores / f64::from(window.cores.max(1)) * 100.0;
     // Absent, not zero, where nothing was done or nobody looked.
-    let per = |(from_us, to_us): (u64, u64), count: u64| {
-        let cpu_us = per_us(samples, from_us, to_us, Sample::cpu_us)? * (to_us - from_us) as f64;
+    let sum = |(from_us, to_us): (u64, u64), of: fn(&Sample) -> u64| {
+        Some(per_us(samples, from_us, to_us, of)? * (to_us - from_us) as f64)
+    };
+    let per = |span, count: u64| {
+        let cpu_us = sum(span, Sample::cpu_us)?;
         (count > 0).then(|| cpu_us / count as f64)
+    };
+    let is_softirq_seen = samples.iter().all(|sample| sample.softirq_us.is_some());
+    let softirq = |span| {
+        let us = is_softirq_seen.then(|| sum(span, |sample| sample.softirq_us.unwrap_or(0)))??;
+        Some(us.round() as u64)
     };
     let disk = |of| per_us(samples, start_us, end_us, of).unwrap_or(0.0) * 1e6;
     let highest = |of: fn(&Sample) -> u64| samples.iter().map(of).max().unwrap_or(0);
@@ -268,6 +300,9 @@ pub fn resources(
         cpu_percent_max: percent(cores_max),
         cpu_us_per_delivery: per(window.measure_us, window.deliveries),
         cpu_us_per_connection: per(window.connect_us, window.connections),
+        deliveries: window.deliveries,
+        softirq_us: softirq(window.measure_us),
+        connect_softirq_us: softirq(window.connect_us),
         rss_baseline_bytes: baseline.rss_bytes,
         rss_max_bytes: highest(|sample| sample.rss_bytes),
         rss_avg_bytes: mean(&within),
@@ -354,6 +389,36 @@ mod tests {
     }
 
     #[test]
+    fn the_kernels_network_thread_counts_where_it_was_seen_at_every_look() {
+        let look = |second: u64| Sample { softirq_us: Some(50 * second), ..sample(second, 0, 1) };
+        let mut samples: Vec<Sample> = (0..10).map(look).collect();
+        let window = Window {
+            measure_us: (3_000_000, 9_000_000),
+            connect_us: (0, 2_000_000),
+            deliveries: 1000,
+            connections: 10,
+            cores: 2,
+        };
+        let of = |samples: &[Sample]| {
+            let resources = resources(samples, &samples[0], &window, None);
+            (resources.softirq_us, resources.connect_softirq_us, resources.deliveries)
+        };
+        assert_eq!(of(&samples), (Some(300), Some(100), 1000));
+        samples[5].softirq_us = None;
+        assert_eq!(of(&samples), (None, None, 1000));
+    }
+
+    #[test]
+    fn the_network_thread_of_a_core_is_found_by_its_name() {
+        let is_seen = |core| Softirq::of(core).and_then(|softirq| softirq.cpu_us()).is_some();
+        // In a container the kernel's threads are not to be seen.
+        let all = all_processes().unwrap().flatten();
+        let has_kernel = all.flat_map(|p| p.stat()).any(|stat| stat.comm == "ksoftirqd/0");
+        assert_eq!(is_seen(0), has_kernel);
+        assert!(!is_seen(1_000_000));
+    }
+
+    #[test]
     fn cpu_of_a_time_between_two_looks_is_interpolated() {
         let samples = [sample(0, 0, 5), sample(2, 0, 6), sample(4, 4, 7)];
         let row = at(&samples, 1_000_000, 3_000_000);
@@ -366,7 +431,7 @@ mod tests {
 
     #[test]
     fn a_monitor_without_a_process_sees_the_host() {
-        let monitor = Monitor::start(None, Duration::from_millis(5));
+        let monitor = Monitor::start(None, None, Duration::from_millis(5));
         let first = monitor.first(Duration::from_secs(10)).unwrap();
         assert!(first.host_used_bytes > 0 && first.cpu_us() == 0 && first.rss_bytes == 0);
         assert!(!monitor.stop().is_empty());
@@ -379,7 +444,7 @@ mod tests {
             .args(["-c", "sh -c 'while :; do :; done'; :"])
             .spawn()
             .unwrap();
-        let monitor = Monitor::start(Some(child.id()), Duration::from_millis(20));
+        let monitor = Monitor::start(Some(child.id()), None, Duration::from_millis(20));
         let deadline = std::time::Instant::now() + Duration::from_secs(30);
         let is_seen = || monitor.latest().is_some_and(|s| s.cpu_us() > 0 && s.threads >= 2);
         while !is_seen() && std::time::Instant::now() < deadline {

@@ -71,7 +71,7 @@ pub struct Suite {
 pub struct UseCaseRun {
     /// Full name, such as singlenode-p2p-1K-1K-1K-1K.
     pub name: String,
-    /// Set: basic, enterprise, throughput, or empty for a file of the user's.
+    /// Set: basic, enterprise, throughput, perf, or empty for a file of the user's.
     pub set: String,
     /// One line for a person.
     pub about: String,
@@ -266,6 +266,17 @@ pub struct Resources {
     pub cpu_us_per_delivery: Option<f64>,
     /// CPU seconds of the connect phase by connections made, in microseconds.
     pub cpu_us_per_connection: Option<f64>,
+    /// Deliveries within measure: what `cpu_us_per_delivery` is divided by.
+    #[serde(default)]
+    pub deliveries: u64,
+    /// CPU of the kernel's network thread (`ksoftirqd`) of the broker's core in measure. It works
+    /// for the broker and is in none of the figures above; absent where the broker is not pinned
+    /// to a core.
+    #[serde(default)]
+    pub softirq_us: Option<u64>,
+    /// The same in the connect phase.
+    #[serde(default)]
+    pub connect_softirq_us: Option<u64>,
     /// Resident memory of the tree before the first connection.
     pub rss_baseline_bytes: u64,
     /// Over the whole run.
@@ -303,6 +314,9 @@ pub struct Generator {
     pub ledger_bytes: u64,
     /// Why it was the limit; empty when it was not.
     pub invalid: Vec<String>,
+    /// The agents that shared the load, a line for each; empty where one thread was all.
+    #[serde(default)]
+    pub agents: Vec<String>,
 }
 
 /// One interval: the load's and the broker's figures side by side. Also a row of series.csv.

@@ -1,5 +1,6 @@
 //! One use case on one broker: start, measure, stop, keep.
 
+use crate::agents::Agents;
 use crate::assemble::Seen;
 use crate::driver::{Driver, Profile, Running};
 use crate::host::{self, Pinning};
@@ -12,9 +13,10 @@ use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
-use weir_load::{Interval, Outcome, Plan, Stop};
+use weir_load::agent::Fleet;
+use weir_load::{Interval, LoadError, Outcome, Plan, Stop};
 
 /// How often the broker is looked at.
 const SAMPLE_EVERY: Duration = Duration::from_millis(500);
@@ -32,6 +34,8 @@ pub struct RunOptions {
     pub profile: Profile,
     /// Whether broker and load are pinned to cores of their own.
     pub is_pinned: bool,
+    /// Who runs the load.
+    pub agents: Agents,
     /// Folder that gets a folder a run.
     pub out: PathBuf,
     /// Version and commit of the program.
@@ -70,20 +74,22 @@ pub fn run_one(
     interrupted: &Interrupted,
 ) -> anyhow::Result<(RunResult, PathBuf)> {
     let is_local = driver.is_local();
-    let scaled = usecase::scale(use_case, options.scale, usecase::connections_max())?;
-    let folder = folder::create(&options.out, &use_case.name, driver.name())?;
     let pinning = Pinning::plan(options.is_pinned && is_local);
+    let fleet = options.agents.start(&pinning)?;
+    let holds = fleet.as_ref().map(Fleet::holds).unwrap_or_default();
+    let scaled = usecase::scale(use_case, options.scale, usecase::connections_max(&holds))?;
+    let folder = folder::create(&options.out, &use_case.name, driver.name())?;
     let host = host::facts(&pinning.text);
     let (_, host_used_bytes) = host::memory_bytes();
     let started = driver.start(options.profile, &folder, pinning.broker_core);
     let mut running = started.inspect_err(|_| folder::remove_if_empty(&folder))?;
-    announce(&scaled, &running, &folder);
+    announce(&scaled, &running, &folder, holds.len());
 
     let times = Times::new(use_case, options.warm_up_s, options.measure_s);
     // The stamp's run number tells this run's messages from another's.
     let run = (std::process::id() ^ jiff::Timestamp::now().as_second() as u32) as u16;
     let plan = usecase::plan(&scaled, running.target, run, times);
-    let monitor = Monitor::start(running.pid, SAMPLE_EVERY);
+    let monitor = Monitor::start(running.pid, pinning.broker_core, SAMPLE_EVERY);
     let Some(baseline) = monitor.first(Duration::from_secs(5)) else {
         bail!("the broker's process cannot be watched; is /proc mounted?");
     };
@@ -95,7 +101,8 @@ pub fn run_one(
         round_trip_us: (host::round_trip_us(running.target), None),
         broker_exit: None,
     };
-    let outcome = drive(&plan, &pinning, &monitor, interrupted, &mut running, &mut seen)?;
+    let load = Load { plan: &plan, core: pinning.load_core, fleet };
+    let outcome = drive(load, &monitor, interrupted, &mut running, &mut seen)?;
     seen.round_trip_us.1 = host::round_trip_us(running.target);
     seen.samples = monitor.stop();
     seen.broker_exit = running.exited();
@@ -120,7 +127,7 @@ pub(crate) fn seconds(time: jiff::Timestamp) -> String {
 }
 
 /// Says what is going to happen, before it does.
-fn announce(scaled: &Scaled<'_>, running: &Running, folder: &Path) {
+fn announce(scaled: &Scaled<'_>, running: &Running, folder: &Path, agents: usize) {
     let broker = &running.broker;
     eprintln!(
         "{} on {} {} ({}, profile {})",
@@ -129,13 +136,47 @@ fn announce(scaled: &Scaled<'_>, running: &Running, folder: &Path) {
     if let Some(reason) = &scaled.reason {
         eprintln!("  note: {reason}");
     }
+    if agents > 0 {
+        eprintln!("  {agents} agents share the load");
+    }
+    let connections = scaled.clients.iter().map(|&clients| u64::from(clients)).sum::<u64>();
+    if running.pid.is_some() && connections > usecase::connections_max(&[]) {
+        eprintln!(
+            "  note: {connections} connections are more than one process may have open files: the \
+             broker must hold them by other means, or refuses"
+        );
+    }
     eprintln!("  results go to {}", folder.display());
+}
+
+/// A plan and who runs it.
+struct Load<'a> {
+    plan: &'a Plan,
+    core: Option<usize>,
+    fleet: Option<Fleet>,
+}
+
+impl Load<'_> {
+    fn run(self, stop: &Stop, sender: &Sender<Interval>) -> Result<Outcome, LoadError> {
+        // A viewer that is gone need not hear of intervals: they are in the outcome too.
+        let mut on_interval = |interval: &Interval| {
+            let _ = sender.send(*interval);
+        };
+        match self.fleet {
+            Some(fleet) => fleet.run(self.plan, stop, &mut on_interval),
+            None => {
+                if let Some(core) = self.core {
+                    host::pin_this_thread(core);
+                }
+                weir_load::run(self.plan, stop, &mut on_interval)
+            }
+        }
+    }
 }
 
 /// Runs the plan on a thread of its own and shows what happens.
 fn drive(
-    plan: &Plan,
-    pinning: &Pinning,
+    load: Load<'_>,
     monitor: &Monitor,
     interrupted: &Interrupted,
     running: &mut Running,
@@ -143,18 +184,10 @@ fn drive(
 ) -> anyhow::Result<Outcome> {
     let (sender, intervals) = channel::<Interval>();
     let stop = Stop::default();
-    let load_core = pinning.load_core;
+    let plan = load.plan;
     let outcome = std::thread::scope(|scope| {
         let load_stop = stop.clone();
-        let load = scope.spawn(move || {
-            if let Some(core) = load_core {
-                host::pin_this_thread(core);
-            }
-            // A viewer that is gone need not hear of intervals: they are in the outcome too.
-            weir_load::run(plan, &load_stop, &mut |interval| {
-                let _ = sender.send(*interval);
-            })
-        });
+        let load = scope.spawn(move || load.run(&load_stop, &sender));
         watch(plan, &intervals, monitor, interrupted, &stop, running, seen);
         load.join()
     });

@@ -11,6 +11,7 @@ pub(crate) fn judge(outcome: &Outcome, contract: &Contract) -> Verdict {
     let (status, reasons) = match &outcome.end {
         End::Stopped => (Status::Aborted, vec!["stopped before its end".to_owned()]),
         End::BrokerGone(what) | End::SetupFailed(what) => (Status::Failed, vec![what.clone()]),
+        End::AgentLost(what) => (Status::Invalid, vec![what.clone()]),
         End::Completed => {
             let broken = broken(outcome, contract);
             let invalid = &outcome.generator.invalid;

@@ -110,7 +110,7 @@ fn a_broker_is_in_a_group_of_its_own_and_on_the_core_it_was_given() {
 fn the_monitor_sees_a_broker() {
     for name in names() {
         let Some((running, _folder)) = start(name, Profile::Default, None) else { continue };
-        let monitor = Monitor::start(running.pid, Duration::from_millis(10));
+        let monitor = Monitor::start(running.pid, None, Duration::from_millis(10));
         let first = monitor.first(Duration::from_secs(10)).expect("a look");
         assert!(first.rss_bytes > 0 && first.threads > 0 && first.files > 3, "{name}: {first:?}");
         assert!(running.pid.and_then(pss).is_some_and(|bytes| bytes > 0), "{name}");

@@ -7,6 +7,7 @@ use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use weir_core::{Features, Limits, Settings, SharePolicy};
+use weir_reactor::Backend;
 
 /// Everything `weir broker` can be told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,8 +16,13 @@ pub struct Config {
     /// Addresses to listen on, each `HOST:PORT`.
     pub listen: Vec<String>,
     /// Threads that serve connections, each with a part of the sessions; 0 is one for each core
-    /// that the process may run on. With more than one the memory ceiling is not kept as closely.
+    /// that the process may run on.
     pub shards: u16,
+    /// While a thread is busy more than half its time, messages for a connection that gets them
+    /// often leave together, after at most so many milliseconds; 0 sends each turn's at once.
+    pub gather_ms: u16,
+    /// What holds the connections.
+    pub io: IoBackend,
     /// Bounds of connections, sessions and messages.
     pub limits: Limits,
     /// Bounds of the whole process.
@@ -33,7 +39,9 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: vec!["127.0.0.1:1883".into()],
-            shards: 1,
+            shards: 0,
+            gather_ms: 10,
+            io: IoBackend::default(),
             limits: Limits::default(),
             process: ProcessLimits::default(),
             features: Features::default(),
@@ -43,11 +51,39 @@ impl Default for Config {
     }
 }
 
+/// What holds the connections: open files, of which the process may have only so many
+/// (`ulimit -n`), or direct descriptors of io_uring, which that limit does not bound in all. These
+/// need Linux 6.11, and the permission to use io_uring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IoBackend {
+    /// Open files while there are some left, direct descriptors for the connections beyond.
+    #[default]
+    Auto,
+    /// Open files only.
+    Epoll,
+    /// Direct descriptors only. The broker does not start where they cannot be had.
+    IoUring,
+}
+
+impl From<IoBackend> for Backend {
+    fn from(io: IoBackend) -> Self {
+        match io {
+            IoBackend::Auto => Self::Auto,
+            IoBackend::Epoll => Self::Epoll,
+            IoBackend::IoUring => Self::IoUring,
+        }
+    }
+}
+
 /// Packets this long still fit the protocol when they are encoded again with more properties.
 const PACKET_BYTES_MAX: u32 = 256 * 1024 * 1024 - 1024 * 1024;
 
 /// More threads than any host has cores for.
 const SHARDS_MAX: u16 = 256;
+
+/// A longer wait than this gains nothing more.
+const GATHER_MS_MAX: u16 = 1_000;
 
 /// Below this a connection's output could not hold what the reactor reports as drained.
 const OUTPUT_BYTES_MIN: usize = 64 * 1024;
@@ -165,6 +201,9 @@ impl Config {
             let rule = "it must be 0 (one a core) to 256";
             return Err(value_error("shards", self.shards, rule));
         }
+        if self.gather_ms > GATHER_MS_MAX {
+            return Err(value_error("gather_ms", self.gather_ms, "it must be 0 (never) to 1000"));
+        }
         let memory_bytes_max = self.process.memory_bytes_max;
         if memory_bytes_max != 0 && memory_bytes_max < MEMORY_BYTES_MIN {
             let rule = "it must be 0 (three quarters of the host's) or at least 33554432 (32 MiB)";
@@ -246,6 +285,20 @@ mod tests {
     fn a_value_out_of_range_is_named_with_its_rule() {
         let text = read("[limits]\nin_flight_max = 0\n").unwrap_err().to_string();
         assert!(text.contains("limits.in_flight_max = 0") && text.contains("at least 1"), "{text}");
+    }
+
+    #[test]
+    fn what_holds_connections_is_named() {
+        for (text, io) in [
+            ("", IoBackend::Auto),
+            ("io = \"auto\"", IoBackend::Auto),
+            ("io = \"epoll\"", IoBackend::Epoll),
+            ("io = \"io_uring\"", IoBackend::IoUring),
+        ] {
+            assert_eq!(read(text).unwrap().io, io);
+        }
+        let text = read("io = \"iouring\"").unwrap_err().to_string();
+        assert!(text.contains(":1: ") && text.contains("io_uring"), "{text}");
     }
 
     #[test]

@@ -15,6 +15,6 @@ mod shell;
 mod worker;
 
 pub use auth::{AuthConfig, Verifier, VerifierError, scram_client_final};
-pub use config::{Config, ConfigError};
+pub use config::{Config, ConfigError, IoBackend};
 pub use gate::ProcessLimits;
 pub use server::{ServeError, Server, Stopper};

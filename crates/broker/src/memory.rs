@@ -1,5 +1,10 @@
 //! How much memory the process has, and whether that is near its ceiling.
 
+use std::fs::File;
+use std::io::Read as _;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use weir_core::Micros;
 
 /// Resident memory is asked for this often while the ceiling is near, and ten times as rarely
@@ -16,39 +21,71 @@ const TRIM_INTERVAL: Micros = Micros(1_000_000);
 /// However little room is left, so much input passes between two looks.
 const INPUT_BYTES_MIN: u64 = 256 * 1024;
 
-/// Watches the ceiling: at intervals, and sooner when much input comes.
+/// What the threads of a process know together of its memory.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct Ceiling {
     bytes_max: u64,
-    bytes: u64,
-    next_at: Micros,
-    trimmed_at: Option<Micros>,
-    /// Input until the next look.
-    input_bytes_left: u64,
-    is_pressed: bool,
-    /// So many shards watch the same memory, each for itself; the first gives free memory back.
-    shards: u64,
-    is_first: bool,
+    /// So many threads take input, and each looks for itself.
+    watchers: u64,
+    /// Resident bytes at the last look of any of them.
+    bytes: AtomicU64,
+    is_pressed: AtomicBool,
+    trimmed_at: AtomicU64,
 }
 
-impl Memory {
-    /// With a ceiling in bytes; 0 is three quarters of the host's memory. For shard `own` of
-    /// `shards`.
-    pub(crate) fn new(bytes_max: u64, own: u16, shards: u16) -> Self {
+impl Ceiling {
+    /// In bytes; 0 is three quarters of the host's memory.
+    pub(crate) fn new(bytes_max: u64, watchers: u16) -> Self {
         let bytes_max = match bytes_max {
             0 => host_bytes().map_or(u64::MAX, |bytes| bytes / 4 * 3),
             bytes_max => bytes_max,
         };
         Self {
             bytes_max,
-            bytes: 0,
-            next_at: Micros(0),
-            trimmed_at: None,
-            input_bytes_left: 0,
-            is_pressed: false,
-            shards: u64::from(shards),
-            is_first: own == 0,
+            watchers: watchers.into(),
+            bytes: AtomicU64::new(0),
+            is_pressed: AtomicBool::new(false),
+            trimmed_at: AtomicU64::new(0),
         }
+    }
+
+    /// Looks. Says how much input may come before it is worth looking again.
+    fn look(&self, now: Micros) -> u64 {
+        let trimmed_at = self.trimmed_at.load(Relaxed);
+        if self.is_pressed.load(Relaxed)
+            && now.0 >= trimmed_at + TRIM_INTERVAL.0
+            && self.trimmed_at.compare_exchange(trimmed_at, now.0, Relaxed, Relaxed).is_ok()
+        {
+            weir_reactor::trim();
+        }
+        // Where the system does not tell, there is no ceiling to keep.
+        self.note(resident_bytes().unwrap_or(0))
+    }
+
+    fn note(&self, bytes: u64) -> u64 {
+        self.bytes.store(bytes, Relaxed);
+        let is_pressed = self.is_pressed.load(Relaxed);
+        let percent = if is_pressed { RELEASED_PERCENT } else { PRESSED_PERCENT };
+        let threshold = self.bytes_max / 100 * percent;
+        self.is_pressed.store(bytes >= threshold, Relaxed);
+        (threshold.saturating_sub(bytes) / 4 / self.watchers).max(INPUT_BYTES_MIN)
+    }
+}
+
+/// Watches the ceiling for one thread: at intervals, and sooner when much input comes.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    ceiling: Arc<Ceiling>,
+    next_at: Micros,
+    /// Input until the next look.
+    input_bytes_left: u64,
+    /// As this thread knows it.
+    is_pressed: bool,
+}
+
+impl Memory {
+    pub(crate) fn new(ceiling: Arc<Ceiling>) -> Self {
+        Self { ceiling, next_at: Micros(0), input_bytes_left: 0, is_pressed: false }
     }
 
     /// Input came in. Says whether it is time to look.
@@ -58,49 +95,36 @@ impl Memory {
         self.input_bytes_left == 0
     }
 
-    /// Looks again if it is time. Says whether the pressure changed.
+    /// Looks again if it is time. Says whether the pressure changed, whoever saw it first.
     pub(crate) fn watch(&mut self, now: Micros) -> Option<bool> {
-        if now < self.next_at && self.input_bytes_left > 0 {
-            return None;
+        if now >= self.next_at || self.input_bytes_left == 0 {
+            self.input_bytes_left = self.ceiling.look(now);
+            let is_low = self.bytes().0 < self.ceiling.bytes_max / 2;
+            self.next_at = now + Micros(if is_low { INTERVAL.0 * 10 } else { INTERVAL.0 });
         }
-        if self.is_pressed
-            && self.is_first
-            && self.trimmed_at.is_none_or(|at| at + TRIM_INTERVAL <= now)
-        {
-            self.trimmed_at = Some(now);
-            weir_reactor::trim();
-        }
-        // Where the system does not tell, there is no ceiling to keep.
-        self.bytes = resident_bytes().unwrap_or(0);
-        self.is_pressed_by(self.bytes, now)
-    }
-
-    fn is_pressed_by(&mut self, bytes: u64, now: Micros) -> Option<bool> {
-        let interval = if bytes < self.bytes_max / 2 { INTERVAL.0 * 10 } else { INTERVAL.0 };
-        self.next_at = now + Micros(interval);
-        let percent = if self.is_pressed { RELEASED_PERCENT } else { PRESSED_PERCENT };
-        let threshold = self.bytes_max / 100 * percent;
-        self.input_bytes_left =
-            (threshold.saturating_sub(bytes) / 4 / self.shards).max(INPUT_BYTES_MIN);
-        let is_pressed = bytes >= threshold;
+        let is_pressed = self.ceiling.is_pressed.load(Relaxed);
         let changed = is_pressed != self.is_pressed;
         self.is_pressed = is_pressed;
         changed.then_some(is_pressed)
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.bytes >= self.bytes_max
+        self.bytes().0 >= self.ceiling.bytes_max
     }
 
     /// Resident bytes at the last look, and the ceiling.
     pub(crate) fn bytes(&self) -> (u64, u64) {
-        (self.bytes, self.bytes_max)
+        (self.ceiling.bytes.load(Relaxed), self.ceiling.bytes_max)
     }
 }
 
+/// The second number of statm, which is pages. Read without an allocation, since it is asked for
+/// while messages flow.
 fn resident_bytes() -> Option<u64> {
-    let pages = procfs::process::Process::myself().ok()?.statm().ok()?.resident;
-    Some(pages * procfs::page_size())
+    let mut text = [0; 128];
+    let count = File::open("/proc/self/statm").ok()?.read(&mut text).ok()?;
+    let pages = std::str::from_utf8(&text[..count]).ok()?.split(' ').nth(1)?;
+    Some(pages.parse::<u64>().ok()? * procfs::page_size())
 }
 
 fn host_bytes() -> Option<u64> {
@@ -114,20 +138,35 @@ mod tests {
 
     #[test]
     fn pressure_begins_at_95_percent_and_ends_below_90() {
-        let mut memory = Memory::new(1000, 0, 1);
-        let mut at = |bytes| memory.is_pressed_by(bytes, Micros(0));
-        assert_eq!(at(940), None);
-        assert_eq!(at(950), Some(true));
-        assert_eq!(at(910), None);
-        assert_eq!(at(899), Some(false));
-        assert_eq!(at(930), None);
+        let ceiling = Ceiling::new(1000, 1);
+        let at = |bytes| {
+            ceiling.note(bytes);
+            ceiling.is_pressed.load(Relaxed)
+        };
+        assert!(!at(940));
+        assert!(at(950));
+        assert!(at(910));
+        assert!(!at(899));
+        assert!(!at(930));
+    }
+
+    #[test]
+    fn one_thread_sees_what_another_saw() {
+        let ceiling = Arc::new(Ceiling::new(u64::MAX, 2));
+        let (mut first, mut second) = (Memory::new(ceiling.clone()), Memory::new(ceiling.clone()));
+        assert_eq!(first.watch(Micros(0)), None);
+        assert_eq!(second.watch(Micros(0)), None);
+        ceiling.is_pressed.store(true, Relaxed);
+        assert_eq!(first.watch(Micros(1)), Some(true));
+        assert_eq!(second.watch(Micros(1)), Some(true));
+        assert_eq!(second.watch(Micros(1)), None);
     }
 
     #[test]
     fn the_system_tells_how_much_this_process_has() {
-        let mut memory = Memory::new(1, 0, 1);
+        let mut memory = Memory::new(Arc::new(Ceiling::new(1, 1)));
         assert_eq!(memory.watch(Micros(0)), Some(true));
         assert!(memory.is_full() && memory.bytes().0 > 100_000);
-        assert!(Memory::new(0, 0, 1).bytes_max > 1_000_000);
+        assert!(Ceiling::new(0, 1).bytes_max > 1_000_000);
     }
 }

@@ -1,10 +1,10 @@
 //! The broker as a whole: listen, run, stop.
 
 use crate::auth::Authenticator;
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, IoBackend};
 use crate::gate::Gate;
 use crate::log::Log;
-use crate::memory::Memory;
+use crate::memory::{Ceiling, Memory};
 use crate::shell::{Guard, Shell};
 use crate::worker::Worker;
 use foldhash::fast::RandomState;
@@ -12,8 +12,9 @@ use std::hash::BuildHasher;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use weir_core::{Shard, ShardId};
-use weir_reactor::Waker;
+use weir_reactor::{Backend, Waker};
 
 /// Why the broker cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +30,9 @@ pub enum ServeError {
         /// Why, and what to do.
         hint: String,
     },
+    /// The configured holder of connections cannot be had.
+    #[error("{0}; set io = \"auto\" or \"epoll\" to run without it")]
+    Io(std::io::Error),
     /// The system refuses what every broker needs.
     #[error("the broker cannot run: {0}")]
     System(#[from] std::io::Error),
@@ -99,6 +103,7 @@ impl Server {
     /// A setting that cannot be used, an address that is taken or not ours.
     pub fn bind(config: &Config) -> Result<Self, ServeError> {
         config.check()?;
+        check_io(config)?;
         let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
         for address in config.addresses()? {
             let listener =
@@ -158,13 +163,14 @@ impl Server {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(std::io::Error::from)?;
         let gate = Arc::new(Mutex::new(Gate::new(config.process.clone())));
+        let ceiling = Arc::new(Ceiling::new(config.process.memory_bytes_max, shards));
         let mut workers = Vec::new();
         for (mailbox, own) in weir_reactor::mailboxes(wakers).into_iter().zip(0..shards) {
             let shard = Shard::new(ShardId(own), shards, config.settings(), seed);
             let guard = Guard {
                 own: ShardId(own),
                 gate: Arc::clone(&gate),
-                memory: Memory::new(config.process.memory_bytes_max, own, shards),
+                memory: Memory::new(Arc::clone(&ceiling)),
                 auth: Authenticator::new(&config.auth, secret),
                 log: Log::default(),
             };
@@ -172,10 +178,29 @@ impl Server {
                 listeners.iter().map(TcpListener::try_clone).collect();
             let (waker, asked) = (wakers[usize::from(own)].clone(), Arc::clone(asked));
             let shell = Shell::new(shard, guard, mailbox);
-            workers.push(Worker::new(shell, ShardId(own), shared?, waker, asked));
+            let gather = Duration::from_millis(config.gather_ms.into());
+            let io = config.io.into();
+            workers.push(Worker::new(shell, shared?, (waker, io), asked, gather));
         }
         Ok(workers)
     }
+}
+
+/// Says what the process' limit on open files means for the connections. With `auto`, io_uring is
+/// not tried before it is needed.
+fn check_io(config: &Config) -> Result<(), ServeError> {
+    if config.io == IoBackend::IoUring {
+        return Backend::IoUring.check().map_err(ServeError::Io);
+    }
+    let files = Backend::Epoll.connections_max();
+    if files <= config.process.connections_max as usize {
+        let beyond = match config.io {
+            IoBackend::Auto => "connections beyond them go to io_uring",
+            IoBackend::Epoll | IoBackend::IoUring => "they bound the connections",
+        };
+        tracing::info!("{files} files may be open (ulimit -n); {beyond}");
+    }
+    Ok(())
 }
 
 fn listen_error(address: SocketAddr, error: &std::io::Error) -> ServeError {

@@ -64,6 +64,10 @@ impl Shell {
         Self { shard, guard, mailbox, held_back, has_letters: false, is_posted: true }
     }
 
+    pub(crate) fn own(&self) -> ShardId {
+        self.guard.own
+    }
+
     /// Ends every connection.
     pub(crate) fn stop(&mut self, io: &mut Io) {
         let (shard, mut output) = self.parts(io);
@@ -87,10 +91,16 @@ impl Shell {
     fn watch_memory(&mut self, io: &Io) {
         if let Some(is_pressed) = self.guard.memory.watch(Micros(io.turn_us())) {
             let (bytes, bytes_max) = self.guard.memory.bytes();
+            let shard = self.own().0;
             if is_pressed {
-                tracing::warn!(bytes, bytes_max, "the memory ceiling is near: refusing what grows");
+                tracing::warn!(
+                    shard,
+                    bytes,
+                    bytes_max,
+                    "the memory ceiling is near: refusing what grows"
+                );
             } else {
-                tracing::info!(bytes, bytes_max, "memory is free again");
+                tracing::info!(shard, bytes, bytes_max, "memory is free again");
             }
             self.shard.set_pressed(is_pressed);
         }
@@ -193,6 +203,11 @@ impl Sink for Output<'_> {
     }
 
     #[inline]
+    fn deliver(&mut self, conn: ConnKey, bytes: &[u8]) {
+        self.io.write_gathered(Token(conn.0), bytes);
+    }
+
+    #[inline]
     fn pending(&self, conn: ConnKey) -> usize {
         self.io.pending(Token(conn.0))
     }
@@ -220,8 +235,9 @@ impl Sink for Output<'_> {
 }
 
 impl Handler for Shell {
-    fn turn_begin(&mut self) {
+    fn turn_begin(&mut self, io: &mut Io) {
         self.mailbox.wake_up();
+        self.watch_memory(io);
     }
 
     fn accepted(&mut self, io: &mut Io, token: Token, peer: SocketAddr) {
@@ -279,7 +295,6 @@ impl Handler for Shell {
             let (shard, mut output) = self.parts(io);
             shard.handle_timeout(output.now(), &mut output);
         }
-        self.watch_memory(io);
         self.post(io);
     }
 }

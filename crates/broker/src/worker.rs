@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weir_core::ShardId;
-use weir_reactor::{Reactor, Waker};
+use weir_reactor::{Backend, Reactor, Waker};
 
 /// How long connections get to take their last bytes when the broker stops.
 const STOP_MAX: Duration = Duration::from_secs(2);
@@ -18,30 +18,32 @@ const POST_AGAIN: Duration = Duration::from_millis(1);
 /// What a thread takes along; its reactor is made there.
 pub(crate) struct Worker {
     shell: Shell,
-    own: ShardId,
     listeners: Vec<TcpListener>,
     waker: Waker,
+    io: Backend,
     asked: Arc<Asked>,
+    gather: Duration,
 }
 
 impl Worker {
     pub(crate) fn new(
         shell: Shell,
-        own: ShardId,
         listeners: Vec<TcpListener>,
-        waker: Waker,
+        (waker, io): (Waker, Backend),
         asked: Arc<Asked>,
+        gather: Duration,
     ) -> Self {
-        Self { shell, own, listeners, waker, asked }
+        Self { shell, listeners, waker, io, asked, gather }
     }
 
     pub(crate) fn own(&self) -> ShardId {
-        self.own
+        self.shell.own()
     }
 
     /// Serves until it is asked to stop.
     pub(crate) fn run(mut self) -> std::io::Result<()> {
-        let mut reactor = Reactor::with_waker(self.waker.clone())?;
+        let mut reactor = Reactor::with_backend(self.waker.clone(), self.io)?;
+        reactor.io().set_gather(self.gather);
         for listener in std::mem::take(&mut self.listeners) {
             reactor.listen(listener)?;
         }

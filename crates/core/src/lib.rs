@@ -17,6 +17,7 @@ mod limits;
 mod mail;
 mod message;
 mod pages;
+mod pool;
 mod retained;
 mod routing;
 mod session;

@@ -1,6 +1,7 @@
 //! What shards of one broker say to each other.
 
 use crate::Message;
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// One letter. Letters between two shards keep their order.
@@ -62,7 +63,7 @@ pub enum Mail {
         to_subscribers: bool,
         /// The members of shared subscriptions that the sender chose at the receiver. Whoever
         /// routes a message chooses for every group, so the receiver serves no other.
-        picks: Vec<GroupPick>,
+        picks: SmallVec<[GroupPick; 1]>,
     },
     /// A message for a topic that the receiver owns, to be retained; one without payload clears.
     /// The sender mails it before any other letter that the message takes.

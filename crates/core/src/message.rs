@@ -1,6 +1,7 @@
 //! An application message on its way to its receivers.
 
 use crate::keys::SessionKey;
+use crate::pool::MessagePool;
 use crate::{Micros, Stamp};
 use std::sync::Arc;
 use weir_wire::{Properties, PropertiesBuf, Property, QoS};
@@ -10,9 +11,9 @@ use weir_wire::{Properties, PropertiesBuf, Property, QoS};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// Where it was published.
-    pub topic: Box<str>,
+    pub topic: String,
     /// What was published.
-    pub payload: Box<[u8]>,
+    pub payload: Vec<u8>,
     /// The properties that are passed on unaltered.
     pub properties: PropertiesBuf,
     /// With which QoS it was published.
@@ -96,17 +97,43 @@ impl<'a> Delivery<'a> {
 
     /// The message for keeping; made at the first call.
     pub(crate) fn shared(&mut self) -> &Arc<Message> {
-        self.shared.get_or_insert_with(|| {
-            Arc::new(Message {
-                topic: self.topic.into(),
-                payload: self.payload.into(),
-                properties: PropertiesBuf::from_bytes(self.properties.as_bytes().to_vec()),
-                qos: self.qos,
-                retain: self.retain,
-                expires_at: self.expires_at,
-                stamp: self.stamp,
-            })
-        })
+        if self.shared.is_none() {
+            self.shared = Some(Arc::new(self.to_message()));
+        }
+        self.shared.as_ref().expect("it was made")
+    }
+
+    /// As [`Delivery::shared`], for another shard, which rarely keeps it for long.
+    pub(crate) fn lent(&mut self, pool: &mut MessagePool) -> &Arc<Message> {
+        if self.shared.is_none() {
+            self.shared = Some(pool.lend(self));
+        }
+        self.shared.as_ref().expect("it was made")
+    }
+
+    pub(crate) fn to_message(&self) -> Message {
+        Message {
+            topic: self.topic.into(),
+            payload: self.payload.into(),
+            properties: PropertiesBuf::from_bytes(self.properties.as_bytes().to_vec()),
+            qos: self.qos,
+            retain: self.retain,
+            expires_at: self.expires_at,
+            stamp: self.stamp,
+        }
+    }
+
+    /// Makes `message` this one, in the memory it has.
+    pub(crate) fn fill(&self, message: &mut Message) {
+        let Message { topic, payload, properties, qos, retain, expires_at, stamp } = message;
+        topic.clear();
+        topic.push_str(self.topic);
+        payload.clear();
+        payload.extend_from_slice(self.payload);
+        properties.clear();
+        properties.extend(self.properties);
+        (*qos, *retain) = (self.qos, self.retain);
+        (*expires_at, *stamp) = (self.expires_at, self.stamp);
     }
 }
 

@@ -55,7 +55,7 @@ impl Retained {
         limits: &Limits,
         may_grow: bool,
     ) -> Result<(), RetainedFull> {
-        let old_bytes = self.messages.get(&message.topic).map(|old| old.bytes());
+        let old_bytes = self.messages.get(&*message.topic).map(|old| old.bytes());
         let count = self.messages.len() + usize::from(old_bytes.is_none());
         let bytes = self.bytes - old_bytes.unwrap_or(0) + message.bytes();
         let is_over =
@@ -64,7 +64,7 @@ impl Retained {
             return Err(RetainedFull);
         }
         self.bytes = bytes;
-        self.messages.insert(message.topic.clone(), message);
+        self.messages.insert(message.topic.as_str().into(), message);
         Ok(())
     }
 
@@ -125,8 +125,8 @@ mod tests {
         let mut store = Retained::default();
         for topic in topics {
             let message = Message {
-                topic: topic.into(),
-                payload: vec![0; payload_bytes].into(),
+                topic,
+                payload: vec![0; payload_bytes],
                 properties: PropertiesBuf::new(),
                 qos: QoS::AtMostOnce,
                 retain: true,

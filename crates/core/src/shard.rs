@@ -23,6 +23,7 @@ use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
 use crate::limits::Limits;
 use crate::mail::Mail;
 use crate::pages::Pages;
+use crate::pool::MessagePool;
 use crate::retained::{Recent, Retained, Stamps};
 use crate::routing::{FilterId, Filters, Picks, Subscriber};
 use crate::session::{Session, Will};
@@ -75,6 +76,7 @@ pub struct Shard {
     found: Vec<FilterId>,
     targets: Vec<Subscriber>,
     picks: Picks,
+    pool: MessagePool,
     hasher: FixedState,
     assigned_ids: u64,
     /// Rounds of letters so far, see [`Filters::subscribe`].
@@ -115,6 +117,7 @@ impl Shard {
             found: Vec::new(),
             targets: Vec::new(),
             picks: Picks::default(),
+            pool: MessagePool::default(),
             hasher: FixedState::with_seed(seed),
             assigned_ids: 0,
             rounds: 0,

@@ -9,6 +9,12 @@ pub trait Sink {
     /// Appends to the connection's output, to be sent at the end of the turn.
     fn write(&mut self, conn: ConnKey, bytes: &[u8]);
 
+    /// Appends a message to the connection's output, which may wait a little for others to leave
+    /// with it. What the client waits for before it goes on is written by [`Sink::write`].
+    fn deliver(&mut self, conn: ConnKey, bytes: &[u8]) {
+        self.write(conn, bytes);
+    }
+
     /// Bytes that wait in the connection's output.
     fn pending(&self, conn: ConnKey) -> usize;
 

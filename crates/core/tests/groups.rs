@@ -302,7 +302,7 @@ fn letter(member: u64, key: u64, hops: u8) -> Mail {
         stamp: None,
     };
     let picks = vec![GroupPick { share: "$share/g/t".into(), member, key, hops }];
-    Mail::Publish { message: Arc::new(message), to_subscribers: false, picks }
+    Mail::Publish { message: Arc::new(message), to_subscribers: false, picks: picks.into() }
 }
 
 fn joined(member: u64) -> Mail {

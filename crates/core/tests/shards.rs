@@ -134,3 +134,29 @@ fn a_message_is_mailed_only_to_shards_that_want_it() {
     net.publish(here, "u", QoS::AtMostOnce, 0, "x");
     assert_eq!((net.letters(0, 1), net.letters(0, 2)), (1, 0));
 }
+
+#[test]
+fn while_memory_is_short_a_message_from_another_shard_takes_the_place_of_the_oldest() {
+    let mut net = Net::new(2);
+    let names = names(&mut net);
+    let keeps = || Ask { clean: false, expiry_s: 100, ..Ask::default() };
+    let absent = net.join(&names[1][0], keeps());
+    net.subscribe(absent, "t", QoS::AtLeastOnce);
+    net.deliver_mail();
+    net.disconnect(absent, ReasonCode::Success);
+    let publ = net.join(&names[0][0], Ask::default());
+    let publish = |net: &mut Net, id, text| {
+        net.publish(publ, "t", QoS::AtLeastOnce, id, text);
+        net.deliver_mail();
+    };
+    publish(&mut net, 1, "a");
+    publish(&mut net, 2, "b");
+    net.shards[1].set_pressed(true);
+    publish(&mut net, 3, "c");
+    publish(&mut net, 4, "dd");
+    net.shards[1].set_pressed(false);
+    publish(&mut net, 5, "e");
+    assert_eq!(net.shards[1].stats().dropped_queue_full, 3);
+    let back = net.connect(&names[1][0], keeps());
+    assert_eq!(net.read(back)[1..], ["PUBLISH t q1 #1 dd", "PUBLISH t q1 #2 e"]);
+}

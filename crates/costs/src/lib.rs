@@ -4,6 +4,7 @@
 mod hub;
 pub mod memory;
 pub mod raw;
+pub mod sweep;
 mod workloads;
 
 pub use workloads::{WORKLOADS, Workload};

@@ -4,6 +4,7 @@ mod audit;
 mod codec;
 mod delivery;
 mod matching;
+mod retained;
 
 /// Something hot that is done over and over.
 #[derive(Clone, Copy, Debug)]
@@ -19,9 +20,13 @@ pub struct Workload {
 /// All of them.
 pub const WORKLOADS: &[Workload] = &[
     codec::DECODE_PUBLISH,
+    codec::DECODE_PUBLISH_300,
+    codec::DECODE_PUBLISH_4K,
     codec::DECODE_PUBLISH_V5,
     codec::DECODE_CONNECT,
     codec::ENCODE_PUBLISH,
+    codec::ENCODE_PUBLISH_300,
+    codec::ENCODE_PUBLISH_4K,
     matching::EXACT,
     matching::WILDCARDS,
     delivery::FAN_OUT_QOS_0,
@@ -30,5 +35,8 @@ pub const WORKLOADS: &[Workload] = &[
     delivery::FAN_IN_SHARED,
     delivery::LARGE_FAN_OUT,
     delivery::CONNECTS,
+    retained::ONE,
+    retained::MANY,
     audit::LEDGER,
+    audit::LEDGER_SWAPPED,
 ];

@@ -6,7 +6,7 @@
 use weir_load::plan::{
     ConnectPlan, Group, Phases, Plan, ProtocolVersion, Publish, Sources, Subscription,
 };
-use weir_load::{Stop, run};
+use weir_load::{Slice, Stop, run};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -48,6 +48,7 @@ fn main() {
             drain_ms: 10_000,
         },
         interval_ms: 1_000,
+        slice: Slice::WHOLE,
     };
     let outcome = run(&plan, &Stop::default(), &mut |interval| {
         println!(

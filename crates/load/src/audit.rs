@@ -1,35 +1,20 @@
 //! From received messages to the ledger, and from the ledger to the sums of the outcome.
 
+mod slices;
+
+pub(crate) use slices::{Counted, Joint, Track};
+
 use crate::audience::Audiences;
+use crate::cast::{Cast, Part, Receiver};
 use crate::ledger::{Arrival, Ledger};
 use crate::outcome::{ANOMALIES_MAX, Anomaly, AnomalyKind, Messages};
-use crate::plan::{Group, Plan};
+use crate::plan::Plan;
+use crate::slice::Slice;
 use crate::stamp::Stamp;
-use crate::template::expand;
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
-use weir_wire::topic::TopicFilter;
+use serde::{Deserialize, Serialize};
 
 /// Until publishing begins, everything is warm-up.
 const UNSET: u32 = u32::MAX;
-
-/// One who is owed messages: a subscriber, or a shared group as a whole.
-#[derive(Debug)]
-struct Receiver {
-    audience: u32,
-    /// The first of its pairs in the ledger.
-    pairs: usize,
-    /// Client that stands for it in anomalies.
-    client: u32,
-}
-
-/// One client's part in a receiver.
-#[derive(Debug)]
-struct Part {
-    receiver: u32,
-    /// For a member of a shared group: one past the highest sequence it got, by publisher.
-    own_next: Option<Box<[u32]>>,
-}
 
 /// What is known of a publisher.
 #[derive(Debug)]
@@ -42,8 +27,11 @@ struct Published {
 }
 
 /// What became of a publisher's messages at the end, as the engine knows it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fate {
+    /// Nothing is known of it: its agent was lost.
+    #[serde(skip)]
+    pub(crate) is_lost: bool,
     /// Due, sent or not.
     pub(crate) due: u32,
     /// Handed to the network: all sequences below.
@@ -55,10 +43,32 @@ pub(crate) struct Fate {
 }
 
 impl Fate {
+    /// Whether its numbers can be: lists ascend and lie within what was sent.
+    pub(crate) fn is_consistent(&self) -> bool {
+        let is_ascending = |list: &[u32]| list.is_sorted_by(|one, next| one < next);
+        let lists = [&self.refused, &self.unacknowledged];
+        self.sent <= self.due
+            && lists.iter().all(|list| is_ascending(list))
+            && lists.iter().all(|list| list.last().is_none_or(|&last| last < self.sent))
+            && self.refused.len() + self.unacknowledged.len() <= self.sent as usize
+    }
+
     /// Whether the broker took the message, so that its deliveries are owed.
     fn is_accepted(&self, sequence: u32) -> bool {
-        self.refused.binary_search(&sequence).is_err()
+        !self.is_lost
+            && self.refused.binary_search(&sequence).is_err()
             && self.unacknowledged.binary_search(&sequence).is_err()
+    }
+}
+
+impl Fate {
+    /// Counts a delivery that came after drain.
+    fn late(&self, sequence: u32, messages: &mut Messages) {
+        if self.is_accepted(sequence) {
+            messages.late_after_drain += 1;
+        } else {
+            messages.delivered_unaccepted += 1;
+        }
     }
 }
 
@@ -70,6 +80,8 @@ pub(crate) struct Audit {
     receivers: Vec<Receiver>,
     /// By client: its parts, usually one.
     parts: Vec<Vec<Part>>,
+    /// Index of each of these clients among all of the plan.
+    clients: Vec<u32>,
     publishers: Vec<Published>,
     ledger: Ledger,
     warm_up: Messages,
@@ -78,60 +90,16 @@ pub(crate) struct Audit {
     unlisted: u64,
     /// Deliveries that came and were owed, of both phases.
     delivered: u64,
-    /// Drain is over: what comes now is late. What was known of the publishers then.
-    closed: Option<Vec<Fate>>,
+    closed: Option<Closed>,
 }
 
-/// Receivers and the clients' parts in them, being found.
-#[derive(Debug, Default)]
-struct Cast {
-    receivers: Vec<Receiver>,
-    parts: Vec<Vec<Part>>,
-    pairs: usize,
-    /// Shared groups by their whole filter.
-    groups: HashMap<Box<str>, u32, FixedState>,
-}
-
-impl Cast {
-    /// All plain filters of a client make one receiver: where they overlap, one delivery is owed,
-    /// as MQTT allows a broker, and a second one counts as a duplicate.
-    fn add_client(&mut self, audiences: &mut Audiences, group: &Group, index: u32, run: u16) {
-        let client = self.parts.len() as u32;
-        let mut own = Vec::new();
-        let mut plain = Vec::new();
-        for subscription in &group.subscriptions {
-            let text = expand(&subscription.filter, index, run);
-            // Checked before: a plan with an invalid filter does not run.
-            let Some(filter) = TopicFilter::parse(&text) else { continue };
-            if filter.group.is_none() {
-                plain.push(audiences.of(filter));
-                continue;
-            }
-            let receiver = match self.groups.get(&text) {
-                Some(&receiver) => receiver,
-                None => {
-                    let audience = audiences.of(filter);
-                    let receiver = self.add_receiver(audiences, audience, client);
-                    self.groups.insert(text, receiver);
-                    receiver
-                }
-            };
-            let audience = audiences.get(self.receivers[receiver as usize].audience);
-            let own_next = Some(vec![0; audience.publishers().len()].into_boxed_slice());
-            own.push(Part { receiver, own_next });
-        }
-        if let Some(audience) = audiences.union(plain) {
-            let receiver = self.add_receiver(audiences, audience, client);
-            own.push(Part { receiver, own_next: None });
-        }
-        self.parts.push(own);
-    }
-
-    fn add_receiver(&mut self, audiences: &Audiences, audience: u32, client: u32) -> u32 {
-        self.receivers.push(Receiver { audience, pairs: self.pairs, client });
-        self.pairs += audiences.get(audience).publishers().len();
-        self.receivers.len() as u32 - 1
-    }
+/// Drain is over: what comes now is late.
+#[derive(Debug)]
+enum Closed {
+    /// What was known of the publishers then.
+    Here(Vec<Fate>),
+    /// Of a slice: the books are closed where all slices are joined. What had come by then.
+    Elsewhere(Ledger),
 }
 
 /// What a message was, for the counters of the interval.
@@ -146,31 +114,28 @@ pub(crate) enum Received {
 }
 
 impl Audit {
-    /// Finds out who hears whom. `topics` are the publishers' clients and topics, in order.
-    pub(crate) fn new(plan: &Plan, topics: &[(u32, &str)]) -> Self {
-        let mut audiences = Audiences::new(topics.iter().map(|&(_, topic)| topic));
-        let mut cast = Cast::default();
-        for group in &plan.groups {
-            for index in 0..group.clients {
-                cast.add_client(&mut audiences, group, index, plan.run);
-            }
-        }
-        let Cast { receivers, parts, pairs, .. } = cast;
-        let mut publishers: Vec<Published> = topics
-            .iter()
-            .map(|&(client, _)| Published { client, first_measured: UNSET, receivers: 0 })
-            .collect();
-        for receiver in &receivers {
-            for &publisher in audiences.get(receiver.audience).publishers() {
-                publishers[publisher as usize].receivers += 1;
-            }
-        }
+    /// Finds out who hears whom. `topics` are the publishers' clients and topics, in order; `own`
+    /// are the slices whose receivers are audited.
+    pub(crate) fn new(plan: &Plan, topics: &[(u32, &str)], own: &[Slice]) -> Self {
+        let cast = Cast::new(plan, topics.iter().map(|&(_, topic)| topic), own);
+        Self::of_cast(cast, plan.run, topics)
+    }
+
+    fn of_cast(cast: Cast, run: u16, topics: &[(u32, &str)]) -> Self {
+        let heard = cast.heard(topics.len());
+        let published = |(&(client, _), &receivers): (&(u32, &str), &u32)| Published {
+            client,
+            first_measured: UNSET,
+            receivers,
+        };
+        let Cast { audiences, receivers, parts, clients, pairs, .. } = cast;
         Self {
-            run: plan.run,
+            run,
             audiences,
             receivers,
             parts,
-            publishers,
+            clients,
+            publishers: topics.iter().zip(&heard).map(published).collect(),
             ledger: Ledger::new(pairs),
             warm_up: Messages::default(),
             measure: Messages::default(),
@@ -213,8 +178,8 @@ impl Audit {
         sequence >= self.publishers[publisher as usize].first_measured
     }
 
-    /// A message came to `client` with this stamp, whose sequence its publisher has sent. Says
-    /// what it was, and whether it is measured.
+    /// A message came to `client`, counted in the slice, with this stamp, whose sequence its
+    /// publisher has sent. Says what it was, and whether it is measured.
     #[inline]
     pub(crate) fn receive(
         &mut self,
@@ -241,14 +206,16 @@ impl Audit {
         if arrival == Arrival::Again {
             messages.duplicated += 1;
             messages.duplicated_with_dup += u64::from(dup);
+            let client = self.clients[client as usize];
             self.list(AnomalyKind::Duplicated, client, stamp.publisher, stamp.sequence);
             return (Received::Duplicated, is_measured);
         }
-        if let Some(fates) = &self.closed {
-            if fates[stamp.publisher as usize].is_accepted(stamp.sequence) {
-                messages.late_after_drain += 1;
-            } else {
-                messages.delivered_unaccepted += 1;
+        if let Some(closed) = &self.closed {
+            match closed {
+                Closed::Here(fates) => {
+                    fates[stamp.publisher as usize].late(stamp.sequence, messages);
+                }
+                Closed::Elsewhere(_) => {}
             }
             return (Received::Late, is_measured);
         }
@@ -256,6 +223,7 @@ impl Audit {
         self.delivered += 1;
         if is_after_later {
             messages.reordered += 1;
+            let client = self.clients[client as usize];
             self.list(AnomalyKind::Reordered, client, stamp.publisher, stamp.sequence);
             return (Received::Reordered, is_measured);
         }
@@ -321,7 +289,13 @@ impl Audit {
         // In which phase they were is not known; a run that loses so many is measured mostly.
         self.measure.lost += self.ledger.written_off();
         self.unlisted += self.ledger.written_off();
-        self.closed = Some(fates);
+        self.closed = Some(Closed::Here(fates));
+    }
+
+    /// Ends the time in which messages may come to this slice: what is missing is found where all
+    /// slices are joined.
+    pub(crate) fn close_slice(&mut self) {
+        self.closed = Some(Closed::Elsewhere(self.ledger.clone()));
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -367,32 +341,60 @@ impl Audit {
     }
 
     fn count_received(&mut self, at: usize, fates: &[Fate]) {
-        let Receiver { audience, pairs, client } = self.receivers[at];
+        let Receiver { audience, pairs, client, is_whole, .. } = self.receivers[at];
         for place in 0..self.audiences.get(audience).publishers().len() {
             let publisher = self.audiences.get(audience).publishers()[place];
             let fate = &fates[publisher as usize];
-            let first_measured = self.publishers[publisher as usize].first_measured;
-            let lost: Vec<u32> = self
-                .ledger
-                .missing(pairs + place, fate.sent)
-                .flatten()
-                .filter(|&sequence| fate.is_accepted(sequence))
-                .collect();
+            let missing = self.ledger.missing(pairs + place, fate.sent).flatten();
+            let lost: Vec<u32> =
+                missing.filter(|&sequence| is_whole && fate.is_accepted(sequence)).collect();
             for sequence in lost {
-                let is_measured = sequence >= first_measured;
-                let messages = if is_measured { &mut self.measure } else { &mut self.warm_up };
-                messages.lost += 1;
+                self.messages_of(publisher, sequence).lost += 1;
                 self.list(AnomalyKind::Lost, client, publisher, sequence);
+            }
+            if !is_whole {
+                self.expect_arrived(pairs + place, publisher, fate);
             }
             for &sequence in fate.refused.iter().chain(&fate.unacknowledged) {
                 if self.ledger.has(pairs + place, sequence) {
-                    let is_measured = sequence >= first_measured;
-                    let messages = if is_measured { &mut self.measure } else { &mut self.warm_up };
+                    let messages = self.messages_of(publisher, sequence);
                     messages.delivered_unaccepted += 1;
                     messages.delivered -= 1;
                 }
             }
+            self.count_unknown(pairs + place, publisher, fate);
         }
+    }
+
+    /// Of a shared group some of whose members nobody can speak for, as much is owed as has come.
+    fn expect_arrived(&mut self, pair: usize, publisher: u32, fate: &Fate) {
+        let arrived: Vec<u32> = self.ledger.arrived(pair, 0).flatten().collect();
+        for sequence in arrived.into_iter().filter(|&sequence| sequence < fate.sent) {
+            if fate.is_accepted(sequence) {
+                self.messages_of(publisher, sequence).expected += 1;
+            }
+        }
+    }
+
+    /// What came and was never sent, as far as is known: nothing, unless slices are joined.
+    fn count_unknown(&mut self, pair: usize, publisher: u32, fate: &Fate) {
+        let unknown: Vec<u32> = self.ledger.arrived(pair, fate.sent).flatten().collect();
+        for sequence in unknown {
+            let messages = self.messages_of(publisher, sequence);
+            messages.delivered -= 1;
+            if fate.is_lost {
+                messages.delivered_unaccepted += 1;
+            } else {
+                messages.received -= 1;
+                self.stray();
+            }
+        }
+    }
+
+    /// The phase a message belongs to.
+    fn messages_of(&mut self, publisher: u32, sequence: u32) -> &mut Messages {
+        let is_measured = self.is_measured(publisher, sequence);
+        if is_measured { &mut self.measure } else { &mut self.warm_up }
     }
 }
 

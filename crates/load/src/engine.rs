@@ -6,14 +6,19 @@ mod phases;
 mod sending;
 mod setup;
 
-use crate::audit::Audit;
+pub(crate) use finish::SliceOutcome;
+pub(crate) use setup::topics_of;
+
+use crate::audit::{Audit, Fate};
+use crate::baton::Baton;
 use crate::cpu::{ThreadCpu, thread_cpu_us};
 use crate::outcome::{Connections, End, Interval, Operations, Outcome, Phase, PhaseSpan};
 use crate::plan::Plan;
 use crate::publisher::Publisher;
-use crate::recorder::{Gauges, Recorder};
+use crate::recorder::{Gauges, Recorder, Sketches};
 use crate::schedule::Schedule;
 use crate::{LoadError, Stop};
+use sending::Position;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
@@ -53,6 +58,8 @@ pub(crate) struct Slot {
     pub(crate) group: u16,
     /// Subscriptions not yet answered.
     pub(crate) subscriptions_open: u16,
+    /// Index among all clients of the plan.
+    pub(crate) client: u32,
     /// Index within its group.
     pub(crate) index: u32,
     /// Its publisher, if it is one.
@@ -89,16 +96,20 @@ pub(crate) struct Book {
     pub(crate) unreachable: u64,
     pub(crate) unreachable_since_us: Option<u64>,
     pub(crate) last_cause: String,
+    /// Deliveries not timed: the publisher's clock is not ours.
+    pub(crate) unclocked: u64,
 }
 
 pub(crate) struct Engine<'a> {
     plan: &'a Plan,
+    /// Of a slice that others go along with.
+    baton: Option<&'a Baton>,
     clients: Vec<Client>,
     by_token: Vec<u32>,
     book: Book,
     schedules: Vec<Schedule>,
-    /// First publisher of each schedule, and the next message to become due.
-    positions: Vec<(u32, u64)>,
+    /// By schedule.
+    positions: Vec<Position>,
     phase: Phase,
     phases: Vec<PhaseSpan>,
     phase_start_us: u64,
@@ -113,6 +124,8 @@ pub(crate) struct Engine<'a> {
     held: Vec<u32>,
     /// At the begin and the end of measure, each with its time.
     cpu: ((ThreadCpu, u64), (ThreadCpu, u64)),
+    /// What became of the publishers' messages, once the books of a slice are closed.
+    fates: Vec<(u32, Fate)>,
     /// Cleared with the end of drain.
     has_intervals: bool,
     end: Option<End>,
@@ -127,18 +140,64 @@ pub(crate) fn run(
     stop: &Stop,
     on_interval: &mut dyn FnMut(&Interval),
 ) -> Result<Outcome, LoadError> {
-    let mut engine = Engine::new(plan)?;
-    let mut reactor = Reactor::new()?;
-    while !engine.is_over {
-        if stop.is_stopped() && engine.end.is_none() {
-            engine.stop_run(End::Stopped);
-        }
-        engine.advance(reactor.io());
-        reactor.turn(Some(engine.timeout()), &mut engine)?;
-        engine.note_turn(reactor.io().turn_us());
-        engine.tick_interval(reactor.io(), on_interval);
-    }
+    let mut engine = Engine::new(plan, None)?;
+    engine.turn_until_over(stop, &mut |tick| on_interval(tick.interval))?;
     Ok(engine.into_outcome())
+}
+
+/// Runs a slice of a plan to its end, together with others. `on_planned` hears when it could begin.
+pub(crate) fn run_slice(
+    plan: &Plan,
+    baton: &Baton,
+    stop: &Stop,
+    on_planned: &mut dyn FnMut(u64),
+    on_tick: &mut dyn FnMut(&Tick<'_>),
+) -> Result<SliceOutcome, LoadError> {
+    let mut engine = Engine::new(plan, Some(baton))?;
+    on_planned(engine.book.connections.planned);
+    let Some(begin_us) = baton.wait_for_begin(stop) else {
+        engine.stop_run(End::Stopped);
+        return Ok(engine.into_slice());
+    };
+    engine.begin_at(begin_us);
+    engine.turn_until_over(stop, on_tick)?;
+    Ok(engine.into_slice())
+}
+
+/// An interval as it ends, and what it takes to add it to those of other slices.
+pub(crate) struct Tick<'a> {
+    pub(crate) interval: &'a Interval,
+    /// Histograms of the interval; of a slice only.
+    pub(crate) sketches: Option<Sketches>,
+    /// Deliveries owed for what this slice has published so far, and come to it so far.
+    pub(crate) owed: u64,
+    pub(crate) delivered: u64,
+}
+
+impl Engine<'_> {
+    fn turn_until_over(
+        &mut self,
+        stop: &Stop,
+        on_tick: &mut dyn FnMut(&Tick<'_>),
+    ) -> Result<(), LoadError> {
+        let mut reactor = Reactor::new()?;
+        while !self.is_over {
+            if stop.is_stopped() && self.end.is_none() {
+                self.stop_run(End::Stopped);
+            }
+            self.advance(reactor.io());
+            reactor.turn(Some(self.timeout()), self)?;
+            self.note_turn(reactor.io().turn_us());
+            self.tick_interval(reactor.io(), on_tick);
+        }
+        Ok(())
+    }
+
+    /// Everything is counted from here.
+    fn begin_at(&mut self, begin_us: u64) {
+        self.phase_start_us = begin_us;
+        self.book.recorder.begin(begin_us, thread_cpu_us());
+    }
 }
 
 impl Engine<'_> {
@@ -163,6 +222,9 @@ impl Engine<'_> {
 
     /// Notes how long the turn was that began at `turn_us`.
     fn note_turn(&mut self, turn_us: u64) {
+        if let Some(baton) = self.baton {
+            baton.tell(&self.status());
+        }
         if self.phase == Phase::Measure {
             self.book.recorder.turn.saturating_record(now_us().saturating_sub(turn_us));
         }
@@ -192,14 +254,14 @@ impl Engine<'_> {
 
     /// Ends every interval whose time is over, and the last one with the end of drain. After a
     /// stall of several intervals the first of them holds what it brought.
-    fn tick_interval(&mut self, io: &weir_reactor::Io, on_interval: &mut dyn FnMut(&Interval)) {
+    fn tick_interval(&mut self, io: &weir_reactor::Io, on_tick: &mut dyn FnMut(&Tick<'_>)) {
         let now_us = now_us();
         while self.has_intervals && now_us >= self.interval_end_us() {
-            self.end_interval(self.interval_end_us(), io, on_interval);
+            self.end_interval(self.interval_end_us(), io, on_tick);
         }
         if self.has_intervals && (self.end.is_some() || self.book.audit.is_closed()) {
             self.has_intervals = false;
-            self.end_interval(now_us, io, on_interval);
+            self.end_interval(now_us, io, on_tick);
         }
     }
 
@@ -207,13 +269,15 @@ impl Engine<'_> {
         &mut self,
         end_us: u64,
         io: &weir_reactor::Io,
-        on_interval: &mut dyn FnMut(&Interval),
+        on_tick: &mut dyn FnMut(&Tick<'_>),
     ) {
         let stats = io.stats();
         self.book.recorder.counts.bytes_in = stats.bytes_in;
         self.book.recorder.counts.bytes_out = stats.bytes_out;
         let gauges = self.gauges();
+        let sketches = self.baton.map(|_| self.book.recorder.sketches());
         let interval = self.book.recorder.end_interval(end_us, gauges);
-        on_interval(&interval);
+        let (owed, delivered) = (self.book.owed, self.book.audit.delivered());
+        on_tick(&Tick { interval: &interval, sketches, owed, delivered });
     }
 }

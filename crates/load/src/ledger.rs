@@ -18,7 +18,7 @@ pub enum Arrival {
 }
 
 /// One receiver and one publisher.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Track {
     /// One past the highest sequence seen.
     next: u32,
@@ -26,7 +26,7 @@ struct Track {
 }
 
 /// Sorted, apart, below the track's `next`. At most one for every two messages of the pair.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Holes {
     ranges: Vec<Range<u32>>,
 }
@@ -36,7 +36,7 @@ struct Holes {
 const HOLES_MAX: usize = 16 * 1024 * 1024;
 
 /// All pairs of a run, numbered by whoever knows receivers and publishers.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Ledger {
     tracks: Vec<Track>,
     holes: usize,
@@ -106,6 +106,53 @@ impl Ledger {
                 .is_some_and(|holes| holes.ranges.iter().any(|range| range.contains(&sequence)))
     }
 
+    /// One past the highest sequence of a pair that arrived, and the holes below.
+    pub fn track(&self, pair: usize) -> (u32, &[Range<u32>]) {
+        let track = &self.tracks[pair];
+        (track.next, track.holes.as_deref().map_or(&[], |holes| &holes.ranges))
+    }
+
+    /// The sequences from `from` on that have arrived.
+    pub fn arrived(&self, pair: usize, from: u32) -> impl Iterator<Item = Range<u32>> + '_ {
+        let (next, holes) = self.track(pair);
+        let mut start = from;
+        let ends = holes.iter().cloned().chain(std::iter::once(next..next));
+        ends.filter_map(move |hole| {
+            let found = start..hole.start.max(start);
+            start = start.max(hole.end);
+            (!found.is_empty()).then_some(found)
+        })
+    }
+
+    /// Adds what another ledger has of the same pair. Returns what both have. Holes must be sorted,
+    /// apart and below `next`.
+    pub fn merge(&mut self, pair: usize, next: u32, holes: &[Range<u32>]) -> Vec<Range<u32>> {
+        let (own_next, own_holes) = self.track(pair);
+        let end = next.max(own_next);
+        let tail = |next: u32| (next < end).then_some(next..end);
+        let own: Vec<Range<u32>> = own_holes.iter().cloned().chain(tail(own_next)).collect();
+        let other: Vec<Range<u32>> = holes.iter().cloned().chain(tail(next)).collect();
+        let both = intersect(&gaps(&own, end), &gaps(&other, end));
+        let missing = intersect(&own, &other);
+        self.holes -= own_holes.len();
+        let track = &mut self.tracks[pair];
+        track.next = end;
+        if self.holes + missing.len() > HOLES_MAX {
+            self.written_off +=
+                missing.iter().map(|hole| u64::from(hole.end - hole.start)).sum::<u64>();
+            track.holes = None;
+            return both;
+        }
+        self.holes += missing.len();
+        track.holes = (!missing.is_empty()).then(|| Box::new(Holes { ranges: missing }));
+        both
+    }
+
+    /// Notes messages that another ledger has written off.
+    pub fn write_off(&mut self, messages: u64) {
+        self.written_off += messages;
+    }
+
     /// Memory in bytes.
     pub fn bytes(&self) -> u64 {
         let holes: usize = self
@@ -142,6 +189,32 @@ impl Holes {
     }
 }
 
+/// What two sorted lists of ranges have in common.
+fn intersect(one: &[Range<u32>], other: &[Range<u32>]) -> Vec<Range<u32>> {
+    let (mut a, mut b) = (0, 0);
+    let mut common = Vec::new();
+    while let (Some(left), Some(right)) = (one.get(a), other.get(b)) {
+        let range = left.start.max(right.start)..left.end.min(right.end);
+        if !range.is_empty() {
+            common.push(range);
+        }
+        if left.end < right.end { a += 1 } else { b += 1 }
+    }
+    common
+}
+
+/// What lies between sorted ranges, below `end`.
+fn gaps(ranges: &[Range<u32>], end: u32) -> Vec<Range<u32>> {
+    let mut start = 0;
+    let ends = ranges.iter().cloned().chain(std::iter::once(end..end));
+    let gap = |range: Range<u32>| {
+        let gap = start..range.start;
+        start = range.end;
+        (!gap.is_empty()).then_some(gap)
+    };
+    ends.filter_map(gap).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,6 +242,35 @@ mod tests {
             for sequence in 0..200 {
                 prop_assert_eq!(ledger.has(0, sequence), seen.contains(&sequence));
             }
+        }
+    }
+
+    proptest! {
+        /// Two ledgers of the same pair, against two sets.
+        #[test]
+        fn a_merged_ledger_has_what_either_had(
+            one in prop::collection::vec(0u32..60, 0..60),
+            other in prop::collection::vec(0u32..60, 0..60),
+        ) {
+            let (mut ledger, mut elsewhere) = (Ledger::new(1), Ledger::new(1));
+            for &sequence in &one {
+                ledger.note(0, sequence);
+            }
+            for &sequence in &other {
+                elsewhere.note(0, sequence);
+            }
+            let (next, holes) = elsewhere.track(0);
+            let both: Vec<u32> = ledger.merge(0, next, holes).into_iter().flatten().collect();
+            let one: BTreeSet<u32> = one.into_iter().collect();
+            let other: BTreeSet<u32> = other.into_iter().collect();
+            prop_assert_eq!(both, one.intersection(&other).copied().collect::<Vec<_>>());
+            for sequence in 0..60 {
+                let is_there = one.contains(&sequence) || other.contains(&sequence);
+                prop_assert_eq!(ledger.has(0, sequence), is_there);
+            }
+            let arrived: Vec<u32> = ledger.arrived(0, 20).flatten().collect();
+            let expected = one.union(&other).copied().filter(|&sequence| sequence >= 20);
+            prop_assert_eq!(arrived, expected.collect::<Vec<_>>());
         }
     }
 

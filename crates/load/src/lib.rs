@@ -4,16 +4,21 @@
 //! A ledger audits every delivery. The generator watches itself and says when it was the limit.
 //! Knows no broker, no use case, no report: `weir-bench` makes the plan and reads the outcome.
 
+pub mod agent;
 mod audience;
 mod audit;
+mod baton;
+mod cast;
 mod cpu;
 mod engine;
 mod ledger;
+pub mod null;
 pub mod outcome;
 pub mod plan;
 mod publisher;
 mod recorder;
 mod schedule;
+mod slice;
 mod stamp;
 mod template;
 
@@ -21,6 +26,7 @@ pub use ledger::{Arrival, Ledger};
 pub use outcome::{Interval, Outcome};
 pub use plan::Plan;
 pub use schedule::{Due, Schedule};
+pub use slice::{Shared, Slice, deal};
 pub use stamp::{STAMP_BYTES, Stamp};
 
 use std::sync::Arc;
@@ -48,6 +54,9 @@ pub enum LoadError {
     /// The plan contradicts itself.
     #[error("the plan is not usable: {0}")]
     Plan(String),
+    /// An agent and the one who leads it do not understand each other.
+    #[error("{0}")]
+    Protocol(String),
     /// The system refused what the generator itself needs.
     #[error("the load generator cannot run: {0}")]
     System(#[from] std::io::Error),

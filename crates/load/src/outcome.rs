@@ -29,13 +29,18 @@ pub struct Outcome {
     pub anomalies: Vec<Anomaly>,
     /// Anomalies beyond that bound.
     pub anomalies_unlisted: u64,
+    /// Deliveries that are in no latency: their publisher and their subscriber do not share a
+    /// clock.
+    pub unclocked: u64,
+    /// The agents that ran it, a line for each; empty for a run of one process.
+    pub agents: Vec<String>,
 }
 
 /// How many anomalies are listed one by one.
 pub const ANOMALIES_MAX: usize = 100_000;
 
 /// How a run ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum End {
     /// All phases ran.
     Completed,
@@ -45,12 +50,16 @@ pub enum End {
     BrokerGone(String),
     /// Too many connections or subscriptions failed to measure anything: what was seen.
     SetupFailed(String),
+    /// A part of the generator itself was lost: which, and what with it. Says nothing of the
+    /// broker.
+    AgentLost(String),
 }
 
 /// A part of the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Phase {
     /// Connections are made.
+    #[default]
     Connect,
     /// Subscriptions are made.
     Subscribe,
@@ -63,7 +72,7 @@ pub enum Phase {
 }
 
 /// When a phase was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseSpan {
     /// Which.
     pub phase: Phase,
@@ -151,7 +160,7 @@ pub struct Latencies {
 }
 
 /// One interval of the series.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Begin of the interval.
     pub start_us: u64,
@@ -207,7 +216,7 @@ pub struct Interval {
 
 /// A histogram in six numbers, microseconds. All zero where `count` is.
 #[expect(missing_docs, reason = "the names say it")]
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     pub count: u64,
     pub mean_us: f64,
@@ -237,7 +246,7 @@ pub struct Generator {
 }
 
 /// A single message that did not arrive once and in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Anomaly {
     /// What is wrong with it.
     pub kind: AnomalyKind,
@@ -251,7 +260,7 @@ pub struct Anomaly {
 }
 
 /// What is wrong with a delivery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum AnomalyKind {
     /// Never came.
     Lost,

@@ -1,5 +1,6 @@
 //! What to do: clients, their subscriptions and schedules, and the phases of the run.
 
+use crate::slice::Slice;
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -31,6 +32,16 @@ pub struct Plan {
     pub phases: Phases,
     /// Length of an interval of the series, in milliseconds.
     pub interval_ms: u32,
+    /// Which of the clients are run here; all, unless agents share the plan.
+    #[serde(default)]
+    pub slice: Slice,
+}
+
+impl Plan {
+    /// The slice `index` of `of` equal ones: the same plan, of which others run the rest.
+    pub fn slice(&self, index: u32, of: u32) -> Self {
+        Self { slice: Slice::new(index, of), ..self.clone() }
+    }
 }
 
 /// The protocol of a run.
@@ -80,6 +91,13 @@ pub struct Group {
     /// What each publishes, from warm-up to the end of measure.
     #[serde(default)]
     pub publish: Option<Publish>,
+}
+
+impl Group {
+    /// Whether its clients share a subscription with others.
+    pub fn is_shared(&self) -> bool {
+        self.subscriptions.iter().any(|one| one.filter.starts_with("$share/"))
+    }
 }
 
 /// One subscription of each client in a group.

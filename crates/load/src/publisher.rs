@@ -23,8 +23,10 @@ pub(crate) struct Publisher {
     pub(crate) place: u32,
     /// Messages due so far; the next to become due has this sequence.
     pub(crate) due: u32,
-    /// Messages sent so far.
+    /// Messages sent so far; of one that another slice runs, all that it may send.
     pub(crate) sent: u32,
+    /// Whether its intended times are of this host's clock.
+    pub(crate) is_clocked: bool,
     /// Listed to be tried again in the next turn.
     pub(crate) is_held: bool,
     /// Refused by the broker, in the order of refusal.
@@ -38,7 +40,6 @@ impl Publisher {
         client: u32,
         topic: Rc<str>,
         publish: &crate::plan::Publish,
-        qos: QoS,
         schedule: u32,
         place: u32,
     ) -> Self {
@@ -47,17 +48,43 @@ impl Publisher {
         Self {
             client,
             topic,
-            qos,
+            // Checked before: a plan with another QoS does not run.
+            qos: QoS::from_u8(publish.qos).unwrap_or_default(),
             retain: publish.retain,
             payload_bytes: publish.payload_bytes,
             schedule,
             place,
             due: 0,
             sent: 0,
+            is_clocked: true,
             is_held: false,
             refused: Vec::new(),
             delays_us: vec![0; sends].into_boxed_slice(),
         }
+    }
+
+    /// One that another slice runs: what it may send is known, what it has sent is not.
+    pub(crate) fn elsewhere(no_topic: &Rc<str>, total: u32, is_clocked: bool) -> Self {
+        Self {
+            client: u32::MAX,
+            topic: Rc::clone(no_topic),
+            qos: QoS::AtMostOnce,
+            retain: false,
+            payload_bytes: 0,
+            schedule: 0,
+            place: 0,
+            due: 0,
+            sent: total,
+            is_clocked,
+            is_held: false,
+            refused: Vec::new(),
+            delays_us: Box::default(),
+        }
+    }
+
+    /// Whether this slice runs it.
+    pub(crate) fn is_here(&self) -> bool {
+        self.client != u32::MAX
     }
 
     #[inline]

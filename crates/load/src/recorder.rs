@@ -20,9 +20,7 @@ pub(crate) struct Timing {
 
 impl Timing {
     fn new() -> Self {
-        // Two digits: small enough to be cleared and read every interval.
-        let interval = Histogram::new_with_bounds(1, LATENCY_US_MAX, 2);
-        Self { all: histogram(), interval: interval.expect("1 us to 1 h in 2 digits is a range") }
+        Self { all: histogram(), interval: sketch() }
     }
 
     #[inline]
@@ -38,16 +36,34 @@ impl Timing {
         if histogram.is_empty() {
             return Summary::default();
         }
-        let summary = Summary {
-            count: histogram.len(),
-            mean_us: histogram.mean(),
-            p50_us: histogram.value_at_quantile(0.5),
-            p90_us: histogram.value_at_quantile(0.9),
-            p99_us: histogram.value_at_quantile(0.99),
-            max_us: histogram.max(),
-        };
+        let summary = summarize(histogram);
         histogram.reset();
         summary
+    }
+}
+
+/// A histogram of one interval: small enough to be cleared and read every interval.
+pub(crate) fn sketch() -> Histogram<u32> {
+    let histogram = Histogram::new_with_bounds(1, LATENCY_US_MAX, 2);
+    histogram.expect("1 us to 1 h in 2 digits is a range")
+}
+
+/// Connect, subscribe, acknowledge, end to end, lag: of one interval.
+#[derive(Clone, Debug)]
+pub(crate) struct Sketches(pub(crate) [Histogram<u32>; 5]);
+
+/// The six numbers of a histogram.
+pub(crate) fn summarize(histogram: &Histogram<u32>) -> Summary {
+    if histogram.is_empty() {
+        return Summary::default();
+    }
+    Summary {
+        count: histogram.len(),
+        mean_us: histogram.mean(),
+        p50_us: histogram.value_at_quantile(0.5),
+        p90_us: histogram.value_at_quantile(0.9),
+        p99_us: histogram.value_at_quantile(0.99),
+        max_us: histogram.max(),
     }
 }
 
@@ -114,6 +130,19 @@ impl Recorder {
         }
     }
 
+    /// The first interval begins here.
+    pub(crate) fn begin(&mut self, start_us: u64, cpu_us: u64) {
+        self.start_us = start_us;
+        self.cpu_us_before = cpu_us;
+    }
+
+    /// The histograms of the running interval.
+    pub(crate) fn sketches(&self) -> Sketches {
+        let timings =
+            [&self.connect, &self.subscribe, &self.acknowledge, &self.end_to_end, &self.lag];
+        Sketches(timings.map(|timing| timing.interval.clone()))
+    }
+
     /// When the running interval began.
     pub(crate) fn interval_start_us(&self) -> u64 {
         self.start_us
@@ -122,8 +151,8 @@ impl Recorder {
     /// Ends the running interval at `end_us` and begins the next.
     pub(crate) fn end_interval(&mut self, end_us: u64, gauges: Gauges) -> Interval {
         let (now, before) = (self.counts, self.before);
-        let length_us = (end_us - self.start_us).max(1);
-        let cpu_us = gauges.cpu_us - self.cpu_us_before;
+        let length_us = end_us.saturating_sub(self.start_us).max(1);
+        let cpu_us = gauges.cpu_us.saturating_sub(self.cpu_us_before);
         let interval = Interval {
             start_us: self.start_us,
             length_us,

@@ -1,5 +1,7 @@
 //! When messages are due: pacing as a value.
 
+use crate::plan::{Group, Plan, Publish};
+
 /// One even stream of messages, dealt to publishers in turn. So each publisher has its own rate
 /// and the publishers' phases are spread evenly.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,6 +92,49 @@ impl Schedule {
         let rest = u64::from(count % publishers > u64::from(publisher));
         (count / publishers + rest) as u32
     }
+}
+
+/// What one group of a plan publishes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stream<'a> {
+    pub(crate) group: &'a Group,
+    pub(crate) publish: &'a Publish,
+    /// Its first client and publisher among all of the plan.
+    pub(crate) first_client: u32,
+    pub(crate) first_publisher: u32,
+    pub(crate) schedule: Schedule,
+    measure_start_us: u64,
+}
+
+impl Stream<'_> {
+    /// The publisher's first sequence of the measure phase.
+    pub(crate) fn first_measured(&self, place: u32) -> u32 {
+        self.schedule.count_of_before(place, self.measure_start_us)
+    }
+}
+
+/// What the groups of a plan publish, in order, if publishing begins at `start_us`.
+pub(crate) fn streams(plan: &Plan, start_us: u64) -> Vec<Stream<'_>> {
+    let (mut first_client, mut first_publisher) = (0, 0);
+    let mut streams = Vec::new();
+    let [warm_up_us, measure_us] =
+        [plan.phases.warm_up_ms, plan.phases.measure_ms].map(|length_ms| length_ms * 1_000);
+    for group in &plan.groups {
+        if let Some(publish) = group.publish.as_ref().filter(|_| group.clients > 0) {
+            let length_us = warm_up_us + measure_us;
+            streams.push(Stream {
+                group,
+                publish,
+                first_client,
+                first_publisher,
+                schedule: Schedule::new(start_us, length_us, group.clients, publish.rate_per_s),
+                measure_start_us: start_us + warm_up_us,
+            });
+            first_publisher += group.clients;
+        }
+        first_client += group.clients;
+    }
+    streams
 }
 
 #[cfg(test)]

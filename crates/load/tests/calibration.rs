@@ -5,7 +5,7 @@ mod fake_broker;
 use fake_broker::{Deeds, FakeBroker, Faults};
 use weir_load::outcome::{Anomaly, End, Messages, Outcome, Phase};
 use weir_load::plan::{ConnectPlan, Group, Phases, Plan, ProtocolVersion, Publish, Subscription};
-use weir_load::{Stop, run};
+use weir_load::{Slice, Stop, run};
 use weir_wire::ReasonCode;
 
 const RUN: u16 = 7;
@@ -46,6 +46,7 @@ fn plan(version: ProtocolVersion, groups: Vec<Group>) -> Plan {
         groups,
         phases: Phases { warm_up_ms: 200, measure_ms: 1_000, drain_ms: 1_000 },
         interval_ms: 250,
+        slice: Slice::WHOLE,
     }
 }
 

@@ -11,15 +11,21 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("Weir runs on Linux only: its reactor is built on epoll");
 
+mod backend;
 mod clock;
+mod flush;
+mod gather;
 mod heap;
 mod io;
 mod listen;
 mod mailbox;
+mod open;
 mod reactor;
 mod socket;
+mod uring;
 mod waker;
 
+pub use backend::Backend;
 pub use clock::now_us;
 pub use heap::trim;
 pub use io::{Io, IoStats};

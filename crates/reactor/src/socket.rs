@@ -1,5 +1,6 @@
 //! One socket of a reactor and what is known of it.
 
+use crate::uring::Slot;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::time::Duration;
@@ -33,39 +34,64 @@ pub(crate) enum State {
     Dead,
 }
 
-/// 64 bytes and no heap while idle.
+/// What the system knows a socket by.
+#[derive(Debug)]
+pub(crate) enum Link {
+    /// An open file of the process, in the reactor's epoll.
+    File(OwnedFd),
+    /// A direct descriptor of one of the reactor's rings.
+    Direct(Slot),
+}
+
+/// 56 bytes and no heap while idle.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    pub(crate) fd: OwnedFd,
+    pub(crate) link: Link,
+    /// Names the connection beside its token, where it is a direct descriptor.
+    pub(crate) serial: u32,
     pub(crate) state: State,
     /// Output waits for the socket to become writable.
     pub(crate) blocked: bool,
     /// Listed for the flush at the end of this turn.
     pub(crate) dirty: bool,
+    /// Its output waits for more: listed for the end of the tick.
+    pub(crate) gathers: bool,
+    /// The tick of the last flush.
+    pub(crate) flushed: u8,
     /// Listed to be read again without waiting for readiness.
     pub(crate) again: bool,
+    /// A read of this batch, which is not handled yet.
+    pub(crate) reading: bool,
     /// The handler wants no input for now.
     pub(crate) paused: bool,
     /// Bytes of `out` already sent.
     pub(crate) sent: u32,
     /// Output; its memory comes from the pool.
     pub(crate) out: Vec<u8>,
-    /// The start of a packet whose end has not come.
-    pub(crate) partial: Vec<u8>,
+    /// The start of a packet whose end has not come; boxed, because few have one.
+    pub(crate) partial: Option<Box<Partial>>,
 }
 
+/// Input that the handler has not consumed.
+#[derive(Debug, Default)]
+pub(crate) struct Partial(pub(crate) Vec<u8>);
+
 impl Socket {
-    pub(crate) fn new(fd: OwnedFd, state: State) -> Self {
+    pub(crate) fn new(link: Link, serial: u32, state: State) -> Self {
         Self {
-            fd,
+            link,
+            serial,
             state,
             blocked: false,
             dirty: false,
+            gathers: false,
+            flushed: 0,
             again: false,
+            reading: false,
             paused: false,
             sent: 0,
             out: Vec::new(),
-            partial: Vec::new(),
+            partial: None,
         }
     }
 
@@ -73,3 +99,5 @@ impl Socket {
         self.out.len() - self.sent as usize
     }
 }
+
+const _: () = assert!(size_of::<Socket>() <= 56, "an idle socket costs 56 bytes");

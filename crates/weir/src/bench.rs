@@ -2,14 +2,16 @@
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
+use weir_bench::agents::Agents;
 use weir_bench::driver::{self, Driver, Profile};
 use weir_bench::result::{RunResult, Status};
 use weir_bench::run::{Interrupted, RunOptions, note_signals, run_one};
 use weir_bench::usecase::{self, UseCase};
-use weir_bench::{conformance, doctor, folder, report, tables};
+use weir_bench::{ceiling, conformance, doctor, folder, report, tables};
 use weir_conformance::Version;
 
 /// Measure brokers with the Open MQTT Benchmark Suite
@@ -32,10 +34,10 @@ enum BenchCommand {
         #[command(flatten)]
         how: How,
     },
-    /// Run every use case of a set: basic, enterprise or throughput
+    /// Run every use case of a set: basic, enterprise, throughput or perf
     #[command(after_help = SUITE_EXAMPLES)]
     Suite {
-        /// basic, enterprise or throughput
+        /// basic, enterprise, throughput or perf
         set: String,
         #[command(flatten)]
         how: How,
@@ -50,12 +52,22 @@ enum BenchCommand {
         results: Vec<PathBuf>,
     },
     /// Say what this host bears: files, ports, backlog, memory, and how to raise them
-    Doctor,
+    Doctor {
+        /// Measure what a core of this host bears as a load generator, too; about 8 seconds
+        #[arg(long)]
+        measure: bool,
+    },
+    /// Answer as a broker that does next to nothing, until standard input ends
+    #[command(hide = true)]
+    NullBroker,
 }
 
 const RUN_EXAMPLES: &str = "Examples:
   weir bench run p2p-1K-1K-1K-1K
   weir bench run fanout-5-1000-5-250K --broker weir --broker mosquitto --duration 30s
+  weir bench run p2p-50K-50K-50K-50K --agents 6
+  weir bench run fanout-5-1000-5-250K --broker mqtt://broker.example:1883 \\
+    --agent 'ssh load1 weir agent' --agent 'ssh load2 weir agent'
   weir bench run my-use-case.toml --broker mqtt://broker.example:1883 --scale 0.1";
 
 const SUITE_EXAMPLES: &str = "Examples:
@@ -113,9 +125,31 @@ struct How {
     /// Give broker and load a core each, where there are two: auto or none
     #[arg(long, value_name = "PIN", default_value = "auto", value_parser = ["auto", "none"])]
     pin: String,
+    /// Share the load among so many processes of this host, each with open files of its own
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    agents: u32,
+    /// A command that starts one more agent, such as "ssh HOST weir agent"; may be given several
+    /// times
+    #[arg(long = "agent", value_name = "COMMAND")]
+    agent: Vec<String>,
     /// Folder for the results
     #[arg(long, value_name = "DIR", default_value = "weir-results")]
     out: PathBuf,
+}
+
+/// Most agents: each is a process with three threads that listen to it.
+const AGENTS_MAX: usize = 1_000;
+
+impl How {
+    fn agents(&self) -> anyhow::Result<Agents> {
+        let count = self.agents as usize + self.agent.len();
+        anyhow::ensure!(
+            count <= AGENTS_MAX,
+            "{count} agents are more than {AGENTS_MAX}: give fewer with --agents"
+        );
+        let program = std::env::current_exe().context("cannot find this program for its agents")?;
+        Ok(Agents { local: self.agents, program, commands: self.agent.clone() })
+    }
 }
 
 /// Seconds of `90`, `10s`, `5m`, `1h` or `500ms`.
@@ -147,12 +181,32 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
         BenchCommand::Suite { set, how } => run_all(&usecase::set(&set)?, &how),
         BenchCommand::Conformance(args) => conform(args),
         BenchCommand::Report { results } => show(&results),
-        BenchCommand::Doctor => {
+        BenchCommand::NullBroker => null_broker(),
+        BenchCommand::Doctor { measure } => {
             let report = doctor::report();
             print!("{}", report.text);
+            if measure {
+                let program = std::env::current_exe().context("cannot find this program")?;
+                print!("\n{}", ceiling::measure(&program)?);
+            }
             Ok(if report.is_basic_runnable { ExitCode::SUCCESS } else { ExitCode::from(1) })
         }
     }
+}
+
+/// Says where it listens, and serves until its input ends.
+fn null_broker() -> anyhow::Result<ExitCode> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen")?;
+    println!("{}", listener.local_addr()?);
+    let stop = weir_load::Stop::default();
+    let at_end = stop.clone();
+    std::thread::spawn(move || {
+        // Whatever comes is of no interest, and an error is an end, too.
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        at_end.stop();
+    });
+    weir_load::null::serve(listener, &stop)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Every use case on every broker; one report over all.
@@ -165,6 +219,7 @@ fn run_all(use_cases: &[UseCase], how: &How) -> anyhow::Result<ExitCode> {
         warm_up_s: Some(how.warm_up),
         profile: how.profile,
         is_pinned: how.pin == "auto",
+        agents: how.agents()?,
         out: how.out.clone(),
         version: env!("CARGO_PKG_VERSION").into(),
         commit: env!("WEIR_COMMIT").into(),

@@ -1,5 +1,6 @@
 //! The binary: subcommands only.
 
+mod agent;
 mod bench;
 mod broker;
 mod pubsub;
@@ -22,6 +23,7 @@ struct Cli {
 enum Command {
     Broker(broker::BrokerArgs),
     Bench(bench::BenchArgs),
+    Agent(agent::AgentArgs),
     Pub(weir_pubsub::PubArgs),
     Sub(weir_pubsub::SubArgs),
 }
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Broker(args) => broker::run(args).map(|()| ExitCode::SUCCESS),
         Command::Bench(args) => bench::run(args),
+        Command::Agent(args) => agent::run(&args, VERSION).map(|()| ExitCode::SUCCESS),
         Command::Pub(args) => Ok(pubsub::publish(&args)),
         Command::Sub(args) => Ok(pubsub::subscribe(&args)),
     };

@@ -283,10 +283,13 @@ fn queues_that_build_up_end_in_refusals() {
         absent.subscribe(&format!("queue/{at}"));
         absent.disconnect();
     }
-    let mut flood = Client::joined(&test.broker, "flood", 0);
+    // Who publishes on another thread than the session's cannot be refused; some are on each.
+    let mut floods: Vec<Client> =
+        (0..8).map(|at| Client::joined(&test.broker, &format!("flood-{at}"), 0)).collect();
     let most = (2 * test.ceiling_bytes) as usize / payload.len();
     let (mut taken, mut refused) = (0, 0);
     for at in 0..most {
+        let flood = &mut floods[at / sessions % 8];
         match flood.publish(&format!("queue/{}", at % sessions), false, &payload) {
             ReasonCode::Success => taken += 1,
             reason => {

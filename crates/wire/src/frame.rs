@@ -122,7 +122,7 @@ impl PacketKind {
 
     /// The first byte of a packet of this kind; PUBLISH adds its own flags.
     #[inline]
-    pub(crate) const fn first_byte(self) -> u8 {
+    pub const fn first_byte(self) -> u8 {
         (self as u8) << 4 | if self.has_dup_in_31() { 0b0010 } else { 0 }
     }
 

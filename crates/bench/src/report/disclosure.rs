@@ -95,6 +95,7 @@ fn host(run: &RunResult) -> Vec<Pair> {
         Pair::new("open files", host.open_files_max.to_string()),
         Pair::new("kernel settings", sysctls.join("; ")),
         Pair::new("pinning", &host.pinning),
+        Pair::new("kernel's network thread", softirq(run)),
         Pair::new(
             "round trip before and after",
             format!(
@@ -106,6 +107,21 @@ fn host(run: &RunResult) -> Vec<Pair> {
     ]
 }
 
+/// What `ksoftirqd` did on the broker's core, which is not in the broker's CPU.
+fn softirq(run: &RunResult) -> String {
+    let Some(of) = &run.resources else { return "the broker's core cannot be seen".into() };
+    match of.softirq_us {
+        None => "not known: the broker is not pinned to a core, or the thread is not seen".into(),
+        Some(us) => {
+            let part = us as f64 / of.deliveries.max(1) as f64;
+            format!(
+                "ksoftirqd of the broker's core: {us} us in measure, {part:.3} us a delivery, not \
+                 in the broker's CPU"
+            )
+        }
+    }
+}
+
 fn load(run: &RunResult) -> Vec<Pair> {
     let use_case = &run.use_case;
     let phases: Vec<String> = run
@@ -115,6 +131,10 @@ fn load(run: &RunResult) -> Vec<Pair> {
         .collect();
     let generator = &run.generator;
     let lag = run.latencies.get("generator_lag").map_or(0, |lag| lag.p99_us);
+    let who = match generator.agents.len() {
+        0 => "one thread".to_owned(),
+        agents => format!("{agents} agents ({})", generator.agents.join("; ")),
+    };
     vec![
         Pair::new(
             "clients",
@@ -150,7 +170,7 @@ fn load(run: &RunResult) -> Vec<Pair> {
         Pair::new(
             "load generator",
             format!(
-                "open loop, one thread, {:.2} cores ({:.2} user, {:.2} system), lag p99 {lag} us, \
+                "open loop, {who}, {:.2} cores ({:.2} user, {:.2} system), lag p99 {lag} us, \
                  ledger {} bytes",
                 generator.cpu_cores_avg,
                 generator.cpu_user_cores_avg,
@@ -160,7 +180,8 @@ fn load(run: &RunResult) -> Vec<Pair> {
         ),
         Pair::new(
             "ceiling of the load generator",
-            "not measured: its CPU and lag say how far away it was",
+            "not measured in this run: its CPU and lag say how far away it was, and `weir bench \
+             doctor --measure` what a core of this host bears",
         ),
         Pair::new("errors", errors(run)),
         Pair::new("seed", "none: the schedule follows from the use case alone"),

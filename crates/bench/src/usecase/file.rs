@@ -18,7 +18,7 @@ pub enum UseCaseError {
         nearest: String,
     },
     /// No set has this name.
-    #[error("unknown set {name:?}; the sets are basic, enterprise and throughput")]
+    #[error("unknown set {name:?}; the sets are basic, enterprise, throughput and perf")]
     UnknownSet {
         /// What was asked for.
         name: String,
@@ -78,7 +78,7 @@ pub enum UseCaseError {
 pub struct UseCase {
     /// Full name.
     pub name: String,
-    /// basic, enterprise, throughput, or nothing.
+    /// basic, enterprise, throughput, perf, or nothing.
     #[serde(default)]
     pub set: String,
     /// Counted up when the file changes what is measured.

@@ -4,8 +4,8 @@ use super::file::UseCase;
 use super::scale::Scaled;
 use crate::result::UseCaseRun;
 use std::net::{Ipv4Addr, SocketAddr};
-use weir_load::Plan;
 use weir_load::plan::{self, ConnectPlan, Phases, ProtocolVersion, Sources};
+use weir_load::{Plan, Slice};
 
 /// connect() slows down long before the ports of one address run out.
 const CONNECTIONS_PER_SOURCE: u32 = 10_000;
@@ -44,6 +44,8 @@ pub fn plan(scaled: &Scaled<'_>, target: SocketAddr, run: u16, times: Times) -> 
         publish: group.publish.clone(),
     });
     let is_loopback_v4 = target.is_ipv4() && target.ip().is_loopback();
+    let is_many = scaled.clients.iter().map(|&clients| u64::from(clients)).sum::<u64>()
+        > u64::from(CONNECTIONS_PER_SOURCE);
     Plan {
         target,
         version: use_case.mqtt_version,
@@ -52,7 +54,7 @@ pub fn plan(scaled: &Scaled<'_>, target: SocketAddr, run: u16, times: Times) -> 
         clean_start: use_case.clean_start,
         user_name: None,
         password: None,
-        sources: is_loopback_v4
+        sources: (is_loopback_v4 && is_many)
             .then_some(Sources { first: FIRST_SOURCE, connections_each: CONNECTIONS_PER_SOURCE }),
         connect: ConnectPlan {
             rate_per_s: use_case.connect_rate_per_s,
@@ -65,6 +67,7 @@ pub fn plan(scaled: &Scaled<'_>, target: SocketAddr, run: u16, times: Times) -> 
             drain_ms: millis(times.drain_s),
         },
         interval_ms: INTERVAL_MS,
+        slice: Slice::WHOLE,
     }
 }
 
@@ -116,19 +119,23 @@ mod tests {
                 let plan = plan(&scaled, target, 1, Times::new(&use_case, None, Some(10.0)));
                 assert_eq!(plan.phases.measure_ms, 10_000);
                 assert!(plan.groups.iter().all(|group| group.clients > 0));
-                assert!(plan.sources.is_some());
+                let clients: u32 = plan.groups.iter().map(|group| group.clients).sum();
+                assert_eq!(plan.sources.is_some(), clients > CONNECTIONS_PER_SOURCE);
             }
         }
     }
 
     #[test]
-    fn sources_rotate_on_loopback_only() {
-        let use_case = UseCase::builtin("conn-tcp-10K-100").unwrap();
+    fn sources_rotate_on_loopback_only_and_where_there_are_many_connections() {
+        let use_case = UseCase::builtin("p2p-50K-50K-50K-50K").unwrap();
         let scaled = scale(&use_case, 1.0, u64::MAX).unwrap();
         let times = Times::new(&use_case, None, None);
         let sources = |target: &str| plan(&scaled, target.parse().unwrap(), 1, times).sources;
         assert_eq!(sources("127.0.0.1:1883").unwrap().first, FIRST_SOURCE);
         assert_eq!(sources("192.0.2.1:1883"), None);
         assert_eq!(sources("[::1]:1883"), None);
+        let few = UseCase::builtin("conn-tcp-10K-100").unwrap();
+        let scaled = scale(&few, 1.0, u64::MAX).unwrap();
+        assert_eq!(plan(&scaled, "127.0.0.1:1883".parse().unwrap(), 1, times).sources, None);
     }
 }

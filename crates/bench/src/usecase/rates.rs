@@ -193,6 +193,30 @@ mod tests {
         }
     }
 
+    /// Rates of the perf set are within a millionth: a share of them is not a decimal number.
+    #[test]
+    fn rates_of_the_perf_set_are_what_the_names_say() {
+        let rates = [
+            ("conn-tcp-15K-2500", 0.0, 0.0),
+            ("fanout-2-1000-2-100K", 100.0, 100_000.0),
+            ("fanout-qos0-5-1000-5-250K", 250.0, 250_000.0),
+            ("throughput-10-1000-10-1M", 1_000.0, 1_000_000.0),
+            ("p2p-1K-1K-1K-50K", 50_000.0, 50_000.0),
+            ("p2p-9K-9K-9K-10K", 10_000.0, 10_000.0),
+            ("p2p-9K-9K-9K-50K", 50_000.0, 50_000.0),
+            ("sharedsub-9K-500-9K-50K", 50_000.0, 50_000.0),
+            ("ingest-1K-10-1K-200K", 200_000.0, 200_000.0),
+            ("ingest-qos1-1K-10-1K-20K", 20_000.0, 20_000.0),
+        ];
+        assert_eq!(rates.len(), crate::usecase::set("perf").unwrap().len());
+        for (name, published, delivered) in rates {
+            let found = with_scaled(name, |scaled| [scaled.publish_rate(), scaled.deliver_rate()]);
+            for (found, wanted) in found.iter().zip([published, delivered]) {
+                assert!((found - wanted).abs() <= wanted * 1e-6, "{name}: {found}");
+            }
+        }
+    }
+
     #[test]
     fn clients_are_what_the_names_say() {
         let clients = [

@@ -21,10 +21,13 @@ pub struct Scaled<'a> {
     pub clients: Vec<u32>,
 }
 
-/// Connections that one process of ours, and the broker if it is one too, may hold.
-pub fn connections_max() -> u64 {
-    // A broker that we start has the same limit; one elsewhere has its own, unknown to us.
-    open_files_max().saturating_sub(FILES_RESERVED)
+/// Connections that the load may hold: what `agents` hold together, or one process of ours.
+pub fn connections_max(agents: &[u64]) -> u64 {
+    if agents.is_empty() {
+        // A broker that we start has the same limit; one elsewhere has its own, unknown to us.
+        return open_files_max().saturating_sub(FILES_RESERVED);
+    }
+    agents.iter().fold(0, |sum, &hold| sum.saturating_add(hold))
 }
 
 /// Clients of each group at `scale`: groups that scale have at least one.
@@ -79,7 +82,8 @@ pub fn scale(
     let clients = clients_at(use_case, scale);
     let reason = format!(
         "{} connections are needed and the limit of open files leaves {}: run at scale {scale} \
-         with {} connections (`weir bench doctor` says how to raise it)",
+         with {} connections (`weir bench doctor` says how to raise it; --agents N runs the load \
+         as N processes)",
         grouped(needed),
         grouped(connections_max),
         grouped(sum(&clients))
@@ -149,6 +153,15 @@ mod tests {
                 assert_eq!(again.clients, reduced.clients);
             }
         }
+    }
+
+    #[test]
+    fn agents_hold_more_together() {
+        assert_eq!(connections_max(&[19_900, 19_900, 100]), 39_900);
+        assert_eq!(connections_max(&[u64::MAX, 1]), u64::MAX);
+        let p2p = use_case("p2p-50K-50K-50K-50K");
+        let scaled = scale(&p2p, 1.0, connections_max(&[19_900; 6])).unwrap();
+        assert!(scaled.reason.is_none());
     }
 
     #[test]

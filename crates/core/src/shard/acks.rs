@@ -1,7 +1,6 @@
 //! PUBACK, PUBREC, PUBREL and PUBCOMP from a client.
 
 use super::Shard;
-use super::delivery::version_of;
 use crate::keys::{Micros, SessionKey};
 use crate::sink::Sink;
 use crate::window::Step;
@@ -77,14 +76,19 @@ impl Shard {
     ) {
         let session = &self.sessions[key.0 as usize];
         let Some(link) = session.link else { return };
-        let reason =
-            if is_known { ReasonCode::Success } else { ReasonCode::PacketIdentifierNotFound };
+        if is_known || !link.version.is_v5() {
+            return sink.write(link.conn, &plain_ack(kind, packet_id));
+        }
+        let reason = ReasonCode::PacketIdentifierNotFound;
         let mut bytes = Vec::new();
-        Ack { packet_id, reason, properties: Properties::EMPTY }.encode(
-            kind,
-            version_of(session),
-            &mut bytes,
-        );
+        let ack = Ack { packet_id, reason, properties: Properties::EMPTY };
+        ack.encode(kind, link.version, &mut bytes);
         sink.write(link.conn, &bytes);
     }
+}
+
+/// An acknowledgement without a reason, as all are in good order.
+pub(super) fn plain_ack(kind: PacketKind, packet_id: PacketId) -> [u8; 4] {
+    let [high, low] = packet_id.value().to_be_bytes();
+    [kind.first_byte(), 2, high, low]
 }

@@ -1,6 +1,7 @@
 //! From a message to its receivers: route, then deliver, keep or drop.
 
 use super::Shard;
+use super::acks::plain_ack;
 use super::connection::{Connection, Live};
 use crate::aliases::AliasOut;
 use crate::encoder::Shape;
@@ -10,11 +11,11 @@ use crate::mail::GroupPick;
 use crate::message::{Delivery, Message, Queued};
 use crate::pages::Pages;
 use crate::routing::{FilterId, Subscriber};
-use crate::session::{Link, Session};
+use crate::session::{Link, Queue, Session};
 use crate::sink::{Notice, Sink};
 use crate::window::Owed;
+use smallvec::SmallVec;
 use std::sync::Arc;
-use weir_wire::packet::Ack;
 use weir_wire::{PacketKind, QoS, Version};
 
 /// One receiver of a message.
@@ -59,7 +60,7 @@ impl Shard {
         &mut self,
         message: &Arc<Message>,
         to_subscribers: bool,
-        picks: Vec<GroupPick>,
+        picks: SmallVec<[GroupPick; 1]>,
         now: Micros,
         sink: &mut impl Sink,
     ) {
@@ -183,7 +184,7 @@ impl Shard {
                 return drop_notice(session, delivery.topic, "over Maximum Packet Size", sink);
             }
             stats.publishes_out += 1;
-            sink.write(link.conn, packet.bytes());
+            sink.deliver(link.conn, packet.bytes());
             return alias_sent(connections, &link, delivery.topic, shape.alias);
         }
         if !session.queue_is_empty() || is_output_full || !session.window.has_room(link.open_max) {
@@ -198,7 +199,13 @@ impl Shard {
         let kept = session.outlives_connection().then(|| queued(to, delivery));
         let packet_id = session.window.push(to.qos, kept);
         stats.publishes_out += 1;
-        sink.write(link.conn, packet.with_id(packet_id));
+        let bytes = packet.with_id(packet_id);
+        if session.window.has_room(link.open_max) {
+            sink.deliver(link.conn, bytes);
+        } else {
+            // What comes next waits for the client's answer to this.
+            sink.write(link.conn, bytes);
+        }
         alias_sent(connections, &link, delivery.topic, shape.alias);
     }
 
@@ -220,7 +227,8 @@ impl Shard {
         }
     }
 
-    /// An absent session: QoS 1 and 2 wait for it, over the bound the oldest goes.
+    /// An absent session: QoS 1 and 2 wait for it, over the bound the oldest goes. So it does while
+    /// memory is short, for a message whose publisher can no longer be refused.
     fn keep_for_absent(
         &mut self,
         to: Receiver<'_>,
@@ -231,7 +239,12 @@ impl Shard {
             self.stats.dropped_absent_qos0 += 1;
             return;
         }
-        self.sessions[to.session.0 as usize].enqueue(queued(to, delivery));
+        let session = &mut self.sessions[to.session.0 as usize];
+        let bytes = session.queue.as_ref().map_or(0, |queue| queue.bytes);
+        session.enqueue(queued(to, delivery));
+        if self.is_pressed && delivery.publisher.is_none() {
+            self.drop_to(to.session, bytes, sink);
+        }
         if self.limits.queue_full_absent == WhenAbsent::EndSession && self.is_over(to.session) {
             self.overflowed.push(to.session);
         }
@@ -251,6 +264,14 @@ impl Shard {
             queue.map_or((0, 0), |queue| (queue.deliveries.len(), queue.bytes));
         queued + messages > self.limits.queue_messages_max as usize
             || queued_bytes + bytes > self.limits.queue_bytes_max
+    }
+
+    /// Drops the oldest, but for the newest one, until the queue has no more than so many bytes.
+    fn drop_to(&mut self, key: SessionKey, bytes: u64, sink: &mut impl Sink) {
+        let has_more = |queue: &Queue| queue.bytes > bytes && queue.deliveries.len() > 1;
+        while self.sessions[key.0 as usize].queue.as_deref().is_some_and(has_more) {
+            self.drop_oldest(key, sink);
+        }
     }
 
     fn drop_oldest(&mut self, key: SessionKey, sink: &mut impl Sink) {
@@ -316,9 +337,7 @@ impl Shard {
             && let Some(Owed { packet_id, message }) = session.window.take_owed(link.open_max)
         {
             let Some(queued) = message else {
-                let mut bytes = Vec::new();
-                Ack::success(packet_id).encode(PacketKind::PubRel, link.version, &mut bytes);
-                sink.write(link.conn, &bytes);
+                sink.write(link.conn, &plain_ack(PacketKind::PubRel, packet_id));
                 continue;
             };
             let delivery = Delivery::from_message(&queued.message, None);

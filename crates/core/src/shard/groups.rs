@@ -12,6 +12,7 @@ use crate::message::Delivery;
 use crate::routing::{FilterId, HOPS_MAX, Picked, Standing, Subscriber};
 use crate::session::Session;
 use crate::sink::Sink;
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 impl Shard {
@@ -68,10 +69,10 @@ impl Shard {
         for shard in self.other_shards() {
             let to_subscribers = found.iter().any(|&id| self.filters.get(id).has_shard(shard));
             let is_for_it = |(to, _): &mut (_, _)| *to == shard;
-            let picks: Vec<GroupPick> =
+            let picks: SmallVec<[GroupPick; 1]> =
                 self.picks.there.extract_if(.., is_for_it).map(|(_, pick)| pick).collect();
             if to_subscribers || !picks.is_empty() {
-                let message = Arc::clone(delivery.shared());
+                let message = Arc::clone(delivery.lent(&mut self.pool));
                 sink.mail(shard, Mail::Publish { message, to_subscribers, picks });
             }
         }

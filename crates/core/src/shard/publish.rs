@@ -1,6 +1,7 @@
 //! PUBLISH from a client.
 
 use super::Shard;
+use super::acks::plain_ack;
 use super::connection::{HeldAck, Refusal};
 use super::delivery::version_of;
 use super::reasons::reason_string;
@@ -250,8 +251,7 @@ impl Shard {
             }
             PacketKind::PubRec
         };
-        // Four bytes without a reason; older versions never carry one.
-        let [high, low] = packet_id.value().to_be_bytes();
+        // Older versions never carry a reason.
         match link {
             Some(link) if reason != ReasonCode::Success && link.version.is_v5() => {
                 let properties = reason_string(&link, detail, ACK_BYTES);
@@ -263,7 +263,7 @@ impl Shard {
                 );
                 sink.write(conn, &bytes);
             }
-            _ => sink.write(conn, &[(kind as u8) << 4, 2, high, low]),
+            _ => sink.write(conn, &plain_ack(kind, packet_id)),
         }
     }
 }

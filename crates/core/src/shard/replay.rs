@@ -193,7 +193,7 @@ impl Shard {
             through = Some(message);
         }
         if !is_whole {
-            replay.after = through.map(|message| message.topic.clone()).or(replay.after);
+            replay.after = through.map(|message| message.topic.as_str().into()).or(replay.after);
         } else if page.next.is_some() {
             replay.after = page.next;
         } else {

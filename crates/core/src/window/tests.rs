@@ -19,7 +19,7 @@ enum Input {
 struct Entry {
     packet_id: PacketId,
     step: Step,
-    payload: Option<Box<[u8]>>,
+    payload: Option<Vec<u8>>,
     is_sent: bool,
 }
 
@@ -44,7 +44,7 @@ impl Model {
         usize::from(open_max).saturating_sub(open).min(SPAN_MAX - self.entries.len())
     }
 
-    fn take_owed(&mut self, open_max: u16) -> Option<(PacketId, Option<Box<[u8]>>)> {
+    fn take_owed(&mut self, open_max: u16) -> Option<(PacketId, Option<Vec<u8>>)> {
         let is_open = |entry: &&Entry| entry.is_sent && entry.step != Step::Done;
         if self.entries.iter().filter(is_open).count() >= usize::from(open_max) {
             return None;
@@ -122,7 +122,7 @@ proptest! {
         for (number, &input) in inputs.iter().enumerate() {
             match input {
                 Input::Push(qos) => if model.room(open_max) > 0 {
-                    let payload: Box<[u8]> = number.to_string().as_bytes().into();
+                    let payload: Vec<u8> = number.to_string().as_bytes().into();
                     prop_assert_eq!(window.push(qos, Some(queued(&payload))), model.next);
                     let step = match qos {
                         QoS::ExactlyOnce => Step::AwaitPubRec,
@@ -174,7 +174,7 @@ fn what_is_kept_is_bounded_in_bytes() {
     let kept = |bytes: usize| {
         let message = Message {
             topic: "t".into(),
-            payload: vec![0; bytes - 1].into(),
+            payload: vec![0; bytes - 1],
             properties: PropertiesBuf::new(),
             qos: QoS::AtLeastOnce,
             retain: false,

@@ -8,14 +8,19 @@ use weir_wire::{Frame, Packet, PacketId, Properties, PropertiesBuf, Property, Qo
 const PACKETS: usize = 1000;
 const BYTES_MAX: u32 = 1 << 20;
 
-pub(super) const DECODE_PUBLISH: Workload = Workload {
-    name: "decode-publish",
+pub(super) const DECODE_PUBLISH: Workload =
+    Workload { name: "decode-publish", operations: PACKETS as u64, prepare: || decode_publish(16) };
+
+pub(super) const DECODE_PUBLISH_300: Workload = Workload {
+    name: "decode-publish-300-B",
     operations: PACKETS as u64,
-    prepare: || {
-        decode(Version::V311, |out| {
-            publish(Properties::EMPTY).encode(Version::V311, out);
-        })
-    },
+    prepare: || decode_publish(300),
+};
+
+pub(super) const DECODE_PUBLISH_4K: Workload = Workload {
+    name: "decode-publish-4-KiB",
+    operations: PACKETS as u64,
+    prepare: || decode_publish(4096),
 };
 
 pub(super) const DECODE_PUBLISH_V5: Workload = Workload {
@@ -27,7 +32,7 @@ pub(super) const DECODE_PUBLISH_V5: Workload = Workload {
             properties.push(Property::MessageExpiryInterval(60));
             properties.push(Property::ContentType("application/json"));
             properties.push(Property::UserProperty("unit", "km/h"));
-            publish(properties.as_properties()).encode(Version::V5, out);
+            publish(properties.as_properties(), &[0x61; 16]).encode(Version::V5, out);
         })
     },
 };
@@ -52,22 +57,41 @@ pub(super) const DECODE_CONNECT: Workload = Workload {
     },
 };
 
-pub(super) const ENCODE_PUBLISH: Workload = Workload {
-    name: "encode-publish",
+pub(super) const ENCODE_PUBLISH: Workload =
+    Workload { name: "encode-publish", operations: PACKETS as u64, prepare: || encode_publish(16) };
+
+pub(super) const ENCODE_PUBLISH_300: Workload = Workload {
+    name: "encode-publish-300-B",
     operations: PACKETS as u64,
-    prepare: || {
-        let mut out = Vec::with_capacity(PACKETS * 64);
-        Box::new(move || {
-            out.clear();
-            for _ in 0..PACKETS {
-                black_box(publish(Properties::EMPTY)).encode(Version::V311, &mut out);
-            }
-            black_box(&out);
-        })
-    },
+    prepare: || encode_publish(300),
 };
 
-fn publish(properties: Properties<'_>) -> Publish<'_> {
+pub(super) const ENCODE_PUBLISH_4K: Workload = Workload {
+    name: "encode-publish-4-KiB",
+    operations: PACKETS as u64,
+    prepare: || encode_publish(4096),
+};
+
+fn decode_publish(payload_bytes: usize) -> Box<dyn FnMut()> {
+    let payload = vec![0x61; payload_bytes];
+    decode(Version::V311, |out| {
+        publish(Properties::EMPTY, &payload).encode(Version::V311, out);
+    })
+}
+
+fn encode_publish(payload_bytes: usize) -> Box<dyn FnMut()> {
+    let payload = vec![0x61; payload_bytes];
+    let mut out = Vec::with_capacity(PACKETS * (payload_bytes + 64));
+    Box::new(move || {
+        out.clear();
+        for _ in 0..PACKETS {
+            black_box(publish(Properties::EMPTY, &payload)).encode(Version::V311, &mut out);
+        }
+        black_box(&out);
+    })
+}
+
+fn publish<'a>(properties: Properties<'a>, payload: &'a [u8]) -> Publish<'a> {
     Publish {
         dup: false,
         qos: QoS::AtLeastOnce,
@@ -75,7 +99,7 @@ fn publish(properties: Properties<'_>) -> Publish<'_> {
         topic: "test/topic/17",
         packet_id: Some(PacketId::FIRST),
         properties,
-        payload: &[0x61; 16],
+        payload,
     }
 }
 

@@ -1,8 +1,11 @@
 //! From a run to its outcome.
 
 use super::Engine;
-use crate::audit::Fate;
-use crate::outcome::{End, Generator, Outcome};
+use crate::audit::{Counted, Fate, Track};
+use crate::outcome::{
+    Anomaly, Connections, End, Generator, Latencies, Operations, Outcome, PhaseSpan,
+};
+use crate::schedule::streams;
 
 /// Above this share of a core the generator was busy all the time, and what it saw as latency may
 /// be its own.
@@ -19,13 +22,33 @@ const SAMPLES_MIN: u64 = 100;
 /// One turn in a hundred may be this long; within it a received message lies unread.
 const TURN_P99_US_MAX: u64 = 50_000;
 
+/// What a slice has to say at its end.
+pub(crate) struct SliceOutcome {
+    pub(crate) end: End,
+    pub(crate) phases: Vec<PhaseSpan>,
+    pub(crate) connections: Connections,
+    pub(crate) subscriptions: Operations,
+    pub(crate) latencies: Latencies,
+    pub(crate) generator: Generator,
+    pub(crate) unclocked: u64,
+    pub(crate) counted: Counted,
+    /// Of the publishers run here, by number.
+    pub(crate) fates: Vec<(u32, Fate)>,
+    pub(crate) tracks: Vec<Track>,
+    pub(crate) anomalies: Vec<Anomaly>,
+}
+
 impl Engine<'_> {
     /// Closes the books: what has not come by now is lost.
     pub(super) fn close_books(&mut self) {
         if !self.book.audit.is_closed() {
-            let publishers = 0..self.book.publishers.len();
-            let fates: Vec<Fate> = publishers.map(|at| self.fate(at)).collect();
-            self.book.audit.close(fates);
+            self.fates = self.all_fates();
+            if self.baton.is_some() {
+                self.book.audit.close_slice();
+            } else {
+                let fates = std::mem::take(&mut self.fates);
+                self.book.audit.close(fates.into_iter().map(|(_, fate)| fate).collect());
+            }
         }
     }
 
@@ -51,6 +74,47 @@ impl Engine<'_> {
             generator,
             anomalies: books.anomalies,
             anomalies_unlisted: books.anomalies_unlisted,
+            unclocked: 0,
+            agents: Vec::new(),
+        }
+    }
+
+    /// Of the publishers run here.
+    fn all_fates(&self) -> Vec<(u32, Fate)> {
+        let publishers = self.book.publishers.iter().enumerate();
+        let here = publishers.filter(|(_, publisher)| publisher.is_here());
+        here.map(|(at, _)| (at as u32, self.fate(at))).collect()
+    }
+
+    pub(super) fn into_slice(mut self) -> SliceOutcome {
+        self.close_books();
+        let generator = self.generator();
+        let totals: Vec<u32> = streams(self.plan, 0)
+            .iter()
+            .flat_map(|stream| {
+                (0..stream.group.clients).map(|place| stream.schedule.total_of(place))
+            })
+            .collect();
+        let Self { book, end, phases, fates, .. } = self;
+        let end = match end {
+            Some(End::BrokerGone(_)) => End::BrokerGone(book.seen_of_broker()),
+            end => end.unwrap_or(End::Completed),
+        };
+        let latencies = book.recorder.latencies();
+        let tracks = book.audit.tracks(&totals);
+        let (counted, anomalies) = book.audit.into_counted();
+        SliceOutcome {
+            end,
+            phases,
+            connections: book.connections,
+            subscriptions: book.subscriptions,
+            latencies,
+            generator,
+            unclocked: book.unclocked,
+            counted,
+            fates,
+            tracks,
+            anomalies,
         }
     }
 
@@ -67,7 +131,7 @@ impl Engine<'_> {
             (None, Some(schedule)) => schedule.total_of(publisher.place),
             _ => publisher.due,
         };
-        Fate { due, sent: publisher.sent, refused, unacknowledged }
+        Fate { is_lost: false, due, sent: publisher.sent, refused, unacknowledged }
     }
 
     fn generator(&self) -> Generator {

@@ -69,12 +69,14 @@ impl Book {
             Received::Late | Received::Stray => return,
         }
         let Some(stamp) = stamp else { return };
+        let publisher = &self.publishers[stamp.publisher as usize];
+        if !publisher.is_clocked {
+            self.unclocked += u64::from(is_measured);
+            return;
+        }
         let latency_us = self.read_us.saturating_sub(stamp.intended_us);
         self.recorder.end_to_end.record(latency_us, is_measured);
-        if is_measured
-            && let Some(delay_us) =
-                self.publishers[stamp.publisher as usize].delay_us(stamp.sequence)
-        {
+        if is_measured && let Some(delay_us) = publisher.delay_us(stamp.sequence) {
             self.recorder.from_send.saturating_record(latency_us.saturating_sub(delay_us));
         }
     }

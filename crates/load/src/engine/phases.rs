@@ -2,9 +2,10 @@
 
 use super::handler::ClientSink;
 use super::{Engine, State};
+use crate::baton::Status;
 use crate::cpu::ThreadCpu;
 use crate::outcome::{End, Phase, PhaseSpan};
-use crate::schedule::Schedule;
+use crate::schedule::streams;
 use std::cmp::Reverse;
 use std::net::{IpAddr, Ipv4Addr};
 use weir_reactor::{Io, now_us};
@@ -79,7 +80,8 @@ impl Engine<'_> {
             && self.next_client < self.clients.len()
             && self.connecting.len() < CONNECTING_MAX;
         is_open.then(|| {
-            let offset_us = self.next_client as f64 * 1e6 / self.plan.connect.rate_per_s;
+            let place = self.book.slots[self.next_client].client;
+            let offset_us = f64::from(place) * 1e6 / self.plan.connect.rate_per_s;
             self.phase_start_us + offset_us as u64
         })
     }
@@ -119,8 +121,9 @@ impl Engine<'_> {
 
     fn connect(&mut self, client: u32, io: &mut Io) {
         let now = now_us();
+        let place = self.book.slots[client as usize].client;
         let source = self.plan.sources.map(|sources| {
-            let step = client / sources.connections_each.max(1);
+            let step = place / sources.connections_each.max(1);
             IpAddr::V4(Ipv4Addr::from(u32::from(sources.first).wrapping_add(step)))
         });
         let slot = &mut self.book.slots[client as usize];
@@ -173,29 +176,24 @@ impl Engine<'_> {
             let text = format!("{failed} of {} subscriptions failed ({cause})", operations.asked);
             return self.stop_run(End::SetupFailed(text));
         }
-        self.begin_publishing(now);
+        let start_us = match self.baton {
+            None => now + LEAD_US,
+            // All slices begin together.
+            Some(baton) => match baton.go_us() {
+                Some(go_us) => go_us,
+                None => return,
+            },
+        };
+        self.begin_publishing(start_us);
         self.next_phase(now);
     }
 
     /// Makes the schedules, now that their begin is known.
-    fn begin_publishing(&mut self, now: u64) {
-        let start_us = now + LEAD_US;
-        let warm_up_us = self.phase_us(Phase::WarmUp);
+    fn begin_publishing(&mut self, start_us: u64) {
+        self.schedules =
+            streams(self.plan, start_us).into_iter().map(|stream| stream.schedule).collect();
+        let measure_start_us = start_us + self.phase_us(Phase::WarmUp);
         let measure_us = self.phase_us(Phase::Measure);
-        let groups = self.plan.groups.iter().filter(|group| group.clients > 0);
-        for (group, &(first, _)) in
-            groups.filter(|group| group.publish.is_some()).zip(&self.positions)
-        {
-            let rate_per_s = group.publish.as_ref().map_or(0.0, |publish| publish.rate_per_s);
-            let schedule =
-                Schedule::new(start_us, warm_up_us + measure_us, group.clients, rate_per_s);
-            for place in 0..group.clients {
-                let sequence = schedule.count_of_before(place, start_us + warm_up_us);
-                self.book.audit.measure_from(first + place, sequence);
-            }
-            self.schedules.push(schedule);
-        }
-        let measure_start_us = start_us + warm_up_us;
         self.book.measure = Some((measure_start_us, measure_start_us + measure_us));
     }
 
@@ -244,14 +242,35 @@ impl Engine<'_> {
 
     /// Whether nothing more can come that is owed.
     fn is_settled(&self, now: u64) -> bool {
+        match self.baton {
+            None => self.is_drained(now) && self.book.audit.delivered() >= self.book.owed,
+            // What is owed here may be published elsewhere.
+            Some(baton) => baton.is_settled(),
+        }
+    }
+
+    /// Whether nothing more can become owed.
+    fn is_drained(&self, now: u64) -> bool {
         let book = &self.book;
         let is_sent = self.next_due_us(now).is_none() && book.backlog == 0;
         // A refused message may have been delivered all the same and would hide one that was not.
         let is_countable = book.recorder.counts.publish_failures == 0;
-        (is_sent || !self.is_sending(now))
-            && book.open == 0
-            && is_countable
-            && book.audit.delivered() >= book.owed
+        (is_sent || !self.is_sending(now)) && book.open == 0 && is_countable
+    }
+
+    /// What the others need to know.
+    pub(super) fn status(&self) -> Status {
+        let is_drain = self.phase == Phase::Drain;
+        Status {
+            phase: self.phase,
+            is_ready: self.phase == Phase::Subscribe && self.subscribing.is_empty(),
+            is_drained: is_drain && self.is_drained(now_us()),
+            connected: self.book.live,
+            sent: self.book.recorder.counts.published,
+            received: self.book.recorder.counts.received,
+            owed: self.book.owed,
+            delivered: self.book.audit.delivered(),
+        }
     }
 
     /// Sends DISCONNECT to all, lets the broker close, and cuts what is left.

@@ -3,6 +3,8 @@
 use super::handler::ClientSink;
 use super::{Engine, State};
 use crate::outcome::Phase;
+use crate::plan::Plan;
+use crate::schedule::Stream;
 use crate::stamp::Stamp;
 use std::rc::Rc;
 use weir_reactor::{Io, now_us};
@@ -20,6 +22,55 @@ const SEND_GRACE_US: u64 = 1_000_000;
 
 /// The time is taken again after this many messages.
 const MESSAGES_PER_CLOCK: u32 = 32;
+
+/// How far one group's schedule has been picked up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Position {
+    /// The group's first publisher and client among all of the plan, and its place there.
+    publisher: u32,
+    client: u32,
+    group: u16,
+    /// The next message of this slice to become due.
+    next: u64,
+}
+
+impl Position {
+    pub(super) fn first(plan: &Plan, stream: &Stream<'_>) -> Self {
+        let group = plan.groups.iter().position(|group| std::ptr::eq(group, stream.group));
+        let mut position = Self {
+            publisher: stream.first_publisher,
+            client: stream.first_client,
+            group: group.unwrap_or_default() as u16,
+            next: 0,
+        };
+        position.skip_foreign(plan);
+        position
+    }
+
+    #[inline]
+    fn advance(&mut self, plan: &Plan) {
+        self.next += 1;
+        if !plan.slice.is_whole() {
+            self.skip_foreign(plan);
+        }
+    }
+
+    /// To the next message of a publisher in this slice; beyond all if there is none.
+    fn skip_foreign(&mut self, plan: &Plan) {
+        let group = &plan.groups[usize::from(self.group)];
+        let clients = u64::from(group.clients);
+        let round = self.next - self.next % clients;
+        let place_from = |place: u64| {
+            let client = plan.slice.next(group, self.client + place as u32);
+            client.checked_sub(u64::from(self.client)).filter(|&place| place < clients)
+        };
+        self.next = match (place_from(self.next % clients), place_from(0)) {
+            (Some(place), _) => round + place,
+            (None, Some(place)) => round + clients + place,
+            (None, None) => u64::MAX,
+        };
+    }
+}
 
 impl Engine<'_> {
     /// Whether messages may leave: while they become due, and a while longer for those held back.
@@ -50,8 +101,8 @@ impl Engine<'_> {
     #[inline]
     fn earliest(&self) -> Option<(usize, u64)> {
         let next = self.schedules.iter().zip(&self.positions).enumerate();
-        next.filter(|(_, (schedule, (_, next)))| *next < schedule.total())
-            .map(|(at, (schedule, (_, next)))| (at, schedule.intended_us(*next)))
+        next.filter(|(_, (schedule, position))| position.next < schedule.total())
+            .map(|(at, (schedule, position))| (at, schedule.intended_us(position.next)))
             .min_by_key(|&(_, due_us)| due_us)
     }
 
@@ -66,9 +117,9 @@ impl Engine<'_> {
             let Some((at, due_us)) = self.earliest().filter(|&(_, due_us)| due_us <= now) else {
                 return;
             };
-            let (first, next) = self.positions[at];
-            self.positions[at].1 = next + 1;
-            let publisher = first + self.schedules[at].due(next).publisher;
+            let position = &mut self.positions[at];
+            let publisher = position.publisher + self.schedules[at].due(position.next).publisher;
+            position.advance(self.plan);
             self.book.recorder.lag.record(now - due_us, self.is_measured(due_us));
             self.book.publishers[publisher as usize].due += 1;
             self.book.backlog += 1;

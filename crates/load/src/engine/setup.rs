@@ -1,27 +1,39 @@
 //! From a plan to an engine that is ready to run it.
 
-use super::{Book, Engine, Slot, State};
+use super::{Book, Engine, Position, Slot, State};
 use crate::audit::Audit;
+use crate::baton::Baton;
 use crate::cpu::thread_cpu_us;
 use crate::outcome::{Connections, Operations, Phase};
 use crate::plan::{Plan, ProtocolVersion};
 use crate::publisher::Publisher;
 use crate::recorder::Recorder;
+use crate::schedule::{Stream, streams};
 use crate::stamp::STAMP_BYTES;
 use crate::template::expand;
 use crate::{LoadError, topic_error};
 use std::collections::{BinaryHeap, VecDeque};
+use std::rc::Rc;
 use weir_client::Client;
 use weir_reactor::now_us;
+use weir_wire::Version;
 use weir_wire::topic::{TopicFilter, is_valid_name};
-use weir_wire::{QoS, Version};
 
 impl<'a> Engine<'a> {
-    pub(super) fn new(plan: &'a Plan) -> Result<Self, LoadError> {
+    pub(super) fn new(plan: &'a Plan, baton: Option<&'a Baton>) -> Result<Self, LoadError> {
         check(plan)?;
-        let (slots, publishers, positions) = clients_of(plan)?;
-        let topics: Vec<(u32, &str)> = publishers.iter().map(|p| (p.client, &*p.topic)).collect();
-        let audit = Audit::new(plan, &topics);
+        let streams = streams(plan, 0);
+        let topics = topics_of(plan, &streams)?;
+        let (slots, publishers) = clients_of(plan, &streams, &topics, baton);
+        let named: Vec<(u32, &str)> =
+            topics.iter().map(|(client, text)| (*client, &**text)).collect();
+        let mut audit = Audit::new(plan, &named, &[plan.slice]);
+        for stream in &streams {
+            for place in 0..stream.group.clients {
+                audit.measure_from(stream.first_publisher + place, stream.first_measured(place));
+            }
+        }
+        let positions = streams.iter().map(|stream| Position::first(plan, stream)).collect();
         let version = version_of(plan);
         let clients = slots.iter().map(|_| Client::new(version)).collect();
         let payload_bytes = publishers.iter().map(|p| p.payload_bytes).max().unwrap_or(0);
@@ -29,6 +41,7 @@ impl<'a> Engine<'a> {
         let now_us = now_us();
         Ok(Self {
             plan,
+            baton,
             clients,
             by_token: Vec::new(),
             book: Book {
@@ -48,6 +61,7 @@ impl<'a> Engine<'a> {
                 unreachable: 0,
                 unreachable_since_us: None,
                 last_cause: String::new(),
+                unclocked: 0,
             },
             schedules: Vec::new(),
             positions,
@@ -62,6 +76,7 @@ impl<'a> Engine<'a> {
             payload: vec![b'.'; payload_bytes as usize],
             held: Vec::new(),
             cpu: Default::default(),
+            fates: Vec::new(),
             has_intervals: true,
             end: None,
             ended_us: 0,
@@ -93,6 +108,10 @@ fn check(plan: &Plan) -> Result<(), LoadError> {
     }
     for group in &plan.groups {
         let name = &group.name;
+        for subscription in &group.subscriptions {
+            let filter = expand(&subscription.filter, 0, plan.run);
+            TopicFilter::parse(&filter).ok_or_else(|| topic_error(name, &filter))?;
+        }
         if let Some(bad) = group.subscriptions.iter().find(|subscription| subscription.qos > 2) {
             return fail(format!("group {name}: qos = {} must be 0, 1 or 2", bad.qos));
         }
@@ -115,51 +134,66 @@ fn check(plan: &Plan) -> Result<(), LoadError> {
     Ok(())
 }
 
-type Clients = (Vec<Slot>, Vec<Publisher>, Vec<(u32, u64)>);
-
-fn clients_of(plan: &Plan) -> Result<Clients, LoadError> {
-    let (mut slots, mut publishers, mut positions) = (Vec::new(), Vec::new(), Vec::new());
-    for (at, group) in plan.groups.iter().enumerate() {
-        if group.publish.is_some() && group.clients > 0 {
-            positions.push((publishers.len() as u32, 0));
-        }
-        for subscription in &group.subscriptions {
-            let filter = expand(&subscription.filter, 0, plan.run);
-            TopicFilter::parse(&filter).ok_or_else(|| topic_error(&group.name, &filter))?;
-        }
-        for index in 0..group.clients {
-            let client = slots.len() as u32;
-            let publisher = match &group.publish {
-                None => None,
-                Some(publish) => {
-                    let topic = expand(&publish.topic, index, plan.run);
-                    if !is_valid_name(&topic) {
-                        return Err(topic_error(&group.name, &topic));
-                    }
-                    let qos = QoS::from_u8(publish.qos).unwrap_or_default();
-                    let schedule = positions.len() as u32 - 1;
-                    publishers.push(Publisher::new(
-                        client,
-                        topic.into(),
-                        publish,
-                        qos,
-                        schedule,
-                        index,
-                    ));
-                    Some(publishers.len() as u32 - 1)
-                }
-            };
-            slots.push(Slot {
-                state: State::Planned,
-                token: None,
-                group: at as u16,
-                subscriptions_open: 0,
-                index,
-                publisher,
-                asked_us: 0,
-                disconnect: None,
-            });
+/// The publishers' clients and topics, in order.
+pub(crate) fn topics_of(
+    plan: &Plan,
+    streams: &[Stream<'_>],
+) -> Result<Vec<(u32, Rc<str>)>, LoadError> {
+    let mut topics = Vec::new();
+    for stream in streams {
+        for index in 0..stream.group.clients {
+            let topic = expand(&stream.publish.topic, index, plan.run);
+            if !is_valid_name(&topic) {
+                return Err(topic_error(&stream.group.name, &topic));
+            }
+            topics.push((stream.first_client + index, topic.into()));
         }
     }
-    Ok((slots, publishers, positions))
+    Ok(topics)
+}
+
+/// The clients of the slice, and all publishers of the plan.
+fn clients_of(
+    plan: &Plan,
+    streams: &[Stream<'_>],
+    topics: &[(u32, Rc<str>)],
+    baton: Option<&Baton>,
+) -> (Vec<Slot>, Vec<Publisher>) {
+    let (mut slots, mut publishers) = (Vec::new(), Vec::with_capacity(topics.len()));
+    let no_topic: Rc<str> = "".into();
+    let mut client = 0;
+    let mut streams = streams.iter().enumerate();
+    for (at, group) in plan.groups.iter().enumerate() {
+        let publishes = group.publish.is_some() && group.clients > 0;
+        let stream = if publishes { streams.next() } else { None };
+        for index in 0..group.clients {
+            let is_here = plan.slice.has(group, client);
+            let number = publishers.len() as u32;
+            if let Some((schedule, Stream { publish, schedule: due, .. })) = stream {
+                publishers.push(if is_here {
+                    let topic = Rc::clone(&topics[number as usize].1);
+                    let (here, schedule) = (slots.len() as u32, schedule as u32);
+                    Publisher::new(here, topic, publish, schedule, index)
+                } else {
+                    let is_clocked = baton.is_none_or(|baton| baton.is_clocked(group, client));
+                    Publisher::elsewhere(&no_topic, due.total_of(index), is_clocked)
+                });
+            }
+            if is_here {
+                slots.push(Slot {
+                    state: State::Planned,
+                    token: None,
+                    group: at as u16,
+                    subscriptions_open: 0,
+                    client,
+                    index,
+                    publisher: stream.is_some().then_some(number),
+                    asked_us: 0,
+                    disconnect: None,
+                });
+            }
+            client += 1;
+        }
+    }
+    (slots, publishers)
 }

@@ -59,6 +59,8 @@ struct Subscription {
     qos: QoS,
     /// One token, or the members of a shared group and whose turn it is.
     members: Vec<Token>,
+    /// Number of the first member; a group is one receiver, whoever of it came first.
+    receiver: u32,
     turn: usize,
 }
 
@@ -74,7 +76,6 @@ struct Delivery {
 
 pub(super) struct Fake {
     faults: Faults,
-    random: u64,
     conns: HashMap<Token, Conn>,
     subscriptions: Vec<Subscription>,
     /// By due time and a running number.
@@ -90,7 +91,6 @@ impl Fake {
     pub(super) fn new(faults: Faults) -> Self {
         Self {
             faults,
-            random: faults.seed,
             conns: HashMap::new(),
             subscriptions: Vec::new(),
             on_the_way: BTreeMap::new(),
@@ -117,13 +117,18 @@ impl Fake {
         wait.map(Duration::from_micros)
     }
 
-    /// A number from 0 to 1 (splitmix64).
-    fn chance(&mut self) -> f64 {
-        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    /// A number from 0 to 1 (splitmix64), of this message to this receiver: whatever the order in
+    /// which messages come.
+    fn chance(&self, receiver: u32, payload: &[u8]) -> f64 {
+        let parts = [receiver, publisher_of(payload), sequence_of(payload)];
+        let mut z = self.faults.seed;
+        for part in parts {
+            z = z.wrapping_add(0x9E37_79B9_7F4A_7C15) ^ u64::from(part);
+            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            z ^= z >> 31;
+        }
+        (z >> 11) as f64 / (1u64 << 53) as f64
     }
 
     fn packet(&mut self, io: &mut Io, token: Token, packet: &Packet<'_>) {
@@ -179,6 +184,7 @@ impl Fake {
                     filter: filter.to_owned(),
                     qos: options.qos,
                     members: vec![token],
+                    receiver: if is_shared { u32::MAX } else { self.conns[&token].number },
                     turn: 0,
                 }),
             }
@@ -256,7 +262,7 @@ impl Fake {
             self.deeds.late += 1;
             return self.send(delivery, late_us);
         }
-        let chance = self.chance();
+        let chance = self.chance(self.subscriptions[at].receiver, publish.payload);
         let Faults { lost, duplicated, reordered, .. } = self.faults;
         if chance < lost {
             return self.note(AnomalyKind::Lost, first, &delivery);

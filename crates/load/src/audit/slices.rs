@@ -1,0 +1,256 @@
+//! The audit across slices: what each saw, and the books that follow from all of it.
+//!
+//! A publisher may be in another slice than its subscribers, so a slice cannot tell what is lost.
+//! It hands over what came; where all is joined, the books are closed as those of one process.
+
+use super::{Audit, Closed, Fate};
+use crate::cast::Cast;
+use crate::ledger::Arrival;
+use crate::outcome::{ANOMALIES_MAX, Anomaly, AnomalyKind, Messages};
+use crate::plan::Plan;
+use crate::slice::Slice;
+use foldhash::fast::FixedState;
+use hashbrown::{HashMap, HashSet};
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+/// One publisher's messages at one receiver, as a slice saw them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Track {
+    /// The receiver's number among all of the plan.
+    pub(crate) receiver: u32,
+    /// The publisher's place among those the receiver hears.
+    pub(crate) place: u32,
+    /// One past the highest sequence that came before the books were closed.
+    pub(crate) next: u32,
+    /// What is missing below: sorted and apart.
+    pub(crate) holes: Vec<(u32, u32)>,
+    /// What came for the first time afterwards.
+    pub(crate) late: Vec<(u32, u32)>,
+}
+
+/// What one slice counted of what it received.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Counted {
+    pub(crate) warm_up: Messages,
+    pub(crate) measure: Messages,
+    /// Missing, and not remembered one by one.
+    pub(crate) written_off: u64,
+    /// Anomalies that are not listed.
+    pub(crate) unlisted: u64,
+}
+
+fn pair_of(range: &Range<u32>) -> (u32, u32) {
+    (range.start, range.end)
+}
+
+impl Audit {
+    /// What came to this slice, of which the books are closed: every pair but those of which all
+    /// came in time, which is `totals` by publisher.
+    pub(crate) fn tracks(&self, totals: &[u32]) -> Vec<Track> {
+        let Some(Closed::Elsewhere(then)) = &self.closed else { return Vec::new() };
+        let mut tracks = Vec::new();
+        for receiver in &self.receivers {
+            let publishers = self.audiences.get(receiver.audience).publishers();
+            for (place, &publisher) in publishers.iter().enumerate() {
+                let pair = receiver.pairs + place;
+                let (next, holes) = then.track(pair);
+                let is_same = self.ledger.track(pair) == (next, holes);
+                if is_same && holes.is_empty() && next == totals[publisher as usize] {
+                    continue;
+                }
+                let came = self.ledger.arrived(pair, 0).flatten();
+                let late = ranges(came.filter(|&sequence| !then.has(pair, sequence)));
+                tracks.push(Track {
+                    receiver: receiver.number,
+                    place: place as u32,
+                    next,
+                    holes: holes.iter().map(pair_of).collect(),
+                    late: late.iter().map(pair_of).collect(),
+                });
+            }
+        }
+        tracks
+    }
+
+    /// What this slice counted, and the anomalies it saw.
+    pub(crate) fn into_counted(self) -> (Counted, Vec<Anomaly>) {
+        let written_off = match &self.closed {
+            Some(Closed::Elsewhere(then)) => then.written_off(),
+            _ => self.ledger.written_off(),
+        };
+        let Self { warm_up, measure, unlisted, anomalies, .. } = self;
+        (Counted { warm_up, measure, written_off, unlisted }, anomalies)
+    }
+}
+
+/// Ascending numbers as ranges.
+fn ranges(numbers: impl Iterator<Item = u32>) -> Vec<Range<u32>> {
+    let mut ranges: Vec<Range<u32>> = Vec::new();
+    for number in numbers {
+        match ranges.last_mut() {
+            Some(last) if last.end == number => last.end += 1,
+            _ => ranges.push(number..number + 1),
+        }
+    }
+    ranges
+}
+
+/// The audit of a whole plan, made of what its slices saw.
+#[derive(Debug)]
+pub(crate) struct Joint {
+    audit: Audit,
+    /// By slice: its receivers.
+    holders: Vec<Vec<u32>>,
+    by_number: HashMap<u32, u32, FixedState>,
+    totals: Vec<u32>,
+    late: Vec<(u32, Range<u32>, usize)>,
+}
+
+impl Joint {
+    /// `topics` are the publishers' clients and topics in order, `totals` their messages in all,
+    /// `slices` those that have something to say.
+    pub(crate) fn new(
+        plan: &Plan,
+        topics: &[(u32, &str)],
+        totals: Vec<u32>,
+        slices: &[Slice],
+    ) -> Self {
+        let mut cast = Cast::new(plan, topics.iter().map(|&(_, topic)| topic), slices);
+        let mut holders = vec![Vec::new(); slices.len()];
+        for (slice, receiver) in std::mem::take(&mut cast.holders) {
+            holders[usize::from(slice)].push(receiver);
+        }
+        let mut audit = Audit::of_cast(cast, plan.run, topics);
+        // What is owed to those nobody can speak for is not known.
+        audit.publishers.iter_mut().for_each(|publisher| publisher.receivers = 0);
+        for receiver in audit.receivers.iter().filter(|receiver| receiver.is_whole) {
+            for &publisher in audit.audiences.get(receiver.audience).publishers() {
+                audit.publishers[publisher as usize].receivers += 1;
+            }
+        }
+        let numbers = audit.receivers.iter().enumerate();
+        let by_number = numbers.map(|(at, receiver)| (receiver.number, at as u32)).collect();
+        Self { audit, holders, by_number, totals, late: Vec::new() }
+    }
+
+    /// The first sequence that is measured.
+    pub(crate) fn measure_from(&mut self, publisher: u32, sequence: u32) {
+        self.audit.measure_from(publisher, sequence);
+    }
+
+    /// Adds what a slice saw.
+    ///
+    /// # Errors
+    /// What no slice of this plan can have seen.
+    pub(crate) fn add(
+        &mut self,
+        slice: usize,
+        counted: &Counted,
+        tracks: &[Track],
+        anomalies: Vec<Anomaly>,
+    ) -> Result<(), &'static str> {
+        add_received(&mut self.audit.warm_up, &counted.warm_up);
+        add_received(&mut self.audit.measure, &counted.measure);
+        self.audit.ledger.write_off(counted.written_off);
+        self.audit.unlisted += counted.unlisted;
+        for anomaly in anomalies {
+            if self.audit.anomalies.len() < ANOMALIES_MAX {
+                self.audit.anomalies.push(anomaly);
+            } else {
+                self.audit.unlisted += 1;
+            }
+        }
+        let mut told: HashSet<(u32, u32), FixedState> = HashSet::default();
+        for track in tracks {
+            let receiver = *self.by_number.get(&track.receiver).ok_or("an unknown receiver")?;
+            let (place, next) = (track.place, track.next);
+            if !told.insert((receiver, place)) {
+                return Err("the same pair twice");
+            }
+            let holes = ascending(&track.holes, next).ok_or("holes out of order")?;
+            let total = self.total_of(receiver, place).ok_or("an unknown publisher")?;
+            let late = ascending(&track.late, total).ok_or("sequences out of order")?;
+            if next > total {
+                return Err("more messages than there are");
+            }
+            self.merge(receiver, place, next, &holes);
+            let pair = self.audit.receivers[receiver as usize].pairs + place as usize;
+            self.late.extend(late.into_iter().map(|range| (receiver, range, pair)));
+        }
+        for receiver in self.holders[slice].clone() {
+            let audience = self.audit.receivers[receiver as usize].audience;
+            for place in 0..self.audit.audiences.get(audience).publishers().len() as u32 {
+                if let Some(total) = self.total_of(receiver, place)
+                    && !told.contains(&(receiver, place))
+                {
+                    self.merge(receiver, place, total, &[]);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Messages in all of the publisher at this place of the receiver's.
+    fn total_of(&self, receiver: u32, place: u32) -> Option<u32> {
+        let audience = self.audit.receivers[receiver as usize].audience;
+        let publishers = self.audit.audiences.get(audience).publishers();
+        publishers.get(place as usize).map(|&publisher| self.totals[publisher as usize])
+    }
+
+    /// Merges one pair. What two slices both have came twice.
+    fn merge(&mut self, receiver: u32, place: u32, next: u32, holes: &[Range<u32>]) {
+        let audit = &mut self.audit;
+        let of = &audit.receivers[receiver as usize];
+        let publisher = audit.audiences.get(of.audience).publishers()[place as usize];
+        let client = of.client;
+        let both = audit.ledger.merge(of.pairs + place as usize, next, holes);
+        for sequence in both.into_iter().flatten() {
+            let messages = audit.messages_of(publisher, sequence);
+            messages.delivered -= 1;
+            messages.duplicated += 1;
+            audit.list(AnomalyKind::Duplicated, client, publisher, sequence);
+        }
+    }
+
+    /// Closes the books of the whole. `fates` are the publishers', in order.
+    pub(crate) fn close(mut self, fates: &[Fate]) -> super::Books {
+        self.audit.close(fates.to_vec());
+        for (receiver, range, pair) in std::mem::take(&mut self.late) {
+            let of = &self.audit.receivers[receiver as usize];
+            let (client, place) = (of.client, pair - of.pairs);
+            let publisher = self.audit.audiences.get(of.audience).publishers()[place];
+            for sequence in range {
+                let arrival = self.audit.ledger.note(pair, sequence);
+                let messages = self.audit.messages_of(publisher, sequence);
+                if arrival == Arrival::Again {
+                    messages.duplicated += 1;
+                    self.audit.list(AnomalyKind::Duplicated, client, publisher, sequence);
+                } else if sequence < fates[publisher as usize].sent {
+                    fates[publisher as usize].late(sequence, messages);
+                } else {
+                    messages.received -= 1;
+                    self.audit.stray();
+                }
+            }
+        }
+        self.audit.into_books()
+    }
+}
+
+/// Sorted ranges, none empty, apart, below `end`; or nothing.
+fn ascending(ranges: &[(u32, u32)], end: u32) -> Option<Vec<Range<u32>>> {
+    let is_apart = ranges.windows(2).all(|pair| pair[0].1 < pair[1].0);
+    let is_below = ranges.iter().all(|&(start, to)| start < to && to <= end);
+    (is_apart && is_below).then(|| ranges.iter().map(|&(start, to)| start..to).collect())
+}
+
+/// Adds what receiving counts.
+fn add_received(sum: &mut Messages, of: &Messages) {
+    sum.delivered += of.delivered;
+    sum.duplicated += of.duplicated;
+    sum.duplicated_with_dup += of.duplicated_with_dup;
+    sum.reordered += of.reordered;
+    sum.stray += of.stray;
+    sum.received += of.received;
+}

@@ -1,0 +1,224 @@
+//! Letting output gather while the thread is busy: a send costs about the same however many
+//! messages it carries.
+//!
+//! Time is cut into ticks. Output of a connection that was flushed in this tick or the one before
+//! waits for the tick's end, so a connection that gets messages often is flushed once a tick, and
+//! one that gets them rarely is never kept waiting. Nothing waits while the thread has time.
+
+use crate::Token;
+
+/// Busy from this share of the time on, and no more from below the other: gathering itself lowers
+/// the share, by half easily.
+const BUSY_PERCENT: u64 = 50;
+const IDLE_PERCENT: u64 = 20;
+
+/// The share is looked at this often, and measured in one turn of so many.
+const WINDOW_US: u64 = 20_000;
+const TURNS_A_SAMPLE: u64 = 16;
+
+/// Output as long as this does not wait: more would not make it cheaper.
+pub(crate) const GATHERED_BYTES_MAX: usize = 16 * 1024;
+
+#[derive(Debug, Default)]
+pub(crate) struct Gather {
+    /// Length of a tick; 0 if nothing ever waits.
+    tick_us: u64,
+    tick_end_us: u64,
+    /// Counts ticks, in the few bits that a socket has for it.
+    tick: u8,
+    is_busy: bool,
+    /// Wait for the end of the tick.
+    waiting: Vec<Token>,
+    turns: u64,
+    sample: Sample,
+}
+
+/// How busy the thread is.
+#[derive(Debug, Default)]
+struct Sample {
+    window_end_us: u64,
+    work_us: u64,
+    all_us: u64,
+    /// When the sampled turn began, and when its work was done.
+    turn: Option<(u64, u64)>,
+}
+
+impl Gather {
+    /// Output waits for at most so long.
+    pub(crate) fn set_wait_us(&mut self, wait_us: u64) {
+        self.tick_us = wait_us;
+    }
+
+    /// The work of the turn that began at `turn_us` is done, what follows is waiting.
+    #[inline]
+    pub(crate) fn work_done(&mut self, turn_us: u64) {
+        self.turns += 1;
+        if self.tick_us > 0 && self.turns.is_multiple_of(TURNS_A_SAMPLE) {
+            self.sample.turn = Some((turn_us, crate::now_us()));
+        }
+    }
+
+    /// A turn begins. Says whether what waits is to leave.
+    #[inline]
+    pub(crate) fn turn_begins(&mut self, now_us: u64) -> bool {
+        if self.tick_us == 0 {
+            return false;
+        }
+        if let Some((began_us, done_us)) = self.sample.turn.take() {
+            self.note(began_us, done_us, now_us);
+        }
+        if now_us < self.tick_end_us {
+            return false;
+        }
+        // After a pause nobody was flushed in the tick before.
+        let ticks = (now_us - self.tick_end_us) / self.tick_us + 1;
+        self.tick = self.tick.wrapping_add(ticks.min(2) as u8);
+        self.tick_end_us = now_us + self.tick_us;
+        true
+    }
+
+    fn note(&mut self, began_us: u64, done_us: u64, now_us: u64) {
+        let sample = &mut self.sample;
+        sample.work_us += done_us.saturating_sub(began_us);
+        sample.all_us += now_us.saturating_sub(began_us);
+        if now_us < sample.window_end_us {
+            return;
+        }
+        let percent = sample.work_us * 100 / sample.all_us.max(1);
+        self.is_busy = percent >= if self.is_busy { IDLE_PERCENT } else { BUSY_PERCENT };
+        *sample = Sample { window_end_us: now_us + WINDOW_US, ..Sample::default() };
+    }
+
+    /// Whether output of a connection that was flushed in `flushed` waits for the tick's end.
+    #[inline]
+    pub(crate) fn waits(&self, flushed: u8) -> bool {
+        self.is_busy && self.tick.wrapping_sub(flushed) <= 1
+    }
+
+    pub(crate) fn wait(&mut self, token: Token) {
+        self.waiting.push(token);
+    }
+
+    #[inline]
+    pub(crate) fn tick(&self) -> u8 {
+        self.tick
+    }
+
+    /// What waits, with its memory; [`Gather::put_back`] returns that.
+    pub(crate) fn take(&mut self) -> Vec<Token> {
+        std::mem::take(&mut self.waiting)
+    }
+
+    pub(crate) fn put_back(&mut self, mut empty: Vec<Token>) {
+        empty.clear();
+        self.waiting = empty;
+    }
+
+    /// When what waits is to leave, if anything does.
+    pub(crate) fn due_us(&self) -> Option<u64> {
+        (!self.waiting.is_empty()).then_some(self.tick_end_us)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A gather that was busy for a while, and the time.
+    fn busy() -> (Gather, u64) {
+        let mut gather = Gather::default();
+        gather.set_wait_us(5_000);
+        gather.note(0, 900, 1_000);
+        assert!(gather.is_busy);
+        gather.turn_begins(1_000);
+        (gather, 1_000)
+    }
+
+    #[test]
+    fn only_a_connection_flushed_a_moment_ago_waits() {
+        let (mut gather, now_us) = busy();
+        let flushed = gather.tick();
+        assert!(gather.waits(flushed));
+        assert!(gather.turn_begins(now_us + 5_000));
+        assert!(gather.waits(flushed), "the tick before");
+        assert!(gather.turn_begins(now_us + 10_000));
+        assert!(!gather.waits(flushed));
+    }
+
+    #[test]
+    fn after_a_pause_nobody_waits() {
+        let (mut gather, now_us) = busy();
+        let flushed = gather.tick();
+        gather.turn_begins(now_us + 50_000);
+        assert!(!gather.waits(flushed));
+    }
+
+    #[test]
+    fn nobody_waits_while_there_is_time() {
+        let (mut gather, now_us) = busy();
+        gather.note(now_us, now_us + 1, now_us + WINDOW_US);
+        assert!(!gather.waits(gather.tick()));
+    }
+
+    #[test]
+    fn a_tick_ends_what_waits() {
+        let (mut gather, now_us) = busy();
+        assert_eq!(gather.due_us(), None);
+        gather.wait(Token(7));
+        assert_eq!(gather.due_us(), Some(now_us + 5_000));
+        assert!(!gather.turn_begins(now_us + 4_999));
+        assert!(gather.turn_begins(now_us + 5_000));
+        assert_eq!(gather.take(), [Token(7)]);
+    }
+
+    struct Nobody;
+
+    impl crate::Handler for Nobody {
+        fn received(&mut self, _io: &mut crate::Io, _token: Token, bytes: &[u8]) -> usize {
+            bytes.len()
+        }
+        fn closed(&mut self, _io: &mut crate::Io, _token: Token, _cause: crate::Closed) {}
+        fn turn_end(&mut self, _io: &mut crate::Io) {}
+    }
+
+    #[test]
+    fn gathered_output_leaves_with_the_tick_or_with_output_that_does_not_wait() {
+        use std::io::Read;
+        use std::time::Duration;
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut reactor = crate::Reactor::new().unwrap();
+        let token = reactor.io().connect(listener.local_addr().unwrap(), None).unwrap();
+        let (mut peer, _) = listener.accept().unwrap();
+        let turn = |reactor: &mut crate::Reactor| {
+            reactor.turn(Some(Duration::ZERO), &mut Nobody).unwrap();
+            reactor.io().stats().bytes_out
+        };
+        turn(&mut reactor);
+        // The tick is longer than the test may take.
+        reactor.io().set_gather(Duration::from_secs(1000));
+        reactor.io().gather.note(0, 900, 1_000);
+        turn(&mut reactor);
+        reactor.io().write(token, b"a");
+        assert_eq!(turn(&mut reactor), 1);
+        reactor.io().write_gathered(token, b"b");
+        reactor.io().write_gathered(token, b"c");
+        assert_eq!(turn(&mut reactor), 1, "waits");
+        reactor.io().write(token, b"d");
+        assert_eq!(turn(&mut reactor), 4, "all leave with the one that does not wait");
+        reactor.io().write_gathered(token, b"e");
+        reactor.io().gather.tick_end_us = 0;
+        assert_eq!(turn(&mut reactor), 5, "the tick is over");
+        reactor.io().write_gathered(token, &[b'f'; GATHERED_BYTES_MAX]);
+        assert_eq!(turn(&mut reactor), 5 + GATHERED_BYTES_MAX as u64, "long enough");
+        let mut came = [0; 5];
+        peer.read_exact(&mut came).unwrap();
+        assert_eq!(&came, b"abcde");
+    }
+
+    #[test]
+    fn without_a_wait_nothing_is_measured() {
+        let mut gather = Gather::default();
+        (0..100).for_each(|_| gather.work_done(0));
+        assert!(!gather.turn_begins(1_000_000) && !gather.waits(gather.tick()));
+    }
+}

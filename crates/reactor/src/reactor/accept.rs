@@ -1,0 +1,155 @@
+//! Accepting connections, as files or straight into direct descriptors.
+
+use super::{Handler, Reactor};
+use crate::io::LISTENER;
+use crate::socket::State;
+use crate::uring::{ACCEPTS_MAX, Accepted};
+use rustix::event::epoll;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, acceptfrom_with, sockopt};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
+
+/// How long accepting rests when the system has no files left.
+const ACCEPT_REST: Duration = Duration::from_millis(100);
+
+/// The listening sockets of a reactor.
+#[derive(Default)]
+pub(super) struct Listeners {
+    fds: Vec<OwnedFd>,
+    /// They rest until this time, because the system had no files left.
+    rest_until_us: Option<u64>,
+    /// Direct descriptors offered to the next batch: twice what the last one took.
+    batch: usize,
+    accepted: Vec<Accepted>,
+}
+
+impl Listeners {
+    pub(super) fn rest_until_us(&self) -> Option<u64> {
+        self.rest_until_us
+    }
+}
+
+impl Reactor {
+    /// Accepts connections of `listener` from now on.
+    ///
+    /// # Errors
+    /// What the system says of fcntl and epoll.
+    pub fn listen(&mut self, listener: TcpListener) -> io::Result<()> {
+        listener.set_nonblocking(true)?;
+        // Connections inherit it.
+        sockopt::set_tcp_nodelay(&listener, true)?;
+        let fd = OwnedFd::from(listener);
+        let data = epoll::EventData::new_u64(LISTENER + self.listeners.fds.len() as u64);
+        // Several reactors may share a listener: a connection wakes one of them.
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
+        epoll::add(&self.io.epoll, &fd, data, flags)?;
+        self.listeners.fds.push(fd);
+        Ok(())
+    }
+
+    /// Accepts no more connections: the listening sockets are closed.
+    pub fn stop_listening(&mut self) {
+        self.listeners.fds.clear();
+    }
+
+    /// Accepts what came while the listeners rested, once they have rested enough.
+    pub(super) fn accept_again(&mut self, handler: &mut impl Handler) {
+        if self.listeners.rest_until_us.is_some_and(|until_us| until_us <= self.io.now_us) {
+            self.listeners.rest_until_us = None;
+            (0..self.listeners.fds.len()).for_each(|index| self.accept(index, handler));
+        }
+    }
+
+    pub(super) fn accept(&mut self, index: usize, handler: &mut impl Handler) {
+        if self.listeners.rest_until_us.is_some() {
+            return;
+        }
+        for _ in 0..ACCEPTS_MAX {
+            if self.io.wants_direct() {
+                return self.accept_direct(index, handler);
+            }
+            let Some(listener) = self.listeners.fds.get(index) else { return };
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            match acceptfrom_with(listener, flags) {
+                Ok((fd, peer)) => {
+                    let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+                    self.take_in(fd, peer, handler);
+                }
+                Err(Errno::AGAIN) => return,
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                // From now on it wants direct ones.
+                Err(errno) if self.io.spills(errno) => {}
+                Err(errno) => return self.rest(&errno.into()),
+            }
+        }
+    }
+
+    fn take_in(&mut self, fd: OwnedFd, peer: Option<SocketAddr>, handler: &mut impl Handler) {
+        let Some(peer) = peer else { return };
+        let inserted = match self.io.fits(&fd) {
+            true => self.io.insert_file(fd, State::Live),
+            false => self.io.adopt(fd),
+        };
+        match inserted {
+            Ok(token) => handler.accepted(&mut self.io, token, peer),
+            Err(_) => self.io.stats.accept_errors += 1,
+        }
+    }
+
+    /// Accepts into direct descriptors, in batches that grow with what comes.
+    fn accept_direct(&mut self, index: usize, handler: &mut impl Handler) {
+        let mut left = ACCEPTS_MAX;
+        while left > 0 {
+            let batch = self.listeners.batch.clamp(1, left);
+            let Some(listener) = self.listeners.fds.get(index) else { return };
+            let mut slots = Vec::with_capacity(batch);
+            while slots.len() < batch {
+                match self.io.take_slot() {
+                    Ok(slot) => slots.push(slot),
+                    Err(_) if !slots.is_empty() => break,
+                    Err(error) => return self.rest(&error),
+                }
+            }
+            let Some(rings) = &mut self.io.rings else { return };
+            let mut accepted = std::mem::take(&mut self.listeners.accepted);
+            rings.accept(listener, &slots, &mut accepted);
+            let mut failure = None;
+            let mut count = 0;
+            for accepted in accepted.drain(..) {
+                match accepted {
+                    Ok((slot, Some(peer))) => {
+                        count += 1;
+                        let token = self.io.insert_direct(slot, State::Live);
+                        handler.accepted(&mut self.io, token, peer);
+                    }
+                    Ok((slot, None)) => {
+                        let token = self.io.insert_direct(slot, State::Live);
+                        self.io.kill(token);
+                    }
+                    Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => {}
+                    Err(errno) => failure = Some(errno),
+                }
+            }
+            self.listeners.accepted = accepted;
+            self.listeners.batch = (count * 2).clamp(1, ACCEPTS_MAX);
+            if let Some(errno) = failure {
+                return self.rest(&errno.into());
+            }
+            if count < batch {
+                return;
+            }
+            left -= count;
+        }
+    }
+
+    /// No files or no memory: connections stay in the backlog for a while.
+    fn rest(&mut self, error: &io::Error) {
+        self.io.stats.accept_errors += 1;
+        tracing::warn!(%error, "cannot accept a connection; trying again soon");
+        let rest_us = ACCEPT_REST.as_micros() as u64;
+        self.listeners.rest_until_us = Some(self.io.now_us + rest_us);
+    }
+}

@@ -1,0 +1,248 @@
+//! What a reactor promises of its connections, over each back end.
+
+#![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
+
+mod batch;
+mod file_limit;
+mod forbidden;
+mod support;
+
+use rustix::io::Errno;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, TcpStream};
+use std::time::Duration;
+use support::{Notes, each, listen, pair, reactor, until};
+use weir_reactor::Closed;
+
+#[test]
+fn bytes_go_both_ways() {
+    each(|backend| {
+        let (mut reactor, mut notes, near, far) = pair(backend);
+        reactor.io().write(near, b"ping");
+        until(&mut reactor, &mut notes, |notes| notes.bytes(far) == b"ping");
+        reactor.io().write(far, b"po");
+        reactor.io().write(far, b"ng");
+        until(&mut reactor, &mut notes, |notes| notes.bytes(near) == b"pong");
+        assert_eq!(reactor.io().stats().writes, 2, "what is written in one turn is one send");
+        assert_eq!(reactor.io().stats().bytes_out, 8);
+    });
+}
+
+#[test]
+fn what_is_written_before_the_connection_is_there_goes_first() {
+    each(|backend| {
+        let mut reactor = reactor(backend);
+        let address = listen(&mut reactor);
+        let mut notes = Notes::default();
+        let near = reactor.io().connect(address, None).unwrap();
+        reactor.io().write(near, b"early");
+        until(&mut reactor, &mut notes, |notes| {
+            notes.received.values().any(|bytes| bytes == b"early")
+        });
+        assert_eq!(notes.connected, [near]);
+    });
+}
+
+#[test]
+fn a_connection_comes_from_the_address_it_is_told() {
+    each(|backend| {
+        let mut reactor = reactor(backend);
+        let address = listen(&mut reactor);
+        let mut notes = Notes::default();
+        let source = IpAddr::from(Ipv4Addr::new(127, 1, 2, 3));
+        reactor.io().connect(address, Some(source)).unwrap();
+        until(&mut reactor, &mut notes, |notes| !notes.accepted.is_empty());
+        assert_eq!(notes.accepted[0].1.ip(), source);
+        assert_ne!(notes.accepted[0].1.port(), 0);
+        let foreign = IpAddr::from(Ipv4Addr::new(192, 0, 2, 1));
+        let error = reactor.io().connect(address, Some(foreign)).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(Errno::ADDRNOTAVAIL.raw_os_error()));
+        reactor.turn(Some(Duration::ZERO), &mut notes).unwrap();
+        assert_eq!(notes.closed, []);
+    });
+}
+
+#[test]
+fn a_refused_connect_is_told_with_its_cause() {
+    each(|backend| {
+        let mut reactor = reactor(backend);
+        let address = listen(&mut reactor);
+        reactor.stop_listening();
+        let mut notes = Notes::default();
+        let near = reactor.io().connect(address, None).unwrap();
+        until(&mut reactor, &mut notes, |notes| !notes.closed.is_empty());
+        assert_eq!(notes.closed, [(near, Closed::Error(Errno::CONNREFUSED))]);
+        assert_eq!(notes.connected, []);
+        assert_eq!(reactor.io().connections(), 0);
+    });
+}
+
+#[test]
+fn what_is_not_consumed_comes_again_with_more() {
+    each(|backend| {
+        let (mut reactor, mut notes, near, far) = pair(backend);
+        notes.group = 4;
+        for piece in [&b"abc"[..], b"def", b"gh"] {
+            let calls = notes.calls;
+            reactor.io().write(near, piece);
+            until(&mut reactor, &mut notes, |notes| notes.calls > calls);
+        }
+        assert_eq!(notes.bytes(far), b"abcdefgh");
+    });
+}
+
+#[test]
+fn a_packet_longer_than_the_buffer_of_the_thread_is_gathered() {
+    each(|backend| {
+        let (mut reactor, mut notes, near, far) = pair(backend);
+        notes.group = 300_000;
+        let packet: Vec<u8> = (0..300_000u32).map(|byte| byte as u8).collect();
+        reactor.io().write(near, &packet);
+        until(&mut reactor, &mut notes, |notes| !notes.bytes(far).is_empty());
+        assert_eq!(notes.bytes(far), packet);
+    });
+}
+
+#[test]
+fn output_waits_for_a_slow_peer_and_is_told_when_all_has_left() {
+    each(|backend| {
+        let mut reactor = reactor(backend);
+        let address = listen(&mut reactor);
+        let mut notes = Notes::default();
+        let mut peer = TcpStream::connect(address).unwrap();
+        until(&mut reactor, &mut notes, |notes| !notes.accepted.is_empty());
+        let far = notes.accepted[0].0;
+        let output: Vec<u8> = (0..16_000_000u32).map(|byte| (byte / 7) as u8).collect();
+        reactor.io().write(far, &output);
+        for _ in 0..3 {
+            reactor.turn(Some(Duration::ZERO), &mut notes).unwrap();
+        }
+        assert!(reactor.io().pending(far) > 0, "the peer has not read yet");
+        assert_eq!(notes.drained, []);
+        let reader = std::thread::spawn(move || {
+            let mut input = vec![0; 16_000_000];
+            peer.read_exact(&mut input).unwrap();
+            (input, peer)
+        });
+        until(&mut reactor, &mut notes, |notes| !notes.drained.is_empty());
+        assert_eq!((notes.drained.as_slice(), reactor.io().pending(far)), (&[far][..], 0));
+        let (input, mut peer) = reader.join().unwrap();
+        assert!(input == output, "what came is what was written");
+        peer.write_all(b"thanks").unwrap();
+        until(&mut reactor, &mut notes, |notes| notes.bytes(far) == b"thanks");
+    });
+}
+
+#[test]
+fn close_lets_the_last_bytes_arrive() {
+    each(|backend| {
+        let (mut reactor, mut notes, near, far) = pair(backend);
+        reactor.io().write(near, b"unread when the other end closes");
+        reactor.io().write(far, b"last");
+        reactor.io().close(far);
+        reactor.io().write(far, b"too late");
+        until(&mut reactor, &mut notes, |notes| !notes.closed.is_empty());
+        assert_eq!(notes.bytes(near), b"last");
+        assert_eq!(notes.closed, [(near, Closed::ByPeer)]);
+        while reactor.io().connections() > 0 {
+            reactor.turn(Some(Duration::from_secs(5)), &mut notes).unwrap();
+        }
+        assert_eq!(notes.closed.len(), 1, "who closes hears nothing more");
+    });
+}
+
+#[test]
+fn abort_resets() {
+    each(|backend| {
+        let (mut reactor, mut notes, near, far) = pair(backend);
+        reactor.io().abort(far);
+        until(&mut reactor, &mut notes, |notes| !notes.closed.is_empty());
+        assert_eq!(notes.closed, [(near, Closed::Error(Errno::CONNRESET))]);
+        assert_eq!(reactor.io().connections(), 0);
+    });
+}
+
+#[test]
+fn a_connect_that_is_given_up_is_not_heard_of() {
+    each(|backend| {
+        let mut reactor = reactor(backend);
+        let address = listen(&mut reactor);
+        let mut notes = Notes::default();
+        let first = reactor.io().connect(address, None).unwrap();
+        reactor.io().close(first);
+        reactor.turn(Some(Duration::ZERO), &mut notes).unwrap();
+        let second = reactor.io().connect(address, None).unwrap();
+        until(&mut reactor, &mut notes, |notes| !notes.connected.is_empty());
+        assert_eq!(notes.connected, [second]);
+        assert!(notes.closed.iter().all(|&(token, _)| token != second));
+    });
+}
+
+#[test]
+fn a_paused_connection_is_not_read_until_it_is_resumed() {
+    each(|backend| {
+        let (mut reactor, mut notes, near, far) = pair(backend);
+        reactor.io().pause(far);
+        reactor.io().write(near, b"later");
+        for _ in 0..3 {
+            reactor.turn(Some(Duration::from_millis(10)), &mut notes).unwrap();
+        }
+        assert_eq!(notes.bytes(far), b"");
+        reactor.io().resume(far);
+        until(&mut reactor, &mut notes, |notes| notes.bytes(far) == b"later");
+    });
+}
+
+#[test]
+fn a_connection_lives_on_in_another_reactor() {
+    each(|backend| {
+        let (mut reactor, mut notes, near, far) = pair(backend);
+        let mut other = support::reactor(backend);
+        let mut others = Notes::default();
+        let fd = reactor.io().give_away(far).unwrap();
+        assert!(rustix::net::sockopt::tcp_nodelay(&fd).unwrap(), "nothing waits for an ACK");
+        let there = other.io().adopt(fd).unwrap();
+        reactor.io().write(near, b"over there");
+        for turn in 0.. {
+            assert!(turn < 1000, "it does not arrive");
+            reactor.turn(Some(Duration::ZERO), &mut notes).unwrap();
+            other.turn(Some(Duration::from_millis(10)), &mut others).unwrap();
+            if others.bytes(there) == b"over there" {
+                break;
+            }
+        }
+        assert_eq!((reactor.io().connections(), other.io().connections()), (1, 1));
+        other.io().write(there, b"and back");
+        other.turn(Some(Duration::ZERO), &mut others).unwrap();
+        until(&mut reactor, &mut notes, |notes| notes.bytes(near) == b"and back");
+        assert_eq!(notes.closed, []);
+        drop(other);
+        until(&mut reactor, &mut notes, |notes| notes.closed == [(near, Closed::ByPeer)]);
+    });
+}
+
+#[test]
+fn what_is_said_of_a_former_connection_does_not_reach_the_present_one() {
+    each(|backend| {
+        let mut reactor = reactor(backend);
+        let address = listen(&mut reactor);
+        let mut notes = Notes { echoes: true, ..Notes::default() };
+        for round in 0..200u32 {
+            let mut peer = TcpStream::connect(address).unwrap();
+            until(&mut reactor, &mut notes, |notes| notes.accepted.len() == round as usize + 1);
+            let (token, _) = notes.accepted[round as usize];
+            notes.received.clear();
+            notes.closed.clear();
+            peer.write_all(&round.to_be_bytes()).unwrap();
+            until(&mut reactor, &mut notes, |notes| notes.bytes(token).len() == 4);
+            let mut echo = [0; 4];
+            peer.read_exact(&mut echo).unwrap();
+            assert_eq!(echo, round.to_be_bytes());
+            // Both at once: readiness of the old one and a newcomer in its place.
+            peer.write_all(b"gone").unwrap();
+            reactor.io().abort(token);
+            reactor.turn(Some(Duration::ZERO), &mut notes).unwrap();
+            assert_eq!(notes.closed, []);
+        }
+    });
+}

@@ -1,0 +1,195 @@
+//! Cost against work: `cargo xtask curves`. One thing grows, the rest stays; a table a curve. What
+//! concerns sockets goes through `weir bench run` with use cases made here, beside a calibration of
+//! the same minute; filters and topics go through the core alone, in process.
+
+mod points;
+
+use crate::calibrate::Calibrator;
+use crate::perf::record::Repeat;
+use crate::perf::runner::Runner;
+use crate::programs;
+use anyhow::{Context, ensure};
+use comfy_table::Table;
+use comfy_table::presets::ASCII_MARKDOWN;
+use points::{CURVES, Curve, Sweep};
+use serde::Deserialize;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Measure cost against work: subscribers, connections, payload, filters, topics
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Curve: subscribers, connections, payload, filters, topics; all unless given
+    #[arg(long, value_name = "CURVE")]
+    only: Vec<String>,
+    /// Broker, as `weir bench run` knows it
+    #[arg(long, default_value = "weir")]
+    broker: String,
+    /// Seconds measured at each point
+    #[arg(long, default_value_t = 10.0)]
+    measure_s: f64,
+    /// For 3 seconds each, to see that it works; kept in target/perf, not in results
+    #[arg(long)]
+    quick: bool,
+}
+
+/// A point of a curve of the core, as the program `sweep` prints it.
+#[derive(Deserialize)]
+struct CorePoint {
+    count: u64,
+    message_ns: f64,
+    floor_ns: f64,
+    hits: f64,
+    filter_bytes: Option<f64>,
+}
+
+/// Programs and folders.
+struct Bench {
+    runner: Runner,
+    calibrator: Calibrator,
+    sweep: PathBuf,
+    broker: String,
+    scratch: PathBuf,
+}
+
+/// Measures the curves and keeps their tables.
+///
+/// # Errors
+/// No such curve, a program that does not compile, the core's sweep failing.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    for name in &arguments.only {
+        let known = || CURVES.iter().map(|curve| curve.name).collect::<Vec<_>>().join(", ");
+        let is_known = CURVES.iter().any(|curve| curve.name == name);
+        ensure!(is_known, "there is no curve {name:?}; there are {}", known());
+    }
+    let root = programs::root();
+    let scratch = root.join("target/perf/curves");
+    if scratch.exists() {
+        std::fs::remove_dir_all(&scratch)?;
+    }
+    std::fs::create_dir_all(&scratch)?;
+    let (warm_up_s, measure_s) =
+        if arguments.quick { (1.0, 3.0) } else { (3.0, arguments.measure_s) };
+    let program = programs::build("weir", "weir")?;
+    let bench = Bench {
+        runner: Runner { program, folder: scratch.join("runs"), warm_up_s, measure_s },
+        calibrator: Calibrator::build()?,
+        sweep: programs::build("weir-costs", "sweep")?,
+        broker: arguments.broker.clone(),
+        scratch,
+    };
+    let is_wanted = |curve: &&Curve| {
+        arguments.only.is_empty() || arguments.only.iter().any(|name| name == curve.name)
+    };
+    let mut text = format!("# Cost against work\n\n{}\n", heading(&bench)?);
+    for curve in CURVES.iter().filter(is_wanted) {
+        let table = match curve.sweep {
+            Sweep::Core(counts) => core_table(&bench, curve, counts)?,
+            Sweep::Broker(points) => broker_table(&bench, curve, &points())?,
+        };
+        let part = format!("\n## {}\n{}\n\n{table}\n", curve.name, curve.about);
+        println!("{part}");
+        text += &part;
+    }
+    let folder = root.join(if arguments.quick { "target/perf" } else { "results" });
+    std::fs::create_dir_all(&folder)?;
+    let path = folder.join(format!("curves-{}.md", arguments.broker.replace(['/', ':'], "_")));
+    std::fs::write(&path, text)?;
+    println!("kept: {}", path.display());
+    Ok(())
+}
+
+/// Program, kernel, lengths.
+fn heading(bench: &Bench) -> anyhow::Result<String> {
+    let version = programs::said(Command::new(&bench.runner.program).arg("--version"))?;
+    let system = programs::said(Command::new("uname").args(["-n", "-r", "-m"]))?;
+    Ok(format!(
+        "{} on {}; broker {}, {} s measured after {} s of warm-up.",
+        version.trim(),
+        system.trim(),
+        bench.broker,
+        bench.runner.measure_s,
+        bench.runner.warm_up_s
+    ))
+}
+
+fn new_table<const N: usize>(header: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table.load_style(ASCII_MARKDOWN);
+    table.set_header(header);
+    table
+}
+
+fn broker_table(bench: &Bench, curve: &Curve, points: &[points::Point]) -> anyhow::Result<Table> {
+    let header = [
+        curve.name,
+        "verdict",
+        "delivered/s",
+        "lost",
+        "c us",
+        "R one us",
+        "c/R one",
+        "c/R two",
+        "p50 ms",
+        "p99 ms",
+        "RSS MB",
+        "gen",
+    ];
+    let mut table = new_table(header);
+    for point in points {
+        let file = bench.scratch.join(format!("{}.toml", point.name));
+        std::fs::write(&file, &point.text)?;
+        let calibration = bench.calibrator.measure(point.connections, 300)?;
+        let file = file.to_str().context("a path that is not text")?;
+        eprint!("{}: ", point.name);
+        let figures = match bench.runner.run(file, &bench.broker, &point.name) {
+            Ok(result) => result.figures(),
+            Err(error) => {
+                eprintln!("{error:#}");
+                continue;
+            }
+        };
+        eprintln!("{}", figures.status);
+        let repeat = Repeat { round: 1, calibration, figures };
+        table.add_row(cells(&point.shown, &repeat));
+    }
+    Ok(table)
+}
+
+fn cells(shown: &str, repeat: &Repeat) -> [String; 12] {
+    let figures = &repeat.figures;
+    let number = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.2}"));
+    [
+        shown.to_owned(),
+        figures.status.clone(),
+        format!("{:.0}", figures.delivered_per_s),
+        figures.lost.to_string(),
+        number(repeat.cpu_us()),
+        number(Some(repeat.calibration.one.send_us)),
+        number(repeat.by_send()),
+        number(repeat.by_send_two()),
+        number(repeat.p50_ms()),
+        number(repeat.p99_ms()),
+        number(repeat.rss_mb()),
+        number(Some(figures.generator_cores)),
+    ]
+}
+
+fn core_table(bench: &Bench, curve: &Curve, counts: &[u64]) -> anyhow::Result<Table> {
+    let header = [curve.name, "ns a message", "of it not the search", "hits", "bytes a filter"];
+    let mut table = new_table(header);
+    for count in counts {
+        eprintln!("{}: {count}", curve.name);
+        let mut command = Command::new(&bench.sweep);
+        command.args([curve.name, &count.to_string()]);
+        let point: CorePoint = serde_json::from_str(&programs::said(&mut command)?)?;
+        table.add_row([
+            point.count.to_string(),
+            format!("{:.0}", point.message_ns),
+            format!("{:.0}", point.floor_ns),
+            format!("{:.2}", point.hits),
+            point.filter_bytes.map_or("-".into(), |bytes| format!("{bytes:.0}")),
+        ]);
+    }
+    Ok(table)
+}
