@@ -3,6 +3,7 @@
 use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::net::IpAddr;
 use weir_core::Micros;
 use weir_wire::ReasonCode;
@@ -75,6 +76,21 @@ pub(crate) struct Place {
 pub(crate) struct Pass {
     held: Held,
     address: Option<IpAddr>,
+}
+
+/// Entries for which a table or list keeps its memory.
+const KEPT: usize = 1024;
+
+/// Whether so little of its memory is used that half of the rest may go: seldom, so that it costs
+/// no more than the removals before it.
+fn is_roomy(len: usize, capacity: usize) -> bool {
+    capacity > KEPT && len < capacity / 4
+}
+
+fn shrink<K: Eq + Hash, V>(table: &mut HashMap<K, V, RandomState>) {
+    if is_roomy(table.len(), table.capacity()) {
+        table.shrink_to(table.len() * 2);
+    }
 }
 
 /// The connections of one process. Shards share it behind a lock, taken when a connection begins,
@@ -171,6 +187,7 @@ impl Gate {
             *count -= 1;
             if *count == 0 {
                 self.per_address.remove(&address);
+                shrink(&mut self.per_address);
             }
         }
     }
@@ -179,7 +196,11 @@ impl Gate {
     /// until [`Gate::arrive`] or [`Gate::lost`].
     pub(crate) fn leave(&mut self, from: Place) -> Option<Pass> {
         let held = self.take(from)?;
-        Some(Pass { held, address: self.addresses.remove(&from) })
+        let address = self.addresses.remove(&from);
+        if address.is_some() {
+            shrink(&mut self.addresses);
+        }
+        Some(Pass { held, address })
     }
 
     /// The connection has another place now.
@@ -191,7 +212,13 @@ impl Gate {
     }
 
     fn take(&mut self, place: Place) -> Option<Held> {
-        self.held.get_mut(usize::from(place.shard))?.get_mut(place.token as usize)?.take()
+        let held_there = self.held.get_mut(usize::from(place.shard))?;
+        let held = held_there.get_mut(place.token as usize)?.take();
+        while held_there.pop_if(|last| last.is_none()).is_some() {}
+        if is_roomy(held_there.len(), held_there.capacity()) {
+            held_there.shrink_to(held_there.len() * 2);
+        }
+        held
     }
 
     fn cut(&mut self) -> Admission {
@@ -296,6 +323,25 @@ mod tests {
         assert_eq!(gate.admit(at(3), A, false, now), Admission::Serve);
         assert_eq!(gate.per_address.len(), 2);
         assert_eq!(gate.stats.refused_address, 1);
+    }
+
+    #[test]
+    fn after_a_storm_its_memory_is_back() {
+        let mut gate = gate(1_000_000, 1_000_000, 0);
+        let address = |token: u32| IpAddr::from(token.to_be_bytes());
+        for token in 0..100_000 {
+            assert_eq!(gate.admit(at(token), address(token), false, Micros(0)), Admission::Serve);
+        }
+        for token in (1..100_000).rev().step_by(2) {
+            gate.gone(at(token));
+        }
+        for token in (2..100_000).step_by(2) {
+            gate.gone(at(token));
+        }
+        assert_eq!(gate.served, 1);
+        let kept =
+            [gate.held[0].capacity(), gate.addresses.capacity(), gate.per_address.capacity()];
+        assert!(kept.iter().all(|&kept| kept < 4 * KEPT), "{kept:?}");
     }
 
     #[test]

@@ -169,16 +169,23 @@ impl Shard {
         if let Some(connection) = self.connection_mut(conn) {
             connection.heard(now);
         }
-        loop {
-            match self.connection_mut(conn).map(|connection| &connection.phase) {
+        while at < bytes.len() {
+            let client = match self.connection_mut(conn).map(|connection| &connection.phase) {
                 // A packet may have ended its connection; then the rest is nobody's.
-                None => break at = bytes.len(),
+                None => {
+                    at = bytes.len();
+                    break;
+                }
                 Some(Phase::AwaitAuth(waiting)) if waiting.is_asked => break,
-                Some(_) => {}
-            }
+                Some(Phase::AwaitConnect(_) | Phase::AwaitAuth(_)) => None,
+                Some(Phase::Live(live)) => Some((live.session, live.version)),
+            };
             match Frame::check(&bytes[at..], self.limits.packet_bytes_max) {
-                Ok(None) => break self.check_partial(conn, bytes.len() - at, now, sink),
-                Ok(Some(frame)) => match self.handle(conn, frame, now, sink) {
+                Ok(None) => {
+                    self.check_partial(conn, bytes.len() - at, now, sink);
+                    break;
+                }
+                Ok(Some(frame)) => match self.handle(conn, client, frame, now, sink) {
                     Ok(Next::Continue) => at += frame.bytes,
                     // The CONNECT goes along, unconsumed.
                     Ok(Next::HandedOver) => break,
@@ -269,18 +276,20 @@ impl Shard {
         }
     }
 
+    /// Handles a packet; `client` is who sent it, once that is known.
     fn handle(
         &mut self,
         conn: ConnKey,
+        client: Option<(SessionKey, Version)>,
         frame: Frame<'_>,
         now: Micros,
         sink: &mut impl Sink,
     ) -> Result<Next, Refusal> {
-        let Some(connection) = self.connection_mut(conn) else { return Ok(Next::Continue) };
-        let (session, version) = match &connection.phase {
-            Phase::Live(live) => (live.session, live.version),
-            Phase::AwaitConnect(_) => return self.handle_first(conn, frame, now, sink),
-            Phase::AwaitAuth(_) => return self.handle_unknown(conn, frame, sink),
+        let Some((session, version)) = client else {
+            return match self.connection_mut(conn).map(|connection| &connection.phase) {
+                Some(Phase::AwaitConnect(_)) => self.handle_first(conn, frame, now, sink),
+                _ => self.handle_unknown(conn, frame, sink),
+            };
         };
         // [MQTT-3.1.0-2], whatever is in it: DISCONNECT cannot say all that is wrong with one.
         let second_connect = Refusal::protocol("a second CONNECT");

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use weir_wire::topic::TopicFilter;
 
 /// A filter of the index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct FilterId(u32);
 
 /// The members chosen for one message, kept for its memory.
@@ -130,8 +130,8 @@ pub(crate) enum News {
     Member(Arc<str>, u64),
 }
 
-/// The index. Exact filters are found by the topic's hash, wildcard filters by a hash for each shape
-/// that there is.
+/// The index. Exact filters are found by the topic's hash, wildcard filters by a hash for each
+/// shape that there is.
 #[derive(Debug)]
 pub(crate) struct Filters {
     filters: Pages<Filter>,
@@ -585,6 +585,30 @@ mod tests {
             prop_assert_eq!(filters.len(), 0);
             prop_assert!(filters.by_text.is_empty(), "an entry is left");
             prop_assert!(filters.wildcards.is_empty(), "shapes or nodes are left");
+        }
+    }
+
+    /// So many that hashes begin alike.
+    #[test]
+    fn among_thousands_of_one_shape_each_topic_finds_its_own() {
+        let mut filters = Filters::new(ShardId(0), 1, 7, SharePolicy::default());
+        let mut records = Few::default();
+        for at in 0..3_000 {
+            for text in [format!("a/{at}/+"), format!("a/{at}/b/#")] {
+                let subscriber =
+                    Subscriber::new(SessionKey(at), SubscriptionOptions::default(), None);
+                let parsed = TopicFilter::parse(&text).unwrap();
+                filters.subscribe(parsed, "", subscriber, 0, &mut records);
+            }
+        }
+        for at in 0..4_000 {
+            let mut found = Vec::new();
+            filters.find(&format!("a/{at}/b"), &mut found);
+            let texts: BTreeSet<&str> = found.iter().map(|&id| &*filters.get(id).text).collect();
+            let own = [format!("a/{at}/+"), format!("a/{at}/b/#")];
+            let expected: BTreeSet<&str> =
+                own.iter().map(|text| &**text).filter(|_| at < 3_000).collect();
+            assert_eq!((texts, found.len()), (expected.clone(), expected.len()));
         }
     }
 

@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, Hasher};
 pub(crate) const LEVELS_MAX: usize = 16;
 
 /// Where a filter has its wildcards. Its other levels are literal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Shape {
     /// A bit a level, the first the lowest: whether it is `+`.
     plus: u16,

@@ -15,6 +15,9 @@ use hashbrown::{HashMap, HashTable};
 /// Shapes that are probed, so probes a message.
 pub(crate) const SHAPES_MAX: usize = 64;
 
+/// Probes whose places in memory are asked for before the first answer is looked at.
+const AT_ONCE: usize = 8;
+
 /// The wildcard filters of an index, which owns their texts.
 #[derive(Debug)]
 pub(crate) struct Wildcards {
@@ -155,12 +158,26 @@ impl Wildcards {
         found: &mut Vec<FilterId>,
     ) {
         let levels = self.hasher.read(topic, self.depth);
-        for &Counted { shape, .. } in &self.probed {
-            if shape.may_match(&levels) {
-                let hash = self.hasher.hash(shape, &levels);
+        for probed in self.probed.chunks(AT_ONCE) {
+            let mut candidates = [(Shape::default(), FilterId::default()); AT_ONCE];
+            let mut count = 0;
+            for &Counted { shape, .. } in probed {
+                if shape.may_match(&levels)
+                    && let Some(&id) = self.table.find(self.hasher.hash(shape, &levels), |_| true)
+                {
+                    candidates[count] = (shape, id);
+                    count += 1;
+                }
+            }
+            for &(shape, id) in &candidates[..count] {
                 let is_it =
                     |&id: &FilterId| shape.is_of(text(id).as_bytes(), topic.as_bytes(), &levels);
-                found.extend(self.table.find(hash, is_it));
+                if is_it(&id) {
+                    found.push(id);
+                } else {
+                    // Another filter whose hash begins alike came before it, or there is none.
+                    found.extend(self.table.find(self.hasher.hash(shape, &levels), is_it));
+                }
             }
         }
     }
