@@ -131,6 +131,8 @@ pub(crate) struct Engine<'a> {
     end: Option<End>,
     /// When the end was decided.
     ended_us: u64,
+    /// Set with the first DISCONNECT.
+    is_leaving: bool,
     is_over: bool,
 }
 

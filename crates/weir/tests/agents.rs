@@ -185,6 +185,16 @@ fn agents_find_every_fault_of_pairs_and_of_a_shared_group() {
 }
 
 #[test]
+fn an_agent_without_a_client_has_nothing_to_do() {
+    let groups = vec![group("sub", 1, Some("t{run}/#"), None), group("pub", 1, None, Some(100.0))];
+    let (outcome, deeds) = run_together(Faults::default(), &plan(groups), 4);
+    assert_eq!(outcome.end, End::Completed);
+    assert_sums_agree(&outcome);
+    assert_eq!((outcome.measure.delivered, outcome.measure.lost), (100, 0));
+    assert_eq!((deeds.disconnects, deeds.cut), (2, 0));
+}
+
+#[test]
 fn what_was_refused_or_never_acknowledged_is_known_across_agents() {
     let groups = vec![group("sub", 3, Some("t{run}/#"), None), group("pub", 3, None, Some(200.0))];
     let plan = plan(groups);

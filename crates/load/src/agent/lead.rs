@@ -29,6 +29,9 @@ const LEAD_US: u64 = 250_000;
 /// How long agents may take to tell their outcome once they were stopped.
 const OUTCOME_MAX: Duration = Duration::from_secs(30);
 
+/// How long after the last phase has run out they may do so without being stopped.
+const OVERTIME_MAX: Duration = Duration::from_secs(30);
+
 /// What is known of one agent.
 struct Led {
     slice: Slice,
@@ -67,6 +70,8 @@ struct Lead<'a> {
     step: Step,
     ticks: Ticks,
     intervals: Vec<Interval>,
+    /// When all must be over, once publishing has begun.
+    deadline: Option<Instant>,
     stopped_at: Option<Instant>,
     is_asked_to_stop: bool,
     /// Why the run ended, if not as planned.
@@ -123,6 +128,7 @@ impl<'a> Lead<'a> {
             step: Step::Plan,
             ticks: Ticks::new(0, plan.interval_ms),
             intervals: Vec::new(),
+            deadline: None,
             stopped_at: None,
             is_asked_to_stop: false,
             end: None,
@@ -251,6 +257,9 @@ impl<'a> Lead<'a> {
 
     /// Who does not tell its outcome in time is lost.
     fn give_up(&mut self) {
+        if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+            self.stop();
+        }
         if self.stopped_at.is_some_and(|at| at.elapsed() > OUTCOME_MAX) {
             for at in 0..self.led.len() {
                 if !self.led[at].is_over() {
@@ -275,6 +284,10 @@ impl<'a> Lead<'a> {
             }
             Step::Connect if all(|led| led.status.is_ready) => {
                 self.order_at(now_us() + LEAD_US, Order::Go);
+                let phases = &self.plan.phases;
+                let length_ms = phases.warm_up_ms + phases.measure_ms + phases.drain_ms;
+                let length = Duration::from_millis(length_ms) + OVERTIME_MAX;
+                self.deadline = Instant::now().checked_add(length);
                 self.step = Step::Publish;
             }
             Step::Publish if all(|led| led.status.is_drained) => {

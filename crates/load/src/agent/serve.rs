@@ -17,6 +17,10 @@ const BEAT_EVERY: Duration = Duration::from_millis(200);
 /// Lines that may wait to be written; whoever reads so slowly does not lead.
 const LINES_MAX: usize = 256;
 
+/// An agent that was stopped has so long to tell what it saw.
+const STOPPED_MAX: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
 /// What is shared by the threads of an agent.
 #[derive(Debug, Default)]
 struct Shared {
@@ -52,7 +56,7 @@ pub fn serve(
     let mut result = say(&says, Said::Hello(hello(version)));
     if result.is_ok() {
         result = match plans.recv() {
-            Ok(Ok((plan, baton))) => run(&plan, &baton, &shared.stop, &says),
+            Ok(Ok((plan, baton))) => run_to_end(plan, baton, &shared.stop, &says),
             Ok(Err(why)) => Err(LoadError::Protocol(why)),
             // The input ended before there was a plan.
             Err(_) => Ok(()),
@@ -70,6 +74,31 @@ pub fn serve(
 fn say(says: &SyncSender<Said>, said: Said) -> Result<(), LoadError> {
     let gone = |_| LoadError::Protocol("nobody listens any more".into());
     says.send(said).map_err(gone)
+}
+
+/// Runs the plan on a thread of its own, so that nothing in it can keep an agent that was stopped.
+fn run_to_end(
+    plan: Box<Plan>,
+    baton: Arc<Baton>,
+    stop: &Stop,
+    says: &SyncSender<Said>,
+) -> Result<(), LoadError> {
+    let (ends, ended) = sync_channel(1);
+    let (of_engine, says) = (stop.clone(), says.clone());
+    std::thread::spawn(move || {
+        // There is room, and if nobody waits any more, nobody needs it.
+        let _ = ends.try_send(run(&plan, &baton, &of_engine, &says));
+    });
+    let mut stopped = Duration::ZERO;
+    while stopped < STOPPED_MAX {
+        match ended.recv_timeout(LOOK_EVERY) {
+            Ok(result) => return result,
+            Err(RecvTimeoutError::Timeout) if stop.is_stopped() => stopped += LOOK_EVERY,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    Err(LoadError::Protocol("the load generator broke down; please report this".into()))
 }
 
 fn run(plan: &Plan, baton: &Baton, stop: &Stop, says: &SyncSender<Said>) -> Result<(), LoadError> {
@@ -99,7 +128,7 @@ fn run(plan: &Plan, baton: &Baton, stop: &Stop, says: &SyncSender<Said>) -> Resu
     Ok(())
 }
 
-/// Writes what is said, and a beat every 200 ms once there is a plan.
+/// Writes what is said, up to the last line, and a beat every 200 ms.
 fn speak(mut output: impl Write, lines: &Receiver<Said>, shared: &Shared) {
     let mut beat_at = Instant::now() + BEAT_EVERY;
     loop {
@@ -109,7 +138,11 @@ fn speak(mut output: impl Write, lines: &Receiver<Said>, shared: &Shared) {
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return,
         };
+        let is_last = matches!(said, Some(Said::Outcome(_) | Said::Failed { .. }));
         let mut is_written = said.is_none_or(|said| write(&mut output, &said));
+        if is_last {
+            return;
+        }
         if Instant::now() >= beat_at {
             beat_at = Instant::now() + BEAT_EVERY;
             let status = shared.baton().map(|baton| baton.status()).unwrap_or_default();

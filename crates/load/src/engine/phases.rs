@@ -281,7 +281,7 @@ impl Engine<'_> {
         if is_going {
             return;
         }
-        if self.book.slots.iter().all(|slot| slot.state != State::Done) {
+        if !std::mem::replace(&mut self.is_leaving, true) {
             if self.phases.last().is_none_or(|span| span.phase != self.phase) {
                 // An early end: the phase is closed where it stands.
                 let phase = self.phase;

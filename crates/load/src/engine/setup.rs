@@ -80,6 +80,7 @@ impl<'a> Engine<'a> {
             has_intervals: true,
             end: None,
             ended_us: 0,
+            is_leaving: false,
             is_over: false,
         })
     }
