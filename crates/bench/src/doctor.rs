@@ -1,7 +1,7 @@
 //! What this host bears: needed, present, how to raise it.
 
-use crate::host::{memory_bytes, open_files_max, sysctl};
-use crate::usecase::{self, FILES_RESERVED, UseCase, connections_max, grouped};
+use crate::host::{memory_bytes, sysctl};
+use crate::usecase::{self, UseCase, connections_max, grouped};
 use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
 use std::fmt::Write as _;
@@ -70,9 +70,9 @@ fn needs(connections: u64, connect_rate: f64) -> Vec<Need> {
     let backlog = (connect_rate / 10.0).ceil() as u64;
     vec![
         Need {
-            what: "open files a process",
-            needed: connections + FILES_RESERVED,
-            present: Some(open_files_max()),
+            what: "connections a process",
+            needed: connections,
+            present: Some(connections_max(&[])),
             raise: raise_files,
         },
         Need {
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn what_is_short_is_named_with_a_way_to_raise_it() {
         let needs = needs(u64::MAX / (1 << 20), 5_000.0);
-        let files = needs.iter().find(|need| need.what.starts_with("open files")).unwrap();
+        let files = needs.iter().find(|need| need.what.starts_with("connections")).unwrap();
         assert!(!files.is_met());
         // More than the kernel allows a process: its own limit comes first.
         let raise = (files.raise)(files.needed);
@@ -241,6 +241,6 @@ mod tests {
     fn the_advice_is_for_the_largest_need_of_each_kind() {
         let rows: Vec<Row> = usecase::all().into_iter().map(row).collect();
         let files = most(rows.iter())[0];
-        assert_eq!((files.what, files.needed), ("open files a process", 1_000_100));
+        assert_eq!((files.what, files.needed), ("connections a process", 1_000_000));
     }
 }

@@ -10,6 +10,7 @@ mod weir;
 
 pub use process::Running;
 
+use crate::host::open_files_max;
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
@@ -112,6 +113,9 @@ pub enum DriverError {
     },
 }
 
+/// Files a process needs beside its connections.
+const FILES_RESERVED: u64 = 100;
+
 /// A broker the suite can measure.
 pub trait Driver {
     /// As it is named on the command line and in folders.
@@ -119,6 +123,12 @@ pub trait Driver {
 
     /// Whether it runs as a process of this host that the suite starts.
     fn is_local(&self) -> bool;
+
+    /// Connections that it can hold on this host, as far as is known: a process that the suite
+    /// starts has its limit of open files.
+    fn connections_max(&self) -> u64 {
+        open_files_max().saturating_sub(FILES_RESERVED)
+    }
 
     /// Starts it with its files in `folder`, on the processor `core` if one is given, and waits
     /// until it answers a CONNECT.

@@ -30,6 +30,8 @@ pub struct RunOptions {
     pub measure_s: Option<f64>,
     /// Warm-up, in seconds; `None` is the use case's own.
     pub warm_up_s: Option<f64>,
+    /// Connections that every broker of the command can hold, so that all are run at one scale.
+    pub brokers_hold: u64,
     /// Configuration of the broker.
     pub profile: Profile,
     /// Whether broker and load are pinned to cores of their own.
@@ -77,7 +79,8 @@ pub fn run_one(
     let pinning = Pinning::plan(options.is_pinned && is_local).of_agents(options.agents.local);
     let fleet = options.agents.start(&pinning)?;
     let holds = fleet.as_ref().map(Fleet::holds).unwrap_or_default();
-    let scaled = usecase::scale(use_case, options.scale, usecase::connections_max(&holds))?;
+    let connections_max = usecase::connections_max(&holds).min(options.brokers_hold);
+    let scaled = usecase::scale(use_case, options.scale, connections_max)?;
     let folder = folder::create(&options.out, &use_case.name, driver.name())?;
     let host = host::facts(&pinning.text);
     let (_, host_used_bytes) = host::memory_bytes();
@@ -138,13 +141,6 @@ fn announce(scaled: &Scaled<'_>, running: &Running, folder: &Path, agents: usize
     }
     if agents > 0 {
         eprintln!("  {agents} agents share the load");
-    }
-    let connections = scaled.clients.iter().map(|&clients| u64::from(clients)).sum::<u64>();
-    if running.pid.is_some() && connections > usecase::connections_max(&[]) {
-        eprintln!(
-            "  note: {connections} connections are more than one process may have open files: the \
-             broker must hold them by other means, or refuses"
-        );
     }
     eprintln!("  results go to {}", folder.display());
 }

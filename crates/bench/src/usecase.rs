@@ -11,5 +11,5 @@ pub(crate) use catalog::all;
 pub use catalog::{list, set};
 pub use file::{Contract, Group, UseCase, UseCaseError};
 pub use plan::{Times, plan};
-pub(crate) use scale::{FILES_RESERVED, grouped};
+pub(crate) use scale::grouped;
 pub use scale::{Scaled, connections_max, scale};

@@ -23,7 +23,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 use weir_client::Client;
-use weir_reactor::{Reactor, Token, now_us};
+use weir_reactor::{Backend, Reactor, Token, Waker, now_us};
 use weir_wire::ReasonCode;
 
 /// The loop looks up at least this often, so that a stop is soon heard.
@@ -182,7 +182,7 @@ impl Engine<'_> {
         stop: &Stop,
         on_tick: &mut dyn FnMut(&Tick<'_>),
     ) -> Result<(), LoadError> {
-        let mut reactor = Reactor::new()?;
+        let mut reactor = Reactor::with_backend(Waker::new()?, Backend::Auto)?;
         while !self.is_over {
             if stop.is_stopped() && self.end.is_none() {
                 self.stop_run(End::Stopped);

@@ -76,6 +76,16 @@ pub fn run(
     engine::run(plan, stop, on_interval)
 }
 
+/// Connections that one process can hold: open files, and beyond these direct descriptors of
+/// io_uring where the system lets us.
+pub fn connections_max() -> u64 {
+    let max = weir_reactor::Backend::Auto.connections_max() as u64;
+    max.saturating_sub(FILES_RESERVED)
+}
+
+/// Files a process needs beside its connections.
+const FILES_RESERVED: u64 = 100;
+
 fn topic_error(group: &str, topic: &str) -> LoadError {
     LoadError::Plan(format!("group {group}: {topic:?} is not a valid topic name or filter"))
 }

@@ -217,6 +217,7 @@ fn run_all(use_cases: &[UseCase], how: &How) -> anyhow::Result<ExitCode> {
         scale: how.scale,
         measure_s: Some(how.duration),
         warm_up_s: Some(how.warm_up),
+        brokers_hold: brokers.iter().map(|b| b.connections_max()).min().unwrap_or(u64::MAX),
         profile: how.profile,
         is_pinned: how.pin == "auto",
         agents: how.agents()?,

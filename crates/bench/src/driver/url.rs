@@ -95,6 +95,11 @@ impl Driver for Url {
         &self.name
     }
 
+    /// Its limits are its host's to know.
+    fn connections_max(&self) -> u64 {
+        u64::MAX
+    }
+
     fn is_local(&self) -> bool {
         self.pid.is_some()
     }

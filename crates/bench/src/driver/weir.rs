@@ -29,6 +29,11 @@ impl Driver for Weir {
         "weir"
     }
 
+    /// Beyond its open files it takes what io_uring lets it.
+    fn connections_max(&self) -> u64 {
+        weir_load::connections_max()
+    }
+
     fn is_local(&self) -> bool {
         true
     }

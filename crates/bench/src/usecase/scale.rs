@@ -1,10 +1,6 @@
 //! A use case at a scale that the host bears.
 
 use super::file::{UseCase, UseCaseError};
-use crate::host::open_files_max;
-
-/// Files a process needs beside its connections.
-pub(crate) const FILES_RESERVED: u64 = 100;
 
 /// A use case with the numbers of clients it is run with.
 #[derive(Clone, Debug)]
@@ -24,8 +20,7 @@ pub struct Scaled<'a> {
 /// Connections that the load may hold: what `agents` hold together, or one process of ours.
 pub fn connections_max(agents: &[u64]) -> u64 {
     if agents.is_empty() {
-        // A broker that we start has the same limit; one elsewhere has its own, unknown to us.
-        return open_files_max().saturating_sub(FILES_RESERVED);
+        return weir_load::connections_max();
     }
     agents.iter().fold(0, |sum, &hold| sum.saturating_add(hold))
 }
@@ -81,7 +76,7 @@ pub fn scale(
     let scale = rounded_down(fits);
     let clients = clients_at(use_case, scale);
     let reason = format!(
-        "{} connections are needed and the limit of open files leaves {}: run at scale {scale} \
+        "{} connections are needed and load and broker can hold {}: run at scale {scale} \
          with {} connections (`weir bench doctor` says how to raise it; --agents N runs the load \
          as N processes)",
         grouped(needed),
@@ -135,7 +130,7 @@ mod tests {
         assert!(sum(&scaled.clients) <= 19_900 && sum(&scaled.clients) > 19_800, "{scaled:?}");
         assert_eq!((scaled.scale, &*scaled.clients), (0.199, &[9_950, 9_950][..]));
         let reason = scaled.reason.unwrap();
-        assert!(reason.contains("leaves 19,900: run at scale 0.199 with 19,900 "), "{reason}");
+        assert!(reason.contains("can hold 19,900: run at scale 0.199 with 19,900 "), "{reason}");
         assert!(reason.contains("100,000 connections are needed"));
         assert!(scale(&p2p, 0.1, 19_900).unwrap().reason.is_none());
     }
