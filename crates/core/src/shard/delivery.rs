@@ -197,7 +197,7 @@ impl Shard {
             return drop_notice(session, delivery.topic, "over Maximum Packet Size", sink);
         }
         let kept = session.outlives_connection().then(|| queued(to, delivery));
-        let packet_id = session.window.push(to.qos, kept);
+        let packet_id = session.window.push(to.qos, kept, self.limits.queue_bytes_max);
         stats.publishes_out += 1;
         let bytes = packet.with_id(packet_id);
         if session.window.has_room(link.open_max) {
@@ -217,7 +217,7 @@ impl Shard {
     fn enqueue(&mut self, to: Receiver<'_>, delivery: &mut Delivery<'_>, sink: &mut impl Sink) {
         let session = &mut self.sessions[to.session.0 as usize];
         session.enqueue(queued(to, delivery));
-        let catches_up = session.queue.as_ref().is_some_and(|queue| queue.is_from_absence);
+        let catches_up = session.queue().is_some_and(|queue| queue.is_from_absence);
         let may_drop = catches_up && self.limits.queue_full_absent == WhenAbsent::DropOldest;
         while self.is_over(to.session) {
             self.drop_oldest(to.session, sink);
@@ -240,7 +240,7 @@ impl Shard {
             return;
         }
         let session = &mut self.sessions[to.session.0 as usize];
-        let bytes = session.queue.as_ref().map_or(0, |queue| queue.bytes);
+        let bytes = session.queue().map_or(0, |queue| queue.bytes);
         session.enqueue(queued(to, delivery));
         if self.is_pressed && delivery.publisher.is_none() {
             self.drop_to(to.session, bytes, sink);
@@ -259,7 +259,7 @@ impl Shard {
 
     /// Whether the session's queue would be over a bound with so much more in it.
     pub(super) fn is_over_with(&self, session: SessionKey, messages: usize, bytes: u64) -> bool {
-        let queue = self.sessions[session.0 as usize].queue.as_ref();
+        let queue = self.sessions[session.0 as usize].queue();
         let (queued, queued_bytes) =
             queue.map_or((0, 0), |queue| (queue.deliveries.len(), queue.bytes));
         queued + messages > self.limits.queue_messages_max as usize
@@ -269,7 +269,7 @@ impl Shard {
     /// Drops the oldest, but for the newest one, until the queue has no more than so many bytes.
     fn drop_to(&mut self, key: SessionKey, bytes: u64, sink: &mut impl Sink) {
         let has_more = |queue: &Queue| queue.bytes > bytes && queue.deliveries.len() > 1;
-        while self.sessions[key.0 as usize].queue.as_deref().is_some_and(has_more) {
+        while self.sessions[key.0 as usize].queue().is_some_and(has_more) {
             self.drop_oldest(key, sink);
         }
     }
@@ -315,7 +315,8 @@ impl Shard {
             let bytes = if queued.qos == QoS::AtMostOnce {
                 packet.bytes()
             } else {
-                packet.with_id(session.window.push(queued.qos, kept))
+                let kept_bytes_max = self.limits.queue_bytes_max;
+                packet.with_id(session.window.push(queued.qos, kept, kept_bytes_max))
             };
             stats.publishes_out += 1;
             sink.write(link.conn, bytes);
