@@ -41,9 +41,8 @@ impl Shard {
         self.filters.find(delivery.topic, &mut found);
         self.note_recent(delivery.topic, delivery.stamp);
         self.encoder.begin();
-        self.deliver_to_subscribers(&found, delivery, now, sink);
-        for &id in &found {
-            if self.filters.get(id).has_groups() {
+        if self.deliver_to_subscribers(&found, delivery, now, sink) {
+            for &id in &found {
                 self.deliver_to_groups(id, delivery, now, sink);
             }
         }
@@ -82,17 +81,21 @@ impl Shard {
         }
     }
 
+    /// Says whether there are groups beside.
     fn deliver_to_subscribers(
         &mut self,
         found: &[FilterId],
         delivery: &mut Delivery<'_>,
         now: Micros,
         sink: &mut impl Sink,
-    ) {
+    ) -> bool {
         let mut targets = std::mem::take(&mut self.targets);
         targets.clear();
+        let mut has_groups = false;
         for &id in found {
-            targets.extend_from_slice(&self.filters.get(id).subscribers);
+            let filter = self.filters.get(id);
+            targets.extend_from_slice(&filter.subscribers);
+            has_groups |= filter.has_groups();
         }
         // Only several filters can bring one session twice.
         if found.len() == 1 {
@@ -103,6 +106,7 @@ impl Shard {
             self.deliver_merged(&mut targets, delivery, now, sink);
         }
         self.targets = targets;
+        has_groups
     }
 
     pub(super) fn deliver_to_one(
