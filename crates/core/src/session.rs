@@ -10,7 +10,7 @@ use crate::window::Window;
 use std::collections::VecDeque;
 use weir_wire::{PacketId, PropertiesBuf, QoS, Version};
 
-/// A session: it lives as long as its connection, or longer if the client asked for that. 80 bytes,
+/// A session: it lives as long as its connection, or longer if the client asked for that. 64 bytes,
 /// and no memory of its own while nothing is subscribed or under way.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -22,10 +22,8 @@ pub(crate) struct Session {
     /// Which of its shard's attachments the link is: keys of connections are used again. After
     /// four thousand million it begins anew; no answer is awaited as long.
     pub(crate) serial: u32,
-    /// Deliveries of QoS 1 and 2 that are open.
+    /// Deliveries of QoS 1 and 2 that are open, and all that wait.
     pub(crate) window: Window,
-    /// Deliveries that wait for the window, the socket or the client.
-    pub(crate) queue: Option<Box<Queue>>,
     pub(crate) extra: Option<Box<Extra>>,
 }
 
@@ -91,7 +89,6 @@ impl Session {
             expiry_s: 0,
             serial: 0,
             window: Window::default(),
-            queue: None,
             extra: None,
         }
     }
@@ -140,31 +137,37 @@ impl Session {
     }
 
     pub(crate) fn queue_is_empty(&self) -> bool {
-        self.queue.is_none()
+        self.queue().is_none()
+    }
+
+    /// Deliveries that wait for the window, the socket or the client, if there are any.
+    #[inline]
+    pub(crate) fn queue(&self) -> Option<&Queue> {
+        self.window.queue()
     }
 
     pub(crate) fn enqueue(&mut self, queued: Queued) {
-        let queue = self.queue.get_or_insert_default();
+        let queue = self.window.queue_or_insert();
         queue.bytes += queued.message.bytes();
         queue.deliveries.push_back(queued);
     }
 
     /// What waits now is what the client missed.
     pub(crate) fn note_absence(&mut self) {
-        if let Some(queue) = &mut self.queue {
+        if let Some(queue) = self.window.queue_mut() {
             queue.is_from_absence = true;
         }
     }
 
     /// Takes the oldest of the queue; an emptied queue gives its memory back.
     pub(crate) fn dequeue(&mut self) -> Option<Queued> {
-        let queue = self.queue.as_mut()?;
+        let queue = self.window.queue_mut()?;
         let queued = queue.deliveries.pop_front();
         if let Some(queued) = &queued {
             queue.bytes -= queued.message.bytes();
         }
         if queue.deliveries.is_empty() {
-            self.queue = None;
+            self.window.drop_queue();
         }
         queued
     }
@@ -205,7 +208,7 @@ mod tests {
 
     #[test]
     fn an_idle_session_is_small() {
-        assert_eq!(size_of::<Option<Session>>(), 80);
+        assert_eq!(size_of::<Option<Session>>(), 64);
         assert_eq!(size_of::<Extra>(), 56);
     }
 }

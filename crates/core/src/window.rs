@@ -4,6 +4,7 @@
 //! oldest: one byte a delivery, no search. The message is kept only for a session that may resume.
 
 use crate::message::Queued;
+use crate::session::Queue;
 use std::collections::VecDeque;
 use weir_wire::{PacketId, QoS};
 
@@ -23,20 +24,22 @@ pub(crate) enum Step {
     AwaitPubComp,
 }
 
-/// What is open towards one client: 16 bytes until something was.
-#[derive(Debug)]
+/// What is open towards one client, and the queue behind it: 8 bytes until there was something.
+#[derive(Debug, Default)]
 pub(crate) struct Window {
-    kept_bytes_max: u64,
     deliveries: Option<Box<Deliveries>>,
 }
 
 #[derive(Debug)]
 struct Deliveries {
+    /// What waits for the window, the socket or the client.
+    queue: Option<Box<Queue>>,
     steps: VecDeque<Step>,
     /// As `steps`, or empty when the session ends with its connection.
     kept: VecDeque<Option<Queued>>,
     /// What `kept` counts against its bound.
     kept_bytes: u64,
+    kept_bytes_max: u64,
     /// So many of `steps` were sent on this connection; the others are owed from an earlier one.
     sent: usize,
     /// Sent on this connection and not done: what the Receive Maximum bounds.
@@ -52,18 +55,14 @@ pub(crate) struct Owed {
     pub(crate) message: Option<Queued>,
 }
 
-impl Default for Window {
-    fn default() -> Self {
-        Self { kept_bytes_max: u64::MAX, deliveries: None }
-    }
-}
-
 impl Default for Deliveries {
     fn default() -> Self {
         Self {
+            queue: None,
             steps: VecDeque::new(),
             kept: VecDeque::new(),
             kept_bytes: 0,
+            kept_bytes_max: u64::MAX,
             sent: 0,
             open: 0,
             oldest: PacketId::FIRST,
@@ -80,7 +79,7 @@ impl Window {
         all.open < open_max
             && all.sent == all.steps.len()
             && all.steps.len() < SPAN_MAX
-            && (all.kept_bytes < self.kept_bytes_max || all.kept_bytes == 0)
+            && (all.kept_bytes < all.kept_bytes_max || all.kept_bytes == 0)
     }
 
     /// How many new deliveries may be opened, bytes left aside.
@@ -94,9 +93,8 @@ impl Window {
     }
 
     /// A new connection: all that is open is owed again, and the send quota is whole
-    /// \[MQTT-4.9.0-1\]. So many bytes of messages may be kept until they are acknowledged.
-    pub(crate) fn resume(&mut self, kept_bytes_max: u64) {
-        self.kept_bytes_max = kept_bytes_max;
+    /// \[MQTT-4.9.0-1\].
+    pub(crate) fn resume(&mut self) {
         if let Some(all) = &mut self.deliveries {
             all.sent = 0;
             all.open = 0;
@@ -114,10 +112,13 @@ impl Window {
     }
 
     /// Opens a delivery of QoS 1 or 2. The caller has asked [`Window::has_room`]. `kept` is given
-    /// for every delivery of a session or for none.
+    /// for every delivery of a session or for none; so many bytes may be kept until they are
+    /// acknowledged.
     #[inline]
-    pub(crate) fn push(&mut self, qos: QoS, kept: Option<Queued>) -> PacketId {
-        self.deliveries.get_or_insert_default().push(qos, kept)
+    pub(crate) fn push(&mut self, qos: QoS, kept: Option<Queued>, kept_bytes_max: u64) -> PacketId {
+        let all = self.deliveries.get_or_insert_default();
+        all.kept_bytes_max = kept_bytes_max;
+        all.push(qos, kept)
     }
 
     /// PUBACK, PUBCOMP, or PUBREC with an error: the delivery is done. Says whether it was open
@@ -137,6 +138,27 @@ impl Window {
     /// is answered again. Says whether the identifier is known.
     pub(crate) fn received(&mut self, packet_id: PacketId) -> bool {
         self.deliveries.as_mut().is_some_and(|all| all.received(packet_id))
+    }
+
+    /// What waits, if something does.
+    #[inline]
+    pub(crate) fn queue(&self) -> Option<&Queue> {
+        self.deliveries.as_ref()?.queue.as_deref()
+    }
+
+    pub(crate) fn queue_mut(&mut self) -> Option<&mut Queue> {
+        self.deliveries.as_mut()?.queue.as_deref_mut()
+    }
+
+    pub(crate) fn queue_or_insert(&mut self) -> &mut Queue {
+        self.deliveries.get_or_insert_default().queue.get_or_insert_default()
+    }
+
+    /// Gives an emptied queue's memory back.
+    pub(crate) fn drop_queue(&mut self) {
+        if let Some(all) = &mut self.deliveries {
+            all.queue = None;
+        }
     }
 }
 

@@ -75,8 +75,8 @@ fn an_idle_client_costs_little_and_after_a_storm_the_memory_is_back() {
             connect(&mut shard, version, at, now);
         }
         let each = (heap() - begin) / i64::from(CLIENTS);
-        // With the 64 bytes of its socket it is under 192 of the 256 there are.
-        assert!(each < 128, "{each} bytes a client");
+        // Its socket has 56 more: under 168 of the 256 there are.
+        assert!(each < 112, "{each} bytes a client");
         for at in 0..CLIENTS {
             subscribe(&mut shard, version, at, now);
         }

@@ -158,6 +158,16 @@ impl Wildcards {
         found: &mut Vec<FilterId>,
     ) {
         let levels = self.hasher.read(topic, self.depth);
+        let is_it = |shape: Shape, id: FilterId| {
+            shape.is_of(text(id).as_bytes(), topic.as_bytes(), &levels)
+        };
+        if let [Counted { shape, .. }] = self.probed[..] {
+            if shape.may_match(&levels) {
+                let hash = self.hasher.hash(shape, &levels);
+                found.extend(self.table.find(hash, |&id| is_it(shape, id)));
+            }
+            return;
+        }
         for probed in self.probed.chunks(AT_ONCE) {
             let mut candidates = [(Shape::default(), FilterId::default()); AT_ONCE];
             let mut count = 0;
@@ -170,13 +180,12 @@ impl Wildcards {
                 }
             }
             for &(shape, id) in &candidates[..count] {
-                let is_it =
-                    |&id: &FilterId| shape.is_of(text(id).as_bytes(), topic.as_bytes(), &levels);
-                if is_it(&id) {
+                if is_it(shape, id) {
                     found.push(id);
                 } else {
                     // Another filter whose hash begins alike came before it, or there is none.
-                    found.extend(self.table.find(self.hasher.hash(shape, &levels), is_it));
+                    let hash = self.hasher.hash(shape, &levels);
+                    found.extend(self.table.find(hash, |&id| is_it(shape, id)));
                 }
             }
         }

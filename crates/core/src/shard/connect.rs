@@ -234,7 +234,7 @@ impl Shard {
         let session = &mut self.sessions[key.0 as usize];
         session.serial = serial;
         session.expiry_s = asked.session_expiry_s.min(self.limits.session_expiry_s_max);
-        session.window.resume(self.limits.queue_bytes_max);
+        session.window.resume();
         session.note_absence();
         session.link = Some(Link {
             conn,

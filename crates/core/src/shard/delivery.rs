@@ -41,9 +41,8 @@ impl Shard {
         self.filters.find(delivery.topic, &mut found);
         self.note_recent(delivery.topic, delivery.stamp);
         self.encoder.begin();
-        self.deliver_to_subscribers(&found, delivery, now, sink);
-        for &id in &found {
-            if self.filters.get(id).has_groups() {
+        if self.deliver_to_subscribers(&found, delivery, now, sink) {
+            for &id in &found {
                 self.deliver_to_groups(id, delivery, now, sink);
             }
         }
@@ -82,17 +81,21 @@ impl Shard {
         }
     }
 
+    /// Says whether there are groups beside.
     fn deliver_to_subscribers(
         &mut self,
         found: &[FilterId],
         delivery: &mut Delivery<'_>,
         now: Micros,
         sink: &mut impl Sink,
-    ) {
+    ) -> bool {
         let mut targets = std::mem::take(&mut self.targets);
         targets.clear();
+        let mut has_groups = false;
         for &id in found {
-            targets.extend_from_slice(&self.filters.get(id).subscribers);
+            let filter = self.filters.get(id);
+            targets.extend_from_slice(&filter.subscribers);
+            has_groups |= filter.has_groups();
         }
         // Only several filters can bring one session twice.
         if found.len() == 1 {
@@ -103,6 +106,7 @@ impl Shard {
             self.deliver_merged(&mut targets, delivery, now, sink);
         }
         self.targets = targets;
+        has_groups
     }
 
     pub(super) fn deliver_to_one(
@@ -197,7 +201,7 @@ impl Shard {
             return drop_notice(session, delivery.topic, "over Maximum Packet Size", sink);
         }
         let kept = session.outlives_connection().then(|| queued(to, delivery));
-        let packet_id = session.window.push(to.qos, kept);
+        let packet_id = session.window.push(to.qos, kept, self.limits.queue_bytes_max);
         stats.publishes_out += 1;
         // Without room what comes next waits for the client's answer to this.
         let may_wait = session.window.has_room(link.open_max);
@@ -213,7 +217,7 @@ impl Shard {
     fn enqueue(&mut self, to: Receiver<'_>, delivery: &mut Delivery<'_>, sink: &mut impl Sink) {
         let session = &mut self.sessions[to.session.0 as usize];
         session.enqueue(queued(to, delivery));
-        let catches_up = session.queue.as_ref().is_some_and(|queue| queue.is_from_absence);
+        let catches_up = session.queue().is_some_and(|queue| queue.is_from_absence);
         let may_drop = catches_up && self.limits.queue_full_absent == WhenAbsent::DropOldest;
         while self.is_over(to.session) {
             self.drop_oldest(to.session, sink);
@@ -236,7 +240,7 @@ impl Shard {
             return;
         }
         let session = &mut self.sessions[to.session.0 as usize];
-        let bytes = session.queue.as_ref().map_or(0, |queue| queue.bytes);
+        let bytes = session.queue().map_or(0, |queue| queue.bytes);
         session.enqueue(queued(to, delivery));
         if self.is_pressed && delivery.publisher.is_none() {
             self.drop_to(to.session, bytes, sink);
@@ -255,7 +259,7 @@ impl Shard {
 
     /// Whether the session's queue would be over a bound with so much more in it.
     pub(super) fn is_over_with(&self, session: SessionKey, messages: usize, bytes: u64) -> bool {
-        let queue = self.sessions[session.0 as usize].queue.as_ref();
+        let queue = self.sessions[session.0 as usize].queue();
         let (queued, queued_bytes) =
             queue.map_or((0, 0), |queue| (queue.deliveries.len(), queue.bytes));
         queued + messages > self.limits.queue_messages_max as usize
@@ -265,7 +269,7 @@ impl Shard {
     /// Drops the oldest, but for the newest one, until the queue has no more than so many bytes.
     fn drop_to(&mut self, key: SessionKey, bytes: u64, sink: &mut impl Sink) {
         let has_more = |queue: &Queue| queue.bytes > bytes && queue.deliveries.len() > 1;
-        while self.sessions[key.0 as usize].queue.as_deref().is_some_and(has_more) {
+        while self.sessions[key.0 as usize].queue().is_some_and(has_more) {
             self.drop_oldest(key, sink);
         }
     }
@@ -308,8 +312,9 @@ impl Shard {
                 continue;
             }
             let kept = session.outlives_connection().then(|| queued.clone());
-            let packet_id =
-                (queued.qos != QoS::AtMostOnce).then(|| session.window.push(queued.qos, kept));
+            let kept_bytes_max = self.limits.queue_bytes_max;
+            let packet_id = (queued.qos != QoS::AtMostOnce)
+                .then(|| session.window.push(queued.qos, kept, kept_bytes_max));
             stats.publishes_out += 1;
             send(packet, packet_id, false, link.conn, &mut delivery, sink);
             alias_sent(connections, &link, delivery.topic, alias);

@@ -110,7 +110,7 @@ fn input() -> impl Strategy<Value = Input> {
 fn near_the_end() -> (Window, PacketId) {
     let oldest = PacketId::new(65_530).unwrap();
     let deliveries = Deliveries { oldest, ..Deliveries::default() };
-    (Window { deliveries: Some(Box::new(deliveries)), ..Window::default() }, oldest)
+    (Window { deliveries: Some(Box::new(deliveries)) }, oldest)
 }
 
 proptest! {
@@ -123,7 +123,7 @@ proptest! {
             match input {
                 Input::Push(qos) => if model.room(open_max) > 0 {
                     let payload: Vec<u8> = number.to_string().as_bytes().into();
-                    prop_assert_eq!(window.push(qos, Some(queued(&payload))), model.next);
+                    prop_assert_eq!(window.push(qos, Some(queued(&payload)), u64::MAX), model.next);
                     let step = match qos {
                         QoS::ExactlyOnce => Step::AwaitPubRec,
                         _ => Step::AwaitPubAck,
@@ -145,7 +145,7 @@ proptest! {
                 }
                 Input::Resume(maximum) => {
                     open_max = maximum;
-                    window.resume(u64::MAX);
+                    window.resume();
                     model.entries.iter_mut().for_each(|entry| entry.is_sent = false);
                     prop_assert_eq!(window.is_owing(), !model.entries.is_empty());
                 }
@@ -185,23 +185,21 @@ fn what_is_kept_is_bounded_in_bytes() {
         Some(Queued { message, qos: QoS::AtLeastOnce, retain: false, subscription_ids: None })
     };
     let mut window = Window::default();
-    window.resume(100);
-    let first = window.push(QoS::AtLeastOnce, kept(60));
+    let first = window.push(QoS::AtLeastOnce, kept(60), 100);
     assert!(window.has_room(10));
-    let second = window.push(QoS::ExactlyOnce, kept(40));
+    let second = window.push(QoS::ExactlyOnce, kept(40), 100);
     assert!(!window.has_room(10));
     // A PUBREC takes the message, an acknowledgement too; each once.
     assert!(window.received(second) && window.received(second));
     assert!(window.has_room(10));
-    window.push(QoS::AtLeastOnce, kept(1000));
+    window.push(QoS::AtLeastOnce, kept(1000), 100);
     assert!(!window.has_room(10));
     assert!(window.finish(first, Step::AwaitPubAck));
     assert!(!window.has_room(10));
     // Whatever the bound, one message at a time goes.
     let mut window = Window::default();
-    window.resume(0);
     assert!(window.has_room(10));
-    let only = window.push(QoS::AtLeastOnce, kept(7));
+    let only = window.push(QoS::AtLeastOnce, kept(7), 0);
     assert!(!window.has_room(10));
     assert!(window.finish(only, Step::AwaitPubAck) && window.has_room(10));
 }
@@ -209,10 +207,10 @@ fn what_is_kept_is_bounded_in_bytes() {
 #[test]
 fn who_leaves_the_oldest_open_gets_no_more_than_the_span() {
     let (mut window, oldest) = near_the_end();
-    window.push(QoS::AtLeastOnce, None);
+    window.push(QoS::AtLeastOnce, None, 0);
     for opened in 1..SPAN_MAX {
         assert_eq!(window.room(u16::MAX), SPAN_MAX - opened);
-        let newest = window.push(QoS::AtLeastOnce, None);
+        let newest = window.push(QoS::AtLeastOnce, None, 0);
         assert!(window.finish(newest, Step::AwaitPubAck));
     }
     assert!(!window.has_room(u16::MAX));
