@@ -61,8 +61,8 @@ fn subscriptions() -> anyhow::Result<()> {
         let delivered = held.publish(&packets);
         let ns = begin.elapsed().as_nanos() as f64 / f64::from(MESSAGES);
         println!(
-            "{filters} subscriptions to {} filters: {:.1} B asked, {:.1} B resident each; a message: \
-             {:.2} deliveries, {ns:.0} ns",
+            "{filters} subscriptions to {} filters: {:.1} B asked, {:.1} B resident each; \
+             a message: {:.2} deliveries, {ns:.0} ns",
             held.filters(),
             each(grown.0),
             each(grown.1),
