@@ -6,6 +6,7 @@ use crate::engine::{Tick, run_slice};
 use crate::plan::Plan;
 use crate::{LoadError, Stop};
 use std::io::{BufRead, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -19,17 +20,24 @@ const LINES_MAX: usize = 256;
 
 /// An agent that was stopped has so long to tell what it saw.
 const STOPPED_MAX: Duration = Duration::from_secs(60);
+const ALONE_MAX: Duration = Duration::from_secs(3);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// What is shared by the threads of an agent.
 #[derive(Debug, Default)]
 struct Shared {
     stop: Stop,
+    /// The input has ended: nobody waits for what is left to say.
+    is_alone: AtomicBool,
     /// Since the plan came.
     baton: Mutex<Option<Arc<Baton>>>,
 }
 
 impl Shared {
+    fn is_alone(&self) -> bool {
+        self.is_alone.load(Ordering::Relaxed)
+    }
+
     fn baton(&self) -> Option<Arc<Baton>> {
         self.baton.lock().ok()?.clone()
     }
@@ -49,14 +57,18 @@ pub fn serve(
     let (says, lines) = sync_channel(LINES_MAX);
     let (sends, plans) = sync_channel(1);
     let of_speaker = Arc::clone(&shared);
-    let speaker = std::thread::spawn(move || speak(output, &lines, &of_speaker));
+    let (ends, spoken) = sync_channel::<()>(0);
+    std::thread::spawn(move || {
+        speak(output, &lines, &of_speaker);
+        drop(ends);
+    });
     let of_hearer = Arc::clone(&shared);
     // It reads until the input ends, which may be after everything else.
     std::thread::spawn(move || hear(input, &sends, &of_hearer));
     let mut result = say(&says, Said::Hello(hello(version)));
     if result.is_ok() {
         result = match plans.recv() {
-            Ok(Ok((plan, baton))) => run_to_end(plan, baton, &shared.stop, &says),
+            Ok(Ok((plan, baton))) => run_to_end(plan, baton, &shared, &says),
             Ok(Err(why)) => Err(LoadError::Protocol(why)),
             // The input ended before there was a plan.
             Err(_) => Ok(()),
@@ -64,10 +76,12 @@ pub fn serve(
     }
     if let Err(error) = &result {
         // Whoever led may be gone, and this the reason.
-        let _ = say(&says, Said::Failed { why: error.to_string() });
+        let _ = says.try_send(Said::Failed { why: error.to_string() });
     }
     drop(says);
-    let _ = speaker.join();
+    // What is being written is waited for, unless nobody reads it.
+    let is_written = || spoken.recv_timeout(LOOK_EVERY) != Err(RecvTimeoutError::Timeout);
+    while !is_written() && !shared.is_alone() {}
     result
 }
 
@@ -80,20 +94,20 @@ fn say(says: &SyncSender<Said>, said: Said) -> Result<(), LoadError> {
 fn run_to_end(
     plan: Box<Plan>,
     baton: Arc<Baton>,
-    stop: &Stop,
+    shared: &Shared,
     says: &SyncSender<Said>,
 ) -> Result<(), LoadError> {
     let (ends, ended) = sync_channel(1);
-    let (of_engine, says) = (stop.clone(), says.clone());
+    let (of_engine, says) = (shared.stop.clone(), says.clone());
     std::thread::spawn(move || {
         // There is room, and if nobody waits any more, nobody needs it.
         let _ = ends.try_send(run(&plan, &baton, &of_engine, &says));
     });
     let mut stopped = Duration::ZERO;
-    while stopped < STOPPED_MAX {
+    while stopped < if shared.is_alone() { ALONE_MAX } else { STOPPED_MAX } {
         match ended.recv_timeout(LOOK_EVERY) {
             Ok(result) => return result,
-            Err(RecvTimeoutError::Timeout) if stop.is_stopped() => stopped += LOOK_EVERY,
+            Err(RecvTimeoutError::Timeout) if shared.stop.is_stopped() => stopped += LOOK_EVERY,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
@@ -167,7 +181,10 @@ fn hear(mut input: impl BufRead, sends: &SyncSender<Planned>, shared: &Shared) {
     loop {
         let line = match read_line(&mut input) {
             Ok(Some(line)) => line,
-            Ok(None) => return shared.stop.stop(),
+            Ok(None) => {
+                shared.is_alone.store(true, Ordering::Relaxed);
+                return shared.stop.stop();
+            }
             Err(error) => {
                 let _ = sends.try_send(Err(format!("cannot read orders: {error}")));
                 return shared.stop.stop();
