@@ -144,11 +144,11 @@ fn encode(
         payload: delivery.payload,
     };
     bytes.clear();
-    if is_long(delivery) {
-        publish.encode_head(shape.version, bytes)
-    } else {
-        publish.encode(shape.version, bytes)
+    let places = publish.encode_head(shape.version, bytes);
+    if !is_long(delivery) {
+        bytes.extend_from_slice(delivery.payload);
     }
+    places
 }
 
 /// Whether receivers share the payload: copying it for each would cost more than another slice.

@@ -66,7 +66,6 @@ impl<'a> Publish<'a> {
     /// As [`Publish::encode_head`].
     #[inline]
     pub fn encode(&self, version: Version, out: &mut Vec<u8>) -> PublishPlaces {
-        out.reserve(FRAME_HEADER_BYTES_MAX + self.body_bytes(version));
         let places = self.encode_head(version, out);
         out.extend_from_slice(self.payload);
         places
@@ -85,9 +84,11 @@ impl<'a> Publish<'a> {
             self.qos != QoS::AtMostOnce,
             "a packet identifier stands at QoS 1 and 2 and only there"
         );
+        let body_bytes = self.body_bytes(version);
+        out.reserve(FRAME_HEADER_BYTES_MAX + body_bytes - self.payload.len());
         let flags_at = out.len();
         out.push(self.first_byte());
-        put_varint(out, self.body_bytes(version));
+        put_varint(out, body_bytes);
         put_string(out, self.topic);
         let packet_id_at = self.packet_id.map(|packet_id| {
             put_u16(out, packet_id.value());
