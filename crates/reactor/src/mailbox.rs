@@ -92,7 +92,8 @@ impl<T> Mailbox<T> {
             }
             // Either the receiver sees the letters before it sleeps, or we see that it sleeps.
             fence(Ordering::SeqCst);
-            if way.sleeps.swap(false, Ordering::Relaxed) {
+            // Looked at before it is written: one that is awake keeps the line to itself.
+            if way.sleeps.load(Ordering::Relaxed) && way.sleeps.swap(false, Ordering::Relaxed) {
                 way.waker.wake();
             }
         }
