@@ -209,7 +209,9 @@ fn a_file_limit_that_is_too_low_is_an_error_and_a_lower_one_a_smaller_scale() {
             .arg("-c")
             .arg(format!("ulimit -n {files}; exec \"$0\" \"$@\""))
             .arg(env!("CARGO_BIN_EXE_weir"))
-            .args(["bench", "run", use_case, "--duration", "1s", "--warm-up", "0s", "--out"])
+            .args(["bench", "run", use_case, "--duration", "1s", "--warm-up", "0s"])
+            // A broker with files only.
+            .args(["--broker", "mosquitto", "--out"])
             .arg(folder.path())
             .output()
             .unwrap()
@@ -218,6 +220,10 @@ fn a_file_limit_that_is_too_low_is_an_error_and_a_lower_one_a_smaller_scale() {
     assert_eq!(output.status.code(), Some(2));
     let error = error_of(&output);
     assert!(error.contains("open files") && error.contains("ulimit -n"), "{error}");
+    if !Path::new("/usr/sbin/mosquitto").exists() {
+        assert!(std::env::var_os("CI").is_none(), "no mosquitto; run scripts/setup");
+        return eprintln!("skipped: no mosquitto; scripts/setup installs it");
+    }
     let output = limited(300, "p2p-1K-1K-1K-1K");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(text.contains("run at scale 0.1"), "{text}");
@@ -262,7 +268,6 @@ fn doctor_measures_the_load_generator_when_asked() {
     let output = weir(&["bench", "doctor", "--measure"]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(text.matches(" messages a core-second (").count(), 2, "{text}");
-    assert!(text.contains("--agents N"), "{text}");
 }
 
 #[test]
