@@ -65,7 +65,7 @@ impl Drop for Mosquitto {
 fn on_every_broker(test: impl Fn(&str)) {
     let weir = Broker::start();
     test(weir.port());
-    if let Some(mosquitto) = Mosquitto::start("allow_anonymous true") {
+    if let Some(mosquitto) = Mosquitto::start("allow_anonymous true\nmax_queued_messages 0") {
         test(&mosquitto.port);
     }
 }
