@@ -18,8 +18,8 @@ pub struct Config {
     /// Threads that serve connections, each with a part of the sessions; 0 is one for each core
     /// that the process may run on.
     pub shards: u16,
-    /// While a thread is busy more than half its time, messages for a connection that gets them
-    /// often leave together, after at most so many milliseconds; 0 sends each turn's at once.
+    /// While a thread is busy more than half its time, messages for a connection that gets several
+    /// in so many milliseconds leave together, after at most that; 0 sends each turn's at once.
     pub gather_ms: u16,
     /// What holds the connections.
     pub io: IoBackend,

@@ -44,7 +44,6 @@ impl Io {
     fn flush_one(&mut self, token: Token) -> Result<(), Errno> {
         let Some(socket) = self.sockets.get_mut(token.0 as usize) else { return Ok(()) };
         socket.dirty = false;
-        socket.flushed = self.gather.tick();
         if matches!(socket.state, State::Dead | State::Connecting) {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! Letting output gather while the thread is busy: a send costs about the same however many
 //! messages it carries.
 //!
-//! Time is cut into ticks. Output of a connection that was flushed in this tick or the one before
+//! Time is cut into ticks. Output of a connection that got several messages in the tick before
 //! waits for the tick's end, so a connection that gets messages often is flushed once a tick, and
 //! one that gets them rarely is never kept waiting. Nothing waits while the thread has time.
 
@@ -13,8 +13,11 @@ const BUSY_PERCENT: u64 = 50;
 const IDLE_PERCENT: u64 = 20;
 
 /// The share is looked at this often, and measured in one turn of so many.
-const WINDOW_US: u64 = 20_000;
-const TURNS_A_SAMPLE: u64 = 16;
+const WINDOW_US: u64 = 50_000;
+const TURNS_A_SAMPLE: u64 = 4;
+
+/// So many messages in a tick are often: fewer would wait for nothing.
+const OFTEN: u8 = 2;
 
 /// Output as long as this does not wait: more would not make it cheaper.
 pub(crate) const GATHERED_BYTES_MAX: usize = 16 * 1024;
@@ -31,6 +34,28 @@ pub(crate) struct Gather {
     waiting: Vec<Token>,
     turns: u64,
     sample: Sample,
+}
+
+/// How often a connection gets messages, as far as the last two ticks know.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pace {
+    /// The last tick with a message, and how many it had so far.
+    tick: u8,
+    messages: u8,
+    /// Whether the tick before that had many.
+    was_often: bool,
+}
+
+impl Pace {
+    #[inline]
+    fn is_often(&mut self, tick: u8) -> bool {
+        if self.tick != tick {
+            self.was_often = self.messages >= OFTEN && tick.wrapping_sub(self.tick) == 1;
+            (self.tick, self.messages) = (tick, 0);
+        }
+        self.messages = self.messages.saturating_add(1);
+        self.was_often
+    }
 }
 
 /// How busy the thread is.
@@ -89,19 +114,14 @@ impl Gather {
         *sample = Sample { window_end_us: now_us + WINDOW_US, ..Sample::default() };
     }
 
-    /// Whether output of a connection that was flushed in `flushed` waits for the tick's end.
+    /// A message for a connection. Says whether it waits for the tick's end.
     #[inline]
-    pub(crate) fn waits(&self, flushed: u8) -> bool {
-        self.is_busy && self.tick.wrapping_sub(flushed) <= 1
+    pub(crate) fn waits(&self, pace: &mut Pace) -> bool {
+        self.is_busy && pace.is_often(self.tick)
     }
 
     pub(crate) fn wait(&mut self, token: Token) {
         self.waiting.push(token);
-    }
-
-    #[inline]
-    pub(crate) fn tick(&self) -> u8 {
-        self.tick
     }
 
     /// What waits, with its memory; [`Gather::put_back`] returns that.
@@ -134,30 +154,46 @@ mod tests {
         (gather, 1_000)
     }
 
+    fn make_often(gather: &Gather, pace: &mut Pace) {
+        for _ in 0..OFTEN {
+            gather.waits(pace);
+        }
+    }
+
     #[test]
-    fn only_a_connection_flushed_a_moment_ago_waits() {
-        let (mut gather, now_us) = busy();
-        let flushed = gather.tick();
-        assert!(gather.waits(flushed));
-        assert!(gather.turn_begins(now_us + 5_000));
-        assert!(gather.waits(flushed), "the tick before");
-        assert!(gather.turn_begins(now_us + 10_000));
-        assert!(!gather.waits(flushed));
+    fn only_a_connection_with_many_messages_in_the_tick_before_waits() {
+        let (mut gather, mut now_us) = busy();
+        let (mut often, mut rarely) = (Pace::default(), Pace::default());
+        let mut tick = |often_waits: bool| {
+            assert_eq!(gather.waits(&mut often), often_waits);
+            assert_eq!(gather.waits(&mut often), often_waits);
+            assert!(!gather.waits(&mut rarely), "one a tick");
+            now_us += 5_000;
+            assert!(gather.turn_begins(now_us));
+        };
+        tick(false);
+        tick(true);
+        tick(true);
     }
 
     #[test]
     fn after_a_pause_nobody_waits() {
         let (mut gather, now_us) = busy();
-        let flushed = gather.tick();
+        let mut pace = Pace::default();
+        make_often(&gather, &mut pace);
         gather.turn_begins(now_us + 50_000);
-        assert!(!gather.waits(flushed));
+        assert!(!gather.waits(&mut pace));
     }
 
     #[test]
     fn nobody_waits_while_there_is_time() {
         let (mut gather, now_us) = busy();
+        let mut pace = Pace::default();
+        make_often(&gather, &mut pace);
+        gather.turn_begins(now_us + 5_000);
+        assert!(gather.waits(&mut pace));
         gather.note(now_us, now_us + 1, now_us + WINDOW_US);
-        assert!(!gather.waits(gather.tick()));
+        assert!(!gather.waits(&mut pace));
     }
 
     #[test]
@@ -198,16 +234,22 @@ mod tests {
         reactor.io().set_gather(Duration::from_secs(1000));
         reactor.io().gather.note(0, 900, 1_000);
         turn(&mut reactor);
-        reactor.io().write(token, b"a");
-        assert_eq!(turn(&mut reactor), 1);
+        let tick = |reactor: &mut crate::Reactor| {
+            reactor.io().gather.tick_end_us = crate::now_us();
+            turn(reactor)
+        };
+        reactor.io().write_gathered(token, b"a");
+        reactor.io().write_gathered(token, b"");
+        assert_eq!(turn(&mut reactor), 1, "it is new");
+        tick(&mut reactor);
         reactor.io().write_gathered(token, b"b");
         reactor.io().write_gathered(token, b"c");
         assert_eq!(turn(&mut reactor), 1, "waits");
         reactor.io().write(token, b"d");
         assert_eq!(turn(&mut reactor), 4, "all leave with the one that does not wait");
         reactor.io().write_gathered(token, b"e");
-        reactor.io().gather.tick_end_us = 0;
-        assert_eq!(turn(&mut reactor), 5, "the tick is over");
+        assert_eq!(turn(&mut reactor), 4, "waits");
+        assert_eq!(tick(&mut reactor), 5, "the tick is over");
         reactor.io().write_gathered(token, &[b'f'; GATHERED_BYTES_MAX]);
         assert_eq!(turn(&mut reactor), 5 + GATHERED_BYTES_MAX as u64, "long enough");
         let mut came = [0; 5];
@@ -219,6 +261,8 @@ mod tests {
     fn without_a_wait_nothing_is_measured() {
         let mut gather = Gather::default();
         (0..100).for_each(|_| gather.work_done(0));
-        assert!(!gather.turn_begins(1_000_000) && !gather.waits(gather.tick()));
+        let mut pace = Pace::default();
+        make_often(&gather, &mut pace);
+        assert!(!gather.turn_begins(1_000_000) && !gather.waits(&mut pace));
     }
 }

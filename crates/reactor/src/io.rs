@@ -120,8 +120,8 @@ impl Io {
     /// them: [`Io::set_gather`].
     #[inline]
     pub fn write_gathered(&mut self, token: Token, bytes: &[u8]) {
-        let Some(socket) = self.sockets.get(token.0 as usize) else { return };
-        if !self.gather.waits(socket.flushed) {
+        let Some(socket) = self.sockets.get_mut(token.0 as usize) else { return };
+        if !self.gather.waits(&mut socket.pace) {
             return self.write(token, bytes);
         }
         let Some(socket) = self.append(token, bytes) else { return };

@@ -1,5 +1,6 @@
 //! One socket of a reactor and what is known of it.
 
+use crate::gather::Pace;
 use crate::output::Output;
 use crate::uring::Slot;
 use rustix::fd::OwnedFd;
@@ -57,8 +58,8 @@ pub(crate) struct Socket {
     pub(crate) dirty: bool,
     /// Its output waits for more: listed for the end of the tick.
     pub(crate) gathers: bool,
-    /// The tick of the last flush.
-    pub(crate) flushed: u8,
+    /// How often it gets output that may wait.
+    pub(crate) pace: Pace,
     /// Listed to be read again without waiting for readiness.
     pub(crate) again: bool,
     /// A read of this batch, which is not handled yet.
@@ -84,7 +85,7 @@ impl Socket {
             blocked: false,
             dirty: false,
             gathers: false,
-            flushed: 0,
+            pace: Pace::default(),
             again: false,
             reading: false,
             paused: false,
