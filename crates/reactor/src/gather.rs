@@ -233,6 +233,8 @@ mod tests {
         // The tick is longer than the test may take.
         reactor.io().set_gather(Duration::from_secs(1000));
         reactor.io().gather.note(0, 900, 1_000);
+        // What this thread really does is not looked at.
+        reactor.io().gather.sample.window_end_us = u64::MAX;
         turn(&mut reactor);
         let tick = |reactor: &mut crate::Reactor| {
             reactor.io().gather.tick_end_us = crate::now_us();
