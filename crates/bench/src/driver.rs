@@ -113,9 +113,6 @@ pub enum DriverError {
     },
 }
 
-/// Files a process needs beside its connections.
-const FILES_RESERVED: u64 = 100;
-
 /// A broker the suite can measure.
 pub trait Driver {
     /// As it is named on the command line and in folders.
@@ -127,7 +124,7 @@ pub trait Driver {
     /// Connections that it can hold on this host, as far as is known: a process that the suite
     /// starts has its limit of open files.
     fn connections_max(&self) -> u64 {
-        open_files_max().saturating_sub(FILES_RESERVED)
+        open_files_max().saturating_sub(weir_load::FILES_RESERVED)
     }
 
     /// Starts it with its files in `folder`, on the processor `core` if one is given, and waits

@@ -10,9 +10,9 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use support::Broker;
+use support::{Broker, subscribe};
 use weir_broker::Config;
-use weir_wire::packet::{Publish, SubscribeBuf, SubscriptionOptions};
+use weir_wire::packet::Publish;
 use weir_wire::{PacketId, PacketKind, Properties, QoS, Version};
 
 #[global_allocator]
@@ -69,13 +69,7 @@ impl Peer {
     }
 
     fn subscribe(&mut self, filter: &str, qos: QoS) {
-        let mut filters = SubscribeBuf::new();
-        filters.push(filter, SubscriptionOptions { qos, ..Default::default() });
-        let mut bytes = Vec::new();
-        filters
-            .subscribe(Version::V5, PacketId::FIRST, Properties::EMPTY)
-            .encode(Version::V5, &mut bytes);
-        self.stream.write_all(&bytes).unwrap();
+        self.stream.write_all(&subscribe(filter, qos)).unwrap();
         self.expect(PacketKind::SubAck);
     }
 

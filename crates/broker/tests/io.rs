@@ -8,8 +8,8 @@ mod support;
 use support::{Broker, Client};
 use weir_broker::{Config, IoBackend};
 use weir_reactor::Backend;
-use weir_wire::packet::{Publish, SubscribeBuf, SubscriptionOptions};
-use weir_wire::{Packet, PacketId, Properties, QoS, ReasonCode, Version};
+use weir_wire::packet::Publish;
+use weir_wire::{Packet, Properties, QoS, ReasonCode, Version};
 
 /// Enough that each shard owns some, so that connections move between shards.
 const CLIENTS: usize = 40;
@@ -26,7 +26,7 @@ fn every_client_gets_every_message_and_the_end_of_the_stream_over_io_uring() {
             (0..CLIENTS).map(|at| broker.connect(&format!("client-{at}"), &[])).collect();
         for client in &mut clients {
             assert_eq!(client.connack(), Some(ReasonCode::Success));
-            subscribe(client);
+            client.subscribe("all", QoS::AtMostOnce);
         }
         for at in 0..CLIENTS {
             clients[at].send(&message(&at.to_string()));
@@ -45,21 +45,6 @@ fn every_client_gets_every_message_and_the_end_of_the_stream_over_io_uring() {
             assert!(client.ended());
         }
     }
-}
-
-fn subscribe(client: &mut Client) {
-    let mut filters = SubscribeBuf::new();
-    filters.push("all", SubscriptionOptions::default());
-    let mut bytes = Vec::new();
-    filters
-        .subscribe(Version::V5, PacketId::FIRST, Properties::EMPTY)
-        .encode(Version::V5, &mut bytes);
-    client.send(&bytes);
-    let code = client.packet(|packet| match packet {
-        Packet::SubAck(suback) => suback.codes[0],
-        other => panic!("{other:?}"),
-    });
-    assert_eq!(code, Some(0));
 }
 
 fn message(payload: &str) -> Vec<u8> {

@@ -7,7 +7,7 @@ mod support;
 
 use support::{Broker, Client};
 use weir_broker::{Config, ProcessLimits};
-use weir_wire::packet::{Publish, SubscribeBuf, SubscriptionOptions};
+use weir_wire::packet::Publish;
 use weir_wire::{Packet, PacketId, Properties, QoS, ReasonCode, Version};
 
 /// Enough that each shard owns some.
@@ -24,21 +24,6 @@ fn join(broker: &Broker, count: usize) -> Vec<Client> {
         assert_eq!(client.connack(), Some(ReasonCode::Success));
     }
     clients
-}
-
-fn subscribe(client: &mut Client, filter: &str, qos: QoS) {
-    let mut filters = SubscribeBuf::new();
-    filters.push(filter, SubscriptionOptions { qos, ..Default::default() });
-    let mut bytes = Vec::new();
-    filters
-        .subscribe(Version::V5, PacketId::FIRST, Properties::EMPTY)
-        .encode(Version::V5, &mut bytes);
-    client.send(&bytes);
-    let code = client.packet(|packet| match packet {
-        Packet::SubAck(suback) => suback.codes[0],
-        other => panic!("{other:?}"),
-    });
-    assert_eq!(code, Some(qos as u8));
 }
 
 fn publish(client: &mut Client, topic: &str, payload: &str, retain: bool) {
@@ -78,7 +63,7 @@ fn everybody_gets_everything_in_order_whoever_publishes() {
     let broker = Broker::start(three());
     let mut clients = join(&broker, CLIENTS);
     for client in &mut clients {
-        subscribe(client, "all/+", QoS::AtMostOnce);
+        client.subscribe("all/+", QoS::AtMostOnce);
     }
     for (at, client) in clients.iter_mut().enumerate() {
         for number in 0..3 {
@@ -110,7 +95,7 @@ fn a_retained_message_is_there_for_clients_of_every_shard() {
         assert_eq!(reason, Some(PacketId::FIRST));
     }
     for client in &mut clients {
-        subscribe(client, "kept/#", QoS::AtMostOnce);
+        client.subscribe("kept/#", QoS::AtMostOnce);
         let mut topics: Vec<String> = (0..CLIENTS)
             .map(|_| {
                 let (topic, _, retain) = message(client).unwrap();
@@ -130,8 +115,8 @@ fn one_member_of_a_group_gets_each_message() {
     let mut clients = join(&broker, CLIENTS);
     let (members, publishers) = clients.split_at_mut(CLIENTS / 2);
     for member in members.iter_mut() {
-        subscribe(member, "$share/group/work/+", QoS::AtMostOnce);
-        subscribe(member, "end", QoS::AtMostOnce);
+        member.subscribe("$share/group/work/+", QoS::AtMostOnce);
+        member.subscribe("end", QoS::AtMostOnce);
     }
     for (at, publisher) in publishers.iter_mut().enumerate() {
         publish(publisher, &format!("work/{at}"), "x", false);

@@ -1,8 +1,9 @@
 //! A shard with connections, and nothing around it: what is measured is the core alone.
 
+use crate::packets;
 use std::sync::Arc;
 use weir_core::{ConnKey, Limits, Mail, Message, Micros, Notice, Shard, ShardId, Sink};
-use weir_wire::packet::{Connect, SubscribeBuf, SubscriptionOptions};
+use weir_wire::packet::{SubscribeBuf, SubscriptionOptions};
 use weir_wire::{PacketId, Properties, QoS, Version};
 
 /// The shard, its clients' outputs, and its clock.
@@ -57,19 +58,7 @@ impl Hub {
         let conn = ConnKey(self.outputs.0.len() as u32);
         self.outputs.0.push(Vec::with_capacity(4096));
         self.shard.opened(conn, self.now);
-        let connect = Connect {
-            version: Version::V311,
-            clean_start: true,
-            keep_alive_s: 60,
-            client_id: &format!("client-{}", conn.0),
-            will: None,
-            user_name: None,
-            password: None,
-            properties: Properties::EMPTY,
-        };
-        let mut bytes = Vec::new();
-        connect.encode(&mut bytes);
-        self.send(conn, &bytes);
+        self.send(conn, &packets::connect(Version::V311, &format!("client-{}", conn.0)));
         self.outputs.0[conn.0 as usize].clear();
         conn
     }

@@ -3,6 +3,7 @@
 
 mod hub;
 pub mod memory;
+mod packets;
 pub mod raw;
 pub mod sweep;
 mod workloads;

@@ -1,8 +1,9 @@
 //! Broker states of which the memory is measured, and nothing around them: what the core writes
 //! goes nowhere.
 
+use crate::packets;
 use weir_core::{ConnKey, Limits, Mail, Micros, Notice, Shard, ShardId, Sink};
-use weir_wire::packet::{Connect, Publish, SubscribeBuf, SubscriptionOptions};
+use weir_wire::packet::{Publish, SubscribeBuf, SubscriptionOptions};
 use weir_wire::{PacketId, Properties, QoS, Version};
 
 /// Wildcards stand in 30 of 100 filters: 19 with `+`, 11 with `#`.
@@ -59,20 +60,8 @@ impl Held {
     /// Connects the clients `0..count`, each with an identifier of 16 bytes, a clean start and a
     /// keep alive of 60 s, a hundred microseconds apart.
     pub fn connect(&mut self, version: Version, count: u32) {
-        let mut packet = Vec::new();
         for at in 0..count {
-            let connect = Connect {
-                version,
-                clean_start: true,
-                keep_alive_s: 60,
-                client_id: &format!("client-{at:09}"),
-                will: None,
-                user_name: None,
-                password: None,
-                properties: Properties::EMPTY,
-            };
-            packet.clear();
-            connect.encode(&mut packet);
+            let packet = packets::connect(version, &format!("client-{at:09}"));
             self.now = self.now + Micros(100);
             self.shard.opened(ConnKey(at), self.now);
             self.send(at, &packet);

@@ -7,11 +7,11 @@
 //! with nothing to search.
 
 use crate::hub::Hub;
+use crate::packets::publish;
 use std::collections::HashSet;
 use std::time::Instant;
 use weir_core::ConnKey;
-use weir_wire::packet::Publish;
-use weir_wire::{Properties, QoS, Version};
+use weir_wire::QoS;
 
 /// Topics that the messages are drawn from, but where topics are what grows.
 pub const TOPICS: usize = 300_000;
@@ -108,7 +108,10 @@ impl Bed {
         let grown = resident_bytes().saturating_sub(before);
         let filter_bytes = (filters >= 10_000).then(|| grown as f64 / filters as f64);
         let mut chance = Chance(2);
-        let draw = |_| publish(&name(names[chance.below(topics as u64) as usize]));
+        let draw = |_| {
+            let topic = name(names[chance.below(topics as u64) as usize]);
+            publish(&topic, QoS::AtMostOnce, 16)
+        };
         let packets = (0..MESSAGES).map(draw).collect();
         Self { hub, publisher, packets, filter_bytes }
     }
@@ -183,21 +186,6 @@ fn measure(bed: &mut Bed) -> (f64, f64) {
         .collect();
     passes.sort_by(f64::total_cmp);
     (passes[PASSES / 2], deliveries as f64 / MESSAGES as f64)
-}
-
-fn publish(topic: &str) -> Vec<u8> {
-    let publish = Publish {
-        dup: false,
-        qos: QoS::AtMostOnce,
-        retain: false,
-        topic,
-        packet_id: None,
-        properties: Properties::EMPTY,
-        payload: &[0x61; 16],
-    };
-    let mut bytes = Vec::new();
-    publish.encode(Version::V311, &mut bytes);
-    bytes
 }
 
 fn resident_bytes() -> u64 {

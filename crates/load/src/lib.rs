@@ -84,7 +84,7 @@ pub fn connections_max() -> u64 {
 }
 
 /// Files a process needs beside its connections.
-const FILES_RESERVED: u64 = 100;
+pub const FILES_RESERVED: u64 = 100;
 
 fn topic_error(group: &str, topic: &str) -> LoadError {
     LoadError::Plan(format!("group {group}: {topic:?} is not a valid topic name or filter"))

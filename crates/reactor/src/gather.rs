@@ -95,7 +95,7 @@ impl Gather {
         if now_us < self.tick_end_us {
             return false;
         }
-        // After a pause nobody was flushed in the tick before.
+        // After a pause nobody had messages in the tick before.
         let ticks = (now_us - self.tick_end_us) / self.tick_us + 1;
         self.tick = self.tick.wrapping_add(ticks.min(2) as u8);
         self.tick_end_us = now_us + self.tick_us;

@@ -5,8 +5,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_broker::{Config, Server, Stopper};
-use weir_wire::packet::Connect;
-use weir_wire::{Frame, Packet, PropertiesBuf, Property, ReasonCode, Version};
+use weir_wire::packet::{Connect, SubscribeBuf, SubscriptionOptions};
+use weir_wire::{
+    Frame, Packet, PacketId, Properties, PropertiesBuf, Property, QoS, ReasonCode, Version,
+};
 
 pub struct Broker {
     pub address: SocketAddr,
@@ -59,6 +61,16 @@ pub fn connect(client_id: &str, properties: &[Property<'_>]) -> Vec<u8> {
     bytes
 }
 
+pub fn subscribe(filter: &str, qos: QoS) -> Vec<u8> {
+    let mut filters = SubscribeBuf::new();
+    filters.push(filter, SubscriptionOptions { qos, ..Default::default() });
+    let mut bytes = Vec::new();
+    filters
+        .subscribe(Version::V5, PacketId::FIRST, Properties::EMPTY)
+        .encode(Version::V5, &mut bytes);
+    bytes
+}
+
 pub struct Client {
     pub stream: TcpStream,
     bytes: Vec<u8>,
@@ -90,6 +102,16 @@ impl Client {
                 Ok(count) => self.bytes.extend_from_slice(&buffer[..count]),
             }
         }
+    }
+
+    /// Subscribes and waits until it is granted.
+    pub fn subscribe(&mut self, filter: &str, qos: QoS) {
+        self.send(&subscribe(filter, qos));
+        let code = self.packet(|packet| match packet {
+            Packet::SubAck(suback) => suback.codes[0],
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(code, Some(qos as u8));
     }
 
     pub fn connack(&mut self) -> Option<ReasonCode> {

@@ -2,9 +2,10 @@
 
 use super::Workload;
 use crate::hub::Hub;
+use crate::packets::{connect, publish};
 use weir_core::ConnKey;
-use weir_wire::packet::{Ack, Connect, Publish};
-use weir_wire::{Frame, Packet, PacketId, PacketKind, Properties, QoS, Version};
+use weir_wire::packet::Ack;
+use weir_wire::{Frame, Packet, PacketKind, QoS, Version};
 
 const RECEIVERS: usize = 1000;
 const PAIRS: usize = 1000;
@@ -84,6 +85,7 @@ pub(super) const CONNECTS: Workload = Workload {
     prepare: || {
         let mut hub = Hub::new();
         hub.outputs.0.resize_with(CONNECTS_IN_A_ROUND, || Vec::with_capacity(64));
+        let connect = |at| connect(Version::V311, &format!("client-{at}"));
         let packets: Vec<Vec<u8>> = (0..CONNECTS_IN_A_ROUND).map(connect).collect();
         Box::new(move || {
             for (at, packet) in packets.iter().enumerate() {
@@ -120,37 +122,6 @@ fn fan_out(qos: QoS, receivers: usize, bytes: usize) -> Box<dyn FnMut()> {
             }
         }
     })
-}
-
-fn publish(topic: &str, qos: QoS, bytes: usize) -> Vec<u8> {
-    let publish = Publish {
-        dup: false,
-        qos,
-        retain: false,
-        topic,
-        packet_id: (qos > QoS::AtMostOnce).then_some(PacketId::FIRST),
-        properties: Properties::EMPTY,
-        payload: &vec![0x61; bytes],
-    };
-    let mut out = Vec::new();
-    publish.encode(Version::V311, &mut out);
-    out
-}
-
-fn connect(at: usize) -> Vec<u8> {
-    let connect = Connect {
-        version: Version::V311,
-        clean_start: true,
-        keep_alive_s: 60,
-        client_id: &format!("client-{at}"),
-        will: None,
-        user_name: None,
-        password: None,
-        properties: Properties::EMPTY,
-    };
-    let mut out = Vec::new();
-    connect.encode(&mut out);
-    out
 }
 
 /// The client has read what came.

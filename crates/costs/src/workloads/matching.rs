@@ -2,8 +2,8 @@
 
 use super::Workload;
 use crate::hub::Hub;
-use weir_wire::packet::Publish;
-use weir_wire::{Properties, QoS, Version};
+use crate::packets::publish;
+use weir_wire::QoS;
 
 const MESSAGES: usize = 1000;
 const FILTERS: usize = 10_000;
@@ -30,16 +30,8 @@ fn one_of(filter: impl Fn(usize) -> String) -> Box<dyn FnMut()> {
     let mut bytes = Vec::new();
     for at in 0..MESSAGES {
         let at = at * 7919 % FILTERS;
-        let publish = Publish {
-            dup: false,
-            qos: QoS::AtMostOnce,
-            retain: false,
-            topic: &format!("fleet/{}/truck/{at}/state", at % 100),
-            packet_id: None,
-            properties: Properties::EMPTY,
-            payload: &[0x61; 16],
-        };
-        publish.encode(Version::V311, &mut bytes);
+        let topic = format!("fleet/{}/truck/{at}/state", at % 100);
+        bytes.extend(publish(&topic, QoS::AtMostOnce, 16));
     }
     Box::new(move || {
         hub.send(publisher, &bytes);

@@ -26,9 +26,6 @@ const ORDERS_MAX: usize = 16;
 const ERRORS_MAX: usize = 3;
 const ERROR_BYTES_MAX: u64 = 300;
 
-/// Files an agent needs beside its connections.
-const FILES_RESERVED: u64 = 100;
-
 /// How one agent is started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentCommand {
@@ -141,7 +138,7 @@ impl Fleet {
 
     /// Connections that each agent holds.
     pub fn holds(&self) -> Vec<u64> {
-        let hold = |agent: &Agent| agent.hello.open_files_max.saturating_sub(FILES_RESERVED);
+        let hold = |agent: &Agent| agent.hello.open_files_max.saturating_sub(crate::FILES_RESERVED);
         self.agents.iter().map(hold).collect()
     }
 }
