@@ -7,10 +7,10 @@
 
 use crate::Token;
 
-/// Busy from this share of the time on, and no more from below the other: gathering itself lowers
-/// the share, by half easily.
-const BUSY_PERCENT: u64 = 50;
-const IDLE_PERCENT: u64 = 20;
+/// Busy from this share of the time on, and no more from below the other. Gathering itself lowers
+/// the share, so the second is held against what the share would be with all sends that it saves.
+const BUSY_PERCENT: u64 = 40;
+const IDLE_PERCENT: u64 = 30;
 
 /// The share is looked at this often, and measured in one turn of so many.
 const WINDOW_US: u64 = 50_000;
@@ -64,6 +64,10 @@ struct Sample {
     window_end_us: u64,
     work_us: u64,
     all_us: u64,
+    /// Messages that joined others and so were no send of their own.
+    joined: u64,
+    /// Sends of the thread, all that there were when the window began.
+    sends_before: u64,
     /// When the sampled turn began, and when its work was done.
     turn: Option<(u64, u64)>,
 }
@@ -83,14 +87,14 @@ impl Gather {
         }
     }
 
-    /// A turn begins. Says whether what waits is to leave.
+    /// A turn begins, after so many sends of the thread. Says whether what waits is to leave.
     #[inline]
-    pub(crate) fn turn_begins(&mut self, now_us: u64) -> bool {
+    pub(crate) fn turn_begins(&mut self, now_us: u64, sends: u64) -> bool {
         if self.tick_us == 0 {
             return false;
         }
         if let Some((began_us, done_us)) = self.sample.turn.take() {
-            self.note(began_us, done_us, now_us);
+            self.note(began_us, done_us, now_us, sends);
         }
         if now_us < self.tick_end_us {
             return false;
@@ -102,7 +106,7 @@ impl Gather {
         true
     }
 
-    fn note(&mut self, began_us: u64, done_us: u64, now_us: u64) {
+    fn note(&mut self, began_us: u64, done_us: u64, now_us: u64, sends: u64) {
         let sample = &mut self.sample;
         sample.work_us += done_us.saturating_sub(began_us);
         sample.all_us += now_us.saturating_sub(began_us);
@@ -110,8 +114,14 @@ impl Gather {
             return;
         }
         let percent = sample.work_us * 100 / sample.all_us.max(1);
-        self.is_busy = percent >= if self.is_busy { IDLE_PERCENT } else { BUSY_PERCENT };
-        *sample = Sample { window_end_us: now_us + WINDOW_US, ..Sample::default() };
+        self.is_busy = if self.is_busy {
+            let sent = sends.saturating_sub(sample.sends_before).max(1);
+            percent * (sent + sample.joined) / sent >= IDLE_PERCENT
+        } else {
+            percent >= BUSY_PERCENT
+        };
+        let window_end_us = now_us + WINDOW_US;
+        *sample = Sample { window_end_us, sends_before: sends, ..Sample::default() };
     }
 
     /// A message for a connection. Says whether it waits for the tick's end.
@@ -122,6 +132,12 @@ impl Gather {
 
     pub(crate) fn wait(&mut self, token: Token) {
         self.waiting.push(token);
+    }
+
+    /// A message goes with others that wait.
+    #[inline]
+    pub(crate) fn joined(&mut self) {
+        self.sample.joined += 1;
     }
 
     /// What waits, with its memory; [`Gather::put_back`] returns that.
@@ -148,9 +164,9 @@ mod tests {
     fn busy() -> (Gather, u64) {
         let mut gather = Gather::default();
         gather.set_wait_us(5_000);
-        gather.note(0, 900, 1_000);
+        gather.note(0, 900, 1_000, 0);
         assert!(gather.is_busy);
-        gather.turn_begins(1_000);
+        gather.turn_begins(1_000, 0);
         (gather, 1_000)
     }
 
@@ -169,7 +185,7 @@ mod tests {
             assert_eq!(gather.waits(&mut often), often_waits);
             assert!(!gather.waits(&mut rarely), "one a tick");
             now_us += 5_000;
-            assert!(gather.turn_begins(now_us));
+            assert!(gather.turn_begins(now_us, 0));
         };
         tick(false);
         tick(true);
@@ -181,7 +197,7 @@ mod tests {
         let (mut gather, now_us) = busy();
         let mut pace = Pace::default();
         make_often(&gather, &mut pace);
-        gather.turn_begins(now_us + 50_000);
+        gather.turn_begins(now_us + 50_000, 0);
         assert!(!gather.waits(&mut pace));
     }
 
@@ -190,10 +206,21 @@ mod tests {
         let (mut gather, now_us) = busy();
         let mut pace = Pace::default();
         make_often(&gather, &mut pace);
-        gather.turn_begins(now_us + 5_000);
+        gather.turn_begins(now_us + 5_000, 0);
         assert!(gather.waits(&mut pace));
-        gather.note(now_us, now_us + 1, now_us + WINDOW_US);
+        gather.note(now_us, now_us + 1, now_us + WINDOW_US, 100);
         assert!(!gather.waits(&mut pace));
+    }
+
+    #[test]
+    fn what_gathering_saves_counts_as_busy() {
+        let (mut gather, now_us) = busy();
+        let window_us = now_us + 2 * WINDOW_US;
+        (0..400).for_each(|_| gather.joined());
+        gather.note(window_us, window_us + 10, window_us + 100, 100);
+        assert!(gather.is_busy, "10 % with 100 sends is 50 % with 500");
+        gather.note(window_us, window_us + 10, window_us + 2 * WINDOW_US, 200);
+        assert!(!gather.is_busy, "nothing joined, so nothing is saved");
     }
 
     #[test]
@@ -202,8 +229,8 @@ mod tests {
         assert_eq!(gather.due_us(), None);
         gather.wait(Token(7));
         assert_eq!(gather.due_us(), Some(now_us + 5_000));
-        assert!(!gather.turn_begins(now_us + 4_999));
-        assert!(gather.turn_begins(now_us + 5_000));
+        assert!(!gather.turn_begins(now_us + 4_999, 0));
+        assert!(gather.turn_begins(now_us + 5_000, 0));
         assert_eq!(gather.take(), [Token(7)]);
     }
 
@@ -232,7 +259,7 @@ mod tests {
         turn(&mut reactor);
         // The tick is longer than the test may take.
         reactor.io().set_gather(Duration::from_secs(1000));
-        reactor.io().gather.note(0, 900, 1_000);
+        reactor.io().gather.note(0, 900, 1_000, 0);
         // What this thread really does is not looked at.
         reactor.io().gather.sample.window_end_us = u64::MAX;
         turn(&mut reactor);
@@ -265,6 +292,6 @@ mod tests {
         (0..100).for_each(|_| gather.work_done(0));
         let mut pace = Pace::default();
         make_often(&gather, &mut pace);
-        assert!(!gather.turn_begins(1_000_000) && !gather.waits(&mut pace));
+        assert!(!gather.turn_begins(1_000_000, 0) && !gather.waits(&mut pace));
     }
 }

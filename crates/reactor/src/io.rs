@@ -134,6 +134,8 @@ impl Io {
         } else if !socket.gathers {
             socket.gathers = true;
             self.gather.wait(token);
+        } else {
+            self.gather.joined();
         }
     }
 

@@ -162,7 +162,7 @@ impl Reactor {
             rings.wake_up();
         }
         self.io.now_us = crate::now_us();
-        if self.io.gather.turn_begins(self.io.now_us) {
+        if self.io.gather.turn_begins(self.io.now_us, self.io.stats.writes) {
             self.io.end_gathering();
         }
         Ok(())
