@@ -80,7 +80,7 @@ fn connections() -> Vec<Point> {
         let rate = PAIRS_PER_S as f64 / pairs as f64;
         pairs_of(format!("connections-{connections}"), connections.to_string(), pairs, 16, rate)
     };
-    [1_000, 2_000, 4_000, 8_000, 12_000, 18_000].iter().map(point).collect()
+    [1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000].iter().map(point).collect()
 }
 
 fn payload() -> Vec<Point> {
@@ -120,7 +120,7 @@ fn publisher(clients: u64, topic: &str, rate: f64, bytes: u64) -> String {
 fn use_case(name: &str, groups: &str) -> String {
     format!(
         "name = \"{name}\"\nrevision = 1\nabout = \"a point of a curve\"\n\
-         mqtt_version = \"3.1.1\"\nconnect_rate_per_s = 2500\n{groups}"
+         mqtt_version = \"3.1.1\"\nconnect_rate_per_s = 5000\n{groups}"
     )
 }
 
@@ -150,6 +150,6 @@ mod tests {
                 assert!(names.insert(point.name));
             }
         }
-        assert_eq!(names.len(), 22);
+        assert_eq!(names.len(), 23);
     }
 }
