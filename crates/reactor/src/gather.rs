@@ -7,17 +7,24 @@
 
 use crate::Token;
 
-/// Busy from this share of the time on, and no more from below the other. Gathering itself lowers
-/// the share, so the second is held against what the share would be with all sends that it saves.
+/// Busy from this share of the time on, and no more from below the other. It is the share that work
+/// would take with all sends that gathering saves; or else gathering would end itself.
 const BUSY_PERCENT: u64 = 40;
 const IDLE_PERCENT: u64 = 30;
 
-/// The share is looked at this often, and measured in one turn of so many.
-const WINDOW_US: u64 = 50_000;
-const TURNS_A_SAMPLE: u64 = 4;
+/// A window counts for so much of the share: one in which the host gave the core to somebody else
+/// looks busy and is not.
+const SMOOTHING: u64 = 4;
+const PERCENT_MAX: u64 = 400;
 
-/// So many messages in a tick are often: fewer would wait for nothing.
-const OFTEN: u8 = 2;
+/// The share is looked at this often. Every turn counts: turns come in patterns, such as a message
+/// and then its acknowledgement, so every fourth may always be the same one.
+const WINDOW_US: u64 = 50_000;
+
+/// So many messages a second are often, and at least so many in a tick: fewer would wait for
+/// little or nothing.
+const OFTEN_PER_S: u64 = 200;
+const OFTEN_MIN: u8 = 2;
 
 /// Output as long as this does not wait: more would not make it cheaper.
 pub(crate) const GATHERED_BYTES_MAX: usize = 16 * 1024;
@@ -26,13 +33,16 @@ pub(crate) const GATHERED_BYTES_MAX: usize = 16 * 1024;
 pub(crate) struct Gather {
     /// Length of a tick; 0 if nothing ever waits.
     tick_us: u64,
+    /// So many messages in a tick are often.
+    often: u8,
     tick_end_us: u64,
     /// Counts ticks, in the few bits that a socket has for it.
     tick: u8,
+    /// Share of the time that work would take if nothing gathered, smoothed.
+    percent: u64,
     is_busy: bool,
     /// Wait for the end of the tick.
     waiting: Vec<Token>,
-    turns: u64,
     sample: Sample,
 }
 
@@ -48,9 +58,9 @@ pub(crate) struct Pace {
 
 impl Pace {
     #[inline]
-    fn is_often(&mut self, tick: u8) -> bool {
+    fn is_often(&mut self, tick: u8, often: u8) -> bool {
         if self.tick != tick {
-            self.was_often = self.messages >= OFTEN && tick.wrapping_sub(self.tick) == 1;
+            self.was_often = self.messages >= often && tick.wrapping_sub(self.tick) == 1;
             (self.tick, self.messages) = (tick, 0);
         }
         self.messages = self.messages.saturating_add(1);
@@ -68,7 +78,7 @@ struct Sample {
     joined: u64,
     /// Sends of the thread, all that there were when the window began.
     sends_before: u64,
-    /// When the sampled turn began, and when its work was done.
+    /// When the last turn began, and when its work was done.
     turn: Option<(u64, u64)>,
 }
 
@@ -76,13 +86,14 @@ impl Gather {
     /// Output waits for at most so long.
     pub(crate) fn set_wait_us(&mut self, wait_us: u64) {
         self.tick_us = wait_us;
+        let often = wait_us.saturating_mul(OFTEN_PER_S) / 1_000_000;
+        self.often = u8::try_from(often).unwrap_or(u8::MAX).max(OFTEN_MIN);
     }
 
     /// The work of the turn that began at `turn_us` is done, what follows is waiting.
     #[inline]
     pub(crate) fn work_done(&mut self, turn_us: u64) {
-        self.turns += 1;
-        if self.tick_us > 0 && self.turns.is_multiple_of(TURNS_A_SAMPLE) {
+        if self.tick_us > 0 {
             self.sample.turn = Some((turn_us, crate::now_us()));
         }
     }
@@ -114,12 +125,10 @@ impl Gather {
             return;
         }
         let percent = sample.work_us * 100 / sample.all_us.max(1);
-        self.is_busy = if self.is_busy {
-            let sent = sends.saturating_sub(sample.sends_before).max(1);
-            percent * (sent + sample.joined) / sent >= IDLE_PERCENT
-        } else {
-            percent >= BUSY_PERCENT
-        };
+        let sent = sends.saturating_sub(sample.sends_before).max(1);
+        let unsaved = (percent * (sent + sample.joined) / sent).min(PERCENT_MAX);
+        self.percent = (self.percent * (SMOOTHING - 1) + unsaved) / SMOOTHING;
+        self.is_busy = self.percent >= if self.is_busy { IDLE_PERCENT } else { BUSY_PERCENT };
         let window_end_us = now_us + WINDOW_US;
         *sample = Sample { window_end_us, sends_before: sends, ..Sample::default() };
     }
@@ -127,7 +136,7 @@ impl Gather {
     /// A message for a connection. Says whether it waits for the tick's end.
     #[inline]
     pub(crate) fn waits(&self, pace: &mut Pace) -> bool {
-        self.is_busy && pace.is_often(self.tick)
+        self.is_busy && pace.is_often(self.tick, self.often)
     }
 
     pub(crate) fn wait(&mut self, token: Token) {
@@ -160,18 +169,28 @@ impl Gather {
 mod tests {
     use super::*;
 
+    /// So many windows, with so much work and so many sends each, `joined` messages more.
+    fn windows(gather: &mut Gather, count: u64, percent: u64, sends: u64, joined: u64) {
+        for _ in 0..count {
+            let began_us = gather.sample.window_end_us.max(WINDOW_US);
+            (0..joined).for_each(|_| gather.joined());
+            let sent = gather.sample.sends_before + sends;
+            gather.note(began_us, began_us + percent, began_us + 100, sent);
+        }
+    }
+
     /// A gather that was busy for a while, and the time.
     fn busy() -> (Gather, u64) {
         let mut gather = Gather::default();
         gather.set_wait_us(5_000);
-        gather.note(0, 900, 1_000, 0);
+        windows(&mut gather, 3, 90, 100, 0);
         assert!(gather.is_busy);
         gather.turn_begins(1_000, 0);
         (gather, 1_000)
     }
 
     fn make_often(gather: &Gather, pace: &mut Pace) {
-        for _ in 0..OFTEN {
+        for _ in 0..gather.often {
             gather.waits(pace);
         }
     }
@@ -193,6 +212,17 @@ mod tests {
     }
 
     #[test]
+    fn long_ticks_are_for_those_who_get_more_in_them() {
+        let often = |wait_us| {
+            let mut gather = Gather::default();
+            gather.set_wait_us(wait_us);
+            gather.often
+        };
+        assert_eq!([1_000, 10_000, 20_000, 1_000_000].map(often), [2, 2, 4, 200]);
+        assert_eq!(often(u64::MAX), u8::MAX);
+    }
+
+    #[test]
     fn after_a_pause_nobody_waits() {
         let (mut gather, now_us) = busy();
         let mut pace = Pace::default();
@@ -208,18 +238,26 @@ mod tests {
         make_often(&gather, &mut pace);
         gather.turn_begins(now_us + 5_000, 0);
         assert!(gather.waits(&mut pace));
-        gather.note(now_us, now_us + 1, now_us + WINDOW_US, 100);
+        windows(&mut gather, 10, 1, 100, 0);
         assert!(!gather.waits(&mut pace));
     }
 
     #[test]
+    fn one_busy_window_is_the_hosts_doing() {
+        let mut gather = Gather::default();
+        windows(&mut gather, 20, 5, 100, 0);
+        windows(&mut gather, 1, 100, 100, 0);
+        assert!(!gather.is_busy);
+        windows(&mut gather, 3, 60, 100, 0);
+        assert!(gather.is_busy);
+    }
+
+    #[test]
     fn what_gathering_saves_counts_as_busy() {
-        let (mut gather, now_us) = busy();
-        let window_us = now_us + 2 * WINDOW_US;
-        (0..400).for_each(|_| gather.joined());
-        gather.note(window_us, window_us + 10, window_us + 100, 100);
+        let (mut gather, _) = busy();
+        windows(&mut gather, 100, 10, 100, 400);
         assert!(gather.is_busy, "10 % with 100 sends is 50 % with 500");
-        gather.note(window_us, window_us + 10, window_us + 2 * WINDOW_US, 200);
+        windows(&mut gather, 10, 10, 100, 0);
         assert!(!gather.is_busy, "nothing joined, so nothing is saved");
     }
 
@@ -259,7 +297,8 @@ mod tests {
         turn(&mut reactor);
         // The tick is longer than the test may take.
         reactor.io().set_gather(Duration::from_secs(1000));
-        reactor.io().gather.note(0, 900, 1_000, 0);
+        reactor.io().gather.often = OFTEN_MIN;
+        windows(&mut reactor.io().gather, 3, 90, 100, 0);
         // What this thread really does is not looked at.
         reactor.io().gather.sample.window_end_us = u64::MAX;
         turn(&mut reactor);
