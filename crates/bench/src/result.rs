@@ -116,12 +116,15 @@ pub struct UseCaseRun {
 /// The broker under test.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Broker {
-    /// Driver: weir, mosquitto, url.
+    /// Driver: a name of the catalog, of a command, or url.
     pub driver: String,
     /// Name for tables, such as Mosquitto.
     pub name: String,
     /// As the broker itself says it, or "unknown".
     pub version: String,
+    /// What it runs on, such as "Erlang/OTP 25"; empty where none decides its speed.
+    #[serde(default)]
+    pub runtime: String,
     /// Profile of its configuration: default, tuned, or "unknown" for a URL.
     pub profile: String,
     /// Each setting that differs from the broker's default, with its reason.

@@ -91,7 +91,7 @@ pub fn run_one(
     let times = Times::new(use_case, options.warm_up_s, options.measure_s);
     // The stamp's run number tells this run's messages from another's.
     let run = (std::process::id() ^ jiff::Timestamp::now().as_second() as u32) as u16;
-    let plan = usecase::plan(&scaled, running.target, run, times);
+    let plan = usecase::plan(&scaled, running.target_of(use_case.mqtt_version), run, times);
     let monitor = Monitor::start(running.pid, pinning.broker_core, SAMPLE_EVERY);
     let Some(baseline) = monitor.first(Duration::from_secs(5)) else {
         bail!("the broker's process cannot be watched; is /proc mounted?");

@@ -1,5 +1,7 @@
 //! `weir bench`: run use cases against brokers, look at results, look at the host.
 
+mod guard;
+
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use std::net::TcpListener;
@@ -60,6 +62,9 @@ enum BenchCommand {
     /// Answer as a broker that does next to nothing, until standard input ends
     #[command(hide = true)]
     NullBroker,
+    /// Run a broker until standard input ends, then end all that it started
+    #[command(hide = true)]
+    Guard(guard::GuardArgs),
 }
 
 const RUN_EXAMPLES: &str = "Examples:
@@ -182,6 +187,7 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
         BenchCommand::Conformance(args) => conform(args),
         BenchCommand::Report { results } => show(&results),
         BenchCommand::NullBroker => null_broker(),
+        BenchCommand::Guard(args) => Ok(guard::run(&args)),
         BenchCommand::Doctor { measure } => {
             let report = doctor::report();
             print!("{}", report.text);
