@@ -3,6 +3,7 @@
 //! A driver knows how to find its broker, write its configuration, be sure it is ready, name its
 //! version, and end it. It sees no statistics. Most are a file, `brokers/NAME/broker.toml`.
 
+mod brokers;
 mod can;
 mod catalog;
 mod file;
@@ -12,6 +13,7 @@ mod process;
 mod program;
 mod url;
 
+pub use brokers::{Listed, State, list, render, setup};
 pub use can::Can;
 pub use guard::guard;
 pub use process::Running;

@@ -178,7 +178,7 @@ pub struct Verdict {
     pub reasons: Vec<String>,
 }
 
-/// The four ends of a run.
+/// The ends of a run.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
@@ -190,6 +190,8 @@ pub enum Status {
     Invalid,
     /// Stopped by a person.
     Aborted,
+    /// The broker lacks what the use case needs, and was not started.
+    Unsupported,
 }
 
 impl Status {
@@ -200,6 +202,7 @@ impl Status {
             Self::Failed => "failed",
             Self::Invalid => "invalid",
             Self::Aborted => "aborted",
+            Self::Unsupported => "unsupported",
         }
     }
 }

@@ -27,6 +27,18 @@ macro_rules! folders {
 pub(super) const FOLDERS: &[Folder] = folders![
     "weir";
     "mosquitto";
+    "nanomq";
+    "emqx5";
+    "emqx4";
+    "vernemq";
+    "hivemq-ce" with "pom.xml", "Launcher.java", "start.sh";
+    "flashmq";
+    "rmqttd";
+    "rumqttd";
+    "rabbitmq";
+    "nats-server";
+    "mochi";
+    "aedes" with "launcher.js", "start.sh";
 ];
 
 /// A broker that has a driver.

@@ -68,11 +68,6 @@ impl Program {
         Ok(Self { name: name.into(), file, given, weir, found: OnceCell::new() })
     }
 
-    /// What the file says of it.
-    pub(super) fn file(&self) -> &BrokerFile {
-        &self.file
-    }
-
     /// The program, with its version; looked for once.
     pub(super) fn found(&self) -> Result<&Found, DriverError> {
         if let Some(found) = self.found.get() {
@@ -100,7 +95,10 @@ impl Program {
     }
 
     fn path(&self) -> Result<PathBuf, DriverError> {
-        let values = BTreeMap::from([("weir".to_owned(), self.weir.display().to_string())]);
+        let values = BTreeMap::from([
+            ("weir".to_owned(), self.weir.display().to_string()),
+            ("cache".to_owned(), find::cache(&self.name).display().to_string()),
+        ]);
         let programs: Vec<String> =
             self.file.programs.iter().map(|name| file::fill(name, &values)).collect();
         find::find(&programs, &self.name).ok_or_else(|| match &self.given {
