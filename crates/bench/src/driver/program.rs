@@ -145,7 +145,7 @@ impl Program {
     }
 
     /// Everything that is filled in for a run.
-    fn filled(
+    pub(super) fn filled(
         &self,
         profile: Profile,
         folder: &Path,
