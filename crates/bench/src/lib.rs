@@ -20,5 +20,6 @@ pub mod report;
 pub mod result;
 pub mod run;
 pub mod tables;
+mod unsupported;
 pub mod usecase;
 mod verdict;

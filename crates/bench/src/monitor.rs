@@ -107,7 +107,7 @@ fn now_us() -> u64 {
 }
 
 /// The process and all that descend from it, with what was just read of each.
-fn tree(pid: u32) -> Vec<(Process, Stat)> {
+pub(crate) fn tree(pid: u32) -> Vec<(Process, Stat)> {
     let root = i32::try_from(pid).unwrap_or(i32::MAX);
     let Ok(all) = all_processes() else { return Vec::new() };
     let mut rest: Vec<(Process, Stat)> = all

@@ -116,12 +116,15 @@ pub struct UseCaseRun {
 /// The broker under test.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Broker {
-    /// Driver: weir, mosquitto, url.
+    /// Driver: a name of the catalog, of a command, or url.
     pub driver: String,
     /// Name for tables, such as Mosquitto.
     pub name: String,
     /// As the broker itself says it, or "unknown".
     pub version: String,
+    /// What it runs on, such as "Erlang/OTP 25"; empty where none decides its speed.
+    #[serde(default)]
+    pub runtime: String,
     /// Profile of its configuration: default, tuned, or "unknown" for a URL.
     pub profile: String,
     /// Each setting that differs from the broker's default, with its reason.
@@ -175,7 +178,7 @@ pub struct Verdict {
     pub reasons: Vec<String>,
 }
 
-/// The four ends of a run.
+/// The ends of a run.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
@@ -187,6 +190,8 @@ pub enum Status {
     Invalid,
     /// Stopped by a person.
     Aborted,
+    /// The broker lacks what the use case needs, and was not started.
+    Unsupported,
 }
 
 impl Status {
@@ -197,6 +202,7 @@ impl Status {
             Self::Failed => "failed",
             Self::Invalid => "invalid",
             Self::Aborted => "aborted",
+            Self::Unsupported => "unsupported",
         }
     }
 }

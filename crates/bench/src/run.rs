@@ -7,8 +7,8 @@ use crate::host::{self, Pinning};
 use crate::live::Live;
 use crate::monitor::{self, Monitor, Sample};
 use crate::result::{RunResult, Suite};
-use crate::usecase::{self, Scaled, Times, UseCase};
-use crate::{assemble, folder};
+use crate::usecase::{self, Needs, Scaled, Times, UseCase};
+use crate::{assemble, folder, unsupported};
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -75,6 +75,9 @@ pub fn run_one(
     options: &RunOptions,
     interrupted: &Interrupted,
 ) -> anyhow::Result<(RunResult, PathBuf)> {
+    if let Some(lacks) = driver.lacks(&Needs::of(use_case))? {
+        return unsupported::keep(use_case, driver, options, &lacks);
+    }
     let is_local = driver.is_local();
     let pinning = Pinning::plan(options.is_pinned && is_local).of_agents(options.agents.local);
     let fleet = options.agents.start(&pinning)?;
@@ -91,7 +94,7 @@ pub fn run_one(
     let times = Times::new(use_case, options.warm_up_s, options.measure_s);
     // The stamp's run number tells this run's messages from another's.
     let run = (std::process::id() ^ jiff::Timestamp::now().as_second() as u32) as u16;
-    let plan = usecase::plan(&scaled, running.target, run, times);
+    let plan = usecase::plan(&scaled, running.target_of(use_case.mqtt_version), run, times);
     let monitor = Monitor::start(running.pid, pinning.broker_core, SAMPLE_EVERY);
     let Some(baseline) = monitor.first(Duration::from_secs(5)) else {
         bail!("the broker's process cannot be watched; is /proc mounted?");
@@ -112,16 +115,21 @@ pub fn run_one(
     let broker = running.broker.clone();
     running.stop();
 
-    let suite = Suite {
-        version: options.version.clone(),
-        commit: options.commit.clone(),
-        command: options.command.clone(),
-        started: seconds(seen.started),
-        ended: seconds(jiff::Timestamp::now()),
-    };
+    let suite = suite(options, seen.started);
     let result = assemble::result(suite, &scaled, &plan, broker, host, &outcome, &seen);
     folder::keep(&folder, &result, &outcome)?;
     Ok((result, folder))
+}
+
+/// What ran it, from `started` until now.
+pub(crate) fn suite(options: &RunOptions, started: jiff::Timestamp) -> Suite {
+    Suite {
+        version: options.version.clone(),
+        commit: options.commit.clone(),
+        command: options.command.clone(),
+        started: seconds(started),
+        ended: seconds(jiff::Timestamp::now()),
+    }
 }
 
 /// RFC 3339 in UTC, to the second.

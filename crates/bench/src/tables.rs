@@ -40,14 +40,18 @@ fn use_case(text: &mut String, name: &str, runs: &[&RunResult]) {
     }
     prose(text, &format!("{}; measured {} s", of.about, of.duration_s));
     let has_messages = of.qos.is_some();
-    let last = if has_messages { delivery_table(runs) } else { connection_table(runs) };
-    for table in [latency_table(runs, has_messages), resource_table(runs, has_messages), last] {
-        let _ = writeln!(text, "{table}\n");
+    let (unsupported, runs): (Vec<&RunResult>, Vec<&RunResult>) =
+        runs.iter().partition(|run| run.verdict.status == Status::Unsupported);
+    if !runs.is_empty() {
+        tables(text, &runs, has_messages);
     }
     for run in runs {
         for reason in &run.verdict.reasons {
             prose(text, &format!("{} {}: {reason}", broker(run), status(run)));
         }
+    }
+    for run in unsupported {
+        prose(text, &format!("{}: {}", broker(run), run.verdict.reasons.join("; ")));
     }
     let rows = published::of(name);
     if !rows.is_empty() {
@@ -59,6 +63,13 @@ fn use_case(text: &mut String, name: &str, runs: &[&RunResult]) {
             ),
         );
         published_rows(text, &rows, has_messages);
+    }
+}
+
+fn tables(text: &mut String, runs: &[&RunResult], has_messages: bool) {
+    let last = if has_messages { delivery_table(runs) } else { connection_table(runs) };
+    for table in [latency_table(runs, has_messages), resource_table(runs, has_messages), last] {
+        let _ = writeln!(text, "{table}\n");
     }
 }
 
@@ -112,6 +123,7 @@ pub(crate) fn status(run: &RunResult) -> &'static str {
         Status::Failed => "FAILED",
         Status::Invalid => "INVALID",
         Status::Aborted => "ABORTED",
+        Status::Unsupported => "not supported",
     }
 }
 

@@ -3,6 +3,7 @@
 mod catalog;
 mod check;
 mod file;
+mod needs;
 mod plan;
 mod rates;
 mod scale;
@@ -10,6 +11,7 @@ mod scale;
 pub(crate) use catalog::all;
 pub use catalog::{list, set};
 pub use file::{Contract, Group, UseCase, UseCaseError};
+pub use needs::Needs;
 pub use plan::{Times, plan};
 pub(crate) use scale::grouped;
 pub use scale::{Scaled, connections_max, scale};

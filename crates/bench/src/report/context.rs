@@ -50,7 +50,7 @@ fn moment(rfc3339: &str) -> String {
 
 fn badges(results: &[RunResult]) -> Vec<Value> {
     let of = |word: &str| results.iter().filter(|run| status(run) == word).count();
-    let words = ["passed", "failed", "invalid", "aborted"];
+    let words = ["passed", "failed", "invalid", "aborted", "unsupported"];
     let counted = words.into_iter().map(|word| (word, of(word)));
     counted
         .filter(|(_, count)| *count > 0)
