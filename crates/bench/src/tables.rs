@@ -79,7 +79,7 @@ fn prose(text: &mut String, sentence: &str) {
 }
 
 /// What a broker says of itself may hold bytes that move a cursor or colour a terminal.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { '?' } else { char }).collect()
 }
 

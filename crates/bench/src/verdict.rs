@@ -3,7 +3,7 @@
 use crate::result::{Status, Verdict};
 use crate::usecase::Contract;
 use weir_load::Outcome;
-use weir_load::outcome::{End, Messages};
+use weir_load::outcome::{End, Messages, Phase};
 
 /// Judges a run. A run that nobody could measure (invalid) says nothing of the broker; one that
 /// breaks the contract is failed, however fast it was.
@@ -43,7 +43,43 @@ fn broken(outcome: &Outcome, contract: &Contract) -> Vec<String> {
         reasons.push(format!("{refused} of {} subscriptions failed", outcome.subscriptions.asked));
     }
     reasons.extend(broken_messages(&outcome.measure, contract));
+    // What is lost is not behind: it never comes, and is told above.
+    if reasons.is_empty() {
+        reasons.extend(behind(outcome, contract));
+    }
     reasons
+}
+
+/// Whether deliveries fell behind while they were due. A steady delay is no fault: what came of
+/// earlier messages stands for what is still under way at the end.
+fn behind(outcome: &Outcome, contract: &Contract) -> Option<String> {
+    let span = outcome.phases.iter().find(|span| span.phase == Phase::Measure)?;
+    let messages = &outcome.measure;
+    let measure_us = span.end_us.saturating_sub(span.start_us);
+    let within = outcome.intervals.iter().filter(|interval| {
+        let end_us = interval.start_us + interval.length_us;
+        interval.start_us >= span.start_us && end_us <= span.end_us
+    });
+    let (mut length_us, mut received) = (0, 0);
+    for interval in within {
+        length_us += interval.length_us;
+        received += interval.received;
+    }
+    if length_us == 0 || measure_us == 0 || messages.accepted == 0 {
+        return None;
+    }
+    let due = messages.expected as f64 * length_us as f64 / measure_us as f64;
+    let missing = due - received as f64;
+    // One message of a fan-out falls to either side of the end as a whole.
+    let each = messages.expected as f64 / messages.accepted as f64;
+    (missing - each > due * contract.behind_share_max).then(|| {
+        format!(
+            "behind: {received} of {due:.0} deliveries came while they were due: {:.1} % were \
+             still owed (the contract allows {:.1} %), and the latency is that of a growing queue",
+            missing / due * 100.0,
+            contract.behind_share_max * 100.0
+        )
+    })
 }
 
 fn broken_messages(messages: &Messages, contract: &Contract) -> Vec<String> {

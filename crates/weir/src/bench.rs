@@ -1,5 +1,8 @@
 //! `weir bench`: run use cases against brokers, look at results, look at the host.
 
+mod compare;
+mod repeat;
+
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use std::net::TcpListener;
@@ -9,7 +12,7 @@ use std::sync::atomic::Ordering;
 use weir_bench::agents::Agents;
 use weir_bench::driver::{self, Driver, Profile};
 use weir_bench::result::{RunResult, Status};
-use weir_bench::run::{Interrupted, RunOptions, note_signals, run_one};
+use weir_bench::run::{Interrupted, RunOptions, note_signals};
 use weir_bench::usecase::{self, UseCase};
 use weir_bench::{ceiling, conformance, doctor, folder, report, tables};
 use weir_conformance::Version;
@@ -51,6 +54,9 @@ enum BenchCommand {
         #[arg(required = true, value_name = "RESULT")]
         results: Vec<PathBuf>,
     },
+    /// Compare brokers, or two sets of runs: a verdict for each metric
+    #[command(after_help = compare::EXAMPLES)]
+    Compare(compare::CompareArgs),
     /// Say what this host bears: files, ports, backlog, memory, and how to raise them
     Doctor {
         /// Measure what a core of this host bears as a load generator, too; about 8 seconds
@@ -132,6 +138,8 @@ struct How {
     /// times
     #[arg(long = "agent", value_name = "COMMAND")]
     agent: Vec<String>,
+    #[command(flatten)]
+    repeats: repeat::Repeats,
     /// Folder for the results
     #[arg(long, value_name = "DIR", default_value = "weir-results")]
     out: PathBuf,
@@ -181,6 +189,7 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
         BenchCommand::Suite { set, how } => run_all(&usecase::set(&set)?, &how),
         BenchCommand::Conformance(args) => conform(args),
         BenchCommand::Report { results } => show(&results),
+        BenchCommand::Compare(args) => compare::run(&args),
         BenchCommand::NullBroker => null_broker(),
         BenchCommand::Doctor { measure } => {
             let report = doctor::report();
@@ -213,56 +222,42 @@ fn null_broker() -> anyhow::Result<ExitCode> {
 fn run_all(use_cases: &[UseCase], how: &How) -> anyhow::Result<ExitCode> {
     let brokers: Vec<Box<dyn Driver>> =
         how.broker.iter().map(|name| driver::parse(name)).collect::<Result<_, _>>()?;
-    let options = RunOptions {
+    let agents = how.agents()?;
+    let session = how.repeats.session(&how.out, use_cases)?;
+    let mut options = RunOptions {
         scale: how.scale,
         measure_s: Some(how.duration),
         warm_up_s: Some(how.warm_up),
         brokers_hold: brokers.iter().map(|b| b.connections_max()).min().unwrap_or(u64::MAX),
         profile: how.profile,
         is_pinned: how.pin == "auto",
-        agents: how.agents()?,
-        out: how.out.clone(),
+        agents,
+        repetition: None,
+        out: session.out.clone(),
         version: env!("CARGO_PKG_VERSION").into(),
         commit: env!("WEIR_COMMIT").into(),
         command: std::env::args().collect(),
     };
     let interrupted = note_signals()?;
     let (mut results, mut folders) = (Vec::new(), Vec::new());
-    let outcome = run_each(use_cases, &brokers, &options, &interrupted, &mut results, &mut folders);
+    session.announce(use_cases, &brokers, how);
+    let mut kept = |result: RunResult, folder: PathBuf| {
+        results.push(result);
+        folders.push(folder);
+    };
+    let outcome =
+        session.run_each(use_cases, &brokers, &mut options, &interrupted, &mut kept);
     if !results.is_empty() {
         print!("{}", tables::render(&results));
-        let path = report_path(&how.out, &folders);
+        if session.is_repeated() {
+            session.compare(&results)?;
+        }
+        let path = report_path(&session.out, &folders);
         report::write(&results, &path)?;
         println!("report: {}", path.display());
     }
     outcome?;
     Ok(exit_code(&results, &interrupted))
-}
-
-fn run_each(
-    use_cases: &[UseCase],
-    brokers: &[Box<dyn Driver>],
-    options: &RunOptions,
-    interrupted: &Interrupted,
-    results: &mut Vec<RunResult>,
-    folders: &mut Vec<PathBuf>,
-) -> anyhow::Result<()> {
-    for use_case in use_cases {
-        for broker in brokers {
-            if interrupted.load(Ordering::Relaxed) {
-                return Ok(());
-            }
-            let (result, folder) = run_one(use_case, &**broker, options, interrupted)
-                .with_context(|| format!("{} on {}", use_case.name, broker.name()))?;
-            report::write(std::slice::from_ref(&result), &folder.join("report.html"))?;
-            for reason in &result.verdict.reasons {
-                eprintln!("  {}: {reason}", result.verdict.status.name());
-            }
-            results.push(result);
-            folders.push(folder);
-        }
-    }
-    Ok(())
 }
 
 /// Beside the only result, or above all of them, named after the first.
