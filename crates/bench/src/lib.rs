@@ -12,6 +12,7 @@ pub mod doctor;
 pub mod driver;
 pub mod folder;
 pub mod host;
+pub mod ladder;
 pub mod latency;
 mod live;
 pub mod monitor;

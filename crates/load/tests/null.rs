@@ -1,6 +1,7 @@
 //! The null broker loses nothing at a rate it bears.
 
 use std::net::TcpListener;
+use std::time::Duration;
 use weir_load::outcome::{End, Phase};
 use weir_load::plan::{ConnectPlan, Group, Phases, Plan, ProtocolVersion, Publish, Subscription};
 use weir_load::{Slice, Stop, null, run};
@@ -14,7 +15,7 @@ fn what_is_published_to_the_null_broker_is_delivered() {
         let target = listener.local_addr().unwrap();
         let stop = Stop::default();
         let of_broker = stop.clone();
-        let broker = std::thread::spawn(move || null::serve(listener, &of_broker));
+        let broker = std::thread::spawn(move || null::serve(listener, Duration::ZERO, &of_broker));
         let group = |name: &str| Group {
             name: name.into(),
             clients: 5,

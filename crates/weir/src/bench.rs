@@ -1,6 +1,7 @@
 //! `weir bench`: run use cases against brokers, look at results, look at the host.
 
 mod compare;
+mod ladder;
 mod repeat;
 
 use anyhow::{Context, bail};
@@ -9,6 +10,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use weir_bench::agents::Agents;
 use weir_bench::driver::{self, Driver, Profile};
 use weir_bench::result::{RunResult, Status};
@@ -57,6 +59,9 @@ enum BenchCommand {
     /// Compare brokers, or two sets of runs: a verdict for each metric
     #[command(after_help = compare::EXAMPLES)]
     Compare(compare::CompareArgs),
+    /// Find the highest rate, or number of clients, at which brokers meet an objective
+    #[command(after_help = ladder::EXAMPLES)]
+    Ladder(Box<ladder::LadderArgs>),
     /// Say what this host bears: files, ports, backlog, memory, and how to raise them
     Doctor {
         /// Measure what a core of this host bears as a load generator, too; about 8 seconds
@@ -65,7 +70,11 @@ enum BenchCommand {
     },
     /// Answer as a broker that does next to nothing, until standard input ends
     #[command(hide = true)]
-    NullBroker,
+    NullBroker {
+        /// Burn so many nanoseconds of CPU for each delivery, as a slower broker would
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        spin_ns: u32,
+    },
 }
 
 const RUN_EXAMPLES: &str = "Examples:
@@ -149,6 +158,24 @@ struct How {
 const AGENTS_MAX: usize = 1_000;
 
 impl How {
+    /// What the runs of one command share; they go to `out`.
+    fn options(&self, brokers: &[Box<dyn Driver>], agents: Agents, out: PathBuf) -> RunOptions {
+        RunOptions {
+            scale: self.scale,
+            measure_s: Some(self.duration),
+            warm_up_s: Some(self.warm_up),
+            brokers_hold: brokers.iter().map(|b| b.connections_max()).min().unwrap_or(u64::MAX),
+            profile: self.profile,
+            is_pinned: self.pin == "auto",
+            agents,
+            repetition: None,
+            out,
+            version: env!("CARGO_PKG_VERSION").into(),
+            commit: env!("WEIR_COMMIT").into(),
+            command: std::env::args().collect(),
+        }
+    }
+
     fn agents(&self) -> anyhow::Result<Agents> {
         let count = self.agents as usize + self.agent.len();
         anyhow::ensure!(
@@ -190,7 +217,8 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
         BenchCommand::Conformance(args) => conform(args),
         BenchCommand::Report { results } => show(&results),
         BenchCommand::Compare(args) => compare::run(&args),
-        BenchCommand::NullBroker => null_broker(),
+        BenchCommand::Ladder(args) => ladder::run(&args),
+        BenchCommand::NullBroker { spin_ns } => null_broker(spin_ns),
         BenchCommand::Doctor { measure } => {
             let report = doctor::report();
             print!("{}", report.text);
@@ -204,7 +232,7 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Says where it listens, and serves until its input ends.
-fn null_broker() -> anyhow::Result<ExitCode> {
+fn null_broker(spin_ns: u32) -> anyhow::Result<ExitCode> {
     let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen")?;
     println!("{}", listener.local_addr()?);
     let stop = weir_load::Stop::default();
@@ -214,7 +242,7 @@ fn null_broker() -> anyhow::Result<ExitCode> {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         at_end.stop();
     });
-    weir_load::null::serve(listener, &stop)?;
+    weir_load::null::serve(listener, Duration::from_nanos(spin_ns.into()), &stop)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -224,20 +252,7 @@ fn run_all(use_cases: &[UseCase], how: &How) -> anyhow::Result<ExitCode> {
         how.broker.iter().map(|name| driver::parse(name)).collect::<Result<_, _>>()?;
     let agents = how.agents()?;
     let session = how.repeats.session(&how.out, use_cases)?;
-    let mut options = RunOptions {
-        scale: how.scale,
-        measure_s: Some(how.duration),
-        warm_up_s: Some(how.warm_up),
-        brokers_hold: brokers.iter().map(|b| b.connections_max()).min().unwrap_or(u64::MAX),
-        profile: how.profile,
-        is_pinned: how.pin == "auto",
-        agents,
-        repetition: None,
-        out: session.out.clone(),
-        version: env!("CARGO_PKG_VERSION").into(),
-        commit: env!("WEIR_COMMIT").into(),
-        command: std::env::args().collect(),
-    };
+    let mut options = how.options(&brokers, agents, session.out.clone());
     let interrupted = note_signals()?;
     let (mut results, mut folders) = (Vec::new(), Vec::new());
     session.announce(use_cases, &brokers, how);

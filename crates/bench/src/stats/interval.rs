@@ -2,7 +2,7 @@
 //!
 //! Each end is the farther of two: that of the percentile bootstrap, which knows the shape of what
 //! was seen, and that of Student's t, which knows how little some repeats are. Alone the bootstrap
-//! of five repeats finds a difference between equals in one case of nine instead of one of twenty.
+//! of five repeats finds a difference between equals in one case of six instead of one of twenty.
 
 use super::chance::Chance;
 use super::student::two_sided;

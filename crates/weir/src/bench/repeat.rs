@@ -1,7 +1,7 @@
 //! `--repeat`: runs interleaved, in a folder of their own, compared at the end.
 
 use super::How;
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -48,6 +48,16 @@ pub(super) struct Session {
 }
 
 impl Repeats {
+    /// Of a command that has no repeats.
+    ///
+    /// # Errors
+    /// Repeats were asked for; `why` there are none.
+    pub(super) fn refuse(&self, why: &str) -> anyhow::Result<()> {
+        let is_asked = self.repeat > 1 || self.cool_down.is_some();
+        ensure!(!is_asked, "--repeat and --cool-down have no use here: {why}");
+        Ok(())
+    }
+
     /// Makes the folder of the runs where they are repeated: `out` itself is for single runs.
     pub(super) fn session(&self, out: &Path, use_cases: &[UseCase]) -> anyhow::Result<Session> {
         let mut out = out.to_owned();
