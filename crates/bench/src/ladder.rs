@@ -16,6 +16,6 @@ pub use objective::{Objective, ObjectiveError};
 pub use page::html;
 pub use record::{Ladder, Limits, SCHEMA, Step};
 pub use run::{LadderOptions, climb};
-pub use rung::{RungError, What};
+pub use rung::What;
 pub use search::{Ending, Knee, Next, Purpose, Search, Seen};
 pub use table::{render, step_line};

@@ -48,7 +48,11 @@ pub fn order(use_cases: usize, brokers: usize, rounds: u32, seed: u64) -> Vec<Tu
     };
     for round in 1..=rounds {
         for use_case in shuffled(use_cases) {
-            turns.extend(shuffled(brokers).into_iter().map(|broker| Turn { use_case, broker, round }));
+            turns.extend(shuffled(brokers).into_iter().map(|broker| Turn {
+                use_case,
+                broker,
+                round,
+            }));
         }
     }
     turns
@@ -64,10 +68,13 @@ mod tests {
         let turns = order(4, 3, 5, 1);
         assert_eq!(turns.len(), 60);
         for (at, round) in turns.chunks(12).enumerate() {
-            let cells: BTreeSet<_> = round.iter().map(|turn| (turn.use_case, turn.broker)).collect();
+            let cells: BTreeSet<_> =
+                round.iter().map(|turn| (turn.use_case, turn.broker)).collect();
             assert_eq!(cells.len(), 12);
             assert!(round.iter().all(|turn| turn.round as usize == at + 1));
-            assert!(round.chunks(3).all(|three| three.iter().all(|t| t.use_case == three[0].use_case)));
+            assert!(
+                round.chunks(3).all(|three| three.iter().all(|t| t.use_case == three[0].use_case))
+            );
         }
     }
 
@@ -75,7 +82,8 @@ mod tests {
     fn the_order_is_the_seeds_and_each_broker_is_first_at_times() {
         assert_eq!(order(2, 2, 9, 3), order(2, 2, 9, 3));
         assert_ne!(order(2, 2, 9, 3), order(2, 2, 9, 4));
-        let firsts: BTreeSet<usize> = order(1, 2, 20, 5).chunks(2).map(|two| two[0].broker).collect();
+        let firsts: BTreeSet<usize> =
+            order(1, 2, 20, 5).chunks(2).map(|two| two[0].broker).collect();
         assert_eq!(firsts.len(), 2);
     }
 

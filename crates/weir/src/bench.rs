@@ -260,8 +260,7 @@ fn run_all(use_cases: &[UseCase], how: &How) -> anyhow::Result<ExitCode> {
         results.push(result);
         folders.push(folder);
     };
-    let outcome =
-        session.run_each(use_cases, &brokers, &mut options, &interrupted, &mut kept);
+    let outcome = session.run_each(use_cases, &brokers, &mut options, &interrupted, &mut kept);
     if !results.is_empty() {
         print!("{}", tables::render(&results));
         if session.is_repeated() {

@@ -39,8 +39,23 @@ fn json(path: &Path) -> Value {
 fn a_ladder_climbs_to_the_end_of_its_span_and_keeps_every_step() {
     let out = tempfile::tempdir().unwrap();
     let arguments = [
-        "bench", "ladder", "p2p-1K-1K-1K-1K", "--scale", "0.02", "--duration", "1s", "--warm-up",
-        "500ms", "--pin", "none", "--objective", "p99<=30s,lost=0", "--from", "20", "--to", "50",
+        "bench",
+        "ladder",
+        "p2p-1K-1K-1K-1K",
+        "--scale",
+        "0.02",
+        "--duration",
+        "1s",
+        "--warm-up",
+        "500ms",
+        "--pin",
+        "none",
+        "--objective",
+        "p99<=30s,lost=0",
+        "--from",
+        "20",
+        "--to",
+        "50",
     ];
     let output = weir(&arguments, out.path());
     let errors = text(&output.stderr);
@@ -72,9 +87,27 @@ fn a_ladder_climbs_to_the_end_of_its_span_and_keeps_every_step() {
 fn repeats_are_run_in_rounds_and_compared() {
     let out = tempfile::tempdir().unwrap();
     let arguments = [
-        "bench", "run", "p2p-1K-1K-1K-1K", "--scale", "0.01", "--duration", "500ms", "--warm-up",
-        "100ms", "--pin", "none", "--broker", "weir", "--broker", "weir", "--repeat", "2",
-        "--seed", "4", "--cool-down", "0s",
+        "bench",
+        "run",
+        "p2p-1K-1K-1K-1K",
+        "--scale",
+        "0.01",
+        "--duration",
+        "500ms",
+        "--warm-up",
+        "100ms",
+        "--pin",
+        "none",
+        "--broker",
+        "weir",
+        "--broker",
+        "weir",
+        "--repeat",
+        "2",
+        "--seed",
+        "4",
+        "--cool-down",
+        "0s",
     ];
     let output = weir(&arguments, out.path());
     let errors = text(&output.stderr);

@@ -74,10 +74,7 @@ fn cpu_us(run: &RunResult) -> Option<f64> {
 }
 
 /// Of messages, or of connections where nothing is published.
-fn latency(
-    run: &RunResult,
-    of: fn(&crate::result::LatencyResult) -> u64,
-) -> Option<f64> {
+fn latency(run: &RunResult, of: fn(&crate::result::LatencyResult) -> u64) -> Option<f64> {
     let name = if run.use_case.qos.is_some() { "end_to_end" } else { "connect" };
     run.latencies.get(name).filter(|latency| latency.count > 0).map(|latency| of(latency) as f64)
 }

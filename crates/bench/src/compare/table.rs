@@ -1,8 +1,8 @@
 //! A comparison in the terminal.
 
+use super::Comparison;
 use super::cells::{Cell, Pair, Side};
 use super::metrics::METRICS;
-use super::Comparison;
 use crate::stats::Spread;
 use crate::tables::printable;
 use comfy_table::Table;

@@ -30,9 +30,8 @@ impl Axis {
     /// From the lowest to the highest value with some air around.
     fn over(values: impl Iterator<Item = f64>, start: f64, end: f64) -> Option<Self> {
         let values = values.filter(|value| *value > 0.0 && value.is_finite());
-        let (low, high) = values.fold((f64::INFINITY, 0.0f64), |(low, high), value| {
-            (low.min(value), high.max(value))
-        });
+        let (low, high) = values
+            .fold((f64::INFINITY, 0.0f64), |(low, high), value| (low.min(value), high.max(value)));
         (high > 0.0).then(|| Self { low: low / 1.3, high: high * 1.3, start, end })
     }
 

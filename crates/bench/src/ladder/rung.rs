@@ -63,7 +63,7 @@ impl FromStr for What {
 
 /// Why a use case has no such ladder.
 #[derive(Debug, thiserror::Error)]
-pub enum RungError {
+pub(super) enum RungError {
     /// Nothing to change.
     #[error("{name} has no {what} to climb by: {why}")]
     Nothing {
@@ -86,15 +86,14 @@ pub enum RungError {
 ///
 /// # Errors
 /// It has none of it.
-pub fn base(use_case: &UseCase, what: What, size: f64) -> Result<f64, RungError> {
+pub(super) fn base(use_case: &UseCase, what: What, size: f64) -> Result<f64, RungError> {
     let scaled = scale(use_case, size, u64::MAX)?;
     let groups = use_case.group.iter().zip(&scaled.clients).filter(|(group, _)| group.scales);
     let (value, why) = match what {
         What::Rate => (scaled.publish_rate(), "it publishes nothing"),
-        What::Connections => (
-            groups.map(|(_, &clients)| f64::from(clients)).sum(),
-            "the clients of no group scale",
-        ),
+        What::Connections => {
+            (groups.map(|(_, &clients)| f64::from(clients)).sum(), "the clients of no group scale")
+        }
         What::Subscribers => (
             groups
                 .filter(|(group, _)| !group.subscriptions.is_empty())
@@ -113,7 +112,7 @@ pub fn base(use_case: &UseCase, what: What, size: f64) -> Result<f64, RungError>
 ///
 /// # Errors
 /// A factor that makes no use case of it.
-pub fn rung(use_case: &UseCase, what: What, factor: f64) -> Result<UseCase, RungError> {
+pub(super) fn rung(use_case: &UseCase, what: What, factor: f64) -> Result<UseCase, RungError> {
     let file = |error: toml::de::Error| RungError::File(error.message().to_owned());
     let mut table: Table = use_case.text.parse().map_err(file)?;
     let groups = table.get_mut("group").and_then(Value::as_array_mut);

@@ -7,13 +7,13 @@
 use serde::{Deserialize, Serialize};
 
 /// From step to step on the way up, and on the way down where the first step misses.
-pub const GROWTH: f64 = 1.5;
+pub(super) const GROWTH: f64 = 1.5;
 
 /// How close the lowest miss is to the knee at the end, as a share of the knee.
-pub const TOLERANCE: f64 = 0.05;
+pub(super) const TOLERANCE: f64 = 0.05;
 
 /// Where the knee is confirmed, as a share of it.
-pub const CONFIRM_SHARE: f64 = 0.9;
+const CONFIRM_SHARE: f64 = 0.9;
 
 /// Confirmations that are tried, each at [`CONFIRM_SHARE`] of the one before.
 const CONFIRMATIONS_MAX: u32 = 3;
@@ -22,7 +22,7 @@ const CONFIRMATIONS_MAX: u32 = 3;
 const TRIES: u32 = 2;
 
 /// Runs of a search; the widest span takes some forty.
-pub const RUNS_MAX: u32 = 120;
+const RUNS_MAX: u32 = 120;
 
 /// Steps down from the first, where even that misses.
 const DESCENT_MAX: f64 = 1_000.0;
@@ -138,8 +138,7 @@ impl Search {
             return self.done(Ending::RunsSpent);
         }
         if let Some(confirming) = self.confirming {
-            let is_over =
-                confirming.confirmed.is_some() || confirming.tries >= CONFIRMATIONS_MAX;
+            let is_over = confirming.confirmed.is_some() || confirming.tries >= CONFIRMATIONS_MAX;
             return if is_over {
                 self.done(self.ending())
             } else {

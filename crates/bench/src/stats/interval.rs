@@ -126,8 +126,11 @@ mod tests {
         // The machine drifts by a half; the second is 10 % above the first in every round.
         let drift = [1.0, 1.1, 1.2, 1.3, 1.5];
         let noise = [0.0, 0.01, -0.01, 0.005, -0.005];
-        let pairs: Vec<(f64, f64)> =
-            drift.iter().zip(noise).map(|(at, noise)| (at * 2.0, at * 2.2 * (1.0 + noise))).collect();
+        let pairs: Vec<(f64, f64)> = drift
+            .iter()
+            .zip(noise)
+            .map(|(at, noise)| (at * 2.0, at * 2.2 * (1.0 + noise)))
+            .collect();
         let together = paired(&pairs, 0.05, 1).unwrap();
         assert!((together.ratio - 1.1).abs() < 0.005, "{together:?}");
         assert!(together.interval.low > 1.08 && together.interval.high < 1.12, "{together:?}");

@@ -93,11 +93,9 @@ fn climb_each(
     let mut ladders = Vec::new();
     for broker in brokers {
         let unit = options.what.unit();
-        let mut on_step =
-            |step: &ladder::Step| eprintln!("{}", ladder::step_line(step, unit));
-        let ladder =
-            ladder::climb(use_case, &**broker, options, run, interrupted, &mut on_step)
-                .with_context(|| format!("{} on {}", use_case.name, broker.name()))?;
+        let mut on_step = |step: &ladder::Step| eprintln!("{}", ladder::step_line(step, unit));
+        let ladder = ladder::climb(use_case, &**broker, options, run, interrupted, &mut on_step)
+            .with_context(|| format!("{} on {}", use_case.name, broker.name()))?;
         print!("{}", ladder::render(&ladder));
         ladders.push(ladder);
         if interrupted.load(Ordering::Relaxed) {

@@ -94,7 +94,10 @@ impl Session {
         let pinning = Pinning::plan(how.pin == "auto").of_agents(how.agents).text;
         let (cases, brokers) = (use_cases.len(), brokers.len());
         let each_s = how.warm_up + how.duration + self.cool_down_s;
-        eprintln!("plan: {runs} runs: {cases} use cases on {brokers} brokers, {} times", self.repeats);
+        eprintln!(
+            "plan: {runs} runs: {cases} use cases on {brokers} brokers, {} times",
+            self.repeats
+        );
         eprintln!("  {pinning}");
         if self.is_repeated() {
             let (seed, cool_down_s) = (self.seed, self.cool_down_s);
