@@ -109,7 +109,8 @@ fn compare(
     let judged: usize = matched.iter().map(cells::count).sum();
     let share = FALSE_SHARE / judged.max(1) as f64;
     let pairs = matched.iter().enumerate();
-    let pairs = pairs.map(|(at, pair)| cells::judge(pair, share, options.seed ^ (at as u64) << 32));
+    let pairs =
+        pairs.map(|(at, pair)| cells::judge(pair, share, options.seed ^ ((at as u64) << 32)));
     Ok(Comparison {
         schema: SCHEMA,
         seed: options.seed,

@@ -63,7 +63,7 @@ fn use_case(text: &mut String, name: &str, runs: &[&RunResult]) {
 }
 
 /// A sentence, indented, broken where a line would grow too long.
-fn prose(text: &mut String, sentence: &str) {
+pub(crate) fn prose(text: &mut String, sentence: &str) {
     let mut line = String::new();
     for word in printable(sentence).split(' ') {
         if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > LINE_CHARS_MAX - 4

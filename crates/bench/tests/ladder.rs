@@ -2,9 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
 
-use weir_bench::ladder::{
-    self, Ending, Knee, Ladder, Limits, Purpose, SCHEMA, Seen, Step, What,
-};
+use weir_bench::ladder::{self, Ending, Knee, Ladder, Limits, Purpose, SCHEMA, Seen, Step, What};
 use weir_bench::result::{RunResult, Status};
 
 const HOSTILE: &str = "</text></svg><script>\u{1b}[31m";
@@ -102,7 +100,7 @@ fn a_table_has_the_steps_by_value_and_says_what_ended_it() {
     let text = ladder::render(&ladder(HOSTILE, Ending::Found));
     let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
     assert!(at("| 1000 ") < at("| 1102 ") && at("| 1225 ") < at("| 1500 "), "{text}");
-    assert!(!text.contains('\u{1b}') && text.lines().all(|line| line.chars().count() <= 160));
+    assert!(!text.contains('\u{1b}') && text.lines().all(|line| line.chars().count() <= 120));
     let text = ladder::render(&ladder("a", Ending::GeneratorLimit));
     assert!(text.contains("at least 1225 published/s: beyond, the generator is the limit"));
     let mut stopped = ladder("a", Ending::Found);

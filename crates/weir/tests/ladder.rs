@@ -111,7 +111,7 @@ fn repeats_are_run_in_rounds_and_compared() {
     ];
     let output = weir(&arguments, out.path());
     let errors = text(&output.stderr);
-    assert!(errors.contains("plan: 4 runs: 1 use cases on 2 brokers, 2 times"), "{errors}");
+    assert!(errors.contains("plan: 4 runs (use cases 1, brokers 2, rounds 2)"), "{errors}");
     assert!(errors.find("not pinned") < errors.find("round 1"), "{errors}");
     // One broker twice is one broker: its repeats stand in rounds.
     let session = std::fs::read_dir(out.path()).unwrap().next().unwrap().unwrap().path();

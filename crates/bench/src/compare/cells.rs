@@ -65,8 +65,11 @@ fn has_failed(runs: &[&RunResult]) -> bool {
     runs.iter().any(|run| run.verdict.status == Status::Failed)
 }
 
-/// A figure of each run that kept the contract, with session and round.
-fn figures<'a>(runs: &[&'a RunResult], metric: &Metric) -> Vec<(Option<(&'a str, u32)>, f64)> {
+/// A value of a metric, with the session and round of its run.
+type Figure<'a> = (Option<(&'a str, u32)>, f64);
+
+/// A figure of each run that kept the contract.
+fn figures<'a>(runs: &[&'a RunResult], metric: &Metric) -> Vec<Figure<'a>> {
     let passed = runs.iter().filter(|run| run.verdict.status == Status::Passed);
     let of = |run: &&'a RunResult| {
         let place = run.repetition.as_ref().map(|of| (of.session.as_str(), of.round));
@@ -124,7 +127,7 @@ fn side(runs: &[&RunResult]) -> Side {
 /// A metric; nothing where neither side has it.
 fn cell(pair: &Matched<'_>, metric: &Metric, share: f64, seed: u64) -> Option<Cell> {
     let (base, other) = (figures(&pair.base, metric), figures(&pair.other, metric));
-    let spread = |of: &[(_, f64)]| Spread::of(of.iter().map(|&(_, value)| value));
+    let spread = |of: &[Figure<'_>]| Spread::of(of.iter().map(|&(_, value)| value));
     let mut cell = Cell {
         metric: metric.name.into(),
         relevant: metric.relevant,
@@ -162,8 +165,6 @@ fn cell(pair: &Matched<'_>, metric: &Metric, share: f64, seed: u64) -> Option<Ce
     cell.standing = Some(standing);
     Some(cell)
 }
-
-type Figure<'a> = (Option<(&'a str, u32)>, f64);
 
 /// By round where enough rounds are shared: that takes out what the host did to both.
 fn ratio(base: &[Figure<'_>], other: &[Figure<'_>], share: f64, seed: u64) -> Option<Ratio> {

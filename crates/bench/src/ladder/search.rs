@@ -115,6 +115,7 @@ impl Search {
     /// Over `from` to `to`, both above 0; whole numbers only if `is_whole`.
     pub fn new(from: f64, to: f64, is_whole: bool) -> Self {
         assert!(from > 0.0 && to >= from && to.is_finite(), "a span above 0, upwards");
+        let to = if is_whole { to.floor().max(from.round()) } else { to };
         Self {
             from,
             to,
@@ -136,6 +137,9 @@ impl Search {
     pub fn next(&self) -> Next {
         if self.runs >= RUNS_MAX {
             return self.done(Ending::RunsSpent);
+        }
+        if self.is_generator_limit && self.met.is_none() {
+            return self.done(Ending::GeneratorLimit);
         }
         if let Some(confirming) = self.confirming {
             let is_over = confirming.confirmed.is_some() || confirming.tries >= CONFIRMATIONS_MAX;

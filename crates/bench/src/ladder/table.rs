@@ -2,13 +2,10 @@
 
 use super::record::{Ladder, Step};
 use super::search::{Ending, Purpose, Seen};
-use crate::tables::{count, millis, printable};
+use crate::tables::{count, millis, printable, prose};
 use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
 use std::fmt::Write as _;
-
-/// Longest reason in a row of the table; the record has all of it.
-const REASON_CHARS_MAX: usize = 40;
 
 /// What a step was run for, in a word.
 pub(super) const fn purpose(purpose: Purpose) -> &'static str {
@@ -74,7 +71,7 @@ pub fn render(ladder: &Ladder) -> String {
     ]);
     let mut steps: Vec<&Step> = ladder.steps.iter().collect();
     steps.sort_by(|one, other| one.value.total_cmp(&other.value));
-    for step in steps {
+    for step in &steps {
         let time = |us: Option<u64>| us.map_or_else(|| "-".into(), |us| millis(us as f64));
         table.add_row([
             amount(step.value),
@@ -85,24 +82,17 @@ pub fn render(ladder: &Ladder) -> String {
             step.cpu_cores.map_or_else(|| "-".into(), |cores| format!("{cores:.2}")),
             format!("{:.2}", step.generator_cpu_cores),
             format!("{} {}", step.number, purpose(step.purpose)),
-            result(step),
+            seen(step.seen).into(),
         ]);
     }
     let _ = writeln!(text, "{table}");
-    let _ = writeln!(text, "{}", found(ladder));
-    text
-}
-
-fn result(step: &Step) -> String {
-    let reason = step.reasons.first().map(|reason| printable(reason)).unwrap_or_default();
-    match reason.chars().count() {
-        0 => seen(step.seen).into(),
-        1..=REASON_CHARS_MAX => format!("{}: {reason}", seen(step.seen)),
-        _ => {
-            let start: String = reason.chars().take(REASON_CHARS_MAX - 3).collect();
-            format!("{}: {start}...", seen(step.seen))
+    for step in steps {
+        for reason in &step.reasons {
+            prose(&mut text, &format!("step {}: {reason}", step.number));
         }
     }
+    let _ = writeln!(text, "{}", found(ladder));
+    text
 }
 
 /// The broker of a ladder as a table names it.

@@ -18,6 +18,9 @@ use weir_bench::{folder, report};
 /// Rest between repeats, in seconds, where none is asked for.
 const COOL_DOWN_S: f64 = 2.0;
 
+/// Longest rest.
+const COOL_DOWN_S_MAX: f64 = 3_600.0;
+
 /// How soon a wish to stop is heard while nothing runs.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -60,6 +63,9 @@ impl Repeats {
 
     /// Makes the folder of the runs where they are repeated: `out` itself is for single runs.
     pub(super) fn session(&self, out: &Path, use_cases: &[UseCase]) -> anyhow::Result<Session> {
+        if let Some(cool_down_s) = self.cool_down {
+            ensure!(cool_down_s <= COOL_DOWN_S_MAX, "--cool-down must be 1h at most");
+        }
         let mut out = out.to_owned();
         if self.repeat > 1 {
             let name = match use_cases {
@@ -94,10 +100,8 @@ impl Session {
         let pinning = Pinning::plan(how.pin == "auto").of_agents(how.agents).text;
         let (cases, brokers) = (use_cases.len(), brokers.len());
         let each_s = how.warm_up + how.duration + self.cool_down_s;
-        eprintln!(
-            "plan: {runs} runs: {cases} use cases on {brokers} brokers, {} times",
-            self.repeats
-        );
+        let rounds = self.repeats;
+        eprintln!("plan: {runs} runs (use cases {cases}, brokers {brokers}, rounds {rounds})");
         eprintln!("  {pinning}");
         if self.is_repeated() {
             let (seed, cool_down_s) = (self.seed, self.cool_down_s);
