@@ -51,6 +51,7 @@ pub(crate) fn result(
         use_case,
         broker,
         host,
+        repetition: None,
         verdict,
         phases: phases(outcome, start_us),
         connections: outcome.connections.clone(),

@@ -24,6 +24,9 @@ pub struct RunResult {
     pub broker: Broker,
     /// On what.
     pub host: Host,
+    /// Place among its repeats; absent for a run of its own.
+    #[serde(default)]
+    pub repetition: Option<crate::repeat::Repetition>,
     /// Whether it can be believed and whether the contract was kept.
     pub verdict: Verdict,
     /// Phases with their lengths.

@@ -6,6 +6,7 @@ use crate::driver::{Driver, Profile, Running};
 use crate::host::{self, Pinning};
 use crate::live::Live;
 use crate::monitor::{self, Monitor, Sample};
+use crate::repeat::Repetition;
 use crate::result::{RunResult, Suite};
 use crate::usecase::{self, Needs, Scaled, Times, UseCase};
 use crate::{assemble, folder, unsupported};
@@ -38,6 +39,8 @@ pub struct RunOptions {
     pub is_pinned: bool,
     /// Who runs the load.
     pub agents: Agents,
+    /// Which repeat the next run is; absent where runs are not repeated.
+    pub repetition: Option<Repetition>,
     /// Folder that gets a folder a run.
     pub out: PathBuf,
     /// Version and commit of the program.
@@ -116,7 +119,8 @@ pub fn run_one(
     running.stop();
 
     let suite = suite(options, seen.started);
-    let result = assemble::result(suite, &scaled, &plan, broker, host, &outcome, &seen);
+    let mut result = assemble::result(suite, &scaled, &plan, broker, host, &outcome, &seen);
+    result.repetition = options.repetition.clone();
     folder::keep(&folder, &result, &outcome)?;
     Ok((result, folder))
 }

@@ -74,7 +74,7 @@ fn tables(text: &mut String, runs: &[&RunResult], has_messages: bool) {
 }
 
 /// A sentence, indented, broken where a line would grow too long.
-fn prose(text: &mut String, sentence: &str) {
+pub(crate) fn prose(text: &mut String, sentence: &str) {
     let mut line = String::new();
     for word in printable(sentence).split(' ') {
         if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > LINE_CHARS_MAX - 4
@@ -90,7 +90,7 @@ fn prose(text: &mut String, sentence: &str) {
 }
 
 /// What a broker says of itself may hold bytes that move a cursor or colour a terminal.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { '?' } else { char }).collect()
 }
 

@@ -31,6 +31,7 @@ pub(crate) fn keep(
     let reason = format!("not supported: {lacks}");
     eprintln!("{} on {} {}", use_case.name, broker.name, broker.version);
     let result = RunResult {
+        repetition: options.repetition.clone(),
         schema: SCHEMA,
         suite: suite(options, jiff::Timestamp::now()),
         use_case: scaled.run_description(&plan),

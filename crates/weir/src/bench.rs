@@ -1,7 +1,10 @@
 //! `weir bench`: run use cases against brokers, look at results, look at the host.
 
 mod brokers;
+mod compare;
 mod guard;
+mod ladder;
+mod repeat;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
@@ -9,10 +12,11 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use weir_bench::agents::Agents;
 use weir_bench::driver::{self, Driver, Profile};
 use weir_bench::result::{RunResult, Status};
-use weir_bench::run::{Interrupted, RunOptions, note_signals, run_one};
+use weir_bench::run::{Interrupted, RunOptions, note_signals};
 use weir_bench::usecase::{self, UseCase};
 use weir_bench::{ceiling, conformance, doctor, folder, report, tables};
 use weir_conformance::Version;
@@ -54,6 +58,12 @@ enum BenchCommand {
         #[arg(required = true, value_name = "RESULT")]
         results: Vec<PathBuf>,
     },
+    /// Compare brokers, or two sets of runs: a verdict for each metric
+    #[command(after_help = compare::EXAMPLES)]
+    Compare(compare::CompareArgs),
+    /// Find the highest rate, or number of clients, at which brokers meet an objective
+    #[command(after_help = ladder::EXAMPLES)]
+    Ladder(Box<ladder::LadderArgs>),
     /// Say what this host bears: files, ports, backlog, memory, and how to raise them
     Doctor {
         /// Measure what a core of this host bears as a load generator, too; about 8 seconds
@@ -64,7 +74,11 @@ enum BenchCommand {
     Brokers(brokers::BrokersArgs),
     /// Answer as a broker that does next to nothing, until standard input ends
     #[command(hide = true)]
-    NullBroker,
+    NullBroker {
+        /// Burn so many nanoseconds of CPU for each delivery, as a slower broker would
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        spin_ns: u32,
+    },
     /// Run a broker until standard input ends, then end all that it started
     #[command(hide = true)]
     Guard(guard::GuardArgs),
@@ -142,6 +156,8 @@ struct How {
     /// times
     #[arg(long = "agent", value_name = "COMMAND")]
     agent: Vec<String>,
+    #[command(flatten)]
+    repeats: repeat::Repeats,
     /// Folder for the results
     #[arg(long, value_name = "DIR", default_value = "weir-results")]
     out: PathBuf,
@@ -151,6 +167,24 @@ struct How {
 const AGENTS_MAX: usize = 1_000;
 
 impl How {
+    /// What the runs of one command share; they go to `out`.
+    fn options(&self, brokers: &[Box<dyn Driver>], agents: Agents, out: PathBuf) -> RunOptions {
+        RunOptions {
+            scale: self.scale,
+            measure_s: Some(self.duration),
+            warm_up_s: Some(self.warm_up),
+            brokers_hold: brokers.iter().map(|b| b.connections_max()).min().unwrap_or(u64::MAX),
+            profile: self.profile,
+            is_pinned: self.pin == "auto",
+            agents,
+            repetition: None,
+            out,
+            version: env!("CARGO_PKG_VERSION").into(),
+            commit: env!("WEIR_COMMIT").into(),
+            command: std::env::args().collect(),
+        }
+    }
+
     fn agents(&self) -> anyhow::Result<Agents> {
         let count = self.agents as usize + self.agent.len();
         anyhow::ensure!(
@@ -191,7 +225,9 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
         BenchCommand::Suite { set, how } => run_all(&usecase::set(&set)?, &how),
         BenchCommand::Conformance(args) => conform(args),
         BenchCommand::Report { results } => show(&results),
-        BenchCommand::NullBroker => null_broker(),
+        BenchCommand::NullBroker { spin_ns } => null_broker(spin_ns),
+        BenchCommand::Compare(args) => compare::run(&args),
+        BenchCommand::Ladder(args) => ladder::run(&args),
         BenchCommand::Brokers(args) => brokers::run(&args),
         BenchCommand::Guard(args) => Ok(guard::run(&args)),
         BenchCommand::Doctor { measure } => {
@@ -207,7 +243,7 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Says where it listens, and serves until its input ends.
-fn null_broker() -> anyhow::Result<ExitCode> {
+fn null_broker(spin_ns: u32) -> anyhow::Result<ExitCode> {
     let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen")?;
     println!("{}", listener.local_addr()?);
     let stop = weir_load::Stop::default();
@@ -217,7 +253,7 @@ fn null_broker() -> anyhow::Result<ExitCode> {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         at_end.stop();
     });
-    weir_load::null::serve(listener, &stop)?;
+    weir_load::null::serve(listener, Duration::from_nanos(spin_ns.into()), &stop)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -225,56 +261,28 @@ fn null_broker() -> anyhow::Result<ExitCode> {
 fn run_all(use_cases: &[UseCase], how: &How) -> anyhow::Result<ExitCode> {
     let brokers: Vec<Box<dyn Driver>> =
         how.broker.iter().map(|name| driver::parse(name)).collect::<Result<_, _>>()?;
-    let options = RunOptions {
-        scale: how.scale,
-        measure_s: Some(how.duration),
-        warm_up_s: Some(how.warm_up),
-        brokers_hold: brokers.iter().map(|b| b.connections_max()).min().unwrap_or(u64::MAX),
-        profile: how.profile,
-        is_pinned: how.pin == "auto",
-        agents: how.agents()?,
-        out: how.out.clone(),
-        version: env!("CARGO_PKG_VERSION").into(),
-        commit: env!("WEIR_COMMIT").into(),
-        command: std::env::args().collect(),
-    };
+    let agents = how.agents()?;
+    let session = how.repeats.session(&how.out, use_cases)?;
+    let mut options = how.options(&brokers, agents, session.out.clone());
     let interrupted = note_signals()?;
     let (mut results, mut folders) = (Vec::new(), Vec::new());
-    let outcome = run_each(use_cases, &brokers, &options, &interrupted, &mut results, &mut folders);
+    session.announce(use_cases, &brokers, how);
+    let mut kept = |result: RunResult, folder: PathBuf| {
+        results.push(result);
+        folders.push(folder);
+    };
+    let outcome = session.run_each(use_cases, &brokers, &mut options, &interrupted, &mut kept);
     if !results.is_empty() {
         print!("{}", tables::render(&results));
-        let path = report_path(&how.out, &folders);
+        if session.is_repeated() {
+            session.compare(&results)?;
+        }
+        let path = report_path(&session.out, &folders);
         report::write(&results, &path)?;
         println!("report: {}", path.display());
     }
     outcome?;
     Ok(exit_code(&results, &interrupted))
-}
-
-fn run_each(
-    use_cases: &[UseCase],
-    brokers: &[Box<dyn Driver>],
-    options: &RunOptions,
-    interrupted: &Interrupted,
-    results: &mut Vec<RunResult>,
-    folders: &mut Vec<PathBuf>,
-) -> anyhow::Result<()> {
-    for use_case in use_cases {
-        for broker in brokers {
-            if interrupted.load(Ordering::Relaxed) {
-                return Ok(());
-            }
-            let (result, folder) = run_one(use_case, &**broker, options, interrupted)
-                .with_context(|| format!("{} on {}", use_case.name, broker.name()))?;
-            report::write(std::slice::from_ref(&result), &folder.join("report.html"))?;
-            for reason in &result.verdict.reasons {
-                eprintln!("  {}: {reason}", result.verdict.status.name());
-            }
-            results.push(result);
-            folders.push(folder);
-        }
-    }
-    Ok(())
 }
 
 /// Beside the only result, or above all of them, named after the first.

@@ -82,8 +82,11 @@ fn top(use_case: &UseCase) -> Result<(), Fault> {
         return fault(&["connect_timeout_s"], text);
     }
     let contract = &use_case.contract;
-    let shares =
-        [("rate_tolerance", contract.rate_tolerance), ("lost_share_max", contract.lost_share_max)];
+    let shares = [
+        ("rate_tolerance", contract.rate_tolerance),
+        ("lost_share_max", contract.lost_share_max),
+        ("behind_share_max", contract.behind_share_max),
+    ];
     for (key, share) in shares {
         if !(0.0..=1.0).contains(&share) {
             return fault(&["contract", key], format!("{key} = {share} must be 0 to 1"));

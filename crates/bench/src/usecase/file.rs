@@ -163,13 +163,21 @@ pub struct Contract {
     pub rate_tolerance: f64,
     /// Expected deliveries that may be lost, as a share.
     pub lost_share_max: f64,
+    /// Deliveries due in measure that may still be owed at its end, as a share: a broker that is
+    /// behind by more is at its limit, and its latency is that of a growing queue.
+    pub behind_share_max: f64,
     /// Deliveries that may come twice; nothing leaves that open, as QoS 1 does.
     pub duplicated_max: Option<u64>,
 }
 
 impl Default for Contract {
     fn default() -> Self {
-        Self { rate_tolerance: 0.01, lost_share_max: 0.0, duplicated_max: None }
+        Self {
+            rate_tolerance: 0.01,
+            lost_share_max: 0.0,
+            behind_share_max: 0.03,
+            duplicated_max: None,
+        }
     }
 }
 

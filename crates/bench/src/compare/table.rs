@@ -1,0 +1,91 @@
+//! A comparison in the terminal.
+
+use super::Comparison;
+use super::cells::{Cell, Pair, Side};
+use super::metrics::METRICS;
+use crate::stats::Spread;
+use crate::tables::printable;
+use comfy_table::Table;
+use comfy_table::presets::ASCII_MARKDOWN;
+use std::fmt::Write as _;
+
+/// A table a use case and pair of brokers, and above them what they rest on.
+pub fn render(comparison: &Comparison) -> String {
+    let mut text = String::new();
+    for difference in &comparison.differences {
+        let _ = writeln!(text, "NOT ALIKE {difference}");
+    }
+    for note in &comparison.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    for pair in &comparison.pairs {
+        pair_table(&mut text, pair);
+    }
+    let _ = writeln!(
+        text,
+        "\nIntervals are at {:.2} %, so that {} verdicts together hold a false one in at most 1 of \
+         20 comparisons of equals.",
+        (1.0 - comparison.share) * 100.0,
+        comparison.judged
+    );
+    text
+}
+
+fn pair_table(text: &mut String, pair: &Pair) {
+    let [base, other] = [&pair.base, &pair.other].map(|side| printable(&side.label));
+    let _ = writeln!(text, "\n{}: {other} compared with {base}", printable(&pair.use_case));
+    for side in [&pair.base, &pair.other] {
+        side_lines(text, side);
+    }
+    let mut table = Table::new();
+    table.load_style(ASCII_MARKDOWN);
+    table.set_header(["metric", "base", "other", "ratio", "interval", "matters", "verdict"]);
+    for cell in &pair.cells {
+        table.add_row(row(cell));
+    }
+    if !pair.cells.is_empty() {
+        let _ = writeln!(text, "{table}");
+    }
+}
+
+fn side_lines(text: &mut String, side: &Side) {
+    let label = printable(&side.label);
+    for reason in &side.failed {
+        let _ = writeln!(text, "  {label} FAILED: {}", printable(reason));
+    }
+    if side.void > 0 {
+        let _ = writeln!(text, "  {label}: {} of {} runs say nothing", side.void, side.runs);
+    }
+}
+
+fn row(cell: &Cell) -> [String; 7] {
+    let metric = METRICS.iter().find(|metric| metric.name == cell.metric);
+    let title = metric.map_or(cell.metric.as_str(), |metric| metric.title);
+    let missing = || "-".to_owned();
+    let verdict = match cell.standing {
+        Some(standing) if cell.why.is_empty() => standing.name().to_owned(),
+        Some(standing) => format!("{}: {}", standing.name(), cell.why),
+        None => format!("none: {}", cell.why),
+    };
+    [
+        title.into(),
+        cell.base.map_or_else(missing, |of| spread(&cell.metric, of)),
+        cell.other.map_or_else(missing, |of| spread(&cell.metric, of)),
+        cell.ratio.map_or_else(missing, |ratio| format!("{ratio:.3}")),
+        cell.interval.map_or_else(missing, |of| format!("{:.3} to {:.3}", of.low, of.high)),
+        format!("{:.0} %", cell.relevant * 100.0),
+        verdict,
+    ]
+}
+
+/// Median, and the ends where they differ from it.
+fn spread(metric: &str, of: Spread) -> String {
+    let value = |value: f64| match metric {
+        "latency_p50_us" | "latency_p99_us" => crate::tables::millis(value),
+        "rss_max_bytes" => format!("{:.1}", value / 1e6),
+        "delivered_per_s" => crate::tables::count(value),
+        _ => format!("{value:.2}"),
+    };
+    let [median, low, high] = [of.median, of.low, of.high].map(value);
+    if low == high { median } else { format!("{median} ({low}-{high})") }
+}
