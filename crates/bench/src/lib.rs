@@ -9,6 +9,7 @@ pub mod ceiling;
 pub mod conformance;
 pub mod doctor;
 pub mod driver;
+pub mod emqtt;
 pub mod folder;
 pub mod host;
 pub mod latency;

@@ -38,8 +38,8 @@ pub struct RunResult {
     pub measure: Messages,
     /// Rates of the measure phase.
     pub rates: Rates,
-    /// By name: connect, subscribe, acknowledge, end_to_end, end_to_end_from_send, generator_lag,
-    /// generator_turn. Absent where nothing was measured.
+    /// By name: connect, subscribe, acknowledge, acknowledge_from_intended, end_to_end,
+    /// end_to_end_from_send, generator_lag, generator_turn. Absent where nothing was measured.
     pub latencies: BTreeMap<String, LatencyResult>,
     /// The broker's resources in the measure phase; absent where its processes cannot be seen.
     pub resources: Option<Resources>,

@@ -10,6 +10,7 @@ mod scale;
 pub(crate) use catalog::all;
 pub use catalog::{list, set};
 pub use file::{Contract, Group, UseCase, UseCaseError};
+pub(crate) use plan::sources;
 pub use plan::{Times, plan};
 pub(crate) use scale::grouped;
 pub use scale::{Scaled, connections_max, scale};

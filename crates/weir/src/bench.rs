@@ -1,5 +1,7 @@
 //! `weir bench`: run use cases against brokers, look at results, look at the host.
 
+mod emqtt;
+
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use std::net::TcpListener;
@@ -51,11 +53,26 @@ enum BenchCommand {
         #[arg(required = true, value_name = "RESULT")]
         results: Vec<PathBuf>,
     },
-    /// Say what this host bears: files, ports, backlog, memory, and how to raise them
+    /// Hold connections, with the options of emqtt-bench
+    #[command(after_help = emqtt::CONN_EXAMPLES)]
+    Conn(emqtt::ConnArgs),
+    /// Publish, with the options of emqtt-bench
+    #[command(after_help = emqtt::PUB_EXAMPLES)]
+    Pub(emqtt::PubArgs),
+    /// Subscribe, with the options of emqtt-bench
+    #[command(after_help = emqtt::SUB_EXAMPLES)]
+    Sub(emqtt::SubArgs),
+    /// Say what this host bears and what would spoil a run, and how to mend it
     Doctor {
         /// Measure what a core of this host bears as a load generator, too; about 8 seconds
         #[arg(long)]
         measure: bool,
+        /// For machines: one JSON object
+        #[arg(long, conflicts_with_all = ["measure", "tune"])]
+        json: bool,
+        /// Print files that tune a host, with comments, instead: sysctl, limits or both
+        #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "both")]
+        tune: Option<doctor::Tune>,
     },
     /// Answer as a broker that does next to nothing, until standard input ends
     #[command(hide = true)]
@@ -181,10 +198,17 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
         BenchCommand::Suite { set, how } => run_all(&usecase::set(&set)?, &how),
         BenchCommand::Conformance(args) => conform(args),
         BenchCommand::Report { results } => show(&results),
+        BenchCommand::Conn(args) => emqtt::conn(args),
+        BenchCommand::Pub(args) => emqtt::publish(args),
+        BenchCommand::Sub(args) => emqtt::subscribe(args),
         BenchCommand::NullBroker => null_broker(),
-        BenchCommand::Doctor { measure } => {
+        BenchCommand::Doctor { tune: Some(which), .. } => {
+            print!("{}", doctor::tune(which));
+            Ok(ExitCode::SUCCESS)
+        }
+        BenchCommand::Doctor { measure, json, tune: None } => {
             let report = doctor::report();
-            print!("{}", report.text);
+            print!("{}", if json { report.json + "\n" } else { report.text });
             if measure {
                 let program = std::env::current_exe().context("cannot find this program")?;
                 print!("\n{}", ceiling::measure(&program)?);
@@ -226,6 +250,7 @@ fn run_all(use_cases: &[UseCase], how: &How) -> anyhow::Result<ExitCode> {
         commit: env!("WEIR_COMMIT").into(),
         command: std::env::args().collect(),
     };
+    doctor::warn(&doctor::Demand::of(use_cases, how.scale));
     let interrupted = note_signals()?;
     let (mut results, mut folders) = (Vec::new(), Vec::new());
     let outcome = run_each(use_cases, &brokers, &options, &interrupted, &mut results, &mut folders);
