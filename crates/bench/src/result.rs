@@ -157,6 +157,9 @@ pub struct Host {
     pub open_files_max: u64,
     /// Relevant kernel settings by name.
     pub sysctls: BTreeMap<String, String>,
+    /// Sockets, clocks, memory and processors, as the kernel treats them.
+    #[serde(default)]
+    pub kernel_facts: crate::host::kernel::KernelFacts,
     /// Pinning of broker and load, in words.
     pub pinning: String,
     /// TCP round trip to the broker before the run, in microseconds: median of some.

@@ -56,11 +56,14 @@ pub struct Check {
     pub mend: String,
 }
 
-/// A name, what it does to a run, and the look at it: is it fine, what was seen, what to do.
+/// Whether it is fine, what was seen, what to do; nothing where the host does not say.
+type Seen = Option<(bool, String, String)>;
+
+/// A name, what it does to a run, and the look at it.
 struct Looked {
     name: &'static str,
     why: &'static str,
-    look: fn(&Looks, &Demand) -> Option<(bool, String, String)>,
+    look: fn(&Looks, &Demand) -> Seen,
 }
 
 /// In the order in which they are told.
@@ -150,8 +153,6 @@ pub fn warn(demand: &Demand) {
         eprintln!("warning: {}: {}; to mend: {}", check.name, check.found, check.mend);
     }
 }
-
-type Seen = Option<(bool, String, String)>;
 
 fn files(looks: &Looks, demand: &Demand) -> Seen {
     let text = looks.read("proc/self/limits")?;

@@ -15,94 +15,109 @@ pub(super) struct Told {
     pub(super) receives: bool,
 }
 
+/// One counter of the intervals.
+struct Counter {
+    name: &'static str,
+    count: fn(&Interval) -> u64,
+    /// Whether it has a line even where it stands still.
+    is_told: fn(&Told, &Interval) -> bool,
+    /// What stands behind the rate.
+    behind: fn(&Interval) -> String,
+}
+
+fn is_publishing(interval: &Interval) -> bool {
+    matches!(interval.phase, Phase::WarmUp | Phase::Measure)
+}
+
+/// Told only when it moves.
+fn never(_: &Told, _: &Interval) -> bool {
+    false
+}
+
+fn nothing(_: &Interval) -> String {
+    String::new()
+}
+
+/// In the order of their lines.
+const COUNTERS: [Counter; 8] = [
+    Counter {
+        name: "conn",
+        count: |interval| interval.connected,
+        is_told: |told, _| told.connects,
+        behind: |interval| times(&interval.connect_latency),
+    },
+    Counter {
+        name: "conn_fail",
+        count: |interval| interval.connect_failures,
+        is_told: never,
+        behind: nothing,
+    },
+    Counter {
+        name: "sub",
+        count: |interval| interval.subscribed,
+        is_told: never,
+        behind: |interval| times(&interval.subscribe_latency),
+    },
+    Counter {
+        name: "sub_fail",
+        count: |interval| interval.subscribe_failures,
+        is_told: never,
+        behind: nothing,
+    },
+    Counter {
+        name: "pub",
+        count: |interval| interval.published,
+        is_told: |told, interval| told.publishes && is_publishing(interval),
+        behind: |interval| lag(&interval.generator_lag),
+    },
+    Counter {
+        name: "pub_fail",
+        count: |interval| interval.publish_failures,
+        is_told: never,
+        behind: nothing,
+    },
+    Counter {
+        name: "puback",
+        count: |interval| interval.acknowledged,
+        is_told: |told, interval| told.acknowledges && is_publishing(interval),
+        behind: |interval| times(&interval.acknowledge_latency),
+    },
+    Counter {
+        name: "recv",
+        count: |interval| interval.received,
+        is_told: |told, interval| told.receives && is_publishing(interval),
+        behind: |interval| times(&interval.end_to_end_latency),
+    },
+];
+
 /// The counters since the begin of a run.
 #[derive(Debug)]
 pub(super) struct Lines {
     told: Told,
     start_us: Option<u64>,
-    connected: u64,
-    connect_failed: u64,
-    subscribed: u64,
-    subscribe_failed: u64,
-    published: u64,
-    publish_failed: u64,
-    acknowledged: u64,
-    received: u64,
+    totals: [u64; COUNTERS.len()],
 }
 
 impl Lines {
     pub(super) fn new(told: Told) -> Self {
-        Self {
-            told,
-            start_us: None,
-            connected: 0,
-            connect_failed: 0,
-            subscribed: 0,
-            subscribe_failed: 0,
-            published: 0,
-            publish_failed: 0,
-            acknowledged: 0,
-            received: 0,
-        }
+        Self { told, start_us: None, totals: Default::default() }
     }
 
     /// The lines of an interval as it ends.
     pub(super) fn of(&mut self, interval: &Interval) -> String {
         let start_us = *self.start_us.get_or_insert(interval.start_us);
         let end_us = interval.start_us + interval.length_us;
-        let at_s = ((end_us - start_us) as f64 / 1e6).round();
+        let at_s = (end_us.saturating_sub(start_us) as f64 / 1e6).round();
         let seconds = interval.length_us as f64 / 1e6;
-        let told = self.told;
-        let is_publishing = matches!(interval.phase, Phase::WarmUp | Phase::Measure);
-        let times = |summary: &Summary| times(summary);
-        let rows: [(&str, &mut u64, u64, bool, String); 8] = [
-            (
-                "conn",
-                &mut self.connected,
-                interval.connected,
-                told.connects,
-                times(&interval.connect_latency),
-            ),
-            ("conn_fail", &mut self.connect_failed, interval.connect_failures, false, "".into()),
-            (
-                "sub",
-                &mut self.subscribed,
-                interval.subscribed,
-                false,
-                times(&interval.subscribe_latency),
-            ),
-            ("sub_fail", &mut self.subscribe_failed, interval.subscribe_failures, false, "".into()),
-            (
-                "pub",
-                &mut self.published,
-                interval.published,
-                told.publishes && is_publishing,
-                lag(&interval.generator_lag),
-            ),
-            ("pub_fail", &mut self.publish_failed, interval.publish_failures, false, "".into()),
-            (
-                "puback",
-                &mut self.acknowledged,
-                interval.acknowledged,
-                told.acknowledges && is_publishing,
-                times(&interval.acknowledge_latency),
-            ),
-            (
-                "recv",
-                &mut self.received,
-                interval.received,
-                told.receives && is_publishing,
-                times(&interval.end_to_end_latency),
-            ),
-        ];
         let mut text = String::new();
-        for (name, total, count, is_told, behind) in rows {
+        for (Counter { name, count, is_told, behind }, total) in COUNTERS.iter().zip(&mut self.totals)
+        {
+            let count = count(interval);
             *total += count;
-            if count == 0 && !is_told {
-                continue;
+            if count > 0 || is_told(&self.told, interval) {
+                let (rate, behind) = (count as f64 / seconds, behind(interval));
+                let _ = writeln!(text, "{at_s}s {name} total={total} rate={rate:.2}/sec{behind}");
             }
-            let rate = count as f64 / seconds;
-            let _ = writeln!(text, "{at_s}s {name} total={total} rate={rate:.2}/sec{behind}");
         }
         text
     }

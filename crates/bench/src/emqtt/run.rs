@@ -26,7 +26,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub fn run(
     options: &Options,
     interrupted: &Interrupted,
-    out: &mut (impl Write + Send),
+    out: &mut impl Write,
 ) -> anyhow::Result<u8> {
     let target = target(&options.common.host, options.common.port)?;
     let run = (std::process::id() ^ jiff::Timestamp::now().as_second() as u32) as u16;
