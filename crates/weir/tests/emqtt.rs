@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, unreachable_pub, reason = "a test: a panic is its failure")]
 
+#[expect(dead_code, reason = "no tool is needed here")]
 mod support;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -161,8 +162,7 @@ fn what_is_not_supported_says_so_in_one_line() {
         ("conn -c 0", "-c 0"),
         ("conn -h a,b", "one host only"),
     ] {
-        let output =
-            Command::new(WEIR).arg("bench").args(arguments.split(' ')).output().unwrap();
+        let output = Command::new(WEIR).arg("bench").args(arguments.split(' ')).output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{arguments}: {text}");
         let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("weir: ")).collect();

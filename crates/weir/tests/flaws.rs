@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, unreachable_pub, reason = "a test: a panic is its failure")]
 
 #[path = "../../load/tests/fake_broker/mod.rs"]
-#[expect(dead_code, reason = "the load generator's own tests read more of what it did")]
 mod fake_broker;
 mod support;
 

@@ -34,21 +34,24 @@ struct Runs<'a> {
     short: Vec<String>,
 }
 
-/// One JSON object.
-pub(super) fn json(checks: &[Check], rows: &[Row], is_basic_runnable: bool) -> String {
-    let of = |row| {
+impl<'a> Runs<'a> {
+    fn of(row: &'a Row) -> Self {
         let Row { use_case, connections, needs } = row;
         let unmet = needs.iter().filter(|need: &&Need| !need.is_met());
         let short: Vec<String> = unmet.map(shortage).collect();
-        Runs {
+        Self {
             name: &use_case.name,
             set: &use_case.set,
             connections: *connections,
             runs: runs(use_case, *connections, short.is_empty()),
             short,
         }
-    };
-    let use_cases = rows.iter().map(of).collect();
+    }
+}
+
+/// One JSON object.
+pub(super) fn json(checks: &[Check], rows: &[Row], is_basic_runnable: bool) -> String {
+    let use_cases = rows.iter().map(Runs::of).collect();
     let told = Told { schema: SCHEMA, checks, use_cases, is_basic_runnable };
     serde_json::to_string_pretty(&told).expect("strings, numbers and lists become JSON")
 }

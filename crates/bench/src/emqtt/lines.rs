@@ -110,7 +110,8 @@ impl Lines {
         let at_s = (end_us.saturating_sub(start_us) as f64 / 1e6).round();
         let seconds = interval.length_us as f64 / 1e6;
         let mut text = String::new();
-        for (Counter { name, count, is_told, behind }, total) in COUNTERS.iter().zip(&mut self.totals)
+        for (Counter { name, count, is_told, behind }, total) in
+            COUNTERS.iter().zip(&mut self.totals)
         {
             let count = count(interval);
             *total += count;

@@ -56,7 +56,8 @@ const MISSING: &[Missing] = &[
     missing(&["--topics-payload"], "write a use case instead: docs/use-cases.md"),
     missing(
         &["-F", "--inflight"],
-        "the window is the broker's Receive Maximum; what it holds back counts from when it was due",
+        "the window is the broker's Receive Maximum; what it holds back counts from when it was \
+         due",
     ),
     missing(&["--retry-interval"], "nothing is sent twice on one connection, as MQTT 5.0 asks"),
     missing(

@@ -119,7 +119,8 @@ fn governors() -> String {
             None => counts.push((governor, 1)),
         }
     }
-    let text: Vec<String> = counts.iter().map(|(name, count)| format!("{name} x {count}")).collect();
+    let text: Vec<String> =
+        counts.iter().map(|(name, count)| format!("{name} x {count}")).collect();
     if text.is_empty() { NOT_KNOWN.into() } else { text.join(", ") }
 }
 

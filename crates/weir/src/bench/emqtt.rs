@@ -8,7 +8,6 @@ use weir_bench::run::note_signals;
 
 /// What all three take. `-h` is the host, as there; help is `--help`.
 #[derive(Debug, Args)]
-#[command(disable_help_flag = true)]
 struct CommonArgs {
     /// Print help
     #[arg(long, action = ArgAction::Help)]
@@ -20,7 +19,10 @@ struct CommonArgs {
     #[arg(short, long, default_value_t = 1883, value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
     /// MQTT version: 4 is 3.1.1, 5 is 5.0
-    #[arg(short = 'V', long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(3..=5))]
+    #[arg(
+        short = 'V', long, default_value_t = 5,
+        value_parser = clap::value_parser!(u8).range(3..=5)
+    )]
     version: u8,
     /// Clients
     #[arg(short, long, default_value_t = 200)]
@@ -65,6 +67,7 @@ struct CommonArgs {
 
 /// Options of `conn`.
 #[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
 pub(crate) struct ConnArgs {
     #[command(flatten)]
     common: CommonArgs,
@@ -72,6 +75,7 @@ pub(crate) struct ConnArgs {
 
 /// Options of `sub`.
 #[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
 pub(crate) struct SubArgs {
     #[command(flatten)]
     common: CommonArgs,
@@ -85,6 +89,7 @@ pub(crate) struct SubArgs {
 
 /// Options of `pub`.
 #[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
 pub(crate) struct PubArgs {
     #[command(flatten)]
     common: CommonArgs,
