@@ -280,8 +280,10 @@ const OTHERS_CORES_MAX: f64 = 0.1;
 
 fn others(looks: &Looks, _: &Demand) -> Seen {
     let busy = looks.busy?.cores;
-    let mend = "end what else runs here, or wait for it (top)";
-    Some((busy <= OTHERS_CORES_MAX, format!("{busy:.2} processors busy"), mend.into()))
+    let busiest = looks.busiest.iter().map(|(name, cores)| format!(", {name} {cores:.2}"));
+    let found = format!("{busy:.2} processors busy{}", busiest.collect::<String>());
+    let mend = "end what else runs here, or wait for it";
+    Some((busy <= OTHERS_CORES_MAX, found, mend.into()))
 }
 
 /// Shares of one processor.

@@ -1,5 +1,7 @@
 //! What the kernel shows of a host, read below a root so that a test can show it another.
 
+use procfs::process::all_processes;
+use std::collections::HashMap;
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +15,12 @@ pub(super) struct Looks {
     root: PathBuf,
     /// Nothing where the kernel does not show it.
     pub(super) busy: Option<Busy>,
+    /// The busiest processes meanwhile, with the processors that each took.
+    pub(super) busiest: Vec<(String, f64)>,
 }
+
+/// As many processes are named as somebody reads.
+const BUSIEST_MAX: usize = 3;
 
 /// What the processors did between two looks, in cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -29,17 +36,18 @@ pub(super) struct Busy {
 impl Looks {
     /// At this host; takes a quarter of a second.
     pub(super) fn here() -> Self {
-        let mut looks = Self { root: "/".into(), busy: None };
-        let before = looks.times();
+        let mut looks = Self { root: "/".into(), busy: None, busiest: Vec::new() };
+        let (before, processes) = (looks.times(), cpu_ticks());
         std::thread::sleep(SAMPLE);
         looks.busy = before.zip(looks.times()).map(|(before, after)| after.since(before));
+        looks.busiest = busiest(&processes, &cpu_ticks());
         looks
     }
 
     /// At what a test shows.
     #[cfg(test)]
     pub(super) fn at(root: &Path) -> Self {
-        Self { root: root.into(), busy: None }
+        Self { root: root.into(), busy: None, busiest: Vec::new() }
     }
 
     /// A file without its last line's end, or nothing.
@@ -122,6 +130,30 @@ impl Looks {
     }
 }
 
+/// By process: its name, and the ticks of CPU that it has had.
+type Ticks = HashMap<i32, (String, u64)>;
+
+fn cpu_ticks() -> Ticks {
+    let Ok(all) = all_processes() else { return Ticks::new() };
+    let stats = all.flatten().filter_map(|process| process.stat().ok());
+    stats.map(|stat| (stat.pid, (stat.comm, stat.utime + stat.stime))).collect()
+}
+
+/// Those that had most between the two.
+fn busiest(before: &Ticks, after: &Ticks) -> Vec<(String, f64)> {
+    let ticks_per_sample = procfs::ticks_per_second() as f64 * SAMPLE.as_secs_f64();
+    let mut all: Vec<(String, f64)> = after
+        .iter()
+        .filter_map(|(pid, (name, ticks))| {
+            let had = ticks.saturating_sub(before.get(pid)?.1);
+            (had > 0).then(|| (name.clone(), had as f64 / ticks_per_sample))
+        })
+        .collect();
+    all.sort_by(|one, other| other.1.total_cmp(&one.1));
+    all.truncate(BUSIEST_MAX);
+    all
+}
+
 /// Ticks of all processors since boot.
 #[derive(Clone, Copy, Debug)]
 struct Times {
@@ -169,6 +201,21 @@ pub(super) mod tests {
         let busy = after.times().unwrap().since(before.times().unwrap());
         // 1,000 ticks of two cores: 100 busy, of them 30 in soft interrupts; 200 stolen.
         assert_eq!(busy, Busy { cores: 0.2, softirq: 0.06, steal: 0.4 });
+    }
+
+    #[test]
+    fn the_busiest_processes_are_those_that_had_most_meanwhile() {
+        let ticks = |list: &[(i32, &str, u64)]| -> Ticks {
+            list.iter().map(|&(pid, name, ticks)| (pid, (name.to_owned(), ticks))).collect()
+        };
+        let before = ticks(&[(1, "init", 900), (2, "cc", 5), (3, "top", 1), (4, "a", 1)]);
+        let after =
+            ticks(&[(1, "init", 900), (2, "cc", 25), (3, "top", 2), (4, "a", 4), (5, "new", 9)]);
+        let found = busiest(&before, &after);
+        let names: Vec<&str> = found.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(names, ["cc", "a", "top"]);
+        let per_sample = procfs::ticks_per_second() as f64 / 4.0;
+        assert_eq!(found[0].1, 20.0 / per_sample);
     }
 
     #[test]

@@ -35,62 +35,75 @@ impl FromStr for Tune {
 /// A kernel setting.
 struct Setting {
     name: &'static str,
-    /// Numbers; a greater one that is set already stays.
-    wanted: &'static [u64],
+    wanted: Wanted,
     why: &'static str,
+}
+
+/// What it is to be.
+enum Wanted {
+    /// Numbers; a greater one that is set already stays.
+    AtLeast(&'static [u64]),
+    /// First and last of a range; a wider one that is set already stays.
+    Range(u64, u64),
+    /// One of several ways.
+    Way(u64),
 }
 
 /// What docs/performance.md has under "Tuning a host".
 const SETTINGS: &[Setting] = &[
     Setting {
         name: "fs.nr_open",
-        wanted: &[FILES],
+        wanted: Wanted::AtLeast(&[FILES]),
         why: "highest limit of open files that a process may have",
     },
-    Setting { name: "fs.file-max", wanted: &[4 * FILES], why: "open files of all processes" },
+    Setting {
+        name: "fs.file-max",
+        wanted: Wanted::AtLeast(&[4 * FILES]),
+        why: "open files of all processes",
+    },
     Setting {
         name: "net.core.somaxconn",
-        wanted: &[4_096],
+        wanted: Wanted::AtLeast(&[4_096]),
         why: "connections that wait to be accepted: a broker asks for more in vain",
     },
     Setting {
         name: "net.ipv4.tcp_max_syn_backlog",
-        wanted: &[8_192],
+        wanted: Wanted::AtLeast(&[8_192]),
         why: "connections under way, over a network",
     },
     Setting {
         name: "net.ipv4.tcp_syncookies",
-        wanted: &[1],
+        wanted: Wanted::Way(1),
         why: "a backlog that is full all the same does not drop",
     },
     Setting {
         name: "net.ipv4.ip_local_port_range",
-        wanted: &[1_024, 65_535],
+        wanted: Wanted::Range(1_024, 65_535),
         why: "ports of one source address of the load; keep services out of the range",
     },
     Setting {
         name: "net.ipv4.tcp_tw_reuse",
-        wanted: &[1],
+        wanted: Wanted::Way(1),
         why: "ports of connections that have just ended may be taken again",
     },
     Setting {
         name: "net.ipv4.tcp_max_tw_buckets",
-        wanted: &[262_144],
+        wanted: Wanted::AtLeast(&[262_144]),
         why: "more ended connections than this lose their minute of rest",
     },
     Setting {
         name: "net.core.netdev_max_backlog",
-        wanted: &[16_384],
+        wanted: Wanted::AtLeast(&[16_384]),
         why: "packets that wait for a processor before they are dropped",
     },
     Setting {
         name: "net.ipv4.tcp_rmem",
-        wanted: &[4_096, 131_072, 6_291_456],
+        wanted: Wanted::AtLeast(&[4_096, 131_072, 6_291_456]),
         why: "receive buffer: least, at the begin, and as far as one slow reader may go",
     },
     Setting {
         name: "net.ipv4.tcp_wmem",
-        wanted: &[4_096, 16_384, 4_194_304],
+        wanted: Wanted::AtLeast(&[4_096, 16_384, 4_194_304]),
         why: "send buffer: the same",
     },
 ];
@@ -112,7 +125,7 @@ fn sysctl_file(present: &dyn Fn(&str) -> Option<String>) -> String {
     );
     for Setting { name, wanted, why } in SETTINGS {
         let now = present(name);
-        let value = value(name, wanted, now.as_deref());
+        let value = value(wanted, now.as_deref());
         let now = now.unwrap_or_else(|| "not known".into());
         let _ = write!(text, "\n# {why}\n# now: {now}\n{name} = {value}\n");
     }
@@ -132,16 +145,19 @@ fn sysctl_file(present: &dyn Fn(&str) -> Option<String>) -> String {
 }
 
 /// What is wanted, but nothing below what is set already.
-fn value(name: &str, wanted: &[u64], now: Option<&str>) -> String {
-    let now: Vec<u64> =
-        now.unwrap_or_default().split(' ').filter_map(|word| word.parse().ok()).collect();
-    let least = |(at, &wanted): (usize, &u64)| {
-        let Some(&now) = now.get(at) else { return wanted };
-        // A range of ports begins as low as it may.
-        if name.ends_with("port_range") && at == 0 { now.min(wanted) } else { now.max(wanted) }
+fn value(wanted: &Wanted, now: Option<&str>) -> String {
+    let mut now = now.unwrap_or_default().split(' ').map_while(|word| word.parse::<u64>().ok());
+    let values: Vec<u64> = match *wanted {
+        Wanted::AtLeast(wanted) => {
+            wanted.iter().map(|&wanted| now.next().map_or(wanted, |now| now.max(wanted))).collect()
+        }
+        Wanted::Range(first, last) => {
+            let (first_now, last_now) = (now.next().unwrap_or(first), now.next().unwrap_or(last));
+            vec![first.min(first_now), last.max(last_now)]
+        }
+        Wanted::Way(way) => vec![way],
     };
-    let values = wanted.iter().enumerate().map(least);
-    values.map(|value| value.to_string()).collect::<Vec<_>>().join(" ")
+    values.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")
 }
 
 fn limits_file() -> String {
@@ -183,6 +199,7 @@ mod tests {
         let now = |name: &str| match name {
             "net.core.somaxconn" => Some("65535".to_owned()),
             "net.ipv4.ip_local_port_range" => Some("500 60999".to_owned()),
+            "net.ipv4.tcp_tw_reuse" => Some("2".to_owned()),
             "net.ipv4.tcp_rmem" => Some("8192 65536 33554432".to_owned()),
             _ => None,
         };

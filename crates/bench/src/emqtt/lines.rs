@@ -107,7 +107,8 @@ impl Lines {
     pub(super) fn of(&mut self, interval: &Interval) -> String {
         let start_us = *self.start_us.get_or_insert(interval.start_us);
         let end_us = interval.start_us + interval.length_us;
-        let at_s = (end_us.saturating_sub(start_us) as f64 / 1e6).round();
+        // The last interval may be shorter; it belongs to the second that it has begun.
+        let at_s = end_us.saturating_sub(start_us).div_ceil(1_000_000);
         let seconds = interval.length_us as f64 / 1e6;
         let mut text = String::new();
         for (Counter { name, count, is_told, behind }, total) in
@@ -174,14 +175,15 @@ mod tests {
     fn a_second_in_which_nothing_came_has_a_line() {
         let mut lines = Lines::new(Told { receives: true, ..Told::default() });
         assert_eq!(lines.of(&interval(0, Phase::Subscribe)), "");
-        assert_eq!(lines.of(&interval(1, Phase::Measure)), "1s recv total=0 rate=0.00/sec\n");
+        let second = interval(1_000_000, Phase::Measure);
+        assert_eq!(lines.of(&second), "2s recv total=0 rate=0.00/sec\n");
     }
 
     #[test]
     fn latencies_stand_behind_the_counter_they_belong_to() {
         let mut lines = Lines::new(Told { publishes: true, ..Told::default() });
         let summary =
-            |p99_us| Summary { count: 9, p50_us: 250, p99_us, max_us: 3_000, mean_us: 1.0 };
+            |p99_us| Summary { count: 9, p50_us: 250, p99_us, max_us: 3_000, ..Summary::default() };
         let busy = Interval {
             published: 9,
             acknowledged: 9,

@@ -56,7 +56,7 @@ fn everything_that_spoils_a_run_is_named_with_a_way_to_mend_it() {
             "powersave",
             "-g performance",
         ),
-        ("other load", "proc/loadavg", "", "top"),
+        ("other load", "proc/loadavg", "", "end what else runs"),
         ("stolen time", "proc/cpuinfo", "flags: hypervisor", "host with processors of its own"),
         ("soft interrupts", "proc/loadavg", "", "smp_affinity_list"),
         (
