@@ -142,13 +142,13 @@ pub(super) const PUB_EXAMPLES: &str = "Examples:
 
 pub(super) fn conn(args: ConnArgs) -> anyhow::Result<ExitCode> {
     let common = args.common.common::<ConnArgs>("conn")?;
-    run(Options { common, work: Work::Connect })
+    run(&Options { common, work: Work::Connect })
 }
 
 pub(super) fn subscribe(args: SubArgs) -> anyhow::Result<ExitCode> {
     let common = args.common.common::<SubArgs>("sub")?;
     ensure!(!args.topic.is_empty(), "weir bench sub needs a topic filter: -t FILTER");
-    run(Options { common, work: Work::Subscribe { filters: args.topic, qos: args.qos } })
+    run(&Options { common, work: Work::Subscribe { filters: args.topic, qos: args.qos } })
 }
 
 pub(super) fn publish(args: PubArgs) -> anyhow::Result<ExitCode> {
@@ -169,12 +169,12 @@ pub(super) fn publish(args: PubArgs) -> anyhow::Result<ExitCode> {
         is_retained: args.retain,
         audience: args.subscribers.map(|subscribers| Audience { subscribers, filter }),
     };
-    run(Options { common, work })
+    run(&Options { common, work })
 }
 
-fn run(options: Options) -> anyhow::Result<ExitCode> {
+fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let interrupted = note_signals()?;
-    emqtt::run(&options, &interrupted, &mut std::io::stdout()).map(ExitCode::from)
+    emqtt::run(options, &interrupted, &mut std::io::stdout()).map(ExitCode::from)
 }
 
 impl CommonArgs {
