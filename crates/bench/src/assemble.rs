@@ -144,6 +144,7 @@ fn latencies(outcome: &Outcome) -> BTreeMap<String, LatencyResult> {
         ("connect", &outcome.latencies.connect),
         ("subscribe", &outcome.latencies.subscribe),
         ("acknowledge", &outcome.latencies.acknowledge),
+        ("acknowledge_from_intended", &outcome.latencies.acknowledge_from_intended),
         ("end_to_end", &outcome.latencies.end_to_end),
         ("end_to_end_from_send", &outcome.latencies.end_to_end_from_send),
         ("generator_lag", &outcome.generator.lag),

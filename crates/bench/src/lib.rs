@@ -10,6 +10,7 @@ pub mod compare;
 pub mod conformance;
 pub mod doctor;
 pub mod driver;
+pub mod emqtt;
 pub mod folder;
 pub mod host;
 pub mod ladder;

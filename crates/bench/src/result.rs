@@ -41,8 +41,8 @@ pub struct RunResult {
     pub measure: Messages,
     /// Rates of the measure phase.
     pub rates: Rates,
-    /// By name: connect, subscribe, acknowledge, end_to_end, end_to_end_from_send, generator_lag,
-    /// generator_turn. Absent where nothing was measured.
+    /// By name: connect, subscribe, acknowledge, acknowledge_from_intended, end_to_end,
+    /// end_to_end_from_send, generator_lag, generator_turn. Absent where nothing was measured.
     pub latencies: BTreeMap<String, LatencyResult>,
     /// The broker's resources in the measure phase; absent where its processes cannot be seen.
     pub resources: Option<Resources>,
@@ -163,6 +163,9 @@ pub struct Host {
     pub open_files_max: u64,
     /// Relevant kernel settings by name.
     pub sysctls: BTreeMap<String, String>,
+    /// Sockets, clocks, memory and processors, as the kernel treats them.
+    #[serde(default)]
+    pub kernel_facts: crate::host::kernel::KernelFacts,
     /// Pinning of broker and load, in words.
     pub pinning: String,
     /// TCP round trip to the broker before the run, in microseconds: median of some.

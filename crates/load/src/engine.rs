@@ -113,6 +113,8 @@ pub(crate) struct Engine<'a> {
     phase: Phase,
     phases: Vec<PhaseSpan>,
     phase_start_us: u64,
+    /// When publishing ended before its time.
+    finish_us: Option<u64>,
     /// The next client to connect.
     next_client: usize,
     connecting: VecDeque<(u64, u32)>,
@@ -186,6 +188,9 @@ impl Engine<'_> {
         while !self.is_over {
             if stop.is_stopped() && self.end.is_none() {
                 self.stop_run(End::Stopped);
+            }
+            if stop.is_finishing() && self.end.is_none() && self.finish_us.is_none() {
+                self.finish(now_us());
             }
             self.advance(reactor.io());
             reactor.turn(Some(self.timeout()), self)?;

@@ -30,21 +30,35 @@ pub use slice::{Shared, Slice, deal};
 pub use stamp::{STAMP_BYTES, Stamp};
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Asks a run to stop, from another thread or a signal handler.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct Stop(Arc<AtomicU8>);
+
+/// What [`Stop`] holds, in the order of urgency.
+const FINISH: u8 = 1;
+const STOP: u8 = 2;
 
 impl Stop {
     /// The run ends within a turn of its loop, with [`outcome::End::Stopped`].
     pub fn stop(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.fetch_max(STOP, Ordering::Relaxed);
     }
 
-    /// Whether somebody asked.
+    /// Nothing more becomes due; what is due is sent, drained and audited, and the run is complete.
+    /// Before publishing has begun, and for a slice of a plan, the same as [`Stop::stop`].
+    pub fn finish(&self) {
+        self.0.fetch_max(FINISH, Ordering::Relaxed);
+    }
+
+    /// Whether somebody asked to stop at once.
     pub fn is_stopped(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Relaxed) == STOP
+    }
+
+    pub(crate) fn is_finishing(&self) -> bool {
+        self.0.load(Ordering::Relaxed) >= FINISH
     }
 }
 

@@ -153,6 +153,8 @@ pub struct Latencies {
     pub subscribe: Histogram<u64>,
     /// PUBLISH sent to PUBACK or PUBCOMP.
     pub acknowledge: Histogram<u64>,
+    /// Intended time to PUBACK or PUBCOMP, as far back as send times are remembered.
+    pub acknowledge_from_intended: Histogram<u64>,
     /// Intended time to receipt: the latency of the result.
     pub end_to_end: Histogram<u64>,
     /// Actual send to receipt.

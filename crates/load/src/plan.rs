@@ -1,6 +1,7 @@
 //! What to do: clients, their subscriptions and schedules, and the phases of the run.
 
 use crate::slice::Slice;
+use crate::template::expand;
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -83,7 +84,8 @@ pub struct Group {
     pub name: String,
     /// How many.
     pub clients: u32,
-    /// A template: `{i}` is the client's index in its group, from 0; `{run}` the run's number.
+    /// A template: `{i}` is the client's index in its group, from 0, `{i+N}` that plus N; `{run}`
+    /// the run's number.
     pub client_id: String,
     /// What each subscribes to, once connected.
     #[serde(default)]
@@ -125,6 +127,24 @@ pub struct Publish {
     /// Whether messages are to be retained.
     #[serde(default)]
     pub retain: bool,
+}
+
+impl Publish {
+    /// Bytes of one PUBLISH of the group's first client on the wire, in run `run` (section 3.3 of
+    /// both standards).
+    pub fn bytes_on_wire(&self, version: ProtocolVersion, run: u16) -> u32 {
+        let topic = expand(&self.topic, 0, run).len() as u32;
+        let packet_id = if self.qos > 0 { 2 } else { 0 };
+        let properties = u32::from(version == ProtocolVersion::V5);
+        let rest = 2 + topic + packet_id + properties + self.payload_bytes;
+        let length_bytes = match rest {
+            0..=127 => 1,
+            128..=16_383 => 2,
+            16_384..=2_097_151 => 3,
+            _ => 4,
+        };
+        1 + length_bytes + rest
+    }
 }
 
 /// How long each phase takes, in milliseconds. Connect and subscribe take as long as they need.

@@ -104,6 +104,7 @@ pub(crate) struct Recorder {
     pub(crate) acknowledge: Timing,
     pub(crate) end_to_end: Timing,
     pub(crate) from_send: Histogram<u64>,
+    pub(crate) acknowledge_from_intended: Histogram<u64>,
     pub(crate) lag: Timing,
     pub(crate) turn: Histogram<u64>,
     pub(crate) intervals: Vec<Interval>,
@@ -121,6 +122,7 @@ impl Recorder {
             acknowledge: Timing::new(),
             end_to_end: Timing::new(),
             from_send: histogram(),
+            acknowledge_from_intended: histogram(),
             lag: Timing::new(),
             turn: histogram(),
             intervals: Vec::new(),
@@ -192,6 +194,7 @@ impl Recorder {
             connect: self.connect.all.clone(),
             subscribe: self.subscribe.all.clone(),
             acknowledge: self.acknowledge.all.clone(),
+            acknowledge_from_intended: self.acknowledge_from_intended.clone(),
             end_to_end: self.end_to_end.all.clone(),
             end_to_end_from_send: self.from_send.clone(),
         }

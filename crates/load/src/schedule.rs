@@ -33,6 +33,11 @@ impl Schedule {
         schedule
     }
 
+    /// Nothing is due from `time_us` on.
+    pub(crate) fn end_at(&mut self, time_us: u64) {
+        self.total = self.count_before(time_us);
+    }
+
     /// Messages in all.
     pub fn total(&self) -> u64 {
         self.total
@@ -177,6 +182,17 @@ mod tests {
             prop_assert_eq!(sum, schedule.count_before(at));
             let sum: u64 = (0..publishers).map(|p| u64::from(schedule.total_of(p))).sum();
             prop_assert_eq!(sum, schedule.total());
+        }
+
+        #[test]
+        fn a_schedule_that_ends_early_keeps_what_was_due_by_then(
+            publishers in 1u32..50, rate in 0.5f64..200.0, at in 0u64..3_000_000,
+        ) {
+            let mut schedule = Schedule::new(0, 2_000_000, publishers, rate);
+            let before = schedule;
+            schedule.end_at(at);
+            prop_assert_eq!(schedule.total(), before.count_before(at));
+            prop_assert!(schedule.total() <= before.total());
         }
 
         #[test]

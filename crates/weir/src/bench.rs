@@ -2,6 +2,7 @@
 
 mod brokers;
 mod compare;
+mod emqtt;
 mod guard;
 mod ladder;
 mod repeat;
@@ -64,11 +65,26 @@ enum BenchCommand {
     /// Find the highest rate, or number of clients, at which brokers meet an objective
     #[command(after_help = ladder::EXAMPLES)]
     Ladder(Box<ladder::LadderArgs>),
-    /// Say what this host bears: files, ports, backlog, memory, and how to raise them
+    /// Hold connections, with the options of emqtt-bench
+    #[command(after_help = emqtt::CONN_EXAMPLES)]
+    Conn(emqtt::ConnArgs),
+    /// Publish, with the options of emqtt-bench
+    #[command(after_help = emqtt::PUB_EXAMPLES)]
+    Pub(emqtt::PubArgs),
+    /// Subscribe, with the options of emqtt-bench
+    #[command(after_help = emqtt::SUB_EXAMPLES)]
+    Sub(emqtt::SubArgs),
+    /// Say what this host bears and what would spoil a run, and how to mend it
     Doctor {
         /// Measure what a core of this host bears as a load generator, too; about 8 seconds
         #[arg(long)]
         measure: bool,
+        /// For machines: one JSON object
+        #[arg(long, conflicts_with_all = ["measure", "tune"])]
+        json: bool,
+        /// Print files that tune a host, with comments, instead: sysctl, limits or both
+        #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "both")]
+        tune: Option<doctor::Tune>,
     },
     /// List the brokers that have a driver: what is here, what each can do, how to get it
     Brokers(brokers::BrokersArgs),
@@ -225,14 +241,21 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
         BenchCommand::Suite { set, how } => run_all(&usecase::set(&set)?, &how),
         BenchCommand::Conformance(args) => conform(args),
         BenchCommand::Report { results } => show(&results),
-        BenchCommand::NullBroker { spin_ns } => null_broker(spin_ns),
         BenchCommand::Compare(args) => compare::run(&args),
         BenchCommand::Ladder(args) => ladder::run(&args),
+        BenchCommand::Conn(args) => emqtt::conn(args),
+        BenchCommand::Pub(args) => emqtt::publish(args),
+        BenchCommand::Sub(args) => emqtt::subscribe(args),
         BenchCommand::Brokers(args) => brokers::run(&args),
+        BenchCommand::NullBroker { spin_ns } => null_broker(spin_ns),
         BenchCommand::Guard(args) => Ok(guard::run(&args)),
-        BenchCommand::Doctor { measure } => {
+        BenchCommand::Doctor { tune: Some(which), .. } => {
+            print!("{}", doctor::tune(which));
+            Ok(ExitCode::SUCCESS)
+        }
+        BenchCommand::Doctor { measure, json, tune: None } => {
             let report = doctor::report();
-            print!("{}", report.text);
+            print!("{}", if json { report.json + "\n" } else { report.text });
             if measure {
                 let program = std::env::current_exe().context("cannot find this program")?;
                 print!("\n{}", ceiling::measure(&program)?);
@@ -264,6 +287,7 @@ fn run_all(use_cases: &[UseCase], how: &How) -> anyhow::Result<ExitCode> {
     let agents = how.agents()?;
     let session = how.repeats.session(&how.out, use_cases)?;
     let mut options = how.options(&brokers, agents, session.out.clone());
+    doctor::warn(&doctor::Demand::of(use_cases, how.scale));
     let interrupted = note_signals()?;
     let (mut results, mut folders) = (Vec::new(), Vec::new());
     session.announce(use_cases, &brokers, how);

@@ -50,6 +50,7 @@ pub(super) fn facts(run: &RunResult) -> Vec<Pair> {
     let mut facts = suite(run);
     facts.extend(broker(run));
     facts.extend(host(run));
+    facts.extend(kernel(run));
     facts.extend(load(run));
     facts
 }
@@ -105,6 +106,11 @@ fn host(run: &RunResult) -> Vec<Pair> {
             ),
         ),
     ]
+}
+
+fn kernel(run: &RunResult) -> Vec<Pair> {
+    let pairs = run.host.kernel_facts.pairs().into_iter();
+    pairs.map(|(name, value)| Pair::new(name, value)).collect()
 }
 
 /// What `ksoftirqd` did on the broker's core, which is not in the broker's CPU.

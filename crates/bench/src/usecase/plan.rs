@@ -43,9 +43,7 @@ pub fn plan(scaled: &Scaled<'_>, target: SocketAddr, run: u16, times: Times) -> 
         subscriptions: group.subscriptions.clone(),
         publish: group.publish.clone(),
     });
-    let is_loopback_v4 = target.is_ipv4() && target.ip().is_loopback();
-    let is_many = scaled.clients.iter().map(|&clients| u64::from(clients)).sum::<u64>()
-        > u64::from(CONNECTIONS_PER_SOURCE);
+    let clients = scaled.clients.iter().map(|&clients| u64::from(clients)).sum();
     Plan {
         target,
         version: use_case.mqtt_version,
@@ -54,8 +52,7 @@ pub fn plan(scaled: &Scaled<'_>, target: SocketAddr, run: u16, times: Times) -> 
         clean_start: use_case.clean_start,
         user_name: None,
         password: None,
-        sources: (is_loopback_v4 && is_many)
-            .then_some(Sources { first: FIRST_SOURCE, connections_each: CONNECTIONS_PER_SOURCE }),
+        sources: sources(target, clients),
         connect: ConnectPlan {
             rate_per_s: use_case.connect_rate_per_s,
             timeout_ms: use_case.connect_timeout_s * 1_000,
@@ -69,6 +66,14 @@ pub fn plan(scaled: &Scaled<'_>, target: SocketAddr, run: u16, times: Times) -> 
         interval_ms: INTERVAL_MS,
         slice: Slice::WHOLE,
     }
+}
+
+/// Addresses to connect from: several where one has not ports enough and the target is this host.
+pub(crate) fn sources(target: SocketAddr, clients: u64) -> Option<Sources> {
+    let is_loopback_v4 = target.is_ipv4() && target.ip().is_loopback();
+    let is_many = clients > u64::from(CONNECTIONS_PER_SOURCE);
+    (is_loopback_v4 && is_many)
+        .then_some(Sources { first: FIRST_SOURCE, connections_each: CONNECTIONS_PER_SOURCE })
 }
 
 impl Scaled<'_> {

@@ -3,7 +3,7 @@
 use super::file::Group;
 use super::scale::Scaled;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use weir_load::plan::{ProtocolVersion, Publish};
+use weir_load::plan::Publish;
 
 /// The topics published to, each once, with the messages a second on it.
 struct Topics {
@@ -123,20 +123,10 @@ impl Scaled<'_> {
         rate + shared.values().map(|filters| topics.rate_of(filters)).sum::<f64>()
     }
 
-    /// Bytes of one PUBLISH of the first publisher on the wire (section 3.3 of both standards).
+    /// Bytes of one PUBLISH of the first publisher on the wire.
     pub fn publish_bytes(&self, run: u16) -> Option<u32> {
         let (publish, _) = self.publishing().next()?;
-        let topic = expand(&publish.topic, 0).replace("{run}", &run.to_string()).len() as u32;
-        let packet_id = if publish.qos > 0 { 2 } else { 0 };
-        let properties = u32::from(self.use_case.mqtt_version == ProtocolVersion::V5);
-        let rest = 2 + topic + packet_id + properties + publish.payload_bytes;
-        let length_bytes = match rest {
-            0..=127 => 1,
-            128..=16_383 => 2,
-            16_384..=2_097_151 => 3,
-            _ => 4,
-        };
-        Some(1 + length_bytes + rest)
+        Some(publish.bytes_on_wire(self.use_case.mqtt_version, run))
     }
 }
 

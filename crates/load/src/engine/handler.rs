@@ -95,6 +95,10 @@ impl Book {
         let latency_us = (self.read_us as u32).wrapping_sub((tag >> 32) as u32);
         let is_measured = self.audit.is_measured(at, sequence);
         self.recorder.acknowledge.record(u64::from(latency_us), is_measured);
+        if is_measured && let Some(delay_us) = self.publishers[at as usize].delay_us(sequence) {
+            let latency_us = u64::from(latency_us) + delay_us;
+            self.recorder.acknowledge_from_intended.saturating_record(latency_us);
+        }
     }
 
     fn connected(&mut self, client: u32) {

@@ -36,6 +36,19 @@ impl Engine<'_> {
         self.ended_us = now_us();
     }
 
+    /// Ends publishing now: what is due by now is still sent, and what is owed waited for.
+    pub(super) fn finish(&mut self, now: u64) {
+        self.finish_us = Some(now);
+        let is_publishing = matches!(self.phase, Phase::WarmUp | Phase::Measure);
+        if self.baton.is_some() || matches!(self.phase, Phase::Connect | Phase::Subscribe) {
+            return self.stop_run(End::Stopped);
+        }
+        if is_publishing {
+            self.schedules.iter_mut().for_each(|schedule| schedule.end_at(now));
+            self.book.measure = self.book.measure.map(|(start_us, _)| (start_us, now));
+        }
+    }
+
     /// Does what the phase asks for now, and goes to the next when it is over.
     pub(super) fn advance(&mut self, io: &mut Io) {
         let now = now_us();
@@ -58,7 +71,9 @@ impl Engine<'_> {
 
     /// When a phase of fixed length ends.
     pub(super) fn phase_end_us(&self) -> u64 {
-        self.phase_start_us + self.phase_us(self.phase)
+        let planned_us = self.phase_start_us + self.phase_us(self.phase);
+        let finish_us = self.finish_us.filter(|_| self.phase != Phase::Drain);
+        finish_us.map_or(planned_us, |finish_us| planned_us.min(finish_us.max(self.phase_start_us)))
     }
 
     fn phase_us(&self, phase: Phase) -> u64 {

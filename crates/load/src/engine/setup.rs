@@ -68,6 +68,7 @@ impl<'a> Engine<'a> {
             phase: Phase::Connect,
             phases: Vec::new(),
             phase_start_us: now_us,
+            finish_us: None,
             next_client: 0,
             connecting: VecDeque::new(),
             subscribing: VecDeque::new(),

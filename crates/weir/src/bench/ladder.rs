@@ -6,6 +6,7 @@ use clap::Args;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
+use weir_bench::doctor::{self, Demand};
 use weir_bench::driver::{self, Driver};
 use weir_bench::ladder::{self, Ladder, LadderOptions, Objective, What};
 use weir_bench::run::{Interrupted, RunOptions, note_signals};
@@ -71,6 +72,7 @@ pub(super) fn run(args: &LadderArgs) -> anyhow::Result<ExitCode> {
     };
     let run = how.options(&brokers, agents, out.clone());
     eprintln!("{}", host::Pinning::plan(run.is_pinned).of_agents(how.agents).text);
+    doctor::warn(&Demand::of(std::slice::from_ref(&use_case), how.scale));
     let interrupted = note_signals()?;
     let climbed = climb_each(&use_case, &brokers, &options, &run, &interrupted);
     // A search that could not begin leaves no folder; what a broker's log says stays.
