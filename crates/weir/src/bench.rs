@@ -1,5 +1,7 @@
 //! `weir bench`: run use cases against brokers, look at results, look at the host.
 
+mod live;
+
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use std::net::TcpListener;
@@ -8,6 +10,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use weir_bench::agents::Agents;
 use weir_bench::driver::{self, Driver, Profile};
+use weir_bench::live::events::{Cell, Event};
 use weir_bench::result::{RunResult, Status};
 use weir_bench::run::{Interrupted, RunOptions, note_signals, run_one};
 use weir_bench::usecase::{self, UseCase};
@@ -51,6 +54,8 @@ enum BenchCommand {
         #[arg(required = true, value_name = "RESULT")]
         results: Vec<PathBuf>,
     },
+    /// Serve the page of stored runs, to browse and to compare them
+    Browse(live::BrowseArgs),
     /// Say what this host bears: files, ports, backlog, memory, and how to raise them
     Doctor {
         /// Measure what a core of this host bears as a load generator, too; about 8 seconds
@@ -135,6 +140,8 @@ struct How {
     /// Folder for the results
     #[arg(long, value_name = "DIR", default_value = "weir-results")]
     out: PathBuf,
+    #[command(flatten)]
+    live: live::LiveArgs,
 }
 
 /// Most agents: each is a process with three threads that listen to it.
@@ -181,6 +188,7 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
         BenchCommand::Suite { set, how } => run_all(&usecase::set(&set)?, &how),
         BenchCommand::Conformance(args) => conform(args),
         BenchCommand::Report { results } => show(&results),
+        BenchCommand::Browse(args) => live::browse(&args),
         BenchCommand::NullBroker => null_broker(),
         BenchCommand::Doctor { measure } => {
             let report = doctor::report();
@@ -213,7 +221,11 @@ fn null_broker() -> anyhow::Result<ExitCode> {
 fn run_all(use_cases: &[UseCase], how: &How) -> anyhow::Result<ExitCode> {
     let brokers: Vec<Box<dyn Driver>> =
         how.broker.iter().map(|name| driver::parse(name)).collect::<Result<_, _>>()?;
+    let interrupted = note_signals()?;
+    let live = how.live.open(how.pin == "auto", &how.out, &interrupted)?;
+    live.tell(&Event::Planned(planned(use_cases, &brokers)));
     let options = RunOptions {
+        live: live.clone(),
         scale: how.scale,
         measure_s: Some(how.duration),
         warm_up_s: Some(how.warm_up),
@@ -226,9 +238,9 @@ fn run_all(use_cases: &[UseCase], how: &How) -> anyhow::Result<ExitCode> {
         commit: env!("WEIR_COMMIT").into(),
         command: std::env::args().collect(),
     };
-    let interrupted = note_signals()?;
     let (mut results, mut folders) = (Vec::new(), Vec::new());
     let outcome = run_each(use_cases, &brokers, &options, &interrupted, &mut results, &mut folders);
+    live.close();
     if !results.is_empty() {
         print!("{}", tables::render(&results));
         let path = report_path(&how.out, &folders);
@@ -237,6 +249,16 @@ fn run_all(use_cases: &[UseCase], how: &How) -> anyhow::Result<ExitCode> {
     }
     outcome?;
     Ok(exit_code(&results, &interrupted))
+}
+
+/// Every use case on every broker, in the order of [`run_each`].
+fn planned(use_cases: &[UseCase], brokers: &[Box<dyn Driver>]) -> Vec<Cell> {
+    let cells = use_cases.iter().flat_map(|use_case| brokers.iter().map(move |of| (use_case, of)));
+    let cell = |(use_case, broker): (&UseCase, &Box<dyn Driver>)| Cell {
+        use_case: use_case.name.clone(),
+        broker: broker.name().into(),
+    };
+    cells.map(cell).collect()
 }
 
 fn run_each(
@@ -255,9 +277,6 @@ fn run_each(
             let (result, folder) = run_one(use_case, &**broker, options, interrupted)
                 .with_context(|| format!("{} on {}", use_case.name, broker.name()))?;
             report::write(std::slice::from_ref(&result), &folder.join("report.html"))?;
-            for reason in &result.verdict.reasons {
-                eprintln!("  {}: {reason}", result.verdict.status.name());
-            }
             results.push(result);
             folders.push(folder);
         }
