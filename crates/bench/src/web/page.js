@@ -67,7 +67,7 @@ function draw(place, chart, names, data, marks, bands) {
   const decorate = (u) => {
     const context = u.ctx, { left, top, width, height } = u.bbox;
     context.save();
-    context.font = "11px system-ui"; context.fillStyle = context.strokeStyle = colour("soft"); context.setLineDash([3, 3]);
+    context.font = "11px system-ui"; context.textAlign = "left"; context.fillStyle = context.strokeStyle = colour("soft"); context.setLineDash([3, 3]);
     for (const [at, text] of [...bands(), ...marks()]) {
       const x = u.valToPos(at, "x", true);
       if (!(x >= left && x <= left + width)) continue;
@@ -80,7 +80,7 @@ function draw(place, chart, names, data, marks, bands) {
     width: 400, height: 190, legend: { show: false }, cursor: { y: false },
     scales: { x: { time: false }, y: chart.log ? { distr: 3 } : { range: (_, low, high) => [Math.min(0, low || 0), (high || 1) * 1.05] } },
     axes: [{ ...axis, values: (_, all) => all.map((second) => second + " s") },
-      { ...axis, size: 62, values: (_, all) => all.map((value) => value === null ? "" : chart.text(value)) }],
+      { ...axis, size: 74, values: (_, all) => all.map((value) => value === null ? "" : chart.text(value)) }],
     series: [{}, ...names.map((name, at) => ({ label: name, stroke: () => colour(`c${at % 6}`), width: 1.6, points: { show: false }, spanGaps: true }))],
     hooks: { drawAxes: [decorate] },
   }, data, plot);
@@ -155,13 +155,14 @@ function show() {
 
 function showPhases(run) {
   const now = run.ended ? null : run.phases.at(-1), t = run.rows.at(-1)?.t_s ?? 0;
-  const begun = new Set(run.phases.map((phase) => phase.name));
-  fill(id("phases"), run.started.phases.map(({ name, length_s }) => {
+  // One shorter than an interval is in no row: what stands before the phase under way is over.
+  const at = run.ended ? run.started.phases.length : run.started.phases.findIndex((phase) => phase.name === now?.name);
+  fill(id("phases"), run.started.phases.map(({ name, length_s }, place) => {
     const isNow = now?.name === name, spent = isNow ? Math.max(0, t - now.t_s) : 0;
     const item = make("li"), bar = make("progress");
     const left = isNow && length_s ? `, ${Math.max(0, length_s - spent).toFixed(0)} s left` : "";
     bar.max = 1;
-    bar.value = isNow ? (length_s ? Math.min(1, spent / length_s) : 0.5) : begun.has(name) ? 1 : 0;
+    bar.value = isNow ? (length_s ? Math.min(1, spent / length_s) : 0.5) : place < at ? 1 : 0;
     bar.setAttribute("aria-label", name);
     if (isNow) item.setAttribute("aria-current", "step");
     item.append(name + left, bar);
