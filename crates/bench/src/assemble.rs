@@ -2,10 +2,11 @@
 
 use crate::latency::summarize;
 use crate::live::name;
+use crate::monitor::system::Work;
 use crate::monitor::{self, Sample, Window};
 use crate::result::{
-    Broker, Generator, Host, LatencyResult, PhaseResult, Rates, RunResult, SCHEMA, SeriesRow,
-    Suite, UseCaseRun,
+    Broker, Generator, Host, LatencyResult, PhaseResult, Rates, Resources, RunResult, SCHEMA,
+    SeriesRow, Suite, System, UseCaseRun,
 };
 use crate::usecase::Scaled;
 use crate::verdict;
@@ -19,6 +20,8 @@ pub(crate) struct Seen {
     pub(crate) baseline: Sample,
     pub(crate) samples: Vec<Sample>,
     pub(crate) pss_bytes: Option<u64>,
+    /// The broker's control group, and whether the load is in it, too.
+    pub(crate) group: Option<(String, bool)>,
     pub(crate) round_trip_us: (Option<f64>, Option<f64>),
     /// Why the broker's process ended by itself, if it did.
     pub(crate) broker_exit: Option<String>,
@@ -44,7 +47,9 @@ pub(crate) fn result(
     let start_us = outcome.phases.first().map_or(0, |span| span.start_us);
     let is_local = !broker.command.is_empty();
     let resources = is_local.then(|| resources(outcome, seen, host.cores));
+    let system = system(outcome, seen, resources.as_ref());
     RunResult {
+        system: Some(system),
         schema: SCHEMA,
         suite,
         not_measured: not_measured(&use_case, is_local, outcome),
@@ -71,7 +76,7 @@ fn span(outcome: &Outcome, phase: Phase) -> (u64, u64) {
     found.map_or((0, 0), |span| (span.start_us, span.end_us))
 }
 
-fn resources(outcome: &Outcome, seen: &Seen, cores: u32) -> crate::result::Resources {
+fn resources(outcome: &Outcome, seen: &Seen, cores: u32) -> Resources {
     // What came in the measure phase, whichever message it was: the work the broker did in it.
     let in_measure = outcome.intervals.iter().filter(|interval| interval.phase == Phase::Measure);
     let deliveries = in_measure.map(|interval| interval.received).sum();
@@ -83,6 +88,25 @@ fn resources(outcome: &Outcome, seen: &Seen, cores: u32) -> crate::result::Resou
         cores,
     };
     monitor::resources(&seen.samples, &seen.baseline, &window, seen.pss_bytes)
+}
+
+fn system(outcome: &Outcome, seen: &Seen, resources: Option<&Resources>) -> System {
+    let measured = || outcome.intervals.iter().filter(|interval| interval.phase == Phase::Measure);
+    let work = Work {
+        measure_us: span(outcome, Phase::Measure),
+        published: measured().map(|interval| interval.published).sum(),
+        delivered: measured().map(|interval| interval.received).sum(),
+        connections: outcome.connections.connected,
+        cpu_cores: resources.map_or(0.0, |of| of.cpu_cores_avg),
+        rss_bytes: resources.map_or((0, 0), |of| (of.rss_baseline_bytes, of.rss_stable_bytes)),
+        host_bytes: (
+            seen.baseline.host_used_bytes,
+            seen.samples.iter().map(|sample| sample.host_used_bytes).max().unwrap_or(0),
+        ),
+    };
+    let (cgroup, is_cgroup_shared) = seen.group.clone().unzip();
+    let run = monitor::system::run(&seen.samples, &work);
+    System { cgroup, is_cgroup_shared: is_cgroup_shared.unwrap_or(false), ..run }
 }
 
 fn phases(outcome: &Outcome, start_us: u64) -> Vec<PhaseResult> {
@@ -171,7 +195,8 @@ fn series(outcome: &Outcome, samples: &[Sample], start_us: u64) -> Vec<SeriesRow
     outcome.intervals.iter().map(|interval| row(interval, samples, start_us)).collect()
 }
 
-fn row(interval: &Interval, samples: &[Sample], start_us: u64) -> SeriesRow {
+/// An interval with what was seen of the broker in it.
+pub(crate) fn row(interval: &Interval, samples: &[Sample], start_us: u64) -> SeriesRow {
     let seconds = interval.length_us as f64 / 1e6;
     let per_second = |count: u64| count as f64 / seconds;
     let end_us = interval.start_us + interval.length_us;
@@ -215,6 +240,7 @@ fn row(interval: &Interval, samples: &[Sample], start_us: u64) -> SeriesRow {
         broker_files: broker.files,
         broker_threads: broker.threads,
         host_used_bytes: broker.host_used_bytes,
+        system: monitor::system::row(samples, interval.start_us, end_us),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::result::{RunResult, SCHEMA, SeriesRow};
 use anyhow::{Context, bail};
+use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use weir_load::Outcome;
@@ -83,9 +84,8 @@ pub fn read(folder: &Path) -> anyhow::Result<RunResult> {
     let path = folder.join("result.json");
     let text = std::fs::read_to_string(&path)
         .with_context(|| format!("{} is not a result folder", folder.display()))?;
-    let schema = serde_json::from_str::<serde_json::Value>(&text)
-        .ok()
-        .and_then(|value| value.get("schema")?.as_u64());
+    let schema =
+        serde_json::from_str::<Value>(&text).ok().and_then(|value| value.get("schema")?.as_u64());
     if schema.is_some_and(|schema| schema > u64::from(SCHEMA)) {
         bail!("{} was written by a newer weir; use that one", path.display());
     }
@@ -124,7 +124,12 @@ fn series_csv(rows: &[SeriesRow]) -> anyhow::Result<String> {
             text += &fields.keys().cloned().collect::<Vec<_>>().join(",");
             text.push('\n');
         }
-        let cells = fields.values().map(|cell| cell.to_string().trim_matches('"').to_owned());
+        // What was not seen is an empty cell.
+        let text_of = |cell: &Value| match cell {
+            Value::Null => String::new(),
+            cell => cell.to_string().trim_matches('"').to_owned(),
+        };
+        let cells = fields.values().map(text_of);
         text += &cells.collect::<Vec<_>>().join(",");
         text.push('\n');
     }

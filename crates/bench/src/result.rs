@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+pub use crate::monitor::system::{System, SystemRow};
 pub use weir_load::outcome::{Connections, Messages, Operations};
 
 /// Version of the schema of `result.json`. A reader refuses what is newer.
@@ -46,6 +47,9 @@ pub struct RunResult {
     pub latencies: BTreeMap<String, LatencyResult>,
     /// The broker's resources in the measure phase; absent where its processes cannot be seen.
     pub resources: Option<Resources>,
+    /// The same beside CPU and memory, the host, and what follows from them.
+    #[serde(default)]
+    pub system: Option<System>,
     /// The generator.
     pub generator: Generator,
     /// The series, one row an interval.
@@ -374,4 +378,6 @@ pub struct SeriesRow {
     pub broker_files: u64,
     pub broker_threads: u64,
     pub host_used_bytes: u64,
+    #[serde(flatten)]
+    pub system: SystemRow,
 }

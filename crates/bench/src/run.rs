@@ -4,19 +4,21 @@ use crate::agents::Agents;
 use crate::assemble::Seen;
 use crate::driver::{Driver, Profile, Running};
 use crate::host::{self, Pinning};
-use crate::live::Live;
+use crate::live::events::{Ended, Event, PhaseLength, Started};
+use crate::live::{Live, Teller};
 use crate::monitor::{self, Monitor, Sample};
 use crate::repeat::Repetition;
 use crate::result::{RunResult, Suite};
 use crate::usecase::{self, Needs, Scaled, Times, UseCase};
-use crate::{assemble, folder, unsupported};
+use crate::{assemble, folder, live, unsupported};
 use anyhow::{Context, bail};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use weir_load::agent::Fleet;
+use weir_load::outcome::Phase;
 use weir_load::{Interval, LoadError, Outcome, Plan, Stop};
 
 /// How often the broker is looked at.
@@ -43,6 +45,8 @@ pub struct RunOptions {
     pub repetition: Option<Repetition>,
     /// Folder that gets a folder a run.
     pub out: PathBuf,
+    /// Who hears of what happens.
+    pub live: Live,
     /// Version and commit of the program.
     pub version: String,
     /// Version and commit of the program.
@@ -92,12 +96,18 @@ pub fn run_one(
     let (_, host_used_bytes) = host::memory_bytes();
     let started = driver.start(options.profile, &folder, pinning.broker_core);
     let mut running = started.inspect_err(|_| folder::remove_if_empty(&folder))?;
-    announce(&scaled, &running, &folder, holds.len());
 
     let times = Times::new(use_case, options.warm_up_s, options.measure_s);
     // The stamp's run number tells this run's messages from another's.
     let run = (std::process::id() ^ jiff::Timestamp::now().as_second() as u32) as u16;
     let plan = usecase::plan(&scaled, running.target_of(use_case.mqtt_version), run, times);
+    let started = Started {
+        driver: driver.name().into(),
+        agents: holds.len(),
+        folder: folder.display().to_string(),
+        ..started_of(&scaled, &plan, &running)
+    };
+    options.live.tell(&Event::Started(Box::new(started)));
     let monitor = Monitor::start(running.pid, pinning.broker_core, SAMPLE_EVERY);
     let Some(baseline) = monitor.first(Duration::from_secs(5)) else {
         bail!("the broker's process cannot be watched; is /proc mounted?");
@@ -107,11 +117,14 @@ pub fn run_one(
         baseline: Sample { host_used_bytes, ..baseline },
         samples: Vec::new(),
         pss_bytes: None,
+        group: monitor.group.clone(),
         round_trip_us: (host::round_trip_us(running.target), None),
         broker_exit: None,
     };
     let load = Load { plan: &plan, core: pinning.load_core, fleet };
-    let outcome = drive(load, &monitor, interrupted, &mut running, &mut seen)?;
+    let mut watched =
+        Watched { monitor: &monitor, pid: running.pid, seen: &mut seen, measured_us: 0 };
+    let outcome = drive(load, &mut watched, &options.live, interrupted)?;
     seen.round_trip_us.1 = host::round_trip_us(running.target);
     seen.samples = monitor.stop();
     seen.broker_exit = running.exited();
@@ -122,6 +135,7 @@ pub fn run_one(
     let mut result = assemble::result(suite, &scaled, &plan, broker, host, &outcome, &seen);
     result.repetition = options.repetition.clone();
     folder::keep(&folder, &result, &outcome)?;
+    options.live.tell(&Event::Ended(Box::new(Ended::of(&result))));
     Ok((result, folder))
 }
 
@@ -141,20 +155,34 @@ pub(crate) fn seconds(time: jiff::Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// Says what is going to happen, before it does.
-fn announce(scaled: &Scaled<'_>, running: &Running, folder: &Path, agents: usize) {
+/// What is known before the run begins; who runs it is for the caller to add.
+fn started_of(scaled: &Scaled<'_>, plan: &Plan, running: &Running) -> Started {
+    let case = scaled.run_description(plan);
     let broker = &running.broker;
-    eprintln!(
-        "{} on {} {} ({}, profile {})",
-        scaled.use_case.name, broker.name, broker.version, broker.address, broker.profile
-    );
-    if let Some(reason) = &scaled.reason {
-        eprintln!("  note: {reason}");
+    let connections: u64 = plan.groups.iter().map(|group| u64::from(group.clients)).sum();
+    let seconds = |ms: u64| Some(ms as f64 / 1e3);
+    let phases = [
+        (Phase::Connect, Some(connections as f64 / plan.connect.rate_per_s)),
+        (Phase::Subscribe, None),
+        (Phase::WarmUp, seconds(plan.phases.warm_up_ms)),
+        (Phase::Measure, seconds(plan.phases.measure_ms)),
+        (Phase::Drain, seconds(plan.phases.drain_ms)),
+    ];
+    let length = |(phase, length_s)| PhaseLength { name: live::name(phase), length_s };
+    Started {
+        use_case: case.name,
+        about: case.about,
+        broker: format!("{} {}", broker.name, broker.version),
+        address: broker.address.clone(),
+        profile: broker.profile.clone(),
+        is_watched: running.pid.is_some(),
+        note: scaled.reason.clone(),
+        connections,
+        publish_rate_per_s: case.publish_rate_planned,
+        deliver_rate_per_s: case.deliver_rate_planned,
+        phases: phases.map(length).to_vec(),
+        ..Started::default()
     }
-    if agents > 0 {
-        eprintln!("  {agents} agents share the load");
-    }
-    eprintln!("  results go to {}", folder.display());
 }
 
 /// A plan and who runs it.
@@ -182,13 +210,21 @@ impl Load<'_> {
     }
 }
 
-/// Runs the plan on a thread of its own and shows what happens.
+/// The broker while it is measured, and what was seen of it.
+struct Watched<'a> {
+    monitor: &'a Monitor,
+    pid: Option<u32>,
+    seen: &'a mut Seen,
+    /// Of the measure phase so far.
+    measured_us: u64,
+}
+
+/// Runs the plan on a thread of its own and tells what happens.
 fn drive(
     load: Load<'_>,
-    monitor: &Monitor,
+    watched: &mut Watched<'_>,
+    live: &Live,
     interrupted: &Interrupted,
-    running: &mut Running,
-    seen: &mut Seen,
 ) -> anyhow::Result<Outcome> {
     let (sender, intervals) = channel::<Interval>();
     let stop = Stop::default();
@@ -196,7 +232,12 @@ fn drive(
     let outcome = std::thread::scope(|scope| {
         let load_stop = stop.clone();
         let load = scope.spawn(move || load.run(&load_stop, &sender));
-        watch(plan, &intervals, monitor, interrupted, &stop, running, seen);
+        let mut teller = Teller::new(live);
+        let mut on_interval = |interval: &Interval| {
+            watched.near_end(plan, interval);
+            teller.interval(interval, &watched.monitor.newest());
+        };
+        watch(&intervals, interrupted, &stop, &mut on_interval);
         load.join()
     });
     match outcome {
@@ -205,40 +246,36 @@ fn drive(
     }
 }
 
-/// Until the load ends: the moving line, the user's wish to stop, the broker's last memory.
+/// Until the load ends: its intervals, and the user's wish to stop.
 fn watch(
-    plan: &Plan,
     intervals: &Receiver<Interval>,
-    monitor: &Monitor,
     interrupted: &Interrupted,
     stop: &Stop,
-    running: &mut Running,
-    seen: &mut Seen,
+    on_interval: &mut dyn FnMut(&Interval),
 ) {
-    let phases = plan.phases;
-    let seconds = [phases.warm_up_ms, phases.measure_ms, phases.drain_ms].map(|ms| ms / 1_000);
-    let connections = plan.groups.iter().map(|group| u64::from(group.clients)).sum();
-    let mut live = Live::new(seconds, connections, plan.connect.rate_per_s);
-    let mut measured_ms = 0;
     loop {
         match intervals.recv_timeout(Duration::from_millis(200)) {
-            Ok(interval) => {
-                if interval.phase == weir_load::outcome::Phase::Measure {
-                    measured_ms += interval.length_us / 1_000;
-                    // Once, near the end: walking its pages disturbs the broker.
-                    let near_end_ms = measured_ms + 2 * u64::from(plan.interval_ms);
-                    if seen.pss_bytes.is_none() && near_end_ms >= phases.measure_ms {
-                        seen.pss_bytes = running.pid.and_then(monitor::pss);
-                    }
-                }
-                live.show(&interval, monitor.latest());
-            }
+            Ok(interval) => on_interval(&interval),
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Disconnected) => return,
         }
         if interrupted.load(Ordering::Relaxed) {
             stop.stop();
         }
     }
-    live.end();
+}
+
+impl Watched<'_> {
+    /// Looks at the broker's memory once more near the end of measure: walking its pages disturbs
+    /// it.
+    fn near_end(&mut self, plan: &Plan, interval: &Interval) {
+        if interval.phase != Phase::Measure || self.seen.pss_bytes.is_some() {
+            return;
+        }
+        self.measured_us += interval.length_us;
+        let near_end_ms = self.measured_us / 1_000 + 2 * u64::from(plan.interval_ms);
+        if near_end_ms >= plan.phases.measure_ms {
+            self.seen.pss_bytes = self.pid.and_then(monitor::pss);
+        }
+    }
 }

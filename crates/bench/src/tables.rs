@@ -1,5 +1,7 @@
 //! The tables of mqttbs, in the terminal.
 
+mod system;
+
 use crate::published::{self, Published};
 use crate::result::{LatencyResult, RunResult, Status};
 use comfy_table::Table;
@@ -68,7 +70,8 @@ fn use_case(text: &mut String, name: &str, runs: &[&RunResult]) {
 
 fn tables(text: &mut String, runs: &[&RunResult], has_messages: bool) {
     let last = if has_messages { delivery_table(runs) } else { connection_table(runs) };
-    for table in [latency_table(runs, has_messages), resource_table(runs, has_messages), last] {
+    let first = [latency_table(runs, has_messages), resource_table(runs, has_messages)];
+    for table in first.into_iter().chain(system::system_table(runs)).chain([last]) {
         let _ = writeln!(text, "{table}\n");
     }
 }

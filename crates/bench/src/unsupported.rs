@@ -1,6 +1,7 @@
 //! The result of a use case that a broker cannot be asked to run: what it lacks, and no figures.
 
 use crate::driver::Driver;
+use crate::live::events::{Ended, Event, Started};
 use crate::result::{
     Connections, Generator, Messages, Operations, Rates, RunResult, SCHEMA, Status, Verdict,
 };
@@ -9,7 +10,7 @@ use crate::usecase::{self, Times, UseCase};
 use crate::{folder, host};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Keeps in a folder of its own that `driver` lacks what `use_case` needs; the broker is not
 /// started.
@@ -29,7 +30,6 @@ pub(crate) fn keep(
     let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let plan = usecase::plan(&scaled, nowhere, 0, times);
     let reason = format!("not supported: {lacks}");
-    eprintln!("{} on {} {}", use_case.name, broker.name, broker.version);
     let result = RunResult {
         repetition: options.repetition.clone(),
         schema: SCHEMA,
@@ -46,11 +46,30 @@ pub(crate) fn keep(
         rates: Rates::default(),
         latencies: BTreeMap::new(),
         resources: None,
+        system: None,
         generator: Generator::default(),
         series: Vec::new(),
         not_measured: BTreeMap::from([("every metric".to_owned(), reason)]),
     };
     let folder = folder::create(&options.out, &use_case.name, driver.name())?;
     folder::write(&folder, "result.json", &(serde_json::to_string_pretty(&result)? + "\n"))?;
+    tell(&result, driver, &folder, options);
     Ok((result, folder))
+}
+
+/// A run that ends as it begins.
+fn tell(result: &RunResult, driver: &dyn Driver, folder: &Path, options: &RunOptions) {
+    let (case, broker) = (&result.use_case, &result.broker);
+    let started = Started {
+        use_case: case.name.clone(),
+        about: case.about.clone(),
+        driver: driver.name().into(),
+        broker: format!("{} {}", broker.name, broker.version),
+        address: broker.address.clone(),
+        profile: broker.profile.clone(),
+        folder: folder.display().to_string(),
+        ..Started::default()
+    };
+    options.live.tell(&Event::Started(Box::new(started)));
+    options.live.tell(&Event::Ended(Box::new(Ended::of(result))));
 }

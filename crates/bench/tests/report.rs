@@ -8,7 +8,7 @@ use fixture::{HOSTILE, basic_set};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use weir_bench::result::{LatencyResult, RunResult, Status};
+use weir_bench::result::{LatencyResult, RunResult, Status, System, SystemRow};
 use weir_bench::{report, tables};
 
 /// A result as the first schema wrote it.
@@ -87,6 +87,23 @@ fn the_largest_figures_fit_a_terminal() {
     resources.cpu_us_per_delivery = Some(12_345.67);
     resources.rss_max_bytes = 999_900_000;
     resources.rss_avg_bytes = 123_000_000_000;
+    let rate = Some(99_900_000_000.0);
+    run.system = Some(System {
+        messages_per_core_s: Some(99_990_000.0),
+        kib_per_connection: Some(9_999.9),
+        pss_max_bytes: Some(999_900_000_000),
+        measure: SystemRow {
+            context_switches_per_s: Some(999_999.0),
+            loopback_bytes_per_s: rate,
+            net_received_bytes_per_s: rate,
+            net_sent_bytes_per_s: rate,
+            host_cpu_cores: Some(127.25),
+            host_steal_cores: Some(127.25),
+            power_watts: Some(999.9),
+            ..SystemRow::default()
+        },
+        ..System::default()
+    });
     assert_fits(&tables::render(&[run]));
 }
 

@@ -228,6 +228,15 @@ pub struct Summary {
     pub max_us: u64,
 }
 
+/// Above this share of a core the generator was busy all the time, and what it saw as latency may
+/// be its own.
+pub const CPU_SHARE_MAX: f64 = 0.95;
+
+/// One message in a hundred may be picked up this late: a scheduler's stall on a shared machine,
+/// not a generator behind its schedule. A tenth of the latency it is part of is allowed in any
+/// case: it does not change the finding.
+pub const LAG_P99_US_MAX: u64 = 10_000;
+
 /// How the generator itself did in the measure phase.
 #[derive(Clone, Debug)]
 pub struct Generator {

@@ -5,6 +5,7 @@ mod compare;
 mod emqtt;
 mod guard;
 mod ladder;
+mod live;
 mod repeat;
 
 use anyhow::{Context, bail};
@@ -16,6 +17,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use weir_bench::agents::Agents;
 use weir_bench::driver::{self, Driver, Profile};
+use weir_bench::live::Live;
+use weir_bench::live::events::Event;
 use weir_bench::result::{RunResult, Status};
 use weir_bench::run::{Interrupted, RunOptions, note_signals};
 use weir_bench::usecase::{self, UseCase};
@@ -59,6 +62,8 @@ enum BenchCommand {
         #[arg(required = true, value_name = "RESULT")]
         results: Vec<PathBuf>,
     },
+    /// Serve the page of stored runs, to browse and to compare them
+    Browse(live::BrowseArgs),
     /// Compare brokers, or two sets of runs: a verdict for each metric
     #[command(after_help = compare::EXAMPLES)]
     Compare(compare::CompareArgs),
@@ -177,14 +182,23 @@ struct How {
     /// Folder for the results
     #[arg(long, value_name = "DIR", default_value = "weir-results")]
     out: PathBuf,
+    #[command(flatten)]
+    live: live::LiveArgs,
 }
 
 /// Most agents: each is a process with three threads that listen to it.
 const AGENTS_MAX: usize = 1_000;
 
 impl How {
-    /// What the runs of one command share; they go to `out`.
-    fn options(&self, brokers: &[Box<dyn Driver>], agents: Agents, out: PathBuf) -> RunOptions {
+    /// What the runs of one command share; they go to `out`, and
+    /// `live` hears of them.
+    fn options(
+        &self,
+        brokers: &[Box<dyn Driver>],
+        agents: Agents,
+        out: PathBuf,
+        live: Live,
+    ) -> RunOptions {
         RunOptions {
             scale: self.scale,
             measure_s: Some(self.duration),
@@ -195,6 +209,7 @@ impl How {
             agents,
             repetition: None,
             out,
+            live,
             version: env!("CARGO_PKG_VERSION").into(),
             commit: env!("WEIR_COMMIT").into(),
             command: std::env::args().collect(),
@@ -241,6 +256,7 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
         BenchCommand::Suite { set, how } => run_all(&usecase::set(&set)?, &how),
         BenchCommand::Conformance(args) => conform(args),
         BenchCommand::Report { results } => show(&results),
+        BenchCommand::Browse(args) => live::browse(&args),
         BenchCommand::Compare(args) => compare::run(&args),
         BenchCommand::Ladder(args) => ladder::run(&args),
         BenchCommand::Conn(args) => emqtt::conn(args),
@@ -286,16 +302,19 @@ fn run_all(use_cases: &[UseCase], how: &How) -> anyhow::Result<ExitCode> {
         how.broker.iter().map(|name| driver::parse(name)).collect::<Result<_, _>>()?;
     let agents = how.agents()?;
     let session = how.repeats.session(&how.out, use_cases)?;
-    let mut options = how.options(&brokers, agents, session.out.clone());
+    session.announce(use_cases, &brokers, how);
     doctor::warn(&doctor::Demand::of(use_cases, how.scale));
     let interrupted = note_signals()?;
+    let live = how.live.open(how.pin == "auto", &how.out, &interrupted)?;
+    live.tell(&Event::Planned(session.planned(use_cases, &brokers)));
+    let mut options = how.options(&brokers, agents, session.out.clone(), live.clone());
     let (mut results, mut folders) = (Vec::new(), Vec::new());
-    session.announce(use_cases, &brokers, how);
     let mut kept = |result: RunResult, folder: PathBuf| {
         results.push(result);
         folders.push(folder);
     };
     let outcome = session.run_each(use_cases, &brokers, &mut options, &interrupted, &mut kept);
+    live.close();
     if !results.is_empty() {
         print!("{}", tables::render(&results));
         if session.is_repeated() {

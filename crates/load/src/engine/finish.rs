@@ -3,18 +3,10 @@
 use super::Engine;
 use crate::audit::{Counted, Fate, Track};
 use crate::outcome::{
-    Anomaly, Connections, End, Generator, Latencies, Operations, Outcome, PhaseSpan,
+    Anomaly, CPU_SHARE_MAX, Connections, End, Generator, LAG_P99_US_MAX, Latencies, Operations,
+    Outcome, PhaseSpan,
 };
 use crate::schedule::streams;
-
-/// Above this share of a core the generator was busy all the time, and what it saw as latency may
-/// be its own.
-const CPU_SHARE_MAX: f64 = 0.95;
-
-/// One message in a hundred may be picked up this late: a scheduler's stall on a shared machine,
-/// not a generator behind its schedule. A tenth of the latency it is part of is allowed in any
-/// case: it does not change the finding.
-const LAG_P99_US_MAX: u64 = 10_000;
 
 /// Of fewer messages or turns the highest in a hundred is one stall, which says nothing.
 const SAMPLES_MIN: u64 = 100;

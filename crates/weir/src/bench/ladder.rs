@@ -70,13 +70,18 @@ pub(super) fn run(args: &LadderArgs) -> anyhow::Result<ExitCode> {
         from: args.from,
         to: args.to,
     };
-    let run = how.options(&brokers, agents, out.clone());
-    eprintln!("{}", host::Pinning::plan(run.is_pinned).of_agents(how.agents).text);
+    let is_pinned = how.pin == "auto";
+    eprintln!("{}", host::Pinning::plan(is_pinned).of_agents(how.agents).text);
     doctor::warn(&Demand::of(std::slice::from_ref(&use_case), how.scale));
     let interrupted = note_signals()?;
+    let live = how.live.open(is_pinned, &how.out, &interrupted)?;
+    let run = how.options(&brokers, agents, out.clone(), live.clone());
     let climbed = climb_each(&use_case, &brokers, &options, &run, &interrupted);
+    live.close();
     // A search that could not begin leaves no folder; what a broker's log says stays.
     let ladders = climbed.inspect_err(|_| folder::remove_if_empty(&out))?;
+    // Not before the screen is gone.
+    ladders.iter().for_each(|ladder| print!("{}", ladder::render(ladder)));
     keep(&ladders, &out)?;
     if interrupted.load(Ordering::Relaxed) {
         return Ok(ExitCode::from(130));
@@ -98,7 +103,6 @@ fn climb_each(
         let mut on_step = |step: &ladder::Step| eprintln!("{}", ladder::step_line(step, unit));
         let ladder = ladder::climb(use_case, &**broker, options, run, interrupted, &mut on_step)
             .with_context(|| format!("{} on {}", use_case.name, broker.name()))?;
-        print!("{}", ladder::render(&ladder));
         ladders.push(ladder);
         if interrupted.load(Ordering::Relaxed) {
             break;

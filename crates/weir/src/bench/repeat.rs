@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use weir_bench::compare::{self, CompareError};
 use weir_bench::driver::Driver;
 use weir_bench::host::Pinning;
+use weir_bench::live::events::Cell;
 use weir_bench::repeat::{Repetition, Turn, order};
 use weir_bench::result::RunResult;
 use weir_bench::run::{Interrupted, RunOptions, run_one};
@@ -112,6 +113,20 @@ impl Session {
         eprintln!("  at least {minutes:.1} min, and what connecting and draining take");
     }
 
+    /// What [`Session::run_each`] is going to run.
+    pub(super) fn planned(&self, use_cases: &[UseCase], brokers: &[Box<dyn Driver>]) -> Vec<Cell> {
+        let turns = self.turns(use_cases, brokers).into_iter();
+        let cell = |turn: Turn| Cell {
+            use_case: use_cases[turn.use_case].name.clone(),
+            broker: brokers[turn.broker].name().into(),
+        };
+        turns.map(cell).collect()
+    }
+
+    fn turns(&self, use_cases: &[UseCase], brokers: &[Box<dyn Driver>]) -> Vec<Turn> {
+        order(use_cases.len(), brokers.len(), self.repeats, self.seed)
+    }
+
     /// Every use case on every broker, in the session's order; `kept` gets each result with its
     /// folder.
     ///
@@ -125,7 +140,7 @@ impl Session {
         interrupted: &Interrupted,
         kept: &mut dyn FnMut(RunResult, PathBuf),
     ) -> anyhow::Result<()> {
-        let turns = order(use_cases.len(), brokers.len(), self.repeats, self.seed);
+        let turns = self.turns(use_cases, brokers);
         for (at, turn) in turns.iter().enumerate() {
             let cool_down_s = if at == 0 { 0.0 } else { self.cool_down_s };
             rest(cool_down_s, interrupted);
@@ -140,9 +155,6 @@ impl Session {
             let (result, folder) = run_one(use_case, &**broker, options, interrupted)
                 .with_context(|| format!("{} on {}", use_case.name, broker.name()))?;
             report::write(std::slice::from_ref(&result), &folder.join("report.html"))?;
-            for reason in &result.verdict.reasons {
-                eprintln!("  {}: {reason}", result.verdict.status.name());
-            }
             kept(result, folder);
         }
         Ok(())
