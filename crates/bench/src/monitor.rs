@@ -124,6 +124,11 @@ fn tree(pid: u32) -> Vec<(Process, Stat)> {
     }
 }
 
+/// Names of the processes of a tree.
+pub(crate) fn names(pid: u32) -> Vec<String> {
+    tree(pid).into_iter().map(|(_, stat)| stat.comm).collect()
+}
+
 fn count_files(pid: u32) -> u64 {
     tree(pid).iter().filter_map(|(process, _)| process.fd_count().ok()).sum::<usize>() as u64
 }

@@ -8,7 +8,7 @@ use crate::live::Live;
 use crate::monitor::{self, Monitor, Sample};
 use crate::result::{RunResult, Suite};
 use crate::usecase::{self, Scaled, Times, UseCase};
-use crate::{assemble, folder};
+use crate::{assemble, disclose, folder};
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -102,12 +102,14 @@ pub fn run_one(
         samples: Vec::new(),
         pss_bytes: None,
         round_trip_us: (host::round_trip_us(running.target), None),
+        disclosed: disclose::before(running.target, running.pid, &folder),
         broker_exit: None,
     };
     let load = Load { plan: &plan, core: pinning.load_core, fleet };
     let outcome = drive(load, &monitor, interrupted, &mut running, &mut seen)?;
     seen.round_trip_us.1 = host::round_trip_us(running.target);
     seen.samples = monitor.stop();
+    disclose::after(&mut seen.disclosed, running.target, &folder);
     seen.broker_exit = running.exited();
     let broker = running.broker.clone();
     running.stop();

@@ -1,5 +1,7 @@
 //! `weir bench`: run use cases against brokers, look at results, look at the host.
 
+mod export;
+
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use std::net::TcpListener;
@@ -51,6 +53,7 @@ enum BenchCommand {
         #[arg(required = true, value_name = "RESULT")]
         results: Vec<PathBuf>,
     },
+    Export(export::ExportArgs),
     /// Say what this host bears: files, ports, backlog, memory, and how to raise them
     Doctor {
         /// Measure what a core of this host bears as a load generator, too; about 8 seconds
@@ -181,6 +184,7 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
         BenchCommand::Suite { set, how } => run_all(&usecase::set(&set)?, &how),
         BenchCommand::Conformance(args) => conform(args),
         BenchCommand::Report { results } => show(&results),
+        BenchCommand::Export(args) => export::run(&args),
         BenchCommand::NullBroker => null_broker(),
         BenchCommand::Doctor { measure } => {
             let report = doctor::report();
