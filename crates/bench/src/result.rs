@@ -65,8 +65,9 @@ pub struct RunResult {
     /// Moments of the run that its charts name, such as faults.
     #[serde(default)]
     pub marks: Vec<Mark>,
-    /// Latencies over time in full, by name as in `latencies`: a histogram for each row of `series`,
-    /// HdrHistogram V2, deflated, base64, in microseconds; empty where nothing was measured.
+    /// Latencies over time in full, by name as in `latencies`: a histogram for each row of
+    /// `series`, HdrHistogram V2, deflated, base64, in microseconds; empty where nothing was
+    /// measured.
     #[serde(default)]
     pub interval_histograms: BTreeMap<String, Vec<String>>,
     /// What full disclosure asks for beyond the above.

@@ -127,7 +127,8 @@ fn disclosure_names_what_is_missing() {
     run.broker.configuration.clear();
     run.disclosed.network.congestion_control.clear();
     let page = report::html(&[run]).unwrap();
-    let missing = "incomplete, missing: configuration of the broker, governor, kernel, TCP congestion control";
+    let missing = "incomplete, missing: configuration of the broker, governor, kernel, \
+                   TCP congestion control";
     assert!(page.contains(missing), "{missing}");
 }
 
