@@ -1,6 +1,6 @@
 //! From what was measured to a `RunResult`.
 
-use crate::latency::summarize;
+use crate::latency::{encode, summarize};
 use crate::live::name;
 use crate::monitor::system::Work;
 use crate::monitor::{self, Sample, Window};
@@ -23,6 +23,7 @@ pub(crate) struct Seen {
     /// The broker's control group, and whether the load is in it, too.
     pub(crate) group: Option<(String, bool)>,
     pub(crate) round_trip_us: (Option<f64>, Option<f64>),
+    pub(crate) disclosed: crate::result::Disclosed,
     /// Why the broker's process ended by itself, if it did.
     pub(crate) broker_exit: Option<String>,
 }
@@ -68,6 +69,9 @@ pub(crate) fn result(
         resources,
         generator: generator(outcome),
         series: series(outcome, &seen.samples, start_us),
+        marks: Vec::new(),
+        interval_histograms: interval_histograms(outcome),
+        disclosed: seen.disclosed.clone(),
     }
 }
 
@@ -176,6 +180,23 @@ fn latencies(outcome: &Outcome) -> BTreeMap<String, LatencyResult> {
     ];
     let measured = all.into_iter().filter(|(_, histogram)| !histogram.is_empty());
     measured.map(|(name, histogram)| (name.to_owned(), summarize(histogram))).collect()
+}
+
+/// The latencies of every interval in full; a name is absent where no interval has any.
+fn interval_histograms(outcome: &Outcome) -> BTreeMap<String, Vec<String>> {
+    type Of = fn(&weir_load::Distribution) -> Option<hdrhistogram::Histogram<u64>>;
+    let all: [(&str, Of); 2] = [
+        ("connect", weir_load::Distribution::connect),
+        ("end_to_end", weir_load::Distribution::end_to_end),
+    ];
+    let texts = |(name, of): (&str, Of)| {
+        let text = |histogram: Option<hdrhistogram::Histogram<u64>>| {
+            histogram.as_ref().map_or_else(String::new, encode)
+        };
+        let texts: Vec<String> = outcome.distributions.iter().map(of).map(text).collect();
+        texts.iter().any(|text| !text.is_empty()).then(|| (name.to_owned(), texts))
+    };
+    all.into_iter().filter_map(texts).collect()
 }
 
 fn generator(outcome: &Outcome) -> Generator {

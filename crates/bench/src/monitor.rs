@@ -144,9 +144,14 @@ fn now_us() -> u64 {
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
 }
 
+/// Names of the processes of a tree.
+pub(crate) fn names(pid: u32) -> Vec<String> {
+    tree(pid).into_iter().map(|(_, stat)| stat.comm).collect()
+}
+
 /// Proportional set size of the tree: shared pages counted in parts.
 pub fn pss(pid: u32) -> Option<u64> {
-    look::pss_of(&look::tree(pid))
+    look::pss_of(&tree(pid))
 }
 
 /// The state of the broker at the end of an interval, and its CPU within it.

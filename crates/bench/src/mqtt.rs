@@ -98,10 +98,16 @@ pub(crate) fn answers(target: SocketAddr, version: ProtocolVersion) -> io::Resul
 
 /// Median of some round trips of PINGREQ and PINGRESP, in microseconds.
 pub(crate) fn round_trip_us(target: SocketAddr) -> Option<f64> {
+    let times = round_trips(target)?;
+    Some(times[times.len() / 2].as_secs_f64() * 1e6)
+}
+
+/// Some round trips, the shortest first; never none of them.
+pub(crate) fn round_trips(target: SocketAddr) -> Option<Vec<Duration>> {
     const ROUND_TRIPS: usize = 51;
     let mut probe = Probe::connect(target, ProtocolVersion::V311).ok()?;
     let mut times: Vec<Duration> =
         (0..ROUND_TRIPS).map(|_| probe.round_trip()).collect::<Result<_, _>>().ok()?;
     times.sort();
-    Some(times[ROUND_TRIPS / 2].as_secs_f64() * 1e6)
+    Some(times)
 }

@@ -1,10 +1,11 @@
 //! Repeats: what is run when, so that no broker has the good hours for itself.
 
 use crate::stats::Chance;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Where a run stands among its repeats. Runs of one session and round ran one after the other.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Repetition {
     /// The command that ran them: the name of its folder.
     pub session: String,

@@ -3,17 +3,26 @@
 //! Everything the report, the tables and a later comparison need; nothing is computed twice.
 //! Latencies are microseconds, memory is bytes, CPU is cores, unless a name says otherwise.
 
+mod disclosed;
+mod marks;
+mod read;
+
+pub use disclosed::{BrokerFacts, Disclosed, HostFacts, LoadFacts, NetworkFacts};
+pub use marks::Mark;
+pub use read::{ReadError, read};
+
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 pub use crate::monitor::system::{System, SystemRow};
 pub use weir_load::outcome::{Connections, Messages, Operations};
 
-/// Version of the schema of `result.json`. A reader refuses what is newer.
-pub const SCHEMA: u32 = 1;
+/// Version of the schema of `result.json`. A reader lifts what is older and refuses what is newer.
+pub const SCHEMA: u32 = 2;
 
 /// One use case on one broker, once.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RunResult {
     /// [`SCHEMA`] of the writer.
     pub schema: u32,
@@ -31,6 +40,7 @@ pub struct RunResult {
     /// Whether it can be believed and whether the contract was kept.
     pub verdict: Verdict,
     /// Phases with their lengths.
+    #[serde(default)]
     pub phases: Vec<PhaseResult>,
     /// Connections.
     pub connections: Connections,
@@ -44,6 +54,7 @@ pub struct RunResult {
     pub rates: Rates,
     /// By name: connect, subscribe, acknowledge, acknowledge_from_intended, end_to_end,
     /// end_to_end_from_send, generator_lag, generator_turn. Absent where nothing was measured.
+    #[serde(default)]
     pub latencies: BTreeMap<String, LatencyResult>,
     /// The broker's resources in the measure phase; absent where its processes cannot be seen.
     pub resources: Option<Resources>,
@@ -53,13 +64,27 @@ pub struct RunResult {
     /// The generator.
     pub generator: Generator,
     /// The series, one row an interval.
+    #[serde(default)]
     pub series: Vec<SeriesRow>,
     /// Metrics the suite names and this run has not, each with its reason.
+    #[serde(default)]
     pub not_measured: BTreeMap<String, String>,
+    /// Moments of the run that its charts name, such as faults.
+    #[serde(default)]
+    pub marks: Vec<Mark>,
+    /// Latencies over time in full, by name as in `latencies`: a histogram for each row of
+    /// `series`, HdrHistogram V2, deflated, base64, in microseconds; empty where nothing was
+    /// measured.
+    #[serde(default)]
+    pub interval_histograms: BTreeMap<String, Vec<String>>,
+    /// What full disclosure asks for beyond the above.
+    #[serde(default)]
+    pub disclosed: Disclosed,
 }
 
 /// The program that ran it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct Suite {
     /// Version of Weir.
     pub version: String,
@@ -74,7 +99,8 @@ pub struct Suite {
 }
 
 /// What was run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct UseCaseRun {
     /// Full name, such as singlenode-p2p-1K-1K-1K-1K.
     pub name: String,
@@ -121,7 +147,8 @@ pub struct UseCaseRun {
 }
 
 /// The broker under test.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct Broker {
     /// Driver: a name of the catalog, of a command, or url.
     pub driver: String,
@@ -145,7 +172,8 @@ pub struct Broker {
 }
 
 /// The host. Load and broker share it unless the broker is a URL elsewhere.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct Host {
     /// CPU model as the kernel names it.
     pub cpu_model: String,
@@ -167,7 +195,7 @@ pub struct Host {
     pub open_files_max: u64,
     /// Relevant kernel settings by name.
     pub sysctls: BTreeMap<String, String>,
-    /// Sockets, clocks, memory and processors, as the kernel treats them.
+    /// Clocks, processors and connections, as the kernel treats them.
     #[serde(default)]
     pub kernel_facts: crate::host::kernel::KernelFacts,
     /// Pinning of broker and load, in words.
@@ -179,7 +207,7 @@ pub struct Host {
 }
 
 /// Whether the run can be believed, and whether the use case's contract was kept.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 pub struct Verdict {
     /// passed, failed (the broker broke the contract), invalid (the generator was the limit),
     /// or aborted (the run did not reach its end).
@@ -189,7 +217,7 @@ pub struct Verdict {
 }
 
 /// The ends of a run.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// Contract kept, generator healthy.
@@ -218,7 +246,7 @@ impl Status {
 }
 
 /// A phase.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PhaseResult {
     /// connect, subscribe, warm-up, measure, drain.
     pub name: String,
@@ -229,7 +257,7 @@ pub struct PhaseResult {
 }
 
 /// Rates of the measure phase, a second.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Rates {
     /// Messages sent.
     pub published: f64,
@@ -247,7 +275,7 @@ pub struct Rates {
 
 /// One latency.
 #[expect(missing_docs, reason = "the names say it; microseconds")]
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct LatencyResult {
     pub count: u64,
     pub mean_us: f64,
@@ -264,7 +292,7 @@ pub struct LatencyResult {
 }
 
 /// The broker's process tree and the host.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Resources {
     /// Of the measure phase: average and highest second, in cores.
     pub cpu_cores_avg: f64,
@@ -318,7 +346,7 @@ pub struct Resources {
 }
 
 /// The generator.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Generator {
     /// In measure, in cores.
     pub cpu_cores_avg: f64,
@@ -337,7 +365,7 @@ pub struct Generator {
 
 /// One interval: the load's and the broker's figures side by side. Also a row of series.csv.
 #[expect(missing_docs, reason = "named in weir_load::outcome::Interval and Resources")]
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SeriesRow {
     /// Seconds from the run's begin to the interval's end.
     pub t_s: f64,

@@ -10,7 +10,7 @@ use crate::monitor::{self, Monitor, Sample};
 use crate::repeat::Repetition;
 use crate::result::{RunResult, Suite};
 use crate::usecase::{self, Needs, Scaled, Times, UseCase};
-use crate::{assemble, folder, live, unsupported};
+use crate::{assemble, disclose, folder, live, unsupported};
 use anyhow::{Context, bail};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -119,14 +119,20 @@ pub fn run_one(
         pss_bytes: None,
         group: monitor.group.clone(),
         round_trip_us: (host::round_trip_us(running.target), None),
+        disclosed: disclose::before(running.target, running.pid, &folder),
         broker_exit: None,
     };
+    if let Some(repetition) = &options.repetition {
+        let seed = repetition.seed;
+        seen.disclosed.seed = format!("{seed}, of the order of repeats; no other chance");
+    }
     let load = Load { plan: &plan, core: pinning.load_core, fleet };
     let mut watched =
         Watched { monitor: &monitor, pid: running.pid, seen: &mut seen, measured_us: 0 };
     let outcome = drive(load, &mut watched, &options.live, interrupted)?;
     seen.round_trip_us.1 = host::round_trip_us(running.target);
     seen.samples = monitor.stop();
+    disclose::after(&mut seen.disclosed, running.target, &folder);
     seen.broker_exit = running.exited();
     let broker = running.broker.clone();
     running.stop();

@@ -3,7 +3,7 @@
 use crate::driver::Driver;
 use crate::live::events::{Ended, Event, Started};
 use crate::result::{
-    Connections, Generator, Messages, Operations, Rates, RunResult, SCHEMA, Status, Verdict,
+    Connections, Disclosed, Generator, Messages, Operations, Rates, RunResult, SCHEMA, Status, Verdict,
 };
 use crate::run::{RunOptions, suite};
 use crate::usecase::{self, Times, UseCase};
@@ -49,6 +49,9 @@ pub(crate) fn keep(
         system: None,
         generator: Generator::default(),
         series: Vec::new(),
+        marks: Vec::new(),
+        interval_histograms: BTreeMap::new(),
+        disclosed: Disclosed::default(),
         not_measured: BTreeMap::from([("every metric".to_owned(), reason)]),
     };
     let folder = folder::create(&options.out, &use_case.name, driver.name())?;

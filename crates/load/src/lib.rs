@@ -10,6 +10,7 @@ mod audit;
 mod baton;
 mod cast;
 mod cpu;
+mod distribution;
 mod engine;
 mod ledger;
 pub mod null;
@@ -22,6 +23,7 @@ mod slice;
 mod stamp;
 mod template;
 
+pub use distribution::Distribution;
 pub use ledger::{Arrival, Ledger};
 pub use outcome::{Interval, Outcome};
 pub use plan::Plan;

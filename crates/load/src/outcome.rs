@@ -1,6 +1,7 @@
 //! What happened. Times are microseconds of the monotonic clock unless a name says otherwise.
 
 use hdrhistogram::Histogram;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -23,6 +24,8 @@ pub struct Outcome {
     pub latencies: Latencies,
     /// One entry an interval of the plan, from the first connect to the end of drain.
     pub intervals: Vec<Interval>,
+    /// The latencies of each of `intervals` in full.
+    pub distributions: Vec<crate::Distribution>,
     /// How the generator itself did.
     pub generator: Generator,
     /// Single messages that were lost, duplicated or reordered, up to [`ANOMALIES_MAX`].
@@ -83,7 +86,7 @@ pub struct PhaseSpan {
 }
 
 /// What became of the planned connections.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Connections {
     /// In the plan.
     pub planned: u64,
@@ -96,7 +99,7 @@ pub struct Connections {
 }
 
 /// Operations that are asked and answered.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Operations {
     /// Asked.
     pub asked: u64,
@@ -107,7 +110,7 @@ pub struct Operations {
 }
 
 /// The ledger's sums. A delivery is one message to one subscriber, or to one shared group.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Messages {
     /// Due on the schedule.
     pub intended: u64,

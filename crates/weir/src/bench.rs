@@ -3,6 +3,7 @@
 mod brokers;
 mod compare;
 mod emqtt;
+mod export;
 mod guard;
 mod ladder;
 mod live;
@@ -62,6 +63,7 @@ enum BenchCommand {
         #[arg(required = true, value_name = "RESULT")]
         results: Vec<PathBuf>,
     },
+    Export(export::ExportArgs),
     /// Serve the page of stored runs, to browse and to compare them
     Browse(live::BrowseArgs),
     /// Compare brokers, or two sets of runs: a verdict for each metric
@@ -256,6 +258,7 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
         BenchCommand::Suite { set, how } => run_all(&usecase::set(&set)?, &how),
         BenchCommand::Conformance(args) => conform(args),
         BenchCommand::Report { results } => show(&results),
+        BenchCommand::Export(args) => export::run(&args),
         BenchCommand::Browse(args) => live::browse(&args),
         BenchCommand::Compare(args) => compare::run(&args),
         BenchCommand::Ladder(args) => ladder::run(&args),

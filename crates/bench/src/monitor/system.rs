@@ -1,10 +1,11 @@
 //! What the monitor sees beside CPU and memory of the broker, as it stands in results.
 
 use super::{Sample, per_us};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One interval. What could not be seen is absent, not zero.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SystemRow {
     /// Proportional set size of the broker's process tree when last looked at.
@@ -85,7 +86,7 @@ columns! {
 }
 
 /// A whole run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct System {
     /// Rates over the measure phase, memory at its end.
@@ -111,7 +112,7 @@ pub struct System {
 }
 
 /// What watching cost: none of it is in the broker's or the generator's CPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MonitorCost {
     /// Looks of the whole run.

@@ -1,8 +1,9 @@
 //! What the template is filled with: texts, ready to be read.
 
 use super::disclosure::{self, Pair};
+use super::extra::Extra;
 use super::runs::{Named, Use, status};
-use super::sheets;
+use super::{overview, sheets, svg};
 use crate::published;
 use crate::result::{Host, RunResult};
 use crate::tables::broker;
@@ -22,9 +23,27 @@ pub(super) fn page(results: &[RunResult], uses: &[Use<'_>]) -> Value {
         "badges": badges(results),
         "runs": results.len(),
         "reduced": reduced,
+        "incomplete": results.iter().filter(|run| !disclosure::missing(run).is_empty()).count(),
+        "repeated": uses.iter().any(|of| of.runs.len() > of.brokers.len()),
+        "matrix": overview::matrix(uses),
+        "faults": overview::faults(uses),
         "summary": uses.iter().map(sheets::summary).collect::<Vec<_>>(),
         "uses": uses.iter().map(use_case).collect::<Vec<_>>(),
         "sources": sources(uses),
+    })
+}
+
+/// A section of somebody else's.
+pub(super) fn extra(of: &Extra) -> Value {
+    json!({
+        "title": of.title,
+        "about": of.about,
+        "head": of.head,
+        "rows": of.rows,
+        "plot": of.plot.as_ref().and_then(svg::plot),
+        "lines": of.plot.as_ref().map(|plot| {
+            plot.lines.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
+        }),
     })
 }
 
@@ -138,8 +157,9 @@ fn disclosed(named: &Named<'_>) -> Value {
     json!({
         "label": named.label,
         "colour": named.colour,
+        "at": named.at,
         "state": disclosure::state(run),
-        "facts": disclosure::facts(run),
+        "groups": disclosure::groups(run),
         "configuration": run.broker.configuration,
         "not_measured": run.not_measured.iter()
             .map(|(name, reason)| Pair::new(name, reason)).collect::<Vec<_>>(),

@@ -3,6 +3,7 @@
 use super::line::{OutcomeLine, add_text};
 use crate::LoadError;
 use crate::audit::{Fate, Joint, Track};
+use crate::distribution::Distribution;
 use crate::engine::topics_of;
 use crate::outcome::{
     Anomaly, Connections, End, Generator, Interval, Latencies, Operations, Outcome, PhaseSpan,
@@ -35,7 +36,7 @@ pub(super) fn merge(
     plan: &Plan,
     reports: &mut [Report],
     end: End,
-    intervals: Vec<Interval>,
+    (intervals, distributions): (Vec<Interval>, Vec<Distribution>),
     agents: Vec<String>,
 ) -> Result<Outcome, LoadError> {
     let planned = plan.groups.iter().map(|group| u64::from(group.clients)).sum();
@@ -55,6 +56,7 @@ pub(super) fn merge(
             end_to_end_from_send: histogram(),
         },
         intervals,
+        distributions,
         generator: Generator {
             cpu_user_us: 0,
             cpu_system_us: 0,

@@ -63,6 +63,7 @@ impl Engine<'_> {
             measure: books.measure,
             latencies,
             intervals: book.recorder.intervals,
+            distributions: book.recorder.distributions,
             generator,
             anomalies: books.anomalies,
             anomalies_unlisted: books.anomalies_unlisted,

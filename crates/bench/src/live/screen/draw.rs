@@ -247,7 +247,7 @@ fn verdict(ended: &Ended) -> (&'static str, Style) {
     match ended.status {
         Status::Passed => ("+", GOOD),
         Status::Failed => ("x", BAD),
-        Status::Invalid | Status::Aborted => ("?", DOUBT),
+        Status::Invalid | Status::Aborted | Status::Unsupported => ("?", DOUBT),
     }
 }
 
