@@ -53,13 +53,17 @@ impl Program {
         }
         let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
         let Some(program) = words.first() else { return Err(fail("there is no command in it")) };
-        let program = std::path::absolute(program).map_err(|error| fail(&error.to_string()))?;
+        // One without a `/` is looked for, like a driver's own.
+        let program = match program.contains('/') {
+            true => std::path::absolute(program).map_err(|error| fail(&error.to_string()))?,
+            false => program.into(),
+        };
         let program = program.to_string_lossy().into_owned();
         let mut file = match catalog::entry(name) {
             Some(entry) => entry.file.clone(),
             None => unknown(name),
         };
-        file.programs = vec![program.clone()];
+        file.programs = vec![program];
         if words.len() > 1 || command.contains('{') || catalog::entry(name).is_none() {
             file.command =
                 ["{program}".to_owned()].into_iter().chain(words[1..].to_vec()).collect();
