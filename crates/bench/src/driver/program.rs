@@ -178,10 +178,11 @@ impl Program {
 
     /// What is disclosed: no path of this host in the command line.
     fn disclosed(&self, profile: Profile, found: &Found, filled: &Filled, folder: &Path) -> Broker {
-        let folder = format!("{}/", folder.display());
+        let (folder, within) = (folder.display().to_string(), format!("{}/", folder.display()));
         let program = found.path.display().to_string();
         let name = found.path.file_name().unwrap_or_default().to_string_lossy();
-        let short = |text: &str| text.replace(&folder, "").replace(&program, &name);
+        let short =
+            |text: &str| text.replace(&within, "").replace(&folder, ".").replace(&program, &name);
         let environment = filled.environment.iter();
         let environment = environment.map(|(key, value)| format!("{key}={}", short(value)));
         let configuration = match &*filled.files {
@@ -243,7 +244,7 @@ impl Driver for Program {
     }
 
     fn about(&self, profile: Profile) -> Result<Broker, DriverError> {
-        Ok(self.disclosed(profile, self.found()?, &Filled::default(), Path::new("")))
+        Ok(self.disclosed(profile, self.found()?, &Filled::default(), Path::new("/")))
     }
 
     fn start(
