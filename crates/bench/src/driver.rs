@@ -206,6 +206,8 @@ pub fn parse(text: &str) -> Result<Box<dyn Driver>, DriverError> {
         Some(path) => Ok(PathBuf::from(path)),
         None => std::env::current_exe(),
     };
+    // Brokers run in folders of their own: a path from here would lead elsewhere there.
+    let weir = weir.and_then(std::path::absolute);
     let weir = weir.map_err(|source| DriverError::System { broker: text.into(), source })?;
     parse_with(text, &weir)
 }

@@ -80,18 +80,15 @@ fn listed(entry: &'static Entry, weir: &Path) -> Listed {
     }
 }
 
-/// The list for a terminal of `columns`, if that is known.
-pub fn render(listed: &[Listed], columns: Option<u16>) -> String {
+/// The list as a table, as wide as the terminal if there is one.
+pub fn render(listed: &[Listed]) -> String {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Dynamic);
-    if let Some(columns) = columns {
-        table.set_width(columns);
-    }
     table.set_header(["broker", "state", "MQTT", "shared", "QoS", "driver", "how to get it"]);
     for of in listed {
         let can = &of.can;
         table.add_row([
-            of.name.to_owned(),
+            format!("{}\n{}", of.name, of.about),
             state(&of.state),
             can.versions.join(" "),
             if can.shared { "yes" } else { "no" }.to_owned(),
@@ -188,9 +185,9 @@ mod tests {
         let mut of = listed(entry("mosquitto").unwrap(), Path::new("/no/such/weir"));
         of.state = State::Missing("not found".into());
         of.run_with = None;
-        let text = render(std::slice::from_ref(&of), None);
+        let text = render(std::slice::from_ref(&of));
         assert!(text.contains("contract only") && text.contains("not found"), "{text}");
         of.run_with = Some("2.0".into());
-        assert!(render(&[of], None).contains("run with 2.0"));
+        assert!(render(&[of]).contains("run with 2.0"));
     }
 }

@@ -75,8 +75,7 @@ pub(super) struct Ask {
 pub(super) struct Runtime {
     /// Such as `Erlang/OTP`.
     pub(super) name: String,
-    /// Its version.
-    #[serde(flatten)]
+    /// How it is asked for its version.
     pub(super) version: Ask,
 }
 

@@ -98,8 +98,16 @@ mod tests {
         let text = asked(&words(&["sh", "-c", &script]), Duration::from_secs(2)).unwrap();
         assert_eq!(text, "late\n");
         let pid: i32 = std::fs::read_to_string(file).unwrap().trim().parse().unwrap();
-        let state = procfs::process::Process::new(pid).and_then(|process| process.stat());
-        assert!(state.is_err() || state.is_ok_and(|stat| stat.state == 'Z'), "it runs on");
+        let has_ended = || {
+            let stat = procfs::process::Process::new(pid).and_then(|process| process.stat());
+            stat.map_or(true, |stat| stat.state == 'Z')
+        };
+        // The signal is on its way.
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !has_ended() && Instant::now() < deadline {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        assert!(has_ended(), "it runs on");
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The guard of a broker: a process between the suite and the broker that leaves nothing of the
 //! broker behind, whatever becomes of the suite.
 //!
-//! It starts the broker, takes every process that loses its parent there (a broker's daemons too),
-//! and ends them all as soon as the pipe from the suite ends: because the suite wants it, or because
-//! the suite was killed. On its standard output it says `started PID`, `failed WHY` and `ended HOW`,
-//! a line each; what the broker prints goes to its standard error.
+//! It starts the broker, takes every process that loses its parent there (a broker's daemons
+//! too), and ends them all as soon as the pipe from the suite ends: because the suite wants it, or
+//! because the suite was killed. On its standard output it says `started PID`, `failed WHY` and
+//! `ended HOW`, a line each; what the broker prints goes to its standard error.
 
 use crate::monitor::tree;
 use rustix::io::Errno;

@@ -53,13 +53,17 @@ impl Program {
         }
         let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
         let Some(program) = words.first() else { return Err(fail("there is no command in it")) };
-        let program = std::path::absolute(program).map_err(|error| fail(&error.to_string()))?;
+        // One without a `/` is looked for, like a driver's own.
+        let program = match program.contains('/') {
+            true => std::path::absolute(program).map_err(|error| fail(&error.to_string()))?,
+            false => program.into(),
+        };
         let program = program.to_string_lossy().into_owned();
         let mut file = match catalog::entry(name) {
             Some(entry) => entry.file.clone(),
             None => unknown(name),
         };
-        file.programs = vec![program.clone()];
+        file.programs = vec![program];
         if words.len() > 1 || command.contains('{') || catalog::entry(name).is_none() {
             file.command =
                 ["{program}".to_owned()].into_iter().chain(words[1..].to_vec()).collect();
@@ -174,10 +178,11 @@ impl Program {
 
     /// What is disclosed: no path of this host in the command line.
     fn disclosed(&self, profile: Profile, found: &Found, filled: &Filled, folder: &Path) -> Broker {
-        let folder = format!("{}/", folder.display());
+        let (folder, within) = (folder.display().to_string(), format!("{}/", folder.display()));
         let program = found.path.display().to_string();
         let name = found.path.file_name().unwrap_or_default().to_string_lossy();
-        let short = |text: &str| text.replace(&folder, "").replace(&program, &name);
+        let short =
+            |text: &str| text.replace(&within, "").replace(&folder, ".").replace(&program, &name);
         let environment = filled.environment.iter();
         let environment = environment.map(|(key, value)| format!("{key}={}", short(value)));
         let configuration = match &*filled.files {
@@ -239,7 +244,7 @@ impl Driver for Program {
     }
 
     fn about(&self, profile: Profile) -> Result<Broker, DriverError> {
-        Ok(self.disclosed(profile, self.found()?, &Filled::default(), Path::new("")))
+        Ok(self.disclosed(profile, self.found()?, &Filled::default(), Path::new("/")))
     }
 
     fn start(
