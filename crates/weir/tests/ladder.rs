@@ -93,7 +93,7 @@ fn repeats_are_run_in_rounds_and_compared() {
         "--scale",
         "0.01",
         "--duration",
-        "500ms",
+        "2s",
         "--warm-up",
         "100ms",
         "--pin",
