@@ -68,8 +68,11 @@ const BROKER: &[Metric<SeriesRow>] = &[
     metric("host_used_bytes", "Memory of the host in use.", |row| row.host_used_bytes as f64),
 ];
 
+/// A quantile as its label says it, and how to read it off a row, in microseconds.
+type Quantile = (&'static str, fn(&SeriesRow) -> u64);
+
 /// Of the latency from the intended time to receipt.
-const QUANTILES: &[(&str, fn(&SeriesRow) -> u64)] = &[
+const QUANTILES: &[Quantile] = &[
     ("0.5", |row| row.latency_p50_us),
     ("0.9", |row| row.latency_p90_us),
     ("0.99", |row| row.latency_p99_us),
