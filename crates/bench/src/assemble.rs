@@ -1,8 +1,10 @@
 //! From what was measured to a `RunResult`.
 
+use crate::faults::{self, Happened};
 use crate::latency::summarize;
 use crate::live::name;
 use crate::monitor::{self, Sample, Window};
+use crate::slope;
 use crate::result::{
     Broker, Generator, Host, LatencyResult, PhaseResult, Rates, RunResult, SCHEMA, SeriesRow,
     Suite, UseCaseRun,
@@ -20,6 +22,9 @@ pub(crate) struct Seen {
     pub(crate) samples: Vec<Sample>,
     pub(crate) pss_bytes: Option<u64>,
     pub(crate) round_trip_us: (Option<f64>, Option<f64>),
+    /// Steps done to the broker and the way to it.
+    pub(crate) happened: Vec<Happened>,
+    pub(crate) has_proxy: bool,
     /// Why the broker's process ended by itself, if it did.
     pub(crate) broker_exit: Option<String>,
 }
@@ -40,14 +45,20 @@ pub(crate) fn result(
         verdict.reasons.push(exit.clone());
         verdict.status = crate::result::Status::Failed;
     }
+    let steps = &scaled.use_case.step;
+    let course = faults::course(steps, &seen.happened, seen.has_proxy, outcome);
+    let (measure_us, measure_end_us) = span(outcome, Phase::Measure);
+    let memory_slope = slope::of_memory(&seen.samples, measure_us, measure_end_us);
     let use_case = scaled.run_description(plan);
     let start_us = outcome.phases.first().map_or(0, |span| span.start_us);
     let is_local = !broker.command.is_empty();
     let resources = is_local.then(|| resources(outcome, seen, host.cores));
-    RunResult {
+    let result = RunResult {
         schema: SCHEMA,
         suite,
         not_measured: not_measured(&use_case, is_local, outcome),
+        course,
+        memory_slope,
         use_case,
         broker,
         host,
@@ -62,7 +73,8 @@ pub(crate) fn result(
         resources,
         generator: generator(outcome),
         series: series(outcome, &seen.samples, start_us),
-    }
+    };
+    verdict::judge_result(result, &scaled.use_case.thresholds)
 }
 
 fn span(outcome: &Outcome, phase: Phase) -> (u64, u64) {
@@ -245,7 +257,9 @@ fn not_measured(
                       for a second time";
         note("end-to-end latency from the actual send", reason);
     }
-    note("reconnection delay", "no use case of these sets cuts connections");
+    if outcome.course.returns.delay.is_empty() {
+        note("reconnection delay", "no client of this use case came back after a lost connection");
+    }
     if use_case.qos.is_none() {
         note("message rates and end-to-end latency", "this use case publishes nothing");
     }

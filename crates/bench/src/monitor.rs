@@ -3,6 +3,7 @@
 use crate::host::memory_bytes;
 use crate::result::Resources;
 use procfs::process::{Process, Stat, all_processes};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
@@ -49,6 +50,8 @@ pub struct Monitor {
     samples: Samples,
     /// Dropped to end the thread.
     stop: Sender<()>,
+    /// The process that is looked at; 0 is none.
+    pid: Arc<AtomicU32>,
     thread: JoinHandle<()>,
 }
 
@@ -59,14 +62,18 @@ impl Monitor {
         let samples = Samples::default();
         let (stop, stopped) = channel::<()>();
         let shared = Arc::clone(&samples);
+        let watched = Arc::new(AtomicU32::new(pid.unwrap_or(0)));
+        let pid = Arc::clone(&watched);
         let thread = std::thread::spawn(move || {
             let softirq = core.and_then(Softirq::of);
             let mut files = 0;
+            let mut ended = Ended::default();
             for count in 0.. {
+                let pid = Some(pid.load(Ordering::Relaxed)).filter(|&pid| pid > 0);
                 if count % FILES_EVERY == 0 {
                     files = pid.map_or(0, count_files);
                 }
-                let sample = look(pid, files, softirq.as_ref());
+                let sample = ended.with(pid, look(pid, files, softirq.as_ref()));
                 if let Ok(mut samples) = shared.0.lock() {
                     samples.push(sample);
                 }
@@ -76,7 +83,12 @@ impl Monitor {
                 }
             }
         });
-        Self { samples, stop, thread }
+        Self { samples, stop, pid: watched, thread }
+    }
+
+    /// From now on this process is looked at: the broker was started again.
+    pub(crate) fn follow(&self, pid: Option<u32>) {
+        self.pid.store(pid.unwrap_or(0), Ordering::Relaxed);
     }
 
     /// The first look, waited for.
@@ -101,7 +113,36 @@ impl Monitor {
     }
 }
 
-fn now_us() -> u64 {
+/// What processes used that were looked at before: counters never fall.
+#[derive(Default)]
+struct Ended {
+    pid: Option<u32>,
+    used: Sample,
+    last: Sample,
+}
+
+impl Ended {
+    fn with(&mut self, pid: Option<u32>, mut sample: Sample) -> Sample {
+        // A process that is gone before its successor is there has counters of nothing.
+        if self.pid != pid || sample.threads == 0 {
+            self.used = self.last;
+            self.pid = pid;
+        }
+        sample.cpu_user_us += self.used.cpu_user_us;
+        sample.cpu_system_us += self.used.cpu_system_us;
+        sample.disk_read_bytes += self.used.disk_read_bytes;
+        sample.disk_write_bytes += self.used.disk_write_bytes;
+        self.last = sample;
+        sample
+    }
+}
+
+/// The processes of a tree, by id.
+pub(crate) fn tree_pids(pid: u32) -> Vec<i32> {
+    tree(pid).iter().map(|(process, _)| process.pid).collect()
+}
+
+pub(crate) fn now_us() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
 }

@@ -3,6 +3,7 @@
 use crate::agents::Agents;
 use crate::assemble::Seen;
 use crate::driver::{Driver, Profile, Running};
+use crate::faults::Conductor;
 use crate::host::{self, Pinning};
 use crate::live::Live;
 use crate::monitor::{self, Monitor, Sample};
@@ -11,12 +12,12 @@ use crate::usecase::{self, Scaled, Times, UseCase};
 use crate::{assemble, folder};
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use weir_load::agent::Fleet;
-use weir_load::{Interval, LoadError, Outcome, Plan, Stop};
+use weir_load::{Cue, Interval, LoadError, Outcome, Plan, Stop};
 
 /// How often the broker is looked at.
 const SAMPLE_EVERY: Duration = Duration::from_millis(500);
@@ -91,7 +92,11 @@ pub fn run_one(
     let times = Times::new(use_case, options.warm_up_s, options.measure_s);
     // The stamp's run number tells this run's messages from another's.
     let run = (std::process::id() ^ jiff::Timestamp::now().as_second() as u32) as u16;
-    let plan = usecase::plan(&scaled, running.target, run, times);
+    let conductor = Conductor::new(&use_case.step, &running)?;
+    let plan = usecase::plan(&scaled, conductor.target(running.target), run, times);
+    if fleet.is_some() && !plan.course.is_empty() {
+        bail!("a use case with steps is run by one process; leave --agents and --agent out");
+    }
     let monitor = Monitor::start(running.pid, pinning.broker_core, SAMPLE_EVERY);
     let Some(baseline) = monitor.first(Duration::from_secs(5)) else {
         bail!("the broker's process cannot be watched; is /proc mounted?");
@@ -103,8 +108,10 @@ pub fn run_one(
         pss_bytes: None,
         round_trip_us: (host::round_trip_us(running.target), None),
         broker_exit: None,
+        happened: Vec::new(),
+        has_proxy: conductor.has_proxy(),
     };
-    let load = Load { plan: &plan, core: pinning.load_core, fleet };
+    let load = Load { plan: &plan, core: pinning.load_core, fleet, conductor: &conductor };
     let outcome = drive(load, &monitor, interrupted, &mut running, &mut seen)?;
     seen.round_trip_us.1 = host::round_trip_us(running.target);
     seen.samples = monitor.stop();
@@ -150,10 +157,16 @@ struct Load<'a> {
     plan: &'a Plan,
     core: Option<usize>,
     fleet: Option<Fleet>,
+    conductor: &'a Conductor<'a>,
 }
 
 impl Load<'_> {
-    fn run(self, stop: &Stop, sender: &Sender<Interval>) -> Result<Outcome, LoadError> {
+    fn run(
+        self,
+        stop: &Stop,
+        cue: &Cue,
+        sender: &Sender<Interval>,
+    ) -> Result<Outcome, LoadError> {
         // A viewer that is gone need not hear of intervals: they are in the outcome too.
         let mut on_interval = |interval: &Interval| {
             let _ = sender.send(*interval);
@@ -164,7 +177,7 @@ impl Load<'_> {
                 if let Some(core) = self.core {
                     host::pin_this_thread(core);
                 }
-                weir_load::run(self.plan, stop, &mut on_interval)
+                weir_load::run_cued(self.plan, stop, cue, &mut on_interval)
             }
         }
     }
@@ -180,12 +193,21 @@ fn drive(
 ) -> anyhow::Result<Outcome> {
     let (sender, intervals) = channel::<Interval>();
     let stop = Stop::default();
-    let plan = load.plan;
+    let (plan, conductor, cue) = (load.plan, load.conductor, Cue::default());
+    let (until_over, over) = channel::<()>();
+    let running = Mutex::new(running);
     let outcome = std::thread::scope(|scope| {
-        let load_stop = stop.clone();
-        let load = scope.spawn(move || load.run(&load_stop, &sender));
-        watch(plan, &intervals, monitor, interrupted, &stop, running, seen);
-        load.join()
+        let (load_stop, load_cue) = (stop.clone(), cue.clone());
+        let load = scope.spawn(move || load.run(&load_stop, &load_cue, &sender));
+        let (steps_cue, steps_running) = (cue.clone(), &running);
+        let steps = scope
+            .spawn(move || conductor.conduct(&steps_cue, &over, steps_running, monitor));
+        watch(plan, &intervals, monitor, interrupted, &stop, &running, seen);
+        let outcome = load.join();
+        cue.end();
+        drop(until_over);
+        seen.happened = steps.join().unwrap_or_default();
+        outcome
     });
     match outcome {
         Ok(outcome) => Ok(outcome?),
@@ -200,7 +222,7 @@ fn watch(
     monitor: &Monitor,
     interrupted: &Interrupted,
     stop: &Stop,
-    running: &mut Running,
+    running: &Mutex<&mut Running>,
     seen: &mut Seen,
 ) {
     let phases = plan.phases;
@@ -216,7 +238,8 @@ fn watch(
                     // Once, near the end: walking its pages disturbs the broker.
                     let near_end_ms = measured_ms + 2 * u64::from(plan.interval_ms);
                     if seen.pss_bytes.is_none() && near_end_ms >= phases.measure_ms {
-                        seen.pss_bytes = running.pid.and_then(monitor::pss);
+                        let pid = running.lock().ok().and_then(|running| running.pid);
+                        seen.pss_bytes = pid.and_then(monitor::pss);
                     }
                 }
                 live.show(&interval, monitor.latest());

@@ -96,8 +96,8 @@ mod tests {
 
     #[test]
     fn a_straight_line_has_its_slope_and_no_width() {
-        let points: Vec<(f64, f64)> = (0..60).map(|x| (f64::from(x), 5e6 + 1e3 * f64::from(x)));
-        let points: Vec<(f64, f64)> = points.collect();
+        let line = |x: u32| (f64::from(x), 5e6 + 1e3 * f64::from(x));
+        let points: Vec<(f64, f64)> = (0..60).map(line).collect();
         let slope = slope(&points).unwrap();
         assert!((slope.bytes_per_s - 1e3).abs() < 1e-6, "{slope:?}");
         assert!(slope.high_bytes_per_s - slope.low_bytes_per_s < 1e-3, "{slope:?}");

@@ -1,5 +1,6 @@
 //! The tables of mqttbs, in the terminal.
 
+use crate::faults;
 use crate::published::{self, Published};
 use crate::result::{LatencyResult, RunResult, Status};
 use comfy_table::Table;
@@ -43,6 +44,15 @@ fn use_case(text: &mut String, name: &str, runs: &[&RunResult]) {
     let last = if has_messages { delivery_table(runs) } else { connection_table(runs) };
     for table in [latency_table(runs, has_messages), resource_table(runs, has_messages), last] {
         let _ = writeln!(text, "{table}\n");
+    }
+    for run in runs {
+        if let Some(course) = &run.course {
+            let (table, sentence) = faults::table(course);
+            prose(text, &format!("{}, steps:", broker(run)));
+            let _ = writeln!(text, "{table}");
+            prose(text, &sentence);
+            text.push('\n');
+        }
     }
     for run in runs {
         for reason in &run.verdict.reasons {

@@ -17,6 +17,7 @@ pub mod null;
 pub mod outcome;
 pub mod payload;
 pub mod plan;
+pub mod proxy;
 mod publisher;
 mod recorder;
 mod schedule;

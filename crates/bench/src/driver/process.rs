@@ -1,5 +1,7 @@
 //! A broker's process: start, wait until it answers, end without leaving anything behind.
 
+mod again;
+
 use super::DriverError;
 use crate::mqtt;
 use crate::result::Broker;
@@ -30,12 +32,14 @@ pub struct Running {
     /// What is disclosed of it.
     pub broker: Broker,
     child: Option<Child>,
+    /// How to start it again, if the suite has started it.
+    again: Option<again::Again>,
 }
 
 impl Running {
     /// A broker that somebody else runs, and its process if that is to be watched.
     pub(super) fn elsewhere(target: SocketAddr, pid: Option<u32>, broker: Broker) -> Self {
-        Self { target, pid, broker, child: None }
+        Self { target, pid, broker, child: None, again: None }
     }
 
     /// Starts `command` with its output in `folder/broker.log` and waits for it at `target`.
@@ -54,7 +58,8 @@ impl Running {
         command.process_group(0);
         let child = spawn(&mut command, core).map_err(system)?;
         let pid = child.id();
-        let mut running = Self { target, pid: Some(pid), broker, child: Some(child) };
+        let again = Some(again::Again { command, core, log: path.clone() });
+        let mut running = Self { target, pid: Some(pid), broker, child: Some(child), again };
         running.wait_until_ready(&path)?;
         Ok(running)
     }

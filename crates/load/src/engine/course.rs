@@ -351,8 +351,10 @@ impl Engine<'_> {
     pub(super) fn close_course(&mut self) {
         let away = |slot: &&super::Slot| matches!(slot.state, State::Away | State::Connecting);
         let with_loss = |slot: &&super::Slot| slot.lost_us > 0;
-        let slots = self.book.slots.iter();
-        self.agenda.returns.away_at_end = slots.filter(away).filter(with_loss).count() as u64;
+        if self.is_returning() {
+            let slots = self.book.slots.iter();
+            self.agenda.returns.away_at_end = slots.filter(away).filter(with_loss).count() as u64;
+        }
         self.agenda.returns.old_left_open = self.agenda.taken_over.len() as u64;
         if !self.agenda.has_pulse {
             return;

@@ -359,9 +359,12 @@ impl Engine<'_> {
             let slot = &mut self.book.slots[client as usize];
             slot.is_pinging = false;
             let Some(token) = slot.token else { continue };
-            if slot.pinged_us > 0 && slot.heard_us < slot.pinged_us && self.is_returning() {
+            let is_quiet = now >= slot.heard_us + u64::from(self.plan.keep_alive_s) * 1_000_000;
+            let has_pinged = slot.pinged_us > slot.heard_us;
+            let is_owed = has_pinged || self.clients[client as usize].open_count() > 0;
+            if is_quiet && is_owed && self.is_returning() {
                 io.abort(token);
-                self.lose(client, "no PINGRESP in time");
+                self.lose(client, "nothing heard for a keep alive");
                 continue;
             }
             let is_due = self.clients[client as usize].poll_timeout().is_some_and(|us| us <= now);
