@@ -77,7 +77,8 @@ pub struct Suite {
 pub struct UseCaseRun {
     /// Full name, such as singlenode-p2p-1K-1K-1K-1K.
     pub name: String,
-    /// Set: basic, enterprise, throughput, perf, beyond, storms, faults, or empty for a file of the user's.
+    /// Set: basic, enterprise, throughput, perf, beyond, storms, faults, or empty for a file of the
+    /// user's.
     pub set: String,
     /// One line for a person.
     pub about: String,

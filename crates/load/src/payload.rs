@@ -4,7 +4,11 @@ use crate::plan::{Payload, Publish};
 use crate::stamp::{STAMP_BYTES, TEXT_BEGIN, TEXT_BYTES};
 
 /// A telemetry message as a tracker sends it: time, flags, type, position, inputs, parameters.
-const MESSAGE: &str = r#"","t":1700000000,"f":1,"tp":"ud","pos":{"y":53.9057,"x":27.4569,"z":221,"s":64,"c":118,"sc":12},"i":3,"o":1,"p":{"hdop":0.8,"pwr_ext":13.7,"mcc":257,"mnc":2,"lac":78,"cell_id":29421},"pad":""#;
+const MESSAGE: &str = concat!(
+    r#"","t":1700000000,"f":1,"tp":"ud","#,
+    r#""pos":{"y":53.9057,"x":27.4569,"z":221,"s":64,"c":118,"sc":12},"i":3,"o":1,"#,
+    r#""p":{"hdop":0.8,"pwr_ext":13.7,"mcc":257,"mnc":2,"lac":78,"cell_id":29421},"pad":""#
+);
 const SHORT: &str = r#"","t":1700000000,"pad":""#;
 const SHORTEST: &str = r#"""#;
 

@@ -157,7 +157,7 @@ fn half_open_connections_are_found_and_sessions_resumed() {
         assert_eq!(course["sessions_resumed"], 40, "{broker}: {course}");
         assert_eq!(result["measure"]["lost"], 0, "{broker}: {course}");
         let detect_s = course["steps"][0]["detect_s"].as_f64().unwrap();
-        assert!(detect_s >= 2.0, "not before a keep alive: {detect_s}");
+        assert!(detect_s >= 1.8, "not before a keep alive, last heard 100 ms before: {detect_s}");
     }
 }
 

@@ -47,7 +47,7 @@ impl<'a> Conductor<'a> {
         for step in steps {
             match step.fault {
                 Some(Fault::Freeze) if running.pid.is_none() => {
-                    bail!("a freeze needs the broker's process: mqtt://HOST:PORT@PID, or one by name")
+                    bail!("a freeze needs the broker's process: mqtt://HOST:PORT@PID, or a name")
                 }
                 Some(Fault::Kill) if !running.is_restartable() => {
                     bail!("a kill needs a broker that the suite started: give it by name")

@@ -124,7 +124,7 @@ fn steps(use_case: &UseCase) -> Result<(), Fault> {
     }
     for need in needed(use_case) {
         if !use_case.needs.contains(&need) {
-            let text = format!("needs does not name what the use case needs: {need:?}");
+            let text = format!("needs must name what the use case needs: {:?}", need.name());
             return fault(&["needs"], text);
         }
     }
@@ -170,6 +170,9 @@ fn client_ids(group: &Group, before: &[Group]) -> Result<(), Fault> {
 }
 
 fn subscriptions(group: &Group) -> Result<(), Fault> {
+    if group.filters_each == 0 {
+        return fault(&["filters_each"], "filters_each = 0 must be above 0");
+    }
     for (at, subscription) in group.subscriptions.iter().enumerate() {
         let at = at.to_string();
         let (filter, qos) = (&subscription.filter, subscription.qos);

@@ -159,6 +159,7 @@ pub enum Need {
     /// Shared subscriptions.
     SharedSubscriptions,
     /// QoS 2.
+    #[serde(rename = "qos-2")]
     Qos2,
     /// Retained messages.
     Retained,
@@ -168,6 +169,21 @@ pub enum Need {
     Sessions,
     /// To be started by the suite, as it is killed and started again.
     Restart,
+}
+
+impl Need {
+    /// As it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mqtt5 => "mqtt-5.0",
+            Self::SharedSubscriptions => "shared-subscriptions",
+            Self::Qos2 => "qos-2",
+            Self::Retained => "retained",
+            Self::Wills => "wills",
+            Self::Sessions => "sessions",
+            Self::Restart => "restart",
+        }
+    }
 }
 
 /// Clients that do the same.

@@ -95,6 +95,23 @@ fn the_schema_and_the_reader_refuse_the_same() {
 }
 
 #[test]
+fn every_name_of_a_step_and_a_need_is_read_and_in_the_schema() {
+    use super::{Fault, Need};
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    let needs = schema["properties"]["needs"]["items"]["enum"].as_array().unwrap();
+    for name in needs {
+        let need: Need = serde_json::from_value(name.clone()).unwrap();
+        assert_eq!(need.name(), name);
+    }
+    let faults = &schema["properties"]["step"]["items"]["properties"]["fault"]["enum"];
+    for name in faults.as_array().unwrap() {
+        let fault: Fault = serde_json::from_value(name.clone()).unwrap();
+        assert_eq!(fault.name(), name);
+    }
+    assert_eq!((needs.len(), faults.as_array().unwrap().len()), (7, 7));
+}
+
+#[test]
 fn the_example_is_a_use_case() {
     let use_case = super::UseCase::parse("example.toml", EXAMPLE).unwrap();
     assert_eq!((use_case.group.len(), use_case.step.len()), (3, 1));

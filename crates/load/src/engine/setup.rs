@@ -37,11 +37,7 @@ impl<'a> Engine<'a> {
         let positions = streams.iter().map(|stream| Position::first(plan, stream)).collect();
         let version = version_of(plan);
         let clients = slots.iter().map(|_| Client::new(version)).collect();
-        let payloads = streams.iter().map(|stream| {
-            let largest = stream.publish.payload_bytes_to.unwrap_or(0);
-            blank(stream.publish.payload, stream.publish.payload_bytes.max(largest))
-        });
-        let payloads = payloads.collect();
+        let payloads = streams.iter().map(|stream| blank_of(stream.publish)).collect();
         let planned = slots.len() as u64;
         let now_us = now_us();
         Ok(Self {
@@ -92,6 +88,11 @@ impl<'a> Engine<'a> {
             is_over: false,
         })
     }
+}
+
+/// The largest payload of a stream, without its stamp.
+fn blank_of(publish: &Publish) -> Vec<u8> {
+    blank(publish.payload, publish.payload_bytes.max(publish.payload_bytes_to.unwrap_or(0)))
 }
 
 /// The protocol as the wire names it.
