@@ -4,11 +4,11 @@ use crate::faults::{self, Happened};
 use crate::latency::summarize;
 use crate::live::name;
 use crate::monitor::{self, Sample, Window};
-use crate::slope;
 use crate::result::{
     Broker, Generator, Host, LatencyResult, PhaseResult, Rates, RunResult, SCHEMA, SeriesRow,
     Suite, UseCaseRun,
 };
+use crate::slope;
 use crate::usecase::Scaled;
 use crate::verdict;
 use std::collections::BTreeMap;

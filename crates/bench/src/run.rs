@@ -12,9 +12,9 @@ use crate::usecase::{self, Scaled, Times, UseCase};
 use crate::{assemble, folder};
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weir_load::agent::Fleet;
 use weir_load::{Cue, Interval, LoadError, Outcome, Plan, Stop};
@@ -161,12 +161,7 @@ struct Load<'a> {
 }
 
 impl Load<'_> {
-    fn run(
-        self,
-        stop: &Stop,
-        cue: &Cue,
-        sender: &Sender<Interval>,
-    ) -> Result<Outcome, LoadError> {
+    fn run(self, stop: &Stop, cue: &Cue, sender: &Sender<Interval>) -> Result<Outcome, LoadError> {
         // A viewer that is gone need not hear of intervals: they are in the outcome too.
         let mut on_interval = |interval: &Interval| {
             let _ = sender.send(*interval);
@@ -200,8 +195,8 @@ fn drive(
         let (load_stop, load_cue) = (stop.clone(), cue.clone());
         let load = scope.spawn(move || load.run(&load_stop, &load_cue, &sender));
         let (steps_cue, steps_running) = (cue.clone(), &running);
-        let steps = scope
-            .spawn(move || conductor.conduct(&steps_cue, &over, steps_running, monitor));
+        let steps =
+            scope.spawn(move || conductor.conduct(&steps_cue, &over, steps_running, monitor));
         watch(plan, &intervals, monitor, interrupted, &stop, &running, seen);
         let outcome = load.join();
         cue.end();

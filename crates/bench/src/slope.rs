@@ -119,9 +119,8 @@ mod tests {
                     })
                     .collect();
                 let slope = slope(&points).unwrap();
-                held += u32::from(
-                    (slope.low_bytes_per_s..=slope.high_bytes_per_s).contains(&300.0),
-                );
+                held +=
+                    u32::from((slope.low_bytes_per_s..=slope.high_bytes_per_s).contains(&300.0));
             }
             assert!((360..=400).contains(&held), "{held} of 400 with linger {linger}");
         }

@@ -52,13 +52,7 @@ fn publishers(clients: u32, publish: Publish) -> Group {
 }
 
 fn publish(rate_per_s: f64) -> Publish {
-    Publish {
-        topic: "t/{i}".into(),
-        qos: 1,
-        rate_per_s,
-        payload_bytes: 64,
-        ..Publish::default()
-    }
+    Publish { topic: "t/{i}".into(), qos: 1, rate_per_s, payload_bytes: 64, ..Publish::default() }
 }
 
 fn plan(groups: Vec<Group>, course: Course) -> Plan {

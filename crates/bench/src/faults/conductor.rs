@@ -213,10 +213,8 @@ mod tests {
         let file: File = toml::from_str(text).unwrap();
         let conductor = Conductor { steps: &file.step, proxy: None };
         let events = conductor.events();
-        let seen: Vec<(u64, usize, bool)> = events
-            .iter()
-            .map(|event| (event.at_us / 1_000, event.step, event.is_end))
-            .collect();
+        let seen: Vec<(u64, usize, bool)> =
+            events.iter().map(|event| (event.at_us / 1_000, event.step, event.is_end)).collect();
         assert_eq!(
             seen,
             [

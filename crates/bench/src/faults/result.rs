@@ -174,8 +174,16 @@ pub fn table(course: &CourseResult) -> (Table, String) {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
     table.set_header([
-        "step", "at", "for", "detected", "silence", "1st message", "rate back", "lost conn.",
-        "back", "lost",
+        "step",
+        "at",
+        "for",
+        "detected",
+        "silence",
+        "1st message",
+        "rate back",
+        "lost conn.",
+        "back",
+        "lost",
     ]);
     for step in &course.steps {
         let time = |seconds: Option<f64>| seconds.map_or("-".into(), |s| format!("{s:.2} s"));

@@ -94,9 +94,7 @@ impl UseCase {
             let path = "standard input";
             return match read {
                 Ok(_) => Self::parse(path, &text),
-                Err(error) => {
-                    Err(UseCaseError::Read { path: path.into(), why: error.to_string() })
-                }
+                Err(error) => Err(UseCaseError::Read { path: path.into(), why: error.to_string() }),
             };
         }
         let is_path = text.ends_with(".toml") || text.contains('/');

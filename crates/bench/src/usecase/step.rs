@@ -194,7 +194,7 @@ impl Step {
         if self.every.is_some() && self.action().is_none() {
             return text("every", "every is for what clients do; write the step twice");
         }
-        if self.fault == Some(Fault::Delay) && !self.delay_ms.is_some_and(|ms| is_delay(ms)) {
+        if self.fault == Some(Fault::Delay) && !self.delay_ms.is_some_and(is_delay) {
             return text("at", "a delay has delay_ms, above 0 and at most 60000");
         }
         let is_share = |share: f64| share > 0.0 && share < 1.0;
@@ -202,8 +202,7 @@ impl Step {
             return text("at", "a loss has loss_share, above 0 and below 1");
         }
         let lasts = self.lasts.seconds > 0.0;
-        let needs_length =
-            [Fault::Freeze, Fault::Delay, Fault::Loss, Fault::SlowReader].map(Some);
+        let needs_length = [Fault::Freeze, Fault::Delay, Fault::Loss, Fault::SlowReader].map(Some);
         if needs_length.contains(&self.fault) && !lasts {
             return text("at", "this step needs for, such as for = \"3s\"");
         }
