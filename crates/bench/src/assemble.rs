@@ -1,5 +1,6 @@
 //! From what was measured to a `RunResult`.
 
+use crate::faults::{self, Happened};
 use crate::latency::{encode, summarize};
 use crate::live::name;
 use crate::monitor::system::Work;
@@ -8,6 +9,7 @@ use crate::result::{
     Broker, Generator, Host, LatencyResult, PhaseResult, Rates, Resources, RunResult, SCHEMA,
     SeriesRow, Suite, System, UseCaseRun,
 };
+use crate::slope;
 use crate::usecase::Scaled;
 use crate::verdict;
 use std::collections::BTreeMap;
@@ -24,6 +26,9 @@ pub(crate) struct Seen {
     pub(crate) group: Option<(String, bool)>,
     pub(crate) round_trip_us: (Option<f64>, Option<f64>),
     pub(crate) disclosed: crate::result::Disclosed,
+    /// Steps done to the broker and the way to it.
+    pub(crate) happened: Vec<Happened>,
+    pub(crate) has_proxy: bool,
     /// Why the broker's process ended by itself, if it did.
     pub(crate) broker_exit: Option<String>,
 }
@@ -44,16 +49,24 @@ pub(crate) fn result(
         verdict.reasons.push(exit.clone());
         verdict.status = crate::result::Status::Failed;
     }
+    let steps = &scaled.use_case.step;
+    let course = faults::course(steps, &seen.happened, seen.has_proxy, outcome);
+    let (measure_us, measure_end_us) = span(outcome, Phase::Measure);
+    let memory_slope = slope::of_memory(&seen.samples, measure_us, measure_end_us);
     let use_case = scaled.run_description(plan);
     let start_us = outcome.phases.first().map_or(0, |span| span.start_us);
     let is_local = !broker.command.is_empty();
     let resources = is_local.then(|| resources(outcome, seen, host.cores));
     let system = system(outcome, seen, resources.as_ref());
-    RunResult {
+    let measure_s = measure_us.saturating_sub(start_us) as f64 / 1e6;
+    let marks = course.iter().flat_map(|course| faults::marks(course, measure_s)).collect();
+    let result = RunResult {
         system: Some(system),
         schema: SCHEMA,
         suite,
         not_measured: not_measured(&use_case, is_local, outcome),
+        course,
+        memory_slope,
         use_case,
         broker,
         host,
@@ -69,10 +82,11 @@ pub(crate) fn result(
         resources,
         generator: generator(outcome),
         series: series(outcome, &seen.samples, start_us),
-        marks: Vec::new(),
+        marks,
         interval_histograms: interval_histograms(outcome),
         disclosed: seen.disclosed.clone(),
-    }
+    };
+    verdict::judge_result(result, &scaled.use_case.thresholds)
 }
 
 fn span(outcome: &Outcome, phase: Phase) -> (u64, u64) {
@@ -294,7 +308,9 @@ fn not_measured(
                       for a second time";
         note("end-to-end latency from the actual send", reason);
     }
-    note("reconnection delay", "no use case of these sets cuts connections");
+    if outcome.course.returns.delay.is_empty() {
+        note("reconnection delay", "no client of this use case came back after a lost connection");
+    }
     if use_case.qos.is_none() {
         note("message rates and end-to-end latency", "this use case publishes nothing");
     }

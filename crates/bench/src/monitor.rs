@@ -1,5 +1,6 @@
 //! The broker's processes and the host, looked at while a run lasts.
 
+mod ended;
 mod energy;
 mod group;
 mod look;
@@ -12,7 +13,9 @@ pub use network::Network;
 pub(crate) use look::tree;
 
 use crate::result::Resources;
+use ended::Ended;
 use look::Looker;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
@@ -85,6 +88,8 @@ pub struct Monitor {
     samples: Samples,
     /// Dropped to end the thread.
     stop: Sender<()>,
+    /// The process that is looked at; 0 is none.
+    pid: Arc<AtomicU32>,
     thread: JoinHandle<()>,
     /// The control group of the tree, and whether this process is in it, too.
     pub group: Option<(String, bool)>,
@@ -97,12 +102,17 @@ impl Monitor {
         let samples = Samples::default();
         let (stop, stopped) = channel::<()>();
         let shared = Arc::clone(&samples);
+        let watched = Arc::new(AtomicU32::new(pid.unwrap_or(0)));
+        let of_thread = Arc::clone(&watched);
         let mut looker = Looker::new(pid, core);
         let group = looker.group().map(|group| (group.name.clone(), group.is_ours));
         let thread = std::thread::spawn(move || {
+            let mut ended = Ended::default();
             loop {
                 let begin = Instant::now();
-                let sample = looker.look();
+                let pid = Some(of_thread.load(Ordering::Relaxed)).filter(|&pid| pid > 0);
+                looker.follow(pid);
+                let sample = ended.with(pid, looker.look());
                 if let Ok(mut samples) = shared.0.lock() {
                     samples.push(sample);
                 }
@@ -113,7 +123,12 @@ impl Monitor {
                 }
             }
         });
-        Self { samples, stop, thread, group }
+        Self { samples, stop, pid: watched, thread, group }
+    }
+
+    /// From now on this process is looked at: the broker was started again.
+    pub(crate) fn follow(&self, pid: Option<u32>) {
+        self.pid.store(pid.unwrap_or(0), Ordering::Relaxed);
     }
 
     /// The first look, waited for.
@@ -139,7 +154,12 @@ impl Monitor {
     }
 }
 
-fn now_us() -> u64 {
+/// The processes of a tree, by id.
+pub(crate) fn tree_pids(pid: u32) -> Vec<i32> {
+    tree(pid).iter().map(|(process, _)| process.pid).collect()
+}
+
+pub(crate) fn now_us() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
 }

@@ -63,6 +63,12 @@ pub struct RunResult {
     pub system: Option<System>,
     /// The generator.
     pub generator: Generator,
+    /// What the steps of the use case brought; absent for one without.
+    #[serde(default)]
+    pub course: Option<crate::faults::CourseResult>,
+    /// How fast the broker's memory grew in measure; absent where it was seen too seldom.
+    #[serde(default)]
+    pub memory_slope: Option<crate::slope::Slope>,
     /// The series, one row an interval.
     #[serde(default)]
     pub series: Vec<SeriesRow>,
@@ -104,7 +110,8 @@ pub struct Suite {
 pub struct UseCaseRun {
     /// Full name, such as singlenode-p2p-1K-1K-1K-1K.
     pub name: String,
-    /// Set: basic, enterprise, throughput, perf, or empty for a file of the user's.
+    /// Set: basic, enterprise, throughput, perf, beyond, storms, faults, or empty for a file of the
+    /// user's.
     pub set: String,
     /// One line for a person.
     pub about: String,

@@ -3,6 +3,7 @@
 use crate::agents::Agents;
 use crate::assemble::Seen;
 use crate::driver::{Driver, Profile, Running};
+use crate::faults::Conductor;
 use crate::host::{self, Pinning};
 use crate::live::events::{Ended, Event, PhaseLength, Started};
 use crate::live::{Live, Teller};
@@ -13,13 +14,13 @@ use crate::usecase::{self, Needs, Scaled, Times, UseCase};
 use crate::{assemble, disclose, folder, live, unsupported};
 use anyhow::{Context, bail};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weir_load::agent::Fleet;
 use weir_load::outcome::Phase;
-use weir_load::{Interval, LoadError, Outcome, Plan, Stop};
+use weir_load::{Cue, Interval, LoadError, Outcome, Plan, Stop};
 
 /// How often the broker is looked at.
 const SAMPLE_EVERY: Duration = Duration::from_millis(500);
@@ -100,7 +101,12 @@ pub fn run_one(
     let times = Times::new(use_case, options.warm_up_s, options.measure_s);
     // The stamp's run number tells this run's messages from another's.
     let run = (std::process::id() ^ jiff::Timestamp::now().as_second() as u32) as u16;
-    let plan = usecase::plan(&scaled, running.target_of(use_case.mqtt_version), run, times);
+    let target = running.target_of(use_case.mqtt_version);
+    let conductor = Conductor::new(&use_case.step, &running, target)?;
+    let plan = usecase::plan(&scaled, conductor.target(target), run, times);
+    if fleet.is_some() && !plan.course.is_empty() {
+        bail!("a use case with steps is run by one process; leave --agents and --agent out");
+    }
     let started = Started {
         driver: driver.name().into(),
         agents: holds.len(),
@@ -121,14 +127,17 @@ pub fn run_one(
         round_trip_us: (host::round_trip_us(running.target), None),
         disclosed: disclose::before(running.target, running.pid, &folder),
         broker_exit: None,
+        happened: Vec::new(),
+        has_proxy: conductor.has_proxy(),
     };
     if let Some(repetition) = &options.repetition {
         let seed = repetition.seed;
         seen.disclosed.seed = format!("{seed}, of the order of repeats; no other chance");
     }
-    let load = Load { plan: &plan, core: pinning.load_core, fleet };
+    let load = Load { plan: &plan, core: pinning.load_core, fleet, conductor: &conductor };
+    let shared = Mutex::new(&mut running);
     let mut watched =
-        Watched { monitor: &monitor, pid: running.pid, seen: &mut seen, measured_us: 0 };
+        Watched { monitor: &monitor, running: &shared, seen: &mut seen, measured_us: 0 };
     let outcome = drive(load, &mut watched, &options.live, interrupted)?;
     seen.round_trip_us.1 = host::round_trip_us(running.target);
     seen.samples = monitor.stop();
@@ -196,10 +205,11 @@ struct Load<'a> {
     plan: &'a Plan,
     core: Option<usize>,
     fleet: Option<Fleet>,
+    conductor: &'a Conductor<'a>,
 }
 
 impl Load<'_> {
-    fn run(self, stop: &Stop, sender: &Sender<Interval>) -> Result<Outcome, LoadError> {
+    fn run(self, stop: &Stop, cue: &Cue, sender: &Sender<Interval>) -> Result<Outcome, LoadError> {
         // A viewer that is gone need not hear of intervals: they are in the outcome too.
         let mut on_interval = |interval: &Interval| {
             let _ = sender.send(*interval);
@@ -210,7 +220,7 @@ impl Load<'_> {
                 if let Some(core) = self.core {
                     host::pin_this_thread(core);
                 }
-                weir_load::run(self.plan, stop, &mut on_interval)
+                weir_load::run_cued(self.plan, stop, cue, &mut on_interval)
             }
         }
     }
@@ -219,7 +229,8 @@ impl Load<'_> {
 /// The broker while it is measured, and what was seen of it.
 struct Watched<'a> {
     monitor: &'a Monitor,
-    pid: Option<u32>,
+    /// Killed and started again by the steps of a use case.
+    running: &'a Mutex<&'a mut Running>,
     seen: &'a mut Seen,
     /// Of the measure phase so far.
     measured_us: u64,
@@ -234,17 +245,24 @@ fn drive(
 ) -> anyhow::Result<Outcome> {
     let (sender, intervals) = channel::<Interval>();
     let stop = Stop::default();
-    let plan = load.plan;
+    let (plan, conductor, cue) = (load.plan, load.conductor, Cue::default());
+    let (until_over, over) = channel::<()>();
     let outcome = std::thread::scope(|scope| {
-        let load_stop = stop.clone();
-        let load = scope.spawn(move || load.run(&load_stop, &sender));
+        let (load_stop, load_cue) = (stop.clone(), cue.clone());
+        let load = scope.spawn(move || load.run(&load_stop, &load_cue, &sender));
+        let (steps_cue, running, monitor) = (cue.clone(), watched.running, watched.monitor);
+        let steps = scope.spawn(move || conductor.conduct(&steps_cue, &over, running, monitor));
         let mut teller = Teller::new(live);
         let mut on_interval = |interval: &Interval| {
             watched.near_end(plan, interval);
-            teller.interval(interval, &watched.monitor.newest());
+            teller.interval(interval, &monitor.newest());
         };
         watch(&intervals, interrupted, &stop, &mut on_interval);
-        load.join()
+        let outcome = load.join();
+        cue.end();
+        drop(until_over);
+        watched.seen.happened = steps.join().unwrap_or_default();
+        outcome
     });
     match outcome {
         Ok(outcome) => Ok(outcome?),
@@ -281,7 +299,8 @@ impl Watched<'_> {
         self.measured_us += interval.length_us;
         let near_end_ms = self.measured_us / 1_000 + 2 * u64::from(plan.interval_ms);
         if near_end_ms >= plan.phases.measure_ms {
-            self.seen.pss_bytes = self.pid.and_then(monitor::pss);
+            let pid = self.running.lock().ok().and_then(|running| running.pid);
+            self.seen.pss_bytes = pid.and_then(monitor::pss);
         }
     }
 }

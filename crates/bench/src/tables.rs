@@ -2,6 +2,7 @@
 
 mod system;
 
+use crate::faults;
 use crate::published::{self, Published};
 use crate::result::{LatencyResult, RunResult, Status};
 use comfy_table::Table;
@@ -46,6 +47,15 @@ fn use_case(text: &mut String, name: &str, runs: &[&RunResult]) {
         runs.iter().partition(|run| run.verdict.status == Status::Unsupported);
     if !runs.is_empty() {
         tables(text, &runs, has_messages);
+    }
+    for run in runs {
+        if let Some(course) = &run.course {
+            let (table, sentence) = faults::table(course);
+            prose(text, &format!("{}, steps:", broker(run)));
+            let _ = writeln!(text, "{table}");
+            prose(text, &sentence);
+            text.push('\n');
+        }
     }
     for run in runs {
         for reason in &run.verdict.reasons {

@@ -49,6 +49,8 @@ pub(crate) fn keep(
         system: None,
         generator: Generator::default(),
         series: Vec::new(),
+        course: None,
+        memory_slope: None,
         marks: Vec::new(),
         interval_histograms: BTreeMap::new(),
         disclosed: Disclosed::default(),

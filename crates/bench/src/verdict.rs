@@ -1,7 +1,8 @@
 //! Whether a run can be believed, and whether the broker kept the use case's contract.
 
-use crate::result::{Status, Verdict};
-use crate::usecase::Contract;
+use crate::faults::CourseResult;
+use crate::result::{RunResult, Status, Verdict};
+use crate::usecase::{Contract, Thresholds};
 use weir_load::Outcome;
 use weir_load::outcome::{End, Interval, Messages, Phase, PhaseSpan};
 
@@ -86,6 +87,17 @@ fn behind(
             contract.behind_share_max * 100.0
         )
     })
+}
+
+/// Holds a whole result against its thresholds and its steps. What is invalid or aborted stays so.
+pub(crate) fn judge_result(mut result: RunResult, thresholds: &Thresholds) -> RunResult {
+    let mut reasons = thresholds.broken(&result);
+    reasons.extend(result.course.iter().flat_map(CourseResult::broken));
+    if !reasons.is_empty() && result.verdict.status == Status::Passed {
+        result.verdict.status = Status::Failed;
+    }
+    result.verdict.reasons.extend(reasons);
+    result
 }
 
 fn broken_messages(messages: &Messages, contract: &Contract) -> Vec<String> {

@@ -9,13 +9,16 @@ mod audience;
 mod audit;
 mod baton;
 mod cast;
+pub mod course;
 mod cpu;
 mod distribution;
 mod engine;
 mod ledger;
 pub mod null;
 pub mod outcome;
+pub mod payload;
 pub mod plan;
+pub mod proxy;
 mod publisher;
 mod recorder;
 mod schedule;
@@ -23,6 +26,7 @@ mod slice;
 mod stamp;
 mod template;
 
+pub use course::{Course, Cue};
 pub use distribution::Distribution;
 pub use ledger::{Arrival, Ledger};
 pub use outcome::{Interval, Outcome};
@@ -89,7 +93,22 @@ pub fn run(
     stop: &Stop,
     on_interval: &mut dyn FnMut(&Interval),
 ) -> Result<Outcome, LoadError> {
-    engine::run(plan, stop, on_interval)
+    engine::run(plan, stop, &Cue::default(), on_interval)
+}
+
+/// As [`run`]; `cue` tells another thread when measure begins.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_cued(
+    plan: &Plan,
+    stop: &Stop,
+    cue: &Cue,
+    on_interval: &mut dyn FnMut(&Interval),
+) -> Result<Outcome, LoadError> {
+    let outcome = engine::run(plan, stop, cue, on_interval);
+    cue.end();
+    outcome
 }
 
 /// Connections that one process can hold: open files, and beyond these direct descriptors of

@@ -35,6 +35,8 @@ pub struct Outcome {
     /// Deliveries that are in no latency: their publisher and their subscriber do not share a
     /// clock.
     pub unclocked: u64,
+    /// What became of clients that lost their connections, and the pulse if one was asked for.
+    pub course: crate::course::CourseOutcome,
     /// The agents that ran it, a line for each; empty for a run of one process.
     pub agents: Vec<String>,
 }

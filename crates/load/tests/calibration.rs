@@ -18,6 +18,7 @@ fn subscribers(clients: u32, filters: &[&str], qos: u8) -> Group {
         client_id: "w{run}-sub-{i}".into(),
         subscriptions: filters.iter().map(subscription).collect(),
         publish: None,
+        ..Group::default()
     }
 }
 
@@ -28,7 +29,15 @@ fn publishers(clients: u32, rate_per_s: f64, qos: u8) -> Group {
         clients,
         client_id: "w{run}-pub-{i}".into(),
         subscriptions: Vec::new(),
-        publish: Some(Publish { topic, qos, rate_per_s, payload_bytes, retain }),
+        publish: Some(Publish {
+            topic,
+            qos,
+            rate_per_s,
+            payload_bytes,
+            retain,
+            ..Publish::default()
+        }),
+        ..Group::default()
     }
 }
 
@@ -47,6 +56,7 @@ fn plan(version: ProtocolVersion, groups: Vec<Group>) -> Plan {
         phases: Phases { warm_up_ms: 200, measure_ms: 1_000, drain_ms: 1_000 },
         interval_ms: 250,
         slice: Slice::WHOLE,
+        course: Default::default(),
     }
 }
 

@@ -7,6 +7,7 @@ mod export;
 mod guard;
 mod ladder;
 mod live;
+mod new;
 mod repeat;
 
 use anyhow::{Context, bail};
@@ -40,20 +41,22 @@ enum BenchCommand {
     /// Run one or more use cases
     #[command(after_help = RUN_EXAMPLES)]
     Run {
-        /// Use case of the list, or a TOML file of your own
+        /// Use case of the list, a TOML file of your own, or - for one from standard input
         #[arg(required = true, value_name = "USE-CASE|FILE")]
         use_cases: Vec<String>,
         #[command(flatten)]
         how: How,
     },
-    /// Run every use case of a set: basic, enterprise, throughput or perf
+    /// Run every use case of a set: basic, enterprise, throughput, perf, beyond, storms or faults
     #[command(after_help = SUITE_EXAMPLES)]
     Suite {
-        /// basic, enterprise, throughput or perf
+        /// basic, enterprise, throughput, perf, beyond, storms or faults
         set: String,
         #[command(flatten)]
         how: How,
     },
+    /// Print a commented use case to begin with: weir bench new > mine.toml
+    New(new::NewArgs),
     /// Run the byte tables of the MQTT statements against brokers, and print a scoreboard
     #[command(after_help = CONFORMANCE_EXAMPLES)]
     Conformance(ConformanceArgs),
@@ -255,6 +258,7 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
                 use_cases.iter().map(|name| UseCase::resolve(name)).collect::<Result<_, _>>()?;
             run_all(&use_cases, &how)
         }
+        BenchCommand::New(args) => Ok(new::run(&args)),
         BenchCommand::Suite { set, how } => run_all(&usecase::set(&set)?, &how),
         BenchCommand::Conformance(args) => conform(args),
         BenchCommand::Report { results } => show(&results),

@@ -23,6 +23,7 @@ fn group(name: &str, clients: u32, filter: Option<&str>, rate_per_s: Option<f64>
         rate_per_s,
         payload_bytes: 32,
         retain: false,
+        ..Publish::default()
     };
     Group {
         name: name.into(),
@@ -33,6 +34,7 @@ fn group(name: &str, clients: u32, filter: Option<&str>, rate_per_s: Option<f64>
             .into_iter()
             .collect(),
         publish: rate_per_s.map(publish),
+        ..Group::default()
     }
 }
 
@@ -51,6 +53,7 @@ fn plan(groups: Vec<Group>) -> Plan {
         phases: Phases { warm_up_ms: 200, measure_ms: 1_000, drain_ms: 1_500 },
         interval_ms: 250,
         slice: Slice::WHOLE,
+        course: Default::default(),
     }
 }
 

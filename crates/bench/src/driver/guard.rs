@@ -145,6 +145,16 @@ impl Guarded {
         self.broker.as_raw_nonzero().get().unsigned_abs()
     }
 
+    /// Kills the broker and all that it started (SIGKILL), and waits until they are gone.
+    pub(super) fn kill(self) {
+        for (process, _) in tree(self.child.id()).iter().skip(1) {
+            // One that has gone by now needs no signal.
+            let _ = Pid::from_raw(process.pid).map(|pid| kill_process(pid, Signal::KILL));
+        }
+        // Whatever was started meanwhile ends with the guard.
+        drop(self);
+    }
+
     /// How the broker's process ended, if it did.
     pub(super) fn exited(&self) -> Option<&str> {
         self.exit.get().map(String::as_str)

@@ -1,9 +1,11 @@
 //! A broker's process: start, wait until it answers, end without leaving anything behind.
 
+mod again;
 use super::DriverError;
 use super::guard::{Guarded, LOOK_EVERY};
 use crate::mqtt;
 use crate::result::Broker;
+use again::Again;
 use rustix::process::Pid;
 use std::fs::File;
 use std::net::SocketAddr;
@@ -23,6 +25,8 @@ pub struct Running {
     pub broker: Broker,
     target_v5: Option<SocketAddr>,
     guarded: Option<Guarded>,
+    /// How to start it again, if the suite has started it.
+    again: Option<Again>,
     /// A folder of the broker's that goes with it.
     data: Option<PathBuf>,
 }
@@ -51,30 +55,23 @@ pub(super) struct Launch<'a> {
 impl Running {
     /// A broker that somebody else runs, and its process if that is to be watched.
     pub(super) fn elsewhere(target: SocketAddr, pid: Option<u32>, broker: Broker) -> Self {
-        Self { target, pid, broker, target_v5: None, guarded: None, data: None }
+        Self { target, pid, broker, target_v5: None, guarded: None, again: None, data: None }
     }
 
     /// Starts a broker and waits until it answers.
     pub(super) fn start(launch: Launch<'_>, broker: Broker) -> Result<Self, DriverError> {
         let system = |source| DriverError::System { broker: broker.name.clone(), source };
-        let log_path = launch.folder.join("broker.log");
-        let log = File::create(&log_path).map_err(system)?;
+        let again = Again::of(&launch);
+        let log = File::create(&again.log).map_err(system)?;
         if let Some(data) = &launch.data {
             std::fs::create_dir_all(data).map_err(system)?;
         }
-        let mut command = Guarded::command(launch.weir, launch.stop_max);
-        command.args(launch.command).current_dir(launch.folder).stderr(log);
-        command.envs(launch.environment.iter().map(|(key, value)| (key, value)));
-        let child = spawn(&mut command, launch.core).map_err(system)?;
-        let guarded = Guarded::new(child, launch.stop_max).map_err(system)?;
+        let guarded = again.launch(log).map_err(system)?;
         let (target, target_v5) = (launch.target, launch.target_v5);
-        let (pid, guarded) = (Some(guarded.broker()), Some(guarded));
-        let mut running = Self { target, pid, broker, target_v5, guarded, data: launch.data };
-        let deadline = Instant::now() + launch.ready_max;
-        running.wait_until_ready(target, ProtocolVersion::V311, deadline, &log_path)?;
-        if let Some(target) = target_v5 {
-            running.wait_until_ready(target, ProtocolVersion::V5, deadline, &log_path)?;
-        }
+        let (pid, guarded, data) = (Some(guarded.broker()), Some(guarded), launch.data);
+        let again = Some(again);
+        let mut running = Self { target, pid, broker, target_v5, guarded, again, data };
+        running.answer()?;
         Ok(running)
     }
 
@@ -83,6 +80,17 @@ impl Running {
         match version {
             ProtocolVersion::V5 => self.target_v5.unwrap_or(self.target),
             ProtocolVersion::V311 => self.target,
+        }
+    }
+
+    /// Waits until it answers at all of its addresses.
+    fn answer(&mut self) -> Result<(), DriverError> {
+        let Some(again) = &self.again else { return Ok(()) };
+        let (deadline, log) = (Instant::now() + again.ready_max, again.log.clone());
+        self.wait_until_ready(self.target, ProtocolVersion::V311, deadline, &log)?;
+        match self.target_v5 {
+            Some(target) => self.wait_until_ready(target, ProtocolVersion::V5, deadline, &log),
+            None => Ok(()),
         }
     }
 

@@ -79,6 +79,15 @@ impl Looker {
         }
     }
 
+    /// Looks at another tree from now on, if it is another: the broker was started again.
+    pub(super) fn follow(&mut self, pid: Option<u32>) {
+        if self.pid != pid {
+            self.pid = pid;
+            self.tree_due = Seldom::new(TREE_EVERY);
+            self.files_due = Seldom::new(FILES_EVERY);
+        }
+    }
+
     /// The control group of the tree, if it has one.
     pub(super) fn group(&self) -> Option<&Group> {
         self.group.as_ref()

@@ -1,6 +1,6 @@
 //! What a use case needs of a broker, as its file has it.
 
-use super::file::UseCase;
+use super::file::{Need, UseCase};
 use weir_load::plan::ProtocolVersion;
 
 /// What a broker has to be able to do for a use case.
@@ -21,11 +21,14 @@ impl Needs {
     pub fn of(use_case: &UseCase) -> Self {
         let filters = || use_case.group.iter().flat_map(|group| &group.subscriptions);
         let publishing = || use_case.group.iter().filter_map(|group| group.publish.as_ref());
+        let is_declared = |need| use_case.needs.contains(&need);
+        let declared_qos = if is_declared(Need::Qos2) { 2 } else { 0 };
         Self {
             version: use_case.mqtt_version,
-            shared: filters().any(|one| one.filter.starts_with("$share/")),
-            qos: publishing().map(|publish| publish.qos).max().unwrap_or(0),
-            retained: publishing().any(|publish| publish.retain),
+            shared: filters().any(|one| one.filter.starts_with("$share/"))
+                || is_declared(Need::SharedSubscriptions),
+            qos: publishing().map(|publish| publish.qos).max().unwrap_or(0).max(declared_qos),
+            retained: publishing().any(|publish| publish.retain) || is_declared(Need::Retained),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! From a scaled use case to a plan of the load generator, and to what is disclosed of it.
 
-use super::file::UseCase;
+use super::file::{Group, UseCase};
 use super::scale::Scaled;
 use crate::result::UseCaseRun;
 use std::net::{Ipv4Addr, SocketAddr};
-use weir_load::plan::{self, ConnectPlan, Phases, ProtocolVersion, Sources};
+use weir_load::plan::{self, ConnectPlan, Phases, ProtocolVersion, Sources, Subscription};
 use weir_load::{Plan, Slice};
 
 /// connect() slows down long before the ports of one address run out.
@@ -26,7 +26,7 @@ impl Times {
     pub fn new(use_case: &UseCase, warm_up_s: Option<f64>, measure_s: Option<f64>) -> Self {
         Self {
             warm_up_s: warm_up_s.unwrap_or(use_case.warm_up_s),
-            measure_s: measure_s.unwrap_or(use_case.measure_s),
+            measure_s: measure_s.unwrap_or(use_case.measure_s).max(use_case.measure_s_min()),
             drain_s: use_case.drain_s,
         }
     }
@@ -40,8 +40,10 @@ pub fn plan(scaled: &Scaled<'_>, target: SocketAddr, run: u16, times: Times) -> 
         name: group.name.clone(),
         clients,
         client_id: group.client_id.clone(),
-        subscriptions: group.subscriptions.clone(),
+        subscriptions: subscriptions(group),
         publish: group.publish.clone(),
+        clean_start: group.clean_start,
+        session_expiry_s: group.session_expiry_s,
     });
     let clients = scaled.clients.iter().map(|&clients| u64::from(clients)).sum();
     Plan {
@@ -65,6 +67,7 @@ pub fn plan(scaled: &Scaled<'_>, target: SocketAddr, run: u16, times: Times) -> 
         },
         interval_ms: INTERVAL_MS,
         slice: Slice::WHOLE,
+        course: scaled.course(),
     }
 }
 
@@ -74,6 +77,19 @@ pub(crate) fn sources(target: SocketAddr, clients: u64) -> Option<Sources> {
     let is_many = clients > u64::from(CONNECTIONS_PER_SOURCE);
     (is_loopback_v4 && is_many)
         .then_some(Sources { first: FIRST_SOURCE, connections_each: CONNECTIONS_PER_SOURCE })
+}
+
+/// Each subscription as often as the group has it, `{j}` filled in.
+pub(super) fn subscriptions(group: &Group) -> Vec<Subscription> {
+    if group.filters_each == 1 {
+        return group.subscriptions.clone();
+    }
+    let each = |one: &Subscription, j: u32| Subscription {
+        filter: one.filter.replace("{j}", &j.to_string()),
+        qos: one.qos,
+    };
+    let all = group.subscriptions.iter();
+    all.flat_map(|one| (0..group.filters_each).map(move |j| each(one, j))).collect()
 }
 
 impl Scaled<'_> {
@@ -122,7 +138,8 @@ mod tests {
             for size in [1.0, 0.01] {
                 let scaled = scale(&use_case, size, u64::MAX).unwrap();
                 let plan = plan(&scaled, target, 1, Times::new(&use_case, None, Some(10.0)));
-                assert_eq!(plan.phases.measure_ms, 10_000);
+                let least_ms = (use_case.measure_s_min() * 1e3) as u64;
+                assert_eq!(plan.phases.measure_ms, least_ms.max(10_000));
                 assert!(plan.groups.iter().all(|group| group.clients > 0));
                 let clients: u32 = plan.groups.iter().map(|group| group.clients).sum();
                 assert_eq!(plan.sources.is_some(), clients > CONNECTIONS_PER_SOURCE);

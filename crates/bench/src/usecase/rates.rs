@@ -107,7 +107,7 @@ impl Scaled<'_> {
                 if is_alike { (clients.min(1), clients) } else { (clients, 1) };
             for index in 0..distinct {
                 let mut own = BTreeSet::new();
-                for subscription in &group.subscriptions {
+                for subscription in &super::plan::subscriptions(group) {
                     let text = expand(&subscription.filter, index);
                     match text.strip_prefix("$share/").and_then(|rest| rest.split_once('/')) {
                         // A group is its name and its filter.

@@ -69,6 +69,7 @@ pub(super) fn merge(
         anomalies: Vec::new(),
         anomalies_unlisted: 0,
         unclocked: 0,
+        course: Default::default(),
         agents,
     };
     for report in reports.iter() {

@@ -40,13 +40,14 @@ impl Engine<'_> {
             } else {
                 let fates = std::mem::take(&mut self.fates);
                 self.book.audit.close(fates.into_iter().map(|(_, fate)| fate).collect());
+                self.close_course();
             }
         }
     }
 
     pub(super) fn into_outcome(self) -> Outcome {
         let generator = self.generator();
-        let Self { book, end, phases, .. } = self;
+        let Self { book, end, phases, agenda, .. } = self;
         let end = match end {
             // Told at the end, when all have been seen to go.
             Some(End::BrokerGone(_)) => End::BrokerGone(book.seen_of_broker()),
@@ -68,6 +69,7 @@ impl Engine<'_> {
             anomalies: books.anomalies,
             anomalies_unlisted: books.anomalies_unlisted,
             unclocked: 0,
+            course: agenda.into_outcome(),
             agents: Vec::new(),
         }
     }
@@ -117,6 +119,7 @@ impl Engine<'_> {
         refused.sort_unstable();
         let client = &self.clients[publisher.client as usize];
         let mut unacknowledged: Vec<u32> = client.open_tags().map(|tag| tag as u32).collect();
+        unacknowledged.extend(&publisher.orphans);
         unacknowledged.sort_unstable();
         // A run that came to its end owed its whole schedule; one that was cut short owed what it
         // had picked up.

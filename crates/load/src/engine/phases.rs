@@ -1,7 +1,7 @@
 //! Connect, subscribe, warm up, measure, drain, leave.
 
 use super::handler::ClientSink;
-use super::{Engine, State};
+use super::{Engine, Slot, State};
 use crate::baton::Status;
 use crate::cpu::ThreadCpu;
 use crate::outcome::{End, Phase, PhaseSpan};
@@ -56,6 +56,7 @@ impl Engine<'_> {
         if self.end.is_some() {
             return self.leave(now, io);
         }
+        self.act(now, io);
         match self.phase {
             Phase::Connect => self.connect_due(now, io),
             Phase::Subscribe => self.subscribe_due(now),
@@ -93,19 +94,34 @@ impl Engine<'_> {
     pub(super) fn next_connect_us(&self) -> Option<u64> {
         let is_open = self.phase == Phase::Connect
             && self.next_client < self.clients.len()
-            && self.connecting.len() < CONNECTING_MAX;
+            && self.has_room_to_connect();
         is_open.then(|| {
-            let place = self.book.slots[self.next_client].client;
+            let place = self.book.slots[self.next_client].client - self.skipped;
             let offset_us = f64::from(place) * 1e6 / self.plan.connect.rate_per_s;
             self.phase_start_us + offset_us as u64
         })
     }
 
+    pub(super) fn has_room_to_connect(&self) -> bool {
+        self.connecting.len() < CONNECTING_MAX
+    }
+
+    /// Passes over clients that join later.
+    fn skip_joining(&mut self) {
+        let is_away = |slot: &Slot| slot.state == State::Away && slot.lost_us == 0;
+        while self.book.slots.get(self.next_client).is_some_and(is_away) {
+            self.next_client += 1;
+            self.skipped += 1;
+        }
+    }
+
     fn connect_due(&mut self, now: u64, io: &mut Io) {
+        self.skip_joining();
         while self.next_connect_us().is_some_and(|due_us| due_us <= now) {
             let client = self.next_client as u32;
             self.next_client += 1;
             self.connect(client, io);
+            self.skip_joining();
         }
         self.expire_connects(now, io);
         self.judge_connects(now);
@@ -134,7 +150,7 @@ impl Engine<'_> {
         }
     }
 
-    fn connect(&mut self, client: u32, io: &mut Io) {
+    pub(super) fn connect(&mut self, client: u32, io: &mut Io) {
         let now = now_us();
         let place = self.book.slots[client as usize].client;
         let source = self.plan.sources.map(|sources| {
@@ -150,12 +166,15 @@ impl Engine<'_> {
                 self.connecting.push_back((deadline_us, client));
                 self.bind_token(token, client);
             }
+            Err(error) if self.is_returning() && self.book.slots[client as usize].lost_us > 0 => {
+                self.lose_for_now(client, &error.to_string());
+            }
             Err(error) => self.book.failed(client, &error.to_string()),
         }
     }
 
     /// Forgets connections that are made or failed, and fails those that take too long.
-    fn expire_connects(&mut self, now: u64, io: &mut Io) {
+    pub(super) fn expire_connects(&mut self, now: u64, io: &mut Io) {
         let slots = &self.book.slots;
         self.connecting.retain(|&(_, client)| slots[client as usize].state == State::Connecting);
         while let Some(&(deadline_us, client)) = self.connecting.front() {
@@ -163,14 +182,15 @@ impl Engine<'_> {
                 break;
             }
             self.connecting.pop_front();
-            self.book.unreachable(client, "no CONNACK in time");
-            if let Some(token) = self.release_token(client) {
+            if let Some(token) = self.book.slots[client as usize].token {
                 io.abort(token);
             }
+            self.lose(client, "no CONNACK in time");
         }
     }
 
-    fn subscribe_due(&mut self, now: u64) {
+    /// Forgets subscriptions that are answered, and gives up on those that take too long.
+    pub(super) fn expire_subscribes(&mut self, now: u64) {
         let slots = &self.book.slots;
         self.subscribing.retain(|&(_, client)| slots[client as usize].state == State::Subscribing);
         while let Some(&(deadline_us, client)) = self.subscribing.front() {
@@ -183,6 +203,13 @@ impl Engine<'_> {
             self.book.slots[client as usize].subscriptions_open = 0;
             self.book.slots[client as usize].state = State::Ready;
             self.book.ready += 1;
+        }
+    }
+
+    fn subscribe_due(&mut self, now: u64) {
+        self.expire_subscribes(now);
+        if self.subscribing.front().is_some_and(|&(deadline_us, _)| deadline_us > now) {
+            return;
         }
         let operations = &self.book.subscriptions;
         let failed: u64 = operations.failed.values().sum();
@@ -200,6 +227,9 @@ impl Engine<'_> {
             },
         };
         self.begin_publishing(start_us);
+        if let Some((measure_us, _)) = self.book.measure {
+            self.cue.begin(measure_us);
+        }
         self.next_phase(now);
     }
 
@@ -319,6 +349,7 @@ impl Engine<'_> {
                     io.abort(token);
                 }
             }
+            self.drop_old(io);
             self.is_over = true;
         }
     }
@@ -340,11 +371,26 @@ impl Engine<'_> {
                 return;
             }
             self.pings.pop();
-            let Some(token) = self.book.slots[client as usize].token else { continue };
+            let slot = &mut self.book.slots[client as usize];
+            slot.is_pinging = false;
+            let Some(token) = slot.token else { continue };
+            let is_quiet = now >= slot.heard_us + u64::from(self.plan.keep_alive_s) * 1_000_000;
+            let has_pinged = slot.pinged_us > slot.heard_us;
+            let is_owed = has_pinged || self.clients[client as usize].open_count() > 0;
+            if is_quiet && is_owed && self.is_returning() {
+                io.abort(token);
+                self.lose(client, "nothing heard for a keep alive");
+                continue;
+            }
+            let is_due = self.clients[client as usize].poll_timeout().is_some_and(|us| us <= now);
+            if is_due {
+                self.book.slots[client as usize].pinged_us = now;
+            }
             let mut sink = ClientSink { io, token, client, book: &mut self.book };
             let of = &mut self.clients[client as usize];
             of.handle_timeout(now, &mut sink);
             if let Some(next_us) = of.poll_timeout() {
+                self.book.slots[client as usize].is_pinging = true;
                 self.pings.push(Reverse((next_us, client)));
             }
         }
