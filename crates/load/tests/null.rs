@@ -17,14 +17,20 @@ fn outcome(filter: &str, qos: u8, version: ProtocolVersion, spin: Duration) -> O
         name: name.into(),
         clients: 5,
         client_id: format!("{name}-{{i}}"),
-        subscriptions: Vec::new(),
-        publish: None,
+        ..Group::default()
     };
     let mut subscribers = group("sub");
     subscribers.subscriptions.push(Subscription { filter: filter.into(), qos });
     let mut publishers = group("pub");
     let (topic, payload_bytes, retain) = ("t/{i}".into(), 16, false);
-    publishers.publish = Some(Publish { topic, qos, rate_per_s: 100.0, payload_bytes, retain });
+    publishers.publish = Some(Publish {
+        topic,
+        qos,
+        rate_per_s: 100.0,
+        payload_bytes,
+        retain,
+        ..Publish::default()
+    });
     let plan = Plan {
         target,
         version,
@@ -39,6 +45,7 @@ fn outcome(filter: &str, qos: u8, version: ProtocolVersion, spin: Duration) -> O
         phases: Phases { warm_up_ms: 100, measure_ms: 400, drain_ms: 5_000 },
         interval_ms: 100,
         slice: Slice::WHOLE,
+        course: Default::default(),
     };
     let outcome = run(&plan, &Stop::default(), &mut |_| {}).unwrap();
     stop.stop();

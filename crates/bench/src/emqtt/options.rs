@@ -181,6 +181,7 @@ impl Options {
             phases: Phases { warm_up_ms: 0, measure_ms, drain_ms: DRAIN_MS },
             interval_ms: INTERVAL_MS,
             slice: Slice::WHOLE,
+            course: Default::default(),
         };
         Ok(Planned { plan, notes })
     }
@@ -205,6 +206,7 @@ impl Options {
                     rate_per_s,
                     payload_bytes: *payload_bytes,
                     retain: matches!(self.work, Work::Publish { is_retained: true, .. }),
+                    ..Publish::default()
                 });
                 let mut groups = self.audience(topic, *qos)?;
                 groups.push(publishers);
@@ -299,7 +301,7 @@ impl Common {
             None => format!("{}_bench_{kind}_{number}_{{run}}", host_name()),
         };
         let name = kind.into();
-        Group { name, clients, client_id, subscriptions: Vec::new(), publish: None }
+        Group { name, clients, client_id, ..Group::default() }
     }
 
     /// The client's number as a template: from 1, after the start number.
