@@ -3,7 +3,8 @@
 use crate::driver::Driver;
 use crate::live::events::{Ended, Event, Started};
 use crate::result::{
-    Connections, Disclosed, Generator, Messages, Operations, Rates, RunResult, SCHEMA, Status, Verdict,
+    Connections, Disclosed, Generator, Messages, Operations, Rates, RunResult, SCHEMA, Status,
+    Verdict,
 };
 use crate::run::{RunOptions, suite};
 use crate::usecase::{self, Times, UseCase};

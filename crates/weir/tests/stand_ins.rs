@@ -1,6 +1,6 @@
-//! The contract of every driver, with a program that stands in for its broker: a script that answers
-//! to the broker's command line, insists on being told its port as the broker would be, leaves a
-//! daemon behind, and becomes `weir broker`.
+//! The contract of every driver, with a program that stands in for its broker: a script that
+//! answers to the broker's command line, insists on being told its port as the broker would be,
+//! leaves a daemon behind, and becomes `weir broker`.
 
 #![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
 

@@ -41,7 +41,8 @@ fn use_case(of: &Use<'_>) -> String {
         shape.rows.into_iter().map(|(label, cells)| [vec![format!("**{label}**")], cells].concat());
     table(&mut text, &head, rows);
     if !published::of(of.name).is_empty() {
-        text += "\nRows marked with a year were published elsewhere, at full size; not measured here.\n";
+        text += "\nRows marked with a year were published elsewhere, at full size; not measured \
+                 here.\n";
     }
     runs(&mut text, of);
     verdicts(&mut text, of);

@@ -122,13 +122,8 @@ fn runs(text: &mut String, state: &State) {
         let all = state.cells.iter().filter_map(|cell| cell.ended.as_ref());
         all.filter(|ended| ended.status == status).count()
     };
-    let all = [
-        Status::Passed,
-        Status::Failed,
-        Status::Invalid,
-        Status::Aborted,
-        Status::Unsupported,
-    ];
+    let all =
+        [Status::Passed, Status::Failed, Status::Invalid, Status::Aborted, Status::Unsupported];
     let open = state.cells.iter().filter(|cell| cell.ended.is_none()).count();
     let counts = all.map(|status| (status.name(), ended(status)));
     for (name, count) in counts.into_iter().chain([("open", open)]) {
