@@ -123,7 +123,7 @@ impl Io {
             _ => {}
         }
         if let Some(mut out) = out
-            && out.capacity() <= POOL_BUFFER_BYTES_MAX
+            && out.is_worth_keeping(POOL_BUFFER_BYTES_MAX)
             && self.pool.len() < POOL_BUFFERS_MAX
         {
             out.clear();

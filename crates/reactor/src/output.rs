@@ -12,6 +12,9 @@ pub type SharedBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 /// Slices that one call takes; what does not fit goes with the next.
 pub(crate) const SLICES_MAX: usize = 16;
 
+/// Memory of an output that is kept however little of it was used.
+const KEPT_BYTES: usize = 4 * 1024;
+
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     own: Vec<u8>,
@@ -160,9 +163,11 @@ impl Output {
         self.own.len() + self.shared_bytes >= bytes
     }
 
-    /// Memory that it has.
-    pub(crate) fn capacity(&self) -> usize {
-        self.own.capacity()
+    /// Whether its memory, once all is sent, is worth keeping for others: it has no more than
+    /// `bytes_max`, and it was not one rare moment that made it as large as it is.
+    pub(crate) fn is_worth_keeping(&self, bytes_max: usize) -> bool {
+        let capacity = self.own.capacity();
+        capacity <= bytes_max && (capacity <= KEPT_BYTES || self.own.len() >= capacity / 8)
     }
 
     /// Makes it empty; it keeps its memory.
@@ -198,6 +203,21 @@ mod tests {
         output.push(b"end");
         all.extend(b"end");
         (output, all)
+    }
+
+    #[test]
+    fn memory_that_a_rare_moment_took_is_not_kept() {
+        let mut output = Output::default();
+        output.push(&[0; 20_000]);
+        assert!(output.is_worth_keeping(64_000));
+        assert!(!output.is_worth_keeping(10_000), "too large for anybody");
+        output.clear();
+        output.push(&[0; 1_000]);
+        assert!(!output.is_worth_keeping(64_000), "a twentieth of it is used");
+        let mut small = Output::default();
+        small.push(&[0; 4_000]);
+        small.clear();
+        assert!(small.is_worth_keeping(64_000));
     }
 
     #[test]
