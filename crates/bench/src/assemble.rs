@@ -17,6 +17,7 @@ use weir_load::outcome::{self, Interval, Phase};
 use weir_load::{Outcome, Plan};
 
 /// What was seen while a run lasted.
+#[derive(Default)]
 pub(crate) struct Seen {
     pub(crate) started: jiff::Timestamp,
     pub(crate) baseline: Sample,
@@ -146,13 +147,9 @@ fn rates(outcome: &Outcome, plan: &Plan) -> Rates {
     let received = per_second(measured().map(|interval| interval.received).sum());
     let (connect_start_us, connect_end_us) = span(outcome, Phase::Connect);
     let connect_s = (connect_end_us.saturating_sub(connect_start_us)) as f64 / 1e6;
-    // Packets a message: itself, and its acknowledgements each way.
-    let publish_qos = plan.groups.iter().filter_map(|group| group.publish.as_ref()).map(|p| p.qos);
-    let qos = publish_qos.max().unwrap_or(0);
+    let (there, back) = packets_each(plan, 2);
     let subscribe_qos = plan.groups.iter().flat_map(|group| &group.subscriptions).map(|s| s.qos);
-    let delivered_qos = qos.min(subscribe_qos.max().unwrap_or(0));
-    let (there, back) = packets(qos);
-    let (sub_there, sub_back) = packets(delivered_qos);
+    let (sub_there, sub_back) = packets_each(plan, subscribe_qos.max().unwrap_or(0));
     let expected = outcome.measure.expected;
     Rates {
         published,
@@ -170,6 +167,22 @@ fn rates(outcome: &Outcome, plan: &Plan) -> Rates {
             outcome.measure.delivered as f64 / expected as f64
         },
     }
+}
+
+/// Packets a message, itself and its acknowledgements, from its sender and back to it: the mean
+/// over what the groups publish, at a QoS of `qos_max` at most.
+fn packets_each(plan: &Plan, qos_max: u8) -> (f64, f64) {
+    let publishing = plan.groups.iter().filter_map(|group| {
+        let publish = group.publish.as_ref()?;
+        Some((publish.rate_per_s * f64::from(group.clients), packets(publish.qos.min(qos_max))))
+    });
+    let (mut all, mut there, mut back) = (0.0, 0.0, 0.0);
+    for (rate, each) in publishing {
+        all += rate;
+        there += rate * each.0;
+        back += rate * each.1;
+    }
+    if all > 0.0 { (there / all, back / all) } else { (1.0, 0.0) }
 }
 
 /// Packets from the sender of a message and back to it, by QoS.

@@ -13,8 +13,9 @@ pub use cells::{Cell, Pair, Side};
 pub use metrics::{METRICS, Metric};
 pub use refuse::{Difference, differences};
 pub use table::render;
+pub(crate) use table::{HEAD, confidence, row};
 
-use crate::result::RunResult;
+use crate::result::{RunResult, Status};
 use crate::stats::Standing;
 use serde::{Deserialize, Serialize};
 use sides::Matched;
@@ -73,7 +74,7 @@ fn list(differences: &[Difference]) -> String {
 /// # Errors
 /// Fewer than two brokers, or runs that were not made alike.
 pub fn within(runs: &[RunResult], options: Options) -> Result<Comparison, CompareError> {
-    compare(sides::within(runs)?, Vec::new(), options)
+    compare(&sides::within(runs)?, Vec::new(), options)
 }
 
 /// Two sets of runs: each broker with itself where both sets have it, or the only broker of one set
@@ -86,18 +87,22 @@ pub fn between(
     other: &[RunResult],
     options: Options,
 ) -> Result<Comparison, CompareError> {
-    let notes = refuse::notes(base, other);
-    compare(sides::between(base, other)?, notes, options)
+    let mut notes = refuse::notes(base, other);
+    notes.extend(sides::missing(base, other));
+    compare(&sides::between(base, other)?, notes, options)
 }
 
 fn compare(
-    matched: Vec<Matched<'_>>,
+    matched: &[Matched<'_>],
     notes: Vec<String>,
     options: Options,
 ) -> Result<Comparison, CompareError> {
     let mut differences: Vec<Difference> = Vec::new();
-    for pair in &matched {
-        for difference in refuse::differences(&pair.runs()) {
+    for pair in matched {
+        // Only runs with figures can be unlike: what never ran was not pinned either.
+        let mut runs = pair.runs();
+        runs.retain(|run| run.verdict.status == Status::Passed);
+        for difference in refuse::differences(&runs) {
             if !differences.contains(&difference) {
                 differences.push(difference);
             }
@@ -123,11 +128,15 @@ fn compare(
 }
 
 impl Comparison {
-    /// Pairs whose other side is worse: by a verdict, or by a contract that only it broke.
+    /// Pairs whose other side is worse: by a verdict, by a contract that only it broke, or by no
+    /// run that says anything where the base has one.
     pub fn worse(&self) -> usize {
         let is_worse = |pair: &&Pair| {
             let is_broken = pair.base.failed.is_empty() && !pair.other.failed.is_empty();
-            is_broken || pair.cells.iter().any(|cell| cell.standing == Some(Standing::Worse))
+            let is_void = pair.base.passed > 0 && pair.other.passed == 0;
+            is_broken
+                || is_void
+                || pair.cells.iter().any(|cell| cell.standing == Some(Standing::Worse))
         };
         self.pairs.iter().filter(is_worse).count()
     }

@@ -166,6 +166,9 @@ pub trait Driver {
     /// Whether it runs as a process of this host that the suite starts.
     fn is_local(&self) -> bool;
 
+    /// Whether the suite starts it, and so can start it again after a kill.
+    fn is_restartable(&self) -> bool;
+
     /// Connections that it can hold on this host, as far as is known: a process that the suite
     /// starts has its limit of open files.
     fn connections_max(&self) -> u64;

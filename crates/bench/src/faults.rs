@@ -6,5 +6,5 @@ mod recovery;
 mod result;
 
 pub(crate) use conductor::{Conductor, Happened};
-pub(crate) use result::{course, marks};
 pub use result::{CourseResult, FaultResult, table};
+pub(crate) use result::{HEAD, course, marks, row, sentence};

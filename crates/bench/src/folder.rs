@@ -89,7 +89,15 @@ pub fn read(folder: &Path) -> anyhow::Result<RunResult> {
     result::read(&text).with_context(|| format!("{} cannot be read", path.display()))
 }
 
-/// Every result folder below `root`, or `root` itself, in the order of names.
+/// The runs of a session of repeats or of a ladder, which have a folder of their own.
+pub(crate) fn of_session(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let paths = entries.filter_map(Result::ok).map(|entry| entry.path());
+    paths.filter(|path| path.join("result.json").is_file()).collect()
+}
+
+/// Every result folder below `root`, or `root` itself, in the order of names: runs, and those of
+/// sessions of repeats.
 ///
 /// # Errors
 /// A folder that cannot be listed, or none found.
@@ -99,11 +107,14 @@ pub fn find(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
     }
     let entries = std::fs::read_dir(root)
         .with_context(|| format!("cannot read the folder {}", root.display()))?;
-    let mut found: Vec<PathBuf> = entries
-        .filter_map(Result::ok)
-        .map(|entry| entry.path())
-        .filter(|path| path.join("result.json").is_file())
-        .collect();
+    let mut found = Vec::new();
+    for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
+        if path.join("result.json").is_file() {
+            found.push(path);
+        } else {
+            found.extend(of_session(&path));
+        }
+    }
     found.sort();
     if found.is_empty() {
         bail!("there is no result in {}", root.display());

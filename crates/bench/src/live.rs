@@ -16,8 +16,9 @@ pub(crate) use events::name;
 use crate::assemble;
 use crate::monitor::Sample;
 use crate::run::Interrupted;
+use crate::usecase::Step;
 use crate::web::{self, Web};
-use events::{Event, PhaseBegun};
+use events::{Event, Mark, PhaseBegun};
 use lines::Lines;
 use screen::Screen;
 use std::fmt;
@@ -147,16 +148,22 @@ pub(crate) fn step_back(core: Option<usize>) {
     }
 }
 
-/// Tells the intervals of one run, with what was seen of the broker.
+/// Tells the intervals of one run, with what was seen of the broker, and its steps as their times
+/// come.
 pub(crate) struct Teller<'a> {
     live: &'a Live,
     start_us: Option<u64>,
     phase: Option<Phase>,
+    /// Seconds from the begin of measure, and what happens then; the latest first.
+    moments: Vec<(f64, String)>,
+    measure_s: Option<f64>,
 }
 
 impl<'a> Teller<'a> {
-    pub(crate) fn new(live: &'a Live) -> Self {
-        Self { live, start_us: None, phase: None }
+    pub(crate) fn new(live: &'a Live, steps: &[Step]) -> Self {
+        let mut moments: Vec<_> = steps.iter().flat_map(Step::moments).collect();
+        moments.sort_by(|one, other| other.0.total_cmp(&one.0));
+        Self { live, start_us: None, phase: None, moments, measure_s: None }
     }
 
     /// Tells an interval that has ended; `samples` are the newest looks at the broker.
@@ -166,9 +173,22 @@ impl<'a> Teller<'a> {
             self.phase = Some(interval.phase);
             let t_s = interval.start_us.saturating_sub(start_us) as f64 / 1e6;
             self.live.tell(&Event::Phase(PhaseBegun { name: name(interval.phase), t_s }));
+            if interval.phase == Phase::Measure {
+                self.measure_s = Some(t_s);
+            }
         }
         let row = assemble::row(interval, samples, start_us);
+        self.marks(row.t_s);
         self.live.tell(&Event::Interval(Box::new(row)));
+    }
+
+    /// The steps up to `until_s` of the run that were not told yet.
+    fn marks(&mut self, until_s: f64) {
+        let Some(measure_s) = self.measure_s else { return };
+        while let Some((at_s, text)) = self.moments.pop_if(|(at_s, _)| measure_s + *at_s <= until_s)
+        {
+            self.live.tell(&Event::Mark(Mark { t_s: measure_s + at_s, text }));
+        }
     }
 }
 
@@ -194,6 +214,7 @@ mod tests {
                 let text = match event {
                     Event::Phase(phase) => format!("{} at {}", phase.name, phase.t_s),
                     Event::Interval(row) => format!("{} to {}", row.phase, row.t_s),
+                    Event::Mark(mark) => format!("{} at {}", mark.text, mark.t_s),
                     event => format!("{event:?}"),
                 };
                 self.0.lock().unwrap().push(text);
@@ -202,16 +223,25 @@ mod tests {
         let heard = Heard::default();
         let viewer: Box<dyn Viewer> = Box::new(heard.clone());
         let live = Live(Arc::new(Mutex::new(vec![viewer])));
-        let mut teller = Teller::new(&live);
+        let freeze = "at = '500ms'\nfault = 'freeze'\nfor = '1s'";
+        let steps = [toml::from_str::<Step>(freeze).unwrap()];
+        let mut teller = Teller::new(&live, &steps);
         for (start_s, phase) in [(7, Phase::Connect), (8, Phase::Measure), (9, Phase::Measure)] {
             let (start_us, length_us) = (start_s * 1_000_000, 1_000_000);
             teller.interval(&Interval { start_us, length_us, phase, ..Default::default() }, &[]);
         }
-        let expected =
-            ["connect at 0", "connect to 1", "measure at 1", "measure to 2", "measure to 3"];
+        let expected = [
+            "connect at 0",
+            "connect to 1",
+            "measure at 1",
+            "freeze at 1.5",
+            "measure to 2",
+            "freeze is over at 2.5",
+            "measure to 3",
+        ];
         assert_eq!(*heard.0.lock().unwrap(), expected);
         live.close();
         live.tell(&Event::Planned(Vec::new()));
-        assert_eq!(heard.0.lock().unwrap()[5..], ["Over"], "nobody hears after the end");
+        assert_eq!(heard.0.lock().unwrap()[7..], ["Over"], "nobody hears after the end");
     }
 }

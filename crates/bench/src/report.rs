@@ -11,6 +11,7 @@ pub(crate) mod runs;
 pub(crate) mod shape;
 mod sheets;
 mod svg;
+mod told;
 
 pub use extra::{Extra, ExtraRow, Plot};
 pub(crate) use runs::latency;
@@ -41,7 +42,8 @@ pub fn html(results: &[RunResult]) -> anyhow::Result<String> {
     html_with(results, &[])
 }
 
-/// The page for these runs, and above them what others have to say of them.
+/// The page for these runs, and above them their comparison, their steps, and what others have to
+/// say of them.
 ///
 /// # Errors
 /// No runs, or a template that does not fit (a test renders it).
@@ -51,7 +53,8 @@ pub fn html_with(results: &[RunResult], extras: &[Extra]) -> anyhow::Result<Stri
     let data = json!({ "uses": charts::columns(&uses), "raw": raw::runs(&uses)? });
     // `</script` would end the element and `<!--` would hide its end: JSON may spell `<` as a code.
     let data = serde_json::to_string(&data)?.replace('<', "\\u003c");
-    let extras: Vec<_> = extras.iter().map(context::extra).collect();
+    let told = told::extras(results, &uses);
+    let extras: Vec<_> = told.iter().chain(extras).map(context::extra).collect();
     let values = json!({
         "page": context::page(results, &uses),
         "extras": extras,

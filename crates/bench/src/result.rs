@@ -129,9 +129,9 @@ pub struct UseCaseRun {
     pub scale_reason: Option<String>,
     /// MQTT version, "3.1.1" or "5.0".
     pub mqtt_version: String,
-    /// 0 to 2; absent without messages.
+    /// 0 to 2, the highest where they differ; absent without messages.
     pub qos: Option<u8>,
-    /// Payload in bytes; absent without messages.
+    /// Payload in bytes, the largest where they differ; absent without messages.
     pub payload_bytes: Option<u32>,
     /// Bytes of one such PUBLISH on the wire, for the first topic.
     pub publish_bytes_on_wire: Option<u32>,

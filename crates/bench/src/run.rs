@@ -10,7 +10,7 @@ use crate::live::{Live, Teller};
 use crate::monitor::{self, Monitor, Sample};
 use crate::repeat::Repetition;
 use crate::result::{RunResult, Suite};
-use crate::usecase::{self, Needs, Scaled, Times, UseCase};
+use crate::usecase::{self, Scaled, Step, Times, UseCase};
 use crate::{assemble, disclose, folder, live, unsupported};
 use anyhow::{Context, bail};
 use std::path::PathBuf;
@@ -83,11 +83,11 @@ pub fn run_one(
     options: &RunOptions,
     interrupted: &Interrupted,
 ) -> anyhow::Result<(RunResult, PathBuf)> {
-    if let Some(lacks) = driver.lacks(&Needs::of(use_case))? {
+    if let Some(lacks) = unsupported::lacks(use_case, driver, &options.agents)? {
         return unsupported::keep(use_case, driver, options, &lacks);
     }
-    let is_local = driver.is_local();
-    let pinning = Pinning::plan(options.is_pinned && is_local).of_agents(options.agents.local);
+    let is_pinned = options.is_pinned && driver.is_local();
+    let pinning = Pinning::plan(is_pinned).of_agents(options.agents.local);
     let fleet = options.agents.start(&pinning)?;
     let holds = fleet.as_ref().map(Fleet::holds).unwrap_or_default();
     let connections_max = usecase::connections_max(&holds).min(options.brokers_hold);
@@ -104,9 +104,6 @@ pub fn run_one(
     let target = running.target_of(use_case.mqtt_version);
     let conductor = Conductor::new(&use_case.step, &running, target)?;
     let plan = usecase::plan(&scaled, conductor.target(target), run, times);
-    if fleet.is_some() && !plan.course.is_empty() {
-        bail!("a use case with steps is run by one process; leave --agents and --agent out");
-    }
     let started = Started {
         driver: driver.name().into(),
         agents: holds.len(),
@@ -121,20 +118,17 @@ pub fn run_one(
     let mut seen = Seen {
         started: jiff::Timestamp::now(),
         baseline: Sample { host_used_bytes, ..baseline },
-        samples: Vec::new(),
-        pss_bytes: None,
         group: monitor.group.clone(),
         round_trip_us: (host::round_trip_us(running.target), None),
         disclosed: disclose::before(running.target, running.pid, &folder),
-        broker_exit: None,
-        happened: Vec::new(),
         has_proxy: conductor.has_proxy(),
+        ..Seen::default()
     };
-    if let Some(repetition) = &options.repetition {
-        let seed = repetition.seed;
+    if let Some(Repetition { seed, .. }) = &options.repetition {
         seen.disclosed.seed = format!("{seed}, of the order of repeats; no other chance");
     }
-    let load = Load { plan: &plan, core: pinning.load_core, fleet, conductor: &conductor };
+    let (core, steps) = (pinning.load_core, &use_case.step[..]);
+    let load = Load { plan: &plan, core, fleet, conductor: &conductor, steps };
     let shared = Mutex::new(&mut running);
     let mut watched =
         Watched { monitor: &monitor, running: &shared, seen: &mut seen, measured_us: 0 };
@@ -206,6 +200,7 @@ struct Load<'a> {
     core: Option<usize>,
     fleet: Option<Fleet>,
     conductor: &'a Conductor<'a>,
+    steps: &'a [Step],
 }
 
 impl Load<'_> {
@@ -245,14 +240,14 @@ fn drive(
 ) -> anyhow::Result<Outcome> {
     let (sender, intervals) = channel::<Interval>();
     let stop = Stop::default();
-    let (plan, conductor, cue) = (load.plan, load.conductor, Cue::default());
+    let (plan, conductor, steps, cue) = (load.plan, load.conductor, load.steps, Cue::default());
     let (until_over, over) = channel::<()>();
     let outcome = std::thread::scope(|scope| {
         let (load_stop, load_cue) = (stop.clone(), cue.clone());
         let load = scope.spawn(move || load.run(&load_stop, &load_cue, &sender));
         let (steps_cue, running, monitor) = (cue.clone(), watched.running, watched.monitor);
-        let steps = scope.spawn(move || conductor.conduct(&steps_cue, &over, running, monitor));
-        let mut teller = Teller::new(live);
+        let conducted = scope.spawn(move || conductor.conduct(&steps_cue, &over, running, monitor));
+        let mut teller = Teller::new(live, steps);
         let mut on_interval = |interval: &Interval| {
             watched.near_end(plan, interval);
             teller.interval(interval, &monitor.newest());
@@ -261,7 +256,7 @@ fn drive(
         let outcome = load.join();
         cue.end();
         drop(until_over);
-        watched.seen.happened = steps.join().unwrap_or_default();
+        watched.seen.happened = conducted.join().unwrap_or_default();
         outcome
     });
     match outcome {

@@ -48,7 +48,7 @@ fn use_case(text: &mut String, name: &str, runs: &[&RunResult]) {
     if !runs.is_empty() {
         tables(text, &runs, has_messages);
     }
-    for run in runs {
+    for run in &runs {
         if let Some(course) = &run.course {
             let (table, sentence) = faults::table(course);
             prose(text, &format!("{}, steps:", broker(run)));

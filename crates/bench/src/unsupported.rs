@@ -1,5 +1,6 @@
 //! The result of a use case that a broker cannot be asked to run: what it lacks, and no figures.
 
+use crate::agents::Agents;
 use crate::driver::Driver;
 use crate::live::events::{Ended, Event, Started};
 use crate::result::{
@@ -7,11 +8,40 @@ use crate::result::{
     Verdict,
 };
 use crate::run::{RunOptions, suite};
-use crate::usecase::{self, Times, UseCase};
-use crate::{folder, host};
+use crate::usecase::{self, Fault, Needs, Times, UseCase};
+use crate::{export, folder, host};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+
+/// What `use_case` needs and this broker lacks, or why its steps cannot be done.
+///
+/// # Errors
+/// A broker that is not there to be asked for its version.
+pub(crate) fn lacks(
+    use_case: &UseCase,
+    driver: &dyn Driver,
+    agents: &Agents,
+) -> anyhow::Result<Option<String>> {
+    let lacks = driver.lacks(&Needs::of(use_case))?;
+    Ok(lacks.or_else(|| of_steps(use_case, driver, agents)))
+}
+
+/// Why the steps of `use_case` cannot be done to this broker, or by this load.
+fn of_steps(use_case: &UseCase, driver: &dyn Driver, agents: &Agents) -> Option<String> {
+    let has = |fault| use_case.step.iter().any(|step| step.fault == Some(fault));
+    let is_course = !use_case.step.is_empty() || use_case.reconnect.is_some();
+    if is_course && !agents.is_empty() {
+        return Some("steps by a load that agents share; leave --agents and --agent out".into());
+    }
+    if has(Fault::Freeze) && !driver.is_local() {
+        return Some("a freeze without the broker's process; say mqtt://HOST:PORT@PID".into());
+    }
+    if has(Fault::Kill) && !driver.is_restartable() {
+        return Some("a kill of a broker that the suite has not started; give it by name".into());
+    }
+    None
+}
 
 /// Keeps in a folder of its own that `driver` lacks what `use_case` needs; the broker is not
 /// started.
@@ -59,6 +89,9 @@ pub(crate) fn keep(
     };
     let folder = folder::create(&options.out, &use_case.name, driver.name())?;
     folder::write(&folder, "result.json", &(serde_json::to_string_pretty(&result)? + "\n"))?;
+    for (name, text) in export::files(&result)? {
+        folder::write(&folder, name, &text)?;
+    }
     tell(&result, driver, &folder, options);
     Ok((result, folder))
 }

@@ -70,12 +70,14 @@ fn behind(
     let (mut length_us, mut received) = (0, 0);
     for interval in within {
         length_us += interval.length_us;
-        received += interval.received;
+        received += interval.received.saturating_sub(interval.duplicated);
     }
     if length_us == 0 || measure_us == 0 || messages.accepted == 0 {
         return None;
     }
-    let due = messages.expected as f64 * length_us as f64 / measure_us as f64;
+    // What the contract allows to be lost is not behind: it never comes.
+    let owed = messages.expected.saturating_sub(messages.lost);
+    let due = owed as f64 * length_us as f64 / measure_us as f64;
     let missing = due - received as f64;
     // One message of a fan-out falls to either side of the end as a whole.
     let each = messages.expected as f64 / messages.accepted as f64;

@@ -195,6 +195,26 @@ fn six_brokers_with_repeats_have_a_matrix_and_a_spread_each() {
 }
 
 #[test]
+fn repeats_are_compared_and_steps_have_their_table() {
+    let page = report::html(&many_brokers(10)).unwrap();
+    let part = |title: &str| {
+        let begin = page.find(&format!(">{title}</h2>")).unwrap();
+        &page[begin..begin + page[begin..].find("</section>").unwrap()]
+    };
+    let comparison = part("Comparison: singlenode-p2p-1K-1K-1K-1K");
+    for text in ["Ratios are to Broker-0 0.0.", "badge worse", "Broker-3 3.0 FAILED: 1 of 3 runs"] {
+        assert!(comparison.contains(text), "{text} is missing in {comparison}");
+    }
+    assert_eq!(comparison.matches("Broker-1 1.0: CPU us&#x2f;message").count(), 1, "{comparison}");
+    let steps = part("Steps and faults: singlenode-p2p-1K-1K-1K-1K");
+    for text in ["Broker-3 3.0, run 2: freeze", "<td>1.60 s</td>", "<td>1000</td>"] {
+        assert!(steps.contains(text), "{text} is missing in {steps}");
+    }
+    let single = report::html(&basic_set(10)).unwrap();
+    assert!(!single.contains("Comparison: "), "one run allows no verdict");
+}
+
+#[test]
 fn what_others_say_is_shown_and_escaped() {
     let extra = report::Extra {
         title: "Ladder <1>".into(),

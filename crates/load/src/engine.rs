@@ -79,6 +79,10 @@ pub(crate) struct Slot {
     pub(crate) pinged_us: u64,
     /// Whether the broker said so in its last CONNACK.
     pub(crate) has_session: bool,
+    /// Whether its session has its subscriptions: each was answered.
+    pub(crate) is_subscribed: bool,
+    /// Until when it reads nothing.
+    pub(crate) stalled_until_us: u64,
     /// Whether it stands in the heap of pings.
     pub(crate) is_pinging: bool,
     /// What the broker's DISCONNECT said, if one came.

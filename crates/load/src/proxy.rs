@@ -110,6 +110,8 @@ struct End {
     is_up: bool,
     waiting: VecDeque<(u64, Vec<u8>)>,
     waiting_bytes: usize,
+    /// The time under which it stands in the heap; 0 where it does not.
+    listed_us: u64,
     /// Its peer is not read, as too much waits here.
     holds_peer: bool,
 }
@@ -171,7 +173,11 @@ impl Path {
             end.waiting_bytes -= bytes.len();
             io.write(token, &bytes);
         }
-        if let Some(&(due_us, _)) = end.waiting.front().filter(|&&(due_us, _)| due_us > now) {
+        // Once: what stands behind the first is listed when the first is gone.
+        if let Some(&(due_us, _)) = end.waiting.front().filter(|&&(due_us, _)| due_us > now)
+            && end.listed_us != due_us
+        {
+            end.listed_us = due_us;
             self.due.push(Reverse((due_us, token.0)));
         }
         if end.holds_peer && end.waiting_bytes + io.pending(token) <= WAITING_BYTES_MAX / 2 {
@@ -182,7 +188,8 @@ impl Path {
 
     fn pair(&mut self, token: Token, peer: Token, is_up: bool) {
         let (is_dead, waiting) = (false, VecDeque::new());
-        let end = End { peer, is_dead, is_up, waiting, waiting_bytes: 0, holds_peer: false };
+        let (waiting_bytes, listed_us, holds_peer) = (0, 0, false);
+        let end = End { peer, is_dead, is_up, waiting, waiting_bytes, listed_us, holds_peer };
         self.ends.insert(token, end);
     }
 }

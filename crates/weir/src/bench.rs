@@ -47,10 +47,10 @@ enum BenchCommand {
         #[command(flatten)]
         how: How,
     },
-    /// Run every use case of a set: basic, enterprise, throughput, perf, beyond, storms or faults
+    /// Run a set: basic, enterprise, throughput, perf, beyond, storms, soak or faults
     #[command(after_help = SUITE_EXAMPLES)]
     Suite {
-        /// basic, enterprise, throughput, perf, beyond, storms or faults
+        /// basic, enterprise, throughput, perf, beyond, storms, soak or faults
         set: String,
         #[command(flatten)]
         how: How,
@@ -166,12 +166,13 @@ struct How {
     /// Size, as a part of the suite's own; 1 is full size
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
-    /// Length of the measure phase, such as 10s, 5m or 1h; the suite's own is 30m
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_seconds)]
-    duration: f64,
-    /// Length of the warm-up
-    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = parse_seconds)]
-    warm_up: f64,
+    /// Length of the measure phase, such as 10s, 5m or 1h; else what the use case's file says, else
+    /// 10s. The suite's own is 30m
+    #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
+    duration: Option<f64>,
+    /// Length of the warm-up; else what the use case's file says, else 3s
+    #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
+    warm_up: Option<f64>,
     /// Give broker and load a core each, where there are two: auto or none
     #[arg(long, value_name = "PIN", default_value = "auto", value_parser = ["auto", "none"])]
     pin: String,
@@ -206,8 +207,8 @@ impl How {
     ) -> RunOptions {
         RunOptions {
             scale: self.scale,
-            measure_s: Some(self.duration),
-            warm_up_s: Some(self.warm_up),
+            measure_s: self.duration,
+            warm_up_s: self.warm_up,
             brokers_hold: brokers.iter().map(|b| b.connections_max()).min().unwrap_or(u64::MAX),
             profile: self.profile,
             is_pinned: self.pin == "auto",

@@ -62,8 +62,8 @@ pub(super) fn within(runs: &[RunResult]) -> Result<Vec<Matched<'_>>, CompareErro
         let text = format!("all runs are of {}; give two folders, or run two brokers", first.0);
         return Err(CompareError::Nothing(text));
     }
-    let pairs = rest.iter().map(|&other| (*first, other)).collect();
-    matched(runs, runs, pairs)
+    let pairs: Vec<_> = rest.iter().map(|&other| (*first, other)).collect();
+    matched(runs, runs, &pairs)
 }
 
 /// Each broker of one set against itself in the other, or the only one against the only one.
@@ -86,17 +86,28 @@ pub(super) fn between<'a>(
             return Err(CompareError::Nothing(text));
         }
     };
-    matched(base, other, pairs)
+    matched(base, other, &pairs)
+}
+
+/// Use cases that only one side has run: a line each.
+pub(super) fn missing(base: &[RunResult], other: &[RunResult]) -> Vec<String> {
+    let [mine, theirs] = [base, other].map(use_cases);
+    let only = |one: &[&str], another: &[&str], side: &str| {
+        let absent: Vec<&str> =
+            one.iter().filter(|name| !another.contains(name)).copied().collect();
+        (!absent.is_empty()).then(|| format!("only the {side} side ran {}", absent.join(", ")))
+    };
+    [only(&mine, &theirs, "first"), only(&theirs, &mine, "second")].into_iter().flatten().collect()
 }
 
 fn matched<'a>(
     base: &'a [RunResult],
     other: &'a [RunResult],
-    pairs: Vec<(Who<'_>, Who<'_>)>,
+    pairs: &[(Who<'_>, Who<'_>)],
 ) -> Result<Vec<Matched<'a>>, CompareError> {
     let mut found = Vec::new();
     for use_case in use_cases(base) {
-        for (one, another) in &pairs {
+        for (one, another) in pairs {
             let (base, other) = (of(base, use_case, *one), of(other, use_case, *another));
             if !base.is_empty() && !other.is_empty() {
                 found.push(Matched { use_case, base, other });

@@ -9,6 +9,9 @@ use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
 use std::fmt::Write as _;
 
+/// The columns behind the metric.
+pub(crate) const HEAD: [&str; 6] = ["base", "other", "ratio", "interval", "matters", "verdict"];
+
 /// A table a use case and pair of brokers, and above them what they rest on.
 pub fn render(comparison: &Comparison) -> String {
     let mut text = String::new();
@@ -21,14 +24,18 @@ pub fn render(comparison: &Comparison) -> String {
     for pair in &comparison.pairs {
         pair_table(&mut text, pair);
     }
-    let _ = writeln!(
-        text,
-        "\nIntervals are at {:.2} %, so that {} verdicts together hold a false one in at most 1 of \
+    let _ = writeln!(text, "\n{}", confidence(comparison));
+    text
+}
+
+/// What the verdicts together are worth.
+pub(crate) fn confidence(comparison: &Comparison) -> String {
+    format!(
+        "Intervals are at {:.2} %, so that {} verdicts together hold a false one in at most 1 of \
          20 comparisons of equals.",
         (1.0 - comparison.share) * 100.0,
         comparison.judged
-    );
-    text
+    )
 }
 
 fn pair_table(text: &mut String, pair: &Pair) {
@@ -39,7 +46,7 @@ fn pair_table(text: &mut String, pair: &Pair) {
     }
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
-    table.set_header(["metric", "base", "other", "ratio", "interval", "matters", "verdict"]);
+    table.set_header([&["metric"], &HEAD[..]].concat());
     for cell in &pair.cells {
         table.add_row(row(cell));
     }
@@ -49,16 +56,24 @@ fn pair_table(text: &mut String, pair: &Pair) {
 }
 
 fn side_lines(text: &mut String, side: &Side) {
-    let label = printable(&side.label);
-    for reason in &side.failed {
-        let _ = writeln!(text, "  {label} FAILED: {}", printable(reason));
-    }
-    if side.void > 0 {
-        let _ = writeln!(text, "  {label}: {} of {} runs say nothing", side.void, side.runs);
+    for line in side.told() {
+        let _ = writeln!(text, "  {}", printable(&line));
     }
 }
 
-fn row(cell: &Cell) -> [String; 7] {
+impl Side {
+    /// What is to be known of its runs beside figures, a line each.
+    pub(crate) fn told(&self) -> Vec<String> {
+        let label = &self.label;
+        let failed = self.failed.iter().map(|reason| format!("{label} FAILED: {reason}"));
+        let void = (self.void > 0)
+            .then(|| format!("{label}: {} of {} runs say nothing", self.void, self.runs));
+        failed.chain(void).collect()
+    }
+}
+
+/// A metric and its figures, as [`HEAD`] has them.
+pub(crate) fn row(cell: &Cell) -> [String; 7] {
     let metric = METRICS.iter().find(|metric| metric.name == cell.metric);
     let title = metric.map_or(cell.metric.as_str(), |metric| metric.title);
     let missing = || "-".to_owned();

@@ -79,7 +79,7 @@ impl Can {
 
 /// The numbers of a version, the first of them first.
 fn numbers(version: &str) -> Vec<u64> {
-    let part = version.split(|c: char| c == '-' || c == '+').next().unwrap_or_default();
+    let part = version.split(['-', '+']).next().unwrap_or_default();
     part.split('.').map_while(|number| number.parse().ok()).collect()
 }
 

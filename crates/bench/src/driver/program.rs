@@ -228,6 +228,10 @@ impl Driver for Program {
         true
     }
 
+    fn is_restartable(&self) -> bool {
+        true
+    }
+
     fn connections_max(&self) -> u64 {
         if self.file.has_direct_descriptors {
             return weir_load::connections_max();

@@ -107,6 +107,10 @@ impl Driver for Url {
         self.pid.is_some()
     }
 
+    fn is_restartable(&self) -> bool {
+        false
+    }
+
     /// Nothing is known of it: the run tells.
     fn lacks(&self, _needs: &Needs) -> Result<Option<String>, DriverError> {
         Ok(None)

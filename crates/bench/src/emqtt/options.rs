@@ -1,6 +1,6 @@
 //! From the options to a plan of the load generator.
 
-use crate::usecase::sources;
+use crate::usecase::{PAYLOAD_BYTES_MAX, sources};
 use std::net::SocketAddr;
 use weir_load::plan::{ConnectPlan, Group, Phases, Plan, ProtocolVersion, Publish, Subscription};
 use weir_load::{STAMP_BYTES, Slice};
@@ -237,6 +237,10 @@ fn check_publish(payload_bytes: u32, interval_ms: u64) -> Result<(), EmqttError>
     let fail = |option, value, must| Err(EmqttError::Value { option, value, must });
     if (payload_bytes as usize) < STAMP_BYTES {
         let must = "a payload begins with a stamp of 16 bytes, so -s must be at least 16";
+        return fail("-s", u64::from(payload_bytes), must);
+    }
+    if payload_bytes > PAYLOAD_BYTES_MAX {
+        let must = "a packet of MQTT has at most 256 MiB, its topic of up to 64 KiB with it";
         return fail("-s", u64::from(payload_bytes), must);
     }
     if interval_ms == 0 {

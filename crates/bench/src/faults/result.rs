@@ -180,41 +180,50 @@ fn of_step(step: &Step, time: Time<'_>, next_us: u64, outcome: &Outcome) -> Faul
     }
 }
 
+/// The columns of a step.
+pub(crate) const HEAD: [&str; 10] = [
+    "step",
+    "at",
+    "for",
+    "detected",
+    "silence",
+    "1st message",
+    "rate back",
+    "lost conn.",
+    "back",
+    "lost",
+];
+
 /// The steps of one run as a table, and what they brought together in a sentence.
 pub fn table(course: &CourseResult) -> (Table, String) {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
-    table.set_header([
-        "step",
-        "at",
-        "for",
-        "detected",
-        "silence",
-        "1st message",
-        "rate back",
-        "lost conn.",
-        "back",
-        "lost",
-    ]);
+    table.set_header(HEAD);
     for step in &course.steps {
-        let time = |seconds: Option<f64>| seconds.map_or("-".into(), |s| format!("{s:.2} s"));
-        table.add_row([
-            step.name.clone(),
-            format!("{:.1} s", step.begin_s),
-            time(Some(step.end_s - step.begin_s)),
-            time(step.detect_s),
-            time(Some(step.silence_s)),
-            time(step.first_delivery_s),
-            time(step.rate_back_s),
-            step.connections_lost.to_string(),
-            step.clients_back.to_string(),
-            step.deliveries_lost.to_string(),
-        ]);
+        table.add_row(row(step));
     }
     (table, sentence(course))
 }
 
-fn sentence(course: &CourseResult) -> String {
+/// A step and its figures, as [`HEAD`] has them.
+pub(crate) fn row(step: &FaultResult) -> [String; 10] {
+    let time = |seconds: Option<f64>| seconds.map_or("-".into(), |s| format!("{s:.2} s"));
+    [
+        step.name.clone(),
+        format!("{:.1} s", step.begin_s),
+        time(Some(step.end_s - step.begin_s)),
+        time(step.detect_s),
+        time(Some(step.silence_s)),
+        time(step.first_delivery_s),
+        time(step.rate_back_s),
+        step.connections_lost.to_string(),
+        step.clients_back.to_string(),
+        step.deliveries_lost.to_string(),
+    ]
+}
+
+/// What the steps brought together.
+pub(crate) fn sentence(course: &CourseResult) -> String {
     let lost: u64 = course.connections_lost.values().sum();
     let mut parts = vec![format!(
         "{lost} connections lost, {} ended by steps; {} returns, {} with their session",
@@ -241,9 +250,20 @@ fn sentence(course: &CourseResult) -> String {
 }
 
 impl CourseResult {
+    /// Connections that the broker dropped, and no step is a reason to.
+    pub(crate) fn dropped(&self) -> u64 {
+        let of_clients = ["cut", "join", "leave", "slow-reader", "take-over"];
+        let has_reason = self.steps.iter().any(|step| !of_clients.contains(&step.name.as_str()));
+        if has_reason { 0 } else { self.connections_lost.values().sum() }
+    }
+
     /// Why a run with these steps has not passed, a line each.
     pub(crate) fn broken(&self) -> Vec<String> {
         let mut reasons = Vec::new();
+        let dropped = self.dropped();
+        if dropped > 0 {
+            reasons.push(format!("{dropped} connections were dropped"));
+        }
         if self.away_at_end > 0 {
             reasons.push(format!("{} clients did not come back", self.away_at_end));
         }

@@ -1,5 +1,6 @@
 //! What a step has to meet: `p99<=20ms,lost=0`.
 
+use crate::faults::CourseResult;
 use crate::result::{LatencyResult, RunResult};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -109,7 +110,10 @@ const FIGURES: &[Figure] = &[
     Figure {
         name: "dropped",
         unit: Unit::Count,
-        of: |run| Some(run.connections.dropped.values().sum::<u64>() as f64),
+        of: |run| {
+            let returned = run.course.as_ref().map_or(0, CourseResult::dropped);
+            Some((run.connections.dropped.values().sum::<u64>() + returned) as f64)
+        },
     },
     Figure {
         name: "cpu",

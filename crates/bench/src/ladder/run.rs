@@ -27,6 +27,30 @@ pub struct LadderOptions {
 /// From the first step to the last, where nothing else is asked for.
 const SPAN: f64 = 1_000.0;
 
+/// The span of a search over what is `base` in the use case, and how it goes about it.
+fn limits(
+    use_case: &UseCase,
+    options: &LadderOptions,
+    run: &RunOptions,
+    base: f64,
+) -> anyhow::Result<Limits> {
+    let from = options.from.unwrap_or(base);
+    let to = options.to.unwrap_or(from * SPAN);
+    ensure!(
+        from > 0.0 && to >= from && to.is_finite(),
+        "--from {from} --to {to} is no span: both must be above 0, and --to not below --from"
+    );
+    Ok(Limits {
+        from,
+        to,
+        growth: GROWTH,
+        tolerance: TOLERANCE,
+        measure_s: use_case.measure_s(run.measure_s),
+        warm_up_s: run.warm_up_s.unwrap_or(use_case.warm_up_s),
+        scale: run.scale,
+    })
+}
+
 /// Climbs one use case on one broker. `on_step` hears of each step as it is done. Steps are kept
 /// in `run.out`; a ladder that is interrupted has no knee.
 ///
@@ -42,13 +66,8 @@ pub fn climb(
     on_step: &mut dyn FnMut(&Step),
 ) -> anyhow::Result<Ladder> {
     let base = rung::base(use_case, options.what, run.scale)?;
-    let from = options.from.unwrap_or(base);
-    let to = options.to.unwrap_or(from * SPAN);
-    ensure!(
-        from > 0.0 && to >= from && to.is_finite(),
-        "--from {from} --to {to} is no span: both must be above 0, and --to not below --from"
-    );
-    let mut search = Search::new(from, to, options.what.is_whole());
+    let limits = limits(use_case, options, run, base)?;
+    let mut search = Search::new(limits.from, limits.to, options.what.is_whole());
     let mut steps: Vec<Step> = Vec::new();
     let mut first: Option<RunResult> = None;
     let mut ended = String::new();
@@ -58,8 +77,17 @@ pub fn climb(
             Next::Run(value, purpose) => (value, purpose),
         };
         let step_case = rung::rung(use_case, options.what, value / base)?;
-        let (result, folder) = run_one(&step_case, driver, run, interrupted)
-            .with_context(|| format!("{} at {value:.0} {}", use_case.name, options.what.unit()))?;
+        let ran = run_one(&step_case, driver, run, interrupted)
+            .with_context(|| format!("{} at {value:.0} {}", use_case.name, options.what.unit()));
+        let (result, folder) = match ran {
+            Ok(ran) => ran,
+            // What was found so far is kept.
+            Err(error) if !steps.is_empty() => {
+                tracing::error!("{error:#}");
+                break None;
+            }
+            Err(error) => return Err(error),
+        };
         if result.verdict.status == Status::Unsupported {
             bail!("{} on {}: {}", use_case.name, driver.name(), result.verdict.reasons.join("; "));
         }
@@ -77,15 +105,6 @@ pub fn climb(
         first.get_or_insert(result);
     };
     let first = first.context("a search asks for a step at least")?;
-    let limits = Limits {
-        from,
-        to,
-        growth: GROWTH,
-        tolerance: TOLERANCE,
-        measure_s: run.measure_s.unwrap_or(use_case.measure_s),
-        warm_up_s: run.warm_up_s.unwrap_or(use_case.warm_up_s),
-        scale: run.scale,
-    };
     let mut suite = first.suite;
     suite.ended = ended;
     Ok(Ladder {

@@ -120,8 +120,11 @@ pub(super) fn rung(use_case: &UseCase, what: What, factor: f64) -> Result<UseCas
         match what {
             What::Rate => {
                 let publish = group.get_mut("publish").and_then(Value::as_table_mut);
-                if let Some(rate) = publish.and_then(|publish| publish.get_mut("rate_per_s")) {
-                    *rate = Value::Float(number(rate) * factor);
+                let Some(publish) = publish else { continue };
+                for key in ["rate_per_s", "rate_to_per_s"] {
+                    if let Some(rate) = publish.get_mut(key) {
+                        *rate = Value::Float(number(rate) * factor);
+                    }
                 }
             }
             What::Connections => multiply_clients(group, factor),

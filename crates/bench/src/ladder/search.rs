@@ -98,8 +98,8 @@ pub struct Search {
     met: Option<f64>,
     missed: Option<f64>,
     is_generator_limit: bool,
-    /// Misses of the step under way.
-    misses: u32,
+    /// Misses of the step under way: by the broker, by the generator.
+    misses: [u32; 2],
     runs: u32,
     confirming: Option<Confirming>,
 }
@@ -123,7 +123,7 @@ impl Search {
             met: None,
             missed: None,
             is_generator_limit: false,
-            misses: 0,
+            misses: [0; 2],
             runs: 0,
             confirming: None,
         }
@@ -170,12 +170,13 @@ impl Search {
         let Next::Run(value, _) = self.next() else { return };
         self.runs += 1;
         if seen != Seen::Met {
-            self.misses += 1;
-            if self.misses < TRIES {
+            let misses = &mut self.misses[usize::from(seen == Seen::GeneratorLimit)];
+            *misses += 1;
+            if *misses < TRIES {
                 return;
             }
         }
-        self.misses = 0;
+        self.misses = [0; 2];
         if self.confirming.is_some() {
             return self.confirmed(value, seen);
         }

@@ -5,7 +5,7 @@ use super::extra::Extra;
 use super::runs::{Named, Use, status};
 use super::{overview, sheets, svg};
 use crate::published;
-use crate::result::{Host, RunResult};
+use crate::result::{Host, RunResult, Status};
 use crate::tables::broker;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -13,17 +13,18 @@ use std::collections::BTreeMap;
 /// Everything the template shows but the charts.
 pub(super) fn page(results: &[RunResult], uses: &[Use<'_>]) -> Value {
     let suite = &results[0].suite;
+    let ran = results.iter().find(|run| run.verdict.status != Status::Unsupported);
     let reduced = results.iter().filter(|run| run.use_case.scale < 1.0).count();
     json!({
         "title": title(results),
         "suite": format!("weir {} ({})", suite.version, suite.commit),
         "started": results.iter().map(|run| moment(&run.suite.started)).min(),
-        "host": host(&results[0].host),
+        "host": host(&ran.unwrap_or(&results[0]).host),
         "other_hosts": other_hosts(results),
         "badges": badges(results),
         "runs": results.len(),
         "reduced": reduced,
-        "incomplete": results.iter().filter(|run| !disclosure::missing(run).is_empty()).count(),
+        "incomplete": results.iter().filter(|run| is_incomplete(run)).count(),
         "repeated": uses.iter().any(|of| of.runs.len() > of.brokers.len()),
         "matrix": overview::matrix(uses),
         "faults": overview::faults(uses),
@@ -31,6 +32,11 @@ pub(super) fn page(results: &[RunResult], uses: &[Use<'_>]) -> Value {
         "uses": uses.iter().map(use_case).collect::<Vec<_>>(),
         "sources": sources(uses),
     })
+}
+
+/// What never ran has nothing to disclose.
+fn is_incomplete(run: &RunResult) -> bool {
+    run.verdict.status != Status::Unsupported && !disclosure::missing(run).is_empty()
 }
 
 /// A section of somebody else's.

@@ -1,6 +1,6 @@
 //! Runs as pages order, name and colour them: use cases, in them brokers, of each its repeats.
 
-use crate::result::{LatencyResult, RunResult};
+use crate::result::{LatencyResult, RunResult, Status};
 use crate::tables::broker;
 
 /// A use case with its runs.
@@ -44,7 +44,8 @@ pub(crate) struct Repeats<'a> {
 impl Repeats<'_> {
     /// Median, least and highest of what the runs say; nothing where none says anything.
     pub(crate) fn spread(&self, of: impl Fn(&RunResult) -> Option<f64>) -> Option<Spread> {
-        let mut values: Vec<f64> = self.runs.iter().filter_map(|named| of(named.run)).collect();
+        let runs = self.runs.iter().map(|named| named.run).filter(|run| has_figures(run));
+        let mut values: Vec<f64> = runs.filter_map(of).collect();
         values.sort_by(f64::total_cmp);
         let (low, high) = (*values.first()?, *values.last()?);
         let half = values.len() / 2;
@@ -75,7 +76,7 @@ pub(crate) fn group(results: &[RunResult]) -> Vec<Use<'_>> {
             uses.push(Use { name, runs: Vec::new(), brokers: Vec::new() });
             uses.len() - 1
         });
-        let label = broker(run);
+        let label = broker(run) + &otherwise(run, uses[place].runs.first());
         let colour = brokers.iter().position(|known| *known == label).unwrap_or_else(|| {
             brokers.push(label.clone());
             brokers.len() - 1
@@ -89,6 +90,29 @@ pub(crate) fn group(results: &[RunResult]) -> Vec<Use<'_>> {
         of.brokers = repeats(&of.runs, &brokers);
     }
     uses
+}
+
+/// How a run differs in size from the first of its use case: it is no repeat of a run of another
+/// size.
+fn otherwise(run: &RunResult, first: Option<&Named<'_>>) -> String {
+    let of = &run.use_case;
+    let Some(first) = first.map(|named| &named.run.use_case) else { return String::new() };
+    let mut text = String::new();
+    if of.scale != first.scale {
+        text += &format!(", scale {}", of.scale);
+    }
+    if of.duration_s != first.duration_s {
+        text += &format!(", {} s", of.duration_s);
+    }
+    if of.file_sha256 != first.file_sha256 {
+        text += &format!(", revision {} ({:.7})", of.revision, of.file_sha256);
+    }
+    text
+}
+
+/// Whether it can have figures: what was never run has none, not zeros.
+fn has_figures(run: &RunResult) -> bool {
+    !matches!(run.verdict.status, Status::Unsupported | Status::Aborted)
 }
 
 /// Says in the labels which run of a broker it is, where there are several.

@@ -53,9 +53,12 @@ fn cells(of: &Repeats<'_>, has_messages: bool) -> Vec<String> {
     let mean_ms = median(|run| Some(latency(run).filter(|of| of.count > 0)?.mean_us / 1e3));
     let mut cells = Vec::new();
     if has_messages {
-        let published = median(|run| Some(run.rates.published)).unwrap_or_default();
-        let received = median(|run| Some(run.rates.received)).unwrap_or_default();
-        cells.push(rate(of.typical.run, published, received));
+        let published = median(|run| Some(run.rates.published));
+        let received = median(|run| Some(run.rates.received));
+        let rates = published.zip(received);
+        cells.push(or_dash(
+            rates.map(|(published, received)| rate(of.typical.run, published, received)),
+        ));
     }
     cells.extend([
         or_dash(mean_ms.map(|ms| format!("{ms:.2}"))),

@@ -61,12 +61,12 @@ fn line<'a>(
     text: &mut String,
     at: usize,
     name: &str,
-    points: impl Iterator<Item = &'a [f64; 2]> + Clone,
+    points: impl Iterator<Item = &'a [f64; 2]>,
     x: &impl Fn(f64) -> f64,
     y: &impl Fn(f64) -> f64,
 ) {
     let places: Vec<String> =
-        points.clone().map(|point| format!("{:.1} {:.1}", x(point[0]), y(point[1]))).collect();
+        points.map(|point| format!("{:.1} {:.1}", x(point[0]), y(point[1]))).collect();
     if places.is_empty() {
         return;
     }

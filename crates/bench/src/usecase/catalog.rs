@@ -62,8 +62,8 @@ pub(super) const FILES: &[(&str, &str)] = files![
 
 /// The suite's three; `perf`, what else a broker's speed is judged by; `beyond`, what brokers meet
 /// in the field; `storms`, much at once; `faults`, what goes wrong.
-pub(super) const SETS: [&str; 7] =
-    ["basic", "enterprise", "throughput", "perf", "beyond", "storms", "faults"];
+pub(super) const SETS: [&str; 8] =
+    ["basic", "enterprise", "throughput", "perf", "beyond", "storms", "soak", "faults"];
 
 /// All of them, read.
 pub(crate) fn all() -> Vec<UseCase> {

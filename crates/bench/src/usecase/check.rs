@@ -1,6 +1,7 @@
 //! What the types of a use case's file allow and the suite does not. Called by the parser only.
 
 use super::file::{Group, Need, UseCase, UseCaseError};
+use super::step::{Move, Step};
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 use weir_load::payload::bytes_min;
@@ -10,7 +11,7 @@ use weir_load::plan::{Payload, ProtocolVersion, Publish};
 const CONNECT_TIMEOUT_S_MAX: u32 = 86_400;
 
 /// The protocol's remaining length without the longest topic and what else is before the payload.
-const PAYLOAD_BYTES_MAX: u32 = 268_435_455 - 65_535 - 5;
+pub(crate) const PAYLOAD_BYTES_MAX: u32 = 268_435_455 - 65_535 - 5;
 
 /// The place of a value in the file: keys, and indices of arrays as text.
 type Place = Vec<String>;
@@ -64,7 +65,7 @@ fn top(use_case: &UseCase) -> Result<(), Fault> {
     }
     let times = [
         ("warm_up_s", use_case.warm_up_s),
-        ("measure_s", use_case.measure_s),
+        ("measure_s", use_case.measure_s(None)),
         ("drain_s", use_case.drain_s),
     ];
     for (key, time) in times {
@@ -121,6 +122,23 @@ fn steps(use_case: &UseCase) -> Result<(), Fault> {
             let place = ["step", &at.to_string(), key].map(String::from);
             return Err((place.into(), format!("step {}: {message}", at + 1)));
         }
+        let overlaps =
+            |other: &&Step| step.at.seconds < other.end_s() && other.at.seconds < step.end_s();
+        let earlier = use_case.step[..at].iter().filter(|other| is_alone(other));
+        if is_alone(step) && earlier.filter(overlaps).count() > 0 {
+            let place = ["step", &at.to_string(), "at"].map(String::from);
+            let text = format!("step {}: it overlaps another step of broker or network", at + 1);
+            return Err((place.into(), text));
+        }
+        if let Some(name) = owed_before_joining(use_case, step) {
+            let place = ["step", &at.to_string(), "at"].map(String::from);
+            let text = format!(
+                "step {}: group {name:?} subscribes and joins late: what is published before is \
+                 owed only if it is retained, one message each (retain = true, count = 1)",
+                at + 1
+            );
+            return Err((place.into(), text));
+        }
     }
     if let Some((key, message)) = use_case.thresholds.fault() {
         return fault(&["thresholds", key], message);
@@ -132,6 +150,24 @@ fn steps(use_case: &UseCase) -> Result<(), Fault> {
         }
     }
     Ok(())
+}
+
+/// A step that bears no other at its time: its end would end the other, too.
+fn is_alone(step: &Step) -> bool {
+    step.fault.is_some_and(|fault| fault.is_of_broker() || fault.is_of_network())
+}
+
+/// A group that joins late and subscribes to more than what is retained once.
+fn owed_before_joining<'a>(use_case: &'a UseCase, step: &Step) -> Option<&'a str> {
+    if step.clients != Some(Move::Join) {
+        return None;
+    }
+    let publishes = || use_case.group.iter().filter_map(|group| group.publish.as_ref());
+    let is_kept_once = publishes().all(|publish| publish.retain && publish.count == Some(1));
+    let joins = |group: &&Group| step.group.as_ref().is_none_or(|name| name == &group.name);
+    let mut joining = use_case.group.iter().filter(joins);
+    let found = joining.find(|group| !group.subscriptions.is_empty())?;
+    (!is_kept_once).then_some(&found.name)
 }
 
 /// What a broker has to be able to do for a use case with steps or `needs`; one without either is

@@ -103,9 +103,8 @@ pub struct UseCase {
     /// Publishing before the measure phase, in seconds.
     #[serde(default = "warm_up_s")]
     pub warm_up_s: f64,
-    /// The measure phase, in seconds.
-    #[serde(default = "measure_s")]
-    pub measure_s: f64,
+    /// The measure phase, in seconds, where the file has a length of its own.
+    pub measure_s: Option<f64>,
     /// At most this long is waited for what is owed, in seconds.
     #[serde(default = "drain_s")]
     pub drain_s: f64,
@@ -141,9 +140,6 @@ const fn connect_timeout_s() -> u32 {
 }
 const fn warm_up_s() -> f64 {
     3.0
-}
-const fn measure_s() -> f64 {
-    1800.0
 }
 const fn drain_s() -> f64 {
     10.0
@@ -242,6 +238,10 @@ impl Default for Contract {
     }
 }
 
+/// The measure phase where neither the file nor anybody says how long it is. The suite's own 30
+/// minutes are for who asks for them.
+const MEASURE_S: f64 = 10.0;
+
 /// After the last step, a rate may need so long to be seen again.
 const SETTLE_S: f64 = 3.0;
 
@@ -262,6 +262,12 @@ impl UseCase {
         text.clone_into(&mut use_case.text);
         check(&use_case, path)?;
         Ok(use_case)
+    }
+
+    /// The measure phase in seconds: what is asked for, else the file's own; never too short for
+    /// the steps.
+    pub fn measure_s(&self, asked_s: Option<f64>) -> f64 {
+        asked_s.or(self.measure_s).unwrap_or(MEASURE_S).max(self.measure_s_min())
     }
 
     /// The measure phase lasts at least until its last step is over and a recovery can be seen.

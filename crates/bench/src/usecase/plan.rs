@@ -4,7 +4,7 @@ use super::file::{Group, UseCase};
 use super::scale::Scaled;
 use crate::result::UseCaseRun;
 use std::net::{Ipv4Addr, SocketAddr};
-use weir_load::plan::{self, ConnectPlan, Phases, ProtocolVersion, Sources, Subscription};
+use weir_load::plan::{self, ConnectPlan, Phases, ProtocolVersion, Publish, Sources, Subscription};
 use weir_load::{Plan, Slice};
 
 /// connect() slows down long before the ports of one address run out.
@@ -26,7 +26,7 @@ impl Times {
     pub fn new(use_case: &UseCase, warm_up_s: Option<f64>, measure_s: Option<f64>) -> Self {
         Self {
             warm_up_s: warm_up_s.unwrap_or(use_case.warm_up_s),
-            measure_s: measure_s.unwrap_or(use_case.measure_s).max(use_case.measure_s_min()),
+            measure_s: use_case.measure_s(measure_s),
             drain_s: use_case.drain_s,
         }
     }
@@ -96,6 +96,10 @@ impl Scaled<'_> {
     /// What is disclosed.
     pub fn run_description(&self, plan: &Plan) -> UseCaseRun {
         let use_case = self.use_case;
+        let measure_s = plan.phases.measure_ms as f64 / 1e3;
+        let (publish_rate_planned, deliver_rate_planned) = self.mean_rates(measure_s);
+        let largest =
+            |publish: &Publish| publish.payload_bytes.max(publish.payload_bytes_to.unwrap_or(0));
         UseCaseRun {
             name: use_case.name.clone(),
             set: use_case.set.clone(),
@@ -111,16 +115,16 @@ impl Scaled<'_> {
                 ProtocolVersion::V5 => "5.0".into(),
             },
             qos: self.publishing().map(|(publish, _)| publish.qos).max(),
-            payload_bytes: self.publishing().map(|(publish, _)| publish.payload_bytes).max(),
+            payload_bytes: self.publishing().map(|(publish, _)| largest(publish)).max(),
             publish_bytes_on_wire: self.publish_bytes(plan.run),
             idle_clients: self.idle_clients(),
             publishers: self.publishers(),
             subscribers: self.subscribers(),
             topics: self.topics(),
-            publish_rate_planned: self.publish_rate(),
-            deliver_rate_planned: self.deliver_rate(),
+            publish_rate_planned,
+            deliver_rate_planned,
             connect_rate_planned: use_case.connect_rate_per_s,
-            duration_s: plan.phases.measure_ms as f64 / 1e3,
+            duration_s: measure_s,
         }
     }
 }

@@ -13,16 +13,17 @@ struct Topics {
 }
 
 impl Topics {
-    fn new(scaled: &Scaled<'_>) -> Self {
+    /// `rate_of` says how many messages a second one client publishes.
+    fn new(scaled: &Scaled<'_>, rate_of: impl Fn(&Publish) -> f64) -> Self {
         let (names, rates, by_name) = (Vec::new(), Vec::new(), HashMap::new());
         let mut topics = Self { names, rates, by_name };
         for (publish, clients) in scaled.publishing() {
             if publish.topic.contains("{i}") {
                 for index in 0..clients {
-                    topics.add(expand(&publish.topic, index), publish.rate_per_s);
+                    topics.add(expand(&publish.topic, index), rate_of(publish));
                 }
             } else {
-                topics.add(publish.topic.clone(), publish.rate_per_s * clients as f64);
+                topics.add(publish.topic.clone(), rate_of(publish) * clients as f64);
             }
         }
         topics
@@ -86,18 +87,32 @@ impl Scaled<'_> {
 
     /// Distinct topics published to.
     pub fn topics(&self) -> u64 {
-        Topics::new(self).names.len() as u64
+        Topics::new(self, full_rate).names.len() as u64
     }
 
-    /// Messages a second that are due.
+    /// Messages a second that are due while all publish.
     pub fn publish_rate(&self) -> f64 {
-        self.publishing().map(|(publish, clients)| publish.rate_per_s * clients as f64).sum()
+        self.publishing().map(|(publish, clients)| full_rate(publish) * clients as f64).sum()
+    }
+
+    /// Messages that are due in a measure phase of `measure_s` seconds, a second of it, and the
+    /// deliveries that follow: of a will or of so many messages each that is less than the rate.
+    pub fn mean_rates(&self, measure_s: f64) -> (f64, f64) {
+        let rate = |publish: &Publish| mean_rate(publish, measure_s);
+        let published =
+            self.publishing().map(|(publish, clients)| rate(publish) * clients as f64).sum();
+        (published, self.deliver_rate_of(&Topics::new(self, rate)))
+    }
+
+    /// The same of what is published while all publish.
+    #[cfg(test)]
+    fn deliver_rate(&self) -> f64 {
+        self.deliver_rate_of(&Topics::new(self, full_rate))
     }
 
     /// Deliveries a second that follow: each subscriber hears each matching message once, however
     /// many of its filters match; a shared group hears it once as a whole.
-    pub fn deliver_rate(&self) -> f64 {
-        let topics = Topics::new(self);
+    fn deliver_rate_of(&self, topics: &Topics) -> f64 {
         let mut shared: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let mut rate = 0.0;
         for (group, clients) in self.groups() {
@@ -128,6 +143,24 @@ impl Scaled<'_> {
         let (publish, _) = self.publishing().next()?;
         Some(publish.bytes_on_wire(self.use_case.mqtt_version, run))
     }
+}
+
+/// Messages a second of one client while it publishes.
+fn full_rate(publish: &Publish) -> f64 {
+    publish.rate_per_s
+}
+
+/// Messages a second of one client over the whole measure phase.
+fn mean_rate(publish: &Publish, measure_s: f64) -> f64 {
+    if measure_s <= 0.0 {
+        return publish.rate_per_s;
+    }
+    let begin_s = publish.from_s.unwrap_or(0.0).min(measure_s);
+    let end_s = publish.until_s.unwrap_or(measure_s).clamp(begin_s, measure_s);
+    let rate =
+        f64::midpoint(publish.rate_per_s, publish.rate_to_per_s.unwrap_or(publish.rate_per_s));
+    let messages = rate * (end_s - begin_s);
+    publish.count.map_or(messages, |count| messages.min(f64::from(count))) / measure_s
 }
 
 /// A template with the client's index; `{run}` is the same on both sides and may stay.

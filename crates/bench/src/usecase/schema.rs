@@ -27,7 +27,8 @@ fn faults(schema: &Value, value: &Value, place: &str) -> Vec<String> {
     if schema["enum"].as_array().is_some_and(|all| !all.contains(value)) {
         note("not of the enumeration");
     }
-    let bounds: [(&str, fn(f64, f64) -> bool); 4] = [
+    type Holds = fn(f64, f64) -> bool;
+    let bounds: [(&str, Holds); 4] = [
         ("minimum", |value, bound| value >= bound),
         ("maximum", |value, bound| value <= bound),
         ("exclusiveMinimum", |value, bound| value > bound),

@@ -170,6 +170,17 @@ impl Step {
         self.at.seconds + self.over.seconds + self.lasts.seconds
     }
 
+    /// Its begin and its end the first time, as one who watches is told: seconds from the begin of
+    /// measure, and the words.
+    pub(crate) fn moments(&self) -> impl Iterator<Item = (f64, String)> {
+        let name = match &self.group {
+            Some(group) => format!("{} ({group})", self.name()),
+            None => self.name().to_owned(),
+        };
+        let end = (self.lasts.seconds > 0.0).then(|| (self.end_s(), format!("{name} is over")));
+        [(self.at.seconds, name)].into_iter().chain(end)
+    }
+
     /// What is wrong with it: the key, and the sentence.
     pub(super) fn fault_of(&self, groups: &[&str]) -> Option<(&'static str, String)> {
         let text = |key, text: &str| Some((key, text.to_owned()));

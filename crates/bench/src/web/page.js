@@ -22,7 +22,7 @@ const cores = (c) => c.toFixed(2);
 const or = (value, text) => value === null || value === undefined ? "-" : text(value);
 const short = (name) => name.replace(/^singlenode-/, "");
 const brokerCores = (row) => row.broker_cpu_user_cores + row.broker_cpu_system_cores;
-const VERDICT = { passed: "good", failed: "bad", invalid: "doubt", aborted: "doubt" };
+const VERDICT = { passed: "good", failed: "bad", invalid: "doubt", aborted: "doubt", unsupported: "soft" };
 
 // What is drawn. `of` reads a row; what it gives null for has no point.
 const positive = (value) => value > 0 ? value : null;
@@ -221,7 +221,10 @@ function listen() {
     source.close();
     id("link").textContent = "the command has ended";
   };
-  source.onerror = () => { id("link").textContent = "the command has ended, or is out of reach; trying again"; };
+  source.onerror = () => {
+    const isOver = source.readyState === EventSource.CLOSED;
+    id("link").textContent = isOver ? "the command has ended, or too many pages listen; reload to try again" : "out of reach; trying again";
+  };
 }
 
 // ---- Stored runs ----

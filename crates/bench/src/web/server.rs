@@ -19,6 +19,10 @@ const CONNECTIONS_MAX: usize = 64;
 /// How long a client may take over the head of a request.
 const HEAD_MAX: Duration = Duration::from_secs(10);
 
+/// How long a connection lives: one that reads nothing gives its place back then, and a page that
+/// listens comes again by itself and begins with the state.
+const LIFE_MAX: Duration = Duration::from_secs(600);
+
 /// Bytes of a head, and of what is read ahead.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
@@ -119,5 +123,5 @@ async fn serve(stream: TcpStream, site: Router) {
         .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(site));
     // A client that goes away, or speaks something else, is no fault of ours.
-    let _ = connection.await;
+    let _ = tokio::time::timeout(LIFE_MAX, connection).await;
 }

@@ -6,6 +6,7 @@ use crate::result::RunResult;
 use crate::tables;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -59,11 +60,18 @@ impl Stored {
     /// The newest runs first. A folder that is none of ours, or cannot be read, is left out.
     pub(super) fn list(&self) -> Vec<Arc<Summary>> {
         let Ok(entries) = std::fs::read_dir(&self.root) else { return Vec::new() };
-        let mut names: Vec<String> = entries
-            .take(ENTRIES_MAX)
-            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-            .filter(|name| is_name(name) && self.root.join(name).join("result.json").is_file())
-            .collect();
+        let mut names = Vec::new();
+        let plain = |entry: DirEntry| entry.file_name().into_string().ok().filter(|n| is_plain(n));
+        for name in entries.take(ENTRIES_MAX).filter_map(|entry| plain(entry.ok()?)) {
+            let folder = self.root.join(&name);
+            if folder.join("result.json").is_file() {
+                names.push(name);
+                continue;
+            }
+            let runs = folder::of_session(&folder).into_iter().take(ENTRIES_MAX);
+            let runs = runs.filter_map(|run| Some(run.file_name()?.to_str()?.to_owned()));
+            names.extend(runs.filter(|run| is_plain(run)).map(|run| format!("{name}{BELOW}{run}")));
+        }
         names.sort_unstable_by(|a, b| b.cmp(a));
         names.truncate(RUNS_MAX);
         names.iter().filter_map(|name| self.summary(name)).collect()
@@ -77,7 +85,7 @@ impl Stored {
         if !is_name(id) {
             return Err(StoredError::Unknown);
         }
-        let path = self.root.join(id).join(name);
+        let path = self.folder(id).join(name);
         let length = std::fs::metadata(&path).map_err(|_| StoredError::Unknown)?.len();
         if length > FILE_BYTES_MAX {
             return Err(StoredError::TooLarge);
@@ -89,13 +97,23 @@ impl Stored {
         if let Some(known) = self.lock().get(name) {
             return Some(Arc::clone(known));
         }
-        let folder = self.root.join(name);
+        let folder = self.folder(name);
+        let length = std::fs::metadata(folder.join("result.json")).ok()?.len();
+        if length > FILE_BYTES_MAX {
+            return None;
+        }
         let summary = Arc::new(Summary::of(name, &folder, &folder::read(&folder).ok()?));
         let mut read = self.lock();
-        if read.len() < RUNS_MAX * 2 {
+        // The report comes after the result.
+        if summary.has_report && read.len() < RUNS_MAX * 2 {
             read.insert(name.into(), Arc::clone(&summary));
         }
         Some(summary)
+    }
+
+    /// Of a run's name.
+    fn folder(&self, id: &str) -> PathBuf {
+        self.root.join(id.replace(BELOW, std::path::MAIN_SEPARATOR_STR))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Summary>>> {
@@ -119,8 +137,19 @@ impl Summary {
     }
 }
 
-/// Whether it can be a folder's name and nothing else: no separator, nothing hidden, no way up.
+/// Stands between the folder of a session of repeats and that of its run.
+const BELOW: char = '~';
+
+/// Whether it can be the name of a run, or of a session and its run.
 fn is_name(name: &str) -> bool {
+    match name.split_once(BELOW) {
+        Some((session, run)) => is_plain(session) && is_plain(run),
+        None => is_plain(name),
+    }
+}
+
+/// Whether it can be a folder's name and nothing else: no separator, nothing hidden, no way up.
+fn is_plain(name: &str) -> bool {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_' | '.');
     !name.is_empty() && name.len() <= 255 && !name.starts_with('.') && name.chars().all(is_plain)
 }
@@ -131,10 +160,13 @@ mod tests {
 
     #[test]
     fn only_a_plain_name_is_a_run() {
-        for name in ["20260101T000000Z-p2p-1K-weir", "a", "a..b", "x_1"] {
+        for name in ["20260101T000000Z-p2p-1K-weir", "a", "a..b", "x_1", "x5~a"] {
             assert!(is_name(name), "{name}");
         }
-        for name in ["", ".", "..", "../x", "a/b", "/etc", "a\\b", "a%2f", ".git", "ü", "a\0"] {
+        for name in [
+            "", ".", "..", "../x", "a/b", "/etc", "a\\b", "a%2f", ".git", "ü", "a\0", "~", "a~",
+            "a~..", "a~b~c",
+        ] {
             assert!(!is_name(name), "{name:?}");
         }
     }
@@ -143,10 +175,11 @@ mod tests {
     fn runs_are_listed_newest_first_and_read_by_name_only() {
         let root = tempfile::tempdir().unwrap();
         let result = include_str!("../../tests/data/result.json");
-        for name in ["20250101T000000Z-a", "20260101T000000Z-b", "no-result", "broken"] {
-            std::fs::create_dir(root.path().join(name)).unwrap();
+        let session = "20270101T000000Z-basic-x5/20270101T000001Z-a";
+        for name in ["20250101T000000Z-a", "20260101T000000Z-b", "no-result", "broken", session] {
+            std::fs::create_dir_all(root.path().join(name)).unwrap();
         }
-        for name in ["20250101T000000Z-a", "20260101T000000Z-b"] {
+        for name in ["20250101T000000Z-a", "20260101T000000Z-b", session] {
             std::fs::write(root.path().join(name).join("result.json"), result).unwrap();
         }
         std::fs::write(root.path().join("broken/result.json"), "{").unwrap();
@@ -154,7 +187,9 @@ mod tests {
         let stored = Stored::new(&root.path().join("."));
         let list = stored.list();
         let ids: Vec<&str> = list.iter().map(|run| run.id.as_str()).collect();
-        assert_eq!(ids, ["20260101T000000Z-b", "20250101T000000Z-a"]);
+        let repeated = session.replace('/', "~");
+        assert_eq!(ids, [&repeated, "20260101T000000Z-b", "20250101T000000Z-a"]);
+        assert!(stored.file(&repeated, "result.json").is_ok());
         let text = stored.file("20250101T000000Z-a", "result.json").unwrap();
         assert_eq!(text, result.as_bytes());
         let unknown = Err(StoredError::Unknown);

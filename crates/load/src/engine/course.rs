@@ -112,7 +112,8 @@ impl Engine<'_> {
             let due = self.agenda.cursors.iter();
             due.filter_map(|c| c.due_us(self.agenda.measure_us)).min().map(|us| start_us + us)
         });
-        let back = self.agenda.returning.peek().map(|&Reverse((due_us, _))| due_us);
+        let back = self.agenda.returning.peek().filter(|_| self.has_room_to_connect());
+        let back = back.map(|&Reverse((due_us, _))| due_us);
         let read = self.agenda.stalled.peek().map(|&Reverse((due_us, _, _))| due_us);
         step.into_iter().chain(back).chain(read).min()
     }
@@ -150,6 +151,7 @@ impl Engine<'_> {
             Action::Stall if state == State::Ready => {
                 let Some(token) = self.book.slots[client as usize].token else { return };
                 io.pause(token);
+                self.book.slots[client as usize].stalled_until_us = back_us;
                 self.agenda.stalled.push(Reverse((back_us, client, token.0)));
             }
             Action::Leave if state == State::Ready => {
@@ -219,6 +221,10 @@ impl Engine<'_> {
     }
 
     fn come_back(&mut self, now: u64, io: &mut Io) {
+        if !matches!(self.phase, Phase::Connect | Phase::Subscribe) {
+            self.expire_connects(now, io);
+            self.expire_subscribes(now);
+        }
         for _ in 0..ACTIONS_PER_TURN_MAX {
             let Some(&Reverse((due_us, client))) = self.agenda.returning.peek() else { break };
             if due_us > now || !self.has_room_to_connect() {
@@ -229,10 +235,6 @@ impl Engine<'_> {
                 self.connect(client, io);
             }
         }
-        if !matches!(self.phase, Phase::Connect | Phase::Subscribe) {
-            self.expire_connects(now, io);
-            self.expire_subscribes(now);
-        }
     }
 
     fn read_again(&mut self, now: u64, io: &mut Io) {
@@ -242,6 +244,8 @@ impl Engine<'_> {
             }
             self.agenda.stalled.pop();
             if self.book.slots[client as usize].token == Some(Token(token)) {
+                // What came meanwhile has not been heard.
+                self.book.slots[client as usize].heard_us = now;
                 io.resume(Token(token));
             }
         }
@@ -253,6 +257,10 @@ impl Engine<'_> {
         let (lost_us, has_session) = (std::mem::take(&mut slot.lost_us), slot.has_session);
         let publisher = slot.publisher;
         if lost_us == 0 {
+            // One that joins is not back; what was due before it came is sent now.
+            if let Some(publisher) = publisher {
+                self.send_due(publisher, now_us(), io);
+            }
             return;
         }
         let returns = &mut self.agenda.returns;
@@ -291,9 +299,18 @@ impl Engine<'_> {
         }
     }
 
-    /// The broker has forgotten: what it never acknowledged is published anew.
+    /// The broker has forgotten: what it never acknowledged is published anew. What it had at QoS 2
+    /// (PUBREC) may be delivered already, and is not published twice.
     fn publish_again(&mut self, publisher: u32, client: u32, io: &mut Io, token: Token) {
-        for tag in self.clients[client as usize].forget_open() {
+        let open: Vec<_> = self.clients[client as usize].open_messages().collect();
+        self.clients[client as usize].forget_open();
+        for message in open {
+            let tag = message.tag;
+            if message.is_released {
+                self.book.open -= 1;
+                self.book.publishers[publisher as usize].orphans.push(tag as u32);
+                continue;
+            }
             let payload = self.payload_of(publisher, tag as u32);
             let of = &self.book.publishers[publisher as usize];
             let (qos, retain, topic) = (of.qos, of.retain, std::rc::Rc::clone(&of.topic));
@@ -347,14 +364,38 @@ impl Engine<'_> {
         }
     }
 
+    /// Clients that were there once, are away, and are to come back.
+    pub(super) fn away(&self) -> u64 {
+        if !self.is_returning() {
+            return 0;
+        }
+        let is_away = |slot: &&super::Slot| {
+            let is_back = matches!(slot.state, State::Ready | State::Done | State::Failed);
+            slot.lost_us > 0 && !is_back
+        };
+        self.book.slots.iter().filter(is_away).count() as u64
+    }
+
+    /// Whether nothing of the course is under way any more: all are back, and the broker has closed
+    /// what was taken over.
+    pub(super) fn is_course_settled(&self) -> bool {
+        self.away() == 0 && self.agenda.taken_over.is_empty()
+    }
+
+    /// Clients that came late and were not let in by the end.
+    fn fail_joining(&mut self) {
+        for client in 0..self.book.slots.len() as u32 {
+            let slot = &self.book.slots[client as usize];
+            if slot.state == State::Connecting && slot.lost_us == 0 && self.end.is_none() {
+                self.book.unreachable(client, "no CONNACK by the end");
+            }
+        }
+    }
+
     /// The books are closed: what was lost is put where it was due, and who is away is counted.
     pub(super) fn close_course(&mut self) {
-        let away = |slot: &&super::Slot| matches!(slot.state, State::Away | State::Connecting);
-        let with_loss = |slot: &&super::Slot| slot.lost_us > 0;
-        if self.is_returning() {
-            let slots = self.book.slots.iter();
-            self.agenda.returns.away_at_end = slots.filter(away).filter(with_loss).count() as u64;
-        }
+        self.agenda.returns.away_at_end = self.away();
+        self.fail_joining();
         self.agenda.returns.old_left_open = self.agenda.taken_over.len() as u64;
         if !self.agenda.has_pulse {
             return;

@@ -41,7 +41,7 @@ impl Sink for ClientSink<'_> {
                 self.book.connected(self.client, session_present);
             }
             Event::Refused(reason) => {
-                self.book.failed(self.client, &format!("refused: {}", reason.name()));
+                self.book.refused(self.client, &format!("refused: {}", reason.name()));
             }
             Event::Subscribed { codes, .. } => self.book.subscribed(self.client, codes),
             Event::Disconnected(reason) => {
@@ -123,6 +123,7 @@ impl Book {
         let slot = &mut self.slots[client as usize];
         slot.state = State::Accepted;
         slot.has_session = session_present;
+        slot.is_subscribed &= session_present;
         let latency_us = self.read_us.saturating_sub(slot.asked_us);
         self.live += 1;
         self.connections.connected += u64::from(slot.lost_us == 0);
@@ -135,6 +136,16 @@ impl Book {
         self.unreachable += 1;
         self.unreachable_since_us.get_or_insert_with(now_us);
         self.failed(client, cause);
+    }
+
+    /// CONNACK says no. One that was there before tries again: the engine counts that.
+    fn refused(&mut self, client: u32, cause: &str) {
+        let slot = &mut self.slots[client as usize];
+        if slot.lost_us == 0 {
+            return self.failed(client, cause);
+        }
+        slot.state = State::Failed;
+        cause.clone_into(&mut self.last_cause);
     }
 
     /// The client never got a connection.
@@ -169,6 +180,7 @@ impl Book {
         let is_done = slot.subscriptions_open == 0 && slot.state == State::Subscribing;
         if is_done {
             slot.state = State::Ready;
+            slot.is_subscribed = true;
             self.ready += 1;
         }
         match codes.first() {
@@ -217,7 +229,7 @@ impl Engine<'_> {
         let group = &self.plan.groups[usize::from(slot.group)];
         let index = slot.index;
         // A client that is back with its session has its subscriptions, too.
-        let has_subscriptions = slot.has_session && slot.lost_us > 0;
+        let has_subscriptions = slot.is_subscribed && slot.lost_us > 0;
         if self.plan.keep_alive_s > 0 && !std::mem::replace(&mut slot.is_pinging, true) {
             let due_us = now + u64::from(self.plan.keep_alive_s) * 1_000_000;
             self.pings.push(Reverse((due_us, client)));
@@ -314,6 +326,11 @@ impl Handler for Engine<'_> {
             State::Failed => {
                 self.release_token(client);
                 io.close(token);
+                if self.is_returning() && self.book.slots[client as usize].lost_us > 0 {
+                    self.book.slots[client as usize].state = State::Connecting;
+                    let cause = self.book.last_cause.clone();
+                    self.lose_for_now(client, &cause);
+                }
             }
             State::Ready => {
                 if was == State::Subscribing {

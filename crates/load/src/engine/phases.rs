@@ -288,7 +288,11 @@ impl Engine<'_> {
     /// Whether nothing more can come that is owed.
     fn is_settled(&self, now: u64) -> bool {
         match self.baton {
-            None => self.is_drained(now) && self.book.audit.delivered() >= self.book.owed,
+            None => {
+                self.is_drained(now)
+                    && self.book.audit.delivered() >= self.book.owed
+                    && self.is_course_settled()
+            }
             // What is owed here may be published elsewhere.
             Some(baton) => baton.is_settled(),
         }
@@ -374,7 +378,8 @@ impl Engine<'_> {
             let slot = &mut self.book.slots[client as usize];
             slot.is_pinging = false;
             let Some(token) = slot.token else { continue };
-            let is_quiet = now >= slot.heard_us + u64::from(self.plan.keep_alive_s) * 1_000_000;
+            let listens_since_us = slot.heard_us.max(slot.stalled_until_us);
+            let is_quiet = now >= listens_since_us + u64::from(self.plan.keep_alive_s) * 1_000_000;
             let has_pinged = slot.pinged_us > slot.heard_us;
             let is_owed = has_pinged || self.clients[client as usize].open_count() > 0;
             if is_quiet && is_owed && self.is_returning() {

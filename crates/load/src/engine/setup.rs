@@ -244,6 +244,8 @@ fn clients_of(
                     heard_us: 0,
                     pinged_us: 0,
                     has_session: false,
+                    is_subscribed: false,
+                    stalled_until_us: 0,
                     is_pinging: false,
                     disconnect: None,
                 });

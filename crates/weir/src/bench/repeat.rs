@@ -100,7 +100,10 @@ impl Session {
         }
         let pinning = Pinning::plan(how.pin == "auto").of_agents(how.agents).text;
         let (cases, brokers) = (use_cases.len(), brokers.len());
-        let each_s = how.warm_up + how.duration + self.cool_down_s;
+        let length_s =
+            |of: &UseCase| how.warm_up.unwrap_or(of.warm_up_s) + of.measure_s(how.duration);
+        let once_s: f64 = use_cases.iter().map(length_s).sum();
+        let each = (brokers * self.repeats as usize) as f64;
         let rounds = self.repeats;
         eprintln!("plan: {runs} runs (use cases {cases}, brokers {brokers}, rounds {rounds})");
         eprintln!("  {pinning}");
@@ -109,7 +112,7 @@ impl Session {
             eprintln!("  order by seed {seed}; {cool_down_s} s of rest before each run");
             eprintln!("  results go to {}", self.out.display());
         }
-        let minutes = each_s * runs as f64 / 60.0;
+        let minutes = (once_s * each + self.cool_down_s * runs as f64) / 60.0;
         eprintln!("  at least {minutes:.1} min, and what connecting and draining take");
     }
 
