@@ -1,5 +1,7 @@
 //! The null broker loses nothing at a rate it bears.
 
+#![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
+
 use std::net::TcpListener;
 use std::time::Duration;
 use weir_load::outcome::{End, Phase};

@@ -5,8 +5,9 @@ use super::file::{Values, fill};
 use super::program::Program;
 use super::{Can, DriverError, find};
 use anyhow::{Context, bail, ensure};
+use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
-use comfy_table::{ContentArrangement, Table};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -80,34 +81,37 @@ fn listed(entry: &'static Entry, weir: &Path) -> Listed {
     }
 }
 
-/// The list as a table, as wide as the terminal if there is one.
+/// The list: what each can do as a table, then who it is and where it is or how to have it.
 pub fn render(listed: &[Listed]) -> String {
     let mut table = Table::new();
-    table.load_style(ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(["broker", "state", "MQTT", "shared", "QoS", "driver", "how to get it"]);
+    table.load_style(ASCII_MARKDOWN);
+    table.set_header(["broker", "here", "MQTT", "shared", "QoS", "driver"]);
     for of in listed {
         let can = &of.can;
         table.add_row([
-            format!("{}\n{}", of.name, of.about),
-            state(&of.state),
+            of.name.to_owned(),
+            here(&of.state),
             can.versions.join(" "),
             if can.shared { "yes" } else { "no" }.to_owned(),
             format!("0-{}", can.qos_max),
             driver(of),
-            of.get.clone(),
         ]);
     }
-    format!("{table}\n")
+    let mut text = format!("{table}\n\n");
+    for of in listed {
+        let place = match &of.state {
+            State::Found { path, .. } => format!("at {}", path.display()),
+            State::Missing(_) => format!("to have it: {}", of.get),
+        };
+        let _ = writeln!(text, "{}: {}\n  {place}", of.name, of.about);
+    }
+    text
 }
 
-fn state(of: &State) -> String {
+fn here(of: &State) -> String {
     match of {
-        State::Found { path, version, runtime } if runtime.is_empty() => {
-            format!("{version} at {}", path.display())
-        }
-        State::Found { path, version, runtime } => {
-            format!("{version} ({runtime}) at {}", path.display())
-        }
+        State::Found { version, runtime, .. } if runtime.is_empty() => version.clone(),
+        State::Found { version, runtime, .. } => format!("{version} ({runtime})"),
         State::Missing(why) => why.clone(),
     }
 }

@@ -242,7 +242,7 @@ impl Default for Contract {
 /// minutes are for who asks for them.
 const MEASURE_S: f64 = 10.0;
 
-/// After the last step, a rate may need so long to be seen again.
+/// After the last step, a rate may need so long to be seen again; after its begin, to be seen.
 const SETTLE_S: f64 = 3.0;
 
 impl UseCase {
@@ -274,7 +274,8 @@ impl UseCase {
     pub fn measure_s_min(&self) -> f64 {
         let ends = self.step.iter().map(|step| step.end_s() + SETTLE_S);
         let times = self.group.iter().filter_map(|group| group.publish.as_ref());
-        let times = times.flat_map(|publish| [publish.from_s, publish.until_s]);
+        let times = times
+            .flat_map(|publish| [publish.from_s.map(|from_s| from_s + SETTLE_S), publish.until_s]);
         ends.chain(times.flatten()).fold(0.0, f64::max)
     }
 
