@@ -83,9 +83,9 @@ fn a_page_has_the_knee_of_every_broker_and_nothing_unescaped() {
     }
     for part in [
         "objective: p99",
-        "the knee is between 1225 and 1500 published/s; confirmed at 1102",
+        "the knee is between 1225 and 1500 published&#x2f;s; confirmed at 1102",
         "href=\"step-3/report.html\"",
-        "Highest published/s with p99&lt;=20ms,lost=0",
+        "Highest published&#x2f;s with p99&lt;=20ms,lost=0",
     ] {
         assert!(page.contains(part), "{part} is missing");
     }

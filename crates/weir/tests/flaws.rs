@@ -63,6 +63,18 @@ fn reasons(result: &Value) -> String {
     result["verdict"]["reasons"].to_string()
 }
 
+/// The child that runs `program`: below the suite a guard, below that the broker.
+fn child_of(parent: i32, program: &str) -> i32 {
+    let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
+    let children: Vec<i32> =
+        children.unwrap().split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+    let is_it = |pid: &&i32| {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+        name.is_ok_and(|name| name.trim() == program)
+    };
+    *children.iter().find(is_it).unwrap_or_else(|| panic!("no {program} in {children:?}"))
+}
+
 /// Stops a process for so long: that nothing happens meanwhile is the flaw to be shown.
 fn freeze(pid: Pid, length: Duration) {
     kill_process(pid, Signal::STOP).unwrap();
@@ -132,9 +144,7 @@ fn mosquittos_default_queue_limit_is_named_as_loss_and_fails_the_run() {
     while !text.contains("measure") {
         assert!(lines.read_line(&mut text).unwrap() > 0, "it ended before measure:\n{text}");
     }
-    let children = format!("/proc/{0}/task/{0}/children", bench.0.id());
-    let children = std::fs::read_to_string(children).unwrap();
-    let broker = children.split_whitespace().next().unwrap().parse().unwrap();
+    let broker = child_of(child_of(bench.0.id() as i32, "weir"), "mosquitto");
     freeze(Pid::from_raw(broker).unwrap(), Duration::from_millis(1_500));
     lines.read_to_string(&mut text).unwrap();
     assert_eq!(bench.0.wait().unwrap().code(), Some(1), "{text}");
