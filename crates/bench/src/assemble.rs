@@ -1,12 +1,15 @@
 //! From what was measured to a `RunResult`.
 
-use crate::latency::summarize;
+use crate::faults::{self, Happened};
+use crate::latency::{encode, summarize};
 use crate::live::name;
+use crate::monitor::system::Work;
 use crate::monitor::{self, Sample, Window};
 use crate::result::{
-    Broker, Generator, Host, LatencyResult, PhaseResult, Rates, RunResult, SCHEMA, SeriesRow,
-    Suite, UseCaseRun,
+    Broker, Generator, Host, LatencyResult, PhaseResult, Rates, Resources, RunResult, SCHEMA,
+    SeriesRow, Suite, System, UseCaseRun,
 };
+use crate::slope;
 use crate::usecase::Scaled;
 use crate::verdict;
 use std::collections::BTreeMap;
@@ -14,12 +17,19 @@ use weir_load::outcome::{self, Interval, Phase};
 use weir_load::{Outcome, Plan};
 
 /// What was seen while a run lasted.
+#[derive(Default)]
 pub(crate) struct Seen {
     pub(crate) started: jiff::Timestamp,
     pub(crate) baseline: Sample,
     pub(crate) samples: Vec<Sample>,
     pub(crate) pss_bytes: Option<u64>,
+    /// The broker's control group, and whether the load is in it, too.
+    pub(crate) group: Option<(String, bool)>,
     pub(crate) round_trip_us: (Option<f64>, Option<f64>),
+    pub(crate) disclosed: crate::result::Disclosed,
+    /// Steps done to the broker and the way to it.
+    pub(crate) happened: Vec<Happened>,
+    pub(crate) has_proxy: bool,
     /// Why the broker's process ended by itself, if it did.
     pub(crate) broker_exit: Option<String>,
 }
@@ -40,17 +50,28 @@ pub(crate) fn result(
         verdict.reasons.push(exit.clone());
         verdict.status = crate::result::Status::Failed;
     }
+    let steps = &scaled.use_case.step;
+    let course = faults::course(steps, &seen.happened, seen.has_proxy, outcome);
+    let (measure_us, measure_end_us) = span(outcome, Phase::Measure);
+    let memory_slope = slope::of_memory(&seen.samples, measure_us, measure_end_us);
     let use_case = scaled.run_description(plan);
     let start_us = outcome.phases.first().map_or(0, |span| span.start_us);
     let is_local = !broker.command.is_empty();
     let resources = is_local.then(|| resources(outcome, seen, host.cores));
-    RunResult {
+    let system = system(outcome, seen, resources.as_ref());
+    let measure_s = measure_us.saturating_sub(start_us) as f64 / 1e6;
+    let marks = course.iter().flat_map(|course| faults::marks(course, measure_s)).collect();
+    let result = RunResult {
+        system: Some(system),
         schema: SCHEMA,
         suite,
         not_measured: not_measured(&use_case, is_local, outcome),
+        course,
+        memory_slope,
         use_case,
         broker,
         host,
+        repetition: None,
         verdict,
         phases: phases(outcome, start_us),
         connections: outcome.connections.clone(),
@@ -62,7 +83,11 @@ pub(crate) fn result(
         resources,
         generator: generator(outcome),
         series: series(outcome, &seen.samples, start_us),
-    }
+        marks,
+        interval_histograms: interval_histograms(outcome),
+        disclosed: seen.disclosed.clone(),
+    };
+    verdict::judge_result(result, &scaled.use_case.thresholds)
 }
 
 fn span(outcome: &Outcome, phase: Phase) -> (u64, u64) {
@@ -70,7 +95,7 @@ fn span(outcome: &Outcome, phase: Phase) -> (u64, u64) {
     found.map_or((0, 0), |span| (span.start_us, span.end_us))
 }
 
-fn resources(outcome: &Outcome, seen: &Seen, cores: u32) -> crate::result::Resources {
+fn resources(outcome: &Outcome, seen: &Seen, cores: u32) -> Resources {
     // What came in the measure phase, whichever message it was: the work the broker did in it.
     let in_measure = outcome.intervals.iter().filter(|interval| interval.phase == Phase::Measure);
     let deliveries = in_measure.map(|interval| interval.received).sum();
@@ -82,6 +107,25 @@ fn resources(outcome: &Outcome, seen: &Seen, cores: u32) -> crate::result::Resou
         cores,
     };
     monitor::resources(&seen.samples, &seen.baseline, &window, seen.pss_bytes)
+}
+
+fn system(outcome: &Outcome, seen: &Seen, resources: Option<&Resources>) -> System {
+    let measured = || outcome.intervals.iter().filter(|interval| interval.phase == Phase::Measure);
+    let work = Work {
+        measure_us: span(outcome, Phase::Measure),
+        published: measured().map(|interval| interval.published).sum(),
+        delivered: measured().map(|interval| interval.received).sum(),
+        connections: outcome.connections.connected,
+        cpu_cores: resources.map_or(0.0, |of| of.cpu_cores_avg),
+        rss_bytes: resources.map_or((0, 0), |of| (of.rss_baseline_bytes, of.rss_stable_bytes)),
+        host_bytes: (
+            seen.baseline.host_used_bytes,
+            seen.samples.iter().map(|sample| sample.host_used_bytes).max().unwrap_or(0),
+        ),
+    };
+    let (cgroup, is_cgroup_shared) = seen.group.clone().unzip();
+    let run = monitor::system::run(&seen.samples, &work);
+    System { cgroup, is_cgroup_shared: is_cgroup_shared.unwrap_or(false), ..run }
 }
 
 fn phases(outcome: &Outcome, start_us: u64) -> Vec<PhaseResult> {
@@ -103,13 +147,9 @@ fn rates(outcome: &Outcome, plan: &Plan) -> Rates {
     let received = per_second(measured().map(|interval| interval.received).sum());
     let (connect_start_us, connect_end_us) = span(outcome, Phase::Connect);
     let connect_s = (connect_end_us.saturating_sub(connect_start_us)) as f64 / 1e6;
-    // Packets a message: itself, and its acknowledgements each way.
-    let publish_qos = plan.groups.iter().filter_map(|group| group.publish.as_ref()).map(|p| p.qos);
-    let qos = publish_qos.max().unwrap_or(0);
+    let (there, back) = packets_each(plan, 2);
     let subscribe_qos = plan.groups.iter().flat_map(|group| &group.subscriptions).map(|s| s.qos);
-    let delivered_qos = qos.min(subscribe_qos.max().unwrap_or(0));
-    let (there, back) = packets(qos);
-    let (sub_there, sub_back) = packets(delivered_qos);
+    let (sub_there, sub_back) = packets_each(plan, subscribe_qos.max().unwrap_or(0));
     let expected = outcome.measure.expected;
     Rates {
         published,
@@ -129,6 +169,22 @@ fn rates(outcome: &Outcome, plan: &Plan) -> Rates {
     }
 }
 
+/// Packets a message, itself and its acknowledgements, from its sender and back to it: the mean
+/// over what the groups publish, at a QoS of `qos_max` at most.
+fn packets_each(plan: &Plan, qos_max: u8) -> (f64, f64) {
+    let publishing = plan.groups.iter().filter_map(|group| {
+        let publish = group.publish.as_ref()?;
+        Some((publish.rate_per_s * f64::from(group.clients), packets(publish.qos.min(qos_max))))
+    });
+    let (mut all, mut there, mut back) = (0.0, 0.0, 0.0);
+    for (rate, each) in publishing {
+        all += rate;
+        there += rate * each.0;
+        back += rate * each.1;
+    }
+    if all > 0.0 { (there / all, back / all) } else { (1.0, 0.0) }
+}
+
 /// Packets from the sender of a message and back to it, by QoS.
 fn packets(qos: u8) -> (f64, f64) {
     match qos {
@@ -143,6 +199,7 @@ fn latencies(outcome: &Outcome) -> BTreeMap<String, LatencyResult> {
         ("connect", &outcome.latencies.connect),
         ("subscribe", &outcome.latencies.subscribe),
         ("acknowledge", &outcome.latencies.acknowledge),
+        ("acknowledge_from_intended", &outcome.latencies.acknowledge_from_intended),
         ("end_to_end", &outcome.latencies.end_to_end),
         ("end_to_end_from_send", &outcome.latencies.end_to_end_from_send),
         ("generator_lag", &outcome.generator.lag),
@@ -150,6 +207,23 @@ fn latencies(outcome: &Outcome) -> BTreeMap<String, LatencyResult> {
     ];
     let measured = all.into_iter().filter(|(_, histogram)| !histogram.is_empty());
     measured.map(|(name, histogram)| (name.to_owned(), summarize(histogram))).collect()
+}
+
+/// The latencies of every interval in full; a name is absent where no interval has any.
+fn interval_histograms(outcome: &Outcome) -> BTreeMap<String, Vec<String>> {
+    type Of = fn(&weir_load::Distribution) -> Option<hdrhistogram::Histogram<u64>>;
+    let all: [(&str, Of); 2] = [
+        ("connect", weir_load::Distribution::connect),
+        ("end_to_end", weir_load::Distribution::end_to_end),
+    ];
+    let texts = |(name, of): (&str, Of)| {
+        let text = |histogram: Option<hdrhistogram::Histogram<u64>>| {
+            histogram.as_ref().map_or_else(String::new, encode)
+        };
+        let texts: Vec<String> = outcome.distributions.iter().map(of).map(text).collect();
+        texts.iter().any(|text| !text.is_empty()).then(|| (name.to_owned(), texts))
+    };
+    all.into_iter().filter_map(texts).collect()
 }
 
 fn generator(outcome: &Outcome) -> Generator {
@@ -169,7 +243,8 @@ fn series(outcome: &Outcome, samples: &[Sample], start_us: u64) -> Vec<SeriesRow
     outcome.intervals.iter().map(|interval| row(interval, samples, start_us)).collect()
 }
 
-fn row(interval: &Interval, samples: &[Sample], start_us: u64) -> SeriesRow {
+/// An interval with what was seen of the broker in it.
+pub(crate) fn row(interval: &Interval, samples: &[Sample], start_us: u64) -> SeriesRow {
     let seconds = interval.length_us as f64 / 1e6;
     let per_second = |count: u64| count as f64 / seconds;
     let end_us = interval.start_us + interval.length_us;
@@ -213,6 +288,7 @@ fn row(interval: &Interval, samples: &[Sample], start_us: u64) -> SeriesRow {
         broker_files: broker.files,
         broker_threads: broker.threads,
         host_used_bytes: broker.host_used_bytes,
+        system: monitor::system::row(samples, interval.start_us, end_us),
     }
 }
 
@@ -245,7 +321,9 @@ fn not_measured(
                       for a second time";
         note("end-to-end latency from the actual send", reason);
     }
-    note("reconnection delay", "no use case of these sets cuts connections");
+    if outcome.course.returns.delay.is_empty() {
+        note("reconnection delay", "no client of this use case came back after a lost connection");
+    }
     if use_case.qos.is_none() {
         note("message rates and end-to-end latency", "this use case publishes nothing");
     }

@@ -145,6 +145,7 @@ fn plan(shape: &Shape, target: SocketAddr) -> Plan {
         client_id: format!("w{{run}}-{name}-{{i}}"),
         subscriptions: Vec::new(),
         publish: None,
+        ..Group::default()
     };
     let mut subscribers = group("sub", shape.subscribers);
     let filter = shape.filter.into();
@@ -156,6 +157,7 @@ fn plan(shape: &Shape, target: SocketAddr) -> Plan {
         rate_per_s: shape.rate_per_s,
         payload_bytes: 16,
         retain: false,
+        ..Publish::default()
     });
     Plan {
         target,
@@ -171,5 +173,6 @@ fn plan(shape: &Shape, target: SocketAddr) -> Plan {
         phases: PHASES,
         interval_ms: 250,
         slice: Slice::WHOLE,
+        course: Default::default(),
     }
 }

@@ -1,4 +1,12 @@
-//! What this host bears: needed, present, how to raise it.
+//! What this host bears: needed, present, how to raise it; and what would spoil a run.
+
+mod check;
+mod looks;
+mod told;
+mod tune;
+
+pub use check::{Check, Demand, State, checks, warn};
+pub use tune::{Tune, tune};
 
 use crate::host::{memory_bytes, sysctl};
 use crate::usecase::{self, UseCase, connections_max, grouped};
@@ -18,6 +26,8 @@ const PORTS_PER_SOURCE: u64 = 10_000;
 pub struct DoctorReport {
     /// For a person.
     pub text: String,
+    /// The same for machines: one object.
+    pub json: String,
     /// Whether the Basic Set runs at full scale.
     pub is_basic_runnable: bool,
 }
@@ -113,8 +123,21 @@ pub fn report() -> DoctorReport {
     let rows: Vec<Row> = usecase::all().into_iter().map(row).collect();
     let is_basic_runnable =
         rows.iter().all(|row| row.use_case.set != "basic" || row.needs.iter().all(Need::is_met));
-    let text = format!("{}\n\n{}\n\n{}", verdicts(&rows), host(&rows), advice(&rows));
-    DoctorReport { text, is_basic_runnable }
+    let basic: Vec<UseCase> = rows
+        .iter()
+        .filter(|row| row.use_case.set == "basic")
+        .map(|row| row.use_case.clone())
+        .collect();
+    let checks = checks(&Demand::of(&basic, 1.0));
+    let text = format!(
+        "{}\n\n{}\n\n{}\n{}",
+        verdicts(&rows),
+        host(&rows),
+        advice(&rows),
+        told::text(&checks)
+    );
+    let json = told::json(&checks, &rows, is_basic_runnable);
+    DoctorReport { text, json, is_basic_runnable }
 }
 
 fn row(use_case: UseCase) -> Row {

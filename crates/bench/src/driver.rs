@@ -1,30 +1,33 @@
 //! Brokers that the suite starts, configures and stops by itself.
 //!
 //! A driver knows how to find its broker, write its configuration, be sure it is ready, name its
-//! version, and end it. It sees no statistics.
+//! version, and end it. It sees no statistics. Most are a file, `brokers/NAME/broker.toml`.
 
-mod mosquitto;
+mod brokers;
+mod can;
+mod catalog;
+mod file;
+mod find;
+mod guard;
 mod process;
+mod program;
 mod url;
-mod weir;
 
+pub use brokers::{Listed, State, list, render, setup};
+pub use can::Can;
+pub use guard::guard;
 pub use process::Running;
 
-use crate::host::open_files_max;
+use crate::result::Broker;
+use crate::usecase::Needs;
+use serde::{Deserialize, Deserializer};
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
-
-/// The brokers that can be named, and how each is made; any other is a URL. A new driver is a file
-/// and a line here.
-const DRIVERS: &[(&str, Make)] =
-    &[("weir", || Box::new(weir::Weir)), ("mosquitto", || Box::new(mosquitto::Mosquitto))];
-
-type Make = fn() -> Box<dyn Driver>;
 
 /// The names [`parse`] knows, in the order for help and errors.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    DRIVERS.iter().map(|(name, _)| *name)
+    catalog::CATALOG.iter().map(|entry| entry.folder.name)
 }
 
 /// How a broker is configured.
@@ -34,6 +37,8 @@ pub enum Profile {
     Default,
     /// For the suite, each change with its reason.
     Tuned,
+    /// As in the published runs of mqttbs, where their configuration is known.
+    Published,
 }
 
 impl FromStr for Profile {
@@ -43,7 +48,8 @@ impl FromStr for Profile {
         match text {
             "default" => Ok(Self::Default),
             "tuned" => Ok(Self::Tuned),
-            _ => Err("a profile is default or tuned".into()),
+            "published" => Ok(Self::Published),
+            _ => Err("a profile is default, tuned or published".into()),
         }
     }
 }
@@ -53,7 +59,14 @@ impl fmt::Display for Profile {
         out.pad(match self {
             Self::Default => "default",
             Self::Tuned => "tuned",
+            Self::Published => "published",
         })
+    }
+}
+
+impl<'de> Deserialize<'de> for Profile {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -62,7 +75,7 @@ impl fmt::Display for Profile {
 pub enum DriverError {
     /// No such driver.
     #[error(
-        "unknown broker {name:?}; known are {}, [NAME=]mqtt://HOST:PORT[@PID]",
+        "unknown broker {name:?}; known are {}, NAME=COMMAND, [NAME=]mqtt://HOST:PORT[@PID]",
         names().collect::<Vec<_>>().join(", ")
     )]
     Unknown {
@@ -70,12 +83,44 @@ pub enum DriverError {
         name: String,
     },
     /// The broker is not on this host.
-    #[error("{broker} is not installed; install it with: {install}")]
+    #[error("{broker} is not installed; to install it: {install}")]
     NotInstalled {
         /// Its name.
-        broker: &'static str,
-        /// A command.
-        install: &'static str,
+        broker: String,
+        /// A command, or where to find it.
+        install: String,
+    },
+    /// The broker that was found is not of this driver.
+    #[error(
+        "{path} is version {version}, and {broker} is {begins}x; say --broker {broker}=COMMAND"
+    )]
+    OtherVersion {
+        /// The driver's name.
+        broker: String,
+        /// What was found.
+        path: String,
+        /// Its version.
+        version: String,
+        /// How the versions of this driver begin.
+        begins: String,
+    },
+    /// A profile that this broker has not.
+    #[error("{broker} has no profile {profile}; it has {known}")]
+    NoProfile {
+        /// Its name.
+        broker: String,
+        /// Asked for.
+        profile: Profile,
+        /// What there is.
+        known: String,
+    },
+    /// The command of `NAME=COMMAND` cannot be used.
+    #[error("--broker {name}=COMMAND cannot be used: {why}")]
+    Command {
+        /// As given.
+        name: String,
+        /// What is wrong with it.
+        why: String,
     },
     /// The URL cannot be used.
     #[error("{url:?} is not a broker: {why}")]
@@ -121,11 +166,25 @@ pub trait Driver {
     /// Whether it runs as a process of this host that the suite starts.
     fn is_local(&self) -> bool;
 
+    /// Whether the suite starts it, and so can start it again after a kill.
+    fn is_restartable(&self) -> bool;
+
     /// Connections that it can hold on this host, as far as is known: a process that the suite
     /// starts has its limit of open files.
-    fn connections_max(&self) -> u64 {
-        open_files_max().saturating_sub(weir_load::FILES_RESERVED)
-    }
+    fn connections_max(&self) -> u64;
+
+    /// What a use case needs and the broker has not, in words; nothing where all is there, or
+    /// nothing is known.
+    ///
+    /// # Errors
+    /// It is not there to be asked for its version.
+    fn lacks(&self, needs: &Needs) -> Result<Option<String>, DriverError>;
+
+    /// What is known of it without a start.
+    ///
+    /// # Errors
+    /// It is not there.
+    fn about(&self, profile: Profile) -> Result<Broker, DriverError>;
 
     /// Starts it with its files in `folder`, on the processor `core` if one is given, and waits
     /// until it answers a CONNECT.
@@ -140,56 +199,39 @@ pub trait Driver {
     ) -> Result<Running, DriverError>;
 }
 
-/// The driver of a name or a URL.
+/// The driver of a name, a command (`NAME=COMMAND`) or a URL.
 ///
 /// # Errors
-/// A name that is none of [`names`], a URL that is not `mqtt://host:port`, with `name=` before and
-/// `@pid` behind it where wanted.
+/// A name that is none of [`names`], a command that cannot be one, a URL that is not
+/// `mqtt://host:port`, with `name=` before and `@pid` behind it where wanted.
 pub fn parse(text: &str) -> Result<Box<dyn Driver>, DriverError> {
-    if let Some((_, make)) = DRIVERS.iter().find(|(name, _)| *name == text) {
-        return Ok(make());
+    let weir = match std::env::var_os("WEIR_EXE") {
+        Some(path) => Ok(PathBuf::from(path)),
+        None => std::env::current_exe(),
+    };
+    // Brokers run in folders of their own: a path from here would lead elsewhere there.
+    let weir = weir.and_then(std::path::absolute);
+    let weir = weir.map_err(|source| DriverError::System { broker: text.into(), source })?;
+    parse_with(text, &weir)
+}
+
+/// The same, where the program `weir`, which guards every broker and is one of them, is another
+/// than this.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_with(text: &str, weir: &Path) -> Result<Box<dyn Driver>, DriverError> {
+    if let Some(entry) = catalog::entry(text) {
+        return Ok(Box::new(program::Program::of(entry, weir.into())));
     }
     if text.contains("://") {
         return Ok(Box::new(url::Url::parse(text)?));
     }
-    Err(DriverError::Unknown { name: text.into() })
+    match text.split_once('=') {
+        Some((name, command)) => Ok(Box::new(program::Program::given(name, command, weir.into())?)),
+        None => Err(DriverError::Unknown { name: text.into() }),
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_name_has_a_driver_of_that_name() {
-        for name in names() {
-            assert_eq!(parse(name).unwrap().name(), name);
-        }
-    }
-
-    #[test]
-    fn an_unknown_broker_is_told_the_known_ones() {
-        let text = parse("mosquito").map(|_| ()).unwrap_err().to_string();
-        assert!(text.contains("\"mosquito\"") && text.contains("weir, mosquitto"), "{text}");
-    }
-
-    #[test]
-    fn a_url_that_is_not_mqtt_host_port_is_refused_with_its_reason() {
-        for (url, part) in [
-            ("http://localhost", "mqtt://HOST:PORT"),
-            ("mqtt://", "no host"),
-            ("mqtt://127.0.0.1:70000", "port"),
-            ("mqtt://127.0.0.1:", "port"),
-        ] {
-            let text = parse(url).map(|_| ()).unwrap_err().to_string();
-            assert!(text.contains(part), "{url}: {text}");
-        }
-    }
-
-    #[test]
-    fn a_profile_reads_what_it_writes() {
-        for profile in [Profile::Default, Profile::Tuned] {
-            assert_eq!(profile.to_string().parse::<Profile>(), Ok(profile));
-        }
-        assert!("fast".parse::<Profile>().is_err());
-    }
-}
+mod tests;

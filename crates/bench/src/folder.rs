@@ -1,6 +1,7 @@
 //! The result folder: what is kept of a run, and read back.
 
-use crate::result::{RunResult, SCHEMA, SeriesRow};
+use crate::export;
+use crate::result::{self, RunResult};
 use anyhow::{Context, bail};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -56,10 +57,12 @@ pub fn write(folder: &Path, name: &str, text: &str) -> anyhow::Result<()> {
 pub fn keep(folder: &Path, result: &RunResult, outcome: &Outcome) -> anyhow::Result<()> {
     let write = |name: &str, text: &str| write(folder, name, text);
     write("result.json", &(serde_json::to_string_pretty(result)? + "\n"))?;
-    write("series.csv", &series_csv(&result.series)?)?;
+    for (name, text) in export::files(result)? {
+        write(name, &text)?;
+    }
     for (name, latency) in &result.latencies {
-        if let Some(histogram) = crate::latency::restore(&latency.histogram) {
-            write(&format!("{name}.hgrm"), &hgrm(&histogram))?;
+        if let Some(text) = export::hgrm(latency) {
+            write(&format!("{name}.hgrm"), &text)?;
         }
     }
     let mut anomalies = String::from("kind,subscriber,publisher,sequence\n");
@@ -83,16 +86,18 @@ pub fn read(folder: &Path) -> anyhow::Result<RunResult> {
     let path = folder.join("result.json");
     let text = std::fs::read_to_string(&path)
         .with_context(|| format!("{} is not a result folder", folder.display()))?;
-    let schema = serde_json::from_str::<serde_json::Value>(&text)
-        .ok()
-        .and_then(|value| value.get("schema")?.as_u64());
-    if schema.is_some_and(|schema| schema > u64::from(SCHEMA)) {
-        bail!("{} was written by a newer weir; use that one", path.display());
-    }
-    serde_json::from_str(&text).with_context(|| format!("{} cannot be read", path.display()))
+    result::read(&text).with_context(|| format!("{} cannot be read", path.display()))
 }
 
-/// Every result folder below `root`, or `root` itself, in the order of names.
+/// The runs of a session of repeats or of a ladder, which have a folder of their own.
+pub(crate) fn of_session(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let paths = entries.filter_map(Result::ok).map(|entry| entry.path());
+    paths.filter(|path| path.join("result.json").is_file()).collect()
+}
+
+/// Every result folder below `root`, or `root` itself, in the order of names: runs, and those of
+/// sessions of repeats.
 ///
 /// # Errors
 /// A folder that cannot be listed, or none found.
@@ -102,51 +107,17 @@ pub fn find(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
     }
     let entries = std::fs::read_dir(root)
         .with_context(|| format!("cannot read the folder {}", root.display()))?;
-    let mut found: Vec<PathBuf> = entries
-        .filter_map(Result::ok)
-        .map(|entry| entry.path())
-        .filter(|path| path.join("result.json").is_file())
-        .collect();
+    let mut found = Vec::new();
+    for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
+        if path.join("result.json").is_file() {
+            found.push(path);
+        } else {
+            found.extend(of_session(&path));
+        }
+    }
     found.sort();
     if found.is_empty() {
         bail!("there is no result in {}", root.display());
     }
     Ok(found)
-}
-
-/// The series as CSV, its header from the names of the schema.
-fn series_csv(rows: &[SeriesRow]) -> anyhow::Result<String> {
-    let mut text = String::new();
-    for (at, row) in rows.iter().enumerate() {
-        let value = serde_json::to_value(row)?;
-        let Some(fields) = value.as_object() else { continue };
-        if at == 0 {
-            text += &fields.keys().cloned().collect::<Vec<_>>().join(",");
-            text.push('\n');
-        }
-        let cells = fields.values().map(|cell| cell.to_string().trim_matches('"').to_owned());
-        text += &cells.collect::<Vec<_>>().join(",");
-        text.push('\n');
-    }
-    Ok(text)
-}
-
-/// The percentile distribution in the form that HdrHistogram's plotters read, in milliseconds.
-fn hgrm(histogram: &hdrhistogram::Histogram<u64>) -> String {
-    let mut text = String::from("       Value   Percentile   TotalCount 1/(1-Percentile)\n\n");
-    let mut count = 0;
-    for step in histogram.iter_quantiles(5) {
-        count += step.count_since_last_iteration();
-        let quantile = step.quantile_iterated_to();
-        let value_ms = step.value_iterated_to() as f64 / 1e3;
-        let inverse =
-            if quantile < 1.0 { format!("{:.2}", 1.0 / (1.0 - quantile)) } else { "inf".into() };
-        let _ = writeln!(text, "{value_ms:12.3} {quantile:12.10} {count:12} {inverse:>14}");
-    }
-    let mean_ms = histogram.mean() / 1e3;
-    let stdev_ms = histogram.stdev() / 1e3;
-    let max_ms = histogram.max() as f64 / 1e3;
-    let _ = writeln!(text, "#[Mean    = {mean_ms:12.3}, StdDeviation   = {stdev_ms:12.3}]");
-    let _ = writeln!(text, "#[Max     = {max_ms:12.3}, Total count    = {:12}]", histogram.len());
-    text
 }

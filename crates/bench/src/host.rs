@@ -1,5 +1,7 @@
 //! The host: what a reader needs to know of it, and which cores broker and load get.
 
+pub mod kernel;
+
 use crate::result::Host;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -63,6 +65,7 @@ pub fn facts(pinning: &str) -> Host {
         load_before: [(); 3].map(|()| loads.next().unwrap_or(0.0)),
         open_files_max: open_files_max(),
         sysctls,
+        kernel_facts: kernel::facts(),
         pinning: pinning.into(),
         round_trip_us_before: None,
         round_trip_us_after: None,

@@ -8,9 +8,6 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer}
 
 /// The figures of a histogram of microseconds, and the histogram as V2, deflated, base64.
 pub fn summarize(histogram: &Histogram<u64>) -> LatencyResult {
-    let mut bytes = Vec::new();
-    // Writing into memory fails for want of memory only; then the figures stand alone.
-    let written = V2DeflateSerializer::new().serialize(histogram, &mut bytes);
     let at = |quantile: f64| histogram.value_at_quantile(quantile);
     LatencyResult {
         count: histogram.len(),
@@ -23,8 +20,16 @@ pub fn summarize(histogram: &Histogram<u64>) -> LatencyResult {
         p99_us: at(0.99),
         p999_us: at(0.999),
         max_us: histogram.max(),
-        histogram: if written.is_ok() { STANDARD.encode(bytes) } else { String::new() },
+        histogram: encode(histogram),
     }
+}
+
+/// A histogram as V2, deflated, base64.
+pub(crate) fn encode(histogram: &Histogram<u64>) -> String {
+    let mut bytes = Vec::new();
+    // Writing into memory fails for want of memory only; then the figures stand alone.
+    let written = V2DeflateSerializer::new().serialize(histogram, &mut bytes);
+    if written.is_ok() { STANDARD.encode(bytes) } else { String::new() }
 }
 
 /// The histogram of [`LatencyResult::histogram`], or nothing if the text is not one.

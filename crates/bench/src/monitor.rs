@@ -1,15 +1,31 @@
 //! The broker's processes and the host, looked at while a run lasts.
 
-use crate::host::memory_bytes;
+mod ended;
+mod energy;
+mod group;
+mod look;
+mod network;
+pub mod system;
+
+pub use group::GroupSample;
+pub use network::Network;
+
+pub(crate) use look::tree;
+
 use crate::result::Resources;
-use procfs::process::{Process, Stat, all_processes};
+use ended::Ended;
+use look::Looker;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Open files are counted at every so many looks only: a count walks them all.
-const FILES_EVERY: usize = 5;
+/// Looks take at most one part in so many of the time.
+const LOOK_PARTS: u32 = 50;
+
+/// Looks that [`Monitor::newest`] gives.
+const NEWEST: usize = 16;
 
 /// One look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,8 +40,12 @@ pub struct Sample {
     pub rss_bytes: u64,
     /// Threads of the tree.
     pub threads: u64,
-    /// Open files of the tree.
+    /// Open files of the tree, when last counted.
     pub files: u64,
+    /// Proportional set size of the tree, when last looked at.
+    pub pss_bytes: Option<u64>,
+    /// How often a thread of the tree was put on a processor, of the threads that still are.
+    pub switches: Option<u64>,
     /// Read from storage since its begin.
     pub disk_read_bytes: u64,
     /// Written to storage since its begin.
@@ -34,6 +54,25 @@ pub struct Sample {
     pub host_used_bytes: u64,
     /// CPU of the kernel's network thread of the broker's core, since boot.
     pub softirq_us: Option<u64>,
+    /// The host beside the tree.
+    pub host: HostSample,
+    /// The tree's control group.
+    pub group: GroupSample,
+    /// CPU of the monitor itself, since its begin.
+    pub monitor_cpu_us: u64,
+}
+
+/// The host at one look. What cannot be read is absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostSample {
+    /// Its interfaces.
+    pub network: Option<Network>,
+    /// CPU at work since boot, of all processors.
+    pub busy_us: Option<u64>,
+    /// CPU that the hypervisor gave to others since boot.
+    pub steal_us: Option<u64>,
+    /// Energy of the processors' packages since the first look.
+    pub energy_uj: Option<u64>,
 }
 
 impl Sample {
@@ -49,7 +88,11 @@ pub struct Monitor {
     samples: Samples,
     /// Dropped to end the thread.
     stop: Sender<()>,
+    /// The process that is looked at; 0 is none.
+    pid: Arc<AtomicU32>,
     thread: JoinHandle<()>,
+    /// The control group of the tree, and whether this process is in it, too.
+    pub group: Option<(String, bool)>,
 }
 
 impl Monitor {
@@ -59,24 +102,33 @@ impl Monitor {
         let samples = Samples::default();
         let (stop, stopped) = channel::<()>();
         let shared = Arc::clone(&samples);
+        let watched = Arc::new(AtomicU32::new(pid.unwrap_or(0)));
+        let of_thread = Arc::clone(&watched);
+        let mut looker = Looker::new(pid, core);
+        let group = looker.group().map(|group| (group.name.clone(), group.is_ours));
         let thread = std::thread::spawn(move || {
-            let softirq = core.and_then(Softirq::of);
-            let mut files = 0;
-            for count in 0.. {
-                if count % FILES_EVERY == 0 {
-                    files = pid.map_or(0, count_files);
-                }
-                let sample = look(pid, files, softirq.as_ref());
+            let mut ended = Ended::default();
+            loop {
+                let begin = Instant::now();
+                let pid = Some(of_thread.load(Ordering::Relaxed)).filter(|&pid| pid > 0);
+                looker.follow(pid);
+                let sample = ended.with(pid, looker.look());
                 if let Ok(mut samples) = shared.0.lock() {
                     samples.push(sample);
                 }
                 shared.1.notify_all();
-                if stopped.recv_timeout(interval) != Err(RecvTimeoutError::Timeout) {
+                let wait = interval.max(begin.elapsed() * LOOK_PARTS);
+                if stopped.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
             }
         });
-        Self { samples, stop, thread }
+        Self { samples, stop, pid: watched, thread, group }
+    }
+
+    /// From now on this process is looked at: the broker was started again.
+    pub(crate) fn follow(&self, pid: Option<u32>) {
+        self.pid.store(pid.unwrap_or(0), Ordering::Relaxed);
     }
 
     /// The first look, waited for.
@@ -87,9 +139,10 @@ impl Monitor {
         samples.first().copied()
     }
 
-    /// The newest look.
-    pub fn latest(&self) -> Option<Sample> {
-        self.samples.0.lock().ok()?.last().copied()
+    /// The newest looks in order, enough of them for an interval of some seconds.
+    pub fn newest(&self) -> Vec<Sample> {
+        let Ok(samples) = self.samples.0.lock() else { return Vec::new() };
+        samples[samples.len().saturating_sub(NEWEST)..].to_vec()
     }
 
     /// Ends the thread; all looks in order.
@@ -101,102 +154,24 @@ impl Monitor {
     }
 }
 
-fn now_us() -> u64 {
+/// The processes of a tree, by id.
+pub(crate) fn tree_pids(pid: u32) -> Vec<i32> {
+    tree(pid).iter().map(|(process, _)| process.pid).collect()
+}
+
+pub(crate) fn now_us() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
 }
 
-/// The process and all that descend from it, with what was just read of each.
-fn tree(pid: u32) -> Vec<(Process, Stat)> {
-    let root = i32::try_from(pid).unwrap_or(i32::MAX);
-    let Ok(all) = all_processes() else { return Vec::new() };
-    let mut rest: Vec<(Process, Stat)> = all
-        .filter_map(Result::ok)
-        .filter_map(|process| process.stat().ok().map(|stat| (process, stat)))
-        .collect();
-    let mut found: Vec<(Process, Stat)> = Vec::new();
-    loop {
-        let is_ours = |(process, stat): &(Process, Stat)| {
-            process.pid == root || found.iter().any(|(found, _)| found.pid == stat.ppid)
-        };
-        let Some(at) = rest.iter().position(is_ours) else { return found };
-        found.push(rest.swap_remove(at));
-    }
-}
-
-fn count_files(pid: u32) -> u64 {
-    tree(pid).iter().filter_map(|(process, _)| process.fd_count().ok()).sum::<usize>() as u64
-}
-
-/// The kernel's network thread of a core. What arrives over loopback is handled on the sender's
-/// core: in the system call, as a rule, and by this thread under load.
-struct Softirq(std::path::PathBuf);
-
-impl Softirq {
-    fn of(core: usize) -> Option<Self> {
-        let name = format!("ksoftirqd/{core}");
-        let mut all = all_processes().ok()?.flatten();
-        let found = all.find(|process| process.stat().is_ok_and(|stat| stat.comm == name))?;
-        Some(Self(format!("/proc/{}/schedstat", found.pid).into()))
-    }
-
-    fn cpu_us(&self) -> Option<u64> {
-        let text = std::fs::read_to_string(&self.0).ok()?;
-        let ns: u64 = text.split_whitespace().next()?.parse().ok()?;
-        Some(ns / 1_000)
-    }
-}
-
-fn look(pid: Option<u32>, files: u64, softirq: Option<&Softirq>) -> Sample {
-    let host_used_bytes = memory_bytes().1;
-    let processes = pid.map(tree).unwrap_or_default();
-    // The clock is read next to the CPU counters: their quotient is what counts.
-    let mut sample = Sample { at_us: now_us(), files, host_used_bytes, ..Sample::default() };
-    sample.softirq_us = softirq.and_then(Softirq::cpu_us);
-    for (process, stat) in processes {
-        let (user, system) = cpu_us(&process, stat.utime, stat.stime);
-        sample.cpu_user_us += user;
-        sample.cpu_system_us += system;
-        sample.rss_bytes += stat.rss * procfs::page_size();
-        sample.threads += stat.num_threads.max(0) as u64;
-        if let Ok(io) = process.io() {
-            sample.disk_read_bytes += io.read_bytes;
-            sample.disk_write_bytes += io.write_bytes;
-        }
-    }
-    sample
-}
-
-/// CPU of a process: the exact sum over its threads where the kernel keeps it, divided into user
-/// and system as its ticks of 10 ms are. Threads that have ended count in the ticks only.
-fn cpu_us(process: &Process, user_ticks: u64, system_ticks: u64) -> (u64, u64) {
-    let tick_us = 1_000_000 / procfs::ticks_per_second().max(1);
-    let ticks = user_ticks + system_ticks;
-    let exact_ns = process.tasks().ok().and_then(|tasks| {
-        let times = tasks.filter_map(Result::ok).map(|task| task.schedstat().ok());
-        times.map(|time| time.map(|time| time.sum_exec_runtime)).sum::<Option<u64>>()
-    });
-    let total_us = match exact_ns {
-        Some(ns) if ns / 1_000 + tick_us >= ticks * tick_us => ns / 1_000,
-        _ => ticks * tick_us,
-    };
-    if ticks == 0 {
-        return (total_us, 0);
-    }
-    let user_us = (u128::from(total_us) * u128::from(user_ticks) / u128::from(ticks)) as u64;
-    (user_us, total_us - user_us)
+/// Names of the processes of a tree.
+pub(crate) fn names(pid: u32) -> Vec<String> {
+    tree(pid).into_iter().map(|(_, stat)| stat.comm).collect()
 }
 
 /// Proportional set size of the tree: shared pages counted in parts.
 pub fn pss(pid: u32) -> Option<u64> {
-    let of = |process: &Process| -> Option<u64> {
-        let path = format!("/proc/{}/smaps_rollup", process.pid);
-        let text = std::fs::read_to_string(path).ok()?;
-        let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
-        line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kb| kb * 1024)
-    };
-    let sizes: Vec<u64> = tree(pid).iter().filter_map(|(process, _)| of(process)).collect();
-    (!sizes.is_empty()).then(|| sizes.iter().sum())
+    look::pss_of(&tree(pid))
 }
 
 /// The state of the broker at the end of an interval, and its CPU within it.
@@ -217,8 +192,9 @@ pub fn at(samples: &[Sample], from_us: u64, to_us: u64) -> At {
     let nearest = samples.iter().min_by_key(|sample| sample.at_us.abs_diff(to_us));
     let Some(end) = nearest else { return At::default() };
     At {
-        cpu_user_cores: per_us(samples, from_us, to_us, |sample| sample.cpu_user_us).unwrap_or(0.0),
-        cpu_system_cores: per_us(samples, from_us, to_us, |sample| sample.cpu_system_us)
+        cpu_user_cores: per_us(samples, from_us, to_us, &|sample| sample.cpu_user_us)
+            .unwrap_or(0.0),
+        cpu_system_cores: per_us(samples, from_us, to_us, &|sample| sample.cpu_system_us)
             .unwrap_or(0.0),
         rss_bytes: end.rss_bytes,
         files: end.files,
@@ -228,7 +204,12 @@ pub fn at(samples: &[Sample], from_us: u64, to_us: u64) -> At {
 }
 
 /// Growth of a counter in a microsecond, over the part of the time that was looked at.
-fn per_us(samples: &[Sample], from_us: u64, to_us: u64, of: fn(&Sample) -> u64) -> Option<f64> {
+fn per_us(
+    samples: &[Sample],
+    from_us: u64,
+    to_us: u64,
+    of: &dyn Fn(&Sample) -> u64,
+) -> Option<f64> {
     let (first, last) = (samples.first()?.at_us, samples.last()?.at_us);
     let (from_us, to_us) = (from_us.max(first), to_us.min(last));
     let wall_us = to_us.checked_sub(from_us).filter(|wall_us| *wall_us > 0)?;
@@ -238,7 +219,7 @@ fn per_us(samples: &[Sample], from_us: u64, to_us: u64, of: fn(&Sample) -> u64) 
 }
 
 /// A counter at a time between the first look and the last.
-fn counter(samples: &[Sample], time_us: u64, of: fn(&Sample) -> u64) -> Option<f64> {
+fn counter(samples: &[Sample], time_us: u64, of: &dyn Fn(&Sample) -> u64) -> Option<f64> {
     let after = samples.partition_point(|sample| sample.at_us < time_us);
     let to = samples.get(after)?;
     let from = after.checked_sub(1).map_or(to, |before| &samples[before]);
@@ -278,7 +259,7 @@ pub fn resources(
     let percent = |cores: f64| cores / f64::from(window.cores.max(1)) * 100.0;
     // Absent, not zero, where nothing was done or nobody looked.
     let sum = |(from_us, to_us): (u64, u64), of: fn(&Sample) -> u64| {
-        Some(per_us(samples, from_us, to_us, of)? * (to_us - from_us) as f64)
+        Some(per_us(samples, from_us, to_us, &of)? * (to_us - from_us) as f64)
     };
     let per = |span, count: u64| {
         let cpu_us = sum(span, Sample::cpu_us)?;
@@ -289,7 +270,7 @@ pub fn resources(
         let us = is_softirq_seen.then(|| sum(span, |sample| sample.softirq_us.unwrap_or(0)))??;
         Some(us.round() as u64)
     };
-    let disk = |of| per_us(samples, start_us, end_us, of).unwrap_or(0.0) * 1e6;
+    let disk = |of: fn(&Sample) -> u64| per_us(samples, start_us, end_us, &of).unwrap_or(0.0) * 1e6;
     let highest = |of: fn(&Sample) -> u64| samples.iter().map(of).max().unwrap_or(0);
     Resources {
         cpu_cores_avg: cores_avg,
@@ -346,7 +327,9 @@ fn median_of_last_third(samples: &[&Sample]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::look::{Softirq, tree};
     use super::*;
+    use procfs::process::all_processes;
 
     fn sample(second: u64, cpu_s: u64, rss_bytes: u64) -> Sample {
         let (at_us, cpu_user_us) = (second * 1_000_000, cpu_s * 1_000_000);
@@ -445,9 +428,9 @@ mod tests {
             .spawn()
             .unwrap();
         let monitor = Monitor::start(Some(child.id()), None, Duration::from_millis(20));
-        let deadline = std::time::Instant::now() + Duration::from_secs(30);
-        let is_seen = || monitor.latest().is_some_and(|s| s.cpu_us() > 0 && s.threads >= 2);
-        while !is_seen() && std::time::Instant::now() < deadline {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let is_seen = || monitor.newest().last().is_some_and(|s| s.cpu_us() > 0 && s.threads >= 2);
+        while !is_seen() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
         let found = tree(child.id());

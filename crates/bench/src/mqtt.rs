@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
+use weir_load::plan::ProtocolVersion;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
@@ -15,32 +16,29 @@ const DISCONNECT: [u8; 2] = [0xE0, 0];
 struct Probe(TcpStream);
 
 impl Probe {
-    fn connect(target: SocketAddr) -> io::Result<Self> {
+    fn connect(target: SocketAddr, version: ProtocolVersion) -> io::Result<Self> {
         let mut stream = TcpStream::connect_timeout(&target, CONNECT_TIMEOUT)?;
         stream.set_read_timeout(Some(CONNECT_TIMEOUT))?;
         stream.set_write_timeout(Some(CONNECT_TIMEOUT))?;
         stream.set_nodelay(true)?;
-        // 3.1.1, clean session, keep alive 60 s.
         static COUNT: AtomicU16 = AtomicU16::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         // At most 23 bytes, which every server must allow: [MQTT-3.1.3-5].
         let client_id = format!("weir-{:08x}-{count:04x}", std::process::id());
-        let mut packet = vec![0x10, 12 + client_id.len() as u8, 0, 4];
+        // Clean session, keep alive 60 s; 5.0 has properties, of which there are none.
+        let (level, properties): (u8, &[u8]) = match version {
+            ProtocolVersion::V311 => (4, &[]),
+            ProtocolVersion::V5 => (5, &[0]),
+        };
+        let remaining = 12 + properties.len() + client_id.len();
+        let mut packet = vec![0x10, remaining as u8, 0, 4];
         packet.extend_from_slice(b"MQTT");
-        packet.extend_from_slice(&[4, 2, 0, 60, 0, client_id.len() as u8]);
+        packet.extend_from_slice(&[level, 2, 0, 60]);
+        packet.extend_from_slice(properties);
+        packet.extend_from_slice(&[0, client_id.len() as u8]);
         packet.extend_from_slice(client_id.as_bytes());
         stream.write_all(&packet)?;
-        let mut connack = [0; 4];
-        stream.read_exact(&mut connack)?;
-        match connack {
-            [0x20, 2, 0, 0] => {}
-            [0x20, 2, 0, code] => {
-                return Err(io::Error::other(format!("it refused CONNECT with code {code}")));
-            }
-            other => {
-                return Err(io::Error::other(format!("it answered CONNECT with {other:02x?}")));
-            }
-        }
+        connack(&mut stream)?;
         stream.set_read_timeout(Some(PING_TIMEOUT))?;
         Ok(Self(stream))
     }
@@ -54,6 +52,27 @@ impl Probe {
     }
 }
 
+/// Reads a CONNACK that accepts, properties and all.
+fn connack(stream: &mut TcpStream) -> io::Result<()> {
+    let mut start = [0; 4];
+    stream.read_exact(&mut start)?;
+    // The length: one byte without properties, up to two with those that brokers send.
+    let (length, flags, code) = match start {
+        [0x20, low, high, _] if low >= 0x80 && high < 0x80 => {
+            let mut code = [0];
+            stream.read_exact(&mut code)?;
+            (usize::from(low & 0x7F) + (usize::from(high) << 7), start[3], code[0])
+        }
+        [0x20, length @ 2..0x80, flags, code] => (usize::from(length), flags, code),
+        other => return Err(io::Error::other(format!("it answered CONNECT with {other:02x?}"))),
+    };
+    if flags != 0 || code != 0 {
+        return Err(io::Error::other(format!("it refused CONNECT with code {code}")));
+    }
+    let mut properties = vec![0; length.saturating_sub(2)];
+    stream.read_exact(&mut properties)
+}
+
 impl Drop for Probe {
     fn drop(&mut self) {
         // A broker that is gone need not be told.
@@ -65,8 +84,8 @@ impl Drop for Probe {
 ///
 /// # Errors
 /// No connection, no answer in time, or a refusal.
-pub(crate) fn answers(target: SocketAddr) -> io::Result<()> {
-    Probe::connect(target).map(drop).map_err(|error| match error.kind() {
+pub(crate) fn answers(target: SocketAddr, version: ProtocolVersion) -> io::Result<()> {
+    Probe::connect(target, version).map(drop).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
             io::Error::new(error.kind(), format!("no answer within {CONNECT_TIMEOUT:?}"))
         }
@@ -79,10 +98,16 @@ pub(crate) fn answers(target: SocketAddr) -> io::Result<()> {
 
 /// Median of some round trips of PINGREQ and PINGRESP, in microseconds.
 pub(crate) fn round_trip_us(target: SocketAddr) -> Option<f64> {
+    let times = round_trips(target)?;
+    Some(times[times.len() / 2].as_secs_f64() * 1e6)
+}
+
+/// Some round trips, the shortest first; never none of them.
+pub(crate) fn round_trips(target: SocketAddr) -> Option<Vec<Duration>> {
     const ROUND_TRIPS: usize = 51;
-    let mut probe = Probe::connect(target).ok()?;
+    let mut probe = Probe::connect(target, ProtocolVersion::V311).ok()?;
     let mut times: Vec<Duration> =
         (0..ROUND_TRIPS).map(|_| probe.round_trip()).collect::<Result<_, _>>().ok()?;
     times.sort();
-    Some(times[ROUND_TRIPS / 2].as_secs_f64() * 1e6)
+    Some(times)
 }

@@ -2,9 +2,19 @@
 
 mod charts;
 mod context;
-mod disclosure;
-mod runs;
+pub(crate) mod disclosure;
+mod extra;
+mod heat;
+mod overview;
+mod raw;
+pub(crate) mod runs;
+pub(crate) mod shape;
 mod sheets;
+mod svg;
+mod told;
+
+pub use extra::{Extra, ExtraRow, Plot};
+pub(crate) use runs::latency;
 
 use crate::result::RunResult;
 use anyhow::Context as _;
@@ -14,24 +24,43 @@ use std::path::Path;
 
 const TEMPLATE: &str = include_str!("../assets/report.html");
 pub(crate) const CSS: &str = include_str!("../assets/report.css");
-const JS: &str = include_str!("../assets/report.js");
 const UPLOT_CSS: &str = include_str!("../assets/uplot/uPlot.min.css");
 const UPLOT_JS: &str = include_str!("../assets/uplot/uPlot.iife.min.js");
+
+/// The page's one script: what the others stand on first.
+const JS: [&str; 3] = [
+    include_str!("../assets/report/page.js"),
+    include_str!("../assets/report/charts.js"),
+    include_str!("../assets/report/heat.js"),
+];
 
 /// The page for these runs, grouped by use case.
 ///
 /// # Errors
-/// No runs, or a template that does not fit (a test renders it).
+/// As [`html_with`].
 pub fn html(results: &[RunResult]) -> anyhow::Result<String> {
+    html_with(results, &[])
+}
+
+/// The page for these runs, and above them their comparison, their steps, and what others have to
+/// say of them.
+///
+/// # Errors
+/// No runs, or a template that does not fit (a test renders it).
+pub fn html_with(results: &[RunResult], extras: &[Extra]) -> anyhow::Result<String> {
     anyhow::ensure!(!results.is_empty(), "there is no result to report");
     let uses = runs::group(results);
+    let data = json!({ "uses": charts::columns(&uses), "raw": raw::runs(&uses)? });
     // `</script` would end the element and `<!--` would hide its end: JSON may spell `<` as a code.
-    let data = serde_json::to_string(&charts::columns(&uses))?.replace('<', "\\u003c");
+    let data = serde_json::to_string(&data)?.replace('<', "\\u003c");
+    let told = told::extras(results, &uses);
+    let extras: Vec<_> = told.iter().chain(extras).map(context::extra).collect();
     let values = json!({
         "page": context::page(results, &uses),
+        "extras": extras,
         "data": data,
         "css": CSS,
-        "js": JS,
+        "js": JS.concat(),
         "uplot_css": UPLOT_CSS,
         "uplot_js": UPLOT_JS,
     });

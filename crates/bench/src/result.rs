@@ -3,16 +3,26 @@
 //! Everything the report, the tables and a later comparison need; nothing is computed twice.
 //! Latencies are microseconds, memory is bytes, CPU is cores, unless a name says otherwise.
 
+mod disclosed;
+mod marks;
+mod read;
+
+pub use disclosed::{BrokerFacts, Disclosed, HostFacts, LoadFacts, NetworkFacts};
+pub use marks::Mark;
+pub use read::{ReadError, read};
+
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+pub use crate::monitor::system::{System, SystemRow};
 pub use weir_load::outcome::{Connections, Messages, Operations};
 
-/// Version of the schema of `result.json`. A reader refuses what is newer.
-pub const SCHEMA: u32 = 1;
+/// Version of the schema of `result.json`. A reader lifts what is older and refuses what is newer.
+pub const SCHEMA: u32 = 2;
 
 /// One use case on one broker, once.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RunResult {
     /// [`SCHEMA`] of the writer.
     pub schema: u32,
@@ -24,9 +34,13 @@ pub struct RunResult {
     pub broker: Broker,
     /// On what.
     pub host: Host,
+    /// Place among its repeats; absent for a run of its own.
+    #[serde(default)]
+    pub repetition: Option<crate::repeat::Repetition>,
     /// Whether it can be believed and whether the contract was kept.
     pub verdict: Verdict,
     /// Phases with their lengths.
+    #[serde(default)]
     pub phases: Vec<PhaseResult>,
     /// Connections.
     pub connections: Connections,
@@ -38,21 +52,45 @@ pub struct RunResult {
     pub measure: Messages,
     /// Rates of the measure phase.
     pub rates: Rates,
-    /// By name: connect, subscribe, acknowledge, end_to_end, end_to_end_from_send, generator_lag,
-    /// generator_turn. Absent where nothing was measured.
+    /// By name: connect, subscribe, acknowledge, acknowledge_from_intended, end_to_end,
+    /// end_to_end_from_send, generator_lag, generator_turn. Absent where nothing was measured.
+    #[serde(default)]
     pub latencies: BTreeMap<String, LatencyResult>,
     /// The broker's resources in the measure phase; absent where its processes cannot be seen.
     pub resources: Option<Resources>,
+    /// The same beside CPU and memory, the host, and what follows from them.
+    #[serde(default)]
+    pub system: Option<System>,
     /// The generator.
     pub generator: Generator,
+    /// What the steps of the use case brought; absent for one without.
+    #[serde(default)]
+    pub course: Option<crate::faults::CourseResult>,
+    /// How fast the broker's memory grew in measure; absent where it was seen too seldom.
+    #[serde(default)]
+    pub memory_slope: Option<crate::slope::Slope>,
     /// The series, one row an interval.
+    #[serde(default)]
     pub series: Vec<SeriesRow>,
     /// Metrics the suite names and this run has not, each with its reason.
+    #[serde(default)]
     pub not_measured: BTreeMap<String, String>,
+    /// Moments of the run that its charts name, such as faults.
+    #[serde(default)]
+    pub marks: Vec<Mark>,
+    /// Latencies over time in full, by name as in `latencies`: a histogram for each row of
+    /// `series`, HdrHistogram V2, deflated, base64, in microseconds; empty where nothing was
+    /// measured.
+    #[serde(default)]
+    pub interval_histograms: BTreeMap<String, Vec<String>>,
+    /// What full disclosure asks for beyond the above.
+    #[serde(default)]
+    pub disclosed: Disclosed,
 }
 
 /// The program that ran it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct Suite {
     /// Version of Weir.
     pub version: String,
@@ -67,11 +105,13 @@ pub struct Suite {
 }
 
 /// What was run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct UseCaseRun {
     /// Full name, such as singlenode-p2p-1K-1K-1K-1K.
     pub name: String,
-    /// Set: basic, enterprise, throughput, perf, or empty for a file of the user's.
+    /// Set: basic, enterprise, throughput, perf, beyond, storms, faults, or empty for a file of the
+    /// user's.
     pub set: String,
     /// One line for a person.
     pub about: String,
@@ -89,9 +129,9 @@ pub struct UseCaseRun {
     pub scale_reason: Option<String>,
     /// MQTT version, "3.1.1" or "5.0".
     pub mqtt_version: String,
-    /// 0 to 2; absent without messages.
+    /// 0 to 2, the highest where they differ; absent without messages.
     pub qos: Option<u8>,
-    /// Payload in bytes; absent without messages.
+    /// Payload in bytes, the largest where they differ; absent without messages.
     pub payload_bytes: Option<u32>,
     /// Bytes of one such PUBLISH on the wire, for the first topic.
     pub publish_bytes_on_wire: Option<u32>,
@@ -114,14 +154,18 @@ pub struct UseCaseRun {
 }
 
 /// The broker under test.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct Broker {
-    /// Driver: weir, mosquitto, url.
+    /// Driver: a name of the catalog, of a command, or url.
     pub driver: String,
     /// Name for tables, such as Mosquitto.
     pub name: String,
     /// As the broker itself says it, or "unknown".
     pub version: String,
+    /// What it runs on, such as "Erlang/OTP 25"; empty where none decides its speed.
+    #[serde(default)]
+    pub runtime: String,
     /// Profile of its configuration: default, tuned, or "unknown" for a URL.
     pub profile: String,
     /// Each setting that differs from the broker's default, with its reason.
@@ -135,7 +179,8 @@ pub struct Broker {
 }
 
 /// The host. Load and broker share it unless the broker is a URL elsewhere.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct Host {
     /// CPU model as the kernel names it.
     pub cpu_model: String,
@@ -157,6 +202,9 @@ pub struct Host {
     pub open_files_max: u64,
     /// Relevant kernel settings by name.
     pub sysctls: BTreeMap<String, String>,
+    /// Clocks, processors and connections, as the kernel treats them.
+    #[serde(default)]
+    pub kernel_facts: crate::host::kernel::KernelFacts,
     /// Pinning of broker and load, in words.
     pub pinning: String,
     /// TCP round trip to the broker before the run, in microseconds: median of some.
@@ -166,7 +214,7 @@ pub struct Host {
 }
 
 /// Whether the run can be believed, and whether the use case's contract was kept.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 pub struct Verdict {
     /// passed, failed (the broker broke the contract), invalid (the generator was the limit),
     /// or aborted (the run did not reach its end).
@@ -175,8 +223,8 @@ pub struct Verdict {
     pub reasons: Vec<String>,
 }
 
-/// The four ends of a run.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+/// The ends of a run.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// Contract kept, generator healthy.
@@ -187,6 +235,8 @@ pub enum Status {
     Invalid,
     /// Stopped by a person.
     Aborted,
+    /// The broker lacks what the use case needs, and was not started.
+    Unsupported,
 }
 
 impl Status {
@@ -197,12 +247,13 @@ impl Status {
             Self::Failed => "failed",
             Self::Invalid => "invalid",
             Self::Aborted => "aborted",
+            Self::Unsupported => "unsupported",
         }
     }
 }
 
 /// A phase.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PhaseResult {
     /// connect, subscribe, warm-up, measure, drain.
     pub name: String,
@@ -213,7 +264,7 @@ pub struct PhaseResult {
 }
 
 /// Rates of the measure phase, a second.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Rates {
     /// Messages sent.
     pub published: f64,
@@ -231,7 +282,7 @@ pub struct Rates {
 
 /// One latency.
 #[expect(missing_docs, reason = "the names say it; microseconds")]
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct LatencyResult {
     pub count: u64,
     pub mean_us: f64,
@@ -248,7 +299,7 @@ pub struct LatencyResult {
 }
 
 /// The broker's process tree and the host.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Resources {
     /// Of the measure phase: average and highest second, in cores.
     pub cpu_cores_avg: f64,
@@ -302,7 +353,7 @@ pub struct Resources {
 }
 
 /// The generator.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Generator {
     /// In measure, in cores.
     pub cpu_cores_avg: f64,
@@ -321,7 +372,7 @@ pub struct Generator {
 
 /// One interval: the load's and the broker's figures side by side. Also a row of series.csv.
 #[expect(missing_docs, reason = "named in weir_load::outcome::Interval and Resources")]
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SeriesRow {
     /// Seconds from the run's begin to the interval's end.
     pub t_s: f64,
@@ -362,4 +413,6 @@ pub struct SeriesRow {
     pub broker_files: u64,
     pub broker_threads: u64,
     pub host_used_bytes: u64,
+    #[serde(flatten)]
+    pub system: SystemRow,
 }

@@ -3,20 +3,24 @@
 use crate::agents::Agents;
 use crate::assemble::Seen;
 use crate::driver::{Driver, Profile, Running};
+use crate::faults::Conductor;
 use crate::host::{self, Pinning};
-use crate::live::Live;
+use crate::live::events::{Ended, Event, PhaseLength, Started};
+use crate::live::{Live, Teller};
 use crate::monitor::{self, Monitor, Sample};
+use crate::repeat::Repetition;
 use crate::result::{RunResult, Suite};
-use crate::usecase::{self, Scaled, Times, UseCase};
-use crate::{assemble, folder};
+use crate::usecase::{self, Scaled, Step, Times, UseCase};
+use crate::{assemble, disclose, folder, live, unsupported};
 use anyhow::{Context, bail};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weir_load::agent::Fleet;
-use weir_load::{Interval, LoadError, Outcome, Plan, Stop};
+use weir_load::outcome::Phase;
+use weir_load::{Cue, Interval, LoadError, Outcome, Plan, Stop};
 
 /// How often the broker is looked at.
 const SAMPLE_EVERY: Duration = Duration::from_millis(500);
@@ -38,8 +42,12 @@ pub struct RunOptions {
     pub is_pinned: bool,
     /// Who runs the load.
     pub agents: Agents,
+    /// Which repeat the next run is; absent where runs are not repeated.
+    pub repetition: Option<Repetition>,
     /// Folder that gets a folder a run.
     pub out: PathBuf,
+    /// Who hears of what happens.
+    pub live: Live,
     /// Version and commit of the program.
     pub version: String,
     /// Version and commit of the program.
@@ -75,8 +83,11 @@ pub fn run_one(
     options: &RunOptions,
     interrupted: &Interrupted,
 ) -> anyhow::Result<(RunResult, PathBuf)> {
-    let is_local = driver.is_local();
-    let pinning = Pinning::plan(options.is_pinned && is_local).of_agents(options.agents.local);
+    if let Some(lacks) = unsupported::lacks(use_case, driver, &options.agents)? {
+        return unsupported::keep(use_case, driver, options, &lacks);
+    }
+    let is_pinned = options.is_pinned && driver.is_local();
+    let pinning = Pinning::plan(is_pinned).of_agents(options.agents.local);
     let fleet = options.agents.start(&pinning)?;
     let holds = fleet.as_ref().map(Fleet::holds).unwrap_or_default();
     let connections_max = usecase::connections_max(&holds).min(options.brokers_hold);
@@ -86,12 +97,20 @@ pub fn run_one(
     let (_, host_used_bytes) = host::memory_bytes();
     let started = driver.start(options.profile, &folder, pinning.broker_core);
     let mut running = started.inspect_err(|_| folder::remove_if_empty(&folder))?;
-    announce(&scaled, &running, &folder, holds.len());
 
     let times = Times::new(use_case, options.warm_up_s, options.measure_s);
     // The stamp's run number tells this run's messages from another's.
     let run = (std::process::id() ^ jiff::Timestamp::now().as_second() as u32) as u16;
-    let plan = usecase::plan(&scaled, running.target, run, times);
+    let target = running.target_of(use_case.mqtt_version);
+    let conductor = Conductor::new(&use_case.step, &running, target)?;
+    let plan = usecase::plan(&scaled, conductor.target(target), run, times);
+    let started = Started {
+        driver: driver.name().into(),
+        agents: holds.len(),
+        folder: folder.display().to_string(),
+        ..started_of(&scaled, &plan, &running)
+    };
+    options.live.tell(&Event::Started(Box::new(started)));
     let monitor = Monitor::start(running.pid, pinning.broker_core, SAMPLE_EVERY);
     let Some(baseline) = monitor.first(Duration::from_secs(5)) else {
         bail!("the broker's process cannot be watched; is /proc mounted?");
@@ -99,29 +118,45 @@ pub fn run_one(
     let mut seen = Seen {
         started: jiff::Timestamp::now(),
         baseline: Sample { host_used_bytes, ..baseline },
-        samples: Vec::new(),
-        pss_bytes: None,
+        group: monitor.group.clone(),
         round_trip_us: (host::round_trip_us(running.target), None),
-        broker_exit: None,
+        disclosed: disclose::before(running.target, running.pid, &folder),
+        has_proxy: conductor.has_proxy(),
+        ..Seen::default()
     };
-    let load = Load { plan: &plan, core: pinning.load_core, fleet };
-    let outcome = drive(load, &monitor, interrupted, &mut running, &mut seen)?;
+    if let Some(Repetition { seed, .. }) = &options.repetition {
+        seen.disclosed.seed = format!("{seed}, of the order of repeats; no other chance");
+    }
+    let (core, steps) = (pinning.load_core, &use_case.step[..]);
+    let load = Load { plan: &plan, core, fleet, conductor: &conductor, steps };
+    let shared = Mutex::new(&mut running);
+    let mut watched =
+        Watched { monitor: &monitor, running: &shared, seen: &mut seen, measured_us: 0 };
+    let outcome = drive(load, &mut watched, &options.live, interrupted)?;
     seen.round_trip_us.1 = host::round_trip_us(running.target);
     seen.samples = monitor.stop();
+    disclose::after(&mut seen.disclosed, running.target, &folder);
     seen.broker_exit = running.exited();
     let broker = running.broker.clone();
     running.stop();
 
-    let suite = Suite {
+    let suite = suite(options, seen.started);
+    let mut result = assemble::result(suite, &scaled, &plan, broker, host, &outcome, &seen);
+    result.repetition = options.repetition.clone();
+    folder::keep(&folder, &result, &outcome)?;
+    options.live.tell(&Event::Ended(Box::new(Ended::of(&result))));
+    Ok((result, folder))
+}
+
+/// What ran it, from `started` until now.
+pub(crate) fn suite(options: &RunOptions, started: jiff::Timestamp) -> Suite {
+    Suite {
         version: options.version.clone(),
         commit: options.commit.clone(),
         command: options.command.clone(),
-        started: seconds(seen.started),
+        started: seconds(started),
         ended: seconds(jiff::Timestamp::now()),
-    };
-    let result = assemble::result(suite, &scaled, &plan, broker, host, &outcome, &seen);
-    folder::keep(&folder, &result, &outcome)?;
-    Ok((result, folder))
+    }
 }
 
 /// RFC 3339 in UTC, to the second.
@@ -129,20 +164,34 @@ pub(crate) fn seconds(time: jiff::Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// Says what is going to happen, before it does.
-fn announce(scaled: &Scaled<'_>, running: &Running, folder: &Path, agents: usize) {
+/// What is known before the run begins; who runs it is for the caller to add.
+fn started_of(scaled: &Scaled<'_>, plan: &Plan, running: &Running) -> Started {
+    let case = scaled.run_description(plan);
     let broker = &running.broker;
-    eprintln!(
-        "{} on {} {} ({}, profile {})",
-        scaled.use_case.name, broker.name, broker.version, broker.address, broker.profile
-    );
-    if let Some(reason) = &scaled.reason {
-        eprintln!("  note: {reason}");
+    let connections: u64 = plan.groups.iter().map(|group| u64::from(group.clients)).sum();
+    let seconds = |ms: u64| Some(ms as f64 / 1e3);
+    let phases = [
+        (Phase::Connect, Some(connections as f64 / plan.connect.rate_per_s)),
+        (Phase::Subscribe, None),
+        (Phase::WarmUp, seconds(plan.phases.warm_up_ms)),
+        (Phase::Measure, seconds(plan.phases.measure_ms)),
+        (Phase::Drain, seconds(plan.phases.drain_ms)),
+    ];
+    let length = |(phase, length_s)| PhaseLength { name: live::name(phase), length_s };
+    Started {
+        use_case: case.name,
+        about: case.about,
+        broker: format!("{} {}", broker.name, broker.version),
+        address: broker.address.clone(),
+        profile: broker.profile.clone(),
+        is_watched: running.pid.is_some(),
+        note: scaled.reason.clone(),
+        connections,
+        publish_rate_per_s: case.publish_rate_planned,
+        deliver_rate_per_s: case.deliver_rate_planned,
+        phases: phases.map(length).to_vec(),
+        ..Started::default()
     }
-    if agents > 0 {
-        eprintln!("  {agents} agents share the load");
-    }
-    eprintln!("  results go to {}", folder.display());
 }
 
 /// A plan and who runs it.
@@ -150,10 +199,12 @@ struct Load<'a> {
     plan: &'a Plan,
     core: Option<usize>,
     fleet: Option<Fleet>,
+    conductor: &'a Conductor<'a>,
+    steps: &'a [Step],
 }
 
 impl Load<'_> {
-    fn run(self, stop: &Stop, sender: &Sender<Interval>) -> Result<Outcome, LoadError> {
+    fn run(self, stop: &Stop, cue: &Cue, sender: &Sender<Interval>) -> Result<Outcome, LoadError> {
         // A viewer that is gone need not hear of intervals: they are in the outcome too.
         let mut on_interval = |interval: &Interval| {
             let _ = sender.send(*interval);
@@ -164,28 +215,49 @@ impl Load<'_> {
                 if let Some(core) = self.core {
                     host::pin_this_thread(core);
                 }
-                weir_load::run(self.plan, stop, &mut on_interval)
+                weir_load::run_cued(self.plan, stop, cue, &mut on_interval)
             }
         }
     }
 }
 
-/// Runs the plan on a thread of its own and shows what happens.
+/// The broker while it is measured, and what was seen of it.
+struct Watched<'a> {
+    monitor: &'a Monitor,
+    /// Killed and started again by the steps of a use case.
+    running: &'a Mutex<&'a mut Running>,
+    seen: &'a mut Seen,
+    /// Of the measure phase so far.
+    measured_us: u64,
+}
+
+/// Runs the plan on a thread of its own and tells what happens.
 fn drive(
     load: Load<'_>,
-    monitor: &Monitor,
+    watched: &mut Watched<'_>,
+    live: &Live,
     interrupted: &Interrupted,
-    running: &mut Running,
-    seen: &mut Seen,
 ) -> anyhow::Result<Outcome> {
     let (sender, intervals) = channel::<Interval>();
     let stop = Stop::default();
-    let plan = load.plan;
+    let (plan, conductor, steps, cue) = (load.plan, load.conductor, load.steps, Cue::default());
+    let (until_over, over) = channel::<()>();
     let outcome = std::thread::scope(|scope| {
-        let load_stop = stop.clone();
-        let load = scope.spawn(move || load.run(&load_stop, &sender));
-        watch(plan, &intervals, monitor, interrupted, &stop, running, seen);
-        load.join()
+        let (load_stop, load_cue) = (stop.clone(), cue.clone());
+        let load = scope.spawn(move || load.run(&load_stop, &load_cue, &sender));
+        let (steps_cue, running, monitor) = (cue.clone(), watched.running, watched.monitor);
+        let conducted = scope.spawn(move || conductor.conduct(&steps_cue, &over, running, monitor));
+        let mut teller = Teller::new(live, steps);
+        let mut on_interval = |interval: &Interval| {
+            watched.near_end(plan, interval);
+            teller.interval(interval, &monitor.newest());
+        };
+        watch(&intervals, interrupted, &stop, &mut on_interval);
+        let outcome = load.join();
+        cue.end();
+        drop(until_over);
+        watched.seen.happened = conducted.join().unwrap_or_default();
+        outcome
     });
     match outcome {
         Ok(outcome) => Ok(outcome?),
@@ -193,40 +265,37 @@ fn drive(
     }
 }
 
-/// Until the load ends: the moving line, the user's wish to stop, the broker's last memory.
+/// Until the load ends: its intervals, and the user's wish to stop.
 fn watch(
-    plan: &Plan,
     intervals: &Receiver<Interval>,
-    monitor: &Monitor,
     interrupted: &Interrupted,
     stop: &Stop,
-    running: &mut Running,
-    seen: &mut Seen,
+    on_interval: &mut dyn FnMut(&Interval),
 ) {
-    let phases = plan.phases;
-    let seconds = [phases.warm_up_ms, phases.measure_ms, phases.drain_ms].map(|ms| ms / 1_000);
-    let connections = plan.groups.iter().map(|group| u64::from(group.clients)).sum();
-    let mut live = Live::new(seconds, connections, plan.connect.rate_per_s);
-    let mut measured_ms = 0;
     loop {
         match intervals.recv_timeout(Duration::from_millis(200)) {
-            Ok(interval) => {
-                if interval.phase == weir_load::outcome::Phase::Measure {
-                    measured_ms += interval.length_us / 1_000;
-                    // Once, near the end: walking its pages disturbs the broker.
-                    let near_end_ms = measured_ms + 2 * u64::from(plan.interval_ms);
-                    if seen.pss_bytes.is_none() && near_end_ms >= phases.measure_ms {
-                        seen.pss_bytes = running.pid.and_then(monitor::pss);
-                    }
-                }
-                live.show(&interval, monitor.latest());
-            }
+            Ok(interval) => on_interval(&interval),
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Disconnected) => return,
         }
         if interrupted.load(Ordering::Relaxed) {
             stop.stop();
         }
     }
-    live.end();
+}
+
+impl Watched<'_> {
+    /// Looks at the broker's memory once more near the end of measure: walking its pages disturbs
+    /// it.
+    fn near_end(&mut self, plan: &Plan, interval: &Interval) {
+        if interval.phase != Phase::Measure || self.seen.pss_bytes.is_some() {
+            return;
+        }
+        self.measured_us += interval.length_us;
+        let near_end_ms = self.measured_us / 1_000 + 2 * u64::from(plan.interval_ms);
+        if near_end_ms >= plan.phases.measure_ms {
+            let pid = self.running.lock().ok().and_then(|running| running.pid);
+            self.seen.pss_bytes = pid.and_then(monitor::pss);
+        }
+    }
 }

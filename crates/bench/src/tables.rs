@@ -1,5 +1,8 @@
 //! The tables of mqttbs, in the terminal.
 
+mod system;
+
+use crate::faults;
 use crate::published::{self, Published};
 use crate::result::{LatencyResult, RunResult, Status};
 use comfy_table::Table;
@@ -40,14 +43,27 @@ fn use_case(text: &mut String, name: &str, runs: &[&RunResult]) {
     }
     prose(text, &format!("{}; measured {} s", of.about, of.duration_s));
     let has_messages = of.qos.is_some();
-    let last = if has_messages { delivery_table(runs) } else { connection_table(runs) };
-    for table in [latency_table(runs, has_messages), resource_table(runs, has_messages), last] {
-        let _ = writeln!(text, "{table}\n");
+    let (unsupported, runs): (Vec<&RunResult>, Vec<&RunResult>) =
+        runs.iter().partition(|run| run.verdict.status == Status::Unsupported);
+    if !runs.is_empty() {
+        tables(text, &runs, has_messages);
+    }
+    for run in &runs {
+        if let Some(course) = &run.course {
+            let (table, sentence) = faults::table(course);
+            prose(text, &format!("{}, steps:", broker(run)));
+            let _ = writeln!(text, "{table}");
+            prose(text, &sentence);
+            text.push('\n');
+        }
     }
     for run in runs {
         for reason in &run.verdict.reasons {
             prose(text, &format!("{} {}: {reason}", broker(run), status(run)));
         }
+    }
+    for run in unsupported {
+        prose(text, &format!("{}: {}", broker(run), run.verdict.reasons.join("; ")));
     }
     let rows = published::of(name);
     if !rows.is_empty() {
@@ -62,8 +78,16 @@ fn use_case(text: &mut String, name: &str, runs: &[&RunResult]) {
     }
 }
 
+fn tables(text: &mut String, runs: &[&RunResult], has_messages: bool) {
+    let last = if has_messages { delivery_table(runs) } else { connection_table(runs) };
+    let first = [latency_table(runs, has_messages), resource_table(runs, has_messages)];
+    for table in first.into_iter().chain(system::system_table(runs)).chain([last]) {
+        let _ = writeln!(text, "{table}\n");
+    }
+}
+
 /// A sentence, indented, broken where a line would grow too long.
-fn prose(text: &mut String, sentence: &str) {
+pub(crate) fn prose(text: &mut String, sentence: &str) {
     let mut line = String::new();
     for word in printable(sentence).split(' ') {
         if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > LINE_CHARS_MAX - 4
@@ -79,7 +103,7 @@ fn prose(text: &mut String, sentence: &str) {
 }
 
 /// What a broker says of itself may hold bytes that move a cursor or colour a terminal.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { '?' } else { char }).collect()
 }
 
@@ -112,6 +136,7 @@ pub(crate) fn status(run: &RunResult) -> &'static str {
         Status::Failed => "FAILED",
         Status::Invalid => "INVALID",
         Status::Aborted => "ABORTED",
+        Status::Unsupported => "not supported",
     }
 }
 

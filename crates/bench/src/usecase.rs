@@ -3,13 +3,23 @@
 mod catalog;
 mod check;
 mod file;
+mod needs;
 mod plan;
 mod rates;
 mod scale;
+#[cfg(test)]
+mod schema;
+mod step;
+mod thresholds;
 
 pub(crate) use catalog::all;
-pub use catalog::{list, set};
-pub use file::{Contract, Group, UseCase, UseCaseError};
+pub use catalog::{EXAMPLE, SCHEMA, list, set};
+pub(crate) use check::PAYLOAD_BYTES_MAX;
+pub use file::{Contract, Group, Need, UseCase, UseCaseError};
+pub use needs::Needs;
+pub(crate) use plan::sources;
 pub use plan::{Times, plan};
 pub(crate) use scale::grouped;
 pub use scale::{Scaled, connections_max, scale};
+pub use step::{Fault, Move, Reconnect, Span, Step};
+pub use thresholds::Thresholds;

@@ -4,16 +4,18 @@
 
 mod fixture;
 
-use fixture::{HOSTILE, basic_set};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
-use weir_bench::result::{LatencyResult, RunResult, Status};
+use fixture::{HOSTILE, basic_set, many_brokers};
+use weir_bench::result::{self, LatencyResult, RunResult, Status, System, SystemRow};
 use weir_bench::{report, tables};
 
 /// A result as the first schema wrote it.
 fn kept() -> RunResult {
-    serde_json::from_str(include_str!("data/result.json")).unwrap()
+    result::read(include_str!("data/result.json")).unwrap()
+}
+
+/// A result as this schema writes it.
+fn newer() -> RunResult {
+    result::read(include_str!("data/result-2.json")).unwrap()
 }
 
 fn assert_fits(text: &str) {
@@ -87,6 +89,23 @@ fn the_largest_figures_fit_a_terminal() {
     resources.cpu_us_per_delivery = Some(12_345.67);
     resources.rss_max_bytes = 999_900_000;
     resources.rss_avg_bytes = 123_000_000_000;
+    let rate = Some(99_900_000_000.0);
+    run.system = Some(System {
+        messages_per_core_s: Some(99_990_000.0),
+        kib_per_connection: Some(9_999.9),
+        pss_max_bytes: Some(999_900_000_000),
+        measure: SystemRow {
+            context_switches_per_s: Some(999_999.0),
+            loopback_bytes_per_s: rate,
+            net_received_bytes_per_s: rate,
+            net_sent_bytes_per_s: rate,
+            host_cpu_cores: Some(127.25),
+            host_steal_cores: Some(127.25),
+            power_watts: Some(999.9),
+            ..SystemRow::default()
+        },
+        ..System::default()
+    });
     assert_fits(&tables::render(&[run]));
 }
 
@@ -118,14 +137,23 @@ fn the_page_holds_every_run_and_needs_no_network() {
 
 #[test]
 fn disclosure_names_what_is_missing() {
-    let mut run = kept();
-    assert!(report::html(&[run.clone()]).unwrap().contains(">complete<"));
+    assert!(report::html(&[newer()]).unwrap().contains(">complete<"));
+    let mut run = newer();
     run.host.kernel.clear();
     run.host.governor.clear();
     run.broker.configuration.clear();
+    run.disclosed.network.congestion_control.clear();
     let page = report::html(&[run]).unwrap();
-    let missing = "incomplete, missing: governor, configuration of the broker";
+    let missing = "incomplete, missing: configuration of the broker, governor, kernel, \
+                   TCP congestion control";
     assert!(page.contains(missing), "{missing}");
+}
+
+#[test]
+fn a_result_of_an_older_schema_is_shown_and_its_gaps_are_named() {
+    let page = report::html(&[kept()]).unwrap();
+    assert!(page.contains("incomplete, missing: hash of the suite&#x27;s program, run by"));
+    assert!(page.contains("this result was written by schema 1"));
 }
 
 #[test]
@@ -152,55 +180,60 @@ fn no_results_make_no_report() {
     assert!(report::html(&[]).is_err());
 }
 
-/// The browser, or nothing if it is missing here, which is an error where CI is set.
-fn browser() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let found = ["chromium", "chromium-browser", "google-chrome"].into_iter().find_map(|name| {
-        std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| path.is_file())
-    });
-    if found.is_none() {
-        assert!(std::env::var_os("CI").is_none(), "chromium is not installed; run scripts/setup");
-        eprintln!("skipped: chromium is not installed; scripts/setup installs it");
-    }
-    found
-}
-
-/// The page after its scripts ran.
-fn dump_dom(browser: &Path, page: &Path) -> String {
-    let folder = page.parent().unwrap();
-    let dom = folder.join("dom.html");
-    let mut child = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
-        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
-        .args(["--virtual-time-budget=5000", "--dump-dom"])
-        .arg(format!("--user-data-dir={}", folder.join("profile").display()))
-        .arg(format!("file://{}", page.display()))
-        .stdout(std::fs::File::create(&dom).unwrap())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while child.try_wait().unwrap().is_none() {
-        if Instant::now() > deadline {
-            child.kill().unwrap();
-            child.wait().unwrap();
-            panic!("the browser did not end within 60 s");
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    std::fs::read_to_string(&dom).unwrap()
+#[test]
+fn six_brokers_with_repeats_have_a_matrix_and_a_spread_each() {
+    let runs = many_brokers(10);
+    let page = report::html(&runs).unwrap();
+    let matrix = &page[page.find("class=\"matrix\"").unwrap()..];
+    let matrix = &matrix[..matrix.find("</table>").unwrap()];
+    assert_eq!(matrix.matches("scope=\"col\"").count(), 7, "six brokers: {matrix}");
+    assert_eq!(matrix.matches("scope=\"row\"").count(), 4, "four use cases");
+    assert_eq!(matrix.matches("2 of 3").count(), 1, "one of three repeats failed: {matrix}");
+    assert!(matrix.contains("not run"), "a broker that was left out");
+    assert!(page.contains("median of 3 runs: "), "the spread of repeats");
+    assert!(page.contains("What did not pass") && page.contains("Broker-3 3.0, run 2"));
 }
 
 #[test]
-fn a_browser_draws_the_charts() {
-    let Some(browser) = browser() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("report.html");
-    report::write(&basic_set(20), &path).unwrap();
-    let page = dump_dom(&browser, &path);
-    // Of each of three use cases with messages 20 charts less what is calm, of the other one 10.
-    let canvases = page.matches("<canvas").count();
-    assert!(canvases >= 60, "{canvases} charts");
-    assert!(page.contains("Nothing failed."), "a chart of zeros is a sentence");
-    assert_eq!(page.matches(">Success rate of deliveries<").count(), 3);
+fn repeats_are_compared_and_steps_have_their_table() {
+    let page = report::html(&many_brokers(10)).unwrap();
+    let part = |title: &str| {
+        let begin = page.find(&format!(">{title}</h2>")).unwrap();
+        &page[begin..begin + page[begin..].find("</section>").unwrap()]
+    };
+    let comparison = part("Comparison: singlenode-p2p-1K-1K-1K-1K");
+    for text in ["Ratios are to Broker-0 0.0.", "badge worse", "Broker-3 3.0 FAILED: 1 of 3 runs"] {
+        assert!(comparison.contains(text), "{text} is missing in {comparison}");
+    }
+    assert_eq!(comparison.matches("Broker-1 1.0: CPU us&#x2f;message").count(), 1, "{comparison}");
+    let steps = part("Steps and faults: singlenode-p2p-1K-1K-1K-1K");
+    for text in ["Broker-3 3.0, run 2: freeze", "<td>1.60 s</td>", "<td>1000</td>"] {
+        assert!(steps.contains(text), "{text} is missing in {steps}");
+    }
+    let single = report::html(&basic_set(10)).unwrap();
+    assert!(!single.contains(">Comparison: "), "one run allows no verdict");
+}
+
+#[test]
+fn what_others_say_is_shown_and_escaped() {
+    let extra = report::Extra {
+        title: "Ladder <1>".into(),
+        about: vec!["the highest rate & its knee".into()],
+        head: vec!["broker".into(), "rate".into()],
+        rows: vec![report::ExtraRow {
+            cells: vec!["Weir".into(), "<b>9000</b>".into()],
+            badge: Some("no difference".into()),
+        }],
+        plot: Some(report::Plot {
+            title: "p99 by rate".into(),
+            x: "messages a second".into(),
+            y: "ms".into(),
+            lines: vec![("Weir".into(), vec![[1.0, 2.0], [2.0, 3.0]])],
+            ..report::Plot::default()
+        }),
+    };
+    let page = report::html_with(&[newer()], &[extra]).unwrap();
+    assert!(page.contains("Ladder &lt;1&gt;") && page.contains("&lt;b&gt;9000&lt;&#x2f;b&gt;"));
+    assert!(page.contains("class=\"badge no-difference\""));
+    assert_eq!(page.matches("<circle").count(), 2);
 }

@@ -1,6 +1,6 @@
 //! The client's state machine.
 
-use crate::open::{Open, Step, Tagged};
+use crate::open::{Open, OpenMessage, Step, Tagged};
 use crate::sink::{Event, Sink};
 use weir_wire::packet::{
     Ack, ConnAck, Connect, Disconnect, PINGREQ, Publish, SubscribeBuf, SubscriptionOptions,
@@ -109,6 +109,19 @@ impl Client {
     /// How many messages are published and not yet acknowledged.
     pub fn open_count(&self) -> u16 {
         self.open.count()
+    }
+
+    /// What is published and not yet acknowledged, oldest first: to be written again once a
+    /// server that has the session is connected to (section 4.4 of both standards).
+    pub fn open_messages(&self) -> impl Iterator<Item = OpenMessage> + '_ {
+        self.open.messages()
+    }
+
+    /// Forgets them and returns their tags, oldest first: the server has no session any more.
+    pub fn forget_open(&mut self) -> Vec<u64> {
+        let tags = self.open.tags().collect();
+        self.open = Open::default();
+        tags
     }
 
     /// Writes CONNECT.

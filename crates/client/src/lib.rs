@@ -8,6 +8,7 @@ mod client;
 mod open;
 
 pub use client::{Client, ClientError, ConnectOptions, PublishError};
+pub use open::OpenMessage;
 pub use sink::{Event, Sink};
 
 mod sink;

@@ -30,6 +30,17 @@ pub(crate) enum Step {
     Complete,
 }
 
+/// A message that is published and not yet acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenMessage {
+    /// The identifier it was published under.
+    pub packet_id: PacketId,
+    /// As it was given to [`crate::Client::publish`].
+    pub tag: u64,
+    /// Whether PUBREC has come: PUBREL is what is to be written again, not PUBLISH.
+    pub is_released: bool,
+}
+
 impl Default for Open {
     fn default() -> Self {
         Self { oldest: PacketId::FIRST, next: PacketId::FIRST, tags: VecDeque::new(), count: 0 }
@@ -76,6 +87,17 @@ impl Open {
             self.oldest = self.oldest.next();
         }
         Some(tag)
+    }
+
+    /// All open messages, oldest first.
+    pub(crate) fn messages(&self) -> impl Iterator<Item = OpenMessage> + '_ {
+        let mut next = self.oldest;
+        self.tags.iter().filter_map(move |tagged| {
+            let packet_id = next;
+            next = next.next();
+            let Tagged { tag, step } = (*tagged)?;
+            Some(OpenMessage { packet_id, tag, is_released: step == Step::Complete })
+        })
     }
 
     /// The tags of all open messages, oldest first.

@@ -20,6 +20,7 @@ fn main() {
         client_id: format!("w{{run}}-{name}-{{i}}"),
         subscriptions: Vec::new(),
         publish: None,
+        ..Group::default()
     };
     let mut subscribers = group("sub", number(3));
     subscribers.subscriptions.push(Subscription { filter: filter.into(), qos });
@@ -30,6 +31,7 @@ fn main() {
         rate_per_s: f64::from(number(2)),
         payload_bytes: 16,
         retain: false,
+        ..Publish::default()
     });
     let plan = Plan {
         target: arguments[0].parse().expect("HOST:PORT"),
@@ -49,6 +51,7 @@ fn main() {
         },
         interval_ms: 1_000,
         slice: Slice::WHOLE,
+        course: Default::default(),
     };
     let outcome = run(&plan, &Stop::default(), &mut |interval| {
         println!(

@@ -298,6 +298,11 @@ impl Audit {
         self.closed = Some(Closed::Elsewhere(self.ledger.clone()));
     }
 
+    /// Those listed so far.
+    pub(crate) fn anomalies(&self) -> &[Anomaly] {
+        &self.anomalies
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.is_some()
     }

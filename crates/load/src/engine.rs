@@ -1,5 +1,6 @@
 //! The engine: clients on a reactor, driven through the phases of a plan.
 
+mod course;
 mod finish;
 mod handler;
 mod phases;
@@ -11,6 +12,7 @@ pub(crate) use setup::topics_of;
 
 use crate::audit::{Audit, Fate};
 use crate::baton::Baton;
+use crate::course::Cue;
 use crate::cpu::{ThreadCpu, thread_cpu_us};
 use crate::outcome::{Connections, End, Interval, Operations, Outcome, Phase, PhaseSpan};
 use crate::plan::Plan;
@@ -18,6 +20,7 @@ use crate::publisher::Publisher;
 use crate::recorder::{Gauges, Recorder, Sketches};
 use crate::schedule::Schedule;
 use crate::{LoadError, Stop};
+use course::Agenda;
 use sending::Position;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -44,6 +47,8 @@ pub(crate) enum State {
     Ready,
     /// Never connected, or its subscription was refused or never answered.
     Failed,
+    /// Not connected for now: it comes, or comes back.
+    Away,
     /// Was connected, and the other side ended that.
     Dropped,
     /// The run is over for it.
@@ -66,6 +71,20 @@ pub(crate) struct Slot {
     pub(crate) publisher: Option<u32>,
     /// When the operation under way was begun.
     pub(crate) asked_us: u64,
+    /// When its connection ended, until it is ready again; 0 for one that never did.
+    pub(crate) lost_us: u64,
+    /// When something last came.
+    pub(crate) heard_us: u64,
+    /// When PINGREQ was last asked for.
+    pub(crate) pinged_us: u64,
+    /// Whether the broker said so in its last CONNACK.
+    pub(crate) has_session: bool,
+    /// Whether its session has its subscriptions: each was answered.
+    pub(crate) is_subscribed: bool,
+    /// Until when it reads nothing.
+    pub(crate) stalled_until_us: u64,
+    /// Whether it stands in the heap of pings.
+    pub(crate) is_pinging: bool,
     /// What the broker's DISCONNECT said, if one came.
     pub(crate) disconnect: Option<ReasonCode>,
 }
@@ -113,13 +132,20 @@ pub(crate) struct Engine<'a> {
     phase: Phase,
     phases: Vec<PhaseSpan>,
     phase_start_us: u64,
+    /// When publishing ended before its time.
+    finish_us: Option<u64>,
     /// The next client to connect.
     next_client: usize,
+    /// Clients passed over, as they join later.
+    skipped: u32,
     connecting: VecDeque<(u64, u32)>,
     subscribing: VecDeque<(u64, u32)>,
     pings: BinaryHeap<Reverse<(u64, u32)>>,
     scratch: Vec<u8>,
-    payload: Vec<u8>,
+    /// By schedule: a payload without its stamp.
+    payloads: Vec<Vec<u8>>,
+    agenda: Agenda,
+    cue: Cue,
     /// Publishers to be tried again in the next turn.
     held: Vec<u32>,
     /// At the begin and the end of measure, each with its time.
@@ -140,9 +166,11 @@ pub(crate) struct Engine<'a> {
 pub(crate) fn run(
     plan: &Plan,
     stop: &Stop,
+    cue: &Cue,
     on_interval: &mut dyn FnMut(&Interval),
 ) -> Result<Outcome, LoadError> {
     let mut engine = Engine::new(plan, None)?;
+    engine.cue = cue.clone();
     engine.turn_until_over(stop, &mut |tick| on_interval(tick.interval))?;
     Ok(engine.into_outcome())
 }
@@ -187,6 +215,9 @@ impl Engine<'_> {
             if stop.is_stopped() && self.end.is_none() {
                 self.stop_run(End::Stopped);
             }
+            if stop.is_finishing() && self.end.is_none() && self.finish_us.is_none() {
+                self.finish(now_us());
+            }
             self.advance(reactor.io());
             reactor.turn(Some(self.timeout()), self)?;
             self.note_turn(reactor.io().turn_us());
@@ -216,6 +247,9 @@ impl Engine<'_> {
         if let Some(due_us) = self.next_due_us(now_us) {
             wait_us = wait_us.min(due_us.saturating_sub(now_us));
         }
+        if let Some(due_us) = self.next_act_us() {
+            wait_us = wait_us.min(due_us.saturating_sub(now_us));
+        }
         if let Some(due_us) = self.next_connect_us() {
             wait_us = wait_us.min(due_us.saturating_sub(now_us));
         }
@@ -227,6 +261,7 @@ impl Engine<'_> {
         if let Some(baton) = self.baton {
             baton.tell(&self.status());
         }
+        self.beat();
         if self.phase == Phase::Measure {
             self.book.recorder.turn.saturating_record(now_us().saturating_sub(turn_us));
         }

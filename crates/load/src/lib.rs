@@ -9,12 +9,16 @@ mod audience;
 mod audit;
 mod baton;
 mod cast;
+pub mod course;
 mod cpu;
+mod distribution;
 mod engine;
 mod ledger;
 pub mod null;
 pub mod outcome;
+pub mod payload;
 pub mod plan;
+pub mod proxy;
 mod publisher;
 mod recorder;
 mod schedule;
@@ -22,6 +26,8 @@ mod slice;
 mod stamp;
 mod template;
 
+pub use course::{Course, Cue};
+pub use distribution::Distribution;
 pub use ledger::{Arrival, Ledger};
 pub use outcome::{Interval, Outcome};
 pub use plan::Plan;
@@ -30,21 +36,35 @@ pub use slice::{Shared, Slice, deal};
 pub use stamp::{STAMP_BYTES, Stamp};
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Asks a run to stop, from another thread or a signal handler.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct Stop(Arc<AtomicU8>);
+
+/// What [`Stop`] holds, in the order of urgency.
+const FINISH: u8 = 1;
+const STOP: u8 = 2;
 
 impl Stop {
     /// The run ends within a turn of its loop, with [`outcome::End::Stopped`].
     pub fn stop(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.fetch_max(STOP, Ordering::Relaxed);
     }
 
-    /// Whether somebody asked.
+    /// Nothing more becomes due; what is due is sent, drained and audited, and the run is complete.
+    /// Before publishing has begun, and for a slice of a plan, the same as [`Stop::stop`].
+    pub fn finish(&self) {
+        self.0.fetch_max(FINISH, Ordering::Relaxed);
+    }
+
+    /// Whether somebody asked to stop at once.
     pub fn is_stopped(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Relaxed) == STOP
+    }
+
+    pub(crate) fn is_finishing(&self) -> bool {
+        self.0.load(Ordering::Relaxed) >= FINISH
     }
 }
 
@@ -73,7 +93,22 @@ pub fn run(
     stop: &Stop,
     on_interval: &mut dyn FnMut(&Interval),
 ) -> Result<Outcome, LoadError> {
-    engine::run(plan, stop, on_interval)
+    engine::run(plan, stop, &Cue::default(), on_interval)
+}
+
+/// As [`run`]; `cue` tells another thread when measure begins.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_cued(
+    plan: &Plan,
+    stop: &Stop,
+    cue: &Cue,
+    on_interval: &mut dyn FnMut(&Interval),
+) -> Result<Outcome, LoadError> {
+    let outcome = engine::run(plan, stop, cue, on_interval);
+    cue.end();
+    outcome
 }
 
 /// Connections that one process can hold: open files, and beyond these direct descriptors of

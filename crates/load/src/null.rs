@@ -10,7 +10,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_reactor::{Closed, Handler, Io, Reactor, Token};
 use weir_wire::packet::{Ack, ConnAck, PINGRESP, Publish, SubAck, Subscribe};
 use weir_wire::topic::TopicFilter;
@@ -25,14 +25,15 @@ const PACKET_BYTES_MAX: u32 = 1024 * 1024;
 /// A receiver with so much output waiting is too slow; what more comes for it is dropped.
 const PENDING_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Serves the connections of `listener` until it is stopped.
+/// Serves the connections of `listener` until it is stopped, and burns `spin` of CPU for each
+/// delivery: a broker that is slower by a known amount.
 ///
 /// # Errors
 /// What the system says of epoll.
-pub fn serve(listener: TcpListener, stop: &Stop) -> io::Result<()> {
+pub fn serve(listener: TcpListener, spin: Duration, stop: &Stop) -> io::Result<()> {
     let mut reactor = Reactor::new()?;
     reactor.listen(listener)?;
-    let mut null = Null::default();
+    let mut null = Null { spin, ..Null::default() };
     while !stop.is_stopped() {
         reactor.turn(Some(TURN_MAX), &mut null)?;
     }
@@ -47,6 +48,8 @@ struct Null {
     /// Who hears a topic, found when it is first published to.
     heard: HashMap<Box<str>, Vec<(Token, QoS)>, FixedState>,
     scratch: Vec<u8>,
+    /// CPU that a delivery costs beyond what it needs.
+    spin: Duration,
 }
 
 impl Null {
@@ -99,7 +102,7 @@ impl Null {
             self.heard.insert(publish.topic.into(), heard);
         }
         let Self { heard, versions, scratch, .. } = self;
-        let mut encoded = None;
+        let (mut encoded, mut deliveries) = (None, 0);
         for &(to, qos) in heard.get(publish.topic).into_iter().flatten() {
             let Some(&version) = versions.get(&to) else { continue };
             let form = (version, qos.min(publish.qos));
@@ -114,8 +117,10 @@ impl Null {
             }
             if io.pending(to) <= PENDING_BYTES_MAX {
                 io.write(to, scratch);
+                deliveries += 1;
             }
         }
+        burn(self.spin * deliveries);
     }
 
     fn receivers(&self, topic: &str) -> Vec<(Token, QoS)> {
@@ -135,6 +140,15 @@ impl Null {
         self.versions.remove(&token);
         self.subscriptions.retain(|(_, subscriber, _)| *subscriber != token);
         self.heard.clear();
+    }
+}
+
+/// Keeps the processor busy for this long. The clock is the wall's: on a core of its own they are
+/// the same.
+fn burn(length: Duration) {
+    let begin = Instant::now();
+    while !length.is_zero() && begin.elapsed() < length {
+        std::hint::spin_loop();
     }
 }
 

@@ -1,6 +1,7 @@
 //! What happened. Times are microseconds of the monotonic clock unless a name says otherwise.
 
 use hdrhistogram::Histogram;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -23,6 +24,8 @@ pub struct Outcome {
     pub latencies: Latencies,
     /// One entry an interval of the plan, from the first connect to the end of drain.
     pub intervals: Vec<Interval>,
+    /// The latencies of each of `intervals` in full.
+    pub distributions: Vec<crate::Distribution>,
     /// How the generator itself did.
     pub generator: Generator,
     /// Single messages that were lost, duplicated or reordered, up to [`ANOMALIES_MAX`].
@@ -32,6 +35,8 @@ pub struct Outcome {
     /// Deliveries that are in no latency: their publisher and their subscriber do not share a
     /// clock.
     pub unclocked: u64,
+    /// What became of clients that lost their connections, and the pulse if one was asked for.
+    pub course: crate::course::CourseOutcome,
     /// The agents that ran it, a line for each; empty for a run of one process.
     pub agents: Vec<String>,
 }
@@ -83,7 +88,7 @@ pub struct PhaseSpan {
 }
 
 /// What became of the planned connections.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Connections {
     /// In the plan.
     pub planned: u64,
@@ -96,7 +101,7 @@ pub struct Connections {
 }
 
 /// Operations that are asked and answered.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Operations {
     /// Asked.
     pub asked: u64,
@@ -107,7 +112,7 @@ pub struct Operations {
 }
 
 /// The ledger's sums. A delivery is one message to one subscriber, or to one shared group.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Messages {
     /// Due on the schedule.
     pub intended: u64,
@@ -153,6 +158,8 @@ pub struct Latencies {
     pub subscribe: Histogram<u64>,
     /// PUBLISH sent to PUBACK or PUBCOMP.
     pub acknowledge: Histogram<u64>,
+    /// Intended time to PUBACK or PUBCOMP, as far back as send times are remembered.
+    pub acknowledge_from_intended: Histogram<u64>,
     /// Intended time to receipt: the latency of the result.
     pub end_to_end: Histogram<u64>,
     /// Actual send to receipt.
@@ -225,6 +232,15 @@ pub struct Summary {
     pub p99_us: u64,
     pub max_us: u64,
 }
+
+/// Above this share of a core the generator was busy all the time, and what it saw as latency may
+/// be its own.
+pub const CPU_SHARE_MAX: f64 = 0.95;
+
+/// One message in a hundred may be picked up this late: a scheduler's stall on a shared machine,
+/// not a generator behind its schedule. A tenth of the latency it is part of is allowed in any
+/// case: it does not change the finding.
+pub const LAG_P99_US_MAX: u64 = 10_000;
 
 /// How the generator itself did in the measure phase.
 #[derive(Clone, Debug)]

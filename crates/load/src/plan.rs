@@ -1,6 +1,8 @@
 //! What to do: clients, their subscriptions and schedules, and the phases of the run.
 
+use crate::course::Course;
 use crate::slice::Slice;
+use crate::template::expand;
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -35,6 +37,9 @@ pub struct Plan {
     /// Which of the clients are run here; all, unless agents share the plan.
     #[serde(default)]
     pub slice: Slice,
+    /// What happens to clients while the run lasts.
+    #[serde(default)]
+    pub course: Course,
 }
 
 impl Plan {
@@ -76,14 +81,15 @@ pub struct ConnectPlan {
 }
 
 /// Clients that do the same.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
     /// Names the group in results.
     pub name: String,
     /// How many.
     pub clients: u32,
-    /// A template: `{i}` is the client's index in its group, from 0; `{run}` the run's number.
+    /// A template: `{i}` is the client's index in its group, from 0, `{i+N}` that plus N; `{run}`
+    /// the run's number.
     pub client_id: String,
     /// What each subscribes to, once connected.
     #[serde(default)]
@@ -91,6 +97,12 @@ pub struct Group {
     /// What each publishes, from warm-up to the end of measure.
     #[serde(default)]
     pub publish: Option<Publish>,
+    /// Clean Start of its clients, if it is not the plan's.
+    #[serde(default)]
+    pub clean_start: Option<bool>,
+    /// Seconds its sessions outlive their connections (5.0).
+    #[serde(default)]
+    pub session_expiry_s: Option<u32>,
 }
 
 impl Group {
@@ -111,7 +123,7 @@ pub struct Subscription {
 }
 
 /// What each client in a group publishes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Publish {
     /// A template, as in [`Group::client_id`].
@@ -125,6 +137,56 @@ pub struct Publish {
     /// Whether messages are to be retained.
     #[serde(default)]
     pub retain: bool,
+    /// The last client's payload is so large, and those between are spread evenly by ratio.
+    #[serde(default)]
+    pub payload_bytes_to: Option<u32>,
+    /// What is behind the stamp.
+    #[serde(default)]
+    pub payload: Payload,
+    /// The rate grows or falls evenly to this one at the end.
+    #[serde(default)]
+    pub rate_to_per_s: Option<f64>,
+    /// Publishing begins so many seconds after the begin of measure, not with warm-up.
+    #[serde(default)]
+    pub from_s: Option<f64>,
+    /// It ends so many seconds after the begin of measure, not with measure.
+    #[serde(default)]
+    pub until_s: Option<f64>,
+    /// At most so many messages of each client.
+    #[serde(default)]
+    pub count: Option<u32>,
+    /// The message is the client's will: when it is due, the client's connection is cut.
+    #[serde(default)]
+    pub will: bool,
+}
+
+/// What a payload is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Payload {
+    /// The stamp's 16 bytes, and dots.
+    #[default]
+    Bytes,
+    /// A JSON object like a telemetry message, the stamp in it as text.
+    Json,
+}
+
+impl Publish {
+    /// Bytes of one PUBLISH of the group's first client on the wire, in run `run` (section 3.3 of
+    /// both standards).
+    pub fn bytes_on_wire(&self, version: ProtocolVersion, run: u16) -> u32 {
+        let topic = expand(&self.topic, 0, run).len() as u32;
+        let packet_id = if self.qos > 0 { 2 } else { 0 };
+        let properties = u32::from(version == ProtocolVersion::V5);
+        let rest = 2 + topic + packet_id + properties + self.payload_bytes;
+        let length_bytes = match rest {
+            0..=127 => 1,
+            128..=16_383 => 2,
+            16_384..=2_097_151 => 3,
+            _ => 4,
+        };
+        1 + length_bytes + rest
+    }
 }
 
 /// How long each phase takes, in milliseconds. Connect and subscribe take as long as they need.

@@ -1,5 +1,7 @@
 //! One publisher: what is due, what is sent, and when it was sent.
 
+use crate::payload::bytes_of;
+use crate::plan::Payload;
 use std::rc::Rc;
 use weir_wire::QoS;
 
@@ -18,6 +20,13 @@ pub(crate) struct Publisher {
     pub(crate) qos: QoS,
     pub(crate) retain: bool,
     pub(crate) payload_bytes: u32,
+    pub(crate) is_json: bool,
+    /// Its messages are its client's wills.
+    pub(crate) is_will: bool,
+    /// When the message of a cut client was due.
+    pub(crate) cut_us: u64,
+    /// Not acknowledged when the broker forgot the session, and not published again.
+    pub(crate) orphans: Vec<u32>,
     /// Index of its schedule, and its place there.
     pub(crate) schedule: u32,
     pub(crate) place: u32,
@@ -41,7 +50,7 @@ impl Publisher {
         topic: Rc<str>,
         publish: &crate::plan::Publish,
         schedule: u32,
-        place: u32,
+        (place, clients): (u32, u32),
     ) -> Self {
         let sends = (publish.rate_per_s * SENDS_REMEMBERED_S) as usize;
         let sends = sends.clamp(SENDS_MIN, SENDS_MAX).next_power_of_two();
@@ -51,7 +60,11 @@ impl Publisher {
             // Checked before: a plan with another QoS does not run.
             qos: QoS::from_u8(publish.qos).unwrap_or_default(),
             retain: publish.retain,
-            payload_bytes: publish.payload_bytes,
+            payload_bytes: bytes_of(publish, place, clients),
+            is_json: publish.payload == Payload::Json,
+            is_will: publish.will,
+            cut_us: 0,
+            orphans: Vec::new(),
             schedule,
             place,
             due: 0,
@@ -71,6 +84,10 @@ impl Publisher {
             qos: QoS::AtMostOnce,
             retain: false,
             payload_bytes: 0,
+            is_json: false,
+            is_will: false,
+            cut_us: 0,
+            orphans: Vec::new(),
             schedule: 0,
             place: 0,
             due: 0,

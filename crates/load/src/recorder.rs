@@ -1,5 +1,6 @@
 //! Histograms and counters, of the whole run and of the running interval.
 
+use crate::distribution::Distribution;
 use crate::outcome::{Interval, Latencies, Phase, Summary};
 use hdrhistogram::Histogram;
 
@@ -104,9 +105,11 @@ pub(crate) struct Recorder {
     pub(crate) acknowledge: Timing,
     pub(crate) end_to_end: Timing,
     pub(crate) from_send: Histogram<u64>,
+    pub(crate) acknowledge_from_intended: Histogram<u64>,
     pub(crate) lag: Timing,
     pub(crate) turn: Histogram<u64>,
     pub(crate) intervals: Vec<Interval>,
+    pub(crate) distributions: Vec<Distribution>,
     before: Counts,
     cpu_us_before: u64,
     start_us: u64,
@@ -121,9 +124,11 @@ impl Recorder {
             acknowledge: Timing::new(),
             end_to_end: Timing::new(),
             from_send: histogram(),
+            acknowledge_from_intended: histogram(),
             lag: Timing::new(),
             turn: histogram(),
             intervals: Vec::new(),
+            distributions: Vec::new(),
             before: Counts::default(),
             cpu_us_before: cpu_us,
             start_us,
@@ -153,6 +158,8 @@ impl Recorder {
         let (now, before) = (self.counts, self.before);
         let length_us = end_us.saturating_sub(self.start_us).max(1);
         let cpu_us = gauges.cpu_us.saturating_sub(self.cpu_us_before);
+        let (connect, end_to_end) = (&self.connect.interval, &self.end_to_end.interval);
+        self.distributions.push(Distribution::of(connect, end_to_end));
         let interval = Interval {
             start_us: self.start_us,
             length_us,
@@ -192,6 +199,7 @@ impl Recorder {
             connect: self.connect.all.clone(),
             subscribe: self.subscribe.all.clone(),
             acknowledge: self.acknowledge.all.clone(),
+            acknowledge_from_intended: self.acknowledge_from_intended.clone(),
             end_to_end: self.end_to_end.all.clone(),
             end_to_end_from_send: self.from_send.clone(),
         }

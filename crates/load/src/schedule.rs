@@ -10,6 +10,8 @@ pub struct Schedule {
     step_us: f64,
     publishers: u32,
     total: u64,
+    /// Messages a microsecond that the rate grows by in a microsecond; 0 for an even stream.
+    growth: f64,
 }
 
 /// One message of a schedule.
@@ -28,9 +30,38 @@ impl Schedule {
     /// `length_us`.
     pub fn new(start_us: u64, length_us: u64, publishers: u32, rate_per_s: f64) -> Self {
         let step_us = 1e6 / (rate_per_s * f64::from(publishers));
-        let mut schedule = Self { start_us, step_us, publishers, total: u64::MAX };
+        let mut schedule = Self { start_us, step_us, publishers, total: u64::MAX, growth: 0.0 };
         schedule.total = schedule.count_before(start_us + length_us);
         schedule
+    }
+
+    /// Nothing is due from `time_us` on.
+    pub(crate) fn end_at(&mut self, time_us: u64) {
+        self.total = self.total.min(self.count_before(time_us));
+    }
+
+    /// As [`Schedule::new`], but the rate changes evenly to `to_per_s` over the whole length.
+    pub fn ramp(
+        start_us: u64,
+        length_us: u64,
+        publishers: u32,
+        rate_per_s: f64,
+        to_per_s: f64,
+    ) -> Self {
+        let mut schedule = Self::new(start_us, length_us, publishers, rate_per_s);
+        if length_us > 0 {
+            let change_per_us = (to_per_s - rate_per_s) * f64::from(publishers) / 1e6;
+            schedule.growth = change_per_us / length_us as f64;
+        }
+        schedule.total = u64::MAX;
+        schedule.total = schedule.count_before(start_us + length_us);
+        schedule
+    }
+
+    /// At most `count` messages of each publisher.
+    pub fn at_most(self, count: u32) -> Self {
+        let total = self.total.min(u64::from(count) * u64::from(self.publishers));
+        Self { total, ..self }
     }
 
     /// Messages in all.
@@ -41,7 +72,18 @@ impl Schedule {
     /// When the message with this number is due.
     #[inline]
     pub fn intended_us(&self, number: u64) -> u64 {
+        if self.growth != 0.0 {
+            return self.start_us + self.ramp_us(number) as u64;
+        }
         self.start_us + (number as f64 * self.step_us) as u64
+    }
+
+    /// Where the messages due since the begin, r t + g t^2 / 2, are `number`. Beyond the top of a
+    /// falling ramp no message is ever due.
+    fn ramp_us(&self, number: u64) -> f64 {
+        let rate = 1.0 / self.step_us;
+        let root = rate * rate + 2.0 * self.growth * number as f64;
+        if root < 0.0 { u64::MAX as f64 / 2.0 } else { 2.0 * number as f64 / (rate + root.sqrt()) }
     }
 
     /// The message with this number, from 0 to the total less one.
@@ -65,7 +107,9 @@ impl Schedule {
     /// How many messages are due before `time_us`.
     pub fn count_before(&self, time_us: u64) -> u64 {
         let Some(length_us) = time_us.checked_sub(self.start_us) else { return 0 };
-        let mut count = (length_us as f64 / self.step_us).ceil() as u64;
+        let length = length_us as f64;
+        let due = length / self.step_us + self.growth * length * length / 2.0;
+        let mut count = due.max(0.0).ceil() as u64;
         // Rounding may be off by one either way; the definition decides.
         while count > 0 && self.intended_us(count - 1) >= time_us {
             count -= 1;
@@ -121,20 +165,40 @@ pub(crate) fn streams(plan: &Plan, start_us: u64) -> Vec<Stream<'_>> {
         [plan.phases.warm_up_ms, plan.phases.measure_ms].map(|length_ms| length_ms * 1_000);
     for group in &plan.groups {
         if let Some(publish) = group.publish.as_ref().filter(|_| group.clients > 0) {
-            let length_us = warm_up_us + measure_us;
+            let measure_start_us = start_us + warm_up_us;
             streams.push(Stream {
                 group,
                 publish,
                 first_client,
                 first_publisher,
-                schedule: Schedule::new(start_us, length_us, group.clients, publish.rate_per_s),
-                measure_start_us: start_us + warm_up_us,
+                schedule: schedule_of(publish, group.clients, start_us, [warm_up_us, measure_us]),
+                measure_start_us,
             });
             first_publisher += group.clients;
         }
         first_client += group.clients;
     }
     streams
+}
+
+fn schedule_of(
+    publish: &Publish,
+    clients: u32,
+    start_us: u64,
+    [warm_up_us, measure_us]: [u64; 2],
+) -> Schedule {
+    let measure_start_us = start_us + warm_up_us;
+    // Nothing is published beyond measure.
+    let offset_us = |seconds: f64| ((seconds * 1e6) as u64).min(measure_us);
+    let from_us = publish.from_s.map_or(start_us, |from| measure_start_us + offset_us(from));
+    let until_us = measure_start_us + publish.until_s.map_or(measure_us, offset_us);
+    let length_us = until_us.saturating_sub(from_us);
+    let rate = publish.rate_per_s;
+    let schedule = match publish.rate_to_per_s {
+        None => Schedule::new(from_us, length_us, clients, rate),
+        Some(to) => Schedule::ramp(from_us, length_us, clients, rate, to),
+    };
+    publish.count.map_or(schedule, |count| schedule.at_most(count))
 }
 
 #[cfg(test)]
@@ -177,6 +241,52 @@ mod tests {
             prop_assert_eq!(sum, schedule.count_before(at));
             let sum: u64 = (0..publishers).map(|p| u64::from(schedule.total_of(p))).sum();
             prop_assert_eq!(sum, schedule.total());
+        }
+
+        #[test]
+        fn a_schedule_that_ends_early_keeps_what_was_due_by_then(
+            publishers in 1u32..50, rate in 0.5f64..200.0, at in 0u64..3_000_000,
+        ) {
+            let mut schedule = Schedule::new(0, 2_000_000, publishers, rate);
+            let before = schedule;
+            schedule.end_at(at);
+            prop_assert_eq!(schedule.total(), before.count_before(at));
+            prop_assert!(schedule.total() <= before.total());
+        }
+
+        #[test]
+        fn a_ramp_is_in_order_and_has_the_mean_of_its_rates(
+            publishers in 1u32..50, from in 1.0f64..200.0, to in 1.0f64..200.0,
+        ) {
+            let schedule = Schedule::ramp(77, 4_000_000, publishers, from, to);
+            let expected = f64::from(publishers) * (from + to) / 2.0 * 4.0;
+            prop_assert!((schedule.total() as f64 - expected).abs() <= 2.0, "{}", expected);
+            let half = schedule.count_before(2_000_077) as f64;
+            let first = f64::from(publishers) * (from * 3.0 + to) / 4.0 * 2.0;
+            prop_assert!((half - first).abs() <= 2.0);
+            let times: Vec<u64> = (0..schedule.total()).map(|n| schedule.intended_us(n)).collect();
+            prop_assert!(times.is_sorted());
+            prop_assert!(times.last().is_none_or(|&last| last < 4_000_077));
+        }
+
+        #[test]
+        fn a_stream_is_due_in_its_part_of_measure_and_ends_with_its_count(
+            from in 0.0f64..1.5, length in 0.0f64..1.5, count in 1u32..20,
+        ) {
+            let times = (Some(from), Some(from + length));
+            let publish = Publish {
+                rate_per_s: 10.0, from_s: times.0, until_s: times.1, count: Some(count),
+                ..Publish::default()
+            };
+            let schedule = schedule_of(&publish, 3, 1_000, [500_000, 2_000_000]);
+            let (start, end) = (501_000.0 + from * 1e6, 501_000.0 + (from + length).min(2.0) * 1e6);
+            for number in 0..schedule.total() {
+                let due_us = schedule.intended_us(number) as f64;
+                prop_assert!(due_us >= start - 1.0 && due_us < end + 1.0);
+            }
+            prop_assert!(schedule.total() <= u64::from(count) * 3);
+            let due = ((end - start).max(0.0) / 1e6 * 30.0).ceil();
+            prop_assert!(schedule.total() as f64 >= due.min(f64::from(count) * 3.0) - 1.0);
         }
 
         #[test]

@@ -206,6 +206,7 @@ pub(crate) mod tests {
                 .into_iter()
                 .collect(),
             publish: None,
+            ..Group::default()
         };
         Plan {
             target: ([127, 0, 0, 1], 1).into(),
@@ -221,6 +222,7 @@ pub(crate) mod tests {
             phases: Phases { warm_up_ms: 0, measure_ms: 1, drain_ms: 0 },
             interval_ms: 1,
             slice: Slice::WHOLE,
+            course: Default::default(),
         }
     }
 

@@ -40,6 +40,42 @@ impl Stamp {
     }
 }
 
+/// How a payload of JSON begins; the stamp's 32 hexadecimal digits follow. No stamp of 16 bytes
+/// begins so: its publisher's number would be above two thousand million.
+pub(crate) const TEXT_BEGIN: &[u8; 6] = b"{\"w\":\"";
+
+/// Bytes of the beginning and the digits.
+pub(crate) const TEXT_BYTES: usize = TEXT_BEGIN.len() + 2 * STAMP_BYTES;
+
+impl Stamp {
+    /// Writes the stamp as digits behind [`TEXT_BEGIN`].
+    pub(crate) fn write_text(&self, payload: &mut [u8]) {
+        let mut bytes = [0; STAMP_BYTES];
+        self.write(&mut bytes);
+        let digit = |half: u8| b"0123456789abcdef"[usize::from(half & 15)];
+        let places = payload[TEXT_BEGIN.len()..].chunks_exact_mut(2);
+        for (place, byte) in places.zip(bytes) {
+            place.copy_from_slice(&[digit(byte >> 4), digit(byte)]);
+        }
+    }
+
+    /// The stamp of a payload of either kind.
+    #[inline]
+    pub(crate) fn find(payload: &[u8]) -> Option<Self> {
+        if payload.starts_with(TEXT_BEGIN) { Self::read_text(payload) } else { Self::read(payload) }
+    }
+
+    fn read_text(payload: &[u8]) -> Option<Self> {
+        let mut bytes = [0; STAMP_BYTES];
+        let digits = payload.get(TEXT_BEGIN.len()..TEXT_BYTES)?;
+        for (byte, digits) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            let half = |digit: u8| char::from(digit).to_digit(16).map(|half| half as u8);
+            *byte = half(digits[0])? << 4 | half(digits[1])?;
+        }
+        Self::read(&bytes)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,6 +88,22 @@ mod tests {
         stamp.write(&mut payload);
         assert_eq!(Stamp::read(&payload), Some(stamp));
         assert_eq!(payload[16..], [0xEE; 4]);
+    }
+
+    #[test]
+    fn a_stamp_in_json_reads_back_and_a_broken_one_is_none() {
+        let stamp = Stamp { run: 0x7B22, publisher: 7, sequence: 9, intended_us: 12_345 };
+        let mut payload = vec![b'"'; TEXT_BYTES + 2];
+        payload[..6].copy_from_slice(TEXT_BEGIN);
+        stamp.write_text(&mut payload);
+        assert_eq!(Stamp::find(&payload), Some(stamp));
+        assert_eq!(payload[TEXT_BYTES], b'"');
+        payload[8] = b'x';
+        assert_eq!(Stamp::find(&payload), None);
+        assert_eq!(Stamp::find(&payload[..20]), None);
+        let mut binary = [0; STAMP_BYTES];
+        stamp.write(&mut binary);
+        assert_eq!(Stamp::find(&binary), Some(stamp), "a run's number may look like a brace");
     }
 
     #[test]

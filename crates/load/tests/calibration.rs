@@ -18,6 +18,7 @@ fn subscribers(clients: u32, filters: &[&str], qos: u8) -> Group {
         client_id: "w{run}-sub-{i}".into(),
         subscriptions: filters.iter().map(subscription).collect(),
         publish: None,
+        ..Group::default()
     }
 }
 
@@ -28,7 +29,15 @@ fn publishers(clients: u32, rate_per_s: f64, qos: u8) -> Group {
         clients,
         client_id: "w{run}-pub-{i}".into(),
         subscriptions: Vec::new(),
-        publish: Some(Publish { topic, qos, rate_per_s, payload_bytes, retain }),
+        publish: Some(Publish {
+            topic,
+            qos,
+            rate_per_s,
+            payload_bytes,
+            retain,
+            ..Publish::default()
+        }),
+        ..Group::default()
     }
 }
 
@@ -47,6 +56,7 @@ fn plan(version: ProtocolVersion, groups: Vec<Group>) -> Plan {
         phases: Phases { warm_up_ms: 200, measure_ms: 1_000, drain_ms: 1_000 },
         interval_ms: 250,
         slice: Slice::WHOLE,
+        course: Default::default(),
     }
 }
 
@@ -366,4 +376,62 @@ fn a_window_that_is_full_leaves_messages_unsent() {
     assert_sums_agree(&outcome);
     let Messages { intended, sent, unsent, unacknowledged, .. } = outcome.measure;
     assert_eq!((intended, sent, unsent, unacknowledged), (100, 10, 90, 10));
+}
+
+#[test]
+fn a_finish_waits_for_what_is_owed_and_completes() {
+    let groups = vec![subscribers(2, &["t{run}/#"], 1), publishers(2, 200.0, 1)];
+    let mut plan = plan(ProtocolVersion::V5, groups);
+    plan.phases = Phases { warm_up_ms: 0, measure_ms: 3_600_000, drain_ms: 5_000 };
+    // Everything is on its way for so long: a stop would lose it.
+    let fake = FakeBroker::start(Faults { delay_us: 200_000, ..Faults::default() });
+    plan.target = fake.address;
+    let stop = Stop::default();
+    let asked = stop.clone();
+    let outcome = run(&plan, &stop, &mut |interval| {
+        if interval.phase == Phase::Measure {
+            asked.finish();
+        }
+    })
+    .unwrap();
+    assert_eq!(outcome.end, End::Completed);
+    assert_sums_agree(&outcome);
+    let Messages { intended, accepted, expected, lost, .. } = outcome.measure;
+    assert!(intended > 0 && intended < 2 * 200 * 3_600, "{intended} were due by then");
+    assert_eq!((accepted, expected, lost), (intended, 2 * intended, 0));
+    assert_eq!(fake.stop().disconnects, 4);
+}
+
+#[test]
+fn a_finish_while_connections_are_made_is_a_stop() {
+    let mut plan = plan(ProtocolVersion::V5, vec![subscribers(1_000, &["t{run}/#"], 1)]);
+    plan.connect.rate_per_s = 10.0;
+    let fake = FakeBroker::start(Faults::default());
+    plan.target = fake.address;
+    let stop = Stop::default();
+    let asked = stop.clone();
+    let outcome = run(&plan, &stop, &mut |_| asked.finish()).unwrap();
+    assert_eq!(outcome.end, End::Stopped);
+    fake.stop();
+}
+
+#[test]
+fn an_acknowledgement_counts_from_the_intended_time_too() {
+    // A window of one and a freeze of 400 ms: from the send one message was late, from the intended
+    // time all that were due meanwhile.
+    let groups = vec![publishers(1, 100.0, 1)];
+    let mut plan = plan(ProtocolVersion::V5, groups);
+    plan.phases = Phases { warm_up_ms: 0, measure_ms: 500, drain_ms: 10_000 };
+    let faults =
+        Faults { receive_maximum: Some(1), freeze: Some((10, 400_000)), ..Faults::default() };
+    let (outcome, _) = run_against(faults, plan);
+    assert_eq!(outcome.end, End::Completed);
+    assert_eq!((outcome.measure.intended, outcome.measure.accepted), (50, 50));
+    let late =
+        |histogram: &hdrhistogram::Histogram<u64>| histogram.count_between(100_000, u64::MAX);
+    let latencies = &outcome.latencies;
+    assert_eq!(latencies.acknowledge_from_intended.len(), 50);
+    let from_send = late(&latencies.acknowledge);
+    assert!(from_send < 15, "one message was open during the freeze, {from_send} were late");
+    assert!(late(&latencies.acknowledge_from_intended) >= 25, "30 were due 100 ms before its end");
 }

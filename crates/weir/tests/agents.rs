@@ -23,6 +23,7 @@ fn group(name: &str, clients: u32, filter: Option<&str>, rate_per_s: Option<f64>
         rate_per_s,
         payload_bytes: 32,
         retain: false,
+        ..Publish::default()
     };
     Group {
         name: name.into(),
@@ -33,6 +34,7 @@ fn group(name: &str, clients: u32, filter: Option<&str>, rate_per_s: Option<f64>
             .into_iter()
             .collect(),
         publish: rate_per_s.map(publish),
+        ..Group::default()
     }
 }
 
@@ -51,6 +53,7 @@ fn plan(groups: Vec<Group>) -> Plan {
         phases: Phases { warm_up_ms: 200, measure_ms: 1_000, drain_ms: 1_500 },
         interval_ms: 250,
         slice: Slice::WHOLE,
+        course: Default::default(),
     }
 }
 
@@ -315,7 +318,7 @@ fn an_agent_ends_with_its_input() {
     let mut output = BufReader::new(child.stdout.take().unwrap());
     let mut hello = String::new();
     output.read_line(&mut hello).unwrap();
-    assert!(hello.contains("\"hello\"") && hello.contains("\"protocol\":1"), "{hello}");
+    assert!(hello.contains("\"hello\"") && hello.contains("\"protocol\":2"), "{hello}");
     drop(child.stdin.take());
     let mut rest = String::new();
     output.read_to_string(&mut rest).unwrap();

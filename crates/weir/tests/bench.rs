@@ -75,6 +75,11 @@ fn every_kind_of_use_case_delivers_everything_on_both_brokers() {
     }
 }
 
+fn first_child(pid: i32) -> i32 {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    children.split_whitespace().next().unwrap().parse().unwrap()
+}
+
 /// A run of 10 s that has begun to measure, and its broker's process.
 struct Midway {
     child: Child,
@@ -99,9 +104,8 @@ impl Midway {
             line.clear();
             assert!(stderr.read_line(&mut line).unwrap() > 0, "the run ended before measure");
         }
-        let children = format!("/proc/{0}/task/{0}/children", child.id());
-        let children = std::fs::read_to_string(children).unwrap();
-        let broker = children.split_whitespace().next().unwrap().parse().unwrap();
+        // Between the two is the broker's guard.
+        let broker = first_child(first_child(child.id().cast_signed()));
         let broker = rustix::process::Pid::from_raw(broker).unwrap();
         Self { child, stderr, broker, out }
     }
@@ -156,6 +160,24 @@ fn ctrl_c_ends_the_run_in_good_order_and_leaves_no_process() {
     assert_eq!(code, 130);
     assert_eq!(result["verdict"]["status"], "aborted");
     assert!(rustix::process::test_kill_process(broker).is_err(), "the broker is gone");
+}
+
+#[test]
+fn no_process_is_left_of_a_suite_that_is_killed() {
+    let mut run = Midway::start();
+    let broker = run.broker;
+    let bench = rustix::process::Pid::from_child(&run.child);
+    let guard = rustix::process::Pid::from_raw(first_child(bench.as_raw_nonzero().get())).unwrap();
+    let ends = [broker, guard]
+        .map(|pid| rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap());
+    rustix::process::kill_process(bench, rustix::process::Signal::KILL).unwrap();
+    run.child.wait().unwrap();
+    for end in &ends {
+        let mut poll = [rustix::event::PollFd::new(end, rustix::event::PollFlags::IN)];
+        let patience = rustix::event::Timespec { tv_sec: 60, tv_nsec: 0 };
+        let count = rustix::event::poll(&mut poll, Some(&patience)).unwrap();
+        assert_eq!(count, 1, "a process lives on");
+    }
 }
 
 #[test]

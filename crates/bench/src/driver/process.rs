@@ -1,24 +1,18 @@
 //! A broker's process: start, wait until it answers, end without leaving anything behind.
 
+mod again;
 use super::DriverError;
+use super::guard::{Guarded, LOOK_EVERY};
 use crate::mqtt;
 use crate::result::Broker;
-use rustix::process::{Pid, Signal, kill_process_group};
+use again::Again;
+use rustix::process::Pid;
 use std::fs::File;
-use std::net::{SocketAddr, TcpListener};
-use std::os::unix::process::CommandExt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
-
-/// How long a broker may take to answer its first CONNECT.
-const READY_MAX: Duration = Duration::from_secs(10);
-
-/// How long it may take to end after SIGTERM.
-const STOP_MAX: Duration = Duration::from_secs(5);
-
-/// Between two looks at something that no event tells.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+use weir_load::plan::ProtocolVersion;
 
 /// A broker that answers. Dropping it ends its process.
 #[derive(Debug)]
@@ -29,40 +23,86 @@ pub struct Running {
     pub pid: Option<u32>,
     /// What is disclosed of it.
     pub broker: Broker,
-    child: Option<Child>,
+    target_v5: Option<SocketAddr>,
+    guarded: Option<Guarded>,
+    /// How to start it again, if the suite has started it.
+    again: Option<Again>,
+    /// A folder of the broker's that goes with it.
+    data: Option<PathBuf>,
+}
+
+/// What is needed to start a broker.
+pub(super) struct Launch<'a> {
+    /// The program that guards it: `weir`.
+    pub(super) weir: &'a Path,
+    /// Program and arguments.
+    pub(super) command: &'a [String],
+    /// Environment beside the suite's own.
+    pub(super) environment: &'a [(String, String)],
+    /// The run's folder, which gets `broker.log`; the broker runs in it.
+    pub(super) folder: &'a Path,
+    /// Made for the broker, and taken away after it.
+    pub(super) data: Option<PathBuf>,
+    /// Where it will listen.
+    pub(super) target: SocketAddr,
+    /// Where it will listen for MQTT 5.0, if that is elsewhere.
+    pub(super) target_v5: Option<SocketAddr>,
+    pub(super) core: Option<usize>,
+    pub(super) ready_max: Duration,
+    pub(super) stop_max: Duration,
 }
 
 impl Running {
     /// A broker that somebody else runs, and its process if that is to be watched.
     pub(super) fn elsewhere(target: SocketAddr, pid: Option<u32>, broker: Broker) -> Self {
-        Self { target, pid, broker, child: None }
+        Self { target, pid, broker, target_v5: None, guarded: None, again: None, data: None }
     }
 
-    /// Starts `command` with its output in `folder/broker.log` and waits for it at `target`.
-    pub(super) fn start(
-        mut command: Command,
-        target: SocketAddr,
-        broker: Broker,
-        folder: &Path,
-        core: Option<usize>,
-    ) -> Result<Self, DriverError> {
+    /// Starts a broker and waits until it answers.
+    pub(super) fn start(launch: Launch<'_>, broker: Broker) -> Result<Self, DriverError> {
         let system = |source| DriverError::System { broker: broker.name.clone(), source };
-        let path = folder.join("broker.log");
-        let log = File::create(&path).map_err(system)?;
-        command.stdin(Stdio::null()).stdout(log.try_clone().map_err(system)?).stderr(log);
-        // Ctrl-C is for us; we end the broker in our own time.
-        command.process_group(0);
-        let child = spawn(&mut command, core).map_err(system)?;
-        let pid = child.id();
-        let mut running = Self { target, pid: Some(pid), broker, child: Some(child) };
-        running.wait_until_ready(&path)?;
+        let again = Again::of(&launch);
+        let log = File::create(&again.log).map_err(system)?;
+        if let Some(data) = &launch.data {
+            std::fs::create_dir_all(data).map_err(system)?;
+        }
+        let guarded = again.launch(log).map_err(system)?;
+        let (target, target_v5) = (launch.target, launch.target_v5);
+        let (pid, guarded, data) = (Some(guarded.broker()), Some(guarded), launch.data);
+        let again = Some(again);
+        let mut running = Self { target, pid, broker, target_v5, guarded, again, data };
+        running.answer()?;
         Ok(running)
     }
 
-    fn wait_until_ready(&mut self, log: &Path) -> Result<(), DriverError> {
-        let deadline = Instant::now() + READY_MAX;
+    /// Where it listens for a version.
+    pub fn target_of(&self, version: ProtocolVersion) -> SocketAddr {
+        match version {
+            ProtocolVersion::V5 => self.target_v5.unwrap_or(self.target),
+            ProtocolVersion::V311 => self.target,
+        }
+    }
+
+    /// Waits until it answers at all of its addresses.
+    fn answer(&mut self) -> Result<(), DriverError> {
+        let Some(again) = &self.again else { return Ok(()) };
+        let (deadline, log) = (Instant::now() + again.ready_max, again.log.clone());
+        self.wait_until_ready(self.target, ProtocolVersion::V311, deadline, &log)?;
+        match self.target_v5 {
+            Some(target) => self.wait_until_ready(target, ProtocolVersion::V5, deadline, &log),
+            None => Ok(()),
+        }
+    }
+
+    fn wait_until_ready(
+        &mut self,
+        target: SocketAddr,
+        version: ProtocolVersion,
+        deadline: Instant,
+        log: &Path,
+    ) -> Result<(), DriverError> {
         loop {
-            let why = match mqtt::answers(self.target) {
+            let why = match mqtt::answers(target, version) {
                 // Somebody else may have taken the port, and ours ended for it.
                 Ok(()) if self.exited().is_none() => return Ok(()),
                 Ok(()) => "another program listens there".into(),
@@ -71,7 +111,7 @@ impl Running {
             let exit = self.exited();
             if exit.is_some() || Instant::now() >= deadline {
                 let why = exit.unwrap_or(why) + &last_lines(log);
-                let (broker, address) = (self.broker.name.clone(), self.target.to_string());
+                let (broker, address) = (self.broker.name.clone(), target.to_string());
                 return Err(DriverError::NotReady { broker, address, why });
             }
             std::thread::sleep(LOOK_EVERY);
@@ -80,51 +120,30 @@ impl Running {
 
     /// How the process ended, if it did by itself.
     pub fn exited(&mut self) -> Option<String> {
-        let status = self.child.as_mut()?.try_wait().ok()??;
-        Some(format!("the broker's process ended by itself: {status}"))
+        self.guarded.as_ref()?.exited().map(str::to_owned)
     }
 
     /// Ends the broker: SIGTERM, and SIGKILL if it does not heed that.
-    pub fn stop(mut self) {
-        self.end();
-    }
-
-    fn end(&mut self) {
-        let Some(mut child) = self.child.take() else { return };
-        // Once it is waited for, its id may be another's: no signal after that.
-        if !matches!(child.try_wait(), Ok(None)) {
-            return;
-        }
-        // It leads a group of its own; what it has started ends with it. It may be gone by now;
-        // waiting tells.
-        let group = Pid::from_child(&child);
-        let _ = kill_process_group(group, Signal::TERM);
-        // A stopped process hears SIGTERM only when it goes on.
-        let _ = kill_process_group(group, Signal::CONT);
-        let deadline = Instant::now() + STOP_MAX;
-        while Instant::now() < deadline {
-            match child.try_wait() {
-                Ok(None) => std::thread::sleep(LOOK_EVERY),
-                Ok(Some(_)) | Err(_) => return,
-            }
-        }
-        tracing::warn!(pid = child.id(), "the broker did not end at SIGTERM; it is killed");
-        let _ = kill_process_group(group, Signal::KILL);
-        // Whatever became of the group: the wait below must end.
-        let _ = child.kill();
-        let _ = child.wait();
+    pub fn stop(self) {
+        drop(self);
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.end();
+        drop(self.guarded.take());
+        if let Some(data) = self.data.take()
+            && let Err(error) = std::fs::remove_dir_all(&data)
+        {
+            tracing::warn!(%error, "{} could not be taken away", data.display());
+        }
     }
 }
 
 /// The end of a log, for an error.
 fn last_lines(path: &Path) -> String {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let bytes = std::fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.lines().rev().filter(|line| !line.is_empty()).take(2).collect();
     if lines.is_empty() {
         return String::new();
@@ -150,36 +169,4 @@ pub(super) fn pin(thread: Option<Pid>, core: usize) {
     if let Err(error) = rustix::thread::sched_setaffinity(thread, &cores) {
         tracing::warn!(%error, "the broker could not be pinned");
     }
-}
-
-/// An address of this host that nobody listens on at the moment.
-pub(super) fn free_address(broker: &str) -> Result<SocketAddr, DriverError> {
-    let system = |source| DriverError::System { broker: broker.into(), source };
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).map_err(system)
-}
-
-/// Writes a broker's configuration into the result folder.
-pub(super) fn write_configuration(
-    broker: &str,
-    path: &Path,
-    text: &str,
-) -> Result<(), DriverError> {
-    let system = |source| DriverError::System { broker: broker.into(), source };
-    std::fs::write(path, text).map_err(system)
-}
-
-/// The first of these programs on PATH, or where daemons are.
-pub(super) fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let daemons = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
-    std::env::split_paths(&path)
-        .chain(daemons)
-        .map(|folder| folder.join(program))
-        .find(|file| file.is_file())
-}
-
-/// What a program prints when asked with `argument`; empty if it cannot be asked.
-pub(super) fn ask(program: &Path, argument: &str) -> String {
-    let output = Command::new(program).arg(argument).output();
-    output.map_or_else(|_| String::new(), |o| String::from_utf8_lossy(&o.stdout).into_owned())
 }

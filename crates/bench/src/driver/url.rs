@@ -4,10 +4,12 @@ use super::process::{Running, pin};
 use super::{Driver, DriverError, Profile};
 use crate::mqtt;
 use crate::result::Broker;
+use crate::usecase::Needs;
 use procfs::process::Process;
 use rustix::process::Pid;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
+use weir_load::plan::ProtocolVersion;
 
 const PORT: u16 = 1883;
 
@@ -47,6 +49,7 @@ impl Url {
             driver: "url".into(),
             name: self.name.clone(),
             version: "unknown".into(),
+            runtime: String::new(),
             profile: "unknown".into(),
             profile_changes,
             command,
@@ -104,15 +107,27 @@ impl Driver for Url {
         self.pid.is_some()
     }
 
+    fn is_restartable(&self) -> bool {
+        false
+    }
+
+    /// Nothing is known of it: the run tells.
+    fn lacks(&self, _needs: &Needs) -> Result<Option<String>, DriverError> {
+        Ok(None)
+    }
+
+    fn about(&self, _profile: Profile) -> Result<Broker, DriverError> {
+        Ok(self.broker(Vec::new(), Vec::new()))
+    }
+
     fn start(
         &self,
         _profile: Profile,
         _folder: &Path,
         core: Option<usize>,
     ) -> Result<Running, DriverError> {
-        mqtt::answers(self.target).map_err(|error| DriverError::NotThere {
-            address: self.target.to_string(),
-            why: error.to_string(),
+        mqtt::answers(self.target, ProtocolVersion::V311).map_err(|error| {
+            DriverError::NotThere { address: self.target.to_string(), why: error.to_string() }
         })?;
         let (command, changes) = match self.pid {
             None => (Vec::new(), Vec::new()),

@@ -1,91 +1,145 @@
 //! The data of the charts: a column a line, a value an interval, in the units of `SeriesRow`.
 
-use super::runs::{Named, Use};
-use crate::result::{LatencyResult, RunResult, SeriesRow};
+use super::heat;
+use super::runs::{Named, Use, latency};
+use crate::result::{LatencyResult, SeriesRow};
 use serde_json::{Map, Value, json};
 
 /// Points of the percentile curve for each nine.
 const POINTS_A_NINE: f64 = 12.0;
 
-/// A name, and how to read it off a row.
-type Column = (&'static str, fn(&SeriesRow) -> f64);
+/// Points of a line: as many as a screen is wide, fewer where the page has many runs.
+const POINTS_MAX: usize = 900;
+const POINTS_MIN: usize = 150;
+/// Points of a column over all runs of a page, so that it stays a page one can send.
+const POINTS_OF_ALL: usize = 20_000;
+
+/// What stands for several intervals where they are more than points.
+#[derive(Clone, Copy, Debug)]
+enum Fold {
+    Mean,
+    Max,
+    Sum,
+    Last,
+}
+
+use Fold::{Last, Max, Mean, Sum};
+
+/// A name, how to read it off a row, and what stands for several rows.
+type Column = (&'static str, Fold, fn(&SeriesRow) -> f64);
 
 /// What the charts draw as it was kept.
 const COLUMNS: &[Column] = &[
-    ("connections", |row| row.connections as f64),
-    ("subscribers", |row| row.subscribers as f64),
-    ("publishers", |row| row.publishers as f64),
-    ("connected_per_s", |row| row.connected_per_s),
-    ("subscribed_per_s", |row| row.subscribed_per_s),
-    ("published_per_s", |row| row.published_per_s),
-    ("acknowledged_per_s", |row| row.acknowledged_per_s),
-    ("received_per_s", |row| row.received_per_s),
-    ("connect_failures", |row| row.connect_failures as f64),
-    ("subscribe_failures", |row| row.subscribe_failures as f64),
-    ("publish_failures", |row| row.publish_failures as f64),
-    ("outstanding", |row| row.outstanding as f64),
-    ("duplicated", |row| row.duplicated as f64),
-    ("reordered", |row| row.reordered as f64),
-    ("bytes_out_per_s", |row| row.bytes_out_per_s),
-    ("bytes_in_per_s", |row| row.bytes_in_per_s),
-    ("connect_mean_us", |row| row.connect_mean_us),
-    ("connect_p99_us", |row| row.connect_p99_us as f64),
-    ("subscribe_mean_us", |row| row.subscribe_mean_us),
-    ("subscribe_p99_us", |row| row.subscribe_p99_us as f64),
-    ("acknowledge_mean_us", |row| row.acknowledge_mean_us),
-    ("acknowledge_p99_us", |row| row.acknowledge_p99_us as f64),
-    ("latency_p50_us", |row| row.latency_p50_us as f64),
-    ("latency_p90_us", |row| row.latency_p90_us as f64),
-    ("latency_p99_us", |row| row.latency_p99_us as f64),
-    ("latency_max_us", |row| row.latency_max_us as f64),
-    ("generator_lag_p99_us", |row| row.generator_lag_p99_us as f64),
-    ("generator_lag_max_us", |row| row.generator_lag_max_us as f64),
-    ("generator_cpu_cores", |row| row.generator_cpu_cores),
-    ("broker_cpu_cores", |row| row.broker_cpu_user_cores + row.broker_cpu_system_cores),
-    ("broker_cpu_user_cores", |row| row.broker_cpu_user_cores),
-    ("broker_cpu_system_cores", |row| row.broker_cpu_system_cores),
-    ("broker_rss_bytes", |row| row.broker_rss_bytes as f64),
-    ("host_used_bytes", |row| row.host_used_bytes as f64),
+    ("connections", Last, |row| row.connections as f64),
+    ("subscribers", Last, |row| row.subscribers as f64),
+    ("publishers", Last, |row| row.publishers as f64),
+    ("connected_per_s", Mean, |row| row.connected_per_s),
+    ("subscribed_per_s", Mean, |row| row.subscribed_per_s),
+    ("published_per_s", Mean, |row| row.published_per_s),
+    ("acknowledged_per_s", Mean, |row| row.acknowledged_per_s),
+    ("received_per_s", Mean, |row| row.received_per_s),
+    ("connect_failures", Sum, |row| row.connect_failures as f64),
+    ("subscribe_failures", Sum, |row| row.subscribe_failures as f64),
+    ("publish_failures", Sum, |row| row.publish_failures as f64),
+    ("outstanding", Last, |row| row.outstanding as f64),
+    ("duplicated", Sum, |row| row.duplicated as f64),
+    ("reordered", Sum, |row| row.reordered as f64),
+    ("bytes_out_per_s", Mean, |row| row.bytes_out_per_s),
+    ("bytes_in_per_s", Mean, |row| row.bytes_in_per_s),
+    ("connect_mean_us", Mean, |row| row.connect_mean_us),
+    ("connect_p99_us", Max, |row| row.connect_p99_us as f64),
+    ("subscribe_mean_us", Mean, |row| row.subscribe_mean_us),
+    ("subscribe_p99_us", Max, |row| row.subscribe_p99_us as f64),
+    ("acknowledge_mean_us", Mean, |row| row.acknowledge_mean_us),
+    ("acknowledge_p99_us", Max, |row| row.acknowledge_p99_us as f64),
+    ("latency_p50_us", Max, |row| row.latency_p50_us as f64),
+    ("latency_p90_us", Max, |row| row.latency_p90_us as f64),
+    ("latency_p99_us", Max, |row| row.latency_p99_us as f64),
+    ("latency_max_us", Max, |row| row.latency_max_us as f64),
+    ("generator_lag_p99_us", Max, |row| row.generator_lag_p99_us as f64),
+    ("generator_lag_max_us", Max, |row| row.generator_lag_max_us as f64),
+    ("generator_cpu_cores", Mean, |row| row.generator_cpu_cores),
+    ("broker_cpu_cores", Mean, |row| row.broker_cpu_user_cores + row.broker_cpu_system_cores),
+    ("broker_cpu_user_cores", Mean, |row| row.broker_cpu_user_cores),
+    ("broker_cpu_system_cores", Mean, |row| row.broker_cpu_system_cores),
+    ("broker_rss_bytes", Last, |row| row.broker_rss_bytes as f64),
+    ("broker_files", Last, |row| row.broker_files as f64),
+    ("broker_threads", Last, |row| row.broker_threads as f64),
+    ("host_used_bytes", Last, |row| row.host_used_bytes as f64),
 ];
 
 /// Use cases with their runs and columns.
 pub(super) fn columns(uses: &[Use<'_>]) -> Vec<Value> {
+    let runs: usize = uses.iter().map(|of| of.runs.len()).sum();
+    let points = (POINTS_OF_ALL / runs.max(1)).clamp(POINTS_MIN, POINTS_MAX);
     let of = |of: &Use<'_>| {
         let case = &of.runs[0].run.use_case;
+        let is_typical =
+            |named: &Named<'_>| of.brokers.iter().any(|repeats| repeats.typical.at == named.at);
         json!({
             "name": of.name,
             "has_messages": of.has_messages(),
             "publish_rate": case.publish_rate_planned,
             "deliver_rate": case.deliver_rate_planned,
-            "runs": of.runs.iter().map(run).collect::<Vec<_>>(),
+            "runs": of.runs.iter().map(|named| run(named, is_typical(named), points))
+                .collect::<Vec<_>>(),
         })
     };
     uses.iter().map(of).collect()
 }
 
-fn run(named: &Named<'_>) -> Value {
+fn run(named: &Named<'_>, is_typical: bool, points: usize) -> Value {
     let run = named.run;
     let rows = &run.series;
+    let every = rows.len().div_ceil(points).max(1);
     let mut columns: Map<String, Value> = COLUMNS
         .iter()
-        .map(|(name, of)| ((*name).to_owned(), rows.iter().map(|row| short(of(row))).collect()))
+        .map(|(name, fold, of)| {
+            let values: Vec<Option<f64>> = rows.iter().map(|row| Some(of(row))).collect();
+            ((*name).to_owned(), thin(&values, every, *fold))
+        })
         .collect();
-    let times = rows.iter().map(|row| json!((row.t_s * 1e3).round() / 1e3));
-    columns.insert("t_s".into(), times.collect());
-    columns.insert("started".into(), started(rows));
-    columns.insert("loss_percent".into(), loss_percent(rows));
-    columns
-        .insert("succeeded_per_s".into(), rows.iter().map(|row| short(succeeded(row))).collect());
-    columns.insert("failed_per_s".into(), failed_per_s(rows));
-    columns.insert("bytes_per_message".into(), rows.iter().map(bytes_per_message).collect());
+    let mut insert = |name: &str, fold, values: Vec<Option<f64>>| {
+        columns.insert(name.into(), thin(&values, every, fold));
+    };
+    insert("started", Last, started(rows));
+    insert("loss_percent", Max, loss_percent(rows));
+    insert("succeeded_per_s", Mean, rows.iter().map(|row| Some(succeeded(row))).collect());
+    insert("failed_per_s", Mean, failed_per_s(rows));
+    insert("bytes_per_message", Mean, rows.iter().map(bytes_per_message).collect());
+    insert("bytes_per_connection", Last, bytes_per_connection(named));
+    let ends = rows.chunks(every).filter_map(<[SeriesRow]>::last);
+    let ends = ends.map(|row| json!((row.t_s * 1e3).round() / 1e3));
+    columns.insert("t_s".into(), ends.collect());
     json!({
         "label": named.label,
         "colour": named.colour,
+        "at": named.at,
+        "typical": is_typical,
+        "every": every,
         "local": run.resources.is_some(),
         "phases": run.phases,
+        "marks": run.marks,
         "columns": columns,
         "quantiles": quantiles(latency(run)),
+        "heat": if is_typical { heat::map(run) } else { Value::Null },
     })
+}
+
+/// One value for each `every` of them.
+fn thin(values: &[Option<f64>], every: usize, fold: Fold) -> Value {
+    let one = |values: &[Option<f64>]| {
+        let known = || values.iter().flatten().copied();
+        let count = known().count() as f64;
+        let folded = match fold {
+            Last => known().next_back(),
+            Max => known().reduce(f64::max),
+            Sum => known().reduce(|a, b| a + b),
+            Mean => known().reduce(|a, b| a + b).map(|sum| sum / count),
+        };
+        folded.map_or(Value::Null, short)
+    };
+    values.chunks(every).map(one).collect()
 }
 
 /// A number with four digits that count: the page holds thousands of them.
@@ -101,12 +155,6 @@ fn short(value: f64) -> Value {
     rounded.parse().map_or(Value::Null, |value: f64| json!(value))
 }
 
-/// The latency that a use case is about: of messages, or of connections.
-pub(super) fn latency(run: &RunResult) -> Option<&LatencyResult> {
-    let name = if run.use_case.qos.is_some() { "end_to_end" } else { "connect" };
-    run.latencies.get(name)
-}
-
 /// Each row with the seconds it covers.
 fn spans(rows: &[SeriesRow]) -> impl Iterator<Item = (&SeriesRow, f64)> {
     let mut before_s = 0.0;
@@ -118,11 +166,11 @@ fn spans(rows: &[SeriesRow]) -> impl Iterator<Item = (&SeriesRow, f64)> {
 }
 
 /// Connections made so far.
-fn started(rows: &[SeriesRow]) -> Value {
+fn started(rows: &[SeriesRow]) -> Vec<Option<f64>> {
     let mut started = 0.0;
     let so_far = |(row, seconds): (&SeriesRow, f64)| {
         started += row.connected_per_s * seconds;
-        short(started.round())
+        Some(started.round())
     };
     spans(rows).map(so_far).collect()
 }
@@ -137,28 +185,38 @@ fn succeeded(row: &SeriesRow) -> f64 {
     row.connected_per_s + row.subscribed_per_s + published + row.received_per_s
 }
 
-fn failed_per_s(rows: &[SeriesRow]) -> Value {
+fn failed_per_s(rows: &[SeriesRow]) -> Vec<Option<f64>> {
     let of = |(row, seconds): (&SeriesRow, f64)| {
         let failed = row.connect_failures + row.subscribe_failures + row.publish_failures;
-        short(if seconds > 0.0 { failed as f64 / seconds } else { 0.0 })
+        Some(if seconds > 0.0 { failed as f64 / seconds } else { 0.0 })
     };
     spans(rows).map(of).collect()
 }
 
 /// Bytes both ways by messages both ways, acknowledgements with them.
-fn bytes_per_message(row: &SeriesRow) -> Value {
+fn bytes_per_message(row: &SeriesRow) -> Option<f64> {
     let messages = row.published_per_s + row.received_per_s;
-    if messages > 0.0 {
-        short((row.bytes_out_per_s + row.bytes_in_per_s) / messages)
-    } else {
-        Value::Null
-    }
+    (messages > 0.0).then(|| (row.bytes_out_per_s + row.bytes_in_per_s) / messages)
+}
+
+/// Growth of the broker's memory since before the first connection, by connections open then;
+/// nothing while they are so few that the quotient says nothing.
+fn bytes_per_connection(named: &Named<'_>) -> Vec<Option<f64>> {
+    let run = named.run;
+    let least = (run.connections.connected / 20).max(1);
+    let of = |row: &SeriesRow| {
+        let baseline = run.resources.as_ref()?.rss_baseline_bytes;
+        let grown = row.broker_rss_bytes.saturating_sub(baseline);
+        (row.connections >= least && row.broker_rss_bytes > 0)
+            .then(|| grown as f64 / row.connections as f64)
+    };
+    run.series.iter().map(of).collect()
 }
 
 /// Deliveries owed that were never caught up with, in percent of those owed so far. What is under
 /// way at the end of an interval and comes later is not lost: of the outstanding deliveries only
 /// the least number at any later time counts.
-fn loss_percent(rows: &[SeriesRow]) -> Value {
+fn loss_percent(rows: &[SeriesRow]) -> Vec<Option<f64>> {
     let mut never: Vec<u64> = rows.iter().map(|row| row.outstanding).collect();
     for at in (1..never.len()).rev() {
         never[at - 1] = never[at - 1].min(never[at]);
@@ -167,7 +225,7 @@ fn loss_percent(rows: &[SeriesRow]) -> Value {
     let of = |((row, seconds), never): ((&SeriesRow, f64), u64)| {
         received += row.received_per_s * seconds;
         let owed = received + never as f64;
-        if owed > 0.0 { short(never as f64 / owed * 100.0) } else { Value::Null }
+        (owed > 0.0).then(|| never as f64 / owed * 100.0)
     };
     spans(rows).zip(never).map(of).collect()
 }
@@ -198,10 +256,10 @@ mod tests {
     #[test]
     fn what_is_caught_up_later_is_no_loss() {
         let frozen = [row(1.0, 100.0, 3), row(2.0, 0.0, 100), row(3.0, 200.0, 0)];
-        assert_eq!(loss_percent(&frozen), json!([0, 0, 0]));
+        assert_eq!(loss_percent(&frozen), [Some(0.0); 3]);
         let lossy = [row(1.0, 99.0, 4), row(2.0, 99.0, 2), row(3.0, 0.0, 2)];
-        assert_eq!(loss_percent(&lossy), json!([1.98, 1, 1]));
-        assert_eq!(loss_percent(&[row(1.0, 0.0, 0)]), json!([null]));
+        assert_eq!(thin(&loss_percent(&lossy), 1, Max), json!([1.98, 1, 1]));
+        assert_eq!(loss_percent(&[row(1.0, 0.0, 0)]), [None]);
     }
 
     #[test]
@@ -210,5 +268,15 @@ mod tests {
         assert_eq!(short(0.012_345_6), json!(0.01235));
         assert_eq!((short(3.0), short(0.0)), (json!(3), json!(0)));
         assert_eq!(short(f64::NAN), Value::Null);
+    }
+
+    #[test]
+    fn several_intervals_become_one_point_that_hides_no_peak() {
+        let values = [Some(1.0), Some(3.0), None, Some(8.0), Some(4.0)];
+        assert_eq!(thin(&values, 2, Max), json!([3, 8, 4]));
+        assert_eq!(thin(&values, 2, Mean), json!([2, 8, 4]));
+        assert_eq!(thin(&values, 2, Sum), json!([4, 8, 4]));
+        assert_eq!(thin(&values, 2, Last), json!([3, 8, 4]));
+        assert_eq!(thin(&[None], 2, Max), json!([null]));
     }
 }

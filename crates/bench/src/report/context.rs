@@ -1,10 +1,11 @@
 //! What the template is filled with: texts, ready to be read.
 
 use super::disclosure::{self, Pair};
+use super::extra::Extra;
 use super::runs::{Named, Use, status};
-use super::sheets;
+use super::{overview, sheets, svg};
 use crate::published;
-use crate::result::{Host, RunResult};
+use crate::result::{Host, RunResult, Status};
 use crate::tables::broker;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -12,19 +13,43 @@ use std::collections::BTreeMap;
 /// Everything the template shows but the charts.
 pub(super) fn page(results: &[RunResult], uses: &[Use<'_>]) -> Value {
     let suite = &results[0].suite;
+    let ran = results.iter().find(|run| run.verdict.status != Status::Unsupported);
     let reduced = results.iter().filter(|run| run.use_case.scale < 1.0).count();
     json!({
         "title": title(results),
         "suite": format!("weir {} ({})", suite.version, suite.commit),
         "started": results.iter().map(|run| moment(&run.suite.started)).min(),
-        "host": host(&results[0].host),
+        "host": host(&ran.unwrap_or(&results[0]).host),
         "other_hosts": other_hosts(results),
         "badges": badges(results),
         "runs": results.len(),
         "reduced": reduced,
+        "incomplete": results.iter().filter(|run| is_incomplete(run)).count(),
+        "repeated": uses.iter().any(|of| of.runs.len() > of.brokers.len()),
+        "matrix": overview::matrix(uses),
+        "faults": overview::faults(uses),
         "summary": uses.iter().map(sheets::summary).collect::<Vec<_>>(),
         "uses": uses.iter().map(use_case).collect::<Vec<_>>(),
         "sources": sources(uses),
+    })
+}
+
+/// What never ran has nothing to disclose.
+fn is_incomplete(run: &RunResult) -> bool {
+    run.verdict.status != Status::Unsupported && !disclosure::missing(run).is_empty()
+}
+
+/// A section of somebody else's.
+pub(super) fn extra(of: &Extra) -> Value {
+    json!({
+        "title": of.title,
+        "about": of.about,
+        "head": of.head,
+        "rows": of.rows,
+        "plot": of.plot.as_ref().and_then(svg::plot),
+        "lines": of.plot.as_ref().map(|plot| {
+            plot.lines.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
+        }),
     })
 }
 
@@ -50,7 +75,7 @@ fn moment(rfc3339: &str) -> String {
 
 fn badges(results: &[RunResult]) -> Vec<Value> {
     let of = |word: &str| results.iter().filter(|run| status(run) == word).count();
-    let words = ["passed", "failed", "invalid", "aborted"];
+    let words = ["passed", "failed", "invalid", "aborted", "unsupported"];
     let counted = words.into_iter().map(|word| (word, of(word)));
     counted
         .filter(|(_, count)| *count > 0)
@@ -138,8 +163,9 @@ fn disclosed(named: &Named<'_>) -> Value {
     json!({
         "label": named.label,
         "colour": named.colour,
+        "at": named.at,
         "state": disclosure::state(run),
-        "facts": disclosure::facts(run),
+        "groups": disclosure::groups(run),
         "configuration": run.broker.configuration,
         "not_measured": run.not_measured.iter()
             .map(|(name, reason)| Pair::new(name, reason)).collect::<Vec<_>>(),

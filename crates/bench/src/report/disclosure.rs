@@ -1,7 +1,14 @@
-//! Full disclosure, checked: complete only when every field is filled or says why not.
+//! Full disclosure, checked by machine: complete only when every field is filled or says why not.
+//!
+//! A field names the places of `result.json` it is made of. What is not there, or is empty, is a
+//! gap, and the report names the field.
+
+mod fields;
 
 use crate::result::RunResult;
+use fields::{FIELDS, Field};
 use serde::Serialize;
+use serde_json::Value;
 
 /// A name and a value, for lists.
 #[derive(Debug, Serialize)]
@@ -16,19 +23,29 @@ impl Pair {
     }
 }
 
+/// The fields of one heading.
+#[derive(Debug, Serialize)]
+pub(super) struct Group {
+    pub(super) name: &'static str,
+    pub(super) facts: Vec<Pair>,
+}
+
+/// Everything disclosed of a run, beside configuration, use-case file and what was not measured.
+pub(super) fn groups(run: &RunResult) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for field in FIELDS {
+        let fact = Pair::new(field.name, (field.text)(run));
+        match groups.last_mut() {
+            Some(group) if group.name == field.group => group.facts.push(fact),
+            _ => groups.push(Group { name: field.group, facts: vec![fact] }),
+        }
+    }
+    groups
+}
+
 /// "complete", or which fields are missing.
-pub(super) fn state(run: &RunResult) -> String {
-    let of = &run.use_case;
-    // Shown beside the facts, each in a part of its own.
-    let apart = [
-        Pair::new("use-case file", &of.file),
-        Pair::new("hash of the use-case file", &of.file_sha256),
-        Pair::new("series", if run.series.is_empty() { "" } else { "kept" }),
-        Pair::new("configuration of the broker", configuration(run)),
-    ];
-    let all = facts(run).into_iter().chain(apart);
-    let missing: Vec<String> =
-        all.filter(|pair| pair.value.trim().is_empty()).map(|pair| pair.name).collect();
+pub(crate) fn state(run: &RunResult) -> String {
+    let missing = missing(run);
     if missing.is_empty() {
         "complete".into()
     } else {
@@ -36,173 +53,62 @@ pub(super) fn state(run: &RunResult) -> String {
     }
 }
 
-/// The configuration, or that it cannot be known: only a broker nobody started here may lack it.
-fn configuration(run: &RunResult) -> &str {
-    if run.broker.command.is_empty() && run.broker.configuration.is_empty() {
-        "started by somebody else: not known"
-    } else {
-        &run.broker.configuration
-    }
-}
-
-/// Everything disclosed of a run, beside configuration, use-case file and what was not measured.
-pub(super) fn facts(run: &RunResult) -> Vec<Pair> {
-    let mut facts = suite(run);
-    facts.extend(broker(run));
-    facts.extend(host(run));
-    facts.extend(load(run));
-    facts
-}
-
-fn suite(run: &RunResult) -> Vec<Pair> {
-    vec![
-        Pair::new("suite", format!("weir {} ({})", run.suite.version, run.suite.commit)),
-        Pair::new("command", run.suite.command.join(" ")),
-        Pair::new("begin and end", format!("{} to {}", run.suite.started, run.suite.ended)),
-        Pair::new("interest", "the driver named weir is this suite's own broker"),
-    ]
-}
-
-fn broker(run: &RunResult) -> Vec<Pair> {
-    let of = &run.broker;
-    let elsewhere = "started by somebody else: not known";
-    let or_elsewhere = |text: String| if text.is_empty() { elsewhere.into() } else { text };
-    let profile = match of.profile_changes.as_slice() {
-        [] => of.profile.clone(),
-        changes => format!("{}: {}", of.profile, changes.join("; ")),
+/// Names of the fields that are not filled, each once, in the order of the page.
+pub(crate) fn missing(run: &RunResult) -> Vec<&'static str> {
+    // A result is made of what JSON can hold; a test writes and reads it.
+    let value = serde_json::to_value(run).unwrap_or_default();
+    let is_gap = |field: &&Field| {
+        let is_absent = |at: &&str| run.disclosed.absent.iter().any(|absent| absent == at);
+        field.at.iter().any(|at| is_absent(at) || !is_filled(run, &value, at))
     };
-    vec![
-        Pair::new("broker", format!("{} {}", of.name, of.version)),
-        Pair::new("broker's command", or_elsewhere(of.command.join(" "))),
-        Pair::new("broker's address", &of.address),
-        Pair::new("profile", profile),
-    ]
+    FIELDS.iter().filter(is_gap).map(|field| field.name).collect()
 }
 
-fn host(run: &RunResult) -> Vec<Pair> {
-    let host = &run.host;
-    let round_trip = |us: Option<f64>| us.map_or("not answered".into(), |us| format!("{us:.0} us"));
-    let sysctls: Vec<String> =
-        host.sysctls.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-    let [one, five, fifteen] = host.load_before;
-    vec![
-        Pair::new("CPU", format!("{}, {} cores", host.cpu_model, host.cores)),
-        Pair::new("governor", &host.governor),
-        Pair::new("memory", format!("{:.1} GB", host.memory_bytes as f64 / 1e9)),
-        Pair::new("system", format!("{}, kernel {}", host.os, host.kernel)),
-        Pair::new("virtualization", &host.virtualization),
-        Pair::new("load before", format!("{one} {five} {fifteen}")),
-        Pair::new("open files", host.open_files_max.to_string()),
-        Pair::new("kernel settings", sysctls.join("; ")),
-        Pair::new("pinning", &host.pinning),
-        Pair::new("kernel's network thread", softirq(run)),
-        Pair::new(
-            "round trip before and after",
-            format!(
-                "{} and {}",
-                round_trip(host.round_trip_us_before),
-                round_trip(host.round_trip_us_after)
-            ),
-        ),
-    ]
+/// Places of fields that a value does not hold at all: reading it fills them with nothing.
+pub(crate) fn absent(value: &Value) -> Vec<String> {
+    let places = FIELDS.iter().flat_map(|field| field.at);
+    places.filter(|at| value.pointer(at).is_none()).map(|at| (*at).to_owned()).collect()
 }
 
-/// What `ksoftirqd` did on the broker's core, which is not in the broker's CPU.
-fn softirq(run: &RunResult) -> String {
-    let Some(of) = &run.resources else { return "the broker's core cannot be seen".into() };
-    match of.softirq_us {
-        None => "not known: the broker is not pinned to a core, or the thread is not seen".into(),
-        Some(us) => {
-            let part = us as f64 / of.deliveries.max(1) as f64;
-            format!(
-                "ksoftirqd of the broker's core: {us} us in measure, {part:.3} us a delivery, not \
-                 in the broker's CPU"
-            )
+fn is_filled(run: &RunResult, value: &Value, at: &str) -> bool {
+    // Only a broker nobody started here may lack what it was started with.
+    if fields::OF_A_STARTED_BROKER.contains(&at) && is_elsewhere(run) {
+        return true;
+    }
+    match value.pointer(at) {
+        // Present: it says that there is none.
+        Some(Value::Null) => fields::MAY_BE_NONE.contains(&at),
+        Some(Value::Array(list)) if list.is_empty() => fields::MAY_BE_NONE.contains(&at),
+        Some(Value::Object(map)) if map.is_empty() => fields::MAY_BE_NONE.contains(&at),
+        Some(Value::Number(number)) => {
+            number.as_f64() != Some(0.0) || !fields::ABOVE_ZERO.contains(&at)
         }
+        // An interval in which nothing was measured has no histogram.
+        Some(Value::Object(_)) if at == fields::SPARSE => true,
+        Some(found) => has_text(found),
+        None => false,
     }
 }
 
-fn load(run: &RunResult) -> Vec<Pair> {
-    let use_case = &run.use_case;
-    let phases: Vec<String> = run
-        .phases
-        .iter()
-        .map(|phase| format!("{} {:.1} to {:.1} s", phase.name, phase.start_s, phase.end_s))
-        .collect();
-    let generator = &run.generator;
-    let lag = run.latencies.get("generator_lag").map_or(0, |lag| lag.p99_us);
-    let who = match generator.agents.len() {
-        0 => "one thread".to_owned(),
-        agents => format!("{agents} agents ({})", generator.agents.join("; ")),
-    };
-    vec![
-        Pair::new(
-            "clients",
-            format!(
-                "{} publishers, {} subscribers, {} idle; {} topics",
-                use_case.publishers, use_case.subscribers, use_case.idle_clients, use_case.topics
-            ),
-        ),
-        Pair::new(
-            "rates planned",
-            format!(
-                "{} published/s, {} delivered/s, {} connects/s",
-                use_case.publish_rate_planned,
-                use_case.deliver_rate_planned,
-                use_case.connect_rate_planned
-            ),
-        ),
-        Pair::new(
-            "rates reached",
-            format!(
-                "{:.0} published/s, {:.0} delivered/s, {:.0} connects/s",
-                run.rates.published, run.rates.received, run.rates.connected
-            ),
-        ),
-        Pair::new(
-            "packets",
-            format!(
-                "{:.0}/s to the broker, {:.0}/s from it",
-                run.rates.packets_to_broker, run.rates.packets_from_broker
-            ),
-        ),
-        Pair::new("phases", phases.join("; ")),
-        Pair::new(
-            "load generator",
-            format!(
-                "open loop, {who}, {:.2} cores ({:.2} user, {:.2} system), lag p99 {lag} us, \
-                 ledger {} bytes",
-                generator.cpu_cores_avg,
-                generator.cpu_user_cores_avg,
-                generator.cpu_system_cores_avg,
-                generator.ledger_bytes
-            ),
-        ),
-        Pair::new(
-            "ceiling of the load generator",
-            "not measured in this run: its CPU and lag say how far away it was, and `weir bench \
-             doctor --measure` what a core of this host bears",
-        ),
-        Pair::new("errors", errors(run)),
-        Pair::new("seed", "none: the schedule follows from the use case alone"),
-        Pair::new(
-            "raw data",
-            "result.json in the folder of the run: histograms, series, nothing left out",
-        ),
-        Pair::new("repeats", "1: this run"),
-    ]
+fn is_elsewhere(run: &RunResult) -> bool {
+    run.broker.command.is_empty() && run.broker.configuration.is_empty()
 }
 
-/// Everything that failed, by its reason.
-fn errors(run: &RunResult) -> String {
-    let kinds = [
-        ("connect", &run.connections.failed),
-        ("dropped", &run.connections.dropped),
-        ("subscribe", &run.subscriptions.failed),
-    ];
-    let all = kinds.into_iter().flat_map(|(kind, of)| {
-        of.iter().map(move |(reason, count)| format!("{kind}: {count} x {reason}"))
-    });
-    let all: Vec<String> = all.collect();
-    if all.is_empty() { "none".into() } else { all.join("; ") }
+/// Whether no text in it is empty.
+fn has_text(value: &Value) -> bool {
+    match value {
+        Value::String(text) => !text.trim().is_empty(),
+        Value::Array(list) => list.iter().all(has_text),
+        Value::Object(map) => map.values().all(has_text),
+        _ => true,
+    }
 }
+
+/// The places of every field with its name, for a test over all of them.
+#[cfg(test)]
+pub(crate) fn places() -> impl Iterator<Item = (&'static str, &'static str)> {
+    FIELDS.iter().flat_map(|field| field.at.iter().map(move |at| (field.name, *at)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,55 +1,188 @@
-//! Runs as the page orders, names and colours them.
+//! Runs as pages order, name and colour them: use cases, in them brokers, of each its repeats.
 
-use crate::result::RunResult;
+use crate::result::{LatencyResult, RunResult, Status};
 use crate::tables::broker;
 
-/// A use case with its runs, in the order they were run.
-pub(super) struct Use<'a> {
-    pub(super) name: &'a str,
-    pub(super) runs: Vec<Named<'a>>,
+/// A use case with its runs.
+pub(crate) struct Use<'a> {
+    pub(crate) name: &'a str,
+    /// In the order they were run.
+    pub(crate) runs: Vec<Named<'a>>,
+    /// In the order they first ran.
+    pub(crate) brokers: Vec<Repeats<'a>>,
 }
 
 impl Use<'_> {
-    pub(super) fn has_messages(&self) -> bool {
+    pub(crate) fn has_messages(&self) -> bool {
         self.runs.iter().any(|named| named.run.use_case.qos.is_some())
     }
 }
 
-/// A run with its label, and the number of its colour: one label has one colour on the whole page.
-pub(super) struct Named<'a> {
-    pub(super) run: &'a RunResult,
-    pub(super) label: String,
-    pub(super) colour: usize,
+/// A run with its label, and the number of its colour: a broker has one colour on the whole page.
+#[derive(Clone)]
+pub(crate) struct Named<'a> {
+    pub(crate) run: &'a RunResult,
+    /// Its place among all runs of the page.
+    pub(crate) at: usize,
+    /// The broker, and which run of it where there are several.
+    pub(crate) label: String,
+    pub(crate) colour: usize,
+    /// From 1.
+    pub(crate) repeat: usize,
 }
 
-/// Groups the runs by use case, and names them.
-pub(super) fn group(results: &[RunResult]) -> Vec<Use<'_>> {
+/// The runs of one broker on one use case.
+pub(crate) struct Repeats<'a> {
+    /// The broker.
+    pub(crate) label: String,
+    pub(crate) colour: usize,
+    pub(crate) runs: Vec<Named<'a>>,
+    /// The run whose p99 is the median of all: the one that charts show first.
+    pub(crate) typical: Named<'a>,
+}
+
+impl Repeats<'_> {
+    /// Median, least and highest of what the runs say; nothing where none says anything.
+    pub(crate) fn spread(&self, of: impl Fn(&RunResult) -> Option<f64>) -> Option<Spread> {
+        let runs = self.runs.iter().map(|named| named.run).filter(|run| has_figures(run));
+        let mut values: Vec<f64> = runs.filter_map(of).collect();
+        values.sort_by(f64::total_cmp);
+        let (low, high) = (*values.first()?, *values.last()?);
+        let half = values.len() / 2;
+        let median = if values.len() % 2 == 1 {
+            values[half]
+        } else {
+            f64::midpoint(values[half - 1], values[half])
+        };
+        Some(Spread { median, low, high })
+    }
+}
+
+/// A figure over the repeats of a broker.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+}
+
+/// Groups the runs by use case and broker, and names them.
+pub(crate) fn group(results: &[RunResult]) -> Vec<Use<'_>> {
     let mut uses: Vec<Use<'_>> = Vec::new();
-    let mut labels: Vec<String> = Vec::new();
-    for run in results {
+    let mut brokers: Vec<String> = Vec::new();
+    for (at, run) in results.iter().enumerate() {
         let name = run.use_case.name.as_str();
-        let at = uses.iter().position(|of| of.name == name).unwrap_or_else(|| {
-            uses.push(Use { name, runs: Vec::new() });
+        let place = uses.iter().position(|of| of.name == name).unwrap_or_else(|| {
+            uses.push(Use { name, runs: Vec::new(), brokers: Vec::new() });
             uses.len() - 1
         });
-        let label = label(run, &uses[at].runs);
-        let colour = labels.iter().position(|known| *known == label).unwrap_or_else(|| {
-            labels.push(label.clone());
-            labels.len() - 1
+        let label = broker(run) + &otherwise(run, uses[place].runs.first());
+        let colour = brokers.iter().position(|known| *known == label).unwrap_or_else(|| {
+            brokers.push(label.clone());
+            brokers.len() - 1
         });
-        uses[at].runs.push(Named { run, label, colour });
+        let earlier = uses[place].runs.iter().filter(|named| named.colour == colour);
+        let repeat = earlier.count() + 1;
+        uses[place].runs.push(Named { run, at, label, colour, repeat });
+    }
+    for of in &mut uses {
+        number(&mut of.runs);
+        of.brokers = repeats(&of.runs, &brokers);
     }
     uses
 }
 
-/// A run's label: its broker, with a number if it ran before.
-fn label(run: &RunResult, earlier: &[Named<'_>]) -> String {
-    let name = broker(run);
-    let before = earlier.iter().filter(|named| broker(named.run) == name).count();
-    if before == 0 { name } else { format!("{name}, run {}", before + 1) }
+/// How a run differs in size from the first of its use case: it is no repeat of a run of another
+/// size.
+fn otherwise(run: &RunResult, first: Option<&Named<'_>>) -> String {
+    let of = &run.use_case;
+    let Some(first) = first.map(|named| &named.run.use_case) else { return String::new() };
+    let mut text = String::new();
+    if of.scale != first.scale {
+        text += &format!(", scale {}", of.scale);
+    }
+    if of.duration_s != first.duration_s {
+        text += &format!(", {} s", of.duration_s);
+    }
+    if of.file_sha256 != first.file_sha256 {
+        text += &format!(", revision {} ({:.7})", of.revision, of.file_sha256);
+    }
+    text
+}
+
+/// Whether it can have figures: what was never run has none, not zeros.
+fn has_figures(run: &RunResult) -> bool {
+    !matches!(run.verdict.status, Status::Unsupported | Status::Aborted)
+}
+
+/// Says in the labels which run of a broker it is, where there are several.
+fn number(runs: &mut [Named<'_>]) {
+    let colours: Vec<usize> = runs.iter().map(|named| named.colour).collect();
+    for named in runs {
+        if colours.iter().filter(|colour| **colour == named.colour).count() > 1 {
+            named.label += &format!(", run {}", named.repeat);
+        }
+    }
+}
+
+fn repeats<'a>(runs: &[Named<'a>], brokers: &[String]) -> Vec<Repeats<'a>> {
+    let mut all: Vec<Repeats<'a>> = Vec::new();
+    for named in runs {
+        match all.iter_mut().find(|of| of.colour == named.colour) {
+            Some(of) => of.runs.push(named.clone()),
+            None => all.push(Repeats {
+                label: brokers[named.colour].clone(),
+                colour: named.colour,
+                runs: vec![named.clone()],
+                typical: named.clone(),
+            }),
+        }
+    }
+    for of in &mut all {
+        let mut by_p99: Vec<&Named<'a>> = of.runs.iter().collect();
+        by_p99.sort_by_key(|named| latency(named.run).map(|latency| latency.p99_us));
+        if let Some(median) = by_p99.get((by_p99.len() - 1) / 2) {
+            of.typical = (*median).clone();
+        }
+    }
+    all
+}
+
+/// The latency that a use case is about: of messages, or of connections.
+pub(crate) fn latency(run: &RunResult) -> Option<&LatencyResult> {
+    let name = if run.use_case.qos.is_some() { "end_to_end" } else { "connect" };
+    run.latencies.get(name)
 }
 
 /// The verdict as a word, and as a class of the page.
 pub(super) fn status(run: &RunResult) -> &'static str {
     run.verdict.status.name()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(version: &str, p99_us: u64) -> RunResult {
+        let text = include_str!("../../tests/data/result-2.json");
+        let mut run = crate::result::read(text).unwrap();
+        run.broker.version = version.into();
+        run.latencies.get_mut("end_to_end").unwrap().p99_us = p99_us;
+        run
+    }
+
+    #[test]
+    fn repeats_are_numbered_have_one_colour_and_a_typical_run() {
+        let all = [kept("1", 30), kept("2", 5), kept("1", 10), kept("1", 20)];
+        let uses = group(&all);
+        let [of] = &uses[..] else { panic!("one use case") };
+        let labels: Vec<&str> = of.runs.iter().map(|named| named.label.as_str()).collect();
+        assert_eq!(labels, ["Weir 1, run 1", "Weir 2", "Weir 1, run 2", "Weir 1, run 3"]);
+        let [first, second] = &of.brokers[..] else { panic!("two brokers") };
+        assert_eq!((first.colour, second.colour), (0, 1));
+        assert_eq!(first.typical.label, "Weir 1, run 3");
+        let spread = first.spread(|run| Some(latency(run)?.p99_us as f64));
+        assert_eq!(spread, Some(Spread { median: 20.0, low: 10.0, high: 30.0 }));
+        assert_eq!(second.spread(|_| None), None);
+    }
 }

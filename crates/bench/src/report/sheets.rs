@@ -1,7 +1,7 @@
 //! The tables of the page, and the tiles with the few figures one looks at first.
 
-use super::charts::latency;
-use super::runs::{Named, Use, status};
+use super::runs::{Named, Repeats, Spread, Use, latency, status};
+use super::shape::{self, cpu_us_each};
 use crate::published::Published;
 use crate::result::{LatencyResult, Resources, RunResult};
 use crate::tables::{bytes_per_connection, count, latency_cells, mega, millis};
@@ -47,10 +47,9 @@ impl Row {
 pub(super) fn summary(of: &Use<'_>) -> Value {
     let row = |named: &Named<'_>| {
         let run = named.run;
-        let has_messages = run.use_case.qos.is_some();
         let latency = latency_cells(latency(run));
         let resources = run.resources.as_ref();
-        let each = resources.and_then(|of| cpu_each(of, has_messages));
+        let each = cpu_us_each(run);
         let cells = vec![
             rate(run),
             latency[0].clone(),
@@ -69,7 +68,25 @@ pub(super) fn summary(of: &Use<'_>) -> Value {
 /// The tables of a use case.
 pub(super) fn sheets(of: &Use<'_>, published: &[Published]) -> Vec<Sheet> {
     let contract = if of.has_messages() { deliveries(of) } else { connections(of) };
-    vec![results(of, published), resources(of, published), contract, response_times(of)]
+    vec![pages(of, published), results(of, published), resources(of), contract, response_times(of)]
+}
+
+/// The table of the suite's results page.
+fn pages(of: &Use<'_>, published: &[Published]) -> Sheet {
+    let shape = shape::metrics(of);
+    let colours = of.brokers.iter().map(|broker| Some(broker.colour));
+    let sources = published.iter().map(|row| Some(row.source.clone()));
+    let colours = colours.chain(published.iter().map(|_| None));
+    let sources = of.brokers.iter().map(|_| None).chain(sources);
+    let rows = shape.rows.into_iter().zip(colours.zip(sources));
+    let rows = rows.map(|((label, cells), (colour, source))| Row {
+        label,
+        colour,
+        status: None,
+        source,
+        cells,
+    });
+    Sheet { title: "As the suite's results pages have it", head: shape.head, rows: rows.collect() }
 }
 
 fn results(of: &Use<'_>, published: &[Published]) -> Sheet {
@@ -94,7 +111,7 @@ fn results(of: &Use<'_>, published: &[Published]) -> Sheet {
     Sheet { title, head, rows }
 }
 
-fn resources(of: &Use<'_>, published: &[Published]) -> Sheet {
+fn resources(of: &Use<'_>) -> Sheet {
     let has_messages = of.has_messages();
     let head = vec![
         "CPU cores avg",
@@ -115,24 +132,15 @@ fn resources(of: &Use<'_>, published: &[Published]) -> Sheet {
         let mut cells = run
             .resources
             .as_ref()
-            .map_or_else(|| vec![dash(); 11], |of| resource_cells(of, has_messages));
+            .map_or_else(|| vec![dash(); 11], |of| resource_cells(of, cpu_us_each(run)));
         cells.push(format!("{:.2}", run.generator.cpu_cores_avg));
         Row::of(named, cells)
     };
-    let theirs = |row: &Published| {
-        let mut cells = vec![dash(); 12];
-        cells[4] = number(row.cpu_avg);
-        cells[5] = number(row.cpu_max);
-        for (at, memory) in [(7, &row.mem_max), (8, &row.mem_avg), (9, &row.mem_stable)] {
-            cells[at] = word(memory.as_ref());
-        }
-        Row::published(row, cells)
-    };
-    let rows = of.runs.iter().map(ours).chain(published.iter().map(theirs)).collect();
+    let rows = of.runs.iter().map(ours).collect();
     Sheet { title: "The broker's CPU and memory", head, rows }
 }
 
-fn resource_cells(of: &Resources, has_messages: bool) -> Vec<String> {
+fn resource_cells(of: &Resources, cpu_us_each: Option<f64>) -> Vec<String> {
     vec![
         format!("{:.2}", of.cpu_cores_avg),
         format!("{:.2}", of.cpu_cores_max),
@@ -140,7 +148,7 @@ fn resource_cells(of: &Resources, has_messages: bool) -> Vec<String> {
         format!("{:.2}", of.cpu_system_cores_avg),
         format!("{:.0}", of.cpu_percent_avg),
         format!("{:.0}", of.cpu_percent_max),
-        cpu_each(of, has_messages).map_or_else(dash, |each| format!("{each:.2}")),
+        cpu_us_each.map_or_else(dash, |each| format!("{each:.2}")),
         mega(of.rss_max_bytes),
         mega(of.rss_avg_bytes),
         mega(of.rss_stable_bytes),
@@ -240,7 +248,7 @@ fn response_times(of: &Use<'_>) -> Sheet {
     Sheet { title: "Response times by kind, ms", head, rows }
 }
 
-/// A figure of each run side by side, with bars.
+/// A figure of each broker side by side, with bars.
 #[derive(Serialize)]
 pub(super) struct Tile {
     name: &'static str,
@@ -254,6 +262,10 @@ struct Bar {
     text: String,
     /// Length in percent of the longest.
     share: f64,
+    /// Least and highest of several runs, in the same percent, and in words.
+    low: f64,
+    high: f64,
+    range: Option<String>,
 }
 
 impl Tile {
@@ -264,18 +276,29 @@ impl Tile {
         value: impl Fn(&RunResult) -> Option<f64>,
         text: impl Fn(f64) -> String,
     ) -> Option<Self> {
-        let values: Vec<Option<f64>> = of.runs.iter().map(|named| value(named.run)).collect();
-        let longest = values.iter().flatten().copied().fold(0.0, f64::max);
-        let bar = |(named, value): (&Named<'_>, &Option<f64>)| Bar {
-            label: named.label.clone(),
-            colour: named.colour,
-            text: value.map_or_else(dash, &text),
-            share: value
-                .filter(|_| longest > 0.0)
-                .map_or(0.0, |value| (value / longest * 1000.0).round() / 10.0),
+        let spreads: Vec<_> = of.brokers.iter().map(|broker| broker.spread(&value)).collect();
+        let longest = spreads.iter().flatten().map(|spread| spread.high).fold(0.0, f64::max);
+        let share = |value: f64| {
+            if longest > 0.0 { (value / longest * 1000.0).round() / 10.0 } else { 0.0 }
         };
-        let bars = of.runs.iter().zip(&values).map(bar).collect();
-        values.iter().any(Option::is_some).then_some(Self { name, bars })
+        let bar = |(broker, spread): (&Repeats<'_>, &Option<Spread>)| Bar {
+            label: broker.label.clone(),
+            colour: broker.colour,
+            text: spread.map_or_else(dash, |of| text(of.median)),
+            share: spread.map_or(0.0, |of| share(of.median)),
+            low: spread.map_or(0.0, |of| share(of.low)),
+            high: spread.map_or(0.0, |of| share(of.high)),
+            range: spread.filter(|_| broker.runs.len() > 1).map(|of| {
+                format!(
+                    "median of {} runs: {} to {}",
+                    broker.runs.len(),
+                    text(of.low),
+                    text(of.high)
+                )
+            }),
+        };
+        let bars = of.brokers.iter().zip(&spreads).map(bar).collect();
+        spreads.iter().any(Option::is_some).then_some(Self { name, bars })
     }
 }
 
@@ -304,16 +327,11 @@ pub(super) fn tiles(of: &Use<'_>) -> Vec<Tile> {
             Tile::new(of, "Memory a connection", bytes_per_connection, |b| format!("{b:.0} B")),
         ]
     };
-    let each = move |run: &RunResult| cpu_each(run.resources.as_ref()?, has_messages);
     let name = if has_messages { "Broker CPU a delivery" } else { "Broker CPU a connect" };
-    tiles.push(Tile::new(of, name, each, |us| format!("{} µs", millis(us * 1e3))));
+    tiles.push(Tile::new(of, name, cpu_us_each, |us| format!("{} µs", millis(us * 1e3))));
     let stable = |run: &RunResult| Some(run.resources.as_ref()?.rss_stable_bytes as f64);
     tiles.push(Tile::new(of, "Broker memory, stable", stable, |bytes| mega(bytes as u64)));
     tiles.into_iter().flatten().collect()
-}
-
-fn cpu_each(of: &Resources, has_messages: bool) -> Option<f64> {
-    if has_messages { of.cpu_us_per_delivery } else { of.cpu_us_per_connection }
 }
 
 fn rate(run: &RunResult) -> String {

@@ -2,6 +2,16 @@
 
 use super::file::{UseCase, UseCaseError};
 use std::fmt::Write as _;
+use std::io::Read as _;
+
+/// Longest use case read from standard input.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// A use case with all that can be written in one, explained: `weir bench new` prints it.
+pub const EXAMPLE: &str = include_str!("example.toml");
+
+/// The JSON schema of the file.
+pub const SCHEMA: &str = include_str!("schema.json");
 
 macro_rules! files {
     ($($name:literal,)*) => {
@@ -30,10 +40,30 @@ pub(super) const FILES: &[(&str, &str)] = files![
     "singlenode-sharedsub-9K-500-9K-50K",
     "singlenode-ingest-1K-10-1K-200K",
     "singlenode-ingest-qos1-1K-10-1K-20K",
+    "composite",
+    "ingest-json",
+    "mixed-qos",
+    "large-payloads",
+    "wildcards-100K",
+    "sharedsub-skew",
+    "slow-consumers",
+    "retained-storm",
+    "will-storm",
+    "takeover-storm",
+    "reconnect-storm",
+    "offline-queue",
+    "churn",
+    "soak",
+    "fault-freeze",
+    "fault-kill",
+    "fault-network",
+    "fault-half-open",
 ];
 
-/// The suite's three, and `perf`: what else a broker's speed is judged by.
-const SETS: [&str; 4] = ["basic", "enterprise", "throughput", "perf"];
+/// The suite's three; `perf`, what else a broker's speed is judged by; `beyond`, what brokers meet
+/// in the field; `storms`, much at once; `faults`, what goes wrong.
+pub(super) const SETS: [&str; 8] =
+    ["basic", "enterprise", "throughput", "perf", "beyond", "storms", "soak", "faults"];
 
 /// All of them, read.
 pub(crate) fn all() -> Vec<UseCase> {
@@ -52,11 +82,21 @@ pub fn set(name: &str) -> Result<Vec<UseCase>, UseCaseError> {
 }
 
 impl UseCase {
-    /// A use case by name, or from a file where `text` ends in `.toml` or holds a `/`.
+    /// A use case by name, or from a file where `text` ends in `.toml` or holds a `/`, or from
+    /// standard input for `-`.
     ///
     /// # Errors
     /// No such name, or a file that is not a use case.
     pub fn resolve(text: &str) -> Result<Self, UseCaseError> {
+        if text == "-" {
+            let mut text = String::new();
+            let read = std::io::stdin().take(FILE_BYTES_MAX).read_to_string(&mut text);
+            let path = "standard input";
+            return match read {
+                Ok(_) => Self::parse(path, &text),
+                Err(error) => Err(UseCaseError::Read { path: path.into(), why: error.to_string() }),
+            };
+        }
         let is_path = text.ends_with(".toml") || text.contains('/');
         if is_path { Self::from_path(text) } else { Self::builtin(text) }
     }
@@ -135,8 +175,11 @@ mod tests {
         for (name, text) in FILES {
             let use_case = UseCase::parse(name, text).unwrap();
             assert_eq!(use_case.name, *name);
-            assert_eq!(use_case.keep_alive_s, 300);
-            assert!(use_case.clean_start);
+            if SETS[..4].contains(&use_case.set.as_str()) {
+                assert_eq!(use_case.keep_alive_s, 300);
+                assert!(use_case.clean_start);
+                assert!(use_case.step.is_empty() && use_case.needs.is_empty());
+            }
         }
     }
 

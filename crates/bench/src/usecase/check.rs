@@ -1,16 +1,17 @@
 //! What the types of a use case's file allow and the suite does not. Called by the parser only.
 
-use super::file::{Group, UseCase, UseCaseError};
+use super::file::{Group, Need, UseCase, UseCaseError};
+use super::step::{Move, Step};
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
-use weir_load::STAMP_BYTES;
-use weir_load::plan::Publish;
+use weir_load::payload::bytes_min;
+use weir_load::plan::{Payload, ProtocolVersion, Publish};
 
 /// A day; more would not fit the plan's milliseconds.
 const CONNECT_TIMEOUT_S_MAX: u32 = 86_400;
 
 /// The protocol's remaining length without the longest topic and what else is before the payload.
-const PAYLOAD_BYTES_MAX: u32 = 268_435_455 - 65_535 - 5;
+pub(crate) const PAYLOAD_BYTES_MAX: u32 = 268_435_455 - 65_535 - 5;
 
 /// The place of a value in the file: keys, and indices of arrays as text.
 type Place = Vec<String>;
@@ -20,7 +21,8 @@ type Fault = (Place, String);
 
 /// Refuses a use case that cannot be run as it is written.
 pub(super) fn check(use_case: &UseCase, path: &str) -> Result<(), UseCaseError> {
-    top(use_case).and_then(|()| groups(use_case)).map_err(|(place, message)| UseCaseError::Value {
+    let all = top(use_case).and_then(|()| groups(use_case)).and_then(|()| steps(use_case));
+    all.map_err(|(place, message)| UseCaseError::Value {
         path: path.into(),
         line: line_of(&use_case.text, &place),
         message,
@@ -63,7 +65,7 @@ fn top(use_case: &UseCase) -> Result<(), Fault> {
     }
     let times = [
         ("warm_up_s", use_case.warm_up_s),
-        ("measure_s", use_case.measure_s),
+        ("measure_s", use_case.measure_s(None)),
         ("drain_s", use_case.drain_s),
     ];
     for (key, time) in times {
@@ -82,8 +84,11 @@ fn top(use_case: &UseCase) -> Result<(), Fault> {
         return fault(&["connect_timeout_s"], text);
     }
     let contract = &use_case.contract;
-    let shares =
-        [("rate_tolerance", contract.rate_tolerance), ("lost_share_max", contract.lost_share_max)];
+    let shares = [
+        ("rate_tolerance", contract.rate_tolerance),
+        ("lost_share_max", contract.lost_share_max),
+        ("behind_share_max", contract.behind_share_max),
+    ];
     for (key, share) in shares {
         if !(0.0..=1.0).contains(&share) {
             return fault(&["contract", key], format!("{key} = {share} must be 0 to 1"));
@@ -109,6 +114,86 @@ fn groups(use_case: &UseCase) -> Result<(), Fault> {
     Ok(())
 }
 
+/// The steps, and what else the time line needs.
+fn steps(use_case: &UseCase) -> Result<(), Fault> {
+    let names: Vec<&str> = use_case.group.iter().map(|group| group.name.as_str()).collect();
+    for (at, step) in use_case.step.iter().enumerate() {
+        if let Some((key, message)) = step.fault_of(&names) {
+            let place = ["step", &at.to_string(), key].map(String::from);
+            return Err((place.into(), format!("step {}: {message}", at + 1)));
+        }
+        let overlaps =
+            |other: &&Step| step.at.seconds < other.end_s() && other.at.seconds < step.end_s();
+        let earlier = use_case.step[..at].iter().filter(|other| is_alone(other));
+        if is_alone(step) && earlier.filter(overlaps).count() > 0 {
+            let place = ["step", &at.to_string(), "at"].map(String::from);
+            let text = format!("step {}: it overlaps another step of broker or network", at + 1);
+            return Err((place.into(), text));
+        }
+        if let Some(name) = owed_before_joining(use_case, step) {
+            let place = ["step", &at.to_string(), "at"].map(String::from);
+            let text = format!(
+                "step {}: group {name:?} subscribes and joins late: what is published before is \
+                 owed only if it is retained, one message each (retain = true, count = 1)",
+                at + 1
+            );
+            return Err((place.into(), text));
+        }
+    }
+    if let Some((key, message)) = use_case.thresholds.fault() {
+        return fault(&["thresholds", key], message);
+    }
+    for need in needed(use_case) {
+        if !use_case.needs.contains(&need) {
+            let text = format!("needs must name what the use case needs: {:?}", need.name());
+            return fault(&["needs"], text);
+        }
+    }
+    Ok(())
+}
+
+/// A step that bears no other at its time: its end would end the other, too.
+fn is_alone(step: &Step) -> bool {
+    step.fault.is_some_and(|fault| fault.is_of_broker() || fault.is_of_network())
+}
+
+/// A group that joins late and subscribes to more than what is retained once.
+fn owed_before_joining<'a>(use_case: &'a UseCase, step: &Step) -> Option<&'a str> {
+    if step.clients != Some(Move::Join) {
+        return None;
+    }
+    let publishes = || use_case.group.iter().filter_map(|group| group.publish.as_ref());
+    let is_kept_once = publishes().all(|publish| publish.retain && publish.count == Some(1));
+    let joins = |group: &&Group| step.group.as_ref().is_none_or(|name| name == &group.name);
+    let mut joining = use_case.group.iter().filter(joins);
+    let found = joining.find(|group| !group.subscriptions.is_empty())?;
+    (!is_kept_once).then_some(&found.name)
+}
+
+/// What a broker has to be able to do for a use case with steps or `needs`; one without either is
+/// of the suite of 2023, which names none.
+fn needed(use_case: &UseCase) -> Vec<Need> {
+    if use_case.needs.is_empty() && use_case.step.is_empty() {
+        return Vec::new();
+    }
+    let groups = &use_case.group;
+    let publishes = || groups.iter().filter_map(|group| group.publish.as_ref());
+    let subscribes = || groups.iter().flat_map(|group| &group.subscriptions);
+    let is_kept = |group: &Group| !group.clean_start.unwrap_or(use_case.clean_start);
+    let is_qos_2 = publishes().any(|p| p.qos == 2) || subscribes().any(|s| s.qos == 2);
+    let is_killed = use_case.step.iter().any(|step| step.fault == Some(super::Fault::Kill));
+    let all = [
+        (Need::Mqtt5, use_case.mqtt_version == ProtocolVersion::V5),
+        (Need::SharedSubscriptions, subscribes().any(|s| s.filter.starts_with("$share/"))),
+        (Need::Qos2, is_qos_2),
+        (Need::Retained, publishes().any(|p| p.retain)),
+        (Need::Wills, publishes().any(|p| p.will)),
+        (Need::Sessions, groups.iter().any(is_kept)),
+        (Need::Restart, is_killed),
+    ];
+    all.into_iter().filter(|(_, is_needed)| *is_needed).map(|(need, _)| need).collect()
+}
+
 /// Two clients of one identifier would take each other's connection over.
 fn client_ids(group: &Group, before: &[Group]) -> Result<(), Fault> {
     if group.clients > 1 && !group.client_id.contains("{i}") {
@@ -124,6 +209,9 @@ fn client_ids(group: &Group, before: &[Group]) -> Result<(), Fault> {
 }
 
 fn subscriptions(group: &Group) -> Result<(), Fault> {
+    if group.filters_each == 0 {
+        return fault(&["filters_each"], "filters_each = 0 must be above 0");
+    }
     for (at, subscription) in group.subscriptions.iter().enumerate() {
         let at = at.to_string();
         let (filter, qos) = (&subscription.filter, subscription.qos);
@@ -140,7 +228,7 @@ fn subscriptions(group: &Group) -> Result<(), Fault> {
 }
 
 fn publish(publish: &Publish) -> Result<(), Fault> {
-    let Publish { topic, qos, rate_per_s, payload_bytes, .. } = publish;
+    let Publish { topic, qos, rate_per_s, payload_bytes, payload_bytes_to, .. } = publish;
     if topic.is_empty() || topic.contains(['#', '+', '\0']) {
         let text = format!("topic = {topic:?} must not be empty and must have no wildcard");
         return fault(&["publish", "topic"], text);
@@ -152,12 +240,43 @@ fn publish(publish: &Publish) -> Result<(), Fault> {
         let text = format!("rate_per_s = {rate_per_s} must be above 0");
         return fault(&["publish", "rate_per_s"], text);
     }
-    if !(STAMP_BYTES as u32..=PAYLOAD_BYTES_MAX).contains(payload_bytes) {
+    let least = bytes_min(publish.payload);
+    let sizes = [("payload_bytes", Some(*payload_bytes)), ("payload_bytes_to", *payload_bytes_to)];
+    for (key, size) in sizes {
+        let Some(size) = size.filter(|size| !(least..=PAYLOAD_BYTES_MAX).contains(size)) else {
+            continue;
+        };
         let text = format!(
-            "payload_bytes = {payload_bytes} must be {STAMP_BYTES} (the stamp that is audited) \
-             to {PAYLOAD_BYTES_MAX}"
+            "{key} = {size} must be {least} (the stamp that is audited) to {PAYLOAD_BYTES_MAX}"
         );
-        return fault(&["publish", "payload_bytes"], text);
+        return fault(&["publish", key], text);
+    }
+    timing(publish)
+}
+
+fn timing(publish: &Publish) -> Result<(), Fault> {
+    let Publish { payload, rate_to_per_s, from_s, until_s, count, will, .. } = publish;
+    if *payload == Payload::Json && publish.payload_bytes_to.is_some() {
+        return fault(&["publish", "payload_bytes_to"], "a JSON payload is of one size");
+    }
+    if let Some(to) = rate_to_per_s.filter(|to| !(*to >= 0.0 && to.is_finite())) {
+        let text = format!("rate_to_per_s = {to} must not be below 0");
+        return fault(&["publish", "rate_to_per_s"], text);
+    }
+    for (key, time) in [("from_s", from_s), ("until_s", until_s)] {
+        if let Some(time) = time.filter(|time| !(0.0..=1e7).contains(time)) {
+            let text = format!("{key} = {time} must be 0 to 10000000 seconds");
+            return fault(&["publish", key], text);
+        }
+    }
+    if matches!((from_s, until_s), (Some(from), Some(until)) if from >= until) {
+        return fault(&["publish", "until_s"], "until_s must be after from_s");
+    }
+    if *count == Some(0) {
+        return fault(&["publish", "count"], "count = 0 must be above 0");
+    }
+    if *will && from_s.is_none() {
+        return fault(&["publish", "will"], "a will needs from_s: when its client is cut");
     }
     Ok(())
 }

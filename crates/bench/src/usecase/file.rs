@@ -1,6 +1,8 @@
 //! The file of a use case.
 
 use super::check::check;
+use super::step::{Reconnect, Step};
+use super::thresholds::Thresholds;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
@@ -18,7 +20,7 @@ pub enum UseCaseError {
         nearest: String,
     },
     /// No set has this name.
-    #[error("unknown set {name:?}; the sets are basic, enterprise, throughput and perf")]
+    #[error("unknown set {name:?}; the sets are {}", super::catalog::SETS.join(", "))]
     UnknownSet {
         /// What was asked for.
         name: String,
@@ -101,9 +103,8 @@ pub struct UseCase {
     /// Publishing before the measure phase, in seconds.
     #[serde(default = "warm_up_s")]
     pub warm_up_s: f64,
-    /// The measure phase, in seconds.
-    #[serde(default = "measure_s")]
-    pub measure_s: f64,
+    /// The measure phase, in seconds, where the file has a length of its own.
+    pub measure_s: Option<f64>,
     /// At most this long is waited for what is owed, in seconds.
     #[serde(default = "drain_s")]
     pub drain_s: f64,
@@ -112,6 +113,17 @@ pub struct UseCase {
     /// What the broker has to keep to.
     #[serde(default)]
     pub contract: Contract,
+    /// What the broker must not go over.
+    #[serde(default)]
+    pub thresholds: Thresholds,
+    /// What a broker has to be able to do for it.
+    #[serde(default)]
+    pub needs: Vec<Need>,
+    /// How clients come back that lost their connections, at a step or by themselves.
+    pub reconnect: Option<Reconnect>,
+    /// What happens while measure lasts.
+    #[serde(default)]
+    pub step: Vec<Step>,
     /// The file as it is.
     #[serde(skip)]
     pub text: String,
@@ -129,11 +141,45 @@ const fn connect_timeout_s() -> u32 {
 const fn warm_up_s() -> f64 {
     3.0
 }
-const fn measure_s() -> f64 {
-    1800.0
-}
 const fn drain_s() -> f64 {
     10.0
+}
+
+/// Something that not every broker can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Need {
+    /// MQTT 5.0.
+    #[serde(rename = "mqtt-5.0")]
+    Mqtt5,
+    /// Shared subscriptions.
+    SharedSubscriptions,
+    /// QoS 2.
+    #[serde(rename = "qos-2")]
+    Qos2,
+    /// Retained messages.
+    Retained,
+    /// Wills.
+    Wills,
+    /// Sessions that outlive their connections.
+    Sessions,
+    /// To be started by the suite, as it is killed and started again.
+    Restart,
+}
+
+impl Need {
+    /// As it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mqtt5 => "mqtt-5.0",
+            Self::SharedSubscriptions => "shared-subscriptions",
+            Self::Qos2 => "qos-2",
+            Self::Retained => "retained",
+            Self::Wills => "wills",
+            Self::Sessions => "sessions",
+            Self::Restart => "restart",
+        }
+    }
 }
 
 /// Clients that do the same.
@@ -153,6 +199,17 @@ pub struct Group {
     pub subscriptions: Vec<Subscription>,
     /// What each publishes.
     pub publish: Option<Publish>,
+    /// Clean Start of its clients, if it is not the use case's.
+    pub clean_start: Option<bool>,
+    /// Seconds its sessions outlive their connections (5.0).
+    pub session_expiry_s: Option<u32>,
+    /// So many subscriptions of each kind, with `{j}` from 0.
+    #[serde(default = "once")]
+    pub filters_each: u32,
+}
+
+const fn once() -> u32 {
+    1
 }
 
 /// What the broker has to keep to; a run that breaks it is failed.
@@ -163,15 +220,30 @@ pub struct Contract {
     pub rate_tolerance: f64,
     /// Expected deliveries that may be lost, as a share.
     pub lost_share_max: f64,
+    /// Deliveries due in measure that may still be owed at its end, as a share: a broker that is
+    /// behind by more is at its limit, and its latency is that of a growing queue.
+    pub behind_share_max: f64,
     /// Deliveries that may come twice; nothing leaves that open, as QoS 1 does.
     pub duplicated_max: Option<u64>,
 }
 
 impl Default for Contract {
     fn default() -> Self {
-        Self { rate_tolerance: 0.01, lost_share_max: 0.0, duplicated_max: None }
+        Self {
+            rate_tolerance: 0.01,
+            lost_share_max: 0.0,
+            behind_share_max: 0.03,
+            duplicated_max: None,
+        }
     }
 }
+
+/// The measure phase where neither the file nor anybody says how long it is. The suite's own 30
+/// minutes are for who asks for them.
+const MEASURE_S: f64 = 10.0;
+
+/// After the last step, a rate may need so long to be seen again; after its begin, to be seen.
+const SETTLE_S: f64 = 3.0;
 
 impl UseCase {
     /// Reads a file's text; `path` is for errors.
@@ -190,6 +262,21 @@ impl UseCase {
         text.clone_into(&mut use_case.text);
         check(&use_case, path)?;
         Ok(use_case)
+    }
+
+    /// The measure phase in seconds: what is asked for, else the file's own; never too short for
+    /// the steps.
+    pub fn measure_s(&self, asked_s: Option<f64>) -> f64 {
+        asked_s.or(self.measure_s).unwrap_or(MEASURE_S).max(self.measure_s_min())
+    }
+
+    /// The measure phase lasts at least until its last step is over and a recovery can be seen.
+    pub fn measure_s_min(&self) -> f64 {
+        let ends = self.step.iter().map(|step| step.end_s() + SETTLE_S);
+        let times = self.group.iter().filter_map(|group| group.publish.as_ref());
+        let times = times
+            .flat_map(|publish| [publish.from_s.map(|from_s| from_s + SETTLE_S), publish.until_s]);
+        ends.chain(times.flatten()).fold(0.0, f64::max)
     }
 
     /// SHA-256 of the file, hex.

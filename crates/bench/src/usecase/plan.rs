@@ -1,10 +1,10 @@
 //! From a scaled use case to a plan of the load generator, and to what is disclosed of it.
 
-use super::file::UseCase;
+use super::file::{Group, UseCase};
 use super::scale::Scaled;
 use crate::result::UseCaseRun;
 use std::net::{Ipv4Addr, SocketAddr};
-use weir_load::plan::{self, ConnectPlan, Phases, ProtocolVersion, Sources};
+use weir_load::plan::{self, ConnectPlan, Phases, ProtocolVersion, Publish, Sources, Subscription};
 use weir_load::{Plan, Slice};
 
 /// connect() slows down long before the ports of one address run out.
@@ -26,7 +26,7 @@ impl Times {
     pub fn new(use_case: &UseCase, warm_up_s: Option<f64>, measure_s: Option<f64>) -> Self {
         Self {
             warm_up_s: warm_up_s.unwrap_or(use_case.warm_up_s),
-            measure_s: measure_s.unwrap_or(use_case.measure_s),
+            measure_s: use_case.measure_s(measure_s),
             drain_s: use_case.drain_s,
         }
     }
@@ -40,12 +40,12 @@ pub fn plan(scaled: &Scaled<'_>, target: SocketAddr, run: u16, times: Times) -> 
         name: group.name.clone(),
         clients,
         client_id: group.client_id.clone(),
-        subscriptions: group.subscriptions.clone(),
+        subscriptions: subscriptions(group),
         publish: group.publish.clone(),
+        clean_start: group.clean_start,
+        session_expiry_s: group.session_expiry_s,
     });
-    let is_loopback_v4 = target.is_ipv4() && target.ip().is_loopback();
-    let is_many = scaled.clients.iter().map(|&clients| u64::from(clients)).sum::<u64>()
-        > u64::from(CONNECTIONS_PER_SOURCE);
+    let clients = scaled.clients.iter().map(|&clients| u64::from(clients)).sum();
     Plan {
         target,
         version: use_case.mqtt_version,
@@ -54,8 +54,7 @@ pub fn plan(scaled: &Scaled<'_>, target: SocketAddr, run: u16, times: Times) -> 
         clean_start: use_case.clean_start,
         user_name: None,
         password: None,
-        sources: (is_loopback_v4 && is_many)
-            .then_some(Sources { first: FIRST_SOURCE, connections_each: CONNECTIONS_PER_SOURCE }),
+        sources: sources(target, clients),
         connect: ConnectPlan {
             rate_per_s: use_case.connect_rate_per_s,
             timeout_ms: use_case.connect_timeout_s * 1_000,
@@ -68,13 +67,39 @@ pub fn plan(scaled: &Scaled<'_>, target: SocketAddr, run: u16, times: Times) -> 
         },
         interval_ms: INTERVAL_MS,
         slice: Slice::WHOLE,
+        course: scaled.course(),
     }
+}
+
+/// Addresses to connect from: several where one has not ports enough and the target is this host.
+pub(crate) fn sources(target: SocketAddr, clients: u64) -> Option<Sources> {
+    let is_loopback_v4 = target.is_ipv4() && target.ip().is_loopback();
+    let is_many = clients > u64::from(CONNECTIONS_PER_SOURCE);
+    (is_loopback_v4 && is_many)
+        .then_some(Sources { first: FIRST_SOURCE, connections_each: CONNECTIONS_PER_SOURCE })
+}
+
+/// Each subscription as often as the group has it, `{j}` filled in.
+pub(super) fn subscriptions(group: &Group) -> Vec<Subscription> {
+    if group.filters_each == 1 {
+        return group.subscriptions.clone();
+    }
+    let each = |one: &Subscription, j: u32| Subscription {
+        filter: one.filter.replace("{j}", &j.to_string()),
+        qos: one.qos,
+    };
+    let all = group.subscriptions.iter();
+    all.flat_map(|one| (0..group.filters_each).map(move |j| each(one, j))).collect()
 }
 
 impl Scaled<'_> {
     /// What is disclosed.
     pub fn run_description(&self, plan: &Plan) -> UseCaseRun {
         let use_case = self.use_case;
+        let measure_s = plan.phases.measure_ms as f64 / 1e3;
+        let (publish_rate_planned, deliver_rate_planned) = self.mean_rates(measure_s);
+        let largest =
+            |publish: &Publish| publish.payload_bytes.max(publish.payload_bytes_to.unwrap_or(0));
         UseCaseRun {
             name: use_case.name.clone(),
             set: use_case.set.clone(),
@@ -90,16 +115,16 @@ impl Scaled<'_> {
                 ProtocolVersion::V5 => "5.0".into(),
             },
             qos: self.publishing().map(|(publish, _)| publish.qos).max(),
-            payload_bytes: self.publishing().map(|(publish, _)| publish.payload_bytes).max(),
+            payload_bytes: self.publishing().map(|(publish, _)| largest(publish)).max(),
             publish_bytes_on_wire: self.publish_bytes(plan.run),
             idle_clients: self.idle_clients(),
             publishers: self.publishers(),
             subscribers: self.subscribers(),
             topics: self.topics(),
-            publish_rate_planned: self.publish_rate(),
-            deliver_rate_planned: self.deliver_rate(),
+            publish_rate_planned,
+            deliver_rate_planned,
             connect_rate_planned: use_case.connect_rate_per_s,
-            duration_s: plan.phases.measure_ms as f64 / 1e3,
+            duration_s: measure_s,
         }
     }
 }
@@ -117,7 +142,8 @@ mod tests {
             for size in [1.0, 0.01] {
                 let scaled = scale(&use_case, size, u64::MAX).unwrap();
                 let plan = plan(&scaled, target, 1, Times::new(&use_case, None, Some(10.0)));
-                assert_eq!(plan.phases.measure_ms, 10_000);
+                let least_ms = (use_case.measure_s_min() * 1e3) as u64;
+                assert_eq!(plan.phases.measure_ms, least_ms.max(10_000));
                 assert!(plan.groups.iter().all(|group| group.clients > 0));
                 let clients: u32 = plan.groups.iter().map(|group| group.clients).sum();
                 assert_eq!(plan.sources.is_some(), clients > CONNECTIONS_PER_SOURCE);

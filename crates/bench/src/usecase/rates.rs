@@ -3,7 +3,7 @@
 use super::file::Group;
 use super::scale::Scaled;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use weir_load::plan::{ProtocolVersion, Publish};
+use weir_load::plan::Publish;
 
 /// The topics published to, each once, with the messages a second on it.
 struct Topics {
@@ -13,16 +13,17 @@ struct Topics {
 }
 
 impl Topics {
-    fn new(scaled: &Scaled<'_>) -> Self {
+    /// `rate_of` says how many messages a second one client publishes.
+    fn new(scaled: &Scaled<'_>, rate_of: impl Fn(&Publish) -> f64) -> Self {
         let (names, rates, by_name) = (Vec::new(), Vec::new(), HashMap::new());
         let mut topics = Self { names, rates, by_name };
         for (publish, clients) in scaled.publishing() {
             if publish.topic.contains("{i}") {
                 for index in 0..clients {
-                    topics.add(expand(&publish.topic, index), publish.rate_per_s);
+                    topics.add(expand(&publish.topic, index), rate_of(publish));
                 }
             } else {
-                topics.add(publish.topic.clone(), publish.rate_per_s * clients as f64);
+                topics.add(publish.topic.clone(), rate_of(publish) * clients as f64);
             }
         }
         topics
@@ -86,18 +87,32 @@ impl Scaled<'_> {
 
     /// Distinct topics published to.
     pub fn topics(&self) -> u64 {
-        Topics::new(self).names.len() as u64
+        Topics::new(self, full_rate).names.len() as u64
     }
 
-    /// Messages a second that are due.
+    /// Messages a second that are due while all publish.
     pub fn publish_rate(&self) -> f64 {
-        self.publishing().map(|(publish, clients)| publish.rate_per_s * clients as f64).sum()
+        self.publishing().map(|(publish, clients)| full_rate(publish) * clients as f64).sum()
+    }
+
+    /// Messages that are due in a measure phase of `measure_s` seconds, a second of it, and the
+    /// deliveries that follow: of a will or of so many messages each that is less than the rate.
+    pub fn mean_rates(&self, measure_s: f64) -> (f64, f64) {
+        let rate = |publish: &Publish| mean_rate(publish, measure_s);
+        let published =
+            self.publishing().map(|(publish, clients)| rate(publish) * clients as f64).sum();
+        (published, self.deliver_rate_of(&Topics::new(self, rate)))
+    }
+
+    /// The same of what is published while all publish.
+    #[cfg(test)]
+    fn deliver_rate(&self) -> f64 {
+        self.deliver_rate_of(&Topics::new(self, full_rate))
     }
 
     /// Deliveries a second that follow: each subscriber hears each matching message once, however
     /// many of its filters match; a shared group hears it once as a whole.
-    pub fn deliver_rate(&self) -> f64 {
-        let topics = Topics::new(self);
+    fn deliver_rate_of(&self, topics: &Topics) -> f64 {
         let mut shared: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let mut rate = 0.0;
         for (group, clients) in self.groups() {
@@ -107,7 +122,7 @@ impl Scaled<'_> {
                 if is_alike { (clients.min(1), clients) } else { (clients, 1) };
             for index in 0..distinct {
                 let mut own = BTreeSet::new();
-                for subscription in &group.subscriptions {
+                for subscription in &super::plan::subscriptions(group) {
                     let text = expand(&subscription.filter, index);
                     match text.strip_prefix("$share/").and_then(|rest| rest.split_once('/')) {
                         // A group is its name and its filter.
@@ -123,21 +138,29 @@ impl Scaled<'_> {
         rate + shared.values().map(|filters| topics.rate_of(filters)).sum::<f64>()
     }
 
-    /// Bytes of one PUBLISH of the first publisher on the wire (section 3.3 of both standards).
+    /// Bytes of one PUBLISH of the first publisher on the wire.
     pub fn publish_bytes(&self, run: u16) -> Option<u32> {
         let (publish, _) = self.publishing().next()?;
-        let topic = expand(&publish.topic, 0).replace("{run}", &run.to_string()).len() as u32;
-        let packet_id = if publish.qos > 0 { 2 } else { 0 };
-        let properties = u32::from(self.use_case.mqtt_version == ProtocolVersion::V5);
-        let rest = 2 + topic + packet_id + properties + publish.payload_bytes;
-        let length_bytes = match rest {
-            0..=127 => 1,
-            128..=16_383 => 2,
-            16_384..=2_097_151 => 3,
-            _ => 4,
-        };
-        Some(1 + length_bytes + rest)
+        Some(publish.bytes_on_wire(self.use_case.mqtt_version, run))
     }
+}
+
+/// Messages a second of one client while it publishes.
+fn full_rate(publish: &Publish) -> f64 {
+    publish.rate_per_s
+}
+
+/// Messages a second of one client over the whole measure phase.
+fn mean_rate(publish: &Publish, measure_s: f64) -> f64 {
+    if measure_s <= 0.0 {
+        return publish.rate_per_s;
+    }
+    let begin_s = publish.from_s.unwrap_or(0.0).min(measure_s);
+    let end_s = publish.until_s.unwrap_or(measure_s).clamp(begin_s, measure_s);
+    let rate =
+        f64::midpoint(publish.rate_per_s, publish.rate_to_per_s.unwrap_or(publish.rate_per_s));
+    let messages = rate * (end_s - begin_s);
+    publish.count.map_or(messages, |count| messages.min(f64::from(count))) / measure_s
 }
 
 /// A template with the client's index; `{run}` is the same on both sides and may stay.

@@ -8,6 +8,7 @@ use super::serve::hello;
 use super::ticks::Ticks;
 use crate::audit::{Fate, Track};
 use crate::baton::Status;
+use crate::distribution::Distribution;
 use crate::outcome::{Anomaly, End, Interval, Outcome};
 use crate::plan::Plan;
 use crate::slice::{Slice, deal};
@@ -70,6 +71,7 @@ struct Lead<'a> {
     step: Step,
     ticks: Ticks,
     intervals: Vec<Interval>,
+    distributions: Vec<Distribution>,
     /// When all must be over, once publishing has begun.
     deadline: Option<Instant>,
     stopped_at: Option<Instant>,
@@ -128,6 +130,7 @@ impl<'a> Lead<'a> {
             step: Step::Plan,
             ticks: Ticks::new(0, plan.interval_ms),
             intervals: Vec::new(),
+            distributions: Vec::new(),
             deadline: None,
             stopped_at: None,
             is_asked_to_stop: false,
@@ -305,14 +308,25 @@ impl<'a> Lead<'a> {
     fn take_intervals(&mut self, on_interval: &mut dyn FnMut(&Interval)) {
         let led = self.led.iter().enumerate();
         let awaited: Vec<usize> = led.filter(|(_, led)| !led.is_over()).map(|(at, _)| at).collect();
-        while let Some(interval) = self.ticks.take(&awaited) {
+        while let Some((interval, distribution)) = self.ticks.take(&awaited) {
             on_interval(&interval);
             self.intervals.push(interval);
+            self.distributions.push(distribution);
         }
     }
 
     fn into_outcome(self) -> Result<Outcome, LoadError> {
-        let Self { plan, fleet, led, clock, intervals, is_asked_to_stop, mut end, .. } = self;
+        let Self {
+            plan,
+            fleet,
+            led,
+            clock,
+            intervals,
+            distributions,
+            is_asked_to_stop,
+            mut end,
+            ..
+        } = self;
         let mut agents = Vec::new();
         let mut reports = Vec::new();
         let mut is_stopped = is_asked_to_stop;
@@ -336,6 +350,6 @@ impl<'a> Lead<'a> {
             end = Some(End::Stopped);
         }
         let end = end.unwrap_or(if is_stopped { End::Stopped } else { End::Completed });
-        merge(plan, &mut reports, end, intervals, agents)
+        merge(plan, &mut reports, end, (intervals, distributions), agents)
     }
 }

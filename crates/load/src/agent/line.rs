@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Read};
 
 /// Version of the lines; both ends speak the same or not at all.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// Longest line: one pair of which every second message of an hour at 4,000/s is lost.
 const LINE_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -114,8 +114,9 @@ pub(super) struct OutcomeLine {
     pub(super) phases: Vec<PhaseSpan>,
     pub(super) connections: Connections,
     pub(super) subscriptions: Operations,
-    /// Connect, subscribe, acknowledge, end to end, the same from the actual send, lag, turn.
-    pub(super) histograms: [String; 7],
+    /// Connect, subscribe, acknowledge, the same from the intended time, end to end, the same from
+    /// the actual send, lag, turn.
+    pub(super) histograms: [String; 8],
     pub(super) cpu_user_us: u64,
     pub(super) cpu_system_us: u64,
     pub(super) wall_us: u64,
@@ -148,6 +149,7 @@ pub(super) fn outcome_lines(outcome: SliceOutcome) -> Vec<Said> {
         &latencies.connect,
         &latencies.subscribe,
         &latencies.acknowledge,
+        &latencies.acknowledge_from_intended,
         &latencies.end_to_end,
         &latencies.end_to_end_from_send,
         &generator.lag,

@@ -3,6 +3,7 @@
 use super::line::{OutcomeLine, add_text};
 use crate::LoadError;
 use crate::audit::{Fate, Joint, Track};
+use crate::distribution::Distribution;
 use crate::engine::topics_of;
 use crate::outcome::{
     Anomaly, Connections, End, Generator, Interval, Latencies, Operations, Outcome, PhaseSpan,
@@ -35,7 +36,7 @@ pub(super) fn merge(
     plan: &Plan,
     reports: &mut [Report],
     end: End,
-    intervals: Vec<Interval>,
+    (intervals, distributions): (Vec<Interval>, Vec<Distribution>),
     agents: Vec<String>,
 ) -> Result<Outcome, LoadError> {
     let planned = plan.groups.iter().map(|group| u64::from(group.clients)).sum();
@@ -50,10 +51,12 @@ pub(super) fn merge(
             connect: histogram(),
             subscribe: histogram(),
             acknowledge: histogram(),
+            acknowledge_from_intended: histogram(),
             end_to_end: histogram(),
             end_to_end_from_send: histogram(),
         },
         intervals,
+        distributions,
         generator: Generator {
             cpu_user_us: 0,
             cpu_system_us: 0,
@@ -66,6 +69,7 @@ pub(super) fn merge(
         anomalies: Vec::new(),
         anomalies_unlisted: 0,
         unclocked: 0,
+        course: Default::default(),
         agents,
     };
     for report in reports.iter() {
@@ -109,6 +113,7 @@ fn add(outcome: &mut Outcome, report: &Report) -> Option<()> {
         &mut latencies.connect,
         &mut latencies.subscribe,
         &mut latencies.acknowledge,
+        &mut latencies.acknowledge_from_intended,
         &mut latencies.end_to_end,
         &mut latencies.end_to_end_from_send,
         &mut generator.lag,

@@ -276,7 +276,8 @@ mod tests {
     fn an_agent_whose_input_ends_says_hello_and_ends() {
         let (result, said) = serve_text("");
         assert!(result.is_ok());
-        assert!(said[0].starts_with("{\"hello\":{\"protocol\":1,"), "{said:?}");
+        let hello = format!("{{\"hello\":{{\"protocol\":{PROTOCOL},");
+        assert!(said[0].starts_with(&hello), "{said:?}");
     }
 
     #[test]

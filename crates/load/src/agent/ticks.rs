@@ -1,6 +1,7 @@
 //! The intervals of all slices, added up by their number.
 
 use super::line::{TickLine, add_text};
+use crate::distribution::Distribution;
 use crate::outcome::Interval;
 use crate::recorder::{sketch, summarize};
 use hdrhistogram::Histogram;
@@ -53,7 +54,7 @@ impl Ticks {
     }
 
     /// The next interval that all of `awaited` have told, or nobody is awaited for.
-    pub(super) fn take(&mut self, awaited: &[usize]) -> Option<Interval> {
+    pub(super) fn take(&mut self, awaited: &[usize]) -> Option<(Interval, Distribution)> {
         let sum = self.open.get(&self.next)?;
         if !awaited.iter().all(|agent| sum.told.contains(agent)) {
             return None;
@@ -99,10 +100,12 @@ impl Sum {
         pairs.map(|(sketch, text)| add_text(sketch, text)).collect()
     }
 
-    fn finish(self) -> Interval {
+    fn finish(self) -> (Interval, Distribution) {
+        let [connect, _, _, end_to_end, _] = &self.sketches;
+        let distribution = Distribution::of(connect, end_to_end);
         let [connect, subscribe, acknowledge, end_to_end, lag] =
             self.sketches.each_ref().map(summarize);
-        Interval {
+        let interval = Interval {
             outstanding: self.owed.saturating_sub(self.delivered),
             connect_latency: connect,
             subscribe_latency: subscribe,
@@ -110,6 +113,7 @@ impl Sum {
             end_to_end_latency: end_to_end,
             generator_lag: lag,
             ..self.interval
-        }
+        };
+        (interval, distribution)
     }
 }

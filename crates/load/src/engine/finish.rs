@@ -3,18 +3,10 @@
 use super::Engine;
 use crate::audit::{Counted, Fate, Track};
 use crate::outcome::{
-    Anomaly, Connections, End, Generator, Latencies, Operations, Outcome, PhaseSpan,
+    Anomaly, CPU_SHARE_MAX, Connections, End, Generator, LAG_P99_US_MAX, Latencies, Operations,
+    Outcome, PhaseSpan,
 };
 use crate::schedule::streams;
-
-/// Above this share of a core the generator was busy all the time, and what it saw as latency may
-/// be its own.
-const CPU_SHARE_MAX: f64 = 0.95;
-
-/// One message in a hundred may be picked up this late: a scheduler's stall on a shared machine,
-/// not a generator behind its schedule. A tenth of the latency it is part of is allowed in any
-/// case: it does not change the finding.
-const LAG_P99_US_MAX: u64 = 10_000;
 
 /// Of fewer messages or turns the highest in a hundred is one stall, which says nothing.
 const SAMPLES_MIN: u64 = 100;
@@ -48,13 +40,14 @@ impl Engine<'_> {
             } else {
                 let fates = std::mem::take(&mut self.fates);
                 self.book.audit.close(fates.into_iter().map(|(_, fate)| fate).collect());
+                self.close_course();
             }
         }
     }
 
     pub(super) fn into_outcome(self) -> Outcome {
         let generator = self.generator();
-        let Self { book, end, phases, .. } = self;
+        let Self { book, end, phases, agenda, .. } = self;
         let end = match end {
             // Told at the end, when all have been seen to go.
             Some(End::BrokerGone(_)) => End::BrokerGone(book.seen_of_broker()),
@@ -71,10 +64,12 @@ impl Engine<'_> {
             measure: books.measure,
             latencies,
             intervals: book.recorder.intervals,
+            distributions: book.recorder.distributions,
             generator,
             anomalies: books.anomalies,
             anomalies_unlisted: books.anomalies_unlisted,
             unclocked: 0,
+            course: agenda.into_outcome(),
             agents: Vec::new(),
         }
     }
@@ -124,6 +119,7 @@ impl Engine<'_> {
         refused.sort_unstable();
         let client = &self.clients[publisher.client as usize];
         let mut unacknowledged: Vec<u32> = client.open_tags().map(|tag| tag as u32).collect();
+        unacknowledged.extend(&publisher.orphans);
         unacknowledged.sort_unstable();
         // A run that came to its end owed its whole schedule; one that was cut short owed what it
         // had picked up.

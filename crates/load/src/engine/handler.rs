@@ -7,9 +7,11 @@ use crate::outcome::{Connections, End, Phase};
 use crate::stamp::Stamp;
 use crate::template::expand;
 use std::cmp::Reverse;
+use std::rc::Rc;
 use weir_client::{ConnectOptions, Event, Sink};
 use weir_reactor::{Closed, Handler, Io, Token, now_us};
-use weir_wire::{QoS, ReasonCode};
+use weir_wire::packet::{Connect, Publish, Will};
+use weir_wire::{Properties, PropertiesBuf, Property, QoS, ReasonCode};
 
 /// How long a session that is not to be clean outlives its connection in 5.0; 3.1.1 has no end.
 const SESSION_EXPIRY_S: u32 = 3_600;
@@ -32,12 +34,14 @@ impl Sink for ClientSink<'_> {
     fn event(&mut self, event: Event<'_>) {
         match event {
             Event::Message(publish) => {
-                self.book.message(self.client, Stamp::read(publish.payload), publish.dup);
+                self.book.message(self.client, Stamp::find(publish.payload), &publish);
             }
             Event::Acknowledged { tag, reason } => self.book.acknowledged(self.client, tag, reason),
-            Event::Connected { .. } => self.book.connected(self.client),
+            Event::Connected { session_present } => {
+                self.book.connected(self.client, session_present);
+            }
             Event::Refused(reason) => {
-                self.book.failed(self.client, &format!("refused: {}", reason.name()));
+                self.book.refused(self.client, &format!("refused: {}", reason.name()));
             }
             Event::Subscribed { codes, .. } => self.book.subscribed(self.client, codes),
             Event::Disconnected(reason) => {
@@ -50,13 +54,13 @@ impl Sink for ClientSink<'_> {
 
 impl Book {
     #[inline]
-    fn message(&mut self, client: u32, stamp: Option<Stamp>, dup: bool) {
+    fn message(&mut self, client: u32, stamp: Option<Stamp>, publish: &Publish<'_>) {
         // A stamp that names what was never sent is not ours.
         let stamp = stamp.filter(|stamp| {
             let publisher = self.publishers.get(stamp.publisher as usize);
             publisher.is_some_and(|publisher| stamp.sequence < publisher.sent)
         });
-        let (received, is_measured) = self.audit.receive(client, stamp, dup);
+        let (received, is_measured) = self.audit.receive(client, stamp, publish.dup);
         let counts = &mut self.recorder.counts;
         counts.received += 1;
         match received {
@@ -74,11 +78,25 @@ impl Book {
             self.unclocked += u64::from(is_measured);
             return;
         }
-        let latency_us = self.read_us.saturating_sub(stamp.intended_us);
+        let intended_us = if publish.retain || stamp.intended_us == 0 {
+            self.owed_since_us(client, stamp)
+        } else {
+            stamp.intended_us
+        };
+        let latency_us = self.read_us.saturating_sub(intended_us);
         self.recorder.end_to_end.record(latency_us, is_measured);
         if is_measured && let Some(delay_us) = publisher.delay_us(stamp.sequence) {
             self.recorder.from_send.saturating_record(latency_us.saturating_sub(delay_us));
         }
+    }
+
+    /// A retained message that waited for its subscriber is owed from SUBSCRIBE on, a will from
+    /// when its client was to be cut.
+    #[cold]
+    fn owed_since_us(&self, client: u32, stamp: Stamp) -> u64 {
+        let publisher = &self.publishers[stamp.publisher as usize];
+        let intended_us = if publisher.is_will { publisher.cut_us } else { stamp.intended_us };
+        intended_us.max(self.slots[client as usize].asked_us)
     }
 
     fn acknowledged(&mut self, client: u32, tag: u64, reason: ReasonCode) {
@@ -95,14 +113,20 @@ impl Book {
         let latency_us = (self.read_us as u32).wrapping_sub((tag >> 32) as u32);
         let is_measured = self.audit.is_measured(at, sequence);
         self.recorder.acknowledge.record(u64::from(latency_us), is_measured);
+        if is_measured && let Some(delay_us) = self.publishers[at as usize].delay_us(sequence) {
+            let latency_us = u64::from(latency_us) + delay_us;
+            self.recorder.acknowledge_from_intended.saturating_record(latency_us);
+        }
     }
 
-    fn connected(&mut self, client: u32) {
+    fn connected(&mut self, client: u32, session_present: bool) {
         let slot = &mut self.slots[client as usize];
         slot.state = State::Accepted;
+        slot.has_session = session_present;
+        slot.is_subscribed &= session_present;
         let latency_us = self.read_us.saturating_sub(slot.asked_us);
         self.live += 1;
-        self.connections.connected += 1;
+        self.connections.connected += u64::from(slot.lost_us == 0);
         self.recorder.counts.connected += 1;
         self.recorder.connect.record(latency_us, true);
     }
@@ -112,6 +136,16 @@ impl Book {
         self.unreachable += 1;
         self.unreachable_since_us.get_or_insert_with(now_us);
         self.failed(client, cause);
+    }
+
+    /// CONNACK says no. One that was there before tries again: the engine counts that.
+    fn refused(&mut self, client: u32, cause: &str) {
+        let slot = &mut self.slots[client as usize];
+        if slot.lost_us == 0 {
+            return self.failed(client, cause);
+        }
+        slot.state = State::Failed;
+        cause.clone_into(&mut self.last_cause);
     }
 
     /// The client never got a connection.
@@ -146,6 +180,7 @@ impl Book {
         let is_done = slot.subscriptions_open == 0 && slot.state == State::Subscribing;
         if is_done {
             slot.state = State::Ready;
+            slot.is_subscribed = true;
             self.ready += 1;
         }
         match codes.first() {
@@ -193,17 +228,20 @@ impl Engine<'_> {
         let slot = &mut self.book.slots[client as usize];
         let group = &self.plan.groups[usize::from(slot.group)];
         let index = slot.index;
-        if self.plan.keep_alive_s > 0 {
+        // A client that is back with its session has its subscriptions, too.
+        let has_subscriptions = slot.is_subscribed && slot.lost_us > 0;
+        if self.plan.keep_alive_s > 0 && !std::mem::replace(&mut slot.is_pinging, true) {
             let due_us = now + u64::from(self.plan.keep_alive_s) * 1_000_000;
             self.pings.push(Reverse((due_us, client)));
         }
-        if group.subscriptions.is_empty() {
+        slot.pinged_us = 0;
+        slot.asked_us = now;
+        if group.subscriptions.is_empty() || has_subscriptions {
             slot.state = State::Ready;
             self.book.ready += 1;
-            return;
+            return self.note_return(client, io, token);
         }
         slot.state = State::Subscribing;
-        slot.asked_us = now;
         slot.subscriptions_open = group.subscriptions.len() as u16;
         self.subscribing.push_back((now + u64::from(self.plan.connect.timeout_ms) * 1_000, client));
         self.book.subscriptions.asked += group.subscriptions.len() as u64;
@@ -221,6 +259,9 @@ impl Engine<'_> {
         let Connections { planned, connected, ref dropped, .. } = self.book.connections;
         let dropped: u64 = dropped.values().sum();
         let few = if self.phase == Phase::Connect { planned.div_ceil(2).min(20) } else { 1 };
+        if self.is_returning() {
+            return;
+        }
         if dropped * 2 >= connected && dropped >= few && self.end.is_none() {
             self.stop_run(End::BrokerGone(String::new()));
         }
@@ -245,15 +286,21 @@ impl Handler for Engine<'_> {
         let slot = &self.book.slots[client as usize];
         let group = &self.plan.groups[usize::from(slot.group)];
         let client_id = expand(&group.client_id, slot.index, self.plan.run);
+        let clean_start = group.clean_start.unwrap_or(self.plan.clean_start);
+        let kept_s = if clean_start { 0 } else { SESSION_EXPIRY_S };
+        let publisher = slot.publisher.filter(|_| group.publish.as_ref().is_some_and(|p| p.will));
         let options = ConnectOptions {
             version: version_of(self.plan),
             client_id: &client_id,
-            clean_start: self.plan.clean_start,
+            clean_start,
             keep_alive_s: self.plan.keep_alive_s,
-            session_expiry_s: if self.plan.clean_start { 0 } else { SESSION_EXPIRY_S },
+            session_expiry_s: group.session_expiry_s.unwrap_or(kept_s),
             user_name: self.plan.user_name.as_deref(),
             password: self.plan.password.as_deref().map(str::as_bytes),
         };
+        if let Some(publisher) = publisher {
+            return self.connect_with_will(publisher, &options, io, token);
+        }
         let mut sink = ClientSink { io, token, client, book: &mut self.book };
         self.clients[client as usize].connect(&options, now_us(), &mut sink);
     }
@@ -262,6 +309,8 @@ impl Handler for Engine<'_> {
         let Some(client) = self.client_of(token) else { return bytes.len() };
         let now = now_us();
         self.book.read_us = now;
+        self.book.slots[client as usize].heard_us = now;
+        let was = self.book.slots[client as usize].state;
         let mut sink = ClientSink { io, token, client, book: &mut self.book };
         let result = self.clients[client as usize].handle(bytes, now, &mut sink);
         let consumed = match result {
@@ -277,8 +326,16 @@ impl Handler for Engine<'_> {
             State::Failed => {
                 self.release_token(client);
                 io.close(token);
+                if self.is_returning() && self.book.slots[client as usize].lost_us > 0 {
+                    self.book.slots[client as usize].state = State::Connecting;
+                    let cause = self.book.last_cause.clone();
+                    self.lose_for_now(client, &cause);
+                }
             }
             State::Ready => {
+                if was == State::Subscribing {
+                    self.note_return(client, io, token);
+                }
                 if let Some(publisher) = self.book.slots[client as usize].publisher {
                     let of = &self.book.publishers[publisher as usize];
                     if of.sent < of.due {
@@ -299,7 +356,10 @@ impl Handler for Engine<'_> {
     }
 
     fn closed(&mut self, _io: &mut Io, token: Token, cause: Closed) {
-        let Some(client) = self.client_of(token) else { return };
+        let Some(client) = self.client_of(token) else {
+            self.agenda.forget_old(token);
+            return;
+        };
         let cause = match cause {
             Closed::ByPeer => "closed by the broker".to_owned(),
             Closed::Error(errno) => std::io::Error::from(errno).to_string(),
@@ -316,7 +376,17 @@ impl Engine<'_> {
     /// The connection is gone, by no doing of ours.
     pub(super) fn lose(&mut self, client: u32, cause: &str) {
         self.release_token(client);
-        match self.book.slots[client as usize].state {
+        let state = self.book.slots[client as usize].state;
+        let was_there = self.book.slots[client as usize].lost_us > 0 || state != State::Connecting;
+        if self.is_returning() && was_there && self.end.is_none() {
+            return match state {
+                State::Connecting | State::Accepted | State::Subscribing | State::Ready => {
+                    self.lose_for_now(client, cause);
+                }
+                _ => {}
+            };
+        }
+        match state {
             State::Connecting => self.book.unreachable(client, cause),
             State::Accepted | State::Subscribing | State::Ready => {
                 if self.book.slots[client as usize].state == State::Subscribing {
@@ -326,7 +396,38 @@ impl Engine<'_> {
                 self.book.dropped(client, cause);
                 self.check_broker();
             }
-            State::Planned | State::Failed | State::Dropped | State::Done => {}
+            State::Planned | State::Away | State::Failed | State::Dropped | State::Done => {}
         }
+    }
+
+    /// A client that publishes by being cut: its message is in its CONNECT.
+    fn connect_with_will(
+        &mut self,
+        publisher: u32,
+        options: &ConnectOptions<'_>,
+        io: &mut Io,
+        token: Token,
+    ) {
+        let of = &self.book.publishers[publisher as usize];
+        let (client, qos, retain) = (of.client, of.qos, of.retain);
+        let (topic, payload) = (Rc::clone(&of.topic), self.payload_of(publisher, of.sent));
+        let will =
+            Will { topic: &topic, payload: &payload, qos, retain, properties: Properties::EMPTY };
+        let mut properties = PropertiesBuf::new();
+        if options.version.is_v5() && options.session_expiry_s > 0 {
+            properties.push(Property::SessionExpiryInterval(options.session_expiry_s));
+        }
+        let connect = Connect {
+            version: options.version,
+            clean_start: options.clean_start,
+            keep_alive_s: options.keep_alive_s,
+            client_id: options.client_id,
+            will: Some(will),
+            user_name: options.user_name,
+            password: options.password,
+            properties: properties.as_properties(),
+        };
+        let mut sink = ClientSink { io, token, client, book: &mut self.book };
+        self.clients[client as usize].connect_with(&connect, now_us(), &mut sink);
     }
 }

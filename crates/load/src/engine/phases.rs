@@ -1,7 +1,7 @@
 //! Connect, subscribe, warm up, measure, drain, leave.
 
 use super::handler::ClientSink;
-use super::{Engine, State};
+use super::{Engine, Slot, State};
 use crate::baton::Status;
 use crate::cpu::ThreadCpu;
 use crate::outcome::{End, Phase, PhaseSpan};
@@ -36,6 +36,19 @@ impl Engine<'_> {
         self.ended_us = now_us();
     }
 
+    /// Ends publishing now: what is due by now is still sent, and what is owed waited for.
+    pub(super) fn finish(&mut self, now: u64) {
+        self.finish_us = Some(now);
+        let is_publishing = matches!(self.phase, Phase::WarmUp | Phase::Measure);
+        if self.baton.is_some() || matches!(self.phase, Phase::Connect | Phase::Subscribe) {
+            return self.stop_run(End::Stopped);
+        }
+        if is_publishing {
+            self.schedules.iter_mut().for_each(|schedule| schedule.end_at(now));
+            self.book.measure = self.book.measure.map(|(start_us, _)| (start_us, now));
+        }
+    }
+
     /// Does what the phase asks for now, and goes to the next when it is over.
     pub(super) fn advance(&mut self, io: &mut Io) {
         let now = now_us();
@@ -43,6 +56,7 @@ impl Engine<'_> {
         if self.end.is_some() {
             return self.leave(now, io);
         }
+        self.act(now, io);
         match self.phase {
             Phase::Connect => self.connect_due(now, io),
             Phase::Subscribe => self.subscribe_due(now),
@@ -58,7 +72,9 @@ impl Engine<'_> {
 
     /// When a phase of fixed length ends.
     pub(super) fn phase_end_us(&self) -> u64 {
-        self.phase_start_us + self.phase_us(self.phase)
+        let planned_us = self.phase_start_us + self.phase_us(self.phase);
+        let finish_us = self.finish_us.filter(|_| self.phase != Phase::Drain);
+        finish_us.map_or(planned_us, |finish_us| planned_us.min(finish_us.max(self.phase_start_us)))
     }
 
     fn phase_us(&self, phase: Phase) -> u64 {
@@ -78,19 +94,34 @@ impl Engine<'_> {
     pub(super) fn next_connect_us(&self) -> Option<u64> {
         let is_open = self.phase == Phase::Connect
             && self.next_client < self.clients.len()
-            && self.connecting.len() < CONNECTING_MAX;
+            && self.has_room_to_connect();
         is_open.then(|| {
-            let place = self.book.slots[self.next_client].client;
+            let place = self.book.slots[self.next_client].client - self.skipped;
             let offset_us = f64::from(place) * 1e6 / self.plan.connect.rate_per_s;
             self.phase_start_us + offset_us as u64
         })
     }
 
+    pub(super) fn has_room_to_connect(&self) -> bool {
+        self.connecting.len() < CONNECTING_MAX
+    }
+
+    /// Passes over clients that join later.
+    fn skip_joining(&mut self) {
+        let is_away = |slot: &Slot| slot.state == State::Away && slot.lost_us == 0;
+        while self.book.slots.get(self.next_client).is_some_and(is_away) {
+            self.next_client += 1;
+            self.skipped += 1;
+        }
+    }
+
     fn connect_due(&mut self, now: u64, io: &mut Io) {
+        self.skip_joining();
         while self.next_connect_us().is_some_and(|due_us| due_us <= now) {
             let client = self.next_client as u32;
             self.next_client += 1;
             self.connect(client, io);
+            self.skip_joining();
         }
         self.expire_connects(now, io);
         self.judge_connects(now);
@@ -119,7 +150,7 @@ impl Engine<'_> {
         }
     }
 
-    fn connect(&mut self, client: u32, io: &mut Io) {
+    pub(super) fn connect(&mut self, client: u32, io: &mut Io) {
         let now = now_us();
         let place = self.book.slots[client as usize].client;
         let source = self.plan.sources.map(|sources| {
@@ -135,12 +166,15 @@ impl Engine<'_> {
                 self.connecting.push_back((deadline_us, client));
                 self.bind_token(token, client);
             }
+            Err(error) if self.is_returning() && self.book.slots[client as usize].lost_us > 0 => {
+                self.lose_for_now(client, &error.to_string());
+            }
             Err(error) => self.book.failed(client, &error.to_string()),
         }
     }
 
     /// Forgets connections that are made or failed, and fails those that take too long.
-    fn expire_connects(&mut self, now: u64, io: &mut Io) {
+    pub(super) fn expire_connects(&mut self, now: u64, io: &mut Io) {
         let slots = &self.book.slots;
         self.connecting.retain(|&(_, client)| slots[client as usize].state == State::Connecting);
         while let Some(&(deadline_us, client)) = self.connecting.front() {
@@ -148,14 +182,15 @@ impl Engine<'_> {
                 break;
             }
             self.connecting.pop_front();
-            self.book.unreachable(client, "no CONNACK in time");
-            if let Some(token) = self.release_token(client) {
+            if let Some(token) = self.book.slots[client as usize].token {
                 io.abort(token);
             }
+            self.lose(client, "no CONNACK in time");
         }
     }
 
-    fn subscribe_due(&mut self, now: u64) {
+    /// Forgets subscriptions that are answered, and gives up on those that take too long.
+    pub(super) fn expire_subscribes(&mut self, now: u64) {
         let slots = &self.book.slots;
         self.subscribing.retain(|&(_, client)| slots[client as usize].state == State::Subscribing);
         while let Some(&(deadline_us, client)) = self.subscribing.front() {
@@ -168,6 +203,13 @@ impl Engine<'_> {
             self.book.slots[client as usize].subscriptions_open = 0;
             self.book.slots[client as usize].state = State::Ready;
             self.book.ready += 1;
+        }
+    }
+
+    fn subscribe_due(&mut self, now: u64) {
+        self.expire_subscribes(now);
+        if self.subscribing.front().is_some_and(|&(deadline_us, _)| deadline_us > now) {
+            return;
         }
         let operations = &self.book.subscriptions;
         let failed: u64 = operations.failed.values().sum();
@@ -185,6 +227,9 @@ impl Engine<'_> {
             },
         };
         self.begin_publishing(start_us);
+        if let Some((measure_us, _)) = self.book.measure {
+            self.cue.begin(measure_us);
+        }
         self.next_phase(now);
     }
 
@@ -243,7 +288,11 @@ impl Engine<'_> {
     /// Whether nothing more can come that is owed.
     fn is_settled(&self, now: u64) -> bool {
         match self.baton {
-            None => self.is_drained(now) && self.book.audit.delivered() >= self.book.owed,
+            None => {
+                self.is_drained(now)
+                    && self.book.audit.delivered() >= self.book.owed
+                    && self.is_course_settled()
+            }
             // What is owed here may be published elsewhere.
             Some(baton) => baton.is_settled(),
         }
@@ -304,6 +353,7 @@ impl Engine<'_> {
                     io.abort(token);
                 }
             }
+            self.drop_old(io);
             self.is_over = true;
         }
     }
@@ -325,11 +375,27 @@ impl Engine<'_> {
                 return;
             }
             self.pings.pop();
-            let Some(token) = self.book.slots[client as usize].token else { continue };
+            let slot = &mut self.book.slots[client as usize];
+            slot.is_pinging = false;
+            let Some(token) = slot.token else { continue };
+            let listens_since_us = slot.heard_us.max(slot.stalled_until_us);
+            let is_quiet = now >= listens_since_us + u64::from(self.plan.keep_alive_s) * 1_000_000;
+            let has_pinged = slot.pinged_us > slot.heard_us;
+            let is_owed = has_pinged || self.clients[client as usize].open_count() > 0;
+            if is_quiet && is_owed && self.is_returning() {
+                io.abort(token);
+                self.lose(client, "nothing heard for a keep alive");
+                continue;
+            }
+            let is_due = self.clients[client as usize].poll_timeout().is_some_and(|us| us <= now);
+            if is_due {
+                self.book.slots[client as usize].pinged_us = now;
+            }
             let mut sink = ClientSink { io, token, client, book: &mut self.book };
             let of = &mut self.clients[client as usize];
             of.handle_timeout(now, &mut sink);
             if let Some(next_us) = of.poll_timeout() {
+                self.book.slots[client as usize].is_pinging = true;
                 self.pings.push(Reverse((next_us, client)));
             }
         }

@@ -30,6 +30,8 @@ pub(super) struct Position {
     publisher: u32,
     client: u32,
     group: u16,
+    /// Its clients are cut instead of asked to publish.
+    is_will: bool,
     /// The next message of this slice to become due.
     next: u64,
 }
@@ -41,6 +43,7 @@ impl Position {
             publisher: stream.first_publisher,
             client: stream.first_client,
             group: group.unwrap_or_default() as u16,
+            is_will: stream.publish.will,
             next: 0,
         };
         position.skip_foreign(plan);
@@ -119,11 +122,16 @@ impl Engine<'_> {
             };
             let position = &mut self.positions[at];
             let publisher = position.publisher + self.schedules[at].due(position.next).publisher;
+            let is_will = position.is_will;
             position.advance(self.plan);
             self.book.recorder.lag.record(now - due_us, self.is_measured(due_us));
             self.book.publishers[publisher as usize].due += 1;
             self.book.backlog += 1;
-            self.send_due(publisher, now, io);
+            if is_will {
+                self.leave_will(publisher, due_us, now, io);
+            } else {
+                self.send_due(publisher, now, io);
+            }
             if picked % MESSAGES_PER_CLOCK == 0 {
                 now = now_us();
             }
@@ -151,15 +159,39 @@ impl Engine<'_> {
             .is_some_and(|(start_us, end_us)| (start_us..end_us).contains(&intended_us))
     }
 
+    /// The payload of one message, made once more. When a will is due is not known before.
+    pub(super) fn payload_of(&self, at: u32, sequence: u32) -> Vec<u8> {
+        let publisher = &self.book.publishers[at as usize];
+        let schedule = self.schedules.get(publisher.schedule as usize);
+        let intended_us = match schedule.filter(|_| !publisher.is_will) {
+            Some(schedule) => schedule.intended_of(publisher.place, sequence),
+            None => 0,
+        };
+        let blank = &self.payloads[publisher.schedule as usize];
+        let mut payload = blank[..publisher.payload_bytes as usize].to_vec();
+        let stamp = Stamp { run: self.plan.run, publisher: at, sequence, intended_us };
+        if publisher.is_json {
+            stamp.write_text(&mut payload);
+        } else {
+            stamp.write(&mut payload);
+        }
+        payload
+    }
+
     /// Sends what the publisher has due, as far as window and socket allow.
     pub(super) fn send_due(&mut self, at: u32, now: u64, io: &mut Io) {
         if !self.is_sending(now) {
             return;
         }
         let run = self.plan.run;
-        let Self { book, clients, schedules, scratch, payload, held, .. } = self;
+        let Self { book, clients, schedules, scratch, payloads, held, .. } = self;
         let publisher = &book.publishers[at as usize];
         let client_at = publisher.client;
+        if publisher.is_will {
+            return;
+        }
+        let is_json = publisher.is_json;
+        let payload = &mut payloads[publisher.schedule as usize];
         let (qos, retain, bytes) =
             (publisher.qos, publisher.retain, publisher.payload_bytes as usize);
         let (schedule, place) = (schedules[publisher.schedule as usize], publisher.place);
@@ -181,7 +213,12 @@ impl Engine<'_> {
             }
             let sequence = book.publishers[at as usize].sent;
             let intended_us = schedule.intended_of(place, sequence);
-            Stamp { run, publisher: at, sequence, intended_us }.write(payload);
+            let stamp = Stamp { run, publisher: at, sequence, intended_us };
+            if is_json {
+                stamp.write_text(payload);
+            } else {
+                stamp.write(payload);
+            }
             // Send time in the upper half: enough for 71 minutes between PUBLISH and PUBACK.
             let tag = (now & 0xFFFF_FFFF) << 32 | u64::from(sequence);
             let mut sink = ClientSink { io, token, client: client_at, book };

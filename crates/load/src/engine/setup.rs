@@ -1,15 +1,16 @@
 //! From a plan to an engine that is ready to run it.
 
-use super::{Book, Engine, Position, Slot, State};
+use super::{Agenda, Book, Engine, Position, Slot, State};
 use crate::audit::Audit;
 use crate::baton::Baton;
+use crate::course::{Action, Cue};
 use crate::cpu::thread_cpu_us;
 use crate::outcome::{Connections, Operations, Phase};
-use crate::plan::{Plan, ProtocolVersion};
+use crate::payload::{blank, bytes_min};
+use crate::plan::{Plan, ProtocolVersion, Publish};
 use crate::publisher::Publisher;
 use crate::recorder::Recorder;
 use crate::schedule::{Stream, streams};
-use crate::stamp::STAMP_BYTES;
 use crate::template::expand;
 use crate::{LoadError, topic_error};
 use std::collections::{BinaryHeap, VecDeque};
@@ -36,7 +37,7 @@ impl<'a> Engine<'a> {
         let positions = streams.iter().map(|stream| Position::first(plan, stream)).collect();
         let version = version_of(plan);
         let clients = slots.iter().map(|_| Client::new(version)).collect();
-        let payload_bytes = publishers.iter().map(|p| p.payload_bytes).max().unwrap_or(0);
+        let payloads = streams.iter().map(|stream| blank_of(stream.publish)).collect();
         let planned = slots.len() as u64;
         let now_us = now_us();
         Ok(Self {
@@ -68,12 +69,16 @@ impl<'a> Engine<'a> {
             phase: Phase::Connect,
             phases: Vec::new(),
             phase_start_us: now_us,
+            finish_us: None,
             next_client: 0,
+            skipped: 0,
             connecting: VecDeque::new(),
             subscribing: VecDeque::new(),
             pings: BinaryHeap::new(),
             scratch: Vec::new(),
-            payload: vec![b'.'; payload_bytes as usize],
+            payloads,
+            agenda: Agenda::new(plan),
+            cue: Cue::default(),
             held: Vec::new(),
             cpu: Default::default(),
             fates: Vec::new(),
@@ -84,6 +89,11 @@ impl<'a> Engine<'a> {
             is_over: false,
         })
     }
+}
+
+/// The largest payload of a stream, without its stamp.
+fn blank_of(publish: &Publish) -> Vec<u8> {
+    blank(publish.payload, publish.payload_bytes.max(publish.payload_bytes_to.unwrap_or(0)))
 }
 
 /// The protocol as the wire names it.
@@ -107,6 +117,7 @@ fn check(plan: &Plan) -> Result<(), LoadError> {
     if plan.interval_ms == 0 {
         return fail("interval_ms = 0 must be above 0".into());
     }
+    check_course(plan)?;
     for group in &plan.groups {
         let name = &group.name;
         for subscription in &group.subscriptions {
@@ -116,23 +127,61 @@ fn check(plan: &Plan) -> Result<(), LoadError> {
         if let Some(bad) = group.subscriptions.iter().find(|subscription| subscription.qos > 2) {
             return fail(format!("group {name}: qos = {} must be 0, 1 or 2", bad.qos));
         }
-        let Some(publish) = &group.publish else { continue };
-        let rate = publish.rate_per_s;
-        if !(rate > 0.0 && rate.is_finite()) {
-            return fail(format!("group {name}: publish.rate_per_s = {rate} must be above 0"));
-        }
-        if (publish.payload_bytes as usize) < STAMP_BYTES {
-            let bytes = publish.payload_bytes;
-            return fail(format!(
-                "group {name}: publish.payload_bytes = {bytes} must be at least {STAMP_BYTES}, \
-                 the stamp"
-            ));
-        }
-        if publish.qos > 2 {
-            return fail(format!("group {name}: qos = {} must be 0, 1 or 2", publish.qos));
+        if let Some(publish) = &group.publish {
+            check_publish(name, publish)?;
         }
     }
     Ok(())
+}
+
+fn check_publish(name: &str, publish: &Publish) -> Result<(), LoadError> {
+    let fail = |text: String| Err(LoadError::Plan(format!("group {name}: {text}")));
+    let rate = publish.rate_per_s;
+    if !(rate > 0.0 && rate.is_finite()) {
+        return fail(format!("publish.rate_per_s = {rate} must be above 0"));
+    }
+    if let Some(to) = publish.rate_to_per_s.filter(|to| !(*to >= 0.0 && to.is_finite())) {
+        return fail(format!("publish.rate_to_per_s = {to} must not be below 0"));
+    }
+    let least = bytes_min(publish.payload);
+    if publish.payload_bytes_to.unwrap_or(least).min(publish.payload_bytes) < least {
+        let bytes = publish.payload_bytes;
+        return fail(format!(
+            "publish.payload_bytes = {bytes} must be at least {least}, the stamp"
+        ));
+    }
+    if publish.payload == crate::plan::Payload::Json && publish.payload_bytes_to.is_some() {
+        return fail("publish.payload_bytes_to: JSON is of one size".into());
+    }
+    if publish.qos > 2 {
+        return fail(format!("qos = {} must be 0, 1 or 2", publish.qos));
+    }
+    Ok(())
+}
+
+fn check_course(plan: &Plan) -> Result<(), LoadError> {
+    let course = &plan.course;
+    let fail = |text: String| Err(LoadError::Plan(text));
+    let wills = plan.groups.iter().filter_map(|group| group.publish.as_ref());
+    if !plan.slice.is_whole() && (!course.is_empty() || wills.clone().any(|publish| publish.will)) {
+        return fail("steps, wills and clients that come back are run by one process".into());
+    }
+    for step in &course.steps {
+        let Some(group) = plan.groups.get(usize::from(step.group)) else {
+            return fail(format!("a step names group {}, which there is not", step.group));
+        };
+        if step.clients > group.clients {
+            let (clients, name) = (step.clients, &group.name);
+            return fail(format!("a step is for {clients} clients of group {name}: too many"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the group's clients join while the run lasts, and have no connection before.
+fn joins(plan: &Plan, group: usize) -> bool {
+    let mut steps = plan.course.steps.iter();
+    steps.any(|step| usize::from(step.group) == group && step.action == Action::Join)
 }
 
 /// The publishers' clients and topics, in order.
@@ -167,6 +216,7 @@ fn clients_of(
     for (at, group) in plan.groups.iter().enumerate() {
         let publishes = group.publish.is_some() && group.clients > 0;
         let stream = if publishes { streams.next() } else { None };
+        let joins = joins(plan, at);
         for index in 0..group.clients {
             let is_here = plan.slice.has(group, client);
             let number = publishers.len() as u32;
@@ -174,7 +224,7 @@ fn clients_of(
                 publishers.push(if is_here {
                     let topic = Rc::clone(&topics[number as usize].1);
                     let (here, schedule) = (slots.len() as u32, schedule as u32);
-                    Publisher::new(here, topic, publish, schedule, index)
+                    Publisher::new(here, topic, publish, schedule, (index, group.clients))
                 } else {
                     let is_clocked = baton.is_none_or(|baton| baton.is_clocked(group, client));
                     Publisher::elsewhere(&no_topic, due.total_of(index), is_clocked)
@@ -182,7 +232,7 @@ fn clients_of(
             }
             if is_here {
                 slots.push(Slot {
-                    state: State::Planned,
+                    state: if joins { State::Away } else { State::Planned },
                     token: None,
                     group: at as u16,
                     subscriptions_open: 0,
@@ -190,6 +240,13 @@ fn clients_of(
                     index,
                     publisher: stream.is_some().then_some(number),
                     asked_us: 0,
+                    lost_us: 0,
+                    heard_us: 0,
+                    pinged_us: 0,
+                    has_session: false,
+                    is_subscribed: false,
+                    stalled_until_us: 0,
+                    is_pinging: false,
                     disconnect: None,
                 });
             }

@@ -1,0 +1,106 @@
+//! A comparison in the terminal.
+
+use super::Comparison;
+use super::cells::{Cell, Pair, Side};
+use super::metrics::METRICS;
+use crate::stats::Spread;
+use crate::tables::printable;
+use comfy_table::Table;
+use comfy_table::presets::ASCII_MARKDOWN;
+use std::fmt::Write as _;
+
+/// The columns behind the metric.
+pub(crate) const HEAD: [&str; 6] = ["base", "other", "ratio", "interval", "matters", "verdict"];
+
+/// A table a use case and pair of brokers, and above them what they rest on.
+pub fn render(comparison: &Comparison) -> String {
+    let mut text = String::new();
+    for difference in &comparison.differences {
+        let _ = writeln!(text, "NOT ALIKE {difference}");
+    }
+    for note in &comparison.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    for pair in &comparison.pairs {
+        pair_table(&mut text, pair);
+    }
+    let _ = writeln!(text, "\n{}", confidence(comparison));
+    text
+}
+
+/// What the verdicts together are worth.
+pub(crate) fn confidence(comparison: &Comparison) -> String {
+    format!(
+        "Intervals are at {:.2} %, so that {} verdicts together hold a false one in at most 1 of \
+         20 comparisons of equals.",
+        (1.0 - comparison.share) * 100.0,
+        comparison.judged
+    )
+}
+
+fn pair_table(text: &mut String, pair: &Pair) {
+    let [base, other] = [&pair.base, &pair.other].map(|side| printable(&side.label));
+    let _ = writeln!(text, "\n{}: {other} compared with {base}", printable(&pair.use_case));
+    for side in [&pair.base, &pair.other] {
+        side_lines(text, side);
+    }
+    let mut table = Table::new();
+    table.load_style(ASCII_MARKDOWN);
+    table.set_header([&["metric"], &HEAD[..]].concat());
+    for cell in &pair.cells {
+        table.add_row(row(cell));
+    }
+    if !pair.cells.is_empty() {
+        let _ = writeln!(text, "{table}");
+    }
+}
+
+fn side_lines(text: &mut String, side: &Side) {
+    for line in side.told() {
+        let _ = writeln!(text, "  {}", printable(&line));
+    }
+}
+
+impl Side {
+    /// What is to be known of its runs beside figures, a line each.
+    pub(crate) fn told(&self) -> Vec<String> {
+        let label = &self.label;
+        let failed = self.failed.iter().map(|reason| format!("{label} FAILED: {reason}"));
+        let void = (self.void > 0)
+            .then(|| format!("{label}: {} of {} runs say nothing", self.void, self.runs));
+        failed.chain(void).collect()
+    }
+}
+
+/// A metric and its figures, as [`HEAD`] has them.
+pub(crate) fn row(cell: &Cell) -> [String; 7] {
+    let metric = METRICS.iter().find(|metric| metric.name == cell.metric);
+    let title = metric.map_or(cell.metric.as_str(), |metric| metric.title);
+    let missing = || "-".to_owned();
+    let verdict = match cell.standing {
+        Some(standing) if cell.why.is_empty() => standing.name().to_owned(),
+        Some(standing) => format!("{}: {}", standing.name(), cell.why),
+        None => format!("none: {}", cell.why),
+    };
+    [
+        title.into(),
+        cell.base.map_or_else(missing, |of| spread(&cell.metric, of)),
+        cell.other.map_or_else(missing, |of| spread(&cell.metric, of)),
+        cell.ratio.map_or_else(missing, |ratio| format!("{ratio:.3}")),
+        cell.interval.map_or_else(missing, |of| format!("{:.3} to {:.3}", of.low, of.high)),
+        format!("{:.0} %", cell.relevant * 100.0),
+        verdict,
+    ]
+}
+
+/// Median, and the ends where they differ from it.
+fn spread(metric: &str, of: Spread) -> String {
+    let value = |value: f64| match metric {
+        "latency_p50_us" | "latency_p99_us" => crate::tables::millis(value),
+        "rss_max_bytes" => format!("{:.1}", value / 1e6),
+        "delivered_per_s" => crate::tables::count(value),
+        _ => format!("{value:.2}"),
+    };
+    let [median, low, high] = [of.median, of.low, of.high].map(value);
+    if low == high { median } else { format!("{median} ({low}-{high})") }
+}

@@ -1,0 +1,241 @@
+//! What the kernel shows of a host, read below a root so that a test can show it another.
+
+use procfs::process::all_processes;
+use std::collections::HashMap;
+use std::fs::read_to_string;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Between two looks at how busy the processors are.
+const SAMPLE: Duration = Duration::from_millis(250);
+
+/// A host: files of `/proc` and `/sys`, and how busy it was just now.
+#[derive(Clone, Debug)]
+pub(super) struct Looks {
+    root: PathBuf,
+    /// Nothing where the kernel does not show it.
+    pub(super) busy: Option<Busy>,
+    /// The busiest processes meanwhile, with the processors that each took.
+    pub(super) busiest: Vec<(String, f64)>,
+}
+
+/// As many processes are named as somebody reads.
+const BUSIEST_MAX: usize = 3;
+
+/// What the processors did between two looks, in cores.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Busy {
+    /// Working for somebody.
+    pub(super) cores: f64,
+    /// Of it, handling network packets and other soft interrupts.
+    pub(super) softirq: f64,
+    /// Taken by the hypervisor for others.
+    pub(super) steal: f64,
+}
+
+impl Looks {
+    /// At this host; takes a quarter of a second.
+    pub(super) fn here() -> Self {
+        let mut looks = Self { root: "/".into(), busy: None, busiest: Vec::new() };
+        let (before, processes) = (looks.times(), cpu_ticks());
+        std::thread::sleep(SAMPLE);
+        looks.busy = before.zip(looks.times()).map(|(before, after)| after.since(before));
+        looks.busiest = busiest(&processes, &cpu_ticks());
+        looks
+    }
+
+    /// At what a test shows.
+    #[cfg(test)]
+    pub(super) fn at(root: &Path) -> Self {
+        Self { root: root.into(), busy: None, busiest: Vec::new() }
+    }
+
+    /// A file without its last line's end, or nothing.
+    pub(super) fn read(&self, path: impl AsRef<Path>) -> Option<String> {
+        let text = read_to_string(self.root.join(path)).ok()?;
+        Some(text.trim().to_owned())
+    }
+
+    pub(super) fn number(&self, path: impl AsRef<Path>) -> Option<u64> {
+        self.read(path)?.parse().ok()
+    }
+
+    /// A kernel setting by its dotted name.
+    pub(super) fn sysctl(&self, name: &str) -> Option<String> {
+        let text = self.read(Path::new("proc/sys").join(name.replace('.', "/")))?;
+        Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
+    }
+
+    /// The first number behind `key` in a file of lines such as `MemAvailable:  17 kB`.
+    pub(super) fn field(&self, path: &str, key: &str) -> Option<u64> {
+        let text = self.read(path)?;
+        let line = text.lines().find(|line| line.starts_with(key))?;
+        line[key.len()..].split_whitespace().find_map(|word| word.parse().ok())
+    }
+
+    /// The files named `file` of the cgroups that this process is in, from its own upwards, of the
+    /// first and second version of cgroups.
+    pub(super) fn cgroup_files(&self, controller: &str, file: &str) -> Vec<String> {
+        let Some(text) = self.read("proc/self/cgroup") else { return Vec::new() };
+        let mut found = Vec::new();
+        for line in text.lines() {
+            let mut parts = line.splitn(3, ':');
+            let (Some(number), Some(names), Some(path)) =
+                (parts.next(), parts.next(), parts.next())
+            else {
+                continue;
+            };
+            let base = match (number, names) {
+                ("0", "") => PathBuf::from("sys/fs/cgroup"),
+                (_, names) if names.split(',').any(|name| name == controller) => {
+                    Path::new("sys/fs/cgroup").join(controller)
+                }
+                _ => continue,
+            };
+            let path = Path::new(path.trim_start_matches('/'));
+            for folder in path.ancestors() {
+                found.extend(self.read(base.join(folder).join(file)));
+            }
+        }
+        found
+    }
+
+    /// Processors that this process may run on.
+    pub(super) fn processors(&self) -> Option<u64> {
+        let text = self.read("proc/self/status")?;
+        let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+        let mut count = 0;
+        for range in list.trim().split(',') {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+            count += (last + 1).saturating_sub(first);
+        }
+        Some(count)
+    }
+
+    fn times(&self) -> Option<Times> {
+        let text = self.read("proc/stat")?;
+        let cores = text.lines().filter(|line| line.starts_with("cpu")).count().saturating_sub(1);
+        let mut numbers = text.lines().next()?.split_whitespace().skip(1);
+        let mut next = || numbers.next()?.parse::<u64>().ok();
+        let [user, nice, system, idle, iowait, irq, softirq, steal] =
+            [next()?, next()?, next()?, next()?, next()?, next()?, next()?, next()?];
+        Some(Times {
+            cores: cores.max(1) as f64,
+            busy: user + nice + system + irq + softirq,
+            softirq,
+            steal,
+            all: user + nice + system + idle + iowait + irq + softirq + steal,
+        })
+    }
+}
+
+/// By process: its name, and the ticks of CPU that it has had.
+type Ticks = HashMap<i32, (String, u64)>;
+
+fn cpu_ticks() -> Ticks {
+    let Ok(all) = all_processes() else { return Ticks::new() };
+    let stats = all.flatten().filter_map(|process| process.stat().ok());
+    stats.map(|stat| (stat.pid, (stat.comm, stat.utime + stat.stime))).collect()
+}
+
+/// Those that had most between the two.
+fn busiest(before: &Ticks, after: &Ticks) -> Vec<(String, f64)> {
+    let ticks_per_sample = procfs::ticks_per_second() as f64 * SAMPLE.as_secs_f64();
+    let mut all: Vec<(String, f64)> = after
+        .iter()
+        .filter_map(|(pid, (name, ticks))| {
+            let had = ticks.saturating_sub(before.get(pid)?.1);
+            (had > 0).then(|| (name.clone(), had as f64 / ticks_per_sample))
+        })
+        .collect();
+    all.sort_by(|one, other| other.1.total_cmp(&one.1));
+    all.truncate(BUSIEST_MAX);
+    all
+}
+
+/// Ticks of all processors since boot.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    cores: f64,
+    busy: u64,
+    softirq: u64,
+    steal: u64,
+    all: u64,
+}
+
+impl Times {
+    fn since(self, before: Self) -> Busy {
+        let all = self.all.saturating_sub(before.all).max(1) as f64;
+        let cores = |now: u64, before: u64| now.saturating_sub(before) as f64 / all * self.cores;
+        Busy {
+            cores: cores(self.busy, before.busy),
+            softirq: cores(self.softirq, before.softirq),
+            steal: cores(self.steal, before.steal),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A host of these files.
+    pub(in crate::doctor) fn host(files: &[(&str, &str)]) -> (tempfile::TempDir, Looks) {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let looks = Looks::at(root.path());
+        (root, looks)
+    }
+
+    #[test]
+    fn what_the_processors_did_is_the_difference_of_two_looks() {
+        let first = "cpu  100 0 100 800 0 0 0 0 0 0\ncpu0 1\ncpu1 1\nintr 5";
+        let (_root, before) = host(&[("proc/stat", first)]);
+        let second = "cpu  150 0 110 1400 100 10 30 200 0 0\ncpu0 1\ncpu1 1\nintr 5";
+        let (_root, after) = host(&[("proc/stat", second)]);
+        let busy = after.times().unwrap().since(before.times().unwrap());
+        // 1,000 ticks of two cores: 100 busy, of them 30 in soft interrupts; 200 stolen.
+        assert_eq!(busy, Busy { cores: 0.2, softirq: 0.06, steal: 0.4 });
+    }
+
+    #[test]
+    fn the_busiest_processes_are_those_that_had_most_meanwhile() {
+        let ticks = |list: &[(i32, &str, u64)]| -> Ticks {
+            list.iter().map(|&(pid, name, ticks)| (pid, (name.to_owned(), ticks))).collect()
+        };
+        let before = ticks(&[(1, "init", 900), (2, "cc", 5), (3, "top", 1), (4, "a", 1)]);
+        let after =
+            ticks(&[(1, "init", 900), (2, "cc", 25), (3, "top", 2), (4, "a", 4), (5, "new", 9)]);
+        let found = busiest(&before, &after);
+        let names: Vec<&str> = found.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(names, ["cc", "a", "top"]);
+        let per_sample = procfs::ticks_per_second() as f64 / 4.0;
+        assert_eq!(found[0].1, 20.0 / per_sample);
+    }
+
+    #[test]
+    fn cgroups_of_both_versions_are_found_upwards() {
+        let (_root, looks) = host(&[
+            ("proc/self/cgroup", "3:cpu,cpuacct:/old\n0::/a/b\n"),
+            ("sys/fs/cgroup/a/b/cpu.max", "max 100000"),
+            ("sys/fs/cgroup/a/cpu.max", "50000 100000"),
+            ("sys/fs/cgroup/cpu/old/cpu.max", "first version"),
+        ]);
+        assert_eq!(
+            looks.cgroup_files("cpu", "cpu.max"),
+            ["first version", "max 100000", "50000 100000"]
+        );
+    }
+
+    #[test]
+    fn allowed_processors_are_counted_by_ranges() {
+        let status = "Name:\tx\nCpus_allowed_list:\t0-3,7,9-10\nMems:\t1";
+        let (_root, looks) = host(&[("proc/self/status", status)]);
+        assert_eq!(looks.processors(), Some(7));
+    }
+}

@@ -1,0 +1,204 @@
+//! The guard of a broker: a process between the suite and the broker that leaves nothing of the
+//! broker behind, whatever becomes of the suite.
+//!
+//! It starts the broker, takes every process that loses its parent there (a broker's daemons
+//! too), and ends them all as soon as the pipe from the suite ends: because the suite wants it, or
+//! because the suite was killed. On its standard output it says `started PID`, `failed WHY` and
+//! `ended HOW`, a line each; what the broker prints goes to its standard error.
+
+use crate::monitor::tree;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group};
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStdin, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// How long a guard may take to say that it has started the broker.
+const START_MAX: Duration = Duration::from_secs(20);
+
+/// How long SIGKILL is tried, and a guard is waited for beyond its broker's own time.
+const KILL_MAX: Duration = Duration::from_secs(5);
+
+/// Between two looks at something that no event tells.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What `weir bench guard` does: runs `command` until it and all that it started have ended, which
+/// it makes them do once standard input ends: SIGTERM, and after `patience` SIGKILL.
+pub fn guard(command: &[OsString], patience: Duration) -> ExitCode {
+    let say = |line: &str| {
+        let mut out = std::io::stdout();
+        // The suite may be gone: then nobody needs to hear it.
+        let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    };
+    let broker = match start(command) {
+        Ok(child) => Pid::from_child(&child),
+        Err(error) => {
+            say(&format!("failed {error}"));
+            return ExitCode::FAILURE;
+        }
+    };
+    say(&format!("started {}", broker.as_raw_nonzero()));
+    std::thread::spawn(move || {
+        // Whatever comes is of no interest, and an error is an end, too.
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        end_all(patience);
+        std::process::exit(1);
+    });
+    loop {
+        match rustix::process::wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid == broker => {
+                say(&format!("ended {}", ExitStatus::from_raw(status.as_raw())));
+            }
+            Ok(_) | Err(Errno::INTR) => {}
+            // No child is left, and no child of a child.
+            Err(_) => return ExitCode::SUCCESS,
+        }
+    }
+}
+
+fn start(command: &[OsString]) -> std::io::Result<Child> {
+    let own = rustix::process::getpid();
+    rustix::process::set_child_subreaper(Some(own))?;
+    let [program, arguments @ ..] = command else {
+        return Err(std::io::Error::other("there is no command"));
+    };
+    let log = || std::io::stderr().as_fd().try_clone_to_owned().map(Stdio::from);
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(log()?).stderr(log()?);
+    // A group of its own: faults are done to it as a whole.
+    command.process_group(0).spawn()
+}
+
+/// Ends every process below this one. The thread that waits for them ends this process when none
+/// is left, as a rule before this returns.
+fn end_all(patience: Duration) {
+    let signal_all = |signal| {
+        for (process, _) in tree(std::process::id()).iter().skip(1) {
+            // One that has gone by now needs no signal.
+            let _ = Pid::from_raw(process.pid).map(|pid| kill_process(pid, signal));
+        }
+    };
+    signal_all(Signal::TERM);
+    // A stopped process hears SIGTERM only when it goes on.
+    signal_all(Signal::CONT);
+    std::thread::sleep(patience);
+    eprintln!("weir: the broker did not end at SIGTERM within {patience:?}; it is killed");
+    let deadline = Instant::now() + KILL_MAX;
+    while Instant::now() < deadline {
+        signal_all(Signal::KILL);
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// A guard and its broker, from the suite's side. Dropping it ends both.
+#[derive(Debug)]
+pub(super) struct Guarded {
+    child: Child,
+    /// Its end is what the guard waits for.
+    pipe: Option<ChildStdin>,
+    broker: Pid,
+    exit: Arc<OnceLock<String>>,
+    patience: Duration,
+}
+
+impl Guarded {
+    /// The command of a guard, run by the program `weir`, to which the broker's command is added.
+    pub(super) fn command(weir: &std::path::Path, patience: Duration) -> Command {
+        let mut command = Command::new(weir);
+        let patience_ms = patience.as_millis().to_string();
+        command.args(["bench", "guard", "--patience-ms", &patience_ms, "--"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        // Ctrl-C is for us; we end the broker in our own time.
+        command.process_group(0);
+        command
+    }
+
+    /// Of a guard that was just started, once it has started the broker.
+    pub(super) fn new(mut child: Child, patience: Duration) -> std::io::Result<Self> {
+        let (pipe, out) = (child.stdin.take(), child.stdout.take());
+        let exit = Arc::new(OnceLock::new());
+        let started = listen(out, Arc::clone(&exit));
+        let first = started.recv_timeout(START_MAX);
+        let number =
+            |line: &str| line.strip_prefix("started ")?.parse().ok().and_then(Pid::from_raw);
+        let why = match &first {
+            Ok(line) => match number(line) {
+                Some(broker) => return Ok(Self { child, pipe, broker, exit, patience }),
+                None => line.strip_prefix("failed ").unwrap_or(line).to_owned(),
+            },
+            Err(RecvTimeoutError::Disconnected) => "its guard ended".into(),
+            Err(RecvTimeoutError::Timeout) => "its guard does not answer".into(),
+        };
+        // A guard that has started nothing has nothing to end.
+        let _ = child.kill();
+        let _ = child.wait();
+        Err(std::io::Error::other(why))
+    }
+
+    /// The broker's process.
+    pub(super) fn broker(&self) -> u32 {
+        self.broker.as_raw_nonzero().get().unsigned_abs()
+    }
+
+    /// Kills the broker and all that it started (SIGKILL), and waits until they are gone.
+    pub(super) fn kill(self) {
+        for (process, _) in tree(self.child.id()).iter().skip(1) {
+            // One that has gone by now needs no signal.
+            let _ = Pid::from_raw(process.pid).map(|pid| kill_process(pid, Signal::KILL));
+        }
+        // Whatever was started meanwhile ends with the guard.
+        drop(self);
+    }
+
+    /// How the broker's process ended, if it did.
+    pub(super) fn exited(&self) -> Option<&str> {
+        self.exit.get().map(String::as_str)
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        drop(self.pipe.take());
+        let deadline = Instant::now() + self.patience + KILL_MAX + KILL_MAX;
+        while Instant::now() < deadline {
+            match self.child.try_wait() {
+                Ok(None) => std::thread::sleep(LOOK_EVERY),
+                Ok(Some(status)) if status.success() => return,
+                _ => break,
+            }
+        }
+        // Somebody ended the guard, or it is stuck: what can be done from here.
+        tracing::warn!("the broker's guard did not end in good order; the broker is killed");
+        let _ = kill_process_group(self.broker, Signal::KILL);
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Hands on the first line, and notes the one that tells of the broker's end.
+fn listen(
+    out: Option<impl Read + Send + 'static>,
+    exit: Arc<OnceLock<String>>,
+) -> Receiver<String> {
+    let (first, started) = channel();
+    std::thread::spawn(move || {
+        let Some(out) = out else { return };
+        let mut first = Some(first);
+        for line in BufReader::new(out).lines().map_while(Result::ok) {
+            if let Some(how) = line.strip_prefix("ended ") {
+                // It ends once.
+                let _ = exit.set(format!("the broker's process ended by itself: {how}"));
+            } else if let Some(first) = first.take() {
+                // Nobody waits any longer where it took too long.
+                let _ = first.send(line);
+            }
+        }
+        let _ = exit.set("the broker's guard was ended by somebody else".into());
+    });
+    started
+}

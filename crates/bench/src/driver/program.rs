@@ -1,0 +1,298 @@
+//! A broker that is a program of this host: any of the catalog, or a command of the user's.
+
+use super::can::Can;
+use super::catalog::{self, Entry};
+use super::file::{Ask, BrokerFile, Filled, Get, Values, version_in};
+use super::process::{Launch, Running};
+use super::{Driver, DriverError, Profile, file, find};
+use crate::host::open_files_max;
+use crate::result::Broker;
+use crate::usecase::Needs;
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+
+/// The port that takes MQTT 5.0 alone, where a broker has one.
+const V5: &str = "v5";
+
+/// A driver made of a file.
+pub(super) struct Program {
+    name: String,
+    file: BrokerFile,
+    /// The user's way to start it, in words.
+    given: Option<Vec<String>>,
+    /// The program that guards it: `weir`.
+    weir: PathBuf,
+    found: OnceCell<Found>,
+}
+
+/// A program that is there.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) path: PathBuf,
+    pub(super) version: String,
+    /// Such as `Erlang/OTP 25`; empty where none decides its speed.
+    pub(super) runtime: String,
+}
+
+impl Program {
+    /// One of the catalog.
+    pub(super) fn of(entry: &Entry, weir: PathBuf) -> Self {
+        let (name, file) = (entry.folder.name.to_owned(), entry.file.clone());
+        Self { name, file, given: None, weir, found: OnceCell::new() }
+    }
+
+    /// One that is started with `command`: in place of a known broker's program if it is one word
+    /// without braces, else of its whole command line.
+    pub(super) fn given(name: &str, command: &str, weir: PathBuf) -> Result<Self, DriverError> {
+        let fail = |why: &str| DriverError::Command { name: name.into(), why: why.into() };
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_' || c == '.';
+        if name.is_empty() || !name.chars().all(is_name) {
+            return Err(fail("a name is of letters, digits, - _ and ."));
+        }
+        let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
+        let Some(program) = words.first() else { return Err(fail("there is no command in it")) };
+        // One without a `/` is looked for, like a driver's own.
+        let program = match program.contains('/') {
+            true => std::path::absolute(program).map_err(|error| fail(&error.to_string()))?,
+            false => program.into(),
+        };
+        let program = program.to_string_lossy().into_owned();
+        let mut file = match catalog::entry(name) {
+            Some(entry) => entry.file.clone(),
+            None => unknown(name),
+        };
+        file.programs = vec![program];
+        if words.len() > 1 || command.contains('{') || catalog::entry(name).is_none() {
+            file.command =
+                ["{program}".to_owned()].into_iter().chain(words[1..].to_vec()).collect();
+        }
+        let given = Some(words);
+        Ok(Self { name: name.into(), file, given, weir, found: OnceCell::new() })
+    }
+
+    /// The program, with its version; looked for once.
+    pub(super) fn found(&self) -> Result<&Found, DriverError> {
+        if let Some(found) = self.found.get() {
+            return Ok(found);
+        }
+        let path = self.path()?;
+        let values = self.values(&path);
+        let version = asked(&self.file.version, &values);
+        let begins = &self.file.version.begins;
+        if let Some(version) = version.as_ref().filter(|version| !version.starts_with(begins)) {
+            return Err(DriverError::OtherVersion {
+                broker: self.name.clone(),
+                path: path.display().to_string(),
+                version: version.clone(),
+                begins: begins.clone(),
+            });
+        }
+        let version = version.unwrap_or_else(|| "unknown".into());
+        let runtime = self.file.runtime.as_ref().map(|runtime| {
+            let version = asked(&runtime.version, &values);
+            format!("{} {}", runtime.name, version.as_deref().unwrap_or("unknown"))
+        });
+        let runtime = runtime.unwrap_or_default();
+        Ok(self.found.get_or_init(|| Found { path, version, runtime }))
+    }
+
+    fn path(&self) -> Result<PathBuf, DriverError> {
+        let values = BTreeMap::from([
+            ("weir".to_owned(), self.weir.display().to_string()),
+            ("cache".to_owned(), find::cache(&self.name).display().to_string()),
+        ]);
+        let programs: Vec<String> =
+            self.file.programs.iter().map(|name| file::fill(name, &values)).collect();
+        find::find(&programs, &self.name).ok_or_else(|| match &self.given {
+            Some(words) => DriverError::Command {
+                name: self.name.clone(),
+                why: format!("{} is not a program", words[0]),
+            },
+            None => DriverError::NotInstalled {
+                broker: self.name.clone(),
+                install: self.file.get.how.clone(),
+            },
+        })
+    }
+
+    /// What the braces stand for before there is a run.
+    fn values(&self, path: &Path) -> Values {
+        // Behind a link there is the installation, with files of its own.
+        let real = path.canonicalize().unwrap_or_else(|_| path.into());
+        let folder = real.parent().unwrap_or(Path::new("/"));
+        BTreeMap::from([
+            ("program".to_owned(), path.display().to_string()),
+            ("bin".to_owned(), folder.display().to_string()),
+            ("cache".to_owned(), find::cache(&self.name).display().to_string()),
+            ("weir".to_owned(), self.weir.display().to_string()),
+        ])
+    }
+
+    /// Where it will listen: MQTT first, then the other ports of the file.
+    fn addresses(&self) -> std::io::Result<Vec<SocketAddr>> {
+        // All are held until all are found, so that no two are the same.
+        let count = 1 + self.file.ports.len();
+        let held =
+            (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<Vec<_>, _>>();
+        held?.iter().map(TcpListener::local_addr).collect()
+    }
+
+    /// What is told to a command of the user's by its environment.
+    fn told(&self, values: &Values) -> Vec<(String, String)> {
+        let keys = ["address", "host", "port", "folder", "config"];
+        let known = keys.iter().filter_map(|key| Some((key.to_uppercase(), values.get(*key)?)));
+        let ports = self.file.ports.iter().map(|port| format!("port_{port}"));
+        let ports = ports.filter_map(|key| Some((key.to_uppercase(), values.get(&key)?)));
+        known.chain(ports).map(|(key, value)| (key, value.clone())).collect()
+    }
+
+    /// Everything that is filled in for a run.
+    pub(super) fn filled(
+        &self,
+        profile: Profile,
+        folder: &Path,
+        path: &Path,
+        addresses: &[SocketAddr],
+    ) -> Filled {
+        let mut values = self.values(path);
+        let mut set = |key: &str, value: String| values.insert(key.into(), value);
+        set("address", addresses[0].to_string());
+        set("host", addresses[0].ip().to_string());
+        set("port", addresses[0].port().to_string());
+        for (name, address) in self.file.ports.iter().zip(&addresses[1..]) {
+            set(&format!("port_{name}"), address.port().to_string());
+        }
+        set("folder", folder.display().to_string());
+        set("data", folder.join(DATA).display().to_string());
+        if let Some(first) = self.file.file.first() {
+            set("config", folder.join(&first.name).display().to_string());
+        }
+        let mut filled = self.file.fill(profile, &values);
+        if self.given.is_some() {
+            filled.environment.extend(self.told(&values));
+        }
+        filled
+    }
+
+    /// What is disclosed: no path of this host in the command line.
+    fn disclosed(&self, profile: Profile, found: &Found, filled: &Filled, folder: &Path) -> Broker {
+        let (folder, within) = (folder.display().to_string(), format!("{}/", folder.display()));
+        let program = found.path.display().to_string();
+        let name = found.path.file_name().unwrap_or_default().to_string_lossy();
+        let short =
+            |text: &str| text.replace(&within, "").replace(&folder, ".").replace(&program, &name);
+        let environment = filled.environment.iter();
+        let environment = environment.map(|(key, value)| format!("{key}={}", short(value)));
+        let configuration = match &*filled.files {
+            [] => "none: its command line says it all".into(),
+            [(_, text)] => text.clone(),
+            files => files.iter().map(|(name, text)| format!("# {name}\n{text}\n")).collect(),
+        };
+        Broker {
+            driver: self.name.clone(),
+            name: self.file.title.clone(),
+            version: found.version.clone(),
+            runtime: found.runtime.clone(),
+            profile: profile.to_string(),
+            profile_changes: filled.changes.clone(),
+            command: environment.chain(filled.command.iter().map(|word| short(word))).collect(),
+            configuration,
+            address: String::new(),
+        }
+    }
+}
+
+/// The folder within the run's that a broker may fill.
+const DATA: &str = "broker-data";
+
+/// Of a command that no file describes.
+fn unknown(name: &str) -> BrokerFile {
+    let can = Can::everything();
+    let get = Get { how: "it is a command of yours".into(), commands: Vec::new() };
+    BrokerFile::bare(name, can, get)
+}
+
+fn asked(ask: &Ask, values: &Values) -> Option<String> {
+    let command: Vec<String> = ask.command.iter().map(|word| file::fill(word, values)).collect();
+    version_in(&find::ask(&command), &ask.after)
+}
+
+impl Driver for Program {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn is_local(&self) -> bool {
+        true
+    }
+
+    fn is_restartable(&self) -> bool {
+        true
+    }
+
+    fn connections_max(&self) -> u64 {
+        if self.file.has_direct_descriptors {
+            return weir_load::connections_max();
+        }
+        open_files_max().saturating_sub(weir_load::FILES_RESERVED)
+    }
+
+    fn lacks(&self, needs: &Needs) -> Result<Option<String>, DriverError> {
+        let of_any = self.file.can.lacks(needs);
+        if of_any.is_none() {
+            return Ok(None);
+        }
+        Ok(self.file.can.of_version(&self.found()?.version).lacks(needs))
+    }
+
+    fn about(&self, profile: Profile) -> Result<Broker, DriverError> {
+        Ok(self.disclosed(profile, self.found()?, &Filled::default(), Path::new("/")))
+    }
+
+    fn start(
+        &self,
+        profile: Profile,
+        folder: &Path,
+        core: Option<usize>,
+    ) -> Result<Running, DriverError> {
+        let system = |source| DriverError::System { broker: self.file.title.clone(), source };
+        if !self.file.profiles.contains(&profile) {
+            let known: Vec<String> = self.file.profiles.iter().map(Profile::to_string).collect();
+            let known = known.join(", ");
+            return Err(DriverError::NoProfile { broker: self.name.clone(), profile, known });
+        }
+        let found = self.found()?;
+        // The broker runs in the folder: no path may hang on where the suite runs.
+        let folder = std::path::absolute(folder).map_err(system)?;
+        let addresses = self.addresses().map_err(system)?;
+        let filled = self.filled(profile, &folder, &found.path, &addresses);
+        for (name, text) in &filled.files {
+            let path = folder.join(name);
+            let parent = path.parent().unwrap_or(&folder);
+            std::fs::create_dir_all(parent)
+                .and_then(|()| std::fs::write(&path, text))
+                .map_err(system)?;
+        }
+        let v5 = self.file.ports.iter().position(|port| port == V5);
+        let target = addresses[0];
+        let broker = Broker {
+            address: target.to_string(),
+            ..self.disclosed(profile, found, &filled, &folder)
+        };
+        let launch = Launch {
+            weir: &self.weir,
+            command: &filled.command,
+            environment: &filled.environment,
+            folder: &folder,
+            data: self.file.mentions("data").then(|| folder.join(DATA)),
+            target,
+            target_v5: v5.map(|at| addresses[1 + at]),
+            core,
+            ready_max: self.file.ready_max(),
+            stop_max: self.file.stop_max(),
+        };
+        Running::start(launch, broker)
+    }
+}

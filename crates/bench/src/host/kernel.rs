@@ -1,0 +1,119 @@
+//! What the kernel does to every connection and time stamp, and no setting says: disclosed, since
+//! two hosts that differ in it are not comparable.
+
+use super::sysctl;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fs::read_to_string;
+
+/// How the kernel treats clocks, processors and connections, beside its settings. Every field is
+/// filled, or says that it is not known.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct KernelFacts {
+    /// What reading the clock costs here, in nanoseconds; 0 where it was not measured.
+    pub clock_read_ns: f64,
+    /// Frequency governors of all processors, each with how many have it.
+    pub governors: String,
+    /// Whether the processor may raise its frequency by itself.
+    pub boost: String,
+    /// Whether every packet is looked up in a table of connections.
+    pub connection_tracking: String,
+    /// Mitigations of the processor's faults, as the kernel was told on its command line.
+    pub mitigations: String,
+}
+
+const NOT_KNOWN: &str = "not known";
+
+/// Readings of the clock that are timed together.
+const CLOCK_READS: u32 = 20_000;
+
+/// Everything of this host.
+pub fn facts() -> KernelFacts {
+    KernelFacts {
+        clock_read_ns: clock_read_ns(),
+        governors: governors(),
+        boost: boost(),
+        connection_tracking: match sysctl("net.netfilter.nf_conntrack_max") {
+            Some(most) => format!("loaded, {most} entries at most"),
+            None => "not loaded".into(),
+        },
+        mitigations: mitigations(),
+    }
+}
+
+/// A file of one line, or that it is not known.
+fn line(path: &str) -> String {
+    let text = read_to_string(path).unwrap_or_default();
+    match text.trim() {
+        "" => NOT_KNOWN.into(),
+        text => text.into(),
+    }
+}
+
+fn clock_read_ns() -> f64 {
+    let read = || rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let ns = |time: rustix::time::Timespec| time.tv_sec as f64 * 1e9 + time.tv_nsec as f64;
+    let begin = read();
+    for _ in 1..CLOCK_READS {
+        std::hint::black_box(read());
+    }
+    (ns(read()) - ns(begin)) / f64::from(CLOCK_READS)
+}
+
+fn governors() -> String {
+    let mut counts: Vec<(String, u32)> = Vec::new();
+    for cpu in 0.. {
+        let folder = format!("/sys/devices/system/cpu/cpu{cpu}");
+        if !std::path::Path::new(&folder).is_dir() {
+            break;
+        }
+        let governor = line(&format!("{folder}/cpufreq/scaling_governor"));
+        match counts.iter_mut().find(|(known, _)| *known == governor) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((governor, 1)),
+        }
+    }
+    let text: Vec<String> =
+        counts.iter().map(|(name, count)| format!("{name} x {count}")).collect();
+    if text.is_empty() { NOT_KNOWN.into() } else { text.join(", ") }
+}
+
+/// Two drivers of frequencies say it in two ways.
+fn boost() -> String {
+    let is_on = match read_to_string("/sys/devices/system/cpu/intel_pstate/no_turbo") {
+        Ok(text) => Some(text.trim() == "0"),
+        Err(_) => {
+            let text = read_to_string("/sys/devices/system/cpu/cpufreq/boost").ok();
+            text.map(|text| text.trim() == "1")
+        }
+    };
+    is_on.map_or(NOT_KNOWN, |is_on| if is_on { "on" } else { "off" }).into()
+}
+
+fn mitigations() -> String {
+    let text = read_to_string("/proc/cmdline").unwrap_or_default();
+    let told = text.split_whitespace().find_map(|word| word.strip_prefix("mitigations="));
+    told.unwrap_or("the kernel's default").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fact_is_filled_or_says_that_it_is_not_known() {
+        let facts = facts();
+        let text = serde_json::to_value(&facts).unwrap();
+        for (name, value) in text.as_object().unwrap() {
+            assert!(value.as_str() != Some(""), "{name}");
+        }
+        assert!(facts.clock_read_ns > 0.0, "{}", facts.clock_read_ns);
+    }
+
+    #[test]
+    fn results_without_these_facts_are_read() {
+        let facts: KernelFacts = serde_json::from_str("{}").unwrap();
+        assert_eq!(facts, KernelFacts::default());
+    }
+}

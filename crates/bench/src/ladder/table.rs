@@ -1,0 +1,136 @@
+//! A ladder in the terminal.
+
+use super::record::{Ladder, Step};
+use super::search::{Ending, Purpose, Seen};
+use crate::tables::{count, millis, printable, prose};
+use comfy_table::Table;
+use comfy_table::presets::ASCII_MARKDOWN;
+use std::fmt::Write as _;
+
+/// What a step was run for, in a word.
+pub(super) const fn purpose(purpose: Purpose) -> &'static str {
+    match purpose {
+        Purpose::Climb => "climb",
+        Purpose::Bisect => "bisect",
+        Purpose::Confirm => "confirm",
+    }
+}
+
+/// What came of a step, in a word or two.
+pub(super) const fn seen(seen: Seen) -> &'static str {
+    match seen {
+        Seen::Met => "met",
+        Seen::Missed => "missed",
+        Seen::GeneratorLimit => "generator is the limit",
+    }
+}
+
+/// A number a person reads: whole above 100.
+pub(super) fn amount(value: f64) -> String {
+    if value < 100.0 && value.fract() != 0.0 { format!("{value:.2}") } else { count(value) }
+}
+
+/// A step as it is done, one line.
+pub fn step_line(step: &Step, unit: &str) -> String {
+    let p99 = step.p99_us.map_or_else(|| "-".into(), |us| millis(us as f64));
+    let mut line = format!(
+        "step {} ({}): {} {unit}: {}; p99 {p99} ms, lost {}",
+        step.number,
+        purpose(step.purpose),
+        amount(step.value),
+        seen(step.seen),
+        step.lost
+    );
+    if let Some(reason) = step.reasons.first() {
+        let _ = write!(line, "; {}", printable(reason));
+    }
+    line
+}
+
+/// The steps in the order of their values, and beneath them what was found.
+pub fn render(ladder: &Ladder) -> String {
+    let mut text = format!(
+        "\n{} on {}: highest {} with {}\n",
+        printable(&ladder.use_case),
+        label(ladder),
+        ladder.what.unit(),
+        ladder.objective
+    );
+    let mut table = Table::new();
+    table.load_style(ASCII_MARKDOWN);
+    table.set_header([
+        ladder.what.unit(),
+        "delivered/s",
+        "p50 ms",
+        "p99 ms",
+        "lost",
+        "CPU cores",
+        "load CPU",
+        "step",
+        "result",
+    ]);
+    let mut steps: Vec<&Step> = ladder.steps.iter().collect();
+    steps.sort_by(|one, other| one.value.total_cmp(&other.value));
+    for step in &steps {
+        let time = |us: Option<u64>| us.map_or_else(|| "-".into(), |us| millis(us as f64));
+        table.add_row([
+            amount(step.value),
+            count(step.delivered_per_s),
+            time(step.p50_us),
+            time(step.p99_us),
+            step.lost.to_string(),
+            step.cpu_cores.map_or_else(|| "-".into(), |cores| format!("{cores:.2}")),
+            format!("{:.2}", step.generator_cpu_cores),
+            format!("{} {}", step.number, purpose(step.purpose)),
+            seen(step.seen).into(),
+        ]);
+    }
+    let _ = writeln!(text, "{table}");
+    for step in steps {
+        for reason in &step.reasons {
+            prose(&mut text, &format!("step {}: {reason}", step.number));
+        }
+    }
+    let _ = writeln!(text, "{}", found(ladder));
+    text
+}
+
+/// The broker of a ladder as a table names it.
+pub(super) fn label(ladder: &Ladder) -> String {
+    let of = &ladder.broker;
+    let version = of.version.split(' ').next().filter(|version| *version != "unknown");
+    let words = [Some(of.name.as_str()), version];
+    printable(&words.into_iter().flatten().collect::<Vec<_>>().join(" "))
+}
+
+/// What was found, in a sentence.
+pub(super) fn found(ladder: &Ladder) -> String {
+    let unit = ladder.what.unit();
+    let Some(knee) = ladder.knee else { return "stopped before its end: no knee".into() };
+    let Some(met) = knee.met else {
+        return match knee.ending {
+            Ending::GeneratorLimit => "the generator is the limit: nothing is known".into(),
+            _ => "nothing met the objective".into(),
+        };
+    };
+    let mut text = match (knee.ending, knee.missed) {
+        (Ending::Found, Some(missed)) => {
+            let (met, missed) = (amount(met), amount(missed));
+            format!("the knee is between {met} and {missed} {unit}")
+        }
+        (Ending::GeneratorLimit, _) => {
+            format!("at least {} {unit}: beyond, the generator is the limit", amount(met))
+        }
+        (Ending::SpanEnded, _) => {
+            format!("at least {} {unit}: the span ends there (--to)", amount(met))
+        }
+        _ => format!("at least {} {unit}: too many steps", amount(met)),
+    };
+    match knee.confirmed {
+        Some(confirmed) => {
+            let _ = write!(text, "; confirmed at {}", amount(confirmed));
+        }
+        None => text += "; NOT confirmed below it",
+    }
+    text
+}

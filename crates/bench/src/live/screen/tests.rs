@@ -1,0 +1,84 @@
+use super::*;
+use crate::live::sample;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+/// The picture as text, a line a row.
+fn picture(state: &State, width: u16, height: u16, said: &str) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(frame, state, said, false)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+    (0..height).map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn state(rows: usize) -> State {
+    let mut state = State::default();
+    sample::events(rows).iter().for_each(|event| state.handle(event));
+    state
+}
+
+fn assert_has(picture: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(picture.contains(part), "{part} is missing in:\n{picture}");
+    }
+}
+
+#[test]
+fn a_wide_screen_shows_charts_figures_marks_and_the_runs() {
+    let text = picture(&state(4), 140, 40, "");
+    assert_has(
+        &text,
+        &[
+            "weir bench 1/3 singlenode-p2p-1K-1K-1K-1K on Weir 0.1.0",
+            "7 s left",
+            "latency from the intended time",
+            "messages a second",
+            "deliveries outstanding",
+            "CPU in cores",
+            "broker's memory",
+            "2000 of 2000",
+            "out 1000 of 1000  in 990 of 1000",
+            "120 us  300 us",
+            "0.25 cores, 12.0 MB",
+            "healthy: 0.21 cores, lag 40 us",
+            "3 threads, 2030 files",
+            "0.75 cores, 1500 switches/s",
+            "broker frozen",
+            "> p2p-1K-1K-1K-1K weir",
+            "q stop in good order   next: p2p-1K-1K-1K-1K on mosquitto",
+        ],
+    );
+}
+
+#[test]
+fn a_screen_of_80_columns_has_all_figures_too() {
+    let text = picture(&state(4), 80, 24, "a warning\u{1b}[2J");
+    let parts = ["p99 max", "broker", "healthy", "messages a second", "a warning?[2J"];
+    assert_has(&text, &parts);
+}
+
+#[test]
+fn no_terminal_is_too_small_to_be_drawn_on() {
+    for (width, height) in [(1, 1), (10, 3), (30, 8), (200, 5), (111, 2)] {
+        picture(&state(2), width, height, "said");
+        picture(&State::default(), width, height, "");
+    }
+}
+
+#[test]
+fn a_late_generator_and_what_went_wrong_are_named() {
+    let mut state = state(3);
+    let mut row = sample::row(4);
+    (row.generator_lag_p99_us, row.reordered, row.connect_failures) = (90_000, 3, 2);
+    state.handle(&crate::live::events::Event::Interval(Box::new(row)));
+    let text = picture(&state, 140, 40, "");
+    assert_has(&text, &["late: 0.21 cores, lag 90 ms", "2 connections, 3 reordered"]);
+}
+
+#[test]
+fn a_run_that_ended_is_listed_with_its_verdict() {
+    let mut state = state(4);
+    state.handle(&sample::ended());
+    assert_has(&picture(&state, 140, 40, ""), &["x p2p-1K-1K-1K-1K weir 950 us"]);
+}

@@ -1,0 +1,310 @@
+//! One look at a process tree and its host. What costs is done seldom, and less often the more it
+//! costs.
+
+use super::energy::Energy;
+use super::group::Group;
+use super::{Sample, now_us};
+use crate::host::memory_bytes;
+use procfs::process::{Process, Stat, all_processes};
+use rustix::time::{ClockId, clock_gettime};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How often all processes of the host are looked through for new ones of the tree.
+const TREE_EVERY: Duration = Duration::from_secs(2);
+
+/// How often open files are counted. An older kernel walks them all for that.
+const FILES_EVERY: Duration = Duration::from_millis(2_500);
+
+/// How often the pages of the tree are walked for their proportional size.
+const PSS_EVERY: Duration = Duration::from_secs(10);
+
+/// While its pages are walked a process cannot map more. One whose walk takes longer is walked no
+/// more.
+const PSS_MAX: Duration = Duration::from_millis(5);
+
+/// Something done seldom takes at most one part in so many of the time.
+const SELDOM_PARTS: u32 = 200;
+
+/// Something that costs, and when it is to be done again.
+struct Seldom {
+    every: Duration,
+    next: Option<Instant>,
+}
+
+impl Seldom {
+    const fn new(every: Duration) -> Self {
+        Self { every, next: None }
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        self.next.is_none_or(|next| now >= next)
+    }
+
+    /// It was done from `begin` to `end`.
+    fn done(&mut self, begin: Instant, end: Instant) {
+        self.next = Some(begin + self.every.max((end - begin) * SELDOM_PARTS));
+    }
+}
+
+/// Looks at one tree, or at the host alone.
+pub(super) struct Looker {
+    pid: Option<u32>,
+    softirq: Option<Softirq>,
+    group: Option<Group>,
+    energy: Option<Energy>,
+    /// The processes of the tree as last found.
+    tree: Vec<i32>,
+    tree_due: Seldom,
+    files: u64,
+    files_due: Seldom,
+    pss_bytes: Option<u64>,
+    /// Absent once a walk took too long.
+    pss_due: Option<Seldom>,
+}
+
+impl Looker {
+    pub(super) fn new(pid: Option<u32>, core: Option<usize>) -> Self {
+        Self {
+            pid,
+            softirq: core.and_then(Softirq::of),
+            group: pid.and_then(Group::of),
+            energy: Energy::new("/sys/class/powercap".as_ref()),
+            tree: Vec::new(),
+            tree_due: Seldom::new(TREE_EVERY),
+            files: 0,
+            files_due: Seldom::new(FILES_EVERY),
+            pss_bytes: None,
+            pss_due: pid.map(|_| Seldom::new(PSS_EVERY)),
+        }
+    }
+
+    /// Looks at another tree from now on, if it is another: the broker was started again.
+    pub(super) fn follow(&mut self, pid: Option<u32>) {
+        if self.pid != pid {
+            self.pid = pid;
+            self.tree_due = Seldom::new(TREE_EVERY);
+            self.files_due = Seldom::new(FILES_EVERY);
+        }
+    }
+
+    /// The control group of the tree, if it has one.
+    pub(super) fn group(&self) -> Option<&Group> {
+        self.group.as_ref()
+    }
+
+    pub(super) fn look(&mut self) -> Sample {
+        let (_, host_used_bytes) = memory_bytes();
+        let mut sample = Sample { host_used_bytes, ..Sample::default() };
+        sample.host.network = super::network::read();
+        (sample.host.busy_us, sample.host.steal_us) = host_cpu_us().unzip();
+        sample.host.energy_uj = self.energy.as_mut().and_then(Energy::read);
+        sample.group = self.group.as_ref().map(Group::read).unwrap_or_default();
+        let processes = self.processes();
+        self.seldom(&processes);
+        (sample.files, sample.pss_bytes) = (self.files, self.pss_bytes);
+        sample.softirq_us = self.softirq.as_ref().and_then(Softirq::cpu_us);
+        // The clock is read next to the CPU counters: their quotient is what counts.
+        sample.at_us = now_us();
+        for (process, stat) in &processes {
+            add(&mut sample, process, stat);
+        }
+        sample.monitor_cpu_us = thread_cpu_us();
+        sample
+    }
+
+    fn processes(&mut self) -> Vec<(Process, Stat)> {
+        let Some(pid) = self.pid else { return Vec::new() };
+        let begin = Instant::now();
+        if !self.tree_due.is_due(begin) {
+            let of = |pid: &i32| {
+                let process = Process::new(*pid).ok()?;
+                let stat = process.stat().ok()?;
+                Some((process, stat))
+            };
+            return self.tree.iter().filter_map(of).collect();
+        }
+        let processes = tree(pid);
+        self.tree = processes.iter().map(|(process, _)| process.pid).collect();
+        self.tree_due.done(begin, Instant::now());
+        processes
+    }
+
+    fn seldom(&mut self, processes: &[(Process, Stat)]) {
+        let begin = Instant::now();
+        if self.files_due.is_due(begin) {
+            self.files = processes.iter().filter_map(|(process, _)| open_files(process)).sum();
+            self.files_due.done(begin, Instant::now());
+        }
+        let begin = Instant::now();
+        if self.pss_due.as_ref().is_some_and(|due| due.is_due(begin)) {
+            self.pss_bytes = pss_of(processes);
+            let end = Instant::now();
+            let is_cheap = end - begin <= PSS_MAX;
+            self.pss_due = self.pss_due.take().filter(|_| is_cheap);
+            if let Some(due) = &mut self.pss_due {
+                due.done(begin, end);
+            }
+        }
+    }
+}
+
+fn add(sample: &mut Sample, process: &Process, stat: &Stat) {
+    let threads = threads(process);
+    let (user, system) = cpu_us(threads.map(|(ns, _)| ns), stat.utime, stat.stime);
+    sample.cpu_user_us += user;
+    sample.cpu_system_us += system;
+    sample.rss_bytes += stat.rss * procfs::page_size();
+    sample.threads += stat.num_threads.max(0) as u64;
+    if let Some((_, switches)) = threads {
+        sample.switches = Some(sample.switches.unwrap_or(0) + switches);
+    }
+    if let Ok(io) = process.io() {
+        sample.disk_read_bytes += io.read_bytes;
+        sample.disk_write_bytes += io.write_bytes;
+    }
+}
+
+/// Sums over the threads of a process: nanoseconds on a processor, and how often they were put on
+/// one. Absent where the kernel does not keep them.
+fn threads(process: &Process) -> Option<(u64, u64)> {
+    let (mut ns, mut switches) = (0, 0);
+    // One that ends meanwhile makes the sum useless.
+    for task in process.tasks().ok()?.filter_map(Result::ok) {
+        let times = task.schedstat().ok()?;
+        ns += times.sum_exec_runtime;
+        switches += times.pcount;
+    }
+    Some((ns, switches))
+}
+
+/// CPU of a process: the exact sum over its threads where the kernel keeps it, divided into user
+/// and system as its ticks of 10 ms are. Threads that have ended count in the ticks only.
+fn cpu_us(exact_ns: Option<u64>, user_ticks: u64, system_ticks: u64) -> (u64, u64) {
+    let tick_us = 1_000_000 / procfs::ticks_per_second().max(1);
+    let ticks = user_ticks + system_ticks;
+    let total_us = match exact_ns {
+        Some(ns) if ns / 1_000 + tick_us >= ticks * tick_us => ns / 1_000,
+        _ => ticks * tick_us,
+    };
+    if ticks == 0 {
+        return (total_us, 0);
+    }
+    let user_us = (u128::from(total_us) * u128::from(user_ticks) / u128::from(ticks)) as u64;
+    (user_us, total_us - user_us)
+}
+
+/// The process and all that descend from it, with what was just read of each.
+pub(crate) fn tree(pid: u32) -> Vec<(Process, Stat)> {
+    let root = i32::try_from(pid).unwrap_or(i32::MAX);
+    let Ok(all) = all_processes() else { return Vec::new() };
+    let mut rest: Vec<(Process, Stat)> = all
+        .filter_map(Result::ok)
+        .filter_map(|process| process.stat().ok().map(|stat| (process, stat)))
+        .collect();
+    let mut found: Vec<(Process, Stat)> = Vec::new();
+    loop {
+        let is_ours = |(process, stat): &(Process, Stat)| {
+            process.pid == root || found.iter().any(|(found, _)| found.pid == stat.ppid)
+        };
+        let Some(at) = rest.iter().position(is_ours) else { return found };
+        found.push(rest.swap_remove(at));
+    }
+}
+
+/// Linux 6.2 and newer say it as the folder's size; before, they are counted.
+fn open_files(process: &Process) -> Option<u64> {
+    let folder = format!("/proc/{}/fd", process.pid);
+    match std::fs::metadata(folder).ok()?.len() {
+        0 => process.fd_count().ok().map(|count| count as u64),
+        count => Some(count),
+    }
+}
+
+pub(super) fn pss_of(processes: &[(Process, Stat)]) -> Option<u64> {
+    let of = |process: &Process| -> Option<u64> {
+        let path = format!("/proc/{}/smaps_rollup", process.pid);
+        let text = std::fs::read_to_string(path).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+        line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kb| kb * 1024)
+    };
+    let sizes: Vec<u64> = processes.iter().filter_map(|(process, _)| of(process)).collect();
+    (!sizes.is_empty()).then(|| sizes.iter().sum())
+}
+
+/// CPU of all processors since boot: at work, and taken by the hypervisor for others.
+fn host_cpu_us() -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    parse_host_cpu(&text, 1_000_000 / procfs::ticks_per_second().max(1))
+}
+
+/// The first line: user, nice, system, idle, iowait, irq, softirq, steal, in ticks.
+fn parse_host_cpu(text: &str, tick_us: u64) -> Option<(u64, u64)> {
+    let fields = text.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
+    let ticks: Vec<u64> = fields.map(str::parse).collect::<Result<_, _>>().ok()?;
+    let [user, nice, system, _idle, _wait, irq, softirq, steal, ..] = *ticks else { return None };
+    Some(((user + nice + system + irq + softirq) * tick_us, steal * tick_us))
+}
+
+/// The kernel's network thread of a core. What arrives over loopback is handled on the sender's
+/// core: in the system call, as a rule, and by this thread under load.
+pub(super) struct Softirq(PathBuf);
+
+impl Softirq {
+    pub(super) fn of(core: usize) -> Option<Self> {
+        let name = format!("ksoftirqd/{core}");
+        let mut all = all_processes().ok()?.flatten();
+        let found = all.find(|process| process.stat().is_ok_and(|stat| stat.comm == name))?;
+        Some(Self(format!("/proc/{}/schedstat", found.pid).into()))
+    }
+
+    pub(super) fn cpu_us(&self) -> Option<u64> {
+        let text = std::fs::read_to_string(&self.0).ok()?;
+        let ns: u64 = text.split_whitespace().next()?.parse().ok()?;
+        Some(ns / 1_000)
+    }
+}
+
+fn thread_cpu_us() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_costs_much_is_done_less_often() {
+        let begin = Instant::now();
+        let mut seldom = Seldom::new(Duration::from_secs(2));
+        assert!(seldom.is_due(begin));
+        seldom.done(begin, begin + Duration::from_millis(1));
+        assert!(!seldom.is_due(begin + Duration::from_millis(1_999)));
+        assert!(seldom.is_due(begin + Duration::from_secs(2)));
+        seldom.done(begin, begin + Duration::from_millis(100));
+        assert!(!seldom.is_due(begin + Duration::from_secs(19)));
+        assert!(seldom.is_due(begin + Duration::from_secs(20)));
+    }
+
+    #[test]
+    fn the_hosts_cpu_is_what_is_not_idle_and_not_waiting() {
+        let text = "cpu  10 1 5 1000 50 2 3 4 0 0\ncpu0 1 2 3\n";
+        assert_eq!(parse_host_cpu(text, 10_000), Some((210_000, 40_000)));
+        assert_eq!(parse_host_cpu("cpu  1 2 x", 1), None);
+        assert_eq!(parse_host_cpu("", 1), None);
+        assert!(host_cpu_us().is_some());
+    }
+
+    #[test]
+    fn a_look_at_ourselves_sees_files_threads_switches_and_memory() {
+        let mut looker = Looker::new(Some(std::process::id()), None);
+        let files: Vec<_> = (0..20).map(|_| std::fs::File::open("/dev/null").unwrap()).collect();
+        let sample = looker.look();
+        assert!(sample.files >= files.len() as u64, "{sample:?}");
+        assert!(sample.threads > 0 && sample.rss_bytes > 0 && sample.monitor_cpu_us > 0);
+        assert!(sample.switches.is_none_or(|switches| switches > 0), "{sample:?}");
+        assert!(sample.pss_bytes.is_none_or(|bytes| bytes <= sample.rss_bytes * 2));
+        assert_eq!(looker.look().files, sample.files, "not counted again so soon");
+    }
+}

@@ -1,0 +1,294 @@
+//! What the monitor sees beside CPU and memory of the broker, as it stands in results.
+
+use super::{Sample, per_us};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One interval. What could not be seen is absent, not zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct SystemRow {
+    /// Proportional set size of the broker's process tree when last looked at.
+    pub broker_pss_bytes: Option<u64>,
+    /// How often a thread of the tree was put on a processor.
+    pub context_switches_per_s: Option<f64>,
+    /// Read from storage by the tree.
+    pub disk_read_bytes_per_s: Option<f64>,
+    /// Written to storage by the tree.
+    pub disk_written_bytes_per_s: Option<f64>,
+    /// CPU of the whole host at work, in cores.
+    pub host_cpu_cores: Option<f64>,
+    /// CPU that the hypervisor gave to others, in cores.
+    pub host_steal_cores: Option<f64>,
+    /// Bytes over loopback, each counted once.
+    pub loopback_bytes_per_s: Option<f64>,
+    /// Packets over loopback as the kernel counts them: one may be a segment of many KiB.
+    pub loopback_packets_per_s: Option<f64>,
+    /// Bytes received over all other interfaces of the host.
+    pub net_received_bytes_per_s: Option<f64>,
+    /// The same in packets.
+    pub net_received_packets_per_s: Option<f64>,
+    /// Bytes sent over all other interfaces of the host.
+    pub net_sent_bytes_per_s: Option<f64>,
+    /// The same in packets.
+    pub net_sent_packets_per_s: Option<f64>,
+    /// CPU of the broker's control group, in cores.
+    pub cgroup_cpu_cores: Option<f64>,
+    /// Processors' worth of time that the group was kept from running by its share.
+    pub cgroup_throttled_cores: Option<f64>,
+    /// Memory of the group, the page cache of its files too.
+    pub cgroup_memory_bytes: Option<u64>,
+    /// Power of the processors' packages: of the host, broker, load and all.
+    pub power_watts: Option<f64>,
+}
+
+/// A figure of [`SystemRow`] as charts and tables name it.
+pub struct SystemColumn {
+    /// The field.
+    pub name: &'static str,
+    /// For a person.
+    pub label: &'static str,
+    /// bytes, bytes/s, packets/s, /s, cores or W.
+    pub unit: &'static str,
+    /// How it is read off.
+    pub of: fn(&SystemRow) -> Option<f64>,
+}
+
+macro_rules! columns {
+    ($($name:ident, $label:literal, $unit:literal;)*) => {
+        /// Every figure of [`SystemRow`], in its order.
+        pub const SYSTEM_COLUMNS: &[SystemColumn] = &[$(SystemColumn {
+            name: stringify!($name),
+            label: $label,
+            unit: $unit,
+            of: |row| row.$name.map(|value| value as f64),
+        }),*];
+    };
+}
+
+columns! {
+    broker_pss_bytes, "broker's proportional memory (PSS)", "bytes";
+    context_switches_per_s, "broker's context switches", "/s";
+    disk_read_bytes_per_s, "broker's reads from storage", "bytes/s";
+    disk_written_bytes_per_s, "broker's writes to storage", "bytes/s";
+    host_cpu_cores, "CPU of the host", "cores";
+    host_steal_cores, "CPU given to other guests", "cores";
+    loopback_bytes_per_s, "loopback", "bytes/s";
+    loopback_packets_per_s, "loopback", "packets/s";
+    net_received_bytes_per_s, "received by the host", "bytes/s";
+    net_received_packets_per_s, "received by the host", "packets/s";
+    net_sent_bytes_per_s, "sent by the host", "bytes/s";
+    net_sent_packets_per_s, "sent by the host", "packets/s";
+    cgroup_cpu_cores, "CPU of the broker's control group", "cores";
+    cgroup_throttled_cores, "time the control group was kept from running", "cores";
+    cgroup_memory_bytes, "memory of the broker's control group", "bytes";
+    power_watts, "power of the processors", "W";
+}
+
+/// A whole run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct System {
+    /// Rates over the measure phase, memory at its end.
+    pub measure: SystemRow,
+    /// Messages in and out of the broker for a second of its CPU, in measure.
+    pub messages_per_core_s: Option<f64>,
+    /// Resident memory, stable less before the first connection, for a connection made.
+    pub kib_per_connection: Option<f64>,
+    /// The same of the memory of the whole host: the kernel's sockets, and those of the load.
+    pub host_kib_per_connection: Option<f64>,
+    /// Context switches for a delivery, in measure.
+    pub context_switches_per_delivery: Option<f64>,
+    /// Energy of the whole host's processors for a delivery, in measure.
+    pub microjoules_per_delivery: Option<f64>,
+    /// Highest proportional set size seen.
+    pub pss_max_bytes: Option<u64>,
+    /// The broker's control group, if it has one.
+    pub cgroup: Option<String>,
+    /// Whether the load generator is in it too: then its figures are of both.
+    pub is_cgroup_shared: bool,
+    /// What watching cost.
+    pub monitor: MonitorCost,
+}
+
+/// What watching cost: none of it is in the broker's or the generator's CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct MonitorCost {
+    /// Looks of the whole run.
+    pub looks: u64,
+    /// CPU of a look, on average.
+    pub look_us: f64,
+    /// CPU of all looks over the run's time, in cores.
+    pub cpu_cores: f64,
+}
+
+/// The counters over `from_us` to `to_us`; what is no counter is of the look nearest to the end.
+pub fn row(samples: &[Sample], from_us: u64, to_us: u64) -> SystemRow {
+    let nearest = samples.iter().min_by_key(|sample| sample.at_us.abs_diff(to_us));
+    let Some(end) = nearest else { return SystemRow::default() };
+    let per_s = |of: fn(&Sample) -> Option<u64>| growth_per_us(samples, from_us, to_us, of);
+    let rate = |of: fn(&Sample) -> Option<u64>| per_s(of).map(|per_us| per_us * 1e6);
+    // Where there is no tree there are no figures of one.
+    let tree = |rate: Option<f64>| rate.filter(|_| end.threads > 0);
+    SystemRow {
+        broker_pss_bytes: end.pss_bytes,
+        context_switches_per_s: rate(|sample| sample.switches),
+        disk_read_bytes_per_s: tree(rate(|sample| Some(sample.disk_read_bytes))),
+        disk_written_bytes_per_s: tree(rate(|sample| Some(sample.disk_write_bytes))),
+        host_cpu_cores: per_s(|sample| sample.host.busy_us),
+        host_steal_cores: per_s(|sample| sample.host.steal_us),
+        loopback_bytes_per_s: rate(|sample| Some(sample.host.network?.loopback_bytes)),
+        loopback_packets_per_s: rate(|sample| Some(sample.host.network?.loopback_packets)),
+        net_received_bytes_per_s: rate(|sample| Some(sample.host.network?.received_bytes)),
+        net_received_packets_per_s: rate(|sample| Some(sample.host.network?.received_packets)),
+        net_sent_bytes_per_s: rate(|sample| Some(sample.host.network?.sent_bytes)),
+        net_sent_packets_per_s: rate(|sample| Some(sample.host.network?.sent_packets)),
+        cgroup_cpu_cores: per_s(|sample| sample.group.cpu_us),
+        cgroup_throttled_cores: per_s(|sample| sample.group.throttled_us),
+        cgroup_memory_bytes: end.group.memory_bytes,
+        // Microjoules in a microsecond are joules in a second.
+        power_watts: per_s(|sample| sample.host.energy_uj),
+    }
+}
+
+/// Growth of a counter that was seen at every look around the time.
+fn growth_per_us(
+    samples: &[Sample],
+    from_us: u64,
+    to_us: u64,
+    of: fn(&Sample) -> Option<u64>,
+) -> Option<f64> {
+    samples.iter().all(|sample| of(sample).is_some()).then_some(())?;
+    per_us(samples, from_us, to_us, &|sample| of(sample).unwrap_or(0))
+}
+
+/// What the derived figures of a run are made of.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Work {
+    /// The measure phase, microseconds of the monotonic clock.
+    pub measure_us: (u64, u64),
+    /// Messages sent to the broker in measure.
+    pub published: u64,
+    /// Messages received from it in measure.
+    pub delivered: u64,
+    /// Connections made.
+    pub connections: u64,
+    /// CPU of the broker in measure, in cores.
+    pub cpu_cores: f64,
+    /// Resident memory before the first connection, and stable.
+    pub rss_bytes: (u64, u64),
+    /// Memory of the host in use before the broker was started, and highest.
+    pub host_bytes: (u64, u64),
+}
+
+/// The figures of a run; those of a control group's name are for the caller to add.
+pub fn run(samples: &[Sample], work: &Work) -> System {
+    let (start_us, end_us) = work.measure_us;
+    let measure = row(samples, start_us, end_us);
+    let seconds = end_us.saturating_sub(start_us) as f64 / 1e6;
+    let messages = (work.published + work.delivered) as f64;
+    let cpu_s = work.cpu_cores * seconds;
+    let each = |sum: f64, count: u64| (count > 0).then(|| sum / count as f64);
+    let kib = |(before, after): (u64, u64)| {
+        each((after as f64 - before as f64) / 1024.0, work.connections)
+    };
+    let (first, last) = (samples.first(), samples.last());
+    let lasted_us = first.zip(last).map_or(0, |(first, last)| last.at_us - first.at_us);
+    let cost_us = last.map_or(0, |last| last.monitor_cpu_us) as f64;
+    System {
+        messages_per_core_s: (messages > 0.0 && cpu_s > 0.0).then(|| messages / cpu_s),
+        kib_per_connection: kib(work.rss_bytes).filter(|_| work.rss_bytes.1 > 0),
+        host_kib_per_connection: kib(work.host_bytes),
+        context_switches_per_delivery: measure
+            .context_switches_per_s
+            .and_then(|per_s| each(per_s * seconds, work.delivered)),
+        microjoules_per_delivery: measure
+            .power_watts
+            .and_then(|watts| each(watts * seconds * 1e6, work.delivered)),
+        pss_max_bytes: samples.iter().filter_map(|sample| sample.pss_bytes).max(),
+        monitor: MonitorCost {
+            looks: samples.len() as u64,
+            look_us: each(cost_us, samples.len() as u64).unwrap_or(0.0),
+            cpu_cores: if lasted_us > 0 { cost_us / lasted_us as f64 } else { 0.0 },
+        },
+        measure,
+        ..System::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{HostSample, Network};
+    use super::*;
+
+    fn sample(second: u64) -> Sample {
+        let network = Network { loopback_bytes: 1_000 * second, ..Network::default() };
+        let host = HostSample {
+            network: Some(network),
+            energy_uj: Some(30_000_000 * second),
+            ..HostSample::default()
+        };
+        Sample {
+            at_us: second * 1_000_000,
+            threads: 2,
+            switches: Some(50 * second),
+            pss_bytes: (second > 2).then_some(second),
+            monitor_cpu_us: 100 * (second + 1),
+            host,
+            ..Sample::default()
+        }
+    }
+
+    #[test]
+    fn counters_become_rates_and_what_was_not_seen_is_absent() {
+        let mut samples: Vec<Sample> = (0..10).map(sample).collect();
+        let row = row(&samples, 2_000_000, 4_000_000);
+        assert_eq!(row.loopback_bytes_per_s, Some(1_000.0));
+        assert_eq!(row.context_switches_per_s, Some(50.0));
+        assert_eq!(row.disk_read_bytes_per_s, Some(0.0));
+        assert_eq!(row.power_watts, Some(30.0));
+        assert_eq!(row.broker_pss_bytes, Some(4));
+        assert_eq!((row.cgroup_cpu_cores, row.host_cpu_cores), (None, None));
+        samples[5].switches = None;
+        samples.iter_mut().for_each(|sample| sample.threads = 0);
+        let row = super::row(&samples, 2_000_000, 4_000_000);
+        assert_eq!((row.context_switches_per_s, row.disk_read_bytes_per_s), (None, None));
+        assert_eq!(super::row(&[], 0, 1), SystemRow::default());
+    }
+
+    #[test]
+    fn work_is_set_against_cpu_memory_and_energy() {
+        let samples: Vec<Sample> = (0..10).map(sample).collect();
+        let work = Work {
+            measure_us: (2_000_000, 6_000_000),
+            published: 1_000,
+            delivered: 3_000,
+            connections: 100,
+            cpu_cores: 0.5,
+            rss_bytes: (1_024_000, 3_072_000),
+            host_bytes: (0, 102_400_000),
+        };
+        let system = run(&samples, &work);
+        assert_eq!(system.messages_per_core_s, Some(2_000.0));
+        assert_eq!(system.kib_per_connection, Some(20.0));
+        assert_eq!(system.host_kib_per_connection, Some(1_000.0));
+        assert_eq!(system.microjoules_per_delivery, Some(40_000.0));
+        assert_eq!(system.pss_max_bytes, Some(9));
+        assert_eq!(system.monitor.looks, 10);
+        assert!((system.monitor.look_us - 100.0).abs() < 1e-9);
+        let idle = run(&samples, &Work::default());
+        assert_eq!((idle.messages_per_core_s, idle.kib_per_connection), (None, None));
+    }
+
+    #[test]
+    fn a_row_of_an_older_result_has_nothing_and_every_figure_has_a_column() {
+        assert_eq!(serde_json::from_str::<SystemRow>("{}").unwrap(), SystemRow::default());
+        let value = serde_json::to_value(SystemRow::default()).unwrap();
+        let mut fields: Vec<&String> = value.as_object().unwrap().keys().collect();
+        let mut names: Vec<&str> = SYSTEM_COLUMNS.iter().map(|column| column.name).collect();
+        fields.sort_unstable();
+        names.sort_unstable();
+        assert_eq!(fields, names);
+    }
+}

@@ -1,0 +1,83 @@
+//! The first thing a reader sees: use cases by brokers, and what did not pass.
+
+use super::runs::{Repeats, Spread, Use, latency, status};
+use super::shape::cpu_us_each;
+use crate::result::{RunResult, Status};
+use crate::tables::{bytes_per_connection, millis};
+use serde_json::{Value, json};
+
+/// The matrix: a row a use case, a column a broker, in a cell the verdict and three figures.
+pub(super) fn matrix(uses: &[Use<'_>]) -> Value {
+    let mut brokers: Vec<(usize, &str)> = Vec::new();
+    for broker in uses.iter().flat_map(|of| &of.brokers) {
+        if !brokers.iter().any(|(colour, _)| *colour == broker.colour) {
+            brokers.push((broker.colour, &broker.label));
+        }
+    }
+    let row = |of: &Use<'_>| {
+        let cell = |(colour, _): &(usize, &str)| {
+            let found = of.brokers.iter().find(|broker| broker.colour == *colour);
+            found.map_or(Value::Null, |broker| cell(of, broker))
+        };
+        json!({ "name": of.name, "cells": brokers.iter().map(cell).collect::<Vec<_>>() })
+    };
+    json!({
+        "brokers": brokers.iter()
+            .map(|(colour, label)| json!({ "colour": colour, "label": label })).collect::<Vec<_>>(),
+        "rows": uses.iter().map(row).collect::<Vec<_>>(),
+    })
+}
+
+fn cell(of: &Use<'_>, broker: &Repeats<'_>) -> Value {
+    let p99 = broker.spread(|run| Some(latency(run).filter(|of| of.count > 0)?.p99_us as f64));
+    let each = broker.spread(cpu_us_each);
+    let mut figures = vec![figure("p99", p99, |us| format!("{} ms", millis(us)))];
+    figures.push(figure("CPU", each, |us| format!("{} µs", millis(us * 1e3))));
+    figures.push(if of.has_messages() {
+        let lost: u64 = broker.runs.iter().map(|named| named.run.measure.lost).sum();
+        (lost > 0).then(|| format!("{lost} lost"))
+    } else {
+        figure("memory", broker.spread(bytes_per_connection), |b| format!("{b:.0} B each"))
+    });
+    json!({
+        "status": worst(broker).name(),
+        "passed": broker.runs.iter().filter(|named| status(named.run) == "passed").count(),
+        "runs": broker.runs.len(),
+        "figures": figures.into_iter().flatten().collect::<Vec<_>>(),
+    })
+}
+
+fn figure(name: &str, of: Option<Spread>, text: impl Fn(f64) -> String) -> Option<String> {
+    of.map(|of| format!("{name} {}", text(of.median)))
+}
+
+/// A broker has passed when all its runs have.
+fn worst(broker: &Repeats<'_>) -> Status {
+    let rank = |status: Status| match status {
+        Status::Passed => 0,
+        Status::Unsupported => 1,
+        Status::Aborted => 2,
+        Status::Invalid => 3,
+        Status::Failed => 4,
+    };
+    let all = broker.runs.iter().map(|named| named.run.verdict.status);
+    all.max_by_key(|status| rank(*status)).unwrap_or(Status::Aborted)
+}
+
+/// What did not pass, and why: a line a run.
+pub(super) fn faults(uses: &[Use<'_>]) -> Vec<Value> {
+    let did_not_pass = |run: &RunResult| run.verdict.status != Status::Passed;
+    let mut faults = Vec::new();
+    for (at, of) in uses.iter().enumerate() {
+        for named in of.runs.iter().filter(|named| did_not_pass(named.run)) {
+            faults.push(json!({
+                "use": at,
+                "name": of.name,
+                "label": named.label,
+                "status": status(named.run),
+                "reasons": named.run.verdict.reasons,
+            }));
+        }
+    }
+    faults
+}

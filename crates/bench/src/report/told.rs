@@ -1,0 +1,93 @@
+//! What the page says of its runs together: verdicts of a comparison, steps and faults.
+
+use super::extra::{Extra, ExtraRow};
+use super::runs::Use;
+use crate::compare::{self, Comparison, Pair};
+use crate::faults;
+use crate::result::RunResult;
+
+/// The sections that these runs call for, if any.
+pub(super) fn extras(results: &[RunResult], uses: &[Use<'_>]) -> Vec<Extra> {
+    let mut extras = comparison(results);
+    extras.extend(steps(uses));
+    extras
+}
+
+/// Of the brokers of repeats with each other; nothing of single runs, which allow no verdict.
+fn comparison(results: &[RunResult]) -> Vec<Extra> {
+    let Some(seed) = results.iter().find_map(|run| Some(run.repetition.as_ref()?.seed)) else {
+        return Vec::new();
+    };
+    match compare::within(results, compare::Options { seed, is_anyway: false }) {
+        Ok(comparison) => verdicts(&comparison),
+        Err(compare::CompareError::Nothing(_)) => Vec::new(),
+        Err(error @ compare::CompareError::Unlike(_)) => vec![Extra {
+            title: "Comparison".into(),
+            about: vec![format!("The brokers {error}.")],
+            ..Extra::default()
+        }],
+    }
+}
+
+/// A table a use case; what they rest on stands above the first.
+fn verdicts(comparison: &Comparison) -> Vec<Extra> {
+    let mut extras: Vec<Extra> = Vec::new();
+    for pair in &comparison.pairs {
+        let title = format!("Comparison: {}", pair.use_case);
+        if extras.last().is_none_or(|last| last.title != title) {
+            let mut about = vec![format!("Ratios are to {}.", pair.base.label)];
+            if extras.is_empty() {
+                about.push(compare::confidence(comparison));
+                about.extend(comparison.notes.iter().cloned());
+            }
+            about.extend(pair.base.told());
+            let head = ["broker: metric"].into_iter().chain(compare::HEAD).map(Into::into);
+            extras.push(Extra { title, about, head: head.collect(), ..Extra::default() });
+        }
+        let extra = extras.last_mut().expect("one was pushed above");
+        extra.about.extend(pair.other.told());
+        extra.rows.extend(rows(pair));
+    }
+    extras
+}
+
+fn rows(pair: &Pair) -> impl Iterator<Item = ExtraRow> + '_ {
+    pair.cells.iter().map(|cell| {
+        let [metric, figures @ ..] = compare::row(cell);
+        let name = format!("{}: {metric}", pair.other.label);
+        ExtraRow {
+            cells: [name].into_iter().chain(figures).collect(),
+            badge: cell.standing.map(|standing| standing.name().into()),
+        }
+    })
+}
+
+/// A table a use case with steps: a row a step of each run.
+fn steps(uses: &[Use<'_>]) -> Vec<Extra> {
+    let of_use = |of: &Use<'_>| {
+        let courses: Vec<_> = of
+            .runs
+            .iter()
+            .filter_map(|named| Some((&named.label, named.run.course.as_ref()?)))
+            .collect();
+        let of_run = |(label, course): &(&String, &faults::CourseResult)| {
+            let row = |step| {
+                let [name, figures @ ..] = faults::row(step);
+                let name = format!("{label}: {name}");
+                ExtraRow { cells: [name].into_iter().chain(figures).collect(), badge: None }
+            };
+            course.steps.iter().map(row).collect::<Vec<_>>()
+        };
+        let sentence = |(label, course): &(&String, &faults::CourseResult)| {
+            format!("{label}: {}.", faults::sentence(course))
+        };
+        (!courses.is_empty()).then(|| Extra {
+            title: format!("Steps and faults: {}", of.name),
+            about: courses.iter().map(sentence).collect(),
+            head: ["broker: step"].iter().chain(&faults::HEAD[1..]).map(|s| (*s).into()).collect(),
+            rows: courses.iter().flat_map(of_run).collect(),
+            plot: None,
+        })
+    };
+    uses.iter().filter_map(of_use).collect()
+}

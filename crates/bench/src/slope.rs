@@ -1,0 +1,142 @@
+//! How fast something grows, with the interval that holds it: does a broker's memory climb?
+
+use crate::monitor::Sample;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Points fewer than this say nothing of a slope.
+const POINTS_MIN: usize = 10;
+
+/// Memory of the broker in measure as a straight line over time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Slope {
+    /// Growth, bytes a second; below zero it shrinks.
+    pub bytes_per_s: f64,
+    /// Lower end of the 95 % confidence interval.
+    pub low_bytes_per_s: f64,
+    /// Upper end.
+    pub high_bytes_per_s: f64,
+    /// Points it is made of.
+    pub points: u64,
+}
+
+/// The slope of memory over the samples from `start_us` to `end_us`; nothing for too few.
+pub(crate) fn of_memory(samples: &[Sample], start_us: u64, end_us: u64) -> Option<Slope> {
+    let within = samples.iter().filter(|sample| (start_us..end_us).contains(&sample.at_us));
+    let points: Vec<(f64, f64)> = within
+        .filter(|sample| sample.rss_bytes > 0)
+        .map(|sample| (sample.at_us.saturating_sub(start_us) as f64 / 1e6, sample.rss_bytes as f64))
+        .collect();
+    slope(&points)
+}
+
+/// Least squares of (seconds, value). Neighbouring samples of memory are alike, so each is worth
+/// less than a point of its own: the interval is that of `n (1 - r) / (1 + r)` points, where `r` is
+/// the correlation of each residual with the one before.
+pub fn slope(points: &[(f64, f64)]) -> Option<Slope> {
+    let n = points.len();
+    if n < POINTS_MIN {
+        return None;
+    }
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / n as f64;
+    let (mean_x, mean_y) = (mean(|point| point.0), mean(|point| point.1));
+    let sxx: f64 = points.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
+    if sxx <= 0.0 {
+        return None;
+    }
+    let sxy: f64 = points.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
+    let per_s = sxy / sxx;
+    let residuals: Vec<f64> =
+        points.iter().map(|(x, y)| y - mean_y - per_s * (x - mean_x)).collect();
+    let squares: f64 = residuals.iter().map(|residual| residual * residual).sum();
+    let products: f64 = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
+    let r = if squares > 0.0 { (products / squares).clamp(0.0, 0.99) } else { 0.0 };
+    let worth = (n as f64 * (1.0 - r) / (1.0 + r)).max(3.0);
+    let freedom = worth - 2.0;
+    // Of n points, n - 2 of which are free; of fewer that are worth something the spread is wider.
+    let variance = squares / (n as f64 - 2.0) * (n as f64 / worth);
+    let half = student_975(freedom) * (variance / sxx).sqrt();
+    Some(Slope {
+        bytes_per_s: per_s,
+        low_bytes_per_s: per_s - half,
+        high_bytes_per_s: per_s + half,
+        points: n as u64,
+    })
+}
+
+/// The 97.5 % point of Student's distribution: the normal one and the first terms of its expansion
+/// in powers of the degrees of freedom (Fisher and Cornish, 1960); few degrees from the table.
+fn student_975(freedom: f64) -> f64 {
+    const FEW: [f64; 5] = [12.706, 4.303, 3.182, 2.776, 2.571];
+    if freedom < 5.5 {
+        let at = (freedom.floor() as usize).clamp(1, FEW.len());
+        return FEW[at - 1];
+    }
+    let z: f64 = 1.959_964;
+    let g1 = (z.powi(3) + z) / 4.0;
+    let g2 = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
+    z + g1 / freedom + g2 / freedom.powi(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// splitmix64, as a number from -0.5 to 0.5.
+    struct Noise(u64);
+
+    impl Noise {
+        fn next(&mut self) -> f64 {
+            self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mut z = self.0;
+            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64 - 0.5
+        }
+    }
+
+    #[test]
+    fn a_straight_line_has_its_slope_and_no_width() {
+        let line = |x: u32| (f64::from(x), 5e6 + 1e3 * f64::from(x));
+        let points: Vec<(f64, f64)> = (0..60).map(line).collect();
+        let slope = slope(&points).unwrap();
+        assert!((slope.bytes_per_s - 1e3).abs() < 1e-6, "{slope:?}");
+        assert!(slope.high_bytes_per_s - slope.low_bytes_per_s < 1e-3, "{slope:?}");
+    }
+
+    /// The interval holds the true slope in about 95 of 100 trials, with independent noise and
+    /// with noise that lingers.
+    #[test]
+    fn the_interval_holds_the_slope_as_often_as_it_says() {
+        for linger in [0.0, 0.7] {
+            let mut noise = Noise(7);
+            let mut held = 0;
+            for _ in 0..400 {
+                let mut last = 0.0;
+                let points: Vec<(f64, f64)> = (0..200)
+                    .map(|x| {
+                        last = linger * last + noise.next() * 1e5;
+                        (f64::from(x) * 0.5, 5e7 + 300.0 * f64::from(x) * 0.5 + last)
+                    })
+                    .collect();
+                let slope = slope(&points).unwrap();
+                held +=
+                    u32::from((slope.low_bytes_per_s..=slope.high_bytes_per_s).contains(&300.0));
+            }
+            assert!((360..=400).contains(&held), "{held} of 400 with linger {linger}");
+        }
+    }
+
+    #[test]
+    fn too_few_points_and_one_time_say_nothing() {
+        assert_eq!(slope(&[(0.0, 1.0); 9]), None);
+        assert_eq!(slope(&[(1.0, 1.0); 20]), None);
+    }
+
+    #[test]
+    fn students_points_are_those_of_the_table() {
+        for (freedom, wanted) in [(1.0, 12.706), (10.0, 2.228), (30.0, 2.042), (120.0, 1.980)] {
+            assert!((student_975(freedom) - wanted).abs() < 0.01, "{freedom}");
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Steps of a use case's time line: what happens to the broker, to the way to it, and to clients.
+
+use super::scale::Scaled;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+use weir_load::Course;
+use weir_load::course::{self, Action};
+
+/// A length of time: seconds, or text such as "500ms", "5s" or "2m".
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Span {
+    /// In seconds.
+    pub seconds: f64,
+}
+
+impl Span {
+    /// Reads `90`, `500ms`, `10s`, `5m` or `1h`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let at = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+        let (number, unit) = text.split_at(at);
+        let factor = match unit {
+            "" | "s" => 1.0,
+            "ms" => 1e-3,
+            "m" | "min" => 60.0,
+            "h" => 3600.0,
+            _ => return None,
+        };
+        Some(Self { seconds: number.parse::<f64>().ok()? * factor })
+    }
+
+    fn millis(self) -> u64 {
+        (self.seconds * 1e3).round() as u64
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "a time: seconds, or text such as \"500ms\" or \"5s\"")]
+        enum Written {
+            Number(f64),
+            Text(String),
+        }
+        let span = match Written::deserialize(deserializer)? {
+            Written::Number(seconds) => Some(Self { seconds }),
+            Written::Text(text) => Self::parse(&text),
+        };
+        let span = span.filter(|span| (0.0..=1e7).contains(&span.seconds));
+        span.ok_or_else(|| D::Error::custom("a time is written as 500ms, 5s, 2m or 1h"))
+    }
+}
+
+/// Something that happens at a time of the measure phase.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// From the begin of measure.
+    pub at: Span,
+    /// What goes wrong. Either this or `clients`.
+    pub fault: Option<Fault>,
+    /// What clients do that is no fault.
+    pub clients: Option<Move>,
+    /// Whose clients, where it is about clients; all groups' if it is not given.
+    pub group: Option<String>,
+    /// Which part of the group: its first clients.
+    #[serde(default = "all")]
+    pub share: f64,
+    /// How long it lasts.
+    #[serde(default, rename = "for")]
+    pub lasts: Span,
+    /// Clients act one after the other within this time.
+    #[serde(default)]
+    pub over: Span,
+    /// Done again after this time, until measure ends.
+    pub every: Option<Span>,
+    /// Of `fault = "delay"`: added each way.
+    pub delay_ms: Option<f64>,
+    /// Of `fault = "loss"`: part of the segments that TCP has to send again.
+    pub loss_share: Option<f64>,
+}
+
+const fn all() -> f64 {
+    1.0
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fault {
+    /// The broker's processes are stopped (SIGSTOP) and go on after `for`.
+    Freeze,
+    /// They are killed (SIGKILL) and the broker is started again after `for`.
+    Kill,
+    /// The way to the broker takes `delay_ms` longer.
+    Delay,
+    /// `loss_share` of what is sent has to be sent again by TCP.
+    Loss,
+    /// Connections are dead and neither side is told; new ones too while it lasts.
+    HalfOpen,
+    /// Clients read nothing.
+    SlowReader,
+    /// Clients' connections are reset; they come back after `for`.
+    Cut,
+}
+
+/// What clients do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Move {
+    /// Connect only now.
+    Join,
+    /// Disconnect, and come back after `for`.
+    Leave,
+    /// Connect once more under the same client identifier.
+    TakeOver,
+}
+
+impl Fault {
+    /// As it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Freeze => "freeze",
+            Self::Kill => "kill",
+            Self::Delay => "delay",
+            Self::Loss => "loss",
+            Self::HalfOpen => "half-open",
+            Self::SlowReader => "slow-reader",
+            Self::Cut => "cut",
+        }
+    }
+
+    /// Whether it is done to the way between load and broker.
+    pub const fn is_of_network(self) -> bool {
+        matches!(self, Self::Delay | Self::Loss | Self::HalfOpen)
+    }
+
+    /// Whether it is done to the broker's processes.
+    pub const fn is_of_broker(self) -> bool {
+        matches!(self, Self::Freeze | Self::Kill)
+    }
+}
+
+impl Step {
+    /// As it is written.
+    pub fn name(&self) -> &'static str {
+        match (self.fault, self.clients) {
+            (Some(fault), _) => fault.name(),
+            (None, Some(Move::Join)) => "join",
+            (None, Some(Move::Leave)) => "leave",
+            (None, Some(Move::TakeOver)) => "take-over",
+            (None, None) => "nothing",
+        }
+    }
+
+    /// What clients do in it, if it is theirs to do.
+    fn action(&self) -> Option<Action> {
+        match (self.fault, self.clients) {
+            (Some(Fault::SlowReader), _) => Some(Action::Stall),
+            (Some(Fault::Cut), _) => Some(Action::Cut),
+            (Some(_), _) => None,
+            (None, Some(Move::Join)) => Some(Action::Join),
+            (None, Some(Move::Leave)) => Some(Action::Leave),
+            (None, Some(Move::TakeOver)) => Some(Action::TakeOver),
+            (None, None) => None,
+        }
+    }
+
+    /// When it is over, in seconds from the begin of measure, the first time.
+    pub fn end_s(&self) -> f64 {
+        self.at.seconds + self.over.seconds + self.lasts.seconds
+    }
+
+    /// Its begin and its end the first time, as one who watches is told: seconds from the begin of
+    /// measure, and the words.
+    pub(crate) fn moments(&self) -> impl Iterator<Item = (f64, String)> {
+        let name = match &self.group {
+            Some(group) => format!("{} ({group})", self.name()),
+            None => self.name().to_owned(),
+        };
+        let end = (self.lasts.seconds > 0.0).then(|| (self.end_s(), format!("{name} is over")));
+        [(self.at.seconds, name)].into_iter().chain(end)
+    }
+
+    /// What is wrong with it: the key, and the sentence.
+    pub(super) fn fault_of(&self, groups: &[&str]) -> Option<(&'static str, String)> {
+        let text = |key, text: &str| Some((key, text.to_owned()));
+        match (self.fault, self.clients) {
+            (Some(_), Some(_)) | (None, None) => {
+                return text("at", "a step has one of fault and clients");
+            }
+            _ => {}
+        }
+        if let Some(group) = self.group.as_deref().filter(|group| !groups.contains(group)) {
+            return Some(("group", format!("group = {group:?} is none of {}", groups.join(", "))));
+        }
+        if self.group.is_some() && self.action().is_none() {
+            return text("group", "group is for what clients do; this is done to the broker");
+        }
+        if !(self.share > 0.0 && self.share <= 1.0) {
+            return Some(("share", format!("share = {} must be above 0, at most 1", self.share)));
+        }
+        if self.every.is_some_and(|every| every.seconds <= 0.0) {
+            return text("every", "every must be above 0");
+        }
+        if self.every.is_some() && self.action().is_none() {
+            return text("every", "every is for what clients do; write the step twice");
+        }
+        if self.fault == Some(Fault::Delay) && !self.delay_ms.is_some_and(is_delay) {
+            return text("at", "a delay has delay_ms, above 0 and at most 60000");
+        }
+        let is_share = |share: f64| share > 0.0 && share < 1.0;
+        if self.fault == Some(Fault::Loss) && !self.loss_share.is_some_and(is_share) {
+            return text("at", "a loss has loss_share, above 0 and below 1");
+        }
+        let lasts = self.lasts.seconds > 0.0;
+        let needs_length = [Fault::Freeze, Fault::Delay, Fault::Loss, Fault::SlowReader].map(Some);
+        if needs_length.contains(&self.fault) && !lasts {
+            return text("at", "this step needs for, such as for = \"3s\"");
+        }
+        None
+    }
+}
+
+fn is_delay(ms: f64) -> bool {
+    ms > 0.0 && ms <= 60_000.0
+}
+
+/// How clients come back that lost their connections.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reconnect {
+    /// After this time, and as often until they are there.
+    pub after: Span,
+}
+
+/// Between two attempts of a client that a step makes come back, where the file says nothing.
+const RETURN_AFTER_MS: u32 = 100;
+
+impl Scaled<'_> {
+    /// The course of the load: what clients do in the steps, and whether a pulse is taken.
+    pub(super) fn course(&self) -> Course {
+        let use_case = self.use_case;
+        let mut steps = Vec::new();
+        for step in &use_case.step {
+            let Some(action) = step.action() else { continue };
+            for (at, group) in use_case.group.iter().enumerate() {
+                if step.group.as_ref().is_some_and(|name| name != &group.name) {
+                    continue;
+                }
+                let clients = (f64::from(self.clients[at]) * step.share).ceil() as u32;
+                steps.push(course::Step {
+                    at_ms: step.at.millis(),
+                    group: at as u16,
+                    action,
+                    clients: clients.min(self.clients[at]),
+                    over_ms: step.over.millis(),
+                    for_ms: step.lasts.millis(),
+                    every_ms: step.every.map_or(0, Span::millis),
+                });
+            }
+        }
+        let is_returning = use_case.step.iter().any(|step| !step.is_join());
+        let after = use_case.reconnect.map(|reconnect| reconnect.after.millis() as u32);
+        Course {
+            return_after_ms: after.or(is_returning.then_some(RETURN_AFTER_MS)),
+            steps,
+            has_pulse: !use_case.step.is_empty(),
+        }
+    }
+}
+
+impl Step {
+    fn is_join(&self) -> bool {
+        self.clients == Some(Move::Join)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_with_their_units() {
+        let read = |text: &str| Span::parse(text).map(|span| span.seconds);
+        assert_eq!(read("500ms"), Some(0.5));
+        assert_eq!(read("90"), Some(90.0));
+        assert_eq!(read("1.5m"), Some(90.0));
+        assert_eq!(read("5 parsecs"), None);
+        assert_eq!(read("s"), None);
+    }
+
+    fn step(text: &str) -> Step {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn a_step_says_what_is_wrong_with_it() {
+        let groups = ["subscriber", "publisher"];
+        let wrong = |text: &str| step(text).fault_of(&groups).map(|(key, _)| key);
+        assert_eq!(wrong("at = '5s'\nfault = 'freeze'\nfor = '3s'"), None);
+        assert_eq!(wrong("at = 5\nclients = 'join'\ngroup = 'publisher'"), None);
+        assert_eq!(wrong("at = 5"), Some("at"));
+        assert_eq!(wrong("at = 5\nfault = 'freeze'"), Some("at"));
+        assert_eq!(wrong("at = 5\nfault = 'cut'\nclients = 'leave'"), Some("at"));
+        assert_eq!(wrong("at = 5\nfault = 'cut'\ngroup = 'nobody'"), Some("group"));
+        assert_eq!(wrong("at = 5\nfault = 'kill'\ngroup = 'publisher'"), Some("group"));
+        assert_eq!(wrong("at = 5\nfault = 'cut'\nshare = 0.0"), Some("share"));
+        assert_eq!(wrong("at = 5\nfault = 'delay'\nfor = 1"), Some("at"));
+        assert_eq!(wrong("at = 5\nfault = 'loss'\nfor = 1\nloss_share = 1.0"), Some("at"));
+        assert!(toml::from_str::<Step>("at = '5 days'\nfault = 'cut'").is_err());
+    }
+}

@@ -1,0 +1,45 @@
+//! `weir bench brokers`: what can be measured here, and how to have more.
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use std::process::ExitCode;
+use weir_bench::driver::{self, State};
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct BrokersArgs {
+    #[command(subcommand)]
+    command: Option<BrokersCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+enum BrokersCommand {
+    /// Get brokers that package registries have into the cache: ~/.cache/weir/brokers
+    Setup {
+        /// Names of the list
+        #[arg(required = true, value_name = "BROKER")]
+        names: Vec<String>,
+    },
+}
+
+const EXAMPLES: &str = "Examples:
+  weir bench brokers
+  weir bench brokers setup mochi aedes
+  weir bench run p2p-1K-1K-1K-1K --broker nanomq=/opt/nanomq/bin/nanomq
+  weir bench run p2p-1K-1K-1K-1K --broker 'mine=/opt/mine --listen {address}'";
+
+pub(super) fn run(args: &BrokersArgs) -> anyhow::Result<ExitCode> {
+    let weir = std::env::current_exe().context("cannot find this program")?;
+    match &args.command {
+        None => print!("{}", driver::render(&driver::list(&weir))),
+        Some(BrokersCommand::Setup { names }) => {
+            for name in names {
+                let listed = driver::setup(name, &weir)?;
+                if let State::Found { path, version, .. } = &listed.state {
+                    println!("{name}: {} {version} at {}", listed.title, path.display());
+                }
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

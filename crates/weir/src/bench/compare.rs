@@ -1,0 +1,65 @@
+//! `weir bench compare`: stored runs against each other.
+
+use clap::{Args, ValueEnum};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use weir_bench::compare::{self, Comparison, Options};
+use weir_bench::folder;
+use weir_bench::result::RunResult;
+
+pub(super) const EXAMPLES: &str = "Examples:
+  weir bench compare weir-results/before weir-results/after --fail-on worse
+  weir bench compare weir-results/20261121T101500Z-basic-x5
+
+With one folder its brokers are compared with the one that was named first; with two, each broker
+of the second with the same one of the first, or the only one with the only one.
+Exit status: 0 compared; 1 worse, with --fail-on worse; 2 nothing compared.";
+
+/// Which runs, and how.
+#[derive(Debug, Args)]
+pub(super) struct CompareArgs {
+    /// Result folder, or a folder that holds some: what is compared with
+    #[arg(value_name = "BASE")]
+    base: PathBuf,
+    /// The runs that are judged; without it the brokers of BASE
+    #[arg(value_name = "OTHER")]
+    other: Option<PathBuf>,
+    /// Compare what was not run alike, too: another host, scale, duration, revision
+    #[arg(long)]
+    anyway: bool,
+    /// Exit with 1 if this is found
+    #[arg(long, value_name = "WHAT")]
+    fail_on: Option<FailOn>,
+    /// Seed of the intervals
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FailOn {
+    /// A metric that is worse, or a contract that only the other side broke
+    Worse,
+}
+
+pub(super) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
+    let base = read(&args.base)?;
+    let options = Options { seed: args.seed, is_anyway: args.anyway };
+    let comparison: Comparison = match &args.other {
+        Some(other) => compare::between(&base, &read(other)?, options)?,
+        None => compare::within(&base, options)?,
+    };
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&comparison)?);
+    } else {
+        print!("{}", compare::render(&comparison));
+    }
+    let is_failed = args.fail_on == Some(FailOn::Worse) && comparison.worse() > 0;
+    Ok(if is_failed { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+fn read(root: &Path) -> anyhow::Result<Vec<RunResult>> {
+    folder::find(root)?.iter().map(|folder| folder::read(folder)).collect()
+}

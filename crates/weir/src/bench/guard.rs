@@ -1,0 +1,21 @@
+//! `weir bench guard`: between the suite and a broker; see `weir_bench::driver::guard`.
+
+use clap::Args;
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::Duration;
+use weir_bench::driver;
+
+#[derive(Debug, Args)]
+pub(crate) struct GuardArgs {
+    /// How long the broker may take to end at SIGTERM
+    #[arg(long, value_name = "MS", default_value_t = 5_000)]
+    patience_ms: u64,
+    /// The broker's program and arguments
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+pub(super) fn run(args: &GuardArgs) -> ExitCode {
+    driver::guard(&args.command, Duration::from_millis(args.patience_ms))
+}

@@ -1,0 +1,119 @@
+//! `weir bench ladder`: the highest load at which a broker meets an objective.
+
+use super::How;
+use anyhow::Context;
+use clap::Args;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use weir_bench::doctor::{self, Demand};
+use weir_bench::driver::{self, Driver};
+use weir_bench::ladder::{self, Ladder, LadderOptions, Objective, What};
+use weir_bench::run::{Interrupted, RunOptions, note_signals};
+use weir_bench::usecase::UseCase;
+use weir_bench::{folder, host};
+
+pub(super) const EXAMPLES: &str = "Examples:
+  weir bench ladder p2p-1K-1K-1K-1K --broker weir --broker mosquitto
+  weir bench ladder fanout-5-1000-5-250K --objective 'p99<=50ms,lost=0' --from 50 --to 2000
+  weir bench ladder conn-tcp-10K-100 --what connections --objective 'connect-p99<=100ms,dropped=0'
+
+Every step is a run of its own. A step that misses is run once more before it counts; beside its
+objective it has to keep the use case's contract.
+Exit status: 0 a knee or the end of the span, confirmed; 1 none.";
+
+/// Measure phase of a step.
+const STEP_S: &str = "4s";
+
+/// Warm-up of a step.
+const WARM_UP_S: &str = "1s";
+
+/// What to climb, and how.
+#[derive(Debug, Args)]
+#[command(mut_arg("duration", |arg| arg.default_value(STEP_S)))]
+#[command(mut_arg("warm_up", |arg| arg.default_value(WARM_UP_S)))]
+#[command(mut_arg("repeat", |arg| arg.hide(true)))]
+#[command(mut_arg("seed", |arg| arg.hide(true)))]
+#[command(mut_arg("cool_down", |arg| arg.hide(true)))]
+pub(super) struct LadderArgs {
+    /// Use case of the list, or a TOML file of your own
+    #[arg(value_name = "USE-CASE|FILE")]
+    use_case: String,
+    /// What a step has to meet, besides the contract: p50, p90, p95, p99, p99.9, mean, max,
+    /// ack-p99, connect-p99 (times), lost, duplicated, dropped (counts), cpu (cores), rss (MB)
+    #[arg(long, value_name = "CONDITIONS", default_value = "p99<=20ms,lost=0")]
+    objective: Objective,
+    /// What grows: rate (published/s in all), connections or subscribers
+    #[arg(long, default_value = "rate")]
+    what: What,
+    /// First step; the use case's own size if it is not given
+    #[arg(long, value_name = "NUMBER")]
+    from: Option<f64>,
+    /// Last step; a thousand times the first if it is not given
+    #[arg(long, value_name = "NUMBER")]
+    to: Option<f64>,
+    #[command(flatten)]
+    how: How,
+}
+
+pub(super) fn run(args: &LadderArgs) -> anyhow::Result<ExitCode> {
+    let use_case = UseCase::resolve(&args.use_case)?;
+    let how = &args.how;
+    how.repeats.refuse("a ladder repeats its own steps")?;
+    let brokers: Vec<Box<dyn Driver>> =
+        how.broker.iter().map(|name| driver::parse(name)).collect::<Result<_, _>>()?;
+    let agents = how.agents()?;
+    let out = folder::create(&how.out, &use_case.name, "ladder")?;
+    let options = LadderOptions {
+        what: args.what,
+        objective: args.objective.clone(),
+        from: args.from,
+        to: args.to,
+    };
+    let is_pinned = how.pin == "auto";
+    eprintln!("{}", host::Pinning::plan(is_pinned).of_agents(how.agents).text);
+    doctor::warn(&Demand::of(std::slice::from_ref(&use_case), how.scale));
+    let interrupted = note_signals()?;
+    let live = how.live.open(is_pinned, &how.out, &interrupted)?;
+    let run = how.options(&brokers, agents, out.clone(), live.clone());
+    let climbed = climb_each(&use_case, &brokers, &options, &run, &interrupted);
+    live.close();
+    // A search that could not begin leaves no folder; what a broker's log says stays.
+    let ladders = climbed.inspect_err(|_| folder::remove_if_empty(&out))?;
+    // Not before the screen is gone.
+    ladders.iter().for_each(|ladder| print!("{}", ladder::render(ladder)));
+    keep(&ladders, &out)?;
+    if interrupted.load(Ordering::Relaxed) {
+        return Ok(ExitCode::from(130));
+    }
+    let is_confirmed = |ladder: &Ladder| ladder.knee.is_some_and(|knee| knee.confirmed.is_some());
+    Ok(if ladders.iter().all(is_confirmed) { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn climb_each(
+    use_case: &UseCase,
+    brokers: &[Box<dyn Driver>],
+    options: &LadderOptions,
+    run: &RunOptions,
+    interrupted: &Interrupted,
+) -> anyhow::Result<Vec<Ladder>> {
+    let mut ladders = Vec::new();
+    for broker in brokers {
+        let unit = options.what.unit();
+        let mut on_step = |step: &ladder::Step| eprintln!("{}", ladder::step_line(step, unit));
+        let ladder = ladder::climb(use_case, &**broker, options, run, interrupted, &mut on_step)
+            .with_context(|| format!("{} on {}", use_case.name, broker.name()))?;
+        ladders.push(ladder);
+        if interrupted.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    Ok(ladders)
+}
+
+fn keep(ladders: &[Ladder], out: &Path) -> anyhow::Result<()> {
+    folder::write(out, "ladder.json", &(serde_json::to_string_pretty(ladders)? + "\n"))?;
+    folder::write(out, "ladder.html", &ladder::html(ladders)?)?;
+    println!("report: {}", out.join("ladder.html").display());
+    Ok(())
+}

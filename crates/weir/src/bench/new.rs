@@ -1,0 +1,17 @@
+//! `weir bench new`: a use case to begin with, and the schema of its file.
+
+use clap::Args;
+use std::process::ExitCode;
+use weir_bench::usecase;
+
+#[derive(Debug, Args)]
+pub(super) struct NewArgs {
+    /// Print the JSON schema of the file instead
+    #[arg(long)]
+    schema: bool,
+}
+
+pub(super) fn run(args: &NewArgs) -> ExitCode {
+    print!("{}", if args.schema { usecase::SCHEMA } else { usecase::EXAMPLE });
+    ExitCode::SUCCESS
+}

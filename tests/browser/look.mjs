@@ -1,0 +1,145 @@
+// Opens a page of weir in Chromium, as a desktop, a phone and in the dark, and says what is wrong:
+// errors of its scripts, requests to anywhere, what axe finds, a page wider than its screen. With a
+// folder it keeps pictures.
+//
+//   node look.mjs PAGE.html [--pictures FOLDER] [--schema SCHEMA.json] [--browser PROGRAM]
+//
+// Prints one JSON object; its "faults" is empty where all is well.
+
+import { spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync, existsSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { createRequire } from "node:module";
+import { pathToFileURL } from "node:url";
+import { setTimeout as pause } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import CDP from "chrome-remote-interface";
+import Ajv from "ajv/dist/2020.js";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const START_MS = 30_000, DRAW_MS = 60_000, LOOK_EVERY_MS = 50;
+
+const VIEWS = [
+  { name: "desktop", width: 1280, height: 900, scheme: "light" },
+  { name: "phone", width: 390, height: 844, scheme: "light", mobile: true },
+  { name: "narrow", width: 360, height: 780, scheme: "light", mobile: true },
+  { name: "dark", width: 1280, height: 900, scheme: "dark" },
+];
+
+const { values: options, positionals: [page] } = parseArgs({
+  allowPositionals: true,
+  options: {
+    pictures: { type: "string" },
+    schema: { type: "string" },
+    browser: { type: "string", default: "chromium" },
+  },
+});
+if (!page) {
+  console.error("look: name a page");
+  process.exit(2);
+}
+
+// Waits for something that no event tells.
+const until = async (what, ms, name) => {
+  const end = Date.now() + ms;
+  for (;;) {
+    const found = await what();
+    if (found) return found;
+    if (Date.now() > end) throw new Error(name + " did not come within " + ms + " ms");
+    await pause(LOOK_EVERY_MS);
+  }
+};
+
+const faults = [];
+const seen = { charts: 0, heatMaps: 0, saved: 0 };
+
+const evaluate = async (client, expression) => {
+  const { result, exceptionDetails } = await client.Runtime.evaluate({ expression, awaitPromise: true, returnByValue: true });
+  if (exceptionDetails) throw new Error(exceptionDetails.exception?.description || exceptionDetails.text);
+  return result.value;
+};
+
+const look = async (client, view) => {
+  const fault = (what) => faults.push(view.name + ": " + what);
+  await client.Emulation.setDeviceMetricsOverride({ width: view.width, height: view.height, deviceScaleFactor: view.mobile ? 2 : 1, mobile: !!view.mobile });
+  await client.Emulation.setEmulatedMedia({ features: [{ name: "prefers-color-scheme", value: view.scheme }] });
+  const loaded = client.Page.loadEventFired();
+  await client.Page.navigate({ url: pathToFileURL(resolve(page)).href });
+  await loaded;
+  const isDrawn = () => evaluate(client, "document.documentElement.dataset.drawn === 'yes' || !document.getElementById('data')");
+  await until(isDrawn, DRAW_MS, "the last chart");
+  const width = await evaluate(client, "document.documentElement.scrollWidth");
+  if (width > view.width) {
+    const wide = await evaluate(client, `[...document.querySelectorAll("body *")].filter((of) => of.getBoundingClientRect().right > ${view.width + 1}
+      && !of.closest(".scroll, .legend, pre")).slice(0, 3).map((of) => of.tagName + "." + of.className).join(", ")`);
+    fault("the page is " + width + " px wide on a screen of " + view.width + ": " + wide);
+  }
+  await evaluate(client, AXE + "; 0");
+  const axe = await evaluate(client, "axe.run(document, { resultTypes: ['violations'] }).then((found) => found.violations.map((v) => ({ id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)), count: v.nodes.length })))");
+  for (const found of axe) {
+    fault("axe, " + found.impact + ", " + found.id + ": " + found.help + " (" + found.count + "): " + found.nodes.join(" | "));
+  }
+  seen.charts = await evaluate(client, "document.querySelectorAll('.uplot').length");
+  seen.heatMaps = await evaluate(client, "document.querySelectorAll('canvas.heat').length");
+  if (options.pictures) {
+    const shot = await client.Page.captureScreenshot({ format: "png" });
+    writeFileSync(join(options.pictures, view.name + ".png"), Buffer.from(shot.data, "base64"));
+    const height = Math.min(await evaluate(client, "document.documentElement.scrollHeight"), 9000);
+    const whole = await client.Page.captureScreenshot({ format: "png", captureBeyondViewport: true, clip: { x: 0, y: 0, width: view.width, height, scale: 1 } });
+    writeFileSync(join(options.pictures, view.name + "-whole.png"), Buffer.from(whole.data, "base64"));
+  }
+};
+
+// What the page's buttons save, read again: each result must be of the schema.
+const saved = async (client) => {
+  const raw = await evaluate(client, `Promise.all(JSON.parse(document.getElementById("data").textContent).raw.filter((of) => of.gzip).map(async (of) => {
+    const bytes = Uint8Array.from(atob(of.gzip), (char) => char.charCodeAt(0));
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  }))`);
+  seen.saved = raw.length;
+  if (!options.schema) return;
+  const ajv = new Ajv({ strict: false, validateFormats: false });
+  const validate = ajv.compile(JSON.parse(readFileSync(options.schema, "utf8")));
+  raw.forEach((text, at) => {
+    if (!validate(JSON.parse(text))) faults.push("result " + at + " is not of its schema: " + ajv.errorsText(validate.errors));
+  });
+};
+
+const folder = mkdtempSync(join(tmpdir(), "weir-look-"));
+const browser = spawn(options.browser, [
+  "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update",
+  "--disable-sync", "--hide-scrollbars", "--remote-debugging-port=0", "--user-data-dir=" + folder, "about:blank",
+], { stdio: "ignore" });
+const gone = new Promise((done) => browser.once("exit", done));
+browser.once("error", (error) => {
+  console.error("look: cannot start " + options.browser + ": " + error.message);
+  process.exit(2);
+});
+try {
+  const file = join(folder, "DevToolsActivePort");
+  const port = await until(() => existsSync(file) && Number(readFileSync(file, "utf8").split("\n")[0]), START_MS, "the browser");
+  const client = await CDP({ port });
+  const { Page, Runtime, Log, Network } = client;
+  await Promise.all([Page.enable(), Runtime.enable(), Log.enable(), Network.enable()]);
+  Runtime.exceptionThrown(({ exceptionDetails }) => faults.push("script: " + (exceptionDetails.exception?.description || exceptionDetails.text)));
+  Runtime.consoleAPICalled(({ type, args }) => {
+    if (["error", "warning", "assert"].includes(type)) faults.push("console: " + args.map((arg) => arg.value ?? arg.description).join(" "));
+  });
+  Log.entryAdded(({ entry }) => {
+    if (["error", "warning"].includes(entry.level)) faults.push("log: " + entry.text);
+  });
+  Network.requestWillBeSent(({ request }) => {
+    const isOwn = /^(data|blob):/.test(request.url) || request.url === pathToFileURL(resolve(page)).href;
+    if (!isOwn && request.url !== "about:blank") faults.push("request: " + request.url.slice(0, 200));
+  });
+  for (const view of VIEWS) await look(client, view);
+  if (await evaluate(client, "!!document.getElementById('data')")) await saved(client);
+  await client.Browser.close();
+} catch (error) {
+  faults.push("look: " + error.message);
+  browser.kill("SIGKILL");
+}
+await gone;
+rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+console.log(JSON.stringify({ faults, ...seen }, null, 2));
