@@ -16,7 +16,7 @@ use crate::result::Resources;
 use ended::Ended;
 use look::Looker;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -86,8 +86,8 @@ type Samples = Arc<(Mutex<Vec<Sample>>, Condvar)>;
 /// A thread that looks at a process tree, or at the host alone.
 pub struct Monitor {
     samples: Samples,
-    /// Dropped to end the thread.
-    stop: Sender<()>,
+    /// Told to look at once; dropped to end the thread.
+    looks: Sender<()>,
     /// The process that is looked at; 0 is none.
     pid: Arc<AtomicU32>,
     thread: JoinHandle<()>,
@@ -100,7 +100,7 @@ impl Monitor {
     /// thread does on `core`, if the tree is pinned to one.
     pub fn start(pid: Option<u32>, core: Option<usize>, interval: Duration) -> Self {
         let samples = Samples::default();
-        let (stop, stopped) = channel::<()>();
+        let (looks, asked) = channel::<()>();
         let shared = Arc::clone(&samples);
         let watched = Arc::new(AtomicU32::new(pid.unwrap_or(0)));
         let of_thread = Arc::clone(&watched);
@@ -118,12 +118,27 @@ impl Monitor {
                 }
                 shared.1.notify_all();
                 let wait = interval.max(begin.elapsed() * LOOK_PARTS);
-                if stopped.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
+                if asked.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected) {
                     return;
                 }
             }
         });
-        Self { samples, stop, pid: watched, thread, group }
+        Self { samples, looks, pid: watched, thread, group }
+    }
+
+    /// Looks at `from_us` and at `to_us` as well: between two looks, one before and one behind the
+    /// end of all work, interpolation is wrong by the work of up to a quarter of the time between
+    /// them. Returns early when `over` is disconnected, and looks then.
+    pub(crate) fn look_at_edges(&self, from_us: u64, to_us: u64, over: &Receiver<()>) {
+        for at_us in [from_us, to_us] {
+            let wait = Duration::from_micros(at_us.saturating_sub(now_us()));
+            let is_over = over.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected);
+            // A monitor that broke down has said so.
+            let _ = self.looks.send(());
+            if is_over {
+                return;
+            }
+        }
     }
 
     /// From now on this process is looked at: the broker was started again.
@@ -147,7 +162,7 @@ impl Monitor {
 
     /// Ends the thread; all looks in order.
     pub fn stop(self) -> Vec<Sample> {
-        drop(self.stop);
+        drop(self.looks);
         // A monitor that broke down leaves what it saw before.
         let _ = self.thread.join();
         self.samples.0.lock().map(|samples| samples.clone()).unwrap_or_default()
@@ -399,6 +414,18 @@ mod tests {
         let has_kernel = all.flat_map(|p| p.stat()).any(|stat| stat.comm == "ksoftirqd/0");
         assert_eq!(is_seen(0), has_kernel);
         assert!(!is_seen(1_000_000));
+    }
+
+    #[test]
+    fn the_edges_of_measure_are_looked_at_whatever_the_interval() {
+        let monitor = Monitor::start(Some(std::process::id()), None, Duration::from_secs(3_600));
+        let (_until_over, over) = channel::<()>();
+        monitor.first(Duration::from_secs(60)).unwrap();
+        let (from_us, to_us) = (now_us() + 1_000, now_us() + 2_000);
+        monitor.look_at_edges(from_us, to_us, &over);
+        let samples = monitor.stop();
+        assert_eq!(samples.len(), 3);
+        assert!(samples[1].at_us >= from_us && samples[2].at_us >= to_us, "{samples:?}");
     }
 
     #[test]

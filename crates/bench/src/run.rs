@@ -241,12 +241,18 @@ fn drive(
     let (sender, intervals) = channel::<Interval>();
     let stop = Stop::default();
     let (plan, conductor, steps, cue) = (load.plan, load.conductor, load.steps, Cue::default());
-    let (until_over, over) = channel::<()>();
+    let ((until_over, over), (until_measured, measured)) = (channel::<()>(), channel::<()>());
     let outcome = std::thread::scope(|scope| {
         let (load_stop, load_cue) = (stop.clone(), cue.clone());
         let load = scope.spawn(move || load.run(&load_stop, &load_cue, &sender));
         let (steps_cue, running, monitor) = (cue.clone(), watched.running, watched.monitor);
         let conducted = scope.spawn(move || conductor.conduct(&steps_cue, &over, running, monitor));
+        let (edges_cue, measure_us) = (cue.clone(), plan.phases.measure_ms * 1_000);
+        scope.spawn(move || {
+            if let Some(start_us) = edges_cue.wait() {
+                monitor.look_at_edges(start_us, start_us + measure_us, &measured);
+            }
+        });
         let mut teller = Teller::new(live, steps);
         let mut on_interval = |interval: &Interval| {
             watched.near_end(plan, interval);
@@ -255,7 +261,7 @@ fn drive(
         watch(&intervals, interrupted, &stop, &mut on_interval);
         let outcome = load.join();
         cue.end();
-        drop(until_over);
+        drop((until_over, until_measured));
         watched.seen.happened = conducted.join().unwrap_or_default();
         outcome
     });
