@@ -199,12 +199,16 @@ impl Engine<'_> {
     pub(super) fn lose_for_now(&mut self, client: u32, cause: &str) {
         let now = now_us();
         let slot = &mut self.book.slots[client as usize];
+        let cause = match slot.disconnect.take() {
+            Some(reason) => format!("DISCONNECT: {}", reason.name()),
+            None => cause.to_owned(),
+        };
         if slot.state == State::Connecting {
-            *self.agenda.returns.attempts_failed.entry(cause.to_owned()).or_default() += 1;
+            *self.agenda.returns.attempts_failed.entry(cause).or_default() += 1;
         } else {
             self.book.ready -= u64::from(slot.state == State::Ready);
             self.book.live -= 1;
-            *self.agenda.returns.lost.entry(cause.to_owned()).or_default() += 1;
+            *self.agenda.returns.lost.entry(cause).or_default() += 1;
         }
         self.book.recorder.counts.connect_failures += 1;
         if slot.lost_us == 0 {
