@@ -167,8 +167,8 @@ struct How {
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
     /// Length of the measure phase, such as 10s, 5m or 1h; else what the use case's file says, else
-    /// 10s. The suite's own is 30m
-    #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
+    /// 10s. Never less than its steps need. The suite's own is 30m
+    #[arg(long, value_name = "TIME", value_parser = parse_length)]
     duration: Option<f64>,
     /// Length of the warm-up; else what the use case's file says, else 3s
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
@@ -248,10 +248,16 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
     Ok(number * factor)
 }
 
+/// The same, and not nothing.
+fn parse_length(text: &str) -> Result<f64, String> {
+    let seconds = parse_seconds(text)?;
+    (seconds > 0.0).then_some(seconds).ok_or_else(|| "it must be above 0, such as 10s".into())
+}
+
 pub(crate) fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         BenchCommand::List => {
-            print!("{}", usecase::list());
+            say!("{}", usecase::list());
             Ok(ExitCode::SUCCESS)
         }
         BenchCommand::Run { use_cases, how } => {
@@ -274,15 +280,15 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
         BenchCommand::NullBroker { spin_ns } => null_broker(spin_ns),
         BenchCommand::Guard(args) => Ok(guard::run(&args)),
         BenchCommand::Doctor { tune: Some(which), .. } => {
-            print!("{}", doctor::tune(which));
+            say!("{}", doctor::tune(which));
             Ok(ExitCode::SUCCESS)
         }
         BenchCommand::Doctor { measure, json, tune: None } => {
             let report = doctor::report();
-            print!("{}", if json { report.json + "\n" } else { report.text });
+            say!("{}", if json { report.json + "\n" } else { report.text });
             if measure {
                 let program = std::env::current_exe().context("cannot find this program")?;
-                print!("\n{}", ceiling::measure(&program)?);
+                say!("\n{}", ceiling::measure(&program)?);
             }
             Ok(if report.is_basic_runnable { ExitCode::SUCCESS } else { ExitCode::from(1) })
         }
@@ -292,7 +298,7 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
 /// Says where it listens, and serves until its input ends.
 fn null_broker(spin_ns: u32) -> anyhow::Result<ExitCode> {
     let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen")?;
-    println!("{}", listener.local_addr()?);
+    sayln!("{}", listener.local_addr()?);
     let stop = weir_load::Stop::default();
     let at_end = stop.clone();
     std::thread::spawn(move || {
@@ -324,13 +330,13 @@ fn run_all(use_cases: &[UseCase], how: &How) -> anyhow::Result<ExitCode> {
     let outcome = session.run_each(use_cases, &brokers, &mut options, &interrupted, &mut kept);
     live.close();
     if !results.is_empty() {
-        print!("{}", tables::render(&results));
+        say!("{}", tables::render(&results));
         if session.is_repeated() {
             session.compare(&results)?;
         }
         let path = report_path(&session.out, &folders);
         report::write(&results, &path)?;
-        println!("report: {}", path.display());
+        sayln!("report: {}", path.display());
     }
     outcome?;
     Ok(exit_code(&results, &interrupted))
@@ -362,8 +368,8 @@ fn conform(args: ConformanceArgs) -> anyhow::Result<ExitCode> {
     };
     let interrupted = note_signals()?;
     let (scoreboard, folder) = conformance::run(&brokers, &options, &interrupted)?;
-    print!("{}", conformance::render(&scoreboard));
-    println!("report: {}", folder.join("report.html").display());
+    say!("{}", conformance::render(&scoreboard));
+    sayln!("report: {}", folder.join("report.html").display());
     if interrupted.load(Ordering::Relaxed) {
         return Ok(ExitCode::from(130));
     }
@@ -377,11 +383,11 @@ fn show(roots: &[PathBuf]) -> anyhow::Result<ExitCode> {
     }
     let results: Vec<RunResult> =
         folders.iter().map(|folder| folder::read(folder)).collect::<Result<_, _>>()?;
-    print!("{}", tables::render(&results));
+    say!("{}", tables::render(&results));
     let [root, ..] = roots else { bail!("name a result folder") };
     let path = root.join("report.html");
     report::write(&results, &path)?;
-    println!("report: {}", path.display());
+    sayln!("report: {}", path.display());
     Ok(ExitCode::SUCCESS)
 }
 

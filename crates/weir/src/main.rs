@@ -1,5 +1,22 @@
 //! The binary: subcommands only.
 
+/// Prints to standard output. A reader that has gone away, such as `head`, is no failure of the
+/// command: what it does and keeps is done all the same.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = write!(std::io::stdout(), $($text)*);
+    }};
+}
+
+/// The same, with the end of a line.
+macro_rules! sayln {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stdout(), $($text)*);
+    }};
+}
+
 mod agent;
 mod bench;
 mod broker;

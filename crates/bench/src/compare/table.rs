@@ -24,7 +24,9 @@ pub fn render(comparison: &Comparison) -> String {
     for pair in &comparison.pairs {
         pair_table(&mut text, pair);
     }
-    let _ = writeln!(text, "\n{}", confidence(comparison));
+    if comparison.judged > 0 {
+        let _ = writeln!(text, "\n{}", confidence(comparison));
+    }
     text
 }
 

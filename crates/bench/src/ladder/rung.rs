@@ -65,7 +65,7 @@ impl FromStr for What {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RungError {
     /// Nothing to change.
-    #[error("{name} has no {what} to climb by: {why}")]
+    #[error("{name} has no {what} to climb by: {why}; see --what")]
     Nothing {
         /// The use case.
         name: String,

@@ -4,6 +4,7 @@ use super::Viewer;
 use super::events::Event;
 use super::state::{Run, State};
 use super::text::{millis, si};
+use crate::result::Status;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::Duration;
 
@@ -74,7 +75,11 @@ impl Viewer for Lines {
                     bar.set_draw_target(ProgressDrawTarget::hidden());
                 }
                 for reason in &ended.reasons {
-                    eprintln!("  {}: {reason}", ended.status.name());
+                    // Says so itself.
+                    let is_unsupported = ended.status == Status::Unsupported;
+                    let status = if is_unsupported { "" } else { ended.status.name() };
+                    let between = if is_unsupported { "" } else { ": " };
+                    eprintln!("  {status}{between}{reason}");
                 }
             }
             Event::Planned(_) | Event::Phase(_) | Event::Over => {}
@@ -93,8 +98,10 @@ impl Drop for Lines {
 /// What is going to happen, before it does.
 fn announcement(run: &Run) -> Vec<String> {
     let of = &run.started;
+    // One that is not started has no address.
+    let place = if of.address.is_empty() { String::new() } else { format!("{}, ", of.address) };
     let mut lines =
-        vec![format!("{} on {} ({}, profile {})", of.use_case, of.broker, of.address, of.profile)];
+        vec![format!("{} on {} ({place}profile {})", of.use_case, of.broker, of.profile)];
     lines.extend(of.note.iter().map(|note| format!("  note: {note}")));
     if of.agents > 0 {
         lines.push(format!("  {} agents share the load", of.agents));

@@ -1,7 +1,7 @@
 //! The file of a use case.
 
 use super::check::check;
-use super::step::{Reconnect, Step};
+use super::step::{Fault, Reconnect, Step};
 use super::thresholds::Thresholds;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -272,7 +272,12 @@ impl UseCase {
 
     /// The measure phase lasts at least until its last step is over and a recovery can be seen.
     pub fn measure_s_min(&self) -> f64 {
-        let ends = self.step.iter().map(|step| step.end_s() + SETTLE_S);
+        // A dead connection is found out by its keep alive, and its answer that does not come.
+        let unseen_s = |step: &Step| match step.fault {
+            Some(Fault::HalfOpen) => 2.0 * f64::from(self.keep_alive_s),
+            _ => 0.0,
+        };
+        let ends = self.step.iter().map(|step| step.end_s() + unseen_s(step) + SETTLE_S);
         let times = self.group.iter().filter_map(|group| group.publish.as_ref());
         let times = times
             .flat_map(|publish| [publish.from_s.map(|from_s| from_s + SETTLE_S), publish.until_s]);

@@ -31,12 +31,12 @@ const EXAMPLES: &str = "Examples:
 pub(super) fn run(args: &BrokersArgs) -> anyhow::Result<ExitCode> {
     let weir = std::env::current_exe().context("cannot find this program")?;
     match &args.command {
-        None => print!("{}", driver::render(&driver::list(&weir))),
+        None => say!("{}", driver::render(&driver::list(&weir))),
         Some(BrokersCommand::Setup { names }) => {
             for name in names {
                 let listed = driver::setup(name, &weir)?;
                 if let State::Found { path, version, .. } = &listed.state {
-                    println!("{name}: {} {version} at {}", listed.title, path.display());
+                    sayln!("{name}: {} {version} at {}", listed.title, path.display());
                 }
             }
         }

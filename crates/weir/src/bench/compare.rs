@@ -52,9 +52,9 @@ pub(super) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
         None => compare::within(&base, options)?,
     };
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&comparison)?);
+        sayln!("{}", serde_json::to_string_pretty(&comparison)?);
     } else {
-        print!("{}", compare::render(&comparison));
+        say!("{}", compare::render(&comparison));
     }
     let is_failed = args.fail_on == Some(FailOn::Worse) && comparison.worse() > 0;
     Ok(if is_failed { ExitCode::from(1) } else { ExitCode::SUCCESS })

@@ -43,7 +43,7 @@ pub(super) fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     match &args.out {
         Some(path) => std::fs::write(path, text)
             .with_context(|| format!("cannot write {}; choose another --out", path.display()))?,
-        None => print!("{text}"),
+        None => say!("{text}"),
     }
     Ok(ExitCode::SUCCESS)
 }

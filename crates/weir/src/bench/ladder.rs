@@ -81,7 +81,7 @@ pub(super) fn run(args: &LadderArgs) -> anyhow::Result<ExitCode> {
     // A search that could not begin leaves no folder; what a broker's log says stays.
     let ladders = climbed.inspect_err(|_| folder::remove_if_empty(&out))?;
     // Not before the screen is gone.
-    ladders.iter().for_each(|ladder| print!("{}", ladder::render(ladder)));
+    ladders.iter().for_each(|ladder| say!("{}", ladder::render(ladder)));
     keep(&ladders, &out)?;
     if interrupted.load(Ordering::Relaxed) {
         return Ok(ExitCode::from(130));
@@ -114,6 +114,6 @@ fn climb_each(
 fn keep(ladders: &[Ladder], out: &Path) -> anyhow::Result<()> {
     folder::write(out, "ladder.json", &(serde_json::to_string_pretty(ladders)? + "\n"))?;
     folder::write(out, "ladder.html", &ladder::html(ladders)?)?;
-    println!("report: {}", out.join("ladder.html").display());
+    sayln!("report: {}", out.join("ladder.html").display());
     Ok(())
 }

@@ -12,6 +12,6 @@ pub(super) struct NewArgs {
 }
 
 pub(super) fn run(args: &NewArgs) -> ExitCode {
-    print!("{}", if args.schema { usecase::SCHEMA } else { usecase::EXAMPLE });
+    say!("{}", if args.schema { usecase::SCHEMA } else { usecase::EXAMPLE });
     ExitCode::SUCCESS
 }

@@ -183,7 +183,7 @@ impl Session {
         let options = compare::Options { seed: self.seed, is_anyway: false };
         match compare::within(results, options) {
             Ok(comparison) => {
-                print!("{}", compare::render(&comparison));
+                say!("{}", compare::render(&comparison));
                 let text = serde_json::to_string_pretty(&comparison)? + "\n";
                 folder::write(&self.out, "comparison.json", &text)
             }
