@@ -123,10 +123,13 @@ pub(crate) fn broker(run: &RunResult) -> String {
 /// The same, cut to what a terminal has room for.
 fn short(run: &RunResult) -> String {
     let name = printable(&broker(run));
-    if name.chars().count() <= NAME_CHARS_MAX {
-        return name;
+    // Of repeats, which round it is: rows stand in the order they were run.
+    let round = run.repetition.as_ref().map_or_else(String::new, |of| format!(" #{}", of.round));
+    let chars_max = NAME_CHARS_MAX - round.len();
+    if name.chars().count() <= chars_max {
+        return name + &round;
     }
-    name.chars().take(NAME_CHARS_MAX - 3).chain("...".chars()).collect()
+    name.chars().take(chars_max - 3).chain("...".chars()).chain(round.chars()).collect()
 }
 
 /// The verdict in a word.

@@ -3,11 +3,14 @@
 use super::Comparison;
 use super::cells::{Cell, Pair, Side};
 use super::metrics::METRICS;
-use crate::stats::Spread;
+use crate::stats::{Interval, Spread};
 use crate::tables::printable;
 use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
 use std::fmt::Write as _;
+
+/// A ratio that nobody reads to its third digit.
+const FAR: f64 = 100.0;
 
 /// The columns behind the metric.
 pub(crate) const HEAD: [&str; 6] = ["base", "other", "ratio", "interval", "matters", "verdict"];
@@ -89,10 +92,16 @@ pub(crate) fn row(cell: &Cell) -> [String; 7] {
         cell.base.map_or_else(missing, |of| spread(&cell.metric, of)),
         cell.other.map_or_else(missing, |of| spread(&cell.metric, of)),
         cell.ratio.map_or_else(missing, |ratio| format!("{ratio:.3}")),
-        cell.interval.map_or_else(missing, |of| format!("{:.3} to {:.3}", of.low, of.high)),
+        cell.interval.map_or_else(missing, ends),
         format!("{:.0} %", cell.relevant * 100.0),
         verdict,
     ]
+}
+
+/// An interval that reaches far says only that it does.
+fn ends(of: Interval) -> String {
+    let high = if of.high < FAR { format!("{:.3}", of.high) } else { format!("over {FAR}") };
+    format!("{:.3} to {high}", of.low)
 }
 
 /// Median, and the ends where they differ from it.
