@@ -23,7 +23,7 @@ use sides::Matched;
 /// Version of the schema of `comparison.json`.
 pub const SCHEMA: u32 = 1;
 
-/// The chance that a whole table holds any false verdict, if all its brokers are alike.
+/// The chance that a pair of brokers that are alike gets any false verdict in a use case.
 const FALSE_SHARE: f64 = 0.05;
 
 /// How to compare.
@@ -44,7 +44,8 @@ pub struct Comparison {
     pub seed: u64,
     /// Metrics that were judged, over all pairs.
     pub judged: usize,
-    /// Chance that one interval misses: 5 % by `judged`, so that the table as a whole has 5 %.
+    /// Chance that one interval misses: 5 % by the metrics that are judged of a pair, so that a
+    /// pair in a use case has 5 %.
     pub share: f64,
     /// What differs between the sides and should not; not empty only where it was asked for anyway.
     pub differences: Vec<Difference>,
@@ -75,6 +76,16 @@ fn list(differences: &[Difference]) -> String {
 /// Fewer than two brokers, or runs that were not made alike.
 pub fn within(runs: &[RunResult], options: Options) -> Result<Comparison, CompareError> {
     compare(&sides::within(runs)?, Vec::new(), options)
+}
+
+/// The brokers of repeats with each other, by the seed of their session. Nothing of single runs,
+/// which allow no verdict, and of one broker alone.
+pub fn of_repeats(runs: &[RunResult]) -> Option<Result<Comparison, CompareError>> {
+    let seed = runs.iter().find_map(|run| Some(run.repetition.as_ref()?.seed))?;
+    match within(runs, Options { seed, is_anyway: false }) {
+        Err(CompareError::Nothing(_)) => None,
+        stand => Some(stand),
+    }
 }
 
 /// Two sets of runs: each broker with itself where both sets have it, or the only broker of one set
@@ -111,15 +122,15 @@ fn compare(
     if !differences.is_empty() && !options.is_anyway {
         return Err(CompareError::Unlike(differences));
     }
-    let judged: usize = matched.iter().map(cells::count).sum();
-    let share = FALSE_SHARE / judged.max(1) as f64;
+    let judged = matched.iter().map(cells::count);
+    let share = FALSE_SHARE / judged.clone().max().unwrap_or(0).max(1) as f64;
     let pairs = matched.iter().enumerate();
     let pairs =
         pairs.map(|(at, pair)| cells::judge(pair, share, options.seed ^ ((at as u64) << 32)));
     Ok(Comparison {
         schema: SCHEMA,
         seed: options.seed,
-        judged,
+        judged: judged.sum(),
         share,
         differences,
         notes,

@@ -9,6 +9,7 @@ mod markdown;
 mod openmetrics;
 
 pub(crate) use logs::hgrm;
+pub(crate) use openmetrics::label;
 
 use crate::report::runs;
 use crate::result::RunResult;

@@ -10,17 +10,19 @@ mod raw;
 pub(crate) mod runs;
 pub(crate) mod shape;
 mod sheets;
-mod svg;
 mod told;
 
-pub use extra::{Extra, ExtraRow, Plot};
 pub(crate) use runs::latency;
 
+use crate::compare::{self, CompareError, Comparison};
 use crate::result::RunResult;
 use anyhow::Context as _;
 use minijinja::{Environment, UndefinedBehavior};
 use serde_json::json;
 use std::path::Path;
+
+/// How the brokers of repeats stand, or why that cannot be said.
+type Stand = Result<Comparison, CompareError>;
 
 const TEMPLATE: &str = include_str!("../assets/report.html");
 pub(crate) const CSS: &str = include_str!("../assets/report.css");
@@ -37,24 +39,19 @@ const JS: [&str; 3] = [
 /// The page for these runs, grouped by use case.
 ///
 /// # Errors
-/// As [`html_with`].
+/// No runs, or a template that does not fit (a test renders it).
 pub fn html(results: &[RunResult]) -> anyhow::Result<String> {
-    html_with(results, &[])
+    html_with(results, compare::of_repeats(results).as_ref())
 }
 
-/// The page for these runs, and above them their comparison, their steps, and what others have to
-/// say of them.
-///
-/// # Errors
-/// No runs, or a template that does not fit (a test renders it).
-pub fn html_with(results: &[RunResult], extras: &[Extra]) -> anyhow::Result<String> {
+/// The page for these runs, and how their brokers stand, by [`compare::of_repeats`].
+fn html_with(results: &[RunResult], stand: Option<&Stand>) -> anyhow::Result<String> {
     anyhow::ensure!(!results.is_empty(), "there is no result to report");
     let uses = runs::group(results);
     let data = json!({ "uses": charts::columns(&uses), "raw": raw::runs(&uses)? });
     // `</script` would end the element and `<!--` would hide its end: JSON may spell `<` as a code.
     let data = serde_json::to_string(&data)?.replace('<', "\\u003c");
-    let told = told::extras(results, &uses);
-    let extras: Vec<_> = told.iter().chain(extras).map(context::extra).collect();
+    let extras = told::extras(stand, &uses);
     let values = json!({
         "page": context::page(results, &uses),
         "extras": extras,
@@ -82,6 +79,14 @@ pub(crate) fn render(template: &str, values: &serde_json::Value) -> anyhow::Resu
 /// # Errors
 /// As [`html`], or a file that cannot be written.
 pub fn write(results: &[RunResult], path: &Path) -> anyhow::Result<()> {
-    std::fs::write(path, html(results)?)
+    write_with(results, compare::of_repeats(results).as_ref(), path)
+}
+
+/// Writes the page where it is known how the brokers stand.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_with(results: &[RunResult], stand: Option<&Stand>, path: &Path) -> anyhow::Result<()> {
+    std::fs::write(path, html_with(results, stand)?)
         .with_context(|| format!("cannot write the report {}", path.display()))
 }

@@ -102,7 +102,7 @@ pub fn run_one(
     // The stamp's run number tells this run's messages from another's.
     let run = (std::process::id() ^ jiff::Timestamp::now().as_second() as u32) as u16;
     let target = running.target_of(use_case.mqtt_version);
-    let conductor = Conductor::new(&use_case.step, &running, target)?;
+    let conductor = Conductor::new(&use_case.step, target)?;
     let plan = usecase::plan(&scaled, conductor.target(target), run, times);
     let started = Started {
         driver: driver.name().into(),

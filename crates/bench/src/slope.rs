@@ -81,19 +81,7 @@ fn student_975(freedom: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// splitmix64, as a number from -0.5 to 0.5.
-    struct Noise(u64);
-
-    impl Noise {
-        fn next(&mut self) -> f64 {
-            self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            let mut z = self.0;
-            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64 - 0.5
-        }
-    }
+    use crate::stats::Chance;
 
     #[test]
     fn a_straight_line_has_its_slope_and_no_width() {
@@ -109,13 +97,13 @@ mod tests {
     #[test]
     fn the_interval_holds_the_slope_as_often_as_it_says() {
         for linger in [0.0, 0.7] {
-            let mut noise = Noise(7);
+            let mut noise = Chance::new(7);
             let mut held = 0;
             for _ in 0..400 {
                 let mut last = 0.0;
                 let points: Vec<(f64, f64)> = (0..200)
                     .map(|x| {
-                        last = linger * last + noise.next() * 1e5;
+                        last = linger * last + (noise.unit() - 0.5) * 1e5;
                         (f64::from(x) * 0.5, 5e7 + 300.0 * f64::from(x) * 0.5 + last)
                     })
                     .collect();

@@ -112,3 +112,25 @@ fn tell(result: &RunResult, driver: &dyn Driver, folder: &Path, options: &RunOpt
     options.live.tell(&Event::Started(Box::new(started)));
     options.live.tell(&Event::Ended(Box::new(Ended::of(result))));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::parse;
+
+    #[test]
+    fn steps_that_a_broker_or_a_load_cannot_take_are_named() {
+        let of = |name: &str, broker: &str, agents: &Agents| {
+            of_steps(&UseCase::builtin(name).unwrap(), &*parse(broker).unwrap(), agents)
+        };
+        let (alone, shared) = (Agents::default(), Agents { local: 2, ..Agents::default() });
+        let [url, watched] = ["mqtt://127.0.0.1:1", "mqtt://127.0.0.1:1@4711"];
+        assert!(of("fault-freeze", url, &alone).unwrap().starts_with("a freeze without"));
+        assert_eq!(of("fault-freeze", watched, &alone), None);
+        assert!(of("fault-kill", watched, &alone).unwrap().starts_with("a kill of a broker"));
+        assert_eq!(of("fault-kill", "mosquitto", &alone), None);
+        assert_eq!(of("fault-network", url, &alone), None);
+        assert!(of("fault-network", "weir", &shared).unwrap().contains("leave --agents"));
+        assert_eq!(of("p2p-1K-1K-1K-1K", url, &shared), None);
+    }
+}

@@ -9,6 +9,7 @@ mod rates;
 mod scale;
 #[cfg(test)]
 mod schema;
+mod span;
 mod step;
 mod thresholds;
 
@@ -21,5 +22,6 @@ pub(crate) use plan::sources;
 pub use plan::{Times, plan};
 pub(crate) use scale::grouped;
 pub use scale::{Scaled, connections_max, scale};
-pub use step::{Fault, Move, Reconnect, Span, Step};
+pub use span::Span;
+pub use step::{Fault, Move, Reconnect, Step};
 pub use thresholds::Thresholds;

@@ -64,6 +64,15 @@ fn brokers_of_one_session_are_compared_with_the_one_named_first() {
 }
 
 #[test]
+fn a_verdict_on_a_pair_does_not_weaken_with_the_number_of_brokers() {
+    let brokers = [("a", 1.0), ("b", 1.5), ("c", 1.0), ("d", 2.0)];
+    let runs = (1..).zip(brokers).flat_map(|(at, (name, factor))| repeats(name, at, 3, factor));
+    let comparison = compare::within(&runs.collect::<Vec<_>>(), OPTIONS).unwrap();
+    assert_eq!((comparison.pairs.len(), comparison.judged, comparison.share), (3, 15, 0.01));
+    assert_eq!(standing(&comparison, "cpu_us_per_message"), Some(Standing::Worse));
+}
+
+#[test]
 fn two_sets_are_compared_broker_by_broker_and_without_rounds() {
     let before = repeats("a", 1, 5, 1.0);
     let mut after = repeats("a", 1, 5, 0.5);

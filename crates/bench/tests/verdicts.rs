@@ -105,17 +105,17 @@ fn equals_with_little_noise_are_called_equal() {
 }
 
 #[test]
-fn a_table_of_twenty_verdicts_holds_a_false_one_in_at_most_one_of_twenty() {
-    const CELLS: u64 = 20;
-    let tables = (0..200u64).filter(|table| {
-        (0..CELLS).any(|cell| {
-            let seed = table * CELLS + cell;
+fn a_pair_of_equals_has_a_false_verdict_in_at_most_one_of_twenty() {
+    const METRICS: u64 = 5;
+    let pairs = (0..200u64).filter(|pair| {
+        (0..METRICS).any(|metric| {
+            let seed = pair * METRICS + metric;
             let mut chance = Chance::new(seed);
             let rounds = rounds(Noise::Even, 5, 1.0, &mut chance);
-            let ratio = paired(&rounds, SHARE / CELLS as f64, seed).unwrap();
+            let ratio = paired(&rounds, SHARE / METRICS as f64, seed).unwrap();
             is_different(judge(&ratio, 0.03, Better::Less))
         })
     });
-    let found = tables.count();
-    assert!(found <= 18, "{found} of 200 tables");
+    let found = pairs.count();
+    assert!(found <= 18, "{found} of 200 pairs");
 }

@@ -23,7 +23,7 @@ use weir_bench::live::Live;
 use weir_bench::live::events::Event;
 use weir_bench::result::{RunResult, Status};
 use weir_bench::run::{Interrupted, RunOptions, note_signals};
-use weir_bench::usecase::{self, UseCase};
+use weir_bench::usecase::{self, Span, UseCase};
 use weir_bench::{ceiling, conformance, doctor, folder, report, tables};
 use weir_conformance::Version;
 
@@ -235,17 +235,7 @@ impl How {
 
 /// Seconds of `90`, `10s`, `5m`, `1h` or `500ms`.
 fn parse_seconds(text: &str) -> Result<f64, String> {
-    let at = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
-    let (number, unit) = text.split_at(at);
-    let factor = match unit {
-        "" | "s" => 1.0,
-        "ms" => 1e-3,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(format!("unknown unit {unit:?}; use ms, s, m or h")),
-    };
-    let number: f64 = number.parse().map_err(|_| "write it as 10s, 5m or 1h".to_owned())?;
-    Ok(number * factor)
+    Ok(Span::parse(text)?.seconds)
 }
 
 /// The same, and not nothing.
@@ -331,11 +321,12 @@ fn run_all(use_cases: &[UseCase], how: &How) -> anyhow::Result<ExitCode> {
     live.close();
     if !results.is_empty() {
         say!("{}", tables::render(&results));
-        if session.is_repeated() {
-            session.compare(&results)?;
+        let stand = weir_bench::compare::of_repeats(&results);
+        if let Some(stand) = &stand {
+            session.tell(stand)?;
         }
         let path = report_path(&session.out, &folders);
-        report::write(&results, &path)?;
+        report::write_with(&results, stand.as_ref(), &path)?;
         sayln!("report: {}", path.display());
     }
     outcome?;

@@ -5,10 +5,13 @@
 #[path = "../../load/tests/fake_broker/mod.rs"]
 mod fake_broker;
 
+#[path = "support/results.rs"]
+mod results;
 #[expect(dead_code, unreachable_pub, reason = "other tests use the rest")]
 mod support;
 
 use fake_broker::{Deeds, FakeBroker, Faults};
+use results::results;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 use weir_load::agent::{AgentCommand, Fleet};
@@ -377,9 +380,7 @@ fn bench_with_agents(kills: bool) -> (Option<i32>, serde_json::Value) {
     }
     std::io::copy(&mut stderr, &mut std::io::sink()).unwrap();
     let code = child.wait().unwrap().code();
-    let folder = std::fs::read_dir(out.path()).unwrap().map(|entry| entry.unwrap().path());
-    let result = folder.map(|path| path.join("result.json")).find(|path| path.is_file()).unwrap();
-    (code, serde_json::from_str(&std::fs::read_to_string(result).unwrap()).unwrap())
+    (code, results(out.path()).remove(0).0)
 }
 
 /// The child of this process that was started as `weir agent` without a shell.

@@ -2,8 +2,11 @@
 
 #![expect(clippy::unwrap_used, unreachable_pub, reason = "a test: a panic is its failure")]
 
+#[path = "support/results.rs"]
+mod results;
 mod support;
 
+use results::results;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -25,14 +28,9 @@ fn error_of(output: &Output) -> String {
 
 /// The only result below `folder`.
 fn result(folder: &Path) -> (Value, PathBuf) {
-    let found: Vec<PathBuf> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.join("result.json").is_file())
-        .collect();
+    let mut found = results(folder);
     assert_eq!(found.len(), 1, "{found:?}");
-    let text = std::fs::read_to_string(found[0].join("result.json")).unwrap();
-    (serde_json::from_str(&text).unwrap(), found[0].clone())
+    found.remove(0)
 }
 
 const SMALL: [&str; 6] = ["--scale", "0.02", "--duration", "2s", "--warm-up", "500ms"];

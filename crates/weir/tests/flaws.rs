@@ -5,9 +5,12 @@
 
 #[path = "../../load/tests/fake_broker/mod.rs"]
 mod fake_broker;
+#[path = "support/results.rs"]
+mod results;
 mod support;
 
 use fake_broker::{FakeBroker, Faults};
+use results::results;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -53,10 +56,7 @@ fn run(file: &str, broker: &str, seconds: &str, out: &Path) -> Command {
 
 /// The only result below `out`.
 fn result(out: &Path) -> Value {
-    let mut found = std::fs::read_dir(out).unwrap().map(|entry| entry.unwrap().path());
-    let folder = found.find(|path| path.join("result.json").is_file()).unwrap();
-    let text = std::fs::read_to_string(folder.join("result.json")).unwrap();
-    serde_json::from_str(&text).unwrap()
+    results(out).remove(0).0
 }
 
 fn reasons(result: &Value) -> String {

@@ -3,12 +3,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
 
+#[path = "support/results.rs"]
+mod results;
 #[expect(dead_code, unreachable_pub, reason = "other tests use the rest")]
 mod support;
 
+use results::results;
 use serde_json::Value;
 use std::io::Write;
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use support::tool;
 
@@ -29,17 +31,10 @@ fn run(use_case: &str, text: Option<&str>, broker: &str, scale: &str) -> (Output
     stdin.write_all(text.unwrap_or_default().as_bytes()).unwrap();
     drop(stdin);
     let output = child.wait_with_output().unwrap();
-    let result = result(out.path()).unwrap_or_else(|| {
+    let (result, _) = results(out.path()).pop().unwrap_or_else(|| {
         panic!("{use_case} on {broker}: {}", String::from_utf8_lossy(&output.stderr))
     });
     (output, result)
-}
-
-fn result(folder: &Path) -> Option<Value> {
-    let mut folders = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let path = folders.find(|path| path.join("result.json").is_file())?;
-    let text = std::fs::read_to_string(path.join("result.json")).unwrap();
-    Some(serde_json::from_str(&text).unwrap())
 }
 
 fn brokers() -> impl Iterator<Item = &'static str> {

@@ -52,7 +52,7 @@ pub struct Cell {
     pub other: Option<Spread>,
     /// Other by base: geometric mean.
     pub ratio: Option<f64>,
-    /// Of the ratio, at the level of the whole comparison.
+    /// Of the ratio, at the level of `Comparison::share`.
     pub interval: Option<Interval>,
     /// Rounds that both sides ran in; 0 where they did not run in turn.
     pub pairs: usize,

@@ -88,7 +88,7 @@ fn head(text: &mut String, family: &str, kind: &str, unit: &str, help: &str) {
 fn latencies(text: &mut String, named: &Named<'_>) {
     let family = format!("{PREFIX}latency_seconds");
     for (kind, of) in &named.run.latencies {
-        let labels = format!("{},kind=\"{}\"", labels(named), escape(kind));
+        let labels = format!("{},kind=\"{}\"", labels(named), label(kind));
         let quantiles = [
             ("0", of.min_us),
             ("0.5", of.p50_us),
@@ -121,10 +121,11 @@ fn labels(named: &Named<'_>) -> String {
         ("version", &run.broker.version),
         ("profile", &run.broker.profile),
     ];
-    let pairs = pairs.map(|(name, value)| format!("{name}=\"{}\"", escape(value)));
+    let pairs = pairs.map(|(name, value)| format!("{name}=\"{}\"", label(value)));
     format!("{},repeat=\"{}\"", pairs.join(","), named.repeat)
 }
 
-fn escape(text: &str) -> String {
+/// Text of the outside as the value of a label: a broker may call itself anything.
+pub(crate) fn label(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

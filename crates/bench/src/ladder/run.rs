@@ -7,7 +7,7 @@ use super::search::{GROWTH, Next, Search, TOLERANCE};
 use crate::driver::Driver;
 use crate::result::{RunResult, Status};
 use crate::run::{Interrupted, RunOptions, run_one};
-use crate::usecase::UseCase;
+use crate::usecase::{Times, UseCase};
 use anyhow::{Context, bail, ensure};
 use std::sync::atomic::Ordering;
 
@@ -40,15 +40,9 @@ fn limits(
         from > 0.0 && to >= from && to.is_finite(),
         "--from {from} --to {to} is no span: both must be above 0, and --to not below --from"
     );
-    Ok(Limits {
-        from,
-        to,
-        growth: GROWTH,
-        tolerance: TOLERANCE,
-        measure_s: use_case.measure_s(run.measure_s),
-        warm_up_s: run.warm_up_s.unwrap_or(use_case.warm_up_s),
-        scale: run.scale,
-    })
+    let Times { measure_s, warm_up_s, .. } = Times::new(use_case, run.warm_up_s, run.measure_s);
+    let (growth, tolerance, scale) = (GROWTH, TOLERANCE, run.scale);
+    Ok(Limits { from, to, growth, tolerance, measure_s, warm_up_s, scale })
 }
 
 /// Climbs one use case on one broker. `on_step` hears of each step as it is done. Steps are kept

@@ -34,8 +34,3 @@ pub(super) fn bytes(bytes: f64) -> String {
         b => format!("{b:.0} B"),
     }
 }
-
-/// Text of the outside without what moves a cursor.
-pub(super) fn printable(text: &str) -> String {
-    text.chars().map(|char| if char.is_control() { '?' } else { char }).collect()
-}

@@ -1,9 +1,8 @@
 //! What the template is filled with: texts, ready to be read.
 
 use super::disclosure::{self, Pair};
-use super::extra::Extra;
 use super::runs::{Named, Use, status};
-use super::{overview, sheets, svg};
+use super::{overview, sheets};
 use crate::published;
 use crate::result::{Host, RunResult, Status};
 use crate::tables::broker;
@@ -37,20 +36,6 @@ pub(super) fn page(results: &[RunResult], uses: &[Use<'_>]) -> Value {
 /// What never ran has nothing to disclose.
 fn is_incomplete(run: &RunResult) -> bool {
     run.verdict.status != Status::Unsupported && !disclosure::missing(run).is_empty()
-}
-
-/// A section of somebody else's.
-pub(super) fn extra(of: &Extra) -> Value {
-    json!({
-        "title": of.title,
-        "about": of.about,
-        "head": of.head,
-        "rows": of.rows,
-        "plot": of.plot.as_ref().and_then(svg::plot),
-        "lines": of.plot.as_ref().map(|plot| {
-            plot.lines.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
-        }),
-    })
 }
 
 fn title(results: &[RunResult]) -> String {

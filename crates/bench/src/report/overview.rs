@@ -1,8 +1,9 @@
 //! The first thing a reader sees: use cases by brokers, and what did not pass.
 
-use super::runs::{Repeats, Spread, Use, latency, status};
+use super::runs::{Repeats, Use, latency, status};
 use super::shape::cpu_us_each;
 use crate::result::{RunResult, Status};
+use crate::stats::Spread;
 use crate::tables::{bytes_per_connection, millis};
 use serde_json::{Value, json};
 

@@ -1,6 +1,7 @@
 //! Runs as pages order, name and colour them: use cases, in them brokers, of each its repeats.
 
 use crate::result::{LatencyResult, RunResult, Status};
+use crate::stats::Spread;
 use crate::tables::broker;
 
 /// A use case with its runs.
@@ -45,25 +46,8 @@ impl Repeats<'_> {
     /// Median, least and highest of what the runs say; nothing where none says anything.
     pub(crate) fn spread(&self, of: impl Fn(&RunResult) -> Option<f64>) -> Option<Spread> {
         let runs = self.runs.iter().map(|named| named.run).filter(|run| has_figures(run));
-        let mut values: Vec<f64> = runs.filter_map(of).collect();
-        values.sort_by(f64::total_cmp);
-        let (low, high) = (*values.first()?, *values.last()?);
-        let half = values.len() / 2;
-        let median = if values.len() % 2 == 1 {
-            values[half]
-        } else {
-            f64::midpoint(values[half - 1], values[half])
-        };
-        Some(Spread { median, low, high })
+        Spread::of(runs.filter_map(of))
     }
-}
-
-/// A figure over the repeats of a broker.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Spread {
-    pub(crate) median: f64,
-    pub(crate) low: f64,
-    pub(crate) high: f64,
 }
 
 /// Groups the runs by use case and broker, and names them.
@@ -182,7 +166,7 @@ mod tests {
         assert_eq!((first.colour, second.colour), (0, 1));
         assert_eq!(first.typical.label, "Weir 1, run 3");
         let spread = first.spread(|run| Some(latency(run)?.p99_us as f64));
-        assert_eq!(spread, Some(Spread { median: 20.0, low: 10.0, high: 30.0 }));
+        assert_eq!(spread, Some(Spread { median: 20.0, low: 10.0, high: 30.0, count: 3 }));
         assert_eq!(second.spread(|_| None), None);
     }
 }

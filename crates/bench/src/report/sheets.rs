@@ -1,9 +1,10 @@
 //! The tables of the page, and the tiles with the few figures one looks at first.
 
-use super::runs::{Named, Repeats, Spread, Use, latency, status};
+use super::runs::{Named, Repeats, Use, latency, status};
 use super::shape::{self, cpu_us_each};
 use crate::published::Published;
 use crate::result::{LatencyResult, Resources, RunResult};
+use crate::stats::Spread;
 use crate::tables::{bytes_per_connection, count, latency_cells, mega, millis};
 use serde::Serialize;
 use serde_json::{Value, json};

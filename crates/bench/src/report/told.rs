@@ -1,32 +1,23 @@
 //! What the page says of its runs together: verdicts of a comparison, steps and faults.
 
+use super::Stand;
 use super::extra::{Extra, ExtraRow};
 use super::runs::Use;
 use crate::compare::{self, Comparison, Pair};
 use crate::faults;
-use crate::result::RunResult;
 
 /// The sections that these runs call for, if any.
-pub(super) fn extras(results: &[RunResult], uses: &[Use<'_>]) -> Vec<Extra> {
-    let mut extras = comparison(results);
-    extras.extend(steps(uses));
-    extras
-}
-
-/// Of the brokers of repeats with each other; nothing of single runs, which allow no verdict.
-fn comparison(results: &[RunResult]) -> Vec<Extra> {
-    let Some(seed) = results.iter().find_map(|run| Some(run.repetition.as_ref()?.seed)) else {
-        return Vec::new();
-    };
-    match compare::within(results, compare::Options { seed, is_anyway: false }) {
-        Ok(comparison) => verdicts(&comparison),
-        Err(compare::CompareError::Nothing(_)) => Vec::new(),
-        Err(error @ compare::CompareError::Unlike(_)) => vec![Extra {
+pub(super) fn extras(stand: Option<&Stand>, uses: &[Use<'_>]) -> Vec<Extra> {
+    let comparison = match stand {
+        Some(Ok(comparison)) => verdicts(comparison),
+        Some(Err(error)) => vec![Extra {
             title: "Comparison".into(),
             about: vec![format!("The brokers {error}.")],
             ..Extra::default()
         }],
-    }
+        None => Vec::new(),
+    };
+    comparison.into_iter().chain(steps(uses)).collect()
 }
 
 /// A table a use case; what they rest on stands above the first.
@@ -63,7 +54,7 @@ fn rows(pair: &Pair) -> impl Iterator<Item = ExtraRow> + '_ {
 }
 
 /// A table a use case with steps: a row a step of each run.
-fn steps(uses: &[Use<'_>]) -> Vec<Extra> {
+fn steps<'a>(uses: &'a [Use<'_>]) -> impl Iterator<Item = Extra> + 'a {
     let of_use = |of: &Use<'_>| {
         let courses: Vec<_> = of
             .runs
@@ -86,8 +77,7 @@ fn steps(uses: &[Use<'_>]) -> Vec<Extra> {
             about: courses.iter().map(sentence).collect(),
             head: ["broker: step"].iter().chain(&faults::HEAD[1..]).map(|s| (*s).into()).collect(),
             rows: courses.iter().flat_map(of_run).collect(),
-            plot: None,
         })
     };
-    uses.iter().filter_map(of_use).collect()
+    uses.iter().filter_map(of_use)
 }

@@ -10,6 +10,7 @@
 use super::chance::Chance;
 use super::student::two_sided;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// Resamples of a bootstrap, at least; a narrow share takes more.
 pub const RESAMPLES: usize = 4_000;
@@ -46,12 +47,11 @@ pub fn paired(pairs: &[(f64, f64)], share: f64, seed: u64) -> Option<Ratio> {
     let logs: Option<Vec<f64>> =
         pairs.iter().map(|&(one, other)| Some(log(other)? - log(one)?)).collect();
     let logs = logs.filter(|logs| logs.len() > 1)?;
-    let estimate = Moments::of(&logs);
-    let reach = two_sided(share, estimate.freedom as u32) * estimate.error_squared.sqrt();
-    let drawn = drawn_in(&logs);
-    let means = resample(share, seed, |chance| resampled_mean(&drawn, chance));
-    let interval = union(estimate.mean, reach, &means, share);
-    Some(Ratio { ratio: estimate.mean.exp(), interval, pairs: logs.len() })
+    let sample = Sample::of(logs);
+    let reach = two_sided(share, sample.freedom as u32) * sample.error_squared.sqrt();
+    let means = resample(share, seed, |chance| sample.resampled_mean(chance));
+    let interval = union(sample.mean, reach, &means, share);
+    Some(Ratio { ratio: sample.mean.exp(), interval, pairs: pairs.len() })
 }
 
 /// The ratio of the second sample to the first where they did not run in rounds together
@@ -64,18 +64,15 @@ pub fn unpaired(one: &[f64], other: &[f64], share: f64, seed: u64) -> Option<Rat
     if one.len() < 2 || other.len() < 2 {
         return None;
     }
-    let [a, b] = [Moments::of(&one), Moments::of(&other)];
+    let [a, b] = [one, other].map(Sample::of);
     let difference = b.mean - a.mean;
     let error_squared = a.error_squared + b.error_squared;
-    let share_of = |of: &Moments| of.error_squared.powi(2) / of.freedom;
+    let share_of = |of: &Sample| of.error_squared.powi(2) / of.freedom;
     let freedom = error_squared.powi(2) / (share_of(&a) + share_of(&b));
     // Without any spread there is no reach either; down, so that the interval is not too narrow.
     let freedom = if freedom.is_finite() { freedom.floor().max(1.0) as u32 } else { 1 };
     let reach = two_sided(share, freedom) * error_squared.sqrt();
-    let [one, other] = [drawn_in(&one), drawn_in(&other)];
-    let means = resample(share, seed, |chance| {
-        resampled_mean(&other, chance) - resampled_mean(&one, chance)
-    });
+    let means = resample(share, seed, |chance| b.resampled_mean(chance) - a.resampled_mean(chance));
     let interval = union(difference, reach, &means, share);
     Some(Ratio { ratio: difference.exp(), interval, pairs: 0 })
 }
@@ -87,51 +84,54 @@ fn log(value: f64) -> Option<f64> {
 /// Of so many values one is left out at either end.
 const TRIMMED_OF: usize = 8;
 
-/// A trimmed mean, and the square of its standard error: squares are of the values with those that
-/// were left out in the place of their neighbours.
-struct Moments {
+/// A sample, its trimmed mean, and the square of that mean's standard error.
+struct Sample {
+    /// In order, those that are left out in the place of their neighbours: squares are of these,
+    /// and what was left out is not drawn into the middle of a resample.
+    values: Vec<f64>,
     mean: f64,
     error_squared: f64,
     freedom: f64,
 }
 
-impl Moments {
-    fn of(values: &[f64]) -> Self {
-        let drawn_in = drawn_in(values);
-        let cut = values.len() / TRIMMED_OF;
-        let count = (values.len() - 2 * cut) as f64;
-        let centre = mean(&drawn_in);
-        let squares: f64 = drawn_in.iter().map(|value| (value - centre).powi(2)).sum();
+impl Sample {
+    fn of(mut values: Vec<f64>) -> Self {
+        values.sort_by(f64::total_cmp);
+        let kept = kept(values.len());
+        let (low, high) = (values[kept.start], values[kept.end - 1]);
+        for value in &mut values {
+            *value = value.clamp(low, high);
+        }
+        let (centre, count) = (mean(&values), kept.len() as f64);
+        let squares: f64 = values.iter().map(|value| (value - centre).powi(2)).sum();
         Self {
-            mean: trimmed_mean(drawn_in),
+            mean: mean(&values[kept]),
             error_squared: squares / (count - 1.0) / count,
             freedom: count - 1.0,
+            values,
         }
+    }
+
+    fn resampled_mean(&self, chance: &mut Chance) -> f64 {
+        let (count, kept) = (self.values.len(), kept(self.values.len()));
+        let drawn = (0..count).map(|_| self.values[chance.below(count)]);
+        if kept.len() == count {
+            return drawn.sum::<f64>() / count as f64;
+        }
+        let mut drawn: Vec<f64> = drawn.collect();
+        drawn.sort_by(f64::total_cmp);
+        mean(&drawn[kept])
     }
 }
 
-/// The values in order, those that are left out in the place of their neighbours.
-fn drawn_in(values: &[f64]) -> Vec<f64> {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    let cut = values.len() / TRIMMED_OF;
-    let (low, high) = (values[cut], values[values.len() - 1 - cut]);
-    values.into_iter().map(|value| value.clamp(low, high)).collect()
-}
-
-fn trimmed_mean(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let cut = values.len() / TRIMMED_OF;
-    mean(&values[cut..values.len() - cut])
+/// Of so many values in order, those that are not left out.
+fn kept(count: usize) -> Range<usize> {
+    let cut = count / TRIMMED_OF;
+    cut..count - cut
 }
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
-}
-
-/// Of values that are drawn in: what was left out is not drawn twice into the middle.
-fn resampled_mean(values: &[f64], chance: &mut Chance) -> f64 {
-    trimmed_mean((0..values.len()).map(|_| values[chance.below(values.len())]).collect())
 }
 
 /// Estimates of as many resamples as the share needs, in order.

@@ -16,9 +16,12 @@ const INTERVAL_MS: u32 = 1_000;
 /// Lengths of the phases, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Times {
-    warm_up_s: f64,
-    measure_s: f64,
-    drain_s: f64,
+    /// Publishing before measure.
+    pub warm_up_s: f64,
+    /// What is measured.
+    pub measure_s: f64,
+    /// At most so long is waited for what is owed.
+    pub drain_s: f64,
 }
 
 impl Times {

@@ -1,54 +1,10 @@
 //! Steps of a use case's time line: what happens to the broker, to the way to it, and to clients.
 
 use super::scale::Scaled;
+use super::span::Span;
 use serde::Deserialize;
-use serde::de::{Deserializer, Error};
 use weir_load::Course;
 use weir_load::course::{self, Action};
-
-/// A length of time: seconds, or text such as "500ms", "5s" or "2m".
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Span {
-    /// In seconds.
-    pub seconds: f64,
-}
-
-impl Span {
-    /// Reads `90`, `500ms`, `10s`, `5m` or `1h`.
-    pub fn parse(text: &str) -> Option<Self> {
-        let at = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
-        let (number, unit) = text.split_at(at);
-        let factor = match unit {
-            "" | "s" => 1.0,
-            "ms" => 1e-3,
-            "m" | "min" => 60.0,
-            "h" => 3600.0,
-            _ => return None,
-        };
-        Some(Self { seconds: number.parse::<f64>().ok()? * factor })
-    }
-
-    fn millis(self) -> u64 {
-        (self.seconds * 1e3).round() as u64
-    }
-}
-
-impl<'de> Deserialize<'de> for Span {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged, expecting = "a time: seconds, or text such as \"500ms\" or \"5s\"")]
-        enum Written {
-            Number(f64),
-            Text(String),
-        }
-        let span = match Written::deserialize(deserializer)? {
-            Written::Number(seconds) => Some(Self { seconds }),
-            Written::Text(text) => Self::parse(&text),
-        };
-        let span = span.filter(|span| (0.0..=1e7).contains(&span.seconds));
-        span.ok_or_else(|| D::Error::custom("a time is written as 500ms, 5s, 2m or 1h"))
-    }
-}
 
 /// Something that happens at a time of the measure phase.
 #[derive(Clone, Debug, Deserialize)]
@@ -278,16 +234,6 @@ impl Step {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_read_with_their_units() {
-        let read = |text: &str| Span::parse(text).map(|span| span.seconds);
-        assert_eq!(read("500ms"), Some(0.5));
-        assert_eq!(read("90"), Some(90.0));
-        assert_eq!(read("1.5m"), Some(90.0));
-        assert_eq!(read("5 parsecs"), None);
-        assert_eq!(read("s"), None);
-    }
 
     fn step(text: &str) -> Step {
         toml::from_str(text).unwrap()

@@ -1,5 +1,6 @@
 //! The state as Prometheus reads it: the text format, version 0.0.4.
 
+use crate::export::label;
 use crate::live::state::{Run, State};
 use crate::monitor::system::SYSTEM_COLUMNS;
 use crate::result::{SeriesRow, Status};
@@ -156,13 +157,8 @@ fn head(text: &mut String, name: &str, help: &str, kind: &str) {
 }
 
 fn labels(run: &Run) -> String {
-    let (use_case, broker) = (escape(&run.started.use_case), escape(&run.started.broker));
+    let (use_case, broker) = (label(&run.started.use_case), label(&run.started.broker));
     format!("use_case=\"{use_case}\",broker=\"{broker}\"")
-}
-
-/// A broker may call itself anything.
-fn escape(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 #[cfg(test)]

@@ -6,14 +6,14 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_bench::compare::{self, CompareError};
+use weir_bench::compare::{self, CompareError, Comparison};
 use weir_bench::driver::Driver;
 use weir_bench::host::Pinning;
 use weir_bench::live::events::Cell;
 use weir_bench::repeat::{Repetition, Turn, order};
 use weir_bench::result::RunResult;
 use weir_bench::run::{Interrupted, RunOptions, run_one};
-use weir_bench::usecase::UseCase;
+use weir_bench::usecase::{Times, UseCase};
 use weir_bench::{folder, report};
 
 /// Rest between repeats, in seconds, where none is asked for.
@@ -100,8 +100,10 @@ impl Session {
         }
         let pinning = Pinning::plan(how.pin == "auto").of_agents(how.agents).text;
         let (cases, brokers) = (use_cases.len(), brokers.len());
-        let length_s =
-            |of: &UseCase| how.warm_up.unwrap_or(of.warm_up_s) + of.measure_s(how.duration);
+        let length_s = |of: &UseCase| {
+            let times = Times::new(of, how.warm_up, how.duration);
+            times.warm_up_s + times.measure_s
+        };
         let once_s: f64 = use_cases.iter().map(length_s).sum();
         let each = (brokers * self.repeats as usize) as f64;
         let rounds = self.repeats;
@@ -179,17 +181,14 @@ impl Session {
     ///
     /// # Errors
     /// A file that cannot be written.
-    pub(super) fn compare(&self, results: &[RunResult]) -> anyhow::Result<()> {
-        let options = compare::Options { seed: self.seed, is_anyway: false };
-        match compare::within(results, options) {
+    pub(super) fn tell(&self, stand: &Result<Comparison, CompareError>) -> anyhow::Result<()> {
+        match stand {
             Ok(comparison) => {
-                say!("{}", compare::render(&comparison));
-                let text = serde_json::to_string_pretty(&comparison)? + "\n";
+                say!("{}", compare::render(comparison));
+                let text = serde_json::to_string_pretty(comparison)? + "\n";
                 folder::write(&self.out, "comparison.json", &text)
             }
-            // One broker alone has nobody to be compared with.
-            Err(CompareError::Nothing(_)) => Ok(()),
-            Err(error @ CompareError::Unlike(_)) => {
+            Err(error) => {
                 eprintln!("  note: the brokers {error}");
                 Ok(())
             }

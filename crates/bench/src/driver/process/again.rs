@@ -47,11 +47,6 @@ impl Again {
 }
 
 impl Running {
-    /// Whether it can be started again: the suite has started it.
-    pub fn is_restartable(&self) -> bool {
-        self.again.is_some()
-    }
-
     /// Stops its processes where they are (SIGSTOP).
     ///
     /// # Errors

@@ -3,8 +3,9 @@
 use super::charts;
 use crate::live::events::Ended;
 use crate::live::state::{CellState, Run, State};
-use crate::live::text::{bytes, latency, printable, si};
+use crate::live::text::{bytes, latency, si};
 use crate::result::{SeriesRow, Status};
+use crate::tables::printable;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
