@@ -284,8 +284,7 @@ mod tests {
         let target = listener.local_addr().unwrap();
         let stop = weir_load::Stop::default();
         let at_end = stop.clone();
-        let spin = std::time::Duration::ZERO;
-        let broker = std::thread::spawn(move || weir_load::null::serve(listener, spin, &stop));
+        let broker = std::thread::spawn(move || weir_load::null::serve(listener, 0.0, &stop));
         let folder = tempfile::tempdir().unwrap();
         for pid in [Some(std::process::id()), None] {
             let mut disclosed = before(target, pid, folder.path());

@@ -6,11 +6,12 @@
 //! nothing, and gives every message the same packet identifier.
 
 use crate::Stop;
+use crate::cpu::thread_cpu_us;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weir_reactor::{Closed, Handler, Io, Reactor, Token};
 use weir_wire::packet::{Ack, ConnAck, PINGRESP, Publish, SubAck, Subscribe};
 use weir_wire::topic::TopicFilter;
@@ -25,17 +26,23 @@ const PACKET_BYTES_MAX: u32 = 1024 * 1024;
 /// A receiver with so much output waiting is too slow; what more comes for it is dropped.
 const PENDING_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Serves the connections of `listener` until it is stopped, and burns `spin` of CPU for each
-/// delivery: a broker that is slower by a known amount.
+/// Serves the connections of `listener` until it is stopped, and burns on top `burned` times the CPU
+/// of each turn: a broker that costs more by a known share, however fast the host is.
 ///
 /// # Errors
 /// What the system says of epoll.
-pub fn serve(listener: TcpListener, spin: Duration, stop: &Stop) -> io::Result<()> {
+pub fn serve(listener: TcpListener, burned: f64, stop: &Stop) -> io::Result<()> {
     let mut reactor = Reactor::new()?;
     reactor.listen(listener)?;
-    let mut null = Null { spin, ..Null::default() };
+    let mut null = Null::default();
+    let mut began_us = thread_cpu_us();
     while !stop.is_stopped() {
         reactor.turn(Some(TURN_MAX), &mut null)?;
+        if burned > 0.0 {
+            let used_us = thread_cpu_us() - began_us;
+            burn((used_us as f64 * burned).round() as u64);
+            began_us = thread_cpu_us();
+        }
     }
     Ok(())
 }
@@ -48,8 +55,6 @@ struct Null {
     /// Who hears a topic, found when it is first published to.
     heard: HashMap<Box<str>, Vec<(Token, QoS)>, FixedState>,
     scratch: Vec<u8>,
-    /// CPU that a delivery costs beyond what it needs.
-    spin: Duration,
 }
 
 impl Null {
@@ -102,7 +107,7 @@ impl Null {
             self.heard.insert(publish.topic.into(), heard);
         }
         let Self { heard, versions, scratch, .. } = self;
-        let (mut encoded, mut deliveries) = (None, 0);
+        let mut encoded = None;
         for &(to, qos) in heard.get(publish.topic).into_iter().flatten() {
             let Some(&version) = versions.get(&to) else { continue };
             let form = (version, qos.min(publish.qos));
@@ -117,10 +122,8 @@ impl Null {
             }
             if io.pending(to) <= PENDING_BYTES_MAX {
                 io.write(to, scratch);
-                deliveries += 1;
             }
         }
-        burn(self.spin * deliveries);
     }
 
     fn receivers(&self, topic: &str) -> Vec<(Token, QoS)> {
@@ -143,11 +146,10 @@ impl Null {
     }
 }
 
-/// Keeps the processor busy for this long. The clock is the wall's: on a core of its own they are
-/// the same.
-fn burn(length: Duration) {
-    let begin = Instant::now();
-    while !length.is_zero() && begin.elapsed() < length {
+/// Uses so many microseconds of the thread's CPU.
+fn burn(length_us: u64) {
+    let begin_us = thread_cpu_us();
+    while thread_cpu_us() - begin_us < length_us {
         std::hint::spin_loop();
     }
 }
@@ -183,4 +185,16 @@ impl Handler for Null {
     }
 
     fn turn_end(&mut self, _io: &mut Io) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_burnt_is_cpu_of_the_thread() {
+        let begin_us = thread_cpu_us();
+        burn(2_000);
+        assert!(thread_cpu_us() - begin_us >= 2_000);
+    }
 }

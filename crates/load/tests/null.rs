@@ -3,18 +3,17 @@
 #![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
 
 use std::net::TcpListener;
-use std::time::Duration;
 use weir_load::outcome::{End, Phase};
 use weir_load::plan::{ConnectPlan, Group, Phases, Plan, ProtocolVersion, Publish, Subscription};
 use weir_load::{Outcome, Slice, Stop, null, run};
 
-/// Five publishers to five subscribers over a null broker that burns `spin` for each delivery.
-fn outcome(filter: &str, qos: u8, version: ProtocolVersion, spin: Duration) -> Outcome {
+/// Five publishers to five subscribers over a null broker that burns so many times its own CPU.
+fn outcome(filter: &str, qos: u8, version: ProtocolVersion, burned: f64) -> Outcome {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = listener.local_addr().unwrap();
     let stop = Stop::default();
     let of_broker = stop.clone();
-    let broker = std::thread::spawn(move || null::serve(listener, spin, &of_broker));
+    let broker = std::thread::spawn(move || null::serve(listener, burned, &of_broker));
     let group = |name: &str| Group {
         name: name.into(),
         clients: 5,
@@ -60,7 +59,7 @@ fn what_is_published_to_the_null_broker_is_delivered() {
     for (filter, qos, version) in
         [("t/#", 0, ProtocolVersion::V311), ("t/{i}", 1, ProtocolVersion::V5)]
     {
-        let outcome = outcome(filter, qos, version, Duration::ZERO);
+        let outcome = outcome(filter, qos, version, 0.0);
         assert_eq!(outcome.end, End::Completed);
         let expected = if qos == 0 { 5 * 200 } else { 200 };
         assert_eq!((outcome.measure.delivered, outcome.measure.lost), (expected, 0));
@@ -70,10 +69,8 @@ fn what_is_published_to_the_null_broker_is_delivered() {
     }
 }
 
-/// Output leaves at the end of a turn, after the processor was kept busy in it.
 #[test]
-fn a_null_broker_that_burns_is_slower_by_at_least_that_and_loses_nothing() {
-    let outcome = outcome("t/{i}", 1, ProtocolVersion::V311, Duration::from_millis(1));
+fn a_null_broker_that_burns_loses_nothing() {
+    let outcome = outcome("t/{i}", 1, ProtocolVersion::V311, 2.0);
     assert_eq!((outcome.measure.delivered, outcome.measure.lost), (200, 0));
-    assert!(outcome.latencies.end_to_end.min() >= 1_000, "{:?}", outcome.latencies.end_to_end);
 }

@@ -16,7 +16,6 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 use weir_bench::agents::Agents;
 use weir_bench::driver::{self, Driver, Profile};
 use weir_bench::live::Live;
@@ -101,9 +100,9 @@ enum BenchCommand {
     /// Answer as a broker that does next to nothing, until standard input ends
     #[command(hide = true)]
     NullBroker {
-        /// Burn so many nanoseconds of CPU for each delivery, as a slower broker would
-        #[arg(long, value_name = "N", default_value_t = 0)]
-        spin_ns: u32,
+        /// Burn so many times its own CPU on top, as a slower broker would: 0.1 is a tenth more
+        #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+        burn: f64,
     },
     /// Run a broker until standard input ends, then end all that it started
     #[command(hide = true)]
@@ -267,7 +266,7 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
         BenchCommand::Pub(args) => emqtt::publish(args),
         BenchCommand::Sub(args) => emqtt::subscribe(args),
         BenchCommand::Brokers(args) => brokers::run(&args),
-        BenchCommand::NullBroker { spin_ns } => null_broker(spin_ns),
+        BenchCommand::NullBroker { burn } => null_broker(burn),
         BenchCommand::Guard(args) => Ok(guard::run(&args)),
         BenchCommand::Doctor { tune: Some(which), .. } => {
             say!("{}", doctor::tune(which));
@@ -286,7 +285,7 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Says where it listens, and serves until its input ends.
-fn null_broker(spin_ns: u32) -> anyhow::Result<ExitCode> {
+fn null_broker(burned: f64) -> anyhow::Result<ExitCode> {
     let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen")?;
     sayln!("{}", listener.local_addr()?);
     let stop = weir_load::Stop::default();
@@ -296,7 +295,7 @@ fn null_broker(spin_ns: u32) -> anyhow::Result<ExitCode> {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         at_end.stop();
     });
-    weir_load::null::serve(listener, Duration::from_nanos(spin_ns.into()), &stop)?;
+    weir_load::null::serve(listener, burned, &stop)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -4,8 +4,8 @@
 //! was seen, and that of Student's t, which knows how little some repeats are. Alone the bootstrap
 //! of five repeats finds a difference between equals in one case of six instead of one of twenty.
 //!
-//! A host that is shared takes a run away now and then. From eight repeats on, one of each eight is
-//! left out at either end, and t is that of a trimmed mean (Yuen, Biometrika 61, 1974).
+//! A host that is shared takes a run away now and then. From eight repeats on, a fifth is left out
+//! at either end, and t is that of a trimmed mean (Yuen, Biometrika 61, 1974).
 
 use super::chance::Chance;
 use super::student::two_sided;
@@ -81,8 +81,11 @@ fn log(value: f64) -> Option<f64> {
     (value > 0.0 && value.is_finite()).then(|| value.ln())
 }
 
+/// Fewer values than these are all kept.
+const TRIMMED_FROM: usize = 8;
+
 /// Of so many values one is left out at either end.
-const TRIMMED_OF: usize = 8;
+const TRIMMED_OF: usize = 5;
 
 /// A sample, its trimmed mean, and the square of that mean's standard error.
 struct Sample {
@@ -126,7 +129,7 @@ impl Sample {
 
 /// Of so many values in order, those that are not left out.
 fn kept(count: usize) -> Range<usize> {
-    let cut = count / TRIMMED_OF;
+    let cut = if count < TRIMMED_FROM { 0 } else { count / TRIMMED_OF };
     cut..count - cut
 }
 
@@ -188,6 +191,12 @@ mod tests {
         assert!((paired(&odd, 0.01, 1).unwrap().ratio - 1.1).abs() < 0.01);
         // Seven are too few to leave any out.
         assert!(width(&odd[..7]) > 5.0 * width(&even[..7]));
+    }
+
+    #[test]
+    fn a_fifth_is_left_out_at_either_end_from_eight_on() {
+        let expected = [(2, 0..2), (7, 0..7), (8, 1..7), (9, 1..8), (10, 2..8), (20, 4..16)];
+        assert!(expected.iter().all(|(count, range)| kept(*count) == *range));
     }
 
     #[test]
