@@ -174,5 +174,6 @@ fn plan(shape: &Shape, target: SocketAddr) -> Plan {
         interval_ms: 250,
         slice: Slice::WHOLE,
         course: Default::default(),
+        shifts: None,
     }
 }

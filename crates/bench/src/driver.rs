@@ -159,7 +159,7 @@ pub enum DriverError {
 }
 
 /// A broker the suite can measure.
-pub trait Driver {
+pub trait Driver: Sync {
     /// As it is named on the command line and in folders.
     fn name(&self) -> &str;
 

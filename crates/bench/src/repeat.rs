@@ -3,6 +3,7 @@
 use crate::stats::Chance;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+pub use weir_load::{Gate, Shifts};
 
 /// Where a run stands among its repeats. Runs of one session and round ran one after the other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -21,6 +22,19 @@ pub struct Repetition {
     pub broker: u32,
     /// Seconds of rest before the run.
     pub cool_down_s: f64,
+    /// Where all brokers of the round were up at once: each was loaded in turn for so many
+    /// milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub abreast_ms: Option<u64>,
+}
+
+/// A run that goes abreast with the others of its round.
+#[derive(Clone, Debug)]
+pub struct Abreast {
+    /// Where they wait for each other.
+    pub gate: Gate,
+    /// When it is this one's turn.
+    pub shifts: Shifts,
 }
 
 /// One run to come; use case and broker by their places on the command line.

@@ -8,7 +8,7 @@ use crate::host::{self, Pinning};
 use crate::live::events::{Ended, Event, PhaseLength, Started};
 use crate::live::{Live, Teller};
 use crate::monitor::{self, Monitor, Sample};
-use crate::repeat::Repetition;
+use crate::repeat::{Abreast, Repetition};
 use crate::result::{RunResult, Suite};
 use crate::usecase::{self, Scaled, Step, Times, UseCase};
 use crate::{assemble, disclose, folder, live, unsupported};
@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weir_load::agent::Fleet;
 use weir_load::outcome::Phase;
-use weir_load::{Cue, Interval, LoadError, Outcome, Plan, Stop};
+use weir_load::{Cue, Interval, LoadError, Outcome, Plan, Seat, Stop};
 
 /// How often the broker is looked at.
 const SAMPLE_EVERY: Duration = Duration::from_millis(500);
@@ -44,6 +44,8 @@ pub struct RunOptions {
     pub agents: Agents,
     /// Which repeat the next run is; absent where runs are not repeated.
     pub repetition: Option<Repetition>,
+    /// With whom it takes turns, if with anyone.
+    pub abreast: Option<Abreast>,
     /// Folder that gets a folder a run.
     pub out: PathBuf,
     /// Who hears of what happens.
@@ -83,6 +85,8 @@ pub fn run_one(
     options: &RunOptions,
     interrupted: &Interrupted,
 ) -> anyhow::Result<(RunResult, PathBuf)> {
+    // Given back whatever happens: the others do not wait for a broker that does not start.
+    let seat = options.abreast.as_ref().map(|of| of.gate.seat());
     if let Some(lacks) = unsupported::lacks(use_case, driver, &options.agents)? {
         return unsupported::keep(use_case, driver, options, &lacks);
     }
@@ -103,7 +107,8 @@ pub fn run_one(
     let run = (std::process::id() ^ jiff::Timestamp::now().as_second() as u32) as u16;
     let target = running.target_of(use_case.mqtt_version);
     let conductor = Conductor::new(&use_case.step, target)?;
-    let plan = usecase::plan(&scaled, conductor.target(target), run, times);
+    let mut plan = usecase::plan(&scaled, conductor.target(target), run, times);
+    plan.shifts = options.abreast.as_ref().map(|of| of.shifts);
     let started = Started {
         driver: driver.name().into(),
         agents: holds.len(),
@@ -111,7 +116,9 @@ pub fn run_one(
         ..started_of(&scaled, &plan, &running)
     };
     options.live.tell(&Event::Started(Box::new(started)));
-    let monitor = Monitor::start(running.pid, pinning.broker_core, SAMPLE_EVERY);
+    // The kernel's network thread of a core that others use as well is nobody's.
+    let own_core = pinning.broker_core.filter(|_| options.abreast.is_none());
+    let monitor = Monitor::start(running.pid, own_core, SAMPLE_EVERY);
     let Some(baseline) = monitor.first(Duration::from_secs(5)) else {
         bail!("the broker's process cannot be watched; is /proc mounted?");
     };
@@ -128,7 +135,7 @@ pub fn run_one(
         seen.disclosed.seed = format!("{seed}, of the order of repeats; no other chance");
     }
     let (core, steps) = (pinning.load_core, &use_case.step[..]);
-    let load = Load { plan: &plan, core, fleet, conductor: &conductor, steps };
+    let load = Load { plan: &plan, core, fleet, conductor: &conductor, steps, seat };
     let shared = Mutex::new(&mut running);
     let mut watched =
         Watched { monitor: &monitor, running: &shared, seen: &mut seen, measured_us: 0 };
@@ -201,6 +208,7 @@ struct Load<'a> {
     fleet: Option<Fleet>,
     conductor: &'a Conductor<'a>,
     steps: &'a [Step],
+    seat: Option<Seat>,
 }
 
 impl Load<'_> {
@@ -233,14 +241,15 @@ struct Watched<'a> {
 
 /// Runs the plan on a thread of its own and tells what happens.
 fn drive(
-    load: Load<'_>,
+    mut load: Load<'_>,
     watched: &mut Watched<'_>,
     live: &Live,
     interrupted: &Interrupted,
 ) -> anyhow::Result<Outcome> {
     let (sender, intervals) = channel::<Interval>();
     let stop = Stop::default();
-    let (plan, conductor, steps, cue) = (load.plan, load.conductor, load.steps, Cue::default());
+    let (plan, conductor, steps) = (load.plan, load.conductor, load.steps);
+    let cue = Cue::seated(load.seat.take());
     let ((until_over, over), (until_measured, measured)) = (channel::<()>(), channel::<()>());
     let outcome = std::thread::scope(|scope| {
         let (load_stop, load_cue) = (stop.clone(), cue.clone());

@@ -37,11 +37,13 @@ fn use_case(text: &mut String, name: &str, runs: &[&RunResult]) {
     let Some(first) = runs.first() else { return };
     let of = &first.use_case;
     let _ = writeln!(text, "\n{}", printable(name));
-    if of.scale < 1.0 {
+    if of.scale != 1.0 {
         let why = of.scale_reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
         prose(text, &format!("SCALE {:.4} of the suite's size{why}", of.scale));
     }
-    prose(text, &format!("{}; measured {} s", of.about, of.duration_s));
+    let is_cut = runs.iter().any(|run| run.verdict.status == Status::Aborted);
+    let measured = if is_cut { "to be measured for" } else { "measured" };
+    prose(text, &format!("{}; {measured} {} s", of.about, of.duration_s));
     let has_messages = of.qos.is_some();
     let (unsupported, runs): (Vec<&RunResult>, Vec<&RunResult>) =
         runs.iter().partition(|run| run.verdict.status == Status::Unsupported);

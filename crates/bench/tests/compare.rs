@@ -24,6 +24,7 @@ fn repeats(name: &str, place: u32, count: u32, factor: f64) -> Vec<RunResult> {
             position: round,
             broker: place,
             cool_down_s: 0.0,
+            abreast_ms: None,
         });
         let noise = 1.0 + 0.01 * f64::from((round * 7 + place * 3) % 5) / 5.0;
         let of = run.resources.as_mut().unwrap();

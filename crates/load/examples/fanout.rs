@@ -52,6 +52,7 @@ fn main() {
         interval_ms: 1_000,
         slice: Slice::WHOLE,
         course: Default::default(),
+        shifts: None,
     };
     let outcome = run(&plan, &Stop::default(), &mut |interval| {
         println!(

@@ -1,6 +1,7 @@
 //! What happens to clients while a run lasts, as data: they join late, leave, are cut off, take
 //! each other's sessions over, or stop reading. And what is seen of it.
 
+use crate::shifts::Seat;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -156,7 +157,15 @@ pub struct CourseOutcome {
 
 /// Tells another thread when measure begins.
 #[derive(Clone, Debug, Default)]
-pub struct Cue(Arc<(Mutex<Cued>, Condvar)>);
+pub struct Cue(Arc<Told>);
+
+#[derive(Debug, Default)]
+struct Told {
+    cued: Mutex<Cued>,
+    changed: Condvar,
+    /// Of a run that waits for others.
+    seat: Option<Seat>,
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 enum Cued {
@@ -167,12 +176,22 @@ enum Cued {
 }
 
 impl Cue {
+    /// Of a run that begins to publish when all at its gate do.
+    pub fn seated(seat: Option<Seat>) -> Self {
+        Self(Arc::new(Told { seat, ..Told::default() }))
+    }
+
+    /// When publishing begins, if that is known: after `lead_us`, unless others are waited for.
+    pub(crate) fn go_us(&self, now_us: u64, lead_us: u64) -> Option<u64> {
+        self.0.seat.as_ref().map_or(Some(now_us + lead_us), |seat| seat.go_us(now_us))
+    }
+
     fn set(&self, cued: Cued) {
-        if let Ok(mut state) = self.0.0.lock()
+        if let Ok(mut state) = self.0.cued.lock()
             && matches!(*state, Cued::Waiting)
         {
             *state = cued;
-            self.0.1.notify_all();
+            self.0.changed.notify_all();
         }
     }
 
@@ -188,7 +207,7 @@ impl Cue {
 
     /// Waits until the time is known, which may lie ahead; nothing if the run ended before.
     pub fn wait(&self) -> Option<u64> {
-        let mut state = self.0.0.lock().ok()?;
+        let mut state = self.0.cued.lock().ok()?;
         loop {
             match *state {
                 Cued::At(at_us) => return Some(at_us),
@@ -196,7 +215,7 @@ impl Cue {
                 // Woken from time to time, in case the other thread broke down.
                 Cued::Waiting if Arc::strong_count(&self.0) == 1 => return None,
                 Cued::Waiting => {
-                    state = self.0.1.wait_timeout(state, Duration::from_millis(200)).ok()?.0;
+                    state = self.0.changed.wait_timeout(state, Duration::from_millis(200)).ok()?.0;
                 }
             }
         }

@@ -22,6 +22,7 @@ pub mod proxy;
 mod publisher;
 mod recorder;
 mod schedule;
+mod shifts;
 mod slice;
 mod stamp;
 mod template;
@@ -32,6 +33,7 @@ pub use ledger::{Arrival, Ledger};
 pub use outcome::{Interval, Outcome};
 pub use plan::Plan;
 pub use schedule::{Due, Schedule};
+pub use shifts::{Gate, Seat, Shifts};
 pub use slice::{Shared, Slice, deal};
 pub use stamp::{STAMP_BYTES, Stamp};
 

@@ -1,6 +1,7 @@
 //! What to do: clients, their subscriptions and schedules, and the phases of the run.
 
 use crate::course::Course;
+use crate::shifts::Shifts;
 use crate::slice::Slice;
 use crate::template::expand;
 use serde::{Deserialize, Serialize};
@@ -40,6 +41,9 @@ pub struct Plan {
     /// What happens to clients while the run lasts.
     #[serde(default)]
     pub course: Course,
+    /// Publishing in turn with other runs; only even streams can.
+    #[serde(default)]
+    pub shifts: Option<Shifts>,
 }
 
 impl Plan {

@@ -1,6 +1,7 @@
 //! When messages are due: pacing as a value.
 
 use crate::plan::{Group, Plan, Publish};
+use crate::shifts::Shifts;
 
 /// One even stream of messages, dealt to publishers in turn. So each publisher has its own rate
 /// and the publishers' phases are spread evenly.
@@ -12,6 +13,8 @@ pub struct Schedule {
     total: u64,
     /// Messages a microsecond that the rate grows by in a microsecond; 0 for an even stream.
     growth: f64,
+    /// Whose time alone passes for it.
+    shifts: Option<Shifts>,
 }
 
 /// One message of a schedule.
@@ -30,9 +33,17 @@ impl Schedule {
     /// `length_us`.
     pub fn new(start_us: u64, length_us: u64, publishers: u32, rate_per_s: f64) -> Self {
         let step_us = 1e6 / (rate_per_s * f64::from(publishers));
-        let mut schedule = Self { start_us, step_us, publishers, total: u64::MAX, growth: 0.0 };
+        let (total, growth, shifts) = (u64::MAX, 0.0, None);
+        let mut schedule = Self { start_us, step_us, publishers, total, growth, shifts };
         schedule.total = schedule.count_before(start_us + length_us);
         schedule
+    }
+
+    /// The same rate, in these shifts alone, until `end_us`.
+    fn in_shifts(mut self, shifts: Shifts, end_us: u64) -> Self {
+        (self.shifts, self.total) = (Some(shifts), u64::MAX);
+        self.total = self.count_before(end_us);
+        self
     }
 
     /// Nothing is due from `time_us` on.
@@ -75,7 +86,11 @@ impl Schedule {
         if self.growth != 0.0 {
             return self.start_us + self.ramp_us(number) as u64;
         }
-        self.start_us + (number as f64 * self.step_us) as u64
+        let offset_us = (number as f64 * self.step_us) as u64;
+        match self.shifts {
+            None => self.start_us + offset_us,
+            Some(shifts) => shifts.at_us(shifts.own_us(self.start_us) + offset_us),
+        }
     }
 
     /// Where the messages due since the begin, r t + g t^2 / 2, are `number`. Beyond the top of a
@@ -107,6 +122,9 @@ impl Schedule {
     /// How many messages are due before `time_us`.
     pub fn count_before(&self, time_us: u64) -> u64 {
         let Some(length_us) = time_us.checked_sub(self.start_us) else { return 0 };
+        let length_us = self
+            .shifts
+            .map_or(length_us, |shifts| shifts.own_us(time_us) - shifts.own_us(self.start_us));
         let length = length_us as f64;
         let due = length / self.step_us + self.growth * length * length / 2.0;
         let mut count = due.max(0.0).ceil() as u64;
@@ -171,7 +189,13 @@ pub(crate) fn streams(plan: &Plan, start_us: u64) -> Vec<Stream<'_>> {
                 publish,
                 first_client,
                 first_publisher,
-                schedule: schedule_of(publish, group.clients, start_us, [warm_up_us, measure_us]),
+                schedule: schedule_of(
+                    publish,
+                    group.clients,
+                    start_us,
+                    [warm_up_us, measure_us],
+                    plan.shifts,
+                ),
                 measure_start_us,
             });
             first_publisher += group.clients;
@@ -186,6 +210,7 @@ fn schedule_of(
     clients: u32,
     start_us: u64,
     [warm_up_us, measure_us]: [u64; 2],
+    shifts: Option<Shifts>,
 ) -> Schedule {
     let measure_start_us = start_us + warm_up_us;
     // Nothing is published beyond measure.
@@ -197,6 +222,10 @@ fn schedule_of(
     let schedule = match publish.rate_to_per_s {
         None => Schedule::new(from_us, length_us, clients, rate),
         Some(to) => Schedule::ramp(from_us, length_us, clients, rate, to),
+    };
+    let schedule = match shifts {
+        None => schedule,
+        Some(shifts) => schedule.in_shifts(shifts, from_us + length_us),
     };
     publish.count.map_or(schedule, |count| schedule.at_most(count))
 }
@@ -270,6 +299,29 @@ mod tests {
         }
 
         #[test]
+        fn in_shifts_the_rate_is_kept_and_nothing_is_due_outside_of_them(
+            publishers in 1u32..20, rate in 10.0f64..200.0, of in 1u32..5, start in 0u64..500_000,
+        ) {
+            let publish = Publish { rate_per_s: rate, ..Publish::default() };
+            let lengths = |of| u64::from(of) * 1_050_000;
+            let each = |index| {
+                let shifts = Shifts { length_us: 100_000, pause_us: 5_000, index, of };
+                let phases = [0, lengths(of)];
+                (shifts, schedule_of(&publish, publishers, start, phases, Some(shifts)))
+            };
+            for (shifts, schedule) in (0..of).map(each) {
+                // Ten shifts of a tenth of a second.
+                let expected = f64::from(publishers) * rate;
+                prop_assert!((schedule.total() as f64 - expected).abs() <= 2.0, "{expected}");
+                let due: Vec<u64> =
+                    (0..schedule.total()).map(|number| schedule.intended_us(number)).collect();
+                prop_assert!(due.is_sorted());
+                prop_assert!(due.iter().all(|&us| shifts.own_us(us + 1) > shifts.own_us(us)));
+                prop_assert!(due.iter().all(|us| (start..start + lengths(of)).contains(us)));
+            }
+        }
+
+        #[test]
         fn a_stream_is_due_in_its_part_of_measure_and_ends_with_its_count(
             from in 0.0f64..1.5, length in 0.0f64..1.5, count in 1u32..20,
         ) {
@@ -278,7 +330,7 @@ mod tests {
                 rate_per_s: 10.0, from_s: times.0, until_s: times.1, count: Some(count),
                 ..Publish::default()
             };
-            let schedule = schedule_of(&publish, 3, 1_000, [500_000, 2_000_000]);
+            let schedule = schedule_of(&publish, 3, 1_000, [500_000, 2_000_000], None);
             let (start, end) = (501_000.0 + from * 1e6, 501_000.0 + (from + length).min(2.0) * 1e6);
             for number in 0..schedule.total() {
                 let due_us = schedule.intended_us(number) as f64;

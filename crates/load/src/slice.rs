@@ -223,6 +223,7 @@ pub(crate) mod tests {
             interval_ms: 1,
             slice: Slice::WHOLE,
             course: Default::default(),
+            shifts: None,
         }
     }
 

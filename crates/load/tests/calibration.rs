@@ -57,6 +57,7 @@ fn plan(version: ProtocolVersion, groups: Vec<Group>) -> Plan {
         interval_ms: 250,
         slice: Slice::WHOLE,
         course: Default::default(),
+        shifts: None,
     }
 }
 

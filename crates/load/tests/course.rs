@@ -73,6 +73,7 @@ fn plan(groups: Vec<Group>, course: Course) -> Plan {
         interval_ms: 250,
         slice: Slice::WHOLE,
         course,
+        shifts: None,
     }
 }
 

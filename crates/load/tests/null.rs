@@ -47,6 +47,7 @@ fn outcome(filter: &str, qos: u8, version: ProtocolVersion, burned: f64) -> Outc
         interval_ms: 100,
         slice: Slice::WHOLE,
         course: Default::default(),
+        shifts: None,
     };
     let outcome = run(&plan, &Stop::default(), &mut |_| {}).unwrap();
     stop.stop();

@@ -213,6 +213,7 @@ impl How {
             is_pinned: self.pin == "auto",
             agents,
             repetition: None,
+            abreast: None,
             out,
             live,
             version: env!("CARGO_PKG_VERSION").into(),
@@ -304,19 +305,22 @@ fn run_all(use_cases: &[UseCase], how: &How) -> anyhow::Result<ExitCode> {
     let brokers: Vec<Box<dyn Driver>> =
         how.broker.iter().map(|name| driver::parse(name)).collect::<Result<_, _>>()?;
     let agents = how.agents()?;
+    if how.repeats.is_abreast() && !agents.is_empty() {
+        bail!("--abreast: a load that agents share cannot take turns");
+    }
     let session = how.repeats.session(&how.out, use_cases)?;
     session.announce(use_cases, &brokers, how);
     doctor::warn(&doctor::Demand::of(use_cases, how.scale));
     let interrupted = note_signals()?;
     let live = how.live.open(how.pin == "auto", &how.out, &interrupted)?;
     live.tell(&Event::Planned(session.planned(use_cases, &brokers)));
-    let mut options = how.options(&brokers, agents, session.out.clone(), live.clone());
+    let options = how.options(&brokers, agents, session.out.clone(), live.clone());
     let (mut results, mut folders) = (Vec::new(), Vec::new());
     let mut kept = |result: RunResult, folder: PathBuf| {
         results.push(result);
         folders.push(folder);
     };
-    let outcome = session.run_each(use_cases, &brokers, &mut options, &interrupted, &mut kept);
+    let outcome = session.run_each(use_cases, &brokers, &options, &interrupted, &mut kept);
     live.close();
     if !results.is_empty() {
         say!("{}", tables::render(&results));

@@ -194,7 +194,7 @@ fn errors_say_in_one_line_what_to_do() {
     let file = folder.path().join("broken.toml");
     std::fs::write(&file, "name = \"x\"\nrevison = 1\n").unwrap();
     let file = file.to_str().unwrap();
-    let cases: [(&[&str], &[&str]); 9] = [
+    let cases: [(&[&str], &[&str]); 10] = [
         (&["bench", "run", "p2p-1K", "--broker", "weir"], &["unknown use case", "did you mean"]),
         (&["bench", "suite", "huge"], &["unknown set", "basic, enterprise"]),
         (&["bench", "run", "p2p-1K-1K-1K-1K", "--broker", "emq"], &["unknown broker", "mosquitto"]),
@@ -208,6 +208,10 @@ fn errors_say_in_one_line_what_to_do() {
         (
             &["bench", "run", "p2p-1K-1K-1K-1K", "--agent", "echo Welcome"],
             &["agent 1 of 1 (echo Welcome)", "agents' protocol", "Welcome"],
+        ),
+        (
+            &["bench", "run", "p2p-1K-1K-1K-1K", "--broker", "mine=false x"],
+            &["mine does not answer MQTT", "where to listen as {host}, {port}"],
         ),
         (&["bench", "run", "p2p-1K-1K-1K-1K", "--agents", "2000"], &["2000 agents", "--agents"]),
     ];

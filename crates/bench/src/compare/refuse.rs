@@ -49,6 +49,7 @@ const OF_USE_CASE: &[Aspect] = &[
     ("file", |run| short_hash(&run.use_case.file_sha256)),
     ("duration", |run| format!("{} s", run.use_case.duration_s)),
     ("warm-up", |run| format!("{:.1} s", warm_up_s(run))),
+    ("abreast", |run| abreast(run)),
 ];
 
 fn short_hash(hex: &str) -> String {
@@ -58,6 +59,11 @@ fn short_hash(hex: &str) -> String {
 fn warm_up_s(run: &RunResult) -> f64 {
     let phase = run.phases.iter().find(|phase| phase.name == "warm-up");
     phase.map_or(0.0, |phase| phase.end_s - phase.start_s)
+}
+
+fn abreast(run: &RunResult) -> String {
+    let length_ms = run.repetition.as_ref().and_then(|of| of.abreast_ms);
+    length_ms.map_or_else(|| "one after the other".into(), |ms| format!("turns of {ms} ms"))
 }
 
 /// What differs among runs that are to be compared, all of one use case: each with the first.

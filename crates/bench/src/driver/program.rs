@@ -8,10 +8,10 @@ use super::{Driver, DriverError, Profile, file, find};
 use crate::host::open_files_max;
 use crate::result::Broker;
 use crate::usecase::Needs;
-use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The port that takes MQTT 5.0 alone, where a broker has one.
 const V5: &str = "v5";
@@ -24,7 +24,7 @@ pub(super) struct Program {
     given: Option<Vec<String>>,
     /// The program that guards it: `weir`.
     weir: PathBuf,
-    found: OnceCell<Found>,
+    found: OnceLock<Found>,
 }
 
 /// A program that is there.
@@ -40,7 +40,7 @@ impl Program {
     /// One of the catalog.
     pub(super) fn of(entry: &Entry, weir: PathBuf) -> Self {
         let (name, file) = (entry.folder.name.to_owned(), entry.file.clone());
-        Self { name, file, given: None, weir, found: OnceCell::new() }
+        Self { name, file, given: None, weir, found: OnceLock::new() }
     }
 
     /// One that is started with `command`: in place of a known broker's program if it is one word
@@ -69,7 +69,7 @@ impl Program {
                 ["{program}".to_owned()].into_iter().chain(words[1..].to_vec()).collect();
         }
         let given = Some(words);
-        Ok(Self { name: name.into(), file, given, weir, found: OnceCell::new() })
+        Ok(Self { name: name.into(), file, given, weir, found: OnceLock::new() })
     }
 
     /// The program, with its version; looked for once.
@@ -293,6 +293,21 @@ impl Driver for Program {
             ready_max: self.file.ready_max(),
             stop_max: self.file.stop_max(),
         };
-        Running::start(launch, broker)
+        Running::start(launch, broker).map_err(|error| self.advised(error))
+    }
+}
+
+/// What a command that brings up no broker may have missed.
+const ADVICE: &str = "; the command gets where to listen as {host}, {port}, {address} or in HOST, \
+                      PORT, ADDRESS";
+
+impl Program {
+    fn advised(&self, error: DriverError) -> DriverError {
+        match error {
+            DriverError::NotReady { broker, address, why } if self.given.is_some() => {
+                DriverError::NotReady { broker, address, why: why + ADVICE }
+            }
+            error => error,
+        }
     }
 }

@@ -182,6 +182,7 @@ impl Options {
             interval_ms: INTERVAL_MS,
             slice: Slice::WHOLE,
             course: Default::default(),
+            shifts: None,
         };
         Ok(Planned { plan, notes })
     }

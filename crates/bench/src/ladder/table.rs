@@ -56,6 +56,10 @@ pub fn render(ladder: &Ladder) -> String {
         ladder.what.unit(),
         ladder.objective
     );
+    let of = &ladder.limits;
+    let scale = if of.scale == 1.0 { String::new() } else { format!("scale {}, ", of.scale) };
+    let steps = format!("{scale}steps of {} s after {} s of warm-up", of.measure_s, of.warm_up_s);
+    prose(&mut text, &steps);
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
     table.set_header([

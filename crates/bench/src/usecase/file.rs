@@ -270,6 +270,19 @@ impl UseCase {
         asked_s.or(self.measure_s).unwrap_or(MEASURE_S).max(self.measure_s_min())
     }
 
+    /// Why brokers cannot be loaded in turn by it; nothing if they can.
+    pub fn not_in_turn(&self) -> Option<&'static str> {
+        let mut publishing = self.group.iter().filter_map(|group| group.publish.as_ref());
+        if !self.step.is_empty() || self.reconnect.is_some() {
+            return Some("it has steps");
+        }
+        if publishing.clone().next().is_none() {
+            return Some("nothing is published");
+        }
+        let is_uneven = publishing.any(|one| one.rate_to_per_s.is_some() || one.will);
+        is_uneven.then_some("it publishes a ramp or wills")
+    }
+
     /// The measure phase lasts at least until its last step is over and a recovery can be seen.
     pub fn measure_s_min(&self) -> f64 {
         // A dead connection is found out by its keep alive, and its answer that does not come.

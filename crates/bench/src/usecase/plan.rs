@@ -71,6 +71,7 @@ pub fn plan(scaled: &Scaled<'_>, target: SocketAddr, run: u16, times: Times) -> 
         interval_ms: INTERVAL_MS,
         slice: Slice::WHOLE,
         course: scaled.course(),
+        shifts: None,
     }
 }
 
@@ -100,7 +101,9 @@ impl Scaled<'_> {
     pub fn run_description(&self, plan: &Plan) -> UseCaseRun {
         let use_case = self.use_case;
         let measure_s = plan.phases.measure_ms as f64 / 1e3;
-        let (publish_rate_planned, deliver_rate_planned) = self.mean_rates(measure_s);
+        // Of runs that take turns each publishes for its share of the time.
+        let share = plan.shifts.map_or(1.0, |shifts| shifts.share());
+        let (publish_rate, deliver_rate) = self.mean_rates(measure_s);
         let largest =
             |publish: &Publish| publish.payload_bytes.max(publish.payload_bytes_to.unwrap_or(0));
         UseCaseRun {
@@ -124,8 +127,8 @@ impl Scaled<'_> {
             publishers: self.publishers(),
             subscribers: self.subscribers(),
             topics: self.topics(),
-            publish_rate_planned,
-            deliver_rate_planned,
+            publish_rate_planned: publish_rate * share,
+            deliver_rate_planned: deliver_rate * share,
             connect_rate_planned: use_case.connect_rate_per_s,
             duration_s: measure_s,
         }

@@ -218,14 +218,12 @@ impl Engine<'_> {
             let text = format!("{failed} of {} subscriptions failed ({cause})", operations.asked);
             return self.stop_run(End::SetupFailed(text));
         }
-        let start_us = match self.baton {
-            None => now + LEAD_US,
-            // All slices begin together.
-            Some(baton) => match baton.go_us() {
-                Some(go_us) => go_us,
-                None => return,
-            },
+        // All slices begin together, and all runs that go abreast.
+        let go_us = match self.baton {
+            None => self.cue.go_us(now, LEAD_US),
+            Some(baton) => baton.go_us(),
         };
+        let Some(start_us) = go_us else { return };
         self.begin_publishing(start_us);
         if let Some((measure_us, _)) = self.book.measure {
             self.cue.begin(measure_us);

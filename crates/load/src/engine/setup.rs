@@ -118,6 +118,7 @@ fn check(plan: &Plan) -> Result<(), LoadError> {
         return fail("interval_ms = 0 must be above 0".into());
     }
     check_course(plan)?;
+    check_shifts(plan)?;
     for group in &plan.groups {
         let name = &group.name;
         for subscription in &group.subscriptions {
@@ -174,6 +175,22 @@ fn check_course(plan: &Plan) -> Result<(), LoadError> {
             let (clients, name) = (step.clients, &group.name);
             return fail(format!("a step is for {clients} clients of group {name}: too many"));
         }
+    }
+    Ok(())
+}
+
+fn check_shifts(plan: &Plan) -> Result<(), LoadError> {
+    let Some(shifts) = &plan.shifts else { return Ok(()) };
+    let fail = |text: String| Err(LoadError::Plan(text));
+    if let Some(fault) = shifts.fault() {
+        return fail(fault);
+    }
+    let mut publishing = plan.groups.iter().filter_map(|group| group.publish.as_ref());
+    if publishing.any(|publish| publish.rate_to_per_s.is_some() || publish.will) {
+        return fail("ramps and wills cannot be published in turn with another run".into());
+    }
+    if !plan.slice.is_whole() || !plan.course.is_empty() {
+        return fail("steps and agents cannot take turns with another run".into());
     }
     Ok(())
 }

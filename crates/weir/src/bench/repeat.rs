@@ -1,16 +1,18 @@
 //! `--repeat`: runs interleaved, in a folder of their own, compared at the end.
 
 use super::How;
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use clap::Args;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weir_bench::compare::{self, CompareError, Comparison};
 use weir_bench::driver::Driver;
 use weir_bench::host::Pinning;
+use weir_bench::live::Live;
 use weir_bench::live::events::Cell;
-use weir_bench::repeat::{Repetition, Turn, order};
+use weir_bench::repeat::{Abreast, Gate, Repetition, Shifts, Turn, order};
 use weir_bench::result::RunResult;
 use weir_bench::run::{Interrupted, RunOptions, run_one};
 use weir_bench::usecase::{Times, UseCase};
@@ -21,6 +23,13 @@ const COOL_DOWN_S: f64 = 2.0;
 
 /// Longest rest.
 const COOL_DOWN_S_MAX: f64 = 3_600.0;
+
+/// Shortest and longest turn of brokers that go abreast, in seconds: less is mostly the begin and
+/// the end of a turn, more is no better than one after the other.
+const ABREAST_S: RangeInclusive<f64> = 0.02..=10.0;
+
+/// Of a turn, how long nobody is loaded after it.
+const PAUSE_OF: u64 = 20;
 
 /// How soon a wish to stop is heard while nothing runs.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -39,6 +48,11 @@ pub(super) struct Repeats {
     /// Rest before each run but the first; 2s between repeats, else none
     #[arg(long, value_name = "TIME", value_parser = super::parse_seconds)]
     cool_down: Option<f64>,
+    /// Have all brokers of a round up at once and load each in turn for so long, 100ms if not said:
+    /// what a shared host does within a second falls out of their ratio
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true,
+        default_missing_value = "100ms", value_parser = super::parse_seconds)]
+    abreast: Option<f64>,
 }
 
 /// The runs of one command.
@@ -49,16 +63,23 @@ pub(super) struct Session {
     repeats: u32,
     seed: u64,
     cool_down_s: f64,
+    /// Length of the turns of brokers that go abreast, in microseconds.
+    abreast_us: Option<u64>,
 }
 
 impl Repeats {
+    /// Whether brokers take turns within a run.
+    pub(super) fn is_abreast(&self) -> bool {
+        self.abreast.is_some()
+    }
+
     /// Of a command that has no repeats.
     ///
     /// # Errors
     /// Repeats were asked for; `why` there are none.
     pub(super) fn refuse(&self, why: &str) -> anyhow::Result<()> {
-        let is_asked = self.repeat > 1 || self.cool_down.is_some();
-        ensure!(!is_asked, "--repeat and --cool-down have no use here: {why}");
+        let is_asked = self.repeat > 1 || self.cool_down.is_some() || self.abreast.is_some();
+        ensure!(!is_asked, "--repeat, --cool-down and --abreast have no use here: {why}");
         Ok(())
     }
 
@@ -66,6 +87,15 @@ impl Repeats {
     pub(super) fn session(&self, out: &Path, use_cases: &[UseCase]) -> anyhow::Result<Session> {
         if let Some(cool_down_s) = self.cool_down {
             ensure!(cool_down_s <= COOL_DOWN_S_MAX, "--cool-down must be 1h at most");
+        }
+        if let Some(length_s) = self.abreast {
+            let (least, most) = (ABREAST_S.start(), ABREAST_S.end());
+            ensure!(ABREAST_S.contains(&length_s), "--abreast must be {least}s to {most}s");
+            ensure!(self.repeat > 1, "--abreast needs --repeat: it makes repeats comparable");
+            for use_case in use_cases {
+                let why = use_case.not_in_turn();
+                ensure!(why.is_none(), "--abreast: {}: {}", use_case.name, why.unwrap_or_default());
+            }
         }
         let mut out = out.to_owned();
         if self.repeat > 1 {
@@ -83,6 +113,7 @@ impl Repeats {
             repeats: self.repeat,
             seed: self.seed,
             cool_down_s: self.cool_down.unwrap_or(default_s),
+            abreast_us: self.abreast.map(|length_s| (length_s * 1e6) as u64),
         })
     }
 }
@@ -99,22 +130,27 @@ impl Session {
             return;
         }
         let pinning = Pinning::plan(how.pin == "auto").of_agents(how.agents).text;
-        let (cases, brokers) = (use_cases.len(), brokers.len());
+        let (cases, count) = (use_cases.len(), brokers.len());
         let length_s = |of: &UseCase| {
             let times = Times::new(of, how.warm_up, how.duration);
             times.warm_up_s + times.measure_s
         };
         let once_s: f64 = use_cases.iter().map(length_s).sum();
-        let each = (brokers * self.repeats as usize) as f64;
+        let at_once = if self.abreast_us.is_some() { count } else { 1 };
+        let each = (count / at_once * self.repeats as usize) as f64;
         let rounds = self.repeats;
-        eprintln!("plan: {runs} runs (use cases {cases}, brokers {brokers}, rounds {rounds})");
+        eprintln!("plan: {runs} runs (use cases {cases}, brokers {count}, rounds {rounds})");
         eprintln!("  {pinning}");
+        if let Some(length_us) = self.abreast_us {
+            let ms = length_us / 1_000;
+            eprintln!("  brokers of a round are all up, each loaded for {ms} ms in turn");
+        }
         if self.is_repeated() {
             let (seed, cool_down_s) = (self.seed, self.cool_down_s);
             eprintln!("  order by seed {seed}; {cool_down_s} s of rest before each run");
             eprintln!("  results go to {}", self.out.display());
         }
-        let minutes = (once_s * each + self.cool_down_s * runs as f64) / 60.0;
+        let minutes = (once_s * each + self.cool_down_s * (runs / at_once) as f64) / 60.0;
         eprintln!("  at least {minutes:.1} min, and what connecting and draining take");
     }
 
@@ -141,28 +177,51 @@ impl Session {
         &self,
         use_cases: &[UseCase],
         brokers: &[Box<dyn Driver>],
-        options: &mut RunOptions,
+        options: &RunOptions,
         interrupted: &Interrupted,
         kept: &mut dyn FnMut(RunResult, PathBuf),
     ) -> anyhow::Result<()> {
         let turns = self.turns(use_cases, brokers);
-        for (at, turn) in turns.iter().enumerate() {
-            let cool_down_s = if at == 0 { 0.0 } else { self.cool_down_s };
+        let together = if self.abreast_us.is_some() { brokers.len() } else { 1 };
+        for (group_at, group) in turns.chunks(together).enumerate() {
+            let first = group_at * together;
+            let cool_down_s = if first == 0 { 0.0 } else { self.cool_down_s };
             rest(cool_down_s, interrupted);
             if interrupted.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            let (use_case, broker) = (&use_cases[turn.use_case], &brokers[turn.broker]);
-            options.repetition = self.repetition(turn, at, cool_down_s);
             if self.is_repeated() {
-                eprintln!("run {} of {}, round {}", at + 1, turns.len(), turn.round);
+                let last = first + group.len();
+                let runs = if together == 1 { String::new() } else { format!("{} to ", first + 1) };
+                eprintln!("run {runs}{last} of {}, round {}", turns.len(), group[0].round);
             }
-            let (result, folder) = run_one(use_case, &**broker, options, interrupted)
-                .with_context(|| format!("{} on {}", use_case.name, broker.name()))?;
-            report::write(std::slice::from_ref(&result), &folder.join("report.html"))?;
-            kept(result, folder);
+            let gate = Gate::new(group.len() as u32);
+            let options_of = |at: usize| RunOptions {
+                repetition: self.repetition(&group[at], first + at, cool_down_s),
+                abreast: self.abreast(&gate, at, group.len()),
+                // There is one line and one screen: they show the first.
+                live: if at == 0 { options.live.clone() } else { Live::default() },
+                ..options.clone()
+            };
+            let run = |turn: &Turn, options: &RunOptions| {
+                let (use_case, broker) = (&use_cases[turn.use_case], &*brokers[turn.broker]);
+                run_one(use_case, broker, options, interrupted)
+                    .with_context(|| format!("{} on {}", use_case.name, broker.name()))
+            };
+            for ended in at_once(group, &options_of, &run) {
+                let (result, folder) = ended?;
+                report::write(std::slice::from_ref(&result), &folder.join("report.html"))?;
+                kept(result, folder);
+            }
         }
         Ok(())
+    }
+
+    fn abreast(&self, gate: &Gate, index: usize, of: usize) -> Option<Abreast> {
+        let length_us = self.abreast_us.filter(|_| of > 1)?;
+        let (index, of) = (index as u32, of as u32);
+        let shifts = Shifts { length_us, pause_us: length_us / PAUSE_OF, index, of };
+        Some(Abreast { gate: gate.clone(), shifts })
     }
 
     fn repetition(&self, turn: &Turn, at: usize, cool_down_s: f64) -> Option<Repetition> {
@@ -174,6 +233,7 @@ impl Session {
             position: at as u32 + 1,
             broker: turn.broker as u32 + 1,
             cool_down_s,
+            abreast_ms: self.abreast_us.map(|length_us| length_us / 1_000),
         })
     }
 
@@ -194,6 +254,26 @@ impl Session {
             }
         }
     }
+}
+
+type Ran = anyhow::Result<(RunResult, PathBuf)>;
+
+/// Every run of a group, each on a thread of its own, and how each ended.
+fn at_once(
+    group: &[Turn],
+    options_of: &dyn Fn(usize) -> RunOptions,
+    run: &(dyn Fn(&Turn, &RunOptions) -> Ran + Sync),
+) -> Vec<Ran> {
+    let options: Vec<RunOptions> = (0..group.len()).map(options_of).collect();
+    std::thread::scope(|scope| {
+        let runs: Vec<_> = group
+            .iter()
+            .zip(&options)
+            .map(|(turn, options)| scope.spawn(move || run(turn, options)))
+            .collect();
+        let joined = runs.into_iter().map(std::thread::ScopedJoinHandle::join);
+        joined.map(|ended| ended.unwrap_or_else(|_| bail!("a run broke down"))).collect()
+    })
 }
 
 /// Waits, but not for somebody who wants to stop.
