@@ -96,13 +96,11 @@ fn span(outcome: &Outcome, phase: Phase) -> (u64, u64) {
 }
 
 fn resources(outcome: &Outcome, seen: &Seen, cores: u32) -> Resources {
-    // What came in the measure phase, whichever message it was: the work the broker did in it.
-    let in_measure = outcome.intervals.iter().filter(|interval| interval.phase == Phase::Measure);
-    let deliveries = in_measure.map(|interval| interval.received).sum();
     let window = Window {
         measure_us: span(outcome, Phase::Measure),
         connect_us: span(outcome, Phase::Connect),
-        deliveries,
+        // Whichever message it was: the work the broker did in measure.
+        deliveries: outcome.traffic.received,
         connections: outcome.connections.connected,
         cores,
     };
@@ -110,11 +108,10 @@ fn resources(outcome: &Outcome, seen: &Seen, cores: u32) -> Resources {
 }
 
 fn system(outcome: &Outcome, seen: &Seen, resources: Option<&Resources>) -> System {
-    let measured = || outcome.intervals.iter().filter(|interval| interval.phase == Phase::Measure);
     let work = Work {
         measure_us: span(outcome, Phase::Measure),
-        published: measured().map(|interval| interval.published).sum(),
-        delivered: measured().map(|interval| interval.received).sum(),
+        published: outcome.traffic.published,
+        delivered: outcome.traffic.received,
         connections: outcome.connections.connected,
         cpu_cores: resources.map_or(0.0, |of| of.cpu_cores_avg),
         rss_bytes: resources.map_or((0, 0), |of| (of.rss_baseline_bytes, of.rss_stable_bytes)),
@@ -140,11 +137,11 @@ fn phases(outcome: &Outcome, start_us: u64) -> Vec<PhaseResult> {
 
 /// Rates over the intervals that lie in measure.
 fn rates(outcome: &Outcome, plan: &Plan) -> Rates {
-    let measured = || outcome.intervals.iter().filter(|interval| interval.phase == Phase::Measure);
-    let seconds = measured().map(|interval| interval.length_us).sum::<u64>() as f64 / 1e6;
+    let (measure_start_us, measure_end_us) = span(outcome, Phase::Measure);
+    let seconds = measure_end_us.saturating_sub(measure_start_us) as f64 / 1e6;
     let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
-    let published = per_second(measured().map(|interval| interval.published).sum());
-    let received = per_second(measured().map(|interval| interval.received).sum());
+    let published = per_second(outcome.traffic.published);
+    let received = per_second(outcome.traffic.received);
     let (connect_start_us, connect_end_us) = span(outcome, Phase::Connect);
     let connect_s = (connect_end_us.saturating_sub(connect_start_us)) as f64 / 1e6;
     let (there, back) = packets_each(plan, 2);

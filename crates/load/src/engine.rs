@@ -14,7 +14,7 @@ use crate::audit::{Audit, Fate};
 use crate::baton::Baton;
 use crate::course::Cue;
 use crate::cpu::{ThreadCpu, thread_cpu_us};
-use crate::outcome::{Connections, End, Interval, Operations, Outcome, Phase, PhaseSpan};
+use crate::outcome::{Connections, End, Interval, Operations, Outcome, Phase, PhaseSpan, Traffic};
 use crate::plan::Plan;
 use crate::publisher::Publisher;
 use crate::recorder::{Gauges, Recorder, Sketches};
@@ -150,6 +150,8 @@ pub(crate) struct Engine<'a> {
     held: Vec<u32>,
     /// At the begin and the end of measure, each with its time.
     cpu: ((ThreadCpu, u64), (ThreadCpu, u64)),
+    /// Of the whole run: until the begin, and until the end of measure.
+    traffic: (Traffic, Traffic),
     /// What became of the publishers' messages, once the books of a slice are closed.
     fates: Vec<(u32, Fate)>,
     /// Cleared with the end of drain.

@@ -20,6 +20,8 @@ pub struct Outcome {
     pub warm_up: Messages,
     /// What was published in measure, and what became of it.
     pub measure: Messages,
+    /// What went and came between the begin and the end of measure, whenever it was due.
+    pub traffic: Traffic,
     /// Latencies of the measure phase (connect and subscribe: of the whole run).
     pub latencies: Latencies,
     /// One entry an interval of the plan, from the first connect to the end of drain.
@@ -39,6 +41,29 @@ pub struct Outcome {
     pub course: crate::course::CourseOutcome,
     /// The agents that ran it, a line for each; empty for a run of one process.
     pub agents: Vec<String>,
+}
+
+/// Messages by when they were seen, not by when they were due. To a turn of the loop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Traffic {
+    /// Written to the broker.
+    pub published: u64,
+    /// Read from it.
+    pub received: u64,
+    /// Of these, again.
+    pub duplicated: u64,
+}
+
+impl Traffic {
+    /// What has come to this since `earlier`.
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        Self {
+            published: self.published - earlier.published,
+            received: self.received - earlier.received,
+            duplicated: self.duplicated - earlier.duplicated,
+        }
+    }
 }
 
 /// How many anomalies are listed one by one.

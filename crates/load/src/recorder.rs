@@ -1,7 +1,7 @@
 //! Histograms and counters, of the whole run and of the running interval.
 
 use crate::distribution::Distribution;
-use crate::outcome::{Interval, Latencies, Phase, Summary};
+use crate::outcome::{Interval, Latencies, Phase, Summary, Traffic};
 use hdrhistogram::Histogram;
 
 /// Longest latency told apart: one hour. Longer ones count as this.
@@ -83,6 +83,13 @@ pub(crate) struct Counts {
     pub(crate) reordered: u64,
     pub(crate) bytes_out: u64,
     pub(crate) bytes_in: u64,
+}
+
+impl Counts {
+    pub(crate) fn traffic(&self) -> Traffic {
+        let &Self { published, received, duplicated, .. } = self;
+        Traffic { published, received, duplicated }
+    }
 }
 
 /// What is so at the end of an interval.

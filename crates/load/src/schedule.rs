@@ -300,24 +300,30 @@ mod tests {
 
         #[test]
         fn in_shifts_the_rate_is_kept_and_nothing_is_due_outside_of_them(
-            publishers in 1u32..20, rate in 10.0f64..200.0, of in 1u32..5, start in 0u64..500_000,
+            publishers in 1u32..20, rate in 10.0f64..200.0, of in 1u32..5, at in 0u64..500_000,
+            warm_up_us in 0u64..400_000,
         ) {
             let publish = Publish { rate_per_s: rate, ..Publish::default() };
-            let lengths = |of| u64::from(of) * 1_050_000;
-            let each = |index| {
+            let length_us = u64::from(of) * 1_050_000;
+            for index in 0..of {
                 let shifts = Shifts { length_us: 100_000, pause_us: 5_000, index, of };
-                let phases = [0, lengths(of)];
-                (shifts, schedule_of(&publish, publishers, start, phases, Some(shifts)))
-            };
-            for (shifts, schedule) in (0..of).map(each) {
-                // Ten shifts of a tenth of a second.
-                let expected = f64::from(publishers) * rate;
-                prop_assert!((schedule.total() as f64 - expected).abs() <= 2.0, "{expected}");
+                let start = shifts.cycle_from(at);
+                let [schedule, before] = [start, 0].map(|start| {
+                    schedule_of(&publish, publishers, start, [warm_up_us, length_us], Some(shifts))
+                });
+                let warmed = [
+                    schedule.count_before(start + warm_up_us), before.count_before(warm_up_us)
+                ];
+                // Ten shifts of a tenth of a second, and known before the begin is.
+                let measured = (schedule.total() - warmed[0]) as f64;
+                prop_assert!((measured - f64::from(publishers) * rate).abs() <= 2.0, "{measured}");
+                prop_assert_eq!((schedule.total(), warmed[0]), (before.total(), warmed[1]));
                 let due: Vec<u64> =
                     (0..schedule.total()).map(|number| schedule.intended_us(number)).collect();
                 prop_assert!(due.is_sorted());
                 prop_assert!(due.iter().all(|&us| shifts.own_us(us + 1) > shifts.own_us(us)));
-                prop_assert!(due.iter().all(|us| (start..start + lengths(of)).contains(us)));
+                let end_us = start + warm_up_us + length_us;
+                prop_assert!(due.iter().all(|us| (start..end_us).contains(us)));
             }
         }
 

@@ -29,7 +29,7 @@ fn brokers_abreast_are_each_loaded_for_their_share_and_lose_nothing() {
     let output = weir(&arguments.split_whitespace().collect::<Vec<_>>().join(" "), out.path());
     let errors = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{errors}");
-    assert!(errors.contains("each loaded for 50 ms in turn"), "{errors}");
+    assert!(errors.contains("each loaded for about 50 ms in turn"), "{errors}");
     assert!(errors.contains("run 3 to 4 of 4, round 2"), "{errors}");
     let session = std::fs::read_dir(out.path()).unwrap().next().unwrap().unwrap().path();
     let results = std::fs::read_dir(&session).unwrap().filter_map(|entry| {
@@ -41,12 +41,12 @@ fn brokers_abreast_are_each_loaded_for_their_share_and_lose_nothing() {
     for run in &results {
         assert_eq!(run["verdict"]["status"], "passed", "{errors}");
         assert_eq!(run["repetition"]["abreast_ms"], 50);
-        // 50 a second in 50 of each 105 ms, for 2 s.
+        // 50 a second in 47.5 of each 100 ms, for 2 s.
         let planned = run["use_case"]["publish_rate_planned"].as_f64().unwrap();
-        assert!((planned - 50.0 * 50.0 / 105.0).abs() < 0.1, "{planned}");
+        assert!((planned - 23.75).abs() < 0.01, "{planned}");
         let measure = &run["measure"];
         let intended = measure["intended"].as_i64().unwrap();
-        assert!((intended - 48).abs() <= 4, "{measure}");
+        assert!((intended - 48).abs() <= 1, "{measure}");
         assert_eq!((&measure["lost"], &measure["delivered"]), (&0.into(), &measure["expected"]));
     }
 }
@@ -56,7 +56,7 @@ fn what_cannot_go_abreast_is_told_in_one_line() {
     let out = tempfile::tempdir().unwrap();
     let cases = [
         ("p2p-1K-1K-1K-1K --abreast", "--abreast needs --repeat"),
-        ("p2p-1K-1K-1K-1K --repeat 3 --abreast=1ms", "--abreast must be 0.02s to 10s"),
+        ("p2p-1K-1K-1K-1K --repeat 3 --abreast=1ms", "--abreast must be 0.02s to 0.5s"),
         ("conn-tcp-10K-100 --repeat 3 --abreast", "nothing is published"),
         ("fault-freeze --repeat 3 --abreast", "it has steps"),
         ("p2p-1K-1K-1K-1K --repeat 3 --abreast --agents 2", "agents share cannot take turns"),

@@ -3,7 +3,7 @@
 use crate::audit::{Counted, Fate, Track};
 use crate::baton::Status;
 use crate::engine::SliceOutcome;
-use crate::outcome::{Anomaly, Connections, End, Interval, Operations, PhaseSpan};
+use crate::outcome::{Anomaly, Connections, End, Interval, Operations, PhaseSpan, Traffic};
 use crate::plan::Plan;
 use crate::recorder::Sketches;
 use crate::slice::Slice;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Read};
 
 /// Version of the lines; both ends speak the same or not at all.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// Longest line: one pair of which every second message of an hour at 4,000/s is lost.
 const LINE_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -123,6 +123,7 @@ pub(super) struct OutcomeLine {
     pub(super) ledger_bytes: u64,
     pub(super) invalid: Vec<String>,
     pub(super) unclocked: u64,
+    pub(super) traffic: Traffic,
     pub(super) counted: Counted,
 }
 
@@ -167,6 +168,7 @@ pub(super) fn outcome_lines(outcome: SliceOutcome) -> Vec<Said> {
         connections: outcome.connections,
         subscriptions: outcome.subscriptions,
         unclocked: outcome.unclocked,
+        traffic: outcome.traffic,
         counted: outcome.counted,
     })));
     lines

@@ -47,6 +47,7 @@ pub(super) fn merge(
         subscriptions: Operations::default(),
         warm_up: Default::default(),
         measure: Default::default(),
+        traffic: Default::default(),
         latencies: Latencies {
             connect: histogram(),
             subscribe: histogram(),
@@ -103,6 +104,9 @@ fn add(outcome: &mut Outcome, report: &Report) -> Option<()> {
     outcome.subscriptions.granted += of.subscriptions.granted;
     add_counts(&mut outcome.subscriptions.failed, &of.subscriptions.failed);
     outcome.unclocked += of.unclocked;
+    outcome.traffic.published += of.traffic.published;
+    outcome.traffic.received += of.traffic.received;
+    outcome.traffic.duplicated += of.traffic.duplicated;
     let (latencies, generator) = (&mut outcome.latencies, &mut outcome.generator);
     generator.cpu_user_us += of.cpu_user_us;
     generator.cpu_system_us += of.cpu_system_us;

@@ -4,7 +4,7 @@ use super::Engine;
 use crate::audit::{Counted, Fate, Track};
 use crate::outcome::{
     Anomaly, CPU_SHARE_MAX, Connections, End, Generator, LAG_P99_US_MAX, Latencies, Operations,
-    Outcome, PhaseSpan,
+    Outcome, Phase, PhaseSpan, Traffic,
 };
 use crate::schedule::streams;
 
@@ -23,6 +23,7 @@ pub(crate) struct SliceOutcome {
     pub(crate) latencies: Latencies,
     pub(crate) generator: Generator,
     pub(crate) unclocked: u64,
+    pub(crate) traffic: Traffic,
     pub(crate) counted: Counted,
     /// Of the publishers run here, by number.
     pub(crate) fates: Vec<(u32, Fate)>,
@@ -46,7 +47,7 @@ impl Engine<'_> {
     }
 
     pub(super) fn into_outcome(self) -> Outcome {
-        let generator = self.generator();
+        let (generator, traffic) = (self.generator(), self.traffic());
         let Self { book, end, phases, agenda, .. } = self;
         let end = match end {
             // Told at the end, when all have been seen to go.
@@ -62,6 +63,7 @@ impl Engine<'_> {
             subscriptions: book.subscriptions,
             warm_up: books.warm_up,
             measure: books.measure,
+            traffic,
             latencies,
             intervals: book.recorder.intervals,
             distributions: book.recorder.distributions,
@@ -83,7 +85,7 @@ impl Engine<'_> {
 
     pub(super) fn into_slice(mut self) -> SliceOutcome {
         self.close_books();
-        let generator = self.generator();
+        let (generator, traffic) = (self.generator(), self.traffic());
         let totals: Vec<u32> = streams(self.plan, 0)
             .iter()
             .flat_map(|stream| {
@@ -104,6 +106,7 @@ impl Engine<'_> {
             connections: book.connections,
             subscriptions: book.subscriptions,
             latencies,
+            traffic,
             generator,
             unclocked: book.unclocked,
             counted,
@@ -128,6 +131,17 @@ impl Engine<'_> {
             _ => publisher.due,
         };
         Fate { is_lost: false, due, sent: publisher.sent, refused, unacknowledged }
+    }
+
+    /// Until now where measure was not over.
+    fn traffic(&self) -> Traffic {
+        let (begin, end) = self.traffic;
+        let is_over = self.phases.iter().any(|span| span.phase == Phase::Measure);
+        match self.phase {
+            Phase::Measure => self.book.recorder.counts.traffic().since(begin),
+            _ if is_over => end.since(begin),
+            _ => Traffic::default(),
+        }
     }
 
     fn generator(&self) -> Generator {

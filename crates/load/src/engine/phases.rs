@@ -223,7 +223,8 @@ impl Engine<'_> {
             None => self.cue.go_us(now, LEAD_US),
             Some(baton) => baton.go_us(),
         };
-        let Some(start_us) = go_us else { return };
+        let Some(go_us) = go_us else { return };
+        let start_us = self.plan.shifts.map_or(go_us, |shifts| shifts.cycle_from(go_us));
         self.begin_publishing(start_us);
         if let Some((measure_us, _)) = self.book.measure {
             self.cue.begin(measure_us);
@@ -253,10 +254,12 @@ impl Engine<'_> {
             }
             Phase::WarmUp => {
                 self.cpu.0 = (ThreadCpu::now(), now_us());
+                self.traffic.0 = self.book.recorder.counts.traffic();
                 Phase::Measure
             }
             Phase::Measure => {
                 self.cpu.1 = (ThreadCpu::now(), now_us());
+                self.traffic.1 = self.book.recorder.counts.traffic();
                 Phase::Drain
             }
             Phase::Drain => Phase::Drain,

@@ -81,6 +81,7 @@ impl<'a> Engine<'a> {
             cue: Cue::default(),
             held: Vec::new(),
             cpu: Default::default(),
+            traffic: Default::default(),
             fates: Vec::new(),
             has_intervals: true,
             end: None,

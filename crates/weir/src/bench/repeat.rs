@@ -25,8 +25,10 @@ const COOL_DOWN_S: f64 = 2.0;
 const COOL_DOWN_S_MAX: f64 = 3_600.0;
 
 /// Shortest and longest turn of brokers that go abreast, in seconds: less is mostly the begin and
-/// the end of a turn, more is no better than one after the other.
-const ABREAST_S: RangeInclusive<f64> = 0.02..=10.0;
+/// the end of a turn, more is little better than one after the other.
+const ABREAST_S: RangeInclusive<f64> = 0.02..=0.5;
+
+const SECOND_US: u64 = 1_000_000;
 
 /// Of a turn, how long nobody is loaded after it.
 const PAUSE_OF: u64 = 20;
@@ -48,8 +50,8 @@ pub(super) struct Repeats {
     /// Rest before each run but the first; 2s between repeats, else none
     #[arg(long, value_name = "TIME", value_parser = super::parse_seconds)]
     cool_down: Option<f64>,
-    /// Have all brokers of a round up at once and load each in turn for so long, 100ms if not said:
-    /// what a shared host does within a second falls out of their ratio
+    /// Have all brokers of a round up at once and load each in turn for about so long, 100ms if not
+    /// said: what a shared host does within a second falls out of their ratio
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true,
         default_missing_value = "100ms", value_parser = super::parse_seconds)]
     abreast: Option<f64>,
@@ -143,7 +145,7 @@ impl Session {
         eprintln!("  {pinning}");
         if let Some(length_us) = self.abreast_us {
             let ms = length_us / 1_000;
-            eprintln!("  brokers of a round are all up, each loaded for {ms} ms in turn");
+            eprintln!("  brokers of a round are all up, each loaded for about {ms} ms in turn");
         }
         if self.is_repeated() {
             let (seed, cool_down_s) = (self.seed, self.cool_down_s);
@@ -218,9 +220,14 @@ impl Session {
     }
 
     fn abreast(&self, gate: &Gate, index: usize, of: usize) -> Option<Abreast> {
-        let length_us = self.abreast_us.filter(|_| of > 1)?;
+        let asked_us = self.abreast_us.filter(|_| of > 1)?;
         let (index, of) = (index as u32, of as u32);
-        let shifts = Shifts { length_us, pause_us: length_us / PAUSE_OF, index, of };
+        // In each second everybody has as much: a series by seconds has no waves, and its sums are
+        // those of the rate.
+        let rounds = (SECOND_US as f64 / (asked_us * u64::from(of)) as f64).round().max(1.0) as u64;
+        let turn_us = SECOND_US / (rounds * u64::from(of));
+        let pause_us = turn_us / PAUSE_OF;
+        let shifts = Shifts { length_us: turn_us - pause_us, pause_us, index, of };
         Some(Abreast { gate: gate.clone(), shifts })
     }
 
