@@ -1,7 +1,5 @@
 //! The way without a tree says what the interpreter says: on random JSON, random conditions.
 
-#![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
-
 use proptest::prelude::*;
 use weir_flow::{Condition, Message, Scratch, Verdict};
 

@@ -1,7 +1,5 @@
 //! Conditions that need no tree allocate nothing, and neither does a rule that keeps the bytes.
 
-#![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
-
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 use weir_flow::{Condition, Flow, Message, Scratch, Verdict};

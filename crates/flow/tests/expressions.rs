@@ -1,7 +1,5 @@
 //! Expressions that cannot be used: each is refused with the byte where it is wrong.
 
-#![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
-
 use weir_flow::{BRACKETS_DEPTH_MAX, Condition, EXPRESSION_BYTES_MAX, EXPRESSION_TOKENS_MAX};
 
 /// The expression with `§` in front of the byte where it is wrong.

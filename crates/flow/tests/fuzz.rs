@@ -11,7 +11,9 @@ use std::path::Path;
 #[path = "../../../fuzz/src/flow.rs"]
 mod flow;
 
-const TARGETS: [(&str, fn(&[u8])); 2] =
+type Check = fn(&[u8]);
+
+const TARGETS: [(&str, Check); 2] =
     [("flow_expression", flow::expression), ("flow_payload", flow::payload)];
 
 #[test]

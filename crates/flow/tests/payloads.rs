@@ -1,7 +1,5 @@
 //! Payloads that are malformed or hostile: each ends as it is written down, by both ways.
 
-#![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
-
 use weir_flow::Fault::{NoField, NotJson, TooCostly, TooDeep, TooLarge, WrongType};
 use weir_flow::Verdict::{Invalid, Match, NoMatch};
 use weir_flow::{Condition, Message, PAYLOAD_BYTES_MAX, PAYLOAD_DEPTH_MAX, Scratch, Verdict};

@@ -47,16 +47,13 @@ fn main() {
     languages();
 }
 
+fn message(payload: &[u8]) -> Message<'_> {
+    Message { topic: "ud/7", payload, qos: 0, retain: false, user_properties: &[] }
+}
+
 fn ours() {
     let condition = Condition::parse(FOUR).unwrap();
     let mut scratch = Scratch::default();
-    let message = |payload| Message {
-        topic: "ud/7",
-        payload,
-        qos: 0,
-        retain: false,
-        user_properties: &[],
-    };
     time("weir-flow, index, whole message checked", |payload| {
         condition.check(&message(payload), &mut scratch) == Verdict::Match
     });

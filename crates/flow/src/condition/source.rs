@@ -85,7 +85,7 @@ pub(super) fn check(text: &str) -> Result<(), ConditionError> {
         let message = format!("the expression is longer than {EXPRESSION_BYTES_MAX} bytes");
         return Err(ConditionError::new(EXPRESSION_BYTES_MAX, message));
     }
-    if let Some(at) = text.find(|letter: char| letter == '\0') {
+    if let Some(at) = text.find('\0') {
         return Err(ConditionError::new(at, "a null character"));
     }
     let (mut brackets, mut choices) = (0_usize, 0_usize);

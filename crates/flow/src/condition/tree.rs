@@ -141,8 +141,8 @@ fn fault(error: &ExecutionError) -> Fault {
 }
 
 /// The members of a map; of those with one name the last one counts.
+#[expect(clippy::disallowed_types, reason = "the interpreter's own; nothing depends on its order")]
 fn map(members: impl Iterator<Item = (CelMapKey<'static>, Box<dyn Val>)>) -> Box<dyn Val> {
-    // The type of the map is the interpreter's; nothing depends on its order.
     Box::new(CelMap::from(members.collect::<std::collections::HashMap<_, _>>()))
 }
 
