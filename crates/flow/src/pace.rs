@@ -28,7 +28,7 @@ impl Sample {
     }
 }
 
-/// Lets so many a second through: a bucket that a tenth of a second's worth fills, but at least one.
+/// Lets so many a second through: a bucket that a tenth of a second's worth fills, at least one.
 #[derive(Debug, Clone)]
 pub(crate) struct Throttle {
     per_s: f64,

@@ -22,8 +22,8 @@ impl Path {
     /// The place of the value.
     ///
     /// # Errors
-    /// [`Fault::NoField`] where a step leads nowhere, [`Fault::WrongType`] where it starts at a value
-    /// that has no fields or elements.
+    /// [`Fault::NoField`] where a step leads nowhere, [`Fault::WrongType`] where it starts at a
+    /// value that has no fields or elements.
     pub(crate) fn find(&self, json: &Json<'_>) -> Result<usize, Fault> {
         self.steps.iter().try_fold(0, |at, step| {
             let kind = json.entry(at).map(|entry| entry.kind);

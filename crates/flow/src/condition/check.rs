@@ -1,7 +1,8 @@
 //! Names and types of an expression, checked before it ever runs.
 //!
 //! Of the payload only that it is JSON is known, so most types show at run time alone. What can be
-//! told is told here, with its place: unknown names, wrong counts of arguments, text against number.
+//! told is told here, with its place: unknown names, wrong counts of arguments, text against a
+//! number.
 
 use super::{ConditionError, source};
 use cel::IdedExpr;

@@ -171,7 +171,10 @@ proptest! {
 
     #[test]
     fn a_cut_or_a_changed_byte_never_panics_and_says_what_another_reader_says(
-        value in valid(), at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<bool>(),
+        value in valid(),
+        at in any::<prop::sample::Index>(),
+        byte in any::<u8>(),
+        cut in any::<bool>(),
     ) {
         let mut text = value.to_string().into_bytes();
         let at = at.index(text.len());
