@@ -149,7 +149,7 @@ fn plan(shape: &Shape, target: SocketAddr) -> Plan {
     };
     let mut subscribers = group("sub", shape.subscribers);
     let filter = shape.filter.into();
-    subscribers.subscriptions.push(Subscription { filter, qos: shape.qos });
+    subscribers.subscriptions.push(Subscription::plain(filter, shape.qos));
     let mut publishers = group("pub", shape.publishers);
     publishers.publish = Some(Publish {
         topic: "test/{i}".into(),
