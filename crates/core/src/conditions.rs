@@ -66,6 +66,11 @@ impl Conditions {
         self.all.len()
     }
 
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
     /// How often one was checked.
     pub(crate) fn checks(&self) -> u64 {
         self.checks

@@ -99,7 +99,8 @@ impl Shard {
             has_lists_beside |= filter.has_lists_beside();
         }
         let mut lists = found.len();
-        if has_lists_beside {
+        // What has no condition pays nothing for those that have.
+        if has_lists_beside && !self.filters.conditions.is_empty() {
             lists = self.filters.add_filtered(found, &delivery.content(), &mut targets);
         }
         // Only several lists can bring one session twice.

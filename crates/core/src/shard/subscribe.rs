@@ -213,7 +213,7 @@ impl Shard {
         let Session { client_id, extra, .. } = &mut sessions[key.0 as usize];
         let records = &mut extra.get_or_insert_default().subscriptions;
         // Only a condition beside the name can put the same name into another list.
-        let may_move = name.encoded.is_none() && filters.conditions.len() > 0;
+        let may_move = name.encoded.is_none() && !filters.conditions.is_empty();
         let old = if may_move { filters.position(name, records) } else { None };
         let mut subscribed =
             filters.subscribe(name, condition, client_id, subscriber, round, records);
