@@ -13,7 +13,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     // Nothing of ours: the broker and the program beside it give it what they have.
     ("weir-flow", &[]),
     ("weir-reactor", &[]),
-    ("weir-broker", &["weir-wire", "weir-core", "weir-reactor"]),
+    ("weir-broker", &["weir-wire", "weir-core", "weir-reactor", "weir-flow"]),
     ("weir-load", &["weir-wire", "weir-client", "weir-reactor"]),
     ("weir-sim", &["weir-wire", "weir-core"]),
     // Nothing of ours: a fault of the codec cannot hide itself.

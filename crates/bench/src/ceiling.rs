@@ -148,8 +148,7 @@ fn plan(shape: &Shape, target: SocketAddr) -> Plan {
         ..Group::default()
     };
     let mut subscribers = group("sub", shape.subscribers);
-    let filter = shape.filter.into();
-    subscribers.subscriptions.push(Subscription { filter, qos: shape.qos });
+    subscribers.subscriptions.push(Subscription::plain(shape.filter, shape.qos));
     let mut publishers = group("pub", shape.publishers);
     publishers.publish = Some(Publish {
         topic: "test/{i}".into(),

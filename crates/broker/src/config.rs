@@ -2,6 +2,7 @@
 
 use crate::auth::AuthConfig;
 use crate::gate::ProcessLimits;
+use crate::rules::FlowRules;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -10,7 +11,7 @@ use weir_core::{Features, Limits, Settings, SharePolicy};
 use weir_reactor::Backend;
 
 /// Everything `weir broker` can be told.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Addresses to listen on, each `HOST:PORT`.
@@ -33,6 +34,9 @@ pub struct Config {
     pub auth: AuthConfig,
     /// How shared subscriptions choose a member: `[[share]]` tables, tried in order.
     pub share: SharePolicy,
+    /// What the broker makes of messages by their content: `[[flow]]` tables, in order.
+    #[serde(skip_serializing_if = "FlowRules::is_empty")]
+    pub flow: FlowRules,
 }
 
 impl Default for Config {
@@ -47,6 +51,7 @@ impl Default for Config {
             features: Features::default(),
             auth: AuthConfig::default(),
             share: SharePolicy::default(),
+            flow: FlowRules::default(),
         }
     }
 }
@@ -120,6 +125,9 @@ pub enum ConfigError {
         /// What it has to be.
         rule: &'static str,
     },
+    /// A rule on content cannot be used, or feeds itself.
+    #[error("flow: {0}")]
+    Flow(weir_flow::FlowError),
     /// A user's verifier cannot be used.
     #[error("auth.users: {user}: {rule}")]
     User {
@@ -210,6 +218,7 @@ impl Config {
             return Err(value_error("process.memory_bytes_max", memory_bytes_max, rule));
         }
         self.auth.check().map_err(|(user, rule)| ConfigError::User { user, rule })?;
+        self.flow.compile().map_err(ConfigError::Flow)?;
         self.addresses().map(drop)
     }
 
@@ -332,6 +341,45 @@ mod tests {
             let text = format!("[[share]]\nprefix = \"\"\nstrategy = {strategy}\n");
             let error = read(&text).unwrap_err().to_string();
             assert!(error.contains(":3: ") && error.contains(named), "{error}");
+        }
+    }
+
+    const CELLS: &str = r##"
+        [[flow]]
+        name = "cells"
+        from = "ud/#"
+        qos = 1
+        when = 'has(payload.p.mcc) && has(payload.p.mnc)'
+        to = "cells/{payload.p.mcc}/{topic[1]}"
+        payload = 'payload.p'
+        publish_qos = 1
+        retain = false
+        sample = 0.5
+        throttle_per_s = 100
+        [[flow]]
+        name = "count"
+        from = "#"
+        action = "count"
+    "##;
+
+    #[test]
+    fn flow_rules_are_read_in_order_and_written_out_read_back() {
+        let config = read(CELLS).unwrap();
+        let names: Vec<&str> = config.flow.rules.iter().map(|rule| &*rule.name).collect();
+        assert_eq!(names, ["cells", "count"]);
+        assert_eq!(read(&toml::to_string(&config).unwrap()).unwrap(), config);
+    }
+
+    #[test]
+    fn a_wrong_flow_rule_is_named_with_its_place() {
+        for (old, new, named) in [
+            ("has(payload.p.mcc) &&", "has(payload.p.mcc) &", "rule \"cells\": when: at byte "),
+            ("to = \"cells/{payload.p.mcc}", "to = \"ud/{payload.p.mcc}", "loop: \"cells\" -> "),
+            ("retain = false", "retained = false", ":10: "),
+            ("action = \"count\"", "action = \"cuont\"", "rule \"count\": action: "),
+        ] {
+            let error = read(&CELLS.replace(old, new)).unwrap_err().to_string();
+            assert!(error.contains(named), "{error}");
         }
     }
 

@@ -1,15 +1,17 @@
 //! The broker: shards of `weir-core`, each on a thread and reactor of its own, with configuration,
-//! log and signals.
+//! log and signals; conditions and rules on content are `weir-flow`'s.
 //!
 //! Authentication is SCRAM-SHA-256 from the configuration; TLS, storage and the
 //! control plane are not here yet.
 
 mod auth;
 mod config;
+mod content;
 mod gate;
 mod letter;
 mod log;
 mod memory;
+mod rules;
 mod server;
 mod shell;
 mod worker;
@@ -17,4 +19,5 @@ mod worker;
 pub use auth::{AuthConfig, Verifier, VerifierError, scram_client_final};
 pub use config::{Config, ConfigError, IoBackend};
 pub use gate::ProcessLimits;
+pub use rules::FlowRules;
 pub use server::{ServeError, Server, Stopper};

@@ -2,6 +2,7 @@
 
 use crate::auth::Authenticator;
 use crate::config::{Config, ConfigError, IoBackend};
+use crate::content::{Conditions, FlowOfShard};
 use crate::gate::Gate;
 use crate::log::Log;
 use crate::memory::{Ceiling, Memory};
@@ -164,9 +165,15 @@ impl Server {
         getrandom::fill(&mut secret).map_err(std::io::Error::from)?;
         let gate = Arc::new(Mutex::new(Gate::new(config.process.clone())));
         let ceiling = Arc::new(Ceiling::new(config.process.memory_bytes_max, shards));
+        let flows = config.flow.compile().map_err(ConfigError::Flow)?.split(shards.into());
         let mut workers = Vec::new();
-        for (mailbox, own) in weir_reactor::mailboxes(wakers).into_iter().zip(0..shards) {
-            let shard = Shard::new(ShardId(own), shards, config.settings(), seed);
+        let mailboxes = weir_reactor::mailboxes(wakers);
+        for ((mailbox, own), flow) in mailboxes.into_iter().zip(0..shards).zip(flows) {
+            let mut shard = Shard::new(ShardId(own), shards, config.settings(), seed);
+            shard.set_predicates(Box::<Conditions>::default());
+            if !config.flow.is_empty() {
+                shard.set_rules(Box::new(FlowOfShard(flow)));
+            }
             let guard = Guard {
                 own: ShardId(own),
                 gate: Arc::clone(&gate),

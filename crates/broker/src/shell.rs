@@ -82,6 +82,14 @@ impl Shell {
         let (stats, gate) = (self.shard.stats(), self.guard.gate().stats);
         let shard = self.guard.own.0;
         tracing::info!(shard, ?stats, ?gate, rss_bytes, rss_bytes_max, "counters");
+        if let Some(conditions) = self.shard.predicates()
+            && stats.condition_checks > 0
+        {
+            tracing::info!(shard, ?conditions, "counters of conditions");
+        }
+        if let Some(flow) = self.shard.rules() {
+            tracing::info!(shard, ?flow, "counters of rules");
+        }
     }
 
     /// The shard, and its sink for one call.

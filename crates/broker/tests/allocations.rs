@@ -24,6 +24,8 @@ const WARM_UP: usize = 300;
 const ROUNDS: usize = 300;
 /// Of [`packet`], and of a letter or a buffer more on its way at a time than ever before.
 const ALLOCATIONS_MAX: usize = 12;
+/// A telemetry message, for conditions.
+const PAYLOAD: &[u8] = br#"{"t":1,"pos":{"s":64},"p":{"mcc":257,"mnc":2},"pad":"...."}"#;
 const TOPIC: &str = "some/topic";
 
 struct Peer {
@@ -97,7 +99,7 @@ fn packet(qos: QoS) -> Vec<u8> {
         topic: TOPIC,
         packet_id: (qos != QoS::AtMostOnce).then_some(PacketId::FIRST),
         properties: Properties::EMPTY,
-        payload: &[b'x'; 64],
+        payload: PAYLOAD,
     }
     .encode(Version::V5, &mut bytes);
     bytes
@@ -142,7 +144,12 @@ fn rounds(
 
 #[test]
 fn a_message_costs_no_allocation() {
-    for (filter, is_shared) in [(TOPIC, false), ("$share/group/some/+", true)] {
+    for (filter, is_shared) in [
+        (TOPIC, false),
+        ("$share/group/some/+", true),
+        ("$filter/payload.pos.s%20>%2060%20&&%20has(payload.p.mcc)/some/#", false),
+        ("$share/group/$filter/has(payload.p.mcc)/some/#", true),
+    ] {
         for qos in [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce] {
             let broker = Broker::start(Config { shards: 2, ..Config::default() });
             let join = |role: &str| -> Vec<Peer> {

@@ -32,6 +32,13 @@ pub struct Limits {
     pub output_bytes_max: usize,
     /// Subscriptions of one session. More: SUBACK 0x97.
     pub subscriptions_max: u32,
+    /// Distinct conditions of content-filtered subscriptions, a shard. More: SUBACK 0x97.
+    pub conditions_max: u32,
+    /// How often a message that a rule made may be given to the rules again: what is deeper is
+    /// published, and no rule sees it.
+    pub rule_depth_max: u8,
+    /// Messages that rules make of one PUBLISH, in all. More are dropped.
+    pub rule_results_max: u32,
     /// Levels of a topic name or filter. More: 0x90 or 0x8F.
     pub topic_levels_max: u16,
     /// Length of a topic name or filter, in bytes; the protocol's own bound is the default.
@@ -65,6 +72,9 @@ impl Default for Limits {
             queue_full_absent: WhenAbsent::DropOldest,
             output_bytes_max: 1024 * 1024,
             subscriptions_max: 10_000,
+            conditions_max: 1_000,
+            rule_depth_max: 8,
+            rule_results_max: 1_000,
             topic_levels_max: 128,
             topic_bytes_max: u16::MAX,
             topic_alias_maximum: 16,

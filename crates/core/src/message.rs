@@ -1,5 +1,6 @@
 //! An application message on its way to its receivers.
 
+use crate::content::Content;
 use crate::keys::SessionKey;
 use crate::pool::MessagePool;
 use crate::{Micros, Stamp};
@@ -95,6 +96,12 @@ impl<'a> Delivery<'a> {
             stamp: message.stamp,
             shared: Some(Arc::clone(message)),
         }
+    }
+
+    /// What the ports see of it.
+    pub(crate) fn content(&self) -> Content<'a> {
+        let Self { topic, payload, properties, qos, retain, .. } = *self;
+        Content { topic, payload, properties, qos, retain }
     }
 
     /// As [`Message::bytes`].

@@ -1,12 +1,13 @@
 //! Which sessions, groups and shards a topic goes to.
 
+mod filtered;
 mod filters;
 mod group;
 mod shape;
 mod trie;
 mod wildcards;
 
-pub(crate) use filters::{FilterId, Filters, News, Picks, SubscriptionRecord};
+pub(crate) use filters::{FilterId, Filters, News, Picks, Subscribed, SubscriptionRecord};
 pub(crate) use group::{HOPS_MAX, Picked};
 
 use crate::keys::SessionKey;

@@ -14,9 +14,11 @@ mod publish;
 mod reasons;
 mod replay;
 mod retain;
+mod rules;
 mod subscribe;
 mod unsubscribe;
 
+use crate::content::{Predicates, Rules};
 use crate::encoder::Encoder;
 use crate::features::Features;
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
@@ -26,6 +28,7 @@ use crate::pages::Pages;
 use crate::pool::MessagePool;
 use crate::retained::{Recent, Retained, Stamps};
 use crate::routing::{FilterId, Filters, Picks, Subscriber};
+use crate::rules::Results;
 use crate::session::{Session, Will};
 use crate::settings::Settings;
 use crate::sink::Sink;
@@ -76,6 +79,9 @@ pub struct Shard {
     found: Vec<FilterId>,
     targets: Vec<Subscriber>,
     picks: Picks,
+    rules: Option<Box<dyn Rules>>,
+    /// Scratch of the rules: two levels of results.
+    results: [Results; 2],
     pool: MessagePool,
     hasher: FixedState,
     assigned_ids: u64,
@@ -117,6 +123,8 @@ impl Shard {
             found: Vec::new(),
             targets: Vec::new(),
             picks: Picks::default(),
+            rules: None,
+            results: Default::default(),
             pool: MessagePool::default(),
             hasher: FixedState::with_seed(seed),
             assigned_ids: 0,
@@ -126,11 +134,24 @@ impl Shard {
         }
     }
 
+    /// Offers content-filtered subscriptions, with conditions as `predicates` understands them.
+    /// Without it they are refused. Comes before the first connection.
+    pub fn set_predicates(&mut self, predicates: Box<dyn Predicates>) {
+        self.filters.conditions.set_port(predicates);
+    }
+
+    /// The port of conditions, if it is there.
+    pub fn predicates(&self) -> Option<&dyn Predicates> {
+        self.filters.conditions.port()
+    }
+
     /// The counters.
     pub fn stats(&self) -> Stats {
         Stats {
             sessions: self.sessions.len() as u64,
             retained: self.retained.len() as u64,
+            conditions: self.filters.conditions.len() as u64,
+            condition_checks: self.filters.conditions.checks(),
             filters: self.filters.len() as u64,
             awaited: (self.awaiting_shards.len() + self.retains.len() + self.pages.len()) as u64,
             ..self.stats
@@ -220,7 +241,7 @@ impl Shard {
             }
             Mail::InterestGone { filter } => self.filters.remove_shard(&filter, from),
             Mail::Joined { share, member, ticket } => {
-                self.filters.join(&share, from, member);
+                self.filters.join(&share, from, member, self.limits.conditions_max);
                 // Retained messages do not go to shared subscriptions.
                 sink.mail(from, Mail::Noted { ticket, retains: Box::default() });
             }
@@ -260,6 +281,7 @@ impl Shard {
                 Timer::Connection(conn) => self.connection_due(conn, now, sink),
                 Timer::Will(session) => self.will_due(session),
                 Timer::Expiry(session) => self.session_due(session, sink),
+                Timer::Replay(session) => self.replay(session, now, sink),
             }
             self.settle(now, sink);
         }

@@ -45,6 +45,18 @@ pub struct Stats {
     pub recent_forgotten: u64,
     /// SUBSCRIBE filters refused.
     pub subscriptions_refused: u64,
+    /// Those of them whose condition cannot be used, or was one too many.
+    pub conditions_refused: u64,
+    /// Conditions checked: once a message and distinct condition.
+    pub condition_checks: u64,
+    /// Messages that rules made and the broker published.
+    pub rule_results: u64,
+    /// Messages that rules made and the broker did not take: a bound, an invalid topic.
+    pub rule_results_refused: u64,
+    /// Messages that rules made over the bound for one PUBLISH.
+    pub rule_results_dropped: u64,
+    /// Messages that rules made so deep that no rule saw them again.
+    pub rule_depth_reached: u64,
     /// Sessions whose queue was full: the connection, or the absent session, was ended.
     pub queue_overflows: u64,
     /// Sessions now.
@@ -53,6 +65,8 @@ pub struct Stats {
     pub connections: u64,
     /// Retained messages now.
     pub retained: u64,
+    /// Distinct conditions of content-filtered subscriptions now.
+    pub conditions: u64,
     /// Topic filters that this shard or another wants, now.
     pub filters: u64,
     /// What waits for the answer of another shard now.

@@ -23,7 +23,7 @@ fn main() {
         ..Group::default()
     };
     let mut subscribers = group("sub", number(3));
-    subscribers.subscriptions.push(Subscription { filter: filter.into(), qos });
+    subscribers.subscriptions.push(Subscription::plain(filter, qos));
     let mut publishers = group("pub", number(1));
     publishers.publish = Some(Publish {
         topic: "test/{i}".into(),

@@ -212,8 +212,7 @@ mod tests {
     #[test]
     fn every_slice_numbers_receivers_alike() {
         let mut plan = plan(&[(5, true), (7, false)]);
-        plan.groups[1].subscriptions =
-            vec![crate::plan::Subscription { filter: "t".into(), qos: 0 }];
+        plan.groups[1].subscriptions = vec![crate::plan::Subscription::plain("t", 0)];
         let topics = || ["t", "u"].into_iter();
         let whole = Cast::new(&plan, topics(), &[Slice::WHOLE]);
         assert_eq!((whole.receivers.len(), whole.pairs), (8, 8));

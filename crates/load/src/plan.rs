@@ -124,6 +124,17 @@ pub struct Subscription {
     pub filter: String,
     /// Highest QoS wanted, 0 to 2.
     pub qos: u8,
+    /// What the SUBSCRIBE says in the place of the filter, where the broker is to deliver by it
+    /// just what the filter matches: a condition on content. A template as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
+}
+
+impl Subscription {
+    /// A filter that is subscribed to as it is.
+    pub fn plain(filter: impl Into<String>, qos: u8) -> Self {
+        Self { filter: filter.into(), qos, asked: None }
+    }
 }
 
 /// What each client in a group publishes.

@@ -202,7 +202,7 @@ pub(crate) mod tests {
             clients,
             client_id: "c{i}".into(),
             subscriptions: is_shared
-                .then(|| Subscription { filter: "$share/g/t".into(), qos: 0 })
+                .then(|| Subscription::plain("$share/g/t", 0))
                 .into_iter()
                 .collect(),
             publish: None,

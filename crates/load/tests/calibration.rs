@@ -11,7 +11,7 @@ use weir_wire::ReasonCode;
 const RUN: u16 = 7;
 
 fn subscribers(clients: u32, filters: &[&str], qos: u8) -> Group {
-    let subscription = |filter: &&str| Subscription { filter: (*filter).into(), qos };
+    let subscription = |filter: &&str| Subscription::plain(*filter, qos);
     Group {
         name: "subscribers".into(),
         clients,

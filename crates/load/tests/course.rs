@@ -45,7 +45,7 @@ fn group(name: &str, clients: u32) -> Group {
 }
 
 fn subscribers(name: &str, clients: u32, filter: &str) -> Group {
-    let subscriptions = vec![Subscription { filter: filter.into(), qos: 1 }];
+    let subscriptions = vec![Subscription::plain(filter, 1)];
     Group { subscriptions, ..group(name, clients) }
 }
 

@@ -21,7 +21,7 @@ fn outcome(filter: &str, qos: u8, version: ProtocolVersion, burned: f64) -> Outc
         ..Group::default()
     };
     let mut subscribers = group("sub");
-    subscribers.subscriptions.push(Subscription { filter: filter.into(), qos });
+    subscribers.subscriptions.push(Subscription::plain(filter, qos));
     let mut publishers = group("pub");
     let (topic, payload_bytes, retain) = ("t/{i}".into(), 16, false);
     publishers.publish = Some(Publish {

@@ -32,10 +32,7 @@ fn group(name: &str, clients: u32, filter: Option<&str>, rate_per_s: Option<f64>
         name: name.into(),
         clients,
         client_id: format!("w{{run}}-{name}-{{i}}"),
-        subscriptions: filter
-            .map(|filter| Subscription { filter: filter.into(), qos: 1 })
-            .into_iter()
-            .collect(),
+        subscriptions: filter.map(|filter| Subscription::plain(filter, 1)).into_iter().collect(),
         publish: rate_per_s.map(publish),
         ..Group::default()
     }

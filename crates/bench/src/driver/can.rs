@@ -16,6 +16,9 @@ pub struct Can {
     pub qos_max: u8,
     /// Retained messages.
     pub retained: bool,
+    /// Subscriptions with a condition on content, as Weir names them: `$filter/...`.
+    #[serde(default)]
+    pub content_filters: bool,
     /// What is new in later versions of the broker, oldest first.
     #[serde(default)]
     since: Vec<Since>,
@@ -38,7 +41,9 @@ impl Can {
     /// Everything: of a broker that nothing is known of, the run tells.
     pub(super) fn everything() -> Self {
         let versions = ["3.1", "3.1.1", "5.0"].map(str::to_owned).to_vec();
-        Self { versions, shared: true, qos_max: 2, retained: true, since: Vec::new() }
+        let since = Vec::new();
+        let (shared, retained, content_filters) = (true, true, true);
+        Self { versions, shared, qos_max: 2, retained, content_filters, since }
     }
 
     /// The same of one version of the broker. One that is not known is taken for the oldest.
@@ -73,6 +78,9 @@ impl Can {
         if needs.retained && !self.retained {
             missing.push("retained messages".into());
         }
+        if needs.content_filters && !self.content_filters {
+            missing.push("content-filtered subscriptions".into());
+        }
         (!missing.is_empty()).then(|| missing.join(", "))
     }
 }
@@ -96,10 +104,18 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let plain = Needs { version: ProtocolVersion::V311, shared: false, qos: 1, retained: true };
+        let plain = Needs {
+            version: ProtocolVersion::V311,
+            shared: false,
+            qos: 1,
+            retained: true,
+            content_filters: false,
+        };
         assert_eq!(can().lacks(&plain), None);
-        let all = Needs { version: ProtocolVersion::V5, shared: true, qos: 2, retained: true };
+        let all = Needs { version: ProtocolVersion::V5, shared: true, qos: 2, ..plain };
         assert_eq!(can().lacks(&all).unwrap(), "MQTT 5.0, shared subscriptions, QoS 2");
+        let filters = Needs { content_filters: true, ..plain };
+        assert_eq!(can().lacks(&filters).unwrap(), "content-filtered subscriptions");
         assert_eq!(Can { retained: false, ..can() }.lacks(&plain).unwrap(), "retained messages");
         assert_eq!(Can::everything().lacks(&all), None);
     }

@@ -279,7 +279,7 @@ fn subscriptions(
     qos: u8,
     client_id: &str,
 ) -> Result<Vec<Subscription>, EmqttError> {
-    let one = |filter: &String| Ok(Subscription { filter: common.expand(filter, client_id)?, qos });
+    let one = |filter: &String| Ok(Subscription::plain(common.expand(filter, client_id)?, qos));
     filters.iter().map(one).collect()
 }
 

@@ -42,6 +42,7 @@ pub(super) const FILES: &[(&str, &str)] = files![
     "singlenode-ingest-qos1-1K-10-1K-20K",
     "composite",
     "ingest-json",
+    "content-filters",
     "mixed-qos",
     "large-payloads",
     "wildcards-100K",

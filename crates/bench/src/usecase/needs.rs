@@ -14,6 +14,8 @@ pub struct Needs {
     pub qos: u8,
     /// Retained messages.
     pub retained: bool,
+    /// Content-filtered subscriptions.
+    pub content_filters: bool,
 }
 
 impl Needs {
@@ -28,6 +30,7 @@ impl Needs {
             shared: filters().any(|one| one.filter.starts_with("$share/"))
                 || is_declared(Need::SharedSubscriptions),
             qos: publishing().map(|publish| publish.qos).max().unwrap_or(0).max(declared_qos),
+            content_filters: filters().any(|one| one.asked.is_some()),
             retained: publishing().any(|publish| publish.retain) || is_declared(Need::Retained),
         }
     }
@@ -45,5 +48,6 @@ mod tests {
         let shared = of("sharedsub-1K-5-1K-1K");
         assert_eq!((shared.version, shared.shared), (ProtocolVersion::V5, true));
         assert_eq!(of("conn-tcp-10K-100").qos, 0);
+        assert!(of("content-filters").content_filters && !p2p.content_filters);
     }
 }

@@ -91,6 +91,7 @@ pub(super) fn subscriptions(group: &Group) -> Vec<Subscription> {
     let each = |one: &Subscription, j: u32| Subscription {
         filter: one.filter.replace("{j}", &j.to_string()),
         qos: one.qos,
+        asked: one.asked.as_ref().map(|asked| asked.replace("{j}", &j.to_string())),
     };
     let all = group.subscriptions.iter();
     all.flat_map(|one| (0..group.filters_each).map(move |j| each(one, j))).collect()

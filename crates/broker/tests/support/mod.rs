@@ -73,6 +73,8 @@ pub fn subscribe(filter: &str, qos: QoS) -> Vec<u8> {
 
 pub struct Client {
     pub stream: TcpStream,
+    /// What it reads packets as.
+    pub version: Version,
     bytes: Vec<u8>,
 }
 
@@ -80,7 +82,7 @@ impl Client {
     pub fn open(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        Self { stream, bytes: Vec::new() }
+        Self { stream, version: Version::V5, bytes: Vec::new() }
     }
 
     pub fn send(&mut self, bytes: &[u8]) {
@@ -91,7 +93,7 @@ impl Client {
     pub fn packet<T>(&mut self, look: impl Fn(&Packet<'_>) -> T) -> Option<T> {
         loop {
             if let Some(frame) = Frame::check(&self.bytes, u32::MAX).unwrap() {
-                let found = look(&Packet::decode(Version::V5, frame).unwrap());
+                let found = look(&Packet::decode(self.version, frame).unwrap());
                 let bytes = frame.bytes;
                 self.bytes.drain(..bytes);
                 return Some(found);

@@ -14,8 +14,10 @@
 //! - What comes live while a page is on its way, and had not come to the owner when it answered,
 //!   is newer than the page: its topic is left out.
 
+use crate::name::Name;
 use crate::retained::Stamp;
 use std::collections::VecDeque;
+use weir_wire::topic::TopicFilter;
 
 /// A session's replays in turn; boxed there, as few sessions have any.
 #[derive(Debug, Default)]
@@ -31,6 +33,8 @@ pub(crate) struct Replay {
     /// Its topic filter. What QoS and identifier it has is looked up when a page comes: it may
     /// have been subscribed to again, or not at all any more.
     pub(crate) filter: Box<str>,
+    /// The condition in its name, as it is encoded there.
+    encoded: Option<Box<str>>,
     pub(crate) step: Step,
     /// The number of owners whose stores are through.
     pub(crate) owners_done: u16,
@@ -54,16 +58,24 @@ pub(crate) enum Step {
 }
 
 impl Replay {
-    pub(crate) fn new(id: u64, filter: &str) -> Self {
+    /// For a subscription that is not shared.
+    pub(crate) fn new(id: u64, name: Name<'_>) -> Self {
         Self {
             id,
-            filter: filter.into(),
+            filter: name.topic.filter.into(),
+            encoded: name.encoded.map(Into::into),
             step: Step::Telling,
             owners_done: 0,
             after: None,
             seen: Box::default(),
             early: Vec::new(),
         }
+    }
+
+    /// What the subscription is called.
+    pub(crate) fn name(&self) -> Name<'_> {
+        let topic = TopicFilter { group: None, filter: &self.filter };
+        Name { topic, encoded: self.encoded.as_deref() }
     }
 
     /// All shards have noted the subscription.

@@ -1,10 +1,14 @@
 //! Every filter that somebody subscribes to, with its subscribers, groups and shards.
 
 use crate::chance::Chance;
+use crate::conditions::{ConditionId, Conditions};
+use crate::content::Content;
 use crate::few::Few;
 use crate::keys::SessionKey;
 use crate::mail::GroupPick;
+use crate::name::Name;
 use crate::pages::Pages;
+use crate::routing::filtered::{Filtered, List, ListKey};
 use crate::routing::group::{Group, Member, Picked};
 use crate::routing::shape::hash;
 use crate::routing::wildcards::{SHAPES_MAX, Wildcards};
@@ -15,7 +19,6 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use slab::Slab;
 use std::hash::BuildHasher;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use weir_wire::topic::TopicFilter;
 
@@ -34,28 +37,29 @@ pub(crate) struct Picks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SubscriptionRecord {
     filter: FilterId,
-    /// For a shared subscription.
-    group: Option<GroupKey>,
+    list: ListKey,
     /// Place among the subscribers or members.
     position: u32,
 }
 
-/// Names a group among its filter's: one more than its index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct GroupKey(NonZeroU32);
-
-impl GroupKey {
-    fn new(at: usize) -> Self {
-        Self(NonZeroU32::MIN.saturating_add(at as u32))
+impl SubscriptionRecord {
+    pub(super) fn filter(self) -> FilterId {
+        self.filter
     }
 
-    fn at(self) -> usize {
-        self.0.get() as usize - 1
+    pub(super) fn list(self) -> List {
+        self.list.list()
     }
 }
 
-/// One filter: 48 bytes, and no memory of its own while it is short, of one subscriber and not
-/// shared.
+impl FilterId {
+    pub(super) fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One filter: 48 bytes, and no memory of its own while it is short, of one subscriber, not
+/// shared and without a condition.
 #[derive(Debug)]
 pub(crate) struct Filter {
     text: Text,
@@ -65,8 +69,10 @@ pub(crate) struct Filter {
 
 /// What few filters have.
 #[derive(Debug, Default)]
-struct Extra {
+pub(super) struct Extra {
     groups: Slab<Group>,
+    /// A list for each condition and way to name it.
+    pub(super) filtered: Slab<Filtered>,
     /// Other shards with a subscription to it beside shared ones.
     shards: Vec<ShardId>,
     /// The round of letters that tells them of ours, until all have noted it.
@@ -75,15 +81,32 @@ struct Extra {
 
 impl Filter {
     fn is_unused(&self) -> bool {
-        self.subscribers.is_empty() && !self.has_groups() && self.shards().is_empty()
+        self.subscribers.is_empty() && !self.has_lists_beside() && self.shards().is_empty()
+    }
+
+    /// Whether this shard has a subscription to it beside shared ones.
+    fn is_wanted_here(&self) -> bool {
+        !self.subscribers.is_empty() || self.filtered().next().is_some()
+    }
+
+    /// Whether there are groups or content-filtered subscribers.
+    #[inline]
+    pub(crate) fn has_lists_beside(&self) -> bool {
+        let is_empty = |extra: &Extra| extra.groups.is_empty() && extra.filtered.is_empty();
+        self.extra.as_ref().is_some_and(|extra| !is_empty(extra))
+    }
+
+    /// The lists of content-filtered subscribers.
+    pub(super) fn filtered(&self) -> impl Iterator<Item = &Filtered> {
+        self.extra.iter().flat_map(|extra| &extra.filtered).map(|(_, list)| list)
+    }
+
+    pub(super) fn filtered_at(&self, at: usize) -> &Filtered {
+        &self.extra.as_ref().expect("a list that has a key is there").filtered[at]
     }
 
     pub(crate) fn groups(&self) -> impl Iterator<Item = &Group> {
         self.extra.iter().flat_map(|extra| &extra.groups).map(|(_, group)| group)
-    }
-
-    pub(crate) fn has_groups(&self) -> bool {
-        self.extra.as_ref().is_some_and(|extra| !extra.groups.is_empty())
     }
 
     pub(crate) fn has_shard(&self, shard: ShardId) -> bool {
@@ -98,15 +121,16 @@ impl Filter {
         self.extra.as_ref().is_some_and(|extra| extra.round.is_some())
     }
 
-    fn extra(&mut self) -> &mut Extra {
+    pub(super) fn extra(&mut self) -> &mut Extra {
         self.extra.get_or_insert_default()
     }
 
     /// Changes the extra, if there is one, and drops it when nothing is left in it.
-    fn change_extra(&mut self, change: impl FnOnce(&mut Extra)) {
+    pub(super) fn change_extra(&mut self, change: impl FnOnce(&mut Extra)) {
         let Some(extra) = &mut self.extra else { return };
         change(extra);
-        if extra.groups.is_empty() && extra.shards.is_empty() && extra.round.is_none() {
+        let has_lists = !(extra.groups.is_empty() && extra.filtered.is_empty());
+        if !has_lists && extra.shards.is_empty() && extra.round.is_none() {
             self.extra = None;
         }
     }
@@ -134,7 +158,8 @@ pub(crate) enum News {
 /// shape that there is.
 #[derive(Debug)]
 pub(crate) struct Filters {
-    filters: Pages<Filter>,
+    pub(super) filters: Pages<Filter>,
+    pub(crate) conditions: Conditions,
     /// Filters by their text: all but those that `wildcards` finds by it.
     by_text: HashTable<FilterId>,
     wildcards: Wildcards,
@@ -150,6 +175,7 @@ impl Filters {
     pub(crate) fn new(id: ShardId, shards: u16, seed: u64, share: SharePolicy) -> Self {
         Self {
             filters: Pages::default(),
+            conditions: Conditions::new(seed),
             by_text: HashTable::new(),
             wildcards: Wildcards::new(seed, SHAPES_MAX),
             hasher: FixedState::with_seed(seed),
@@ -169,10 +195,15 @@ impl Filters {
     }
 
     pub(crate) fn get(&self, id: FilterId) -> &Filter {
-        &self.filters[id.0 as usize]
+        &self.filters[id.at()]
     }
 
-    /// Chooses a member of each group of the filter for a message on `topic` from `client_id`.
+    pub(super) fn get_mut(&mut self, id: FilterId) -> &mut Filter {
+        &mut self.filters[id.at()]
+    }
+
+    /// Chooses a member of each group of the filter that wants this message on `topic` from
+    /// `client_id`; their conditions have been asked for.
     pub(crate) fn pick(
         &mut self,
         id: FilterId,
@@ -181,12 +212,15 @@ impl Filters {
         standing: impl Fn(&Subscriber) -> Standing,
         picks: &mut Picks,
     ) {
-        let Self { filters, hasher, chance, .. } = self;
-        let Some(extra) = &mut filters[id.0 as usize].extra else { return };
+        let Self { filters, conditions, hasher, chance, .. } = self;
+        let Some(extra) = &mut filters[id.at()].extra else { return };
         for (_, group) in &mut extra.groups {
+            if group.condition.is_some_and(|condition| !conditions.holds(condition)) {
+                continue;
+            }
             let key = group.key(topic, client_id, hasher);
             match group.pick(key, chance, &standing) {
-                None => {}
+                None | Some(Picked::Unwanted) => {}
                 Some(Picked::Here(subscriber)) => picks.here.push(subscriber),
                 Some(Picked::There { shard, member }) => {
                     let share = Arc::clone(&group.share);
@@ -196,21 +230,28 @@ impl Filters {
         }
     }
 
-    /// Serves what another shard chose, see [`Group::pick_again`]; nothing if nobody is left.
+    /// Serves what another shard chose, see [`Group::pick_again`]; nothing if nobody is left. The
+    /// group's condition is asked again: the other shard may not have had room for it.
     pub(crate) fn pick_again(
         &mut self,
         pick: &GroupPick,
+        content: &Content<'_>,
         standing: impl Fn(&Subscriber) -> Standing,
     ) -> Option<Picked> {
         let (id, name) = self.share(&pick.share)?;
-        let Self { filters, chance, .. } = self;
-        let group = filters[id.0 as usize].group_of_name(name)?;
+        let Self { filters, conditions, chance, .. } = self;
+        let group = filters[id.at()].group_of_name(name)?;
+        if let Some(condition) = group.condition
+            && !conditions.check(condition, content)
+        {
+            return Some(Picked::Unwanted);
+        }
         group.pick_again(pick, chance, standing)
     }
 
     /// The filter of a shared subscription, if it is known, and the group's name.
     fn share<'a>(&self, share: &'a str) -> Option<(FilterId, &'a str)> {
-        let TopicFilter { group, filter } = TopicFilter::parse(share)?;
+        let TopicFilter { group, filter } = Name::parse(share)?.topic;
         Some((self.id(filter)?, group?))
     }
 
@@ -270,64 +311,78 @@ impl Filters {
         filters.take(id.0 as usize);
     }
 
-    /// Adds or replaces a subscription of `client_id`; `records` are the session's own. If other
-    /// shards have to be told, that is `round`, see [`Filters::round_noted`].
+    /// Adds or replaces a subscription of `client_id`; `records` are the session's own. A name that
+    /// its session has with another condition beside it is added: the caller takes out the old.
+    /// The index takes over what was acquired as `condition`. If other shards have to be told, that
+    /// is `round`, see [`Filters::round_noted`].
     pub(crate) fn subscribe(
         &mut self,
-        filter: TopicFilter<'_>,
+        Name { topic: filter, encoded }: Name<'_>,
+        condition: Option<ConditionId>,
         client_id: &str,
         subscriber: Subscriber,
         round: u64,
         records: &mut Few<SubscriptionRecord>,
     ) -> Subscribed {
         let id = self.id_or_insert(filter);
-        let Self { filters, hasher, share, has_others, .. } = self;
-        let entry = &mut filters[id.0 as usize];
-        let group = filter.group.map(|name| entry.group_or_insert(name, share));
-        let news = match group {
+        let was_wanted = self.get(id).is_wanted_here();
+        let list = match filter.group {
+            None => self.list_for(id, condition, encoded),
+            Some(name) => {
+                let at = self.filters[id.at()].group_or_insert(name, &self.share);
+                self.give_condition(id, at, condition);
+                List::Group(at)
+            }
+        };
+        let Self { filters, hasher, has_others, .. } = self;
+        let entry = &mut filters[id.at()];
+        let news = match list {
             // Told again if it was told before: the first letter may still be on its way.
-            Some(group) => {
+            List::Group(group) => {
                 let share = Arc::clone(&entry.group(group).share);
                 Some(News::Member(share, hasher.hash_one(client_id)))
             }
-            None if entry.subscribers.is_empty() || entry.is_in_a_round() => {
+            _ if !was_wanted || entry.is_in_a_round() => {
                 if *has_others {
                     entry.extra().round = Some(round);
                 }
                 Some(News::Interest(filter.filter.into()))
             }
-            None => None,
+            _ => None,
         };
-        let old = records.iter().find(|record| record.filter == id && record.group == group);
+        let key = ListKey::from(list);
+        let old = records.iter().find(|record| record.filter == id && record.list == key);
         if let Some(record) = old {
             *entry.subscriber_mut(*record) = subscriber;
             return Subscribed { is_new: false, news };
         }
-        let position = match group {
-            None => entry.subscribers.push(subscriber),
-            Some(group) => {
+        let position = match list {
+            List::Plain => entry.subscribers.push(subscriber),
+            List::Filtered(at) => entry.extra().filtered[at].subscribers.push(subscriber),
+            List::Group(group) => {
                 let members = &mut entry.group_mut(group).members;
                 members.push(Member { id: hasher.hash_one(client_id), subscriber });
                 members.len() - 1
             }
         };
         let position = position as u32;
-        records.push(SubscriptionRecord { filter: id, group, position });
+        records.push(SubscriptionRecord { filter: id, list: key, position });
         Subscribed { is_new: true, news }
     }
 
-    /// Finds the session's subscription to `filter`: its place in `records`.
-    pub(crate) fn position(
-        &self,
-        filter: TopicFilter<'_>,
-        records: &[SubscriptionRecord],
-    ) -> Option<usize> {
-        let id = self.id(filter.filter)?;
+    /// Finds the session's subscription of this name: its place in `records`.
+    pub(crate) fn position(&self, name: Name<'_>, records: &[SubscriptionRecord]) -> Option<usize> {
+        let Name { topic: TopicFilter { group, filter }, encoded } = name;
+        let id = self.id(filter)?;
         let entry = self.get(id);
-        records.iter().position(|record| {
-            record.filter == id
-                && record.group.map(|group| entry.group(group).name()) == filter.group
-        })
+        let is_same = |record: &SubscriptionRecord| match record.list() {
+            List::Plain => group.is_none() && encoded.is_none(),
+            List::Group(at) => group == Some(entry.group(at).name()),
+            List::Filtered(at) => {
+                group.is_none() && entry.filtered_at(at).encoded.as_deref() == encoded
+            }
+        };
+        records.iter().position(|record| record.filter == id && is_same(record))
     }
 
     /// Takes out the subscription of `record`. Returns the session whose record moved into its
@@ -336,33 +391,49 @@ impl Filters {
         &mut self,
         record: SubscriptionRecord,
     ) -> (Option<SessionKey>, Option<News>) {
-        let entry = &mut self.filters[record.filter.0 as usize];
+        let entry = &mut self.filters[record.filter.at()];
         let at = record.position as usize;
-        let (moved, gone) = if let Some(key) = record.group {
-            let group = entry.group_mut(key);
-            let left = group.members.swap_remove(at);
-            shrink::list(&mut group.members);
-            let gone = News::Member(Arc::clone(&group.share), left.id);
-            let moved = group.members.get(at).map(|member| member.subscriber.session);
-            entry.drop_group_if_empty(key);
-            (moved, Some(gone))
-        } else {
-            entry.subscribers.swap_remove(at);
-            let is_last = entry.subscribers.is_empty();
-            if is_last {
-                entry.change_extra(|extra| extra.round = None);
+        let (moved, gone) = match record.list() {
+            List::Group(key) => {
+                let group = entry.group_mut(key);
+                let left = group.members.swap_remove(at);
+                shrink::list(&mut group.members);
+                let gone = News::Member(Arc::clone(&group.share), left.id);
+                let moved = group.members.get(at).map(|member| member.subscriber.session);
+                self.drop_group_if_empty(record.filter, key);
+                (moved, Some(gone))
             }
-            let gone = is_last.then(|| News::Interest((*entry.text).into()));
-            (entry.subscribers.get(at).map(|subscriber| subscriber.session), gone)
+            list => {
+                let subscribers = match list {
+                    List::Filtered(key) => &mut entry.extra().filtered[key].subscribers,
+                    _ => &mut entry.subscribers,
+                };
+                subscribers.swap_remove(at);
+                let moved = subscribers.get(at).map(|subscriber| subscriber.session);
+                if let List::Filtered(key) = list {
+                    self.drop_filtered_if_empty(record.filter, key);
+                }
+                (moved, self.interest_gone(record.filter))
+            }
         };
         self.drop_if_unused(record.filter);
         (moved, gone)
     }
 
+    /// What other shards are told if that was the last subscription beside shared ones.
+    fn interest_gone(&mut self, id: FilterId) -> Option<News> {
+        let entry = self.get_mut(id);
+        if entry.is_wanted_here() {
+            return None;
+        }
+        entry.change_extra(|extra| extra.round = None);
+        Some(News::Interest((*entry.text).into()))
+    }
+
     /// Corrects the records of a session one of whose subscriptions moved into `record`'s place.
     pub(crate) fn moved(record: SubscriptionRecord, records: &mut [SubscriptionRecord]) {
         let same_list = |other: &&mut SubscriptionRecord| {
-            other.filter == record.filter && other.group == record.group
+            other.filter == record.filter && other.list == record.list
         };
         if let Some(other) = records.iter_mut().find(same_list) {
             other.position = record.position;
@@ -383,26 +454,34 @@ impl Filters {
     pub(crate) fn subscriber(&self, record: SubscriptionRecord) -> Subscriber {
         let entry = self.get(record.filter);
         let at = record.position as usize;
-        match record.group {
-            Some(group) => entry.group(group).members[at].subscriber,
-            None => entry.subscribers[at],
+        match record.list() {
+            List::Plain => entry.subscribers[at],
+            List::Group(group) => entry.group(group).members[at].subscriber,
+            List::Filtered(key) => entry.filtered_at(key).subscribers[at],
         }
     }
 
     /// The shared subscription of `record`, if it is one, and who its session is to other shards.
     pub(crate) fn membership(&self, record: SubscriptionRecord) -> Option<(Arc<str>, u64)> {
-        let group = self.get(record.filter).group(record.group?);
+        let List::Group(at) = record.list() else { return None };
+        let group = self.get(record.filter).group(at);
         Some((Arc::clone(&group.share), group.members[record.position as usize].id))
     }
 
-    /// Another shard has a member of a shared subscription.
-    pub(crate) fn join(&mut self, share: &str, shard: ShardId, member: u64) {
-        let Some(parsed) = TopicFilter::parse(share) else { return };
-        let Some(name) = parsed.group else { return };
-        let id = self.id_or_insert(parsed);
-        let entry = &mut self.filters[id.0 as usize];
-        let group = entry.group_or_insert(name, &self.share);
-        entry.group_mut(group).join(shard, member);
+    /// Another shard has a member of a shared subscription. If its condition is not to be had here,
+    /// that shard checks what it is sent.
+    pub(crate) fn join(&mut self, share: &str, shard: ShardId, member: u64, conditions_max: u32) {
+        let Some(parsed) = Name::parse(share) else { return };
+        let Some(name) = parsed.topic.group else { return };
+        let id = self.id_or_insert(parsed.topic);
+        let at = self.filters[id.at()].group_or_insert(name, &self.share);
+        if self.get(id).group(at).condition.is_none()
+            && let Some(Ok(text)) = parsed.condition()
+        {
+            let condition = self.conditions.acquire(&text, conditions_max).ok();
+            self.give_condition(id, at, condition);
+        }
+        self.get_mut(id).group_mut(at).join(shard, member);
     }
 
     /// Another shard's member of a shared subscription came back or is absent.
@@ -422,10 +501,10 @@ impl Filters {
     /// Another shard has a member no more.
     pub(crate) fn leave(&mut self, share: &str, shard: ShardId, member: u64) {
         let Some((id, name)) = self.share(share) else { return };
-        let entry = &mut self.filters[id.0 as usize];
+        let entry = self.get_mut(id);
         if let Some(key) = entry.key_of_name(name) {
             entry.group_mut(key).leave(shard, member);
-            entry.drop_group_if_empty(key);
+            self.drop_group_if_empty(id, key);
         }
         self.drop_if_unused(id);
     }
@@ -450,20 +529,32 @@ impl Filters {
     pub(crate) fn len(&self) -> usize {
         self.filters.len()
     }
+
+    fn drop_group_if_empty(&mut self, id: FilterId, at: usize) {
+        let entry = self.get_mut(id);
+        let group = entry.group(at);
+        if group.is_empty() {
+            let condition = group.condition;
+            entry.change_extra(|extra| drop(extra.groups.remove(at)));
+            if let Some(condition) = condition {
+                self.conditions.release(condition);
+            }
+        }
+    }
 }
 
 impl Filter {
-    fn group_or_insert(&mut self, name: &str, share: &SharePolicy) -> GroupKey {
+    fn group_or_insert(&mut self, name: &str, share: &SharePolicy) -> usize {
         if let Some(key) = self.key_of_name(name) {
             return key;
         }
         let group = Group::new(name, &self.text, share.strategy(name));
-        GroupKey::new(self.extra().groups.insert(group))
+        self.extra().groups.insert(group)
     }
 
-    fn key_of_name(&self, name: &str) -> Option<GroupKey> {
+    fn key_of_name(&self, name: &str) -> Option<usize> {
         let mut groups = self.extra.as_ref()?.groups.iter();
-        groups.find(|(_, group)| group.name() == name).map(|(at, _)| GroupKey::new(at))
+        groups.find(|(_, group)| group.name() == name).map(|(at, _)| at)
     }
 
     fn group_of_name(&mut self, name: &str) -> Option<&mut Group> {
@@ -471,25 +562,20 @@ impl Filter {
         Some(self.group_mut(key))
     }
 
-    fn group(&self, key: GroupKey) -> &Group {
-        &self.extra.as_ref().expect("a group that has a key is there").groups[key.at()]
+    fn group(&self, key: usize) -> &Group {
+        &self.extra.as_ref().expect("a group that has a key is there").groups[key]
     }
 
-    fn group_mut(&mut self, key: GroupKey) -> &mut Group {
-        &mut self.extra().groups[key.at()]
-    }
-
-    fn drop_group_if_empty(&mut self, key: GroupKey) {
-        if self.group(key).is_empty() {
-            self.change_extra(|extra| drop(extra.groups.remove(key.at())));
-        }
+    pub(super) fn group_mut(&mut self, key: usize) -> &mut Group {
+        &mut self.extra().groups[key]
     }
 
     fn subscriber_mut(&mut self, record: SubscriptionRecord) -> &mut Subscriber {
         let at = record.position as usize;
-        match record.group {
-            Some(group) => &mut self.group_mut(group).members[at].subscriber,
-            None => &mut self.subscribers[at],
+        match record.list() {
+            List::Plain => &mut self.subscribers[at],
+            List::Group(group) => &mut self.group_mut(group).members[at].subscriber,
+            List::Filtered(key) => &mut self.extra().filtered[key].subscribers[at],
         }
     }
 }
@@ -551,9 +637,11 @@ mod tests {
                     let options = SubscriptionOptions::default();
                     let key = SessionKey(session as u32);
                     let subscriber = Subscriber::new(key, options, None);
-                    let done = filters.subscribe(parsed, "", subscriber, 0, &mut records[session]);
+                    let records = &mut records[session];
+                    let done =
+                        filters.subscribe(parsed.into(), None, "", subscriber, 0, records);
                     prop_assert_eq!(done.is_new, model.insert((session, text)));
-                } else if let Some(at) = filters.position(parsed, &records[session]) {
+                } else if let Some(at) = filters.position(parsed.into(), &records[session]) {
                     remove(&mut filters, &mut records, session, at);
                     prop_assert!(model.remove(&(session, text)));
                 } else {
@@ -598,7 +686,7 @@ mod tests {
                 let subscriber =
                     Subscriber::new(SessionKey(at), SubscriptionOptions::default(), None);
                 let parsed = TopicFilter::parse(&text).unwrap();
-                filters.subscribe(parsed, "", subscriber, 0, &mut records);
+                filters.subscribe(parsed.into(), None, "", subscriber, 0, &mut records);
             }
         }
         for at in 0..4_000 {

@@ -2,6 +2,7 @@
 
 use crate::ShardId;
 use crate::chance::{Chance, mix};
+use crate::conditions::ConditionId;
 use crate::mail::GroupPick;
 use crate::routing::{Standing, Subscriber};
 use crate::share::ShareStrategy;
@@ -17,11 +18,16 @@ pub(crate) const HOPS_MAX: u8 = 64;
 /// How often a message may be chosen again because its member could not take it at once.
 const BUSY_HOPS_MAX: u8 = 1;
 
-/// The members of `$share/{name}/{filter}`: this shard's own, and those that others told of.
+/// The members of `$share/{name}/{filter}`: this shard's own, and those that others told of. If the
+/// group has a condition, that is part of the name.
 #[derive(Debug)]
 pub(crate) struct Group {
     /// The whole topic filter, `$share/{name}/{filter}`.
     pub(crate) share: Arc<str>,
+    name_bytes: usize,
+    /// What its messages have to fulfil. Nothing as well if the name has a condition that there
+    /// was no room for here: then this shard has no member, and members' shards check.
+    pub(crate) condition: Option<ConditionId>,
     pub(crate) members: Vec<Member>,
     remote: Vec<Remote>,
     strategy: ShareStrategy,
@@ -48,18 +54,24 @@ struct Remote {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Picked {
     Here(Subscriber),
-    There { shard: ShardId, member: u64 },
+    There {
+        shard: ShardId,
+        member: u64,
+    },
+    /// Nobody: the group's condition does not hold.
+    Unwanted,
 }
 
 impl Group {
     pub(crate) fn new(name: &str, filter: &str, strategy: ShareStrategy) -> Self {
         let share = format!("{SHARE_PREFIX}{name}/{filter}").into();
-        Self { share, members: Vec::new(), remote: Vec::new(), strategy, next: 0 }
+        let name_bytes = name.len();
+        let (members, remote) = (Vec::new(), Vec::new());
+        Self { share, name_bytes, condition: None, members, remote, strategy, next: 0 }
     }
 
     pub(crate) fn name(&self) -> &str {
-        let rest = &self.share[SHARE_PREFIX.len()..];
-        rest.split_once('/').map_or(rest, |(name, _)| name)
+        &self.share[SHARE_PREFIX.len()..SHARE_PREFIX.len() + self.name_bytes]
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -6,7 +6,7 @@ use super::connection::{Connection, Live};
 use crate::aliases::AliasOut;
 use crate::encoder::{Encoded, Shape};
 use crate::keys::{ConnKey, Micros, SessionKey};
-use crate::limits::WhenAbsent;
+use crate::limits::{Limits, WhenAbsent};
 use crate::mail::GroupPick;
 use crate::message::{Delivery, Message, Queued};
 use crate::pages::Pages;
@@ -64,6 +64,7 @@ impl Shard {
         sink: &mut impl Sink,
     ) {
         let mut delivery = Delivery::from_message(message, None);
+        self.filters.conditions.next_message();
         self.encoder.begin();
         if to_subscribers {
             let mut found = std::mem::take(&mut self.found);
@@ -81,7 +82,7 @@ impl Shard {
         }
     }
 
-    /// Says whether there are groups beside.
+    /// Says whether there may be groups beside.
     fn deliver_to_subscribers(
         &mut self,
         found: &[FilterId],
@@ -91,14 +92,19 @@ impl Shard {
     ) -> bool {
         let mut targets = std::mem::take(&mut self.targets);
         targets.clear();
-        let mut has_groups = false;
+        let mut has_lists_beside = false;
         for &id in found {
             let filter = self.filters.get(id);
             targets.extend_from_slice(&filter.subscribers);
-            has_groups |= filter.has_groups();
+            has_lists_beside |= filter.has_lists_beside();
         }
-        // Only several filters can bring one session twice.
-        if found.len() == 1 {
+        let mut lists = found.len();
+        // What has no condition pays nothing for those that have.
+        if has_lists_beside && !self.filters.conditions.is_empty() {
+            lists = self.filters.add_filtered(found, &delivery.content(), &mut targets);
+        }
+        // Only several lists can bring one session twice.
+        if lists == 1 {
             for target in &targets {
                 self.deliver_to_one(target, delivery, now, sink);
             }
@@ -106,7 +112,7 @@ impl Shard {
             self.deliver_merged(&mut targets, delivery, now, sink);
         }
         self.targets = targets;
-        has_groups
+        has_lists_beside
     }
 
     pub(super) fn deliver_to_one(
@@ -254,16 +260,7 @@ impl Shard {
     }
 
     pub(super) fn is_over(&self, session: SessionKey) -> bool {
-        self.is_over_with(session, 0, 0)
-    }
-
-    /// Whether the session's queue would be over a bound with so much more in it.
-    pub(super) fn is_over_with(&self, session: SessionKey, messages: usize, bytes: u64) -> bool {
-        let queue = self.sessions[session.0 as usize].queue();
-        let (queued, queued_bytes) =
-            queue.map_or((0, 0), |queue| (queue.deliveries.len(), queue.bytes));
-        queued + messages > self.limits.queue_messages_max as usize
-            || queued_bytes + bytes > self.limits.queue_bytes_max
+        is_over(&self.sessions[session.0 as usize], &self.limits, 0, 0)
     }
 
     /// Drops the oldest, but for the newest one, until the queue has no more than so many bytes.
@@ -353,6 +350,15 @@ impl Shard {
             send(packet, Some(packet_id), false, link.conn, &mut delivery, sink);
         }
     }
+}
+
+/// Whether a session's queue would be over a bound with so much more in it.
+pub(super) fn is_over(session: &Session, limits: &Limits, messages: usize, bytes: u64) -> bool {
+    let queue = session.queue();
+    let (queued, queued_bytes) =
+        queue.map_or((0, 0), |queue| (queue.deliveries.len(), queue.bytes));
+    queued + messages > limits.queue_messages_max as usize
+        || queued_bytes + bytes > limits.queue_bytes_max
 }
 
 /// Writes a packet; `may_wait` says that it need not leave at once.

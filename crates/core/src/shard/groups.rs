@@ -48,13 +48,14 @@ impl Shard {
         let standing = |member: &Subscriber| {
             standing(&sessions[member.session.0 as usize], *output_bytes_max, sink)
         };
-        match filters.pick_again(&pick, standing) {
+        match filters.pick_again(&pick, &delivery.content(), standing) {
             Some(Picked::Here(member)) => self.deliver_to_one(&member, delivery, now, sink),
             Some(Picked::There { shard, member }) if pick.hops < HOPS_MAX => {
                 self.stats.shared_rechosen += 1;
                 let pick = GroupPick { member, hops: pick.hops + 1, ..pick };
                 self.picks.there.push((shard, pick));
             }
+            Some(Picked::Unwanted) => {}
             _ => self.stats.dropped_no_member += 1,
         }
     }

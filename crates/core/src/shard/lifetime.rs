@@ -223,8 +223,7 @@ impl Shard {
             expires_at,
             None,
         );
-        // A will that cannot be retained for want of room is delivered all the same.
-        self.retain(&mut delivery, None, sink);
-        self.route(&mut delivery, now, sink);
+        self.publish_own(&mut delivery, now, sink);
+        self.apply_rules(&delivery, now, sink);
     }
 }

@@ -6,12 +6,15 @@
 
 use super::Shard;
 use super::connection::Refusal;
+use super::delivery::is_over;
 use super::groups::standing;
 use super::publish::NotTaken;
 use crate::keys::{ConnKey, Micros};
-use crate::limits::{WhenAbsent, WhenConnected};
+use crate::limits::{Limits, WhenAbsent, WhenConnected};
 use crate::message::Delivery;
-use crate::routing::{Standing, Subscriber};
+use crate::pages::Pages;
+use crate::routing::{FilterId, Standing, Subscriber};
+use crate::session::Session;
 use crate::sink::Sink;
 use weir_wire::{QoS, ReasonCode};
 
@@ -62,27 +65,52 @@ impl Shard {
         let mut found = std::mem::take(&mut self.found);
         found.clear();
         self.filters.find(delivery.topic, &mut found);
-        let mut result = Ok(());
-        for &id in &found {
-            let filter = self.filters.get(id);
-            let refused = filter
-                .subscribers
-                .iter()
-                .filter(|target| !(target.no_local && delivery.publisher == Some(target.session)))
-                .find_map(|target| self.no_room_for(target, delivery.bytes(), sink))
-                .or_else(|| {
-                    let no_room = |member: &_| self.no_room_for(member, delivery.bytes(), sink);
-                    filter.groups().find_map(|group| group.no_room(no_room))
-                });
-            if let Some(detail) = refused {
-                result = Err(NotTaken { reason: ReasonCode::QuotaExceeded, detail });
-                break;
-            }
-        }
+        let refused = self.who_has_no_room(&found, delivery, sink);
         self.found = found;
-        result
+        let reason = ReasonCode::QuotaExceeded;
+        refused.map_or(Ok(()), |detail| Err(NotTaken { reason, detail }))
     }
 
+    fn who_has_no_room(
+        &mut self,
+        found: &[FilterId],
+        delivery: &Delivery<'_>,
+        sink: &impl Sink,
+    ) -> Option<&'static str> {
+        let mut targets = std::mem::take(&mut self.targets);
+        targets.clear();
+        for &id in found {
+            targets.extend_from_slice(&self.filters.get(id).subscribers);
+        }
+        self.filters.add_filtered(found, &delivery.content(), &mut targets);
+        let Self { filters, sessions, limits, is_pressed, output_bytes_max, .. } = self;
+        let room =
+            Room { sessions, limits, is_pressed: *is_pressed, output_bytes_max: *output_bytes_max };
+        let bytes = delivery.bytes();
+        let refused = targets
+            .iter()
+            .filter(|target| !(target.no_local && delivery.publisher == Some(target.session)))
+            .find_map(|target| room.no_room_for(target, bytes, sink))
+            .or_else(|| {
+                found.iter().find_map(|&id| {
+                    let no_room = |member: &_| room.no_room_for(member, bytes, sink);
+                    filters.groups_wanting(id).find_map(|group| group.no_room(no_room))
+                })
+            });
+        self.targets = targets;
+        refused
+    }
+}
+
+/// What says whether a session has room.
+struct Room<'a> {
+    sessions: &'a Pages<Session>,
+    limits: &'a Limits,
+    is_pressed: bool,
+    output_bytes_max: usize,
+}
+
+impl Room<'_> {
     fn no_room_for(
         &self,
         target: &Subscriber,
@@ -101,7 +129,7 @@ impl Shard {
         if self.is_pressed {
             return Some("the memory ceiling is reached");
         }
-        (refuses_when_full && self.is_over_with(target.session, 1, bytes))
+        (refuses_when_full && is_over(session, self.limits, 1, bytes))
             .then_some("a subscriber's queue is full")
     }
 }

@@ -101,6 +101,7 @@ impl Shard {
             expires_at,
             Some(session),
         );
+        self.filters.conditions.next_message();
         self.check_room(&delivery, sink)?;
         let mut ticket = None;
         match self.retain(&mut delivery, publish.packet_id.map(|_| conn), sink) {
@@ -117,6 +118,7 @@ impl Shard {
             }
         }
         let is_matched = self.route(&mut delivery, now, sink);
+        self.apply_rules(&delivery, now, sink);
         let reason =
             if is_matched { ReasonCode::Success } else { ReasonCode::NoMatchingSubscribers };
         Ok((reason, ticket))

@@ -1,7 +1,7 @@
 //! Reason strings: why something failed, in words, for clients that asked for it.
 
 use super::connection::Refusal;
-use crate::session::Link;
+use crate::session::{Link, Session};
 use weir_wire::{PropertiesBuf, Property, ReasonCode, packet_bytes};
 
 /// A Reason String, if the client wants problem information \[MQTT-3.1.2-29\] and a packet of
@@ -13,6 +13,24 @@ pub(super) fn reason_string(link: &Link, detail: &str, bytes: usize) -> Properti
     let bytes = bytes + 3 + detail.len();
     if link.wants_problems && !detail.is_empty() && bytes <= link.packet_bytes_max as usize {
         properties.push(Property::ReasonString(detail));
+    }
+    properties
+}
+
+/// Bytes of what a client is told of its condition; the rest is cut off.
+const CONDITION_REASON_BYTES_MAX: usize = 512;
+
+/// As [`reason_string`], for a SUBACK with so many codes that says what is wrong with a condition.
+pub(super) fn suback_properties(session: &Session, detail: &str, codes: usize) -> PropertiesBuf {
+    let mut properties = PropertiesBuf::new();
+    let Some(link) = session.link.filter(|link| link.wants_problems && link.version.is_v5()) else {
+        return properties;
+    };
+    let end = detail.floor_char_boundary(CONDITION_REASON_BYTES_MAX);
+    // Packet identifier, two bytes of property length, identifier and length of the string.
+    let bytes = packet_bytes(2 + 2 + 3 + end + codes);
+    if end > 0 && bytes <= link.packet_bytes_max as usize {
+        properties.push(Property::ReasonString(&detail[..end]));
     }
     properties
 }

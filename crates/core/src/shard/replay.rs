@@ -3,17 +3,24 @@
 use super::Shard;
 use super::delivery::Receiver;
 use super::groups::standing;
+use crate::conditions::ConditionId;
 use crate::keys::{Micros, SessionKey, ShardId};
 use crate::mail::{Mail, RetainedPage, RetainedQuery};
 use crate::message::{Delivery, Message};
+use crate::name::Name;
 use crate::retained::{PAGE_MESSAGES_MAX, Page, Replay, Stamp, Step};
 use crate::routing::{Standing, Subscriber};
 use crate::session::Session;
 use crate::sink::Sink;
+use crate::timers::Timer;
 use hashbrown::HashSet;
 use std::sync::Arc;
 use weir_wire::QoS;
 use weir_wire::topic::TopicFilter;
+
+/// Pages of this shard's store that are checked for a condition in one input. What is not wanted
+/// fills no output, so that nothing else would end it.
+const PAGES_CHECKED_MAX: u32 = 16;
 
 /// A page that is on its way from its owner.
 #[derive(Debug)]
@@ -33,19 +40,26 @@ pub(super) struct QueryHeld {
     query: RetainedQuery,
 }
 
+/// The subscription that a replay is for, and its condition.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    subscriber: Subscriber,
+    condition: Option<ConditionId>,
+}
+
 impl Shard {
     /// Notes that a subscription is to get retained messages. Returns the replay's name.
-    pub(super) fn add_replay(&mut self, key: SessionKey, filter: &str) -> u64 {
+    pub(super) fn add_replay(&mut self, key: SessionKey, name: Name<'_>) -> u64 {
         self.replays += 1;
         let replays = self.sessions[key.0 as usize].extra().replays.get_or_insert_default();
-        replays.in_turn.push_back(Replay::new(self.replays, filter));
+        replays.in_turn.push_back(Replay::new(self.replays, name));
         self.replays
     }
 
-    /// What the session's subscription to `filter` has not got yet it will not get.
-    pub(super) fn cancel_replay(&mut self, key: SessionKey, filter: &str) {
+    /// What the session's subscription of this name has not got yet it will not get.
+    pub(super) fn cancel_replay(&mut self, key: SessionKey, name: Name<'_>) {
         if let Some(replays) = self.sessions[key.0 as usize].replays() {
-            replays.in_turn.retain(|replay| *replay.filter != *filter);
+            replays.in_turn.retain(|replay| replay.name() != name);
         }
     }
 
@@ -86,24 +100,29 @@ impl Shard {
 
     /// Goes on with the session's retained messages: takes or asks for pages while it has room.
     pub(super) fn replay(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
+        let mut pages_checked = 0;
         while let Some(replay) = self.front_replay(key)
             && replay.step == Step::Ready
         {
             let (id, owners_done) = (replay.id, replay.owners_done);
             let (after, text) = (replay.after.clone(), replay.filter.clone());
-            let Some(subscriber) = self.subscriber_of(key) else {
+            let Some(wanted) = self.wanted_by(key) else {
                 self.drop_replay(key);
                 continue;
             };
-            let messages_max = self.room(key, subscriber.qos, sink);
+            let messages_max = self.room(key, wanted.subscriber.qos, sink);
             if messages_max == 0 {
                 return;
             }
+            if pages_checked == PAGES_CHECKED_MAX {
+                return self.timers.set(now + Micros(1), Timer::Replay(key));
+            }
+            pages_checked += u32::from(wanted.condition.is_some());
             let filter = TopicFilter { group: None, filter: &text };
             let owner = self.replay_owner(filter, owners_done);
             if owner == self.id {
                 let page = self.retained.page(filter, after.as_deref(), messages_max, now);
-                self.take_page(key, subscriber, page, &HashSet::default(), now, sink);
+                self.take_page(key, wanted, page, &HashSet::default(), now, sink);
                 continue;
             }
             if let Some(replay) = self.front_replay(key) {
@@ -134,12 +153,13 @@ impl Shard {
     }
 
     /// The subscription whose replay is the session's first, as it is now.
-    fn subscriber_of(&self, key: SessionKey) -> Option<Subscriber> {
+    fn wanted_by(&self, key: SessionKey) -> Option<Wanted> {
         let session = &self.sessions[key.0 as usize];
         let replay = session.extra.as_ref()?.replays.as_ref()?.in_turn.front()?;
-        let filter = TopicFilter { group: None, filter: &replay.filter };
         let records = session.subscriptions();
-        Some(self.filters.subscriber(records[self.filters.position(filter, records)?]))
+        let record = records[self.filters.position(replay.name(), records)?];
+        let condition = self.filters.condition(record);
+        Some(Wanted { subscriber: self.filters.subscriber(record), condition })
     }
 
     /// The owner of a filter's only topic; for a wildcard each shard in turn, this one first.
@@ -171,7 +191,7 @@ impl Shard {
     fn take_page(
         &mut self,
         key: SessionKey,
-        subscriber: Subscriber,
+        Wanted { subscriber, condition }: Wanted,
         page: Page,
         outdated: &HashSet<&str, foldhash::fast::FixedState>,
         now: Micros,
@@ -187,7 +207,7 @@ impl Shard {
                 break;
             }
             let is_due = message.stamp.is_none_or(|stamp| replay.is_due(stamp));
-            if is_due && !outdated.contains(&*message.topic) {
+            if is_due && !outdated.contains(&*message.topic) && self.is_wanted(condition, message) {
                 self.send_retained(subscriber, message, now, sink);
             }
             through = Some(message);
@@ -209,6 +229,14 @@ impl Shard {
         if is_over {
             self.drop_replay(key);
         }
+    }
+
+    /// A retained message that is read for one subscription.
+    fn is_wanted(&mut self, condition: Option<ConditionId>, message: &Arc<Message>) -> bool {
+        let Some(condition) = condition else { return true };
+        let delivery = Delivery::from_message(message, None);
+        self.filters.conditions.next_message();
+        self.filters.conditions.check(condition, &delivery.content())
     }
 
     fn send_retained(
@@ -277,10 +305,10 @@ impl Shard {
             if let Some(replay) = self.front_replay(key) {
                 replay.step = Step::Ready;
             }
-            match self.subscriber_of(key) {
-                Some(subscriber) => {
+            match self.wanted_by(key) {
+                Some(wanted) => {
                     let page = Page { messages, next };
-                    self.take_page(key, subscriber, page, &outdated, now, sink);
+                    self.take_page(key, wanted, page, &outdated, now, sink);
                 }
                 None => self.drop_replay(key),
             }

@@ -3,15 +3,20 @@
 use super::Shard;
 use super::connection::{ConnSerial, Refusal};
 use super::delivery::version_of;
-use super::reasons::check_answer;
+use super::reasons::{check_answer, suback_properties};
+use crate::conditions::{ConditionId, NoCondition};
 use crate::keys::{Micros, SessionKey};
 use crate::mail::Mail;
-use crate::routing::{News, Subscriber};
+use crate::name::{BadEncoding, Name};
+use crate::routing::{News, Subscribed, Subscriber};
 use crate::session::Session;
 use crate::sink::Sink;
 use weir_wire::packet::{RetainHandling, SubAck, Subscribe, SubscriptionOptions};
 use weir_wire::topic::TopicFilter;
-use weir_wire::{PacketId, Properties, Property, ReasonCode};
+use weir_wire::{PacketId, Property, ReasonCode};
+
+/// The user property of a SUBSCRIBE that holds a condition for its filters.
+const CONDITION_PROPERTY: &str = "filter";
 
 /// A SUBACK that waits until every shard has noted the filters: SUBACK means effective.
 #[derive(Debug)]
@@ -20,6 +25,8 @@ pub(super) struct AwaitingShards {
     conn: ConnSerial,
     packet_id: PacketId,
     codes: Vec<u8>,
+    /// What is wrong with the first condition that was refused.
+    detail: Box<str>,
     /// Replays that begin when the subscriptions are effective.
     replays: Vec<u64>,
     /// When they were made, among what came live.
@@ -29,6 +36,45 @@ pub(super) struct AwaitingShards {
     round: u64,
     /// Letters not yet answered.
     open: usize,
+}
+
+/// What the properties of a SUBSCRIBE say of all its filters.
+#[derive(Clone, Copy, Debug, Default)]
+struct Common<'a> {
+    subscription_id: Option<u32>,
+    condition: Option<&'a str>,
+    /// More conditions than one.
+    has_several: bool,
+}
+
+impl<'a> Common<'a> {
+    fn of(subscribe: &Subscribe<'a>) -> Self {
+        let mut common = Self::default();
+        for property in subscribe.properties.iter() {
+            match property {
+                Property::SubscriptionIdentifier(id) => common.subscription_id = Some(id),
+                Property::UserProperty(CONDITION_PROPERTY, text) => {
+                    common.has_several = common.condition.replace(text).is_some();
+                }
+                _ => {}
+            }
+        }
+        common
+    }
+}
+
+/// Why a filter is refused.
+#[derive(Debug)]
+struct NotGranted {
+    reason: ReasonCode,
+    /// In words, where it is about a condition.
+    detail: Box<str>,
+}
+
+impl From<ReasonCode> for NotGranted {
+    fn from(reason: ReasonCode) -> Self {
+        Self { reason, detail: Box::default() }
+    }
 }
 
 impl Shard {
@@ -41,10 +87,7 @@ impl Shard {
     ) -> Result<(), Refusal> {
         let Some(link) = self.sessions[session.0 as usize].link else { return Ok(()) };
         let Some(conn) = self.serial_of(link.conn) else { return Ok(()) };
-        let subscription_id = subscribe.properties.find(|property| match property {
-            Property::SubscriptionIdentifier(id) => Some(id),
-            _ => None,
-        });
+        let common = Common::of(subscribe);
         // Checked before any filter is noted: what is noted has to be told.
         let is_local_and_shared = |(text, options): (&str, SubscriptionOptions)| {
             options.no_local && TopicFilter::parse(text).is_some_and(|found| found.group.is_some())
@@ -60,6 +103,7 @@ impl Shard {
             conn,
             packet_id: subscribe.packet_id,
             codes: Vec::new(),
+            detail: Box::default(),
             replays: Vec::new(),
             mark: self.recent.mark(),
             news: Vec::new(),
@@ -68,11 +112,14 @@ impl Shard {
         };
         for (text, options) in subscribe.filters() {
             let code =
-                match self.subscribe_one(session, text, options, subscription_id, &mut awaiting) {
+                match self.subscribe_one(session, text, options, &common, &mut awaiting, sink) {
                     Ok(()) => options.qos as u8,
-                    Err(reason) => {
+                    Err(NotGranted { reason, detail }) => {
                         self.stats.subscriptions_refused += 1;
                         self.stats.refusals.add(reason);
+                        if awaiting.detail.is_empty() {
+                            awaiting.detail = detail;
+                        }
                         // The one failure that 3.1.1 knows.
                         let older = ReasonCode::UnspecifiedError;
                         if link.version.is_v5() { reason as u8 } else { older as u8 }
@@ -109,45 +156,102 @@ impl Shard {
         key: SessionKey,
         text: &str,
         options: SubscriptionOptions,
-        subscription_id: Option<u32>,
+        common: &Common<'_>,
         awaiting: &mut AwaitingShards,
-    ) -> Result<(), ReasonCode> {
+        sink: &mut impl Sink,
+    ) -> Result<(), NotGranted> {
         let levels_max = usize::from(self.limits.topic_levels_max);
-        let Some(filter) = TopicFilter::parse(text) else {
-            return Err(ReasonCode::TopicFilterInvalid);
+        let Some(name) = Name::parse(text) else {
+            return Err(ReasonCode::TopicFilterInvalid.into());
         };
-        let is_long = text.len() > usize::from(self.limits.topic_bytes_max);
+        let filter = name.topic;
+        let bytes = text.len() - name.encoded.map_or(0, str::len);
+        let is_long = bytes > usize::from(self.limits.topic_bytes_max);
         if is_long || filter.filter.split('/').count() > levels_max {
-            return Err(ReasonCode::TopicFilterInvalid);
+            return Err(ReasonCode::TopicFilterInvalid.into());
         }
-        if let Some(reason) = self.unsupported(filter, subscription_id) {
-            return Err(reason);
+        if let Some(reason) = self.unsupported(filter, common.subscription_id) {
+            return Err(reason.into());
         }
-        let session = &mut self.sessions[key.0 as usize];
+        let session = &self.sessions[key.0 as usize];
         let records = session.subscriptions();
         let is_full = records.len() >= self.limits.subscriptions_max as usize;
-        if (is_full || self.is_pressed) && self.filters.position(filter, records).is_none() {
-            return Err(ReasonCode::QuotaExceeded);
+        if (is_full || self.is_pressed) && self.filters.position(name, records).is_none() {
+            return Err(ReasonCode::QuotaExceeded.into());
         }
-        let Session { client_id, extra, .. } = session;
-        let records = &mut extra.get_or_insert_default().subscriptions;
-        let subscriber = Subscriber::new(key, options, subscription_id);
-        let round = awaiting.round;
-        let subscribed = self.filters.subscribe(filter, client_id, subscriber, round, records);
+        let condition = self.condition(name, common)?;
+        let subscriber = Subscriber::new(key, options, common.subscription_id);
+        let Subscribed { is_new, news } =
+            self.note(key, name, condition, subscriber, awaiting.round, sink);
         let wants_retained = match options.retain_handling {
             RetainHandling::Send => true,
-            RetainHandling::SendIfNew => subscribed.is_new,
+            RetainHandling::SendIfNew => is_new,
             RetainHandling::DontSend => false,
         };
         // Never to a shared subscription (section 4.8.2).
         if wants_retained && filter.group.is_none() {
-            if !subscribed.is_new {
-                self.cancel_replay(key, filter.filter);
+            if !is_new {
+                self.cancel_replay(key, name);
             }
-            awaiting.replays.push(self.add_replay(key, filter.filter));
+            awaiting.replays.push(self.add_replay(key, name));
         }
-        awaiting.news.extend(subscribed.news);
+        awaiting.news.extend(news);
         Ok(())
+    }
+
+    /// Puts a subscription into the index, in the place of one of the same name.
+    fn note(
+        &mut self,
+        key: SessionKey,
+        name: Name<'_>,
+        condition: Option<ConditionId>,
+        subscriber: Subscriber,
+        round: u64,
+        sink: &mut impl Sink,
+    ) -> Subscribed {
+        let Self { sessions, filters, .. } = self;
+        let Session { client_id, extra, .. } = &mut sessions[key.0 as usize];
+        let records = &mut extra.get_or_insert_default().subscriptions;
+        // Only a condition beside the name can put the same name into another list.
+        let may_move = name.encoded.is_none() && !filters.conditions.is_empty();
+        let old = if may_move { filters.position(name, records) } else { None };
+        let mut subscribed =
+            filters.subscribe(name, condition, client_id, subscriber, round, records);
+        if let Some(old) = old
+            && subscribed.is_new
+        {
+            self.unsubscribe_at(key, old, sink);
+            subscribed.is_new = false;
+        }
+        subscribed
+    }
+
+    /// The condition that the name or the properties ask for, acquired.
+    fn condition(
+        &mut self,
+        name: Name<'_>,
+        common: &Common<'_>,
+    ) -> Result<Option<ConditionId>, NotGranted> {
+        let reason = ReasonCode::TopicFilterInvalid;
+        let refused = |detail: &str| Err(NotGranted { reason, detail: detail.into() });
+        let asked = match (name.condition(), common.condition) {
+            (None, None) => return Ok(None),
+            (None, Some(_)) if name.topic.group.is_some() => refused(
+                "a shared subscription has its condition in its name: \
+                 $share/{name}/$filter/{condition}/{filter}",
+            ),
+            (None, Some(_)) if common.has_several => refused("more than one user property filter"),
+            (None, Some(text)) => Ok(text.into()),
+            (Some(_), Some(_)) => refused("a condition in the name and one beside it"),
+            (Some(Err(BadEncoding)), None) => refused("the condition is not percent-encoded UTF-8"),
+            (Some(Ok(text)), None) => Ok(text),
+        };
+        let acquired = asked.and_then(|text| {
+            let acquired = self.filters.conditions.acquire(&text, self.limits.conditions_max);
+            acquired.map_err(|NoCondition { reason, detail }| NotGranted { reason, detail })
+        });
+        self.stats.conditions_refused += u64::from(acquired.is_err());
+        acquired.map(Some)
     }
 
     /// The features that a filter asks for and the broker does not offer.
@@ -190,13 +294,16 @@ impl Shard {
             self.begin_replay(awaiting.session, replay, awaiting.mark);
         }
         self.end_asking();
-        let AwaitingShards { conn, packet_id, codes, .. } = awaiting;
+        let AwaitingShards { conn, packet_id, codes, detail, .. } = awaiting;
         if self.is_there(*conn)
             && let Some(key) = self.session_of(conn.conn)
         {
+            let session = &self.sessions[key.0 as usize];
+            let properties = suback_properties(session, detail, codes.len());
+            let properties = properties.as_properties();
             let mut bytes = Vec::new();
-            SubAck { packet_id: *packet_id, properties: Properties::EMPTY, codes }
-                .encode(version_of(&self.sessions[key.0 as usize]), &mut bytes);
+            SubAck { packet_id: *packet_id, properties, codes }
+                .encode(version_of(session), &mut bytes);
             sink.write(conn.conn, &bytes);
         }
         self.replay(awaiting.session, now, sink);

@@ -4,9 +4,9 @@ use super::Shard;
 use super::connection::Refusal;
 use super::reasons::check_answer;
 use crate::keys::SessionKey;
+use crate::name::Name;
 use crate::sink::Sink;
 use weir_wire::packet::{UnsubAck, Unsubscribe};
-use weir_wire::topic::TopicFilter;
 use weir_wire::{Properties, ReasonCode};
 
 impl Shard {
@@ -20,15 +20,15 @@ impl Shard {
         check_answer(&link, unsubscribe.filters().count())?;
         let mut codes = Vec::new();
         for text in unsubscribe.filters() {
-            let reason = match TopicFilter::parse(text) {
+            let reason = match Name::parse(text) {
                 None => ReasonCode::TopicFilterInvalid,
-                Some(filter) => {
+                Some(name) => {
                     let records = self.sessions[key.0 as usize].subscriptions();
-                    match self.filters.position(filter, records) {
+                    match self.filters.position(name, records) {
                         None => ReasonCode::NoSubscriptionExisted,
                         Some(at) => {
-                            if filter.group.is_none() {
-                                self.cancel_replay(key, filter.filter);
+                            if name.topic.group.is_none() {
+                                self.cancel_replay(key, name);
                             }
                             self.unsubscribe_at(key, at, sink);
                             ReasonCode::Success

@@ -273,7 +273,9 @@ fn line(packet: &Packet<'_>) -> String {
         Packet::PubRec(ack) => ack_line("PUBREC", ack),
         Packet::PubRel(ack) => format!("PUBREL #{} {}", ack.packet_id.value(), ack.reason.name()),
         Packet::PubComp(ack) => format!("PUBCOMP #{} {}", ack.packet_id.value(), ack.reason.name()),
-        Packet::SubAck(suback) => format!("SUBACK {:?}", suback.codes),
+        Packet::SubAck(suback) => {
+            format!("SUBACK {:?}{}", suback.codes, reason_string(suback.properties))
+        }
         Packet::UnsubAck(unsuback) => format!("UNSUBACK {:?}", unsuback.codes),
         Packet::Disconnect(disconnect) => {
             let why = reason_string(disconnect.properties);

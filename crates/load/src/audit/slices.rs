@@ -272,7 +272,7 @@ mod tests {
     /// Four who share `t`, three who hear `t`, of which the first hears `u` too, three publishers.
     fn plan() -> Plan {
         let mut plan = crate::slice::tests::plan(&[(4, true), (1, false), (2, false), (3, false)]);
-        let one = |filter: &str| Subscription { filter: filter.into(), qos: 1 };
+        let one = |filter: &str| Subscription::plain(filter, 1);
         plan.groups[1].subscriptions = vec![one("t"), one("u")];
         plan.groups[2].subscriptions = vec![one("t")];
         plan

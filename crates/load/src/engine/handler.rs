@@ -246,7 +246,8 @@ impl Engine<'_> {
         self.subscribing.push_back((now + u64::from(self.plan.connect.timeout_ms) * 1_000, client));
         self.book.subscriptions.asked += group.subscriptions.len() as u64;
         for subscription in &group.subscriptions {
-            let filter = expand(&subscription.filter, index, self.plan.run);
+            let asked = subscription.asked.as_ref().unwrap_or(&subscription.filter);
+            let filter = expand(asked, index, self.plan.run);
             let qos = QoS::from_u8(subscription.qos).unwrap_or_default();
             let mut sink = ClientSink { io, token, client, book: &mut self.book };
             self.clients[client as usize].subscribe(&filter, qos, now, &mut sink);

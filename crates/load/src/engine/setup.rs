@@ -123,8 +123,10 @@ fn check(plan: &Plan) -> Result<(), LoadError> {
     for group in &plan.groups {
         let name = &group.name;
         for subscription in &group.subscriptions {
-            let filter = expand(&subscription.filter, 0, plan.run);
-            TopicFilter::parse(&filter).ok_or_else(|| topic_error(name, &filter))?;
+            for text in [Some(&subscription.filter), subscription.asked.as_ref()] {
+                let Some(filter) = text.map(|text| expand(text, 0, plan.run)) else { continue };
+                TopicFilter::parse(&filter).ok_or_else(|| topic_error(name, &filter))?;
+            }
         }
         if let Some(bad) = group.subscriptions.iter().find(|subscription| subscription.qos > 2) {
             return fail(format!("group {name}: qos = {} must be 0, 1 or 2", bad.qos));

@@ -1,0 +1,77 @@
+//! The ports to what looks into messages: conditions of subscriptions, and rules that make further
+//! messages. The core knows nothing of their language.
+
+use std::fmt;
+use weir_wire::{Properties, QoS};
+
+use crate::Micros;
+
+/// A message as a port sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Content<'a> {
+    /// Where it was published.
+    pub topic: &'a str,
+    /// What was published.
+    pub payload: &'a [u8],
+    /// The properties that are passed on; user properties are among them.
+    pub properties: Properties<'a>,
+    /// With which QoS it was published.
+    pub qos: QoS,
+    /// Whether it was published as retained, or comes from the retained store.
+    pub retain: bool,
+}
+
+/// The conditions of content-filtered subscriptions. The shard counts who needs one: a slot is
+/// compiled once, checked at most once a message, and released when nobody needs it. What it counts
+/// of its own is in its `Debug`, for the shell's log.
+pub trait Predicates: fmt::Debug + Send {
+    /// Compiles `text` into a slot that is free. Slots are small numbers, given again after their
+    /// release.
+    ///
+    /// # Errors
+    /// What is wrong with the text, and where.
+    fn compile(&mut self, slot: u32, text: &str) -> Result<(), Unfit>;
+
+    /// Forgets the condition of a slot.
+    fn release(&mut self, slot: u32);
+
+    /// Says of each condition asked, all at once, whether the message is wanted. What cannot be
+    /// evaluated is not.
+    fn check(&mut self, message: &Content<'_>, asked: &mut [Asked]);
+}
+
+/// A condition that a message is checked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Which condition, see [`Predicates::compile`].
+    pub slot: u32,
+    /// The answer: false when asked.
+    pub holds: bool,
+}
+
+/// A condition that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfit {
+    /// What is wrong and where, in one line: the client may be told so.
+    pub reason: Box<str>,
+}
+
+/// Rules that make further messages of what is published. What they count is in their `Debug`, for
+/// the shell's log.
+pub trait Rules: fmt::Debug + Send {
+    /// Calls `out` with each message that follows from this one.
+    fn apply(&mut self, message: &Content<'_>, now: Micros, out: &mut dyn FnMut(Derived<'_>));
+}
+
+/// A message that a rule makes: the broker publishes it, without properties.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Derived<'a> {
+    /// Where it goes.
+    pub topic: &'a str,
+    /// What is published.
+    pub payload: &'a [u8],
+    /// With which QoS; the highest that the broker offers, if that is lower.
+    pub qos: QoS,
+    /// Whether it is retained.
+    pub retain: bool,
+}

@@ -1,0 +1,155 @@
+//! Content-filtered subscriptions to one topic filter: those of one condition stand together, so
+//! that a message is checked once for all of them, and passes them by at once.
+
+use super::filters::{Filter, FilterId, Filters};
+use super::group::Group;
+use super::{Subscriber, filters::SubscriptionRecord};
+use crate::conditions::ConditionId;
+use crate::content::Content;
+use crate::few::Few;
+
+/// The subscribers of one topic filter with one condition, named in one way.
+#[derive(Debug)]
+pub(crate) struct Filtered {
+    pub(super) condition: ConditionId,
+    /// The condition as it stands in the subscription's name; nothing if it came beside it.
+    pub(super) encoded: Option<Box<str>>,
+    pub(super) subscribers: Few<Subscriber>,
+}
+
+/// Which of its filter's lists a subscription is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum List {
+    Plain,
+    Group(usize),
+    Filtered(usize),
+}
+
+/// A [`List`] in four bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ListKey(u32);
+
+impl From<List> for ListKey {
+    fn from(list: List) -> Self {
+        Self(match list {
+            List::Plain => 0,
+            List::Group(at) => at as u32 * 2 + 1,
+            List::Filtered(at) => at as u32 * 2 + 2,
+        })
+    }
+}
+
+impl ListKey {
+    pub(super) fn list(self) -> List {
+        match self.0 {
+            0 => List::Plain,
+            key if key % 2 == 1 => List::Group(key as usize / 2),
+            key => List::Filtered(key as usize / 2 - 1),
+        }
+    }
+}
+
+impl Filter {
+    fn filtered_or_insert(&mut self, condition: ConditionId, encoded: Option<&str>) -> usize {
+        let lists = &mut self.extra().filtered;
+        let is_same =
+            |list: &Filtered| list.condition == condition && list.encoded.as_deref() == encoded;
+        if let Some((at, _)) = lists.iter().find(|(_, list)| is_same(list)) {
+            return at;
+        }
+        let encoded = encoded.map(Into::into);
+        lists.insert(Filtered { condition, encoded, subscribers: Few::default() })
+    }
+}
+
+impl Filters {
+    /// The list of a new subscription to the filter that is not shared. What it does not need of
+    /// `condition` is given back.
+    pub(super) fn list_for(
+        &mut self,
+        id: FilterId,
+        condition: Option<ConditionId>,
+        encoded: Option<&str>,
+    ) -> List {
+        let Some(condition) = condition else { return List::Plain };
+        let entry = self.get_mut(id);
+        let at = entry.filtered_or_insert(condition, encoded);
+        if !entry.extra().filtered[at].subscribers.is_empty() {
+            self.conditions.release(condition);
+        }
+        List::Filtered(at)
+    }
+
+    /// Gives a group its condition, unless it has it. It may have been known from other shards,
+    /// while there was no room for its condition here.
+    pub(super) fn give_condition(
+        &mut self,
+        id: FilterId,
+        group: usize,
+        condition: Option<ConditionId>,
+    ) {
+        let Some(condition) = condition else { return };
+        let group = self.get_mut(id).group_mut(group);
+        if group.condition.is_some() {
+            self.conditions.release(condition);
+        } else {
+            group.condition = Some(condition);
+        }
+    }
+
+    /// Forgets a list without subscribers.
+    pub(super) fn drop_filtered_if_empty(&mut self, id: FilterId, at: usize) {
+        let entry = self.get_mut(id);
+        let list = &entry.extra().filtered[at];
+        if list.subscribers.is_empty() {
+            let condition = list.condition;
+            entry.change_extra(|extra| drop(extra.filtered.remove(at)));
+            self.conditions.release(condition);
+        }
+    }
+
+    /// Appends the subscribers of the `found` filters whose condition holds. Says how many lists
+    /// of subscribers there are, those without a condition among them. Conditions of groups are
+    /// asked for as well.
+    pub(crate) fn add_filtered(
+        &mut self,
+        found: &[FilterId],
+        content: &Content<'_>,
+        targets: &mut Vec<Subscriber>,
+    ) -> usize {
+        let Self { filters, conditions, .. } = self;
+        for id in found {
+            let filter = &filters[id.at()];
+            filter.filtered().for_each(|list| conditions.want(list.condition));
+            filter.groups().filter_map(|group| group.condition).for_each(|id| conditions.want(id));
+        }
+        conditions.ask(content);
+        let mut lists = 0;
+        for id in found {
+            let filter = &filters[id.at()];
+            lists += usize::from(!filter.subscribers.is_empty());
+            for list in filter.filtered() {
+                if conditions.holds(list.condition) {
+                    targets.extend_from_slice(&list.subscribers);
+                    lists += 1;
+                }
+            }
+        }
+        lists
+    }
+
+    /// The filter's groups that want the message, as far as their conditions are known here; they
+    /// have been asked for.
+    pub(crate) fn groups_wanting(&self, id: FilterId) -> impl Iterator<Item = &Group> {
+        let wants = |group: &&Group| group.condition.is_none_or(|id| self.conditions.holds(id));
+        self.get(id).groups().filter(wants)
+    }
+
+    /// The condition of `record`'s subscription, if it is not shared and has one.
+    pub(crate) fn condition(&self, record: SubscriptionRecord) -> Option<ConditionId> {
+        match record.list() {
+            List::Filtered(at) => Some(self.get(record.filter()).filtered_at(at).condition),
+            List::Plain | List::Group(_) => None,
+        }
+    }
+}
