@@ -1,0 +1,141 @@
+//! How many steps an expression can take on a payload, told before it runs.
+//!
+//! The interpreter copies values as it goes and has no bound of its own. With n for how much there
+//! is to look at, each part of an expression takes at most n to a power: one for each comprehension
+//! around it, and those of the size of what it copies. The sum over all parts is held against a
+//! bound: too many rather than too few.
+
+use super::{ConditionError, Message};
+use crate::Fault;
+use crate::json::Json;
+use cel::IdedExpr;
+use cel::common::ast::{EntryExpr, Expr, operators};
+
+/// How many steps an evaluation may take; a step is a value looked at or copied.
+pub const STEPS_MAX: u64 = 1_000_000;
+
+/// The highest power of n that an expression may take.
+const POWER_MAX: usize = 4;
+
+/// So many bytes count as much as a value.
+const BYTES_A_VALUE: usize = 16;
+
+/// The steps of an expression: the number of its parts for each power of n.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Cost {
+    parts: [u64; POWER_MAX + 1],
+    parts_all: u64,
+    /// Additions, by which texts and lists grow longer than any that came in.
+    additions: u64,
+}
+
+/// The names in scope of a comprehension with the power of what they hold.
+struct Scope<'a> {
+    outer: Option<&'a Scope<'a>>,
+    name: &'a str,
+    power: usize,
+}
+
+impl Cost {
+    pub(super) fn of(root: &IdedExpr) -> Result<Self, ConditionError> {
+        let mut cost = Self::default();
+        cost.visit(&root.expr, 0, None).ok_or_else(|| {
+            ConditionError::new(0, "comprehensions within each other cost too much")
+        })?;
+        Ok(cost)
+    }
+
+    /// Whether a message is small enough for it.
+    pub(super) fn allow(
+        &self,
+        message: &Message<'_>,
+        json: Option<&Json<'_>>,
+    ) -> Result<(), Fault> {
+        let properties: usize =
+            message.user_properties.iter().map(|(name, value)| name.len() + value.len() + 32).sum();
+        let (values, bytes) = json.map_or((0, 0), |json| (json.len(), message.payload.len()));
+        let bytes = bytes + message.topic.len() + properties;
+        let n = (values + bytes / BYTES_A_VALUE + 1) as u64 + self.parts_all;
+        let n = n.saturating_mul(self.additions + 1);
+        let mut power = 1_u64;
+        let mut steps = 0_u64;
+        for parts in self.parts {
+            steps = steps.saturating_add(parts.saturating_mul(power));
+            power = power.saturating_mul(n);
+        }
+        if steps > STEPS_MAX { Err(Fault::TooCostly) } else { Ok(()) }
+    }
+
+    /// Adds a part within so many comprehensions; returns the power of the size of its value.
+    fn visit(&mut self, part: &Expr, within: usize, scope: Option<&Scope<'_>>) -> Option<usize> {
+        let size = match part {
+            Expr::Unspecified | Expr::Literal(_) => 0,
+            Expr::Ident(name) => {
+                let mut scopes = std::iter::successors(scope, |scope| scope.outer);
+                scopes.find(|scope| scope.name == name).map_or(1, |scope| scope.power)
+            }
+            Expr::Select(select) => self.visit(&select.operand.expr, within, scope)?,
+            Expr::Call(call) => {
+                if call.func_name == operators::ADD {
+                    self.additions += 1;
+                }
+                let parts = call.target.as_deref().into_iter().chain(&call.args);
+                self.largest(parts.map(|part| &part.expr), within, scope)?
+            }
+            Expr::List(list) => {
+                self.largest(list.elements.iter().map(|part| &part.expr), within, scope)?
+            }
+            Expr::Map(map) => {
+                let parts = map.entries.iter().flat_map(|entry| match &entry.expr {
+                    EntryExpr::MapEntry(entry) => [&entry.key.expr, &entry.value.expr],
+                    EntryExpr::StructField(field) => [&field.value.expr, &field.value.expr],
+                });
+                self.largest(parts, within, scope)?
+            }
+            Expr::Struct(_) => return None,
+            Expr::Comprehension(comprehension) => {
+                let range = self.visit(&comprehension.iter_range.expr, within, scope)?;
+                let item = Scope {
+                    outer: scope,
+                    name: &comprehension.iter_var,
+                    // Together the items are what they are taken from.
+                    power: range.saturating_sub(1),
+                };
+                let gathered =
+                    Scope { outer: Some(&item), name: &comprehension.accu_var, power: 0 };
+                let within = within + 1;
+                self.visit(&comprehension.loop_cond.expr, within, Some(&gathered))?;
+                let step = self.visit(&comprehension.loop_step.expr, within, Some(&gathered))?;
+                self.visit(&comprehension.result.expr, within, Some(&gathered))?;
+                if matches!(comprehension.accu_init.expr, Expr::List(_)) {
+                    // The list gathered so far is copied for each item.
+                    self.add(within + step + 1)?;
+                    step + 1
+                } else {
+                    step
+                }
+            }
+        };
+        self.add(within + size)?;
+        Some(size)
+    }
+
+    fn largest<'a>(
+        &mut self,
+        parts: impl Iterator<Item = &'a Expr>,
+        within: usize,
+        scope: Option<&Scope<'_>>,
+    ) -> Option<usize> {
+        let mut size = 0;
+        for part in parts {
+            size = size.max(self.visit(part, within, scope)?);
+        }
+        Some(size)
+    }
+
+    fn add(&mut self, power: usize) -> Option<()> {
+        *self.parts.get_mut(power)? += 1;
+        self.parts_all += 1;
+        Some(())
+    }
+}

@@ -1,0 +1,477 @@
+//! Conditions without a tree: tests of presence, comparisons with constants, joined by `&&`, `||`
+//! and `!`.
+//!
+//! What a plan says is what the interpreter says, faults included. In `&&` and `||` a fault on the
+//! left gives way to a right side that decides; of two faults the right one is told.
+
+use super::Message;
+use super::check::Type;
+use super::resolve::{Paths, Slot};
+use crate::Fault;
+use crate::json::{Entry, Json, Kind, Number, text};
+use crate::path::{Path, Step};
+use cel::IdedExpr;
+use cel::common::ast::{CallExpr, Expr, LiteralValue, operators};
+use std::cmp::Ordering;
+
+/// What a test comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    True,
+    False,
+    /// A value that is neither: a fault, but for the right side of a test that has one already.
+    NotBool,
+    Fault(Fault),
+}
+
+impl Outcome {
+    fn of(holds: bool) -> Self {
+        if holds { Self::True } else { Self::False }
+    }
+
+    fn not(self) -> Self {
+        match self {
+            Self::True => Self::False,
+            Self::False => Self::True,
+            Self::NotBool => Self::Fault(Fault::WrongType),
+            fault @ Self::Fault(_) => fault,
+        }
+    }
+
+    /// Joins with a right side by `||` (`decides` is true) or `&&` (false).
+    fn join(self, decides: Self, right: impl FnOnce() -> Self) -> Self {
+        let left = match self {
+            left if left == decides => return left,
+            Self::NotBool => Some(Fault::WrongType),
+            Self::Fault(fault) => Some(fault),
+            _ => None,
+        };
+        match (left, right()) {
+            (_, fault @ Self::Fault(_)) => fault,
+            (_, right) if right == decides => right,
+            (Some(fault), _) => Self::Fault(fault),
+            (None, Self::NotBool) => Self::Fault(Fault::WrongType),
+            (None, right) => right,
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Test {
+    Always(bool),
+    And(Box<(Test, Test)>),
+    Or(Box<(Test, Test)>),
+    Not(Box<Test>),
+    /// The value itself.
+    Holds(Operand),
+    /// `has(payload.a.b)`: the slot of what it is asked of, and the field.
+    Present {
+        of: usize,
+        slot: usize,
+    },
+    /// `has(properties.a)`.
+    Property(String),
+    Compare(Operand, Comparison, Literal),
+    /// `x in [..]`.
+    OneOf(Operand, Vec<Literal>),
+    Affix(Operand, Affix, String),
+}
+
+#[derive(Debug)]
+enum Operand {
+    Payload(usize),
+    Topic,
+    Property(String),
+    Qos,
+    Retain,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Affix {
+    Start,
+    End,
+    Part,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Literal {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Double(f64),
+    Text(String),
+}
+
+/// A value of a message, read as far as it is needed.
+#[derive(Debug, Clone, Copy)]
+enum Scalar<'a> {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Double(f64),
+    Text(&'a str),
+    /// Text of JSON with escapes in it.
+    Escaped(&'a str),
+    Container,
+}
+
+/// A condition that needs no tree.
+#[derive(Debug)]
+pub(super) struct Plan {
+    paths: Paths,
+    test: Test,
+}
+
+impl Plan {
+    /// None where the expression has a part that needs the interpreter.
+    pub(super) fn of(root: &IdedExpr) -> Option<Self> {
+        let mut paths = Paths::default();
+        let test = test(&root.expr, &mut paths)?;
+        Some(Self { paths, test })
+    }
+
+    /// Evaluates it.
+    pub(super) fn run(
+        &self,
+        message: &Message<'_>,
+        json: &Json<'_>,
+        slots: &mut Vec<Slot>,
+    ) -> Outcome {
+        self.paths.find(json, slots);
+        Run { message, json, slots }.test(&self.test)
+    }
+}
+
+fn test(part: &Expr, paths: &mut Paths) -> Option<Test> {
+    match part {
+        Expr::Literal(LiteralValue::Boolean(holds)) => Some(Test::Always(**holds)),
+        Expr::Select(select) if select.test => {
+            if let Expr::Ident(name) = &select.operand.expr
+                && name == "properties"
+            {
+                return Some(Test::Property(select.field.clone()));
+            }
+            let mut steps = steps(&select.operand.expr)?;
+            let of = paths.add(&steps);
+            steps.push(Step::Field(select.field.clone()));
+            Some(Test::Present { of, slot: paths.add(&steps) })
+        }
+        Expr::Call(call) => call_test(call, paths),
+        _ => Some(Test::Holds(operand(part, paths)?)),
+    }
+}
+
+fn call_test(call: &CallExpr, paths: &mut Paths) -> Option<Test> {
+    let (name, target) = (call.func_name.as_str(), call.target.as_deref());
+    match (name, target, call.args.as_slice()) {
+        (operators::LOGICAL_AND, None, [left, right]) => {
+            Some(Test::And(Box::new((test(&left.expr, paths)?, test(&right.expr, paths)?))))
+        }
+        (operators::LOGICAL_OR, None, [left, right]) => {
+            Some(Test::Or(Box::new((test(&left.expr, paths)?, test(&right.expr, paths)?))))
+        }
+        (operators::LOGICAL_NOT, None, [part]) => {
+            Some(Test::Not(Box::new(test(&part.expr, paths)?)))
+        }
+        (operators::IN, None, [left, right]) => {
+            let Expr::List(list) = &right.expr else {
+                return None;
+            };
+            let literals: Option<Vec<Literal>> =
+                list.elements.iter().map(|element| literal(&element.expr)).collect();
+            Some(Test::OneOf(operand(&left.expr, paths)?, literals?))
+        }
+        ("startsWith" | "endsWith" | "contains", Some(target), [part]) => {
+            let Literal::Text(text) = literal(&part.expr)? else {
+                return None;
+            };
+            let affix = match name {
+                "startsWith" => Affix::Start,
+                "endsWith" => Affix::End,
+                _ => Affix::Part,
+            };
+            Some(Test::Affix(operand(&target.expr, paths)?, affix, text))
+        }
+        (operators::INDEX, None, _) => {
+            let path = Path { steps: steps(&Expr::Call(call.clone()))? };
+            Some(Test::Holds(Operand::Payload(paths.add(&path.steps))))
+        }
+        (_, None, [left, right]) => {
+            let comparison = comparison(name)?;
+            if let Some(literal) = literal(&right.expr) {
+                return Some(Test::Compare(operand(&left.expr, paths)?, comparison, literal));
+            }
+            let literal = literal(&left.expr)?;
+            Some(Test::Compare(operand(&right.expr, paths)?, comparison.turned(), literal))
+        }
+        _ => None,
+    }
+}
+
+fn comparison(name: &str) -> Option<Comparison> {
+    Some(match name {
+        operators::EQUALS => Comparison::Equal,
+        operators::NOT_EQUALS => Comparison::NotEqual,
+        operators::LESS => Comparison::Less,
+        operators::LESS_EQUALS => Comparison::LessOrEqual,
+        operators::GREATER => Comparison::Greater,
+        operators::GREATER_EQUALS => Comparison::GreaterOrEqual,
+        _ => return None,
+    })
+}
+
+impl Comparison {
+    /// The same with its sides exchanged.
+    fn turned(self) -> Self {
+        match self {
+            Self::Less => Self::Greater,
+            Self::LessOrEqual => Self::GreaterOrEqual,
+            Self::Greater => Self::Less,
+            Self::GreaterOrEqual => Self::LessOrEqual,
+            same => same,
+        }
+    }
+}
+
+fn operand(part: &Expr, paths: &mut Paths) -> Option<Operand> {
+    match part {
+        Expr::Ident(name) => match name.as_str() {
+            "topic" => return Some(Operand::Topic),
+            "qos" => return Some(Operand::Qos),
+            "retain" => return Some(Operand::Retain),
+            _ => {}
+        },
+        Expr::Select(select) if !select.test => {
+            if let Expr::Ident(name) = &select.operand.expr
+                && name == "properties"
+            {
+                return Some(Operand::Property(select.field.clone()));
+            }
+        }
+        _ => {}
+    }
+    Some(Operand::Payload(paths.add(&steps(part)?)))
+}
+
+/// The path that an expression is, where it is nothing but a path into the payload.
+pub(super) fn path(root: &IdedExpr) -> Option<Path> {
+    Some(Path { steps: steps(&root.expr)? })
+}
+
+fn steps(part: &Expr) -> Option<Vec<Step>> {
+    match part {
+        Expr::Ident(name) if name == "payload" => Some(Vec::new()),
+        Expr::Select(select) if !select.test => {
+            let mut steps = steps(&select.operand.expr)?;
+            steps.push(Step::Field(select.field.clone()));
+            Some(steps)
+        }
+        Expr::Call(call) if call.func_name == operators::INDEX => {
+            let [of, index] = call.args.as_slice() else {
+                return None;
+            };
+            let mut steps = steps(&of.expr)?;
+            steps.push(match literal(&index.expr)? {
+                Literal::Text(name) => Step::Field(name),
+                Literal::Int(index) => Step::Item(usize::try_from(index).ok()?),
+                _ => return None,
+            });
+            Some(steps)
+        }
+        _ => None,
+    }
+}
+
+fn literal(part: &Expr) -> Option<Literal> {
+    match part {
+        Expr::Literal(literal) => Some(match literal {
+            LiteralValue::Boolean(value) => Literal::Bool(**value),
+            LiteralValue::Int(value) => Literal::Int(**value),
+            LiteralValue::UInt(value) => Literal::Uint(**value),
+            LiteralValue::Double(value) => Literal::Double(**value),
+            LiteralValue::String(value) => Literal::Text(value.inner().to_owned()),
+            LiteralValue::Null => Literal::Null,
+            LiteralValue::Bytes(_) => return None,
+        }),
+        Expr::Call(call) if call.func_name == operators::NEGATE => match call.args.as_slice() {
+            [part] => match literal(&part.expr)? {
+                Literal::Int(value) => Some(Literal::Int(value.checked_neg()?)),
+                Literal::Double(value) => Some(Literal::Double(-value)),
+                _ => None,
+            },
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The type of a constant.
+pub(super) fn literal_type(literal: &LiteralValue) -> Type {
+    match literal {
+        LiteralValue::Boolean(_) => Type::Bool,
+        LiteralValue::Int(_) | LiteralValue::UInt(_) | LiteralValue::Double(_) => Type::Number,
+        LiteralValue::String(_) => Type::Text,
+        LiteralValue::Bytes(_) => Type::Bytes,
+        LiteralValue::Null => Type::Null,
+    }
+}
+
+/// One evaluation.
+struct Run<'a> {
+    message: &'a Message<'a>,
+    json: &'a Json<'a>,
+    slots: &'a [Slot],
+}
+
+impl<'a> Run<'a> {
+    fn test(&self, test: &'a Test) -> Outcome {
+        match test {
+            Test::Always(holds) => Outcome::of(*holds),
+            Test::And(sides) => self.test(&sides.0).join(Outcome::False, || self.test(&sides.1)),
+            Test::Or(sides) => self.test(&sides.0).join(Outcome::True, || self.test(&sides.1)),
+            Test::Not(part) => self.test(part).not(),
+            Test::Holds(operand) => match self.scalar(operand) {
+                Ok(Scalar::Bool(holds)) => Outcome::of(holds),
+                Ok(_) => Outcome::NotBool,
+                Err(fault) => Outcome::Fault(fault),
+            },
+            Test::Present { of, slot } => self.present(*of, *slot),
+            Test::Property(name) => Outcome::of(self.message.property(name).is_some()),
+            Test::Compare(operand, comparison, literal) => {
+                self.told(operand, |value| value.compare(*comparison, literal))
+            }
+            Test::OneOf(operand, literals) => {
+                self.told(operand, |value| Ok(literals.iter().any(|literal| value.equals(literal))))
+            }
+            Test::Affix(operand, affix, text) => {
+                self.told(operand, |value| value.affix(*affix, text))
+            }
+        }
+    }
+
+    fn told(
+        &self,
+        operand: &Operand,
+        ask: impl FnOnce(Scalar<'a>) -> Result<bool, Fault>,
+    ) -> Outcome {
+        match self.scalar(operand).and_then(ask) {
+            Ok(holds) => Outcome::of(holds),
+            Err(fault) => Outcome::Fault(fault),
+        }
+    }
+
+    fn present(&self, of: usize, slot: usize) -> Outcome {
+        let of = match self.entry(of) {
+            Ok(entry) => entry,
+            Err(fault) => return Outcome::Fault(fault),
+        };
+        match of.kind {
+            Kind::Object => Outcome::of(self.entry(slot).is_ok()),
+            _ => Outcome::Fault(Fault::WrongType),
+        }
+    }
+
+    fn entry(&self, slot: usize) -> Result<Entry, Fault> {
+        let at = Paths::place(self.slots, slot)?;
+        self.json.entry(at).ok_or(Fault::NoField)
+    }
+
+    fn scalar(&self, operand: &Operand) -> Result<Scalar<'a>, Fault> {
+        Ok(match operand {
+            Operand::Payload(slot) => Scalar::of(self.json, self.entry(*slot)?),
+            Operand::Topic => Scalar::Text(self.message.topic),
+            Operand::Property(name) => {
+                Scalar::Text(self.message.property(name).ok_or(Fault::NoField)?)
+            }
+            Operand::Qos => Scalar::Int(i64::from(self.message.qos)),
+            Operand::Retain => Scalar::Bool(self.message.retain),
+        })
+    }
+}
+
+impl<'a> Scalar<'a> {
+    fn of(json: &Json<'a>, entry: Entry) -> Self {
+        match entry.kind {
+            Kind::Object | Kind::Array => Self::Container,
+            Kind::Text => Self::Text(json.raw(entry)),
+            Kind::Escaped => Self::Escaped(json.raw(entry)),
+            Kind::True => Self::Bool(true),
+            Kind::False => Self::Bool(false),
+            Kind::Null => Self::Null,
+            Kind::Whole | Kind::Fraction => match json.number(entry) {
+                Number::Int(value) => Self::Int(value),
+                Number::Double(value) => Self::Double(value),
+            },
+        }
+    }
+
+    fn compare(self, comparison: Comparison, literal: &Literal) -> Result<bool, Fault> {
+        match comparison {
+            Comparison::Equal => return Ok(self.equals(literal)),
+            Comparison::NotEqual => return Ok(!self.equals(literal)),
+            _ => {}
+        }
+        let order = self.order(literal).ok_or(Fault::WrongType)?;
+        Ok(match comparison {
+            Comparison::Less => order == Ordering::Less,
+            Comparison::LessOrEqual => order != Ordering::Greater,
+            Comparison::Greater => order == Ordering::Greater,
+            _ => order != Ordering::Less,
+        })
+    }
+
+    fn equals(self, literal: &Literal) -> bool {
+        match (self, literal) {
+            (Self::Null, Literal::Null) => true,
+            (Self::Null, _) | (_, Literal::Null) => false,
+            _ => self.order(literal) == Some(Ordering::Equal),
+        }
+    }
+
+    /// None where there is no order between them.
+    fn order(self, literal: &Literal) -> Option<Ordering> {
+        match (self, literal) {
+            (Self::Bool(value), Literal::Bool(other)) => Some(value.cmp(other)),
+            (Self::Int(value), Literal::Int(other)) => Some(value.cmp(other)),
+            (Self::Int(value), Literal::Uint(other)) => {
+                Some(u64::try_from(value).map_or(Ordering::Less, |value| value.cmp(other)))
+            }
+            (Self::Int(value), Literal::Double(other)) => (value as f64).partial_cmp(other),
+            (Self::Double(value), Literal::Int(other)) => value.partial_cmp(&(*other as f64)),
+            (Self::Double(value), Literal::Uint(other)) => value.partial_cmp(&(*other as f64)),
+            (Self::Double(value), Literal::Double(other)) => value.partial_cmp(other),
+            (Self::Text(value), Literal::Text(other)) => Some(value.cmp(other)),
+            (Self::Escaped(value), Literal::Text(other)) => {
+                Some(text::characters(value).cmp(other.chars()))
+            }
+            _ => None,
+        }
+    }
+
+    fn affix(self, affix: Affix, wanted: &str) -> Result<bool, Fault> {
+        match self {
+            Self::Text(text) => Ok(match affix {
+                Affix::Start => text.starts_with(wanted),
+                Affix::End => text.ends_with(wanted),
+                Affix::Part => text.contains(wanted),
+            }),
+            Self::Escaped(raw) => {
+                // Rare: such text is decoded, which is the one allocation of a plan.
+                let text: String = text::characters(raw).collect();
+                Scalar::Text(&text).affix(affix, wanted)
+            }
+            _ => Err(Fault::WrongType),
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The text of an expression before it is parsed: its bounds, and where its words are.
+//!
+//! The parser is recursive, so that what is too long or nests too deep must not reach it.
+
+use super::ConditionError;
+
+/// What an expression may be long, in bytes.
+pub const EXPRESSION_BYTES_MAX: usize = 4096;
+
+/// How many words, numbers, texts and signs an expression may have.
+pub const EXPRESSION_TOKENS_MAX: usize = 512;
+
+/// How deep brackets, and choices by `?`, may stand in each other.
+pub const BRACKETS_DEPTH_MAX: usize = 16;
+
+/// A word, number, text or sign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Token<'a> {
+    pub(super) at: usize,
+    pub(super) text: &'a str,
+}
+
+/// The tokens of an expression; comments and white space are none.
+pub(super) fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let rest = text.get(at..)?;
+            let first = rest.chars().next()?;
+            if first.is_whitespace() {
+                at += first.len_utf8();
+            } else if rest.starts_with("//") {
+                at += rest.find('\n').unwrap_or(rest.len());
+            } else {
+                let length = length(rest, first);
+                let token = Token { at, text: rest.get(..length).unwrap_or(rest) };
+                at += token.text.len();
+                return Some(token);
+            }
+        }
+    })
+}
+
+fn length(rest: &str, first: char) -> usize {
+    let wordy = |letter: char| letter.is_alphanumeric() || letter == '_';
+    if wordy(first) {
+        let word = rest.find(|letter| !wordy(letter)).unwrap_or(rest.len());
+        let (prefix, after) = rest.split_at(word);
+        let raw = prefix.contains(['r', 'R']);
+        let is_prefix = word <= 2 && prefix.chars().all(|letter| "rRbB".contains(letter));
+        return match after.starts_with(['"', '\'']) && is_prefix {
+            true => word + quoted(after, raw),
+            false => word,
+        };
+    }
+    match first {
+        '"' | '\'' => quoted(rest, false),
+        _ => first.len_utf8(),
+    }
+}
+
+/// The length of a text with its quotes; to the end when it is not closed.
+fn quoted(rest: &str, raw: bool) -> usize {
+    let triple = ["\"\"\"", "'''"].into_iter().find(|quotes| rest.starts_with(quotes));
+    let quotes = triple.unwrap_or_else(|| rest.get(..1).unwrap_or(rest));
+    let mut at = quotes.len();
+    while let Some(left) = rest.get(at..) {
+        if left.starts_with(quotes) {
+            return at + quotes.len();
+        }
+        let Some(next) = left.chars().next() else {
+            break;
+        };
+        at += next.len_utf8();
+        if next == '\\' && !raw {
+            at += left.chars().nth(1).map_or(0, char::len_utf8);
+        }
+    }
+    rest.len()
+}
+
+/// Refuses what is not worth parsing.
+pub(super) fn check(text: &str) -> Result<(), ConditionError> {
+    if text.len() > EXPRESSION_BYTES_MAX {
+        let message = format!("the expression is longer than {EXPRESSION_BYTES_MAX} bytes");
+        return Err(ConditionError::new(EXPRESSION_BYTES_MAX, message));
+    }
+    if let Some(at) = text.find(|letter: char| letter == '\0') {
+        return Err(ConditionError::new(at, "a null character"));
+    }
+    let (mut brackets, mut choices) = (0_usize, 0_usize);
+    let mut count = 0;
+    for token in tokens(text) {
+        count += 1;
+        if count > EXPRESSION_TOKENS_MAX {
+            let message = format!("the expression has more than {EXPRESSION_TOKENS_MAX} words");
+            return Err(ConditionError::new(token.at, message));
+        }
+        match token.text {
+            "(" | "[" | "{" => brackets += 1,
+            ")" | "]" | "}" => brackets = brackets.saturating_sub(1),
+            "?" => choices += 1,
+            _ => {}
+        }
+        if brackets.max(choices) > BRACKETS_DEPTH_MAX {
+            let message = format!("more than {BRACKETS_DEPTH_MAX} deep");
+            return Err(ConditionError::new(token.at, message));
+        }
+    }
+    if count == 0 {
+        return Err(ConditionError::new(0, "the expression is empty"));
+    }
+    Ok(())
+}
+
+/// Where a name stands for the nth time, from 0; a field of that name (`.name`) is none.
+pub(super) fn place(text: &str, name: &str, nth: usize) -> Option<usize> {
+    let mut dot = false;
+    let mut places = tokens(text).filter(move |token| {
+        let field = std::mem::replace(&mut dot, token.text == ".");
+        token.text == name && !field
+    });
+    places.nth(nth).map(|token| token.at)
+}
+
+/// Where a function of this name is called for the nth time, from 0.
+pub(super) fn call(text: &str, name: &str, nth: usize) -> Option<usize> {
+    let all = tokens(text);
+    let next = tokens(text).skip(1);
+    let mut calls = all.zip(next).filter(|(token, next)| token.text == name && next.text == "(");
+    calls.nth(nth).map(|(token, _)| token.at)
+}
+
+/// The byte of a line and a column, both from 1, the column in characters.
+pub(super) fn byte(text: &str, line: isize, column: isize) -> usize {
+    let line = usize::try_from(line).unwrap_or(1).max(1) - 1;
+    let column = usize::try_from(column).unwrap_or(1).max(1) - 1;
+    let start: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
+    let rest = text.get(start..).unwrap_or("");
+    let within = rest.char_indices().nth(column).map_or(rest.len(), |(at, _)| at);
+    (start + within).min(text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(text: &str) -> Vec<&str> {
+        tokens(text).map(|token| token.text).collect()
+    }
+
+    #[test]
+    fn tokens_are_words_texts_and_signs() {
+        assert_eq!(texts("a.b >= 1"), ["a", ".", "b", ">", "=", "1"]);
+        assert_eq!(texts(r#"x == "a (b" // c"#), ["x", "=", "=", "\"a (b\""]);
+        assert_eq!(texts(r#""a\"b" c"#), [r#""a\"b""#, "c"]);
+        assert_eq!(texts(r#"r"a\" c"#), [r#"r"a\""#, "c"]);
+        assert_eq!(texts(r#""""a"b""" c"#), [r#""""a"b""""#, "c"]);
+        assert_eq!(texts("'open"), ["'open"]);
+        assert_eq!(texts("ü('é')"), ["ü", "(", "'é'", ")"]);
+    }
+
+    #[test]
+    fn a_place_is_the_nth_time_of_a_name() {
+        let text = r#"topic == "topic" && payload.topic > 1 && topic.size(topic) > 1"#;
+        assert_eq!(place(text, "topic", 0), Some(0));
+        assert_eq!(place(text, "topic", 1), text.find("topic.size"));
+        assert_eq!(place(text, "topic", 2), text.find("topic)"));
+        assert_eq!(place(text, "topic", 3), None);
+        assert_eq!(call(text, "size", 0), text.find("size"));
+    }
+
+    #[test]
+    fn lines_and_columns_are_bytes() {
+        assert_eq!(byte("ab\ncd", 1, 1), 0);
+        assert_eq!(byte("ab\ncd", 2, 2), 4);
+        assert_eq!(byte("é b", 1, 3), 3);
+        assert_eq!(byte("ab", 9, 9), 2);
+        assert_eq!(byte("", 0, -1), 0);
+    }
+}
