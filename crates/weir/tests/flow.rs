@@ -5,6 +5,7 @@
 
 #[path = "support/mqtt.rs"]
 mod mqtt;
+#[expect(dead_code, reason = "no tool is needed here")]
 mod support;
 
 use mqtt::Peer;

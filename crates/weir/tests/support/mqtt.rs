@@ -162,10 +162,6 @@ impl Peer {
             packet => panic!("no PUBACK: {packet:?}"),
         }
     }
-
-    pub fn stream(&self) -> &TcpStream {
-        &self.stream
-    }
 }
 
 pub fn decode(version: Version, bytes: &[u8]) -> Packet<'_> {
