@@ -88,7 +88,7 @@ impl Expression {
     fn compile(text: &str) -> Result<(Self, check::Type), ConditionError> {
         source::check(text)?;
         let compiled = tree::Compiled::parse(text)?;
-        let checked = check::check(text, compiled.root())?;
+        let checked = check::check(text, compiled.root(), compiled.places())?;
         let cost = cost::Cost::of(compiled.root())?;
         let path = plan::path(compiled.root());
         let reads_payload = checked.reads_payload;

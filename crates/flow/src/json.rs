@@ -7,7 +7,6 @@ mod scan;
 pub(crate) mod text;
 
 use crate::Fault;
-use scan::Scanner;
 
 /// What a payload may be long, in bytes.
 pub const PAYLOAD_BYTES_MAX: usize = 256 * 1024;
@@ -43,8 +42,36 @@ pub(crate) struct Entry {
     pub(crate) start: u32,
     /// One past the last byte; of text the closing quote.
     pub(crate) end: u32,
-    /// The entry after this one and its contents.
+    /// The entry after this one and its contents; of a key its tag.
     pub(crate) next: u32,
+}
+
+/// A name that members are looked for by, with what it is told by at a glance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Name {
+    text: String,
+    tag: u32,
+}
+
+impl Name {
+    #[expect(clippy::little_endian_bytes, reason = "as the scan makes it")]
+    pub(crate) fn new(text: &str) -> Self {
+        let mut first = [0; 4];
+        for (to, from) in first.iter_mut().zip(text.bytes()) {
+            *to = from;
+        }
+        Self { text: text.to_owned(), tag: tag_of(u32::from_le_bytes(first), text.len()) }
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// The first bytes of a name, up to four, out of a word that may go on after its end.
+#[inline(always)]
+fn tag_of(word: u32, length: usize) -> u32 {
+    if length >= 4 { word } else { word & !(u32::MAX << (8 * length)) }
 }
 
 /// A number as conditions see it.
@@ -73,7 +100,7 @@ impl Index {
             return Err(Fault::TooLarge);
         }
         let text = std::str::from_utf8(payload).map_err(|_| Fault::NotJson)?;
-        Scanner::new(payload, &mut self.entries).run()?;
+        scan::read(payload, &mut self.entries)?;
         Ok(text)
     }
 
@@ -137,16 +164,23 @@ impl<'a> Json<'a> {
     }
 
     /// Whether a key is this name.
-    pub(crate) fn key_is(&self, key: Entry, name: &str) -> bool {
+    #[inline]
+    pub(crate) fn key_is(&self, key: Entry, name: &Name) -> bool {
         if key.kind == Kind::Escaped {
-            return text::equal(self.raw(key), name);
+            return text::equal(self.raw(key), &name.text);
         }
-        let (start, end) = (key.start as usize, key.end as usize);
-        end - start == name.len() && self.text.as_bytes().get(start..end) == Some(name.as_bytes())
+        let length = (key.end - key.start) as usize;
+        if key.next != name.tag || length != name.text.len() {
+            return false;
+        }
+        length <= 4 || {
+            let (start, end) = (key.start as usize, key.end as usize);
+            self.text.as_bytes().get(start..end) == Some(name.text.as_bytes())
+        }
     }
 
     /// The value of a member, the last one where a key is there twice.
-    pub(crate) fn member(&self, at: usize, name: &str) -> Option<usize> {
+    pub(crate) fn member(&self, at: usize, name: &Name) -> Option<usize> {
         let wanted = self.members(at).filter(|(key, _)| self.key_is(*key, name));
         wanted.last().map(|(_, value)| value)
     }

@@ -1,13 +1,13 @@
 //! Paths into a payload.
 
 use crate::Fault;
-use crate::json::{Json, Kind};
+use crate::json::{Json, Kind, Name};
 
 /// One step down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
     /// `.name` or `["name"]`.
-    Field(String),
+    Field(Name),
     /// `[0]`.
     Item(usize),
 }

@@ -1,7 +1,7 @@
 //! Topics made from a message: `cells/{payload.p.mcc}/{topic[1]}`.
 
 use crate::condition::Message;
-use crate::json::{Json, Kind, text};
+use crate::json::{Json, Kind, Name, text};
 use crate::path::{Path, Step};
 use crate::topic::{Level, TOPIC_BYTES_MAX};
 use crate::{ConditionError, Fault};
@@ -198,7 +198,7 @@ impl<'a> Reader<'a> {
             "topic" => Part::Topic,
             "payload" => Part::Payload(Path { steps: self.steps()? }),
             "properties" => match self.steps()?.as_slice() {
-                [Step::Field(name)] => Part::Property(name.clone()),
+                [Step::Field(name)] => Part::Property(name.text().to_owned()),
                 _ => return self.fail("a property has one name: {properties.name}"),
             },
             _ => {
@@ -218,11 +218,11 @@ impl<'a> Reader<'a> {
             if self.take('.') {
                 match self.word() {
                     "" => return self.fail("the name of a field is missing"),
-                    name => steps.push(Step::Field(name.to_owned())),
+                    name => steps.push(Step::Field(Name::new(name))),
                 }
             } else if self.take('[') {
                 match self.peek() {
-                    Some('"') => steps.push(Step::Field(self.quoted()?)),
+                    Some('"') => steps.push(Step::Field(Name::new(self.quoted()?))),
                     _ => steps.push(Step::Item(self.index()?)),
                 }
             } else {
@@ -231,14 +231,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn quoted(&mut self) -> Result<String, ConditionError> {
+    fn quoted(&mut self) -> Result<&'a str, ConditionError> {
         self.at += 1;
         let rest = self.text.get(self.at..).unwrap_or("");
         let Some((name, _)) = rest.split_once("\"]") else {
             return self.fail("\"] is missing");
         };
         self.at += name.len() + 2;
-        Ok(name.to_owned())
+        Ok(name)
     }
 
     fn index(&mut self) -> Result<usize, ConditionError> {

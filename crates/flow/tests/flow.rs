@@ -33,7 +33,7 @@ fn apply(flow: &mut Flow, message: &Message<'_>, now_us: u64) -> (Applied, Vec<O
 }
 
 fn one(rule: &str) -> Flow {
-    Flow::parse(&format!("[[flow]]\nname = \"r\"\nfrom = \"in/#\"\n{rule}")).unwrap()
+    Flow::parse(&format!("[[flow]]\nname = \"r\"\nfrom = \"in/+\"\n{rule}")).unwrap()
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_payload_is_built_by_an_expression() {
         ("payload.l.map(x, x * 2)", "[2,4]"),
         ("topic", "\"in/7\""),
         ("\"quote \\\" line \\n\"", r#""quote \" line \n""#),
-        ("payload.n * 1.0", "-3.0"),
+        ("payload.d * 2.0", "3.0"),
     ] {
         let mut flow = one(&format!("to = \"out\"\npayload = '''{payload}'''"));
         let body = r#"{"a":"x\u0041","n":-3,"d":1.50,"l":[1,2]}"#;

@@ -1,7 +1,7 @@
 //! What a condition costs by other languages and by other readers of JSON, on the message of 300
 //! bytes in `tests/wialon.json`: nanoseconds a message, the median of rounds.
 //!
-//!     cargo run --release --manifest-path crates/flow/compare/Cargo.toml
+//!     cargo run --release --manifest-path crates/flow/compare/Cargo.toml --target-dir target/compare
 
 #![expect(clippy::unwrap_used, reason = "a measuring program: a panic is its failure")]
 

@@ -5,8 +5,7 @@
 
 use super::{ConditionError, source};
 use cel::IdedExpr;
-use cel::common::ast::{CallExpr, EntryExpr, Expr, operators};
-use std::collections::BTreeMap;
+use cel::common::ast::{CallExpr, EntryExpr, Expr, SourceInfo, operators};
 
 /// The names an expression may use.
 const VARIABLES: [(&str, Type); 5] = [
@@ -57,123 +56,107 @@ pub(super) struct Checked {
 }
 
 /// Checks a whole expression.
-pub(super) fn check(text: &str, root: &IdedExpr) -> Result<Checked, ConditionError> {
-    let mut checker = Checker { text, seen: BTreeMap::new(), at: 0, locals: Vec::new() };
-    let of = checker.visit(&root.expr)?;
-    Ok(Checked { of, reads_payload: checker.seen.contains_key("payload") })
+pub(super) fn check(
+    text: &str,
+    root: &IdedExpr,
+    places: &SourceInfo,
+) -> Result<Checked, ConditionError> {
+    let mut checker = Checker { text, places, reads_payload: false, locals: Vec::new() };
+    let of = checker.visit(root)?;
+    Ok(Checked { of, reads_payload: checker.reads_payload })
 }
 
 struct Checker<'a> {
     text: &'a str,
-    /// How often each name was passed, so that the place of the next one can be told.
-    seen: BTreeMap<&'a str, usize>,
-    /// The place of the last name passed.
-    at: usize,
+    /// Where the parts stand in the text.
+    places: &'a SourceInfo,
+    reads_payload: bool,
     /// The variables of the comprehensions around.
     locals: Vec<&'a str>,
 }
 
 impl<'a> Checker<'a> {
-    fn visit(&mut self, part: &'a Expr) -> Result<Type, ConditionError> {
-        match part {
-            Expr::Unspecified => Err(self.fault("something is missing")),
+    fn visit(&mut self, part: &'a IdedExpr) -> Result<Type, ConditionError> {
+        match &part.expr {
+            Expr::Unspecified => Err(self.fault(part, "something is missing")),
             Expr::Literal(literal) => Ok(super::plan::literal_type(literal)),
-            Expr::Ident(name) => self.variable(name),
+            Expr::Ident(name) => self.variable(part, name),
             Expr::Select(select) => {
-                let of = self.visit(&select.operand.expr)?;
+                let of = self.visit(&select.operand)?;
                 if !of.fits(Type::Map) {
                     let message = format!("{} has no field .{}", of.name(), select.field);
-                    return Err(self.fault(message));
+                    return Err(self.fault(&select.operand, message));
                 }
                 Ok(if select.test { Type::Bool } else { Type::Any })
             }
-            Expr::Call(call) => self.call(call),
+            Expr::Call(call) => self.call(part, call),
             Expr::List(list) => {
                 for element in &list.elements {
-                    self.visit(&element.expr)?;
+                    self.visit(element)?;
                 }
                 Ok(Type::List)
             }
             Expr::Map(map) => {
                 for entry in &map.entries {
                     let EntryExpr::MapEntry(entry) = &entry.expr else {
-                        return Err(self.fault("a map has keys and values"));
+                        return Err(self.fault(part, "a map has keys and values"));
                     };
-                    let key = self.visit(&entry.key.expr)?;
-                    if !key.fits(Type::Text) {
-                        return Err(self.fault(format!("a key is text, this is {}", key.name())));
-                    }
-                    self.visit(&entry.value.expr)?;
+                    self.expect(&entry.key, Type::Text)?;
+                    self.visit(&entry.value)?;
                 }
                 Ok(Type::Map)
             }
             Expr::Struct(of) => {
-                let at = source::place(self.text, &of.type_name, 0).unwrap_or(self.at);
+                let at = source::last(self.text, &of.type_name, self.at(part));
                 Err(ConditionError::new(at, "there are no messages of a type"))
             }
             Expr::Comprehension(comprehension) => {
-                let range = self.visit(&comprehension.iter_range.expr)?;
+                let range = self.visit(&comprehension.iter_range)?;
                 if !(range.fits(Type::List) || range.fits(Type::Map)) {
                     let message = format!("{} has no elements to go through", range.name());
-                    return Err(self.fault(message));
+                    return Err(self.fault(&comprehension.iter_range, message));
                 }
                 let before = self.locals.len();
                 self.locals
                     .extend([comprehension.iter_var.as_str(), comprehension.accu_var.as_str()]);
                 self.locals.extend(comprehension.iter_var2.as_deref());
-                let gathers = self.visit(&comprehension.accu_init.expr)?;
-                self.visit(&comprehension.loop_cond.expr)?;
-                self.visit(&comprehension.loop_step.expr)?;
-                let of = self.visit(&comprehension.result.expr)?;
+                let gathers = self.visit(&comprehension.accu_init)?;
+                self.visit(&comprehension.loop_cond)?;
+                self.visit(&comprehension.loop_step)?;
+                let of = self.visit(&comprehension.result)?;
                 self.locals.truncate(before);
                 Ok(if of == Type::Any { gathers } else { of })
             }
         }
     }
 
-    /// Passes a name; returns its type.
-    fn variable(&mut self, name: &'a str) -> Result<Type, ConditionError> {
-        self.pass(name);
+    fn variable(&mut self, part: &IdedExpr, name: &'a str) -> Result<Type, ConditionError> {
         if self.locals.contains(&name) {
             return Ok(Type::Any);
         }
+        self.reads_payload |= name == "payload";
         match VARIABLES.iter().find(|(known, _)| *known == name) {
             Some((_, of)) => Ok(*of),
             None => {
                 let known = "topic, payload, properties, qos, retain";
-                Err(self.fault(format!("there is no {name}; there are {known}")))
+                Err(self.fault(part, format!("there is no {name}; there are {known}")))
             }
         }
     }
 
-    fn pass(&mut self, name: &'a str) {
-        let nth = self.seen.entry(name).or_insert(0);
-        if let Some(at) = source::place(self.text, name, *nth) {
-            self.at = at;
-        }
-        *nth += 1;
-    }
-
-    fn call(&mut self, call: &'a CallExpr) -> Result<Type, ConditionError> {
-        let parts: Vec<&'a IdedExpr> =
-            call.target.as_deref().into_iter().chain(&call.args).collect();
-        match (call.func_name.as_str(), parts.as_slice()) {
+    fn call(&mut self, part: &'a IdedExpr, call: &'a CallExpr) -> Result<Type, ConditionError> {
+        match (call.func_name.as_str(), call.args.as_slice()) {
             (operators::LOGICAL_AND | operators::LOGICAL_OR, [left, right]) => {
                 self.expect(left, Type::Bool)?;
-                self.expect(right, Type::Bool)?;
-                Ok(Type::Bool)
+                self.expect(right, Type::Bool)
             }
-            (operators::LOGICAL_NOT | operators::NOT_STRICTLY_FALSE, [part]) => {
-                self.expect(part, Type::Bool)?;
-                Ok(Type::Bool)
+            (operators::LOGICAL_NOT | operators::NOT_STRICTLY_FALSE, [of]) => {
+                self.expect(of, Type::Bool)
             }
-            (operators::NEGATE, [part]) => {
-                self.expect(part, Type::Number)?;
-                Ok(Type::Number)
-            }
+            (operators::NEGATE, [of]) => self.expect(of, Type::Number),
             (operators::CONDITIONAL, [test, left, right]) => {
                 self.expect(test, Type::Bool)?;
-                let (left, right) = (self.visit(&left.expr)?, self.visit(&right.expr)?);
+                let (left, right) = (self.visit(left)?, self.visit(right)?);
                 Ok(if left == right { left } else { Type::Any })
             }
             (operators::EQUALS | operators::NOT_EQUALS, [left, right]) => {
@@ -186,117 +169,133 @@ impl<'a> Checker<'a> {
                 | operators::GREATER
                 | operators::GREATER_EQUALS,
                 [left, right],
-            ) => self.ordered(left, right),
+            ) => match self.same(left, right)? {
+                of @ (Type::List | Type::Map | Type::Null) => {
+                    let message = format!("{} is neither less nor greater", of.name());
+                    Err(self.fault(left, message))
+                }
+                _ => Ok(Type::Bool),
+            },
             (
                 operators::SUBSTRACT | operators::MULTIPLY | operators::DIVIDE | operators::MODULO,
                 [left, right],
             ) => {
                 self.expect(left, Type::Number)?;
-                self.expect(right, Type::Number)?;
-                Ok(Type::Number)
+                self.expect(right, Type::Number)
             }
-            (operators::ADD, [left, right]) => self.added(left, right),
-            (operators::IN, [left, right]) => {
-                self.visit(&left.expr)?;
-                let of = self.visit(&right.expr)?;
-                if !(of.fits(Type::List) || of.fits(Type::Map)) {
-                    return Err(self.fault(format!("nothing is in {}", of.name())));
+            (operators::ADD, [left, right]) => match self.same(left, right)? {
+                of @ (Type::Bool | Type::Map | Type::Null) => {
+                    Err(self.fault(left, format!("{} cannot be added", of.name())))
                 }
-                Ok(Type::Bool)
+                of => Ok(of),
+            },
+            (operators::IN, [left, right]) => {
+                self.visit(left)?;
+                let of = self.visit(right)?;
+                match of.fits(Type::List) || of.fits(Type::Map) {
+                    true => Ok(Type::Bool),
+                    false => Err(self.fault(right, format!("nothing is in {}", of.name()))),
+                }
             }
             (operators::INDEX, [left, right]) => self.indexed(left, right),
-            (name, _) => self.function(name, call),
+            (name, _) => self.function(part, name, call),
         }
     }
 
+    /// Of a part that must be of a type: that type, where it is not known to be another.
     fn expect(&mut self, part: &'a IdedExpr, wanted: Type) -> Result<Type, ConditionError> {
-        let of = self.visit(&part.expr)?;
-        match of.fits(wanted) {
-            true => Ok(of),
-            false => {
-                Err(self.fault(format!("this is {}, it must be {}", of.name(), wanted.name())))
-            }
+        let of = self.visit(part)?;
+        if of.fits(wanted) {
+            return Ok(wanted);
         }
+        let message = format!("this is {}, it must be {}", of.name(), wanted.name());
+        Err(self.fault(part, message))
     }
 
+    /// Of two sides that must be of one type: that type, as far as it is known.
     fn same(&mut self, left: &'a IdedExpr, right: &'a IdedExpr) -> Result<Type, ConditionError> {
-        let (left, right) = (self.visit(&left.expr)?, self.visit(&right.expr)?);
-        match left.fits(right) || left == Type::Null || right == Type::Null {
-            true => Ok(if left == Type::Any { right } else { left }),
-            false => Err(self.fault(format!("{} against {}", left.name(), right.name()))),
+        let (of, other) = (self.visit(left)?, self.visit(right)?);
+        if of.fits(other) || of == Type::Null || other == Type::Null {
+            return Ok(if of == Type::Any { other } else { of });
         }
-    }
-
-    fn ordered(&mut self, left: &'a IdedExpr, right: &'a IdedExpr) -> Result<Type, ConditionError> {
-        match self.same(left, right)? {
-            of @ (Type::List | Type::Map | Type::Null) => {
-                Err(self.fault(format!("{} is neither less nor greater", of.name())))
-            }
-            _ => Ok(Type::Bool),
-        }
-    }
-
-    fn added(&mut self, left: &'a IdedExpr, right: &'a IdedExpr) -> Result<Type, ConditionError> {
-        match self.same(left, right)? {
-            of @ (Type::Bool | Type::Map | Type::Null) => {
-                Err(self.fault(format!("{} cannot be added", of.name())))
-            }
-            of => Ok(of),
-        }
+        Err(self.fault(left, format!("{} against {}", of.name(), other.name())))
     }
 
     fn indexed(&mut self, left: &'a IdedExpr, right: &'a IdedExpr) -> Result<Type, ConditionError> {
-        let of = self.visit(&left.expr)?;
+        let of = self.visit(left)?;
         let wanted = match of {
             Type::List => Type::Number,
             Type::Map => Type::Text,
             Type::Any => Type::Any,
-            _ => return Err(self.fault(format!("{} has no elements", of.name()))),
+            _ => return Err(self.fault(left, format!("{} has no elements", of.name()))),
         };
         self.expect(right, wanted)?;
         Ok(Type::Any)
     }
 
-    fn function(&mut self, name: &'a str, call: &'a CallExpr) -> Result<Type, ConditionError> {
-        let nth = self.seen.entry(name).or_insert(0);
-        let at = source::call(self.text, name, *nth).unwrap_or(self.at);
-        *nth += 1;
-        let fault = |message: String| ConditionError::new(at, message);
-        let target = call.target.as_deref();
-        let form = match (name, target, call.args.as_slice()) {
+    fn function(
+        &mut self,
+        part: &IdedExpr,
+        name: &'a str,
+        call: &'a CallExpr,
+    ) -> Result<Type, ConditionError> {
+        let at = source::last(self.text, name, self.at(part));
+        let form = match (name, call.target.as_deref(), call.args.as_slice()) {
             ("size", Some(of), []) | ("size", None, [of]) => {
-                let of = self.visit(&of.expr)?;
                 let sized = [Type::Text, Type::List, Type::Map, Type::Bytes];
-                return match sized.into_iter().any(|sized| of.fits(sized)) {
+                let found = self.visit(of)?;
+                return match sized.into_iter().any(|sized| found.fits(sized)) {
                     true => Ok(Type::Number),
-                    false => Err(fault(format!("{} has no size", of.name()))),
+                    false => Err(self.fault(of, format!("{} has no size", found.name()))),
                 };
             }
-            ("startsWith" | "endsWith" | "contains", Some(of), [part]) => {
+            ("startsWith" | "endsWith" | "contains", Some(of), [affix]) => {
                 self.expect(of, Type::Text)?;
-                self.expect(part, Type::Text)?;
+                self.expect(affix, Type::Text)?;
                 return Ok(Type::Bool);
             }
             ("int" | "uint" | "double", None, [of]) => {
-                self.visit(&of.expr)?;
+                self.visit(of)?;
                 return Ok(Type::Number);
             }
             ("string", None, [of]) => {
-                self.visit(&of.expr)?;
+                self.visit(of)?;
                 return Ok(Type::Text);
             }
-            ("size", ..) => "one value: size(x) or x.size()",
-            ("startsWith" | "endsWith" | "contains", ..) => "one text: x.NAME(\"text\")",
-            ("int" | "uint" | "double" | "string", ..) => "one value: NAME(x)",
-            ("has" | "all" | "exists" | "exists_one" | "map" | "filter", ..) => {
-                return Err(fault(format!("{name} does not take these arguments")));
+            ("size", ..) => "takes one value: size(x) or x.size()".to_owned(),
+            ("startsWith" | "endsWith" | "contains", ..) => {
+                format!("takes one text: x.{name}(\"text\")")
             }
-            _ => return Err(fault(format!("there is no function {name}"))),
+            ("int" | "uint" | "double" | "string", ..) => format!("takes one value: {name}(x)"),
+            ("has" | "all" | "exists" | "exists_one" | "map" | "filter", ..) => {
+                "does not take these arguments".to_owned()
+            }
+            _ => return Err(ConditionError::new(at, format!("there is no function {name}"))),
         };
-        Err(fault(format!("{name} takes {}", form.replace("NAME", name))))
+        Err(ConditionError::new(at, format!("{name} {form}")))
     }
 
-    fn fault(&self, message: impl Into<String>) -> ConditionError {
-        ConditionError::new(self.at, message)
+    fn fault(&self, part: &IdedExpr, message: impl Into<String>) -> ConditionError {
+        ConditionError::new(self.start(part), message)
+    }
+
+    /// The byte at which a part begins.
+    fn start(&self, part: &IdedExpr) -> usize {
+        let first = match &part.expr {
+            Expr::Select(select) => self.start(&select.operand),
+            Expr::Call(call) => {
+                let parts = call.target.as_deref().into_iter().chain(&call.args);
+                parts.map(|part| self.start(part)).min().unwrap_or(usize::MAX)
+            }
+            Expr::Comprehension(comprehension) => self.start(&comprehension.iter_range),
+            _ => usize::MAX,
+        };
+        first.min(self.at(part))
+    }
+
+    /// The byte of what the parser names a part by: an operator, a bracket, the word itself.
+    fn at(&self, part: &IdedExpr) -> usize {
+        let place = self.places.offset_for(part.id);
+        place.map_or(0, |(start, _)| start as usize).min(self.text.len())
     }
 }

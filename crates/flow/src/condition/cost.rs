@@ -9,7 +9,7 @@ use super::{ConditionError, Message};
 use crate::Fault;
 use crate::json::Json;
 use cel::IdedExpr;
-use cel::common::ast::{EntryExpr, Expr, operators};
+use cel::common::ast::{EntryExpr, Expr, LiteralValue, operators};
 
 /// How many steps an evaluation may take; a step is a value looked at or copied.
 pub const STEPS_MAX: u64 = 1_000_000;
@@ -24,9 +24,14 @@ const BYTES_A_VALUE: usize = 16;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Cost {
     parts: [u64; POWER_MAX + 1],
-    parts_all: u64,
+    /// Elements and texts that stand in the expression itself, counted as values are.
+    constants: usize,
     /// Additions, by which texts and lists grow longer than any that came in.
     additions: u64,
+    /// Those in what a comprehension goes through, by which it goes on longer.
+    additions_in_ranges: u64,
+    /// How many ranges the part that is looked at stands in.
+    ranges: u64,
 }
 
 /// The names in scope of a comprehension with the power of what they hold.
@@ -55,21 +60,31 @@ impl Cost {
             message.user_properties.iter().map(|(name, value)| name.len() + value.len() + 32).sum();
         let (values, bytes) = json.map_or((0, 0), |json| (json.len(), message.payload.len()));
         let bytes = bytes + message.topic.len() + properties;
-        let n = (values + bytes / BYTES_A_VALUE + 1) as u64 + self.parts_all;
-        let n = n.saturating_mul(self.additions + 1);
+        let n = (values + bytes / BYTES_A_VALUE + self.constants + 1) as u64;
+        let n = n.saturating_mul(self.additions_in_ranges + 1);
         let mut power = 1_u64;
         let mut steps = 0_u64;
         for parts in self.parts {
             steps = steps.saturating_add(parts.saturating_mul(power));
             power = power.saturating_mul(n);
         }
-        if steps > STEPS_MAX { Err(Fault::TooCostly) } else { Ok(()) }
+        if steps.saturating_mul(self.additions + 1) > STEPS_MAX {
+            Err(Fault::TooCostly)
+        } else {
+            Ok(())
+        }
     }
 
     /// Adds a part within so many comprehensions; returns the power of the size of its value.
     fn visit(&mut self, part: &Expr, within: usize, scope: Option<&Scope<'_>>) -> Option<usize> {
         let size = match part {
-            Expr::Unspecified | Expr::Literal(_) => 0,
+            Expr::Unspecified => 0,
+            Expr::Literal(literal) => {
+                if let LiteralValue::String(text) = literal {
+                    self.constants += text.inner().len() / BYTES_A_VALUE;
+                }
+                0
+            }
             Expr::Ident(name) => {
                 let mut scopes = std::iter::successors(scope, |scope| scope.outer);
                 scopes.find(|scope| scope.name == name).map_or(1, |scope| scope.power)
@@ -78,14 +93,17 @@ impl Cost {
             Expr::Call(call) => {
                 if call.func_name == operators::ADD {
                     self.additions += 1;
+                    self.additions_in_ranges += u64::from(self.ranges > 0);
                 }
                 let parts = call.target.as_deref().into_iter().chain(&call.args);
                 self.largest(parts.map(|part| &part.expr), within, scope)?
             }
             Expr::List(list) => {
+                self.constants += list.elements.len();
                 self.largest(list.elements.iter().map(|part| &part.expr), within, scope)?
             }
             Expr::Map(map) => {
+                self.constants += map.entries.len();
                 let parts = map.entries.iter().flat_map(|entry| match &entry.expr {
                     EntryExpr::MapEntry(entry) => [&entry.key.expr, &entry.value.expr],
                     EntryExpr::StructField(field) => [&field.value.expr, &field.value.expr],
@@ -94,7 +112,9 @@ impl Cost {
             }
             Expr::Struct(_) => return None,
             Expr::Comprehension(comprehension) => {
+                self.ranges += 1;
                 let range = self.visit(&comprehension.iter_range.expr, within, scope)?;
+                self.ranges -= 1;
                 let item = Scope {
                     outer: scope,
                     name: &comprehension.iter_var,
@@ -135,7 +155,6 @@ impl Cost {
 
     fn add(&mut self, power: usize) -> Option<()> {
         *self.parts.get_mut(power)? += 1;
-        self.parts_all += 1;
         Some(())
     }
 }

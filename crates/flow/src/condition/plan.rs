@@ -8,7 +8,7 @@ use super::Message;
 use super::check::Type;
 use super::resolve::{Paths, Slot};
 use crate::Fault;
-use crate::json::{Entry, Json, Kind, Number, text};
+use crate::json::{Entry, Json, Kind, Name, Number, text};
 use crate::path::{Path, Step};
 use cel::IdedExpr;
 use cel::common::ast::{CallExpr, Expr, LiteralValue, operators};
@@ -164,7 +164,7 @@ fn test(part: &Expr, paths: &mut Paths) -> Option<Test> {
             }
             let mut steps = steps(&select.operand.expr)?;
             let of = paths.add(&steps);
-            steps.push(Step::Field(select.field.clone()));
+            steps.push(Step::Field(Name::new(&select.field)));
             Some(Test::Present { of, slot: paths.add(&steps) })
         }
         Expr::Call(call) => call_test(call, paths),
@@ -274,7 +274,7 @@ fn steps(part: &Expr) -> Option<Vec<Step>> {
         Expr::Ident(name) if name == "payload" => Some(Vec::new()),
         Expr::Select(select) if !select.test => {
             let mut steps = steps(&select.operand.expr)?;
-            steps.push(Step::Field(select.field.clone()));
+            steps.push(Step::Field(Name::new(&select.field)));
             Some(steps)
         }
         Expr::Call(call) if call.func_name == operators::INDEX => {
@@ -283,7 +283,7 @@ fn steps(part: &Expr) -> Option<Vec<Step>> {
             };
             let mut steps = steps(&of.expr)?;
             steps.push(match literal(&index.expr)? {
-                Literal::Text(name) => Step::Field(name),
+                Literal::Text(name) => Step::Field(Name::new(&name)),
                 Literal::Int(index) => Step::Item(usize::try_from(index).ok()?),
                 _ => return None,
             });

@@ -113,22 +113,10 @@ pub(super) fn check(text: &str) -> Result<(), ConditionError> {
     Ok(())
 }
 
-/// Where a name stands for the nth time, from 0; a field of that name (`.name`) is none.
-pub(super) fn place(text: &str, name: &str, nth: usize) -> Option<usize> {
-    let mut dot = false;
-    let mut places = tokens(text).filter(move |token| {
-        let field = std::mem::replace(&mut dot, token.text == ".");
-        token.text == name && !field
-    });
-    places.nth(nth).map(|token| token.at)
-}
-
-/// Where a function of this name is called for the nth time, from 0.
-pub(super) fn call(text: &str, name: &str, nth: usize) -> Option<usize> {
-    let all = tokens(text);
-    let next = tokens(text).skip(1);
-    let mut calls = all.zip(next).filter(|(token, next)| token.text == name && next.text == "(");
-    calls.nth(nth).map(|(token, _)| token.at)
+/// Where a name stands last at or before a byte; that byte where it does not.
+pub(super) fn last(text: &str, name: &str, byte: usize) -> usize {
+    let before = tokens(text).take_while(|token| token.at <= byte);
+    before.filter(|token| token.text == name).last().map_or(byte, |token| token.at)
 }
 
 /// The byte of a line and a column, both from 1, the column in characters.
@@ -161,13 +149,11 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_the_nth_time_of_a_name() {
-        let text = r#"topic == "topic" && payload.topic > 1 && topic.size(topic) > 1"#;
-        assert_eq!(place(text, "topic", 0), Some(0));
-        assert_eq!(place(text, "topic", 1), text.find("topic.size"));
-        assert_eq!(place(text, "topic", 2), text.find("topic)"));
-        assert_eq!(place(text, "topic", 3), None);
-        assert_eq!(call(text, "size", 0), text.find("size"));
+    fn a_name_is_found_before_its_bracket() {
+        let text = r#"size(topic) > 1 && payload.size() > 1"#;
+        assert_eq!(last(text, "size", 4), 0);
+        assert_eq!(last(text, "size", text.rfind('(').unwrap()), text.rfind("size").unwrap());
+        assert_eq!(last(text, "what", 7), 7);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::{ConditionError, Message, source};
 use crate::json::{Json, Kind, Number, PAYLOAD_BYTES_MAX, text};
 use crate::{Fault, json};
+use cel::common::ast::SourceInfo;
 use cel::common::types::{
     CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString,
 };
@@ -11,6 +12,27 @@ use cel::objects::Key;
 use cel::{Context, ExecutionError, IdedExpr, Program, Value};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What the parser says in front of an error of the grammar.
+const GRAMMAR: &str = "Syntax error: ";
+
+/// A parser's message in words for who wrote the expression, on one line.
+fn told(message: &str) -> String {
+    let message = message.strip_prefix(GRAMMAR).unwrap_or(message);
+    // A list of all that could stand here, or the insides of an error.
+    let long = message.find(" expecting {").or_else(|| message.find(": Invalid"));
+    let message = long.and_then(|at| message.get(..at)).unwrap_or(message);
+    message
+        .replace("mismatched input", "unexpected")
+        .replace("extraneous input", "unexpected")
+        .replace("no viable alternative at input", "unexpected")
+        .replace("token recognition error at:", "this is no word or sign:")
+        .replace("'<EOF>'", "end")
+        .replace("<EOF>", "the end")
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+}
 
 /// An expression as the interpreter takes it.
 pub(super) struct Compiled {
@@ -34,14 +56,20 @@ impl Compiled {
             Ok(Err(errors)) => errors,
             Err(_) => return Err(ConditionError::new(0, "the expression cannot be read")),
         };
-        Err(match errors.errors.first() {
+        // What the grammar does not take says more than what is missing after it.
+        let mut grammar = errors.errors.iter().filter(|error| error.msg.starts_with(GRAMMAR));
+        Err(match grammar.next().or(errors.errors.first()) {
             Some(error) => {
                 let (line, column) = error.pos;
-                let message = error.msg.split_whitespace().collect::<Vec<_>>().join(" ");
-                ConditionError::new(source::byte(text, line, column), message)
+                ConditionError::new(source::byte(text, line, column), told(&error.msg))
             }
             None => ConditionError::new(0, "the expression cannot be read"),
         })
+    }
+
+    /// Where the parts stand in the text.
+    pub(super) fn places(&self) -> &SourceInfo {
+        self.program.source_info()
     }
 
     pub(super) fn root(&self) -> &IdedExpr {
