@@ -79,7 +79,6 @@ impl fmt::Display for Address {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
 mod tests {
     use super::*;
 

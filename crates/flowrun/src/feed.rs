@@ -48,7 +48,8 @@ impl Feed {
 
     /// The next one.
     pub(crate) fn message(&mut self) -> (&str, &[u8], QoS, bool) {
-        let bytes = if self.sent % 10 == 0 { &mut self.with_place } else { &mut self.without };
+        let bytes =
+            if self.sent.is_multiple_of(10) { &mut self.with_place } else { &mut self.without };
         let mut number = self.sent;
         let end = bytes.len() - 1;
         for digit in bytes[end - DIGITS..end].iter_mut().rev() {
@@ -86,7 +87,6 @@ fn message(fields: &str) -> Vec<u8> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
 mod tests {
     use super::*;
     use crate::work::FIELDS;

@@ -98,7 +98,6 @@ impl HeldResults {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
 mod tests {
     use super::*;
 

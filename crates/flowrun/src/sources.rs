@@ -70,7 +70,6 @@ impl Sources {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -53,7 +53,8 @@ enum Workflow {
     /// Count messages.
     Subscribe,
     /// Publish back those whose `p` has the four fields.
-    Workflow,
+    #[value(name = "workflow")]
+    Entire,
     /// Publish at a rate.
     Publish,
     /// Connect and disconnect at a rate.
@@ -139,8 +140,8 @@ fn settings(args: &StackArgs) -> Result<Settings, Error> {
 
 fn work(args: &StackArgs) -> Result<Work, Error> {
     match (args.workflow, args.json) {
-        (Workflow::Workflow, Json::SerdeJson) => Ok(Work::Tree { to: args.to.clone() }),
-        (Workflow::Workflow, Json::Flow) => {
+        (Workflow::Entire, Json::SerdeJson) => Ok(Work::Tree { to: args.to.clone() }),
+        (Workflow::Entire, Json::Flow) => {
             let rule = RuleSource {
                 name: "workflow".into(),
                 from: args.from.clone(),

@@ -101,7 +101,6 @@ fn overlap(one: &str, other: &str) -> bool {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
 mod tests {
     use super::*;
     use proptest::prelude::*;
