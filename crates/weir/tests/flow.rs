@@ -44,6 +44,14 @@ struct Run {
     _file: NamedTempFile,
 }
 
+impl Drop for Run {
+    fn drop(&mut self) {
+        // It has ended already, unless the test failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 impl Run {
     fn spawn(rules: &str, address: &str, options: &str) -> Self {
         let file = file(rules);
@@ -332,6 +340,14 @@ fn check_prints_the_rules_or_says_what_is_wrong_where() {
 struct Stack {
     child: Child,
     lines: BufReader<std::process::ChildStdout>,
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // It has ended already, unless the test failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 impl Stack {

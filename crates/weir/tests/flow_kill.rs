@@ -297,7 +297,8 @@ fn killed_at_any_packet_it_loses_no_result_and_repeats_only_what_was_redelivered
 
 /// Fails at a result that should not be there, or too often. Says what came again.
 fn judge(came: &BTreeMap<u64, u32>, seen: &Seen) -> String {
-    assert_eq!(seen.faults, [""; 0]);
+    let first = seen.faults.iter().take(5).collect::<Vec<_>>();
+    assert!(first.is_empty(), "{} faults, such as {first:?}", seen.faults.len());
     let mut twice = 0;
     for (number, &times) in came {
         assert_eq!(number % 2, 0, "{number} does not match");
