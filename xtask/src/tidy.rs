@@ -21,7 +21,18 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     // Neutral: no way into our broker but the one that every broker has.
     ("weir-bench", &["weir-conformance", "weir-load"]),
     ("weir-pubsub", &["weir-wire", "weir-client", "weir-reactor"]),
-    ("weir", &["weir-bench", "weir-broker", "weir-conformance", "weir-load", "weir-pubsub"]),
+    ("weir-flowrun", &["weir-wire", "weir-client", "weir-reactor", "weir-flow"]),
+    (
+        "weir",
+        &[
+            "weir-bench",
+            "weir-broker",
+            "weir-conformance",
+            "weir-flowrun",
+            "weir-load",
+            "weir-pubsub",
+        ],
+    ),
     ("weir-costs", &["weir-wire", "weir-core", "weir-load"]),
     ("xtask", &["weir-conformance"]),
 ];

@@ -310,6 +310,45 @@ impl Client {
         }
     }
 
+    /// The PUBLISH at the start of `bytes` and its length, if there is a whole one and the client
+    /// is connected: for a caller that acknowledges messages itself, with
+    /// [`Client::acknowledge`], and hands everything else to [`Client::handle`]. It must have
+    /// announced no topic aliases; QoS 2 is for [`Client::handle`] alone.
+    ///
+    /// # Errors
+    /// What no server may send, a topic alias, QoS 2; the connection is to be ended.
+    #[inline]
+    pub fn peek_message<'a>(
+        &self,
+        bytes: &'a [u8],
+    ) -> Result<Option<(Publish<'a>, usize)>, ClientError> {
+        const PUBLISH: u8 = PacketKind::Publish as u8;
+        if self.phase != Phase::Live || bytes.first().is_none_or(|first| first >> 4 != PUBLISH) {
+            return Ok(None);
+        }
+        let Some(frame) = Frame::check(bytes, PACKET_BYTES_MAX)? else { return Ok(None) };
+        let Packet::Publish(publish) = Packet::decode(self.version, frame)? else {
+            return Ok(None);
+        };
+        let is_alias = |property| matches!(property, Property::TopicAlias(_)).then_some(());
+        if !publish.properties.is_empty() && publish.properties.find(is_alias).is_some() {
+            return Err(ClientError::Protocol("a topic alias above the maximum"));
+        }
+        if publish.qos == QoS::ExactlyOnce {
+            return Err(ClientError::Protocol("a message of QoS 2, which was not asked for"));
+        }
+        Ok(Some((publish, frame.bytes)))
+    }
+
+    /// Writes PUBACK for a message that [`Client::peek_message`] returned on this connection. The
+    /// order must be that of the messages \[MQTT-4.6.0-2\].
+    #[inline]
+    pub fn acknowledge(&mut self, packet_id: PacketId, now_us: u64, sink: &mut impl Sink) {
+        if self.phase == Phase::Live {
+            self.answer(PacketKind::PubAck, packet_id, now_us, sink);
+        }
+    }
+
     /// Bytes came in, those not consumed the last time first. Returns how many were consumed.
     ///
     /// # Errors

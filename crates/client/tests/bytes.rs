@@ -5,7 +5,7 @@ use weir_client::{Client, ClientError, ConnectOptions, Event, PublishError, Sink
 use weir_wire::packet::{
     Connect, Disconnect, SubscribeBuf, SubscriptionOptions, UnsubscribeBuf, Will,
 };
-use weir_wire::{Packet, Properties, PropertiesBuf, Property, QoS, ReasonCode, Version};
+use weir_wire::{Packet, PacketId, Properties, PropertiesBuf, Property, QoS, ReasonCode, Version};
 
 /// What a client wrote and said, in order.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -151,6 +151,28 @@ fn received_messages_are_answered_as_their_qos_asks() {
     assert_eq!(written, [0x40, 2, 0, 7, 0x50, 2, 0, 8]);
     let said = ["message t 0 dup false", "message t 1 dup true", "message t 2 dup false"];
     assert_eq!(events, said);
+}
+
+#[test]
+fn a_caller_may_take_messages_and_acknowledge_them_itself() {
+    let (mut client, mut record) = live_311();
+    let bytes = [0x32, 6, 0, 1, b't', 0, 7, b'x', 0x40, 2, 0, 1];
+    let (publish, used) = client.peek_message(&bytes).unwrap().unwrap();
+    assert_eq!((publish.topic, publish.payload, used), ("t", &b"x"[..], 8));
+    assert_eq!(record.take().0, [], "it is the caller's to answer");
+    client.acknowledge(publish.packet_id.unwrap(), 9, &mut record);
+    assert_eq!(record.take(), (vec![0x40, 2, 0, 7], vec![]));
+    assert_eq!(client.peek_message(&bytes[..7]), Ok(None), "not all of it");
+    assert_eq!(client.peek_message(&bytes[8..]), Ok(None), "no PUBLISH");
+    let released = [0x34, 6, 0, 1, b't', 0, 7, b'x'];
+    assert!(matches!(client.peek_message(&released), Err(ClientError::Protocol(_))));
+    assert!(matches!(client.peek_message(&[0x36, 0]), Err(ClientError::Wire(_))));
+    client.closed();
+    assert_eq!(client.peek_message(&bytes), Ok(None), "of a connection that is gone");
+    client.acknowledge(PacketId::FIRST, 9, &mut record);
+    assert_eq!(record.take().0, []);
+    let (client, _) = connected(Version::V5, &[0x20, 3, 0, 0, 0]);
+    assert!(matches!(client.peek_message(&aliased(b"t", 1)), Err(ClientError::Protocol(_))));
 }
 
 #[test]

@@ -20,6 +20,7 @@ macro_rules! sayln {
 mod agent;
 mod bench;
 mod broker;
+mod flow;
 mod pubsub;
 
 use clap::{Parser, Subcommand};
@@ -41,6 +42,7 @@ enum Command {
     Broker(broker::BrokerArgs),
     Bench(bench::BenchArgs),
     Agent(agent::AgentArgs),
+    Flow(flow::FlowArgs),
     Pub(weir_pubsub::PubArgs),
     Sub(weir_pubsub::SubArgs),
 }
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         Command::Broker(args) => broker::run(args).map(|()| ExitCode::SUCCESS),
         Command::Bench(args) => bench::run(args),
         Command::Agent(args) => agent::run(&args, VERSION).map(|()| ExitCode::SUCCESS),
+        Command::Flow(args) => Ok(flow::run(&args)),
         Command::Pub(args) => Ok(pubsub::publish(&args)),
         Command::Sub(args) => Ok(pubsub::subscribe(&args)),
     };

@@ -1,0 +1,195 @@
+//! The messages of one connection: in, through the rules, out, and acknowledged.
+//!
+//! A message of QoS 1 is acknowledged when the broker has acknowledged all its results of QoS 1,
+//! and in the order in which messages came. Results wait in [`HeldResults`] while the broker's
+//! window is full: to stop reading would stop the acknowledgements that open it. What can wait is
+//! bounded by our own Receive Maximum times the results of a message, and by a bound of bytes.
+
+use crate::counts::{Count, Counts};
+use crate::held::{Held, HeldResults};
+use crate::sources::Sources;
+use crate::work::Work;
+use weir_client::{Client, Event, Sink};
+use weir_flow::Output;
+use weir_reactor::{Io, Token};
+use weir_wire::packet::Publish;
+use weir_wire::{QoS, ReasonCode, Version};
+
+/// A PUBLISH is at most so much longer than its topic and payload: fixed header, length of the
+/// topic, packet identifier, length of no properties.
+const PUBLISH_BYTES: usize = 5 + 2 + 2 + 1;
+
+/// The tag of a result whose message waits for no acknowledgement.
+pub(crate) const NO_SOURCE: u64 = u64::MAX;
+
+/// The way out of a connection, in one turn.
+pub(crate) struct Port<'a> {
+    pub(crate) io: &'a mut Io,
+    pub(crate) token: Token,
+    pub(crate) now_us: u64,
+}
+
+impl Sink for Port<'_> {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        self.io.write(self.token, bytes);
+    }
+
+    fn event(&mut self, _event: Event<'_>) {}
+}
+
+/// There is no room for a result of a message that may not be lost: the connection is to be ended,
+/// so that the broker keeps the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NoRoom;
+
+/// A client with what is open on its connection.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) client: Client,
+    pub(crate) counts: Counts,
+    sources: Sources,
+    held: HeldResults,
+    scratch: Vec<u8>,
+    /// Longest packet that the broker takes.
+    packet_bytes_max: usize,
+}
+
+impl Link {
+    pub(crate) fn new(version: Version) -> Self {
+        Self {
+            client: Client::new(version),
+            counts: Counts::default(),
+            sources: Sources::default(),
+            held: HeldResults::default(),
+            scratch: Vec::new(),
+            packet_bytes_max: usize::MAX,
+        }
+    }
+
+    /// The broker takes packets up to this length.
+    pub(crate) fn limit_packets(&mut self, bytes_max: Option<u32>) {
+        self.packet_bytes_max = bytes_max.map_or(usize::MAX, |bytes| bytes as usize);
+    }
+
+    /// A message of QoS 0 or 1 came.
+    ///
+    /// # Errors
+    /// A result could not be kept until the broker's window opens.
+    #[inline]
+    pub(crate) fn message(
+        &mut self,
+        publish: &Publish<'_>,
+        work: &mut Work,
+        port: &mut Port<'_>,
+    ) -> Result<(), NoRoom> {
+        self.counts.add(Count::Received, 1);
+        if publish.dup {
+            self.counts.add(Count::Redelivered, 1);
+        }
+        let number = publish.packet_id.map(|packet_id| self.sources.begin(packet_id));
+        let mut result = Ok(());
+        let now_us = port.now_us;
+        let tally = work.apply(publish, now_us, &mut |output| {
+            result = result.and(self.result(&output, number, port));
+        });
+        self.counts.add(Count::Matched, tally.matched);
+        self.counts.add(Count::Dropped, tally.dropped);
+        self.counts.add(Count::Invalid, tally.invalid);
+        if number.is_some() {
+            self.acknowledge(port);
+        }
+        result
+    }
+
+    /// Publishes a result of the message `number`, or keeps it until the window opens.
+    fn result(
+        &mut self,
+        output: &Output<'_>,
+        number: Option<u64>,
+        port: &mut Port<'_>,
+    ) -> Result<(), NoRoom> {
+        let Output { topic, payload, retain, .. } = *output;
+        let qos = if output.qos == 0 { QoS::AtMostOnce } else { QoS::AtLeastOnce };
+        if PUBLISH_BYTES + topic.len() + payload.len() > self.packet_bytes_max {
+            self.counts.add(Count::TooLarge, 1);
+            return Ok(());
+        }
+        let tag = number.unwrap_or(NO_SOURCE);
+        let waits = qos == QoS::AtLeastOnce
+            && !(self.held.is_empty() && self.client.can_publish(QoS::AtLeastOnce));
+        if waits {
+            if !self.held.push(&Held { topic, payload, qos, retain, tag }) {
+                let is_owed = number.is_some();
+                self.counts.add(Count::Overflowed, u64::from(!is_owed));
+                return if is_owed { Err(NoRoom) } else { Ok(()) };
+            }
+        } else {
+            let message = (topic, payload, qos, retain);
+            let Self { client, scratch, .. } = self;
+            let published = client.publish(message, tag, port.now_us, scratch, port);
+            debug_assert!(published.is_ok(), "there is room, and what came in came live");
+            self.counts.add(Count::Published, 1);
+        }
+        if let (Some(number), QoS::AtLeastOnce) = (number, qos) {
+            self.sources.add_result(number);
+        }
+        Ok(())
+    }
+
+    /// Publishes a message that no other gave rise to; says whether there was room for it.
+    pub(crate) fn publish(
+        &mut self,
+        message: (&str, &[u8], QoS, bool),
+        port: &mut Port<'_>,
+    ) -> bool {
+        let Self { client, scratch, .. } = self;
+        let published = client.publish(message, NO_SOURCE, port.now_us, scratch, port);
+        self.counts.add(Count::Published, u64::from(published.is_ok()));
+        published.is_ok()
+    }
+
+    /// The broker has answered a result.
+    pub(crate) fn answered(&mut self, tag: u64, reason: ReasonCode, port: &mut Port<'_>) {
+        // What is refused now is refused again: to wait for it would hold its message for ever.
+        let count = if reason.is_error() { Count::Refused } else { Count::Acknowledged };
+        self.counts.add(count, 1);
+        if tag != NO_SOURCE {
+            self.sources.result_done(tag);
+            self.acknowledge(port);
+        }
+        let Self { client, held, scratch, counts, .. } = self;
+        while let Some(Held { topic, payload, qos, retain, tag }) = held.front() {
+            let message = (topic, payload, qos, retain);
+            if client.publish(message, tag, port.now_us, scratch, port).is_err() {
+                break;
+            }
+            counts.add(Count::Published, 1);
+            held.pop();
+        }
+    }
+
+    fn acknowledge(&mut self, port: &mut Port<'_>) {
+        while let Some(packet_id) = self.sources.pop_done() {
+            self.client.acknowledge(packet_id, port.now_us, port);
+        }
+    }
+
+    /// The connection is gone, with all that was open on it: what was not acknowledged comes again.
+    pub(crate) fn lost(&mut self) {
+        self.counts.add(Count::Unsettled, self.sources.forget());
+        self.client.forget_open();
+        self.held.clear();
+        self.client.closed();
+    }
+
+    /// Results that the broker has not acknowledged, those that wait to be sent included.
+    pub(crate) fn open_results(&self) -> u64 {
+        u64::from(self.client.open_count()) + self.held.len() as u64
+    }
+
+    /// Whether nothing waits for an acknowledgement, on either side.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.open_results() == 0 && self.sources.len() == 0
+    }
+}

@@ -1,0 +1,273 @@
+//! `weir flow run`: the rules of a file beside a broker, on some threads.
+
+use crate::address::Address;
+use crate::control::{Control, Notice, obey_signals};
+use crate::counts::Counts;
+use crate::options::{Settings, parse_version};
+use crate::subscriptions::{Subscription, plan};
+use crate::work::Work;
+use crate::worker::Worker;
+use crate::{Error, check};
+use clap::Args;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+use weir_flow::{Flow, RuleCounts};
+use weir_wire::{QoS, Version};
+
+/// How often the line on a terminal is written anew.
+const SHOWN_EVERY: Duration = Duration::from_secs(1);
+
+/// The share name when several threads need one and none is given.
+const GROUP: &str = "weir-flow";
+
+/// How long a session named by --client-id outlives its connection, unless said.
+const SESSION_EXPIRY_S: u32 = 24 * 60 * 60;
+
+/// Run the rules of a flow file beside a broker, as its client
+#[derive(Clone, Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct RunArgs {
+    /// Flow file (TOML) with [[flow]] rules
+    file: PathBuf,
+    /// Broker as mqtt://[USER[:PASSWORD]@]HOST[:PORT]
+    #[arg(short, long, value_name = "URL", default_value = "mqtt://localhost:1883")]
+    broker: Address,
+    /// Connections, each on a thread of its own; with several the subscriptions are shared
+    #[arg(short, long, value_name = "COUNT", default_value_t = 1,
+        value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: u16,
+    /// Share name of the subscriptions that have none [default with --threads: weir-flow]
+    #[arg(short, long, value_name = "NAME")]
+    group: Option<String>,
+    /// Client identifier; with one the session is kept, and nothing of QoS 1 is lost meanwhile
+    #[arg(short = 'i', long, value_name = "ID", allow_hyphen_values = true)]
+    client_id: Option<String>,
+    /// Seconds the session outlives the connection (5.0); 0 keeps none
+    /// [default with --client-id: 86400]
+    #[arg(short = 'x', long, value_name = "SECONDS", requires = "client_id")]
+    session_expiry: Option<u32>,
+    /// Version of MQTT: 5 or 311
+    #[arg(short = 'V', long, value_name = "VERSION", default_value = "5",
+        value_parser = parse_version)]
+    protocol_version: Version,
+    /// Keep alive in seconds; 0 is off
+    #[arg(short, long, value_name = "SECONDS", default_value_t = 60)]
+    keep_alive: u16,
+    /// Messages of QoS 1 the broker may send ahead of our acknowledgements (5.0)
+    #[arg(long, value_name = "COUNT", default_value_t = Settings::IN_FLIGHT_MAX,
+        value_parser = clap::value_parser!(u16).range(1..))]
+    receive_maximum: u16,
+    /// Print nothing but the error that ends it
+    #[arg(long)]
+    quiet: bool,
+}
+
+const AFTER_HELP: &str =
+    "It goes on until SIGINT or SIGTERM: then no more messages are taken, the \
+last acknowledgements have 2 s, and the counters are printed. A lost connection is made again.
+
+Exit codes:
+  0 ended as asked; 1 failed or refused, or results left unacknowledged; 2 wrong options or file
+
+Examples:
+  weir flow run cells.toml --broker mqtt://localhost
+  weir flow run cells.toml -b mqtt://user:secret@broker:1883 -i cells-1
+  weir flow run cells.toml --threads 4 --client-id cells";
+
+/// Runs until a signal asks for the end, or it fails. Prints the counters to standard output.
+///
+/// # Errors
+/// A file or an option that cannot be used, no connection, a refusal.
+pub fn run(args: &RunArgs) -> Result<(), Error> {
+    let flow = check::read(&args.file)?;
+    let settings = settings(args, &flow)?;
+    let (control, told) = Control::new(settings.threads)?;
+    obey_signals(&control)?;
+    let work = flow.split(args.threads.into()).into_iter().map(|flow| Work::Rules(Box::new(flow)));
+    let begun = Instant::now();
+    let (result, rules) = std::thread::scope(|scope| {
+        for (thread, work) in work.enumerate() {
+            let (settings, control) = (&settings, &control);
+            let serve = move || {
+                let (result, rules) = Worker::new(settings, control, thread, work, None).run();
+                control.tell(Notice::Ended(result, rules));
+            };
+            let spawned = std::thread::Builder::new()
+                .name(format!("flow-{}", thread + 1))
+                .spawn_scoped(scope, serve);
+            if let Err(error) = spawned {
+                control.stop();
+                return (Err(error.into()), Vec::new());
+            }
+        }
+        watch(&settings, &control, &told, flow.rules().len())
+    });
+    if !args.quiet {
+        let seconds = begun.elapsed().as_secs_f64();
+        print_end(&flow, &rules, &control.counts(), seconds);
+    }
+    result
+}
+
+fn settings(args: &RunArgs, flow: &Flow) -> Result<Settings, Error> {
+    let path = || args.file.display().to_string();
+    let group = match &args.group {
+        Some(group) if group.is_empty() || group.contains(['/', '+', '#', '\0']) => {
+            let rule = "a share name is not empty and holds no /, + or #";
+            return Err(Error::option("--group", rule));
+        }
+        None if args.threads > 1 => Some(GROUP),
+        group => group.as_deref(),
+    };
+    let subscriptions =
+        subscriptions(flow, group).map_err(|rule| Error::Unfit { path: path(), rule })?;
+    let is_kept = args.client_id.is_some() && args.session_expiry != Some(0);
+    let expiry_s = args.session_expiry.unwrap_or(SESSION_EXPIRY_S);
+    let settings = Settings {
+        address: args.broker.clone(),
+        version: args.protocol_version,
+        client_id: args.client_id.clone().unwrap_or_else(Settings::random_client_id),
+        threads: args.threads.into(),
+        is_session_kept: is_kept,
+        session_expiry_s: if is_kept { expiry_s } else { 0 },
+        keep_alive_s: args.keep_alive,
+        in_flight_max: args.receive_maximum,
+        subscriptions,
+        publishes: publishes(flow),
+        is_quiet: args.quiet,
+    };
+    settings.check_lengths()?;
+    Ok(settings)
+}
+
+/// What to subscribe to for these rules.
+///
+/// # Errors
+/// A rule of QoS 2, filters that overlap in part.
+pub(crate) fn subscriptions(flow: &Flow, group: Option<&str>) -> Result<Vec<Subscription>, String> {
+    let is_exactly_once = |rule: &&weir_flow::Rule| {
+        rule.qos() > 1 || rule.source().publish_qos.is_some_and(|qos| qos > 1)
+    };
+    if let Some(rule) = flow.rules().iter().find(is_exactly_once) {
+        let name = rule.name();
+        return Err(format!("rule \"{name}\": weir flow run knows QoS 0 and 1 only, not 2"));
+    }
+    let qos = |rule: &weir_flow::Rule| match rule.qos() {
+        0 => QoS::AtMostOnce,
+        _ => QoS::AtLeastOnce,
+    };
+    plan(flow.rules().iter().map(|rule| (rule.from(), qos(rule))), group)
+}
+
+/// The highest QoS that a result may have, and whether one may be retained.
+fn publishes(flow: &Flow) -> (QoS, bool) {
+    let mut most = (QoS::AtMostOnce, false);
+    for rule in flow.rules().iter().filter(|rule| rule.publishes()) {
+        if rule.source().publish_qos.unwrap_or(rule.qos()) > 0 {
+            most.0 = QoS::AtLeastOnce;
+        }
+        most.1 |= rule.source().retain == Some(true);
+    }
+    most
+}
+
+/// Shows how it goes, until every thread has ended. One that fails ends all.
+fn watch(
+    settings: &Settings,
+    control: &Arc<Control>,
+    told: &Receiver<Notice>,
+    rules: usize,
+) -> (Result<(), Error>, Vec<Vec<RuleCounts>>) {
+    let (mut ready, mut all) = (0, Vec::new());
+    let mut result = Ok(());
+    let mut line = Line::new(!settings.is_quiet && std::io::stderr().is_terminal());
+    while all.len() < settings.threads {
+        match told.recv_timeout(SHOWN_EVERY) {
+            Ok(Notice::Ready) => {
+                ready += 1;
+                if ready == settings.threads && !settings.is_quiet {
+                    let (address, threads) = (&settings.address, settings.threads);
+                    eprintln!("weir: {rules} rules run on {address}, {threads} connections");
+                }
+            }
+            Ok(Notice::Ended(ended, counts)) => {
+                if ended.is_err() {
+                    control.stop();
+                }
+                result = result.and(ended);
+                all.push(counts);
+            }
+            Err(RecvTimeoutError::Timeout) => line.show(control.counts()),
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    line.clear();
+    (result, all)
+}
+
+/// The line on a terminal.
+struct Line {
+    is_shown: bool,
+    last: (Instant, Counts),
+}
+
+impl Line {
+    fn new(is_shown: bool) -> Self {
+        Self { is_shown, last: (Instant::now(), Counts::default()) }
+    }
+
+    fn show(&mut self, counts: Counts) {
+        if self.is_shown {
+            let (then, before) = std::mem::replace(&mut self.last, (Instant::now(), counts));
+            let rates = counts.since(&before).rates(then.elapsed().as_secs_f64());
+            eprint!("\r\x1b[K{rates}; {counts}");
+        }
+    }
+
+    fn clear(&self) {
+        if self.is_shown {
+            eprint!("\r\x1b[K");
+        }
+    }
+}
+
+/// A line of all connections and one a rule. Whether somebody reads it is not our concern.
+fn print_end(flow: &Flow, threads: &[Vec<RuleCounts>], counts: &Counts, seconds: f64) {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{counts} in {seconds:.1} s");
+    for (at, rule) in flow.rules().iter().enumerate() {
+        let mut sum = RuleCounts::default();
+        for counts in threads.iter().filter_map(|rules| rules.get(at)) {
+            add(&mut sum, counts);
+        }
+        let RuleCounts { seen, matched, published, dropped, sampled_out, throttled, faults } = sum;
+        let _ = write!(out, "  {}: seen {seen}, matched {matched}", rule.name());
+        let rare = [
+            ("published", published),
+            ("dropped", dropped),
+            ("sampled out", sampled_out),
+            ("throttled", throttled),
+        ];
+        for (name, count) in rare.into_iter().filter(|(_, count)| *count > 0) {
+            let _ = write!(out, ", {name} {count}");
+        }
+        for (fault, count) in faults.iter() {
+            let _ = write!(out, ", {} {count}", fault.name());
+        }
+        let _ = writeln!(out);
+    }
+}
+
+fn add(sum: &mut RuleCounts, more: &RuleCounts) {
+    sum.seen += more.seen;
+    sum.matched += more.matched;
+    sum.sampled_out += more.sampled_out;
+    sum.throttled += more.throttled;
+    sum.published += more.published;
+    sum.dropped += more.dropped;
+    sum.faults.merge(&more.faults);
+}

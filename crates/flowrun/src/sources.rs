@@ -1,0 +1,149 @@
+//! Messages of QoS 1 that came in and are not acknowledged yet, in the order they came.
+//!
+//! PUBACKs leave in that order \[MQTT-4.6.0-2\]: a message whose results are all acknowledged
+//! waits for those before it. A message is named by a number that is never used again, so an
+//! answer that belongs to a connection that is gone finds nothing.
+
+use std::collections::VecDeque;
+use weir_wire::PacketId;
+
+/// The messages of one connection. As many as the broker's window lets it send: at most 65,535.
+#[derive(Debug, Default)]
+pub(crate) struct Sources {
+    open: VecDeque<Source>,
+    /// Number of the oldest.
+    oldest: u64,
+}
+
+#[derive(Debug)]
+struct Source {
+    packet_id: PacketId,
+    /// Results that the broker has not acknowledged.
+    results: u32,
+}
+
+impl Sources {
+    /// A message came. Returns its number.
+    pub(crate) fn begin(&mut self, packet_id: PacketId) -> u64 {
+        self.open.push_back(Source { packet_id, results: 0 });
+        self.oldest + self.open.len() as u64 - 1
+    }
+
+    /// The message has one more result to wait for.
+    pub(crate) fn add_result(&mut self, number: u64) {
+        if let Some(source) = self.get_mut(number) {
+            source.results += 1;
+        }
+    }
+
+    /// A result of the message is acknowledged.
+    pub(crate) fn result_done(&mut self, number: u64) {
+        if let Some(source) = self.get_mut(number) {
+            source.results = source.results.saturating_sub(1);
+        }
+    }
+
+    /// Takes the oldest message, if it waits for nothing: it is to be acknowledged now. Not to be
+    /// called between [`Sources::begin`] and the message's last [`Sources::add_result`].
+    pub(crate) fn pop_done(&mut self) -> Option<PacketId> {
+        self.open.front().filter(|source| source.results == 0)?;
+        self.oldest += 1;
+        self.open.pop_front().map(|source| source.packet_id)
+    }
+
+    /// The connection is gone: what is open will come again on another. Returns how many.
+    pub(crate) fn forget(&mut self) -> u64 {
+        let count = self.open.len() as u64;
+        self.oldest += count;
+        self.open.clear();
+        count
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    fn get_mut(&mut self, number: u64) -> Option<&mut Source> {
+        let at = number.checked_sub(self.oldest)?;
+        self.open.get_mut(usize::try_from(at).ok()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn id(number: u16) -> PacketId {
+        PacketId::new(number).unwrap()
+    }
+
+    fn done(sources: &mut Sources) -> Vec<u16> {
+        std::iter::from_fn(|| sources.pop_done()).map(PacketId::value).collect()
+    }
+
+    #[test]
+    fn a_message_without_results_waits_for_those_before_it() {
+        let mut sources = Sources::default();
+        let first = sources.begin(id(7));
+        sources.add_result(first);
+        sources.add_result(first);
+        sources.begin(id(3));
+        assert_eq!(done(&mut sources), [0; 0]);
+        sources.result_done(first);
+        assert_eq!(done(&mut sources), [0; 0], "one of two");
+        sources.result_done(first);
+        assert_eq!(done(&mut sources), [7, 3]);
+        assert_eq!(sources.len(), 0);
+    }
+
+    #[test]
+    fn an_answer_of_an_old_connection_acknowledges_nothing_of_the_new_one() {
+        let mut sources = Sources::default();
+        let old = sources.begin(id(1));
+        sources.add_result(old);
+        assert_eq!(sources.forget(), 1);
+        let new = sources.begin(id(1));
+        sources.add_result(new);
+        sources.result_done(old);
+        assert_eq!(done(&mut sources), [0; 0]);
+        sources.result_done(new);
+        assert_eq!(done(&mut sources), [1]);
+    }
+
+    proptest! {
+        /// Whatever the order of the answers, messages are acknowledged in theirs, each once, and
+        /// none before its last answer.
+        #[test]
+        fn acknowledgements_keep_the_order_of_messages(
+            results in prop::collection::vec(0_u32..4, 1..40),
+            seed in any::<u64>(),
+        ) {
+            let mut sources = Sources::default();
+            let mut answers = Vec::new();
+            for (at, &count) in results.iter().enumerate() {
+                let number = sources.begin(id(at as u16 + 1));
+                for _ in 0..count {
+                    sources.add_result(number);
+                    answers.push(number);
+                }
+            }
+            let mut left = results.clone();
+            let mut acknowledged = done(&mut sources);
+            let mut random = seed;
+            while !answers.is_empty() {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let number = answers.swap_remove((random >> 33) as usize % answers.len());
+                sources.result_done(number);
+                left[number as usize] -= 1;
+                let more = done(&mut sources);
+                for packet_id in &more {
+                    prop_assert_eq!(left[usize::from(*packet_id) - 1], 0);
+                }
+                acknowledged.extend(more);
+            }
+            let all: Vec<u16> = (1..=results.len() as u16).collect();
+            prop_assert_eq!(acknowledged, all);
+        }
+    }
+}

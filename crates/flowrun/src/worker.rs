@@ -1,0 +1,480 @@
+//! One connection on its thread: made, kept up, made again with growing rests, ended in good
+//! order. What the messages on it mean is [`Link`]'s.
+
+use crate::control::{Control, Notice};
+use crate::counts::Count;
+use crate::ear::{Ear, Heard};
+use crate::feed::Feed;
+use crate::link::{Link, NoRoom, Port};
+use crate::options::Settings;
+use crate::work::Work;
+use crate::{Error, error::named};
+use std::net::SocketAddr;
+use std::time::Duration;
+use weir_flow::RuleCounts;
+use weir_reactor::{Closed, Handler, Io, Reactor, Token, now_us};
+use weir_wire::packet::{Connect, RetainHandling, SubscribeBuf, SubscriptionOptions};
+use weir_wire::{Frame, Properties, PropertiesBuf, Property, ReasonCode};
+
+/// How long the broker may take to accept the connection, to answer CONNECT or a PINGREQ, and to
+/// read on.
+const ANSWER_MAX_US: u64 = 20_000_000;
+
+/// How long the last acknowledgements may take once the end was asked for.
+const STOP_MAX_US: u64 = 2_000_000;
+
+/// Rests between two tries to connect again: each is twice the one before.
+const BACK_OFF_MIN_US: u64 = 100_000;
+const BACK_OFF_MAX_US: u64 = 10_000_000;
+
+/// Output that may wait for the broker before no more is read.
+const OUTPUT_BYTES_MAX: usize = 256 * 1024;
+
+/// One client, and what it does with messages.
+pub(crate) struct Worker<'a> {
+    settings: &'a Settings,
+    control: &'a Control,
+    thread: usize,
+    client_id: String,
+    work: Work,
+    /// Messages of its own, in the workflow that publishes.
+    feed: Option<Feed>,
+    link: Link,
+    token: Option<Token>,
+    addresses: Vec<SocketAddr>,
+    /// How many of the addresses were tried.
+    tried: usize,
+    /// When the broker's silence is taken for its end.
+    answer_due_us: Option<u64>,
+    connect_again_us: Option<u64>,
+    back_off_us: u64,
+    /// Reading has stopped, since then, because the broker does not take our output.
+    paused_us: Option<u64>,
+    /// CONNACK came, and SUBSCRIBE is to be written; with whether the broker had the session.
+    subscribe_due: Option<bool>,
+    /// It was subscribed once.
+    was_ready: bool,
+    stop_by_us: Option<u64>,
+    end: Option<Result<(), Error>>,
+}
+
+impl<'a> Worker<'a> {
+    pub(crate) fn new(
+        settings: &'a Settings,
+        control: &'a Control,
+        thread: usize,
+        work: Work,
+        feed: Option<Feed>,
+    ) -> Self {
+        Self {
+            settings,
+            control,
+            thread,
+            client_id: settings.client_id(thread),
+            work,
+            feed,
+            link: Link::new(settings.version),
+            token: None,
+            addresses: Vec::new(),
+            tried: 0,
+            answer_due_us: None,
+            connect_again_us: None,
+            back_off_us: BACK_OFF_MIN_US,
+            paused_us: None,
+            subscribe_due: None,
+            was_ready: false,
+            stop_by_us: None,
+            end: None,
+        }
+    }
+
+    /// Runs until the end is asked for, or it fails: no connection, a refusal, a broker that
+    /// breaks the protocol, results left open at the end. Says too what each rule did.
+    pub(crate) fn run(mut self) -> (Result<(), Error>, Vec<RuleCounts>) {
+        let result = self.serve();
+        self.control.publish(self.thread, &self.link.counts);
+        (result, self.work.rule_counts())
+    }
+
+    fn serve(&mut self) -> Result<(), Error> {
+        let mut reactor = Reactor::with_waker(self.control.waker(self.thread))?;
+        self.addresses =
+            self.settings.address.resolve().map_err(|cause| self.unreachable(cause))?;
+        self.connect(reactor.io());
+        while self.end.is_none() && !self.is_over(reactor.io()) {
+            let wait = self.poll_timeout().map(until);
+            reactor.turn(wait, self)?;
+        }
+        let results = self.link.open_results();
+        self.leave(&mut reactor)?;
+        let end = if results > 0 { Err(Error::Unfinished { results }) } else { Ok(()) };
+        self.end.take().unwrap_or(end)
+    }
+
+    /// Whether the end was asked for and nothing more is to be waited for.
+    fn is_over(&mut self, io: &mut Io) -> bool {
+        if !self.control.is_stopping() {
+            return false;
+        }
+        let now_us = now_us();
+        let stop_by_us = *self.stop_by_us.get_or_insert(now_us + STOP_MAX_US);
+        let Some(token) = self.token.filter(|_| self.link.client.is_live()) else { return true };
+        if self.paused_us.take().is_some() {
+            // For the acknowledgements; messages are left to the broker.
+            io.resume(token);
+        }
+        now_us >= stop_by_us || self.link.is_settled() && io.pending(token) == 0
+    }
+
+    fn poll_timeout(&self) -> Option<u64> {
+        let feed = self.feed.as_ref().filter(|_| self.link.client.is_live());
+        let dues = [
+            self.answer_due_us,
+            self.connect_again_us,
+            self.paused_us.map(|since_us| since_us + ANSWER_MAX_US),
+            self.stop_by_us,
+            self.link.client.poll_timeout(),
+            feed.and_then(Feed::poll_timeout),
+        ];
+        dues.into_iter().flatten().min()
+    }
+
+    /// Begins to connect to the next address.
+    fn connect(&mut self, io: &mut Io) {
+        let address = self.addresses[self.tried];
+        self.tried += 1;
+        self.connect_again_us = None;
+        match io.connect(address, None) {
+            Ok(token) => {
+                self.token = Some(token);
+                self.answer_due_us = Some(now_us() + ANSWER_MAX_US);
+            }
+            Err(error) => self.failed(io, error.to_string()),
+        }
+    }
+
+    /// No connection came about.
+    fn failed(&mut self, io: &mut Io, cause: String) {
+        self.drop_socket(io);
+        if self.tried < self.addresses.len() {
+            return self.connect(io);
+        }
+        self.give_up(self.unreachable(cause));
+    }
+
+    /// The connection, which was there, is gone.
+    fn lost(&mut self, io: &mut Io, cause: String) {
+        self.link.counts.add(Count::Lost, 1);
+        self.drop_socket(io);
+        let address = self.settings.address.to_string();
+        self.give_up(Error::Lost { address, cause });
+    }
+
+    /// Ends, or waits and tries again if it once worked.
+    fn give_up(&mut self, error: Error) {
+        if !self.was_ready || self.control.is_stopping() {
+            self.end = Some(Err(error));
+            return;
+        }
+        if !self.settings.is_quiet {
+            let rest_ms = self.back_off_us / 1000;
+            eprintln!("weir: {error}; connecting again in {rest_ms} ms");
+        }
+        self.tried = 0;
+        self.connect_again_us = Some(now_us() + self.back_off_us);
+        self.back_off_us = (2 * self.back_off_us).min(BACK_OFF_MAX_US);
+    }
+
+    fn fail(&mut self, io: &mut Io, error: Error) {
+        self.drop_socket(io);
+        self.end = Some(Err(error));
+    }
+
+    fn drop_socket(&mut self, io: &mut Io) {
+        self.answer_due_us = None;
+        self.paused_us = None;
+        self.subscribe_due = None;
+        self.link.lost();
+        if let Some(token) = self.token.take() {
+            io.abort(token);
+        }
+    }
+
+    fn unreachable(&self, cause: String) -> Error {
+        Error::Unreachable { address: self.settings.address.to_string(), cause }
+    }
+
+    /// Everything but PUBLISH: one packet.
+    fn packet(&mut self, io: &mut Io, token: Token, bytes: &[u8], now_us: u64) {
+        let mut port = Port { io, token, now_us };
+        let mut ear = Ear::new(&mut port);
+        let result = self.link.client.handle(bytes, now_us, &mut ear);
+        let Ear { heard, why, .. } = ear;
+        let settings = self.settings;
+        let address = || settings.address.to_string();
+        if let Err(error) = result {
+            return self.fail(io, error.into());
+        }
+        match heard {
+            Heard::Nothing => {}
+            Heard::Acknowledged { tag, reason } => self.link.answered(tag, reason, &mut port),
+            Heard::Connected { session_present, limits } => {
+                self.link.limit_packets(limits.packet_bytes_max);
+                match settings.lacking(&limits) {
+                    Some(lacks) => {
+                        let (address, lacks) = (address(), lacks.to_owned());
+                        self.fail(io, Error::Unsupported { address, lacks });
+                    }
+                    None => self.subscribe_due = Some(session_present),
+                }
+            }
+            Heard::Refused(reason) if self.was_ready && passes(reason) => {
+                self.failed(io, format!("it refused: {}", named(reason, why.as_deref())));
+            }
+            Heard::Refused(reason) => {
+                let address = address();
+                self.fail(io, Error::Refused { address, reason, why });
+            }
+            Heard::Disconnected(reason) if passes(reason) => {
+                self.lost(io, format!("it said {}", named(reason, why.as_deref())));
+            }
+            Heard::Disconnected(reason) => {
+                let address = address();
+                self.fail(io, Error::Disconnected { address, reason, why });
+            }
+            Heard::Subscribed(codes) => self.subscribed(io, &codes, why),
+        }
+    }
+
+    /// Writes SUBSCRIBE, unless the broker still has what this process asked for.
+    fn subscribe(&mut self, io: &mut Io, session_present: bool) {
+        let Some(token) = self.token else { return };
+        if session_present && self.was_ready || self.settings.subscriptions.is_empty() {
+            return self.ready();
+        }
+        let mut filters = SubscribeBuf::new();
+        for subscription in &self.settings.subscriptions {
+            let retain_handling =
+                if session_present { RetainHandling::SendIfNew } else { RetainHandling::Send };
+            let options = SubscriptionOptions {
+                qos: subscription.qos,
+                no_local: false,
+                retain_as_published: true,
+                retain_handling,
+            };
+            filters.push(&subscription.text(), options);
+        }
+        let mut port = Port { io, token, now_us: now_us() };
+        self.answer_due_us = Some(port.now_us + ANSWER_MAX_US);
+        self.link.client.subscribe_with(&filters, Properties::EMPTY, port.now_us, &mut port);
+    }
+
+    fn subscribed(&mut self, io: &mut Io, codes: &[u8], why: Option<String>) {
+        let asked = self.settings.subscriptions.iter();
+        for (subscription, &code) in asked.zip(codes) {
+            let filter = subscription.text();
+            if code >= ReasonCode::UnspecifiedError as u8 {
+                let reason = ReasonCode::from_u8(code).unwrap_or(ReasonCode::UnspecifiedError);
+                return self.fail(io, Error::NotSubscribed { filter, reason, why });
+            }
+            if code < subscription.qos as u8 && !self.settings.is_quiet {
+                eprintln!("weir: the broker grants QoS {code} for {filter}");
+            }
+        }
+        self.ready();
+    }
+
+    fn ready(&mut self) {
+        self.answer_due_us = None;
+        self.back_off_us = BACK_OFF_MIN_US;
+        if !std::mem::replace(&mut self.was_ready, true) {
+            self.control.tell(Notice::Ready);
+        }
+    }
+
+    /// Does what has become due.
+    fn handle_timeout(&mut self, io: &mut Io, now_us: u64) {
+        let is_due = |due_us: Option<u64>| due_us.is_some_and(|due_us| due_us <= now_us);
+        if is_due(self.answer_due_us) {
+            let cause = format!("no answer within {} s", ANSWER_MAX_US / 1_000_000);
+            if self.link.client.is_live() {
+                self.lost(io, cause);
+            } else {
+                self.failed(io, cause);
+            }
+        }
+        if is_due(self.paused_us.map(|since_us| since_us + ANSWER_MAX_US)) {
+            self.lost(io, format!("it read nothing for {} s", ANSWER_MAX_US / 1_000_000));
+        }
+        if is_due(self.connect_again_us) {
+            self.connect(io);
+        }
+        let Some(token) = self.token else { return };
+        if is_due(self.link.client.poll_timeout()) {
+            self.link.client.handle_timeout(now_us, &mut Port { io, token, now_us });
+            if self.paused_us.is_none() {
+                self.answer_due_us.get_or_insert(now_us + ANSWER_MAX_US);
+            }
+        }
+    }
+
+    fn feed(&mut self, io: &mut Io, now_us: u64) {
+        let Some(token) = self.token.filter(|_| self.link.client.is_live()) else { return };
+        let Some(feed) = &mut self.feed else { return };
+        if !self.control.is_started() || self.control.is_stopping() {
+            return;
+        }
+        let mut port = Port { io, token, now_us };
+        for _ in 0..feed.due(now_us) {
+            let has_room = port.io.pending(token) <= OUTPUT_BYTES_MAX;
+            if !has_room || !self.link.publish(feed.message(), &mut port) {
+                feed.blocked();
+                break;
+            }
+            feed.sent();
+        }
+    }
+
+    /// Says DISCONNECT and lets the last bytes leave.
+    fn leave(&mut self, reactor: &mut Reactor) -> Result<(), Error> {
+        let Some(token) = self.token.take() else { return Ok(()) };
+        (self.answer_due_us, self.paused_us, self.feed) = (None, None, None);
+        let mut port = Port { io: reactor.io(), token, now_us: now_us() };
+        self.link.client.disconnect(&mut port);
+        reactor.io().close(token);
+        // The reactor cuts what lingers too long.
+        while reactor.io().connections() > 0 {
+            reactor.turn(None, self)?;
+        }
+        Ok(())
+    }
+
+    fn connect_packet(&mut self, port: &mut Port<'_>) {
+        let Settings { version, address, .. } = self.settings;
+        let mut properties = PropertiesBuf::new();
+        if version.is_v5() {
+            properties.push(Property::ReceiveMaximum(self.settings.in_flight_max));
+            if self.settings.session_expiry_s > 0 {
+                properties.push(Property::SessionExpiryInterval(self.settings.session_expiry_s));
+            }
+        }
+        let connect = Connect {
+            version: *version,
+            clean_start: !self.settings.is_session_kept,
+            keep_alive_s: self.settings.keep_alive_s,
+            client_id: &self.client_id,
+            will: None,
+            user_name: address.user_name.as_deref(),
+            password: address.password.as_deref().map(str::as_bytes),
+            properties: properties.as_properties(),
+        };
+        self.link.client.connect_with(&connect, port.now_us, port);
+    }
+}
+
+/// Whether a refusal or an end may pass, so that another try is worth it.
+const fn passes(reason: ReasonCode) -> bool {
+    matches!(
+        reason,
+        ReasonCode::ServerUnavailable
+            | ReasonCode::ServerBusy
+            | ReasonCode::ServerShuttingDown
+            | ReasonCode::KeepAliveTimeout
+            | ReasonCode::MessageRateTooHigh
+            | ReasonCode::QuotaExceeded
+            | ReasonCode::ConnectionRateExceeded
+            | ReasonCode::MaximumConnectTime
+    )
+}
+
+fn until(due_us: u64) -> Duration {
+    Duration::from_micros(due_us.saturating_sub(now_us()))
+}
+
+impl Handler for Worker<'_> {
+    fn connected(&mut self, io: &mut Io, token: Token) {
+        self.connect_packet(&mut Port { io, token, now_us: now_us() });
+    }
+
+    fn received(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize {
+        let (mut at, now_us) = (0, io.turn_us());
+        let is_stopping = self.control.is_stopping();
+        while self.token == Some(token) {
+            let rest = &bytes[at..];
+            match self.link.client.peek_message(rest) {
+                Ok(Some((_, bytes))) if is_stopping => {
+                    self.link.counts.add(Count::Left, 1);
+                    at += bytes;
+                }
+                Ok(Some((publish, bytes))) => {
+                    let mut port = Port { io, token, now_us };
+                    at += bytes;
+                    if let Err(NoRoom) = self.link.message(&publish, &mut self.work, &mut port) {
+                        self.lost(io, "more results wait for it than there is room for".into());
+                    }
+                }
+                Ok(None) => {
+                    let packet = match Frame::check(rest, u32::MAX) {
+                        Ok(None) => break,
+                        Ok(Some(frame)) => &rest[..frame.bytes],
+                        // What is no packet goes to the client as it is, for its error.
+                        Err(_) => rest,
+                    };
+                    at += packet.len();
+                    self.packet(io, token, packet, now_us);
+                }
+                Err(error) => self.fail(io, error.into()),
+            }
+        }
+        if self.token != Some(token) {
+            return bytes.len();
+        }
+        if self.link.client.is_live() && self.subscribe_due.is_none() {
+            // Part of a long packet is an answer too.
+            self.answer_due_us = None;
+        }
+        if io.pending(token) > OUTPUT_BYTES_MAX && self.paused_us.is_none() && !is_stopping {
+            io.pause(token);
+            self.paused_us = Some(now_us);
+            self.answer_due_us = None;
+        }
+        at
+    }
+
+    fn drained(&mut self, io: &mut Io, token: Token) {
+        if self.token == Some(token) && self.paused_us.take().is_some() {
+            io.resume(token);
+        }
+    }
+
+    fn closed(&mut self, io: &mut Io, token: Token, cause: Closed) {
+        if self.token != Some(token) {
+            return;
+        }
+        self.token = None;
+        let cause = match cause {
+            Closed::ByPeer => "it closed the connection".into(),
+            Closed::Error(errno) => std::io::Error::from(errno).to_string(),
+        };
+        if self.end.is_some() {
+            return;
+        }
+        if self.link.client.is_live() {
+            self.lost(io, cause);
+        } else {
+            self.failed(io, cause);
+        }
+    }
+
+    fn turn_end(&mut self, io: &mut Io) {
+        let now_us = io.turn_us();
+        if self.end.is_none() {
+            if let Some(session_present) = self.subscribe_due.take() {
+                self.subscribe(io, session_present);
+            }
+            self.handle_timeout(io, now_us);
+            self.feed(io, now_us);
+        }
+        self.control.publish(self.thread, &self.link.counts);
+    }
+}
