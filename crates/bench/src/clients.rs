@@ -22,7 +22,7 @@ pub use adapter::AdapterError;
 pub use catalog::{CatalogError, Folder, Stack, Workflow, choose, folders, render_list};
 pub use page::html;
 pub use published::{PublishedStack, published};
-pub use record::{Clients, KneeFound, Point, SCHEMA, Settings, Standing, StackUsed};
+pub use record::{Clients, KneeFound, Point, SCHEMA, Settings, StackUsed, Standing};
 pub use run::{ClientsOptions, read, run};
 pub use setup::{SetUp, setup};
 pub use table::render;

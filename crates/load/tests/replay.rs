@@ -9,7 +9,7 @@ use std::time::Duration;
 use weir_load::null_stack::{Fault, NullStack};
 use weir_load::replay::{Counts, Order, Play, Played, Said, serve};
 use weir_wire::packet::{Ack, Connect, SubscribeBuf, SubscriptionOptions};
-use weir_wire::{Frame, Packet, PacketId, Properties, Property, PropertiesBuf, QoS, Version};
+use weir_wire::{Frame, Packet, PacketId, Properties, PropertiesBuf, Property, QoS, Version};
 
 /// Long enough for any host; nothing is judged by it.
 const LONG: Duration = Duration::from_secs(60);
@@ -29,8 +29,7 @@ impl Server {
         let serving = move || serve(listener, BufReader::new(input), output).unwrap();
         let thread = Some(std::thread::spawn(serving));
         let address = "127.0.0.1:0".parse().unwrap();
-        let mut server =
-            Self { orders: Some(orders), said: BufReader::new(said), address, thread };
+        let mut server = Self { orders: Some(orders), said: BufReader::new(said), address, thread };
         let Said::Listening { address } = server.hear() else { panic!("not listening") };
         server.address = address.parse().unwrap();
         server
@@ -180,8 +179,7 @@ fn the_ledger_finds_every_planted_fault() {
     let faults = [Fault::Lose, Fault::Double, Fault::Alter, Fault::Invent];
     for fault in faults {
         let mut server = Server::start();
-        let running =
-            Stack::start(NullStack { fault: Some(fault), ..stack(&server, "workflow") });
+        let running = Stack::start(NullStack { fault: Some(fault), ..stack(&server, "workflow") });
         server.subscribed();
         let drain_s = if fault == Fault::Lose { 0.5 } else { 60.0 };
         server.play(Play { drain_s, ..PLAY });

@@ -154,10 +154,8 @@ pub(super) struct Adapter {
 impl Adapter {
     /// Starts it and waits until it is ready.
     pub(super) fn start(start: &Start<'_>) -> Result<(Self, Ready), AdapterError> {
-        let mut adapter = launch(start).map_err(|source| AdapterError::System {
-            stack: start.stack.name.clone(),
-            source,
-        })?;
+        let mut adapter = launch(start)
+            .map_err(|source| AdapterError::System { stack: start.stack.name.clone(), source })?;
         let line = adapter.line("ready")?;
         let ready = ready(&line).ok_or_else(|| adapter.wrong("ready", &line))?;
         adapter.pid = adapter.find()?;
@@ -185,7 +183,8 @@ impl Adapter {
     pub(super) fn stop(mut self) -> Result<AdapterCounts, AdapterError> {
         self.tell("stop");
         let counts = self.counted()?;
-        let bad = |how: String, log| Err(AdapterError::BadEnd { stack: self.name.clone(), how, log });
+        let bad =
+            |how: String, log| Err(AdapterError::BadEnd { stack: self.name.clone(), how, log });
         let status = wait(&mut self.guard, END_MAX);
         // What it still had to say has been read by now, or it is still at it.
         match self.lines.recv_timeout(LOOK_EVERY) {
@@ -197,9 +196,7 @@ impl Adapter {
         match status {
             Some(status) if status.success() => Ok(counts),
             Some(status) => bad(format!("ended with {status}"), self.log_end()),
-            None => {
-                bad(format!("did not end within {} s", END_MAX.as_secs()), self.log_end())
-            }
+            None => bad(format!("did not end within {} s", END_MAX.as_secs()), self.log_end()),
         }
     }
 
@@ -378,11 +375,13 @@ mod tests {
     #[test]
     fn counts_are_whole_numbers_under_their_names() {
         let line = "counts received=10 matched=1 published=1 failed=0";
-        let expected = AdapterCounts { received: 10, matched: 1, published: 1, ..Default::default() };
+        let expected =
+            AdapterCounts { received: 10, matched: 1, published: 1, ..Default::default() };
         assert_eq!(counts(line, false), Some(expected));
         assert_eq!(counts(line, true), None);
         assert_eq!(counts("counts connects=7", true).map(|of| of.connects), Some(7));
-        let wrong = ["counts received=10", "counts received=x", "counts a=1", "received=1", "counts"];
+        let wrong =
+            ["counts received=10", "counts received=x", "counts a=1", "received=1", "counts"];
         assert!(wrong.iter().all(|line| counts(line, false).is_none()));
     }
 

@@ -214,7 +214,8 @@ pub fn folders(given: Option<&Path>) -> Result<Vec<Folder>, CatalogError> {
     };
     let root = std::path::absolute(&root).unwrap_or(root);
     let entries = std::fs::read_dir(&root).map_err(|_| CatalogError::Empty(root.clone()))?;
-    let mut paths: Vec<PathBuf> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
+    let mut paths: Vec<PathBuf> =
+        entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
     paths.retain(|path| path.join("stack.toml").is_file());
     paths.sort();
     if paths.is_empty() {
@@ -255,7 +256,8 @@ fn read(root: &Path, path: &Path) -> Result<Folder, CatalogError> {
     }
     let names = file.variants.iter().map(|variant| &variant.name).chain([&file.name]);
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if let Some(wrong) = names.into_iter().find(|name| name.is_empty() || !name.chars().all(is_name))
+    if let Some(wrong) =
+        names.into_iter().find(|name| name.is_empty() || !name.chars().all(is_name))
     {
         return Err(fail(format!("the name {wrong:?}: a name is of letters, digits, - _ and .")));
     }
@@ -275,7 +277,8 @@ fn read(root: &Path, path: &Path) -> Result<Folder, CatalogError> {
 /// Names and contents of all files below a folder, in order; nothing of one that is not there.
 fn hash_files(folder: &Path, hash: &mut Sha256) -> std::io::Result<()> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Ok(()) };
-    let mut paths: Vec<PathBuf> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
+    let mut paths: Vec<PathBuf> =
+        entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
     paths.sort();
     for path in paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

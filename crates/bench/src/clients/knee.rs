@@ -4,7 +4,7 @@
 //! warm; one that fell behind is started anew.
 
 use super::catalog::Workflow;
-use super::record::{KneeFound, Point, Standing, StackUsed};
+use super::record::{KneeFound, Point, StackUsed, Standing};
 use super::session::{Context, Session, Task};
 use crate::ladder::{Next, Search, Seen};
 use std::sync::atomic::Ordering;

@@ -97,8 +97,7 @@ fn group(group: &Group<'_>, clients: &Clients) -> Value {
     let rss = |row: &Row<'_>| row.rss_max_bytes.map_or(f64::INFINITY, |of| of.median);
     by_memory.sort_by(|one, other| rss(one).total_cmp(&rss(other)));
     let scores = group.rows.iter().filter_map(|row| bar(row, row.score, score_max, &count));
-    let memory =
-        by_memory.iter().filter_map(|row| bar(row, row.rss_max_bytes, rss_max, &mega_of));
+    let memory = by_memory.iter().filter_map(|row| bar(row, row.rss_max_bytes, rss_max, &mega_of));
     json!({
         "title": format!("{}, QoS {}", group.workflow.title(), group.qos),
         "unit": group.workflow.unit(),

@@ -109,8 +109,8 @@ pub fn read(folder: &Path) -> anyhow::Result<Clients> {
     let path = folder.join("clients.json");
     let text = std::fs::read_to_string(&path)
         .with_context(|| format!("{} holds no results of client stacks", folder.display()))?;
-    let clients: Clients =
-        serde_json::from_str(&text).with_context(|| format!("{} cannot be read", path.display()))?;
+    let clients: Clients = serde_json::from_str(&text)
+        .with_context(|| format!("{} cannot be read", path.display()))?;
     anyhow::ensure!(
         clients.schema <= SCHEMA,
         "{} has schema {}, newer than {SCHEMA}",
@@ -271,11 +271,7 @@ fn cells(settings: &Settings) -> Vec<Cell> {
     cells
 }
 
-fn measure(
-    context: &Context<'_>,
-    task: &Task<'_>,
-    used: &mut StackUsed,
-) -> anyhow::Result<Point> {
+fn measure(context: &Context<'_>, task: &Task<'_>, used: &mut StackUsed) -> anyhow::Result<Point> {
     let mut session = Session::open(context, task)?;
     used.note(&session.ready);
     if !task.workflow.is_played() {

@@ -271,7 +271,9 @@ impl<'a> Session<'a> {
 
 fn watch(adapter: &Adapter) -> anyhow::Result<Monitor> {
     let monitor = Monitor::start(Some(adapter.pid()), None, SAMPLE_EVERY);
-    monitor.first(Duration::from_secs(5)).context("the stack cannot be watched; is /proc there?")?;
+    monitor
+        .first(Duration::from_secs(5))
+        .context("the stack cannot be watched; is /proc there?")?;
     Ok(monitor)
 }
 

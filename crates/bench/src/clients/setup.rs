@@ -55,8 +55,7 @@ pub(super) fn missing_needs(needs: &[String]) -> Option<String> {
     if missing.is_empty() {
         return None;
     }
-    let packages: Vec<&str> =
-        missing.iter().filter_map(|need| need.strip_prefix("apt:")).collect();
+    let packages: Vec<&str> = missing.iter().filter_map(|need| need.strip_prefix("apt:")).collect();
     let programs: Vec<&str> =
         missing.iter().filter(|need| !need.starts_with("apt:")).map(|need| &**need).collect();
     let mut why = Vec::new();

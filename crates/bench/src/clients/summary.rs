@@ -1,7 +1,7 @@
 //! Repeats of every stack brought together: what tables and page show.
 
 use super::catalog::Workflow;
-use super::record::{Clients, KneeFound, Point, Standing, StackUsed};
+use super::record::{Clients, KneeFound, Point, StackUsed, Standing};
 use crate::latency::restore;
 use crate::result::LatencyResult;
 use crate::stats::{Ratio, Spread, paired};
@@ -136,8 +136,7 @@ fn row<'a>(
 /// The score of each round: of knees if there are any, else of the highest rate.
 fn scores(name: &str, points: &[&Point], knees: &[&KneeFound]) -> Vec<(u32, f64)> {
     let own = knees.iter().filter(|of| of.stack == name);
-    let at_knee: Vec<(u32, f64)> =
-        own.filter_map(|of| Some((of.round, of.per_core_s?))).collect();
+    let at_knee: Vec<(u32, f64)> = own.filter_map(|of| Some((of.round, of.per_core_s?))).collect();
     if !at_knee.is_empty() {
         return at_knee;
     }
@@ -191,9 +190,7 @@ fn at_knee(knees: &[&KneeFound]) -> Option<AtKnee> {
         rate_per_s: Spread::of(knees.iter().filter_map(|of| of.rate_per_s)),
         per_core_s: Spread::of(knees.iter().filter_map(|of| of.per_core_s)),
         broken: knees.iter().find_map(|of| of.broken.clone()),
-        is_limited: knees
-            .iter()
-            .any(|of| of.ending == Some(crate::ladder::Ending::GeneratorLimit)),
+        is_limited: knees.iter().any(|of| of.ending == Some(crate::ladder::Ending::GeneratorLimit)),
     })
 }
 
@@ -266,11 +263,7 @@ pub(super) mod tests {
                 base: "slow".into(),
                 ..Settings::default()
             },
-            stacks: vec![
-                stack("slow"),
-                stack("quick"),
-                StackUsed { missing, ..stack("absent") },
-            ],
+            stacks: vec![stack("slow"), stack("quick"), StackUsed { missing, ..stack("absent") }],
             points,
             knees: Vec::new(),
         }

@@ -162,7 +162,13 @@ fn beside(text: &mut String) {
     let _ = writeln!(text, "\n## Published: {source}\n\nNot measured here. {about}\n");
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
-    table.set_header(["stack, subscribe only", "CPU %", "messages/s", "messages a core-second", ""]);
+    table.set_header([
+        "stack, subscribe only",
+        "CPU %",
+        "messages/s",
+        "messages a core-second",
+        "",
+    ]);
     for row in rows {
         table.add_row([
             row.stack.clone(),

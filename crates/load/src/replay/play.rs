@@ -267,9 +267,8 @@ impl Playing {
     /// Counts each message that is due and waits for the stack once, by what it waits for first.
     fn count_held(&mut self, now_us: u64) {
         let passed_us = now_us.saturating_sub(self.start_us) as f64;
-        let segments = (passed_us * self.play.rate_per_s / 1e6) as u64
-            / u64::from(self.play.per_segment)
-            + 1;
+        let segments =
+            (passed_us * self.play.rate_per_s / 1e6) as u64 / u64::from(self.play.per_segment) + 1;
         let due = (segments * u64::from(self.play.per_segment)).min(self.messages);
         let new = due.saturating_sub(self.held_to.max(self.sent));
         match self.held {
