@@ -30,7 +30,7 @@ const draw = () => {
     const axis = (label) => ({
       label, stroke: css("--soft"), font: "11px system-ui", labelFont: "12px system-ui",
       grid: { stroke: css("--grid"), width: 1 }, ticks: { show: false },
-      splits: (u, at, min, max) => decades(min, max), values: (u, list) => list.map(short),
+      splits: (u, at, min, max) => decades(min, max), filter: (u, list) => list, values: (u, list) => list.map(short),
     });
     const [xs, ys] = [ends(group.rates), ends(group.lines.map((line) => line.values))];
     return new uPlot({

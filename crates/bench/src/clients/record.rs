@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 /// Version of the schema of `clients.json`.
 pub const SCHEMA: u32 = 1;
 
+/// A stack that handled less of the rate was not at that rate.
+const RATE_SHARE: f64 = 0.97;
+
 /// All points of one command.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Clients {
@@ -237,9 +240,21 @@ impl Point {
         if self.window_s > 0.0 { self.handled as f64 / self.window_s } else { 0.0 }
     }
 
-    /// Whether its costs say something: of a stack that is overloaded they do, too.
+    /// Whether its costs say something. Of a stack that is overloaded they do, and where the replay
+    /// server was late but kept the rate.
     pub fn is_sound(&self) -> bool {
-        matches!(self.standing, Standing::Kept | Standing::Overloaded) && self.handled > 0
+        let is_at_rate = self.handled_per_s() >= RATE_SHARE * self.rate_per_s;
+        let is_cost = match self.standing {
+            Standing::Kept | Standing::Overloaded => true,
+            Standing::ReplayLimit => is_at_rate,
+            Standing::Wrong | Standing::Broken => false,
+        };
+        is_cost && self.handled > 0
+    }
+
+    /// Whether its latencies are the stack's, too.
+    pub fn is_latency_sound(&self) -> bool {
+        self.is_sound() && self.standing != Standing::ReplayLimit
     }
 }
 

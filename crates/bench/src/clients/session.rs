@@ -353,6 +353,8 @@ fn judge_played(point: &mut Point, played: &Played, late: Option<String>) {
     count("operations failed", of.failed);
     count("acknowledgements of nothing", played.acknowledged_alien);
     count("messages received more than were sent", of.received.saturating_sub(of.sent));
+    // It counts what it has done, or its figures mean nothing.
+    count("results of messages it did not count", of.delivered.saturating_sub(of.received));
     if of.behind == 0 {
         count("messages never acknowledged", of.unacknowledged);
         if point.workflow == Workflow::Workflow && of.matched != of.required {

@@ -140,10 +140,11 @@ fn scores(name: &str, points: &[&Point], knees: &[&KneeFound]) -> Vec<(u32, f64)
     if !at_knee.is_empty() {
         return at_knee;
     }
-    let own = || points.iter().filter(|of| of.stack == name && of.is_sound());
-    let highest = own().map(|of| of.rate_per_s).fold(0.0, f64::max);
-    own()
-        .filter(|of| of.rate_per_s == highest)
+    // The same for all: a stack that says nothing there has no score.
+    let highest = points.iter().map(|of| of.rate_per_s).fold(0.0, f64::max);
+    points
+        .iter()
+        .filter(|of| of.stack == name && of.is_sound() && of.rate_per_s == highest)
         .filter_map(|of| Some((of.round, of.per_core_s()?)))
         .collect()
 }
@@ -152,7 +153,8 @@ fn at_rate(rate_per_s: f64, repeats: &[&Point]) -> Option<AtRate> {
     let first = repeats.first()?;
     let sound = || repeats.iter().filter(|point| point.is_sound());
     let spread = |of: fn(&Point) -> Option<f64>| Spread::of(sound().filter_map(|point| of(point)));
-    let latencies = sound().filter_map(|of| of.latency.as_ref().or(of.acknowledge.as_ref()));
+    let timed = repeats.iter().filter(|point| point.is_latency_sound());
+    let latencies = timed.filter_map(|of| of.latency.as_ref().or(of.acknowledge.as_ref()));
     let worst = repeats.iter().map(|of| of.standing).max();
     let mut reasons: Vec<String> = repeats.iter().flat_map(|of| of.reasons.clone()).collect();
     reasons.sort();
@@ -292,6 +294,22 @@ pub(super) mod tests {
         let (p50, p99) = groups[0].rows[0].rates[0].as_ref().unwrap().latency_us.unwrap();
         // 10 to 1,000, 20 to 2,000 and 30 to 3,000 together.
         assert!(p50.abs_diff(830) < 40 && p99.abs_diff(2_910) < 30, "{p50} {p99}");
+    }
+
+    #[test]
+    fn a_late_replay_server_spoils_latencies_and_not_costs_at_the_rate() {
+        let mut clients = example();
+        for at in [0, 4, 8] {
+            clients.points[at].standing = Standing::ReplayLimit;
+        }
+        let at = |clients: &Clients| {
+            let groups = groups(clients);
+            let at = groups[0].rows[0].rates[0].as_ref().unwrap();
+            (at.cpu_us.map_or(0, |of| of.count), at.latency_us.is_some())
+        };
+        assert_eq!(at(&clients), (3, false));
+        clients.points[0].handled /= 2;
+        assert_eq!(at(&clients), (2, false));
     }
 
     #[test]

@@ -63,6 +63,7 @@ fn each_fault_of_the_books_is_named() {
         (PointLedger { failed: 5, ..WHOLE }, "5 operations failed"),
         (PointLedger { unacknowledged: 6, ..WHOLE }, "6 messages never acknowledged"),
         (PointLedger { matched: 99, ..WHOLE }, "99 cells found of 100"),
+        (PointLedger { received: 99, ..WHOLE }, "1 results of messages it did not count"),
         (PointLedger { received: 1_001, ..WHOLE }, "1 messages received more than were sent"),
     ];
     for (ledger, why) in faults {
