@@ -1,9 +1,10 @@
 //! `weir bench clients`: what a message costs a client library, with a JSON parser beside it.
 //!
 //! A stack is a folder with a `stack.toml` and a small program, the adapter, that speaks the line
-//! protocol of `adapter`. The feed comes from the replay server of `weir_load::replay`, a process of
-//! its own, so that no broker's cost is in the figures. `catalog` finds stacks, `setup` installs
-//! them, `session` measures one, `run` all of them in turn, `record` keeps, `table` and `page` show.
+//! protocol of `adapter`. The feed comes from the replay server of `weir_load::replay`, a process
+//! of its own, so that no broker's cost is in the figures. `catalog` finds stacks, `setup` installs
+//! them, `session` measures one, `run` all of them in turn, `record` keeps, `table` and `page`
+//! show.
 
 mod adapter;
 mod catalog;

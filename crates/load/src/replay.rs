@@ -1,9 +1,11 @@
-//! A server that plays a recorded feed to one client stack: no broker's cost is in what is measured.
+//! A server that plays a recorded feed to one client stack: no broker's cost is in what is
+//! measured.
 //!
-//! It listens, answers CONNECT, SUBSCRIBE, UNSUBSCRIBE, PINGREQ, PUBLISH and DISCONNECT of MQTT 3.1.1
-//! and 5.0, and plays PUBLISH packets open loop to the one connection that subscribed; what comes
-//! back is set against a ledger. Its orders and answers are JSON lines ([`Order`], [`Said`]). It keeps
-//! no session, resends nothing and matches no topics: the one filter of a stack gets the whole feed.
+//! It listens, answers CONNECT, SUBSCRIBE, UNSUBSCRIBE, PINGREQ, PUBLISH and DISCONNECT of MQTT
+//! 3.1.1 and 5.0, and plays PUBLISH packets open loop to the one connection that subscribed; what
+//! comes back is set against a ledger. Its orders and answers are JSON lines ([`Order`], [`Said`]).
+//! It keeps no session, resends nothing and matches no topics: the one filter of a stack gets the
+//! whole feed.
 
 mod books;
 mod feed;

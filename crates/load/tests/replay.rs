@@ -1,4 +1,5 @@
-//! The replay server, played to by a stack that does next to nothing, with known faults, and by hand.
+//! The replay server, played to by a stack that does next to nothing, with known faults, and by
+//! hand.
 
 #![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
 

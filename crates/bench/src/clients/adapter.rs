@@ -2,9 +2,9 @@
 //!
 //! It is started with `--host --port --workflow --in --out --qos --rate`, connects, and prints
 //! `ready NAME LIBRARY RUNTIME JSON`. It reads `start`, `counts` and `stop`; to the last two it
-//! answers `counts received=N matched=N published=N failed=N` (`connects=N`, too, where it
-//! connects at a rate), and ends with 0 after the last. Whatever it does else, it is ended here with
-//! all that it started, and the error says what it did and how its log ends.
+//! answers `counts received=N matched=N published=N failed=N` (`connects=N`, too, where it connects
+//! at a rate), and ends with 0 after the last. Whatever it does else, it is ended here with all
+//! that it started, and the error says what it did and how its log ends.
 
 use super::catalog::{Stack, Workflow};
 use crate::driver::{last_lines, spawn};

@@ -1,7 +1,7 @@
 //! The recorded feed: telemetry of Wialon's form, and its PUBLISH packets for one connection.
 //!
-//! A message ends with `"n":<number>}`, ten digits that count, so that a result names the message it
-//! came from. The first digit is never 0: a JSON number may not begin with one.
+//! A message ends with `"n":<number>}`, ten digits that count, so that a result names the message
+//! it came from. The first digit is never 0: a JSON number may not begin with one.
 
 use weir_wire::packet::Publish;
 use weir_wire::{PacketId, Properties, QoS, Version};

@@ -184,13 +184,13 @@ pub struct Played {
     pub held_by_output: u64,
     /// Calls of send.
     pub sends: u64,
-    /// Intended time to receipt of the result, of messages due in measure, microseconds: a histogram
-    /// as [`encode`] writes it.
+    /// Intended time to receipt of the result, of messages due in measure, microseconds: a
+    /// histogram as [`encode`] writes it.
     pub latency: String,
     /// Intended time to PUBACK, the same.
     pub acknowledge: String,
-    /// Intended time to write, of messages due in measure that had nothing to wait for: the server's
-    /// own lateness.
+    /// Intended time to write, of messages due in measure that had nothing to wait for: the
+    /// server's own lateness.
     pub lag: String,
     /// CPU of the server's thread in measure, microseconds.
     pub cpu_us: u64,

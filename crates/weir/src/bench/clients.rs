@@ -1,5 +1,5 @@
-//! `weir bench clients`: client stacks listed, set up and measured; and the two hidden programs that
-//! it is made of, the replay server and a stack that does next to nothing.
+//! `weir bench clients`: client stacks listed, set up and measured; and the two hidden programs
+//! that it is made of, the replay server and a stack that does next to nothing.
 
 use anyhow::{Context, ensure};
 use clap::{Args, Subcommand};
