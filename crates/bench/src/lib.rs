@@ -6,6 +6,7 @@
 pub mod agents;
 mod assemble;
 pub mod ceiling;
+pub mod clients;
 pub mod compare;
 pub mod conformance;
 mod disclose;

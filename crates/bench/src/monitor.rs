@@ -141,6 +141,12 @@ impl Monitor {
         }
     }
 
+    /// Looks at once, beside the regular looks.
+    pub(crate) fn look(&self) {
+        // A monitor that broke down has said so.
+        let _ = self.looks.send(());
+    }
+
     /// From now on this process is looked at: the broker was started again.
     pub(crate) fn follow(&self, pid: Option<u32>) {
         self.pid.store(pid.unwrap_or(0), Ordering::Relaxed);

@@ -26,8 +26,8 @@ type Stand = Result<Comparison, CompareError>;
 
 const TEMPLATE: &str = include_str!("../assets/report.html");
 pub(crate) const CSS: &str = include_str!("../assets/report.css");
-const UPLOT_CSS: &str = include_str!("../assets/uplot/uPlot.min.css");
-const UPLOT_JS: &str = include_str!("../assets/uplot/uPlot.iife.min.js");
+pub(crate) const UPLOT_CSS: &str = include_str!("../assets/uplot/uPlot.min.css");
+pub(crate) const UPLOT_JS: &str = include_str!("../assets/uplot/uPlot.iife.min.js");
 
 /// The page's one script: what the others stand on first.
 const JS: [&str; 3] = [

@@ -1,6 +1,7 @@
 //! `weir bench`: run use cases against brokers, look at results, look at the host.
 
 mod brokers;
+mod clients;
 mod compare;
 mod emqtt;
 mod export;
@@ -97,6 +98,14 @@ enum BenchCommand {
     },
     /// List the brokers that have a driver: what is here, what each can do, how to get it
     Brokers(brokers::BrokersArgs),
+    /// Measure what a message costs client libraries, with a JSON parser beside them
+    Clients(clients::ClientsArgs),
+    /// Play a recorded feed to one client stack, by lines on standard input and output
+    #[command(hide = true)]
+    Replay,
+    /// Be a client stack that does next to nothing, by lines on standard input and output
+    #[command(hide = true)]
+    NullStack(clients::NullStackArgs),
     /// Answer as a broker that does next to nothing, until standard input ends
     #[command(hide = true)]
     NullBroker {
@@ -267,6 +276,9 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
         BenchCommand::Pub(args) => emqtt::publish(args),
         BenchCommand::Sub(args) => emqtt::subscribe(args),
         BenchCommand::Brokers(args) => brokers::run(&args),
+        BenchCommand::Clients(args) => clients::run(&args),
+        BenchCommand::Replay => clients::replay(),
+        BenchCommand::NullStack(args) => clients::null_stack(&args),
         BenchCommand::NullBroker { burn } => null_broker(burn),
         BenchCommand::Guard(args) => Ok(guard::run(&args)),
         BenchCommand::Doctor { tune: Some(which), .. } => {

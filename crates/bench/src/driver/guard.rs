@@ -5,6 +5,9 @@
 //! too), and ends them all as soon as the pipe from the suite ends: because the suite wants it, or
 //! because the suite was killed. On its standard output it says `started PID`, `failed WHY` and
 //! `ended HOW`, a line each; what the broker prints goes to its standard error.
+//!
+//! A program that is spoken to by lines is guarded by [`guard_through`]: its input and output are
+//! the guard's own, and the guard says nothing but by its exit status.
 
 use crate::monitor::tree;
 use rustix::io::Errno;
@@ -62,16 +65,61 @@ pub fn guard(command: &[OsString], patience: Duration) -> ExitCode {
 }
 
 fn start(command: &[OsString]) -> std::io::Result<Child> {
+    let log = || std::io::stderr().as_fd().try_clone_to_owned().map(Stdio::from);
+    guarded(command)?.stdin(Stdio::null()).stdout(log()?).stderr(log()?).spawn()
+}
+
+/// A command whose processes, and theirs, come to this one when they lose their parent.
+fn guarded(command: &[OsString]) -> std::io::Result<Command> {
     let own = rustix::process::getpid();
     rustix::process::set_child_subreaper(Some(own))?;
     let [program, arguments @ ..] = command else {
         return Err(std::io::Error::other("there is no command"));
     };
-    let log = || std::io::stderr().as_fd().try_clone_to_owned().map(Stdio::from);
     let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(log()?).stderr(log()?);
     // A group of its own: faults are done to it as a whole.
-    command.process_group(0).spawn()
+    command.args(arguments).process_group(0);
+    Ok(command)
+}
+
+/// As [`guard`], of a program that is spoken to: what comes on standard input goes on to it, and it
+/// writes to this process's standard output and error itself. Exits as the program did (128 and the
+/// number of a signal), or with 127 if it could not be started.
+pub fn guard_through(command: &[OsString], patience: Duration) -> ExitCode {
+    let started = guarded(command).and_then(|mut command| command.stdin(Stdio::piped()).spawn());
+    let mut child = match started {
+        Ok(child) => child,
+        Err(error) => {
+            let program = command.first().map(|program| program.to_string_lossy());
+            eprintln!("weir: {} cannot be started: {error}", program.unwrap_or_default());
+            return ExitCode::from(127);
+        }
+    };
+    let (program, to) = (Pid::from_child(&child), child.stdin.take());
+    std::thread::spawn(move || {
+        let Some(mut to) = to else { return };
+        let mut line = Vec::new();
+        let mut input = std::io::stdin().lock();
+        while matches!(input.read_until(b'\n', &mut line), Ok(1..)) {
+            // One that has ended is heard of by its status.
+            let _ = to.write_all(&line);
+            line.clear();
+        }
+        drop(to);
+        end_all(patience);
+        std::process::exit(1);
+    });
+    let mut code = 1;
+    loop {
+        match rustix::process::wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid == program => {
+                let status = ExitStatus::from_raw(status.as_raw());
+                code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+            }
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return ExitCode::from(code as u8),
+        }
+    }
 }
 
 /// Ends every process below this one. The thread that waits for them ends this process when none
@@ -87,7 +135,7 @@ fn end_all(patience: Duration) {
     // A stopped process hears SIGTERM only when it goes on.
     signal_all(Signal::CONT);
     std::thread::sleep(patience);
-    eprintln!("weir: the broker did not end at SIGTERM within {patience:?}; it is killed");
+    eprintln!("weir: the program did not end at SIGTERM within {patience:?}; it is killed");
     let deadline = Instant::now() + KILL_MAX;
     while Instant::now() < deadline {
         signal_all(Signal::KILL);

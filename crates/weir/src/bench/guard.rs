@@ -11,11 +11,15 @@ pub(crate) struct GuardArgs {
     /// How long the broker may take to end at SIGTERM
     #[arg(long, value_name = "MS", default_value_t = 5_000)]
     patience_ms: u64,
+    /// Hand standard input and output on to a program that is spoken to, instead
+    #[arg(long)]
+    through: bool,
     /// The broker's program and arguments
     #[arg(required = true, last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
 pub(super) fn run(args: &GuardArgs) -> ExitCode {
-    driver::guard(&args.command, Duration::from_millis(args.patience_ms))
+    let guard = if args.through { driver::guard_through } else { driver::guard };
+    guard(&args.command, Duration::from_millis(args.patience_ms))
 }

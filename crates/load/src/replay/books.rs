@@ -1,0 +1,87 @@
+//! The ledger of a play: what had to come back, and what did.
+
+use super::feed::Recorded;
+
+/// Results of one play.
+#[derive(Debug)]
+pub(super) struct Books {
+    /// Sequence of the first message.
+    first: u64,
+    /// Messages of the play, sent or not.
+    messages: u64,
+    /// A bit for each message whose result came.
+    delivered: Vec<u64>,
+    pub(super) counts: Results,
+}
+
+/// What was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Results {
+    pub(super) delivered: u64,
+    pub(super) duplicated: u64,
+    pub(super) alien: u64,
+    pub(super) altered: u64,
+}
+
+impl Books {
+    pub(super) fn new(first: u64, messages: u64) -> Self {
+        let delivered = vec![0; messages.div_ceil(64) as usize];
+        Self { first, messages, delivered, counts: Results::default() }
+    }
+
+    /// Takes a result; `sent` messages were written so far. The sequence of its message if it came
+    /// for the first time.
+    pub(super) fn result(&mut self, recorded: &Recorded, payload: &[u8], sent: u64) -> Option<u64> {
+        let place = Recorded::sequence(payload)
+            .and_then(|sequence| Some((sequence, sequence.checked_sub(self.first)?)))
+            .filter(|&(sequence, place)| {
+                place < sent.min(self.messages) && recorded.of(sequence).has_cell
+            });
+        let Some((sequence, place)) = place else {
+            self.counts.alien += 1;
+            return None;
+        };
+        if !recorded.is_whole(sequence, payload) {
+            self.counts.altered += 1;
+        }
+        let (word, bit) = (&mut self.delivered[(place / 64) as usize], 1 << (place % 64));
+        if *word & bit != 0 {
+            self.counts.duplicated += 1;
+            return None;
+        }
+        *word |= bit;
+        self.counts.delivered += 1;
+        Some(sequence)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::feed::FIRST_NUMBER;
+
+    fn payload(recorded: &Recorded, sequence: u64) -> Vec<u8> {
+        let text = String::from_utf8(recorded.of(sequence).payload.clone()).unwrap();
+        let number = (FIRST_NUMBER + sequence).to_string();
+        text.replace(&FIRST_NUMBER.to_string(), &number).into_bytes()
+    }
+
+    #[test]
+    fn each_result_is_judged_once() {
+        let recorded = Recorded::new();
+        let mut books = Books::new(1_000, 100);
+        let wanted = payload(&recorded, 1_003);
+        assert_eq!(books.result(&recorded, &wanted, 50), Some(1_003));
+        assert_eq!(books.result(&recorded, &wanted, 50), None);
+        // No cell, of an earlier play, not yet sent, beyond the play, of nothing.
+        for sequence in [1_004, 3, 1_053, 1_103] {
+            assert_eq!(books.result(&recorded, &payload(&recorded, sequence), 50), None);
+        }
+        assert_eq!(books.result(&recorded, b"{}", 50), None);
+        let mut other = payload(&recorded, 1_013);
+        other[10] ^= 1;
+        assert_eq!(books.result(&recorded, &other, 50), Some(1_013));
+        let counts = Results { delivered: 2, duplicated: 1, alien: 5, altered: 1 };
+        assert_eq!(books.counts, counts);
+    }
+}
