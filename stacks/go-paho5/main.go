@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"github.com/eclipse/paho.golang/packets"
 	"github.com/eclipse/paho.golang/paho"
@@ -18,6 +19,14 @@ type stack struct {
 	counts  line.Counts
 	wants   func(payload []byte) bool
 	client  *paho.Client
+	leaving atomic.Bool
+}
+
+// lost is called by the client, also when it leaves.
+func (s *stack) lost(err error) {
+	if !s.leaving.Load() {
+		line.Fail("disconnected: %s", err)
+	}
 }
 
 // join connects a client.
@@ -47,7 +56,7 @@ func (s *stack) joinAndSubscribe() error {
 	}
 	client, err := s.join(paho.ClientConfig{
 		OnPublishReceived: []func(paho.PublishReceived) (bool, error){handler},
-		OnClientError:     func(err error) { line.Fail("disconnected: %s", err) },
+		OnClientError:     s.lost,
 		OnServerDisconnect: func(by *paho.Disconnect) {
 			line.Fail("the broker disconnected: %d", by.ReasonCode)
 		},
@@ -125,6 +134,7 @@ func main() {
 	cancel()
 	line.Within(line.Leave, pacing.Wait)
 	if s.client != nil {
+		s.leaving.Store(true)
 		err := s.client.Disconnect(&paho.Disconnect{})
 		if err != nil && !errors.Is(err, net.ErrClosed) {
 			line.Fail("disconnect: %s", err)

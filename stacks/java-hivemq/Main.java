@@ -196,10 +196,11 @@ public final class Main {
     }
 
     private void sayReady() {
-        String library = Mqtt3Client.class.getPackage().getImplementationVersion();
-        System.out.println("ready java-hivemq hivemq-mqtt-client-"
-                + (library == null ? System.getProperty("stack.hivemq", "unknown") : library)
-                + " java-" + Runtime.version() + " jackson-" + mapper.version());
+        // The library does not tell its version, but the name of its file does.
+        String file = Mqtt3Client.class.getProtectionDomain().getCodeSource().getLocation().getPath();
+        String library = file.substring(file.lastIndexOf('/') + 1).replace(".jar", "");
+        System.out.println("ready java-hivemq " + library + " java-"
+                + System.getProperty("java.version") + " jackson-" + mapper.version());
     }
 
     private void serve() throws IOException {

@@ -28,12 +28,14 @@ class Stack:
     async def main(self, started, stopped, ready):
         if self.options.workflow == "connect":
             self.say_ready(ready)
-            await stack.until_stopped(stopped, self.churn(started))
+            await stack.churn(self.options, started, stopped, self.connect_once)
             return
         async with self.new_client() as client:
             if self.options.workflow == "publish":
                 self.say_ready(ready)
                 publishing = stack.Publishing(self.counts)
+                # Above this the library warns at each.
+                client.pending_calls_threshold = publishing.PENDING_MAX
                 work = self.publish_records(client, publishing, started)
                 await stack.until_stopped(stopped, work)
                 await publishing.drain()
@@ -74,10 +76,6 @@ class Stack:
             publishing.begin(client.publish(self.options.topic, record, self.options.qos))
 
         await stack.pace_async(self.options.rate, publish)
-
-    async def churn(self, started):
-        await started.wait()
-        await stack.pace_awaited(self.options.rate, self.connect_once)
 
     async def connect_once(self, _number):
         try:

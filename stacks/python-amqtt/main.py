@@ -26,7 +26,7 @@ class Stack:
     async def main(self, started, stopped, ready):
         if self.options.workflow == "connect":
             self.say_ready(ready)
-            await stack.until_stopped(stopped, self.churn(started))
+            await stack.churn(self.options, started, stopped, self.connect_once)
             return
         client = await self.new_client()
         publishing = stack.Publishing(self.counts)
@@ -71,10 +71,6 @@ class Stack:
             publishing.begin(client.publish(self.options.topic, record, qos=self.options.qos))
 
         await stack.pace_async(self.options.rate, publish)
-
-    async def churn(self, started):
-        await started.wait()
-        await stack.pace_awaited(self.options.rate, self.connect_once)
 
     async def connect_once(self, _number):
         try:

@@ -7,7 +7,7 @@ import sys
 from gmqtt import Client
 from gmqtt import __version__
 from gmqtt.mqtt.constants import MQTTv311
-from gmqtt.storage import HeapPersistentStorage
+from gmqtt.storage import PersistentStorage
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib", "python"))
 import stack  # noqa: E402
@@ -23,10 +23,10 @@ class Stack:
     async def main(self, started, stopped, ready):
         if self.options.workflow == "connect":
             self.say_ready(ready)
-            await stack.until_stopped(stopped, self.after(started, self.connect_once, awaited=True))
+            await stack.churn(self.options, started, stopped, self.connect_once)
             return
         # Holds what is published at QoS 1 until it is acknowledged.
-        unacknowledged = HeapPersistentStorage()
+        unacknowledged = PersistentStorage()
         lost, subscribed = asyncio.Event(), asyncio.Event()
         self.client = self.new_client(persistent_storage=unacknowledged)
         self.client.on_disconnect = lambda *_: lost.set()
@@ -46,7 +46,7 @@ class Stack:
 
         works = [watch()]
         if self.options.workflow == "publish":
-            works.append(self.after(started, self.publish_record))
+            works.append(self.publish_records(started))
         await stack.until_stopped(stopped, *works)
         if self.options.qos:
             try:
@@ -69,11 +69,6 @@ class Stack:
         stack.say_ready("python-gmqtt", f"gmqtt-{__version__}", self.filter.library)
         ready()
 
-    async def after(self, started, operation, awaited=False):
-        await started.wait()
-        paced = stack.pace_awaited if awaited else stack.pace_async
-        await paced(self.options.rate, operation)
-
     def count(self, _client, _topic, _payload, _qos, _properties):
         self.counts.received += 1
         return 0
@@ -91,8 +86,12 @@ class Stack:
         except OverflowError:  # all packet identifiers are in use
             self.counts.failed += 1
 
-    def publish_record(self, number):
-        self.publish(stack.RECORD % (stack.N_FIRST + number))
+    async def publish_records(self, started):
+        def publish(number):
+            self.publish(stack.RECORD % (stack.N_FIRST + number))
+
+        await started.wait()
+        await stack.pace_async(self.options.rate, publish)
 
     async def connect_once(self, _number):
         client = self.new_client()

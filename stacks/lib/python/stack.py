@@ -143,12 +143,14 @@ async def pace_async(rate, operation):
         await asyncio.sleep(TICK_S)
 
 
-async def pace_awaited(rate, operation):
-    """The same with coroutines, one after the other."""
+async def churn(options, started, stopped, operation):
+    """The same from `started` to `stopped`, with a coroutine that is waited for each time."""
+    await until_stopped(stopped, started.wait())
     begin, number = time.perf_counter(), 0
-    while True:
-        now_due = due(begin, rate)
-        while number < now_due:
+    while not stopped.is_set():
+        now_due = due(begin, options.rate)
+        # It is not cancelled: not every library leaves cleanly in the middle of a connect.
+        while number < now_due and not stopped.is_set():
             await operation(number)
             number += 1
         await asyncio.sleep(TICK_S)
@@ -212,7 +214,7 @@ def run_async(options, counts, main):
 
 
 async def until_stopped(stopped, *works):
-    """Runs coroutines until `stopped` is set, then cancels them. What one raises is raised."""
+    """Runs coroutines until one ends or `stopped` is set, then cancels them; raises what one did."""
     waits = asyncio.ensure_future(stopped.wait())
     tasks = [asyncio.ensure_future(work) for work in works]
     done, _ = await asyncio.wait([waits, *tasks], return_when=asyncio.FIRST_COMPLETED)
