@@ -37,7 +37,8 @@ class Stack:
                 # Above this the library warns at each.
                 client.pending_calls_threshold = publishing.PENDING_MAX
                 work = self.publish_records(client, publishing, started)
-                await stack.until_stopped(stopped, work)
+                # Nothing comes in, but a lost connection is told there.
+                await stack.until_stopped(stopped, work, self.count(client))
                 await publishing.drain()
                 return
             await client.subscribe(self.options.filter, qos=self.options.qos)

@@ -30,16 +30,19 @@ class Stack:
             return
         client = await self.new_client()
         publishing = stack.Publishing(self.counts)
+        works = []
         if self.options.workflow == "publish":
-            work = self.publish_records(client, publishing, started)
+            works.append(self.publish_records(client, publishing, started))
+            # Nothing comes in, but a lost connection is told there.
+            works.append(self.count(client))
         else:
             granted = await client.subscribe([(self.options.filter, self.options.qos)])
             if granted != [self.options.qos]:
                 raise ConnectionError(f"subscription refused: {granted}")
             is_only = self.options.workflow == "subscribe"
-            work = self.count(client) if is_only else self.forward(client)
+            works.append(self.count(client) if is_only else self.forward(client))
         self.say_ready(ready)
-        await stack.until_stopped(stopped, work)
+        await stack.until_stopped(stopped, *works)
         await publishing.drain()
         await client.disconnect()
 

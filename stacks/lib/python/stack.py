@@ -209,7 +209,12 @@ def run_async(options, counts, main):
         thread = threading.Thread(target=commands, daemon=True)
         await main(started, stopped, thread.start)
 
-    runner(with_commands())
+    try:
+        runner(with_commands())
+    except Exception as error:
+        # The threads of a library may still run; they have nothing to say.
+        print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        os._exit(1)
     say(counts.line())
 
 
