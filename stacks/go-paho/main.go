@@ -11,7 +11,7 @@ import (
 )
 
 // pendingMax bounds the publishes that wait for their token.
-const pendingMax = 10_000
+const pendingMax = 50_000
 
 type stack struct {
 	options line.Options

@@ -33,7 +33,7 @@ public final class Main {
     /** At {@code stop}, how long acknowledgements are waited for. */
     private static final long LEAVE_MS = 2_000;
     /** Publishes whose end is not known; one more counts as failed. */
-    private static final long PENDING_MAX = 10_000;
+    private static final long PENDING_MAX = 50_000;
     private static final long N_FIRST = 1_000_000_000;
     /** 300 bytes with the ten digits of {@code n} and the closing brace. */
     private static final String RECORD =

@@ -52,19 +52,20 @@ class Stack:
         ready()
 
     async def count(self, client):
-        while True:
-            await client.deliver_message()
+        # There is none when the connection is lost.
+        while await client.deliver_message():
             self.counts.received += 1
+        raise ConnectionError("disconnected")
 
     async def forward(self, client):
-        while True:
-            message = await client.deliver_message()
+        while message := await client.deliver_message():
             self.counts.received += 1
             if self.filter.wants(message.data):
                 await client.publish(
                     self.options.topic, bytes(message.data), qos=self.options.qos
                 )
                 self.counts.published += 1
+        raise ConnectionError("disconnected")
 
     async def publish_records(self, client, publishing, started):
         await started.wait()

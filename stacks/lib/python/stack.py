@@ -163,7 +163,7 @@ class Publishing:
     one more counts as failed.
     """
 
-    PENDING_MAX = 10_000
+    PENDING_MAX = 50_000
 
     def __init__(self, counts):
         self.counts, self.tasks = counts, set()

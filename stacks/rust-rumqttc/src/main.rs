@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
 /// Requests that wait in the client's channel; one more is refused.
-const REQUESTS_MAX: usize = 10_000;
+const REQUESTS_MAX: usize = 50_000;
 const TICK: Duration = Duration::from_millis(1);
 const WAIT: Duration = Duration::from_secs(10);
 /// At `stop`, how long acknowledgements are waited for.
