@@ -197,7 +197,8 @@ public final class Main {
 
     private void sayReady() {
         // The library does not tell its version, but the name of its file does.
-        String file = Mqtt3Client.class.getProtectionDomain().getCodeSource().getLocation().getPath();
+        String file = Mqtt3Client.class.getProtectionDomain().getCodeSource().getLocation()
+                .getPath();
         String library = file.substring(file.lastIndexOf('/') + 1).replace(".jar", "");
         System.out.println("ready java-hivemq " + library + " java-"
                 + System.getProperty("java.version") + " jackson-" + mapper.version());

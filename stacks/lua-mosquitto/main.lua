@@ -24,7 +24,8 @@ end
 
 local function read_options()
   local options = {
-    host = "127.0.0.1", port = 1883, ["in"] = "ud/#", out = "out", qos = 0, rate = 0, json = "cjson",
+    host = "127.0.0.1", port = 1883, ["in"] = "ud/#", out = "out",
+    qos = 0, rate = 0, json = "cjson",
   }
   for at = 2, #arg, 2 do
     local name = arg[at]:match("^%-%-(%a+)$")

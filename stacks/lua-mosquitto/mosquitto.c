@@ -4,9 +4,9 @@
  *   client:on("connect" | "subscribe" | "message" | "publish" | "disconnect", function)
  *   client:connect(host, port, keep_alive_s), client:subscribe(filter, qos),
  *   client:publish(topic, payload, qos, retain), client:disconnect(), client:destroy()
- *   client:loop(timeout_ms, fd): reads, writes and calls the functions until the time is over or one
- *     of them called client:leave_loop() (false), or until the file descriptor fd, where one is
- *     given, can be read (true)
+ *   client:loop(timeout_ms, fd): reads, writes and calls the functions until the time is over or
+ *     one of them called client:leave_loop() (false), or until the file descriptor fd, where one
+ *     is given, can be read (true)
  *   mosquitto.poll(timeout_ms, fd): the same without a client
  *   mosquitto.version(), mosquitto.now(): seconds of a monotonic clock
  *

@@ -61,7 +61,8 @@ function say(line) {
 
 function sayCounts() {
   const { received, matched, published, failed, connects } = counts;
-  const line = `counts received=${received} matched=${matched} published=${published} failed=${failed}`;
+  const line =
+    `counts received=${received} matched=${matched} ` + `published=${published} failed=${failed}`;
   say(workflow === 'connect' ? `${line} connects=${connects}` : line);
 }
 
@@ -166,7 +167,8 @@ function stop() {
 }
 
 function ready() {
-  say(`ready node-mqttjs mqtt.js-${version} node-${process.versions.node} JSON-v8-${process.versions.v8}`);
+  const { node, v8 } = process.versions;
+  say(`ready node-mqttjs mqtt.js-${version} node-${node} JSON-v8-${v8}`);
   const lines = createInterface({ input: process.stdin });
   lines.on('line', (line) => {
     const command = line.trim();

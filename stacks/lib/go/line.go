@@ -147,7 +147,8 @@ func Serve(counts *Counts, workflow string, start func()) {
 	}
 }
 
-// Pace is an open loop until the context ends: calls operation when it is due, all late ones at once.
+// Pace is an open loop until the context ends: calls operation when it is due, all late ones at
+// once.
 func Pace(ctx context.Context, rate float64, operation func(number int64)) {
 	begin, number := time.Now(), int64(0)
 	ticker := time.NewTicker(tick)

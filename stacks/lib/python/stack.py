@@ -219,7 +219,7 @@ def run_async(options, counts, main):
 
 
 async def until_stopped(stopped, *works):
-    """Runs coroutines until one ends or `stopped` is set, then cancels them; raises what one did."""
+    """Runs coroutines until one ends or `stopped` is set, then cancels them; raises as they do."""
     waits = asyncio.ensure_future(stopped.wait())
     tasks = [asyncio.ensure_future(work) for work in works]
     done, _ = await asyncio.wait([waits, *tasks], return_when=asyncio.FIRST_COMPLETED)

@@ -35,7 +35,7 @@ type Failure = Box<dyn Error + Send + Sync>;
 #[derive(Clone, Copy, PartialEq)]
 enum Workflow {
     Subscribe,
-    Workflow,
+    Entire,
     Publish,
     Connect,
 }
@@ -73,7 +73,7 @@ impl Options {
                 "--workflow" => {
                     options.workflow = match value.as_str() {
                         "subscribe" => Workflow::Subscribe,
-                        "workflow" => Workflow::Workflow,
+                        "workflow" => Workflow::Entire,
                         "publish" => Workflow::Publish,
                         "connect" => Workflow::Connect,
                         other => return Err(format!("no such workflow: {other}").into()),
@@ -188,7 +188,7 @@ impl Stack {
         mut events: EventLoop,
         ready: oneshot::Sender<()>,
     ) -> Result<(), Failure> {
-        let is_reader = matches!(self.options.workflow, Workflow::Subscribe | Workflow::Workflow);
+        let is_reader = matches!(self.options.workflow, Workflow::Subscribe | Workflow::Entire);
         let mut ready = Some(ready);
         loop {
             match events.poll().await {
@@ -218,7 +218,7 @@ impl Stack {
 
     fn received(&self, client: &AsyncClient, payload: impl AsRef<[u8]> + Into<Vec<u8>>) {
         add(&self.counts.received);
-        if self.options.workflow != Workflow::Workflow {
+        if self.options.workflow != Workflow::Entire {
             return;
         }
         let has_cell = if self.options.is_tree { has_cell_in_tree } else { has_cell };
