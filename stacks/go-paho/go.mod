@@ -1,0 +1,16 @@
+module weir/stacks/go-paho
+
+go 1.25.0
+
+require (
+	github.com/eclipse/paho.mqtt.golang v1.5.1
+	weir/stacks/line v0.0.0
+)
+
+require (
+	github.com/gorilla/websocket v1.5.3 // indirect
+	golang.org/x/net v0.44.0 // indirect
+	golang.org/x/sync v0.17.0 // indirect
+)
+
+replace weir/stacks/line => ../lib/go

@@ -1,0 +1,3 @@
+module weir/stacks/line
+
+go 1.25.0
