@@ -26,6 +26,8 @@ pub(crate) struct Settings {
     pub(crate) subscriptions: Vec<Subscription>,
     /// The highest QoS and RETAIN that results may have.
     pub(crate) publishes: (QoS, bool),
+    /// A connection that was lost is made again.
+    pub(crate) comes_back: bool,
     pub(crate) is_quiet: bool,
 }
 

@@ -137,6 +137,7 @@ fn settings(args: &RunArgs, flow: &Flow) -> Result<Settings, Error> {
         in_flight_max: args.receive_maximum,
         subscriptions,
         publishes: publishes(flow),
+        comes_back: true,
         is_quiet: args.quiet,
     };
     settings.check_lengths()?;

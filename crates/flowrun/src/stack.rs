@@ -18,7 +18,7 @@ use clap::{Args, ValueEnum};
 use connects::Connects;
 use std::io::{BufRead, Write};
 use std::sync::Arc;
-use weir_flow::{Flow, RuleSource};
+use weir_flow::Condition;
 use weir_wire::topic::{TopicFilter, is_valid_name};
 use weir_wire::{QoS, Version};
 
@@ -134,6 +134,7 @@ fn settings(args: &StackArgs) -> Result<Settings, Error> {
         in_flight_max: Settings::IN_FLIGHT_MAX,
         subscriptions: if takes_rate { Vec::new() } else { vec![subscription] },
         publishes: (qos, false),
+        comes_back: false,
         is_quiet: false,
     })
 }
@@ -142,33 +143,21 @@ fn work(args: &StackArgs) -> Result<Work, Error> {
     match (args.workflow, args.json) {
         (Workflow::Entire, Json::SerdeJson) => Ok(Work::Tree { to: args.to.clone() }),
         (Workflow::Entire, Json::Flow) => {
-            let rule = RuleSource {
-                name: "workflow".into(),
-                from: args.from.clone(),
-                qos: args.qos,
-                when: Some(FIELDS.map(|field| format!("has(payload.p.{field})")).join(" && ")),
-                to: Some(args.to.clone()),
-                payload: None,
-                action: None,
-                publish_qos: None,
-                retain: None,
-                sample: None,
-                throttle_per_s: None,
-            };
-            let path = "--in, --out".to_owned();
-            let flow = Flow::compile(vec![rule]).map_err(|error| Error::Flow { path, error })?;
-            Ok(Work::Rules(Box::new(flow)))
+            let text = FIELDS.map(|field| format!("has(payload.p.{field})")).join(" && ");
+            let condition = Condition::parse(&text);
+            let condition = condition.map_err(|error| Error::option("--json", error.to_string()))?;
+            Ok(Work::Condition { condition, scratch: Box::default(), to: args.to.clone() })
         }
         _ => Ok(Work::Count),
     }
 }
 
-/// `ready NAME LIBRARY RUNTIME JSON`, each with its version.
+/// `ready NAME LIBRARY RUNTIME JSON`: words, each with its version.
 fn ready_line(args: &StackArgs) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let (name, json) = match args.json {
-        Json::Flow => ("weir-flow", format!("weir-flow {version}")),
-        Json::SerdeJson => ("weir-client", "serde_json 1".into()),
+        Json::Flow => ("weir-flow", format!("weir-flow-{version}")),
+        Json::SerdeJson => ("weir-client", "serde_json-1".into()),
     };
     format!("ready {name} {version} native {json}")
 }

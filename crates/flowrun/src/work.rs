@@ -1,7 +1,7 @@
 //! What is done with a message.
 
 use smallvec::SmallVec;
-use weir_flow::{Flow, Message, Output, RuleCounts};
+use weir_flow::{Condition, Fault, Flow, Message, Output, RuleCounts, Scratch, Verdict};
 use weir_wire::Property;
 use weir_wire::packet::Publish;
 
@@ -15,6 +15,8 @@ pub(crate) enum Work {
     Count,
     /// The rules of a file.
     Rules(Box<Flow>),
+    /// The workflow of the benchmark with a condition: what it holds for is published as it came.
+    Condition { condition: Condition, scratch: Box<Scratch>, to: String },
     /// The workflow of the benchmark with a tree of the whole payload, as most programs have it.
     Tree { to: String },
 }
@@ -38,6 +40,9 @@ impl Work {
         match self {
             Self::Count => Tally::default(),
             Self::Rules(flow) => apply_rules(flow, publish, now_us, out),
+            Self::Condition { condition, scratch, to } => {
+                apply_condition(condition, scratch, to, publish, out)
+            }
             Self::Tree { to } => apply_tree(to, publish, out),
         }
     }
@@ -46,7 +51,7 @@ impl Work {
     pub(crate) fn rule_counts(&self) -> Vec<RuleCounts> {
         match self {
             Self::Rules(flow) => flow.counts().copied().collect(),
-            Self::Count | Self::Tree { .. } => Vec::new(),
+            Self::Count | Self::Condition { .. } | Self::Tree { .. } => Vec::new(),
         }
     }
 }
@@ -78,6 +83,35 @@ fn apply_rules(
             + u64::from(applied.sampled_out)
             + u64::from(applied.throttled),
         invalid: applied.invalid.into(),
+    }
+}
+
+/// Publishes the payload as it came where the condition holds. Only what is no JSON that it reads
+/// is invalid: a field that is missing is the usual case here.
+fn apply_condition(
+    condition: &Condition,
+    scratch: &mut Scratch,
+    to: &str,
+    publish: &Publish<'_>,
+    out: &mut dyn FnMut(Output<'_>),
+) -> Tally {
+    let (payload, qos) = (publish.payload, publish.qos as u8);
+    let message = Message {
+        topic: publish.topic,
+        payload,
+        qos,
+        retain: publish.retain,
+        user_properties: &[],
+    };
+    match condition.check(&message, scratch) {
+        Verdict::Match => {
+            out(Output { topic: to, payload, qos, retain: false, rule: 0 });
+            Tally { matched: 1, ..Tally::default() }
+        }
+        Verdict::Invalid(Fault::NotJson | Fault::TooLarge | Fault::TooDeep) => {
+            Tally { invalid: 1, ..Tally::default() }
+        }
+        Verdict::NoMatch | Verdict::Invalid(_) => Tally::default(),
     }
 }
 

@@ -172,7 +172,7 @@ impl<'a> Worker<'a> {
 
     /// Ends, or waits and tries again if it once worked.
     fn give_up(&mut self, error: Error) {
-        if !self.was_ready || self.control.is_stopping() {
+        if !self.was_ready || !self.settings.comes_back || self.control.is_stopping() {
             self.end = Some(Err(error));
             return;
         }

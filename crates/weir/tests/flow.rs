@@ -364,7 +364,7 @@ impl Stack {
         let mut line = String::new();
         lines.read_line(&mut line).unwrap();
         assert!(line.starts_with("ready weir-"), "{line}");
-        assert!(line.split_whitespace().count() >= 5, "{line}");
+        assert_eq!(line.split_whitespace().count(), 5, "{line}");
         Self { child, lines }
     }
 
