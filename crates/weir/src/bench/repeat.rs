@@ -265,13 +265,16 @@ impl Session {
 
 type Ran = anyhow::Result<(RunResult, PathBuf)>;
 
-/// Every run of a group, each on a thread of its own, and how each ended.
+/// Every run of a group, each of several on a thread of its own, and how each ended.
 fn at_once(
     group: &[Turn],
     options_of: &dyn Fn(usize) -> RunOptions,
     run: &(dyn Fn(&Turn, &RunOptions) -> Ran + Sync),
 ) -> Vec<Ran> {
     let options: Vec<RunOptions> = (0..group.len()).map(options_of).collect();
+    if let ([turn], [options]) = (group, &options[..]) {
+        return vec![run(turn, options)];
+    }
     std::thread::scope(|scope| {
         let runs: Vec<_> = group
             .iter()
