@@ -13,6 +13,7 @@ use crate::result::{RunResult, Suite};
 use crate::usecase::{self, Scaled, Step, Times, UseCase};
 use crate::{assemble, disclose, folder, live, unsupported};
 use anyhow::{Context, bail};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -90,8 +91,8 @@ pub fn run_one(
     if let Some(lacks) = unsupported::lacks(use_case, driver, &options.agents)? {
         return unsupported::keep(use_case, driver, options, &lacks);
     }
-    let is_pinned = options.is_pinned && driver.is_local();
-    let pinning = Pinning::plan(is_pinned).of_agents(options.agents.local);
+    let pinning = Pinning::plan(options.is_pinned && driver.is_local());
+    let pinning = pinning.of_agents(options.agents.local);
     let fleet = options.agents.start(&pinning)?;
     let holds = fleet.as_ref().map(Fleet::holds).unwrap_or_default();
     let connections_max = usecase::connections_max(&holds).min(options.brokers_hold);
@@ -102,13 +103,9 @@ pub fn run_one(
     let started = driver.start(options.profile, &folder, pinning.broker_core);
     let mut running = started.inspect_err(|_| folder::remove_if_empty(&folder))?;
 
-    let times = Times::new(use_case, options.warm_up_s, options.measure_s);
-    // The stamp's run number tells this run's messages from another's.
-    let run = (std::process::id() ^ jiff::Timestamp::now().as_second() as u32) as u16;
     let target = running.target_of(use_case.mqtt_version);
     let conductor = Conductor::new(&use_case.step, target)?;
-    let mut plan = usecase::plan(&scaled, conductor.target(target), run, times);
-    plan.shifts = options.abreast.as_ref().map(|of| of.shifts);
+    let plan = plan_of(&scaled, conductor.target(target), options);
     let started = Started {
         driver: driver.name().into(),
         agents: holds.len(),
@@ -117,7 +114,7 @@ pub fn run_one(
     };
     options.live.tell(&Event::Started(Box::new(started)));
     // The kernel's network thread of a core that others use as well is nobody's.
-    let own_core = pinning.broker_core.filter(|_| options.abreast.is_none());
+    let own_core = pinning.broker_core.filter(|_| seat.is_none());
     let monitor = Monitor::start(running.pid, own_core, SAMPLE_EVERY);
     let Some(baseline) = monitor.first(Duration::from_secs(5)) else {
         bail!("the broker's process cannot be watched; is /proc mounted?");
@@ -146,13 +143,20 @@ pub fn run_one(
     seen.broker_exit = running.exited();
     let broker = running.broker.clone();
     running.stop();
-
     let suite = suite(options, seen.started);
     let mut result = assemble::result(suite, &scaled, &plan, broker, host, &outcome, &seen);
     result.repetition = options.repetition.clone();
     folder::keep(&folder, &result, &outcome)?;
     options.live.tell(&Event::Ended(Box::new(Ended::of(&result))));
     Ok((result, folder))
+}
+
+fn plan_of(scaled: &Scaled<'_>, target: SocketAddr, options: &RunOptions) -> Plan {
+    let times = Times::new(scaled.use_case, options.warm_up_s, options.measure_s);
+    // The stamp's run number tells this run's messages from another's.
+    let run = (std::process::id() ^ jiff::Timestamp::now().as_second() as u32) as u16;
+    let shifts = options.abreast.as_ref().map(|of| of.shifts);
+    Plan { shifts, ..usecase::plan(scaled, target, run, times) }
 }
 
 /// What ran it, from `started` until now.

@@ -18,8 +18,6 @@ fn main() {
         name: name.into(),
         clients,
         client_id: format!("w{{run}}-{name}-{{i}}"),
-        subscriptions: Vec::new(),
-        publish: None,
         ..Group::default()
     };
     let mut subscribers = group("sub", number(3));

@@ -26,8 +26,8 @@ const PACKET_BYTES_MAX: u32 = 1024 * 1024;
 /// A receiver with so much output waiting is too slow; what more comes for it is dropped.
 const PENDING_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Serves the connections of `listener` until it is stopped, and burns on top `burned` times the CPU
-/// of each turn: a broker that costs more by a known share, however fast the host is.
+/// Serves the connections of `listener` until it is stopped, and burns on top `burned` times the
+/// CPU of each turn: a broker that costs more by a known share, however fast the host is.
 ///
 /// # Errors
 /// What the system says of epoll.

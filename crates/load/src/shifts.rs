@@ -40,8 +40,8 @@ impl Shifts {
         u64::from(self.of) * (self.length_us + self.pause_us)
     }
 
-    /// The first begin of a cycle that is not before `at_us`. Publishing begins there: so what is due
-    /// by when is known before it is known when that will be.
+    /// The first begin of a cycle that is not before `at_us`. Publishing begins there: so what is
+    /// due by when is known before it is known when that will be.
     pub(crate) fn cycle_from(&self, at_us: u64) -> u64 {
         at_us.next_multiple_of(self.cycle_us())
     }

@@ -24,9 +24,7 @@ impl Null {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (target, stop) = (listener.local_addr().unwrap(), Stop::default());
         let of_broker = stop.clone();
-        let thread = std::thread::spawn(move || {
-            null::serve(listener, std::time::Duration::ZERO, &of_broker)
-        });
+        let thread = std::thread::spawn(move || null::serve(listener, 0.0, &of_broker));
         Self { target, stop, thread }
     }
 
