@@ -145,7 +145,8 @@ fn work(args: &StackArgs) -> Result<Work, Error> {
         (Workflow::Entire, Json::Flow) => {
             let text = FIELDS.map(|field| format!("has(payload.p.{field})")).join(" && ");
             let condition = Condition::parse(&text);
-            let condition = condition.map_err(|error| Error::option("--json", error.to_string()))?;
+            let condition =
+                condition.map_err(|error| Error::option("--json", error.to_string()))?;
             Ok(Work::Condition { condition, scratch: Box::default(), to: args.to.clone() })
         }
         _ => Ok(Work::Count),
