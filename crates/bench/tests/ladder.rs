@@ -57,6 +57,7 @@ fn ladder(name: &str, ending: Ending) -> Ladder {
         },
         broker,
         host: run.host,
+        round: 0,
         steps: vec![
             step(1, 1_000.0, 900, Seen::Met, Purpose::Climb),
             step(2, 1_500.0, 90_000, Seen::Missed, Purpose::Climb),
@@ -106,8 +107,32 @@ fn a_table_has_the_steps_by_value_and_says_what_ended_it() {
     let mut stopped = ladder("a", Ending::Found);
     stopped.knee = None;
     assert!(ladder::render(&stopped).contains("stopped before its end: no knee"));
-    let line = ladder::step_line(&stopped.steps[1], "published/s");
-    assert!(line.starts_with("step 2 (climb): 1500 published/s: missed; p99 90.0 ms"), "{line}");
+    let line = ladder::step_line("a", &stopped.steps[1], "published/s");
+    assert!(line.starts_with("a: step 2 (climb): 1500 published/s: missed; p99 90.0 ms"), "{line}");
+}
+
+#[test]
+fn ladders_of_one_broker_say_how_far_apart_they_are() {
+    let of = |name: &str, round: u32, met: f64, ending: Ending| {
+        let mut ladder = Ladder { round, ..ladder(name, ending) };
+        ladder.knee.as_mut().unwrap().met = Some(met);
+        ladder
+    };
+    assert_eq!(ladder::apart(&[of("a", 0, 100.0, Ending::Found)]), Vec::<String>::new());
+    let ladders = [
+        of("a", 1, 1_000.0, Ending::Found),
+        of("a", 2, 1_100.0, Ending::Found),
+        of("b", 1, 500.0, Ending::GeneratorLimit),
+        of("b", 2, 500.0, Ending::Found),
+    ];
+    let [one, other] = &ladder::apart(&ladders)[..] else { panic!("a line a broker") };
+    assert!(one.ends_with("2 of 2 ladders end at 1000 to 1100, 10.0 % apart"), "{one}");
+    assert!(other.ends_with("500 to 500, 0.0 % apart; 1 of them a least, not a knee"), "{other}");
+    let page = ladder::html(&ladders).unwrap();
+    assert!(page.contains("10.0 % apart") && page.contains(" #2: 1100"), "{page}");
+    let mut stopped = ladders;
+    stopped[0].knee = None;
+    assert!(ladder::apart(&stopped)[0].ends_with("2 ladders, 1 with a knee: no spread"));
 }
 
 #[test]

@@ -46,11 +46,20 @@ fn a_ladder_climbs_to_the_end_of_its_span_and_keeps_every_step() {
         "20",
         "--to",
         "50",
+        "--repeat",
+        "2",
     ];
     let output = weir(&arguments, out.path());
     let errors = text(&output.stderr);
     let folder = folder_with(out.path(), "ladder.json");
-    let ladder = &json(&folder.join("ladder.json"))[0];
+    let ladders = &json(&folder.join("ladder.json"));
+    assert_eq!(ladders.as_array().unwrap().len(), 2, "{errors}");
+    assert_eq!((&ladders[0]["round"], &ladders[1]["round"]), (&1.into(), &2.into()));
+    // They take turns: the second has its first step before the first has its second.
+    let told = |part: &str| errors.find(part).unwrap_or_else(|| panic!("{part}: {errors}"));
+    assert!(told("weir #2: step 1") < told("weir #1: step 2"), "{errors}");
+    assert!(told("weir #1: step 1") < told("weir #2: step 2"), "{errors}");
+    let ladder = &ladders[0];
     let steps = ladder["steps"].as_array().unwrap();
     // A busy host may make a step twice, and a run of it void; the values are the search's.
     let values: Vec<f64> = steps.iter().map(|step| step["value"].as_f64().unwrap()).collect();
@@ -67,6 +76,7 @@ fn a_ladder_climbs_to_the_end_of_its_span_and_keeps_every_step() {
     assert_eq!(output.status.code(), Some(0), "{errors}");
     let table = text(&output.stdout);
     assert!(table.contains("at least 50 published/s: the span ends there"), "{table}");
+    assert!(table.contains("2 of 2 ladders end at 50 to 50, 0.0 % apart"), "{table}");
     let page = std::fs::read_to_string(folder.join("ladder.html")).unwrap();
     for part in ["<svg class=\"knee\"", "confirmed at 45", "objective: p99"] {
         assert!(page.contains(part), "{part} is missing");

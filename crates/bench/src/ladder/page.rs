@@ -3,7 +3,7 @@
 use super::chart;
 use super::record::{Ladder, Step};
 use super::search::Seen;
-use super::table::{amount, found, label, purpose, seen};
+use super::table::{amount, apart, found, label, purpose, seen};
 use crate::report;
 use crate::tables::{count, millis};
 use anyhow::{Context as _, ensure};
@@ -30,6 +30,7 @@ pub fn html(ladders: &[Ladder]) -> anyhow::Result<String> {
         "host": format!("{}, {} cores, {}", first.host.cpu_model, first.host.cores,
             first.host.pinning),
         "chart": chart::svg(ladders),
+        "apart": apart(ladders),
         "ladders": ladders.iter().map(ladder).collect::<Vec<_>>(),
     });
     report::render(TEMPLATE, &values).context("cannot render the ladder")

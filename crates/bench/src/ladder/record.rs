@@ -7,7 +7,7 @@ use crate::result::{Broker, Host, RunResult, Status, Suite};
 use serde::{Deserialize, Serialize};
 
 /// Version of the schema of `ladder.json`.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// One use case on one broker, step by step.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -32,6 +32,9 @@ pub struct Ladder {
     pub broker: Broker,
     /// On what.
     pub host: Host,
+    /// Which of several ladders of the same broker, from 1; 0 where there is one only.
+    #[serde(default)]
+    pub round: u32,
     /// In the order they were run.
     pub steps: Vec<Step>,
     /// What was found; absent where it was stopped before its end.

@@ -5,7 +5,7 @@ use super::record::{Ladder, Limits, SCHEMA, Step};
 use super::rung::{self, What};
 use super::search::{GROWTH, Next, Search, TOLERANCE};
 use crate::driver::Driver;
-use crate::result::{RunResult, Status};
+use crate::result::{RunResult, Status, Suite};
 use crate::run::{Interrupted, RunOptions, run_one};
 use crate::usecase::{Times, UseCase};
 use anyhow::{Context, bail, ensure};
@@ -45,40 +45,86 @@ fn limits(
     Ok(Limits { from, to, growth, tolerance, measure_s, warm_up_s, scale })
 }
 
-/// Climbs one use case on one broker. `on_step` hears of each step as it is done. Steps are kept
-/// in `run.out`; a ladder that is interrupted has no knee.
-///
-/// # Errors
-/// A use case without what is to grow, or that the broker lacks the means for; a span that is none;
-/// what stands in the way of a run.
-pub fn climb(
-    use_case: &UseCase,
-    driver: &dyn Driver,
-    options: &LadderOptions,
-    run: &RunOptions,
-    interrupted: &Interrupted,
-    on_step: &mut dyn FnMut(&Step),
-) -> anyhow::Result<Ladder> {
-    let base = rung::base(use_case, options.what, run.scale)?;
-    let limits = limits(use_case, options, run, base)?;
-    let mut search = Search::new(limits.from, limits.to, options.what.is_whole());
-    let mut steps: Vec<Step> = Vec::new();
-    let mut first: Option<RunResult> = None;
-    let mut ended = String::new();
-    let knee = loop {
-        let (value, purpose) = match search.next() {
-            Next::Done(knee) => break Some(knee),
-            Next::Run(value, purpose) => (value, purpose),
-        };
-        let step_case = rung::rung(use_case, options.what, value / base)?;
-        let ran = run_one(&step_case, driver, run, interrupted)
+/// One use case on one broker, climbed step by step, so that several can take turns.
+pub struct Climb<'a> {
+    use_case: &'a UseCase,
+    driver: &'a dyn Driver,
+    options: &'a LadderOptions,
+    /// As [`Ladder::round`].
+    round: u32,
+    base: f64,
+    limits: Limits,
+    search: Search,
+    steps: Vec<Step>,
+    first: Option<RunResult>,
+    ended: String,
+    /// It had to stop before the search's end.
+    is_stopped: bool,
+}
+
+impl<'a> Climb<'a> {
+    /// A search at its beginning; `round` as [`Ladder::round`].
+    ///
+    /// # Errors
+    /// A use case without what is to grow; a span that is none.
+    pub fn new(
+        use_case: &'a UseCase,
+        driver: &'a dyn Driver,
+        options: &'a LadderOptions,
+        run: &RunOptions,
+        round: u32,
+    ) -> anyhow::Result<Self> {
+        let base = rung::base(use_case, options.what, run.scale)?;
+        let limits = limits(use_case, options, run, base)?;
+        let search = Search::new(limits.from, limits.to, options.what.is_whole());
+        let (steps, first, ended) = (Vec::new(), None, String::new());
+        let is_stopped = false;
+        Ok(Self {
+            use_case,
+            driver,
+            options,
+            round,
+            base,
+            limits,
+            search,
+            steps,
+            first,
+            ended,
+            is_stopped,
+        })
+    }
+
+    /// What is counted on its steps.
+    pub const fn unit(&self) -> &'static str {
+        self.options.what.unit()
+    }
+
+    /// Whether there is no step left.
+    pub fn is_over(&self) -> bool {
+        self.is_stopped || matches!(self.search.next(), Next::Done(_))
+    }
+
+    /// Runs the next step, kept in `run.out`; none if the search is over, or had to stop.
+    ///
+    /// # Errors
+    /// What the broker lacks the means for; what stands in the way of the first run.
+    pub fn step(
+        &mut self,
+        run: &RunOptions,
+        interrupted: &Interrupted,
+    ) -> anyhow::Result<Option<&Step>> {
+        let Next::Run(value, purpose) = self.search.next() else { return Ok(None) };
+        let Self { use_case, driver, options, .. } = self;
+        let step_case = rung::rung(use_case, options.what, value / self.base)?;
+        let ran = run_one(&step_case, *driver, run, interrupted)
             .with_context(|| format!("{} at {value:.0} {}", use_case.name, options.what.unit()));
         let (result, folder) = match ran {
             Ok(ran) => ran,
             // What was found so far is kept.
-            Err(error) if !steps.is_empty() => {
+            Err(error) if !self.steps.is_empty() => {
                 tracing::error!("{error:#}");
-                break None;
+                self.is_stopped = true;
+                return Ok(None);
             }
             Err(error) => return Err(error),
         };
@@ -86,33 +132,43 @@ pub fn climb(
             bail!("{} on {}: {}", use_case.name, driver.name(), result.verdict.reasons.join("; "));
         }
         if result.verdict.status == Status::Aborted || interrupted.load(Ordering::Relaxed) {
-            first.get_or_insert(result);
-            break None;
+            self.first.get_or_insert(result);
+            self.is_stopped = true;
+            return Ok(None);
         }
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let number = steps.len() as u32 + 1;
+        let number = self.steps.len() as u32 + 1;
         let step = Step::new(number, purpose, value, &result, &options.objective, name);
-        on_step(&step);
-        search.seen(step.seen);
-        steps.push(step);
-        ended.clone_from(&result.suite.ended);
-        first.get_or_insert(result);
-    };
-    let first = first.context("a search asks for a step at least")?;
-    let mut suite = first.suite;
-    suite.ended = ended;
-    Ok(Ladder {
-        schema: SCHEMA,
-        suite,
-        use_case: use_case.name.clone(),
-        revision: use_case.revision,
-        file_sha256: use_case.sha256(),
-        what: options.what,
-        objective: options.objective.clone(),
-        limits,
-        broker: first.broker,
-        host: first.host,
-        steps,
-        knee,
-    })
+        self.search.seen(step.seen);
+        self.steps.push(step);
+        self.ended.clone_from(&result.suite.ended);
+        self.first.get_or_insert(result);
+        Ok(self.steps.last())
+    }
+
+    /// What was climbed; without a knee where the search had to stop. None of a search that never
+    /// began.
+    pub fn ladder(self) -> Option<Ladder> {
+        let knee = match self.search.next() {
+            Next::Done(knee) if !self.is_stopped => Some(knee),
+            _ => None,
+        };
+        let first = self.first?;
+        let suite = Suite { ended: self.ended, ..first.suite };
+        Some(Ladder {
+            schema: SCHEMA,
+            suite,
+            use_case: self.use_case.name.clone(),
+            revision: self.use_case.revision,
+            file_sha256: self.use_case.sha256(),
+            what: self.options.what,
+            objective: self.options.objective.clone(),
+            limits: self.limits,
+            broker: first.broker,
+            host: first.host,
+            round: self.round,
+            steps: self.steps,
+            knee,
+        })
+    }
 }

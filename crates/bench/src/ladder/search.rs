@@ -1,8 +1,9 @@
 //! The search as a value: `next` says what to try, `seen` takes what came of it.
 //!
 //! Upwards by a factor until a step misses, then halving between the highest that met and the
-//! lowest that missed, then a confirmation below the knee. A step misses only if it does so twice:
-//! one pause of a shared host looks like a limit.
+//! lowest that missed; then that lowest is tried once more, and a confirmation is run below the
+//! knee. A step misses only if it does so twice, and bounds a knee only if it does so at the end
+//! again: one pause of a shared host looks like a limit, and so does a slow minute of it.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,12 @@ const CONFIRM_SHARE: f64 = 0.9;
 
 /// Confirmations that are tried, each at [`CONFIRM_SHARE`] of the one before.
 const CONFIRMATIONS_MAX: u32 = 3;
+
+/// Times that a bound which gave way is climbed past; then the knee is what it is.
+const RECHECKS_MAX: u32 = 4;
+
+/// From step to step past a bound that gave way: the knee is near.
+const GROWTH_AGAIN: f64 = 1.15;
 
 /// Runs of a step before it counts as missed.
 const TRIES: u32 = 2;
@@ -35,6 +42,8 @@ pub enum Purpose {
     Climb,
     /// To find the knee between the two.
     Bisect,
+    /// To see whether what missed does so still.
+    Recheck,
     /// To see that it holds below the knee.
     Confirm,
 }
@@ -68,7 +77,7 @@ pub enum Ending {
     Found,
     /// Everything up to the end of the span met.
     SpanEnded,
-    /// The generator was the limit: the knee is at or above what met.
+    /// The generator was the limit right above what met: the knee is there or higher.
     GeneratorLimit,
     /// Nothing met.
     NothingMet,
@@ -97,10 +106,14 @@ pub struct Search {
     is_whole: bool,
     met: Option<f64>,
     missed: Option<f64>,
-    is_generator_limit: bool,
+    /// Lowest value at which the generator was the limit.
+    limited: Option<f64>,
     /// Misses of the step under way: by the broker, by the generator.
     misses: [u32; 2],
     runs: u32,
+    growth: f64,
+    rechecks: u32,
+    is_rechecking: bool,
     confirming: Option<Confirming>,
 }
 
@@ -122,9 +135,12 @@ impl Search {
             is_whole,
             met: None,
             missed: None,
-            is_generator_limit: false,
+            limited: None,
             misses: [0; 2],
             runs: 0,
+            growth: GROWTH,
+            rechecks: 0,
+            is_rechecking: false,
             confirming: None,
         }
     }
@@ -133,13 +149,16 @@ impl Search {
         if self.is_whole { value.round().max(1.0) } else { value }
     }
 
+    /// Lowest value that the broker or the generator did not bear.
+    fn bound(&self) -> Option<f64> {
+        let bounds = self.missed.into_iter().chain(self.limited);
+        bounds.reduce(f64::min)
+    }
+
     /// What to do now; the same until something was seen.
     pub fn next(&self) -> Next {
         if self.runs >= RUNS_MAX {
             return self.done(Ending::RunsSpent);
-        }
-        if self.is_generator_limit && self.met.is_none() {
-            return self.done(Ending::GeneratorLimit);
         }
         if let Some(confirming) = self.confirming {
             let is_over = confirming.confirmed.is_some() || confirming.tries >= CONFIRMATIONS_MAX;
@@ -149,26 +168,32 @@ impl Search {
                 Next::Run(self.rounded(confirming.at), Purpose::Confirm)
             };
         }
-        match (self.met, self.missed) {
+        match (self.met, self.bound()) {
             (None, None) => Next::Run(self.rounded(self.from), Purpose::Climb),
             (Some(met), None) => {
-                Next::Run(self.rounded((met * GROWTH).min(self.to)), Purpose::Climb)
+                Next::Run(self.rounded((met * self.growth).min(self.to)), Purpose::Climb)
             }
+            // What the generator cannot do it may not do below either: nothing is known.
+            (None, Some(_)) if self.missed.is_none() => self.done(Ending::GeneratorLimit),
             (None, Some(missed)) => {
                 let lower = self.rounded(missed / GROWTH);
                 let is_over = lower >= missed || lower < self.from / DESCENT_MAX;
                 if is_over { self.done(self.ending()) } else { Next::Run(lower, Purpose::Climb) }
             }
-            (Some(met), Some(missed)) => {
-                Next::Run(self.rounded((met * missed).sqrt()), Purpose::Bisect)
+            (Some(_), Some(bound)) if self.is_rechecking => Next::Run(bound, Purpose::Recheck),
+            (Some(met), Some(bound)) => {
+                Next::Run(self.rounded((met * bound).sqrt()), Purpose::Bisect)
             }
         }
     }
 
     /// Takes what came of the run that [`Search::next`] asked for.
     pub fn seen(&mut self, seen: Seen) {
-        let Next::Run(value, _) = self.next() else { return };
+        let Next::Run(value, purpose) = self.next() else { return };
         self.runs += 1;
+        if purpose == Purpose::Recheck {
+            return self.rechecked(value, seen);
+        }
         if seen != Seen::Met {
             let misses = &mut self.misses[usize::from(seen == Seen::GeneratorLimit)];
             *misses += 1;
@@ -177,34 +202,51 @@ impl Search {
             }
         }
         self.misses = [0; 2];
-        if self.confirming.is_some() {
+        if purpose == Purpose::Confirm {
             return self.confirmed(value, seen);
         }
         match seen {
             Seen::Met => self.met = Some(value),
             Seen::Missed => self.missed = Some(value),
-            Seen::GeneratorLimit => self.is_generator_limit = true,
+            Seen::GeneratorLimit => self.limited = Some(value),
         }
-        if self.is_bracketed(seen) {
-            self.confirming = self.met.map(|met| Confirming {
-                at: met * CONFIRM_SHARE,
-                tries: 0,
-                confirmed: None,
-            });
+        if self.is_bracketed() {
+            self.is_rechecking = self.bound().is_some() && self.rechecks < RECHECKS_MAX;
+            if !self.is_rechecking {
+                self.confirm();
+            }
         }
     }
 
-    /// Whether nothing is left to look for but a confirmation.
-    fn is_bracketed(&self, seen: Seen) -> bool {
-        let is_close = match (self.met, self.missed) {
-            (Some(met), Some(missed)) => {
-                let gap = missed - met;
+    /// The bound holds, or gives way and is climbed past.
+    fn rechecked(&mut self, value: f64, seen: Seen) {
+        self.is_rechecking = false;
+        self.rechecks += 1;
+        if seen != Seen::Met {
+            return self.confirm();
+        }
+        (self.met, self.missed, self.limited) = (Some(value), None, None);
+        self.growth = GROWTH_AGAIN;
+        if self.is_bracketed() {
+            self.confirm();
+        }
+    }
+
+    /// Whether nothing is left to look for but whether it holds.
+    fn is_bracketed(&self) -> bool {
+        match (self.met, self.bound()) {
+            (Some(met), Some(bound)) => {
+                let gap = bound - met;
                 gap <= met * TOLERANCE || (self.is_whole && gap <= 1.0)
             }
             (Some(met), None) => met >= self.to,
             _ => false,
-        };
-        is_close || (seen == Seen::GeneratorLimit && self.met.is_some())
+        }
+    }
+
+    fn confirm(&mut self) {
+        self.confirming =
+            self.met.map(|met| Confirming { at: met * CONFIRM_SHARE, tries: 0, confirmed: None });
     }
 
     fn confirmed(&mut self, value: f64, seen: Seen) {
@@ -218,8 +260,8 @@ impl Search {
     }
 
     fn ending(&self) -> Ending {
-        match (self.met, self.missed) {
-            _ if self.is_generator_limit => Ending::GeneratorLimit,
+        match (self.met, self.bound()) {
+            (Some(_), Some(bound)) if self.missed != Some(bound) => Ending::GeneratorLimit,
             (Some(_), Some(_)) => Ending::Found,
             (Some(_), None) => Ending::SpanEnded,
             (None, _) => Ending::NothingMet,

@@ -1,7 +1,7 @@
 //! A ladder in the terminal.
 
 use super::record::{Ladder, Step};
-use super::search::{Ending, Purpose, Seen};
+use super::search::{Ending, Knee, Purpose, Seen};
 use crate::tables::{count, millis, printable, prose};
 use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
@@ -12,6 +12,7 @@ pub(super) const fn purpose(purpose: Purpose) -> &'static str {
     match purpose {
         Purpose::Climb => "climb",
         Purpose::Bisect => "bisect",
+        Purpose::Recheck => "recheck",
         Purpose::Confirm => "confirm",
     }
 }
@@ -30,11 +31,12 @@ pub(super) fn amount(value: f64) -> String {
     if value < 100.0 && value.fract() != 0.0 { format!("{value:.2}") } else { count(value) }
 }
 
-/// A step as it is done, one line.
-pub fn step_line(step: &Step, unit: &str) -> String {
+/// A step as it is done, one line; `of` is whose.
+pub fn step_line(of: &str, step: &Step, unit: &str) -> String {
     let p99 = step.p99_us.map_or_else(|| "-".into(), |us| millis(us as f64));
     let mut line = format!(
-        "step {} ({}): {} {unit}: {}; p99 {p99} ms, lost {}",
+        "{}: step {} ({}): {} {unit}: {}; p99 {p99} ms, lost {}",
+        printable(of),
         step.number,
         purpose(step.purpose),
         amount(step.value),
@@ -99,12 +101,50 @@ pub fn render(ladder: &Ladder) -> String {
     text
 }
 
+/// How far ladders of the same broker lie apart, a line a broker; none where each has one.
+pub fn apart(ladders: &[Ladder]) -> Vec<String> {
+    let mut brokers: Vec<(String, Vec<Knee>, usize)> = Vec::new();
+    for ladder in ladders.iter().filter(|ladder| ladder.round > 0) {
+        let name = format!("{} ({})", broker(ladder), printable(&ladder.broker.profile));
+        let at = brokers.iter().position(|(known, ..)| *known == name).unwrap_or_else(|| {
+            brokers.push((name, Vec::new(), 0));
+            brokers.len() - 1
+        });
+        brokers[at].1.extend(ladder.knee.filter(|knee| knee.met.is_some()));
+        brokers[at].2 += 1;
+    }
+    brokers.iter().map(|(name, knees, ladders)| spread(name, knees, *ladders)).collect()
+}
+
+fn spread(name: &str, knees: &[Knee], ladders: usize) -> String {
+    let met = || knees.iter().filter_map(|knee| knee.met);
+    let (low, high) = (met().fold(f64::INFINITY, f64::min), met().fold(0.0, f64::max));
+    if knees.len() < 2 {
+        return format!("{name}: {ladders} ladders, {} with a knee: no spread", knees.len());
+    }
+    let limit = match knees.iter().filter(|knee| knee.ending != Ending::Found).count() {
+        0 => String::new(),
+        ends => format!("; {ends} of them a least, not a knee"),
+    };
+    let (count, share) = (knees.len(), (high / low - 1.0) * 100.0);
+    let (low, high) = (amount(low), amount(high));
+    format!(
+        "{name}: {count} of {ladders} ladders end at {low} to {high}, {share:.1} % apart{limit}"
+    )
+}
+
 /// The broker of a ladder as a table names it.
-pub(super) fn label(ladder: &Ladder) -> String {
+fn broker(ladder: &Ladder) -> String {
     let of = &ladder.broker;
     let version = of.version.split(' ').next().filter(|version| *version != "unknown");
     let words = [Some(of.name.as_str()), version];
     printable(&words.into_iter().flatten().collect::<Vec<_>>().join(" "))
+}
+
+/// A ladder as a table names it: its broker, and which of several it is.
+pub(super) fn label(ladder: &Ladder) -> String {
+    let name = broker(ladder);
+    if ladder.round == 0 { name } else { format!("{name} #{}", ladder.round) }
 }
 
 /// What was found, in a sentence.

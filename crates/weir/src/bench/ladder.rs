@@ -8,8 +8,9 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use weir_bench::doctor::{self, Demand};
 use weir_bench::driver::{self, Driver};
-use weir_bench::ladder::{self, Ladder, LadderOptions, Objective, What};
+use weir_bench::ladder::{self, Climb, Ladder, LadderOptions, Objective, What};
 use weir_bench::run::{Interrupted, RunOptions, note_signals};
+use weir_bench::stats::Chance;
 use weir_bench::usecase::UseCase;
 use weir_bench::{folder, host};
 
@@ -18,8 +19,9 @@ pub(super) const EXAMPLES: &str = "Examples:
   weir bench ladder fanout-5-1000-5-250K --objective 'p99<=50ms,lost=0' --from 50 --to 2000
   weir bench ladder conn-tcp-10K-100 --what connections --objective 'connect-p99<=100ms,dropped=0'
 
-Every step is a run of its own. A step that misses is run once more before it counts; beside its
-objective it has to keep the use case's contract.
+Every step is a run of its own. A step that misses is run once more before it counts, and what
+bounds the knee once more at the end; beside its objective it has to keep the use case's contract.
+Ladders of several brokers, and of --repeat, take turns step by step: they see the same host.
 Exit status: 0 a knee or the end of the span, confirmed; 1 none.";
 
 /// Measure phase of a step.
@@ -28,13 +30,16 @@ const STEP_S: &str = "4s";
 /// Warm-up of a step.
 const WARM_UP_S: &str = "1s";
 
+const REPEAT: &str = "Climb so many ladders a broker, and say how far their knees lie apart";
+
 /// What to climb, and how.
 #[derive(Debug, Args)]
 #[command(mut_arg("duration", |arg| arg.default_value(STEP_S)))]
 #[command(mut_arg("warm_up", |arg| arg.default_value(WARM_UP_S)))]
-#[command(mut_arg("repeat", |arg| arg.hide(true)))]
-#[command(mut_arg("seed", |arg| arg.hide(true)))]
+#[command(mut_arg("repeat", |arg| arg.help(REPEAT)))]
+#[command(mut_arg("seed", |arg| arg.help("Seed of the order in which ladders take turns")))]
 #[command(mut_arg("cool_down", |arg| arg.hide(true)))]
+#[command(mut_arg("abreast", |arg| arg.hide(true)))]
 pub(super) struct LadderArgs {
     /// Use case of the list, or a TOML file of your own
     #[arg(value_name = "USE-CASE|FILE")]
@@ -59,7 +64,7 @@ pub(super) struct LadderArgs {
 pub(super) fn run(args: &LadderArgs) -> anyhow::Result<ExitCode> {
     let use_case = UseCase::resolve(&args.use_case)?;
     let how = &args.how;
-    how.repeats.refuse("a ladder repeats its own steps")?;
+    let rounds = how.repeats.rounds("steps of ladders take turns already")?;
     let brokers: Vec<Box<dyn Driver>> =
         how.broker.iter().map(|name| driver::parse(name)).collect::<Result<_, _>>()?;
     let agents = how.agents()?;
@@ -76,13 +81,20 @@ pub(super) fn run(args: &LadderArgs) -> anyhow::Result<ExitCode> {
     let interrupted = note_signals()?;
     let live = how.live.open(is_pinned, &how.out, &interrupted)?;
     let run = how.options(&brokers, agents, out.clone(), live.clone());
-    let climbed = climb_each(&use_case, &brokers, &options, &run, &interrupted);
+    let seed = how.repeats.seed();
+    let climbed = climbs(&use_case, &brokers, &options, &run, rounds)
+        .and_then(|climbs| climb_in_turn(climbs, &run, seed, &interrupted));
     live.close();
     // A search that could not begin leaves no folder; what a broker's log says stays.
     let ladders = climbed.inspect_err(|_| folder::remove_if_empty(&out))?;
     // Not before the screen is gone.
     ladders.iter().for_each(|ladder| say!("{}", ladder::render(ladder)));
-    keep(&ladders, &out)?;
+    ladder::apart(&ladders).iter().for_each(|line| sayln!("{line}"));
+    if ladders.is_empty() {
+        folder::remove_if_empty(&out);
+    } else {
+        keep(&ladders, &out)?;
+    }
     if interrupted.load(Ordering::Relaxed) {
         return Ok(ExitCode::from(130));
     }
@@ -90,25 +102,58 @@ pub(super) fn run(args: &LadderArgs) -> anyhow::Result<ExitCode> {
     Ok(if ladders.iter().all(is_confirmed) { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn climb_each(
-    use_case: &UseCase,
-    brokers: &[Box<dyn Driver>],
-    options: &LadderOptions,
+/// Ladders that take turns, each with the name its steps are told by.
+type Climbs<'a> = Vec<(String, Climb<'a>)>;
+
+fn climbs<'a>(
+    use_case: &'a UseCase,
+    brokers: &'a [Box<dyn Driver>],
+    options: &'a LadderOptions,
     run: &RunOptions,
-    interrupted: &Interrupted,
-) -> anyhow::Result<Vec<Ladder>> {
-    let mut ladders = Vec::new();
+    rounds: u32,
+) -> anyhow::Result<Climbs<'a>> {
+    let mut climbs = Vec::new();
     for broker in brokers {
-        let unit = options.what.unit();
-        let mut on_step = |step: &ladder::Step| eprintln!("{}", ladder::step_line(step, unit));
-        let ladder = ladder::climb(use_case, &**broker, options, run, interrupted, &mut on_step)
-            .with_context(|| format!("{} on {}", use_case.name, broker.name()))?;
-        ladders.push(ladder);
-        if interrupted.load(Ordering::Relaxed) {
-            break;
+        for round in 1..=rounds {
+            let (name, round) = match rounds {
+                1 => (broker.name().to_owned(), 0),
+                _ => (format!("{} #{round}", broker.name()), round),
+            };
+            let climb = Climb::new(use_case, &**broker, options, run, round)
+                .with_context(|| format!("{} on {}", use_case.name, broker.name()))?;
+            climbs.push((name, climb));
         }
     }
-    Ok(ladders)
+    Ok(climbs)
+}
+
+/// A step of each ladder that is not over, in an order by `seed`, until all are.
+fn climb_in_turn(
+    mut climbs: Climbs<'_>,
+    run: &RunOptions,
+    seed: u64,
+    interrupted: &Interrupted,
+) -> anyhow::Result<Vec<Ladder>> {
+    let mut chance = Chance::new(seed);
+    let mut order: Vec<usize> = (0..climbs.len()).collect();
+    while climbs.iter().any(|(_, climb)| !climb.is_over()) {
+        chance.shuffle(&mut order);
+        for &at in &order {
+            if interrupted.load(Ordering::Relaxed) {
+                return Ok(ladders(climbs));
+            }
+            let (name, climb) = &mut climbs[at];
+            let unit = climb.unit();
+            if let Some(step) = climb.step(run, interrupted).with_context(|| name.clone())? {
+                eprintln!("{}", ladder::step_line(name, step, unit));
+            }
+        }
+    }
+    Ok(ladders(climbs))
+}
+
+fn ladders(climbs: Climbs<'_>) -> Vec<Ladder> {
+    climbs.into_iter().filter_map(|(_, climb)| climb.ladder()).collect()
 }
 
 fn keep(ladders: &[Ladder], out: &Path) -> anyhow::Result<()> {

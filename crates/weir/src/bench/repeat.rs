@@ -72,14 +72,19 @@ pub(super) struct Session {
 }
 
 impl Repeats {
-    /// Of a command that has no repeats.
+    /// How often, of a command whose repeats take turns in a way of its own; `why` they do.
     ///
     /// # Errors
-    /// Repeats were asked for; `why` there are none.
-    pub(super) fn refuse(&self, why: &str) -> anyhow::Result<()> {
-        let is_asked = self.repeat > 1 || self.cool_down.is_some() || self.abreast.is_some();
-        ensure!(!is_asked, "--repeat, --cool-down and --abreast have no use here: {why}");
-        Ok(())
+    /// A rest or turns were asked for.
+    pub(super) fn rounds(&self, why: &str) -> anyhow::Result<u32> {
+        let is_asked = self.cool_down.is_some() || self.abreast.is_some();
+        ensure!(!is_asked, "--cool-down and --abreast have no use here: {why}");
+        Ok(self.repeat)
+    }
+
+    /// Of the order.
+    pub(super) const fn seed(&self) -> u64 {
+        self.seed
     }
 
     /// Makes the folder of the runs where they are repeated: `out` itself is for single runs.
