@@ -135,7 +135,7 @@ fn phases(outcome: &Outcome, start_us: u64) -> Vec<PhaseResult> {
     outcome.phases.iter().map(of).collect()
 }
 
-/// Rates over the intervals that lie in measure.
+/// Rates of what went and came in measure.
 fn rates(outcome: &Outcome, plan: &Plan) -> Rates {
     let (measure_start_us, measure_end_us) = span(outcome, Phase::Measure);
     let seconds = measure_end_us.saturating_sub(measure_start_us) as f64 / 1e6;

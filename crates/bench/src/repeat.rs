@@ -3,7 +3,7 @@
 use crate::stats::Chance;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-pub use weir_load::{Gate, Shifts};
+use weir_load::{Gate, Shifts};
 
 /// Where a run stands among its repeats. Runs of one session and round ran one after the other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -148,10 +148,8 @@ pub(crate) struct Engine<'a> {
     cue: Cue,
     /// Publishers to be tried again in the next turn.
     held: Vec<u32>,
-    /// At the begin and the end of measure, each with its time.
-    cpu: ((ThreadCpu, u64), (ThreadCpu, u64)),
-    /// Of the whole run: until the begin, and until the end of measure.
-    traffic: (Traffic, Traffic),
+    /// The begin and the end of measure.
+    edges: (Edge, Edge),
     /// What became of the publishers' messages, once the books of a slice are closed.
     fates: Vec<(u32, Fate)>,
     /// Cleared with the end of drain.
@@ -162,6 +160,14 @@ pub(crate) struct Engine<'a> {
     /// Set with the first DISCONNECT.
     is_leaving: bool,
     is_over: bool,
+}
+
+/// What had been used, sent and received at one end of measure.
+#[derive(Clone, Copy, Debug, Default)]
+struct Edge {
+    at_us: u64,
+    cpu: ThreadCpu,
+    traffic: Traffic,
 }
 
 /// Runs a plan to its end.

@@ -176,6 +176,11 @@ pub enum Payload {
 }
 
 impl Publish {
+    /// Whether it publishes at one rate from begin to end: no ramp, no wills.
+    pub fn is_even(&self) -> bool {
+        self.rate_to_per_s.is_none() && !self.will
+    }
+
     /// Bytes of one PUBLISH of the group's first client on the wire, in run `run` (section 3.3 of
     /// both standards).
     pub fn bytes_on_wire(&self, version: ProtocolVersion, run: u16) -> u32 {

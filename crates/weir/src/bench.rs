@@ -305,10 +305,7 @@ fn run_all(use_cases: &[UseCase], how: &How) -> anyhow::Result<ExitCode> {
     let brokers: Vec<Box<dyn Driver>> =
         how.broker.iter().map(|name| driver::parse(name)).collect::<Result<_, _>>()?;
     let agents = how.agents()?;
-    if how.repeats.is_abreast() && !agents.is_empty() {
-        bail!("--abreast: a load that agents share cannot take turns");
-    }
-    let session = how.repeats.session(&how.out, use_cases)?;
+    let session = how.repeats.session(&how.out, use_cases, brokers.len(), &agents)?;
     session.announce(use_cases, &brokers, how);
     doctor::warn(&doctor::Demand::of(use_cases, how.scale));
     let interrupted = note_signals()?;

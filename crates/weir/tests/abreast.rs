@@ -2,22 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
 
+#[path = "support/command.rs"]
+mod command;
+
+use command::{text, weir};
 use serde_json::Value;
-use std::path::Path;
-use std::process::{Command, Output};
 
-fn weir(arguments: &str, out: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_weir"))
-        .args(arguments.split(' '))
-        .arg("--out")
-        .arg(out)
-        .env_remove("WEIR_LOG")
-        .output()
-        .unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+fn words(text: &str) -> Vec<&str> {
+    text.split_whitespace().collect()
 }
 
 #[test]
@@ -26,7 +18,7 @@ fn brokers_abreast_are_each_loaded_for_their_share_and_lose_nothing() {
     let arguments = "bench run p2p-1K-1K-1K-1K --scale 0.05 --duration 2s --warm-up 200ms \
                      --cool-down 0s --pin none --broker weir --broker weir --repeat 2 \
                      --abreast=50ms";
-    let output = weir(&arguments.split_whitespace().collect::<Vec<_>>().join(" "), out.path());
+    let output = weir(&words(arguments), out.path());
     let errors = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{errors}");
     assert!(errors.contains("each loaded for about 50 ms in turn"), "{errors}");
@@ -59,10 +51,11 @@ fn what_cannot_go_abreast_is_told_in_one_line() {
         ("p2p-1K-1K-1K-1K --repeat 3 --abreast=1ms", "--abreast must be 0.02s to 0.5s"),
         ("conn-tcp-10K-100 --repeat 3 --abreast", "nothing is published"),
         ("fault-freeze --repeat 3 --abreast", "it has steps"),
+        ("p2p-1K-1K-1K-1K --repeat 3 --abreast", "needs two brokers"),
         ("p2p-1K-1K-1K-1K --repeat 3 --abreast --agents 2", "agents share cannot take turns"),
     ];
     for (arguments, part) in cases {
-        let output = weir(&format!("bench run {arguments}"), out.path());
+        let output = weir(&words(&format!("bench run {arguments}")), out.path());
         let errors = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{arguments}: {errors}");
         assert!(errors.contains(part), "{part} is missing in: {errors}");

@@ -2,23 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
 
+#[path = "support/command.rs"]
+mod command;
+
+use command::{text, weir};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-
-fn weir(arguments: &[&str], out: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_weir"))
-        .args(arguments)
-        .arg("--out")
-        .arg(out)
-        .env_remove("WEIR_LOG")
-        .output()
-        .unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
+use std::process::Command;
 
 /// The only folder in `out` that holds `file`.
 fn folder_with(out: &Path, file: &str) -> PathBuf {

@@ -279,8 +279,7 @@ impl UseCase {
         if publishing.clone().next().is_none() {
             return Some("nothing is published");
         }
-        let is_uneven = publishing.any(|one| one.rate_to_per_s.is_some() || one.will);
-        is_uneven.then_some("it publishes a ramp or wills")
+        (!publishing.all(Publish::is_even)).then_some("it publishes a ramp or wills")
     }
 
     /// The measure phase lasts at least until its last step is over and a recovery can be seen.

@@ -4,7 +4,7 @@ use super::Engine;
 use crate::audit::{Counted, Fate, Track};
 use crate::outcome::{
     Anomaly, CPU_SHARE_MAX, Connections, End, Generator, LAG_P99_US_MAX, Latencies, Operations,
-    Outcome, Phase, PhaseSpan, Traffic,
+    Outcome, PhaseSpan, Traffic,
 };
 use crate::schedule::streams;
 
@@ -133,21 +133,15 @@ impl Engine<'_> {
         Fate { is_lost: false, due, sent: publisher.sent, refused, unacknowledged }
     }
 
-    /// Until now where measure was not over.
     fn traffic(&self) -> Traffic {
-        let (begin, end) = self.traffic;
-        let is_over = self.phases.iter().any(|span| span.phase == Phase::Measure);
-        match self.phase {
-            Phase::Measure => self.book.recorder.counts.traffic().since(begin),
-            _ if is_over => end.since(begin),
-            _ => Traffic::default(),
-        }
+        let (begin, end) = self.edges;
+        end.traffic.since(begin.traffic)
     }
 
     fn generator(&self) -> Generator {
-        let ((cpu_start, start_us), (cpu_end, end_us)) = self.cpu;
-        let cpu = cpu_end.since(cpu_start);
-        let wall_us = end_us.saturating_sub(start_us);
+        let (begin, end) = self.edges;
+        let cpu = end.cpu.since(begin.cpu);
+        let wall_us = end.at_us.saturating_sub(begin.at_us);
         let recorder = &self.book.recorder;
         let (lag, turn) = (recorder.lag.all.clone(), recorder.turn.clone());
         let mut invalid = Vec::new();

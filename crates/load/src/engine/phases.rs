@@ -1,7 +1,7 @@
 //! Connect, subscribe, warm up, measure, drain, leave.
 
 use super::handler::ClientSink;
-use super::{Engine, Slot, State};
+use super::{Edge, Engine, Slot, State};
 use crate::baton::Status;
 use crate::cpu::ThreadCpu;
 use crate::outcome::{End, Phase, PhaseSpan};
@@ -241,6 +241,11 @@ impl Engine<'_> {
         self.book.measure = Some((measure_start_us, measure_start_us + measure_us));
     }
 
+    fn edge(&self) -> Edge {
+        let traffic = self.book.recorder.counts.traffic();
+        Edge { at_us: now_us(), cpu: ThreadCpu::now(), traffic }
+    }
+
     /// Closes the phase at `end_us` and opens the one after it.
     fn next_phase(&mut self, end_us: u64) {
         self.phases.push(PhaseSpan { phase: self.phase, start_us: self.phase_start_us, end_us });
@@ -253,13 +258,11 @@ impl Engine<'_> {
                 Phase::WarmUp
             }
             Phase::WarmUp => {
-                self.cpu.0 = (ThreadCpu::now(), now_us());
-                self.traffic.0 = self.book.recorder.counts.traffic();
+                self.edges.0 = self.edge();
                 Phase::Measure
             }
             Phase::Measure => {
-                self.cpu.1 = (ThreadCpu::now(), now_us());
-                self.traffic.1 = self.book.recorder.counts.traffic();
+                self.edges.1 = self.edge();
                 Phase::Drain
             }
             Phase::Drain => Phase::Drain,
@@ -338,7 +341,7 @@ impl Engine<'_> {
                 let span = PhaseSpan { phase, start_us: self.phase_start_us, end_us: now };
                 self.phases.push(span);
                 if self.phase == Phase::Measure {
-                    self.cpu.1 = (ThreadCpu::now(), now_us());
+                    self.edges.1 = self.edge();
                 }
             }
             self.close_books();

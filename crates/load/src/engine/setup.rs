@@ -80,8 +80,7 @@ impl<'a> Engine<'a> {
             agenda: Agenda::new(plan),
             cue: Cue::default(),
             held: Vec::new(),
-            cpu: Default::default(),
-            traffic: Default::default(),
+            edges: Default::default(),
             fates: Vec::new(),
             has_intervals: true,
             end: None,
@@ -187,7 +186,7 @@ fn check_shifts(plan: &Plan) -> Result<(), LoadError> {
         return fail(fault);
     }
     let mut publishing = plan.groups.iter().filter_map(|group| group.publish.as_ref());
-    if publishing.any(|publish| publish.rate_to_per_s.is_some() || publish.will) {
+    if !publishing.all(Publish::is_even) {
         return fail("ramps and wills cannot be published in turn with another run".into());
     }
     if !plan.slice.is_whole() || !plan.course.is_empty() {

@@ -7,16 +7,18 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use weir_bench::agents::Agents;
 use weir_bench::compare::{self, CompareError, Comparison};
 use weir_bench::driver::Driver;
 use weir_bench::host::Pinning;
 use weir_bench::live::Live;
 use weir_bench::live::events::Cell;
-use weir_bench::repeat::{Abreast, Gate, Repetition, Shifts, Turn, order};
+use weir_bench::repeat::{Abreast, Repetition, Turn, order};
 use weir_bench::result::RunResult;
 use weir_bench::run::{Interrupted, RunOptions, run_one};
 use weir_bench::usecase::{Times, UseCase};
 use weir_bench::{folder, report};
+use weir_load::{Gate, Shifts};
 
 /// Rest between repeats, in seconds, where none is asked for.
 const COOL_DOWN_S: f64 = 2.0;
@@ -70,11 +72,6 @@ pub(super) struct Session {
 }
 
 impl Repeats {
-    /// Whether brokers take turns within a run.
-    pub(super) fn is_abreast(&self) -> bool {
-        self.abreast.is_some()
-    }
-
     /// Of a command that has no repeats.
     ///
     /// # Errors
@@ -86,7 +83,16 @@ impl Repeats {
     }
 
     /// Makes the folder of the runs where they are repeated: `out` itself is for single runs.
-    pub(super) fn session(&self, out: &Path, use_cases: &[UseCase]) -> anyhow::Result<Session> {
+    ///
+    /// # Errors
+    /// Repeats that cannot be: too long a rest, turns that nobody can take.
+    pub(super) fn session(
+        &self,
+        out: &Path,
+        use_cases: &[UseCase],
+        brokers: usize,
+        agents: &Agents,
+    ) -> anyhow::Result<Session> {
         if let Some(cool_down_s) = self.cool_down {
             ensure!(cool_down_s <= COOL_DOWN_S_MAX, "--cool-down must be 1h at most");
         }
@@ -94,10 +100,12 @@ impl Repeats {
             let (least, most) = (ABREAST_S.start(), ABREAST_S.end());
             ensure!(ABREAST_S.contains(&length_s), "--abreast must be {least}s to {most}s");
             ensure!(self.repeat > 1, "--abreast needs --repeat: it makes repeats comparable");
+            ensure!(agents.is_empty(), "--abreast: a load that agents share cannot take turns");
             for use_case in use_cases {
                 let why = use_case.not_in_turn();
                 ensure!(why.is_none(), "--abreast: {}: {}", use_case.name, why.unwrap_or_default());
             }
+            ensure!(brokers > 1, "--abreast needs two brokers at least, to take turns");
         }
         let mut out = out.to_owned();
         if self.repeat > 1 {
@@ -125,6 +133,11 @@ impl Session {
         self.repeats > 1
     }
 
+    /// Runs that go on at once.
+    fn together(&self, brokers: &[Box<dyn Driver>]) -> usize {
+        if self.abreast_us.is_some() { brokers.len() } else { 1 }
+    }
+
     /// Says what will run where, before anything does.
     pub(super) fn announce(&self, use_cases: &[UseCase], brokers: &[Box<dyn Driver>], how: &How) {
         let runs = use_cases.len() * brokers.len() * self.repeats as usize;
@@ -132,14 +145,13 @@ impl Session {
             return;
         }
         let pinning = Pinning::plan(how.pin == "auto").of_agents(how.agents).text;
-        let (cases, count) = (use_cases.len(), brokers.len());
+        let (cases, count, together) = (use_cases.len(), brokers.len(), self.together(brokers));
         let length_s = |of: &UseCase| {
             let times = Times::new(of, how.warm_up, how.duration);
             times.warm_up_s + times.measure_s
         };
         let once_s: f64 = use_cases.iter().map(length_s).sum();
-        let at_once = if self.abreast_us.is_some() { count } else { 1 };
-        let each = (count / at_once * self.repeats as usize) as f64;
+        let each = (count / together * self.repeats as usize) as f64;
         let rounds = self.repeats;
         eprintln!("plan: {runs} runs (use cases {cases}, brokers {count}, rounds {rounds})");
         eprintln!("  {pinning}");
@@ -152,7 +164,7 @@ impl Session {
             eprintln!("  order by seed {seed}; {cool_down_s} s of rest before each run");
             eprintln!("  results go to {}", self.out.display());
         }
-        let minutes = (once_s * each + self.cool_down_s * (runs / at_once) as f64) / 60.0;
+        let minutes = (once_s * each + self.cool_down_s * (runs / together) as f64) / 60.0;
         eprintln!("  at least {minutes:.1} min, and what connecting and draining take");
     }
 
@@ -184,7 +196,7 @@ impl Session {
         kept: &mut dyn FnMut(RunResult, PathBuf),
     ) -> anyhow::Result<()> {
         let turns = self.turns(use_cases, brokers);
-        let together = if self.abreast_us.is_some() { brokers.len() } else { 1 };
+        let together = self.together(brokers);
         for (group_at, group) in turns.chunks(together).enumerate() {
             let first = group_at * together;
             let cool_down_s = if first == 0 { 0.0 } else { self.cool_down_s };
@@ -220,7 +232,7 @@ impl Session {
     }
 
     fn abreast(&self, gate: &Gate, index: usize, of: usize) -> Option<Abreast> {
-        let asked_us = self.abreast_us.filter(|_| of > 1)?;
+        let asked_us = self.abreast_us?;
         let (index, of) = (index as u32, of as u32);
         // In each second everybody has as much: a series by seconds has no waves, and its sums are
         // those of the rate.
