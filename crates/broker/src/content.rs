@@ -1,5 +1,5 @@
-//! What looks into messages: conditions of content-filtered subscriptions and `[[flow]]` rules, both
-//! as `weir-flow` evaluates them. A shard has its own of each.
+//! What looks into messages: conditions of content-filtered subscriptions and `[[flow]]` rules,
+//! both as `weir-flow` evaluates them. A shard has its own of each.
 
 use smallvec::SmallVec;
 use std::fmt;
@@ -113,7 +113,8 @@ impl Rules for FlowOfShard {
 impl fmt::Debug for FlowOfShard {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = self.0.counts().map(OfRule);
-        out.debug_map().entries(self.0.rules().iter().map(|rule| rule.name()).zip(counts)).finish()
+        let names = self.0.rules().iter().map(weir_flow::Rule::name);
+        out.debug_map().entries(names.zip(counts)).finish()
     }
 }
 

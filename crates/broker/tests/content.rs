@@ -18,7 +18,8 @@ const Q1: QoS = QoS::AtLeastOnce;
 fn telemetry(speed: u32, cell: bool, n: u32) -> String {
     let cell = if cell { r#","mcc":257,"mnc":2,"lac":78,"cell_id":29421"# } else { "" };
     format!(
-        r#"{{"t":1700000000,"f":1,"tp":"ud","pos":{{"y":53.9,"x":27.4,"z":221,"s":{speed},"c":118,"sc":12}},"i":3,"o":1,"p":{{"hdop":0.8{cell}}},"n":{n}}}"#
+        r#"{{"t":1700000000,"f":1,"tp":"ud","pos":{{"y":53.9,"x":27.4,"z":221,"s":{speed},"c":118,
+            "sc":12}},"i":3,"o":1,"p":{{"hdop":0.8{cell}}},"n":{n}}}"#
     )
 }
 

@@ -147,7 +147,11 @@ fn work(args: &StackArgs) -> Result<Work, Error> {
             let condition = Condition::parse(&text);
             let condition =
                 condition.map_err(|error| Error::option("--json", error.to_string()))?;
-            Ok(Work::Condition { condition, scratch: Box::default(), to: args.to.clone() })
+            Ok(Work::Condition {
+                condition: Box::new(condition),
+                scratch: Box::default(),
+                to: args.to.clone(),
+            })
         }
         _ => Ok(Work::Count),
     }

@@ -16,7 +16,7 @@ pub(crate) enum Work {
     /// The rules of a file.
     Rules(Box<Flow>),
     /// The workflow of the benchmark with a condition: what it holds for is published as it came.
-    Condition { condition: Condition, scratch: Box<Scratch>, to: String },
+    Condition { condition: Box<Condition>, scratch: Box<Scratch>, to: String },
     /// The workflow of the benchmark with a tree of the whole payload, as most programs have it.
     Tree { to: String },
 }

@@ -35,7 +35,7 @@ publish_qos = 1
 
 /// A source message matches if its number is even.
 fn payload(number: u64) -> String {
-    let place = if number % 2 == 0 { r#""mcc":257,"cell_id":1"# } else { r#""temp":21"# };
+    let place = if number.is_multiple_of(2) { r#""mcc":257,"cell_id":1"# } else { r#""temp":21"# };
     format!(r#"{{"tp":"ud","p":{{{place}}},"n":{number}}}"#)
 }
 
@@ -61,7 +61,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn to_flow(&mut self, bytes: &[u8]) {
+    fn toward_flow(&mut self, bytes: &[u8]) {
         match decode(Version::V5, bytes) {
             Packet::Publish(_) => {
                 let message = mqtt::message(Version::V5, bytes).unwrap();
@@ -81,7 +81,7 @@ impl Seen {
         }
     }
 
-    fn from_flow(&mut self, bytes: &[u8]) {
+    fn out_of_flow(&mut self, bytes: &[u8]) {
         match decode(Version::V5, bytes) {
             Packet::Publish(_) => {
                 let message = mqtt::message(Version::V5, bytes).unwrap();
@@ -112,9 +112,9 @@ impl Seen {
 }
 
 /// Passes packets between the flow and the broker, one connection after the other.
-fn proxy(listener: TcpListener, broker: String, seen: Arc<Mutex<Seen>>) {
+fn proxy(listener: &TcpListener, broker: &str, seen: &Arc<Mutex<Seen>>) {
     for flow in listener.incoming().map_while(Result::ok) {
-        let broker = TcpStream::connect(&broker).unwrap();
+        let broker = TcpStream::connect(broker).unwrap();
         {
             let mut seen = seen.lock().unwrap();
             seen.open.clear();
@@ -122,9 +122,9 @@ fn proxy(listener: TcpListener, broker: String, seen: Arc<Mutex<Seen>>) {
             seen.settled.clear();
         }
         let (to_broker, to_flow) = (broker.try_clone().unwrap(), flow.try_clone().unwrap());
-        let there = Arc::clone(&seen);
-        let back = std::thread::spawn(move || pump(broker, to_flow, &there, Seen::to_flow));
-        pump(flow, to_broker, &seen, Seen::from_flow);
+        let there = Arc::clone(seen);
+        let back = std::thread::spawn(move || pump(broker, to_flow, &there, Seen::toward_flow));
+        pump(flow, to_broker, seen, Seen::out_of_flow);
         back.join().unwrap();
     }
 }
@@ -248,7 +248,7 @@ fn killed_at_any_packet_it_loses_no_result_and_repeats_only_what_was_redelivered
     let address = listener.local_addr().unwrap().to_string();
     let seen = Arc::new(Mutex::new(Seen::default()));
     let (there, to) = (Arc::clone(&seen), broker.address.clone());
-    std::thread::spawn(move || proxy(listener, to, there));
+    std::thread::spawn(move || proxy(&listener, &to, &there));
 
     let results = Arc::new(Results::default());
     let mut sub = Peer::client(&broker.address, "sub");

@@ -26,7 +26,7 @@ pub fn html(clients: &Clients) -> anyhow::Result<String> {
     let data = serde_json::to_string(&data)?.replace('<', "\\u003c");
     let settings = &clients.settings;
     let (source, about, rows) = published();
-    let best = rows.iter().map(|row| row.per_core_s()).fold(0.0, f64::max);
+    let best = rows.iter().map(super::published::PublishedStack::per_core_s).fold(0.0, f64::max);
     let published: Vec<Value> = rows
         .iter()
         .map(|row| {

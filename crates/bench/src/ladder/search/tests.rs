@@ -26,8 +26,8 @@ fn a_knee_is_found_within_its_tolerance_in_few_runs() {
         assert!(met <= knee && knee < missed, "{knee}: {found:?}");
         assert!(missed <= met * (1.0 + TOLERANCE), "{knee}: {found:?}");
         assert_eq!((found.ending, found.confirmed), (Ending::Found, Some(met * CONFIRM_SHARE)));
-        // Up by factors of 1.5, at most four halvings, a look at the bound, the confirmation; misses
-        // twice.
+        // Up by factors of 1.5, at most four halvings, a look at the bound, the confirmation;
+        // misses twice.
         let up = ((knee / 1_000.0).ln() / GROWTH.ln()).ceil();
         assert!(f64::from(runs) <= up + 13.0, "{knee}: {runs} runs");
     }
