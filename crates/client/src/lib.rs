@@ -6,9 +6,10 @@
 
 mod client;
 mod open;
+mod sink;
+mod url;
 
 pub use client::{Client, ClientError, ConnectOptions, PublishError};
 pub use open::OpenMessage;
 pub use sink::{Event, Sink};
-
-mod sink;
+pub use url::Url;

@@ -2,9 +2,7 @@
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
-
-/// The port of MQTT without TLS.
-const PORT: u16 = 1883;
+use weir_client::Url;
 
 /// A broker and who to be there; no part is decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,43 +29,14 @@ impl std::str::FromStr for Address {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text.starts_with("mqtts://") {
-            return Err("TLS is not supported; use mqtt://");
+        let is_url = text.contains("://");
+        let url: Url = if is_url { text.parse() } else { format!("mqtt://{text}").parse() }?;
+        if url.topic.is_some() {
+            return Err("it must have no topic: the rules have theirs");
         }
-        let place = text.strip_prefix("mqtt://").unwrap_or(text);
-        let place = place.strip_suffix('/').unwrap_or(place);
-        if place.contains('/') {
-            return Err(FORM);
-        }
-        // The last one, so that a password may hold an @.
-        let (user, place) =
-            place.rsplit_once('@').map_or((None, place), |(user, place)| (Some(user), place));
-        let (user_name, password) = match user.map(|user| user.split_once(':').ok_or(user)) {
-            None => (None, None),
-            Some(Ok((name, password))) => (Some(name.to_owned()), Some(password.to_owned())),
-            Some(Err(name)) => (Some(name.to_owned()), None),
-        };
-        let (host, port) = split_port(place)?;
-        if host.is_empty() {
-            return Err("it names no host");
-        }
-        let port = port.map_or(Ok(PORT), str::parse).map_err(|_| "its port is no port number")?;
-        Ok(Self { user_name, password, host: host.to_owned(), port })
+        let Url { host, port, user_name, password, .. } = url;
+        Ok(Self { host, port: port.unwrap_or(Url::PORT), user_name, password })
     }
-}
-
-const FORM: &str = "it must be mqtt://[USER[:PASSWORD]@]HOST[:PORT]";
-
-fn split_port(place: &str) -> Result<(&str, Option<&str>), &'static str> {
-    if let Some(rest) = place.strip_prefix('[') {
-        let (host, rest) = rest.split_once(']').ok_or("its [ has no ]")?;
-        return match rest.strip_prefix(':') {
-            None if rest.is_empty() => Ok((host, None)),
-            None => Err(FORM),
-            port => Ok((host, port)),
-        };
-    }
-    Ok(place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port))))
 }
 
 /// Without the user, whose password is a secret.
@@ -103,11 +72,9 @@ mod tests {
     fn what_is_no_such_address_is_refused_with_a_reason() {
         for (text, part) in [
             ("http://h", "it must be mqtt://"),
-            ("mqtts://h", "TLS"),
-            ("mqtt://", "no host"),
-            ("mqtt://h/topic", "it must be mqtt://"),
-            ("mqtt://h:99999", "port"),
-            ("mqtt://[::1", "no ]"),
+            ("", "no host"),
+            ("mqtt://h/topic", "no topic"),
+            ("h:99999", "port"),
         ] {
             let rule = text.parse::<Address>().unwrap_err();
             assert!(rule.contains(part), "{text}: {rule}");

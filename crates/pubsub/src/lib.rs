@@ -13,7 +13,6 @@ mod property;
 mod publish;
 mod subscribe;
 mod trace;
-mod url;
 
 pub use error::Error;
 pub use publish::{PubArgs, publish};

@@ -2,11 +2,11 @@
 
 use crate::Error;
 use crate::property::{PacketProperties, Place};
-use crate::url::Url;
 use clap::{ArgAction, Args};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::net::IpAddr;
+use weir_client::Url;
 use weir_wire::packet::{Connect, Will};
 use weir_wire::topic::is_valid_name;
 use weir_wire::{Property, QoS, Version};

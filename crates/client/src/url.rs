@@ -1,16 +1,27 @@
-//! `mqtt://[USER[:PASSWORD]@]HOST[:PORT][/TOPIC]`, for `-L`.
+//! Where a broker is, and who to be there: `mqtt://[USER[:PASSWORD]@]HOST[:PORT][/TOPIC]`.
 
 /// The parts of a URL, none of them decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Url {
-    pub(crate) user_name: Option<String>,
-    pub(crate) password: Option<String>,
-    pub(crate) host: String,
-    pub(crate) port: Option<u16>,
-    pub(crate) topic: Option<String>,
+pub struct Url {
+    /// Before the `@`, to its first colon.
+    pub user_name: Option<String>,
+    /// From there to the last `@`.
+    pub password: Option<String>,
+    /// A name or an address; one of IPv6 without its brackets.
+    pub host: String,
+    /// The port, if it is given.
+    pub port: Option<u16>,
+    /// What follows the place, if anything does: a topic, or a topic filter.
+    pub topic: Option<String>,
+}
+
+impl Url {
+    /// The port of MQTT without TLS.
+    pub const PORT: u16 = 1883;
 }
 
 impl std::str::FromStr for Url {
+    /// What it must be.
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -42,7 +53,7 @@ impl std::str::FromStr for Url {
     }
 }
 
-const FORM: &str = "it must be mqtt://[USER[:PASSWORD]@]HOST[:PORT][/TOPIC]";
+const FORM: &str = "it must be mqtt://[USER[:PASSWORD]@]HOST[:PORT]";
 
 fn split_port(place: &str) -> Result<(&str, Option<&str>), &'static str> {
     if let Some(rest) = place.strip_prefix('[') {
