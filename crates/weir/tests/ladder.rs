@@ -148,7 +148,7 @@ fn what_cannot_be_climbed_is_told_in_one_line() {
         (&["--objective", "p98<=20ms"], "unknown figure \"p98\""),
         (&["--what", "speed"], "rate, connections or subscribers"),
         (&["--from", "5", "--to", "1"], "--from 5 --to 1 is no span"),
-        (&["--repeat", "3"], "a ladder repeats its own steps"),
+        (&["--cool-down", "1s"], "steps of ladders take turns"),
     ];
     for (arguments, part) in cases {
         let all = [&["bench", "ladder", "p2p-1K-1K-1K-1K"], *arguments].concat();

@@ -87,8 +87,9 @@ fn a_slow_minute_of_the_host_is_no_knee() {
         });
         let met = found.met.unwrap();
         assert!(all < 40, "{slow_from}: {all} runs");
-        // A search that ends in the slow minute knows of nothing else.
-        let ended_in_it = all <= slow_from + 8;
+        // A search that looks at its bound in the slow minute, one run before its end, knows of
+        // nothing else.
+        let ended_in_it = all - 1 <= slow_from + 8;
         let is_close = met <= 20_000.0 && met * (1.0 + TOLERANCE) >= 20_000.0;
         assert!(is_close || ended_in_it, "{slow_from}: {found:?} in {all} runs");
     }
