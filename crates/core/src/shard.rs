@@ -37,6 +37,7 @@ use crate::timers::{Timer, Timers};
 use connection::{ConnSerial, Connection, Phase, Refusal};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
+use lifetime::Overflowed;
 use replay::{PageAsked, QueryHeld};
 use retain::RetainAsked;
 use slab::Slab;
@@ -71,8 +72,9 @@ pub struct Shard {
     retains: Slab<RetainAsked>,
     pages: Slab<PageAsked>,
     queries: Vec<QueryHeld>,
-    /// Sessions whose queue ran over in this input; ended when it is handled.
-    overflowed: Vec<SessionKey>,
+    /// Sessions whose queue ran over in this input, each as often as it did; ended when the input
+    /// is handled.
+    overflowed: Vec<Overflowed>,
     /// Wills due in this input; published when it is handled.
     due_wills: Vec<Will>,
     /// Scratch of routing, kept for its memory.
@@ -362,8 +364,8 @@ impl Shard {
     /// queue ran over, publishes wills.
     fn settle(&mut self, now: Micros, sink: &mut impl Sink) {
         while !(self.overflowed.is_empty() && self.due_wills.is_empty()) {
-            while let Some(session) = self.overflowed.pop() {
-                self.end_overflowed(session, now, sink);
+            while let Some(overflowed) = self.overflowed.pop() {
+                self.end_overflowed(overflowed, now, sink);
             }
             if let Some(will) = self.due_wills.pop() {
                 self.publish_will(&will, now, sink);

@@ -92,6 +92,28 @@ fn who_comes_back_to_a_full_queue_may_catch_up() {
     assert_eq!((stats(&net).dropped_queue_full, stats(&net).queue_overflows), (4, 1));
 }
 
+#[test]
+fn a_queue_that_runs_over_many_times_in_one_input_ends_the_connection_only() {
+    let limits = Limits { queue_messages_max: 3, ..Limits::default() };
+    let mut net = Net::with_limits(1, &limits);
+    let publ = net.join("pub", Ask::default());
+    let narrow = Ask { receive_maximum: 1, ..kept() };
+    let slow = net.join("slow", narrow);
+    net.subscribe(slow, "t", Q1);
+    net.read(slow);
+    let mut bytes = Vec::new();
+    for id in 1..=9 {
+        message("t", Q1, id, &id.to_string()).encode(Version::V5, &mut bytes);
+    }
+    net.send_bytes(publ, &bytes);
+    let lines = net.read(slow);
+    let end = ["PUBLISH t q1 #1 1", "DISCONNECT Quota exceeded: its queue is full", "closed"];
+    assert_eq!(lines, end);
+    assert_eq!((stats(&net).queue_overflows, stats(&net).sessions), (1, 2));
+    let slow = net.connect("slow", narrow);
+    assert_eq!(net.read(slow)[0], "CONNACK Success present", "nothing of it is lost but messages");
+}
+
 /// Proves 5.0:MQTT-3.1.3-8. Proves 3.1.1:MQTT-3.1.3-9.
 #[test]
 fn a_client_identifier_too_long_is_refused() {

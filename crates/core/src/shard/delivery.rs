@@ -3,6 +3,7 @@
 use super::Shard;
 use super::acks::plain_ack;
 use super::connection::{Connection, Live};
+use super::lifetime::Overflowed;
 use crate::aliases::AliasOut;
 use crate::encoder::{Encoded, Shape};
 use crate::keys::{ConnKey, Micros, SessionKey};
@@ -228,7 +229,7 @@ impl Shard {
         while self.is_over(to.session) {
             self.drop_oldest(to.session, sink);
             if !may_drop {
-                return self.overflowed.push(to.session);
+                return self.overflowed.push(Overflowed::Connected(to.session));
             }
         }
     }
@@ -252,7 +253,7 @@ impl Shard {
             self.drop_to(to.session, bytes, sink);
         }
         if self.limits.queue_full_absent == WhenAbsent::EndSession && self.is_over(to.session) {
-            self.overflowed.push(to.session);
+            self.overflowed.push(Overflowed::Absent(to.session));
         }
         while self.is_over(to.session) {
             self.drop_oldest(to.session, sink);

@@ -18,6 +18,15 @@ use weir_wire::{ReasonCode, Version};
 /// DISCONNECT with a reason and an empty property length.
 const PLAIN_DISCONNECT_BYTES: usize = 4;
 
+/// A session whose queue ran over, by what it was then.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Overflowed {
+    /// Its connection ends; its messages stay if it outlives that.
+    Connected(SessionKey),
+    /// It ends itself, as the setting for the absent says.
+    Absent(SessionKey),
+}
+
 impl Shard {
     /// Ends a connection for a fault of its peer, a bound, or the broker's own reasons: says why
     /// where the protocol lets it, then closes. The will is due.
@@ -195,21 +204,29 @@ impl Shard {
         self.end_session(key, sink);
     }
 
-    /// Ends the connection of a session whose queue ran over: its messages stay if it outlives
-    /// that. An absent session whose setting says so ends itself.
-    pub(super) fn end_overflowed(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
+    /// Ends what a queue that ran over ends. It may have done so already: one input can run over
+    /// many times.
+    pub(super) fn end_overflowed(
+        &mut self,
+        overflowed: Overflowed,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let (Overflowed::Connected(key) | Overflowed::Absent(key)) = overflowed;
         let Some(session) = self.sessions.get(key.0 as usize) else { return };
-        self.stats.queue_overflows += 1;
-        match session.link {
-            Some(link) => {
+        match (overflowed, session.link) {
+            (Overflowed::Connected(_), Some(link)) => {
+                self.stats.queue_overflows += 1;
                 let refusal = Refusal::new(ReasonCode::QuotaExceeded, "its queue is full");
                 self.end(link.conn, refusal, now, sink);
             }
-            None => {
+            (Overflowed::Absent(_), None) => {
+                self.stats.queue_overflows += 1;
                 let client_id = &session.client_id;
                 sink.notice(Notice::SessionEnded { client_id, cause: "queue full" });
                 self.end_session(key, sink);
             }
+            (Overflowed::Connected(_), None) | (Overflowed::Absent(_), Some(_)) => {}
         }
     }
 

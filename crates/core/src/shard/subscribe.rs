@@ -64,7 +64,7 @@ impl<'a> Common<'a> {
 }
 
 /// Why a filter is refused.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct NotGranted {
     reason: ReasonCode,
     /// In words, where it is about a condition.
@@ -97,6 +97,9 @@ impl Shard {
             return Err(Refusal::protocol("No Local on a shared subscription"));
         }
         check_answer(&link, subscribe.filters().count())?;
+        // Compiled once, also if it is refused: a packet may have a hundred thousand filters.
+        let shared = common.condition.map(|text| self.acquire(text));
+        let refused = shared.as_ref().and_then(|shared| shared.as_ref().err().cloned());
         self.rounds += 1;
         let mut awaiting = AwaitingShards {
             session,
@@ -111,21 +114,29 @@ impl Shard {
             open: 0,
         };
         for (text, options) in subscribe.filters() {
-            let code =
-                match self.subscribe_one(session, text, options, &common, &mut awaiting, sink) {
-                    Ok(()) => options.qos as u8,
-                    Err(NotGranted { reason, detail }) => {
-                        self.stats.subscriptions_refused += 1;
-                        self.stats.refusals.add(reason);
-                        if awaiting.detail.is_empty() {
-                            awaiting.detail = detail;
-                        }
-                        // The one failure that 3.1.1 knows.
-                        let older = ReasonCode::UnspecifiedError;
-                        if link.version.is_v5() { reason as u8 } else { older as u8 }
+            let code = match self.subscribe_one(
+                session,
+                (text, options),
+                (&common, refused.as_ref()),
+                &mut awaiting,
+                sink,
+            ) {
+                Ok(()) => options.qos as u8,
+                Err(NotGranted { reason, detail }) => {
+                    self.stats.subscriptions_refused += 1;
+                    self.stats.refusals.add(reason);
+                    if awaiting.detail.is_empty() {
+                        awaiting.detail = detail;
                     }
-                };
+                    // The one failure that 3.1.1 knows.
+                    let older = ReasonCode::UnspecifiedError;
+                    if link.version.is_v5() { reason as u8 } else { older as u8 }
+                }
+            };
             awaiting.codes.push(code);
+        }
+        if let Some(Ok(condition)) = shared {
+            self.filters.conditions.release(condition);
         }
         if awaiting.news.is_empty() || self.shards == 1 {
             self.answer_subscribe(&awaiting, now, sink);
@@ -154,9 +165,8 @@ impl Shard {
     fn subscribe_one(
         &mut self,
         key: SessionKey,
-        text: &str,
-        options: SubscriptionOptions,
-        common: &Common<'_>,
+        (text, options): (&str, SubscriptionOptions),
+        (common, refused): (&Common<'_>, Option<&NotGranted>),
         awaiting: &mut AwaitingShards,
         sink: &mut impl Sink,
     ) -> Result<(), NotGranted> {
@@ -179,7 +189,7 @@ impl Shard {
         if (is_full || self.is_pressed) && self.filters.position(name, records).is_none() {
             return Err(ReasonCode::QuotaExceeded.into());
         }
-        let condition = self.condition(name, common)?;
+        let condition = self.condition(name, common, refused)?;
         let subscriber = Subscriber::new(key, options, common.subscription_id);
         let Subscribed { is_new, news } =
             self.note(key, name, condition, subscriber, awaiting.round, sink);
@@ -226,11 +236,18 @@ impl Shard {
         subscribed
     }
 
-    /// The condition that the name or the properties ask for, acquired.
+    fn acquire(&mut self, text: &str) -> Result<ConditionId, NotGranted> {
+        let acquired = self.filters.conditions.acquire(text, self.limits.conditions_max);
+        acquired.map_err(|NoCondition { reason, detail }| NotGranted { reason, detail })
+    }
+
+    /// The condition that the name or the properties ask for, acquired; `unfit` is why that of the
+    /// properties cannot be.
     fn condition(
         &mut self,
         name: Name<'_>,
         common: &Common<'_>,
+        unfit: Option<&NotGranted>,
     ) -> Result<Option<ConditionId>, NotGranted> {
         let reason = ReasonCode::TopicFilterInvalid;
         let refused = |detail: &str| Err(NotGranted { reason, detail: detail.into() });
@@ -241,15 +258,12 @@ impl Shard {
                  $share/{name}/$filter/{condition}/{filter}",
             ),
             (None, Some(_)) if common.has_several => refused("more than one user property filter"),
-            (None, Some(text)) => Ok(text.into()),
+            (None, Some(text)) => unfit.map_or_else(|| Ok(text.into()), |unfit| Err(unfit.clone())),
             (Some(_), Some(_)) => refused("a condition in the name and one beside it"),
             (Some(Err(BadEncoding)), None) => refused("the condition is not percent-encoded UTF-8"),
             (Some(Ok(text)), None) => Ok(text),
         };
-        let acquired = asked.and_then(|text| {
-            let acquired = self.filters.conditions.acquire(&text, self.limits.conditions_max);
-            acquired.map_err(|NoCondition { reason, detail }| NotGranted { reason, detail })
-        });
+        let acquired = asked.and_then(|text| self.acquire(&text));
         self.stats.conditions_refused += u64::from(acquired.is_err());
         acquired.map(Some)
     }
