@@ -13,7 +13,7 @@ use crate::path::Path;
 use plan::{Outcome, Plan};
 use tree::Tree;
 
-pub use cost::STEPS_MAX;
+pub use cost::{STEPS_MAX, STEPS_PER_MESSAGE_MAX};
 pub use source::{BRACKETS_DEPTH_MAX, EXPRESSION_BYTES_MAX, EXPRESSION_TOKENS_MAX};
 
 /// A message as conditions see it, wherever it came from.
@@ -161,7 +161,9 @@ pub struct Scratch {
 impl Scratch {
     /// Begins with a message, whose payload is read at most once for all that is asked of it.
     pub fn reading<'a>(&'a mut self, message: &'a Message<'a>) -> Reading<'a> {
-        Reading { message, index: &mut self.index, slots: &mut self.slots, text: None, tree: None }
+        let Self { index, slots } = self;
+        let steps_left = STEPS_PER_MESSAGE_MAX;
+        Reading { message, index, slots, text: None, tree: None, steps_left }
     }
 }
 
@@ -175,6 +177,8 @@ pub struct Reading<'a> {
     text: Option<Result<&'a str, Fault>>,
     /// What the interpreter sees, once it was needed.
     tree: Option<Tree>,
+    /// What expressions that build a tree may still cost, all together.
+    steps_left: u64,
 }
 
 impl<'a> Reading<'a> {
@@ -251,7 +255,8 @@ impl<'a> Reading<'a> {
             false => None,
         }
         .map(|text| self.index.json(text));
-        expression.cost.allow(self.message, json.as_ref())?;
+        let steps = expression.cost.allow(self.message, json.as_ref())?;
+        self.steps_left = self.steps_left.checked_sub(steps).ok_or(Fault::TooCostly)?;
         let tree = self.tree.get_or_insert_with(|| Tree::of(self.message));
         if let Some(json) = json {
             tree.read(&json);

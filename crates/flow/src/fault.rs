@@ -21,7 +21,8 @@ pub enum Fault {
     /// A division by zero or a result that no integer holds.
     #[error("a result is out of range")]
     OutOfRange,
-    /// The expression would do more steps on this payload than [`crate::STEPS_MAX`].
+    /// The expression would do more steps on this payload than [`crate::STEPS_MAX`], or all so far
+    /// more than [`crate::STEPS_PER_MESSAGE_MAX`].
     #[error("the expression is too costly for this payload")]
     TooCostly,
     /// A value cannot stand in a topic: empty, or with `/`, `+`, `#` or a control character.

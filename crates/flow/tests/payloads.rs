@@ -294,3 +294,28 @@ fn what_costs_too_much_on_a_payload_is_not_evaluated() {
     let gathered = "payload.l.map(x, payload.l).map(y, y.map(z, z)).size() > 0";
     assert_eq!(check(gathered, &list(1_000)), Invalid(TooCostly));
 }
+
+#[test]
+fn conditions_of_one_message_share_a_bound_of_steps() {
+    let payload = format!("[{}]", ["1"; 100].join(","));
+    let message = Message {
+        topic: "t",
+        payload: payload.as_bytes(),
+        qos: 0,
+        retain: false,
+        user_properties: &[],
+    };
+    let costly = |number: u32| {
+        let text = format!("payload.all(a, payload.all(b, a + b > {number}))");
+        Condition::parse(&text).unwrap()
+    };
+    let conditions: Vec<Condition> = (0..120).map(costly).collect();
+    let mut scratch = Scratch::default();
+    let mut reading = scratch.reading(&message);
+    let verdicts: Vec<Verdict> = conditions.iter().map(|one| reading.check(one)).collect();
+    assert_eq!(verdicts[0], Match, "one alone is within its bound");
+    assert_eq!(verdicts[119], Invalid(TooCostly), "a thousand such would stop a broker");
+    // What needs no tree goes on, and the next message has its own steps.
+    assert_eq!(reading.check(&Condition::parse("payload[0] == 1").unwrap()), Match);
+    assert_eq!(scratch.reading(&message).check(&conditions[119]), NoMatch);
+}

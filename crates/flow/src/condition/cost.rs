@@ -14,6 +14,9 @@ use cel::common::ast::{EntryExpr, Expr, LiteralValue, operators};
 /// How many steps an evaluation may take; a step is a value looked at or copied.
 pub const STEPS_MAX: u64 = 1_000_000;
 
+/// Steps that all expressions together may take on one message.
+pub const STEPS_PER_MESSAGE_MAX: u64 = 2 * STEPS_MAX;
+
 /// The highest power of n that an expression may take.
 const POWER_MAX: usize = 4;
 
@@ -50,12 +53,15 @@ impl Cost {
         Ok(cost)
     }
 
-    /// Whether a message is small enough for it.
+    /// Steps that a message takes at most.
+    ///
+    /// # Errors
+    /// [`Fault::TooCostly`]: more than [`STEPS_MAX`].
     pub(super) fn allow(
         &self,
         message: &Message<'_>,
         json: Option<&Json<'_>>,
-    ) -> Result<(), Fault> {
+    ) -> Result<u64, Fault> {
         let properties: usize =
             message.user_properties.iter().map(|(name, value)| name.len() + value.len() + 32).sum();
         let (values, bytes) = json.map_or((0, 0), |json| (json.len(), message.payload.len()));
@@ -68,11 +74,8 @@ impl Cost {
             steps = steps.saturating_add(parts.saturating_mul(power));
             power = power.saturating_mul(n);
         }
-        if steps.saturating_mul(self.additions + 1) > STEPS_MAX {
-            Err(Fault::TooCostly)
-        } else {
-            Ok(())
-        }
+        let steps = steps.saturating_mul(self.additions + 1);
+        if steps > STEPS_MAX { Err(Fault::TooCostly) } else { Ok(steps) }
     }
 
     /// Adds a part within so many comprehensions; returns the power of the size of its value.
