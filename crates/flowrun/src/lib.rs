@@ -12,6 +12,7 @@ mod counts;
 mod ear;
 mod error;
 mod feed;
+mod gather;
 mod held;
 mod link;
 mod options;

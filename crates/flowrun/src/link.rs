@@ -19,6 +19,9 @@ use weir_wire::{QoS, ReasonCode, Version};
 /// topic, packet identifier, length of no properties.
 const PUBLISH_BYTES: usize = 5 + 2 + 2 + 1;
 
+/// What a packet's length can say (section 2.1.4).
+const PACKET_BYTES_MAX: usize = weir_wire::REMAINING_LENGTH_MAX as usize;
+
 /// The tag of a result whose message waits for no acknowledgement.
 pub(crate) const NO_SOURCE: u64 = u64::MAX;
 
@@ -63,13 +66,14 @@ impl Link {
             sources: Sources::default(),
             held: HeldResults::default(),
             scratch: Vec::new(),
-            packet_bytes_max: usize::MAX,
+            packet_bytes_max: PACKET_BYTES_MAX,
         }
     }
 
     /// The broker takes packets up to this length.
     pub(crate) fn limit_packets(&mut self, bytes_max: Option<u32>) {
-        self.packet_bytes_max = bytes_max.map_or(usize::MAX, |bytes| bytes as usize);
+        let bytes_max = bytes_max.map_or(PACKET_BYTES_MAX, |bytes| bytes as usize);
+        self.packet_bytes_max = bytes_max.min(PACKET_BYTES_MAX);
     }
 
     /// A message of QoS 0 or 1 came.

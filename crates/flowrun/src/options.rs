@@ -23,6 +23,8 @@ pub(crate) struct Settings {
     pub(crate) keep_alive_s: u16,
     /// 5.0: our Receive Maximum.
     pub(crate) in_flight_max: u16,
+    /// Longest that messages gather, in microseconds.
+    pub(crate) gather_us: u64,
     pub(crate) subscriptions: Vec<Subscription>,
     /// The highest QoS and RETAIN that results may have.
     pub(crate) publishes: (QoS, bool),
@@ -34,6 +36,9 @@ pub(crate) struct Settings {
 impl Settings {
     /// As 5.0 says it, of no use in earlier versions.
     pub(crate) const IN_FLIGHT_MAX: u16 = 1024;
+
+    /// Microseconds.
+    pub(crate) const GATHER_US: u32 = 1_000;
 
     /// The client identifier of one thread.
     pub(crate) fn client_id(&self, thread: usize) -> String {

@@ -60,6 +60,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "COUNT", default_value_t = Settings::IN_FLIGHT_MAX,
         value_parser = clap::value_parser!(u16).range(1..))]
     receive_maximum: u16,
+    /// Where messages of QoS 0 come often, take them no sooner than so many microseconds after
+    /// the last ones: a fifth of the CPU, and a latency of up to that; 0 is off
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = Settings::GATHER_US,
+        value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    gather_us: u32,
     /// Print nothing but the error that ends it
     #[arg(long)]
     quiet: bool,
@@ -135,6 +140,7 @@ fn settings(args: &RunArgs, flow: &Flow) -> Result<Settings, Error> {
         session_expiry_s: if is_kept { expiry_s } else { 0 },
         keep_alive_s: args.keep_alive,
         in_flight_max: args.receive_maximum,
+        gather_us: args.gather_us.into(),
         subscriptions,
         publishes: publishes(flow),
         comes_back: true,

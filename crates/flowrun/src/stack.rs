@@ -43,6 +43,9 @@ pub struct StackArgs {
     /// Operations a second of publish and connect
     #[arg(long, default_value_t = 0.0)]
     rate: f64,
+    /// As in `weir flow run`
+    #[arg(long, default_value_t = Settings::GATHER_US)]
+    gather_us: u32,
     /// What looks into the JSON: the rules of `weir flow`, or a tree of serde_json
     #[arg(long, default_value = "flow")]
     json: Json,
@@ -132,6 +135,7 @@ fn settings(args: &StackArgs) -> Result<Settings, Error> {
         session_expiry_s: 0,
         keep_alive_s: 60,
         in_flight_max: Settings::IN_FLIGHT_MAX,
+        gather_us: args.gather_us.into(),
         subscriptions: if takes_rate { Vec::new() } else { vec![subscription] },
         publishes: (qos, false),
         comes_back: false,

@@ -5,11 +5,13 @@ use crate::control::{Control, Notice};
 use crate::counts::Count;
 use crate::ear::{Ear, Heard};
 use crate::feed::Feed;
+use crate::gather::Gather;
 use crate::link::{Link, NoRoom, Port};
 use crate::options::Settings;
 use crate::work::Work;
 use crate::{Error, error::named};
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use weir_flow::RuleCounts;
 use weir_reactor::{Closed, Handler, Io, Reactor, Token, now_us};
@@ -40,6 +42,7 @@ pub(crate) struct Worker<'a> {
     /// Messages of its own, in the workflow that publishes.
     feed: Option<Feed>,
     link: Link,
+    gather: Gather,
     token: Option<Token>,
     addresses: Vec<SocketAddr>,
     /// How many of the addresses were tried.
@@ -54,6 +57,8 @@ pub(crate) struct Worker<'a> {
     subscribe_due: Option<bool>,
     /// It was subscribed once.
     was_ready: bool,
+    /// The broker has acknowledged the subscriptions of the session that it had last.
+    is_subscribed: bool,
     stop_by_us: Option<u64>,
     end: Option<Result<(), Error>>,
 }
@@ -74,6 +79,7 @@ impl<'a> Worker<'a> {
             work,
             feed,
             link: Link::new(settings.version),
+            gather: Gather::new(settings.gather_us),
             token: None,
             addresses: Vec::new(),
             tried: 0,
@@ -83,6 +89,7 @@ impl<'a> Worker<'a> {
             paused_us: None,
             subscribe_due: None,
             was_ready: false,
+            is_subscribed: false,
             stop_by_us: None,
             end: None,
         }
@@ -91,7 +98,10 @@ impl<'a> Worker<'a> {
     /// Runs until the end is asked for, or it fails: no connection, a refusal, a broker that
     /// breaks the protocol, results left open at the end. Says too what each rule did.
     pub(crate) fn run(mut self) -> (Result<(), Error>, Vec<RuleCounts>) {
-        let result = self.serve();
+        // One that breaks down is an end as well: nobody may wait for it.
+        let served = catch_unwind(AssertUnwindSafe(|| self.serve()));
+        let broke_down = || Err(std::io::Error::other("a thread of the flow broke down").into());
+        let result = served.unwrap_or_else(|_| broke_down());
         self.control.publish(self.thread, &self.link.counts);
         (result, self.work.rule_counts())
     }
@@ -104,6 +114,11 @@ impl<'a> Worker<'a> {
         while self.end.is_none() && !self.is_over(reactor.io()) {
             let wait = self.poll_timeout().map(until);
             reactor.turn(wait, self)?;
+            let rest = self.gather.rest(reactor.io().turn_us(), now_us());
+            // Nothing rests that somebody waits for, or that is there already.
+            if self.link.is_settled() && !reactor.io().has_work() && !self.control.is_stopping() {
+                std::thread::sleep(rest.min(self.poll_timeout().map_or(rest, until)));
+            }
         }
         let results = self.link.open_results();
         self.leave(&mut reactor)?;
@@ -127,7 +142,8 @@ impl<'a> Worker<'a> {
     }
 
     fn poll_timeout(&self) -> Option<u64> {
-        let feed = self.feed.as_ref().filter(|_| self.link.client.is_live());
+        let feeds = self.link.client.is_live() && !self.control.is_stopping();
+        let feed = self.feed.as_ref().filter(|_| feeds);
         let dues = [
             self.answer_due_us,
             self.connect_again_us,
@@ -249,9 +265,11 @@ impl<'a> Worker<'a> {
     /// Writes SUBSCRIBE, unless the broker still has what this process asked for.
     fn subscribe(&mut self, io: &mut Io, session_present: bool) {
         let Some(token) = self.token else { return };
-        if session_present && self.was_ready || self.settings.subscriptions.is_empty() {
+        let has_all = session_present && self.is_subscribed;
+        if has_all || self.settings.subscriptions.is_empty() {
             return self.ready();
         }
+        self.is_subscribed = false;
         let mut filters = SubscribeBuf::new();
         for subscription in &self.settings.subscriptions {
             let retain_handling =
@@ -281,6 +299,7 @@ impl<'a> Worker<'a> {
                 eprintln!("weir: the broker grants QoS {code} for {filter}");
             }
         }
+        self.is_subscribed = true;
         self.ready();
     }
 
@@ -338,6 +357,11 @@ impl<'a> Worker<'a> {
     /// Says DISCONNECT and lets the last bytes leave.
     fn leave(&mut self, reactor: &mut Reactor) -> Result<(), Error> {
         let Some(token) = self.token.take() else { return Ok(()) };
+        if !self.link.client.is_live() {
+            // Nothing was said yet, and one that is being connected may take minutes to end.
+            reactor.io().abort(token);
+            return Ok(());
+        }
         (self.answer_due_us, self.paused_us, self.feed) = (None, None, None);
         let mut port = Port { io: reactor.io(), token, now_us: now_us() };
         self.link.client.disconnect(&mut port);
@@ -409,6 +433,7 @@ impl Handler for Worker<'_> {
                 Ok(Some((publish, bytes))) => {
                     let mut port = Port { io, token, now_us };
                     at += bytes;
+                    self.gather.took(publish.qos);
                     if let Err(NoRoom) = self.link.message(&publish, &mut self.work, &mut port) {
                         self.lost(io, "more results wait for it than there is room for".into());
                     }

@@ -251,7 +251,7 @@ impl Io {
     }
 
     /// Whether the next turn has something to do without waiting.
-    pub(crate) fn has_work(&self) -> bool {
+    pub fn has_work(&self) -> bool {
         !(self.again.is_empty() && self.dirty.is_empty() && self.drained.is_empty())
             || self.rings.as_ref().is_some_and(|rings| !rings.ready.is_empty())
     }
