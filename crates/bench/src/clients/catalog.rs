@@ -411,14 +411,15 @@ pub fn choose(
     Ok(chosen)
 }
 
-/// Every stack in two lines: what it is, whether it is here.
+/// A folder a paragraph: what it is, and of each of its stacks whether it is here.
 pub fn render_list(stacks: &[Stack]) -> String {
     let mut text = String::new();
-    for of in stacks {
-        let here = of.missing.as_ref().map_or("here", |_| "missing");
-        let _ = writeln!(text, "{:<28} {:<8} {}: {}", of.name, here, of.language, of.about);
-        if let Some(why) = &of.missing {
-            let _ = writeln!(text, "{:<28} {why}", "");
+    for folder in stacks.chunk_by(|one, other| one.folder == other.folder) {
+        let Stack { folder: name, language, about, .. } = &folder[0];
+        let _ = writeln!(text, "{name} ({language}): {about}");
+        for of in folder {
+            let state = of.missing.as_ref().map_or("here".into(), |why| format!("missing: {why}"));
+            let _ = writeln!(text, "  {:<30} {state}", of.name);
         }
     }
     text

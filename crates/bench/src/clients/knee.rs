@@ -1,10 +1,11 @@
 //! The highest rate a stack keeps up with: the ladder's search, with points as steps.
 //!
-//! A stack goes on from step to step as long as it keeps up, so that what compiles while it runs is
-//! warm; one that fell behind is started anew.
+//! A stack goes on from step to step as long as it catches up, so that what compiles while it runs
+//! is warm; one that does not is started anew, and warmed up at half of what it has met.
 
 use super::catalog::Workflow;
 use super::record::{KneeFound, Point, StackUsed, Standing};
+use super::run;
 use super::session::{Context, Session, Task};
 use crate::ladder::{Next, Search, Seen};
 use std::sync::atomic::Ordering;
@@ -14,6 +15,9 @@ const RATE_PER_S_MAX: f64 = 5e6;
 
 /// Lowest first step.
 const FROM_PER_S_MIN: f64 = 200.0;
+
+/// What a stack that was started anew is warmed up with, as a share of what it has met.
+const WARM_UP_SHARE: f64 = 0.5;
 
 /// Steps in a row that may break before the search is given up.
 const BROKEN_MAX: u32 = 2;
@@ -26,6 +30,8 @@ pub(super) struct Climb<'a> {
     pub(super) from_per_s: f64,
     /// p99 from the intended time that a step may have.
     pub(super) p99_us_max: u64,
+    /// How long a stack that was started anew is warmed up, in seconds.
+    pub(super) warm_up_s: f64,
 }
 
 impl Climb<'_> {
@@ -58,13 +64,14 @@ impl Climb<'_> {
                 }
             };
             let task = Task { rate_per_s, ..self.task };
-            match step(self.context, &task, &mut session, used) {
+            let warm_up = (search.met().unwrap_or(from) * WARM_UP_SHARE, self.warm_up_s);
+            match step(self.context, &task, warm_up, &mut session, used) {
                 Ok(mut point) => {
                     broken = 0;
                     point.purpose = Some(purpose);
                     let seen = self.seen(&mut point);
                     tracing::debug!(stack = %point.stack, rate_per_s, ?seen, "step");
-                    if seen != Seen::Met {
+                    if !point.is_idle() {
                         session = None;
                     }
                     found.steps.push(point);
@@ -79,6 +86,8 @@ impl Climb<'_> {
                         break;
                     }
                     search.seen(Seen::Missed);
+                    let point = run::broken(&task, format!("{error:#}"));
+                    found.steps.push(Point { purpose: Some(purpose), ..point });
                 }
             }
         }
@@ -106,13 +115,18 @@ impl Climb<'_> {
 fn step<'a>(
     context: &'a Context<'a>,
     task: &Task<'_>,
+    warm_up: (f64, f64),
     kept: &mut Option<Session<'a>>,
     used: &mut StackUsed,
 ) -> anyhow::Result<Point> {
     let mut session = match kept.take() {
         Some(session) => session,
         None => {
-            let session = Session::open(context, task)?;
+            let session = if task.workflow.is_played() {
+                Session::open_warm(context, task, warm_up)?.0
+            } else {
+                Session::open(context, task)?
+            };
             used.note(&session.ready);
             session
         }

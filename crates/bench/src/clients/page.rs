@@ -96,13 +96,17 @@ fn group(group: &Group<'_>, clients: &Clients) -> Value {
     let mut by_memory: Vec<&Row<'_>> = group.rows.iter().collect();
     let rss = |row: &Row<'_>| row.rss_max_bytes.map_or(f64::INFINITY, |of| of.median);
     by_memory.sort_by(|one, other| rss(one).total_cmp(&rss(other)));
-    let scores = group.rows.iter().filter_map(|row| bar(row, row.score, score_max, &count));
+    let scores = group.rows.iter().filter_map(|row| {
+        let mark = if table::is_score_limited(row) { " \u{2020}" } else { "" };
+        bar(row, row.score, score_max, &|score| count(score) + mark)
+    });
     let memory = by_memory.iter().filter_map(|row| bar(row, row.rss_max_bytes, rss_max, &mega_of));
     json!({
         "title": format!("{}, QoS {}", group.workflow.title(), group.qos),
         "unit": group.workflow.unit(),
         "has_latency": group.workflow == Workflow::Workflow
             || (group.workflow == Workflow::Subscribe && group.qos > 0),
+        "limited": group.rows.iter().any(table::is_score_limited).then_some(table::LIMITED),
         "has_knee": group.rows.iter().any(|row| row.knee.is_some()),
         "base": clients.settings.base,
         "rates": group.rates.iter().map(|rate| count(*rate)).collect::<Vec<_>>(),
@@ -120,7 +124,7 @@ fn row(row: &Row<'_>, clients: &Clients) -> Value {
             let (rate, standing) = (count(at.rate_per_s), at.standing.name());
             format!("at {rate}/s {standing}: {}", at.reasons.join("; "))
         })
-        .chain(row.knee.as_ref().and_then(|knee| Some(format!("knee: {}", knee.broken.as_ref()?))))
+        .chain(table::knee_faults(row).into_iter().map(|why| format!("knee: {why}")))
         .collect();
     json!({
         "name": row.stack.name,
@@ -129,7 +133,7 @@ fn row(row: &Row<'_>, clients: &Clients) -> Value {
         "colour": colour(clients, &row.stack.name),
         "rates": row.rates.iter().map(|at| at.as_ref().map(at_rate)).collect::<Vec<_>>(),
         "knee": table::knee(row),
-        "score": row.score.map_or_else(dash, |of| table::spread(&of, count)),
+        "score": table::score(row),
         "ratio": row.by_base.as_ref().map_or_else(dash, table::ratio),
         "rss": row.rss_max_bytes.map_or_else(dash, |of| table::spread(&of, |b| mega(b as u64))),
         "slope": row.rss_slope.map_or_else(dash, |of| format!("{:.1}", of.median / 1e3)),

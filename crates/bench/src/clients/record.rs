@@ -235,6 +235,13 @@ impl Point {
         (self.cpu_user_us + self.cpu_system_us) / (self.window_s * 1e6).max(1.0)
     }
 
+    /// Whether the stack has done all that it was sent: what comes next finds it with nothing to
+    /// do.
+    pub fn is_idle(&self) -> bool {
+        let is_owed = self.ledger.behind > 0 || self.ledger.unacknowledged > 0;
+        !is_owed && !matches!(self.standing, Standing::Wrong | Standing::Broken)
+    }
+
     /// Operations a second within the window.
     pub fn handled_per_s(&self) -> f64 {
         if self.window_s > 0.0 { self.handled as f64 / self.window_s } else { 0.0 }

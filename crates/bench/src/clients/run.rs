@@ -233,6 +233,7 @@ impl Runner<'_> {
             context: self.context,
             task: Task { stack, workflow, qos, rate_per_s: 0.0, length, log: &log },
             from_per_s: promised.map_or(first_per_s(workflow), |rate| rate * FROM_SHARE),
+            warm_up_s: self.options.settings.warm_up_s,
             p99_us_max: (self.options.settings.p99_max_ms * 1e3) as u64,
         };
         let mut found = climb.run(self.used(&stack.name));
@@ -272,21 +273,18 @@ fn cells(settings: &Settings) -> Vec<Cell> {
 }
 
 fn measure(context: &Context<'_>, task: &Task<'_>, used: &mut StackUsed) -> anyhow::Result<Point> {
-    let mut session = Session::open(context, task)?;
+    if task.workflow.is_played() {
+        let (point, ready) = Session::fixed(context, task)?;
+        used.note(&ready);
+        return Ok(point);
+    }
+    let session = Session::open(context, task)?;
     used.note(&session.ready);
-    if !task.workflow.is_played() {
-        return session.paced(task);
-    }
-    let mut point = session.played(task)?;
-    if let Err(error) = session.close() {
-        point.standing = Standing::Broken;
-        point.reasons.push(error.to_string());
-    }
-    Ok(point)
+    session.paced(task)
 }
 
 /// A point of which nothing is known but why.
-fn broken(task: &Task<'_>, why: String) -> Point {
+pub(super) fn broken(task: &Task<'_>, why: String) -> Point {
     Point {
         stack: task.stack.name.clone(),
         workflow: task.workflow,

@@ -8,6 +8,7 @@ use crate::monitor::{self, Monitor, Sample, now_us};
 use crate::run::Interrupted;
 use crate::{latency, slope};
 use anyhow::{Context as _, bail};
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -28,6 +29,13 @@ const TAIL_S: f64 = 0.25;
 /// What was due last has to have come within this, and this share of the play.
 const LATE_US: f64 = 100_000.0;
 const LATE_SHARE: f64 = 0.02;
+
+/// A warm stack needs no more than this before measure: its buffers fill.
+const LEAD_IN_S: f64 = 0.5;
+
+/// The window that a stack's counts span, as a share of measure: one that answers later than this
+/// is too busy to say when it did what.
+const WINDOW_SHARES: RangeInclusive<f64> = 0.5..=2.0;
 
 /// A stack with a pace of its own has to reach this share of the rate.
 const PACE_SHARE: f64 = 0.97;
@@ -120,6 +128,44 @@ impl<'a> Session<'a> {
         Ok(Self { context, adapter, replay, ready, level })
     }
 
+    /// Starts both processes and plays for `warm_up_s` at `rate_per_s`, so that what compiles while
+    /// it runs has done so, and nothing is owed when measure begins. A stack that does not catch up
+    /// with that is started anew, and is to be measured as it is.
+    pub(super) fn open_warm(
+        context: &'a Context<'a>,
+        task: &Task<'_>,
+        (rate_per_s, warm_up_s): (f64, f64),
+    ) -> anyhow::Result<(Self, bool)> {
+        let mut session = Self::open(context, task)?;
+        if warm_up_s <= 0.0 {
+            return Ok((session, false));
+        }
+        let length = Length { warm_up_s: 0.0, measure_s: warm_up_s, ..task.length };
+        if session.played(&Task { rate_per_s, length, ..*task })?.is_idle() {
+            return Ok((session, true));
+        }
+        drop(session);
+        Ok((Self::open(context, task)?, false))
+    }
+
+    /// The feed at a fixed rate: warmed up, measured, ended in good order.
+    pub(super) fn fixed(
+        context: &'a Context<'a>,
+        task: &Task<'_>,
+    ) -> anyhow::Result<(Point, Ready)> {
+        let warm_up = (task.rate_per_s, task.length.warm_up_s);
+        let (mut session, is_warm) = Self::open_warm(context, task, warm_up)?;
+        let lead_in_s = if is_warm { LEAD_IN_S } else { task.length.warm_up_s };
+        let length = Length { warm_up_s: lead_in_s, ..task.length };
+        let mut point = session.played(&Task { length, ..*task })?;
+        let ready = session.ready.clone();
+        if let Err(error) = session.close() {
+            point.standing = Standing::Broken;
+            point.reasons.push(error.to_string());
+        }
+        Ok((point, ready))
+    }
+
     /// Ends the adapter in good order.
     pub(super) fn close(self) -> Result<AdapterCounts, AdapterError> {
         // The server goes on until the adapter has ended.
@@ -172,6 +218,7 @@ impl<'a> Session<'a> {
         point.ledger = ledger(&played, all);
         let late = is_late.then(|| format!("what was due last came {:.0} ms late", late_us / 1e3));
         judge_played(&mut point, &played, late);
+        judge_window(&mut point, length.measure_s);
         Ok(point)
     }
 
@@ -199,20 +246,25 @@ impl<'a> Session<'a> {
         self.adapter.begin();
         let begin_us = now_us() + (task.length.warm_up_s * 1e6) as u64;
         self.sleep_until(begin_us)?;
-        let from = self.edge(&monitor)?;
+        let (from, came_from) = (self.edge(&monitor)?, self.replay.counts()?);
         self.sleep_until(from.at_us + (task.length.measure_s * 1e6) as u64)?;
-        let to = self.edge(&monitor)?;
+        let (to, came_to) = (self.edge(&monitor)?, self.replay.counts()?);
         let samples = monitor.stop();
         let mut point = self.point(task, (from, to), &samples);
+        // What a library has taken has not left yet.
+        let came = arrived(task.workflow, &came_to) - arrived(task.workflow, &came_from);
+        point.handled = point.handled.min(came);
+        judge_window(&mut point, task.length.measure_s);
         let Self { context, adapter, mut replay, .. } = self;
         let end = adapter.stop()?;
         let deadline_us = now_us() + (task.length.drain_s * 1e6) as u64;
         let (sent, came) = loop {
             let after = replay.counts()?;
-            let (sent, came) = match task.workflow {
-                Workflow::Connect => (end.connects, after.connects - before.connects),
-                _ => (end.published, after.published - before.published),
+            let sent = match task.workflow {
+                Workflow::Connect => end.connects,
+                _ => end.published,
             };
+            let came = arrived(task.workflow, &after) - arrived(task.workflow, &before);
             if came >= sent || now_us() >= deadline_us {
                 judge_payloads(&mut point, &before, &after);
                 break (sent, came);
@@ -290,6 +342,11 @@ fn sleep_until(at_us: u64, interrupted: &Interrupted) -> anyhow::Result<()> {
     }
 }
 
+/// What came to the server of a stack with a pace of its own.
+fn arrived(workflow: Workflow, counts: &Counts) -> u64 {
+    if workflow == Workflow::Connect { counts.connects } else { counts.published }
+}
+
 fn since(begin: AdapterCounts, end: AdapterCounts) -> AdapterCounts {
     AdapterCounts {
         received: end.received.saturating_sub(begin.received),
@@ -355,7 +412,7 @@ fn judge_played(point: &mut Point, played: &Played, late: Option<String>) {
     count("messages received more than were sent", of.received.saturating_sub(of.sent));
     // It counts what it has done, or its figures mean nothing.
     count("results of messages it did not count", of.delivered.saturating_sub(of.received));
-    if of.behind == 0 {
+    if of.behind == 0 && played.unsent == 0 {
         count("messages never acknowledged", of.unacknowledged);
         if point.workflow == Workflow::Workflow && of.matched != of.required {
             wrong.push(format!("{} cells found of {}", of.matched, of.required));
@@ -364,8 +421,9 @@ fn judge_played(point: &mut Point, played: &Played, late: Option<String>) {
     wrong.extend(played.gone.clone());
     let side = point.replay;
     let is_limit = side.cpu_cores >= REPLAY_CORES_MAX || side.lag_p99_us > REPLAY_LAG_US_MAX;
+    let unsent = (played.unsent > 0).then(|| format!("{} could not be sent", played.unsent));
     let behind = (of.behind > 0).then(|| format!("{} messages behind at the end", of.behind));
-    let slow: Vec<String> = late.into_iter().chain(behind).collect();
+    let slow: Vec<String> = late.into_iter().chain(unsent).chain(behind).collect();
     (point.standing, point.reasons) = if !wrong.is_empty() {
         (Standing::Wrong, wrong)
     } else if is_limit {
@@ -377,6 +435,18 @@ fn judge_played(point: &mut Point, played: &Played, late: Option<String>) {
     } else {
         (Standing::Kept, Vec::new())
     };
+}
+
+/// Costs are of a window between two answers of the stack: where it is far from what was asked for,
+/// they say nothing.
+fn judge_window(point: &mut Point, measure_s: f64) {
+    if WINDOW_SHARES.contains(&(point.window_s / measure_s)) {
+        return;
+    }
+    let window_s = point.window_s;
+    point.reasons.push(format!("its counts came late: {window_s:.2} s of {measure_s} s"));
+    point.handled = 0;
+    point.standing = point.standing.max(Standing::Overloaded);
 }
 
 fn judge_payloads(point: &mut Point, before: &Counts, after: &Counts) {
@@ -391,6 +461,13 @@ fn judge_payloads(point: &mut Point, before: &Counts, after: &Counts) {
 
 fn judge_paced(point: &mut Point) {
     let of = point.ledger;
+    if point.handled_per_s() < PACE_SHARE * point.rate_per_s {
+        // What it could not get rid of by the end is no loss, it is what it was behind with.
+        let (did, due) = (point.handled_per_s(), point.rate_per_s);
+        point.standing = Standing::Overloaded;
+        point.reasons.push(format!("{did:.0} a second of {due:.0}"));
+        return;
+    }
     if of.lost > 0 {
         point.reasons.push(format!("{} of {} never came", of.lost, of.sent));
     }
@@ -403,10 +480,6 @@ fn judge_paced(point: &mut Point) {
     }
     if !point.reasons.is_empty() {
         point.standing = Standing::Wrong;
-    } else if point.handled_per_s() < PACE_SHARE * point.rate_per_s {
-        let (did, due) = (point.handled_per_s(), point.rate_per_s);
-        point.standing = Standing::Overloaded;
-        point.reasons.push(format!("{did:.0} a second of {due:.0}"));
     }
 }
 

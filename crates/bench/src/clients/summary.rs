@@ -57,6 +57,10 @@ pub(super) struct AtKnee {
     pub(super) broken: Option<String>,
     /// Whether some search ended for want of the replay server's speed.
     pub(super) is_limited: bool,
+    /// Whether every knee met once more below it.
+    pub(super) is_confirmed: bool,
+    /// The worst step that was more than too fast for the stack, and what it was.
+    pub(super) fault: Option<(Standing, String)>,
 }
 
 /// Every group that something was run of.
@@ -133,11 +137,12 @@ fn row<'a>(
     }
 }
 
-/// The score of each round: of knees if there are any, else of the highest rate.
+/// The score of each round: at the knee where knees were looked for, else at the highest rate. The
+/// two are not mixed.
 fn scores(name: &str, points: &[&Point], knees: &[&KneeFound]) -> Vec<(u32, f64)> {
     let own = knees.iter().filter(|of| of.stack == name);
     let at_knee: Vec<(u32, f64)> = own.filter_map(|of| Some((of.round, of.per_core_s?))).collect();
-    if !at_knee.is_empty() {
+    if !knees.is_empty() {
         return at_knee;
     }
     // The same for all: a stack that says nothing there has no score.
@@ -192,8 +197,19 @@ fn at_knee(knees: &[&KneeFound]) -> Option<AtKnee> {
         rate_per_s: Spread::of(knees.iter().filter_map(|of| of.rate_per_s)),
         per_core_s: Spread::of(knees.iter().filter_map(|of| of.per_core_s)),
         broken: knees.iter().find_map(|of| of.broken.clone()),
+        is_confirmed: knees.iter().all(|of| of.confirmed_per_s.is_some()),
+        fault: fault_of(knees),
         is_limited: knees.iter().any(|of| of.ending == Some(crate::ladder::Ending::GeneratorLimit)),
     })
+}
+
+/// To be overloaded at some step is what a search is for; nothing else is.
+fn fault_of(knees: &[&KneeFound]) -> Option<(Standing, String)> {
+    let steps = knees.iter().flat_map(|of| &of.steps);
+    let faulty = steps.filter(|of| matches!(of.standing, Standing::Wrong | Standing::Broken));
+    let worst = faulty.max_by_key(|of| of.standing)?;
+    let rate = crate::tables::count(worst.rate_per_s);
+    Some((worst.standing, format!("a step at {rate}/s: {}", worst.reasons.join("; "))))
 }
 
 #[cfg(test)]

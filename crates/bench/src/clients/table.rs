@@ -39,6 +39,9 @@ fn group(text: &mut String, group: &Group<'_>, clients: &Clients) {
     let (title, qos, unit) = (group.workflow.title(), group.qos, group.workflow.unit());
     let _ = writeln!(text, "\n## {title}, QoS {qos}\n\nCPU us a {unit} (user + kernel):\n");
     let _ = writeln!(text, "{}\n", cost(group, clients));
+    if group.rows.iter().any(is_score_limited) {
+        let _ = writeln!(text, "{LIMITED}\n");
+    }
     let _ = writeln!(text, "Latency from the intended time, memory, books:\n");
     let _ = writeln!(text, "{}", quality(group));
     for row in &group.rows {
@@ -47,7 +50,7 @@ fn group(text: &mut String, group: &Group<'_>, clients: &Clients) {
             let (standing, reasons) = (at.standing.name(), at.reasons.join("; "));
             let _ = writeln!(text, "- {name} at {rate}/s: {standing}: {reasons}");
         }
-        if let Some(why) = row.knee.as_ref().and_then(|knee| knee.broken.as_ref()) {
+        for why in knee_faults(row) {
             let _ = writeln!(text, "- {}, knee: {why}", row.stack.name);
         }
     }
@@ -66,7 +69,7 @@ fn cost(group: &Group<'_>, clients: &Clients) -> Table {
         let mut cells = vec![row.stack.name.clone(), versions(row)];
         cells.extend(row.rates.iter().map(|at| at.as_ref().map_or_else(dash, cpu)));
         cells.push(knee(row));
-        cells.push(row.score.map_or_else(dash, |of| spread(&of, count)));
+        cells.push(score(row));
         cells.push(row.by_base.as_ref().map_or_else(dash, ratio));
         table.add_row(cells);
     }
@@ -125,10 +128,32 @@ pub(super) fn spread(of: &Spread, text: impl Fn(f64) -> String) -> String {
     }
 }
 
+/// What the mark at a score says.
+pub(super) const LIMITED: &str = "\u{2020} The replay server was the limit of this knee, not the \
+    stack: under more load it may do more a core-second.";
+
+pub(super) fn is_score_limited(row: &Row<'_>) -> bool {
+    row.score.is_some() && row.knee.as_ref().is_some_and(|knee| knee.is_limited)
+}
+
+pub(super) fn score(row: &Row<'_>) -> String {
+    let mark = if is_score_limited(row) { " \u{2020}" } else { "" };
+    row.score.map_or_else(dash, |of| format!("{}{mark}", spread(&of, count)))
+}
+
 pub(super) fn knee(row: &Row<'_>) -> String {
     let Some(knee) = &row.knee else { return dash() };
     let limit = if knee.is_limited { "at least " } else { "" };
-    knee.rate_per_s.map_or_else(|| "none".into(), |of| format!("{limit}{}", spread(&of, count)))
+    let doubt = if knee.is_confirmed { "" } else { ", not confirmed" };
+    let rate = |of: Spread| format!("{limit}{}{doubt}", spread(&of, count));
+    knee.rate_per_s.map_or_else(|| "none".into(), rate)
+}
+
+/// What went wrong on the way to the knee.
+pub(super) fn knee_faults(row: &Row<'_>) -> Vec<String> {
+    let Some(knee) = &row.knee else { return Vec::new() };
+    let fault = knee.fault.as_ref().map(|(standing, why)| format!("{}: {why}", standing.name()));
+    knee.broken.iter().cloned().chain(fault).collect()
 }
 
 pub(super) fn ratio(of: &Ratio) -> String {
@@ -143,9 +168,10 @@ pub(super) fn latency(at: &AtRate) -> String {
     at.latency_us.map_or_else(dash, |(p50, p99)| format!("{}/{}", ms(p50), ms(p99)))
 }
 
-/// The worst that was seen at a fixed rate.
+/// The worst that was seen at a fixed rate, or what was worse than overload on the way to the knee.
 pub(super) fn books(row: &Row<'_>) -> String {
-    let worst = row.rates.iter().flatten().map(|at| at.standing).max();
+    let knee = row.knee.as_ref().and_then(|knee| Some(knee.fault.as_ref()?.0));
+    let worst = row.rates.iter().flatten().map(|at| at.standing).chain(knee).max();
     worst.map_or_else(dash, |of| of.name().to_owned())
 }
 

@@ -20,7 +20,7 @@ const CONFIRM_SHARE: f64 = 0.9;
 const CONFIRMATIONS_MAX: u32 = 3;
 
 /// Times that a bound which gave way is climbed past; then the knee is what it is.
-const RECHECKS_MAX: u32 = 4;
+const RECHECKS_MAX: u32 = 2;
 
 /// From step to step past a bound that gave way: the knee is near.
 const GROWTH_AGAIN: f64 = 1.15;
@@ -153,6 +153,11 @@ impl Search {
     fn bound(&self) -> Option<f64> {
         let bounds = self.missed.into_iter().chain(self.limited);
         bounds.reduce(f64::min)
+    }
+
+    /// Highest value that has met so far.
+    pub const fn met(&self) -> Option<f64> {
+        self.met
     }
 
     /// What to do now; the same until something was seen.

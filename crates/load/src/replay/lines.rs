@@ -157,7 +157,10 @@ pub struct Counts {
 pub struct Played {
     /// Messages written, of all phases.
     pub sent: u64,
-    /// Of these due in measure.
+    /// Messages that were due and that the stack did not let be written in time.
+    #[serde(default)]
+    pub unsent: u64,
+    /// Of those written, due in measure.
     pub measured: u64,
     /// Messages that had to come back.
     pub required: u64,

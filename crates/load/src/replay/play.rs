@@ -165,11 +165,12 @@ impl Playing {
         (self.measure_us.0..self.measure_us.1).contains(&intended_us)
     }
 
-    /// Microseconds until something is due; nothing while only the stack can move it on.
+    /// Microseconds until something is due; nothing where that is the stack alone.
     pub(super) fn wait_us(&self, now_us: u64) -> Option<u64> {
         match self.held {
             Held::ByTurn => Some(0),
-            Held::ByWindow | Held::ByOutput => None,
+            // Only the stack can move it on, but not for ever.
+            Held::ByWindow | Held::ByOutput => Some(self.give_up_us().saturating_sub(now_us)),
             // What was written leaves at the end of the turn.
             Held::No if self.sent >= self.messages => (!self.is_sent_told).then_some(WRITTEN_US),
             Held::No => Some(self.intended_us(self.sent).saturating_sub(now_us)),
@@ -181,7 +182,9 @@ impl Playing {
         self.note_cpu(now_us);
         self.write_due(io, now_us);
         if self.sent < self.messages {
-            return Step::Nothing;
+            let is_given_up = now_us >= self.give_up_us();
+            let close = |play: &mut Self| Step::Over(play.close(io.stats().writes, now_us, None));
+            return if is_given_up { close(self) } else { Step::Nothing };
         }
         let is_written = io.pending(self.token) == 0;
         if !self.is_sent_told && is_written {
@@ -189,13 +192,18 @@ impl Playing {
             self.played.sent_us = now_us;
             return Step::Sent(now_us);
         }
-        let last_us = self.intended_us(self.messages - 1);
-        let deadline_us = last_us.max(self.played.sent_us) + (self.play.drain_s * 1e6) as u64;
+        let drain_us = (self.play.drain_s * 1e6) as u64;
+        let deadline_us = self.give_up_us().max(self.played.sent_us + drain_us);
         let is_settled = is_written && self.owed() == 0 && now_us >= self.measure_us.1;
         if is_settled || now_us >= deadline_us {
             return Step::Over(self.close(io.stats().writes, now_us, None));
         }
         Step::Nothing
+    }
+
+    /// When a stack that has not let all be sent is waited for no longer.
+    fn give_up_us(&self) -> u64 {
+        self.intended_us(self.messages - 1) + (self.play.drain_s * 1e6) as u64
     }
 
     /// Results and acknowledgements that have not come.
@@ -309,6 +317,7 @@ impl Playing {
         let of_sent = |required: u64| if self.sent == self.messages { required } else { 0 };
         let mut played = std::mem::take(&mut self.played);
         played.sent = self.sent;
+        played.unsent = self.messages - self.sent;
         played.required = of_sent(self.required);
         played.delivered = results.delivered;
         played.lost = played.required.saturating_sub(results.delivered);

@@ -102,8 +102,9 @@ struct RunArgs {
     /// Length of measure at a fixed rate
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = super::parse_length)]
     duration: f64,
-    /// Before measure: what compiles while it runs needs some
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = super::parse_seconds)]
+    /// Feed at the rate before measure, until all of it is done: what compiles while it runs needs
+    /// some
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = super::parse_seconds)]
     warm_up: f64,
     /// Length of measure of a step on the way to the knee
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = super::parse_length)]
@@ -230,7 +231,9 @@ fn measure(args: &RunArgs, weir: PathBuf) -> anyhow::Result<ExitCode> {
     }
     let is_right = |standing| !matches!(standing, Standing::Wrong | Standing::Broken);
     let is_all = clients.points.iter().all(|point| is_right(point.standing))
-        && clients.knees.iter().all(|knee| knee.broken.is_none());
+        && clients.knees.iter().all(|knee| {
+            knee.broken.is_none() && knee.steps.iter().all(|step| is_right(step.standing))
+        });
     Ok(if is_all { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
