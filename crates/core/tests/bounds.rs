@@ -20,6 +20,21 @@ fn kept() -> Ask<'static> {
     Ask { clean: false, expiry_s: 100, ..Ask::default() }
 }
 
+/// A kept session that takes one message at a time.
+fn narrow() -> Ask<'static> {
+    Ask { receive_maximum: 1, ..kept() }
+}
+
+/// A publisher, and such a session that is subscribed to `t` and may have three messages waiting.
+fn slow_subscriber() -> (Net, Peer, Peer) {
+    let limits = Limits { queue_messages_max: 3, ..Limits::default() };
+    let mut net = Net::with_limits(1, &limits);
+    let publ = net.join("pub", Ask::default());
+    let slow = net.join("slow", narrow());
+    net.subscribe(slow, "t", Q1);
+    (net, publ, slow)
+}
+
 fn stats(net: &Net) -> Stats {
     net.shards[0].stats()
 }
@@ -63,17 +78,12 @@ fn a_topic_too_long_or_too_deep_is_refused_and_the_connection_goes_on() {
 
 #[test]
 fn who_comes_back_to_a_full_queue_may_catch_up() {
-    let limits = Limits { queue_messages_max: 3, ..Limits::default() };
-    let mut net = Net::with_limits(1, &limits);
-    let publ = net.join("pub", Ask::default());
-    let narrow = Ask { receive_maximum: 1, ..kept() };
-    let slow = net.join("slow", narrow);
-    net.subscribe(slow, "t", Q1);
+    let (mut net, publ, slow) = slow_subscriber();
     net.cut(slow);
     for id in 1..=5 {
         net.publish(publ, "t", Q1, id, &id.to_string());
     }
-    let slow = net.connect("slow", narrow);
+    let slow = net.connect("slow", narrow());
     assert_eq!(net.read(slow), ["CONNACK Success present", "PUBLISH t q1 #1 3"]);
     // One has left the queue; with these it is over its bound by one.
     for id in 6..=7 {
@@ -94,12 +104,7 @@ fn who_comes_back_to_a_full_queue_may_catch_up() {
 
 #[test]
 fn a_queue_that_runs_over_many_times_in_one_input_ends_the_connection_only() {
-    let limits = Limits { queue_messages_max: 3, ..Limits::default() };
-    let mut net = Net::with_limits(1, &limits);
-    let publ = net.join("pub", Ask::default());
-    let narrow = Ask { receive_maximum: 1, ..kept() };
-    let slow = net.join("slow", narrow);
-    net.subscribe(slow, "t", Q1);
+    let (mut net, publ, slow) = slow_subscriber();
     net.read(slow);
     let mut bytes = Vec::new();
     for id in 1..=9 {
@@ -110,7 +115,7 @@ fn a_queue_that_runs_over_many_times_in_one_input_ends_the_connection_only() {
     let end = ["PUBLISH t q1 #1 1", "DISCONNECT Quota exceeded: its queue is full", "closed"];
     assert_eq!(lines, end);
     assert_eq!((stats(&net).queue_overflows, stats(&net).sessions), (1, 2));
-    let slow = net.connect("slow", narrow);
+    let slow = net.connect("slow", narrow());
     assert_eq!(net.read(slow)[0], "CONNACK Success present", "nothing of it is lost but messages");
 }
 

@@ -18,6 +18,7 @@ use clap::{Args, ValueEnum};
 use connects::Connects;
 use std::io::{BufRead, Write};
 use std::sync::Arc;
+use weir_client::Url;
 use weir_flow::Condition;
 use weir_wire::topic::{TopicFilter, is_valid_name};
 use weir_wire::{QoS, Version};
@@ -28,7 +29,7 @@ use weir_wire::{QoS, Version};
 pub struct StackArgs {
     #[arg(long, default_value = "localhost")]
     host: String,
-    #[arg(long, default_value_t = 1883)]
+    #[arg(long, default_value_t = Url::PORT)]
     port: u16,
     #[arg(long)]
     workflow: Workflow,

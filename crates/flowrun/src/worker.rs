@@ -114,16 +114,21 @@ impl<'a> Worker<'a> {
         while self.end.is_none() && !self.is_over(reactor.io()) {
             let wait = self.poll_timeout().map(until);
             reactor.turn(wait, self)?;
-            let rest = self.gather.rest(reactor.io().turn_us(), now_us());
-            // Nothing rests that somebody waits for, or that is there already.
-            if self.link.is_settled() && !reactor.io().has_work() && !self.control.is_stopping() {
-                std::thread::sleep(rest.min(self.poll_timeout().map_or(rest, until)));
-            }
+            self.rest(reactor.io());
         }
         let results = self.link.open_results();
         self.leave(&mut reactor)?;
         let end = if results > 0 { Err(Error::Unfinished { results }) } else { Ok(()) };
         self.end.take().unwrap_or(end)
+    }
+
+    /// Lets messages gather, unless somebody waits for what is open or something is there already.
+    fn rest(&mut self, io: &Io) {
+        let rest = self.gather.rest(io.turn_us(), now_us());
+        let is_idle = || self.link.is_settled() && !io.has_work() && !self.control.is_stopping();
+        if rest > Duration::ZERO && is_idle() {
+            std::thread::sleep(rest.min(self.poll_timeout().map_or(rest, until)));
+        }
     }
 
     /// Whether the end was asked for and nothing more is to be waited for.

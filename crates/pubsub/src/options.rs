@@ -19,7 +19,7 @@ pub(crate) struct ConnectionArgs {
     #[arg(short = 'h', long, value_name = "HOST", default_value = "localhost")]
     host: String,
     /// Port of the broker
-    #[arg(short, long, value_name = "PORT", default_value_t = 1883)]
+    #[arg(short, long, value_name = "PORT", default_value_t = Url::PORT)]
     port: u16,
     /// Broker and topic as mqtt://[USER[:PASSWORD]@]HOST[:PORT]/TOPIC
     #[arg(short = 'L', long, value_name = "URL",

@@ -122,11 +122,8 @@ fn step<'a>(
     let mut session = match kept.take() {
         Some(session) => session,
         None => {
-            let session = if task.workflow.is_played() {
-                Session::open_warm(context, task, warm_up)?.0
-            } else {
-                Session::open(context, task)?
-            };
+            let (rate_per_s, warm_up_s) = warm_up;
+            let session = Session::open_warm(context, task, rate_per_s, warm_up_s)?;
             used.note(&session.ready);
             session
         }

@@ -96,10 +96,10 @@ fn group(group: &Group<'_>, clients: &Clients) -> Value {
     let mut by_memory: Vec<&Row<'_>> = group.rows.iter().collect();
     let rss = |row: &Row<'_>| row.rss_max_bytes.map_or(f64::INFINITY, |of| of.median);
     by_memory.sort_by(|one, other| rss(one).total_cmp(&rss(other)));
-    let scores = group.rows.iter().filter_map(|row| {
-        let mark = if table::is_score_limited(row) { " \u{2020}" } else { "" };
-        bar(row, row.score, score_max, &|score| count(score) + mark)
-    });
+    let scores = group
+        .rows
+        .iter()
+        .filter_map(|row| bar(row, row.score, score_max, &|score| count(score) + table::mark(row)));
     let memory = by_memory.iter().filter_map(|row| bar(row, row.rss_max_bytes, rss_max, &mega_of));
     json!({
         "title": format!("{}, QoS {}", group.workflow.title(), group.qos),

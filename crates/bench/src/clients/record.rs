@@ -117,6 +117,11 @@ impl Standing {
             Self::Broken => "broken",
         }
     }
+
+    /// Whether the stack did what it must not, and not only too little.
+    pub const fn is_fault(self) -> bool {
+        matches!(self, Self::Wrong | Self::Broken)
+    }
 }
 
 /// One stack in one workflow at one rate, once. The window is between two answers of the adapter
@@ -145,6 +150,9 @@ pub struct Point {
     pub level: Option<u8>,
     /// Length of the window, seconds.
     pub window_s: f64,
+    /// It is so far from what was asked for that costs within say nothing.
+    #[serde(default)]
+    pub is_window_missed: bool,
     /// Operations within: messages received or published, or connects.
     pub handled: u64,
     /// CPU within, user mode, divided as the ticks of the system are.
@@ -214,15 +222,19 @@ pub struct ReplaySide {
 }
 
 impl Point {
+    fn has_cost(&self) -> bool {
+        self.handled > 0 && !self.is_window_missed
+    }
+
     /// CPU an operation, user and kernel, microseconds.
     pub fn cpu_us_each(&self) -> Option<f64> {
-        (self.handled > 0).then(|| (self.cpu_user_us + self.cpu_system_us) / self.handled as f64)
+        self.has_cost().then(|| (self.cpu_user_us + self.cpu_system_us) / self.handled as f64)
     }
 
     /// The same in user mode alone, and in the kernel.
     pub fn cpu_parts_us_each(&self) -> Option<(f64, f64)> {
         let each = |us: f64| us / self.handled as f64;
-        (self.handled > 0).then(|| (each(self.cpu_user_us), each(self.cpu_system_us)))
+        self.has_cost().then(|| (each(self.cpu_user_us), each(self.cpu_system_us)))
     }
 
     /// Operations a second of CPU: the score.
@@ -239,7 +251,7 @@ impl Point {
     /// do.
     pub fn is_idle(&self) -> bool {
         let is_owed = self.ledger.behind > 0 || self.ledger.unacknowledged > 0;
-        !is_owed && !matches!(self.standing, Standing::Wrong | Standing::Broken)
+        !is_owed && !self.standing.is_fault()
     }
 
     /// Operations a second within the window.
@@ -256,7 +268,7 @@ impl Point {
             Standing::ReplayLimit => is_at_rate,
             Standing::Wrong | Standing::Broken => false,
         };
-        is_cost && self.handled > 0
+        is_cost && self.has_cost()
     }
 
     /// Whether its latencies are the stack's, too.

@@ -273,14 +273,19 @@ fn cells(settings: &Settings) -> Vec<Cell> {
 }
 
 fn measure(context: &Context<'_>, task: &Task<'_>, used: &mut StackUsed) -> anyhow::Result<Point> {
-    if task.workflow.is_played() {
-        let (point, ready) = Session::fixed(context, task)?;
-        used.note(&ready);
-        return Ok(point);
-    }
-    let session = Session::open(context, task)?;
+    let length = task.length;
+    let mut session = Session::open_warm(context, task, task.rate_per_s, length.warm_up_s)?;
     used.note(&session.ready);
-    session.paced(task)
+    if !task.workflow.is_played() {
+        return session.paced(task);
+    }
+    let length = Length { warm_up_s: session.lead_in_s(length.warm_up_s), ..length };
+    let mut point = session.played(&Task { length, ..*task })?;
+    if let Err(error) = session.close() {
+        point.standing = Standing::Broken;
+        point.reasons.push(error.to_string());
+    }
+    Ok(point)
 }
 
 /// A point of which nothing is known but why.
@@ -297,6 +302,7 @@ pub(super) fn broken(task: &Task<'_>, why: String) -> Point {
         reasons: vec![why],
         level: None,
         window_s: 0.0,
+        is_window_missed: false,
         handled: 0,
         cpu_user_us: 0.0,
         cpu_system_us: 0.0,

@@ -89,6 +89,8 @@ pub(super) struct Session<'a> {
     replay: Replay,
     pub(super) ready: Ready,
     level: Option<u8>,
+    /// It was played to and has caught up with it.
+    is_warm: bool,
 }
 
 /// One end of the window.
@@ -125,45 +127,35 @@ impl<'a> Session<'a> {
                 task.qos
             );
         }
-        Ok(Self { context, adapter, replay, ready, level })
+        Ok(Self { context, adapter, replay, ready, level, is_warm: false })
     }
 
     /// Starts both processes and plays for `warm_up_s` at `rate_per_s`, so that what compiles while
     /// it runs has done so, and nothing is owed when measure begins. A stack that does not catch up
-    /// with that is started anew, and is to be measured as it is.
+    /// with that is started anew, and is to be measured as it is; one with a pace of its own has no
+    /// feed to be warmed up with.
     pub(super) fn open_warm(
         context: &'a Context<'a>,
         task: &Task<'_>,
-        (rate_per_s, warm_up_s): (f64, f64),
-    ) -> anyhow::Result<(Self, bool)> {
+        rate_per_s: f64,
+        warm_up_s: f64,
+    ) -> anyhow::Result<Self> {
         let mut session = Self::open(context, task)?;
-        if warm_up_s <= 0.0 {
-            return Ok((session, false));
+        if !task.workflow.is_played() || warm_up_s <= 0.0 {
+            return Ok(session);
         }
         let length = Length { warm_up_s: 0.0, measure_s: warm_up_s, ..task.length };
-        if session.played(&Task { rate_per_s, length, ..*task })?.is_idle() {
-            return Ok((session, true));
+        session.is_warm = session.played(&Task { rate_per_s, length, ..*task })?.is_idle();
+        if session.is_warm {
+            return Ok(session);
         }
         drop(session);
-        Ok((Self::open(context, task)?, false))
+        Self::open(context, task)
     }
 
-    /// The feed at a fixed rate: warmed up, measured, ended in good order.
-    pub(super) fn fixed(
-        context: &'a Context<'a>,
-        task: &Task<'_>,
-    ) -> anyhow::Result<(Point, Ready)> {
-        let warm_up = (task.rate_per_s, task.length.warm_up_s);
-        let (mut session, is_warm) = Self::open_warm(context, task, warm_up)?;
-        let lead_in_s = if is_warm { LEAD_IN_S } else { task.length.warm_up_s };
-        let length = Length { warm_up_s: lead_in_s, ..task.length };
-        let mut point = session.played(&Task { length, ..*task })?;
-        let ready = session.ready.clone();
-        if let Err(error) = session.close() {
-            point.standing = Standing::Broken;
-            point.reasons.push(error.to_string());
-        }
-        Ok((point, ready))
+    /// How long the feed of a fixed rate goes on before measure, where `warm_up_s` was asked for.
+    pub(super) const fn lead_in_s(&self, warm_up_s: f64) -> f64 {
+        if self.is_warm { LEAD_IN_S } else { warm_up_s }
     }
 
     /// Ends the adapter in good order.
@@ -303,6 +295,7 @@ impl<'a> Session<'a> {
             reasons: Vec::new(),
             level: self.level,
             window_s: wall_us / 1e6,
+            is_window_missed: false,
             handled: operations(to.counts).saturating_sub(operations(from.counts)),
             cpu_user_us: cpu.cpu_user_cores * wall_us,
             cpu_system_us: cpu.cpu_system_cores * wall_us,
@@ -445,7 +438,7 @@ fn judge_window(point: &mut Point, measure_s: f64) {
     }
     let window_s = point.window_s;
     point.reasons.push(format!("its counts came late: {window_s:.2} s of {measure_s} s"));
-    point.handled = 0;
+    point.is_window_missed = true;
     point.standing = point.standing.max(Standing::Overloaded);
 }
 

@@ -206,7 +206,7 @@ fn at_knee(knees: &[&KneeFound]) -> Option<AtKnee> {
 /// To be overloaded at some step is what a search is for; nothing else is.
 fn fault_of(knees: &[&KneeFound]) -> Option<(Standing, String)> {
     let steps = knees.iter().flat_map(|of| &of.steps);
-    let faulty = steps.filter(|of| matches!(of.standing, Standing::Wrong | Standing::Broken));
+    let faulty = steps.filter(|of| of.standing.is_fault());
     let worst = faulty.max_by_key(|of| of.standing)?;
     let rate = crate::tables::count(worst.rate_per_s);
     Some((worst.standing, format!("a step at {rate}/s: {}", worst.reasons.join("; "))))
@@ -235,6 +235,7 @@ pub(super) mod tests {
             reasons: Vec::new(),
             level: Some(4),
             window_s: 1.0,
+            is_window_missed: false,
             handled,
             cpu_user_us: cpu_us * 0.75 * handled as f64,
             cpu_system_us: cpu_us * 0.25 * handled as f64,

@@ -136,9 +136,13 @@ pub(super) fn is_score_limited(row: &Row<'_>) -> bool {
     row.score.is_some() && row.knee.as_ref().is_some_and(|knee| knee.is_limited)
 }
 
+/// What stands behind a score that the replay server ended.
+pub(super) fn mark(row: &Row<'_>) -> &'static str {
+    if is_score_limited(row) { " \u{2020}" } else { "" }
+}
+
 pub(super) fn score(row: &Row<'_>) -> String {
-    let mark = if is_score_limited(row) { " \u{2020}" } else { "" };
-    row.score.map_or_else(dash, |of| format!("{}{mark}", spread(&of, count)))
+    row.score.map_or_else(dash, |of| spread(&of, count) + mark(row))
 }
 
 pub(super) fn knee(row: &Row<'_>) -> String {

@@ -4,6 +4,7 @@ use super::objective::Objective;
 use super::record::{Ladder, Limits, SCHEMA, Step};
 use super::rung::{self, What};
 use super::search::{GROWTH, Next, Search, TOLERANCE};
+use super::table::named;
 use crate::driver::Driver;
 use crate::result::{RunResult, Status, Suite};
 use crate::run::{Interrupted, RunOptions, run_one};
@@ -92,6 +93,11 @@ impl<'a> Climb<'a> {
             ended,
             is_stopped,
         })
+    }
+
+    /// What its steps are told by: the broker, and which of its ladders.
+    pub fn name(&self) -> String {
+        named(self.driver.name(), self.round)
     }
 
     /// What is counted on its steps.

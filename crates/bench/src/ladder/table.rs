@@ -1,7 +1,8 @@
 //! A ladder in the terminal.
 
 use super::record::{Ladder, Step};
-use super::search::{Ending, Knee, Purpose, Seen};
+use super::search::{Ending, Purpose, Seen};
+use crate::stats::Spread;
 use crate::tables::{count, millis, printable, prose};
 use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
@@ -101,36 +102,32 @@ pub fn render(ladder: &Ladder) -> String {
     text
 }
 
-/// How far ladders of the same broker lie apart, a line a broker; none where each has one.
+/// How far ladders of the same broker lie apart, a line a broker; none where each has one. Those
+/// of a broker stand side by side.
 pub fn apart(ladders: &[Ladder]) -> Vec<String> {
-    let mut brokers: Vec<(String, Vec<Knee>, usize)> = Vec::new();
-    for ladder in ladders.iter().filter(|ladder| ladder.round > 0) {
-        let name = format!("{} ({})", broker(ladder), printable(&ladder.broker.profile));
-        let at = brokers.iter().position(|(known, ..)| *known == name).unwrap_or_else(|| {
-            brokers.push((name, Vec::new(), 0));
-            brokers.len() - 1
-        });
-        brokers[at].1.extend(ladder.knee.filter(|knee| knee.met.is_some()));
-        brokers[at].2 += 1;
-    }
-    brokers.iter().map(|(name, knees, ladders)| spread(name, knees, *ladders)).collect()
+    let name = |of: &Ladder| format!("{} ({})", broker(of), printable(&of.broker.profile));
+    ladders
+        .chunk_by(|one, other| name(one) == name(other))
+        .filter(|of| of[0].round > 0)
+        .map(|of| format!("{}: {}", name(&of[0]), spread(of)))
+        .collect()
 }
 
-fn spread(name: &str, knees: &[Knee], ladders: usize) -> String {
-    let met = || knees.iter().filter_map(|knee| knee.met);
-    let (low, high) = (met().fold(f64::INFINITY, f64::min), met().fold(0.0, f64::max));
-    if knees.len() < 2 {
-        return format!("{name}: {ladders} ladders, {} with a knee: no spread", knees.len());
-    }
-    let limit = match knees.iter().filter(|knee| knee.ending != Ending::Found).count() {
+fn spread(ladders: &[Ladder]) -> String {
+    let knees = || ladders.iter().filter_map(|of| of.knee).filter(|knee| knee.met.is_some());
+    let (all, found) = (ladders.len(), knees().count());
+    let Some(Spread { low, high, .. }) =
+        Spread::of(knees().filter_map(|knee| knee.met)).filter(|of| of.count > 1)
+    else {
+        return format!("{all} ladders, {found} with a knee: no spread");
+    };
+    let limit = match knees().filter(|knee| knee.ending != Ending::Found).count() {
         0 => String::new(),
         ends => format!("; {ends} of them a least, not a knee"),
     };
-    let (count, share) = (knees.len(), (high / low - 1.0) * 100.0);
+    let share = (high / low - 1.0) * 100.0;
     let (low, high) = (amount(low), amount(high));
-    format!(
-        "{name}: {count} of {ladders} ladders end at {low} to {high}, {share:.1} % apart{limit}"
-    )
+    format!("{found} of {all} ladders end at {low} to {high}, {share:.1} % apart{limit}")
 }
 
 /// The broker of a ladder as a table names it.
@@ -143,8 +140,12 @@ fn broker(ladder: &Ladder) -> String {
 
 /// A ladder as a table names it: its broker, and which of several it is.
 pub(super) fn label(ladder: &Ladder) -> String {
-    let name = broker(ladder);
-    if ladder.round == 0 { name } else { format!("{name} #{}", ladder.round) }
+    named(&broker(ladder), ladder.round)
+}
+
+/// `broker #2`, where it is one of several.
+pub(super) fn named(broker: &str, round: u32) -> String {
+    if round == 0 { broker.into() } else { format!("{broker} #{round}") }
 }
 
 /// What was found, in a sentence.

@@ -39,10 +39,12 @@ pub(super) struct AwaitingShards {
 }
 
 /// What the properties of a SUBSCRIBE say of all its filters.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 struct Common<'a> {
     subscription_id: Option<u32>,
     condition: Option<&'a str>,
+    /// Why it cannot be used.
+    unfit: Option<NotGranted>,
     /// More conditions than one.
     has_several: bool,
 }
@@ -87,7 +89,7 @@ impl Shard {
     ) -> Result<(), Refusal> {
         let Some(link) = self.sessions[session.0 as usize].link else { return Ok(()) };
         let Some(conn) = self.serial_of(link.conn) else { return Ok(()) };
-        let common = Common::of(subscribe);
+        let mut common = Common::of(subscribe);
         // Checked before any filter is noted: what is noted has to be told.
         let is_local_and_shared = |(text, options): (&str, SubscriptionOptions)| {
             options.no_local && TopicFilter::parse(text).is_some_and(|found| found.group.is_some())
@@ -98,8 +100,11 @@ impl Shard {
         }
         check_answer(&link, subscribe.filters().count())?;
         // Compiled once, also if it is refused: a packet may have a hundred thousand filters.
-        let shared = common.condition.map(|text| self.acquire(text));
-        let refused = shared.as_ref().and_then(|shared| shared.as_ref().err().cloned());
+        let condition = common.condition.map(|text| self.acquire(text)).transpose();
+        let condition = condition.unwrap_or_else(|unfit| {
+            common.unfit = Some(unfit);
+            None
+        });
         self.rounds += 1;
         let mut awaiting = AwaitingShards {
             session,
@@ -114,28 +119,23 @@ impl Shard {
             open: 0,
         };
         for (text, options) in subscribe.filters() {
-            let code = match self.subscribe_one(
-                session,
-                (text, options),
-                (&common, refused.as_ref()),
-                &mut awaiting,
-                sink,
-            ) {
-                Ok(()) => options.qos as u8,
-                Err(NotGranted { reason, detail }) => {
-                    self.stats.subscriptions_refused += 1;
-                    self.stats.refusals.add(reason);
-                    if awaiting.detail.is_empty() {
-                        awaiting.detail = detail;
+            let code =
+                match self.subscribe_one(session, text, options, &common, &mut awaiting, sink) {
+                    Ok(()) => options.qos as u8,
+                    Err(NotGranted { reason, detail }) => {
+                        self.stats.subscriptions_refused += 1;
+                        self.stats.refusals.add(reason);
+                        if awaiting.detail.is_empty() {
+                            awaiting.detail = detail;
+                        }
+                        // The one failure that 3.1.1 knows.
+                        let older = ReasonCode::UnspecifiedError;
+                        if link.version.is_v5() { reason as u8 } else { older as u8 }
                     }
-                    // The one failure that 3.1.1 knows.
-                    let older = ReasonCode::UnspecifiedError;
-                    if link.version.is_v5() { reason as u8 } else { older as u8 }
-                }
-            };
+                };
             awaiting.codes.push(code);
         }
-        if let Some(Ok(condition)) = shared {
+        if let Some(condition) = condition {
             self.filters.conditions.release(condition);
         }
         if awaiting.news.is_empty() || self.shards == 1 {
@@ -165,8 +165,9 @@ impl Shard {
     fn subscribe_one(
         &mut self,
         key: SessionKey,
-        (text, options): (&str, SubscriptionOptions),
-        (common, refused): (&Common<'_>, Option<&NotGranted>),
+        text: &str,
+        options: SubscriptionOptions,
+        common: &Common<'_>,
         awaiting: &mut AwaitingShards,
         sink: &mut impl Sink,
     ) -> Result<(), NotGranted> {
@@ -189,7 +190,7 @@ impl Shard {
         if (is_full || self.is_pressed) && self.filters.position(name, records).is_none() {
             return Err(ReasonCode::QuotaExceeded.into());
         }
-        let condition = self.condition(name, common, refused)?;
+        let condition = self.condition(name, common)?;
         let subscriber = Subscriber::new(key, options, common.subscription_id);
         let Subscribed { is_new, news } =
             self.note(key, name, condition, subscriber, awaiting.round, sink);
@@ -241,13 +242,11 @@ impl Shard {
         acquired.map_err(|NoCondition { reason, detail }| NotGranted { reason, detail })
     }
 
-    /// The condition that the name or the properties ask for, acquired; `unfit` is why that of the
-    /// properties cannot be.
+    /// The condition that the name or the properties ask for, acquired.
     fn condition(
         &mut self,
         name: Name<'_>,
         common: &Common<'_>,
-        unfit: Option<&NotGranted>,
     ) -> Result<Option<ConditionId>, NotGranted> {
         let reason = ReasonCode::TopicFilterInvalid;
         let refused = |detail: &str| Err(NotGranted { reason, detail: detail.into() });
@@ -258,7 +257,10 @@ impl Shard {
                  $share/{name}/$filter/{condition}/{filter}",
             ),
             (None, Some(_)) if common.has_several => refused("more than one user property filter"),
-            (None, Some(text)) => unfit.map_or_else(|| Ok(text.into()), |unfit| Err(unfit.clone())),
+            (None, Some(text)) => match &common.unfit {
+                Some(unfit) => Err(unfit.clone()),
+                None => Ok(text.into()),
+            },
             (Some(_), Some(_)) => refused("a condition in the name and one beside it"),
             (Some(Err(BadEncoding)), None) => refused("the condition is not percent-encoded UTF-8"),
             (Some(Ok(text)), None) => Ok(text),

@@ -182,9 +182,10 @@ impl Playing {
         self.note_cpu(now_us);
         self.write_due(io, now_us);
         if self.sent < self.messages {
-            let is_given_up = now_us >= self.give_up_us();
-            let close = |play: &mut Self| Step::Over(play.close(io.stats().writes, now_us, None));
-            return if is_given_up { close(self) } else { Step::Nothing };
+            if now_us < self.give_up_us() {
+                return Step::Nothing;
+            }
+            return Step::Over(self.close(io.stats().writes, now_us, None));
         }
         let is_written = io.pending(self.token) == 0;
         if !self.is_sent_told && is_written {

@@ -229,7 +229,7 @@ fn measure(args: &RunArgs, weir: PathBuf) -> anyhow::Result<ExitCode> {
     if interrupted.load(Ordering::Relaxed) {
         return Ok(ExitCode::from(130));
     }
-    let is_right = |standing| !matches!(standing, Standing::Wrong | Standing::Broken);
+    let is_right = |standing: Standing| !standing.is_fault();
     let is_all = clients.points.iter().all(|point| is_right(point.standing))
         && clients.knees.iter().all(|knee| {
             knee.broken.is_none() && knee.steps.iter().all(|step| is_right(step.standing))

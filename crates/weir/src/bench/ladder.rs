@@ -102,26 +102,21 @@ pub(super) fn run(args: &LadderArgs) -> anyhow::Result<ExitCode> {
     Ok(if ladders.iter().all(is_confirmed) { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Ladders that take turns, each with the name its steps are told by.
-type Climbs<'a> = Vec<(String, Climb<'a>)>;
-
 fn climbs<'a>(
     use_case: &'a UseCase,
     brokers: &'a [Box<dyn Driver>],
     options: &'a LadderOptions,
     run: &RunOptions,
     rounds: u32,
-) -> anyhow::Result<Climbs<'a>> {
+) -> anyhow::Result<Vec<Climb<'a>>> {
     let mut climbs = Vec::new();
     for broker in brokers {
-        for round in 1..=rounds {
-            let (name, round) = match rounds {
-                1 => (broker.name().to_owned(), 0),
-                _ => (format!("{} #{round}", broker.name()), round),
-            };
+        // One alone has no number.
+        let rounds = if rounds == 1 { 0..=0 } else { 1..=rounds };
+        for round in rounds {
             let climb = Climb::new(use_case, &**broker, options, run, round)
                 .with_context(|| format!("{} on {}", use_case.name, broker.name()))?;
-            climbs.push((name, climb));
+            climbs.push(climb);
         }
     }
     Ok(climbs)
@@ -129,31 +124,31 @@ fn climbs<'a>(
 
 /// A step of each ladder that is not over, in an order by `seed`, until all are.
 fn climb_in_turn(
-    mut climbs: Climbs<'_>,
+    mut climbs: Vec<Climb<'_>>,
     run: &RunOptions,
     seed: u64,
     interrupted: &Interrupted,
 ) -> anyhow::Result<Vec<Ladder>> {
     let mut chance = Chance::new(seed);
     let mut order: Vec<usize> = (0..climbs.len()).collect();
-    while climbs.iter().any(|(_, climb)| !climb.is_over()) {
+    while climbs.iter().any(|climb| !climb.is_over()) {
         chance.shuffle(&mut order);
         for &at in &order {
             if interrupted.load(Ordering::Relaxed) {
                 return Ok(ladders(climbs));
             }
-            let (name, climb) = &mut climbs[at];
-            let unit = climb.unit();
+            let climb = &mut climbs[at];
+            let (name, unit) = (climb.name(), climb.unit());
             if let Some(step) = climb.step(run, interrupted).with_context(|| name.clone())? {
-                eprintln!("{}", ladder::step_line(name, step, unit));
+                eprintln!("{}", ladder::step_line(&name, step, unit));
             }
         }
     }
     Ok(ladders(climbs))
 }
 
-fn ladders(climbs: Climbs<'_>) -> Vec<Ladder> {
-    climbs.into_iter().filter_map(|(_, climb)| climb.ladder()).collect()
+fn ladders(climbs: Vec<Climb<'_>>) -> Vec<Ladder> {
+    climbs.into_iter().filter_map(Climb::ladder).collect()
 }
 
 fn keep(ladders: &[Ladder], out: &Path) -> anyhow::Result<()> {

@@ -12,6 +12,7 @@ fn point(workflow: Workflow, ledger: PointLedger, replay: ReplaySide) -> Point {
         standing: Standing::Kept,
         reasons: Vec::new(),
         level: Some(4),
+        is_window_missed: false,
         window_s: 1.0,
         handled: 1_000,
         cpu_user_us: 5_000.0,
