@@ -43,6 +43,13 @@ pub(crate) struct Page {
     pub(crate) next: Option<Box<str>>,
 }
 
+impl Page {
+    /// Of all its messages.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.messages.iter().map(|message| message.bytes()).sum()
+    }
+}
+
 impl Retained {
     pub(crate) fn len(&self) -> usize {
         self.messages.len()

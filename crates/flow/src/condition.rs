@@ -13,7 +13,7 @@ use crate::path::Path;
 use plan::{Outcome, Plan};
 use tree::Tree;
 
-pub use cost::{STEPS_MAX, STEPS_PER_MESSAGE_MAX};
+pub use cost::{PLAIN_STEPS_PER_MESSAGE_MAX, STEPS_MAX, STEPS_PER_MESSAGE_MAX};
 pub use source::{BRACKETS_DEPTH_MAX, EXPRESSION_BYTES_MAX, EXPRESSION_TOKENS_MAX};
 
 /// A message as conditions see it, wherever it came from.
@@ -162,8 +162,16 @@ impl Scratch {
     /// Begins with a message, whose payload is read at most once for all that is asked of it.
     pub fn reading<'a>(&'a mut self, message: &'a Message<'a>) -> Reading<'a> {
         let Self { index, slots } = self;
-        let steps_left = STEPS_PER_MESSAGE_MAX;
-        Reading { message, index, slots, text: None, tree: None, steps_left }
+        Reading {
+            message,
+            index,
+            slots,
+            beside: cost::values_beside(message),
+            text: None,
+            tree: None,
+            steps_left: STEPS_PER_MESSAGE_MAX,
+            plain_steps_left: PLAIN_STEPS_PER_MESSAGE_MAX,
+        }
     }
 }
 
@@ -173,12 +181,16 @@ pub struct Reading<'a> {
     message: &'a Message<'a>,
     index: &'a mut Index,
     slots: &'a mut Vec<u32>,
+    /// How much there is to look at beside the payload.
+    beside: u64,
     /// The payload as text, once it was read.
     text: Option<Result<&'a str, Fault>>,
     /// What the interpreter sees, once it was needed.
     tree: Option<Tree>,
     /// What expressions that build a tree may still cost, all together.
     steps_left: u64,
+    /// What conditions that build none may still cost.
+    plain_steps_left: u64,
 }
 
 impl<'a> Reading<'a> {
@@ -205,6 +217,14 @@ impl<'a> Reading<'a> {
             Ok(text) => self.index.json(text),
             Err(fault) => return Verdict::Invalid(fault),
         };
+        let n = match reads_payload {
+            true => self.beside + cost::values_of(self.message.payload, json.len()),
+            false => self.beside,
+        };
+        match self.plain_steps_left.checked_sub(plan.steps(n)) {
+            Some(left) => self.plain_steps_left = left,
+            None => return Verdict::Invalid(Fault::TooCostly),
+        }
         match plan.run(self.message, &json, self.slots) {
             Outcome::True => Verdict::Match,
             Outcome::False => Verdict::NoMatch,
@@ -255,7 +275,8 @@ impl<'a> Reading<'a> {
             false => None,
         }
         .map(|text| self.index.json(text));
-        let steps = expression.cost.allow(self.message, json.as_ref())?;
+        let within = json.map_or(0, |json| cost::values_of(self.message.payload, json.len()));
+        let steps = expression.cost.allow(self.beside + within)?;
         self.steps_left = self.steps_left.checked_sub(steps).ok_or(Fault::TooCostly)?;
         let tree = self.tree.get_or_insert_with(|| Tree::of(self.message));
         if let Some(json) = json {

@@ -119,9 +119,11 @@ impl Template {
                     value_of(value.chars(), out)?;
                 }
             }
+            if out.len() > TOPIC_BYTES_MAX {
+                return Err(Fault::BadTopic);
+            }
         }
-        let fits = (1..=TOPIC_BYTES_MAX).contains(&out.len()) && !out.starts_with('$');
-        if fits { Ok(()) } else { Err(Fault::BadTopic) }
+        if out.is_empty() || out.starts_with('$') { Err(Fault::BadTopic) } else { Ok(()) }
     }
 }
 

@@ -319,3 +319,64 @@ fn conditions_of_one_message_share_a_bound_of_steps() {
     assert_eq!(reading.check(&Condition::parse("payload[0] == 1").unwrap()), Match);
     assert_eq!(scratch.reading(&message).check(&conditions[119]), NoMatch);
 }
+
+#[test]
+fn conditions_without_a_tree_have_a_bound_too() {
+    let payload = format!("[{}]", ["1"; 100_000].join(","));
+    let properties = vec![("name", "value"); 80_000];
+    let mut message = Message {
+        topic: "t",
+        payload: payload.as_bytes(),
+        qos: 0,
+        retain: false,
+        user_properties: &[],
+    };
+    let wide = |part: fn(u32) -> String| {
+        let parts: Vec<String> = (0..56).map(part).collect();
+        Condition::parse(&parts.join(" || ")).unwrap()
+    };
+    let elements = wide(|at| format!("payload[{at}] == 2"));
+    let named = wide(|at| format!("has(properties.p{at})"));
+    assert!(elements.is_fast() && named.is_fast());
+    let mut scratch = Scratch::default();
+    assert_eq!(elements.check(&message, &mut scratch), Invalid(TooCostly));
+    let narrow = Condition::parse("payload[9] == 2").unwrap();
+    let mut reading = scratch.reading(&message);
+    let verdicts: Vec<Verdict> = (0..100).map(|_| reading.check(&narrow)).collect();
+    assert_eq!((verdicts[0], verdicts[99]), (NoMatch, Invalid(TooCostly)));
+    message.user_properties = &properties;
+    assert_eq!(named.check(&message, &mut scratch), Invalid(TooCostly));
+    let short = Message { payload: b"[1]", user_properties: &[], ..message };
+    assert_eq!(elements.check(&short, &mut scratch), Invalid(NoField));
+}
+
+#[test]
+fn the_longest_expressions_fit_a_small_stack() {
+    let chain = |part: &str, sign: &str, count: usize| vec![part; count].join(sign);
+    let texts = [
+        chain("payload.a", " || ", 100),
+        chain("payload.a == 1", " && ", 60),
+        format!("{} > 0", chain("payload.n", " + ", 127)),
+        format!("{}payload.a", "!".repeat(500)),
+        format!("{}payload.n > 0", "-".repeat(500)),
+        format!("payload{} == 1", ".a".repeat(250)),
+        format!("payload{} == 1", "[0]".repeat(168)),
+        format!("{}payload.a{}", "(".repeat(16), ")".repeat(16)),
+    ];
+    let run = move || {
+        let mut scratch = Scratch::default();
+        let payload = br#"{"a":true,"n":1}"#;
+        for text in texts {
+            assert!(!Condition::parse(&text).is_err_and(|error| error.message.contains("words")));
+            // Another refusal is as good.
+            if let Ok(condition) = Condition::parse(&text) {
+                let message =
+                    Message { topic: "t", payload, qos: 0, retain: false, user_properties: &[] };
+                let mut reading = scratch.reading(&message);
+                assert_eq!(reading.check(&condition), reading.check_by_interpreter(&condition));
+            }
+        }
+    };
+    // A shard's thread has 2 MiB.
+    std::thread::Builder::new().stack_size(1024 * 1024).spawn(run).unwrap().join().unwrap();
+}

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use weir_wire::QoS;
 
-/// Bytes of topics and payloads that may wait.
+/// Bytes of results that may wait: topics, payloads and what is noted of each.
 pub(crate) const HELD_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Memory that is given back once nothing waits, if there is more of it.
@@ -54,8 +54,9 @@ impl HeldResults {
         else {
             return false;
         };
-        let more = held.topic.len() + held.payload.len();
-        if self.bytes.len() - self.from + more > HELD_BYTES_MAX {
+        let more = held.topic.len() + held.payload.len() + size_of::<Entry>();
+        let noted = self.entries.len() * size_of::<Entry>();
+        if self.bytes.len() - self.from + noted + more > HELD_BYTES_MAX {
             return false;
         }
         // Half of it is of results that left: what is moved was paid for by those.
@@ -131,7 +132,7 @@ mod tests {
     #[test]
     fn there_is_a_bound_and_what_left_is_not_in_it() {
         let mut results = HeldResults::default();
-        let payload = vec![1; HELD_BYTES_MAX / 2 - 3];
+        let payload = vec![1; HELD_BYTES_MAX / 2 - 3 - size_of::<Entry>()];
         assert!(results.push(&held(0, &payload)));
         assert!(results.push(&held(1, &payload)));
         assert!(!results.push(&held(2, b"")), "its topic is too much");

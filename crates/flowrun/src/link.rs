@@ -54,18 +54,23 @@ pub(crate) struct Link {
     sources: Sources,
     held: HeldResults,
     scratch: Vec<u8>,
+    /// Messages of QoS 1 that the broker may have open.
+    open_max: u16,
     /// Longest packet that the broker takes.
     packet_bytes_max: usize,
 }
 
 impl Link {
-    pub(crate) fn new(version: Version) -> Self {
+    /// `receive_maximum` is ours, as a CONNECT of 5.0 says it.
+    pub(crate) fn new(version: Version, receive_maximum: u16) -> Self {
         Self {
             client: Client::new(version),
             counts: Counts::default(),
             sources: Sources::default(),
             held: HeldResults::default(),
             scratch: Vec::new(),
+            // Before 5.0 the identifiers are the bound.
+            open_max: if version.is_v5() { receive_maximum } else { u16::MAX },
             packet_bytes_max: PACKET_BYTES_MAX,
         }
     }
@@ -74,6 +79,11 @@ impl Link {
     pub(crate) fn limit_packets(&mut self, bytes_max: Option<u32>) {
         let bytes_max = bytes_max.map_or(PACKET_BYTES_MAX, |bytes| bytes as usize);
         self.packet_bytes_max = bytes_max.min(PACKET_BYTES_MAX);
+    }
+
+    /// Whether the broker has as many messages of QoS 1 open as it may \[MQTT-3.3.4-9\].
+    pub(crate) fn is_full(&self) -> bool {
+        self.sources.len() >= usize::from(self.open_max)
     }
 
     /// A message of QoS 0 or 1 came.

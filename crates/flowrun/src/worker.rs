@@ -13,6 +13,7 @@ use crate::{Error, error::named};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
+use weir_client::ClientError;
 use weir_flow::RuleCounts;
 use weir_reactor::{Closed, Handler, Io, Reactor, Token, now_us};
 use weir_wire::packet::{Connect, RetainHandling, SubscribeBuf, SubscriptionOptions};
@@ -78,7 +79,7 @@ impl<'a> Worker<'a> {
             client_id: settings.client_id(thread),
             work,
             feed,
-            link: Link::new(settings.version),
+            link: Link::new(settings.version, settings.in_flight_max),
             gather: Gather::new(settings.gather_us),
             token: None,
             addresses: Vec::new(),
@@ -294,6 +295,10 @@ impl<'a> Worker<'a> {
 
     fn subscribed(&mut self, io: &mut Io, codes: &[u8], why: Option<String>) {
         let asked = self.settings.subscriptions.iter();
+        if codes.len() != asked.len() {
+            let rule = "a SUBACK with another number of codes than there were filters";
+            return self.fail(io, ClientError::Protocol(rule).into());
+        }
         for (subscription, &code) in asked.zip(codes) {
             let filter = subscription.text();
             if code >= ReasonCode::UnspecifiedError as u8 {
@@ -434,6 +439,10 @@ impl Handler for Worker<'_> {
                 Ok(Some((_, bytes))) if is_stopping => {
                     self.link.counts.add(Count::Left, 1);
                     at += bytes;
+                }
+                Ok(Some((publish, _))) if publish.packet_id.is_some() && self.link.is_full() => {
+                    let rule = "more messages at once than our Receive Maximum allows";
+                    self.fail(io, ClientError::Protocol(rule).into());
                 }
                 Ok(Some((publish, bytes))) => {
                     let mut port = Port { io, token, now_us };

@@ -223,6 +223,26 @@ fn results_wait_while_the_window_of_the_broker_is_full() {
 }
 
 #[test]
+fn a_broker_that_breaks_its_bounds_is_left() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let run = Run::spawn(CELLS, &address, "--receive-maximum 2");
+    let mut broker = Peer::serve(&listener, false, &[]);
+    for number in 1..=3 {
+        broker.publish("ud/a", &with_mcc(257, number), Some(number as u16), false);
+    }
+    let (code, out, log) = run.end();
+    assert_eq!(code, Some(1));
+    assert!(out.starts_with("received 2, ") && log.contains("Receive Maximum"), "{out}{log}");
+    let run = Run::spawn(CELLS, &address, "");
+    let mut broker = Peer::serve(&listener, true, &[]);
+    broker.answer_subscribe(&[1, 1]);
+    let (code, _, log) = run.end();
+    assert_eq!(code, Some(1));
+    assert!(log.contains("SUBACK"), "{log}");
+}
+
+#[test]
 fn at_the_end_messages_stay_with_the_broker_and_open_results_are_told() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

@@ -196,7 +196,7 @@ pub struct PointLedger {
     pub duplicated: u64,
     /// Results nobody asked for.
     pub alien: u64,
-    /// Results with other bytes than their message.
+    /// Results with other bytes, or of another QoS, than their message.
     pub altered: u64,
     /// QoS 1 messages without PUBACK.
     pub unacknowledged: u64,

@@ -31,7 +31,7 @@ const TRIES: u32 = 2;
 /// Runs of a search; the widest span takes some forty.
 const RUNS_MAX: u32 = 120;
 
-/// Steps down from the first, where even that misses.
+/// Steps down from the first, where even that misses or is more than the generator can.
 const DESCENT_MAX: f64 = 1_000.0;
 
 /// What a step was run for.
@@ -178,11 +178,9 @@ impl Search {
             (Some(met), None) => {
                 Next::Run(self.rounded((met * self.growth).min(self.to)), Purpose::Climb)
             }
-            // What the generator cannot do it may not do below either: nothing is known.
-            (None, Some(_)) if self.missed.is_none() => self.done(Ending::GeneratorLimit),
-            (None, Some(missed)) => {
-                let lower = self.rounded(missed / GROWTH);
-                let is_over = lower >= missed || lower < self.from / DESCENT_MAX;
+            (None, Some(bound)) => {
+                let lower = self.rounded(bound / GROWTH);
+                let is_over = lower >= bound || lower < self.from / DESCENT_MAX;
                 if is_over { self.done(self.ending()) } else { Next::Run(lower, Purpose::Climb) }
             }
             (Some(_), Some(bound)) if self.is_rechecking => Next::Run(bound, Purpose::Recheck),
@@ -269,6 +267,8 @@ impl Search {
             (Some(_), Some(bound)) if self.missed != Some(bound) => Ending::GeneratorLimit,
             (Some(_), Some(_)) => Ending::Found,
             (Some(_), None) => Ending::SpanEnded,
+            // What the generator cannot do says nothing of the broker.
+            (None, Some(_)) if self.missed.is_none() => Ending::GeneratorLimit,
             (None, _) => Ending::NothingMet,
         }
     }

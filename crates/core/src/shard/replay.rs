@@ -18,9 +18,12 @@ use std::sync::Arc;
 use weir_wire::QoS;
 use weir_wire::topic::TopicFilter;
 
-/// Pages of this shard's store that are checked for a condition in one input. What is not wanted
-/// fills no output, so that nothing else would end it.
-const PAGES_CHECKED_MAX: u32 = 16;
+/// Bytes of this shard's store that are checked for a condition in one input, before the last page.
+/// What is not wanted fills no output, so that nothing else would end it.
+const CHECKED_BYTES_MAX: u64 = 1024 * 1024;
+
+/// What a page counts for, however little is in it: it may have gone by as many topics.
+const CHECKED_PAGE_BYTES: u64 = 64 * 1024;
 
 /// A page that is on its way from its owner.
 #[derive(Debug)]
@@ -100,7 +103,7 @@ impl Shard {
 
     /// Goes on with the session's retained messages: takes or asks for pages while it has room.
     pub(super) fn replay(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
-        let mut pages_checked = 0;
+        let mut checked_bytes = 0;
         while let Some(replay) = self.front_replay(key)
             && replay.step == Step::Ready
         {
@@ -114,14 +117,16 @@ impl Shard {
             if messages_max == 0 {
                 return;
             }
-            if pages_checked == PAGES_CHECKED_MAX {
+            if checked_bytes >= CHECKED_BYTES_MAX {
                 return self.timers.set(now + Micros(1), Timer::Replay(key));
             }
-            pages_checked += u32::from(wanted.condition.is_some());
             let filter = TopicFilter { group: None, filter: &text };
             let owner = self.replay_owner(filter, owners_done);
             if owner == self.id {
                 let page = self.retained.page(filter, after.as_deref(), messages_max, now);
+                if wanted.condition.is_some() {
+                    checked_bytes += CHECKED_PAGE_BYTES + page.bytes();
+                }
                 self.take_page(key, wanted, page, &HashSet::default(), now, sink);
                 continue;
             }

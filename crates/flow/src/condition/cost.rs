@@ -1,5 +1,7 @@
 //! How many steps an expression can take on a payload, told before it runs.
 //!
+//! Without a tree it is what there is to look at, for each step of a path and each test.
+//!
 //! The interpreter copies values as it goes and has no bound of its own. With n for how much there
 //! is to look at, each part of an expression takes at most n to a power: one for each comprehension
 //! around it, and those of the size of what it copies. The sum over all parts is held against a
@@ -7,15 +9,18 @@
 
 use super::{ConditionError, Message};
 use crate::Fault;
-use crate::json::Json;
 use cel::IdedExpr;
 use cel::common::ast::{EntryExpr, Expr, LiteralValue, operators};
 
 /// How many steps an evaluation may take; a step is a value looked at or copied.
 pub const STEPS_MAX: u64 = 1_000_000;
 
-/// Steps that all expressions together may take on one message.
+/// Steps that all expressions with a tree together may take on one message.
 pub const STEPS_PER_MESSAGE_MAX: u64 = 2 * STEPS_MAX;
+
+/// Steps that all conditions without a tree together may take on one message. Such a step is a
+/// key compared or some bytes gone over, and cheaper by far.
+pub const PLAIN_STEPS_PER_MESSAGE_MAX: u64 = 10 * STEPS_MAX;
 
 /// The highest power of n that an expression may take.
 const POWER_MAX: usize = 4;
@@ -37,6 +42,18 @@ pub(super) struct Cost {
     ranges: u64,
 }
 
+/// How much of a message there is to look at beside its payload, in values.
+pub(super) fn values_beside(message: &Message<'_>) -> u64 {
+    let property = |(name, value): &(&str, &str)| name.len() + value.len() + 2 * BYTES_A_VALUE;
+    let properties: usize = message.user_properties.iter().map(property).sum();
+    ((message.topic.len() + properties) / BYTES_A_VALUE + 1) as u64
+}
+
+/// How much there is to look at in a payload of so many values and keys.
+pub(super) const fn values_of(payload: &[u8], entries: usize) -> u64 {
+    (entries + payload.len() / BYTES_A_VALUE) as u64
+}
+
 /// The names in scope of a comprehension with the power of what they hold.
 struct Scope<'a> {
     outer: Option<&'a Scope<'a>>,
@@ -53,21 +70,13 @@ impl Cost {
         Ok(cost)
     }
 
-    /// Steps that a message takes at most.
+    /// Steps that a message takes at most where there are `n` values to look at.
     ///
     /// # Errors
     /// [`Fault::TooCostly`]: more than [`STEPS_MAX`].
-    pub(super) fn allow(
-        &self,
-        message: &Message<'_>,
-        json: Option<&Json<'_>>,
-    ) -> Result<u64, Fault> {
-        let properties: usize =
-            message.user_properties.iter().map(|(name, value)| name.len() + value.len() + 32).sum();
-        let (values, bytes) = json.map_or((0, 0), |json| (json.len(), message.payload.len()));
-        let bytes = bytes + message.topic.len() + properties;
-        let n = (values + bytes / BYTES_A_VALUE + self.constants + 1) as u64;
-        let n = n.saturating_mul(self.additions_in_ranges + 1);
+    pub(super) fn allow(&self, n: u64) -> Result<u64, Fault> {
+        let n =
+            n.saturating_add(self.constants as u64).saturating_mul(self.additions_in_ranges + 1);
         let mut power = 1_u64;
         let mut steps = 0_u64;
         for parts in self.parts {

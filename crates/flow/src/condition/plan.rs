@@ -131,6 +131,8 @@ enum Scalar<'a> {
 pub(super) struct Plan {
     paths: Paths,
     test: Test,
+    /// What may each go through the whole of a message: steps of paths, and tests.
+    parts: u64,
 }
 
 impl Plan {
@@ -138,7 +140,13 @@ impl Plan {
     pub(super) fn of(root: &IdedExpr) -> Option<Self> {
         let mut paths = Paths::default();
         let test = test(&root.expr, &mut paths)?;
-        Some(Self { paths, test })
+        let parts = (paths.len() + test.len()) as u64;
+        Some(Self { paths, test, parts })
+    }
+
+    /// Steps that it takes at most where there are `n` values to look at.
+    pub(super) const fn steps(&self, n: u64) -> u64 {
+        self.parts.saturating_mul(n)
     }
 
     /// Evaluates it.
@@ -324,6 +332,17 @@ pub(super) fn literal_type(literal: &LiteralValue) -> Type {
         LiteralValue::String(_) => Type::Text,
         LiteralValue::Bytes(_) => Type::Bytes,
         LiteralValue::Null => Type::Null,
+    }
+}
+
+impl Test {
+    /// How many tests it is made of.
+    fn len(&self) -> usize {
+        match self {
+            Self::And(sides) | Self::Or(sides) => sides.0.len() + sides.1.len(),
+            Self::Not(part) => part.len(),
+            _ => 1,
+        }
     }
 }
 

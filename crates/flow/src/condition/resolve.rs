@@ -51,6 +51,11 @@ impl Paths {
         at
     }
 
+    /// How many steps all paths have together.
+    pub(super) const fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// Finds where all paths lead in a payload.
     pub(super) fn find(&self, json: &Json<'_>, slots: &mut Vec<Slot>) {
         slots.clear();

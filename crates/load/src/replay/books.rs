@@ -29,9 +29,14 @@ impl Books {
         Self { first, messages, delivered, counts: Results::default() }
     }
 
-    /// Takes a result; `sent` messages were written so far. The sequence of its message if it came
-    /// for the first time.
-    pub(super) fn result(&mut self, recorded: &Recorded, payload: &[u8], sent: u64) -> Option<u64> {
+    /// Takes a result, its payload and whether it has the QoS of its message; `sent` messages were
+    /// written so far. The sequence of its message if it came for the first time.
+    pub(super) fn result(
+        &mut self,
+        recorded: &Recorded,
+        (payload, has_qos): (&[u8], bool),
+        sent: u64,
+    ) -> Option<u64> {
         let place = Recorded::sequence(payload)
             .and_then(|sequence| Some((sequence, sequence.checked_sub(self.first)?)))
             .filter(|&(sequence, place)| {
@@ -41,7 +46,7 @@ impl Books {
             self.counts.alien += 1;
             return None;
         };
-        if !recorded.is_whole(sequence, payload) {
+        if !has_qos || !recorded.is_whole(sequence, payload) {
             self.counts.altered += 1;
         }
         let (word, bit) = (&mut self.delivered[(place / 64) as usize], 1 << (place % 64));
@@ -71,17 +76,20 @@ mod tests {
         let recorded = Recorded::new();
         let mut books = Books::new(1_000, 100);
         let wanted = payload(&recorded, 1_003);
-        assert_eq!(books.result(&recorded, &wanted, 50), Some(1_003));
-        assert_eq!(books.result(&recorded, &wanted, 50), None);
+        assert_eq!(books.result(&recorded, (&wanted, true), 50), Some(1_003));
+        assert_eq!(books.result(&recorded, (&wanted, true), 50), None);
         // No cell, of an earlier play, not yet sent, beyond the play, of nothing.
         for sequence in [1_004, 3, 1_053, 1_103] {
-            assert_eq!(books.result(&recorded, &payload(&recorded, sequence), 50), None);
+            let alien = payload(&recorded, sequence);
+            assert_eq!(books.result(&recorded, (&alien, true), 50), None);
         }
-        assert_eq!(books.result(&recorded, b"{}", 50), None);
+        assert_eq!(books.result(&recorded, (b"{}", true), 50), None);
         let mut other = payload(&recorded, 1_013);
         other[10] ^= 1;
-        assert_eq!(books.result(&recorded, &other, 50), Some(1_013));
-        let counts = Results { delivered: 2, duplicated: 1, alien: 5, altered: 1 };
+        assert_eq!(books.result(&recorded, (&other, true), 50), Some(1_013));
+        let unlike = payload(&recorded, 1_023);
+        assert_eq!(books.result(&recorded, (&unlike, false), 50), Some(1_023), "another QoS");
+        let counts = Results { delivered: 3, duplicated: 1, alien: 5, altered: 2 };
         assert_eq!(books.counts, counts);
     }
 }

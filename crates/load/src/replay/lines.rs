@@ -173,7 +173,7 @@ pub struct Played {
     /// Results that nobody asked for: of a message without a whole cell, of none of this play, or
     /// not of the feed at all.
     pub alien: u64,
-    /// Results with other bytes than their message.
+    /// Results with other bytes, or of another QoS, than their message.
     pub altered: u64,
     /// Messages the stack acknowledged, at QoS 1.
     pub acknowledged: u64,

@@ -7,6 +7,7 @@ use crate::cpu::thread_cpu_us;
 use crate::recorder::histogram;
 use hdrhistogram::Histogram;
 use weir_reactor::{Io, Token};
+use weir_wire::packet::Publish;
 use weir_wire::{PacketId, QoS};
 
 /// Output that may wait for the stack to read: what is due beyond it is held as a number.
@@ -303,9 +304,11 @@ impl Playing {
         }
     }
 
-    /// A PUBLISH of the stack.
-    pub(super) fn result(&mut self, recorded: &Recorded, payload: &[u8], now_us: u64) {
-        let Some(sequence) = self.books.result(recorded, payload, self.sent) else { return };
+    /// A PUBLISH of the stack: of the QoS that the message came with, or it is altered.
+    pub(super) fn result(&mut self, recorded: &Recorded, publish: &Publish<'_>, now_us: u64) {
+        let has_qos = (publish.qos != QoS::AtMostOnce) == self.window.is_some();
+        let result = (publish.payload, has_qos);
+        let Some(sequence) = self.books.result(recorded, result, self.sent) else { return };
         let intended_us = self.intended_us(sequence - self.first);
         if self.is_measured(intended_us) {
             self.latency.saturating_record(now_us.saturating_sub(intended_us).max(1));

@@ -193,7 +193,7 @@ impl<W: Write> Server<W> {
         self.counts.published += 1;
         self.counts.published_bytes += publish.payload.len() as u64;
         if let Some(playing) = &mut self.playing {
-            playing.result(&self.recorded, publish.payload, now_us());
+            playing.result(&self.recorded, publish, now_us());
         }
     }
 
