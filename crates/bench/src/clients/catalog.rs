@@ -379,7 +379,8 @@ impl Folder {
     }
 }
 
-/// The folders or variants of these names; all if none are given.
+/// The stacks of these names, or folders with all their stacks; all if none are given. What is a
+/// name of both is the stack; with `/` behind it, it is the folder.
 ///
 /// # Errors
 /// A name that is none.
@@ -394,19 +395,18 @@ pub fn choose(
     }
     let mut chosen: Vec<Stack> = Vec::new();
     for name in names {
-        let found = all.iter().filter(|of| of.name == *name || of.folder == *name);
-        let before = chosen.len();
-        for of in found {
-            if !chosen.iter().any(|other| other.name == of.name) {
-                chosen.push(of.clone());
-            }
+        let folder = name.trim_end_matches('/');
+        let mut found: Vec<&Stack> = all.iter().filter(|of| of.name == *name).collect();
+        if found.is_empty() {
+            found = all.iter().filter(|of| of.folder == folder).collect();
         }
-        let is_known = all.iter().any(|of| of.name == *name || of.folder == *name);
-        if chosen.len() == before && !is_known {
+        if found.is_empty() {
             let known: Vec<&str> = all.iter().map(|of| &*of.name).collect();
             let (name, known) = (name.clone(), known.join(", "));
             return Err(CatalogError::Unknown { name, known });
         }
+        found.retain(|of| !chosen.iter().any(|other| other.name == of.name));
+        chosen.extend(found.into_iter().cloned());
     }
     Ok(chosen)
 }

@@ -3,6 +3,7 @@
 
 use super::catalog::Folder;
 use crate::driver::{is_program, last_lines};
+use crate::run::Interrupted;
 use rustix::process::{Pid, Signal, geteuid, kill_process_group};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Longest that one command may take.
@@ -81,11 +83,17 @@ fn is_met(need: &str) -> bool {
     asked.is_ok_and(|output| output.stdout == b"installed")
 }
 
-/// Sets up a folder, unless that was done for the same files; `is_anew` does it all the same.
+/// Sets up a folder, unless that was done for the same files; `is_anew` does it all the same. Where
+/// it is interrupted, the command that runs is ended and the folder counts as not set up.
 ///
 /// # Errors
 /// A cache that cannot be made or written. What the commands bring is in the answer.
-pub fn setup(folder: &Folder, weir: &Path, is_anew: bool) -> std::io::Result<SetUp> {
+pub fn setup(
+    folder: &Folder,
+    weir: &Path,
+    is_anew: bool,
+    interrupted: &Interrupted,
+) -> std::io::Result<SetUp> {
     let cache = &folder.cache;
     std::fs::create_dir_all(cache)?;
     let log = cache.join("setup.log");
@@ -101,7 +109,7 @@ pub fn setup(folder: &Folder, weir: &Path, is_anew: bool) -> std::io::Result<Set
     {
         return Err(error);
     }
-    let mut out = Installer { folder, weir, log: File::create(&log)?, path: &log };
+    let mut out = Installer { folder, weir, log: File::create(&log)?, path: &log, interrupted };
     let marker = Marker { fingerprint: folder.fingerprint.clone(), failed: out.install() };
     let text = serde_json::to_string_pretty(&marker).map_err(std::io::Error::other)?;
     std::fs::write(cache.join(MARKER), text + "\n")?;
@@ -114,6 +122,7 @@ struct Installer<'a> {
     weir: &'a Path,
     log: File,
     path: &'a Path,
+    interrupted: &'a Interrupted,
 }
 
 impl Installer<'_> {
@@ -162,14 +171,19 @@ impl Installer<'_> {
         let line = words.join(" ");
         // What cannot be logged is still done.
         let _ = writeln!(self.log, "$ {line}");
-        bounded(words, &self.folder.cache, self.path, COMMAND_MAX)
+        bounded(words, &self.folder.cache, self.path, (COMMAND_MAX, self.interrupted))
             .map_err(|why| format!("{line}: {why}{}", last_lines(self.path)))
     }
 }
 
 /// Runs a command in `folder` with both its outputs at the end of `log`, and ends it with all of
-/// its group after `time_max`.
-fn bounded(words: &[String], folder: &Path, log: &Path, time_max: Duration) -> Result<(), String> {
+/// its group after `time_max`, or once it is interrupted.
+fn bounded(
+    words: &[String],
+    folder: &Path,
+    log: &Path,
+    (time_max, interrupted): (Duration, &Interrupted),
+) -> Result<(), String> {
     let [program, arguments @ ..] = words else { return Err("there is no command".into()) };
     let open = || OpenOptions::new().append(true).open(log).map_err(|error| error.to_string());
     let mut child = Command::new(program)
@@ -186,6 +200,7 @@ fn bounded(words: &[String], folder: &Path, log: &Path, time_max: Duration) -> R
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break Ok(status),
+            Ok(None) if interrupted.load(Ordering::Relaxed) => break Err("interrupted".into()),
             Ok(None) if Instant::now() < deadline => std::thread::sleep(LOOK_EVERY),
             Ok(None) => break Err(format!("it took longer than {time_max:?}")),
             Err(error) => break Err(error.to_string()),
@@ -216,6 +231,10 @@ mod tests {
         folder
     }
 
+    fn set_up(folder: &Folder, is_anew: bool) -> SetUp {
+        setup(folder, Path::new("weir"), is_anew, &Interrupted::default()).unwrap()
+    }
+
     const FILE: &str = r#"
 name = "mine"
 language = "Shell"
@@ -235,7 +254,7 @@ variants = [
         let folder = folder(root.path(), FILE);
         let before = folder.stacks(Path::new("weir"));
         assert!(before[0].missing.as_ref().is_some_and(|why| why.contains("not set up")));
-        let done = setup(&folder, Path::new("weir"), false).unwrap();
+        let done = set_up(&folder, false);
         assert!(!done.is_known);
         let [a, b, c] = &done.variants[..] else { panic!("{done:?}") };
         assert_eq!(a.1, None);
@@ -251,32 +270,54 @@ variants = [
         let text = text.collect::<Vec<_>>().join("\n");
         let first = folder(root.path(), &text);
         let times = || std::fs::read_to_string(root.path().join("cache/times")).unwrap();
-        assert!(!setup(&first, Path::new("weir"), false).unwrap().is_known);
-        assert!(setup(&first, Path::new("weir"), false).unwrap().is_known);
+        assert!(!set_up(&first, false).is_known);
+        assert!(set_up(&first, false).is_known);
         assert_eq!(times().lines().count(), 1);
         let second = folder(root.path(), &format!("{text}\n# changed\n"));
         let stack = second.stacks(Path::new("weir")).remove(0);
         assert!(stack.missing.is_some_and(|why| why.contains("changed since")));
-        assert!(!setup(&second, Path::new("weir"), false).unwrap().is_known);
-        assert!(!setup(&second, Path::new("weir"), true).unwrap().is_known);
+        assert!(!set_up(&second, false).is_known);
+        assert!(!set_up(&second, true).is_known);
         assert_eq!(times().lines().count(), 3);
     }
 
-    #[test]
-    fn a_command_that_takes_too_long_is_ended_with_what_it_started() {
+    /// Runs a command that does not end, until `end` is called with what its process is named in;
+    /// why it ended, once nothing is left of it.
+    fn ended(time_max: Duration, interrupted: &Interrupted, end: impl FnOnce(&Path)) -> String {
         let root = TempDir::new().unwrap();
         let (log, pid) = (root.path().join("log"), root.path().join("pid"));
         File::create(&log).unwrap();
-        let script = format!("sleep 1000 & echo $! >{}; wait", pid.display());
+        let script = format!("sleep 1000 & echo $! >{}.new; mv {0}.new {0}; wait", pid.display());
         let words = ["sh", "-c", &script].map(str::to_owned);
-        let why = bounded(&words, root.path(), &log, Duration::from_millis(500)).unwrap_err();
-        assert!(why.contains("longer than"), "{why}");
+        let why = std::thread::scope(|scope| {
+            let command = || bounded(&words, root.path(), &log, (time_max, interrupted));
+            let command = scope.spawn(command);
+            end(&pid);
+            command.join().unwrap().unwrap_err()
+        });
         let pid = std::fs::read_to_string(pid).unwrap();
         let stat = || std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
+        until(|| !stat().is_ok_and(|stat| !stat.contains(") Z")), "nothing is left behind");
+        why
+    }
+
+    fn until(mut is_so: impl FnMut() -> bool, what: &str) {
         let deadline = Instant::now() + Duration::from_secs(10);
-        while stat().is_ok_and(|stat| !stat.contains(") Z")) {
-            assert!(Instant::now() < deadline, "the command left a process behind");
+        while !is_so() {
+            assert!(Instant::now() < deadline, "{what}");
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    #[test]
+    fn a_command_is_ended_with_what_it_started() {
+        let interrupted = Interrupted::default();
+        let why = ended(Duration::from_millis(500), &interrupted, |_| ());
+        assert!(why.contains("longer than"), "{why}");
+        let why = ended(COMMAND_MAX, &interrupted, |pid| {
+            until(|| pid.exists(), "it runs");
+            interrupted.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(why, "interrupted");
     }
 }

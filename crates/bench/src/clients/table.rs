@@ -26,7 +26,8 @@ pub fn render(clients: &Clients) -> String {
         settings.per_segment
     );
     text.push_str("Median of the rounds (lowest - highest). ");
-    text.push_str("A core-second is a second of CPU of the stack, user and kernel.\n");
+    text.push_str("A core-second is a second of CPU of the stack, user and kernel. ");
+    text.push_str("*: it did not keep up, see below the tables.\n");
     for group in groups(clients) {
         self::group(&mut text, &group, clients);
     }
@@ -107,8 +108,12 @@ fn cpu(at: &AtRate) -> String {
     let Some(cpu_us) = at.cpu_us else { return at.standing.name().into() };
     let part = |of: Option<Spread>| of.map_or_else(dash, |of| micros(of.median));
     let (user, system) = (part(at.user_us), part(at.system_us));
-    let mark = if at.standing == Standing::Kept { "" } else { "*" };
-    format!("{} = {user} + {system}{mark}", spread(&cpu_us, micros))
+    format!("{} = {user} + {system}{}", spread(&cpu_us, micros), doubt(at))
+}
+
+/// What stands behind figures of a stack that did not keep up.
+fn doubt(at: &AtRate) -> &'static str {
+    if at.standing == Standing::Kept { "" } else { "*" }
 }
 
 /// Microseconds with three digits that count.
@@ -169,7 +174,7 @@ pub(super) fn ratio(of: &Ratio) -> String {
 
 pub(super) fn latency(at: &AtRate) -> String {
     let ms = |us: u64| millis(us as f64);
-    at.latency_us.map_or_else(dash, |(p50, p99)| format!("{}/{}", ms(p50), ms(p99)))
+    at.latency_us.map_or_else(dash, |(p50, p99)| format!("{}/{}{}", ms(p50), ms(p99), doubt(at)))
 }
 
 /// The worst that was seen at a fixed rate, or what was worse than overload on the way to the knee.

@@ -54,7 +54,7 @@ Exit status of run: 0 every stack kept to the protocol and its books were right;
 /// Which stacks.
 #[derive(Debug, Args)]
 struct Which {
-    /// A stack, or a folder with several variants; may be given several times. All if not given
+    /// A stack, or FOLDER/ with all of its stacks; may be given several times. All if not given
     #[arg(long, value_name = "NAME")]
     stack: Vec<String>,
     /// Folder with the folders of stacks; else `stacks` here or beside the program
@@ -165,11 +165,16 @@ pub(super) fn run(args: &ClientsArgs) -> anyhow::Result<ExitCode> {
 fn setup(which: &Which, is_anew: bool, weir: &Path) -> anyhow::Result<ExitCode> {
     let folders = which.folders()?;
     let chosen = clients::choose(&folders, &which.stack, weir)?;
+    let interrupted = note_signals()?;
     let mut missing = 0;
     for folder in folders.iter().filter(|of| chosen.iter().any(|stack| stack.folder == of.name)) {
         eprintln!("{}: setting up in {}", folder.name, folder.cache.display());
-        let done = clients::setup(folder, weir, is_anew)
+        let done = clients::setup(folder, weir, is_anew, &interrupted)
             .with_context(|| format!("{}: {}", folder.name, folder.cache.display()))?;
+        if interrupted.load(Ordering::Relaxed) {
+            eprintln!("{}: interrupted; not set up", folder.name);
+            return Ok(ExitCode::from(130));
+        }
         for (name, why) in &done.variants {
             match why {
                 None if done.is_known => sayln!("{name}: here already"),
