@@ -40,8 +40,8 @@ const WINDOW_SHARES: RangeInclusive<f64> = 0.5..=2.0;
 /// A stack with a pace of its own has to reach this share of the rate.
 const PACE_SHARE: f64 = 0.97;
 
-/// A replay server that is later was the limit itself. One that uses all of its core is not: it writes
-/// what is due at each turn, and the longer a turn takes the more that is.
+/// A replay server that is later was the limit itself. One that uses all of its core is not: it
+/// writes what is due at each turn, and the longer a turn takes the more that is.
 const REPLAY_LAG_US_MAX: u64 = 5_000;
 
 /// Payloads of the workflow publish are as long as those of the feed, but for this.
