@@ -46,6 +46,14 @@ pub(crate) struct Entry {
     pub(crate) next: u32,
 }
 
+impl Entry {
+    /// Whether a key may be one of the names whose marks these are.
+    #[inline(always)]
+    pub(crate) const fn may_be_of(&self, marks: u64) -> bool {
+        marks & mark_of(self.next) != 0 || matches!(self.kind, Kind::Escaped)
+    }
+}
+
 /// A name that members are looked for by, with what it is told by at a glance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Name {
@@ -66,6 +74,17 @@ impl Name {
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
+
+    /// One bit of 64: of names that differ most often another one.
+    pub(crate) const fn mark(&self) -> u64 {
+        mark_of(self.tag)
+    }
+}
+
+/// The mark of a tag: its upper bits times a number that mixes them (Knuth's multiplicative hash).
+#[inline(always)]
+const fn mark_of(tag: u32) -> u64 {
+    1 << (tag.wrapping_mul(0x9E37_79B1) >> 26)
 }
 
 /// The first bytes of a name, up to four, out of a word that may go on after its end.

@@ -14,6 +14,8 @@ const WRONG_TYPE: Slot = u32::MAX - 1;
 struct Node {
     step: Step,
     children: Vec<usize>,
+    /// Marks of the names of its children: most keys of an object are none of them.
+    marks: u64,
 }
 
 /// The steps of all paths as a tree; the payload is node 0, and no node comes before its parent.
@@ -23,9 +25,15 @@ pub(super) struct Paths {
     used: bool,
 }
 
+impl Node {
+    const fn new(step: Step) -> Self {
+        Self { step, children: Vec::new(), marks: 0 }
+    }
+}
+
 impl Default for Paths {
     fn default() -> Self {
-        let root = Node { step: Step::Item(0), children: Vec::new() };
+        let root = Node::new(Step::Item(0));
         Self { nodes: vec![root], used: false }
     }
 }
@@ -42,8 +50,11 @@ impl Paths {
                 Some(child) => *child,
                 None => {
                     let child = self.nodes.len();
-                    self.nodes.push(Node { step: step.clone(), children: Vec::new() });
+                    self.nodes.push(Node::new(step.clone()));
                     self.nodes[at].children.push(child);
+                    if let Step::Field(name) = step {
+                        self.nodes[at].marks |= name.mark();
+                    }
                     child
                 }
             };
@@ -88,7 +99,8 @@ impl Paths {
         match kind {
             Some(Kind::Object) => {
                 // A key that is there twice: the last one counts.
-                for (key, value) in json.members(at as usize) {
+                let members = json.members(at as usize);
+                for (key, value) in members.filter(|(key, _)| key.may_be_of(node.marks)) {
                     for child in &node.children {
                         if let Step::Field(name) = &self.nodes[*child].step
                             && json.key_is(key, name)
