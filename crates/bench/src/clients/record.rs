@@ -186,6 +186,9 @@ pub struct PointLedger {
     pub required: u64,
     /// Those the stack says it found.
     pub matched: u64,
+    /// Messages that the stack did not take in time, and that were not sent.
+    #[serde(default)]
+    pub unsent: u64,
     /// Those that came back.
     pub delivered: u64,
     /// Those that did not, though the stack had received them all.
@@ -250,7 +253,8 @@ impl Point {
     /// Whether the stack has done all that it was sent: what comes next finds it with nothing to
     /// do.
     pub fn is_idle(&self) -> bool {
-        let is_owed = self.ledger.behind > 0 || self.ledger.unacknowledged > 0;
+        let of = &self.ledger;
+        let is_owed = of.behind > 0 || of.unacknowledged > 0 || of.unsent > 0;
         !is_owed && !self.standing.is_fault()
     }
 

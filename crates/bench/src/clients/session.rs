@@ -362,7 +362,10 @@ fn replay_side(played: &Played) -> ReplaySide {
         messages_per_send: played.sent as f64 / played.sends.max(1) as f64,
         held_by_window: played.held_by_window,
         held_by_output: played.held_by_output,
-        settled_us: played.settled_us.saturating_sub(played.sent_us),
+        settled_us: match played.unsent {
+            0 => played.settled_us.saturating_sub(played.sent_us),
+            _ => 0,
+        },
     }
 }
 
@@ -377,6 +380,7 @@ fn ledger(played: &Played, counts: AdapterCounts) -> PointLedger {
         received: counts.received,
         required: played.required,
         matched: counts.matched,
+        unsent: played.unsent,
         delivered: played.delivered,
         lost: if is_done { missing } else { 0 },
         behind: played.sent.saturating_sub(counts.received) + if is_done { 0 } else { missing },

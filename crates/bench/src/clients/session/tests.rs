@@ -37,6 +37,7 @@ const WHOLE: PointLedger = PointLedger {
     received: 1_000,
     required: 100,
     matched: 100,
+    unsent: 0,
     delivered: 100,
     lost: 0,
     behind: 0,
@@ -84,6 +85,18 @@ fn a_stack_that_is_behind_has_lost_nothing_and_a_late_server_says_nothing_of_it(
     assert_eq!(judged(WHOLE, busy, Some("late")).0, Standing::Overloaded);
     let late = ReplaySide { lag_p99_us: 20_000, ..ReplaySide::default() };
     assert_eq!(judged(WHOLE, late, None).0, Standing::ReplayLimit);
+}
+
+#[test]
+fn a_stack_that_did_not_take_all_may_have_results_under_way() {
+    let cut = PointLedger { sent: 900, required: 0, ..WHOLE };
+    let cut = Played { unsent: 100, ..played(cut) };
+    let received =
+        AdapterCounts { received: 900, matched: 90, published: 90, ..AdapterCounts::default() };
+    let mut point = point(Workflow::Workflow, ledger(&cut, received), ReplaySide::default());
+    judge_played(&mut point, &cut, None);
+    assert_eq!(point.standing, Standing::Overloaded);
+    assert!(!point.is_idle());
 }
 
 #[test]
