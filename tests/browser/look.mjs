@@ -93,7 +93,7 @@ const look = async (client, view) => {
 
 // What the page's buttons save, read again: each result must be of the schema.
 const saved = async (client) => {
-  const raw = await evaluate(client, `Promise.all(JSON.parse(document.getElementById("data").textContent).raw.filter((of) => of.gzip).map(async (of) => {
+  const raw = await evaluate(client, `Promise.all((JSON.parse(document.getElementById("data").textContent).raw ?? []).filter((of) => of.gzip).map(async (of) => {
     const bytes = Uint8Array.from(atob(of.gzip), (char) => char.charCodeAt(0));
     return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
   }))`);

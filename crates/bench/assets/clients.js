@@ -46,6 +46,8 @@ const draw = () => {
   });
 };
 draw();
+// For who waits for the last chart.
+document.documentElement.dataset.drawn = "yes";
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 let timer;
 addEventListener("resize", () => {

@@ -8,6 +8,7 @@ mod fixture;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use weir_bench::clients;
 use weir_bench::export::{self, Format};
 use weir_bench::report;
 
@@ -50,6 +51,19 @@ fn the_page_is_sound_on_every_screen_and_saves_results_of_the_schema() {
     assert!(seen["charts"].as_u64() > Some(60), "{seen}");
     assert!(seen["heatMaps"].as_u64() > Some(7), "{seen}");
     assert_eq!(seen["saved"].as_u64(), Some(runs.len() as u64));
+}
+
+#[test]
+fn the_page_of_client_stacks_is_sound_on_every_screen() {
+    let Some(program) = look_mjs() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("clients.html");
+    // Three stacks of a run, one of which did not keep up, and their knees.
+    let clients = serde_json::from_str(include_str!("data/clients.json")).unwrap();
+    std::fs::write(&page, clients::html(&clients).unwrap()).unwrap();
+    let seen = seen(&look(&program, &page, &[]));
+    assert_eq!(seen["faults"], serde_json::json!([]), "{seen:#}");
+    assert_eq!(seen["charts"].as_u64(), Some(1), "{seen}");
 }
 
 #[test]
