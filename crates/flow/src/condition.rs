@@ -213,18 +213,15 @@ impl<'a> Reading<'a> {
             true => self.text(),
             false => Ok(""),
         };
-        let json = match text {
-            Ok(text) => self.index.json(text),
+        let text = match text {
+            Ok(text) => text,
             Err(fault) => return Verdict::Invalid(fault),
         };
-        let n = match reads_payload {
-            true => self.beside + cost::values_of(self.message.payload, json.len()),
-            false => self.beside,
-        };
-        match self.plain_steps_left.checked_sub(plan.steps(n)) {
+        match self.plain_steps_left.checked_sub(plan.steps(self.values(reads_payload))) {
             Some(left) => self.plain_steps_left = left,
             None => return Verdict::Invalid(Fault::TooCostly),
         }
+        let json = self.index.json(text);
         match plan.run(self.message, &json, self.slots) {
             Outcome::True => Verdict::Match,
             Outcome::False => Verdict::NoMatch,
@@ -268,19 +265,24 @@ impl<'a> Reading<'a> {
         }
     }
 
+    /// How much there is to look at, in the payload too if that was read for it.
+    fn values(&self, reads_payload: bool) -> u64 {
+        let payload = self.message.payload;
+        let within = if reads_payload { cost::values_of(payload, self.index.len()) } else { 0 };
+        self.beside + within
+    }
+
     /// What the interpreter sees, if the expression is not too costly for it.
     fn tree(&mut self, expression: &Expression) -> Result<&Tree, Fault> {
-        let json = match expression.reads_payload {
+        let text = match expression.reads_payload {
             true => Some(self.text()?),
             false => None,
-        }
-        .map(|text| self.index.json(text));
-        let within = json.map_or(0, |json| cost::values_of(self.message.payload, json.len()));
-        let steps = expression.cost.allow(self.beside + within)?;
+        };
+        let steps = expression.cost.allow(self.values(expression.reads_payload))?;
         self.steps_left = self.steps_left.checked_sub(steps).ok_or(Fault::TooCostly)?;
         let tree = self.tree.get_or_insert_with(|| Tree::of(self.message));
-        if let Some(json) = json {
-            tree.read(&json);
+        if let Some(text) = text {
+            tree.read(&self.index.json(text));
         }
         Ok(tree)
     }

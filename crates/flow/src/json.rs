@@ -123,6 +123,11 @@ impl Index {
         Ok(text)
     }
 
+    /// How many values and keys were read last.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// What was read last, of the text that came back.
     pub(crate) fn json<'a>(&'a self, text: &'a str) -> Json<'a> {
         Json { text, entries: &self.entries }
@@ -139,11 +144,6 @@ pub(crate) struct Json<'a> {
 impl<'a> Json<'a> {
     pub(crate) fn entry(&self, at: usize) -> Option<Entry> {
         self.entries.get(at).copied()
-    }
-
-    /// How many values and keys there are.
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
     }
 
     /// The bytes of a value as they came; of text without the quotes.

@@ -37,6 +37,13 @@ fn file(rules: &str) -> NamedTempFile {
     file
 }
 
+/// Where a broker that a test plays is reached.
+fn listen() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    (listener, address)
+}
+
 /// `weir flow run` that is subscribed.
 struct Run {
     child: Child,
@@ -134,8 +141,7 @@ fn matches_are_republished_in_every_version_and_qos() {
 
 #[test]
 fn a_message_is_acknowledged_after_its_result_and_in_its_turn() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
+    let (listener, address) = listen();
     let mut run = Run::spawn(CELLS, &address, "");
     let mut broker = Peer::serve(&listener, false, &[]);
     run.wait_for("run on");
@@ -154,8 +160,7 @@ fn a_message_is_acknowledged_after_its_result_and_in_its_turn() {
 
 #[test]
 fn a_refused_result_does_not_hold_its_message_for_ever() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
+    let (listener, address) = listen();
     let run = Run::spawn(CELLS, &address, "");
     let mut broker = Peer::serve(&listener, false, &[]);
     broker.publish("ud/a", &with_mcc(257, 1), Some(1), false);
@@ -173,8 +178,7 @@ fn a_refused_result_does_not_hold_its_message_for_ever() {
 
 #[test]
 fn what_a_lost_connection_left_open_is_acknowledged_only_once_it_came_again() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
+    let (listener, address) = listen();
     let run = Run::spawn(CELLS, &address, "-i keeps");
     let mut old = Peer::serve(&listener, false, &[]);
     old.publish("ud/a", &with_mcc(257, 1), Some(1), false);
@@ -199,8 +203,7 @@ fn what_a_lost_connection_left_open_is_acknowledged_only_once_it_came_again() {
 
 #[test]
 fn results_wait_while_the_window_of_the_broker_is_full() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
+    let (listener, address) = listen();
     let run = Run::spawn(CELLS, &address, "");
     let mut broker = Peer::serve(&listener, false, &[Property::ReceiveMaximum(2)]);
     for number in 1..=5 {
@@ -224,8 +227,7 @@ fn results_wait_while_the_window_of_the_broker_is_full() {
 
 #[test]
 fn a_broker_that_breaks_its_bounds_is_left() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
+    let (listener, address) = listen();
     let run = Run::spawn(CELLS, &address, "--receive-maximum 2");
     let mut broker = Peer::serve(&listener, false, &[]);
     for number in 1..=3 {
@@ -244,8 +246,7 @@ fn a_broker_that_breaks_its_bounds_is_left() {
 
 #[test]
 fn at_the_end_messages_stay_with_the_broker_and_open_results_are_told() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
+    let (listener, address) = listen();
     let mut run = Run::spawn(CELLS, &address, "");
     let mut broker = Peer::serve(&listener, false, &[]);
     run.wait_for("run on");
@@ -264,8 +265,7 @@ fn at_the_end_messages_stay_with_the_broker_and_open_results_are_told() {
 
 #[test]
 fn a_result_longer_than_the_broker_takes_is_not_sent() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
+    let (listener, address) = listen();
     let run = Run::spawn(CELLS, &address, "");
     let mut broker = Peer::serve(&listener, false, &[Property::MaximumPacketSize(60)]);
     let long = format!(r#"{{"p":{{"mcc":257,"text":"{}"}}}}"#, "x".repeat(60));
@@ -300,8 +300,7 @@ fn threads_share_the_messages_and_each_comes_back_once() {
 
 #[test]
 fn what_cannot_be_run_ends_with_one_line_and_its_code() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
+    let (listener, address) = listen();
     let run = Run::spawn(CELLS, &address, "");
     let mut broker = Peer::new(listener.accept().unwrap().0, weir_wire::Version::V5);
     broker.packet().unwrap();

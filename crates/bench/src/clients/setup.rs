@@ -171,7 +171,7 @@ impl Installer<'_> {
         let line = words.join(" ");
         // What cannot be logged is still done.
         let _ = writeln!(self.log, "$ {line}");
-        bounded(words, &self.folder.cache, self.path, (COMMAND_MAX, self.interrupted))
+        bounded(words, &self.folder.cache, self.path, COMMAND_MAX, self.interrupted)
             .map_err(|why| format!("{line}: {why}{}", last_lines(self.path)))
     }
 }
@@ -182,7 +182,8 @@ fn bounded(
     words: &[String],
     folder: &Path,
     log: &Path,
-    (time_max, interrupted): (Duration, &Interrupted),
+    time_max: Duration,
+    interrupted: &Interrupted,
 ) -> Result<(), String> {
     let [program, arguments @ ..] = words else { return Err("there is no command".into()) };
     let open = || OpenOptions::new().append(true).open(log).map_err(|error| error.to_string());
@@ -290,7 +291,7 @@ variants = [
         let script = format!("sleep 1000 & echo $! >{}.new; mv {0}.new {0}; wait", pid.display());
         let words = ["sh", "-c", &script].map(str::to_owned);
         let why = std::thread::scope(|scope| {
-            let command = || bounded(&words, root.path(), &log, (time_max, interrupted));
+            let command = || bounded(&words, root.path(), &log, time_max, interrupted);
             let command = scope.spawn(command);
             end(&pid);
             command.join().unwrap().unwrap_err()

@@ -34,7 +34,8 @@ impl Books {
     pub(super) fn result(
         &mut self,
         recorded: &Recorded,
-        (payload, has_qos): (&[u8], bool),
+        payload: &[u8],
+        has_qos: bool,
         sent: u64,
     ) -> Option<u64> {
         let place = Recorded::sequence(payload)
@@ -76,19 +77,19 @@ mod tests {
         let recorded = Recorded::new();
         let mut books = Books::new(1_000, 100);
         let wanted = payload(&recorded, 1_003);
-        assert_eq!(books.result(&recorded, (&wanted, true), 50), Some(1_003));
-        assert_eq!(books.result(&recorded, (&wanted, true), 50), None);
+        assert_eq!(books.result(&recorded, &wanted, true, 50), Some(1_003));
+        assert_eq!(books.result(&recorded, &wanted, true, 50), None);
         // No cell, of an earlier play, not yet sent, beyond the play, of nothing.
         for sequence in [1_004, 3, 1_053, 1_103] {
             let alien = payload(&recorded, sequence);
-            assert_eq!(books.result(&recorded, (&alien, true), 50), None);
+            assert_eq!(books.result(&recorded, &alien, true, 50), None);
         }
-        assert_eq!(books.result(&recorded, (b"{}", true), 50), None);
+        assert_eq!(books.result(&recorded, b"{}", true, 50), None);
         let mut other = payload(&recorded, 1_013);
         other[10] ^= 1;
-        assert_eq!(books.result(&recorded, (&other, true), 50), Some(1_013));
+        assert_eq!(books.result(&recorded, &other, true, 50), Some(1_013));
         let unlike = payload(&recorded, 1_023);
-        assert_eq!(books.result(&recorded, (&unlike, false), 50), Some(1_023), "another QoS");
+        assert_eq!(books.result(&recorded, &unlike, false, 50), Some(1_023), "another QoS");
         let counts = Results { delivered: 3, duplicated: 1, alien: 5, altered: 2 };
         assert_eq!(books.counts, counts);
     }

@@ -307,8 +307,10 @@ impl Playing {
     /// A PUBLISH of the stack: of the QoS that the message came with, or it is altered.
     pub(super) fn result(&mut self, recorded: &Recorded, publish: &Publish<'_>, now_us: u64) {
         let has_qos = (publish.qos != QoS::AtMostOnce) == self.window.is_some();
-        let result = (publish.payload, has_qos);
-        let Some(sequence) = self.books.result(recorded, result, self.sent) else { return };
+        let Some(sequence) = self.books.result(recorded, publish.payload, has_qos, self.sent)
+        else {
+            return;
+        };
         let intended_us = self.intended_us(sequence - self.first);
         if self.is_measured(intended_us) {
             self.latency.saturating_record(now_us.saturating_sub(intended_us).max(1));
