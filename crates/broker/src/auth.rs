@@ -126,10 +126,12 @@ impl Authenticator {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_core::Ticket;
 
     fn request<'a>(method: Option<&'a str>, step: AuthStep, data: &'a [u8]) -> AuthRequest<'a> {
         let conn = ConnKey(1);
-        AuthRequest { conn, step, client_id: "c", user_name: None, password: None, method, data }
+        let (ticket, client_id) = (Ticket::default(), "c");
+        AuthRequest { conn, ticket, step, client_id, user_name: None, password: None, method, data }
     }
 
     fn authenticator(allow_anonymous: bool) -> Authenticator {

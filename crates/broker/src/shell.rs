@@ -9,7 +9,7 @@ use crate::memory::Memory;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_core::{
-    AuthRequest, ConnKey, Mail, Message, Micros, Notice, Shard, ShardId, Sink, Verdict,
+    AuthRequest, ConnKey, Mail, Message, Micros, Notice, Shard, ShardId, Sink, Ticket, Verdict,
 };
 use weir_reactor::{Closed, Handler, Io, Mailbox, SharedBytes, Token};
 
@@ -28,6 +28,8 @@ pub(crate) struct Shell {
     pub(crate) mailbox: Mailbox<Letter>,
     /// Not read, because letters wait.
     held_back: Vec<Token>,
+    /// To be read again: what they waited for has come.
+    resumed: Vec<Token>,
     /// Whether more letters may be there than the last turn took.
     pub(crate) has_letters: bool,
     /// Whether all letters of the last turn have left.
@@ -62,8 +64,8 @@ impl Guard {
 
 impl Shell {
     pub(crate) fn new(shard: Shard, guard: Guard, mailbox: Mailbox<Letter>) -> Self {
-        let held_back = Vec::new();
-        Self { shard, guard, mailbox, held_back, has_letters: false, is_posted: true }
+        let (held_back, resumed) = (Vec::new(), Vec::new());
+        Self { shard, guard, mailbox, held_back, resumed, has_letters: false, is_posted: true }
     }
 
     pub(crate) fn own(&self) -> ShardId {
@@ -94,8 +96,8 @@ impl Shell {
 
     /// The shard, and its sink for one call.
     fn parts<'a>(&'a mut self, io: &'a mut Io) -> (&'a mut Shard, Output<'a>) {
-        let Self { shard, guard, mailbox, .. } = self;
-        (shard, Output { io, guard, mailbox, verdict: None, handed: None })
+        let Self { shard, guard, mailbox, resumed, .. } = self;
+        (shard, Output { io, guard, mailbox, resumed, verdict: None, handed: None })
     }
 
     fn watch_memory(&mut self, io: &Io) {
@@ -117,11 +119,12 @@ impl Shell {
     }
 
     fn read_letters(&mut self, io: &mut Io) {
-        let Self { shard, guard, mailbox, .. } = self;
+        let Self { shard, guard, mailbox, resumed, .. } = self;
         let mut arrived = Vec::new();
         self.has_letters = mailbox.receive(LETTERS_MAX, |mailbox, from, letter| match letter {
             Letter::Mail(mail) => {
-                let mut output = Output { io, guard, mailbox, verdict: None, handed: None };
+                let (verdict, handed) = (None, None);
+                let mut output = Output { io, guard, mailbox, resumed, verdict, handed };
                 shard.mail(ShardId(from as u16), mail, output.now(), &mut output);
             }
             Letter::Connection(passed) => arrived.push(passed),
@@ -164,11 +167,16 @@ impl Shell {
             return;
         }
         for token in std::mem::take(&mut self.held_back) {
-            let bytes = io.take_kept(token);
-            if !bytes.is_empty() {
-                self.give(io, token, &bytes);
-            }
-            io.resume(token);
+            self.read_on(io, token);
+        }
+    }
+
+    /// Gives what was kept of a connection that was not read, and reads on.
+    fn read_on(&mut self, io: &mut Io, token: Token) {
+        io.resume(token);
+        let bytes = io.take_kept(token);
+        if !bytes.is_empty() {
+            self.give(io, token, &bytes);
         }
     }
 }
@@ -178,8 +186,9 @@ struct Output<'a> {
     io: &'a mut Io,
     guard: &'a mut Guard,
     mailbox: &'a mut Mailbox<Letter>,
+    resumed: &'a mut Vec<Token>,
     /// An answer of the authentication port that the shard is still to be told.
-    verdict: Option<Verdict>,
+    verdict: Option<(Ticket, Verdict)>,
     /// The shard that the connection goes to.
     handed: Option<ShardId>,
 }
@@ -240,8 +249,16 @@ impl Sink for Output<'_> {
         self.mailbox.send(usize::from(to.0), Letter::Mail(mail));
     }
 
+    fn pause(&mut self, conn: ConnKey) {
+        self.io.pause(Token(conn.0));
+    }
+
+    fn resume(&mut self, conn: ConnKey) {
+        self.resumed.push(Token(conn.0));
+    }
+
     fn authenticate(&mut self, request: AuthRequest<'_>) {
-        self.verdict = Some(self.guard.auth.answer(&request));
+        self.verdict = Some((request.ticket, self.guard.auth.answer(&request)));
     }
 
     fn notice(&mut self, notice: Notice<'_>) {
@@ -276,20 +293,17 @@ impl Handler for Shell {
         if self.guard.memory.took(bytes.len()) {
             self.watch_memory(io);
         }
-        let conn = ConnKey(token.0);
-        let mut consumed = 0;
         let (shard, mut output) = self.parts(io);
         let now = output.now();
-        // Each round answers one step of an authentication, which consumed a packet.
-        loop {
-            consumed += shard.received(conn, &bytes[consumed..], now, &mut output);
-            if let Some(to) = output.handed.take() {
-                output.pass(token, to, &bytes[consumed..]);
-                return bytes.len();
-            }
-            let Some(verdict) = output.verdict.take() else { return consumed };
-            shard.authenticated(conn, verdict, now, &mut output);
+        let consumed = shard.received(ConnKey(token.0), bytes, now, &mut output);
+        if let Some(to) = output.handed.take() {
+            output.pass(token, to, &bytes[consumed..]);
+            return bytes.len();
         }
+        if let Some((ticket, verdict)) = output.verdict.take() {
+            shard.authenticated(ticket, verdict, now, &mut output);
+        }
+        consumed
     }
 
     fn drained(&mut self, io: &mut Io, token: Token) {
@@ -310,6 +324,11 @@ impl Handler for Shell {
             let (shard, mut output) = self.parts(io);
             shard.handle_timeout(output.now(), &mut output);
         }
+        while let Some(token) = self.resumed.pop() {
+            self.read_on(io, token);
+        }
+        let (shard, mut output) = self.parts(io);
+        shard.turn_end(&mut output);
         self.post(io);
     }
 }

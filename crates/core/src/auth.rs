@@ -3,14 +3,16 @@
 //! The core knows no method and no secret. It asks through [`crate::Sink::authenticate`] and goes
 //! on when [`crate::Shard::authenticated`] answers: at once, or later from elsewhere.
 
-use crate::ConnKey;
+use crate::{ConnKey, Ticket};
 use weir_wire::ReasonCode;
 
 /// Who wants in, and with what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuthRequest<'a> {
-    /// The connection; the answer names it.
+    /// The connection.
     pub conn: ConnKey,
+    /// Names the question: the connection's key may be another's by the time of the answer.
+    pub ticket: Ticket,
     /// Which step this is.
     pub step: AuthStep,
     /// The client identifier, as the client gave it.

@@ -7,6 +7,7 @@
 //! Durability will hang on the acknowledgement of a PUBLISH; it is not here yet.
 
 mod aliases;
+mod answers;
 mod auth;
 mod chance;
 mod conditions;
@@ -20,7 +21,9 @@ mod mail;
 mod message;
 mod name;
 mod pages;
+mod partitions;
 mod pool;
+mod receipts;
 mod retained;
 mod routing;
 mod rules;
@@ -36,6 +39,7 @@ mod timers;
 mod wheel;
 mod window;
 
+pub use answers::Ticket;
 pub use auth::{AuthRequest, AuthStep, Verdict};
 pub use content::{Asked, Content, Derived, Predicates, Rules, Unfit};
 pub use features::Features;

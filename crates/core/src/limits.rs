@@ -10,6 +10,12 @@ pub struct Limits {
     pub packet_bytes_max: u32,
     /// Seconds from accept to CONNECT. Later: the connection is closed.
     pub connect_timeout_s: u32,
+    /// Answers to one client that wait: for another shard, or behind one that does. At the bound no
+    /// more is read from it.
+    pub answers_held_max: u32,
+    /// Seconds that an answer to a client waits for another shard. Longer: the connection ends with
+    /// 0x83, so that the client asks again.
+    pub answer_wait_s_max: u32,
     /// Longest client identifier, in bytes. Longer: CONNACK 0x85.
     pub client_id_bytes_max: u16,
     /// Deliveries of QoS 1 and 2 sent to a client and not yet acknowledged; the client's Receive
@@ -63,6 +69,8 @@ impl Default for Limits {
         Self {
             packet_bytes_max: 1024 * 1024,
             connect_timeout_s: 10,
+            answers_held_max: 4096,
+            answer_wait_s_max: 60,
             client_id_bytes_max: 1024,
             in_flight_max: 1024,
             receive_maximum: 1024,

@@ -1,21 +1,22 @@
 //! What shards of one broker say to each other.
 
-use crate::Message;
+use crate::{Message, Ticket};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// One letter. Letters between two shards keep their order.
 ///
-/// A SUBACK means effective: it goes out when every shard has answered the letters that its
-/// filters took with [`Mail::Noted`].
+/// A letter that an answer to a client waits for has a number: a SUBACK goes out when every shard
+/// has noted its filters, a PUBACK when the message is with every shard that it is for. The
+/// receiver answers all letters up to a number with one [`Mail::Receipt`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mail {
     /// The sender has its first subscription to `filter` beside shared ones.
     Interest {
         /// A topic filter without `$share`.
         filter: Box<str>,
-        /// Comes back in [`Mail::Noted`].
-        ticket: u32,
+        /// Comes back in [`Mail::Receipt`].
+        number: u64,
     },
     /// The sender has no subscription to `filter` any more beside shared ones.
     InterestGone {
@@ -28,8 +29,8 @@ pub enum Mail {
         share: Arc<str>,
         /// A hash of the member's client identifier.
         member: u64,
-        /// Comes back in [`Mail::Noted`].
-        ticket: u32,
+        /// Comes back in [`Mail::Receipt`].
+        number: u64,
     },
     /// The member of a shared subscription came back, or is absent with a session that is kept.
     Presence {
@@ -47,10 +48,10 @@ pub enum Mail {
         /// As in [`Mail::Joined`].
         member: u64,
     },
-    /// What the letter with this ticket said is in force at the sender.
-    Noted {
-        /// As in [`Mail::Interest`] and [`Mail::Joined`].
-        ticket: u32,
+    /// What letters up to this number said is in force at the sender.
+    Receipt {
+        /// The last number that came.
+        number: u64,
         /// The last number that the sender gave a message for each shard to retain, in the order
         /// of shards, see [`crate::Stamp`]; empty where that is not wanted.
         retains: Box<[u64]>,
@@ -64,6 +65,8 @@ pub enum Mail {
         /// The members of shared subscriptions that the sender chose at the receiver. Whoever
         /// routes a message chooses for every group, so the receiver serves no other.
         picks: SmallVec<[GroupPick; 1]>,
+        /// Comes back in [`Mail::Receipt`], if the publisher waits for an acknowledgement.
+        number: Option<u64>,
     },
     /// A message for a topic that the receiver owns, to be retained; one without payload clears.
     /// The sender mails it before any other letter that the message takes.
@@ -71,12 +74,12 @@ pub enum Mail {
         /// The message; it has a [`crate::Stamp`].
         message: Arc<Message>,
         /// Comes back in [`Mail::Retained`], if the publisher waits for an acknowledgement.
-        ticket: Option<u32>,
+        ticket: Option<Ticket>,
     },
     /// What became of it.
     Retained {
         /// As in [`Mail::Retain`].
-        ticket: u32,
+        ticket: Ticket,
         /// Whether there was room for it.
         is_kept: bool,
     },
@@ -99,7 +102,7 @@ pub struct RetainedQuery {
     /// it answers: the sender has seen, or been told of, these.
     pub needed: Box<[u64]>,
     /// Comes back in the answer.
-    pub ticket: u32,
+    pub ticket: Ticket,
 }
 
 /// Some retained messages, in the order of topics.
@@ -112,7 +115,7 @@ pub struct RetainedPage {
     /// The number of the last message of each shard that had come to the sender.
     pub received: Box<[u64]>,
     /// As in [`RetainedQuery`].
-    pub ticket: u32,
+    pub ticket: Ticket,
 }
 
 /// The member that a message is for, one of each group.

@@ -59,6 +59,8 @@ pub(crate) struct Delivery<'a> {
     pub(crate) publisher: Option<SessionKey>,
     /// Set before the message is kept anywhere, see [`Message::stamp`].
     pub(crate) stamp: Option<Stamp>,
+    /// Its publisher is answered when it is with every shard that it is for.
+    pub(crate) is_awaited: bool,
     shared: Option<Arc<Message>>,
 }
 
@@ -80,6 +82,7 @@ impl<'a> Delivery<'a> {
             expires_at,
             publisher,
             stamp: None,
+            is_awaited: false,
             shared: None,
         }
     }
@@ -94,6 +97,7 @@ impl<'a> Delivery<'a> {
             expires_at: message.expires_at,
             publisher,
             stamp: message.stamp,
+            is_awaited: false,
             shared: Some(Arc::clone(message)),
         }
     }

@@ -19,9 +19,6 @@ pub(crate) struct Session {
     pub(crate) link: Option<Link>,
     /// Seconds the session outlives its connection; `u32::MAX` is for ever.
     pub(crate) expiry_s: u32,
-    /// Which of its shard's attachments the link is: keys of connections are used again. After
-    /// four thousand million it begins anew; no answer is awaited as long.
-    pub(crate) serial: u32,
     /// Deliveries of QoS 1 and 2 that are open, and all that wait.
     pub(crate) window: Window,
     pub(crate) extra: Option<Box<Extra>>,
@@ -87,7 +84,6 @@ impl Session {
             client_id: client_id.into(),
             link: None,
             expiry_s: 0,
-            serial: 0,
             window: Window::default(),
             extra: None,
         }

@@ -1,6 +1,7 @@
 //! The shard: inputs come in here and go to the file that is named after them.
 
 mod acks;
+mod answers;
 mod auth;
 mod connack;
 mod connect;
@@ -18,6 +19,7 @@ mod rules;
 mod subscribe;
 mod unsubscribe;
 
+use crate::answers::{Answers, Ticket};
 use crate::content::{Predicates, Rules};
 use crate::encoder::Encoder;
 use crate::features::Features;
@@ -25,6 +27,7 @@ use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
 use crate::limits::Limits;
 use crate::mail::Mail;
 use crate::pages::Pages;
+use crate::partitions::Partitions;
 use crate::pool::MessagePool;
 use crate::retained::{Recent, Retained, Stamps};
 use crate::routing::{FilterId, Filters, Picks, Subscriber};
@@ -34,15 +37,13 @@ use crate::settings::Settings;
 use crate::sink::Sink;
 use crate::stats::Stats;
 use crate::timers::{Timer, Timers};
-use connection::{ConnSerial, Connection, Phase, Refusal};
+use connection::{Connection, Phase, Refusal};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use lifetime::Overflowed;
 use replay::{PageAsked, QueryHeld};
-use retain::RetainAsked;
-use slab::Slab;
+use slotmap::SlotMap;
 use std::hash::BuildHasher;
-use subscribe::AwaitingShards;
 use weir_wire::packet::Packet;
 use weir_wire::{Frame, PacketKind, ReasonCode, Version};
 
@@ -68,9 +69,9 @@ pub struct Shard {
     recent: Recent,
     timers: Timers,
     encoder: Encoder,
-    awaiting_shards: Slab<AwaitingShards>,
-    retains: Slab<RetainAsked>,
-    pages: Slab<PageAsked>,
+    partitions: Partitions,
+    answers: Answers,
+    pages: SlotMap<Ticket, PageAsked>,
     queries: Vec<QueryHeld>,
     /// Sessions whose queue ran over in this input, each as often as it did; ended when the input
     /// is handled.
@@ -100,6 +101,7 @@ impl Shard {
     pub fn new(id: ShardId, shards: u16, settings: impl Into<Settings>, seed: u64) -> Self {
         assert!(id.0 < shards, "shard ids go from 0 to the number of shards less one");
         let Settings { limits, features, share } = settings.into();
+        let answer_wait_max = Micros::from_secs(limits.answer_wait_s_max);
         Self {
             id,
             shards,
@@ -116,9 +118,9 @@ impl Shard {
             recent: Recent::default(),
             timers: Timers::default(),
             encoder: Encoder::default(),
-            awaiting_shards: Slab::new(),
-            retains: Slab::new(),
-            pages: Slab::new(),
+            partitions: Partitions::spread(shards, seed),
+            answers: Answers::new(shards, answer_wait_max),
+            pages: SlotMap::with_key(),
             queries: Vec::new(),
             overflowed: Vec::new(),
             due_wills: Vec::new(),
@@ -155,7 +157,7 @@ impl Shard {
             conditions: self.filters.conditions.len() as u64,
             condition_checks: self.filters.conditions.checks(),
             filters: self.filters.len() as u64,
-            awaited: (self.awaiting_shards.len() + self.retains.len() + self.pages.len()) as u64,
+            awaited: (self.answers.len() + self.pages.len()) as u64,
             ..self.stats
         }
     }
@@ -199,10 +201,17 @@ impl Shard {
                     at = bytes.len();
                     break;
                 }
-                Some(Phase::AwaitAuth(waiting)) if waiting.is_asked => break,
+                Some(Phase::AwaitAuth(waiting)) if waiting.asked.is_some() => {
+                    self.wait_for_verdict(conn, bytes.len() - at, now, sink);
+                    break;
+                }
                 Some(Phase::AwaitConnect(_) | Phase::AwaitAuth(_)) => None,
                 Some(Phase::Live(live)) => Some((live.session, live.version)),
             };
+            if self.has_too_many_answers(conn) {
+                sink.pause(conn);
+                break;
+            }
             match Frame::check(&bytes[at..], self.limits.packet_bytes_max) {
                 Ok(None) => {
                     self.check_partial(conn, bytes.len() - at, now, sink);
@@ -237,27 +246,29 @@ impl Shard {
     /// A letter from another shard.
     pub fn mail(&mut self, from: ShardId, mail: Mail, now: Micros, sink: &mut impl Sink) {
         match mail {
-            Mail::Interest { filter, ticket } => {
+            Mail::Interest { filter, number } => {
                 self.filters.add_shard(&filter, from);
-                sink.mail(from, Mail::Noted { ticket, retains: self.stamps.sent() });
+                self.answers.receipts.note(from, number, true);
             }
             Mail::InterestGone { filter } => self.filters.remove_shard(&filter, from),
-            Mail::Joined { share, member, ticket } => {
+            Mail::Joined { share, member, number } => {
                 self.filters.join(&share, from, member, self.limits.conditions_max);
                 // Retained messages do not go to shared subscriptions.
-                sink.mail(from, Mail::Noted { ticket, retains: Box::default() });
+                self.answers.receipts.note(from, number, false);
             }
             Mail::Presence { share, member, is_connected } => {
                 self.filters.set_connected(&share, from, member, is_connected);
             }
             Mail::Left { share, member } => self.filters.leave(&share, from, member),
-            Mail::Noted { ticket, retains } => {
-                self.stamps.saw_sent(from, &retains);
-                self.noted(ticket, now, sink);
+            Mail::Receipt { number, retains } => {
+                self.on_receipt(from, number, &retains, now, sink);
             }
-            Mail::Publish { message, to_subscribers, picks } => {
+            Mail::Publish { message, to_subscribers, picks, number } => {
                 self.note_stamp(from, &message);
                 self.route_mail(&message, to_subscribers, picks, now, sink);
+                if let Some(number) = number {
+                    self.answers.receipts.note(from, number, false);
+                }
             }
             Mail::Retain { message, ticket } => self.on_retain(from, message, ticket, now, sink),
             Mail::Retained { ticket, is_kept } => self.on_retained(ticket, is_kept, now, sink),
@@ -269,7 +280,7 @@ impl Shard {
 
     /// When [`Shard::handle_timeout`] is to be called next.
     pub fn poll_timeout(&self) -> Option<Micros> {
-        self.timers.next()
+        self.timers.next().into_iter().chain(self.answers.due()).min()
     }
 
     /// Does what is due: keep alive, time to CONNECT, delayed wills, session expiry.
@@ -285,6 +296,10 @@ impl Shard {
                 Timer::Expiry(session) => self.session_due(session, sink),
                 Timer::Replay(session) => self.replay(session, now, sink),
             }
+            self.settle(now, sink);
+        }
+        if self.answers.due().is_some_and(|due| due <= now) {
+            self.answers_due(now, sink);
             self.settle(now, sink);
         }
     }
@@ -312,7 +327,7 @@ impl Shard {
         let Some((session, version)) = client else {
             return match self.connection_mut(conn).map(|connection| &connection.phase) {
                 Some(Phase::AwaitConnect(_)) => self.handle_first(conn, frame, now, sink),
-                _ => self.handle_unknown(conn, frame, sink),
+                _ => self.handle_unknown(conn, frame, now, sink),
             };
         };
         // [MQTT-3.1.0-2], whatever is in it: DISCONNECT cannot say all that is wrong with one.
@@ -324,14 +339,16 @@ impl Shard {
             Packet::Publish(publish) => self.on_publish(conn, session, &publish, now, sink)?,
             Packet::PubAck(ack) => self.on_puback(session, &ack, now, sink),
             Packet::PubRec(ack) => self.on_pubrec(session, &ack, now, sink),
-            Packet::PubRel(ack) => self.on_pubrel(session, &ack, sink),
+            Packet::PubRel(ack) => self.on_pubrel(session, &ack, now, sink),
             Packet::PubComp(ack) => self.on_pubcomp(session, &ack, now, sink),
             Packet::Subscribe(subscribe) => self.on_subscribe(session, &subscribe, now, sink)?,
-            Packet::Unsubscribe(unsubscribe) => self.on_unsubscribe(session, &unsubscribe, sink)?,
-            Packet::PingReq => sink.write(conn, &weir_wire::packet::PINGRESP),
+            Packet::Unsubscribe(unsubscribe) => {
+                self.on_unsubscribe(session, &unsubscribe, now, sink)?;
+            }
+            Packet::PingReq => self.reply(conn, &weir_wire::packet::PINGRESP, now, sink),
             Packet::Disconnect(disconnect) => self.on_disconnect(conn, &disconnect, now, sink)?,
             Packet::Connect(_) => return Err(second_connect),
-            Packet::Auth(auth) => self.on_auth(conn, &auth, sink)?,
+            Packet::Auth(auth) => self.on_auth(conn, &auth, now, sink)?,
             Packet::ConnAck(_) | Packet::SubAck(_) | Packet::UnsubAck(_) | Packet::PingResp => {
                 return Err(Refusal::protocol("a packet only servers send"));
             }
@@ -377,17 +394,6 @@ impl Shard {
         self.connections.get_mut(conn.0 as usize)
     }
 
-    /// The connection as an answer will name it.
-    fn serial_of(&self, conn: ConnKey) -> Option<ConnSerial> {
-        let Phase::Live(live) = &self.connections.get(conn.0 as usize)?.phase else { return None };
-        Some(ConnSerial { conn, serial: self.sessions[live.session.0 as usize].serial })
-    }
-
-    /// Whether this connection is still there; its key may have been given again.
-    fn is_there(&self, ConnSerial { conn, serial }: ConnSerial) -> bool {
-        self.serial_of(conn).is_some_and(|found| found.serial == serial)
-    }
-
     fn session_of(&mut self, conn: ConnKey) -> Option<SessionKey> {
         match &self.connection_mut(conn)?.phase {
             Phase::Live(live) => Some(live.session),
@@ -408,9 +414,7 @@ impl Shard {
         if self.shards == 1 {
             return self.id;
         }
-        let hash = self.hasher.hash_one(name);
-        // The upper bits: the lower ones place the client in the table.
-        ShardId(((hash >> 32) % u64::from(self.shards)) as u16)
+        self.partitions.owner(self.partitions.of(name))
     }
 
     fn other_shards(&self) -> impl Iterator<Item = ShardId> + use<> {

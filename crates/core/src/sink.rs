@@ -34,6 +34,13 @@ pub trait Sink {
     /// Sends a letter to another shard.
     fn mail(&mut self, to: ShardId, mail: Mail);
 
+    /// Reads no more from the connection until [`Sink::resume`]: what came is not consumed yet,
+    /// because an answer has to come first.
+    fn pause(&mut self, _conn: ConnKey) {}
+
+    /// Gives the shard the connection's unconsumed bytes again, and reads on.
+    fn resume(&mut self, _conn: ConnKey) {}
+
     /// Asks who a client is; [`crate::Shard::authenticated`] is the answer, and until it comes the
     /// connection's bytes are left unconsumed. Only with [`crate::Features::authentication`].
     fn authenticate(&mut self, _request: AuthRequest<'_>) {}

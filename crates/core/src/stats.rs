@@ -69,8 +69,11 @@ pub struct Stats {
     pub conditions: u64,
     /// Topic filters that this shard or another wants, now.
     pub filters: u64,
-    /// What waits for the answer of another shard now.
+    /// Answers to clients that wait now, and pages of retained messages asked for.
     pub awaited: u64,
+    /// Answers of another shard or of an authentication that came too late: whoever waited for them
+    /// was gone.
+    pub answers_late: u64,
 }
 
 /// A count for each reason code of failure.

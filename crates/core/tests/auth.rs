@@ -75,7 +75,7 @@ fn without_a_method_a_client_is_asked_about_and_told_nothing_of_methods() {
         net.subscribe(peer, "t", QoS::AtMostOnce);
         assert_eq!(net.read(peer), [""; 0]);
         net.authenticated(peer, Verdict::Accept(Vec::new()));
-        assert_eq!(net.read(peer), ["CONNACK Success"]);
+        assert_eq!(net.read(peer), ["CONNACK Success", "SUBACK [0]"]);
     }
 }
 

@@ -302,11 +302,12 @@ fn letter(member: u64, key: u64, hops: u8) -> Mail {
         stamp: None,
     };
     let picks = vec![GroupPick { share: "$share/g/t".into(), member, key, hops }];
-    Mail::Publish { message: Arc::new(message), to_subscribers: false, picks: picks.into() }
+    let (message, picks) = (Arc::new(message), picks.into());
+    Mail::Publish { message, to_subscribers: false, picks, number: None }
 }
 
 fn joined(member: u64) -> Mail {
-    Mail::Joined { share: "$share/g/t".into(), member, ticket: 0 }
+    Mail::Joined { share: "$share/g/t".into(), member, number: 1 }
 }
 
 #[test]

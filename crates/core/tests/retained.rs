@@ -110,6 +110,8 @@ fn an_acknowledgement_waits_for_the_owner_and_later_ones_behind_it() {
         // Receivers do not wait.
         while net.deliver_between(0, 1) {}
         assert_eq!(publishes(&mut net, sub).len(), 4);
+        while net.deliver_between(1, 0) {}
+        assert_eq!(net.read(publ), [""; 0]);
         net.deliver_between(0, 2);
         net.deliver_between(2, 0);
         assert_eq!(net.read(publ), [format!("{ack} #1 Success"), format!("{ack} #2 Success")]);

@@ -84,6 +84,8 @@ pub struct Intake {
     pub settled_at: Option<Micros>,
     /// Whether the publisher was told that the broker has it. Always, for a will.
     pub is_acked: bool,
+    /// When it was told; never, for a will.
+    pub acked_at: Option<u64>,
     /// When it is not to be sent any more.
     pub expires_at: Option<Micros>,
 }
@@ -248,6 +250,7 @@ impl Model {
             settled: None,
             settled_at: None,
             is_acked: session.is_none(),
+            acked_at: None,
             expires_at,
         });
         let unsettled = self.unsettled();

@@ -9,6 +9,7 @@ pub const PLANTS: &[Plant] = &[
     Plant::LoseLetter,
     Plant::LoseRetainLetter,
     Plant::LoseLeaveLetter,
+    Plant::LoseReceipt,
     Plant::RepeatLetter,
     Plant::SwapLetters,
     Plant::LoseWrite,
@@ -33,6 +34,7 @@ pub enum Plant {
     LoseLetter,
     LoseRetainLetter,
     LoseLeaveLetter,
+    LoseReceipt,
     RepeatLetter,
     SwapLetters,
     LoseWrite,
@@ -57,6 +59,7 @@ impl Plant {
             Self::LoseLetter => "lose-letter",
             Self::LoseRetainLetter => "lose-retain-letter",
             Self::LoseLeaveLetter => "lose-leave-letter",
+            Self::LoseReceipt => "lose-receipt",
             Self::RepeatLetter => "repeat-letter",
             Self::SwapLetters => "swap-letters",
             Self::LoseWrite => "lose-write",
@@ -85,7 +88,10 @@ impl Plant {
         match self {
             // One that is not forgotten makes up for those that are.
             Self::ForgetDrained => 1,
-            Self::SwapLetters | Self::DisconnectAsCut | Self::CutAsDisconnect => 2,
+            Self::SwapLetters
+            // The next receipt makes up for those that are lost before it.
+            | Self::LoseReceipt
+            | Self::DisconnectAsCut | Self::CutAsDisconnect => 2,
             Self::ClearDup | Self::SwapWrites | Self::ForgetTimeout | Self::ForgetClosed => 4,
             Self::FlipSessionPresent | Self::SlowClock => 10,
             _ => 20,
@@ -99,6 +105,7 @@ impl Plant {
             Self::LoseLetter
                 | Self::LoseRetainLetter
                 | Self::LoseLeaveLetter
+                | Self::LoseReceipt
                 | Self::RepeatLetter
                 | Self::SwapLetters
         )
@@ -133,6 +140,7 @@ impl Saboteur {
         let is_leave = matches!(mail, Mail::Left { .. } | Mail::InterestGone { .. });
         let is_lost = matches!(mail, Mail::Publish { .. }) && self.strikes(Plant::LoseLetter)
             || matches!(mail, Mail::Retain { .. }) && self.strikes(Plant::LoseRetainLetter)
+            || matches!(mail, Mail::Receipt { .. }) && self.strikes(Plant::LoseReceipt)
             || is_leave && self.strikes(Plant::LoseLeaveLetter);
         let is_publish = matches!(mail, Mail::Publish { .. });
         match (is_lost, is_publish && self.strikes(Plant::RepeatLetter)) {

@@ -123,6 +123,9 @@ fn settings(chance: &mut Chance) -> Settings {
             chance.pick(&[WhenAbsent::DropOldest, WhenAbsent::EndSession])
         },
         topic_alias_out_max: chance.pick(&[0, 1, 16]),
+        answers_held_max: chance.pick(&[1, 3, 4096]),
+        // Letters of a run may be held up for longer than any broker would wait.
+        answer_wait_s_max: u32::MAX,
         ..defaults
     };
     let strategy = chance.pick(&[

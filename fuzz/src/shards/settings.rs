@@ -17,6 +17,8 @@ pub fn settings(byte: u8) -> Settings {
     let limits = Limits {
         packet_bytes_max: 2000,
         connect_timeout_s: 10,
+        answers_held_max: 3,
+        answer_wait_s_max: 5,
         client_id_bytes_max: 24,
         in_flight_max: 3,
         receive_maximum: 3,

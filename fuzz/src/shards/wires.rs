@@ -2,7 +2,7 @@
 
 use super::script::CONNECTIONS;
 use std::collections::VecDeque;
-use weir_core::{AuthRequest, ConnKey, Mail, Notice, ShardId, Sink};
+use weir_core::{AuthRequest, ConnKey, Mail, Notice, ShardId, Sink, Ticket};
 use weir_wire::{Frame, PacketKind};
 
 /// One connection as its shard sees it.
@@ -15,7 +15,9 @@ pub struct Wire {
     /// Bytes that wait for the socket.
     pub pending: usize,
     /// What the authentication port was asked and has not answered; whether with a method.
-    pub asked: VecDeque<bool>,
+    pub asked: VecDeque<(Ticket, bool)>,
+    /// The shard reads no more from it for now.
+    pub is_paused: bool,
     /// Where the connection is to go.
     pub hand_over: Option<ShardId>,
     /// The shard has ended it.
@@ -29,13 +31,20 @@ pub struct Wires {
     pub wires: [Wire; CONNECTIONS as usize],
     /// Letters on their way to other shards.
     pub mail: VecDeque<(ShardId, Mail)>,
+    /// Connections whose bytes the shard wants again.
+    pub resumed: Vec<ConnKey>,
     /// What a PUBLISH is not written beyond.
     pub output_bytes_max: usize,
 }
 
 impl Wires {
     pub fn new(output_bytes_max: usize) -> Self {
-        Self { wires: Default::default(), mail: VecDeque::new(), output_bytes_max }
+        Self {
+            wires: Default::default(),
+            mail: VecDeque::new(),
+            resumed: Vec::new(),
+            output_bytes_max,
+        }
     }
 
     pub fn wire(&mut self, conn: ConnKey) -> &mut Wire {
@@ -83,9 +92,18 @@ impl Sink for Wires {
         self.mail.push_back((to, mail));
     }
 
+    fn pause(&mut self, conn: ConnKey) {
+        self.open_wire(conn).is_paused = true;
+    }
+
+    fn resume(&mut self, conn: ConnKey) {
+        self.open_wire(conn).is_paused = false;
+        self.resumed.push(conn);
+    }
+
     fn authenticate(&mut self, request: AuthRequest<'_>) {
         let has_method = request.method.is_some();
-        self.open_wire(request.conn).asked.push_back(has_method);
+        self.open_wire(request.conn).asked.push_back((request.ticket, has_method));
     }
 
     fn notice(&mut self, _notice: Notice<'_>) {}

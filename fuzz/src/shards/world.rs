@@ -82,7 +82,7 @@ impl World {
             self.shards[client.shard].opened(conn, self.now);
             self.wires[client.shard].wire(conn).is_open = true;
             self.receive(conn);
-        } else if wire.is_open && wire.asked.is_empty() {
+        } else if wire.is_open && wire.asked.is_empty() && !wire.is_paused {
             let rest = Frame::check(&client.unread, self.limits.packet_bytes_max);
             assert_eq!(rest, Ok(None), "a packet is left unread");
         }
@@ -166,17 +166,16 @@ impl World {
     pub fn answer_verdict(&mut self, conn: ConnKey, byte: u8) -> bool {
         let Some(client) = &self.clients[conn.0 as usize] else { return false };
         let wires = &mut self.wires[client.shard];
-        let Some(has_method) = wires.wire(conn).asked.pop_front() else { return false };
+        let Some((ticket, has_method)) = wires.wire(conn).asked.pop_front() else { return false };
         let data = vec![b'd'; usize::from(byte >> 4)];
         let verdict = match byte % 4 {
             0 | 1 => Verdict::Accept(data),
             2 if has_method => Verdict::Continue(data),
             _ => Verdict::Refuse(ReasonCode::NotAuthorized),
         };
-        self.shards[client.shard].authenticated(conn, verdict, self.now, wires);
-        if wires.wire(conn).is_open {
-            self.receive(conn);
-        }
+        let shard = client.shard;
+        self.shards[shard].authenticated(ticket, verdict, self.now, wires);
+        self.resume(shard);
         true
     }
 
@@ -188,9 +187,24 @@ impl World {
             let Some((to, mail)) = self.wires[from].mail.pop_front() else { break };
             is_any = true;
             let at = usize::from(to.0);
-            self.shards[at].mail(ShardId(from as u16), mail, self.now, &mut self.wires[at]);
+            let wires = &mut self.wires[at];
+            self.shards[at].mail(ShardId(from as u16), mail, self.now, wires);
+            self.shards[at].turn_end(wires);
+            self.resume(at);
         }
         is_any
+    }
+
+    /// The shard gets what it did not consume before.
+    fn resume(&mut self, shard: usize) {
+        while let Some(conn) = self.wires[shard].resumed.pop() {
+            let client = self.clients[conn.0 as usize].as_ref();
+            if client.is_some_and(|client| client.shard == shard)
+                && self.wires[shard].wire(conn).is_open
+            {
+                self.receive(conn);
+            }
+        }
     }
 
     /// Lets time pass; what is due on the way is done.

@@ -31,12 +31,18 @@ impl Shard {
             return self.finish(key, ack.packet_id, Step::AwaitPubRec, now, sink);
         }
         let is_known = self.sessions[key.0 as usize].window.received(ack.packet_id);
-        self.answer(key, ack.packet_id, PacketKind::PubRel, is_known, sink);
+        self.answer(key, ack.packet_id, PacketKind::PubRel, is_known, now, sink);
     }
 
-    pub(super) fn on_pubrel(&mut self, key: SessionKey, ack: &Ack<'_>, sink: &mut impl Sink) {
+    pub(super) fn on_pubrel(
+        &mut self,
+        key: SessionKey,
+        ack: &Ack<'_>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
         let is_known = self.sessions[key.0 as usize].release(ack.packet_id);
-        self.answer(key, ack.packet_id, PacketKind::PubComp, is_known, sink);
+        self.answer(key, ack.packet_id, PacketKind::PubComp, is_known, now, sink);
     }
 
     pub(super) fn on_pubcomp(
@@ -72,18 +78,19 @@ impl Shard {
         packet_id: PacketId,
         kind: PacketKind,
         is_known: bool,
+        now: Micros,
         sink: &mut impl Sink,
     ) {
         let session = &self.sessions[key.0 as usize];
         let Some(link) = session.link else { return };
         if is_known || !link.version.is_v5() {
-            return sink.write(link.conn, &plain_ack(kind, packet_id));
+            return self.reply(link.conn, &plain_ack(kind, packet_id), now, sink);
         }
         let reason = ReasonCode::PacketIdentifierNotFound;
         let mut bytes = Vec::new();
         let ack = Ack { packet_id, reason, properties: Properties::EMPTY };
         ack.encode(kind, link.version, &mut bytes);
-        sink.write(link.conn, &bytes);
+        self.reply(link.conn, &bytes, now, sink);
     }
 }
 

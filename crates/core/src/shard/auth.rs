@@ -4,6 +4,7 @@ use super::connack::Proof;
 use super::connect::Asked;
 use super::connection::{AwaitAuth, Connection, Phase, Refusal};
 use super::{Next, Shard};
+use crate::answers::Ticket;
 use crate::auth::{AuthRequest, AuthStep, Verdict};
 use crate::keys::{ConnKey, Micros};
 use crate::sink::Sink;
@@ -11,23 +12,50 @@ use weir_wire::packet::{Auth, Connect};
 use weir_wire::{Frame, Packet, PacketKind, PropertiesBuf, Property, ReasonCode, Version};
 
 impl Shard {
-    /// The answer of the authentication port. The shell then gives the connection's unconsumed
-    /// bytes again.
+    /// The answer of the authentication port to the question that `ticket` names. One that comes
+    /// when its connection is gone, or has been answered, is counted and says nothing of whoever
+    /// has the connection's key by now.
     pub fn authenticated(
         &mut self,
-        conn: ConnKey,
+        ticket: Ticket,
         verdict: Verdict,
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        match self.connection_mut(conn).map(|connection| &connection.phase) {
-            Some(Phase::AwaitAuth(waiting)) if waiting.is_asked => {
+        let is_asked = self.answers.reply_mut(ticket).is_some_and(|reply| reply.is_verdict());
+        let answer = is_asked.then(|| self.answers.remove(ticket)).flatten();
+        let Some(conn) = answer.and_then(|answer| answer.conn) else {
+            self.stats.answers_late += 1;
+            return;
+        };
+        match self.connection_mut(conn).map(|connection| &mut connection.phase) {
+            Some(Phase::AwaitAuth(waiting)) => {
+                waiting.asked = None;
                 self.answer_unknown(conn, verdict, now, sink);
+                // What came meanwhile may be read.
+                if self.connection_mut(conn).is_some() {
+                    sink.resume(conn);
+                }
             }
             Some(Phase::Live(_)) => self.answer_live(conn, verdict, now, sink),
-            _ => {}
+            Some(Phase::AwaitConnect(_)) | None => {}
         }
         self.settle(now, sink);
+    }
+
+    /// Bytes of a client that is not yet known wait for the verdict: no more than a packet's worth.
+    pub(super) fn wait_for_verdict(
+        &mut self,
+        conn: ConnKey,
+        bytes: usize,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        if bytes > self.limits.packet_bytes_max as usize {
+            let refusal = Refusal::new(ReasonCode::QuotaExceeded, "too much before the verdict");
+            return self.end(conn, refusal, now, sink);
+        }
+        sink.pause(conn);
     }
 
     fn answer_unknown(
@@ -41,7 +69,6 @@ impl Shard {
         let Phase::AwaitAuth(waiting) = &mut connection.phase else { return };
         match verdict {
             Verdict::Continue(data) => {
-                waiting.is_asked = false;
                 let method = waiting.method.as_deref();
                 let bytes = auth_bytes(ReasonCode::ContinueAuthentication, method, &data);
                 let asked = connect_again(&waiting.connect).map(|connect| Asked::of(&connect));
@@ -70,6 +97,7 @@ impl Shard {
         let Some(link) = sessions[live.session.0 as usize].link else { return };
         let extra = live.extra.as_mut().filter(|extra| extra.is_authenticating);
         let Some(extra) = extra else { return };
+        extra.asked = None;
         let (reason, data) = match verdict {
             Verdict::Continue(data) => (ReasonCode::ContinueAuthentication, data),
             Verdict::Accept(data) => {
@@ -93,6 +121,9 @@ impl Shard {
     pub(super) fn refuse_unknown(&mut self, conn: ConnKey, refusal: Refusal, sink: &mut impl Sink) {
         let Some(connection) = self.connection_mut(conn) else { return };
         let Some(waiting) = connection.take_waiting() else { return };
+        if let Some(ticket) = waiting.asked {
+            self.answers.remove(ticket);
+        }
         let connect = connect_again(&waiting.connect);
         // A stranger is told the reason and no words.
         let asked = connect.map(|connect| Asked { wants_problems: false, ..Asked::of(&connect) });
@@ -118,9 +149,12 @@ impl Shard {
         &mut self,
         conn: ConnKey,
         frame: Frame<'_>,
+        now: Micros,
         sink: &mut impl Sink,
     ) -> Result<Next, Refusal> {
-        let Some(Phase::AwaitAuth(waiting)) = self.connection_mut(conn).map(|c| &mut c.phase)
+        let Self { connections, answers, .. } = self;
+        let connection = connections.get_mut(conn.0 as usize);
+        let Some(Phase::AwaitAuth(waiting)) = connection.map(|connection| &mut connection.phase)
         else {
             return Ok(Next::Continue);
         };
@@ -131,10 +165,12 @@ impl Shard {
                 if !is_next || method != waiting.method.as_deref() {
                     return Err(Refusal::protocol("AUTH that does not continue what was begun"));
                 }
-                waiting.is_asked = true;
+                let ticket = answers.ask_verdict(conn, now);
+                waiting.asked = Some(ticket);
                 let connect = connect_again(&waiting.connect);
                 sink.authenticate(AuthRequest {
                     conn,
+                    ticket,
                     step: AuthStep::Continue,
                     client_id: connect.map_or("", |connect| connect.client_id),
                     user_name: None,
@@ -158,13 +194,13 @@ impl Shard {
         &mut self,
         conn: ConnKey,
         auth: &Auth<'_>,
+        now: Micros,
         sink: &mut impl Sink,
     ) -> Result<(), Refusal> {
-        let Some(connection) = self.connections.get_mut(conn.0 as usize) else {
-            return Ok(());
-        };
-        let Some(live) = connection.live_mut() else { return Ok(()) };
-        let client_id = &*self.sessions[live.session.0 as usize].client_id;
+        let Self { connections, sessions, answers, .. } = self;
+        let live = connections.get_mut(conn.0 as usize).and_then(Connection::live_mut);
+        let Some(live) = live else { return Ok(()) };
+        let client_id = &*sessions[live.session.0 as usize].client_id;
         let (method, data) = parts(auth);
         let extra = live.extra.as_mut();
         // [MQTT-4.12.1-1]
@@ -174,12 +210,25 @@ impl Shard {
         };
         let step = match (auth.reason, extra.is_authenticating) {
             (ReasonCode::ReAuthenticate, false) => AuthStep::Again,
-            (ReasonCode::ContinueAuthentication, true) => AuthStep::Continue,
+            (ReasonCode::ContinueAuthentication, true) if extra.asked.is_none() => {
+                AuthStep::Continue
+            }
             _ => return Err(Refusal::protocol("AUTH out of turn")),
         };
+        let ticket = answers.ask_verdict(conn, now);
         extra.is_authenticating = true;
+        extra.asked = Some(ticket);
         let (user_name, password) = (None, None);
-        sink.authenticate(AuthRequest { conn, step, client_id, user_name, password, method, data });
+        sink.authenticate(AuthRequest {
+            conn,
+            ticket,
+            step,
+            client_id,
+            user_name,
+            password,
+            method,
+            data,
+        });
         Ok(())
     }
 }

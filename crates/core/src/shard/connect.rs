@@ -86,15 +86,17 @@ impl Shard {
             self.admit(conn, connect, &asked, None, now, sink);
             return Ok(Next::Continue);
         }
+        let ticket = self.answers.ask_verdict(conn, now);
         let Some(connection) = self.connection_mut(conn) else { return Ok(Next::Continue) };
         connection.phase = Phase::AwaitAuth(Box::new(AwaitAuth {
             connect: body.into(),
             version: connect.version,
             method: asked.auth_method.map(Into::into),
-            is_asked: true,
+            asked: Some(ticket),
         }));
         sink.authenticate(AuthRequest {
             conn,
+            ticket,
             step: AuthStep::Begin,
             client_id: connect.client_id,
             user_name: connect.user_name,
@@ -230,9 +232,7 @@ impl Shard {
     ) {
         // A will that waited is not due any more [MQTT-3.1.3-9].
         self.end_absence(key);
-        let serial = self.stats.connections_opened as u32;
         let session = &mut self.sessions[key.0 as usize];
-        session.serial = serial;
         session.expiry_s = asked.session_expiry_s.min(self.limits.session_expiry_s_max);
         session.window.resume();
         session.note_absence();

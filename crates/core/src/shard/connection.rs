@@ -1,10 +1,11 @@
 //! One connection's phase, and the reasons to end it.
 
 use crate::aliases::{AliasesIn, AliasesOut};
-use crate::keys::{ConnKey, Micros, SessionKey};
+use crate::answers::Ticket;
+use crate::keys::{Micros, SessionKey};
 use crate::session::Will;
 use std::collections::VecDeque;
-use weir_wire::{PacketId, QoS, ReasonCode, Version, WireError};
+use weir_wire::{ReasonCode, Version, WireError};
 
 /// 24 bytes.
 #[derive(Debug)]
@@ -12,14 +13,6 @@ pub(super) struct Connection {
     pub(super) phase: Phase,
     /// When something was last received; until the client is known, when it was opened.
     heard_at: Micros,
-}
-
-/// A connection as an answer that may come after its end has to name it: with the serial of its
-/// session's link.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ConnSerial {
-    pub(super) conn: ConnKey,
-    pub(super) serial: u32,
 }
 
 #[derive(Debug)]
@@ -37,8 +30,8 @@ pub(super) struct AwaitAuth {
     pub(super) connect: Box<[u8]>,
     pub(super) version: Version,
     pub(super) method: Option<Box<str>>,
-    /// The authentication port has not answered yet: nothing more is read.
-    pub(super) is_asked: bool,
+    /// What the authentication port was asked and has not answered yet: nothing more is read.
+    pub(super) asked: Option<Ticket>,
 }
 
 #[derive(Debug)]
@@ -61,19 +54,12 @@ pub(super) struct Extra {
     pub(super) auth_method: Option<Box<str>>,
     /// A re-authentication is under way.
     pub(super) is_authenticating: bool,
-    /// Acknowledgements that wait for an owner's answer, or behind one that does.
-    pub(super) held_acks: VecDeque<HeldAck>,
-}
-
-/// A PUBACK or PUBREC to be.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct HeldAck {
-    pub(super) packet_id: PacketId,
-    pub(super) qos: QoS,
-    pub(super) reason: ReasonCode,
-    pub(super) detail: &'static str,
-    /// Nothing once it may go.
-    pub(super) ticket: Option<u32>,
+    /// What the authentication port was asked of it and has not answered yet.
+    pub(super) asked: Option<Ticket>,
+    /// Answers that wait, in the order of the requests.
+    pub(super) answers: VecDeque<Ticket>,
+    /// So many that nothing more is read.
+    pub(super) is_paused: bool,
 }
 
 impl Live {

@@ -74,7 +74,8 @@ impl Shard {
                 self.picks.there.extract_if(.., is_for_it).map(|(_, pick)| pick).collect();
             if to_subscribers || !picks.is_empty() {
                 let message = Arc::clone(delivery.lent(&mut self.pool));
-                sink.mail(shard, Mail::Publish { message, to_subscribers, picks });
+                let number = delivery.is_awaited.then(|| self.answers.mailed(shard));
+                sink.mail(shard, Mail::Publish { message, to_subscribers, picks, number });
             }
         }
     }

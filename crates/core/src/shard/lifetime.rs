@@ -86,6 +86,7 @@ impl Shard {
         self.timers.connections.clear(conn);
         let connection = self.connections.take(conn.0 as usize)?;
         self.stats.connections -= 1;
+        self.release_answers(&connection);
         Some(connection)
     }
 
@@ -182,7 +183,7 @@ impl Shard {
     pub(super) fn connection_due(&mut self, conn: ConnKey, now: Micros, sink: &mut impl Sink) {
         let timeout_s = self.limits.connect_timeout_s;
         let due = self.connection_mut(conn).and_then(|connection| connection.due(timeout_s));
-        if due.is_none_or(|due| due > now) {
+        if due.is_none_or(|due| due > now) || self.is_paused(conn, now) {
             return self.set_deadline(conn, now);
         }
         // [MQTT-3.1.2-22]

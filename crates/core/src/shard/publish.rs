@@ -2,10 +2,11 @@
 
 use super::Shard;
 use super::acks::plain_ack;
-use super::connection::{HeldAck, Refusal};
+use super::connection::Refusal;
 use super::delivery::version_of;
 use super::reasons::reason_string;
 use super::retain::{Kept, STORE_FULL};
+use crate::answers::{AckReply, Reply, Ticket};
 use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::message::{Delivery, passed_on};
 use crate::retained::RetainedFull;
@@ -42,8 +43,9 @@ impl Shard {
         if publish.qos == QoS::ExactlyOnce && !self.note_unreleased(session, publish)? {
             // Delivered already: only the acknowledgement is owed again [MQTT-4.3.3-10].
             let reason = (ReasonCode::Success, "");
-            return self.acknowledge(conn, session, publish, reason, None, sink);
+            return self.acknowledge(conn, session, publish, reason, None, now, sink);
         }
+        self.answers.begin();
         let taken = match self.check_message(topic, publish.qos, publish.retain) {
             Ok(()) => self.take(conn, session, topic, publish, now, sink),
             Err(refusal) if refusal.reason == ReasonCode::TopicNameInvalid => {
@@ -56,7 +58,7 @@ impl Shard {
         };
         match taken {
             Ok((reason, ticket)) => {
-                self.acknowledge(conn, session, publish, (reason, ""), ticket, sink)
+                self.acknowledge(conn, session, publish, (reason, ""), ticket, now, sink)
             }
             Err(NotTaken { reason, detail }) => {
                 self.stats.publishes_refused += 1;
@@ -70,7 +72,7 @@ impl Shard {
                     return Err(Refusal::new(reason, detail));
                 }
                 self.stats.refusals.add(reason);
-                self.acknowledge(conn, session, publish, (reason, detail), None, sink)
+                self.acknowledge(conn, session, publish, (reason, detail), None, now, sink)
             }
         }
     }
@@ -85,7 +87,7 @@ impl Shard {
         publish: &Publish<'_>,
         now: Micros,
         sink: &mut impl Sink,
-    ) -> Result<(ReasonCode, Option<u32>), NotTaken> {
+    ) -> Result<(ReasonCode, Option<Ticket>), NotTaken> {
         let (kept, expires_at) = if publish.properties.is_empty() {
             (PropertiesBuf::new(), None)
         } else {
@@ -103,8 +105,9 @@ impl Shard {
         );
         self.filters.conditions.next_message();
         self.check_room(&delivery, sink)?;
+        delivery.is_awaited = publish.packet_id.is_some();
         let mut ticket = None;
-        match self.retain(&mut delivery, publish.packet_id.map(|_| conn), sink) {
+        match self.retain(&mut delivery, publish.packet_id.map(|id| (conn, id)), now, sink) {
             Kept::Yes => {}
             Kept::Asked(asked) => ticket = Some(asked),
             Kept::No(RetainedFull) => {
@@ -205,33 +208,55 @@ impl Shard {
         }
     }
 
-    /// Acknowledges a PUBLISH, after all that the connection's client sent before it. `ticket` is
-    /// what the owner of the topic is still to answer.
+    /// Acknowledges a PUBLISH once it is where it has to be, after all that the connection's client
+    /// sent before it. `ticket` is the answer that waits for the owner of the topic already.
+    #[expect(clippy::too_many_arguments, reason = "an input of the shard with its answer")]
     fn acknowledge(
         &mut self,
         conn: ConnKey,
         session: SessionKey,
         publish: &Publish<'_>,
         (reason, detail): (ReasonCode, &'static str),
-        ticket: Option<u32>,
+        ticket: Option<Ticket>,
+        now: Micros,
         sink: &mut impl Sink,
     ) -> Result<(), Refusal> {
         let Some(packet_id) = publish.packet_id else { return Ok(()) };
-        let ack = HeldAck { packet_id, qos: publish.qos, reason, detail, ticket };
-        if ticket.is_none() && self.held_acks(conn).is_none_or(|held| held.is_empty()) {
+        let mut ack = AckReply { packet_id, qos: publish.qos, reason, detail, retained: None };
+        if ticket.is_none() && !self.answers.has_mailed() && !self.holds_answers(conn) {
             self.write_ack(conn, session, &ack, sink);
             return Ok(());
         }
+        self.check_held_acks(conn, session)?;
+        let ticket = match ticket {
+            None => self.answers.insert(conn, Reply::Ack(ack), 0, now),
+            Some(ticket) => {
+                self.answers.add_mailed(ticket);
+                if let Some(Reply::Ack(asked)) = self.answers.reply_mut(ticket) {
+                    ack.retained = asked.retained.take();
+                    *asked = ack;
+                }
+                ticket
+            }
+        };
+        self.hold(conn, ticket);
+        Ok(())
+    }
+
+    /// No more acknowledgements wait than the client was told it may have open.
+    fn check_held_acks(&self, conn: ConnKey, session: SessionKey) -> Result<(), Refusal> {
         let is_v5 = version_of(&self.sessions[session.0 as usize]).is_v5();
         // Older clients are told no Receive Maximum; their identifiers are the bound.
-        let held_max = if is_v5 { self.limits.receive_maximum } else { u16::MAX };
-        let live = self.connection_mut(conn).and_then(|connection| connection.live_mut());
-        let Some(live) = live else { return Ok(()) };
-        let held = &mut live.extra().held_acks;
-        if held.len() >= usize::from(held_max) {
+        let held_max = usize::from(if is_v5 { self.limits.receive_maximum } else { u16::MAX });
+        let Some(held) = self.held_answers(conn).filter(|held| held.len() >= held_max) else {
+            return Ok(());
+        };
+        let is_ack = |&&ticket: &&Ticket| {
+            self.answers.get(ticket).is_some_and(|answer| matches!(answer.reply, Reply::Ack(_)))
+        };
+        if held.iter().filter(is_ack).count() >= held_max {
             return Err(Refusal::new(ReasonCode::ReceiveMaximumExceeded, ""));
         }
-        held.push_back(ack);
         Ok(())
     }
 
@@ -239,10 +264,10 @@ impl Shard {
         &mut self,
         conn: ConnKey,
         session: SessionKey,
-        ack: &HeldAck,
+        ack: &AckReply,
         sink: &mut impl Sink,
     ) {
-        let HeldAck { packet_id, qos, reason, detail, .. } = *ack;
+        let AckReply { packet_id, qos, reason, detail, .. } = *ack;
         let link = self.sessions[session.0 as usize].link;
         let kind = if qos == QoS::AtLeastOnce {
             PacketKind::PubAck

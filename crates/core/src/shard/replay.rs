@@ -91,7 +91,7 @@ impl Shard {
     }
 
     fn is_asking(&self) -> bool {
-        !(self.awaiting_shards.is_empty() && self.pages.is_empty())
+        self.answers.has_subscribes() || !self.pages.is_empty()
     }
 
     /// Forgets what nobody asks for any more.
@@ -134,7 +134,7 @@ impl Shard {
                 replay.step = Step::Asked;
             }
             let mark = self.recent.mark();
-            let ticket = self.pages.insert(PageAsked { session: key, replay: id, mark }) as u32;
+            let ticket = self.pages.insert(PageAsked { session: key, replay: id, mark });
             let messages_max = messages_max as u32;
             let needed = self.stamps.needed(owner);
             let query = RetainedQuery { filter: text, after, messages_max, needed, ticket };
@@ -294,9 +294,7 @@ impl Shard {
     /// A page has come.
     pub(super) fn on_page(&mut self, page: RetainedPage, now: Micros, sink: &mut impl Sink) {
         let RetainedPage { messages, next, received, ticket } = page;
-        let Some(PageAsked { session: key, replay: id, mark }) =
-            self.pages.try_remove(ticket as usize)
-        else {
+        let Some(PageAsked { session: key, replay: id, mark }) = self.pages.remove(ticket) else {
             return;
         };
         let recent = std::mem::take(&mut self.recent);

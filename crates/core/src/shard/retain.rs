@@ -6,21 +6,20 @@
 //!
 //! Only the owner knows whether its store has room, and a store that is full must still take what
 //! replaces an older message. So where the publisher wants an acknowledgement it waits for the
-//! owner's answer, and acknowledgements of what the connection publishes meanwhile wait behind it
-//! [MQTT-4.6.0-2, 4.6.0-3]. Receivers do not wait: by the time a message turns out not to be
+//! owner's answer ([`crate::answers`]). Receivers do not wait: by the time a message turns out not to be
 //! retained, they may have it.
 
 use super::Shard;
-use super::connection::{ConnSerial, HeldAck, Refusal};
+use super::connection::Refusal;
 use super::delivery::version_of;
+use crate::answers::{AckReply, Reply, Ticket};
 use crate::keys::{ConnKey, Micros, ShardId};
 use crate::mail::Mail;
 use crate::message::{Delivery, Message};
 use crate::retained::RetainedFull;
 use crate::sink::{Notice, Sink};
-use std::collections::VecDeque;
 use std::sync::Arc;
-use weir_wire::ReasonCode;
+use weir_wire::{PacketId, ReasonCode};
 
 /// Why a message is not retained, in words.
 pub(super) const STORE_FULL: &str = "the retained store is full";
@@ -31,15 +30,8 @@ pub(super) enum Kept {
     /// It does not ask for it, is in the store, or nobody waits to know.
     Yes,
     No(RetainedFull),
-    /// The answer to this ticket will say.
-    Asked(u32),
-}
-
-/// A publisher's question whether its message is retained.
-#[derive(Debug)]
-pub(super) struct RetainAsked {
-    conn: ConnSerial,
-    message: Arc<Message>,
+    /// The owner's answer to this ticket will say.
+    Asked(Ticket),
 }
 
 impl Shard {
@@ -49,7 +41,8 @@ impl Shard {
     pub(super) fn retain(
         &mut self,
         delivery: &mut Delivery<'_>,
-        publisher: Option<ConnKey>,
+        publisher: Option<(ConnKey, PacketId)>,
+        now: Micros,
         sink: &mut impl Sink,
     ) -> Kept {
         if !delivery.retain {
@@ -61,8 +54,11 @@ impl Shard {
         if owner == self.id {
             return self.keep(message).map_or_else(Kept::No, |()| Kept::Yes);
         }
-        let ticket = publisher.and_then(|conn| self.serial_of(conn)).map(|conn| {
-            self.retains.insert(RetainAsked { conn, message: Arc::clone(&message) }) as u32
+        let ticket = publisher.map(|(conn, packet_id)| {
+            let retained = Some(Arc::clone(&message));
+            let (qos, reason, detail) = (delivery.qos, ReasonCode::Success, "");
+            let reply = Reply::Ack(AckReply { packet_id, qos, reason, detail, retained });
+            self.answers.insert(conn, reply, 1, now)
         });
         sink.mail(owner, Mail::Retain { message, ticket });
         ticket.map_or(Kept::Yes, Kept::Asked)
@@ -96,7 +92,7 @@ impl Shard {
         &mut self,
         from: ShardId,
         message: Arc<Message>,
-        ticket: Option<u32>,
+        ticket: Option<Ticket>,
         now: Micros,
         sink: &mut impl Sink,
     ) {
@@ -107,34 +103,31 @@ impl Shard {
         self.answer_pages(now, sink);
     }
 
-    /// The connection's acknowledgements that wait, if it ever had any.
-    pub(super) fn held_acks(&mut self, conn: ConnKey) -> Option<&mut VecDeque<HeldAck>> {
-        let live = self.connection_mut(conn)?.live_mut()?;
-        live.extra.as_mut().map(|extra| &mut extra.held_acks)
-    }
-
-    /// The owner's answer: the acknowledgement that waited for it may go, and those behind it.
+    /// The owner's answer: what it says is in the acknowledgement.
     pub(super) fn on_retained(
         &mut self,
-        ticket: u32,
+        ticket: Ticket,
         is_kept: bool,
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let Some(RetainAsked { conn, message }) = self.retains.try_remove(ticket as usize) else {
+        let answer = self.answers.get_mut(ticket);
+        let Some((Some(conn), Reply::Ack(ack))) =
+            answer.map(|answer| (answer.conn, &mut answer.reply))
+        else {
+            // A publisher that comes back sends again what was not acknowledged.
+            self.stats.answers_late += 1;
             return;
         };
-        // A publisher that comes back sends again what was not acknowledged.
-        if !self.is_there(conn) {
-            return;
-        }
-        let conn = conn.conn;
-        let Some(key) = self.session_of(conn) else { return };
-        let refused = (!is_kept).then_some((ReasonCode::QuotaExceeded, STORE_FULL));
-        if let Some((reason, detail)) = refused {
+        let message = ack.retained.take();
+        if !is_kept {
+            (ack.reason, ack.detail) = (ReasonCode::QuotaExceeded, STORE_FULL);
             self.stats.publishes_refused += 1;
+            let Some(key) = self.session_of(conn) else { return };
             let publisher = &self.sessions[key.0 as usize];
-            let (client_id, topic) = (&publisher.client_id, &message.topic);
+            let (client_id, topic) =
+                (&publisher.client_id, message.as_ref().map_or("", |message| &*message.topic));
+            let (reason, detail) = (ReasonCode::QuotaExceeded, STORE_FULL);
             sink.notice(Notice::Refused { client_id, topic, reason, detail });
             if !version_of(publisher).is_v5() {
                 // There is no packet to say it with.
@@ -142,15 +135,6 @@ impl Shard {
             }
             self.stats.refusals.add(reason);
         }
-        if let Some(held) = self.held_acks(conn)
-            && let Some(ack) = held.iter_mut().find(|ack| ack.ticket == Some(ticket))
-        {
-            ack.ticket = None;
-            (ack.reason, ack.detail) = refused.unwrap_or((ack.reason, ack.detail));
-        }
-        let is_ready = |ack: &mut HeldAck| ack.ticket.is_none();
-        while let Some(ack) = self.held_acks(conn).and_then(|held| held.pop_front_if(is_ready)) {
-            self.write_ack(conn, key, &ack, sink);
-        }
+        self.met(ticket, now, sink);
     }
 }

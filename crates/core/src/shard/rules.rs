@@ -127,7 +127,7 @@ impl Shard {
         sink: &mut impl Sink,
     ) {
         self.filters.conditions.next_message();
-        self.retain(delivery, None, sink);
+        self.retain(delivery, None, now, sink);
         self.route(delivery, now, sink);
     }
 }

@@ -1,11 +1,12 @@
 //! SUBSCRIBE: note the filters, tell the other shards, answer when it is effective.
 
 use super::Shard;
-use super::connection::{ConnSerial, Refusal};
+use super::connection::Refusal;
 use super::delivery::version_of;
 use super::reasons::{check_answer, suback_properties};
+use crate::answers::{Reply, SubscribeReply};
 use crate::conditions::{ConditionId, NoCondition};
-use crate::keys::{Micros, SessionKey};
+use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::mail::Mail;
 use crate::name::{BadEncoding, Name};
 use crate::routing::{News, Subscribed, Subscriber};
@@ -13,30 +14,10 @@ use crate::session::Session;
 use crate::sink::Sink;
 use weir_wire::packet::{RetainHandling, SubAck, Subscribe, SubscriptionOptions};
 use weir_wire::topic::TopicFilter;
-use weir_wire::{PacketId, Property, ReasonCode};
+use weir_wire::{Property, ReasonCode};
 
 /// The user property of a SUBSCRIBE that holds a condition for its filters.
 const CONDITION_PROPERTY: &str = "filter";
-
-/// A SUBACK that waits until every shard has noted the filters: SUBACK means effective.
-#[derive(Debug)]
-pub(super) struct AwaitingShards {
-    session: SessionKey,
-    conn: ConnSerial,
-    packet_id: PacketId,
-    codes: Vec<u8>,
-    /// What is wrong with the first condition that was refused.
-    detail: Box<str>,
-    /// Replays that begin when the subscriptions are effective.
-    replays: Vec<u64>,
-    /// When they were made, among what came live.
-    mark: u64,
-    /// What the other shards are told, and in which round of letters.
-    news: Vec<News>,
-    round: u64,
-    /// Letters not yet answered.
-    open: usize,
-}
 
 /// What the properties of a SUBSCRIBE say of all its filters.
 #[derive(Debug, Default)]
@@ -88,7 +69,6 @@ impl Shard {
         sink: &mut impl Sink,
     ) -> Result<(), Refusal> {
         let Some(link) = self.sessions[session.0 as usize].link else { return Ok(()) };
-        let Some(conn) = self.serial_of(link.conn) else { return Ok(()) };
         let mut common = Common::of(subscribe);
         // Checked before any filter is noted: what is noted has to be told.
         let is_local_and_shared = |(text, options): (&str, SubscriptionOptions)| {
@@ -106,9 +86,8 @@ impl Shard {
             None
         });
         self.rounds += 1;
-        let mut awaiting = AwaitingShards {
+        let mut awaiting = SubscribeReply {
             session,
-            conn,
             packet_id: subscribe.packet_id,
             codes: Vec::new(),
             detail: Box::default(),
@@ -116,7 +95,6 @@ impl Shard {
             mark: self.recent.mark(),
             news: Vec::new(),
             round: self.rounds,
-            open: 0,
         };
         for (text, options) in subscribe.filters() {
             let code =
@@ -138,27 +116,31 @@ impl Shard {
         if let Some(condition) = condition {
             self.filters.conditions.release(condition);
         }
-        if awaiting.news.is_empty() || self.shards == 1 {
-            self.answer_subscribe(&awaiting, now, sink);
+        self.answers.begin();
+        if self.shards > 1 {
+            self.tell_shards(&awaiting.news, sink);
+        }
+        if self.answers.has_mailed() || self.holds_answers(link.conn) {
+            let reply = Reply::Subscribe(Box::new(awaiting));
+            let ticket = self.answers.insert(link.conn, reply, 0, now);
+            self.hold(link.conn, ticket);
         } else {
-            self.tell_shards(awaiting, sink);
+            self.write_suback(link.conn, &awaiting, now, sink);
         }
         Ok(())
     }
 
-    fn tell_shards(&mut self, mut awaiting: AwaitingShards, sink: &mut impl Sink) {
-        awaiting.open = awaiting.news.len() * (usize::from(self.shards) - 1);
-        let ticket = self.awaiting_shards.vacant_key() as u32;
+    fn tell_shards(&mut self, all_news: &[News], sink: &mut impl Sink) {
         for shard in self.other_shards() {
-            for news in &awaiting.news {
+            for news in all_news {
+                let number = self.answers.mailed(shard);
                 let mail = match news.clone() {
-                    News::Interest(filter) => Mail::Interest { filter, ticket },
-                    News::Member(share, member) => Mail::Joined { share, member, ticket },
+                    News::Interest(filter) => Mail::Interest { filter, number },
+                    News::Member(share, member) => Mail::Joined { share, member, number },
                 };
                 sink.mail(shard, mail);
             }
         }
-        self.awaiting_shards.insert(awaiting);
     }
 
     /// Notes one filter, unless it is refused.
@@ -168,7 +150,7 @@ impl Shard {
         text: &str,
         options: SubscriptionOptions,
         common: &Common<'_>,
-        awaiting: &mut AwaitingShards,
+        awaiting: &mut SubscribeReply,
         sink: &mut impl Sink,
     ) -> Result<(), NotGranted> {
         let levels_max = usize::from(self.limits.topic_levels_max);
@@ -288,40 +270,35 @@ impl Shard {
         }
     }
 
-    /// Another shard has noted one letter of this ticket.
-    pub(super) fn noted(&mut self, ticket: u32, now: Micros, sink: &mut impl Sink) {
-        let Some(awaiting) = self.awaiting_shards.get_mut(ticket as usize) else { return };
-        awaiting.open -= 1;
-        if awaiting.open > 0 {
-            return;
-        }
-        let awaiting = self.awaiting_shards.remove(ticket as usize);
-        for news in &awaiting.news {
+    /// The subscriptions are effective: their retained messages may go.
+    pub(super) fn begin_replays(&mut self, subscribe: &SubscribeReply) {
+        for news in &subscribe.news {
             if let News::Interest(filter) = news {
-                self.filters.round_noted(filter, awaiting.round);
+                self.filters.round_noted(filter, subscribe.round);
             }
         }
-        self.answer_subscribe(&awaiting, now, sink);
-    }
-
-    /// SUBACK, unless the connection is gone, then the retained messages, unless the session is.
-    fn answer_subscribe(&mut self, awaiting: &AwaitingShards, now: Micros, sink: &mut impl Sink) {
-        for &replay in &awaiting.replays {
-            self.begin_replay(awaiting.session, replay, awaiting.mark);
+        for &replay in &subscribe.replays {
+            self.begin_replay(subscribe.session, replay, subscribe.mark);
         }
         self.end_asking();
-        let AwaitingShards { conn, packet_id, codes, detail, .. } = awaiting;
-        if self.is_there(*conn)
-            && let Some(key) = self.session_of(conn.conn)
-        {
-            let session = &self.sessions[key.0 as usize];
-            let properties = suback_properties(session, detail, codes.len());
-            let properties = properties.as_properties();
-            let mut bytes = Vec::new();
-            SubAck { packet_id: *packet_id, properties, codes }
-                .encode(version_of(session), &mut bytes);
-            sink.write(conn.conn, &bytes);
-        }
-        self.replay(awaiting.session, now, sink);
+    }
+
+    /// SUBACK, then the retained messages.
+    pub(super) fn write_suback(
+        &mut self,
+        conn: ConnKey,
+        subscribe: &SubscribeReply,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        self.begin_replays(subscribe);
+        let SubscribeReply { packet_id, codes, detail, .. } = subscribe;
+        let session = &self.sessions[subscribe.session.0 as usize];
+        let properties = suback_properties(session, detail, codes.len());
+        let properties = properties.as_properties();
+        let mut bytes = Vec::new();
+        SubAck { packet_id: *packet_id, properties, codes }.encode(version_of(session), &mut bytes);
+        sink.write(conn, &bytes);
+        self.replay(subscribe.session, now, sink);
     }
 }

@@ -3,7 +3,7 @@
 use super::Shard;
 use super::connection::Refusal;
 use super::reasons::check_answer;
-use crate::keys::SessionKey;
+use crate::keys::{Micros, SessionKey};
 use crate::name::Name;
 use crate::sink::Sink;
 use weir_wire::packet::{UnsubAck, Unsubscribe};
@@ -14,6 +14,7 @@ impl Shard {
         &mut self,
         key: SessionKey,
         unsubscribe: &Unsubscribe<'_>,
+        now: Micros,
         sink: &mut impl Sink,
     ) -> Result<(), Refusal> {
         let Some(link) = self.sessions[key.0 as usize].link else { return Ok(()) };
@@ -41,7 +42,7 @@ impl Shard {
         let mut bytes = Vec::new();
         UnsubAck { packet_id: unsubscribe.packet_id, properties: Properties::EMPTY, codes: &codes }
             .encode(link.version, &mut bytes);
-        sink.write(link.conn, &bytes);
+        self.reply(link.conn, &bytes, now, sink);
         Ok(())
     }
 }

@@ -1,8 +1,9 @@
 //! Shards and clients in one thread, without sockets: what a shell would do, step by step.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_core::{
-    AuthRequest, ConnKey, Limits, Mail, Micros, Notice, Settings, Shard, ShardId, Sink, Verdict,
+    AuthRequest, ConnKey, Limits, Mail, Micros, Notice, Settings, Shard, ShardId, Sink, Ticket,
+    Verdict,
 };
 use weir_wire::packet::{
     Ack, Auth, Connect, Disconnect, Publish, SubscribeBuf, SubscriptionOptions, UnsubscribeBuf,
@@ -27,6 +28,11 @@ pub struct Wires {
     pub notices: Vec<String>,
     /// What the authentication port was asked.
     pub asked: Vec<String>,
+    /// The newest question about each connection.
+    pub tickets: BTreeMap<ConnKey, Ticket>,
+    /// Connections that are not read.
+    pub paused: BTreeSet<ConnKey>,
+    resumed: Vec<ConnKey>,
     /// What `pending` answers: a socket that takes nothing.
     pub stuck_bytes: BTreeMap<ConnKey, usize>,
 }
@@ -52,8 +58,18 @@ impl Sink for Wires {
         self.mail.push_back((to, mail));
     }
 
+    fn pause(&mut self, conn: ConnKey) {
+        self.paused.insert(conn);
+    }
+
+    fn resume(&mut self, conn: ConnKey) {
+        self.paused.remove(&conn);
+        self.resumed.push(conn);
+    }
+
     fn authenticate(&mut self, request: AuthRequest<'_>) {
-        let AuthRequest { step, method, data, .. } = request;
+        let AuthRequest { conn, ticket, step, method, data, .. } = request;
+        self.tickets.insert(conn, ticket);
         self.asked.push(format!("{step:?} {method:?} {}", String::from_utf8_lossy(data)));
     }
 
@@ -67,6 +83,8 @@ struct Conn {
     key: ConnKey,
     version: Version,
     is_closed: bool,
+    /// What the shard has not consumed.
+    left: Vec<u8>,
 }
 
 /// A broker of some shards with its connections.
@@ -109,7 +127,7 @@ impl Net {
             ConnKey(self.next_key - 1)
         });
         self.shards[0].opened(key, self.now);
-        self.peers.push(Conn { shard: 0, key, version, is_closed: false });
+        self.peers.push(Conn { shard: 0, key, version, is_closed: false, left: Vec::new() });
         self.peers.len() - 1
     }
 
@@ -118,21 +136,40 @@ impl Net {
         let key = ConnKey(self.next_key);
         self.next_key += 1;
         self.shards[0].opened_refused(key, reason, self.now);
-        self.peers.push(Conn { shard: 0, key, version, is_closed: false });
+        self.peers.push(Conn { shard: 0, key, version, is_closed: false, left: Vec::new() });
         self.peers.len() - 1
     }
 
     /// Gives bytes to the peer's shard, follows a hand-over, and delivers no mail.
     pub fn send_bytes(&mut self, peer: Peer, bytes: &[u8]) {
         let Conn { shard, key, .. } = self.peers[peer];
+        let mut all = std::mem::take(&mut self.peers[peer].left);
+        all.extend_from_slice(bytes);
+        let bytes = &all[..];
         let consumed = self.shards[shard].received(key, bytes, self.now, &mut self.wires[shard]);
+        self.peers[peer].left = bytes[consumed..].to_vec();
         if let Some((_, to)) = self.wires[shard].handed_over.pop() {
             let to = usize::from(to.0);
             self.shards[to].opened(key, self.now);
             self.peers[peer].shard = to;
-            let rest = &bytes[consumed..];
-            self.shards[to].received(key, rest, self.now, &mut self.wires[to]);
+            self.send_bytes(peer, &[]);
         }
+        self.resume(shard);
+    }
+
+    /// Gives what was left to the shard again.
+    fn resume(&mut self, shard: usize) {
+        while let Some(key) = self.wires[shard].resumed.pop() {
+            let is_it = |conn: &Conn| conn.shard == shard && conn.key == key && !conn.is_closed;
+            if let Some(peer) = self.peers.iter().rposition(is_it) {
+                self.send_bytes(peer, &[]);
+            }
+        }
+    }
+
+    /// What the peer has sent and its shard has not consumed.
+    pub fn left(&self, peer: Peer) -> usize {
+        self.peers[peer].left.len()
     }
 
     /// Delivers all mail until there is none.
@@ -143,8 +180,15 @@ impl Net {
     fn deliver_one(&mut self, from: usize) -> bool {
         let Some((to, mail)) = self.wires[from].mail.pop_front() else { return false };
         let at = usize::from(to.0);
-        self.shards[at].mail(ShardId(from as u16), mail, self.now, &mut self.wires[at]);
+        self.give_letter(from, at, mail);
         true
+    }
+
+    /// A turn of one letter.
+    fn give_letter(&mut self, from: usize, to: usize, mail: Mail) {
+        self.shards[to].mail(ShardId(from as u16), mail, self.now, &mut self.wires[to]);
+        self.shards[to].turn_end(&mut self.wires[to]);
+        self.resume(to);
     }
 
     /// Delivers the oldest letter from one shard to another; those between other shards wait.
@@ -154,8 +198,21 @@ impl Net {
             return false;
         };
         let (_, letter) = mail.remove(at).unwrap();
-        self.shards[to].mail(ShardId(from as u16), letter, self.now, &mut self.wires[to]);
+        self.give_letter(from, to, letter);
         true
+    }
+
+    /// Delivers all letters from one shard to another in one turn.
+    pub fn deliver_mail_in_one_turn(&mut self, from: usize, to: usize) {
+        let letters = self.wires[from].mail.drain(..);
+        let (its, rest): (Vec<_>, Vec<_>) =
+            letters.partition(|(shard, _)| usize::from(shard.0) == to);
+        self.wires[from].mail.extend(rest);
+        for (_, mail) in its {
+            self.shards[to].mail(ShardId(from as u16), mail, self.now, &mut self.wires[to]);
+        }
+        self.shards[to].turn_end(&mut self.wires[to]);
+        self.resume(to);
     }
 
     /// Letters on their way from one shard to another.
@@ -200,7 +257,13 @@ impl Net {
     /// The authentication port answers.
     pub fn authenticated(&mut self, peer: Peer, verdict: Verdict) {
         let Conn { shard, key, .. } = self.peers[peer];
-        self.shards[shard].authenticated(key, verdict, self.now, &mut self.wires[shard]);
+        self.answer_ticket(shard, self.wires[shard].tickets[&key], verdict);
+    }
+
+    /// The authentication port answers a question, maybe late.
+    pub fn answer_ticket(&mut self, shard: usize, ticket: Ticket, verdict: Verdict) {
+        self.shards[shard].authenticated(ticket, verdict, self.now, &mut self.wires[shard]);
+        self.resume(shard);
     }
 
     pub fn drained(&mut self, peer: Peer) {

@@ -1,34 +1,19 @@
-//! Every request is answered once, by what answers it; PUBACK and PUBREC in the order of the
-//! messages.
+//! Every request is answered once, by what answers it, and in the order of the requests.
 
 use crate::finding::Checker;
 use crate::model::Model;
 use crate::names::ConnNo;
 use weir_wire::PacketKind;
 
-/// An acknowledgement that is not a PUBACK or PUBREC.
-pub fn paid(model: &mut Model, conn: ConnNo, kind: PacketKind, packet_id: u16) {
-    let owed = &mut model.conns[conn.0].owed;
-    match owed.iter().position(|&owed| owed == (kind, packet_id)) {
-        Some(at) => {
-            owed.remove(at);
-        }
-        None => {
-            let what = format!("connection {}: {kind:?} #{packet_id} answers nothing", conn.0);
-            model.fail(Checker::Answers, what);
-        }
-    }
-}
-
-/// PUBACK or PUBREC. Returns the place of the intake that it stands for, if there is one; nothing
-/// if it is wrong.
-pub fn acked(
+/// An answer. Returns the place of the intake that a PUBACK or PUBREC stands for, if there is one;
+/// nothing if it is wrong.
+pub fn answered(
     model: &mut Model,
     conn: ConnNo,
     kind: PacketKind,
     packet_id: u16,
 ) -> Option<Option<usize>> {
-    let next = model.conns[conn.0].owed_acks.pop_front();
+    let next = model.conns[conn.0].owed.pop_front();
     match next {
         Some((owed, owed_id, intake)) if (owed, owed_id) == (kind, packet_id) => Some(intake),
         _ => {
@@ -69,8 +54,7 @@ pub fn calm(model: &mut Model) {
         if !conn.is_live {
             continue;
         }
-        let acks = conn.owed_acks.iter().map(|&(kind, id, _)| (kind, id));
-        let owed: Vec<_> = acks.chain(conn.owed.iter().copied()).collect();
+        let owed: Vec<_> = conn.owed.iter().map(|&(kind, id, _)| (kind, id)).collect();
         if conn.owed_connack.is_some() || !owed.is_empty() {
             let what = format!("connection {at} waits for {owed:?}");
             model.fail(Checker::Answers, what);

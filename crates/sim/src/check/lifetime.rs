@@ -45,7 +45,7 @@ pub fn passed(model: &mut Model) {
             continue;
         } else if conn.session.is_none() {
             conn.opened_at + Micros::from_secs(model.limits.connect_timeout_s)
-        } else if conn.silence_max.0 > 0 {
+        } else if conn.silence_max.0 > 0 && !conn.is_paused {
             conn.heard_at + conn.silence_max
         } else {
             continue;

@@ -28,6 +28,8 @@ pub struct Conn {
     pub owed_connack: Option<bool>,
     /// When bytes last came to the shard.
     pub heard_at: Micros,
+    /// Nothing is read from it: it cannot be silent.
+    pub is_paused: bool,
     /// One and a half times the keep alive; zero is off.
     pub silence_max: Micros,
     /// PUBLISH packets of QoS 1 and 2 that the client takes at a time.
@@ -38,10 +40,9 @@ pub struct Conn {
     pub aliases_max: u16,
     /// What is published if it ends without DISCONNECT.
     pub will: Option<Will>,
-    /// PUBACK and PUBREC that the broker owes, with the place of the intake.
-    pub owed_acks: VecDeque<(PacketKind, u16, Option<usize>)>,
-    /// PUBCOMP, SUBACK, UNSUBACK and PINGRESP that the broker owes.
-    pub owed: Vec<(PacketKind, u16)>,
+    /// The answers that the broker owes, in the order of the requests, with their packet
+    /// identifiers; of a PUBACK and PUBREC the place of the intake.
+    pub owed: VecDeque<(PacketKind, u16, Option<usize>)>,
     /// The filters of SUBSCRIBE packets not yet answered, by packet identifier.
     pub subscribes: BTreeMap<u16, Vec<usize>>,
     /// Topic aliases that the broker set up.
@@ -71,18 +72,26 @@ impl Model {
             is_live: false,
             owed_connack: None,
             heard_at: self.now,
+            is_paused: false,
             silence_max: Micros(0),
             receive_maximum: usize::MAX,
             packet_bytes_max: usize::MAX,
             aliases_max: 0,
             will: None,
-            owed_acks: VecDeque::new(),
-            owed: Vec::new(),
+            owed: VecDeque::new(),
             subscribes: BTreeMap::new(),
             aliases: BTreeMap::new(),
             resent: 0,
         });
         ConnNo(self.conns.len() - 1)
+    }
+
+    /// The broker reads no more from the connection, or again.
+    pub fn set_paused(&mut self, conn: ConnNo, is_paused: bool) {
+        let now = self.now;
+        let conn = &mut self.conns[conn.0];
+        conn.is_paused = is_paused;
+        conn.heard_at = now;
     }
 
     /// A shard is told of the connection.

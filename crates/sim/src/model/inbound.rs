@@ -56,7 +56,7 @@ impl Model {
     }
 
     fn owe(&mut self, conn: ConnNo, kind: PacketKind, packet_id: u16) {
-        self.conns[conn.0].owed.push((kind, packet_id));
+        self.conns[conn.0].owed.push_back((kind, packet_id, None));
     }
 
     fn publish_in(&mut self, conn: ConnNo, session: SessionNo, publish: &Publish<'_>) {
@@ -74,7 +74,7 @@ impl Model {
             QoS::AtLeastOnce => PacketKind::PubAck,
             QoS::ExactlyOnce => PacketKind::PubRec,
         };
-        self.conns[conn.0].owed_acks.push_back((owed, packet_id, intake));
+        self.conns[conn.0].owed.push_back((owed, packet_id, intake));
     }
 
     /// Any message that clears the topic's retained one: all are the same.

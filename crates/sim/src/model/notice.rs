@@ -4,6 +4,7 @@ use super::Model;
 use crate::names::ClientNo;
 use crate::topics;
 use weir_core::Notice;
+use weir_wire::PacketKind;
 
 /// A notice that matters here.
 #[derive(Clone, Debug)]
@@ -66,9 +67,15 @@ impl Model {
         let conn = self.alive.get(&client).and_then(|&session| self.session(session).conn);
         let Some(number) = conn else { return };
         let conn = &mut self.conns[number.0];
-        let last = conn.owed_acks.back().copied();
-        conn.owed_acks.pop_back_if(|_| !conn.version.is_v5());
-        if let Some((_, packet_id, intake)) = last {
+        let is_ack = |(kind, ..): &(PacketKind, u16, Option<usize>)| {
+            matches!(kind, PacketKind::PubAck | PacketKind::PubRec)
+        };
+        let last = conn.owed.iter().rposition(is_ack);
+        let owed = last.and_then(|last| conn.owed.get(last).copied());
+        if let Some(last) = last.filter(|_| !conn.version.is_v5()) {
+            conn.owed.remove(last);
+        }
+        if let Some((_, packet_id, intake)) = owed {
             self.refuse(number, packet_id, intake);
         }
     }

@@ -24,11 +24,11 @@ impl Model {
             Packet::PubAck(ack) => self.acked(conn, PacketKind::PubAck, ack),
             Packet::PubRec(ack) => self.acked(conn, PacketKind::PubRec, ack),
             Packet::PubComp(ack) => {
-                check::answers::paid(self, conn, PacketKind::PubComp, ack.packet_id.value());
+                check::answers::answered(self, conn, PacketKind::PubComp, ack.packet_id.value());
             }
             Packet::SubAck(suback) => {
                 let packet_id = suback.packet_id.value();
-                check::answers::paid(self, conn, PacketKind::SubAck, packet_id);
+                check::answers::answered(self, conn, PacketKind::SubAck, packet_id);
                 let places = self.conns[conn.0].subscribes.remove(&packet_id).unwrap_or_default();
                 check::answers::codes(self, &places, suback.codes);
                 let at = self.tick();
@@ -36,9 +36,11 @@ impl Model {
             }
             Packet::UnsubAck(unsuback) => {
                 let packet_id = unsuback.packet_id.value();
-                check::answers::paid(self, conn, PacketKind::UnsubAck, packet_id);
+                check::answers::answered(self, conn, PacketKind::UnsubAck, packet_id);
             }
-            Packet::PingResp => check::answers::paid(self, conn, PacketKind::PingResp, 0),
+            Packet::PingResp => {
+                check::answers::answered(self, conn, PacketKind::PingResp, 0);
+            }
             Packet::Disconnect(_) => {}
             other => {
                 let what = format!("a server does not send {other:?}");
@@ -50,11 +52,13 @@ impl Model {
     /// PUBACK or PUBREC: the broker has the message, or says why not.
     fn acked(&mut self, conn: ConnNo, kind: PacketKind, ack: &weir_wire::packet::Ack<'_>) {
         let packet_id = ack.packet_id.value();
-        let Some(intake) = check::answers::acked(self, conn, kind, packet_id) else { return };
+        let Some(intake) = check::answers::answered(self, conn, kind, packet_id) else { return };
         if ack.reason.is_error() {
             self.refuse(conn, packet_id, intake);
         } else if let Some(intake) = intake {
-            self.recent.intakes[intake].is_acked = true;
+            let at = self.tick();
+            let intake = &mut self.recent.intakes[intake];
+            (intake.is_acked, intake.acked_at) = (true, Some(at));
         }
     }
 

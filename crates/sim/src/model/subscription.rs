@@ -53,7 +53,11 @@ impl Subscription {
     /// Whether it must bring this message, with an acknowledgement.
     pub fn must_bring(&self, intake: &Intake, topic: &str) -> bool {
         let is_throughout = self.effective.is_some_and(|effective| effective < intake.at)
-            && self.ended.is_none_or(|ended| intake.settled.is_some_and(|settled| settled < ended));
+            && self.ended.is_none_or(|ended| {
+                // [MQTT-4.5.0-1]: it was subscribed when the broker said that it has the message.
+                let is_before = |at: Option<u64>| at.is_some_and(|at| at < ended);
+                is_before(intake.settled) || is_before(intake.acked_at)
+            });
         is_throughout
             && topics::matches(self.filter, topic)
             && self

@@ -35,8 +35,14 @@ impl World {
     /// Carries out what a shard did in a call, in its order.
     fn carry_out(&mut self, shard: usize, root: Root, mut events: Vec<Event>) {
         self.swap_writes(&mut events);
+        let mut resumed = Vec::new();
         for event in events {
             match event {
+                Event::Pause(key) => self.set_paused(shard, key, true),
+                Event::Resume(key) => {
+                    self.set_paused(shard, key, false);
+                    resumed.extend(self.ports[shard].conns.get(&key));
+                }
                 Event::Write(key, bytes) => self.write(shard, key, bytes),
                 Event::Close(key) => self.close(shard, key),
                 Event::HandOver(key, to) => {
@@ -60,6 +66,15 @@ impl World {
         }
         self.model.end_call();
         self.settle(root);
+        for conn in resumed {
+            self.receive(conn, 0);
+        }
+    }
+
+    fn set_paused(&mut self, shard: usize, key: ConnKey, is_paused: bool) {
+        if let Some(&conn) = self.ports[shard].conns.get(&key) {
+            self.model.set_paused(conn, is_paused);
+        }
     }
 
     /// A letter of this call is delivered, or the call is over.
@@ -250,8 +265,10 @@ impl World {
                 self.trace.add(format_args!("  shard {from} to {to}: {mail:?}"));
                 self.model.begin_call(root, to);
                 let from = ShardId(from as u16);
-                let ((), events) =
-                    self.act(to, |shard, now, sink| shard.mail(from, mail, now, sink));
+                let ((), events) = self.act(to, |shard, now, sink| {
+                    shard.mail(from, mail, now, sink);
+                    shard.turn_end(sink);
+                });
                 self.carry_out(to, root, events);
             }
             Letter::Conn(conn) => {

@@ -20,6 +20,8 @@ pub(super) enum Letter {
 pub(super) enum Event {
     Write(ConnKey, Vec<u8>),
     Close(ConnKey),
+    Pause(ConnKey),
+    Resume(ConnKey),
     HandOver(ConnKey, usize),
     Mail(usize, Mail),
     Said(Said, String),
@@ -49,6 +51,14 @@ impl Sink for Output<'_> {
 
     fn close(&mut self, conn: ConnKey) {
         self.events.push(Event::Close(conn));
+    }
+
+    fn pause(&mut self, conn: ConnKey) {
+        self.events.push(Event::Pause(conn));
+    }
+
+    fn resume(&mut self, conn: ConnKey) {
+        self.events.push(Event::Resume(conn));
     }
 
     fn hand_over(&mut self, conn: ConnKey, to: ShardId) {

@@ -1,0 +1,219 @@
+//! Answers to clients that wait, and what each waits for.
+//!
+//! An answer leaves when all that it waits for has happened: another shard has noted a letter, the
+//! owner of a topic has its message, the authentication port has said who the client is. Each has a
+//! [`Ticket`], so that what comes late is never taken for what somebody else waits for. The answers
+//! of one connection leave in the order of its requests; what need not wait goes behind what does.
+
+use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
+use crate::message::Message;
+use crate::receipts::Receipts;
+use crate::routing::News;
+use slotmap::SlotMap;
+use smallvec::SmallVec;
+use std::sync::Arc;
+use weir_wire::{PacketId, QoS, ReasonCode};
+
+slotmap::new_key_type! {
+    /// Names one answer that waits. It is never given again.
+    pub struct Ticket;
+}
+
+/// All answers of a shard that wait, and the letters that they wait for.
+#[derive(Debug)]
+pub(crate) struct Answers {
+    waiting: SlotMap<Ticket, Answer>,
+    pub(crate) receipts: Receipts,
+    /// Letters of the present input that its answer waits for.
+    mailed: SmallVec<[(ShardId, u64); 4]>,
+    /// How many of those that wait are SUBACKs.
+    subscribes: usize,
+    /// How long an answer waits, and when they are looked at next.
+    wait_max: Micros,
+    due_at: Micros,
+}
+
+/// An answer that waits.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// Whom it is for; nobody once the connection is gone.
+    pub(crate) conn: Option<ConnKey>,
+    /// How much it still waits for.
+    pub(crate) open: u32,
+    /// Since when.
+    pub(crate) since: Micros,
+    pub(crate) reply: Reply,
+}
+
+/// What is answered.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    Ack(AckReply),
+    Subscribe(Box<SubscribeReply>),
+    /// A packet that waits only for those before it.
+    Packet(SmallVec<[u8; 4]>),
+    /// What the authentication port says; no packet has its place for it.
+    Verdict,
+}
+
+/// A PUBACK or PUBREC to be.
+#[derive(Debug)]
+pub(crate) struct AckReply {
+    pub(crate) packet_id: PacketId,
+    pub(crate) qos: QoS,
+    pub(crate) reason: ReasonCode,
+    pub(crate) detail: &'static str,
+    /// The message, while its owner is asked to retain it.
+    pub(crate) retained: Option<Arc<Message>>,
+}
+
+/// A SUBACK to be: it means that the subscriptions are effective.
+#[derive(Debug)]
+pub(crate) struct SubscribeReply {
+    pub(crate) session: SessionKey,
+    pub(crate) packet_id: PacketId,
+    pub(crate) codes: Vec<u8>,
+    /// What is wrong with the first condition that was refused.
+    pub(crate) detail: Box<str>,
+    /// Replays that begin when the subscriptions are effective.
+    pub(crate) replays: Vec<u64>,
+    /// When they were made, among what came live.
+    pub(crate) mark: u64,
+    /// What the other shards are told, and in which round of letters.
+    pub(crate) news: Vec<News>,
+    pub(crate) round: u64,
+}
+
+impl Reply {
+    pub(crate) fn is_verdict(&self) -> bool {
+        matches!(self, Self::Verdict)
+    }
+}
+
+impl Answers {
+    pub(crate) fn new(shards: u16, wait_max: Micros) -> Self {
+        Self {
+            waiting: SlotMap::with_key(),
+            receipts: Receipts::new(shards),
+            mailed: SmallVec::new(),
+            subscribes: 0,
+            wait_max,
+            due_at: Micros(0),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether a SUBACK waits.
+    pub(crate) fn has_subscribes(&self) -> bool {
+        self.subscribes > 0
+    }
+
+    /// An input begins whose letters are waited for.
+    pub(crate) fn begin(&mut self) {
+        self.mailed.clear();
+    }
+
+    /// A letter to `shard` that the answer to the present input waits for. Returns its number.
+    pub(crate) fn mailed(&mut self, shard: ShardId) -> u64 {
+        let number = self.receipts.number(shard);
+        match self.mailed.iter_mut().find(|(to, _)| *to == shard) {
+            Some((_, last)) => *last = number,
+            None => self.mailed.push((shard, number)),
+        }
+        number
+    }
+
+    /// Whether the present input has mailed what its answer waits for.
+    #[inline]
+    pub(crate) fn has_mailed(&self) -> bool {
+        !self.mailed.is_empty()
+    }
+
+    /// An answer that waits for the letters of the present input, and `more` beside them.
+    pub(crate) fn insert(
+        &mut self,
+        conn: ConnKey,
+        reply: Reply,
+        more: u32,
+        since: Micros,
+    ) -> Ticket {
+        self.subscribes += usize::from(matches!(reply, Reply::Subscribe(_)));
+        if self.waiting.is_empty() {
+            self.due_at = since + self.wait_max;
+        }
+        let open = self.mailed.len() as u32 + more;
+        let ticket = self.waiting.insert(Answer { conn: Some(conn), open, since, reply });
+        for (shard, number) in self.mailed.drain(..) {
+            self.receipts.wait(shard, number, ticket);
+        }
+        ticket
+    }
+
+    /// Asks the authentication port who a client is. The connection notes the ticket.
+    pub(crate) fn ask_verdict(&mut self, conn: ConnKey, since: Micros) -> Ticket {
+        self.begin();
+        self.insert(conn, Reply::Verdict, 1, since)
+    }
+
+    /// An answer that waits already waits for the letters of the present input too.
+    pub(crate) fn add_mailed(&mut self, ticket: Ticket) {
+        let Some(answer) = self.waiting.get_mut(ticket) else { return };
+        answer.open += self.mailed.len() as u32;
+        for (shard, number) in self.mailed.drain(..) {
+            self.receipts.wait(shard, number, ticket);
+        }
+    }
+
+    pub(crate) fn reply_mut(&mut self, ticket: Ticket) -> Option<&mut Reply> {
+        self.waiting.get_mut(ticket).map(|answer| &mut answer.reply)
+    }
+
+    pub(crate) fn get(&self, ticket: Ticket) -> Option<&Answer> {
+        self.waiting.get(ticket)
+    }
+
+    pub(crate) fn get_mut(&mut self, ticket: Ticket) -> Option<&mut Answer> {
+        self.waiting.get_mut(ticket)
+    }
+
+    /// Whether all that it waits for has happened.
+    pub(crate) fn is_ready(&self, ticket: Ticket) -> bool {
+        self.waiting.get(ticket).is_none_or(|answer| answer.open == 0)
+    }
+
+    /// One of the things that it waits for has happened. Returns whom it is for once that was the
+    /// last; `Some(None)` is nobody any more.
+    pub(crate) fn meet(&mut self, ticket: Ticket) -> Option<Option<ConnKey>> {
+        let answer = self.waiting.get_mut(ticket)?;
+        answer.open -= 1;
+        (answer.open == 0).then_some(answer.conn)
+    }
+
+    pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<Answer> {
+        let answer = self.waiting.remove(ticket)?;
+        self.subscribes -= usize::from(matches!(answer.reply, Reply::Subscribe(_)));
+        Some(answer)
+    }
+
+    /// When answers that wait are to be looked at.
+    pub(crate) fn due(&self) -> Option<Micros> {
+        (!self.waiting.is_empty()).then_some(self.due_at)
+    }
+
+    /// Connections with an answer that has waited for too long.
+    pub(crate) fn take_overdue(&mut self, now: Micros) -> Vec<ConnKey> {
+        self.due_at = now + self.wait_max;
+        let is_overdue = |answer: &&Answer| {
+            answer.open > 0 && !answer.reply.is_verdict() && answer.since + self.wait_max <= now
+        };
+        self.waiting.values().filter(is_overdue).filter_map(|answer| answer.conn).collect()
+    }
+}

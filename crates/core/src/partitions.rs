@@ -1,0 +1,70 @@
+//! Partitions of client identifiers and of topics, and which shard holds each.
+//!
+//! A client's session, and a topic's retained message, are kept by the shard that holds their
+//! partition. What is in a partition never changes, only who holds it.
+
+use crate::keys::ShardId;
+use siphasher::sip::SipHasher13;
+use std::hash::Hasher;
+
+/// How many partitions there are, however many shards.
+const PARTITIONS: usize = 256;
+
+/// A partition, of client identifiers or of topics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Partition(u8);
+
+/// Which shard holds which partition.
+#[derive(Clone, Debug)]
+pub(crate) struct Partitions {
+    seed: u64,
+    owners: [ShardId; PARTITIONS],
+}
+
+impl Partitions {
+    /// Partitions spread evenly over `shards`. `seed` keeps what is in a partition from being
+    /// guessed.
+    pub(crate) fn spread(shards: u16, seed: u64) -> Self {
+        let owner = |partition: usize| ShardId((partition % usize::from(shards)) as u16);
+        Self { seed, owners: std::array::from_fn(owner) }
+    }
+
+    /// The partition of a client identifier or topic. SipHash, unlike the hash of the tables, is
+    /// the same in every version of the program.
+    pub(crate) fn of(&self, name: &str) -> Partition {
+        let mut hasher = SipHasher13::new_with_keys(self.seed, 0);
+        hasher.write(name.as_bytes());
+        Partition((hasher.finish() >> 56) as u8)
+    }
+
+    /// The shard that holds a partition.
+    pub(crate) fn owner(&self, partition: Partition) -> ShardId {
+        self.owners[usize::from(partition.0)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_stays_in_its_partition_however_many_shards_there_are() {
+        let (one, four) = (Partitions::spread(1, 7), Partitions::spread(4, 7));
+        for name in ["", "a", "sensor/17/temperature", "ü"] {
+            assert_eq!(one.of(name), four.of(name));
+        }
+        assert_eq!(four.of("sensor/17/temperature"), Partition(24), "kept on disk one day");
+    }
+
+    #[test]
+    fn every_shard_holds_its_share() {
+        for shards in [1, 2, 3, 7, 256] {
+            let partitions = Partitions::spread(shards, 1);
+            for shard in (0..shards).map(ShardId) {
+                let held = partitions.owners.iter().filter(|&&owner| owner == shard).count();
+                let fair = PARTITIONS / usize::from(shards);
+                assert!((fair..=fair + 1).contains(&held), "{shards} shards: {held}");
+            }
+        }
+    }
+}

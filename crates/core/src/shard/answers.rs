@@ -1,0 +1,181 @@
+//! Answers to clients, in the order of their requests: at once, or when what they wait for has
+//! happened.
+
+use super::Shard;
+use super::connection::{Connection, Phase, Refusal};
+use crate::answers::{Answer, Reply, Ticket};
+use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
+use crate::mail::Mail;
+use crate::receipts::Owed;
+use crate::sink::Sink;
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use weir_wire::ReasonCode;
+
+impl Shard {
+    /// The end of a turn, before its letters leave: other shards get their receipts, one for all
+    /// letters of the turn.
+    pub fn turn_end(&mut self, sink: &mut impl Sink) {
+        while let Some(Owed { to, number, wants_retains }) = self.answers.receipts.take_owed() {
+            let retains = if wants_retains { self.stamps.sent() } else { Box::default() };
+            sink.mail(to, Mail::Receipt { number, retains });
+        }
+    }
+
+    /// Answers a request with a packet that waits for nothing but the answers before it.
+    #[inline]
+    pub(super) fn reply(&mut self, conn: ConnKey, bytes: &[u8], now: Micros, sink: &mut impl Sink) {
+        if !self.holds_answers(conn) {
+            return sink.write(conn, bytes);
+        }
+        let reply = Reply::Packet(SmallVec::from_slice(bytes));
+        self.answers.begin();
+        let ticket = self.answers.insert(conn, reply, 0, now);
+        self.hold(conn, ticket);
+    }
+
+    /// Whether an answer of this connection waits.
+    #[inline]
+    pub(super) fn holds_answers(&self, conn: ConnKey) -> bool {
+        !self.answers.is_empty() && self.held_answers(conn).is_some_and(|held| !held.is_empty())
+    }
+
+    /// The connection's answers that wait, if it ever had any.
+    pub(super) fn held_answers(&self, conn: ConnKey) -> Option<&VecDeque<Ticket>> {
+        let Phase::Live(live) = &self.connections.get(conn.0 as usize)?.phase else { return None };
+        live.extra.as_ref().map(|extra| &extra.answers)
+    }
+
+    /// Puts an answer behind those that wait already.
+    pub(super) fn hold(&mut self, conn: ConnKey, ticket: Ticket) {
+        let live = self.connection_mut(conn).and_then(Connection::live_mut);
+        match live {
+            Some(live) => live.extra().answers.push_back(ticket),
+            None => drop(self.answers.remove(ticket)),
+        }
+    }
+
+    /// Whether the connection is read no more until some of its answers have left.
+    #[inline]
+    pub(super) fn has_too_many_answers(&mut self, conn: ConnKey) -> bool {
+        if self.answers.is_empty() {
+            return false;
+        }
+        let held_max = self.limits.answers_held_max as usize;
+        let live = self.connection_mut(conn).and_then(Connection::live_mut);
+        let Some(extra) = live.and_then(|live| live.extra.as_mut()) else { return false };
+        extra.is_paused |= extra.answers.len() >= held_max;
+        extra.is_paused
+    }
+
+    /// Another shard has all letters up to this one.
+    pub(super) fn on_receipt(
+        &mut self,
+        from: ShardId,
+        number: u64,
+        retains: &[u64],
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        self.stamps.saw_sent(from, retains);
+        while let Some(ticket) = self.answers.receipts.take_met(from, number) {
+            self.met(ticket, now, sink);
+        }
+    }
+
+    /// One of the things that an answer waits for has happened.
+    pub(super) fn met(&mut self, ticket: Ticket, now: Micros, sink: &mut impl Sink) {
+        match self.answers.meet(ticket) {
+            None => {}
+            Some(Some(conn)) => self.send_answers(conn, now, sink),
+            Some(None) => {
+                if let Some(session) = self.finish_unseen(ticket) {
+                    self.replay(session, now, sink);
+                }
+            }
+        }
+    }
+
+    /// Sends the connection's answers up to the first that has to wait.
+    fn send_answers(&mut self, conn: ConnKey, now: Micros, sink: &mut impl Sink) {
+        while let Some(ticket) = self.take_ready(conn) {
+            let Some(Answer { reply, .. }) = self.answers.remove(ticket) else { continue };
+            match reply {
+                Reply::Packet(bytes) => sink.write(conn, &bytes),
+                Reply::Ack(ack) => {
+                    if let Some(session) = self.session_of(conn) {
+                        self.write_ack(conn, session, &ack, sink);
+                    }
+                }
+                Reply::Subscribe(subscribe) => self.write_suback(conn, &subscribe, now, sink),
+                Reply::Verdict => {}
+            }
+        }
+        let held_max = self.limits.answers_held_max as usize;
+        let Some(connection) = self.connection_mut(conn) else { return };
+        if let Some(extra) = connection.live_mut().and_then(|live| live.extra.as_mut())
+            && extra.is_paused
+            && extra.answers.len() <= held_max / 2
+        {
+            extra.is_paused = false;
+            connection.heard(now);
+            sink.resume(conn);
+        }
+    }
+
+    fn take_ready(&mut self, conn: ConnKey) -> Option<Ticket> {
+        let Self { connections, answers, .. } = self;
+        let live = connections.get_mut(conn.0 as usize)?.live_mut()?;
+        live.extra.as_mut()?.answers.pop_front_if(|&mut ticket| answers.is_ready(ticket))
+    }
+
+    /// The connection is gone, and with it whom its answers were for. What a session asked for is
+    /// done all the same.
+    pub(super) fn release_answers(&mut self, connection: &Connection) {
+        let (asked, held) = match &connection.phase {
+            Phase::AwaitConnect(_) => return,
+            Phase::AwaitAuth(waiting) => (waiting.asked, None),
+            Phase::Live(live) => match &live.extra {
+                None => return,
+                Some(extra) => (extra.asked, Some(&extra.answers)),
+            },
+        };
+        for ticket in asked.into_iter().chain(held.into_iter().flatten().copied()) {
+            match self.answers.get_mut(ticket) {
+                Some(Answer { conn, open: 1.., reply: Reply::Subscribe(_), .. }) => *conn = None,
+                // An absent session takes nothing: what begins goes on when it is back.
+                _ => drop(self.finish_unseen(ticket)),
+            }
+        }
+    }
+
+    /// Does what an answer that nobody gets would have done: retained messages may go to the
+    /// session.
+    fn finish_unseen(&mut self, ticket: Ticket) -> Option<SessionKey> {
+        let Reply::Subscribe(subscribe) = self.answers.remove(ticket)?.reply else { return None };
+        self.begin_replays(&subscribe);
+        Some(subscribe.session)
+    }
+
+    /// No answer waits for ever: whoever waits for one too long is ended, and may ask again.
+    pub(super) fn answers_due(&mut self, now: Micros, sink: &mut impl Sink) {
+        for conn in self.answers.take_overdue(now) {
+            let refusal = Refusal::new(
+                ReasonCode::ImplementationSpecificError,
+                "an answer took longer than it may",
+            );
+            self.end(conn, refusal, now, sink);
+        }
+    }
+
+    /// A client from which nothing is read is not silent.
+    pub(super) fn is_paused(&mut self, conn: ConnKey, now: Micros) -> bool {
+        let Some(connection) = self.connection_mut(conn) else { return false };
+        let extra = connection.live_mut().and_then(|live| live.extra.as_ref());
+        let is_paused = extra.is_some_and(|extra| extra.is_paused);
+        if is_paused {
+            connection.heard(now);
+        }
+        is_paused
+    }
+}
