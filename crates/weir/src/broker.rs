@@ -9,7 +9,7 @@ use weir_broker::{Config, Server, Verifier};
 /// MQTT 3.1, 3.1.1 and 5.0 over TCP, sessions in memory. Without options it listens on
 /// 127.0.0.1:1883. SIGUSR1 writes every counter to the log. Clients may subscribe with a condition
 /// on content ($filter/CONDITION/FILTER, or the user property filter), and [[flow]] tables of the
-/// configuration make messages of messages: docs/content.md.
+/// configuration make messages of messages: docs/flow.md.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BrokerArgs {
     /// Address to listen on; may be given several times, and replaces those of the file
