@@ -25,8 +25,8 @@ lint:
 	    echo "lint: skipped cargo deny: cargo install --locked cargo-deny installs it"; \
 	fi
 
-# Every test; installs what the tests need (Mosquitto, Chromium, MQTT clients of other
-# languages).
+# Installs what the tests need (Mosquitto, Chromium, MQTT clients in other languages) and runs every
+# test.
 test:
 	scripts/setup
 	$(MAKE) lint
