@@ -30,7 +30,7 @@ pub(super) struct Point {
 pub(super) const CURVES: &[Curve] = &[
     Curve {
         name: "subscribers",
-        about: "Fan-out at QoS 1, 16 bytes: 50,000 deliveries/s in total, from ever fewer messages.",
+        about: "Fan-out at QoS 1, 16 bytes: 50,000 deliveries/s from ever fewer messages.",
         sweep: Sweep::Broker(subscribers),
     },
     Curve {
