@@ -96,7 +96,7 @@ enum BenchCommand {
         #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "both")]
         tune: Option<doctor::Tune>,
     },
-    /// List brokers that weir can start: what is installed, what each supports, how to get it
+    /// List brokers that weir can start, whether they are installed, and how to get them
     Brokers(brokers::BrokersArgs),
     /// Measure what a message costs MQTT client libraries with a JSON parser
     Clients(clients::ClientsArgs),

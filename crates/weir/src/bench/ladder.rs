@@ -30,12 +30,14 @@ const STEP_S: &str = "4s";
 /// Warm-up of a step.
 const WARM_UP_S: &str = "1s";
 
+const DURATION: &str = "Length of the measure phase of each step";
+const WARM_UP: &str = "Length of the warm-up of each step";
 const REPEAT: &str = "Climb this many ladders per broker, and say how far their knees lie apart";
 
 /// What to climb, and how.
 #[derive(Debug, Args)]
-#[command(mut_arg("duration", |arg| arg.default_value(STEP_S)))]
-#[command(mut_arg("warm_up", |arg| arg.default_value(WARM_UP_S)))]
+#[command(mut_arg("duration", |arg| arg.default_value(STEP_S).help(DURATION)))]
+#[command(mut_arg("warm_up", |arg| arg.default_value(WARM_UP_S).help(WARM_UP)))]
 #[command(mut_arg("repeat", |arg| arg.help(REPEAT)))]
 #[command(mut_arg("seed", |arg| arg.help("Seed for the order in which ladders take turns")))]
 #[command(mut_arg("cool_down", |arg| arg.hide(true)))]
