@@ -9,8 +9,8 @@ build:
 bench: build
 	target/release/weir bench suite basic
 
-# The use cases of the targets on the built-in broker and Mosquitto in turn, beside the raw costs of
-# the same minute; kept under results/. Most of an hour: docs/performance.md.
+# Runs the performance use cases on the built-in broker and Mosquitto alternately, with the raw costs of
+# the same minute; kept under results/. Takes most of an hour: docs/developers/performance.md.
 perf:
 	cargo xtask perf
 
@@ -25,8 +25,8 @@ lint:
 	    echo "lint: skipped cargo deny: cargo install --locked cargo-deny installs it"; \
 	fi
 
-# Every test; installs what the tests need (Mosquitto, Chromium, MQTT clients of other
-# languages).
+# Installs what the tests need (Mosquitto, Chromium, MQTT clients in other languages) and runs every
+# test.
 test:
 	scripts/setup
 	$(MAKE) lint

@@ -1,5 +1,5 @@
 // aedes HOST PORT: the aedes library as a broker, with its own defaults unless AEDES_OPTIONS, a JSON
-// object, says otherwise. aedes --version says the library's version.
+// object, says otherwise. aedes --version prints the library's version.
 'use strict'
 const { readFileSync } = require('node:fs')
 const net = require('node:net')

@@ -12,7 +12,7 @@ import java.nio.file.Path;
 
 /**
  * HiveMQ CE as a library, with the folders that HIVEMQ_CONFIG_FOLDER and HIVEMQ_DATA_FOLDER name.
- * Everybody may connect, as with the extension that a release of it comes with.
+ * Everybody may connect, as with the extension that comes with a release.
  */
 public final class Launcher {
     public static void main(String[] arguments) throws Exception {

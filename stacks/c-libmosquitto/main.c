@@ -16,7 +16,7 @@
 #include <yyjson.h>
 
 #define WAIT_S 10
-/* At `stop`, how long acknowledgements are waited for. */
+/* How long to wait for acknowledgements after `stop`. */
 #define LEAVE_MS 2000
 #define TICK_NS 1000000L
 #define KEEP_ALIVE_S 60
@@ -46,7 +46,7 @@ static struct {
     char id[32];
 } options = {.host = "127.0.0.1", .port = 1883, .in = "ud/#", .out = "out"};
 
-/* Each is written by one thread; the main thread reads them. */
+/* Each is written by one thread and read by the main thread. */
 static atomic_ullong received, matched, published, failed, connects, completed;
 static atomic_bool stopped, leaving;
 static sem_t answered;
@@ -222,7 +222,7 @@ static double now_s(void) {
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Open loop: does each operation when it is due, all late ones at once. */
+/* Open loop: does each operation when it is due; late ones are done at once. */
 static void *pace(void *unused) {
     (void)unused;
     char payload[sizeof RECORD + 20];

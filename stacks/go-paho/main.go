@@ -1,4 +1,4 @@
-// go-paho: paho.mqtt.golang, MQTT 3.1.1; a handler a message, tokens for what is under way.
+// go-paho: paho.mqtt.golang, MQTT 3.1.1; a handler per message, tokens for publishes in flight.
 package main
 
 import (
@@ -18,7 +18,7 @@ type stack struct {
 	counts  line.Counts
 	wants   func(payload []byte) bool
 	client  mqtt.Client
-	// tokens are of publishes under way, for collect.
+	// tokens belong to publishes in flight; collect reads them.
 	tokens chan mqtt.Token
 	// pending has room for the publishes of handlers.
 	pending chan struct{}
@@ -35,7 +35,7 @@ func newOptions(options line.Options) *mqtt.ClientOptions {
 		SetAutoReconnect(false)
 }
 
-// must waits for what the broker answers.
+// must waits for the broker's answer.
 func must(token mqtt.Token, what string) {
 	if !token.WaitTimeout(line.Wait) {
 		line.Fail("%s: no answer", what)
@@ -76,7 +76,7 @@ func (s *stack) forward(client mqtt.Client, message mqtt.Message) {
 		s.counts.Failed.Add(1)
 		return
 	}
-	// Publish may block, which a handler must not.
+	// Publish may block, and a handler must not.
 	s.waiting.Go(func() {
 		token := client.Publish(s.options.Out, s.options.QoS, false, message.Payload())
 		token.Wait()

@@ -1,4 +1,4 @@
-// go-paho5: paho.golang, MQTT 5.0; a handler a message, publishes sent without waiting.
+// go-paho5: paho.golang, MQTT 5.0; a handler per message, publishes sent without waiting.
 package main
 
 import (
@@ -22,7 +22,7 @@ type stack struct {
 	leaving atomic.Bool
 }
 
-// lost is called by the client, also when it leaves.
+// lost is called by the client, also when it disconnects on purpose.
 func (s *stack) lost(err error) {
 	if !s.leaving.Load() {
 		line.Fail("disconnected: %s", err)

@@ -1,4 +1,4 @@
--- Lua over libmosquitto (mosquitto.c beside this file) with lua-cjson: functions of the client,
+-- Lua on libmosquitto (mosquitto.c next to this file) with lua-cjson: functions of the client,
 -- one thread, one loop for the socket and the commands.
 -- Usage: main.lua FOLDER_OF_THE_MODULE OPTIONS
 
@@ -8,7 +8,7 @@ local cjson = require("cjson")
 
 local STDIN = 0
 local WAIT_MS, TICK_MS, KEEP_ALIVE_S = 10000, 1, 60
--- At `stop`, how long acknowledgements are waited for.
+-- How long to wait for acknowledgements after `stop`.
 local LEAVE_S = 2
 local N_FIRST = 1000000000
 -- 300 bytes with the ten digits of `n` and the closing brace.
@@ -148,7 +148,7 @@ local function connect_once()
   one:destroy()
 end
 
--- Open loop: the operations that are due, all late ones at once.
+-- Open loop: how many operations are due; late ones are done at once.
 local function pacer()
   local begin, number = mosquitto.now(), 0
   return function()
@@ -164,7 +164,7 @@ local function pacer()
   end
 end
 
--- Waits until a command can be read, or for a tick where there is a pace.
+-- Waits until a command can be read, or for one tick if the workflow is paced.
 local function wait(pace)
   local timeout_ms = pace and TICK_MS or -1
   if not client then
@@ -176,7 +176,7 @@ local function wait(pace)
 end
 
 local function serve()
-  -- What is buffered could not be waited for.
+  -- poll cannot wait for what is already buffered.
   io.stdin:setvbuf("no")
   local pace
   while true do

@@ -1,4 +1,4 @@
-// mqtt.js: events of the client, `publish` with a callback, JSON.parse of Node.
+// mqtt.js: events of the client, `publish` with a callback, Node's JSON.parse.
 
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
@@ -8,7 +8,7 @@ import { join } from 'node:path';
 const WORKFLOWS = ['subscribe', 'workflow', 'publish', 'connect'];
 const TICK_MS = 1;
 const WAIT_MS = 10_000;
-// At `stop`, how long acknowledgements are waited for.
+// How long to wait for acknowledgements after `stop`.
 const LEAVE_MS = 2_000;
 const N_FIRST = 1_000_000_000;
 // 300 bytes with the ten digits of `n` and the closing brace.
@@ -40,7 +40,7 @@ if (['publish', 'connect'].includes(workflow) && !(rate > 0)) {
   fail('--rate must be above 0 for the workflows publish and connect');
 }
 
-// The modules are in the cache, not beside this file.
+// The modules are in the cache, not next to this file.
 const require = createRequire(join(values.modules, 'package.json'));
 const mqtt = require('mqtt');
 const { version } = require('mqtt/package.json');
@@ -107,7 +107,7 @@ function forward(_topic, payload) {
   }
 }
 
-// Open loop: calls `operation(number)` when it is due, all late ones at once.
+// Open loop: calls `operation(number)` when it is due; late ones are called at once.
 function pace(operation) {
   const begin = performance.now();
   let number = 0;
@@ -120,7 +120,7 @@ function pace(operation) {
   }, TICK_MS);
 }
 
-// One connection after the other; what is late follows at once.
+// One connection after the other; late ones follow at once.
 function churn() {
   let [due, busy] = [0, false];
   const next = () => {
@@ -161,7 +161,7 @@ function stop() {
     process.stdout.write('', () => process.exit(0));
   };
   if (!client) return end();
-  // Waits until what is under way is acknowledged.
+  // Waits until everything in flight is acknowledged.
   client.end(end);
   setTimeout(end, LEAVE_MS).unref();
 }

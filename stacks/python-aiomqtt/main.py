@@ -1,4 +1,4 @@
-"""aiomqtt: asyncio over paho; messages by `async for`, `publish` awaited."""
+"""aiomqtt: asyncio on paho; receives with `async for`, awaits `publish`."""
 
 import asyncio
 import importlib.metadata
@@ -34,10 +34,10 @@ class Stack:
             if self.options.workflow == "publish":
                 self.say_ready(ready)
                 publishing = stack.Publishing(self.counts)
-                # Above this the library warns at each.
+                # Above this the library logs a warning for each message.
                 client.pending_calls_threshold = publishing.PENDING_MAX
                 work = self.publish_records(client, publishing, started)
-                # Nothing comes in, but a lost connection is told there.
+                # No message arrives, but a lost connection is reported here.
                 await stack.until_stopped(stopped, work, self.count(client))
                 await publishing.drain()
                 return

@@ -1,4 +1,4 @@
-"""amqtt (once hbmqtt): asyncio, messages by `deliver_message`, `publish` awaited."""
+"""amqtt (formerly hbmqtt): asyncio, receives with `deliver_message`, awaits `publish`."""
 
 import asyncio
 import importlib.metadata
@@ -33,7 +33,7 @@ class Stack:
         works = []
         if self.options.workflow == "publish":
             works.append(self.publish_records(client, publishing, started))
-            # Nothing comes in, but a lost connection is told there.
+            # No message arrives, but a lost connection is reported here.
             works.append(self.count(client))
         else:
             granted = await client.subscribe([(self.options.filter, self.options.qos)])
@@ -52,7 +52,7 @@ class Stack:
         ready()
 
     async def count(self, client):
-        # There is none when the connection is lost.
+        # It is missing if the connection was lost.
         while await client.deliver_message():
             self.counts.received += 1
         raise ConnectionError("disconnected")
@@ -86,7 +86,7 @@ class Stack:
 
 
 def main():
-    # The library tells of each connection at `info`.
+    # The library logs every connection at level `info`.
     logging.basicConfig(level=logging.WARNING)
     options = stack.arguments()
     run = Stack(options)

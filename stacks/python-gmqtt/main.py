@@ -57,7 +57,7 @@ class Stack:
 
     def new_client(self, **options):
         client = Client(self.options.client_id, clean_session=True, **options)
-        # Nobody comes back by himself: -1 would be for ever, 0 once.
+        # Never reconnect: -1 would retry forever, 0 once.
         client.set_config({"reconnect_retries": -2})
         return client
 

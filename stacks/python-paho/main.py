@@ -30,7 +30,7 @@ class Stack:
         self.last, self.worker = None, None
 
     def join(self):
-        """Connects and subscribes where the workflow does; returns when the broker has answered."""
+        """Connects, subscribes if the workflow does, and returns once the broker has answered."""
         answered = threading.Event()
         reads = self.options.workflow in ("subscribe", "workflow")
 

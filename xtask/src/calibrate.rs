@@ -1,5 +1,5 @@
 //! The raw costs of the system in this minute, by the program `calibrate` of `weir-costs`.
-//! docs/performance.md says what R, V and P of both forms are.
+//! docs/developers/performance.md explains R, V and P in both forms.
 
 use crate::programs;
 use anyhow::{Context, ensure};

@@ -12,13 +12,13 @@ const ROUNDS: [u64; 2] = [2, 12];
 /// Of the baseline, in percent. The C library's copies depend on the host's processor.
 const MARGIN: f64 = 3.0;
 
-/// Count the instructions of one operation of the hot paths
+/// Count the instructions of single operations on the hot paths
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Fail where an operation takes more than the margin over the baseline
+    /// Fail if an operation exceeds the baseline by more than the margin
     #[arg(long, conflicts_with = "keep")]
     check: bool,
-    /// Keep the counts as the baseline
+    /// Store the counts as the baseline
     #[arg(long)]
     keep: bool,
 }

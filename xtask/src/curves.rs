@@ -20,16 +20,16 @@ use std::process::Command;
 /// Measure cost against work: subscribers, connections, payload, filters, topics
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Curve: subscribers, connections, payload, filters, topics; all unless given
+    /// Curve: subscribers, connections, payload, filters or topics [default: all]
     #[arg(long, value_name = "CURVE")]
     only: Vec<String>,
     /// Broker, as `weir bench run` knows it
     #[arg(long, default_value = "weir")]
     broker: String,
-    /// Seconds measured at each point
+    /// Length of the measure phase at each point in seconds
     #[arg(long, default_value_t = 10.0)]
     measure_s: f64,
-    /// For 3 seconds each, to see that it works; kept in target/perf, not in results
+    /// Run for 3 seconds each, to see that it works; written to target/perf, not to results
     #[arg(long)]
     quick: bool,
 }

@@ -12,21 +12,21 @@ mod tidy;
 
 use clap::Parser;
 
-/// Checks of the house, and its measurements
+/// Checks and measurements for developers
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {
-    /// Check dependency directions, purity gates, lengths
+    /// Check dependency directions, purity of the cores, and lengths
     Tidy,
-    /// Write the page that says what tests each statement of the standards
+    /// Write the page that lists the tests of every statement of the standards
     Coverage {
         /// Only check that it is up to date
         #[arg(long)]
         check: bool,
     },
-    /// Count the instructions of one operation of the hot paths
+    /// Count the instructions of single operations on the hot paths
     Costs(costs::Arguments),
-    /// Measure what the system itself takes for a message: arguments go to `calibrate`
+    /// Measure what the kernel takes per message; arguments go to `calibrate`
     #[command(disable_help_flag = true)]
     Calibrate {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

@@ -38,23 +38,23 @@ const USE_CASES: &[&str] = &[
     "conn-tcp-15K-2500",
 ];
 
-/// Run the use cases of the targets, print ratios, keep them
+/// Run the performance use cases, print ratios and store them
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Use case, with or without `singlenode-`; may be given several times; all unless given
+    /// Use case, with or without `singlenode-`; may be given several times [default: all]
     #[arg(long = "use", value_name = "NAME")]
     use_cases: Vec<String>,
     /// Broker, as `weir bench run` knows it, such as weir or NAME=mqtt://HOST:PORT@PID; may be
     /// given several times
     #[arg(long, value_name = "BROKER", default_values = ["weir", "mosquitto"])]
     broker: Vec<String>,
-    /// Repeats
+    /// Number of repeats
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
-    /// Seconds measured
+    /// Length of the measure phase in seconds
     #[arg(long, default_value_t = 10.0)]
     measure_s: f64,
-    /// Once and for 3 seconds each, to see that it works; kept in target/perf, not in results
+    /// Run once, for 3 seconds each, to see that it works; written to target/perf, not to results
     #[arg(long)]
     quick: bool,
 }

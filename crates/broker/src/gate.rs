@@ -1,4 +1,4 @@
-//! Who may come in at all: bounds of the whole process, asked once a connection.
+//! Who may come in at all: bounds of the whole process, checked once per connection.
 
 use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};

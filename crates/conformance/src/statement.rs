@@ -4,7 +4,7 @@ use crate::Version;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The ids, one a line in the order of the standards: `5.0:MQTT-3.1.0-1`.
+/// The ids, one per line in the order of the standards: `5.0:MQTT-3.1.0-1`.
 const IDS: &str = include_str!("../statement-ids.txt");
 const STATEMENTS: &str = include_str!("../statements.toml");
 

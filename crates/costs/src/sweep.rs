@@ -31,11 +31,11 @@ const LEVELS: u64 = 1000;
 pub struct Point {
     /// Filters or topics.
     pub count: usize,
-    /// Nanoseconds a message, median of the passes.
+    /// Nanoseconds per message, median of the passes.
     pub message_ns: f64,
     /// The same with one filter, `#`, of one subscriber.
     pub floor_ns: f64,
-    /// Deliveries a message.
+    /// Deliveries per message.
     pub hits: f64,
     /// Growth of resident memory by the filters, each; nothing where they are few.
     pub filter_bytes: Option<f64>,
@@ -174,7 +174,7 @@ pub fn topics(topics: usize) -> Point {
     Point { count: topics, message_ns, floor_ns, hits, filter_bytes: None }
 }
 
-/// Nanoseconds and deliveries a message.
+/// Nanoseconds and deliveries per message.
 fn measure(bed: &mut Bed) -> (f64, f64) {
     let mut deliveries = bed.pass();
     let mut passes: Vec<f64> = (0..PASSES)

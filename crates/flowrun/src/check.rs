@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use weir_flow::{Flow, Rule};
 
-/// Check a flow file: print its rules and what would be subscribed to, or what is wrong where
+/// Check a flow file: print its rules and subscriptions, or what is wrong and where
 #[derive(Clone, Debug, Args)]
 pub struct CheckArgs {
     /// Flow file (TOML) with [[flow]] rules

@@ -26,7 +26,7 @@ const GROUP: &str = "weir-flow";
 /// How long a session named by --client-id outlives its connection, unless said.
 const SESSION_EXPIRY_S: u32 = 24 * 60 * 60;
 
-/// Run the rules of a flow file beside a broker, as its client
+/// Apply the rules of a flow file as a client of a broker
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct RunArgs {
@@ -35,44 +35,44 @@ pub struct RunArgs {
     /// Broker as mqtt://[USER[:PASSWORD]@]HOST[:PORT]
     #[arg(short, long, value_name = "URL", default_value = "mqtt://localhost:1883")]
     broker: Address,
-    /// Connections, each on a thread of its own; with several the subscriptions are shared
+    /// Number of connections, each on its own thread; several share the subscriptions
     #[arg(short, long, value_name = "COUNT", default_value_t = 1,
         value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: u16,
-    /// Share name of the subscriptions that have none [default with --threads: weir-flow]
+    /// Share name for subscriptions without one [default with --threads: weir-flow]
     #[arg(short, long, value_name = "NAME")]
     group: Option<String>,
-    /// Client identifier; with one the session is kept, and nothing of QoS 1 is lost meanwhile
+    /// Client identifier; keeps the session, so that no QoS 1 message is lost while it is down
     #[arg(short = 'i', long, value_name = "ID", allow_hyphen_values = true)]
     client_id: Option<String>,
-    /// Seconds the session outlives the connection (5.0); 0 keeps none
+    /// Seconds the session outlives the connection (5.0); 0 ends it with the connection
     /// [default with --client-id: 86400]
     #[arg(short = 'x', long, value_name = "SECONDS", requires = "client_id")]
     session_expiry: Option<u32>,
-    /// Version of MQTT: 5 or 311
+    /// MQTT version: 5 or 311
     #[arg(short = 'V', long, value_name = "VERSION", default_value = "5",
         value_parser = parse_version)]
     protocol_version: Version,
-    /// Keep alive in seconds; 0 is off
+    /// Keep alive in seconds; 0 turns it off
     #[arg(short, long, value_name = "SECONDS", default_value_t = 60)]
     keep_alive: u16,
-    /// Messages of QoS 1 the broker may send ahead of our acknowledgements (5.0)
+    /// QoS 1 messages that the broker may send before they are acknowledged (5.0)
     #[arg(long, value_name = "COUNT", default_value_t = Settings::IN_FLIGHT_MAX,
         value_parser = clap::value_parser!(u16).range(1..))]
     receive_maximum: u16,
-    /// Where messages of QoS 0 come often, take them no sooner than so many microseconds after
-    /// the last ones: a fifth of the CPU, and a latency of up to that; 0 is off
+    /// When QoS 0 messages arrive often, process them in batches at least this many microseconds
+    /// apart; saves CPU and adds up to that much latency. 0 turns it off
     #[arg(long, value_name = "MICROSECONDS", default_value_t = Settings::GATHER_US,
         value_parser = clap::value_parser!(u32).range(0..=100_000))]
     gather_us: u32,
-    /// Print nothing but the error that ends it
+    /// Print only the error that ends it
     #[arg(long)]
     quiet: bool,
 }
 
 const AFTER_HELP: &str =
-    "It goes on until SIGINT or SIGTERM: then no more messages are taken, the \
-last acknowledgements have 2 s, and the counters are printed. A lost connection is made again.
+    "It runs until SIGINT or SIGTERM. Then it processes no more messages, waits up to 2 s for the \
+last acknowledgements, and prints its counters. It reconnects if the connection is lost.
 
 Exit codes:
   0 ended as asked; 1 failed or refused, or results left unacknowledged; 2 wrong options or file

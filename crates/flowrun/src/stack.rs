@@ -41,7 +41,7 @@ pub struct StackArgs {
     to: String,
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=1))]
     qos: u8,
-    /// Operations a second of publish and connect
+    /// Operations per second of publish and connect
     #[arg(long, default_value_t = 0.0)]
     rate: f64,
     /// As in `weir flow run`

@@ -32,25 +32,25 @@ const FIELDS: [(u8, &str); 20] = [
     (b'q', "QoS"),
     (b'r', "1 if retained, else 0"),
     (b'm', "packet identifier, 0 at QoS 0"),
-    (b'A', "topic alias (5.0, as all below but the last four)"),
+    (b'A', "topic alias (5.0, like all below except the last four)"),
     (b'C', "content type"),
     (b'D', "correlation data"),
     (b'E', "message expiry interval"),
     (b'F', "payload format indicator"),
-    (b'P', "user properties as NAME:VALUE, with spaces between"),
+    (b'P', "user properties as NAME:VALUE, separated by spaces"),
     (b'R', "response topic"),
-    (b'S', "subscription identifiers, with spaces between"),
+    (b'S', "subscription identifiers, separated by spaces"),
     (b'I', "time in UTC, such as 2026-01-31T12:00:00+0000"),
     (b'U', "time in seconds since 1970, to the nanosecond"),
-    (b'j', "all of it as JSON, the payload as a string"),
-    (b'J', "all of it as JSON, the payload as JSON of its own"),
+    (b'j', "everything as JSON, with the payload as a string"),
+    (b'J', "everything as JSON, with the payload as JSON"),
 ];
 
 /// The help on `-F`.
 pub(crate) fn help() -> String {
     let fields = FIELDS.map(|(name, shown)| format!("\n  %{} {shown}", char::from(name)));
     let fields = fields.concat();
-    format!("Fields of -F:{fields}\n  %% a %; \\n \\r \\t \\a \\e \\v \\0 \\\\ as in C; @@ an @")
+    format!("Fields of -F:{fields}\n  %% is %; \\n \\r \\t \\a \\e \\v \\0 \\\\ as in C; @@ is @")
 }
 
 impl std::str::FromStr for Format {

@@ -25,17 +25,17 @@ pub(crate) struct ConnectionArgs {
     #[arg(short = 'L', long, value_name = "URL",
         conflicts_with_all = ["host", "port", "user_name", "password"])]
     pub(crate) url: Option<Url>,
-    /// Address of this host to connect from
+    /// Local address to connect from
     #[arg(short = 'A', value_name = "ADDRESS")]
     source: Option<IpAddr>,
-    /// Version of MQTT: 5, 311 or 31, also as mqttv5 and so on [default: 311; 5 with -D and -x]
+    /// MQTT version: 5, 311 or 31, also as mqttv5 etc. [default: 311, or 5 with -D or -x]
     #[arg(short = 'V', long = "protocol-version", value_name = "VERSION",
         value_parser = parse_version)]
     version: Option<Version>,
-    /// Client identifier [default: one made up]
+    /// Client identifier [default: random]
     #[arg(short = 'i', long = "id", value_name = "ID", allow_hyphen_values = true)]
     client_id: Option<String>,
-    /// Client identifier of PREFIX and the process id
+    /// Use PREFIX and the process id as the client identifier
     #[arg(short = 'I', long, value_name = "PREFIX", conflicts_with = "client_id")]
     id_prefix: Option<String>,
     /// User name
@@ -44,13 +44,13 @@ pub(crate) struct ConnectionArgs {
     /// Password
     #[arg(short = 'P', long = "pw", value_name = "PASSWORD", allow_hyphen_values = true)]
     password: Option<String>,
-    /// Keep alive in seconds; 0 is off
+    /// Keep alive in seconds; 0 turns it off
     #[arg(short, long = "keepalive", value_name = "SECONDS", default_value_t = 60)]
     keep_alive: u16,
-    /// Keep the session: no Clean Session, no Clean Start; needs -i
+    /// Keep the session (no Clean Session, no Clean Start); needs -i
     #[arg(short = 'c', long = "disable-clean-session")]
     is_session_kept: bool,
-    /// Seconds the session outlives the connection (5.0); -1 is for ever [default: 0, with -c -1]
+    /// Seconds the session outlives the connection (5.0); -1 is forever [default: 0, or -1 with -c]
     #[arg(short = 'x', long, value_name = "SECONDS", allow_hyphen_values = true,
         value_parser = parse_expiry)]
     session_expiry_interval: Option<u32>,
@@ -66,14 +66,14 @@ pub(crate) struct ConnectionArgs {
     /// Retain the will
     #[arg(long, requires = "will_topic")]
     will_retain: bool,
-    /// A property of 5.0, such as `-D publish content-type text/plain`; may be given several times
+    /// MQTT 5.0 property, such as `-D publish content-type text/plain`; may be given several times
     #[arg(short = 'D', long = "property", num_args = 3..=4, action = ArgAction::Append,
         value_names = ["PACKET", "NAME", "VALUE", "VALUE"])]
     properties: Vec<String>,
-    /// Show every packet on standard error
+    /// Print every packet to standard error
     #[arg(short, long)]
     debug: bool,
-    /// Say nothing of what goes wrong; the exit code tells
+    /// Print no errors; only the exit code tells
     #[arg(long)]
     pub(crate) quiet: bool,
     /// Print this help

@@ -22,7 +22,7 @@ const OUTPUT_BYTES_MAX: usize = 64 * 1024;
 /// Lines read ahead of the broker.
 const LINES_MAX: usize = 64;
 
-/// Publish messages, as mosquitto_pub does
+/// Publish messages, with mosquitto_pub's options
 #[derive(Clone, Debug, Args)]
 #[command(disable_help_flag = true, args_override_self = true, after_help = after_help())]
 pub struct PubArgs {
@@ -41,17 +41,17 @@ pub struct PubArgs {
     /// Quality of service: 0, 1 or 2
     #[arg(short, long, value_name = "QOS", default_value = "0", value_parser = parse_qos)]
     qos: QoS,
-    /// Let the broker retain the message
+    /// Ask the broker to retain the message
     #[arg(short, long)]
     retain: bool,
     /// Publish the message this many times
     #[arg(long, value_name = "COUNT", default_value_t = 1, conflicts_with = "is_by_line",
         value_parser = clap::value_parser!(u64).range(1..))]
     repeat: u64,
-    /// Seconds between the times, such as 0.5
+    /// Seconds between repetitions, such as 0.5
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, requires = "repeat")]
     repeat_delay: f64,
-    /// Messages of QoS 1 and 2 that may wait for the broker
+    /// QoS 1 and 2 messages that may be unacknowledged at a time
     #[arg(short = 'M', long, value_name = "COUNT", default_value_t = 20,
         value_parser = clap::value_parser!(u16).range(1..))]
     max_inflight: u16,
@@ -63,26 +63,26 @@ pub struct PubArgs {
 #[derive(Clone, Debug, Args)]
 #[group(required = true, multiple = false)]
 struct What {
-    /// The message
+    /// Message
     #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
     message: Option<String>,
-    /// A file with the message
+    /// File that contains the message
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Every line of standard input is a message
+    /// Publish every line of standard input as a message
     #[arg(short = 'l', long = "stdin-line")]
     is_by_line: bool,
-    /// All of standard input is the message
+    /// Publish all of standard input as one message
     #[arg(short = 's', long = "stdin-file")]
     is_stdin: bool,
-    /// An empty message; with -r it clears the retained one
+    /// Publish an empty message; with -r it clears the retained one
     #[arg(short = 'n', long = "null-message")]
     is_empty: bool,
 }
 
 fn after_help() -> String {
     format!(
-        "At QoS 1 and 2 it ends when the broker has acknowledged every message.\n\n{}\n\n\
+        "At QoS 1 and 2 it exits once the broker has acknowledged every message.\n\n{}\n\n\
          Exit codes:\n  0 published; 1 failed or refused; 2 wrong options\n\nExamples:\n  \
          weir pub -t sensors/1 -m 21.5 -q 1 -r\n  \
          vmstat 1 | weir pub -t host/vmstat -l\n  \

@@ -1,4 +1,4 @@
-//! `weir sub`: subscribe and print what comes.
+//! `weir sub`: subscribe and print what arrives.
 
 use crate::connection::{Port, Task, reason_string, run};
 use crate::error::named;
@@ -19,7 +19,7 @@ use weir_wire::packet::{
 use weir_wire::topic::TopicFilter;
 use weir_wire::{Packet, Properties, QoS, ReasonCode, Version};
 
-/// Subscribe and print messages, as mosquitto_sub does
+/// Subscribe and print messages, with mosquitto_sub's options
 #[derive(Clone, Debug, Args)]
 #[command(disable_help_flag = true, args_override_self = true, after_help = after_help())]
 pub struct SubArgs {
@@ -31,34 +31,34 @@ pub struct SubArgs {
     /// Quality of service to ask for: 0, 1 or 2
     #[arg(short, long, value_name = "QOS", default_value = "0", value_parser = parse_qos)]
     qos: QoS,
-    /// End after this many messages
+    /// Exit after this many messages
     #[arg(short = 'C', value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// End after this many seconds, with exit code 27
+    /// Exit after this many seconds, with exit code 27
     #[arg(short = 'W', value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     timeout: Option<u32>,
-    /// End when the broker has answered all subscriptions
+    /// Exit when the broker has answered all subscriptions
     #[arg(short = 'E')]
     ends_subscribed: bool,
     /// Print the topic before the payload
     #[arg(short, long, conflicts_with = "format")]
     verbose: bool,
-    /// Print no line end after a message
+    /// Print no newline after a message
     #[arg(short = 'N')]
     has_no_line_end: bool,
-    /// Print each message by a format, such as '%I %t %p'
+    /// Print each message in this format, such as '%I %t %p'
     #[arg(short = 'F', value_name = "FORMAT", allow_hyphen_values = true)]
     format: Option<Format>,
-    /// Leave out retained messages
+    /// Skip retained messages
     #[arg(short = 'R')]
     is_without_retained: bool,
-    /// Print retained messages only, and end at the first that is not
+    /// Print only retained messages, and exit at the first that is not
     #[arg(long, conflicts_with = "is_without_retained")]
     retained_only: bool,
-    /// Keep the RETAIN flag as it was published (5.0)
+    /// Keep the RETAIN flag as published (5.0)
     #[arg(long)]
     retain_as_published: bool,
-    /// Leave out messages of topics that this filter matches; may be given several times
+    /// Skip messages whose topic matches this filter; may be given several times
     #[arg(short = 'T', long = "filter-out", value_name = "FILTER", allow_hyphen_values = true)]
     filters_out: Vec<String>,
     /// Topic filter to unsubscribe from; may be given several times
@@ -70,9 +70,9 @@ pub struct SubArgs {
 
 fn after_help() -> String {
     format!(
-        "It goes on until Ctrl-C, -C or -W, and connects again when the connection is lost.\n\n\
+        "It runs until Ctrl-C, -C or -W, and reconnects if the connection is lost.\n\n\
          {}\n\n{}\n\nExit codes:\n  0 ended as asked; 1 failed or refused; 2 wrong options; \
-         27 the time of -W is over\n\nExamples:\n  weir sub -t 'sensors/#' -v\n  \
+         27 the time of -W is up\n\nExamples:\n  weir sub -t 'sensors/#' -v\n  \
          weir sub -t jobs -q 1 -c -i worker-1\n  weir sub -t ask -C 1 -W 10 -F '%R %P %p'",
         format::help(),
         property::help()

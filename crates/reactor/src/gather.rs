@@ -2,7 +2,7 @@
 //! messages it carries.
 //!
 //! Time is cut into ticks. Output of a connection that got several messages in the tick before
-//! waits for the tick's end, so a connection that gets messages often is flushed once a tick, and
+//! waits for the tick's end, so a connection that gets messages often is flushed once per tick, and
 //! one that gets them rarely is never kept waiting. Nothing waits while the thread has time.
 
 use crate::Token;

@@ -122,7 +122,7 @@ pub struct Copy {
     pub retain: bool,
 }
 
-/// A message that came to a client's application: for QoS 2, once an exchange.
+/// A message that came to a client's application: for QoS 2, once per exchange.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     /// To whom.

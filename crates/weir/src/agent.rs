@@ -3,10 +3,10 @@
 use anyhow::Context;
 use std::io::{BufReader, IsTerminal};
 
-/// Run a part of a benchmark for `weir bench run --agent`, by lines on standard input and output.
+/// Generate part of a benchmark's load for `weir bench run --agent`
 ///
-/// Started by weir itself, over ssh, kubectl exec, docker exec or in a network namespace; ends when
-/// its input does.
+/// Weir starts it itself, through ssh, kubectl exec, docker exec or in a network namespace, and
+/// talks to it over standard input and output. It exits when its input closes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AgentArgs {}
 

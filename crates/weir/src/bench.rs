@@ -27,7 +27,7 @@ use weir_bench::usecase::{self, Span, UseCase};
 use weir_bench::{ceiling, conformance, doctor, folder, report, tables};
 use weir_conformance::Version;
 
-/// Measure brokers with the Open MQTT Benchmark Suite
+/// Benchmark MQTT brokers with the Open MQTT Benchmark Suite
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
@@ -36,18 +36,18 @@ pub(crate) struct BenchArgs {
 
 #[derive(Debug, Subcommand)]
 enum BenchCommand {
-    /// List the use cases, by set
+    /// List the use cases by set
     List,
     /// Run one or more use cases
     #[command(after_help = RUN_EXAMPLES)]
     Run {
-        /// Use case of the list, a TOML file of your own, or - for one from standard input
+        /// A name from `weir bench list`, a TOML file, or - to read one from standard input
         #[arg(required = true, value_name = "USE-CASE|FILE")]
         use_cases: Vec<String>,
         #[command(flatten)]
         how: How,
     },
-    /// Run a set: basic, enterprise, throughput, perf, beyond, storms, soak or faults
+    /// Run a set of use cases
     #[command(after_help = SUITE_EXAMPLES)]
     Suite {
         /// basic, enterprise, throughput, perf, beyond, storms, soak or faults
@@ -55,65 +55,65 @@ enum BenchCommand {
         #[command(flatten)]
         how: How,
     },
-    /// Print a commented use case to begin with: weir bench new > mine.toml
+    /// Print a commented use case to start from: weir bench new > mine.toml
     New(new::NewArgs),
-    /// Run the byte tables of the MQTT statements against brokers, and print a scoreboard
+    /// Test how closely brokers follow the MQTT standard, and print a scoreboard
     #[command(after_help = CONFORMANCE_EXAMPLES)]
     Conformance(ConformanceArgs),
-    /// Show results again, and write report.html anew
+    /// Print stored results, and write report.html again
     Report {
-        /// Result folders, or folders that hold some
+        /// Result folders, or folders that contain some
         #[arg(required = true, value_name = "RESULT")]
         results: Vec<PathBuf>,
     },
     Export(export::ExportArgs),
-    /// Serve the page of stored runs, to browse and to compare them
+    /// Browse and compare stored runs in a web browser
     Browse(live::BrowseArgs),
-    /// Compare brokers, or two sets of runs: a verdict for each metric
+    /// Compare brokers or two sets of runs, with a verdict per metric
     #[command(after_help = compare::EXAMPLES)]
     Compare(compare::CompareArgs),
-    /// Find the highest rate, or number of clients, at which brokers meet an objective
+    /// Find the highest rate, or the most clients, at which brokers meet an objective
     #[command(after_help = ladder::EXAMPLES)]
     Ladder(Box<ladder::LadderArgs>),
-    /// Hold connections, with the options of emqtt-bench
+    /// Open and hold connections, with emqtt-bench's options
     #[command(after_help = emqtt::CONN_EXAMPLES)]
     Conn(emqtt::ConnArgs),
-    /// Publish, with the options of emqtt-bench
+    /// Publish, with emqtt-bench's options
     #[command(after_help = emqtt::PUB_EXAMPLES)]
     Pub(emqtt::PubArgs),
-    /// Subscribe, with the options of emqtt-bench
+    /// Subscribe, with emqtt-bench's options
     #[command(after_help = emqtt::SUB_EXAMPLES)]
     Sub(emqtt::SubArgs),
-    /// Say what this host bears and what would spoil a run, and how to mend it
+    /// Check what this host can sustain and what would spoil a run, and say how to fix it
     Doctor {
-        /// Measure what a core of this host bears as a load generator, too; about 8 seconds
+        /// Also measure how much load one core of this host can generate; takes about 8 seconds
         #[arg(long)]
         measure: bool,
-        /// For machines: one JSON object
+        /// Print one JSON object, for scripts
         #[arg(long, conflicts_with_all = ["measure", "tune"])]
         json: bool,
-        /// Print files that tune a host, with comments, instead: sysctl, limits or both
+        /// Instead print commented files that tune a host: sysctl, limits or both
         #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "both")]
         tune: Option<doctor::Tune>,
     },
-    /// List the brokers that have a driver: what is here, what each can do, how to get it
+    /// List brokers that weir can start, whether they are installed, and how to get them
     Brokers(brokers::BrokersArgs),
-    /// Measure what a message costs client libraries, with a JSON parser beside them
+    /// Measure what a message costs MQTT client libraries with a JSON parser
     Clients(clients::ClientsArgs),
-    /// Play a recorded feed to one client stack, by lines on standard input and output
+    /// Play a recorded feed to one client stack, controlled over standard input and output
     #[command(hide = true)]
     Replay,
-    /// Be a client stack that does next to nothing, by lines on standard input and output
+    /// Be a client stack that does next to nothing, controlled over standard input and output
     #[command(hide = true)]
     NullStack(clients::NullStackArgs),
-    /// Answer as a broker that does next to nothing, until standard input ends
+    /// Be a broker that does next to nothing, until standard input closes
     #[command(hide = true)]
     NullBroker {
-        /// Burn so many times its own CPU on top, as a slower broker would: 0.1 is a tenth more
+        /// Burn this share of its own CPU on top, like a slower broker: 0.1 is a tenth more
         #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
         burn: f64,
     },
-    /// Run a broker until standard input ends, then end all that it started
+    /// Run a broker until standard input closes, then end everything it started
     #[command(hide = true)]
     Guard(guard::GuardArgs),
 }
@@ -138,17 +138,17 @@ const CONFORMANCE_EXAMPLES: &str = "Examples:
 
 #[derive(Debug, Args)]
 struct ConformanceArgs {
-    /// Broker under test: a name of `weir bench brokers`, NAME=COMMAND or mqtt://HOST:PORT; may be
-    /// given several times
+    /// Broker under test: a name from `weir bench brokers`, NAME=COMMAND or mqtt://HOST:PORT; may
+    /// be given several times
     #[arg(long, value_name = "BROKER", default_value = "weir")]
     broker: Vec<String>,
-    /// Only cases with this in their name
+    /// Only cases whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
     /// Only this version: 3.1, 3.1.1 or 5.0; may be given several times
     #[arg(long, value_name = "VERSION", value_parser = parse_version)]
     mqtt: Vec<Version>,
-    /// Configuration of the broker: default (as shipped), tuned or published
+    /// Configuration of the broker: default (as shipped), tuned (for the suite) or published
     #[arg(long, default_value = "default")]
     profile: Profile,
     /// Folder for the results
@@ -164,30 +164,30 @@ fn parse_version(text: &str) -> Result<Version, String> {
 /// How to run.
 #[derive(Debug, Args)]
 struct How {
-    /// Broker under test: a name of `weir bench brokers`, NAME=COMMAND or mqtt://HOST:PORT; may be
-    /// given several times
+    /// Broker under test: a name from `weir bench brokers`, NAME=COMMAND or mqtt://HOST:PORT; may
+    /// be given several times
     #[arg(long, value_name = "BROKER", default_value = "weir")]
     broker: Vec<String>,
-    /// Configuration of the broker: default (as shipped), tuned or published
+    /// Configuration of the broker: default (as shipped), tuned (for the suite) or published
     #[arg(long, default_value = "default")]
     profile: Profile,
-    /// Size, as a part of the suite's own; 1 is full size
+    /// Size relative to the use case; 1 is full size
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
-    /// Length of the measure phase, such as 10s, 5m or 1h; else what the use case's file says, else
-    /// 10s. Never less than its steps need. The suite's own is 30m
+    /// Length of the measure phase, such as 10s, 5m or 1h [default: from the use case, or 10s].
+    /// Never shorter than the use case's steps need. mqttbs measures for 30m
     #[arg(long, value_name = "TIME", value_parser = parse_length)]
     duration: Option<f64>,
-    /// Length of the warm-up; else what the use case's file says, else 3s
+    /// Length of the warm-up [default: from the use case, or 3s]
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     warm_up: Option<f64>,
-    /// Give broker and load a core each, where there are two: auto or none
+    /// Pin broker and load generator to a core each, if there are two: auto or none
     #[arg(long, value_name = "PIN", default_value = "auto", value_parser = ["auto", "none"])]
     pin: String,
-    /// Share the load among so many processes of this host, each with open files of its own
+    /// Share the load between this many processes on this host, each with its own open files
     #[arg(long, value_name = "N", default_value_t = 0)]
     agents: u32,
-    /// A command that starts one more agent, such as "ssh HOST weir agent"; may be given several
+    /// Command that starts another agent, such as "ssh HOST weir agent"; may be given several
     /// times
     #[arg(long = "agent", value_name = "COMMAND")]
     agent: Vec<String>,

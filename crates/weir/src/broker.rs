@@ -4,15 +4,15 @@ use anyhow::Context;
 use std::path::PathBuf;
 use weir_broker::{Config, Server, Verifier};
 
-/// Run the MQTT broker in the foreground, until SIGTERM or Ctrl-C.
+/// Run the MQTT broker in the foreground until SIGTERM or Ctrl-C
 ///
-/// MQTT 3.1, 3.1.1 and 5.0 over TCP, sessions in memory. Without options it listens on
-/// 127.0.0.1:1883. SIGUSR1 writes every counter to the log. Clients may subscribe with a condition
-/// on content ($filter/CONDITION/FILTER, or the user property filter), and [[flow]] tables of the
-/// configuration make messages of messages: docs/content.md.
+/// It speaks MQTT 3.1, 3.1.1 and 5.0 over TCP and keeps sessions in memory. Without options it
+/// listens on 127.0.0.1:1883. SIGUSR1 writes all counters to the log. Clients can subscribe with
+/// a condition on the content of messages ($filter/CONDITION/FILTER, or the user property filter),
+/// and [[flow]] tables in the configuration derive messages from messages: see docs/flow.md.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BrokerArgs {
-    /// Address to listen on; may be given several times, and replaces those of the file
+    /// Address to listen on, instead of those in the file; may be given several times
     #[arg(long, value_name = "HOST:PORT")]
     listen: Vec<String>,
     /// Configuration file (TOML)

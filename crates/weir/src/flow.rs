@@ -1,13 +1,13 @@
-//! `weir flow`: rules over messages, run beside a broker.
+//! `weir flow`: applies rules to messages, as a client next to a broker.
 
 use clap::Subcommand;
 use std::process::ExitCode;
 use weir_flowrun::{CheckArgs, RunArgs, StackArgs};
 
-/// Run rules over messages beside any MQTT broker: pick, change, republish
+/// Apply rules to the messages of any MQTT broker: select, transform, republish
 ///
-/// Rules stand in a TOML file, one [[flow]] each: see docs/flow.md for their language and
-/// docs/flow-run.md for what running them promises.
+/// Rules are [[flow]] tables in a TOML file. docs/flow.md describes their language and the delivery
+/// guarantees of `weir flow run`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FlowArgs {
     #[command(subcommand)]

@@ -29,7 +29,7 @@ use std::process::ExitCode;
 /// Version and commit.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WEIR_COMMIT"), ")");
 
-/// The Open MQTT Benchmark Suite as a tool, and a broker built to win it.
+/// An MQTT benchmark suite and an MQTT broker
 #[derive(Debug, Parser)]
 #[command(name = "weir", version = VERSION, arg_required_else_help = true)]
 struct Cli {

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// Wait bounds what the broker answers.
+	// Wait bounds the wait for an answer of the broker.
 	Wait = 10 * time.Second
 	// Leave bounds, at `stop`, the wait for acknowledgements.
 	Leave = 2 * time.Second
@@ -43,7 +43,7 @@ type Options struct {
 	Rate                          float64
 }
 
-// Arguments reads the command line; what is wrong ends the program.
+// Arguments reads the command line; a mistake in it ends the program.
 func Arguments() Options {
 	var options Options
 	var qos uint
@@ -77,7 +77,7 @@ func (o Options) Address() string { return net.JoinHostPort(o.Host, strconv.Itoa
 // IsPaced says whether the workflow has a rate of its own.
 func (o Options) IsPaced() bool { return o.Workflow == "publish" || o.Workflow == "connect" }
 
-// ClientID is of this process.
+// ClientID identifies this process.
 func (o Options) ClientID() string { return fmt.Sprintf("stack-%d", os.Getpid()) }
 
 // Fail ends the program with an error.
@@ -110,7 +110,7 @@ func (c *Counts) Publish(err error) {
 	}
 }
 
-// Ready says that the adapter is, with the versions of a module and of the runtime.
+// Ready prints that the adapter is ready, with the versions of a module and of the runtime.
 func Ready(name, module string, options Options) {
 	version := "unknown"
 	if build, ok := debug.ReadBuildInfo(); ok {
@@ -147,7 +147,7 @@ func Serve(counts *Counts, workflow string, start func()) {
 	}
 }
 
-// Pace is an open loop until the context ends: calls operation when it is due, all late ones at
+// Pace is an open loop until the context ends: it calls operation when it is due, and late ones at
 // once.
 func Pace(ctx context.Context, rate float64, operation func(number int64)) {
 	begin, number := time.Now(), int64(0)
@@ -162,7 +162,7 @@ func Pace(ctx context.Context, rate float64, operation func(number int64)) {
 	}
 }
 
-// Record is the payload of a number.
+// Record is the payload with the number n.
 func Record(number int64) []byte {
 	payload := make([]byte, 0, 300)
 	payload = append(payload, record...)
@@ -170,7 +170,7 @@ func Record(number int64) []byte {
 	return append(payload, '}')
 }
 
-// cells are the fields that are looked for; encoding/json passes over the others.
+// cells are the needed fields; encoding/json skips the others.
 type cells struct {
 	P struct {
 		MCC    json.RawMessage `json:"mcc"`
@@ -180,7 +180,7 @@ type cells struct {
 	} `json:"p"`
 }
 
-// Filter says of a payload whether its record has a cell, and counts.
+// Filter says whether the record in a payload has a cell, and counts.
 func (o Options) Filter(counts *Counts) func(payload []byte) bool {
 	hasCell := typed
 	if o.JSON == "encoding/json-any" {
@@ -188,7 +188,7 @@ func (o Options) Filter(counts *Counts) func(payload []byte) bool {
 	}
 	return func(payload []byte) bool {
 		has, err := hasCell(payload)
-		// JSON of another shape than ours is no failure.
+		// JSON of another shape is not a failure.
 		var shape *json.UnmarshalTypeError
 		if err != nil && !errors.As(err, &shape) {
 			counts.Failed.Add(1)
@@ -222,7 +222,7 @@ func tree(payload []byte) (bool, error) {
 	return true, nil
 }
 
-// Within calls wait and returns when it does, or after the time given.
+// Within calls wait and returns when wait does, or after the given time.
 func Within(limit time.Duration, wait func()) {
 	done := make(chan struct{})
 	go func() {

@@ -22,7 +22,7 @@ RECORD = (
 N_FIRST = 1_000_000_000
 
 TICK_S = 0.001
-# At `stop`, how long acknowledgements are waited for.
+# How long to wait for acknowledgements after `stop`.
 LEAVE_S = 2.0
 
 
@@ -55,7 +55,7 @@ def json_library(name):
 
 
 class Counts:
-    """Written by one thread, read by another: an attribute of an object is enough for that."""
+    """Written by one thread and read by another, for which an attribute is enough."""
 
     def __init__(self, workflow):
         self.received = self.matched = self.published = self.failed = self.connects = 0
@@ -117,12 +117,12 @@ def serve(counts, start):
 
 
 def due(begin, rate):
-    """How many operations are due by now; the first is due at once."""
+    """How many operations are due by now; the first is due immediately."""
     return int((time.perf_counter() - begin) * rate) + 1
 
 
 def pace(rate, stopped, operation):
-    """Open loop: calls `operation(number)` when it is due, all late ones at once."""
+    """Open loop: calls `operation(number)` when it is due; late ones are called at once."""
     begin, number = time.perf_counter(), 0
     while not stopped.is_set():
         now_due = due(begin, rate)
@@ -212,7 +212,7 @@ def run_async(options, counts, main):
     try:
         runner(with_commands())
     except Exception as error:
-        # The threads of a library may still run; they have nothing to say.
+        # Threads of a library may still be running; nothing they do matters now.
         print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
         os._exit(1)
     say(counts.line())

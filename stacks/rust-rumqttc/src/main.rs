@@ -1,4 +1,4 @@
-//! rumqttc on one thread of tokio: a task polls the event loop and handles its messages, results
+//! rumqttc on one tokio thread: a task polls the event loop and handles its messages, and results
 //! go into the client's bounded channel. serde_json into a typed record, or into a tree.
 
 use rumqttc::{
@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 const REQUESTS_MAX: usize = 50_000;
 const TICK: Duration = Duration::from_millis(1);
 const WAIT: Duration = Duration::from_secs(10);
-/// At `stop`, how long acknowledgements are waited for.
+/// How long to wait for acknowledgements after `stop`.
 const LEAVE: Duration = Duration::from_secs(2);
 const N_FIRST: u64 = 1_000_000_000;
 /// 300 bytes with the ten digits of `n` and the closing brace.
@@ -148,7 +148,7 @@ fn add(count: &AtomicU64) {
     count.fetch_add(1, Relaxed);
 }
 
-/// The fields that are looked for; serde_json passes over the others.
+/// The needed fields; serde_json skips the others.
 #[derive(Deserialize)]
 struct Record {
     #[serde(default)]
@@ -231,14 +231,14 @@ impl Stack {
                     Err(_) => add(&self.counts.failed),
                 }
             }
-            // JSON of another shape than ours is no failure.
+            // JSON of another shape is not a failure.
             Err(error) if error.is_data() => {}
             Err(_) => add(&self.counts.failed),
             Ok(false) => {}
         }
     }
 
-    /// Open loop: publishes what is due, all late ones at once.
+    /// Open loop: publishes what is due; late ones are published at once.
     async fn publish_records(self: Arc<Self>, client: AsyncClient) {
         let (begin, mut number) = (Instant::now(), 0);
         loop {

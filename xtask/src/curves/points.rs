@@ -30,17 +30,17 @@ pub(super) struct Point {
 pub(super) const CURVES: &[Curve] = &[
     Curve {
         name: "subscribers",
-        about: "Fan-out at QoS 1, 16 bytes: 50,000 deliveries/s in all, by ever fewer messages.",
+        about: "Fan-out at QoS 1, 16 bytes: 50,000 deliveries/s from ever fewer messages.",
         sweep: Sweep::Broker(subscribers),
     },
     Curve {
         name: "connections",
-        about: "Pairs of a publisher and a subscriber at QoS 1, 16 bytes: 10,000/s in all.",
+        about: "Pairs of a publisher and a subscriber at QoS 1, 16 bytes: 10,000/s in total.",
         sweep: Sweep::Broker(connections),
     },
     Curve {
         name: "payload",
-        about: "100 pairs at QoS 1, 5,000/s, or as many as make 50 MB/s.",
+        about: "100 pairs at QoS 1, 5,000/s, or the rate that makes 50 MB/s.",
         sweep: Sweep::Broker(payload),
     },
     Curve {
@@ -50,7 +50,7 @@ pub(super) const CURVES: &[Curve] = &[
     },
     Curve {
         name: "topics",
-        about: "In the core: messages to as many topics at random, each with one exact filter.",
+        about: "In the core: messages to that many topics at random, each with one exact filter.",
         sweep: Sweep::Core(&[1, 10, 100, 1_000, 10_000, 100_000, 1_000_000]),
     },
 ];

@@ -149,7 +149,7 @@ impl RunResult {
         }
     }
 
-    /// CPU a delivery, or a connection where nothing was to be delivered, with ksoftirqd's part;
+    /// CPU per delivery, or per connection if nothing was to be delivered, with ksoftirqd's part;
     /// and that part.
     fn cpu(&self, of: &Resources) -> (Option<f64>, Option<f64>) {
         let (process_us, softirq_us, count) = if self.measure.expected == 0 {

@@ -10,11 +10,11 @@ const PEER: &str = "mosquitto";
 
 /// What each column is.
 const LEGEND: &str = "\
-c: the broker's CPU microseconds a delivered message (a connection, in conn-tcp), ksoftirqd's part
-included. R, P one and two: raw send and raw pair of the same minute, receiver passive on the same
-thread or waiting on the other core. Median (lowest to highest) of the repeats; a ratio is of
-figures of one round. gen: the load generator's share of its core. others: cores that were busy with
-something else; a run is quiet below 0.1.
+c: the broker's CPU in microseconds per delivered message (per connection in conn-tcp), including
+ksoftirqd's share. R and P, one and two: a raw send and a raw pair in the same minute, with the
+receiver passive on the same thread or waiting on the other core. Figures are medians (lowest to
+highest) of the repeats; a ratio uses figures of one round. gen: the load generator's share of its
+core. others: cores that were busy with something else; a run is quiet below 0.1.
 ";
 
 /// The table, with what was measured and where.

@@ -6,8 +6,8 @@
 //!
 //! Only the owner knows whether its store has room, and a store that is full must still take what
 //! replaces an older message. So where the publisher wants an acknowledgement it waits for the
-//! owner's answer ([`crate::answers`]). Receivers do not wait: by the time a message turns out not to be
-//! retained, they may have it.
+//! owner's answer ([`crate::answers`]). Receivers do not wait: by the time a message turns out not
+//! to be retained, they may have it.
 
 use super::Shard;
 use super::connection::Refusal;

@@ -1,4 +1,4 @@
-//! What the core holds a connection and a subscription: `memory [CONNECTIONS...]`.
+//! Memory that the core needs per connection and per subscription: `memory [CONNECTIONS...]`.
 //!
 //! "asked" is what was asked of the allocator, "resident" what the process grew by, the
 //! allocator's own rounding in it.

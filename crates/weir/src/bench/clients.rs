@@ -23,21 +23,21 @@ pub(super) struct ClientsArgs {
 
 #[derive(Debug, Subcommand)]
 enum ClientsCommand {
-    /// List the stacks: what each is, whether it is here, else why not
+    /// List the stacks: what each is, and whether it is installed
     List(Which),
-    /// Install stacks into the cache, ~/.cache/weir/stacks, and say what cannot be had
+    /// Install stacks into ~/.cache/weir/stacks, and say which are unavailable
     Setup {
         #[command(flatten)]
         which: Which,
-        /// Do it again for those that are set up
+        /// Install again what is already installed
         #[arg(long)]
         anew: bool,
     },
-    /// Measure stacks
+    /// Measure the stacks
     Run(Box<RunArgs>),
-    /// Show results again, and write clients.md and clients.html anew
+    /// Print stored results, and write clients.md and clients.html again
     Report {
-        /// Folder with a clients.json
+        /// Folder that contains clients.json
         folder: PathBuf,
     },
 }
@@ -49,15 +49,15 @@ const EXAMPLES: &str = "Examples:
   weir bench clients run --stack weir --workflow subscribe --rate 200000 --per-segment 10
   weir bench clients report weir-results/20261121T101500Z-clients-workflow
 
-Exit status of run: 0 every stack kept to the protocol and its books were right; 1 not.";
+Exit status of run: 0 every stack followed the protocol and its books balanced; 1 otherwise.";
 
 /// Which stacks.
 #[derive(Debug, Args)]
 struct Which {
-    /// A stack, or FOLDER/ with all of its stacks; may be given several times. All if not given
+    /// A stack, or FOLDER/ for all of its stacks; may be given several times [default: all]
     #[arg(long, value_name = "NAME")]
     stack: Vec<String>,
-    /// Folder with the folders of stacks; else `stacks` here or beside the program
+    /// Folder that contains the stacks [default: `stacks` here or next to the program]
     #[arg(long, value_name = "DIR")]
     stacks: Option<PathBuf>,
 }
@@ -80,53 +80,53 @@ struct RunArgs {
     /// What the stacks do: subscribe, workflow, publish or connect; may be given several times
     #[arg(long, value_name = "WORKFLOW", default_value = "workflow")]
     workflow: Vec<Workflow>,
-    /// A fixed rate, operations a second; may be given several times
+    /// A fixed rate in operations per second; may be given several times
     #[arg(long, value_name = "RATE", default_values = ["1000", "5000", "20000"],
         value_parser = parse_rate)]
     rate: Vec<f64>,
-    /// Find the highest rate each keeps up with, too
+    /// Also find the highest rate that each stack keeps up with
     #[arg(long)]
     knee: bool,
-    /// QoS of both directions: 0 or 1; may be given several times
+    /// QoS in both directions: 0 or 1; may be given several times
     #[arg(long, value_name = "QOS", default_value = "0",
         value_parser = clap::value_parser!(u8).range(0..=1))]
     qos: Vec<u8>,
-    /// Rounds: every stack at every rate in each, in an order by seed; 3 are the least for an
-    /// interval
+    /// Rounds, each with every stack at every rate in an order given by the seed; a confidence
+    /// interval needs at least 3
     #[arg(long, value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u32).range(1..=1_000))]
     repeat: u32,
-    /// Seed of the order of rounds and of the intervals
+    /// Seed for the order within rounds and for the confidence intervals
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Length of measure at a fixed rate
+    /// Length of the measure phase at a fixed rate
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = super::parse_length)]
     duration: f64,
-    /// Feed at the rate before measure, until all of it is done: what compiles while it runs needs
-    /// some
+    /// Length of the feed before the measure phase, which must be fully processed; just-in-time
+    /// compilers need it
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = super::parse_seconds)]
     warm_up: f64,
-    /// Length of measure of a step on the way to the knee
+    /// Length of the measure phase of each step on the way to the knee
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = super::parse_length)]
     step: f64,
-    /// What a step has to keep, p99 from the intended time
+    /// Highest p99 that a step may have, from the intended time
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = super::parse_length)]
     p99: f64,
     /// Messages that are due together and arrive in one segment
     #[arg(long, value_name = "K", default_value_t = 1,
         value_parser = clap::value_parser!(u32).range(1..=1_000))]
     per_segment: u32,
-    /// QoS 1 messages that may be unacknowledged
+    /// QoS 1 messages that may be unacknowledged at a time
     #[arg(long, value_name = "N", default_value_t = 1_000,
         value_parser = clap::value_parser!(u32).range(1..=32_768))]
     window: u32,
-    /// How long an adapter may take to be ready, and to answer
+    /// How long an adapter may take to become ready, and to answer
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = super::parse_length)]
     patience: f64,
-    /// The stack that others are set beside; the first if not given
+    /// Stack that the others are compared with [default: the first]
     #[arg(long, value_name = "NAME")]
     base: Option<String>,
-    /// Give stack and replay server a core each, where there are two: auto or none
+    /// Pin stack and replay server to a core each, if there are two: auto or none
     #[arg(long, value_name = "PIN", default_value = "auto", value_parser = ["auto", "none"])]
     pin: String,
     /// Folder for the results

@@ -11,26 +11,26 @@ pub(super) const EXAMPLES: &str = "Examples:
   weir bench compare weir-results/before weir-results/after --fail-on worse
   weir bench compare weir-results/20261121T101500Z-basic-x5
 
-With one folder its brokers are compared with the one that was named first; with two, each broker
-of the second with the same one of the first, or the only one with the only one.
-Exit status: 0 compared; 1 worse, with --fail-on worse; 2 nothing compared.";
+With one folder, its brokers are compared with the one that was named first. With two, each broker
+of the second is compared with the same broker of the first; single brokers are compared directly.
+Exit status: 0 compared; 1 worse, with --fail-on worse; 2 nothing could be compared.";
 
 /// Which runs, and how.
 #[derive(Debug, Args)]
 pub(super) struct CompareArgs {
-    /// Result folder, or a folder that holds some: what is compared with
+    /// Baseline: a result folder, or a folder that contains some
     #[arg(value_name = "BASE")]
     base: PathBuf,
-    /// The runs that are judged; without it the brokers of BASE
+    /// Runs to judge; without it, the brokers in BASE are compared with each other
     #[arg(value_name = "OTHER")]
     other: Option<PathBuf>,
-    /// Compare what was not run alike, too: another host, scale, duration, revision
+    /// Also compare runs made under different conditions, such as host, scale or duration
     #[arg(long)]
     anyway: bool,
-    /// Exit with 1 if this is found
+    /// Exit with 1 if the comparison finds this
     #[arg(long, value_name = "WHAT")]
     fail_on: Option<FailOn>,
-    /// Seed of the intervals
+    /// Seed for the confidence intervals
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Print JSON instead of tables

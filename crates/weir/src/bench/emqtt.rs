@@ -24,13 +24,13 @@ struct CommonArgs {
         value_parser = clap::value_parser!(u8).range(3..=5)
     )]
     version: u8,
-    /// Clients
+    /// Number of clients
     #[arg(short, long, default_value_t = 200)]
     count: u32,
-    /// Clients are numbered from this plus 1
+    /// The first client has this number plus 1
     #[arg(short = 'n', long, value_name = "N", default_value_t = 0)]
     startnumber: u32,
-    /// New connections a second; 0 leaves it to --interval
+    /// New connections per second; 0 uses --interval
     #[arg(short = 'R', long, value_name = "RATE", default_value_t = 0)]
     connrate: u32,
     /// Milliseconds between two new connections
@@ -45,16 +45,16 @@ struct CommonArgs {
     /// Keep alive in seconds
     #[arg(short, long, value_name = "SECONDS", default_value_t = 300)]
     keepalive: u16,
-    /// Whether sessions begin clean
+    /// Whether sessions start clean
     #[arg(
         short = 'C', long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set,
         num_args = 0..=1, default_missing_value = "true"
     )]
     clean: bool,
-    /// Beginning of client identifiers, instead of the host's name
+    /// Prefix of client identifiers, instead of the host's name
     #[arg(long)]
     prefix: Option<String>,
-    /// Taken and not needed
+    /// Accepted but not needed
     #[arg(
         short = 'l', long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set,
         num_args = 0..=1, default_missing_value = "true"
@@ -82,7 +82,7 @@ pub(crate) struct SubArgs {
     /// Topic filter of each client, with %i, %c and %u; may be given several times
     #[arg(short, long)]
     topic: Vec<String>,
-    /// Highest QoS wanted
+    /// Highest QoS to ask for
     #[arg(short, long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=2))]
     qos: u8,
 }
@@ -105,25 +105,26 @@ pub(crate) struct PubArgs {
     /// Milliseconds between two messages of one client
     #[arg(short = 'I', long = "interval_of_msg", value_name = "MS", default_value_t = 1_000)]
     interval_of_msg: u64,
-    /// Messages of all clients together; 0 goes on until Ctrl-C
+    /// Total number of messages; 0 publishes until Ctrl-C
     #[arg(short = 'L', long, value_name = "N", default_value_t = 0)]
     limit: u64,
-    /// Whether messages are to be retained
+    /// Whether messages are retained
     #[arg(
         short, long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set,
         num_args = 0..=1, default_missing_value = "true"
     )]
     retain: bool,
-    /// Taken and not needed: publishing begins when all are connected
+    /// Accepted but not needed: publishing starts when all clients are connected
     #[arg(
         short = 'w', long = "wait-before-publishing", value_name = "BOOL", default_value_t = false,
         action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true"
     )]
     wait: bool,
-    /// Subscribers of this very run, so that every delivery is timed and audited
+    /// Also run this many subscribers, so that every delivery is timed and audited
     #[arg(long, value_name = "N")]
     subscribers: Option<u32>,
-    /// Their topic filter, with %i, %c and %u [default: the topic, + for each level with one]
+    /// Topic filter of --subscribers, with %i, %c and %u [default: the topic, with + for each level
+    /// that contains one]
     #[arg(long, value_name = "FILTER", requires = "subscribers")]
     subscribe: Option<String>,
 }

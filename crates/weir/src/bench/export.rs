@@ -8,17 +8,17 @@ use weir_bench::export::{self, Format};
 use weir_bench::folder;
 use weir_bench::result::RunResult;
 
-/// Write kept results as JUnit, CSV, HdrHistogram logs, OpenMetrics, Markdown
+/// Export stored results as JUnit, CSV, HdrHistogram, OpenMetrics or Markdown
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ExportArgs {
-    /// Result folders, or folders that hold some; none for json-schema
+    /// Result folders, or folders that contain some; not needed for json-schema
     #[arg(value_name = "RESULT")]
     results: Vec<PathBuf>,
     /// One of junit, csv, series-csv, hgrm, hlog, openmetrics, markdown, json-schema
     #[arg(long, value_name = "FORMAT")]
     format: Format,
-    /// File to write; standard output if none is given
+    /// File to write [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }

@@ -8,10 +8,10 @@ use weir_bench::driver;
 
 #[derive(Debug, Args)]
 pub(crate) struct GuardArgs {
-    /// How long the broker may take to end at SIGTERM
+    /// How long the broker may take to exit after SIGTERM
     #[arg(long, value_name = "MS", default_value_t = 5_000)]
     patience_ms: u64,
-    /// Hand standard input and output on to a program that is spoken to, instead
+    /// Connect the program to standard input and output instead
     #[arg(long)]
     through: bool,
     /// The broker's program and arguments

@@ -19,10 +19,10 @@ pub(super) const EXAMPLES: &str = "Examples:
   weir bench ladder fanout-5-1000-5-250K --objective 'p99<=50ms,lost=0' --from 50 --to 2000
   weir bench ladder conn-tcp-10K-100 --what connections --objective 'connect-p99<=100ms,dropped=0'
 
-Every step is a run of its own. A step that misses is run once more before it counts, and what
-bounds the knee once more at the end; beside its objective it has to keep the use case's contract.
-Ladders of several brokers, and of --repeat, take turns step by step: they see the same host.
-Exit status: 0 a knee or the end of the span, confirmed; 1 none.";
+Every step is a run of its own and must meet the objective and keep the use case's contract. A step
+that misses is run again before it counts, and the step that bounds the knee is run once more at the
+end. Ladders of several brokers, and of --repeat, take turns step by step to meet the same host.
+Exit status: 0 a knee, or the end of the span, was confirmed; 1 it was not.";
 
 /// Measure phase of a step.
 const STEP_S: &str = "4s";
@@ -30,31 +30,33 @@ const STEP_S: &str = "4s";
 /// Warm-up of a step.
 const WARM_UP_S: &str = "1s";
 
-const REPEAT: &str = "Climb so many ladders a broker, and say how far their knees lie apart";
+const DURATION: &str = "Length of the measure phase of each step";
+const WARM_UP: &str = "Length of the warm-up of each step";
+const REPEAT: &str = "Climb this many ladders per broker, and say how far their knees lie apart";
 
 /// What to climb, and how.
 #[derive(Debug, Args)]
-#[command(mut_arg("duration", |arg| arg.default_value(STEP_S)))]
-#[command(mut_arg("warm_up", |arg| arg.default_value(WARM_UP_S)))]
+#[command(mut_arg("duration", |arg| arg.default_value(STEP_S).help(DURATION)))]
+#[command(mut_arg("warm_up", |arg| arg.default_value(WARM_UP_S).help(WARM_UP)))]
 #[command(mut_arg("repeat", |arg| arg.help(REPEAT)))]
-#[command(mut_arg("seed", |arg| arg.help("Seed of the order in which ladders take turns")))]
+#[command(mut_arg("seed", |arg| arg.help("Seed for the order in which ladders take turns")))]
 #[command(mut_arg("cool_down", |arg| arg.hide(true)))]
 #[command(mut_arg("abreast", |arg| arg.hide(true)))]
 pub(super) struct LadderArgs {
-    /// Use case of the list, or a TOML file of your own
+    /// A name from `weir bench list`, or a TOML file
     #[arg(value_name = "USE-CASE|FILE")]
     use_case: String,
-    /// What a step has to meet, besides the contract: p50, p90, p95, p99, p99.9, mean, max,
+    /// What a step must meet besides the contract: p50, p90, p95, p99, p99.9, mean, max,
     /// ack-p99, connect-p99 (times), lost, duplicated, dropped (counts), cpu (cores), rss (MB)
     #[arg(long, value_name = "CONDITIONS", default_value = "p99<=20ms,lost=0")]
     objective: Objective,
-    /// What grows: rate (published/s in all), connections or subscribers
+    /// What to increase: rate (published/s in total), connections or subscribers
     #[arg(long, default_value = "rate")]
     what: What,
-    /// First step; the use case's own size if it is not given
+    /// First step [default: the use case's own size]
     #[arg(long, value_name = "NUMBER")]
     from: Option<f64>,
-    /// Last step; a thousand times the first if it is not given
+    /// Last step [default: a thousand times the first]
     #[arg(long, value_name = "NUMBER")]
     to: Option<f64>,
     #[command(flatten)]

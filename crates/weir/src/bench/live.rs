@@ -12,11 +12,11 @@ use weir_bench::web;
 /// What is shown, and where.
 #[derive(Debug, Args)]
 pub(super) struct LiveArgs {
-    /// What is shown while it runs: auto (a screen where there is a terminal, else lines), plain,
+    /// What to show during the run: auto (a screen if there is a terminal, otherwise lines), plain,
     /// screen, web, web=ADDRESS or none
     #[arg(long, value_name = "UI", default_value = "auto")]
     ui: Ui,
-    /// Serve Prometheus metrics at this address while it runs, such as 127.0.0.1:9464
+    /// Serve Prometheus metrics on this address during the run, such as 127.0.0.1:9464
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
 }
@@ -27,7 +27,7 @@ pub(super) struct BrowseArgs {
     /// Folder of results
     #[arg(value_name = "DIR", default_value = "weir-results")]
     results: PathBuf,
-    /// Where the page is; a free port of this host without it
+    /// Address of the page; by default a free port on this host
     #[arg(long, value_name = "ADDRESS", default_value_t = web::ADDRESS)]
     listen: SocketAddr,
 }

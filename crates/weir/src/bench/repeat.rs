@@ -41,19 +41,19 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How often, and in which order.
 #[derive(Debug, Args)]
 pub(super) struct Repeats {
-    /// Run everything so many times, brokers in turn, and compare them; 3 are the least for a
-    /// verdict, 5 or more are better
+    /// Repeat everything this many times, brokers in turn, and compare them; a verdict needs at
+    /// least 3, and 5 or more are better
     #[arg(long, value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u32).range(1..=1_000))]
     repeat: u32,
-    /// Seed of the order of repeats and of the intervals
+    /// Seed for the order of runs and for the confidence intervals
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Rest before each run but the first; 2s between repeats, else none
+    /// Pause before each run except the first [default: 2s with --repeat, otherwise none]
     #[arg(long, value_name = "TIME", value_parser = super::parse_seconds)]
     cool_down: Option<f64>,
-    /// Have all brokers of a round up at once and load each in turn for about so long, 100ms if not
-    /// said: what a shared host does within a second falls out of their ratio
+    /// Keep all brokers of a round up and load each in turn for about this long, 100ms by default.
+    /// What a shared host does within a second then cancels out of their ratio
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true,
         default_missing_value = "100ms", value_parser = super::parse_seconds)]
     abreast: Option<f64>,
