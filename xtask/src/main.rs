@@ -1,6 +1,7 @@
 //! What the house checks and measures, and no compiler does: `cargo xtask help`.
 
 mod calibrate;
+mod circles;
 mod costs;
 mod coverage;
 mod curves;
@@ -16,7 +17,7 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {
-    /// Check dependency directions, purity gates, lengths
+    /// Check dependency directions, circles of modules, purity gates, lengths
     Tidy,
     /// Write the page that says what tests each statement of the standards
     Coverage {
