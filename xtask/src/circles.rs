@@ -298,6 +298,12 @@ impl<'ast> Visit<'ast> for Module {
 
     fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
 
+    fn visit_attribute(&mut self, of: &'ast syn::Attribute) {
+        if let syn::Meta::List(list) = &of.meta {
+            self.tokens(list.tokens.clone());
+        }
+    }
+
     fn visit_macro(&mut self, of: &'ast syn::Macro) {
         self.tokens(of.tokens.clone());
     }
@@ -324,7 +330,12 @@ mod tests {
         let root = ("", "mod a; mod b; mod c;");
         let (a, b) = (("a", "use crate::b::B;"), ("b", "fn f() { crate::c::g(); }"));
         assert_eq!(circles(&[root, a, b, ("c", "")]), []);
-        for c in ["use super::a;", "fn g() { say!(\"{}\", crate::a::X) }", "use crate::{a::{X}};"] {
+        for c in [
+            "use super::a;",
+            "fn g() { say!(\"{}\", crate::a::X) }",
+            "use crate::{a::{X}};",
+            "#[error(\"{}\", crate::a::X)] struct E;",
+        ] {
             let found = circles(&[root, a, b, ("c", c)]);
             assert_eq!(found.len(), 1, "{c}");
             assert_eq!(found[0].modules, ["a", "b", "c"]);

@@ -61,7 +61,7 @@ const CIRCLES: &[(&str, usize)] = &[
     ("weir-broker", 2),
     ("weir-flow", 2),
     ("weir-load", 9),
-    ("weir-bench", 26),
+    ("weir-bench", 4),
     ("weir-sim", 2),
     ("weir-flowrun", 2),
 ];

@@ -2,7 +2,6 @@
 
 mod charts;
 mod context;
-pub(crate) mod disclosure;
 mod extra;
 mod heat;
 mod overview;

@@ -3,19 +3,28 @@
 //! Everything the report, the tables and a later comparison need; nothing is computed twice.
 //! Latencies are microseconds, memory is bytes, CPU is cores, unless a name says otherwise.
 
+mod course;
 mod disclosed;
+pub(crate) mod disclosure;
+mod host;
 mod marks;
 mod read;
+mod repetition;
+mod system;
 
+pub use course::{CourseResult, FaultResult};
 pub use disclosed::{BrokerFacts, Disclosed, HostFacts, LoadFacts, NetworkFacts};
+pub use host::{Host, KernelFacts};
 pub use marks::Mark;
 pub use read::{ReadError, read};
+pub use repetition::{Repetition, Slope};
+pub use system::{MonitorCost, SYSTEM_COLUMNS, System, SystemColumn, SystemRow};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-pub use crate::monitor::system::{System, SystemRow};
+use weir_load::outcome::Phase;
 pub use weir_load::outcome::{Connections, Messages, Operations};
 
 /// Version of the schema of `result.json`. A reader lifts what is older and refuses what is newer.
@@ -36,7 +45,7 @@ pub struct RunResult {
     pub host: Host,
     /// Place among its repeats; absent for a run of its own.
     #[serde(default)]
-    pub repetition: Option<crate::repeat::Repetition>,
+    pub repetition: Option<Repetition>,
     /// Whether it can be believed and whether the contract was kept.
     pub verdict: Verdict,
     /// Phases with their lengths.
@@ -65,10 +74,10 @@ pub struct RunResult {
     pub generator: Generator,
     /// What the steps of the use case brought; absent for one without.
     #[serde(default)]
-    pub course: Option<crate::faults::CourseResult>,
+    pub course: Option<CourseResult>,
     /// How fast the broker's memory grew in measure; absent where it was seen too seldom.
     #[serde(default)]
-    pub memory_slope: Option<crate::slope::Slope>,
+    pub memory_slope: Option<Slope>,
     /// The series, one row an interval.
     #[serde(default)]
     pub series: Vec<SeriesRow>,
@@ -102,6 +111,13 @@ pub struct Suite {
     pub started: String,
     /// End of the run, RFC 3339, UTC.
     pub ended: String,
+}
+
+impl Suite {
+    /// A time as it is kept: RFC 3339 in UTC, to the second.
+    pub(crate) fn time(time: jiff::Timestamp) -> String {
+        time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    }
 }
 
 /// What was run.
@@ -178,41 +194,6 @@ pub struct Broker {
     pub address: String,
 }
 
-/// The host. Load and broker share it unless the broker is a URL elsewhere.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct Host {
-    /// CPU model as the kernel names it.
-    pub cpu_model: String,
-    /// Logical processors.
-    pub cores: u32,
-    /// Frequency governor, or why it is not known.
-    pub governor: String,
-    /// Memory in bytes.
-    pub memory_bytes: u64,
-    /// Name and release.
-    pub os: String,
-    /// Kernel release.
-    pub kernel: String,
-    /// Hypervisor, if one is seen.
-    pub virtualization: String,
-    /// Load averages before the run, 1, 5 and 15 minutes.
-    pub load_before: [f64; 3],
-    /// Open files allowed for this process.
-    pub open_files_max: u64,
-    /// Relevant kernel settings by name.
-    pub sysctls: BTreeMap<String, String>,
-    /// Clocks, processors and connections, as the kernel treats them.
-    #[serde(default)]
-    pub kernel_facts: crate::host::kernel::KernelFacts,
-    /// Pinning of broker and load, in words.
-    pub pinning: String,
-    /// TCP round trip to the broker before the run, in microseconds: median of some.
-    pub round_trip_us_before: Option<f64>,
-    /// The same after the run.
-    pub round_trip_us_after: Option<f64>,
-}
-
 /// Whether the run can be believed, and whether the use case's contract was kept.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 pub struct Verdict {
@@ -261,6 +242,17 @@ pub struct PhaseResult {
     pub start_s: f64,
     /// Seconds from the run's begin.
     pub end_s: f64,
+}
+
+/// The phase as a person and the results name it.
+pub(crate) const fn phase_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Connect => "connect",
+        Phase::Subscribe => "subscribe",
+        Phase::WarmUp => "warm-up",
+        Phase::Measure => "measure",
+        Phase::Drain => "drain",
+    }
 }
 
 /// Rates of the measure phase, a second.

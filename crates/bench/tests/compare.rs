@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
 
 use weir_bench::compare::{self, CompareError, Comparison, Options};
-use weir_bench::repeat::Repetition;
+use weir_bench::result::Repetition;
 use weir_bench::result::{RunResult, Status};
 use weir_bench::stats::Standing;
 

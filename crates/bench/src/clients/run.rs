@@ -8,9 +8,9 @@ use super::record::{StackUsed, Standing};
 use super::session::{Context, Length, Session, Task};
 use super::{page, table};
 use crate::host::{self, Pinning};
+use crate::interrupt::Interrupted;
 use crate::repeat::order;
 use crate::result::Suite;
-use crate::run::{Interrupted, seconds};
 use crate::{folder, tables};
 use anyhow::Context as _;
 use std::path::{Path, PathBuf};
@@ -95,7 +95,7 @@ pub fn run(
     };
     let mut runner = Runner { options, context: &context, logs: &logs, clients: &mut clients };
     runner.run_all(&kept)?;
-    clients.suite.ended = seconds(jiff::Timestamp::now());
+    clients.suite.ended = Suite::time(jiff::Timestamp::now());
     remove_empty(&logs);
     keep(&kept, &clients)?;
     Ok((clients, kept))
@@ -140,7 +140,7 @@ fn begin(options: &ClientsOptions, pinning: &str) -> Clients {
         missing: stack.missing.clone(),
         ..StackUsed::default()
     };
-    let started = seconds(jiff::Timestamp::now());
+    let started = Suite::time(jiff::Timestamp::now());
     Clients {
         schema: SCHEMA,
         suite: Suite {

@@ -1,9 +1,9 @@
 //! Markdown in the shape of the suite's own results pages: brokers, use case, testbed, metrics.
 
 use crate::published;
-use crate::report::disclosure;
 use crate::report::runs::{Named, Use};
 use crate::report::shape;
+use crate::result::disclosure;
 use crate::tables::{bytes_per_connection, count, latency_cells};
 use std::fmt::Write as _;
 

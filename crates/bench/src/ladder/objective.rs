@@ -1,6 +1,6 @@
 //! What a step has to meet: `p99<=20ms,lost=0`.
 
-use crate::faults::CourseResult;
+use crate::result::CourseResult;
 use crate::result::{LatencyResult, RunResult};
 use serde::{Deserialize, Serialize};
 use std::fmt;

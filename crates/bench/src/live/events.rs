@@ -2,7 +2,6 @@
 
 use crate::result::{RunResult, SeriesRow, Status};
 use serde::Serialize;
-use weir_load::outcome::Phase;
 
 /// One thing that happened. As JSON: `{"event": "interval", "of": {...}}`.
 #[derive(Clone, Debug, Serialize)]
@@ -133,16 +132,5 @@ impl Ended {
             cpu_cores: resources.map(|resources| resources.cpu_cores_avg),
             rss_bytes: resources.map(|resources| resources.rss_stable_bytes),
         }
-    }
-}
-
-/// The phase as a person and the results name it.
-pub(crate) fn name(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Connect => "connect",
-        Phase::Subscribe => "subscribe",
-        Phase::WarmUp => "warm-up",
-        Phase::Measure => "measure",
-        Phase::Drain => "drain",
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 const PLAIN_EVERY_S: f64 = 5.0;
 
 /// Lines on standard error.
-pub(super) struct Lines {
+pub(crate) struct Lines {
     state: State,
     /// The line that moves; absent where lines stand one below the other.
     bar: Option<ProgressBar>,
@@ -22,7 +22,7 @@ pub(super) struct Lines {
 
 impl Lines {
     /// With a line that moves, or with plain lines only.
-    pub(super) fn new(has_bar: bool) -> Self {
+    pub(crate) fn new(has_bar: bool) -> Self {
         Self { state: State::default(), bar: has_bar.then(bar), last_plain: None }
     }
 

@@ -2,8 +2,7 @@
 
 use crate::export::label;
 use crate::live::state::{Run, State};
-use crate::monitor::system::SYSTEM_COLUMNS;
-use crate::result::{SeriesRow, Status};
+use crate::result::{SYSTEM_COLUMNS, SeriesRow, Status};
 use std::fmt::Write as _;
 
 /// Of the text format.

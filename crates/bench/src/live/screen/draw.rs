@@ -1,6 +1,6 @@
 //! The picture of a state: pure, so that a test reads it off a buffer.
 
-use super::charts;
+use super::{SOFT, card, charts};
 use crate::live::events::Ended;
 use crate::live::state::{CellState, Run, State};
 use crate::live::text::{bytes, latency, si};
@@ -10,7 +10,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Paragraph};
+use ratatui::widgets::Paragraph;
 use weir_load::outcome::{CPU_SHARE_MAX, LAG_P99_US_MAX};
 
 /// Columns from which the figures stand beside the charts and not below.
@@ -19,7 +19,6 @@ const WIDE: u16 = 110;
 /// Rows that the charts of a narrow screen have at least.
 const CHARTS_HEIGHT: u16 = 8;
 
-const SOFT: Style = Style::new().fg(Color::DarkGray);
 const GOOD: Style = Style::new().fg(Color::Green);
 const BAD: Style = Style::new().fg(Color::Red);
 const DOUBT: Style = Style::new().fg(Color::Yellow);
@@ -48,13 +47,6 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State, said: &str, is_stopping
         charts::draw(frame, above, run);
         frame.render_widget(Paragraph::new(figures).block(card("now")), below);
     }
-}
-
-/// A frame with a name.
-pub(super) fn card(title: &str) -> Block<'static> {
-    Block::bordered()
-        .border_style(SOFT)
-        .title(Span::styled(format!(" {title} "), Style::new().bold()))
 }
 
 fn title(state: &State, run: &Run) -> Line<'static> {
