@@ -11,8 +11,6 @@ pub(crate) mod shape;
 mod sheets;
 mod told;
 
-pub(crate) use runs::latency;
-
 use crate::compare::{self, CompareError, Comparison};
 use crate::result::RunResult;
 use anyhow::Context as _;

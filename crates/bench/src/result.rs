@@ -10,6 +10,7 @@ mod host;
 mod marks;
 mod read;
 mod repetition;
+pub mod series;
 mod system;
 
 pub use course::{CourseResult, FaultResult};
@@ -18,7 +19,8 @@ pub use host::{Host, KernelFacts};
 pub use marks::Mark;
 pub use read::{ReadError, read};
 pub use repetition::{Repetition, Slope};
-pub use system::{MonitorCost, SYSTEM_COLUMNS, System, SystemColumn, SystemRow};
+pub use series::{SeriesRow, SystemRow};
+pub use system::{MonitorCost, System};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -95,6 +97,32 @@ pub struct RunResult {
     /// What full disclosure asks for beyond the above.
     #[serde(default)]
     pub disclosed: Disclosed,
+}
+
+impl RunResult {
+    /// Whether messages are sent, or clients only connect.
+    pub fn has_messages(&self) -> bool {
+        self.use_case.qos.is_some()
+    }
+
+    /// The latency that the use case is about: of messages, or of connections.
+    pub fn latency(&self) -> Option<&LatencyResult> {
+        self.latencies.get(if self.has_messages() { "end_to_end" } else { "connect" })
+    }
+
+    /// CPU of the broker a delivery, or a connection where there are no messages, in microseconds.
+    pub fn cpu_us_each(&self) -> Option<f64> {
+        let of = self.resources.as_ref()?;
+        if self.has_messages() { of.cpu_us_per_delivery } else { of.cpu_us_per_connection }
+    }
+
+    /// Stable less baseline memory of the broker's process, by connections.
+    pub fn bytes_per_connection(&self) -> Option<f64> {
+        let resources = self.resources.as_ref()?;
+        let connected = self.connections.connected;
+        let grown = resources.rss_stable_bytes.saturating_sub(resources.rss_baseline_bytes);
+        (connected > 0).then(|| grown as f64 / connected as f64)
+    }
 }
 
 /// The program that ran it.
@@ -360,51 +388,4 @@ pub struct Generator {
     /// The agents that shared the load, a line for each; empty where one thread was all.
     #[serde(default)]
     pub agents: Vec<String>,
-}
-
-/// One interval: the load's and the broker's figures side by side. Also a row of series.csv.
-#[expect(missing_docs, reason = "named in weir_load::outcome::Interval and Resources")]
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub struct SeriesRow {
-    /// Seconds from the run's begin to the interval's end.
-    pub t_s: f64,
-    pub phase: String,
-    pub connections: u64,
-    pub subscribers: u64,
-    pub publishers: u64,
-    pub connected_per_s: f64,
-    pub connect_failures: u64,
-    pub subscribed_per_s: f64,
-    pub subscribe_failures: u64,
-    pub published_per_s: f64,
-    pub acknowledged_per_s: f64,
-    pub publish_failures: u64,
-    pub received_per_s: f64,
-    pub outstanding: u64,
-    pub duplicated: u64,
-    pub reordered: u64,
-    pub bytes_out_per_s: f64,
-    pub bytes_in_per_s: f64,
-    pub connect_mean_us: f64,
-    pub connect_p99_us: u64,
-    pub subscribe_mean_us: f64,
-    pub subscribe_p99_us: u64,
-    pub acknowledge_mean_us: f64,
-    pub acknowledge_p99_us: u64,
-    pub latency_mean_us: f64,
-    pub latency_p50_us: u64,
-    pub latency_p90_us: u64,
-    pub latency_p99_us: u64,
-    pub latency_max_us: u64,
-    pub generator_lag_p99_us: u64,
-    pub generator_lag_max_us: u64,
-    pub generator_cpu_cores: f64,
-    pub broker_cpu_user_cores: f64,
-    pub broker_cpu_system_cores: f64,
-    pub broker_rss_bytes: u64,
-    pub broker_files: u64,
-    pub broker_threads: u64,
-    pub host_used_bytes: u64,
-    #[serde(flatten)]
-    pub system: SystemRow,
 }

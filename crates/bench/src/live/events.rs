@@ -118,8 +118,7 @@ pub struct Ended {
 impl Ended {
     /// The line of a result.
     pub fn of(run: &RunResult) -> Self {
-        let name = if run.use_case.qos.is_some() { "end_to_end" } else { "connect" };
-        let latency = run.latencies.get(name);
+        let latency = run.latency();
         let resources = run.resources.as_ref();
         Self {
             status: run.verdict.status,

@@ -136,7 +136,7 @@ fn line(run: &Run) -> String {
         }
     }
     if run.started.is_watched {
-        let cores = row.broker_cpu_user_cores + row.broker_cpu_system_cores;
+        let cores = row.broker_cpu_cores();
         parts.push(format!("broker {cores:.2} cores {:.0} MB", row.broker_rss_bytes as f64 / 1e6));
     }
     parts.push(format!("load {:.2} cores", row.generator_cpu_cores));

@@ -4,6 +4,7 @@ use super::{SOFT, card, charts};
 use crate::live::events::Ended;
 use crate::live::state::{CellState, Run, State};
 use crate::live::text::{bytes, latency, si};
+use crate::result::series::{Kind, SERIES};
 use crate::result::{SeriesRow, Status};
 use crate::tables::printable;
 use ratatui::Frame;
@@ -148,9 +149,11 @@ fn figures(run: &Run) -> Vec<Line<'static>> {
     }
     lines.push(figure("troubles", vec![troubles(run)]));
     if of.is_watched {
-        let (user, system) = (row.broker_cpu_user_cores, row.broker_cpu_system_cores);
         let memory = bytes(row.broker_rss_bytes as f64);
-        lines.push(figure("broker", plain(format!("{:.2} cores, {memory}", user + system))));
+        lines.push(figure(
+            "broker",
+            plain(format!("{:.2} cores, {memory}", row.broker_cpu_cores())),
+        ));
         let (files, threads) = (row.broker_files, row.broker_threads);
         lines.push(figure("", plain(format!("{threads} threads, {files} files"))));
     }
@@ -174,17 +177,21 @@ fn host(row: &SeriesRow) -> Option<String> {
 
 /// What went wrong so far.
 fn troubles(run: &Run) -> Span<'static> {
-    let of = &run.totals;
-    let all = [
-        (of.connect_failures, "connections"),
-        (of.subscribe_failures, "subscriptions"),
-        (of.publish_failures, "refused"),
-        (of.duplicated, "twice"),
-        (of.reordered, "reordered"),
-    ];
-    let seen = all.iter().filter(|(count, _)| *count > 0);
-    let texts: Vec<String> = seen.map(|(count, name)| format!("{count} {name}")).collect();
+    let counts = SERIES.iter().filter(|figure| figure.kind == Kind::Count);
+    let seen = counts.filter_map(|of| Some((run.totals.of(of), of)).filter(|seen| seen.0 > 0));
+    let texts: Vec<String> = seen.map(|(count, of)| format!("{count} {}", word(of.name))).collect();
     if texts.is_empty() { Span::styled("none", GOOD) } else { Span::styled(texts.join(", "), BAD) }
+}
+
+/// The name of a count where there is little room.
+fn word(name: &str) -> String {
+    match name {
+        "connect_failures" => "connections".into(),
+        "subscribe_failures" => "subscriptions".into(),
+        "publish_failures" => "refused".into(),
+        "duplicated" => "twice".into(),
+        name => name.replace('_', " "),
+    }
 }
 
 /// Whether the generator keeps up.
