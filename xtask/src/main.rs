@@ -1,6 +1,7 @@
 //! What the house checks and measures, and no compiler does: `cargo xtask help`.
 
 mod calibrate;
+mod circles;
 mod costs;
 mod coverage;
 mod curves;
@@ -16,7 +17,7 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {
-    /// Check dependency directions, purity of the cores, and lengths
+    /// Check dependency directions, circles among modules, purity of the cores, and lengths
     Tidy,
     /// Write the page that lists the tests of every statement of the standards
     Coverage {

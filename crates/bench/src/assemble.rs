@@ -2,12 +2,11 @@
 
 use crate::faults::{self, Happened};
 use crate::latency::{encode, summarize};
-use crate::live::name;
 use crate::monitor::system::Work;
 use crate::monitor::{self, Sample, Window};
 use crate::result::{
     Broker, Generator, Host, LatencyResult, PhaseResult, Rates, Resources, RunResult, SCHEMA,
-    SeriesRow, Suite, System, UseCaseRun,
+    SeriesRow, Suite, System, UseCaseRun, phase_name,
 };
 use crate::slope;
 use crate::usecase::Scaled;
@@ -128,7 +127,7 @@ fn system(outcome: &Outcome, seen: &Seen, resources: Option<&Resources>) -> Syst
 fn phases(outcome: &Outcome, start_us: u64) -> Vec<PhaseResult> {
     let second = |time_us: u64| time_us.saturating_sub(start_us) as f64 / 1e6;
     let of = |span: &outcome::PhaseSpan| PhaseResult {
-        name: name(span.phase).into(),
+        name: phase_name(span.phase).into(),
         start_s: second(span.start_us),
         end_s: second(span.end_us),
     };
@@ -248,7 +247,7 @@ pub(crate) fn row(interval: &Interval, samples: &[Sample], start_us: u64) -> Ser
     let broker = monitor::at(samples, interval.start_us, end_us);
     SeriesRow {
         t_s: end_us.saturating_sub(start_us) as f64 / 1e6,
-        phase: name(interval.phase).into(),
+        phase: phase_name(interval.phase).into(),
         connections: interval.connections,
         subscribers: interval.subscribers,
         publishers: interval.publishers,

@@ -10,7 +10,7 @@ mod sides;
 mod table;
 
 pub use cells::{Cell, Pair, Side};
-pub use metrics::{METRICS, Metric};
+pub use metrics::{COMPARED, Compared};
 pub use refuse::{Difference, differences};
 pub use table::render;
 pub(crate) use table::{HEAD, confidence, row};

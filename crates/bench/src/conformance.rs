@@ -5,8 +5,8 @@ mod text;
 
 use crate::driver::{Driver, Profile};
 use crate::folder;
-use crate::result::Broker;
-use crate::run::{Interrupted, seconds};
+use crate::interrupt::Interrupted;
+use crate::result::{Broker, Suite};
 use anyhow::{Context, bail};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -95,7 +95,7 @@ pub fn run(
         schema: SCHEMA,
         suite: options.suite.clone(),
         command: options.command.clone(),
-        started: seconds(jiff::Timestamp::now()),
+        started: Suite::time(jiff::Timestamp::now()),
         brokers: Vec::new(),
     };
     for driver in brokers {

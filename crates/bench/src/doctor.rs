@@ -9,7 +9,8 @@ pub use check::{Check, Demand, State, checks, warn};
 pub use tune::{Tune, tune};
 
 use crate::host::{memory_bytes, sysctl};
-use crate::usecase::{self, UseCase, connections_max, grouped};
+use crate::numbers::grouped;
+use crate::usecase::{self, UseCase, connections_max};
 use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
 use std::fmt::Write as _;

@@ -6,5 +6,5 @@ mod recovery;
 mod result;
 
 pub(crate) use conductor::{Conductor, Happened};
-pub use result::{CourseResult, FaultResult, table};
+pub use result::table;
 pub(crate) use result::{HEAD, course, marks, row, sentence};

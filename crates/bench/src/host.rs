@@ -160,6 +160,15 @@ impl Pinning {
     }
 }
 
+/// Makes the calling thread the last to be run, on the processor `core` if one is given.
+pub(crate) fn step_back(core: Option<usize>) {
+    // For the calling thread alone, on Linux. A viewer that may not step back is no fault.
+    let _ = rustix::process::setpriority_process(None, 19);
+    if let Some(core) = core {
+        pin_this_thread(core);
+    }
+}
+
 /// Keeps the calling thread on one processor.
 pub fn pin_this_thread(core: usize) {
     let mut cores = rustix::thread::CpuSet::new();

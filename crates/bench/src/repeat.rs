@@ -1,32 +1,7 @@
 //! Repeats: what is run when, so that no broker has the good hours for itself.
 
 use crate::stats::Chance;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use weir_load::{Gate, Shifts};
-
-/// Where a run stands among its repeats. Runs of one session and round ran one after the other.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Repetition {
-    /// The command that ran them: the name of its folder.
-    pub session: String,
-    /// From 1.
-    pub round: u32,
-    /// Rounds asked for.
-    pub rounds: u32,
-    /// Of the order.
-    pub seed: u64,
-    /// Place in the order of the whole session, from 1.
-    pub position: u32,
-    /// Place of the broker on the command line, from 1: the first is what others are compared with.
-    pub broker: u32,
-    /// Seconds of rest before the run.
-    pub cool_down_s: f64,
-    /// Where all brokers of the round were up at once: each was loaded in turn for so many
-    /// milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub abreast_ms: Option<u64>,
-}
 
 /// A run that goes abreast with the others of its round.
 #[derive(Clone, Debug)]

@@ -2,7 +2,6 @@
 
 mod charts;
 mod context;
-pub(crate) mod disclosure;
 mod extra;
 mod heat;
 mod overview;
@@ -11,8 +10,6 @@ pub(crate) mod runs;
 pub(crate) mod shape;
 mod sheets;
 mod told;
-
-pub(crate) use runs::latency;
 
 use crate::compare::{self, CompareError, Comparison};
 use crate::result::RunResult;

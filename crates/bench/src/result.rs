@@ -3,19 +3,30 @@
 //! Everything the report, the tables and a later comparison need; nothing is computed twice.
 //! Latencies are microseconds, memory is bytes, CPU is cores, unless a name says otherwise.
 
+mod course;
 mod disclosed;
+pub(crate) mod disclosure;
+mod host;
 mod marks;
 mod read;
+mod repetition;
+pub mod series;
+mod system;
 
+pub use course::{CourseResult, FaultResult};
 pub use disclosed::{BrokerFacts, Disclosed, HostFacts, LoadFacts, NetworkFacts};
+pub use host::{Host, KernelFacts};
 pub use marks::Mark;
 pub use read::{ReadError, read};
+pub use repetition::{Repetition, Slope};
+pub use series::{SeriesRow, SystemRow};
+pub use system::{MonitorCost, System};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-pub use crate::monitor::system::{System, SystemRow};
+use weir_load::outcome::Phase;
 pub use weir_load::outcome::{Connections, Messages, Operations};
 
 /// Version of the schema of `result.json`. A reader lifts what is older and refuses what is newer.
@@ -36,7 +47,7 @@ pub struct RunResult {
     pub host: Host,
     /// Place among its repeats; absent for a run of its own.
     #[serde(default)]
-    pub repetition: Option<crate::repeat::Repetition>,
+    pub repetition: Option<Repetition>,
     /// Whether it can be believed and whether the contract was kept.
     pub verdict: Verdict,
     /// Phases with their lengths.
@@ -65,10 +76,10 @@ pub struct RunResult {
     pub generator: Generator,
     /// What the steps of the use case brought; absent for one without.
     #[serde(default)]
-    pub course: Option<crate::faults::CourseResult>,
+    pub course: Option<CourseResult>,
     /// How fast the broker's memory grew in measure; absent where it was seen too seldom.
     #[serde(default)]
-    pub memory_slope: Option<crate::slope::Slope>,
+    pub memory_slope: Option<Slope>,
     /// The series, one row an interval.
     #[serde(default)]
     pub series: Vec<SeriesRow>,
@@ -88,6 +99,32 @@ pub struct RunResult {
     pub disclosed: Disclosed,
 }
 
+impl RunResult {
+    /// Whether messages are sent, or clients only connect.
+    pub fn has_messages(&self) -> bool {
+        self.use_case.qos.is_some()
+    }
+
+    /// The latency that the use case is about: of messages, or of connections.
+    pub fn latency(&self) -> Option<&LatencyResult> {
+        self.latencies.get(if self.has_messages() { "end_to_end" } else { "connect" })
+    }
+
+    /// CPU of the broker a delivery, or a connection where there are no messages, in microseconds.
+    pub fn cpu_us_each(&self) -> Option<f64> {
+        let of = self.resources.as_ref()?;
+        if self.has_messages() { of.cpu_us_per_delivery } else { of.cpu_us_per_connection }
+    }
+
+    /// Stable less baseline memory of the broker's process, by connections.
+    pub fn bytes_per_connection(&self) -> Option<f64> {
+        let resources = self.resources.as_ref()?;
+        let connected = self.connections.connected;
+        let grown = resources.rss_stable_bytes.saturating_sub(resources.rss_baseline_bytes);
+        (connected > 0).then(|| grown as f64 / connected as f64)
+    }
+}
+
 /// The program that ran it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -102,6 +139,13 @@ pub struct Suite {
     pub started: String,
     /// End of the run, RFC 3339, UTC.
     pub ended: String,
+}
+
+impl Suite {
+    /// A time as it is kept: RFC 3339 in UTC, to the second.
+    pub(crate) fn time(time: jiff::Timestamp) -> String {
+        time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    }
 }
 
 /// What was run.
@@ -178,41 +222,6 @@ pub struct Broker {
     pub address: String,
 }
 
-/// The host. Load and broker share it unless the broker is a URL elsewhere.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct Host {
-    /// CPU model as the kernel names it.
-    pub cpu_model: String,
-    /// Logical processors.
-    pub cores: u32,
-    /// Frequency governor, or why it is not known.
-    pub governor: String,
-    /// Memory in bytes.
-    pub memory_bytes: u64,
-    /// Name and release.
-    pub os: String,
-    /// Kernel release.
-    pub kernel: String,
-    /// Hypervisor, if one is seen.
-    pub virtualization: String,
-    /// Load averages before the run, 1, 5 and 15 minutes.
-    pub load_before: [f64; 3],
-    /// Open files allowed for this process.
-    pub open_files_max: u64,
-    /// Relevant kernel settings by name.
-    pub sysctls: BTreeMap<String, String>,
-    /// Clocks, processors and connections, as the kernel treats them.
-    #[serde(default)]
-    pub kernel_facts: crate::host::kernel::KernelFacts,
-    /// Pinning of broker and load, in words.
-    pub pinning: String,
-    /// TCP round trip to the broker before the run, in microseconds: median of some.
-    pub round_trip_us_before: Option<f64>,
-    /// The same after the run.
-    pub round_trip_us_after: Option<f64>,
-}
-
 /// Whether the run can be believed, and whether the use case's contract was kept.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 pub struct Verdict {
@@ -261,6 +270,17 @@ pub struct PhaseResult {
     pub start_s: f64,
     /// Seconds from the run's begin.
     pub end_s: f64,
+}
+
+/// The phase as a person and the results name it.
+pub(crate) const fn phase_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Connect => "connect",
+        Phase::Subscribe => "subscribe",
+        Phase::WarmUp => "warm-up",
+        Phase::Measure => "measure",
+        Phase::Drain => "drain",
+    }
 }
 
 /// Rates of the measure phase, a second.
@@ -368,51 +388,4 @@ pub struct Generator {
     /// The agents that shared the load, a line for each; empty where one thread was all.
     #[serde(default)]
     pub agents: Vec<String>,
-}
-
-/// One interval: the load's and the broker's figures side by side. Also a row of series.csv.
-#[expect(missing_docs, reason = "named in weir_load::outcome::Interval and Resources")]
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub struct SeriesRow {
-    /// Seconds from the run's begin to the interval's end.
-    pub t_s: f64,
-    pub phase: String,
-    pub connections: u64,
-    pub subscribers: u64,
-    pub publishers: u64,
-    pub connected_per_s: f64,
-    pub connect_failures: u64,
-    pub subscribed_per_s: f64,
-    pub subscribe_failures: u64,
-    pub published_per_s: f64,
-    pub acknowledged_per_s: f64,
-    pub publish_failures: u64,
-    pub received_per_s: f64,
-    pub outstanding: u64,
-    pub duplicated: u64,
-    pub reordered: u64,
-    pub bytes_out_per_s: f64,
-    pub bytes_in_per_s: f64,
-    pub connect_mean_us: f64,
-    pub connect_p99_us: u64,
-    pub subscribe_mean_us: f64,
-    pub subscribe_p99_us: u64,
-    pub acknowledge_mean_us: f64,
-    pub acknowledge_p99_us: u64,
-    pub latency_mean_us: f64,
-    pub latency_p50_us: u64,
-    pub latency_p90_us: u64,
-    pub latency_p99_us: u64,
-    pub latency_max_us: u64,
-    pub generator_lag_p99_us: u64,
-    pub generator_lag_max_us: u64,
-    pub generator_cpu_cores: f64,
-    pub broker_cpu_user_cores: f64,
-    pub broker_cpu_system_cores: f64,
-    pub broker_rss_bytes: u64,
-    pub broker_files: u64,
-    pub broker_threads: u64,
-    pub host_used_bytes: u64,
-    #[serde(flatten)]
-    pub system: SystemRow,
 }

@@ -1,23 +1,26 @@
 //! One use case on one broker: start, measure, stop, keep.
 
+mod unsupported;
+
 use crate::agents::Agents;
 use crate::assemble::Seen;
 use crate::driver::{Driver, Profile, Running};
 use crate::faults::Conductor;
 use crate::host::{self, Pinning};
+use crate::interrupt::Interrupted;
 use crate::live::events::{Ended, Event, PhaseLength, Started};
 use crate::live::{Live, Teller};
 use crate::monitor::{self, Monitor, Sample};
-use crate::repeat::{Abreast, Repetition};
-use crate::result::{RunResult, Suite};
+use crate::repeat::Abreast;
+use crate::result::{Repetition, RunResult, Suite, phase_name};
 use crate::usecase::{self, Scaled, Step, Times, UseCase};
-use crate::{assemble, disclose, folder, live, unsupported};
-use anyhow::{Context, bail};
+use crate::{assemble, disclose, folder};
+use anyhow::bail;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weir_load::agent::Fleet;
 use weir_load::outcome::Phase;
@@ -57,22 +60,6 @@ pub struct RunOptions {
     pub commit: String,
     /// The command line.
     pub command: Vec<String>,
-}
-
-/// Set when the user asked to stop (SIGINT, SIGTERM).
-pub type Interrupted = Arc<AtomicBool>;
-
-/// Notes SIGINT and SIGTERM instead of dying of them, so that brokers are stopped and results kept.
-///
-/// # Errors
-/// What the system says of installing the handlers.
-pub fn note_signals() -> anyhow::Result<Interrupted> {
-    let interrupted = Interrupted::default();
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted))
-            .context("cannot install a signal handler")?;
-    }
-    Ok(interrupted)
 }
 
 /// Runs one use case on one broker and keeps the result in a folder of its own.
@@ -160,19 +147,14 @@ fn plan_of(scaled: &Scaled<'_>, target: SocketAddr, options: &RunOptions) -> Pla
 }
 
 /// What ran it, from `started` until now.
-pub(crate) fn suite(options: &RunOptions, started: jiff::Timestamp) -> Suite {
+fn suite(options: &RunOptions, started: jiff::Timestamp) -> Suite {
     Suite {
         version: options.version.clone(),
         commit: options.commit.clone(),
         command: options.command.clone(),
-        started: seconds(started),
-        ended: seconds(jiff::Timestamp::now()),
+        started: Suite::time(started),
+        ended: Suite::time(jiff::Timestamp::now()),
     }
-}
-
-/// RFC 3339 in UTC, to the second.
-pub(crate) fn seconds(time: jiff::Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// What is known before the run begins; who runs it is for the caller to add.
@@ -188,7 +170,7 @@ fn started_of(scaled: &Scaled<'_>, plan: &Plan, running: &Running) -> Started {
         (Phase::Measure, seconds(plan.phases.measure_ms)),
         (Phase::Drain, seconds(plan.phases.drain_ms)),
     ];
-    let length = |(phase, length_s)| PhaseLength { name: live::name(phase), length_s };
+    let length = |(phase, length_s)| PhaseLength { name: phase_name(phase), length_s };
     Started {
         use_case: case.name,
         about: case.about,

@@ -1,24 +1,10 @@
 //! How fast something grows, with the interval that holds it: does a broker's memory climb?
 
 use crate::monitor::Sample;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use crate::result::Slope;
 
 /// Points fewer than this say nothing of a slope.
 const POINTS_MIN: usize = 10;
-
-/// Memory of the broker in measure as a straight line over time.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Slope {
-    /// Growth, bytes a second; below zero it shrinks.
-    pub bytes_per_s: f64,
-    /// Lower end of the 95 % confidence interval.
-    pub low_bytes_per_s: f64,
-    /// Upper end.
-    pub high_bytes_per_s: f64,
-    /// Points it is made of.
-    pub points: u64,
-}
 
 /// The slope of memory over the samples from `start_us` to `end_us`; nothing for too few.
 pub(crate) fn of_memory(samples: &[Sample], start_us: u64, end_us: u64) -> Option<Slope> {

@@ -3,6 +3,8 @@
 mod system;
 
 use crate::faults;
+use crate::metrics::{self, Metric, Place, Sheet};
+use crate::numbers::{count, millis};
 use crate::published::{self, Published};
 use crate::result::{LatencyResult, RunResult, Status};
 use comfy_table::Table;
@@ -81,8 +83,10 @@ fn use_case(text: &mut String, name: &str, runs: &[&RunResult]) {
 }
 
 fn tables(text: &mut String, runs: &[&RunResult], has_messages: bool) {
-    let last = if has_messages { delivery_table(runs) } else { connection_table(runs) };
-    let first = [latency_table(runs, has_messages), resource_table(runs, has_messages)];
+    let last = if has_messages { Sheet::Deliveries } else { Sheet::Connections };
+    let last = metric_table(runs, last);
+    let resources = metric_table(runs, Sheet::Resources { of_messages: has_messages });
+    let first = [latency_table(runs, has_messages), resources];
     for table in first.into_iter().chain(system::system_table(runs)).chain([last]) {
         let _ = writeln!(text, "{table}\n");
     }
@@ -145,7 +149,7 @@ pub(crate) fn status(run: &RunResult) -> &'static str {
     }
 }
 
-fn table<const N: usize>(header: [&str; N]) -> Table {
+fn new_table<'a>(header: impl IntoIterator<Item = &'a str>) -> Table {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
     table.set_header(header);
@@ -154,7 +158,7 @@ fn table<const N: usize>(header: [&str; N]) -> Table {
 
 fn latency_table(runs: &[&RunResult], has_messages: bool) -> Table {
     let rate = if has_messages { "rate in:out /s" } else { "connects /s" };
-    let mut table = table([
+    let mut table = new_table([
         "broker", "verdict", rate, "avg ms", "p50", "p75", "p90", "p95", "p99", "p99.9", "max",
     ]);
     for run in runs {
@@ -172,108 +176,23 @@ fn latency_table(runs: &[&RunResult], has_messages: bool) -> Table {
     table
 }
 
-fn resource_table(runs: &[&RunResult], has_messages: bool) -> Table {
-    let each = if has_messages { "us/delivery" } else { "us/connect" };
-    let mut table = table([
-        "broker",
-        "CPU cores",
-        "max",
-        "% avg",
-        "% max",
-        each,
-        "mem max",
-        "avg",
-        "stable",
-        "load CPU",
-    ]);
+/// A table of metrics with a row a run.
+fn metric_table(runs: &[&RunResult], sheet: Sheet) -> Table {
+    let columns = || metrics::columns(sheet, Place::Terminal);
+    let mut table = new_table(["broker"].into_iter().chain(columns().map(|(_, title)| title)));
     for run in runs {
-        let load = format!("{:.2}", run.generator.cpu_cores_avg);
-        let Some(of) = &run.resources else {
-            let missing = || "-".to_owned();
-            let mut row = vec![short(run)];
-            row.extend((0..8).map(|_| missing()));
-            row.push(load);
-            table.add_row(row);
-            continue;
-        };
-        let each = if has_messages { of.cpu_us_per_delivery } else { of.cpu_us_per_connection };
-        table.add_row([
-            short(run),
-            format!("{:.2}", of.cpu_cores_avg),
-            format!("{:.2}", of.cpu_cores_max),
-            format!("{:.0}", of.cpu_percent_avg),
-            format!("{:.0}", of.cpu_percent_max),
-            each.map_or_else(|| "-".into(), |each| format!("{each:.2}")),
-            mega(of.rss_max_bytes),
-            mega(of.rss_avg_bytes),
-            mega(of.rss_stable_bytes),
-            load,
-        ]);
+        let cell = |metric: &Metric| metric.cell(run, Place::Terminal);
+        let cells = columns().map(|(metric, _)| cell(metric).unwrap_or_else(|| "-".into()));
+        table.add_row([short(run)].into_iter().chain(cells));
     }
     table
-}
-
-fn delivery_table(runs: &[&RunResult]) -> Table {
-    let mut table = table([
-        "broker",
-        "sent",
-        "accepted",
-        "expected",
-        "delivered",
-        "lost",
-        "dup",
-        "reord.",
-        "stray",
-        "ok %",
-    ]);
-    for run in runs {
-        let messages = &run.measure;
-        table.add_row([
-            short(run),
-            messages.sent.to_string(),
-            messages.accepted.to_string(),
-            messages.expected.to_string(),
-            messages.delivered.to_string(),
-            messages.lost.to_string(),
-            messages.duplicated.to_string(),
-            messages.reordered.to_string(),
-            messages.stray.to_string(),
-            format!("{:.3}", run.rates.success * 100.0),
-        ]);
-    }
-    table
-}
-
-fn connection_table(runs: &[&RunResult]) -> Table {
-    let mut table =
-        table(["broker", "planned", "connected", "failed", "dropped", "bytes/connection"]);
-    for run in runs {
-        let connections = &run.connections;
-        table.add_row([
-            short(run),
-            connections.planned.to_string(),
-            connections.connected.to_string(),
-            connections.failed.values().sum::<u64>().to_string(),
-            connections.dropped.values().sum::<u64>().to_string(),
-            bytes_per_connection(run).map_or_else(|| "-".into(), |bytes| format!("{bytes:.0}")),
-        ]);
-    }
-    table
-}
-
-/// Stable less baseline memory of the broker's process, by connections.
-pub(crate) fn bytes_per_connection(run: &RunResult) -> Option<f64> {
-    let resources = run.resources.as_ref()?;
-    let connected = run.connections.connected;
-    let grown = resources.rss_stable_bytes.saturating_sub(resources.rss_baseline_bytes);
-    (connected > 0).then(|| grown as f64 / connected as f64)
 }
 
 /// The published rows, and beneath them their sources by number.
 fn published_rows(text: &mut String, rows: &[Published], has_messages: bool) {
     let mut sources: Vec<&str> = Vec::new();
     let memory = if has_messages { "avg" } else { "stable" };
-    let mut table = table([
+    let mut table = new_table([
         "broker", "rate", "avg ms", "p50", "p75", "p90", "p95", "p99", "CPU %", "max", "mem max",
         memory, "src",
     ]);
@@ -321,31 +240,4 @@ pub(crate) fn latency_cells(latency: Option<&LatencyResult>) -> [String; 8] {
         0 => millis(of.mean_us),
         at => millis(percentiles[at - 1] as f64),
     })
-}
-
-/// Milliseconds with three digits that count.
-pub(crate) fn millis(latency_us: f64) -> String {
-    match latency_us / 1e3 {
-        ms if ms < 10.0 => format!("{ms:.2}"),
-        ms if ms < 100.0 => format!("{ms:.1}"),
-        ms => format!("{ms:.0}"),
-    }
-}
-
-/// A rate without decimals nobody reads.
-pub(crate) fn count(rate: f64) -> String {
-    match rate {
-        rate if rate >= 999_500.0 => format!("{:.2}M", rate / 1e6),
-        rate if rate >= 99_950.0 => format!("{:.0}k", rate / 1e3),
-        rate if rate >= 9_995.0 => format!("{:.1}k", rate / 1e3),
-        rate => format!("{rate:.0}"),
-    }
-}
-
-/// Megabytes, or gigabytes from one of them.
-pub(crate) fn mega(bytes: u64) -> String {
-    match bytes as f64 {
-        bytes if bytes >= 1e9 => format!("{:.2}G", bytes / 1e9),
-        bytes => format!("{:.1}M", bytes / 1e6),
-    }
 }

@@ -20,7 +20,6 @@ pub use file::{Contract, Group, Need, UseCase, UseCaseError};
 pub use needs::Needs;
 pub(crate) use plan::sources;
 pub use plan::{Times, plan};
-pub(crate) use scale::grouped;
 pub use scale::{Scaled, connections_max, scale};
 pub use span::Span;
 pub use step::{Fault, Move, Reconnect, Step};

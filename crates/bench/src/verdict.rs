@@ -1,6 +1,6 @@
 //! Whether a run can be believed, and whether the broker kept the use case's contract.
 
-use crate::faults::CourseResult;
+use crate::result::CourseResult;
 use crate::result::{RunResult, Status, Verdict};
 use crate::usecase::{Contract, Thresholds};
 use weir_load::Outcome;

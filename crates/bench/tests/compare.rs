@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
 
 use weir_bench::compare::{self, CompareError, Comparison, Options};
-use weir_bench::repeat::Repetition;
+use weir_bench::result::Repetition;
 use weir_bench::result::{RunResult, Status};
 use weir_bench::stats::Standing;
 
@@ -52,7 +52,7 @@ fn brokers_of_one_session_are_compared_with_the_one_named_first() {
     assert!(pair.cells.iter().all(|cell| cell.pairs == 5), "by round");
     assert_eq!(standing(&comparison, "cpu_us_per_message"), Some(Standing::Worse));
     assert_eq!(standing(&comparison, "latency_p99_us"), Some(Standing::Worse));
-    assert_eq!(standing(&comparison, "rss_max_bytes"), Some(Standing::NoDifference));
+    assert_eq!(standing(&comparison, "broker_rss_max_bytes"), Some(Standing::NoDifference));
     assert_eq!((comparison.judged, comparison.share), (5, 0.01));
     assert_eq!(comparison.worse(), 1);
     let text = compare::render(&comparison);

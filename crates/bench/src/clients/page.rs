@@ -6,9 +6,9 @@ use super::published::published;
 use super::record::{Clients, Standing};
 use super::summary::{AtRate, Group, Row, groups};
 use super::table;
+use crate::numbers::{count, mega, millis};
 use crate::report::{CSS, UPLOT_CSS, UPLOT_JS, render};
 use crate::stats::Spread;
-use crate::tables::{count, mega, millis};
 use anyhow::Context as _;
 use serde_json::{Value, json};
 

@@ -3,8 +3,8 @@
 
 use super::catalog::Workflow;
 use crate::ladder::{Ending, Purpose};
+use crate::result::Slope;
 use crate::result::{Host, LatencyResult, Suite};
-use crate::slope::Slope;
 use serde::{Deserialize, Serialize};
 
 /// Version of the schema of `clients.json`.

@@ -8,10 +8,10 @@ use super::record::{StackUsed, Standing};
 use super::session::{Context, Length, Session, Task};
 use super::{page, table};
 use crate::host::{self, Pinning};
+use crate::interrupt::Interrupted;
 use crate::repeat::order;
 use crate::result::Suite;
-use crate::run::{Interrupted, seconds};
-use crate::{folder, tables};
+use crate::{folder, numbers};
 use anyhow::Context as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -95,7 +95,7 @@ pub fn run(
     };
     let mut runner = Runner { options, context: &context, logs: &logs, clients: &mut clients };
     runner.run_all(&kept)?;
-    clients.suite.ended = seconds(jiff::Timestamp::now());
+    clients.suite.ended = Suite::time(jiff::Timestamp::now());
     remove_empty(&logs);
     keep(&kept, &clients)?;
     Ok((clients, kept))
@@ -140,7 +140,7 @@ fn begin(options: &ClientsOptions, pinning: &str) -> Clients {
         missing: stack.missing.clone(),
         ..StackUsed::default()
     };
-    let started = seconds(jiff::Timestamp::now());
+    let started = Suite::time(jiff::Timestamp::now());
     Clients {
         schema: SCHEMA,
         suite: Suite {
@@ -332,10 +332,10 @@ fn said_of(point: &Point) -> String {
         point.stack,
         point.workflow.title(),
         point.qos,
-        tables::count(point.rate_per_s)
+        numbers::count(point.rate_per_s)
     );
     let cost = point.cpu_us_each().map(|us| format!("{us:.2} us CPU each")).unwrap_or_default();
-    let p99 = point.latency.as_ref().map(|of| tables::millis(of.p99_us as f64));
+    let p99 = point.latency.as_ref().map(|of| numbers::millis(of.p99_us as f64));
     let p99 = p99.map(|ms| format!("p99 {ms} ms")).unwrap_or_default();
     let parts = [cost, p99, point.standing.name().to_owned(), point.reasons.join("; ")];
     let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
@@ -347,7 +347,7 @@ fn said_of_knee(found: &KneeFound) -> String {
     match (found.rate_per_s, found.per_core_s, &found.broken) {
         (_, _, Some(why)) => format!("{what}: {why}"),
         (Some(rate), Some(score), None) => {
-            let (rate, score) = (tables::count(rate), tables::count(score));
+            let (rate, score) = (numbers::count(rate), numbers::count(score));
             format!("{what}: {rate}/s, {score} a core-second, {} steps", found.steps.len())
         }
         _ => format!("{what}: nothing met"),

@@ -3,7 +3,7 @@
 
 use super::catalog::Folder;
 use crate::driver::{is_program, last_lines};
-use crate::run::Interrupted;
+use crate::interrupt::Interrupted;
 use rustix::process::{Pid, Signal, geteuid, kill_process_group};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -208,7 +208,7 @@ fn fault_of(knees: &[&KneeFound]) -> Option<(Standing, String)> {
     let steps = knees.iter().flat_map(|of| &of.steps);
     let faulty = steps.filter(|of| of.standing.is_fault());
     let worst = faulty.max_by_key(|of| of.standing)?;
-    let rate = crate::tables::count(worst.rate_per_s);
+    let rate = crate::numbers::count(worst.rate_per_s);
     Some((worst.standing, format!("a step at {rate}/s: {}", worst.reasons.join("; "))))
 }
 

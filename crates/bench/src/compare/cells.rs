@@ -1,6 +1,6 @@
 //! Two sides of a use case, judged metric by metric.
 
-use super::metrics::{METRICS, Metric};
+use super::metrics::{COMPARED, Compared};
 use super::sides::Matched;
 use crate::result::{RunResult, Status};
 use crate::stats::{self, Interval, REPEATS_MIN, Ratio, Spread, Standing};
@@ -19,7 +19,7 @@ pub struct Pair {
     pub base: Side,
     /// What is judged.
     pub other: Side,
-    /// One a metric that either side has, in the order of [`METRICS`].
+    /// One a metric that either side has, in the order of [`COMPARED`].
     pub cells: Vec<Cell>,
 }
 
@@ -42,7 +42,7 @@ pub struct Side {
 /// One metric.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cell {
-    /// Of [`Metric::name`].
+    /// Of [`Compared::name`].
     pub metric: String,
     /// Smallest difference that matters, as a share.
     pub relevant: f64,
@@ -70,16 +70,16 @@ fn has_failed(runs: &[&RunResult]) -> bool {
 type Figure<'a> = (Option<(&'a str, u32)>, f64);
 
 /// A figure of each run that kept the contract.
-fn figures<'a>(runs: &[&'a RunResult], metric: &Metric) -> Vec<Figure<'a>> {
+fn figures<'a>(runs: &[&'a RunResult], metric: &Compared) -> Vec<Figure<'a>> {
     let passed = runs.iter().filter(|run| run.verdict.status == Status::Passed);
     let of = |run: &&'a RunResult| {
         let place = run.repetition.as_ref().map(|of| (of.session.as_str(), of.round));
-        Some((place, (metric.of)(run)?))
+        Some((place, metric.of(run)?))
     };
     passed.filter_map(of).collect()
 }
 
-fn is_judged(pair: &Matched<'_>, metric: &Metric) -> bool {
+fn is_judged(pair: &Matched<'_>, metric: &Compared) -> bool {
     !has_failed(&pair.base)
         && !has_failed(&pair.other)
         && figures(&pair.base, metric).len() >= REPEATS_MIN
@@ -88,12 +88,12 @@ fn is_judged(pair: &Matched<'_>, metric: &Metric) -> bool {
 
 /// Metrics of a pair that get a verdict: what the chance of a false one is divided by.
 pub(super) fn count(pair: &Matched<'_>) -> usize {
-    METRICS.iter().filter(|metric| is_judged(pair, metric)).count()
+    COMPARED.iter().filter(|metric| is_judged(pair, metric)).count()
 }
 
 /// Judges a pair; `share` is the chance of a false verdict in each cell.
 pub(super) fn judge(pair: &Matched<'_>, share: f64, seed: u64) -> Pair {
-    let cells = METRICS.iter().enumerate();
+    let cells = COMPARED.iter().enumerate();
     let cells = cells.filter_map(|(at, metric)| cell(pair, metric, share, seed ^ at as u64));
     Pair {
         use_case: pair.use_case.into(),
@@ -126,7 +126,7 @@ fn side(runs: &[&RunResult]) -> Side {
 }
 
 /// A metric; nothing where neither side has it.
-fn cell(pair: &Matched<'_>, metric: &Metric, share: f64, seed: u64) -> Option<Cell> {
+fn cell(pair: &Matched<'_>, metric: &Compared, share: f64, seed: u64) -> Option<Cell> {
     let (base, other) = (figures(&pair.base, metric), figures(&pair.other, metric));
     let spread = |of: &[Figure<'_>]| Spread::of(of.iter().map(|&(_, value)| value));
     let mut cell = Cell {
@@ -159,7 +159,7 @@ fn cell(pair: &Matched<'_>, metric: &Metric, share: f64, seed: u64) -> Option<Ce
     cell.ratio = Some(ratio.ratio);
     cell.interval = Some(ratio.interval);
     cell.pairs = ratio.pairs;
-    let standing = stats::judge(&ratio, metric.relevant, metric.better);
+    let standing = stats::judge(&ratio, metric.relevant, metric.better());
     if standing == Standing::TooNoisy {
         cell.why = "more repeats would tell".into();
     }

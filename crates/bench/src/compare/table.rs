@@ -2,7 +2,8 @@
 
 use super::Comparison;
 use super::cells::{Cell, Pair, Side};
-use super::metrics::METRICS;
+use super::metrics::COMPARED;
+use crate::numbers;
 use crate::stats::{Interval, Spread};
 use crate::tables::printable;
 use comfy_table::Table;
@@ -79,7 +80,7 @@ impl Side {
 
 /// A metric and its figures, as [`HEAD`] has them.
 pub(crate) fn row(cell: &Cell) -> [String; 7] {
-    let metric = METRICS.iter().find(|metric| metric.name == cell.metric);
+    let metric = COMPARED.iter().find(|metric| metric.name == cell.metric);
     let title = metric.map_or(cell.metric.as_str(), |metric| metric.title);
     let missing = || "-".to_owned();
     let verdict = match cell.standing {
@@ -107,9 +108,9 @@ fn ends(of: Interval) -> String {
 /// Median, and the ends where they differ from it.
 fn spread(metric: &str, of: Spread) -> String {
     let value = |value: f64| match metric {
-        "latency_p50_us" | "latency_p99_us" => crate::tables::millis(value),
-        "rss_max_bytes" => format!("{:.1}", value / 1e6),
-        "delivered_per_s" => crate::tables::count(value),
+        name if name.starts_with("latency_") => numbers::millis(value),
+        name if name.ends_with("_bytes") => format!("{:.1}", value / 1e6),
+        name if name.ends_with("_per_s") => numbers::count(value),
         _ => format!("{value:.2}"),
     };
     let [median, low, high] = [of.median, of.low, of.high].map(value);

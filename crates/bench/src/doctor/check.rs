@@ -2,7 +2,8 @@
 
 use super::looks::Looks;
 use super::{CONNECTION_BYTES, PORTS_PER_SOURCE};
-use crate::usecase::{UseCase, grouped};
+use crate::numbers::grouped;
+use crate::usecase::UseCase;
 use serde::Serialize;
 
 /// What a run asks of its host.

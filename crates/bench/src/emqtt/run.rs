@@ -4,7 +4,7 @@ use super::lines::{Lines, Told};
 use super::options::{EmqttError, Options, Work};
 use super::summary;
 use crate::doctor::{self, Demand};
-use crate::run::Interrupted;
+use crate::interrupt::Interrupted;
 use anyhow::bail;
 use std::io::Write;
 use std::net::{SocketAddr, ToSocketAddrs};

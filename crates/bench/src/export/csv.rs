@@ -1,12 +1,13 @@
 //! Comma-separated values, quoted where a text needs it.
 
+use crate::metrics::{self, File};
 use crate::report::runs::{Named, Use};
-use crate::tables::bytes_per_connection;
 use serde_json::Value;
 
 /// A column of the table of runs.
 type Column = (&'static str, fn(&Named<'_>) -> String);
 
+/// What is run: the metrics come behind.
 const COLUMNS: &[Column] = &[
     ("use_case", |of| of.run.use_case.name.clone()),
     ("broker", |of| of.run.broker.name.clone()),
@@ -17,40 +18,18 @@ const COLUMNS: &[Column] = &[
     ("status", |of| of.run.verdict.status.name().into()),
     ("scale", |of| of.run.use_case.scale.to_string()),
     ("duration_s", |of| of.run.use_case.duration_s.to_string()),
-    ("published_per_s", |of| of.run.rates.published.to_string()),
-    ("received_per_s", |of| of.run.rates.received.to_string()),
-    ("connected_per_s", |of| of.run.rates.connected.to_string()),
-    ("connections", |of| of.run.connections.connected.to_string()),
-    ("expected", |of| of.run.measure.expected.to_string()),
-    ("delivered", |of| of.run.measure.delivered.to_string()),
-    ("lost", |of| of.run.measure.lost.to_string()),
-    ("duplicated", |of| of.run.measure.duplicated.to_string()),
-    ("reordered", |of| of.run.measure.reordered.to_string()),
-    ("latency_mean_us", |of| latency(of, |latency| latency.mean_us)),
-    ("latency_p50_us", |of| latency(of, |latency| latency.p50_us as f64)),
-    ("latency_p75_us", |of| latency(of, |latency| latency.p75_us as f64)),
-    ("latency_p90_us", |of| latency(of, |latency| latency.p90_us as f64)),
-    ("latency_p95_us", |of| latency(of, |latency| latency.p95_us as f64)),
-    ("latency_p99_us", |of| latency(of, |latency| latency.p99_us as f64)),
-    ("latency_p999_us", |of| latency(of, |latency| latency.p999_us as f64)),
-    ("latency_max_us", |of| latency(of, |latency| latency.max_us as f64)),
-    ("broker_cpu_cores_avg", |of| resource(of, |of| Some(of.cpu_cores_avg))),
-    ("broker_cpu_cores_max", |of| resource(of, |of| Some(of.cpu_cores_max))),
-    ("broker_cpu_us_per_delivery", |of| resource(of, |of| of.cpu_us_per_delivery)),
-    ("broker_cpu_us_per_connection", |of| resource(of, |of| of.cpu_us_per_connection)),
-    ("broker_rss_max_bytes", |of| resource(of, |of| Some(of.rss_max_bytes as f64))),
-    ("broker_rss_stable_bytes", |of| resource(of, |of| Some(of.rss_stable_bytes as f64))),
-    ("broker_bytes_per_connection", |of| number(bytes_per_connection(of.run))),
-    ("generator_cpu_cores_avg", |of| of.run.generator.cpu_cores_avg.to_string()),
 ];
 
 /// A row a run. What was not measured is empty.
 pub(super) fn runs(uses: &[Use<'_>]) -> String {
-    let head: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
-    let mut text = head.join(",") + "\n";
+    let metrics = || metrics::of_file(File::Csv);
+    let head = COLUMNS.iter().map(|(name, _)| *name).chain(metrics().map(|metric| metric.name));
+    let mut text = head.collect::<Vec<_>>().join(",") + "\n";
     for named in uses.iter().flat_map(|of| &of.runs) {
-        let cells: Vec<String> = COLUMNS.iter().map(|(_, of)| cell(&of(named))).collect();
-        text += &cells.join(",");
+        let value = |of: Option<f64>| of.map_or_else(String::new, |value| value.to_string());
+        let cells = COLUMNS.iter().map(|(_, of)| cell(&of(named)));
+        let cells = cells.chain(metrics().map(|metric| value((metric.of)(named.run))));
+        text += &cells.collect::<Vec<_>>().join(",");
         text.push('\n');
     }
     text
@@ -79,22 +58,6 @@ pub(super) fn series(uses: &[Use<'_>]) -> anyhow::Result<String> {
         }
     }
     Ok(text)
-}
-
-fn latency(of: &Named<'_>, value: fn(&crate::result::LatencyResult) -> f64) -> String {
-    number(runs_latency(of).map(value))
-}
-
-fn runs_latency<'a>(of: &Named<'a>) -> Option<&'a crate::result::LatencyResult> {
-    crate::report::latency(of.run).filter(|latency| latency.count > 0)
-}
-
-fn resource(of: &Named<'_>, value: fn(&crate::result::Resources) -> Option<f64>) -> String {
-    number(of.run.resources.as_ref().and_then(value))
-}
-
-fn number(value: Option<f64>) -> String {
-    value.map_or_else(String::new, |value| value.to_string())
 }
 
 /// RFC 4180; and no cell begins as a formula would, which a spreadsheet would run.

@@ -3,7 +3,7 @@
 //! A broken contract is a failure; a run that says nothing of the broker (the generator was the
 //! limit, or a person stopped it) is an error.
 
-use crate::report::latency;
+use crate::metrics::{self, File};
 use crate::report::runs::{Named, Use};
 use crate::result::Status;
 use std::fmt::Write as _;
@@ -82,20 +82,15 @@ fn case(text: &mut String, use_case: &str, named: &Named<'_>) {
 /// The figures a build server can draw over time.
 fn properties(named: &Named<'_>) -> Vec<(&'static str, String)> {
     let run = named.run;
-    let mut all = vec![
-        ("scale", run.use_case.scale.to_string()),
-        ("received_per_s", format!("{:.1}", run.rates.received)),
-        ("lost", run.measure.lost.to_string()),
-    ];
-    if let Some(latency) = latency(run).filter(|latency| latency.count > 0) {
-        all.push(("latency_p50_us", latency.p50_us.to_string()));
-        all.push(("latency_p99_us", latency.p99_us.to_string()));
-    }
-    if let Some(of) = &run.resources {
-        if let Some(us) = of.cpu_us_per_delivery {
-            all.push(("broker_cpu_us_per_delivery", format!("{us:.3}")));
-        }
-        all.push(("broker_rss_stable_bytes", of.rss_stable_bytes.to_string()));
+    let mut all = vec![("scale", run.use_case.scale.to_string())];
+    for metric in metrics::of_file(File::Junit) {
+        let Some(value) = (metric.of)(run) else { continue };
+        let digits = match metric.name {
+            name if name.ends_with("_per_s") => 1,
+            name if name.contains("_us_per_") => 3,
+            _ => 0,
+        };
+        all.push((metric.name, format!("{value:.digits$}")));
     }
     all
 }

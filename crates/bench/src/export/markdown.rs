@@ -1,10 +1,11 @@
 //! Markdown in the shape of the suite's own results pages: brokers, use case, testbed, metrics.
 
+use crate::numbers::count;
 use crate::published;
-use crate::report::disclosure;
 use crate::report::runs::{Named, Use};
 use crate::report::shape;
-use crate::tables::{bytes_per_connection, count, latency_cells};
+use crate::result::disclosure;
+use crate::tables::latency_cells;
 use std::fmt::Write as _;
 
 pub(super) fn text(uses: &[Use<'_>]) -> String {
@@ -79,14 +80,14 @@ fn runs(text: &mut String, of: &Use<'_>) {
             count(rates.connected)
         };
         let mut cells = vec![named.label.clone(), run.verdict.status.name().into(), rate];
-        cells.extend(latency_cells(crate::report::latency(run)));
+        cells.extend(latency_cells(run.latency()));
         let resources = run.resources.as_ref();
         let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".into());
         cells.push(run.measure.lost.to_string());
         cells.push(or_dash(resources.map(|of| format!("{:.2}", of.cpu_cores_avg))));
-        let each = shape::cpu_us_each(run);
+        let each = run.cpu_us_each();
         cells.push(or_dash(each.map(|us| format!("{us:.2}"))));
-        cells.push(or_dash(bytes_per_connection(run).map(|bytes| format!("{bytes:.0}"))));
+        cells.push(or_dash(run.bytes_per_connection().map(|bytes| format!("{bytes:.0}"))));
         cells.push(disclosure::state(run));
         cells
     });

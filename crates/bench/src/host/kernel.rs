@@ -2,26 +2,8 @@
 //! two hosts that differ in it are not comparable.
 
 use super::sysctl;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use crate::result::KernelFacts;
 use std::fs::read_to_string;
-
-/// How the kernel treats clocks, processors and connections, beside its settings. Every field is
-/// filled, or says that it is not known.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct KernelFacts {
-    /// What reading the clock costs here, in nanoseconds; 0 where it was not measured.
-    pub clock_read_ns: f64,
-    /// Frequency governors of all processors, each with how many have it.
-    pub governors: String,
-    /// Whether the processor may raise its frequency by itself.
-    pub boost: String,
-    /// Whether every packet is looked up in a table of connections.
-    pub connection_tracking: String,
-    /// Mitigations of the processor's faults, as the kernel was told on its command line.
-    pub mitigations: String,
-}
 
 const NOT_KNOWN: &str = "not known";
 
@@ -109,11 +91,5 @@ mod tests {
             assert!(value.as_str() != Some(""), "{name}");
         }
         assert!(facts.clock_read_ns > 0.0, "{}", facts.clock_read_ns);
-    }
-
-    #[test]
-    fn results_without_these_facts_are_read() {
-        let facts: KernelFacts = serde_json::from_str("{}").unwrap();
-        assert_eq!(facts, KernelFacts::default());
     }
 }

@@ -4,7 +4,7 @@
 use super::record::{Ladder, Step};
 use super::search::{Purpose, Seen};
 use super::table::{amount, label};
-use crate::tables::millis;
+use crate::numbers::millis;
 use std::fmt::Write as _;
 
 const WIDTH: f64 = 720.0;

@@ -1,6 +1,6 @@
 //! What a step has to meet: `p99<=20ms,lost=0`.
 
-use crate::faults::CourseResult;
+use crate::result::CourseResult;
 use crate::result::{LatencyResult, RunResult};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -197,7 +197,7 @@ impl Condition {
             Relation::AtLeast => value >= self.limit,
         };
         let shown = match self.figure.unit {
-            Unit::Time => format!("{} ms", crate::tables::millis(value)),
+            Unit::Time => format!("{} ms", crate::numbers::millis(value)),
             Unit::Count => format!("{value}"),
             Unit::Cores => format!("{value:.2} cores"),
             Unit::Memory => format!("{:.1} MB", value / 1e6),

@@ -4,8 +4,8 @@ use super::chart;
 use super::record::{Ladder, Step};
 use super::search::Seen;
 use super::table::{amount, apart, found, label, purpose, seen};
+use crate::numbers::{count, millis};
 use crate::report;
-use crate::tables::{count, millis};
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 

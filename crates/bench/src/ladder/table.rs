@@ -2,8 +2,9 @@
 
 use super::record::{Ladder, Step};
 use super::search::{Ending, Purpose, Seen};
+use crate::numbers::{count, millis};
 use crate::stats::Spread;
-use crate::tables::{count, millis, printable, prose};
+use crate::tables::{printable, prose};
 use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
 use std::fmt::Write as _;

@@ -2,7 +2,6 @@
 
 use crate::result::{RunResult, SeriesRow, Status};
 use serde::Serialize;
-use weir_load::outcome::Phase;
 
 /// One thing that happened. As JSON: `{"event": "interval", "of": {...}}`.
 #[derive(Clone, Debug, Serialize)]
@@ -119,8 +118,7 @@ pub struct Ended {
 impl Ended {
     /// The line of a result.
     pub fn of(run: &RunResult) -> Self {
-        let name = if run.use_case.qos.is_some() { "end_to_end" } else { "connect" };
-        let latency = run.latencies.get(name);
+        let latency = run.latency();
         let resources = run.resources.as_ref();
         Self {
             status: run.verdict.status,
@@ -133,16 +131,5 @@ impl Ended {
             cpu_cores: resources.map(|resources| resources.cpu_cores_avg),
             rss_bytes: resources.map(|resources| resources.rss_stable_bytes),
         }
-    }
-}
-
-/// The phase as a person and the results name it.
-pub(crate) fn name(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Connect => "connect",
-        Phase::Subscribe => "subscribe",
-        Phase::WarmUp => "warm-up",
-        Phase::Measure => "measure",
-        Phase::Drain => "drain",
     }
 }

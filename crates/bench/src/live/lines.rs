@@ -12,7 +12,7 @@ use std::time::Duration;
 const PLAIN_EVERY_S: f64 = 5.0;
 
 /// Lines on standard error.
-pub(super) struct Lines {
+pub(crate) struct Lines {
     state: State,
     /// The line that moves; absent where lines stand one below the other.
     bar: Option<ProgressBar>,
@@ -22,7 +22,7 @@ pub(super) struct Lines {
 
 impl Lines {
     /// With a line that moves, or with plain lines only.
-    pub(super) fn new(has_bar: bool) -> Self {
+    pub(crate) fn new(has_bar: bool) -> Self {
         Self { state: State::default(), bar: has_bar.then(bar), last_plain: None }
     }
 
@@ -136,7 +136,7 @@ fn line(run: &Run) -> String {
         }
     }
     if run.started.is_watched {
-        let cores = row.broker_cpu_user_cores + row.broker_cpu_system_cores;
+        let cores = row.broker_cpu_cores();
         parts.push(format!("broker {cores:.2} cores {:.0} MB", row.broker_rss_bytes as f64 / 1e6));
     }
     parts.push(format!("load {:.2} cores", row.generator_cpu_cores));

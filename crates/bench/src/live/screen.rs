@@ -4,13 +4,17 @@ mod charts;
 mod draw;
 mod errors;
 
+use super::Viewer;
 use super::events::Event;
 use super::state::State;
-use super::{Viewer, step_back};
-use crate::run::Interrupted;
+use crate::host::step_back;
+use crate::interrupt::Interrupted;
 use anyhow::Context;
 use errors::Errors;
 use ratatui::crossterm::event::{self, Event as Input, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::style::{Color, Style};
+use ratatui::text::Span;
+use ratatui::widgets::Block;
 use std::io::IsTerminal;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -26,8 +30,11 @@ const KEYS_EVERY: Duration = Duration::from_millis(100);
 /// The screen is drawn anew after so long at the latest.
 const DRAWN_EVERY: Duration = Duration::from_secs(1);
 
+/// What is beside the matter.
+const SOFT: Style = Style::new().fg(Color::DarkGray);
+
 /// The screen. Dropping it gives the terminal back.
-pub(super) struct Screen {
+pub(crate) struct Screen {
     /// Taken to end the thread.
     events: Option<SyncSender<Event>>,
     thread: Option<JoinHandle<()>>,
@@ -38,7 +45,7 @@ impl Screen {
     ///
     /// # Errors
     /// Standard output is no terminal, or one that cannot be drawn on.
-    pub(super) fn open(core: Option<usize>, interrupted: &Interrupted) -> anyhow::Result<Self> {
+    pub(crate) fn open(core: Option<usize>, interrupted: &Interrupted) -> anyhow::Result<Self> {
         anyhow::ensure!(
             std::io::stdout().is_terminal(),
             "standard output is not a terminal: choose --ui plain"
@@ -78,6 +85,13 @@ impl Drop for Screen {
             let _ = thread.join();
         }
     }
+}
+
+/// A frame with a name.
+fn card(title: &str) -> Block<'static> {
+    Block::bordered()
+        .border_style(SOFT)
+        .title(Span::styled(format!(" {title} "), Style::new().bold()))
 }
 
 struct View {

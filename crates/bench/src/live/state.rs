@@ -3,8 +3,9 @@
 
 use super::events::{Cell, Ended, Event, Mark, PhaseBegun, PhaseLength, Started};
 use crate::result::SeriesRow;
+use crate::result::series::{Figure, Kind, SERIES};
 use serde::Serialize;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Rows kept of the run under way; the oldest go first. The result has all of them.
 pub const ROWS_MAX: usize = 3_600;
@@ -53,21 +54,25 @@ pub struct Run {
     pub ended: Option<Ended>,
 }
 
-/// Sums from the run's begin.
-#[expect(missing_docs, reason = "named in SeriesRow")]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Totals {
-    pub connected: u64,
-    pub connect_failures: u64,
-    pub subscribe_failures: u64,
-    pub published: u64,
-    pub publish_failures: u64,
-    pub acknowledged: u64,
-    pub received: u64,
-    pub duplicated: u64,
-    pub reordered: u64,
-    pub bytes_out: u64,
-    pub bytes_in: u64,
+/// Sums from the run's begin: of every rate and count of an interval, by its name without the
+/// unit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Totals(BTreeMap<&'static str, u64>);
+
+impl Totals {
+    /// The sum of a figure; 0 before the first interval.
+    pub fn of(&self, figure: &Figure<SeriesRow>) -> u64 {
+        self.0.get(figure.total_name()).copied().unwrap_or(0)
+    }
+
+    fn add(&mut self, row: &SeriesRow, seconds: f64) {
+        for figure in SERIES.iter().filter(|figure| figure.is_summed()) {
+            let value = (figure.of)(row).unwrap_or(0.0);
+            let count = if figure.kind == Kind::Rate { value * seconds } else { value };
+            *self.0.entry(figure.total_name()).or_default() += count.round() as u64;
+        }
+    }
 }
 
 impl State {
@@ -163,19 +168,7 @@ impl Run {
 
     fn interval(&mut self, row: &SeriesRow) {
         let seconds = row.t_s - self.row().map_or(0.0, |before| before.t_s);
-        let count = |per_s: f64| (per_s * seconds).round() as u64;
-        let totals = &mut self.totals;
-        totals.connected += count(row.connected_per_s);
-        totals.connect_failures += row.connect_failures;
-        totals.subscribe_failures += row.subscribe_failures;
-        totals.published += count(row.published_per_s);
-        totals.publish_failures += row.publish_failures;
-        totals.acknowledged += count(row.acknowledged_per_s);
-        totals.received += count(row.received_per_s);
-        totals.duplicated += row.duplicated;
-        totals.reordered += row.reordered;
-        totals.bytes_out += count(row.bytes_out_per_s);
-        totals.bytes_in += count(row.bytes_in_per_s);
+        self.totals.add(row, seconds);
         push_bounded(&mut self.rows, row.clone(), ROWS_MAX);
     }
 }
@@ -221,7 +214,7 @@ mod tests {
         }
         let run = state.run.unwrap();
         assert_eq!(run.rows.len(), ROWS_MAX);
-        assert_eq!(run.totals.published, 1_000 * (ROWS_MAX as u64 + 5));
+        assert_eq!(run.totals.0["published"], 1_000 * (ROWS_MAX as u64 + 5));
     }
 
     #[test]

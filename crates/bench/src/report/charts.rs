@@ -1,7 +1,8 @@
 //! The data of the charts: a column a line, a value an interval, in the units of `SeriesRow`.
 
 use super::heat;
-use super::runs::{Named, Use, latency};
+use super::runs::{Named, Use};
+use crate::result::series::{DERIVED, Kind, SERIES};
 use crate::result::{LatencyResult, SeriesRow};
 use serde_json::{Map, Value, json};
 
@@ -13,60 +14,6 @@ const POINTS_MAX: usize = 900;
 const POINTS_MIN: usize = 150;
 /// Points of a column over all runs of a page, so that it stays a page one can send.
 const POINTS_OF_ALL: usize = 20_000;
-
-/// What stands for several intervals where they are more than points.
-#[derive(Clone, Copy, Debug)]
-enum Fold {
-    Mean,
-    Max,
-    Sum,
-    Last,
-}
-
-use Fold::{Last, Max, Mean, Sum};
-
-/// A name, how to read it off a row, and what stands for several rows.
-type Column = (&'static str, Fold, fn(&SeriesRow) -> f64);
-
-/// What the charts draw as it was kept.
-const COLUMNS: &[Column] = &[
-    ("connections", Last, |row| row.connections as f64),
-    ("subscribers", Last, |row| row.subscribers as f64),
-    ("publishers", Last, |row| row.publishers as f64),
-    ("connected_per_s", Mean, |row| row.connected_per_s),
-    ("subscribed_per_s", Mean, |row| row.subscribed_per_s),
-    ("published_per_s", Mean, |row| row.published_per_s),
-    ("acknowledged_per_s", Mean, |row| row.acknowledged_per_s),
-    ("received_per_s", Mean, |row| row.received_per_s),
-    ("connect_failures", Sum, |row| row.connect_failures as f64),
-    ("subscribe_failures", Sum, |row| row.subscribe_failures as f64),
-    ("publish_failures", Sum, |row| row.publish_failures as f64),
-    ("outstanding", Last, |row| row.outstanding as f64),
-    ("duplicated", Sum, |row| row.duplicated as f64),
-    ("reordered", Sum, |row| row.reordered as f64),
-    ("bytes_out_per_s", Mean, |row| row.bytes_out_per_s),
-    ("bytes_in_per_s", Mean, |row| row.bytes_in_per_s),
-    ("connect_mean_us", Mean, |row| row.connect_mean_us),
-    ("connect_p99_us", Max, |row| row.connect_p99_us as f64),
-    ("subscribe_mean_us", Mean, |row| row.subscribe_mean_us),
-    ("subscribe_p99_us", Max, |row| row.subscribe_p99_us as f64),
-    ("acknowledge_mean_us", Mean, |row| row.acknowledge_mean_us),
-    ("acknowledge_p99_us", Max, |row| row.acknowledge_p99_us as f64),
-    ("latency_p50_us", Max, |row| row.latency_p50_us as f64),
-    ("latency_p90_us", Max, |row| row.latency_p90_us as f64),
-    ("latency_p99_us", Max, |row| row.latency_p99_us as f64),
-    ("latency_max_us", Max, |row| row.latency_max_us as f64),
-    ("generator_lag_p99_us", Max, |row| row.generator_lag_p99_us as f64),
-    ("generator_lag_max_us", Max, |row| row.generator_lag_max_us as f64),
-    ("generator_cpu_cores", Mean, |row| row.generator_cpu_cores),
-    ("broker_cpu_cores", Mean, |row| row.broker_cpu_user_cores + row.broker_cpu_system_cores),
-    ("broker_cpu_user_cores", Mean, |row| row.broker_cpu_user_cores),
-    ("broker_cpu_system_cores", Mean, |row| row.broker_cpu_system_cores),
-    ("broker_rss_bytes", Last, |row| row.broker_rss_bytes as f64),
-    ("broker_files", Last, |row| row.broker_files as f64),
-    ("broker_threads", Last, |row| row.broker_threads as f64),
-    ("host_used_bytes", Last, |row| row.host_used_bytes as f64),
-];
 
 /// Use cases with their runs and columns.
 pub(super) fn columns(uses: &[Use<'_>]) -> Vec<Value> {
@@ -92,22 +39,19 @@ fn run(named: &Named<'_>, is_typical: bool, points: usize) -> Value {
     let run = named.run;
     let rows = &run.series;
     let every = rows.len().div_ceil(points).max(1);
-    let mut columns: Map<String, Value> = COLUMNS
-        .iter()
-        .map(|(name, fold, of)| {
-            let values: Vec<Option<f64>> = rows.iter().map(|row| Some(of(row))).collect();
-            ((*name).to_owned(), thin(&values, every, *fold))
-        })
-        .collect();
-    let mut insert = |name: &str, fold, values: Vec<Option<f64>>| {
-        columns.insert(name.into(), thin(&values, every, fold));
+    let mut columns = Map::new();
+    let mut insert = |name: &str, kind, values: Vec<Option<f64>>| {
+        columns.insert(name.into(), thin(&values, every, kind));
     };
-    insert("started", Last, started(rows));
-    insert("loss_percent", Max, loss_percent(rows));
-    insert("succeeded_per_s", Mean, rows.iter().map(|row| Some(succeeded(row))).collect());
-    insert("failed_per_s", Mean, failed_per_s(rows));
-    insert("bytes_per_message", Mean, rows.iter().map(bytes_per_message).collect());
-    insert("bytes_per_connection", Last, bytes_per_connection(named));
+    for figure in SERIES.iter().chain(DERIVED) {
+        insert(figure.name, figure.kind, rows.iter().map(figure.of).collect());
+    }
+    insert("started", Kind::State, started(rows));
+    insert("loss_percent", Kind::Peak, loss_percent(rows));
+    insert("succeeded_per_s", Kind::Mean, rows.iter().map(|row| Some(succeeded(row))).collect());
+    insert("failed_per_s", Kind::Mean, failed_per_s(rows));
+    insert("bytes_per_message", Kind::Mean, rows.iter().map(bytes_per_message).collect());
+    insert("bytes_per_connection", Kind::State, bytes_per_connection(named));
     let ends = rows.chunks(every).filter_map(<[SeriesRow]>::last);
     let ends = ends.map(|row| json!((row.t_s * 1e3).round() / 1e3));
     columns.insert("t_s".into(), ends.collect());
@@ -121,21 +65,21 @@ fn run(named: &Named<'_>, is_typical: bool, points: usize) -> Value {
         "phases": run.phases,
         "marks": run.marks,
         "columns": columns,
-        "quantiles": quantiles(latency(run)),
+        "quantiles": quantiles(run.latency()),
         "heat": if is_typical { heat::map(run) } else { Value::Null },
     })
 }
 
 /// One value for each `every` of them.
-fn thin(values: &[Option<f64>], every: usize, fold: Fold) -> Value {
+fn thin(values: &[Option<f64>], every: usize, kind: Kind) -> Value {
     let one = |values: &[Option<f64>]| {
         let known = || values.iter().flatten().copied();
         let count = known().count() as f64;
-        let folded = match fold {
-            Last => known().next_back(),
-            Max => known().reduce(f64::max),
-            Sum => known().reduce(|a, b| a + b),
-            Mean => known().reduce(|a, b| a + b).map(|sum| sum / count),
+        let folded = match kind {
+            Kind::State => known().next_back(),
+            Kind::Peak => known().reduce(f64::max),
+            Kind::Count => known().reduce(|a, b| a + b),
+            Kind::Rate | Kind::Mean => known().reduce(|a, b| a + b).map(|sum| sum / count),
         };
         folded.map_or(Value::Null, short)
     };
@@ -258,7 +202,7 @@ mod tests {
         let frozen = [row(1.0, 100.0, 3), row(2.0, 0.0, 100), row(3.0, 200.0, 0)];
         assert_eq!(loss_percent(&frozen), [Some(0.0); 3]);
         let lossy = [row(1.0, 99.0, 4), row(2.0, 99.0, 2), row(3.0, 0.0, 2)];
-        assert_eq!(thin(&loss_percent(&lossy), 1, Max), json!([1.98, 1, 1]));
+        assert_eq!(thin(&loss_percent(&lossy), 1, Kind::Peak), json!([1.98, 1, 1]));
         assert_eq!(loss_percent(&[row(1.0, 0.0, 0)]), [None]);
     }
 
@@ -273,10 +217,10 @@ mod tests {
     #[test]
     fn several_intervals_become_one_point_that_hides_no_peak() {
         let values = [Some(1.0), Some(3.0), None, Some(8.0), Some(4.0)];
-        assert_eq!(thin(&values, 2, Max), json!([3, 8, 4]));
-        assert_eq!(thin(&values, 2, Mean), json!([2, 8, 4]));
-        assert_eq!(thin(&values, 2, Sum), json!([4, 8, 4]));
-        assert_eq!(thin(&values, 2, Last), json!([3, 8, 4]));
-        assert_eq!(thin(&[None], 2, Max), json!([null]));
+        assert_eq!(thin(&values, 2, Kind::Peak), json!([3, 8, 4]));
+        assert_eq!(thin(&values, 2, Kind::Mean), json!([2, 8, 4]));
+        assert_eq!(thin(&values, 2, Kind::Count), json!([4, 8, 4]));
+        assert_eq!(thin(&values, 2, Kind::State), json!([3, 8, 4]));
+        assert_eq!(thin(&[None], 2, Kind::Peak), json!([null]));
     }
 }

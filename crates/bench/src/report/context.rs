@@ -1,9 +1,9 @@
 //! What the template is filled with: texts, ready to be read.
 
-use super::disclosure::{self, Pair};
 use super::runs::{Named, Use, status};
 use super::{overview, sheets};
 use crate::published;
+use crate::result::disclosure::{self, Pair};
 use crate::result::{Host, RunResult, Status};
 use crate::tables::broker;
 use serde_json::{Value, json};

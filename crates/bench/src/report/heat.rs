@@ -1,6 +1,5 @@
 //! Latency over time in full: how many of each interval's messages took how long.
 
-use super::runs::latency;
 use crate::latency::restore;
 use crate::result::RunResult;
 use serde_json::{Value, json};
@@ -31,7 +30,7 @@ pub(super) fn map(run: &RunResult) -> Value {
         "first": first,
         "rows": last - first + 1,
         "rows_a_decade": ROWS_A_DECADE,
-        "p99_us": latency(run).map(|latency| latency.p99_us),
+        "p99_us": run.latency().map(|latency| latency.p99_us),
         "columns": columns,
     })
 }

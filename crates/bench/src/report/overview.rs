@@ -1,10 +1,9 @@
 //! The first thing a reader sees: use cases by brokers, and what did not pass.
 
-use super::runs::{Repeats, Use, latency, status};
-use super::shape::cpu_us_each;
+use super::runs::{Repeats, Use, status};
+use crate::numbers::millis;
 use crate::result::{RunResult, Status};
 use crate::stats::Spread;
-use crate::tables::{bytes_per_connection, millis};
 use serde_json::{Value, json};
 
 /// The matrix: a row a use case, a column a broker, in a cell the verdict and three figures.
@@ -30,15 +29,17 @@ pub(super) fn matrix(uses: &[Use<'_>]) -> Value {
 }
 
 fn cell(of: &Use<'_>, broker: &Repeats<'_>) -> Value {
-    let p99 = broker.spread(|run| Some(latency(run).filter(|of| of.count > 0)?.p99_us as f64));
-    let each = broker.spread(cpu_us_each);
+    let p99 = broker.spread(|run| Some(run.latency().filter(|of| of.count > 0)?.p99_us as f64));
+    let each = broker.spread(RunResult::cpu_us_each);
     let mut figures = vec![figure("p99", p99, |us| format!("{} ms", millis(us)))];
     figures.push(figure("CPU", each, |us| format!("{} µs", millis(us * 1e3))));
     figures.push(if of.has_messages() {
         let lost: u64 = broker.runs.iter().map(|named| named.run.measure.lost).sum();
         (lost > 0).then(|| format!("{lost} lost"))
     } else {
-        figure("memory", broker.spread(bytes_per_connection), |b| format!("{b:.0} B each"))
+        figure("memory", broker.spread(RunResult::bytes_per_connection), |b| {
+            format!("{b:.0} B each")
+        })
     });
     json!({
         "status": worst(broker).name(),

@@ -1,6 +1,6 @@
 //! Runs as pages order, name and colour them: use cases, in them brokers, of each its repeats.
 
-use crate::result::{LatencyResult, RunResult, Status};
+use crate::result::{RunResult, Status};
 use crate::stats::Spread;
 use crate::tables::broker;
 
@@ -15,7 +15,7 @@ pub(crate) struct Use<'a> {
 
 impl Use<'_> {
     pub(crate) fn has_messages(&self) -> bool {
-        self.runs.iter().any(|named| named.run.use_case.qos.is_some())
+        self.runs.iter().any(|named| named.run.has_messages())
     }
 }
 
@@ -124,18 +124,12 @@ fn repeats<'a>(runs: &[Named<'a>], brokers: &[String]) -> Vec<Repeats<'a>> {
     }
     for of in &mut all {
         let mut by_p99: Vec<&Named<'a>> = of.runs.iter().collect();
-        by_p99.sort_by_key(|named| latency(named.run).map(|latency| latency.p99_us));
+        by_p99.sort_by_key(|named| named.run.latency().map(|latency| latency.p99_us));
         if let Some(median) = by_p99.get((by_p99.len() - 1) / 2) {
             of.typical = (*median).clone();
         }
     }
     all
-}
-
-/// The latency that a use case is about: of messages, or of connections.
-pub(crate) fn latency(run: &RunResult) -> Option<&LatencyResult> {
-    let name = if run.use_case.qos.is_some() { "end_to_end" } else { "connect" };
-    run.latencies.get(name)
 }
 
 /// The verdict as a word, and as a class of the page.
@@ -165,7 +159,7 @@ mod tests {
         let [first, second] = &of.brokers[..] else { panic!("two brokers") };
         assert_eq!((first.colour, second.colour), (0, 1));
         assert_eq!(first.typical.label, "Weir 1, run 3");
-        let spread = first.spread(|run| Some(latency(run)?.p99_us as f64));
+        let spread = first.spread(|run| Some(run.latency()?.p99_us as f64));
         assert_eq!(spread, Some(Spread { median: 20.0, low: 10.0, high: 30.0, count: 3 }));
         assert_eq!(second.spread(|_| None), None);
     }

@@ -1,9 +1,9 @@
 //! The suite's own results pages: what they tell of a use case, in their words and their order.
 
-use super::runs::{Repeats, Use, latency};
+use super::runs::{Repeats, Use};
+use crate::numbers::{count, mega};
 use crate::published::{self, Published};
 use crate::result::RunResult;
-use crate::tables::{count, mega};
 
 /// A table of the suite's results page.
 pub(crate) struct Shape {
@@ -50,7 +50,7 @@ fn cells(of: &Repeats<'_>, has_messages: bool) -> Vec<String> {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
     let percent = |value: Option<f64>| or_dash(value.map(|value| format!("{value:.0}%")));
     let memory = |value: Option<f64>| or_dash(value.map(|bytes| mega(bytes as u64)));
-    let mean_ms = median(|run| Some(latency(run).filter(|of| of.count > 0)?.mean_us / 1e3));
+    let mean_ms = median(|run| Some(run.latency().filter(|of| of.count > 0)?.mean_us / 1e3));
     let mut cells = Vec::new();
     if has_messages {
         let published = median(|run| Some(run.rates.published));
@@ -144,10 +144,4 @@ pub(crate) fn testbed(run: &RunResult) -> Vec<String> {
         format!("pinning: {}", host.pinning),
         format!("network: {}", run.disclosed.network.topology),
     ]
-}
-
-/// CPU of the broker a delivery, or a connection where there are no messages, in microseconds.
-pub(crate) fn cpu_us_each(run: &RunResult) -> Option<f64> {
-    let of = run.resources.as_ref()?;
-    if run.use_case.qos.is_some() { of.cpu_us_per_delivery } else { of.cpu_us_per_connection }
 }

@@ -1,11 +1,13 @@
 //! The tables of the page, and the tiles with the few figures one looks at first.
 
-use super::runs::{Named, Repeats, Use, latency, status};
-use super::shape::{self, cpu_us_each};
+use super::runs::{Named, Repeats, Use, status};
+use super::shape;
+use crate::metrics::{self, Metric, Place, Sheet};
+use crate::numbers::{count, grouped, mega, millis};
 use crate::published::Published;
 use crate::result::{LatencyResult, Resources, RunResult};
 use crate::stats::Spread;
-use crate::tables::{bytes_per_connection, count, latency_cells, mega, millis};
+use crate::tables::latency_cells;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -13,7 +15,7 @@ const LATENCY_HEAD: [&str; 8] = ["avg", "p50", "p75", "p90", "p95", "p99", "p99.
 
 /// A table with the runs as rows.
 #[derive(Serialize)]
-pub(super) struct Sheet {
+pub(super) struct Table {
     title: &'static str,
     head: Vec<&'static str>,
     rows: Vec<Row>,
@@ -48,9 +50,9 @@ impl Row {
 pub(super) fn summary(of: &Use<'_>) -> Value {
     let row = |named: &Named<'_>| {
         let run = named.run;
-        let latency = latency_cells(latency(run));
+        let latency = latency_cells(run.latency());
         let resources = run.resources.as_ref();
-        let each = cpu_us_each(run);
+        let each = run.cpu_us_each();
         let cells = vec![
             rate(run),
             latency[0].clone(),
@@ -67,13 +69,21 @@ pub(super) fn summary(of: &Use<'_>) -> Value {
 }
 
 /// The tables of a use case.
-pub(super) fn sheets(of: &Use<'_>, published: &[Published]) -> Vec<Sheet> {
-    let contract = if of.has_messages() { deliveries(of) } else { connections(of) };
-    vec![pages(of, published), results(of, published), resources(of), contract, response_times(of)]
+pub(super) fn sheets(of: &Use<'_>, published: &[Published]) -> Vec<Table> {
+    let has_messages = of.has_messages();
+    let resources = Sheet::Resources { of_messages: has_messages };
+    let contract = if has_messages { Sheet::Deliveries } else { Sheet::Connections };
+    vec![
+        pages(of, published),
+        results(of, published),
+        metrics(of, "The broker's CPU and memory", resources),
+        metrics(of, if has_messages { "Every delivery" } else { "Every connection" }, contract),
+        response_times(of),
+    ]
 }
 
 /// The table of the suite's results page.
-fn pages(of: &Use<'_>, published: &[Published]) -> Sheet {
+fn pages(of: &Use<'_>, published: &[Published]) -> Table {
     let shape = shape::metrics(of);
     let colours = of.brokers.iter().map(|broker| Some(broker.colour));
     let sources = published.iter().map(|row| Some(row.source.clone()));
@@ -87,10 +97,10 @@ fn pages(of: &Use<'_>, published: &[Published]) -> Sheet {
         source,
         cells,
     });
-    Sheet { title: "As the suite's results pages have it", head: shape.head, rows: rows.collect() }
+    Table { title: "As the suite's results pages have it", head: shape.head, rows: rows.collect() }
 }
 
-fn results(of: &Use<'_>, published: &[Published]) -> Sheet {
+fn results(of: &Use<'_>, published: &[Published]) -> Table {
     let (title, rate_name) = if of.has_messages() {
         ("Rate and latency from the intended send to the receipt, ms", "published : received /s")
     } else {
@@ -98,7 +108,7 @@ fn results(of: &Use<'_>, published: &[Published]) -> Sheet {
     };
     let ours = |named: &Named<'_>| {
         let mut cells = vec![rate(named.run)];
-        cells.extend(latency_cells(latency(named.run)));
+        cells.extend(latency_cells(named.run.latency()));
         Row { status: Some(status(named.run)), ..Row::of(named, cells) }
     };
     let theirs = |row: &Published| {
@@ -109,124 +119,21 @@ fn results(of: &Use<'_>, published: &[Published]) -> Sheet {
     };
     let rows = of.runs.iter().map(ours).chain(published.iter().map(theirs)).collect();
     let head = [rate_name].into_iter().chain(LATENCY_HEAD).collect();
-    Sheet { title, head, rows }
+    Table { title, head, rows }
 }
 
-fn resources(of: &Use<'_>) -> Sheet {
-    let has_messages = of.has_messages();
-    let head = vec![
-        "CPU cores avg",
-        "max",
-        "user",
-        "system",
-        "% of all, avg",
-        "max",
-        if has_messages { "µs a delivery" } else { "µs a connect" },
-        "memory max",
-        "avg",
-        "stable",
-        "host used max",
-        "load CPU cores",
-    ];
-    let ours = |named: &Named<'_>| {
-        let run = named.run;
-        let mut cells = run
-            .resources
-            .as_ref()
-            .map_or_else(|| vec![dash(); 11], |of| resource_cells(of, cpu_us_each(run)));
-        cells.push(format!("{:.2}", run.generator.cpu_cores_avg));
-        Row::of(named, cells)
-    };
-    let rows = of.runs.iter().map(ours).collect();
-    Sheet { title: "The broker's CPU and memory", head, rows }
-}
-
-fn resource_cells(of: &Resources, cpu_us_each: Option<f64>) -> Vec<String> {
-    vec![
-        format!("{:.2}", of.cpu_cores_avg),
-        format!("{:.2}", of.cpu_cores_max),
-        format!("{:.2}", of.cpu_user_cores_avg),
-        format!("{:.2}", of.cpu_system_cores_avg),
-        format!("{:.0}", of.cpu_percent_avg),
-        format!("{:.0}", of.cpu_percent_max),
-        cpu_us_each.map_or_else(dash, |each| format!("{each:.2}")),
-        mega(of.rss_max_bytes),
-        mega(of.rss_avg_bytes),
-        mega(of.rss_stable_bytes),
-        mega(of.host_used_max_bytes),
-    ]
-}
-
-fn deliveries(of: &Use<'_>) -> Sheet {
-    let head = vec![
-        "intended",
-        "sent",
-        "accepted",
-        "refused",
-        "no answer",
-        "expected",
-        "delivered",
-        "lost",
-        "duplicated",
-        "reordered",
-        "late",
-        "stray",
-        "success",
-    ];
+fn metrics(of: &Use<'_>, title: &'static str, sheet: Sheet) -> Table {
+    let columns = || metrics::columns(sheet, Place::Page);
     let row = |named: &Named<'_>| {
-        let of = &named.run.measure;
-        let counts = [
-            of.intended,
-            of.sent,
-            of.accepted,
-            of.refused,
-            of.unacknowledged,
-            of.expected,
-            of.delivered,
-            of.lost,
-            of.duplicated,
-            of.reordered,
-            of.late_after_drain,
-            of.stray,
-        ];
-        let success = format!("{:.3} %", named.run.rates.success * 100.0);
-        Row::of(named, counts.into_iter().map(grouped).chain([success]).collect())
+        let cell = |(metric, _): (&Metric, _)| metric.cell(named.run, Place::Page);
+        Row::of(named, columns().map(|column| cell(column).unwrap_or_else(dash)).collect())
     };
-    Sheet { title: "Every delivery", head, rows: of.runs.iter().map(row).collect() }
-}
-
-fn connections(of: &Use<'_>) -> Sheet {
-    let head = vec![
-        "planned",
-        "connected",
-        "failed",
-        "dropped",
-        "memory at the start",
-        "memory stable at",
-        "bytes a connection",
-        "open files",
-    ];
-    let row = |named: &Named<'_>| {
-        let run = named.run;
-        let of = &run.connections;
-        let resources = run.resources.as_ref();
-        let cells = vec![
-            grouped(of.planned),
-            grouped(of.connected),
-            grouped(of.failed.values().sum()),
-            grouped(of.dropped.values().sum()),
-            or_dash(resources, |of| mega(of.rss_baseline_bytes)),
-            or_dash(resources, |of| mega(of.rss_stable_bytes)),
-            bytes_per_connection(run).map_or_else(dash, |bytes| grouped(bytes.round() as u64)),
-            or_dash(resources, |of| grouped(of.files_max)),
-        ];
-        Row::of(named, cells)
-    };
-    Sheet { title: "Every connection", head, rows: of.runs.iter().map(row).collect() }
+    let head = columns().map(|(_, title)| title).collect();
+    Table { title, head, rows: of.runs.iter().map(row).collect() }
 }
 
 /// Every latency of every run, and the generator's own part.
-fn response_times(of: &Use<'_>) -> Sheet {
+fn response_times(of: &Use<'_>) -> Table {
     const KINDS: [(&str, &str); 6] = [
         ("connect", "connect"),
         ("subscribe", "subscribe"),
@@ -246,7 +153,7 @@ fn response_times(of: &Use<'_>) -> Sheet {
             rows.push(Row { label: format!("{}: {kind}", row.label), ..row });
         }
     }
-    Sheet { title: "Response times by kind, ms", head, rows }
+    Table { title: "Response times by kind, ms", head, rows }
 }
 
 /// A figure of each broker side by side, with bars.
@@ -308,7 +215,7 @@ pub(super) fn tiles(of: &Use<'_>) -> Vec<Tile> {
     let has_messages = of.has_messages();
     let us = |of: fn(&LatencyResult) -> u64| {
         move |run: &RunResult| {
-            latency(run).filter(|latency| latency.count > 0).map(|latency| of(latency) as f64)
+            run.latency().filter(|of| of.count > 0).map(|latency| of(latency) as f64)
         }
     };
     let ms = |us: f64| format!("{} ms", millis(us));
@@ -325,11 +232,14 @@ pub(super) fn tiles(of: &Use<'_>) -> Vec<Tile> {
             Tile::new(of, "Connections made", |run| Some(run.connections.connected as f64), whole),
             Tile::new(of, "Median to CONNACK", us(|latency| latency.p50_us), ms),
             Tile::new(of, "p99 to CONNACK", us(|latency| latency.p99_us), ms),
-            Tile::new(of, "Memory a connection", bytes_per_connection, |b| format!("{b:.0} B")),
+            Tile::new(of, "Memory a connection", RunResult::bytes_per_connection, |b| {
+                format!("{b:.0} B")
+            }),
         ]
     };
     let name = if has_messages { "Broker CPU a delivery" } else { "Broker CPU a connect" };
-    tiles.push(Tile::new(of, name, cpu_us_each, |us| format!("{} µs", millis(us * 1e3))));
+    tiles
+        .push(Tile::new(of, name, RunResult::cpu_us_each, |us| format!("{} µs", millis(us * 1e3))));
     let stable = |run: &RunResult| Some(run.resources.as_ref()?.rss_stable_bytes as f64);
     tiles.push(Tile::new(of, "Broker memory, stable", stable, |bytes| mega(bytes as u64)));
     tiles.into_iter().flatten().collect()
@@ -352,19 +262,6 @@ fn lost(run: &RunResult) -> String {
     grouped(of.failed.values().chain(of.dropped.values()).sum())
 }
 
-/// A count with its thousands apart.
-fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 fn dash() -> String {
     "–".into()
 }
@@ -379,16 +276,4 @@ fn number(value: Option<f64>) -> String {
 
 fn word(value: Option<&String>) -> String {
     value.cloned().unwrap_or_else(dash)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn thousands_stand_apart() {
-        for (count, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (7_500_000, "7,500,000")] {
-            assert_eq!(grouped(count), text);
-        }
-    }
 }

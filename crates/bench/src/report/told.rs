@@ -5,6 +5,7 @@ use super::extra::{Extra, ExtraRow};
 use super::runs::Use;
 use crate::compare::{self, Comparison, Pair};
 use crate::faults;
+use crate::result::CourseResult;
 
 /// The sections that these runs call for, if any.
 pub(super) fn extras(stand: Option<&Stand>, uses: &[Use<'_>]) -> Vec<Extra> {
@@ -61,7 +62,7 @@ fn steps<'a>(uses: &'a [Use<'_>]) -> impl Iterator<Item = Extra> + 'a {
             .iter()
             .filter_map(|named| Some((&named.label, named.run.course.as_ref()?)))
             .collect();
-        let of_run = |(label, course): &(&String, &faults::CourseResult)| {
+        let of_run = |(label, course): &(&String, &CourseResult)| {
             let row = |step| {
                 let [name, figures @ ..] = faults::row(step);
                 let name = format!("{label}: {name}");
@@ -69,7 +70,7 @@ fn steps<'a>(uses: &'a [Use<'_>]) -> impl Iterator<Item = Extra> + 'a {
             };
             course.steps.iter().map(row).collect::<Vec<_>>()
         };
-        let sentence = |(label, course): &(&String, &faults::CourseResult)| {
+        let sentence = |(label, course): &(&String, &CourseResult)| {
             format!("{label}: {}.", faults::sentence(course))
         };
         (!courses.is_empty()).then(|| Extra {

@@ -1,7 +1,7 @@
 //! Reads `result.json` of this schema, lifts what an older one wrote, refuses what is newer.
 
+use super::disclosure;
 use super::{RunResult, SCHEMA};
-use crate::report::disclosure;
 use serde_json::{Map, Value, json};
 
 /// Why a text is not a result.

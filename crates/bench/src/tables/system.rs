@@ -1,12 +1,13 @@
 //! What a run cost beside CPU and memory: the host's network, switches, power, and what follows.
 
-use super::{count, mega, short, table};
+use super::{new_table, short};
+use crate::numbers::{count, mega};
 use crate::result::RunResult;
 use comfy_table::Table;
 
 /// A row a run that has any of it; absent where none has, as in results of before.
 pub(super) fn system_table(runs: &[&RunResult]) -> Option<Table> {
-    let mut table = table([
+    let mut table = new_table([
         "broker",
         "msg/cpu-s",
         "KiB/conn",

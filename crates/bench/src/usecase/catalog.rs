@@ -1,6 +1,6 @@
 //! The use cases that are built in.
 
-use super::file::{UseCase, UseCaseError};
+use super::file::{SETS, UseCase, UseCaseError};
 use std::fmt::Write as _;
 use std::io::Read as _;
 
@@ -60,11 +60,6 @@ pub(super) const FILES: &[(&str, &str)] = files![
     "fault-network",
     "fault-half-open",
 ];
-
-/// The suite's three; `perf`, what else a broker's speed is judged by; `beyond`, what brokers meet
-/// in the field; `storms`, much at once; `faults`, what goes wrong.
-pub(super) const SETS: [&str; 8] =
-    ["basic", "enterprise", "throughput", "perf", "beyond", "storms", "soak", "faults"];
 
 /// All of them, read.
 pub(crate) fn all() -> Vec<UseCase> {

@@ -1,4 +1,4 @@
-//! What the types of a use case's file allow and the suite does not. Called by the parser only.
+//! Reads the file of a use case, and refuses what its types allow and the suite does not.
 
 use super::file::{Group, Need, UseCase, UseCaseError};
 use super::step::{Move, Step};
@@ -19,8 +19,28 @@ type Place = Vec<String>;
 /// What is wrong, and where.
 type Fault = (Place, String);
 
+impl UseCase {
+    /// Reads a file's text; `path` is for errors.
+    ///
+    /// # Errors
+    /// Anything that is not a use case, with its line.
+    pub fn parse(path: &str, text: &str) -> Result<Self, UseCaseError> {
+        let mut use_case: Self = toml::from_str(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            UseCaseError::Parse {
+                path: path.into(),
+                line: text[..at].matches('\n').count() + 1,
+                message: error.message().replace('\n', " "),
+            }
+        })?;
+        text.clone_into(&mut use_case.text);
+        check(&use_case, path)?;
+        Ok(use_case)
+    }
+}
+
 /// Refuses a use case that cannot be run as it is written.
-pub(super) fn check(use_case: &UseCase, path: &str) -> Result<(), UseCaseError> {
+fn check(use_case: &UseCase, path: &str) -> Result<(), UseCaseError> {
     let all = top(use_case).and_then(|()| groups(use_case)).and_then(|()| steps(use_case));
     all.map_err(|(place, message)| UseCaseError::Value {
         path: path.into(),

@@ -1,12 +1,16 @@
 //! The file of a use case.
 
-use super::check::check;
 use super::step::{Fault, Reconnect, Step};
 use super::thresholds::Thresholds;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use weir_load::plan::{Publish, Subscription};
+
+/// The suite's three; `perf`, what else a broker's speed is judged by; `beyond`, what brokers meet
+/// in the field; `storms`, much at once; `faults`, what goes wrong.
+pub(super) const SETS: [&str; 8] =
+    ["basic", "enterprise", "throughput", "perf", "beyond", "storms", "soak", "faults"];
 
 /// Why a use case cannot be used; one line that says where and what.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +24,7 @@ pub enum UseCaseError {
         nearest: String,
     },
     /// No set has this name.
-    #[error("unknown set {name:?}; the sets are {}", super::catalog::SETS.join(", "))]
+    #[error("unknown set {name:?}; the sets are {}", SETS.join(", "))]
     UnknownSet {
         /// What was asked for.
         name: String,
@@ -246,24 +250,6 @@ const MEASURE_S: f64 = 10.0;
 const SETTLE_S: f64 = 3.0;
 
 impl UseCase {
-    /// Reads a file's text; `path` is for errors.
-    ///
-    /// # Errors
-    /// Anything that is not a use case, with its line.
-    pub fn parse(path: &str, text: &str) -> Result<Self, UseCaseError> {
-        let mut use_case: Self = toml::from_str(text).map_err(|error| {
-            let at = error.span().map_or(0, |span| span.start);
-            UseCaseError::Parse {
-                path: path.into(),
-                line: text[..at].matches('\n').count() + 1,
-                message: error.message().replace('\n', " "),
-            }
-        })?;
-        text.clone_into(&mut use_case.text);
-        check(&use_case, path)?;
-        Ok(use_case)
-    }
-
     /// The measure phase in seconds: what is asked for, else the file's own; never too short for
     /// the steps.
     pub fn measure_s(&self, asked_s: Option<f64>) -> f64 {

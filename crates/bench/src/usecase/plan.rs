@@ -2,10 +2,11 @@
 
 use super::file::{Group, UseCase};
 use super::scale::Scaled;
+use super::span::Span;
 use crate::result::UseCaseRun;
 use std::net::{Ipv4Addr, SocketAddr};
 use weir_load::plan::{self, ConnectPlan, Phases, ProtocolVersion, Publish, Sources, Subscription};
-use weir_load::{Plan, Slice};
+use weir_load::{Course, Plan, Slice, course};
 
 /// connect() slows down long before the ports of one address run out.
 const CONNECTIONS_PER_SOURCE: u32 = 10_000;
@@ -97,7 +98,41 @@ pub(super) fn subscriptions(group: &Group) -> Vec<Subscription> {
     all.flat_map(|one| (0..group.filters_each).map(move |j| each(one, j))).collect()
 }
 
+/// Between two attempts of a client that a step makes come back, where the file says nothing.
+const RETURN_AFTER_MS: u32 = 100;
+
 impl Scaled<'_> {
+    /// The course of the load: what clients do in the steps, and whether a pulse is taken.
+    fn course(&self) -> Course {
+        let use_case = self.use_case;
+        let mut steps = Vec::new();
+        for step in &use_case.step {
+            let Some(action) = step.action() else { continue };
+            for (at, group) in use_case.group.iter().enumerate() {
+                if step.group.as_ref().is_some_and(|name| name != &group.name) {
+                    continue;
+                }
+                let clients = (f64::from(self.clients[at]) * step.share).ceil() as u32;
+                steps.push(course::Step {
+                    at_ms: step.at.millis(),
+                    group: at as u16,
+                    action,
+                    clients: clients.min(self.clients[at]),
+                    over_ms: step.over.millis(),
+                    for_ms: step.lasts.millis(),
+                    every_ms: step.every.map_or(0, Span::millis),
+                });
+            }
+        }
+        let is_returning = use_case.step.iter().any(|step| !step.is_join());
+        let after = use_case.reconnect.map(|reconnect| reconnect.after.millis() as u32);
+        Course {
+            return_after_ms: after.or(is_returning.then_some(RETURN_AFTER_MS)),
+            steps,
+            has_pulse: !use_case.step.is_empty(),
+        }
+    }
+
     /// What is disclosed.
     pub fn run_description(&self, plan: &Plan) -> UseCaseRun {
         let use_case = self.use_case;

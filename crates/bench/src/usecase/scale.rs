@@ -1,6 +1,7 @@
 //! A use case at a scale that the host bears.
 
 use super::file::{UseCase, UseCaseError};
+use crate::numbers::grouped;
 
 /// A use case with the numbers of clients it is run with.
 #[derive(Clone, Debug)]
@@ -95,19 +96,6 @@ fn rounded_down(scale: f64) -> f64 {
     if rounded > 0.0 { rounded } else { scale }
 }
 
-/// A number with its thousands apart.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,12 +145,6 @@ mod tests {
         let p2p = use_case("p2p-50K-50K-50K-50K");
         let scaled = scale(&p2p, 1.0, connections_max(&[19_900; 6])).unwrap();
         assert!(scaled.reason.is_none());
-    }
-
-    #[test]
-    fn thousands_stand_apart() {
-        let texts = [0, 999, 1_000, 1_000_100].map(grouped);
-        assert_eq!(texts, ["0", "999", "1,000", "1,000,100"]);
     }
 
     #[test]

@@ -1,10 +1,8 @@
 //! Steps of a use case's time line: what happens to the broker, to the way to it, and to clients.
 
-use super::scale::Scaled;
 use super::span::Span;
 use serde::Deserialize;
-use weir_load::Course;
-use weir_load::course::{self, Action};
+use weir_load::course::Action;
 
 /// Something that happens at a time of the measure phase.
 #[derive(Clone, Debug, Deserialize)]
@@ -109,7 +107,7 @@ impl Step {
     }
 
     /// What clients do in it, if it is theirs to do.
-    fn action(&self) -> Option<Action> {
+    pub(super) fn action(&self) -> Option<Action> {
         match (self.fault, self.clients) {
             (Some(Fault::SlowReader), _) => Some(Action::Stall),
             (Some(Fault::Cut), _) => Some(Action::Cut),
@@ -189,44 +187,8 @@ pub struct Reconnect {
     pub after: Span,
 }
 
-/// Between two attempts of a client that a step makes come back, where the file says nothing.
-const RETURN_AFTER_MS: u32 = 100;
-
-impl Scaled<'_> {
-    /// The course of the load: what clients do in the steps, and whether a pulse is taken.
-    pub(super) fn course(&self) -> Course {
-        let use_case = self.use_case;
-        let mut steps = Vec::new();
-        for step in &use_case.step {
-            let Some(action) = step.action() else { continue };
-            for (at, group) in use_case.group.iter().enumerate() {
-                if step.group.as_ref().is_some_and(|name| name != &group.name) {
-                    continue;
-                }
-                let clients = (f64::from(self.clients[at]) * step.share).ceil() as u32;
-                steps.push(course::Step {
-                    at_ms: step.at.millis(),
-                    group: at as u16,
-                    action,
-                    clients: clients.min(self.clients[at]),
-                    over_ms: step.over.millis(),
-                    for_ms: step.lasts.millis(),
-                    every_ms: step.every.map_or(0, Span::millis),
-                });
-            }
-        }
-        let is_returning = use_case.step.iter().any(|step| !step.is_join());
-        let after = use_case.reconnect.map(|reconnect| reconnect.after.millis() as u32);
-        Course {
-            return_after_ms: after.or(is_returning.then_some(RETURN_AFTER_MS)),
-            steps,
-            has_pulse: !use_case.step.is_empty(),
-        }
-    }
-}
-
 impl Step {
-    fn is_join(&self) -> bool {
+    pub(super) fn is_join(&self) -> bool {
         self.clients == Some(Move::Join)
     }
 }

@@ -2,72 +2,13 @@
 
 use crate::export::label;
 use crate::live::state::{Run, State};
-use crate::monitor::system::SYSTEM_COLUMNS;
+use crate::metrics::{Exposed, exposed};
+use crate::result::series::{DERIVED, Figure, SERIES, SYSTEM};
 use crate::result::{SeriesRow, Status};
 use std::fmt::Write as _;
 
 /// Of the text format.
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-/// A number of a run: its name, its meaning, and how to read it off. A sum from the run's begin is
-/// named `_total` and is a counter; it begins anew with every run.
-struct Metric<T> {
-    name: &'static str,
-    help: &'static str,
-    of: fn(&T) -> f64,
-}
-
-const fn metric<T>(name: &'static str, help: &'static str, of: fn(&T) -> f64) -> Metric<T> {
-    Metric { name, help, of }
-}
-
-/// Sums from the run's begin.
-const TOTALS: &[Metric<Run>] = &[
-    metric("connects_total", "Connections accepted.", |run| run.totals.connected as f64),
-    metric("connect_failures_total", "Connections failed or dropped.", |run| {
-        run.totals.connect_failures as f64
-    }),
-    metric("published_total", "Messages sent.", |run| run.totals.published as f64),
-    metric("publish_failures_total", "Messages refused.", |run| run.totals.publish_failures as f64),
-    metric("acknowledged_total", "Messages acknowledged with success.", |run| {
-        run.totals.acknowledged as f64
-    }),
-    metric("received_total", "Messages received.", |run| run.totals.received as f64),
-    metric("duplicated_total", "Deliveries that came again.", |run| run.totals.duplicated as f64),
-    metric("reordered_total", "Deliveries that came after a later one.", |run| {
-        run.totals.reordered as f64
-    }),
-    metric("sent_bytes_total", "Bytes written to sockets.", |run| run.totals.bytes_out as f64),
-    metric("received_bytes_total", "Bytes read from sockets.", |run| run.totals.bytes_in as f64),
-];
-
-/// What the newest interval says.
-const GAUGES: &[Metric<SeriesRow>] = &[
-    metric("run_seconds", "Seconds from the run's begin.", |row| row.t_s),
-    metric("connections", "Connections open.", |row| row.connections as f64),
-    metric("publishers", "Publishers connected.", |row| row.publishers as f64),
-    metric("subscribers", "Subscribers connected.", |row| row.subscribers as f64),
-    metric("outstanding", "Deliveries owed and not come yet.", |row| row.outstanding as f64),
-    metric("generator_lag_seconds", "p99 of the generator's own lag.", |row| {
-        row.generator_lag_p99_us as f64 / 1e6
-    }),
-    metric("generator_cpu_cores", "CPU of the generator.", |row| row.generator_cpu_cores),
-];
-
-/// What the newest interval says of a broker that is watched.
-const BROKER: &[Metric<SeriesRow>] = &[
-    metric("broker_cpu_cores", "CPU of the broker's processes.", |row| {
-        row.broker_cpu_user_cores + row.broker_cpu_system_cores
-    }),
-    metric("broker_resident_bytes", "Resident memory of the broker's processes.", |row| {
-        row.broker_rss_bytes as f64
-    }),
-    metric("broker_open_files", "Open files of the broker's processes.", |row| {
-        row.broker_files as f64
-    }),
-    metric("broker_threads", "Threads of the broker's processes.", |row| row.broker_threads as f64),
-    metric("host_used_bytes", "Memory of the host in use.", |row| row.host_used_bytes as f64),
-];
 
 /// A quantile as its label says it, and how to read it off a row, in microseconds.
 type Quantile = (&'static str, fn(&SeriesRow) -> u64);
@@ -87,13 +28,20 @@ pub(super) fn render(state: &State) -> String {
     let Some(run) = &state.run else { return text };
     let labels = labels(run);
     phase(&mut text, run, &labels);
-    all(&mut text, TOTALS, "counter", &labels, run);
-    let Some(row) = run.row() else { return text };
-    all(&mut text, GAUGES, "gauge", &labels, row);
-    if run.started.is_watched {
-        all(&mut text, BROKER, "gauge", &labels, row);
+    for figure in SERIES.iter().filter(|figure| figure.is_summed()) {
+        // A sum from the run's begin: it begins anew with every run.
+        let (name, value) = (format!("{}_total", figure.total_name()), run.totals.of(figure));
+        sample(&mut text, &name, figure.help, "counter", &labels, value as f64);
     }
-    system(&mut text, &labels, row);
+    let Some(row) = run.row() else { return text };
+    sample(&mut text, "run_seconds", "Seconds from the run's begin.", "gauge", &labels, row.t_s);
+    let is_seen = |name: &str| run.started.is_watched || !name.starts_with("broker_");
+    for figure in SERIES.iter().chain(DERIVED).filter(|of| is_gauge(of) && is_seen(of.name)) {
+        gauge(&mut text, figure, &labels, row);
+    }
+    for figure in SYSTEM {
+        gauge(&mut text, figure, &labels, &row.system);
+    }
     if run.has_messages() && row.latency_max_us > 0 {
         let help = "Intended time to receipt, of what came in the newest interval.";
         head(&mut text, "latency_seconds", help, "gauge");
@@ -106,14 +54,17 @@ pub(super) fn render(state: &State) -> String {
     text
 }
 
-/// What the monitor could see beside CPU and memory.
-fn system(text: &mut String, labels: &str, row: &SeriesRow) {
-    for column in SYSTEM_COLUMNS {
-        let Some(value) = (column.of)(&row.system) else { continue };
-        let name = column.name.replace("_per_s", "_per_second");
-        head(text, &name, &format!("{}, in {}.", column.label, column.unit), "gauge");
-        let _ = writeln!(text, "weir_bench_{name}{{{labels}}} {value}");
-    }
+/// Whether a figure is what the newest interval says, and no latency of messages: these are one
+/// family.
+fn is_gauge(figure: &Figure<SeriesRow>) -> bool {
+    !figure.is_summed() && !figure.name.starts_with("latency_")
+}
+
+/// What the newest interval says, where it says something.
+fn gauge<T>(text: &mut String, figure: &Figure<T>, labels: &str, row: &T) {
+    let Some(value) = (figure.of)(row) else { return };
+    let Exposed { name, divisor, .. } = exposed(figure.name);
+    sample(text, &name, figure.help, "gauge", labels, value / divisor);
 }
 
 /// How many runs of the command ended how.
@@ -143,12 +94,9 @@ fn phase(text: &mut String, run: &Run, labels: &str) {
     }
 }
 
-fn all<T>(text: &mut String, metrics: &[Metric<T>], kind: &str, labels: &str, of: &T) {
-    for metric in metrics {
-        head(text, metric.name, metric.help, kind);
-        let value = (metric.of)(of);
-        let _ = writeln!(text, "weir_bench_{}{{{labels}}} {value}", metric.name);
-    }
+fn sample(text: &mut String, name: &str, help: &str, kind: &str, labels: &str, value: f64) {
+    head(text, name, help, kind);
+    let _ = writeln!(text, "weir_bench_{name}{{{labels}}} {value}");
 }
 
 fn head(text: &mut String, name: &str, help: &str, kind: &str) {

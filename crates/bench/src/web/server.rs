@@ -1,6 +1,6 @@
 //! The thread that serves: HTTP/1.1 on some listeners, each with its site.
 
-use crate::live::step_back;
+use crate::host::step_back;
 use anyhow::Context;
 use axum::Router;
 use hyper::server::conn::http1;

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use weir_bench::clients::{self, ClientsOptions, Folder, Settings, Stack, Standing, Workflow};
 use weir_bench::folder;
-use weir_bench::run::note_signals;
+use weir_bench::interrupt::note_signals;
 use weir_load::null_stack::{Fault, NullStack};
 use weir_load::replay::PAYLOAD_BYTES;
 

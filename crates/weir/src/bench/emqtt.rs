@@ -4,7 +4,7 @@ use anyhow::{bail, ensure};
 use clap::{ArgAction, Args};
 use std::process::ExitCode;
 use weir_bench::emqtt::{self, Audience, Common, Options, Work};
-use weir_bench::run::note_signals;
+use weir_bench::interrupt::note_signals;
 
 /// What all three take. `-h` is the host, as there; help is `--help`.
 #[derive(Debug, Args)]

@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_bench::host::Pinning;
-use weir_bench::live::{Live, Options, Ui};
-use weir_bench::run::{Interrupted, note_signals};
+use weir_bench::interrupt::{Interrupted, note_signals};
+use weir_bench::live::Live;
+use weir_bench::ui::{self, Options, Ui};
 use weir_bench::web;
 
 /// What is shown, and where.
@@ -49,6 +50,6 @@ impl LiveArgs {
     ) -> anyhow::Result<Live> {
         let core = Pinning::plan(is_pinned).load_core;
         let (ui, metrics, results) = (self.ui, self.metrics, results.into());
-        Live::open(&Options { ui, metrics, results, core }, interrupted)
+        ui::open(&Options { ui, metrics, results, core }, interrupted)
     }
 }

@@ -1,6 +1,6 @@
 //! The charts of the screen: rates, latencies, the broker, over the newest minutes of the run.
 
-use super::draw::card;
+use super::{SOFT, card};
 use crate::live::state::Run;
 use crate::live::text::{bytes, latency, si};
 use crate::result::SeriesRow;
@@ -13,8 +13,6 @@ use ratatui::widgets::{Axis, Chart, Dataset, GraphType, LegendPosition};
 
 /// Seconds of the run that a chart shows at most.
 const SPAN_S: f64 = 300.0;
-
-const SOFT: Style = Style::new().fg(Color::DarkGray);
 
 /// One line of a chart.
 struct Curve {
@@ -43,7 +41,7 @@ const LATENCIES: &[Curve] = &[
 const CONNECT_LATENCIES: &[Curve] = &[curve("p99", Color::Red, |row| row.connect_p99_us as f64)];
 
 const CPU: &[Curve] = &[
-    curve("broker", Color::Magenta, |row| row.broker_cpu_user_cores + row.broker_cpu_system_cores),
+    curve("broker", Color::Magenta, |row| row.broker_cpu_cores()),
     curve("load", Color::Blue, |row| row.generator_cpu_cores),
 ];
 

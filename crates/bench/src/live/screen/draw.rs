@@ -1,16 +1,17 @@
 //! The picture of a state: pure, so that a test reads it off a buffer.
 
-use super::charts;
+use super::{SOFT, card, charts};
 use crate::live::events::Ended;
 use crate::live::state::{CellState, Run, State};
 use crate::live::text::{bytes, latency, si};
+use crate::result::series::{Kind, SERIES};
 use crate::result::{SeriesRow, Status};
 use crate::tables::printable;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Paragraph};
+use ratatui::widgets::Paragraph;
 use weir_load::outcome::{CPU_SHARE_MAX, LAG_P99_US_MAX};
 
 /// Columns from which the figures stand beside the charts and not below.
@@ -19,7 +20,6 @@ const WIDE: u16 = 110;
 /// Rows that the charts of a narrow screen have at least.
 const CHARTS_HEIGHT: u16 = 8;
 
-const SOFT: Style = Style::new().fg(Color::DarkGray);
 const GOOD: Style = Style::new().fg(Color::Green);
 const BAD: Style = Style::new().fg(Color::Red);
 const DOUBT: Style = Style::new().fg(Color::Yellow);
@@ -48,13 +48,6 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State, said: &str, is_stopping
         charts::draw(frame, above, run);
         frame.render_widget(Paragraph::new(figures).block(card("now")), below);
     }
-}
-
-/// A frame with a name.
-pub(super) fn card(title: &str) -> Block<'static> {
-    Block::bordered()
-        .border_style(SOFT)
-        .title(Span::styled(format!(" {title} "), Style::new().bold()))
 }
 
 fn title(state: &State, run: &Run) -> Line<'static> {
@@ -156,9 +149,11 @@ fn figures(run: &Run) -> Vec<Line<'static>> {
     }
     lines.push(figure("troubles", vec![troubles(run)]));
     if of.is_watched {
-        let (user, system) = (row.broker_cpu_user_cores, row.broker_cpu_system_cores);
         let memory = bytes(row.broker_rss_bytes as f64);
-        lines.push(figure("broker", plain(format!("{:.2} cores, {memory}", user + system))));
+        lines.push(figure(
+            "broker",
+            plain(format!("{:.2} cores, {memory}", row.broker_cpu_cores())),
+        ));
         let (files, threads) = (row.broker_files, row.broker_threads);
         lines.push(figure("", plain(format!("{threads} threads, {files} files"))));
     }
@@ -182,17 +177,21 @@ fn host(row: &SeriesRow) -> Option<String> {
 
 /// What went wrong so far.
 fn troubles(run: &Run) -> Span<'static> {
-    let of = &run.totals;
-    let all = [
-        (of.connect_failures, "connections"),
-        (of.subscribe_failures, "subscriptions"),
-        (of.publish_failures, "refused"),
-        (of.duplicated, "twice"),
-        (of.reordered, "reordered"),
-    ];
-    let seen = all.iter().filter(|(count, _)| *count > 0);
-    let texts: Vec<String> = seen.map(|(count, name)| format!("{count} {name}")).collect();
+    let counts = SERIES.iter().filter(|figure| figure.kind == Kind::Count);
+    let seen = counts.filter_map(|of| Some((run.totals.of(of), of)).filter(|seen| seen.0 > 0));
+    let texts: Vec<String> = seen.map(|(count, of)| format!("{count} {}", word(of.name))).collect();
     if texts.is_empty() { Span::styled("none", GOOD) } else { Span::styled(texts.join(", "), BAD) }
+}
+
+/// The name of a count where there is little room.
+fn word(name: &str) -> String {
+    match name {
+        "connect_failures" => "connections".into(),
+        "subscribe_failures" => "subscriptions".into(),
+        "publish_failures" => "refused".into(),
+        "duplicated" => "twice".into(),
+        name => name.replace('_', " "),
+    }
 }
 
 /// Whether the generator keeps up.

@@ -1,5 +1,6 @@
 //! The result of a use case that a broker cannot be asked to run: what it lacks, and no figures.
 
+use super::{RunOptions, suite};
 use crate::agents::Agents;
 use crate::driver::Driver;
 use crate::live::events::{Ended, Event, Started};
@@ -7,7 +8,6 @@ use crate::result::{
     Connections, Disclosed, Generator, Messages, Operations, Rates, RunResult, SCHEMA, Status,
     Verdict,
 };
-use crate::run::{RunOptions, suite};
 use crate::usecase::{self, Fault, Needs, Times, UseCase};
 use crate::{export, folder, host};
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// A broker that is not there to be asked for its version.
-pub(crate) fn lacks(
+pub(super) fn lacks(
     use_case: &UseCase,
     driver: &dyn Driver,
     agents: &Agents,
@@ -48,7 +48,7 @@ fn of_steps(use_case: &UseCase, driver: &dyn Driver, agents: &Agents) -> Option<
 ///
 /// # Errors
 /// The folder, the scale, a broker that is not there.
-pub(crate) fn keep(
+pub(super) fn keep(
     use_case: &UseCase,
     driver: &dyn Driver,
     options: &RunOptions,

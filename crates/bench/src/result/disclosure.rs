@@ -12,26 +12,26 @@ use serde_json::Value;
 
 /// A name and a value, for lists.
 #[derive(Debug, Serialize)]
-pub(super) struct Pair {
-    pub(super) name: String,
-    pub(super) value: String,
+pub(crate) struct Pair {
+    pub(crate) name: String,
+    pub(crate) value: String,
 }
 
 impl Pair {
-    pub(super) fn new(name: &str, value: impl Into<String>) -> Self {
+    pub(crate) fn new(name: &str, value: impl Into<String>) -> Self {
         Self { name: name.into(), value: value.into() }
     }
 }
 
 /// The fields of one heading.
 #[derive(Debug, Serialize)]
-pub(super) struct Group {
-    pub(super) name: &'static str,
-    pub(super) facts: Vec<Pair>,
+pub(crate) struct Group {
+    pub(crate) name: &'static str,
+    pub(crate) facts: Vec<Pair>,
 }
 
 /// Everything disclosed of a run, beside configuration, use-case file and what was not measured.
-pub(super) fn groups(run: &RunResult) -> Vec<Group> {
+pub(crate) fn groups(run: &RunResult) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for field in FIELDS {
         let fact = Pair::new(field.name, (field.text)(run));

@@ -1,0 +1,74 @@
+//! docs/metrics.md, made of the tables and held against them.
+
+use super::{File, METRICS, exposed};
+use crate::result::series::{DERIVED, Figure, Kind, SERIES, SYSTEM};
+use crate::stats::Better;
+use std::fmt::Write as _;
+
+const HEAD: &str = "# Metrics
+This page is made of the tables in crates/bench/src/metrics.rs and crates/bench/src/result/series.rs;
+a test holds it against them, and `WEIR_WRITE_DOCS=1 cargo test -p weir-bench glossary` writes it anew.
+
+A name has its unit last: `_us` is microseconds, `_per_s` a second, `_cores` processors. OpenMetrics asks
+for base units, so its names begin with `weir_bench_` and end with `_seconds` where ours end with `_us`.
+What was not measured is absent or empty, never zero.
+";
+
+fn glossary() -> String {
+    let mut text = String::from(HEAD);
+    text += "\n## Of a run\nIn `csv`, `openmetrics` and `junit` where a mark stands; all latencies are \
+             in `weir_bench_latency_seconds`, too.\n\n";
+    text += "| name | is | better | csv | openmetrics | junit |\n|---|---|---|---|---|---|\n";
+    for metric in METRICS {
+        let is_in = |file| metric.files.contains(&file);
+        let mark = |file| if is_in(file) { "x" } else { "" };
+        let better = match metric.better {
+            Some(Better::More) => "more",
+            Some(Better::Less) => "less",
+            None => "",
+        };
+        let name = exposed(metric.name).name;
+        let open = is_in(File::OpenMetrics).then(|| format!("`{name}`")).unwrap_or_default();
+        let (csv, junit) = (mark(File::Csv), mark(File::Junit));
+        let _ = writeln!(
+            text,
+            "| `{}` | {} | {better} | {csv} | {open} | {junit} |",
+            metric.name, metric.help
+        );
+    }
+    text += "\n## Of an interval\nColumns of series.csv and of `series` in result.json; the last column \
+             is what `--metrics` serves. `broker_cpu_cores` is made of two others and is not kept.\n\n";
+    text += "| name | is | of several | live |\n|---|---|---|---|\n";
+    for figure in SERIES.iter().chain(DERIVED) {
+        let live = match figure.name {
+            _ if figure.is_summed() => format!("{}_total", figure.total_name()),
+            name if name.starts_with("latency_") => "latency_seconds{quantile}".into(),
+            name => exposed(name).name,
+        };
+        line(&mut text, figure, &live);
+    }
+    for figure in SYSTEM {
+        line(&mut text, figure, &exposed(figure.name).name);
+    }
+    text
+}
+
+fn line<T>(text: &mut String, of: &Figure<T>, live: &str) {
+    let several = match of.kind {
+        Kind::State => "the last",
+        Kind::Rate | Kind::Mean => "their mean",
+        Kind::Count => "their sum",
+        Kind::Peak => "the highest",
+    };
+    let _ = writeln!(text, "| `{}` | {} | {several} | `{live}` |", of.name, of.help);
+}
+
+#[test]
+fn the_page_of_metrics_is_up_to_date() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+    let text = glossary();
+    if std::env::var_os("WEIR_WRITE_DOCS").is_some() {
+        std::fs::write(path, &text).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(path).unwrap_or_default(), text);
+}

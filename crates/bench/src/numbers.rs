@@ -1,0 +1,52 @@
+//! Numbers as a person reads them.
+
+/// Milliseconds with three digits that count.
+pub(crate) fn millis(latency_us: f64) -> String {
+    match latency_us / 1e3 {
+        ms if ms < 10.0 => format!("{ms:.2}"),
+        ms if ms < 100.0 => format!("{ms:.1}"),
+        ms => format!("{ms:.0}"),
+    }
+}
+
+/// A rate without decimals nobody reads.
+pub(crate) fn count(rate: f64) -> String {
+    match rate {
+        rate if rate >= 999_500.0 => format!("{:.2}M", rate / 1e6),
+        rate if rate >= 99_950.0 => format!("{:.0}k", rate / 1e3),
+        rate if rate >= 9_995.0 => format!("{:.1}k", rate / 1e3),
+        rate => format!("{rate:.0}"),
+    }
+}
+
+/// Megabytes, or gigabytes from one of them.
+pub(crate) fn mega(bytes: u64) -> String {
+    match bytes as f64 {
+        bytes if bytes >= 1e9 => format!("{:.2}G", bytes / 1e9),
+        bytes => format!("{:.1}M", bytes / 1e6),
+    }
+}
+
+/// A count with its thousands apart.
+pub fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_stand_apart() {
+        let texts = [0, 999, 1_000, 7_500_000].map(grouped);
+        assert_eq!(texts, ["0", "999", "1,000", "7,500,000"]);
+    }
+}
