@@ -7,7 +7,7 @@ use crate::monitor::system::Work;
 use crate::monitor::{self, Sample, Window};
 use crate::result::{
     Broker, Generator, Host, LatencyResult, PhaseResult, Rates, Resources, RunResult, SCHEMA,
-    SeriesRow, Suite, System, UseCaseRun,
+    SeriesRow, Status, Suite, System, UseCaseRun,
 };
 use crate::slope;
 use crate::usecase::Scaled;
@@ -48,7 +48,10 @@ pub(crate) fn result(
     let mut verdict = verdict::judge(outcome, &scaled.use_case.contract);
     if let Some(exit) = &seen.broker_exit {
         verdict.reasons.push(exit.clone());
-        verdict.status = crate::result::Status::Failed;
+        // What is invalid or aborted stays so.
+        if verdict.status == Status::Passed {
+            verdict.status = Status::Failed;
+        }
     }
     let steps = &scaled.use_case.step;
     let course = faults::course(steps, &seen.happened, seen.has_proxy, outcome);
