@@ -6,7 +6,7 @@ use crate::monitor::system::Work;
 use crate::monitor::{self, Sample, Window};
 use crate::result::{
     Broker, Generator, Host, LatencyResult, PhaseResult, Rates, Resources, RunResult, SCHEMA,
-    SeriesRow, Suite, System, UseCaseRun, phase_name,
+    SeriesRow, Status, Suite, System, UseCaseRun, phase_name,
 };
 use crate::slope;
 use crate::usecase::Scaled;
@@ -47,7 +47,10 @@ pub(crate) fn result(
     let mut verdict = verdict::judge(outcome, &scaled.use_case.contract);
     if let Some(exit) = &seen.broker_exit {
         verdict.reasons.push(exit.clone());
-        verdict.status = crate::result::Status::Failed;
+        // What is invalid or aborted stays so.
+        if verdict.status == Status::Passed {
+            verdict.status = Status::Failed;
+        }
     }
     let steps = &scaled.use_case.step;
     let course = faults::course(steps, &seen.happened, seen.has_proxy, outcome);

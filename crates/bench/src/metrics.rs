@@ -160,6 +160,12 @@ pub const METRICS: &[Metric] = &[
         .less()
         .files(&[Csv, OpenMetrics, Junit])
         .columns(&[col(DELIVERIES, "lost", "lost")]),
+    metric("unaudited", "Deliveries owed of which nobody can say whether they came", |run| {
+        count(run.measure.unaudited)
+    })
+    .less()
+    .files(&[Csv, OpenMetrics])
+    .columns(&[col(DELIVERIES, "unaudited", "unaud.")]),
     metric("duplicated", "Deliveries that came again", |run| count(run.measure.duplicated))
         .less()
         .files(&[Csv, OpenMetrics])

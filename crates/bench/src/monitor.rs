@@ -10,7 +10,7 @@ pub mod system;
 pub use group::GroupSample;
 pub use network::Network;
 
-pub(crate) use look::tree;
+pub(crate) use look::{is_going, tree};
 
 use crate::result::Resources;
 use ended::Ended;

@@ -23,11 +23,14 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use weir_load::agent::Fleet;
-use weir_load::outcome::Phase;
+use weir_load::outcome::{End, Phase};
 use weir_load::{Cue, Interval, LoadError, Outcome, Plan, Seat, Stop};
 
 /// How often the broker is looked at.
 const SAMPLE_EVERY: Duration = Duration::from_millis(500);
+
+/// How long a broker whose connections were dropped may take to end.
+const GOING_MAX: Duration = Duration::from_secs(2);
 
 /// What all runs of one command share.
 #[derive(Clone, Debug)]
@@ -127,7 +130,7 @@ pub fn run_one(
     seen.round_trip_us.1 = host::round_trip_us(running.target);
     seen.samples = monitor.stop();
     disclose::after(&mut seen.disclosed, running.target, &folder);
-    seen.broker_exit = running.exited();
+    seen.broker_exit = running.exited(exit_patience(&outcome));
     let broker = running.broker.clone();
     running.stop();
     let suite = suite(options, seen.started);
@@ -136,6 +139,13 @@ pub fn run_one(
     folder::keep(&folder, &result, &outcome)?;
     options.live.tell(&Event::Ended(Box::new(Ended::of(&result))));
     Ok((result, folder))
+}
+
+/// How long the end of the broker's process is waited for. Where connections were dropped it may
+/// be a script that has yet to hear of the end of what it started.
+fn exit_patience(outcome: &Outcome) -> Duration {
+    let is_gone = matches!(outcome.end, End::BrokerGone(_));
+    if is_gone || !outcome.connections.dropped.is_empty() { GOING_MAX } else { Duration::ZERO }
 }
 
 fn plan_of(scaled: &Scaled<'_>, target: SocketAddr, options: &RunOptions) -> Plan {

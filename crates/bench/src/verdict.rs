@@ -12,7 +12,10 @@ pub(crate) fn judge(outcome: &Outcome, contract: &Contract) -> Verdict {
     let (status, reasons) = match &outcome.end {
         End::Stopped => (Status::Aborted, vec!["stopped before its end".to_owned()]),
         End::BrokerGone(what) | End::SetupFailed(what) => (Status::Failed, vec![what.clone()]),
-        End::AgentLost(what) => (Status::Invalid, vec![what.clone()]),
+        End::AgentLost(what) => {
+            let reasons = [what.clone()].into_iter().chain(unaudited(outcome));
+            (Status::Invalid, reasons.collect())
+        }
         End::Completed => {
             let broken = broken(outcome, contract);
             let invalid = &outcome.generator.invalid;
@@ -26,6 +29,17 @@ pub(crate) fn judge(outcome: &Outcome, contract: &Contract) -> Verdict {
         }
     };
     Verdict { status, reasons }
+}
+
+/// What of a run that was cut short nobody can speak for.
+fn unaudited(outcome: &Outcome) -> Option<String> {
+    let count = outcome.warm_up.unaudited + outcome.measure.unaudited;
+    (count > 0).then(|| {
+        format!(
+            "{count} deliveries are unaudited: under way when the run was cut short, or to clients \
+             of the lost agent"
+        )
+    })
 }
 
 fn broken(outcome: &Outcome, contract: &Contract) -> Vec<String> {

@@ -24,6 +24,8 @@ struct Published {
     first_measured: u32,
     /// Receivers that are owed each of its messages.
     receivers: u32,
+    /// Receivers of each of its messages that only a lost agent could speak for.
+    unheard: u32,
 }
 
 /// What became of a publisher's messages at the end, as the engine knows it.
@@ -127,6 +129,7 @@ impl Audit {
             client,
             first_measured: UNSET,
             receivers,
+            unheard: 0,
         };
         let Cast { audiences, receivers, parts, clients, pairs, .. } = cast;
         Self {
@@ -277,14 +280,14 @@ impl Audit {
         self.anomalies.push(Anomaly { kind, subscriber, publisher, sequence });
     }
 
-    /// Ends the time in which messages may come: what is missing now is lost. `fates` are the
-    /// publishers', in order.
-    pub(crate) fn close(&mut self, fates: Vec<Fate>) {
+    /// Ends the time in which messages may come: what is missing now is lost, but for what was
+    /// under way when a run was cut short. `fates` are the publishers', in order.
+    pub(crate) fn close(&mut self, fates: Vec<Fate>, is_cut_short: bool) {
         for (publisher, fate) in fates.iter().enumerate() {
             self.count_published(publisher, fate);
         }
         for at in 0..self.receivers.len() {
-            self.count_received(at, &fates);
+            self.count_received(at, &fates, is_cut_short);
         }
         // In which phase they were is not known; a run that loses so many is measured mostly.
         self.measure.lost += self.ledger.written_off();
@@ -319,7 +322,7 @@ impl Audit {
     }
 
     fn count_published(&mut self, publisher: usize, fate: &Fate) {
-        let Published { first_measured, receivers, .. } = self.publishers[publisher];
+        let Published { first_measured, receivers, unheard, .. } = self.publishers[publisher];
         // (warm-up, measure) of the sequences below a bound, and of a list.
         let below = |bound: u32| {
             let warm_up = bound.min(first_measured);
@@ -340,22 +343,36 @@ impl Audit {
             messages.unacknowledged += open;
             messages.accepted += accepted;
             messages.expected += accepted * u64::from(receivers);
+            messages.unaudited += accepted * u64::from(unheard);
         };
         add(&mut self.warm_up, [due.0, sent.0, refused.0, open.0]);
         add(&mut self.measure, [due.1, sent.1, refused.1, open.1]);
     }
 
-    fn count_received(&mut self, at: usize, fates: &[Fate]) {
-        let Receiver { audience, pairs, client, is_whole, .. } = self.receivers[at];
+    fn count_received(&mut self, at: usize, fates: &[Fate], is_cut_short: bool) {
+        let Receiver { audience, pairs, client, is_whole, is_shared, .. } = self.receivers[at];
         for place in 0..self.audiences.get(audience).publishers().len() {
             let publisher = self.audiences.get(audience).publishers()[place];
             let fate = &fates[publisher as usize];
+            // What a later message has passed never comes. The members of a shared group overtake
+            // each other.
+            let passed = match (is_cut_short, is_shared) {
+                (false, _) => u32::MAX,
+                (true, false) => self.ledger.track(pairs + place).0,
+                (true, true) => 0,
+            };
             let missing = self.ledger.missing(pairs + place, fate.sent).flatten();
-            let lost: Vec<u32> =
-                missing.filter(|&sequence| is_whole && fate.is_accepted(sequence)).collect();
-            for sequence in lost {
-                self.messages_of(publisher, sequence).lost += 1;
-                self.list(AnomalyKind::Lost, client, publisher, sequence);
+            let missing: Vec<u32> =
+                missing.filter(|&sequence| fate.is_accepted(sequence)).collect();
+            for sequence in missing {
+                let messages = self.messages_of(publisher, sequence);
+                if is_whole && sequence < passed {
+                    messages.lost += 1;
+                    self.list(AnomalyKind::Lost, client, publisher, sequence);
+                } else {
+                    messages.unaudited += 1;
+                    messages.expected -= u64::from(is_whole);
+                }
             }
             if !is_whole {
                 self.expect_arrived(pairs + place, publisher, fate);

@@ -20,6 +20,8 @@ pub(crate) struct Receiver {
     pub(crate) number: u32,
     /// Whether no member of it is elsewhere.
     pub(crate) is_whole: bool,
+    /// Whether it is a shared group.
+    pub(crate) is_shared: bool,
 }
 
 /// One client's part in a receiver.
@@ -138,7 +140,7 @@ impl Cast {
         if let Some(audience) = self.audiences.union(plain) {
             let number = self.number(audience);
             if let Some(slice) = slice {
-                let receiver = self.add_receiver(audience, client, number);
+                let receiver = self.add_receiver(audience, client, number, false);
                 self.holders.push((slice, receiver));
                 own.push(Part { receiver, own_next: None });
             }
@@ -169,7 +171,7 @@ impl Cast {
         let (audience, first, number) = (group.audience, group.client, group.number);
         let known = group.receiver;
         let receiver = match (known, slice) {
-            (None, Some(_)) => Some(self.add_receiver(audience, first, number)),
+            (None, Some(_)) => Some(self.add_receiver(audience, first, number, true)),
             _ => known,
         };
         let group = self.groups.get_mut(text)?;
@@ -195,9 +197,9 @@ impl Cast {
         self.numbered - 1
     }
 
-    fn add_receiver(&mut self, audience: u32, client: u32, number: u32) -> u32 {
+    fn add_receiver(&mut self, audience: u32, client: u32, number: u32, is_shared: bool) -> u32 {
         let (pairs, is_whole) = (self.pairs, true);
-        self.receivers.push(Receiver { audience, pairs, client, number, is_whole });
+        self.receivers.push(Receiver { audience, pairs, client, number, is_whole, is_shared });
         self.pairs += self.audiences.get(audience).publishers().len();
         self.receivers.len() as u32 - 1
     }

@@ -157,15 +157,20 @@ pub struct Messages {
     pub delivered: u64,
     /// Deliveries owed that never came.
     pub lost: u64,
+    /// Deliveries that nobody can speak for, counted neither as owed nor as lost: those under way
+    /// when the run was cut short, and those to clients of an agent that was lost.
+    #[serde(default)]
+    pub unaudited: u64,
     /// Deliveries that came again.
     pub duplicated: u64,
     /// Of these, with the DUP flag set.
     pub duplicated_with_dup: u64,
     /// Deliveries that came after a later one of the same publisher to the same subscriber.
     pub reordered: u64,
-    /// Deliveries that came only after drain had ended; also counted as lost.
+    /// Deliveries that came only after drain had ended; also counted as lost, or as unaudited.
     pub late_after_drain: u64,
-    /// Deliveries of messages that the broker never accepted; not counted as delivered.
+    /// Deliveries of messages that the broker never accepted, or of which only a lost agent knew
+    /// whether it had; not counted as delivered.
     pub delivered_unaccepted: u64,
     /// Received messages that are none of this run's, or not for this subscriber.
     pub stray: u64,

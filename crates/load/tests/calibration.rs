@@ -88,7 +88,8 @@ fn assert_sums_agree(outcome: &Outcome) {
             + messages.delivered_unaccepted
             + messages.stray;
         assert_eq!(messages.received, received, "{messages:?}");
-        assert!(messages.late_after_drain <= messages.lost, "{messages:?}");
+        let missing = messages.lost + messages.unaudited;
+        assert!(messages.late_after_drain <= missing, "{messages:?}");
     }
     let sent: u64 = outcome.intervals.iter().map(|interval| interval.published).sum();
     assert_eq!(sent, sum(outcome, |m| m.sent));
@@ -242,6 +243,36 @@ fn what_comes_after_drain_is_late_and_lost() {
     assert_eq!((outcome.measure.late_after_drain, outcome.measure.lost), (2, 2));
     assert_eq!(outcome.anomalies.len(), 2);
     assert_eq!(outcome.latencies.end_to_end.len(), outcome.measure.delivered);
+}
+
+#[test]
+fn what_was_under_way_when_a_run_was_stopped_is_not_lost() {
+    let groups = vec![
+        subscribers(2, &["t{run}/#"], 1),
+        subscribers(2, &["$share/g/t{run}/#"], 1),
+        publishers(1, 200.0, 1),
+    ];
+    let mut plan = plan(ProtocolVersion::V5, groups);
+    plan.phases.measure_ms = 60_000;
+    // More than an interval, after which the run is stopped: what is sent has been accepted, and
+    // nothing of the last interval has come.
+    let fake = FakeBroker::start(Faults { delay_us: 400_000, ..Faults::default() });
+    plan.target = fake.address;
+    let stop = Stop::default();
+    let mut measured = 0;
+    let outcome = run(&plan, &stop, &mut |interval| {
+        measured += u32::from(interval.phase == Phase::Measure);
+        if measured == 4 {
+            stop.stop();
+        }
+    });
+    let outcome = outcome.expect("a plan that runs");
+    fake.stop();
+    assert_eq!(outcome.end, End::Stopped);
+    assert_sums_agree(&outcome);
+    assert_eq!((outcome.measure.lost, outcome.anomalies.len()), (0, 0), "{:?}", outcome.measure);
+    assert!(outcome.measure.delivered > 0, "{:?}", outcome.measure);
+    assert!(outcome.measure.unaudited > 0, "{:?}", outcome.measure);
 }
 
 #[test]

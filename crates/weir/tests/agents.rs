@@ -231,7 +231,8 @@ fn a_killed_agent_ends_the_run_which_says_what_went_with_it() {
     let groups = vec![group("sub", 4, Some("t{run}/#"), None), group("pub", 4, None, Some(100.0))];
     let mut plan = plan(groups);
     plan.phases.measure_ms = 60_000;
-    let fake = FakeBroker::start(Faults::default());
+    // So that something is under way whenever it happens.
+    let fake = FakeBroker::start(Faults { delay_us: 200_000, ..Faults::default() });
     plan.target = fake.address;
     let fleet = Fleet::start(&agents(3)).unwrap();
     let victim = fleet.processes()[1];
@@ -252,7 +253,9 @@ fn a_killed_agent_ends_the_run_which_says_what_went_with_it() {
     }
     println!("{seen}");
     assert_sums_agree(&outcome);
-    assert!(outcome.measure.delivered > 0 && outcome.measure.lost == 0, "{:?}", outcome.measure);
+    assert_eq!((outcome.measure.lost, outcome.anomalies.len()), (0, 0), "{:?}", outcome.measure);
+    assert!(outcome.warm_up.delivered + outcome.measure.delivered > 0, "{:?}", outcome.measure);
+    assert!(outcome.measure.unaudited > 0, "{:?}", outcome.measure);
     assert_eq!(outcome.connections.planned, 8);
     assert_eq!(outcome.connections.connected, 5);
     let deeds = fake.stop();

@@ -152,7 +152,7 @@ fn every_driver_starts_its_broker_and_leaves_nothing_behind() {
             let shown = broker.command.join(" ");
             assert!(!shown.contains(&*run.path().to_string_lossy()), "{name}: {shown}");
             assert!(round_trip_us(running.target).is_some(), "{name}");
-            assert_eq!(running.exited(), None);
+            assert_eq!(running.exited(Duration::ZERO), None);
 
             let daemon = std::fs::read_to_string(run.path().join("daemon.pid")).unwrap();
             let (daemon, pid) = (daemon.trim(), running.pid.unwrap().to_string());
@@ -178,12 +178,10 @@ fn a_broker_whose_guard_is_killed_is_ended_all_the_same() {
     let parent = stat.rsplit(')').next().unwrap().split_whitespace().nth(1).unwrap();
     let guard = rustix::process::Pid::from_raw(parent.parse().unwrap()).unwrap();
     rustix::process::kill_process(guard, rustix::process::Signal::KILL).unwrap();
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while running.exited().is_none() && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    assert!(running.exited().is_some_and(|why| why.contains("guard")));
+    let patience = Duration::from_secs(30);
+    assert!(running.exited(patience).is_some_and(|why| why.contains("guard")));
     running.stop();
+    let deadline = Instant::now() + patience;
     while !has_ended(&pid.to_string()) && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));
     }

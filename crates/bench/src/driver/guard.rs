@@ -9,7 +9,7 @@
 //! A program that is spoken to by lines is guarded by [`guard_through`]: its input and output are
 //! the guard's own, and the guard says nothing but by its exit status.
 
-use crate::monitor::tree;
+use crate::monitor::{is_going, tree};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group};
 use std::ffi::OsString;
@@ -18,7 +18,6 @@ use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// How long a guard may take to say that it has started the broker.
@@ -26,6 +25,9 @@ const START_MAX: Duration = Duration::from_secs(20);
 
 /// How long SIGKILL is tried, and a guard is waited for beyond its broker's own time.
 const KILL_MAX: Duration = Duration::from_secs(5);
+
+/// How long a broker that is on its way out may take: its memory is given back, or written to disk.
+const EXIT_MAX: Duration = Duration::from_secs(20);
 
 /// Between two looks at something that no event tells.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -150,7 +152,9 @@ pub(super) struct Guarded {
     /// Its end is what the guard waits for.
     pipe: Option<ChildStdin>,
     broker: Pid,
-    exit: Arc<OnceLock<String>>,
+    /// How the broker ended, once the guard has said so.
+    ended: Receiver<String>,
+    exit: Option<String>,
     patience: Duration,
 }
 
@@ -169,14 +173,15 @@ impl Guarded {
     /// Of a guard that was just started, once it has started the broker.
     pub(super) fn new(mut child: Child, patience: Duration) -> std::io::Result<Self> {
         let (pipe, out) = (child.stdin.take(), child.stdout.take());
-        let exit = Arc::new(OnceLock::new());
-        let started = listen(out, Arc::clone(&exit));
+        let (started, ended) = listen(out);
         let first = started.recv_timeout(START_MAX);
         let number =
             |line: &str| line.strip_prefix("started ")?.parse().ok().and_then(Pid::from_raw);
         let why = match &first {
             Ok(line) => match number(line) {
-                Some(broker) => return Ok(Self { child, pipe, broker, exit, patience }),
+                Some(broker) => {
+                    return Ok(Self { child, pipe, broker, ended, exit: None, patience });
+                }
                 None => line.strip_prefix("failed ").unwrap_or(line).to_owned(),
             },
             Err(RecvTimeoutError::Disconnected) => "its guard ended".into(),
@@ -203,9 +208,15 @@ impl Guarded {
         drop(self);
     }
 
-    /// How the broker's process ended, if it did.
-    pub(super) fn exited(&self) -> Option<&str> {
-        self.exit.get().map(String::as_str)
+    /// How the broker's process ended, if it did within `patience`. One that is on its way out is
+    /// waited for beyond that.
+    pub(super) fn exited(&mut self, patience: Duration) -> Option<&str> {
+        if self.exit.is_none() {
+            let wait = if is_going(self.broker()) { EXIT_MAX } else { patience };
+            // The guard's thread says in any case how it ended.
+            self.exit = self.ended.recv_timeout(wait).ok();
+        }
+        self.exit.as_deref()
     }
 }
 
@@ -228,25 +239,23 @@ impl Drop for Guarded {
     }
 }
 
-/// Hands on the first line, and notes the one that tells of the broker's end.
-fn listen(
-    out: Option<impl Read + Send + 'static>,
-    exit: Arc<OnceLock<String>>,
-) -> Receiver<String> {
+/// Hands on the first line, and how the broker ended.
+fn listen(out: Option<impl Read + Send + 'static>) -> (Receiver<String>, Receiver<String>) {
     let (first, started) = channel();
+    let (exit, ended) = channel();
     std::thread::spawn(move || {
         let Some(out) = out else { return };
         let mut first = Some(first);
         for line in BufReader::new(out).lines().map_while(Result::ok) {
             if let Some(how) = line.strip_prefix("ended ") {
-                // It ends once.
-                let _ = exit.set(format!("the broker's process ended by itself: {how}"));
+                // Nobody may want to know.
+                let _ = exit.send(format!("the broker's process ended by itself: {how}"));
             } else if let Some(first) = first.take() {
                 // Nobody waits any longer where it took too long.
                 let _ = first.send(line);
             }
         }
-        let _ = exit.set("the broker's guard was ended by somebody else".into());
+        let _ = exit.send("the broker's guard was ended by somebody else".into());
     });
-    started
+    (started, ended)
 }

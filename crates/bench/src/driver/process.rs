@@ -104,11 +104,11 @@ impl Running {
         loop {
             let why = match mqtt::answers(target, version) {
                 // Somebody else may have taken the port, and ours ended for it.
-                Ok(()) if self.exited().is_none() => return Ok(()),
+                Ok(()) if self.exited(Duration::ZERO).is_none() => return Ok(()),
                 Ok(()) => "another program listens there".into(),
                 Err(error) => error.to_string(),
             };
-            let exit = self.exited();
+            let exit = self.exited(Duration::ZERO);
             if exit.is_some() || Instant::now() >= deadline {
                 let why = exit.unwrap_or(why) + &last_lines(log);
                 let (broker, address) = (self.broker.name.clone(), target.to_string());
@@ -118,9 +118,10 @@ impl Running {
         }
     }
 
-    /// How the process ended, if it did by itself.
-    pub fn exited(&mut self) -> Option<String> {
-        self.guarded.as_ref()?.exited().map(str::to_owned)
+    /// How the process ended, if it did by itself within `patience`. One that is on its way out is
+    /// waited for: afterwards it is known whether the broker is there.
+    pub fn exited(&mut self, patience: Duration) -> Option<String> {
+        self.guarded.as_mut()?.exited(patience).map(str::to_owned)
     }
 
     /// Ends the broker: SIGTERM, and SIGKILL if it does not heed that.

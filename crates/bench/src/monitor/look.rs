@@ -5,7 +5,7 @@ use super::energy::Energy;
 use super::group::Group;
 use super::{Sample, now_us};
 use crate::host::memory_bytes;
-use procfs::process::{Process, Stat, all_processes};
+use procfs::process::{Process, Stat, StatFlags, Status, all_processes};
 use rustix::time::{ClockId, clock_gettime};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -210,6 +210,17 @@ pub(crate) fn tree(pid: u32) -> Vec<(Process, Stat)> {
         let Some(at) = rest.iter().position(is_ours) else { return found };
         found.push(rest.swap_remove(at));
     }
+}
+
+/// Whether a process has ended or is about to: killed, exiting, or writing its memory to disk.
+pub(crate) fn is_going(pid: u32) -> bool {
+    let Ok(process) = Process::new(i32::try_from(pid).unwrap_or(i32::MAX)) else { return true };
+    let is_exiting = |stat: Stat| stat.flags & StatFlags::PF_EXITING.bits() != 0;
+    let kill = 1 << (rustix::process::Signal::KILL.as_raw() - 1);
+    let is_killed = |status: Status| {
+        (status.sigpnd | status.shdpnd) & kill != 0 || status.core_dumping == Some(true)
+    };
+    process.stat().map_or(true, is_exiting) || process.status().map_or(true, is_killed)
 }
 
 /// Linux 6.2 and newer say it as the folder's size; before, they are counted.

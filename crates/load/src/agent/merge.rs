@@ -77,7 +77,7 @@ pub(super) fn merge(
         add(&mut outcome, report)
             .ok_or_else(|| bad(&report.name, "a histogram that is not one"))?;
     }
-    let books = books(plan, reports)?;
+    let books = books(plan, reports, &outcome.end)?;
     outcome.warm_up = books.warm_up;
     outcome.measure = books.measure;
     outcome.anomalies = books.anomalies;
@@ -156,7 +156,7 @@ fn phases(reports: &[Report]) -> Vec<PhaseSpan> {
 }
 
 /// Joins what was accepted with what was delivered.
-fn books(plan: &Plan, reports: &mut [Report]) -> Result<crate::audit::Books, LoadError> {
+fn books(plan: &Plan, reports: &mut [Report], end: &End) -> Result<crate::audit::Books, LoadError> {
     let streams = streams(plan, 0);
     let topics = topics_of(plan, &streams)?;
     let named: Vec<(u32, &str)> = topics.iter().map(|(client, text)| (*client, &**text)).collect();
@@ -188,5 +188,7 @@ fn books(plan: &Plan, reports: &mut [Report]) -> Result<crate::audit::Books, Loa
         added.map_err(|what| bad(&report.name, what))?;
         report.tracks = Vec::new();
     }
-    Ok(joint.close(&fates))
+    // What the others had under way when an agent was lost is no fault of the broker's.
+    let is_cut_short = matches!(end, End::Stopped | End::AgentLost(_));
+    Ok(joint.close(&fates, is_cut_short))
 }

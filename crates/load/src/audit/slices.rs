@@ -123,10 +123,14 @@ impl Joint {
         }
         let mut audit = Audit::of_cast(cast, plan.run, topics);
         // What is owed to those nobody can speak for is not known.
-        audit.publishers.iter_mut().for_each(|publisher| publisher.receivers = 0);
-        for receiver in audit.receivers.iter().filter(|receiver| receiver.is_whole) {
+        for publisher in &mut audit.publishers {
+            publisher.unheard = std::mem::take(&mut publisher.receivers);
+        }
+        for receiver in &audit.receivers {
             for &publisher in audit.audiences.get(receiver.audience).publishers() {
-                audit.publishers[publisher as usize].receivers += 1;
+                let publisher = &mut audit.publishers[publisher as usize];
+                publisher.unheard -= 1;
+                publisher.receivers += u32::from(receiver.is_whole);
             }
         }
         let numbers = audit.receivers.iter().enumerate();
@@ -214,8 +218,8 @@ impl Joint {
     }
 
     /// Closes the books of the whole. `fates` are the publishers', in order.
-    pub(crate) fn close(mut self, fates: &[Fate]) -> super::Books {
-        self.audit.close(fates.to_vec());
+    pub(crate) fn close(mut self, fates: &[Fate], is_cut_short: bool) -> super::Books {
+        self.audit.close(fates.to_vec(), is_cut_short);
         for (receiver, range, pair) in std::mem::take(&mut self.late) {
             let of = &self.audit.receivers[receiver as usize];
             let (client, place) = (of.client, pair - of.pairs);
@@ -297,21 +301,26 @@ mod tests {
         audit.receive(at, Some(Stamp { run: 1, publisher, sequence, intended_us: 0 }), dup);
     }
 
-    fn alone(plan: &Plan, early: &[Delivery], late: &[Delivery], fates: &[Fate]) -> Books {
+    /// What came before the books were closed and afterwards, and how the run ended.
+    #[derive(Clone, Debug, Default)]
+    struct Course {
+        early: Vec<Delivery>,
+        late: Vec<Delivery>,
+        fates: Vec<Fate>,
+        is_cut_short: bool,
+    }
+
+    fn alone(plan: &Plan, course: &Course) -> Books {
+        let Course { early, late, fates, is_cut_short } = course;
         let mut audit = fresh(plan, &[Slice::WHOLE]);
         early.iter().for_each(|delivery| receive(&mut audit, delivery.client, delivery));
-        audit.close(fates.to_vec());
+        audit.close(fates.clone(), *is_cut_short);
         late.iter().for_each(|delivery| receive(&mut audit, delivery.client, delivery));
         audit.into_books()
     }
 
-    fn joined(
-        plan: &Plan,
-        slices: &[Slice],
-        early: &[Delivery],
-        late: &[Delivery],
-        fates: &[Fate],
-    ) -> Books {
+    fn joined(plan: &Plan, slices: &[Slice], course: &Course) -> Books {
+        let Course { early, late, fates, is_cut_short } = course;
         let mut joint = Joint::new(plan, &TOPICS, vec![TOTAL; 3], slices);
         (0..3).for_each(|publisher| joint.measure_from(publisher, FIRST_MEASURED));
         for (at, slice) in slices.iter().enumerate() {
@@ -328,7 +337,7 @@ mod tests {
             let (counted, anomalies) = audit.into_counted();
             joint.add(at, &counted, &tracks, anomalies).unwrap();
         }
-        joint.close(fates)
+        joint.close(fates, *is_cut_short)
     }
 
     fn deliveries() -> impl Strategy<Value = Vec<Delivery>> {
@@ -352,15 +361,40 @@ mod tests {
         prop::collection::vec(one, 3)
     }
 
+    fn courses() -> impl Strategy<Value = Course> {
+        let parts = (deliveries(), deliveries(), fates(), any::<bool>());
+        parts.prop_map(|(early, late, fates, is_cut_short)| Course {
+            early,
+            late,
+            fates,
+            is_cut_short,
+        })
+    }
+
+    /// The first so many messages of each publisher at each client, in order; of a shared group,
+    /// each to one member.
+    fn in_order(heard: &[u32]) -> Vec<Delivery> {
+        let mut list = Vec::new();
+        for publisher in 0..3 {
+            for client in 0..7 {
+                let heard = heard[(publisher * 7 + client) as usize];
+                let own = (0..heard).filter(|sequence| client >= 4 || sequence % 4 == client);
+                let one = |sequence| Delivery { client, publisher, sequence, dup: false };
+                list.extend(own.map(one));
+            }
+        }
+        list
+    }
+
     proptest! {
         #[test]
         fn slices_together_close_the_books_that_one_process_closes(
-            early in deliveries(), late in deliveries(), fates in fates(), of in 1u32..5,
+            course in courses(), of in 1u32..5,
         ) {
             let plan = plan();
-            let one = alone(&plan, &early, &late, &fates);
+            let one = alone(&plan, &course);
             let slices: Vec<Slice> = (0..of).map(|at| Slice::new(at, of)).collect();
-            let many = joined(&plan, &slices, &early, &late, &fates);
+            let many = joined(&plan, &slices, &course);
             prop_assert_eq!(many.warm_up, one.warm_up);
             prop_assert_eq!(many.measure, one.measure);
             let sorted = |mut list: Vec<Anomaly>| {
@@ -372,17 +406,52 @@ mod tests {
 
         #[test]
         fn a_group_whose_members_are_apart_is_joined_too(
-            early in deliveries(), late in deliveries(), fates in fates(), of in 2u32..5,
+            course in courses(), of in 2u32..5,
         ) {
             let plan = plan();
-            let one = alone(&plan, &early, &late, &fates);
+            let one = alone(&plan, &course);
             let dealt = |at| Slice { shared: Shared::Dealt, ..Slice::new(at, of) };
             let slices: Vec<Slice> = (0..of).map(dealt).collect();
-            let many = joined(&plan, &slices, &early, &late, &fates);
+            let many = joined(&plan, &slices, &course);
             // Whether the one that came again was out of order, and had DUP, is not known then.
             let known = |of: Messages| Messages { reordered: 0, duplicated_with_dup: 0, ..of };
             prop_assert_eq!(known(many.warm_up), known(one.warm_up));
             prop_assert_eq!(known(many.measure), known(one.measure));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_under_way_when_a_slice_was_lost_is_unaudited_and_not_lost(
+            heard in prop::collection::vec(0u32..=TOTAL, 21), of in 1u32..5, lost in 0u32..5,
+        ) {
+            let plan = plan();
+            let slices: Vec<Slice> = (0..of).map(|at| Slice::new(at, of)).collect();
+            let left: Vec<Slice> =
+                (0..of).filter(|&at| at != lost).map(|at| slices[at as usize]).collect();
+            let fate = |&(client, _): &(u32, &str)| {
+                let is_here = left.iter().any(|slice| slice.has(&plan.groups[3], client));
+                let sent = if is_here { TOTAL } else { 0 };
+                Fate { is_lost: !is_here, due: sent, sent, ..Fate::default() }
+            };
+            let course = Course {
+                early: in_order(&heard),
+                fates: TOPICS.iter().map(fate).collect(),
+                is_cut_short: true,
+                ..Course::default()
+            };
+            let books = joined(&plan, &left, &course);
+            let mut known = 0;
+            for messages in [books.warm_up, books.measure] {
+                prop_assert_eq!(messages.lost, 0);
+                prop_assert_eq!(messages.expected, messages.delivered);
+                known += messages.expected + messages.unaudited;
+            }
+            prop_assert!(books.anomalies.iter().all(|anomaly| anomaly.kind != AnomalyKind::Lost));
+            // The group and three clients hear `t`, one client hears `u`.
+            let heard = [4, 4, 1].iter().zip(&course.fates);
+            let planned: u32 = heard.map(|(receivers, fate)| receivers * fate.sent).sum();
+            prop_assert_eq!(known, u64::from(planned));
         }
     }
 

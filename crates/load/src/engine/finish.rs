@@ -39,8 +39,8 @@ impl Engine<'_> {
             if self.baton.is_some() {
                 self.book.audit.close_slice();
             } else {
-                let fates = std::mem::take(&mut self.fates);
-                self.book.audit.close(fates.into_iter().map(|(_, fate)| fate).collect());
+                let fates = std::mem::take(&mut self.fates).into_iter().map(|(_, fate)| fate);
+                self.book.audit.close(fates.collect(), self.end == Some(End::Stopped));
                 self.close_course();
             }
         }
