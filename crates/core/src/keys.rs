@@ -1,5 +1,7 @@
 //! Names of things, kept from being mixed up.
 
+use foldhash::fast::FixedState;
+use std::hash::BuildHasher;
 use std::ops::Add;
 
 /// A connection of one shard, as its shell names it. May be used again after `closed`, or after
@@ -10,6 +12,23 @@ pub struct ConnKey(pub u32);
 /// A shard of this broker, 0 to the number of shards less one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShardId(pub u16);
+
+impl ShardId {
+    /// The shard, of so many that were made with this seed, that owns the session of a client.
+    pub fn of_client(client_id: &str, shards: u16, seed: u64) -> Self {
+        Self::of(client_id, shards, &FixedState::with_seed(seed))
+    }
+
+    /// The shard that owns what has this name.
+    pub(crate) fn of(name: &str, shards: u16, hasher: &FixedState) -> Self {
+        if shards == 1 {
+            return Self(0);
+        }
+        let hash = hasher.hash_one(name);
+        // The upper bits: the lower ones place the client in the table.
+        Self(((hash >> 32) % u64::from(shards)) as u16)
+    }
+}
 
 /// A session of one shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

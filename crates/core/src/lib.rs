@@ -7,6 +7,7 @@
 //! Durability will hang on the acknowledgement of a PUBLISH; it is not here yet.
 
 mod aliases;
+mod ask;
 mod auth;
 mod chance;
 mod conditions;
@@ -36,6 +37,7 @@ mod timers;
 mod wheel;
 mod window;
 
+pub use ask::{ClientPage, ClientState, Kicked, LinkState};
 pub use auth::{AuthRequest, AuthStep, Verdict};
 pub use content::{Asked, Content, Derived, Predicates, Rules, Unfit};
 pub use features::Features;

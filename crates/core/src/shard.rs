@@ -1,6 +1,7 @@
 //! The shard: inputs come in here and go to the file that is named after them.
 
 mod acks;
+mod ask;
 mod auth;
 mod connack;
 mod connect;
@@ -405,12 +406,7 @@ impl Shard {
 
     /// The shard that owns the sessions of a client, or the retained message of a topic.
     fn owner(&self, name: &str) -> ShardId {
-        if self.shards == 1 {
-            return self.id;
-        }
-        let hash = self.hasher.hash_one(name);
-        // The upper bits: the lower ones place the client in the table.
-        ShardId(((hash >> 32) % u64::from(self.shards)) as u16)
+        ShardId::of(name, self.shards, &self.hasher)
     }
 
     fn other_shards(&self) -> impl Iterator<Item = ShardId> + use<> {
