@@ -98,7 +98,7 @@ impl<T> Mailbox<T> {
                     break;
                 }
             }
-            wake_if_asleep(&way.sleeps, &way.waker);
+            wake_if_asleep(&way.sleeps, || way.waker.wake());
         }
         is_all
     }
@@ -152,12 +152,12 @@ impl<T> Mailbox<T> {
 }
 
 /// Wakes the receiver of letters that were put into its ring, unless it is awake.
-fn wake_if_asleep(sleeps: &AtomicBool, waker: &Waker) {
+fn wake_if_asleep(sleeps: &AtomicBool, wake: impl FnOnce()) {
     // Either the receiver sees the letters before it sleeps, or we see that it sleeps.
     fence(Ordering::SeqCst);
     // Looked at before it is written: one that is awake keeps the line to itself.
     if sleeps.load(Ordering::Relaxed) && sleeps.swap(false, Ordering::Relaxed) {
-        waker.wake();
+        wake();
     }
 }
 

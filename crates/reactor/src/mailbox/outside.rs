@@ -7,15 +7,16 @@
 use super::{Mailbox, wake_if_asleep};
 use crate::Waker;
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
-use std::io;
-use std::os::fd::OwnedFd;
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 /// The end of the thread outside: sends letters `T`, and gets letters `A`.
 pub struct Outside<T, A> {
     ways: Vec<Way<T, A>>,
-    waker: Waker,
+    /// Where a byte comes that wakes it.
+    wakes: UnixStream,
     sleeps: Arc<AtomicBool>,
 }
 
@@ -30,20 +31,23 @@ struct Way<T, A> {
 /// The end of a thread of the mesh. What the thread outside sends comes with its [`Mailbox`].
 pub struct ToOutside<A> {
     to: Producer<A>,
-    waker: Waker,
+    bell: Arc<UnixStream>,
     sleeps: Arc<AtomicBool>,
     dropped: u64,
 }
 
+/// That of the thread outside, and those of the mesh in its order.
+type Ends<T, A> = (Outside<T, A>, Vec<ToOutside<A>>);
+
 /// Connects a thread outside with the threads of these mailboxes, by rings of so many letters.
 ///
 /// # Errors
-/// What the system says of eventfd.
-pub fn outside<T, A>(
-    mailboxes: &mut [Mailbox<T>],
-    letters_max: usize,
-) -> io::Result<(Outside<T, A>, Vec<ToOutside<A>>)> {
-    let waker = Waker::new()?;
+/// What the system says of two more open files.
+pub fn outside<T, A>(mailboxes: &mut [Mailbox<T>], letters_max: usize) -> io::Result<Ends<T, A>> {
+    let (bell, wakes) = UnixStream::pair()?;
+    bell.set_nonblocking(true)?;
+    wakes.set_nonblocking(true)?;
+    let bell = Arc::new(bell);
     let sleeps = Arc::new(AtomicBool::new(true));
     let connect = |mailbox: &mut Mailbox<T>| {
         let (to_mesh, from_outside) = RingBuffer::new(letters_max);
@@ -55,11 +59,11 @@ pub fn outside<T, A>(
             waker: mailbox.waker.clone(),
             sleeps: Arc::clone(&mailbox.sleeps),
         };
-        let (waker, sleeps) = (waker.clone(), Arc::clone(&sleeps));
-        (way, ToOutside { to: to_outside, waker, sleeps, dropped: 0 })
+        let (bell, sleeps) = (Arc::clone(&bell), Arc::clone(&sleeps));
+        (way, ToOutside { to: to_outside, bell, sleeps, dropped: 0 })
     };
     let (ways, ends) = mailboxes.iter_mut().map(connect).unzip();
-    Ok((Outside { ways, waker, sleeps }, ends))
+    Ok((Outside { ways, wakes, sleeps }, ends))
 }
 
 impl<T, A> Outside<T, A> {
@@ -70,14 +74,12 @@ impl<T, A> Outside<T, A> {
     pub fn send(&mut self, to: usize, letter: T) -> Result<(), T> {
         let Some(way) = self.ways.get_mut(to) else { return Err(letter) };
         way.to.push(letter).map_err(|PushError::Full(letter)| letter)?;
-        wake_if_asleep(&way.sleeps, &way.waker);
+        wake_if_asleep(&way.sleeps, || way.waker.wake());
         Ok(())
     }
 
-    /// Hands over everything that has come, the sender with each letter. The next letter after
-    /// that makes [`Outside::wakes`] readable.
+    /// Hands over everything that has come, the sender with each letter.
     pub fn receive(&mut self, mut take: impl FnMut(usize, A)) {
-        self.waker.clear();
         loop {
             self.sleeps.store(false, Ordering::Relaxed);
             for (from, way) in self.ways.iter_mut().enumerate() {
@@ -93,13 +95,14 @@ impl<T, A> Outside<T, A> {
         }
     }
 
-    /// Readable once something has come since [`Outside::receive`], which makes it unreadable
-    /// again: for whatever the thread waits with.
+    /// What the thread waits for: a byte can be read here once a letter has come that
+    /// [`Outside::receive`] has not handed over. Whoever waits reads what is there, and receives
+    /// then. It does not block.
     ///
     /// # Errors
     /// What the system says of one more open file.
-    pub fn wakes(&self) -> io::Result<OwnedFd> {
-        self.waker.fd().try_clone()
+    pub fn wakes(&self) -> io::Result<UnixStream> {
+        self.wakes.try_clone()
     }
 }
 
@@ -107,7 +110,11 @@ impl<A> ToOutside<A> {
     /// Sends a letter at once; drops it if there is no room.
     pub fn send(&mut self, letter: A) {
         match self.to.push(letter) {
-            Ok(()) => wake_if_asleep(&self.sleeps, &self.waker),
+            Ok(()) => wake_if_asleep(&self.sleeps, || {
+                // If it has no room for a byte, then there is one that wakes; if nobody is there
+                // to wake, then nobody waits.
+                let _ = (&*self.bell).write(&[0]);
+            }),
             Err(PushError::Full(_)) => self.dropped += 1,
         }
     }
@@ -135,6 +142,8 @@ mod tests {
     use super::*;
     use crate::mailboxes;
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::fd::AsFd;
+    use std::io::Read;
 
     const ROOM: usize = 4;
 
@@ -153,10 +162,9 @@ mod tests {
         letters
     }
 
-    /// Whether `fd` is readable within so long.
-    fn is_readable(fd: &OwnedFd, seconds: i64) -> bool {
+    fn is_readable(fd: &impl AsFd) -> bool {
         let mut fds = [PollFd::new(fd, PollFlags::IN)];
-        poll(&mut fds, Some(&Timespec { tv_sec: seconds, tv_nsec: 0 })).unwrap() > 0
+        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() > 0
     }
 
     #[test]
@@ -205,7 +213,7 @@ mod tests {
         let waker = outside.ways[0].waker.fd().try_clone().unwrap();
         assert!(mailboxes[0].fall_asleep());
         outside.send(0, 1).unwrap();
-        assert!(is_readable(&waker, 0), "it is woken");
+        assert!(is_readable(&waker), "it is woken");
         mailboxes[0].wake_up();
         assert!(!mailboxes[0].fall_asleep(), "a letter is there");
         assert_eq!(all(&mut mailboxes[0]).len(), 1);
@@ -215,12 +223,14 @@ mod tests {
     #[test]
     fn a_thread_outside_is_woken_by_the_next_letter_and_not_after_it_took_all() {
         let (_mailboxes, mut outside, mut ends) = mesh(1);
-        let wakes = outside.wakes().unwrap();
-        assert!(!is_readable(&wakes, 0));
+        let mut wakes = outside.wakes().unwrap();
+        let mut bytes = [0; 64];
+        assert!(!is_readable(&wakes));
         ends[0].send(1);
-        assert!(is_readable(&wakes, 0));
+        ends[0].send(2);
+        assert_eq!(wakes.read(&mut bytes).unwrap(), 1, "woken once");
         outside.receive(|_, _| ());
-        assert!(!is_readable(&wakes, 0));
+        assert!(!is_readable(&wakes));
         let sender = std::thread::spawn(move || {
             for letter in 0..1_000 {
                 ends[0].send(letter);
@@ -231,9 +241,8 @@ mod tests {
             ends[0].dropped()
         });
         let mut came = 0;
-        // Too long to be the reason that it goes on.
-        while !sender.is_finished() || is_readable(&wakes, 0) {
-            if is_readable(&wakes, 0) {
+        while !sender.is_finished() || is_readable(&wakes) {
+            if wakes.read(&mut bytes).is_ok() {
                 outside.receive(|_, _| came += 1);
             }
         }
