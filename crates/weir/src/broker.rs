@@ -7,7 +7,8 @@ use weir_broker::{Config, Server, Verifier};
 /// Run the MQTT broker in the foreground, until SIGTERM or Ctrl-C.
 ///
 /// MQTT 3.1, 3.1.1 and 5.0 over TCP, sessions in memory. Without options it listens on
-/// 127.0.0.1:1883. SIGUSR1 writes every counter to the log. Clients may subscribe with a condition
+/// 127.0.0.1:1883. SIGUSR1 writes every counter to the log; with [control] socket = "PATH" in the
+/// configuration `weir ctl` can ask it: docs/control.md. Clients may subscribe with a condition
 /// on content ($filter/CONDITION/FILTER, or the user property filter), and [[flow]] tables of the
 /// configuration make messages of messages: docs/content.md.
 #[derive(Debug, clap::Args)]
