@@ -15,7 +15,9 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     // Nothing of ours: the broker and the program beside it give it what they have.
     ("weir-flow", &[]),
     ("weir-reactor", &[]),
-    ("weir-broker", &["weir-wire", "weir-core", "weir-reactor", "weir-flow"]),
+    // Nothing of ours: the broker answers it by its port.
+    ("weir-control", &[]),
+    ("weir-broker", &["weir-wire", "weir-core", "weir-reactor", "weir-flow", "weir-control"]),
     ("weir-load", &["weir-wire", "weir-client", "weir-reactor"]),
     ("weir-sim", &["weir-wire", "weir-core"]),
     // Nothing of ours: a fault of the codec cannot hide itself.
@@ -30,6 +32,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "weir-bench",
             "weir-broker",
             "weir-conformance",
+            "weir-control",
             "weir-flowrun",
             "weir-load",
             "weir-pubsub",

@@ -1,6 +1,7 @@
 //! The configuration file: TOML, every key with a default, an unknown key an error.
 
 use crate::auth::AuthConfig;
+use crate::control::ControlConfig;
 use crate::gate::ProcessLimits;
 use crate::rules::FlowRules;
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,9 @@ pub struct Config {
     /// What the broker makes of messages by their content: `[[flow]]` tables, in order.
     #[serde(skip_serializing_if = "FlowRules::is_empty")]
     pub flow: FlowRules,
+    /// How the broker can be asked while it runs.
+    #[serde(skip_serializing_if = "ControlConfig::is_off")]
+    pub control: ControlConfig,
 }
 
 impl Default for Config {
@@ -52,6 +56,7 @@ impl Default for Config {
             auth: AuthConfig::default(),
             share: SharePolicy::default(),
             flow: FlowRules::default(),
+            control: ControlConfig::default(),
         }
     }
 }
@@ -217,6 +222,10 @@ impl Config {
             let rule = "it must be 0 (three quarters of the host's) or at least 33554432 (32 MiB)";
             return Err(value_error("process.memory_bytes_max", memory_bytes_max, rule));
         }
+        if let Some(rule) = self.control.fault() {
+            let path = self.control.socket.clone().unwrap_or_default();
+            return Err(value_error("control.socket", path.display(), rule));
+        }
         self.auth.check().map_err(|(user, rule)| ConfigError::User { user, rule })?;
         self.flow.compile().map_err(ConfigError::Flow)?;
         self.addresses().map(drop)
@@ -308,6 +317,17 @@ mod tests {
         }
         let text = read("io = \"iouring\"").unwrap_err().to_string();
         assert!(text.contains(":1: ") && text.contains("io_uring"), "{text}");
+    }
+
+    #[test]
+    fn a_control_socket_is_read_back_and_a_path_that_no_socket_can_have_is_refused() {
+        let config = read("[control]\nsocket = \"/run/weir/ctl\"\n").unwrap();
+        assert_eq!(config.control.socket.as_deref(), Some(Path::new("/run/weir/ctl")));
+        assert_eq!(read(&toml::to_string(&config).unwrap()).unwrap(), config);
+        for path in [String::new(), "x".repeat(108)] {
+            let text = read(&format!("[control]\nsocket = {path:?}\n")).unwrap_err().to_string();
+            assert!(text.contains("control.socket = ") && text.contains("107"), "{text}");
+        }
     }
 
     #[test]

@@ -1,7 +1,13 @@
-//! What threads of the broker send each other.
+//! What the shards' threads get from other threads.
+//!
+//! Other threads that are no shards will have a kind of their own: `Verdict` for the answer of an
+//! authentication service, with the generation of the connection that it is for, and `Durable` for
+//! the position up to which a log is committed. What such a thread gets is a type of its own, as
+//! the control thread's is.
 
 use crate::gate::Pass;
 use std::os::fd::OwnedFd;
+use weir_control::Request;
 use weir_core::Mail;
 
 #[derive(Debug)]
@@ -10,6 +16,8 @@ pub(crate) enum Letter {
     Mail(Mail),
     /// A connection whose client the receiver owns.
     Connection(Passed),
+    /// The control thread wants to know or to have done something.
+    Ask(Request),
 }
 
 /// A connection on its way.

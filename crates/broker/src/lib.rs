@@ -1,12 +1,12 @@
 //! The broker: shards of `weir-core`, each on a thread and reactor of its own, with configuration,
 //! log and signals; conditions and rules on content are `weir-flow`'s.
 //!
-//! Authentication is SCRAM-SHA-256 from the configuration; TLS, storage and the
-//! control plane are not here yet.
+//! Authentication is SCRAM-SHA-256 from the configuration; TLS and storage are not here yet.
 
 mod auth;
 mod config;
 mod content;
+mod control;
 mod gate;
 mod letter;
 mod log;
@@ -18,6 +18,7 @@ mod worker;
 
 pub use auth::{AuthConfig, Verifier, VerifierError, scram_client_final};
 pub use config::{Config, ConfigError, IoBackend};
+pub use control::ControlConfig;
 pub use gate::ProcessLimits;
 pub use rules::FlowRules;
 pub use server::{ServeError, Server, Stopper};

@@ -3,7 +3,9 @@
 use crate::auth::Authenticator;
 use crate::config::{Config, ConfigError, IoBackend};
 use crate::content::{Conditions, FlowOfShard};
+use crate::control::{Answer, Shards};
 use crate::gate::Gate;
+use crate::letter::Letter;
 use crate::log::Log;
 use crate::memory::{Ceiling, Memory};
 use crate::shell::{Guard, Shell};
@@ -14,8 +16,9 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use weir_core::{Shard, ShardId};
-use weir_reactor::{Backend, Waker};
+use weir_control::REQUESTS_MAX;
+use weir_core::{Partitions, Shard, ShardId};
+use weir_reactor::{Backend, Mailbox, ToOutside, Waker};
 
 /// Why the broker cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +37,9 @@ pub enum ServeError {
     /// The configured holder of connections cannot be had.
     #[error("{0}; set io = \"auto\" or \"epoll\" to run without it")]
     Io(std::io::Error),
+    /// The control socket cannot be served.
+    #[error(transparent)]
+    Control(#[from] weir_control::SocketError),
     /// The system refuses what every broker needs.
     #[error("the broker cannot run: {0}")]
     System(#[from] std::io::Error),
@@ -46,6 +52,8 @@ pub struct Server {
     addresses: Vec<SocketAddr>,
     wakers: Vec<Waker>,
     asked: Arc<Asked>,
+    /// Listens already where `[control]` says so.
+    control: Option<weir_control::Server>,
 }
 
 /// Stops a running [`Server`] from another thread.
@@ -115,7 +123,9 @@ impl Server {
         let wakers: std::io::Result<Vec<Waker>> =
             (0..config.shard_count()).map(|_| Waker::new()).collect();
         let (config, wakers) = (config.clone(), wakers?);
-        Ok(Self { config, listeners, addresses, wakers, asked: Arc::default() })
+        let control = config.control.socket.as_deref();
+        let control = control.map(weir_control::Server::bind).transpose()?;
+        Ok(Self { config, listeners, addresses, wakers, asked: Arc::default(), control })
     }
 
     /// Where it listens; the system's choice in the place of port 0.
@@ -133,8 +143,15 @@ impl Server {
     /// # Errors
     /// What the system says of threads and of waiting; faults of single connections end those
     /// only. A thread that cannot go on stops all.
-    pub fn run(self) -> Result<(), ServeError> {
-        let mut workers = self.workers()?.into_iter();
+    pub fn run(mut self) -> Result<(), ServeError> {
+        let control = self.control.take();
+        let (workers, shards) = self.workers(control.is_some())?;
+        // It answers until this is over.
+        let _control = match control.zip(shards) {
+            Some((control, shards)) => Some(control.start(shards)?),
+            None => None,
+        };
+        let mut workers = workers.into_iter();
         let first = workers.next();
         let stopper = self.stopper();
         let mut threads = Vec::new();
@@ -156,7 +173,11 @@ impl Server {
         Ok(result?)
     }
 
-    fn workers(&self) -> Result<Vec<Worker>, ServeError> {
+    /// The threads to be, and the shards as a control thread sees them, if there is to be one.
+    pub(crate) fn workers(
+        &self,
+        has_control: bool,
+    ) -> Result<(Vec<Worker>, Option<Shards>), ServeError> {
         let Self { config, listeners, wakers, asked, .. } = self;
         let shards = wakers.len() as u16;
         // A hash that nobody outside can guess keeps clients from choosing colliding names.
@@ -167,8 +188,13 @@ impl Server {
         let ceiling = Arc::new(Ceiling::new(config.process.memory_bytes_max, shards));
         let flows = config.flow.compile().map_err(ConfigError::Flow)?.split(shards.into());
         let mut workers = Vec::new();
-        let mailboxes = weir_reactor::mailboxes(wakers);
-        for ((mailbox, own), flow) in mailboxes.into_iter().zip(0..shards).zip(flows) {
+        let mut mailboxes = weir_reactor::mailboxes(wakers);
+        let (letters, to_control) = match has_control {
+            true => connect_control(&mut mailboxes, seed)?,
+            false => (None, wakers.iter().map(|_| None).collect()),
+        };
+        let ends = mailboxes.into_iter().zip(to_control);
+        for (((mailbox, control), own), flow) in ends.zip(0..shards).zip(flows) {
             let mut shard = Shard::new(ShardId(own), shards, config.settings(), seed);
             shard.set_predicates(Box::<Conditions>::default());
             if !config.flow.is_empty() {
@@ -184,13 +210,23 @@ impl Server {
             let shared: std::io::Result<Vec<_>> =
                 listeners.iter().map(TcpListener::try_clone).collect();
             let (waker, asked) = (wakers[usize::from(own)].clone(), Arc::clone(asked));
-            let shell = Shell::new(shard, guard, mailbox);
+            let shell = Shell::new(shard, guard, mailbox, control);
             let gather = Duration::from_millis(config.gather_ms.into());
             let io = config.io.into();
             workers.push(Worker::new(shell, shared?, (waker, io), asked, gather));
         }
-        Ok(workers)
+        Ok((workers, letters))
     }
+}
+
+/// The control thread's way to the shards, and theirs to it.
+type ControlWays = (Option<Shards>, Vec<Option<ToOutside<Answer>>>);
+
+fn connect_control(mailboxes: &mut [Mailbox<Letter>], seed: u64) -> std::io::Result<ControlWays> {
+    let count = mailboxes.len() as u16;
+    let (letters, ends) = weir_reactor::outside(mailboxes, REQUESTS_MAX)?;
+    let partitions = Partitions::spread(count, seed);
+    Ok((Some(Shards { letters, count, partitions }), ends.into_iter().map(Some).collect()))
 }
 
 /// Says what the process' limit on open files means for the connections. With `auto`, io_uring is

@@ -2,16 +2,18 @@
 //! the sink, letters go through the mailbox.
 
 use crate::auth::Authenticator;
+use crate::control::{Answer, ShardCounters};
 use crate::gate::{Admission, Gate, Place};
 use crate::letter::{Letter, Passed};
 use crate::log::Log;
 use crate::memory::Memory;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use weir_control::Request;
 use weir_core::{
     AuthRequest, ConnKey, Mail, Message, Micros, Notice, Shard, ShardId, Sink, Ticket, Verdict,
 };
-use weir_reactor::{Closed, Handler, Io, Mailbox, SharedBytes, Token};
+use weir_reactor::{Closed, Handler, Io, Mailbox, SharedBytes, ToOutside, Token};
 
 /// Letters of each sender that are handled in one turn.
 const LETTERS_MAX: usize = 1024;
@@ -26,6 +28,8 @@ pub(crate) struct Shell {
     pub(crate) shard: Shard,
     guard: Guard,
     pub(crate) mailbox: Mailbox<Letter>,
+    /// To the control thread, where there is one.
+    control: Option<ToOutside<Answer>>,
     /// Not read, because letters wait.
     held_back: Vec<Token>,
     /// To be read again: what they waited for has come.
@@ -63,9 +67,15 @@ impl Guard {
 }
 
 impl Shell {
-    pub(crate) fn new(shard: Shard, guard: Guard, mailbox: Mailbox<Letter>) -> Self {
+    pub(crate) fn new(
+        shard: Shard,
+        guard: Guard,
+        mailbox: Mailbox<Letter>,
+        control: Option<ToOutside<Answer>>,
+    ) -> Self {
         let (held_back, resumed) = (Vec::new(), Vec::new());
-        Self { shard, guard, mailbox, held_back, resumed, has_letters: false, is_posted: true }
+        let (has_letters, is_posted) = (false, true);
+        Self { shard, guard, mailbox, control, held_back, resumed, has_letters, is_posted }
     }
 
     pub(crate) fn own(&self) -> ShardId {
@@ -119,7 +129,7 @@ impl Shell {
     }
 
     fn read_letters(&mut self, io: &mut Io) {
-        let Self { shard, guard, mailbox, resumed, .. } = self;
+        let Self { shard, guard, mailbox, control, resumed, .. } = self;
         let mut arrived = Vec::new();
         self.has_letters = mailbox.receive(LETTERS_MAX, |mailbox, from, letter| match letter {
             Letter::Mail(mail) => {
@@ -128,6 +138,13 @@ impl Shell {
                 shard.mail(ShardId(from as u16), mail, output.now(), &mut output);
             }
             Letter::Connection(passed) => arrived.push(passed),
+            Letter::Ask(request) => {
+                let Some(control) = control else { return };
+                let (verdict, handed) = (None, None);
+                let mut output = Output { io, guard, mailbox, resumed, verdict, handed };
+                let answer = output.answer(request, shard, control.dropped());
+                control.send(answer);
+            }
         });
         for passed in arrived {
             self.adopt(passed, io);
@@ -196,6 +213,24 @@ struct Output<'a> {
 impl Output<'_> {
     fn now(&self) -> Micros {
         Micros(self.io.turn_us())
+    }
+
+    /// Does what the control thread asks.
+    fn answer(&mut self, request: Request, shard: &mut Shard, answers_dropped: u64) -> Answer {
+        match request {
+            Request::Clients { from, clients_max } => {
+                Answer::Clients(shard.clients(from, clients_max.into()))
+            }
+            Request::Client(id) => Answer::Client(shard.client(&id)),
+            Request::Kick(id) => Answer::Kicked(shard.kick(&id, self.now(), self)),
+            Request::Counters => {
+                let (stats, gate) = (shard.stats(), self.guard.gate().stats);
+                let (rss_bytes, rss_bytes_max) = self.guard.memory.bytes();
+                let counters =
+                    ShardCounters { stats, answers_dropped, gate, rss_bytes, rss_bytes_max };
+                Answer::Counters(Box::new(counters))
+            }
+        }
     }
 
     /// Sends the connection to the shard it was handed to, with what is not consumed.

@@ -8,6 +8,7 @@
 
 mod aliases;
 mod answers;
+mod ask;
 mod auth;
 mod chance;
 mod conditions;
@@ -40,6 +41,7 @@ mod wheel;
 mod window;
 
 pub use answers::Ticket;
+pub use ask::{ClientPage, ClientState, Kicked, LinkState};
 pub use auth::{AuthRequest, AuthStep, Verdict};
 pub use content::{Asked, Content, Derived, Predicates, Rules, Unfit};
 pub use features::Features;
@@ -47,6 +49,7 @@ pub use keys::{ConnKey, Micros, ShardId};
 pub use limits::{Limits, WhenAbsent, WhenConnected};
 pub use mail::{GroupPick, Mail, RetainedPage, RetainedQuery};
 pub use message::Message;
+pub use partitions::Partitions;
 pub use retained::Stamp;
 pub use settings::Settings;
 pub use shard::Shard;

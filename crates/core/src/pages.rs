@@ -49,6 +49,14 @@ impl<T> Pages<T> {
         self.pages.get_mut(key / PAGE)?.as_mut()?[key % PAGE].as_mut()
     }
 
+    /// The key behind `key`, or behind its page if nothing is in that: for a walk over all entries.
+    pub(crate) fn skip_empty_page(&self, key: usize) -> usize {
+        match self.pages.get(key / PAGE) {
+            Some(Some(_)) => key + 1,
+            _ => (key / PAGE + 1) * PAGE,
+        }
+    }
+
     /// The key that [`Pages::insert`] gives next.
     pub(crate) fn vacant_key(&self) -> usize {
         let Some(word) = self.with_room.iter().position(|&word| word != 0) else {

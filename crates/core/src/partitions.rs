@@ -12,11 +12,11 @@ const PARTITIONS: usize = 256;
 
 /// A partition, of client identifiers or of topics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Partition(u8);
+struct Partition(u8);
 
 /// Which shard holds which partition.
 #[derive(Clone, Debug)]
-pub(crate) struct Partitions {
+pub struct Partitions {
     seed: u64,
     owners: [ShardId; PARTITIONS],
 }
@@ -24,22 +24,22 @@ pub(crate) struct Partitions {
 impl Partitions {
     /// Partitions spread evenly over `shards`. `seed` keeps what is in a partition from being
     /// guessed.
-    pub(crate) fn spread(shards: u16, seed: u64) -> Self {
+    pub fn spread(shards: u16, seed: u64) -> Self {
         let owner = |partition: usize| ShardId((partition % usize::from(shards)) as u16);
         Self { seed, owners: std::array::from_fn(owner) }
     }
 
     /// The partition of a client identifier or topic. SipHash, unlike the hash of the tables, is
     /// the same in every version of the program.
-    pub(crate) fn of(&self, name: &str) -> Partition {
+    fn of(&self, name: &str) -> Partition {
         let mut hasher = SipHasher13::new_with_keys(self.seed, 0);
         hasher.write(name.as_bytes());
         Partition((hasher.finish() >> 56) as u8)
     }
 
-    /// The shard that holds a partition.
-    pub(crate) fn owner(&self, partition: Partition) -> ShardId {
-        self.owners[usize::from(partition.0)]
+    /// The shard that holds the partition of a client identifier or topic.
+    pub fn owner(&self, name: &str) -> ShardId {
+        self.owners[usize::from(self.of(name).0)]
     }
 }
 

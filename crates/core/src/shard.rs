@@ -2,6 +2,7 @@
 
 mod acks;
 mod answers;
+mod ask;
 mod auth;
 mod connack;
 mod connect;
@@ -414,7 +415,7 @@ impl Shard {
         if self.shards == 1 {
             return self.id;
         }
-        self.partitions.owner(self.partitions.of(name))
+        self.partitions.owner(name)
     }
 
     fn other_shards(&self) -> impl Iterator<Item = ShardId> + use<> {

@@ -84,7 +84,60 @@ pub struct ByReason([u64; REASONS]);
 const FIRST: u8 = ReasonCode::UnspecifiedError as u8;
 const REASONS: usize = (ReasonCode::WildcardSubscriptionsNotSupported as u8 - FIRST) as usize + 1;
 
+impl Stats {
+    /// Every counter but those by reason, by the name of its field.
+    pub fn by_name(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        macro_rules! named {
+            ($($field:ident),* $(,)?) => {{
+                // A field that is missing here does not compile.
+                let Self { refusals: _, $($field),* } = *self;
+                [$((stringify!($field), $field)),*]
+            }};
+        }
+        named![
+            connections_opened,
+            connections_refused,
+            connections_ended,
+            takeovers,
+            publishes_in,
+            publishes_refused,
+            publishes_out,
+            dropped_output_full,
+            dropped_too_large,
+            dropped_queue_full,
+            dropped_expired,
+            dropped_absent_qos0,
+            shared_rechosen,
+            dropped_no_member,
+            retained_refused,
+            recent_forgotten,
+            subscriptions_refused,
+            conditions_refused,
+            condition_checks,
+            rule_results,
+            rule_results_refused,
+            rule_results_dropped,
+            rule_depth_reached,
+            queue_overflows,
+            sessions,
+            connections,
+            retained,
+            conditions,
+            filters,
+            awaited,
+            answers_late,
+        ]
+        .into_iter()
+    }
+}
+
 impl ByReason {
+    /// Those that were counted, by name.
+    pub fn by_name(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let all = ReasonCode::ALL.iter().map(|&reason| (reason.name(), self.count(reason)));
+        all.filter(|&(_, count)| count > 0)
+    }
+
     /// How many had this reason.
     pub fn count(&self, reason: ReasonCode) -> u64 {
         Self::place(reason).map_or(0, |at| self.0[at])
@@ -111,8 +164,7 @@ impl Default for ByReason {
 /// Those that were counted, by name.
 impl fmt::Debug for ByReason {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counted = ReasonCode::ALL.iter().filter(|&&reason| self.count(reason) > 0);
-        out.debug_map().entries(counted.map(|&reason| (reason.name(), self.count(reason)))).finish()
+        out.debug_map().entries(self.by_name()).finish()
     }
 }
 

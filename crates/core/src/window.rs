@@ -92,6 +92,11 @@ impl Window {
         usize::from(open_max - open).min(SPAN_MAX - span)
     }
 
+    /// Deliveries sent on this connection and not done.
+    pub(crate) fn open(&self) -> u16 {
+        self.deliveries.as_ref().map_or(0, |all| all.open)
+    }
+
     /// A new connection: all that is open is owed again, and the send quota is whole
     /// \[MQTT-4.9.0-1\].
     pub(crate) fn resume(&mut self) {

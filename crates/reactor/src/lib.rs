@@ -31,6 +31,7 @@ pub use clock::now_us;
 pub use heap::trim;
 pub use io::{Io, IoStats};
 pub use listen::listen;
+pub use mailbox::outside::{Outside, ToOutside, outside};
 pub use mailbox::{Mailbox, mailboxes};
 pub use output::SharedBytes;
 pub use reactor::{Handler, Reactor};

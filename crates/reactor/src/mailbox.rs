@@ -3,6 +3,10 @@
 //! One ring a pair of threads, so nobody waits for a lock. What a turn sends leaves at its end, in
 //! one piece for each receiver, which is woken only if it sleeps: waking a core that sleeps costs
 //! as much as several sends.
+//!
+//! Threads without a reactor are not in this mesh: they are connected with it from [`outside`].
+
+pub(crate) mod outside;
 
 use crate::Waker;
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -16,6 +20,9 @@ const RING_LETTERS: usize = 8192;
 /// One thread's letter boxes: to each other thread, and from each.
 pub struct Mailbox<T> {
     ways: Vec<Option<Way<T>>>,
+    /// From each thread outside the mesh.
+    outside: Vec<Consumer<T>>,
+    waker: Waker,
     sleeps: Arc<AtomicBool>,
 }
 
@@ -55,7 +62,8 @@ pub fn mailboxes<T>(wakers: &[Waker]) -> Vec<Mailbox<T>> {
             let (waker, sleeps) = (wakers[other].clone(), Arc::clone(&sleeps[other]));
             Some(Way { unposted: VecDeque::new(), to, from, waker, sleeps })
         };
-        Mailbox { ways: (0..count).map(&mut way).collect(), sleeps: Arc::clone(&sleeps[own]) }
+        let (ways, waker) = ((0..count).map(&mut way).collect(), wakers[own].clone());
+        Mailbox { ways, outside: Vec::new(), waker, sleeps: Arc::clone(&sleeps[own]) }
     };
     (0..count).map(&mut mailbox).collect()
 }
@@ -90,36 +98,38 @@ impl<T> Mailbox<T> {
                     break;
                 }
             }
-            // Either the receiver sees the letters before it sleeps, or we see that it sleeps.
-            fence(Ordering::SeqCst);
-            // Looked at before it is written: one that is awake keeps the line to itself.
-            if way.sleeps.load(Ordering::Relaxed) && way.sleeps.swap(false, Ordering::Relaxed) {
-                way.waker.wake();
-            }
+            wake_if_asleep(&way.sleeps, || way.waker.wake());
         }
         is_all
     }
 
     /// Hands over what has come, the sender with each letter, at most `letters_max` from each.
-    /// Says whether there may be more.
+    /// Threads outside the mesh are numbered behind those in it. Says whether there may be more.
     pub fn receive(
         &mut self,
         letters_max: usize,
         mut take: impl FnMut(&mut Self, usize, T),
     ) -> bool {
         let mut may_be_more = false;
-        for from in 0..self.ways.len() {
+        for from in 0..self.ways.len() + self.outside.len() {
             for taken in 0.. {
-                let Some(way) = &mut self.ways[from] else { break };
+                let Some(ring) = self.from(from) else { break };
                 if taken == letters_max {
-                    may_be_more |= !way.from.is_empty();
+                    may_be_more |= !ring.is_empty();
                     break;
                 }
-                let Ok(letter) = way.from.pop() else { break };
+                let Ok(letter) = ring.pop() else { break };
                 take(self, from, letter);
             }
         }
         may_be_more
+    }
+
+    fn from(&mut self, sender: usize) -> Option<&mut Consumer<T>> {
+        match sender.checked_sub(self.ways.len()) {
+            None => self.ways[sender].as_mut().map(|way| &mut way.from),
+            Some(at) => self.outside.get_mut(at),
+        }
     }
 
     /// Says that the thread is about to wait, so that letters wake it. False if some are there
@@ -127,7 +137,8 @@ impl<T> Mailbox<T> {
     pub fn fall_asleep(&self) -> bool {
         self.sleeps.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        let has_letters = self.ways.iter().flatten().any(|way| !way.from.is_empty());
+        let mut rings = self.ways.iter().flatten().map(|way| &way.from).chain(&self.outside);
+        let has_letters = rings.any(|ring| !ring.is_empty());
         if has_letters {
             self.sleeps.store(false, Ordering::Relaxed);
         }
@@ -137,6 +148,16 @@ impl<T> Mailbox<T> {
     /// The thread waits no more.
     pub fn wake_up(&self) {
         self.sleeps.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Wakes the receiver of letters that were put into its ring, unless it is awake.
+fn wake_if_asleep(sleeps: &AtomicBool, wake: impl FnOnce()) {
+    // Either the receiver sees the letters before it sleeps, or we see that it sleeps.
+    fence(Ordering::SeqCst);
+    // Looked at before it is written: one that is awake keeps the line to itself.
+    if sleeps.load(Ordering::Relaxed) && sleeps.swap(false, Ordering::Relaxed) {
+        wake();
     }
 }
 

@@ -20,6 +20,7 @@ macro_rules! sayln {
 mod agent;
 mod bench;
 mod broker;
+mod ctl;
 mod flow;
 mod pubsub;
 
@@ -40,6 +41,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Broker(broker::BrokerArgs),
+    Ctl(ctl::CtlArgs),
     Bench(bench::BenchArgs),
     Agent(agent::AgentArgs),
     Flow(flow::FlowArgs),
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
     init_log();
     let result = match cli.command {
         Command::Broker(args) => broker::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Ctl(args) => ctl::run(&args),
         Command::Bench(args) => bench::run(args),
         Command::Agent(args) => agent::run(&args, VERSION).map(|()| ExitCode::SUCCESS),
         Command::Flow(args) => Ok(flow::run(&args)),

@@ -1,0 +1,150 @@
+//! The control thread: where it is served, what it asks the shards, and what they answer.
+//!
+//! It is no shard, and asks by letters. A shard answers with what it has at hand; making texts of
+//! that is done on the control thread.
+
+use crate::gate::GateStats;
+use crate::letter::Letter;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use weir_control::{Client, ClientPage, Counters, Full, Link, Port, Request};
+use weir_core::{ClientState, Kicked, Partitions, Stats};
+use weir_reactor::Outside;
+use weir_wire::Version;
+
+/// The `[control]` table.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ControlConfig {
+    /// The file of a unix socket for `weir ctl` and whoever else may ask; nothing is served where
+    /// it is not set. Only the user that the broker runs as may use it.
+    pub socket: Option<PathBuf>,
+}
+
+/// Bytes of a path that the address of a unix socket has room for.
+const SOCKET_BYTES_MAX: usize = 107;
+
+impl ControlConfig {
+    /// Whether nothing is asked for.
+    pub(crate) fn is_off(&self) -> bool {
+        self.socket.is_none()
+    }
+
+    /// What is wrong with the socket's path, if something is.
+    pub(crate) fn fault(&self) -> Option<&'static str> {
+        let bytes = self.socket.as_ref()?.as_os_str().len();
+        (bytes == 0 || bytes > SOCKET_BYTES_MAX).then_some("it must be a path of 1 to 107 bytes")
+    }
+}
+
+/// What a shard answers, each to the request of the same name.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Clients(weir_core::ClientPage),
+    Client(Option<ClientState>),
+    Kicked(Kicked),
+    Counters(Box<ShardCounters>),
+}
+
+/// All counts of one shard, and those of the process as it sees them.
+#[derive(Debug)]
+pub(crate) struct ShardCounters {
+    pub(crate) stats: Stats,
+    /// Answers that found no room on their way to the control thread.
+    pub(crate) answers_dropped: u64,
+    pub(crate) gate: GateStats,
+    pub(crate) rss_bytes: u64,
+    pub(crate) rss_bytes_max: u64,
+}
+
+/// The shards as the control thread sees them.
+#[derive(Debug)]
+pub(crate) struct Shards {
+    pub(crate) letters: Outside<Letter, Answer>,
+    pub(crate) count: u16,
+    pub(crate) partitions: Partitions,
+}
+
+impl Port for Shards {
+    fn shards(&self) -> u16 {
+        self.count
+    }
+
+    fn owner(&self, client_id: &str) -> u16 {
+        self.partitions.owner(client_id).0
+    }
+
+    fn ask(&mut self, shard: u16, request: Request) -> Result<(), Full> {
+        self.letters.send(shard.into(), Letter::Ask(request)).map_err(|_| Full)
+    }
+
+    fn take_answers(&mut self, take: &mut dyn FnMut(u16, weir_control::Answer)) {
+        self.letters.receive(|shard, answer| take(shard as u16, answer.into()));
+    }
+
+    fn wakes(&self) -> io::Result<UnixStream> {
+        self.letters.wakes()
+    }
+}
+
+impl From<Answer> for weir_control::Answer {
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Answer::Clients(page) => {
+                let clients = page.clients.into_iter().map(shown).collect();
+                Self::Clients(ClientPage { clients, next: page.next })
+            }
+            Answer::Client(client) => Self::Client(client.map(shown)),
+            Answer::Kicked(kicked) => Self::Kicked(match kicked {
+                Kicked::Ended => weir_control::Kicked::Ended,
+                Kicked::Absent => weir_control::Kicked::Absent,
+                Kicked::Unknown => weir_control::Kicked::Unknown,
+            }),
+            Answer::Counters(counters) => Self::Counters((*counters).into()),
+        }
+    }
+}
+
+impl From<ShardCounters> for Counters {
+    fn from(counters: ShardCounters) -> Self {
+        let ShardCounters { stats, answers_dropped, gate, rss_bytes, rss_bytes_max } = counters;
+        let GateStats { refused_count, refused_address, refused_rate, cut } = gate;
+        Self {
+            shard: stats.by_name().chain([("answers_dropped", answers_dropped)]).collect(),
+            refusals: stats.refusals.by_name().collect(),
+            process: vec![
+                ("refused_count", refused_count),
+                ("refused_address", refused_address),
+                ("refused_rate", refused_rate),
+                ("cut", cut),
+                ("rss_bytes", rss_bytes),
+                ("rss_bytes_max", rss_bytes_max),
+            ],
+        }
+    }
+}
+
+fn shown(client: ClientState) -> Client {
+    let connection = client.link.map(|link| {
+        let version = match link.version {
+            Version::V31 => "3.1",
+            Version::V311 => "3.1.1",
+            Version::V5 => "5.0",
+        };
+        Link { version: version.into(), keep_alive_s: link.keep_alive_s }
+    });
+    Client {
+        client_id: client.client_id.into(),
+        connection,
+        session_expiry_s: (client.session_expiry_s != u32::MAX).then_some(client.session_expiry_s),
+        subscriptions: client.subscriptions,
+        queued_messages: client.queued_messages,
+        queued_bytes: client.queued_bytes,
+        in_flight: client.in_flight,
+    }
+}
+
+#[cfg(test)]
+mod tests;

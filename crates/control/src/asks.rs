@@ -1,0 +1,108 @@
+//! Requests on their way to shards, and who waits for the answers.
+//!
+//! At most one of a kind is under way to a shard. Who gave up waiting still holds its kind until
+//! the answer has come: so a shard that is late is never asked more than it had answered.
+
+use crate::port::{Answer, Full, Port, REQUESTS_MAX, Request};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::net::UnixStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+/// How long a shard rests after an answer before it is asked the same kind again: a client that
+/// asks without end takes a small part of its time.
+const REST: Duration = Duration::from_millis(1);
+
+/// Shared by the tasks of the one thread: its lock is always free.
+pub(crate) struct Asks {
+    desk: Mutex<Desk>,
+    /// By shard, then kind: whose turn it is.
+    turns: Vec<[Arc<Semaphore>; REQUESTS_MAX]>,
+}
+
+struct Desk {
+    port: Box<dyn Port>,
+    /// By shard, then kind.
+    waiting: Vec<[Option<Waiting>; REQUESTS_MAX]>,
+}
+
+/// A request that is under way.
+struct Waiting {
+    asker: oneshot::Sender<Answer>,
+    turn: OwnedSemaphorePermit,
+}
+
+impl Asks {
+    pub(crate) fn new(port: Box<dyn Port>) -> Self {
+        let shards = port.shards();
+        let turns = || std::array::from_fn(|_| Arc::new(Semaphore::new(1)));
+        let waiting = (0..shards).map(|_| Default::default()).collect();
+        Self {
+            desk: Mutex::new(Desk { port, waiting }),
+            turns: (0..shards).map(|_| turns()).collect(),
+        }
+    }
+
+    pub(crate) fn shards(&self) -> u16 {
+        self.turns.len() as u16
+    }
+
+    pub(crate) fn owner(&self, client_id: &str) -> u16 {
+        self.desk().port.owner(client_id)
+    }
+
+    /// Asks a shard when it is this request's turn, and waits for the answer. The caller gives up
+    /// by dropping this.
+    pub(crate) async fn ask(&self, shard: u16, request: Request) -> Result<Answer, Full> {
+        let (shard_at, kind) = (usize::from(shard), request.kind());
+        let turns = self.turns.get(shard_at).ok_or(Full)?;
+        let turn = Arc::clone(&turns[kind]).acquire_owned().await.map_err(|_| Full)?;
+        let (asker, answer) = oneshot::channel();
+        {
+            let mut desk = self.desk();
+            desk.port.ask(shard, request)?;
+            desk.waiting[shard_at][kind] = Some(Waiting { asker, turn });
+        }
+        answer.await.map_err(|_| Full)
+    }
+
+    /// Gives answers to who waits for them, as they come.
+    pub(crate) async fn deliver(&self) -> io::Result<()> {
+        let wakes = self.desk().port.wakes()?;
+        wakes.set_nonblocking(true)?;
+        let wakes = UnixStream::from_std(wakes)?;
+        let mut bytes = [0; 64];
+        loop {
+            wakes.readable().await?;
+            match wakes.try_read(&mut bytes) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) => self.take_answers(),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn take_answers(&self) {
+        let Desk { port, waiting } = &mut *self.desk();
+        port.take_answers(&mut |shard, answer| {
+            let kinds = waiting.get_mut(usize::from(shard));
+            let waiting = kinds.and_then(|kinds| kinds[answer.kind()].take());
+            let Some(Waiting { asker, turn }) = waiting else { return };
+            // Whoever gave up is told nothing.
+            let _ = asker.send(answer);
+            tokio::spawn(async move {
+                tokio::time::sleep(REST).await;
+                drop(turn);
+            });
+        });
+    }
+
+    fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;

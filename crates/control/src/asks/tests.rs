@@ -1,0 +1,145 @@
+//! Requests to a port that the test answers when it wants to.
+
+use super::*;
+use crate::port::Kicked;
+use std::future::Future;
+use std::io::Write;
+use std::os::unix::net::UnixStream as StdStream;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+struct Toy {
+    asked: Sender<(u16, Request)>,
+    answers: Receiver<(u16, Answer)>,
+    wakes: StdStream,
+    room: usize,
+}
+
+impl Port for Toy {
+    fn shards(&self) -> u16 {
+        2
+    }
+
+    fn owner(&self, client_id: &str) -> u16 {
+        client_id.len() as u16 % 2
+    }
+
+    fn ask(&mut self, shard: u16, request: Request) -> Result<(), Full> {
+        self.room = self.room.checked_sub(1).ok_or(Full)?;
+        self.asked.send((shard, request)).unwrap();
+        Ok(())
+    }
+
+    fn take_answers(&mut self, take: &mut dyn FnMut(u16, Answer)) {
+        self.answers.try_iter().for_each(|(shard, answer)| take(shard, answer));
+    }
+
+    fn wakes(&self) -> io::Result<StdStream> {
+        self.wakes.try_clone()
+    }
+}
+
+/// The broker's side.
+struct Broker {
+    asked: Receiver<(u16, Request)>,
+    answers: Sender<(u16, Answer)>,
+    bell: StdStream,
+}
+
+impl Broker {
+    /// What was asked since the last time, after every task that could go on has gone on.
+    async fn seen(&self) -> Vec<(u16, Request)> {
+        // Longer than a rest; tasks have nothing else to wait for.
+        tokio::time::sleep(REST * 4).await;
+        self.asked.try_iter().collect()
+    }
+
+    fn answer(&mut self, shard: u16, answer: Answer) {
+        self.answers.send((shard, answer)).unwrap();
+        self.bell.write_all(&[0]).unwrap();
+    }
+}
+
+fn kick(id: &str) -> Request {
+    Request::Kick(id.into())
+}
+
+fn run<F: Future<Output = ()>>(room: usize, test: impl FnOnce(Arc<Asks>, Broker) -> F) {
+    let (ask, asked) = channel();
+    let (answer, answers) = channel();
+    let (bell, wakes) = StdStream::pair().unwrap();
+    let asks = Arc::new(Asks::new(Box::new(Toy { asked: ask, answers, wakes, room })));
+    let broker = Broker { asked, answers: answer, bell };
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_io().enable_time().build().unwrap().block_on(async {
+        let deliver = Arc::clone(&asks);
+        tokio::spawn(async move { deliver.deliver().await.unwrap() });
+        test(asks, broker).await;
+    });
+}
+
+fn spawn(
+    asks: &Arc<Asks>,
+    shard: u16,
+    request: Request,
+) -> tokio::task::JoinHandle<Result<Answer, Full>> {
+    let asks = Arc::clone(asks);
+    tokio::spawn(async move { asks.ask(shard, request).await })
+}
+
+#[test]
+fn one_of_a_kind_is_under_way_to_a_shard_and_the_next_follows_its_answer() {
+    run(99, |asks, mut broker| async move {
+        let first = spawn(&asks, 0, kick("a"));
+        assert_eq!(broker.seen().await, [(0, kick("a"))]);
+        let second = spawn(&asks, 0, kick("b"));
+        // Another kind and another shard do not wait for it.
+        let _others = [spawn(&asks, 0, Request::Counters), spawn(&asks, 1, kick("c"))];
+        assert_eq!(broker.seen().await, [(0, Request::Counters), (1, kick("c"))]);
+        broker.answer(0, Answer::Kicked(Kicked::Ended));
+        assert_eq!(first.await.unwrap(), Ok(Answer::Kicked(Kicked::Ended)));
+        assert_eq!(broker.seen().await, [(0, kick("b"))]);
+        broker.answer(0, Answer::Kicked(Kicked::Unknown));
+        assert_eq!(second.await.unwrap(), Ok(Answer::Kicked(Kicked::Unknown)));
+    });
+}
+
+#[test]
+fn who_gave_up_gets_nobody_elses_answer_and_keeps_the_turn_until_it_came() {
+    run(99, |asks, mut broker| async move {
+        let first = spawn(&asks, 0, kick("a"));
+        assert_eq!(broker.seen().await.len(), 1);
+        first.abort();
+        let second = spawn(&asks, 0, kick("b"));
+        assert_eq!(broker.seen().await, []);
+        broker.answer(0, Answer::Kicked(Kicked::Ended));
+        assert_eq!(broker.seen().await, [(0, kick("b"))]);
+        assert!(!second.is_finished(), "that answer was not for it");
+        broker.answer(0, Answer::Kicked(Kicked::Absent));
+        assert_eq!(second.await.unwrap(), Ok(Answer::Kicked(Kicked::Absent)));
+    });
+}
+
+#[test]
+fn a_request_that_the_port_has_no_room_for_is_refused_and_its_turn_is_free() {
+    run(1, |asks, mut broker| async move {
+        let first = spawn(&asks, 0, kick("a"));
+        assert_eq!(broker.seen().await.len(), 1);
+        assert_eq!(asks.ask(1, kick("b")).await, Err(Full));
+        assert_eq!(asks.ask(1, kick("b")).await, Err(Full), "and not stuck");
+        assert_eq!(asks.ask(9, kick("b")).await, Err(Full), "no such shard");
+        broker.answer(0, Answer::Kicked(Kicked::Ended));
+        assert!(first.await.unwrap().is_ok());
+    });
+}
+
+#[test]
+fn an_answer_that_nobody_waits_for_is_passed_over() {
+    run(99, |asks, mut broker| async move {
+        broker.answer(0, Answer::Kicked(Kicked::Ended));
+        broker.answer(7, Answer::Kicked(Kicked::Ended));
+        let asked = spawn(&asks, 0, kick("a"));
+        assert_eq!(broker.seen().await.len(), 1);
+        broker.answer(0, Answer::Kicked(Kicked::Unknown));
+        assert_eq!(asked.await.unwrap(), Ok(Answer::Kicked(Kicked::Unknown)));
+    });
+}

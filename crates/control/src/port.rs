@@ -1,0 +1,156 @@
+//! What is asked of a broker, and what it answers.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+
+/// Clients that one request to a shard may ask for: so few that a shard, which serves nobody else
+/// meanwhile, is soon through with them.
+pub const PAGE_CLIENTS_MAX: u16 = 256;
+
+/// Kinds of requests. At most one of each is under way to a shard, so this is the room that the
+/// port needs for requests to a shard, and for its answers.
+pub const REQUESTS_MAX: usize = 4;
+
+/// A broker of some shards. It never makes its caller wait.
+pub trait Port: Send + 'static {
+    /// How many shards there are.
+    fn shards(&self) -> u16;
+
+    /// The shard that has the session of a client, if there is one.
+    fn owner(&self, client_id: &str) -> u16;
+
+    /// Sends a request to a shard. Its answer comes with [`Port::take_answers`], or never, if the
+    /// broker ends.
+    ///
+    /// # Errors
+    /// The port has no room for it.
+    fn ask(&mut self, shard: u16, request: Request) -> Result<(), Full>;
+
+    /// Hands over each answer that has come, with the shard that gave it.
+    fn take_answers(&mut self, take: &mut dyn FnMut(u16, Answer));
+
+    /// Where a byte can be read once an answer has come that [`Port::take_answers`] has not handed
+    /// over. Whoever waits reads what is there first.
+    ///
+    /// # Errors
+    /// What the system says of one more open file.
+    fn wakes(&self) -> io::Result<UnixStream>;
+}
+
+/// There is no room for a request now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+/// What a shard is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Some of its clients.
+    Clients {
+        /// 0, or what the page before said.
+        from: u32,
+        /// So many at most, and [`PAGE_CLIENTS_MAX`].
+        clients_max: u16,
+    },
+    /// The client of this identifier.
+    Client(Box<str>),
+    /// The end of this client's connection.
+    Kick(Box<str>),
+    /// Its counters.
+    Counters,
+}
+
+/// What it answers, each to the request of the same name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Some of its clients.
+    Clients(ClientPage),
+    /// The client, if the shard has it.
+    Client(Option<Client>),
+    /// What became of the wish.
+    Kicked(Kicked),
+    /// Its counters.
+    Counters(Counters),
+}
+
+/// Some clients of a shard. May be short of them, or empty, with more behind it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientPage {
+    /// In no order.
+    pub clients: Vec<Client>,
+    /// Where to go on; nothing if that was all.
+    pub next: Option<u32>,
+}
+
+/// What is known of a client now.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Client {
+    /// Its client identifier.
+    pub client_id: String,
+    /// Its connection; nothing while it is absent.
+    pub connection: Option<Link>,
+    /// Seconds that its session outlives the connection; nothing is for ever.
+    pub session_expiry_s: Option<u32>,
+    /// How many subscriptions it has.
+    pub subscriptions: u32,
+    /// Messages that wait to be sent to it.
+    pub queued_messages: u64,
+    /// Their bytes.
+    pub queued_bytes: u64,
+    /// Messages of QoS 1 and 2 that were sent to it and are not yet acknowledged.
+    pub in_flight: u16,
+}
+
+/// What is known of a client's connection.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Link {
+    /// The version of MQTT, such as `5.0`.
+    pub version: String,
+    /// Its keep alive in seconds; 0 is off.
+    pub keep_alive_s: u16,
+}
+
+/// What became of the wish to end a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kicked {
+    /// It is ended.
+    Ended,
+    /// There is none: only the client's session is there.
+    Absent,
+    /// The shard has no such client.
+    Unknown,
+}
+
+/// Counters by name, each list in an order of its own that stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Of the shard.
+    pub shard: Vec<(&'static str, u64)>,
+    /// What the shard refused, by reason.
+    pub refusals: Vec<(&'static str, u64)>,
+    /// Of the process, as this shard sees it.
+    pub process: Vec<(&'static str, u64)>,
+}
+
+impl Request {
+    /// Which kind it is, below [`REQUESTS_MAX`].
+    pub(crate) fn kind(&self) -> usize {
+        match self {
+            Self::Clients { .. } => 0,
+            Self::Client(_) => 1,
+            Self::Kick(_) => 2,
+            Self::Counters => 3,
+        }
+    }
+}
+
+impl Answer {
+    /// Which kind of request it answers.
+    pub(crate) fn kind(&self) -> usize {
+        match self {
+            Self::Clients(_) => 0,
+            Self::Client(_) => 1,
+            Self::Kicked(_) => 2,
+            Self::Counters(_) => 3,
+        }
+    }
+}

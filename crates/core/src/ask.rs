@@ -1,0 +1,51 @@
+//! What a shard says of its clients when it is asked.
+
+use weir_wire::Version;
+
+/// What is known of a client now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientState {
+    /// Its client identifier.
+    pub client_id: Box<str>,
+    /// What its connection is; nothing while it is absent.
+    pub link: Option<LinkState>,
+    /// Seconds the session outlives its connection; `u32::MAX` is for ever.
+    pub session_expiry_s: u32,
+    /// Its subscriptions.
+    pub subscriptions: u32,
+    /// Messages that wait to be sent.
+    pub queued_messages: u64,
+    /// Their bytes.
+    pub queued_bytes: u64,
+    /// Deliveries of QoS 1 and 2 that were sent on this connection and are not yet done.
+    pub in_flight: u16,
+}
+
+/// What is known of a client's connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkState {
+    /// The version of MQTT it speaks.
+    pub version: Version,
+    /// Its keep alive, as agreed; zero is off.
+    pub keep_alive_s: u16,
+}
+
+/// Some clients of a shard.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientPage {
+    /// In no order that means anything.
+    pub clients: Vec<ClientState>,
+    /// Where to go on; nothing if that was all.
+    pub next: Option<u32>,
+}
+
+/// What became of the wish to end a client's connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kicked {
+    /// It is ended.
+    Ended,
+    /// There is none: only its session is there.
+    Absent,
+    /// The shard has no client of this identifier.
+    Unknown,
+}

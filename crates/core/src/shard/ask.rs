@@ -1,0 +1,74 @@
+//! Questions of whoever runs the broker: which clients there are, and the end of one of them.
+
+use super::Shard;
+use super::connection::{Phase, Refusal};
+use crate::ask::{ClientPage, ClientState, Kicked, LinkState};
+use crate::keys::Micros;
+use crate::session::Session;
+use crate::sink::Sink;
+use weir_wire::ReasonCode;
+
+/// Places of sessions, or empty pages of such places, that one call looks at. So a page of clients
+/// takes a bounded time in a table that was once much larger.
+const PLACES_MAX: usize = 4096;
+
+impl Shard {
+    /// Clients of this shard, at most `clients_max`, from a place that [`ClientPage::next`] said;
+    /// the first page is from 0. A page may be short of clients, and even empty, with more behind
+    /// it. A session that is there all the time is on exactly one page.
+    pub fn clients(&self, from: u32, clients_max: usize) -> ClientPage {
+        let mut page = ClientPage::default();
+        let mut at = from as usize;
+        for _ in 0..PLACES_MAX {
+            if at >= self.sessions.end() {
+                return page;
+            }
+            if page.clients.len() == clients_max {
+                break;
+            }
+            at = match self.sessions.get(at) {
+                Some(session) => {
+                    page.clients.push(self.state_of(session));
+                    at + 1
+                }
+                None => self.sessions.skip_empty_page(at),
+            };
+        }
+        page.next = (at < self.sessions.end()).then_some(at as u32);
+        page
+    }
+
+    /// The client of this identifier, if this shard has it.
+    pub fn client(&self, client_id: &str) -> Option<ClientState> {
+        let key = self.find_session(client_id)?;
+        Some(self.state_of(&self.sessions[key.0 as usize]))
+    }
+
+    /// Ends the connection of a client because a person wants it: DISCONNECT 0x98 where the
+    /// protocol has it. Its will is sent, and its session is kept if it outlives the connection.
+    pub fn kick(&mut self, client_id: &str, now: Micros, sink: &mut impl Sink) -> Kicked {
+        let Some(key) = self.find_session(client_id) else { return Kicked::Unknown };
+        let Some(link) = self.sessions[key.0 as usize].link else { return Kicked::Absent };
+        self.end(link.conn, Refusal::new(ReasonCode::AdministrativeAction, ""), now, sink);
+        self.settle(now, sink);
+        Kicked::Ended
+    }
+
+    fn state_of(&self, session: &Session) -> ClientState {
+        let link = session.link.and_then(|link| {
+            let connection = self.connections.get(link.conn.0 as usize)?;
+            let Phase::Live(live) = &connection.phase else { return None };
+            Some(LinkState { version: link.version, keep_alive_s: live.keep_alive_s })
+        });
+        let queue = session.queue();
+        ClientState {
+            client_id: (*session.client_id).into(),
+            link,
+            session_expiry_s: session.expiry_s,
+            subscriptions: session.subscriptions().len() as u32,
+            queued_messages: queue.map_or(0, |queue| queue.deliveries.len() as u64),
+            queued_bytes: queue.map_or(0, |queue| queue.bytes),
+            in_flight: session.window.open(),
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Questions of whoever runs the broker: clients in pages, one client, the end of a connection.
+
+#![allow(clippy::unwrap_used, unreachable_pub, dead_code, clippy::allow_attributes)]
+#![allow(clippy::allow_attributes_without_reason)]
+
+mod net;
+
+use net::{Ask, Net};
+use weir_core::{ClientState, Kicked, LinkState, Partitions, ShardId};
+use weir_wire::packet::Will;
+use weir_wire::{PacketKind, Properties, QoS, ReasonCode, Version};
+
+/// Every client of a shard, by pages of so many; and how many pages that took.
+fn listed(net: &Net, shard: usize, clients_max: usize) -> (Vec<String>, usize) {
+    let (mut ids, mut from, mut pages) = (Vec::new(), Some(0), 0);
+    while let Some(at) = from {
+        let page = net.shards[shard].clients(at, clients_max);
+        assert!(page.clients.len() <= clients_max);
+        ids.extend(page.clients.into_iter().map(|client| client.client_id.into_string()));
+        assert!(page.next.is_none_or(|next| next > at), "it goes on");
+        (from, pages) = (page.next, pages + 1);
+    }
+    ids.sort();
+    (ids, pages)
+}
+
+#[test]
+fn every_client_is_on_one_page_whatever_its_size() {
+    let mut net = Net::new(1);
+    let mut all: Vec<String> = (0..700).map(|at| format!("c{at}")).collect();
+    for id in &all {
+        net.join(id, Ask::default());
+    }
+    all.sort();
+    for clients_max in [1, 7, 256, 700, 5_000] {
+        assert_eq!(listed(&net, 0, clients_max).0, all, "pages of {clients_max}");
+    }
+    assert_eq!(net.shards[0].clients(u32::MAX, 10).clients, []);
+}
+
+#[test]
+fn a_client_that_stays_is_listed_once_though_others_come_and_go() {
+    let mut net = Net::new(1);
+    for at in 0..600 {
+        net.join(&format!("stays{at}"), Ask::default());
+    }
+    let (mut seen, mut from, mut number) = (Vec::new(), Some(0), 0);
+    while let Some(at) = from {
+        let page = net.shards[0].clients(at, 50);
+        seen.extend(page.clients.into_iter().map(|client| client.client_id));
+        from = page.next;
+        for _ in 0..30 {
+            let peer = net.join(&format!("new{number}"), Ask::default());
+            number += 1;
+            if number % 3 > 0 {
+                net.disconnect(peer, ReasonCode::Success);
+            }
+        }
+    }
+    let mut stays: Vec<_> = seen.iter().filter(|id| id.starts_with("stays")).collect();
+    stays.sort();
+    stays.dedup();
+    assert_eq!(stays.len(), 600);
+    assert_eq!(seen.iter().filter(|id| id.starts_with("stays")).count(), 600);
+}
+
+#[test]
+fn the_work_of_a_page_is_bounded_in_a_table_that_was_larger() {
+    let mut net = Net::new(1);
+    let peers: Vec<_> = (0..20_000).map(|at| net.join(&format!("c{at}"), Ask::default())).collect();
+    // One of each page of the table is left, so that none is given back.
+    for (at, &peer) in peers.iter().enumerate() {
+        if at % 256 != 255 {
+            net.disconnect(peer, ReasonCode::Success);
+        }
+    }
+    let page = net.shards[0].clients(0, 1_000);
+    assert_eq!(page.clients.len(), 16, "of 4,096 places");
+    let (ids, pages) = listed(&net, 0, 1_000);
+    assert_eq!((ids.len(), pages), (78, 5));
+    // Now only the last is there, behind empty pages that are passed at one step each.
+    for (at, &peer) in peers.iter().enumerate() {
+        if at % 256 == 255 && at != 19_967 {
+            net.disconnect(peer, ReasonCode::Success);
+        }
+    }
+    assert_eq!(listed(&net, 0, 1_000), (vec!["c19967".to_owned()], 1));
+}
+
+#[test]
+fn a_client_shows_its_connection_its_session_and_what_waits() {
+    let mut net = Net::new(1);
+    let ask = Ask { keep_alive_s: 30, expiry_s: 600, receive_maximum: 2, ..Ask::default() };
+    let sub = net.join("sub", ask);
+    net.subscribe(sub, "a", QoS::AtLeastOnce);
+    net.subscribe(sub, "b/+", QoS::AtMostOnce);
+    let publ = net.join("pub", Ask { version: Version::V311, ..Ask::default() });
+    for number in 1..=5 {
+        net.publish(publ, "a", QoS::AtLeastOnce, number, "xyz");
+    }
+    let state = net.shards[0].client("sub").unwrap();
+    let link = LinkState { version: Version::V5, keep_alive_s: 30 };
+    assert!(state.queued_bytes > 0);
+    let queued_bytes = state.queued_bytes;
+    let expected = ClientState {
+        client_id: "sub".into(),
+        link: Some(link),
+        session_expiry_s: 600,
+        subscriptions: 2,
+        queued_messages: 3,
+        queued_bytes,
+        in_flight: 2,
+    };
+    assert_eq!(state, expected);
+    net.ack(sub, PacketKind::PubAck, 1);
+    assert_eq!(net.shards[0].client("sub").unwrap().queued_messages, 2);
+    net.cut(sub);
+    let absent = net.shards[0].client("sub").unwrap();
+    assert_eq!((absent.link, absent.subscriptions), (None, 2));
+    let link = net.shards[0].client("pub").unwrap().link;
+    assert_eq!(link, Some(LinkState { version: Version::V311, keep_alive_s: 0 }));
+    assert_eq!(net.shards[0].client("nobody"), None);
+}
+
+fn will() -> Will<'static> {
+    Will {
+        topic: "wills",
+        payload: b"gone",
+        qos: QoS::AtMostOnce,
+        retain: false,
+        properties: Properties::EMPTY,
+    }
+}
+
+#[test]
+fn a_kick_says_why_sends_the_will_and_ends_a_session_that_does_not_outlive_it() {
+    let mut net = Net::new(1);
+    let sub = net.join("sub", Ask::default());
+    net.subscribe(sub, "wills", QoS::AtMostOnce);
+    let kicked = net.join("k", Ask { will: Some(will()), ..Ask::default() });
+    net.read(sub);
+    let Net { shards, wires, now, .. } = &mut net;
+    assert_eq!(shards[0].kick("k", *now, &mut wires[0]), Kicked::Ended);
+    assert_eq!(shards[0].kick("k", *now, &mut wires[0]), Kicked::Unknown);
+    assert_eq!(net.read(kicked), ["DISCONNECT Administrative action", "closed"]);
+    assert_eq!(net.read(sub), ["PUBLISH wills q0 gone"]);
+    assert_eq!(net.shards[0].client("k"), None);
+    let stats = net.shards[0].stats();
+    assert_eq!((stats.connections, stats.sessions, stats.connections_ended), (1, 1, 1));
+    assert_eq!(stats.refusals.count(ReasonCode::AdministrativeAction), 1);
+}
+
+#[test]
+fn a_kick_keeps_a_session_that_outlives_its_connection_and_tells_old_clients_nothing() {
+    let mut net = Net::new(1);
+    let ask = Ask { version: Version::V311, clean: false, ..Ask::default() };
+    let kicked = net.join("k", ask);
+    net.subscribe(kicked, "t", QoS::AtLeastOnce);
+    net.read(kicked);
+    let Net { shards, wires, now, .. } = &mut net;
+    assert_eq!(shards[0].kick("k", *now, &mut wires[0]), Kicked::Ended);
+    assert_eq!(shards[0].kick("k", *now, &mut wires[0]), Kicked::Absent);
+    assert_eq!(net.read(kicked), ["closed"]);
+    let back = net.connect("k", ask);
+    assert_eq!(net.read(back), ["CONNACK Success present"]);
+}
+
+#[test]
+fn each_shard_lists_and_ends_its_own_clients_and_who_knows_the_seed_knows_which() {
+    let mut net = Net::new(4);
+    let mut all: Vec<String> = (0..200).map(|at| format!("client-{at}")).collect();
+    let peers: Vec<_> = all.iter().map(|id| net.join(id, Ask::default())).collect();
+    for (id, &peer) in all.iter().zip(&peers) {
+        let owner = net.shard_of(peer);
+        assert_eq!(Partitions::spread(4, 42).owner(id), ShardId(owner as u16));
+        for shard in 0..4 {
+            assert_eq!(net.shards[shard].client(id).is_some(), shard == owner);
+        }
+    }
+    let mut found: Vec<String> = (0..4).flat_map(|shard| listed(&net, shard, 9).0).collect();
+    found.sort();
+    all.sort();
+    assert_eq!(found, all);
+    let Net { shards, wires, now, .. } = &mut net;
+    for (shard, wires) in shards.iter_mut().zip(wires) {
+        for id in &all {
+            shard.kick(id, *now, wires);
+        }
+    }
+    for peer in peers {
+        assert_eq!(net.read(peer).last().unwrap(), "closed");
+    }
+}
+
+#[test]
+fn every_counter_has_the_name_of_its_field() {
+    let mut net = Net::new(1);
+    net.join("c", Ask::default());
+    let stats = net.shards[0].stats();
+    let shown = format!("{stats:?}");
+    let named: Vec<_> = stats.by_name().collect();
+    for &(name, count) in &named {
+        assert!(shown.contains(&format!("{name}: {count}")), "{name}");
+    }
+    // All but those by reason.
+    assert_eq!(shown.matches(": ").count(), named.len() + 1);
+}

@@ -1,0 +1,216 @@
+//! What `weir ctl` shows, for people: tables of at most 80 columns.
+
+use serde_json::Value;
+use unicode_width::UnicodeWidthStr;
+use weir_control::Client;
+
+const COLUMNS: usize = 80;
+
+/// Above the lines of [`client_line`].
+pub(super) const CLIENT_HEAD: &str = "MQTT    KEEP ALIVE    SUBS   QUEUED  IN FLIGHT  CLIENT";
+
+/// Columns that are left for the client identifier, which stands last.
+const ID_COLUMNS: usize = COLUMNS - 48;
+
+/// A client on a line; an identifier too long for it is cut.
+pub(super) fn client_line(client: &Client) -> String {
+    let (version, keep_alive) = match &client.connection {
+        Some(link) => (link.version.as_str(), format!("{} s", link.keep_alive_s)),
+        None => ("absent", "-".into()),
+    };
+    format!(
+        "{version:<6}  {keep_alive:>10}  {:>6}  {:>7}  {:>9}  {}",
+        short(client.subscriptions.into()),
+        short(client.queued_messages),
+        client.in_flight,
+        cut(&printable(&client.client_id), ID_COLUMNS),
+    )
+}
+
+/// All of one client.
+pub(super) fn client(client: &Client) -> String {
+    let connection = match &client.connection {
+        Some(link) if link.keep_alive_s == 0 => format!("MQTT {}, no keep alive", link.version),
+        Some(link) => format!("MQTT {}, keep alive {} s", link.version, link.keep_alive_s),
+        None => "none; the session is kept".into(),
+    };
+    let session = match client.session_expiry_s {
+        None => "never expires".into(),
+        Some(0) => "ends with the connection".into(),
+        Some(seconds) => format!("expires {seconds} s after the connection"),
+    };
+    format!(
+        "client         {}\nconnection     {connection}\nsession        {session}\n\
+         subscriptions  {}\nqueued         {} messages, {} bytes\nin flight      {}\n",
+        printable(&client.client_id),
+        client.subscriptions,
+        client.queued_messages,
+        client.queued_bytes,
+        client.in_flight,
+    )
+}
+
+/// A line a counter: the sum, then each shard where all of them fit, and the name.
+pub(super) fn counters(counters: &Value) -> String {
+    let none = Vec::new();
+    let shards = counters["shards"].as_array().unwrap_or(&none);
+    let mut columns = vec![("SUM".to_owned(), &counters["sum"])];
+    let each = shards.iter().enumerate().map(|(at, shard)| (format!("SHARD {at}"), shard));
+    columns.extend(each.filter(|_| shards.len() > 1));
+    let names = names_of(&counters["sum"]);
+    let longest_name = names.iter().map(|(_, shown)| shown.len()).max().unwrap_or(0);
+    let width = |(head, column): &(String, &Value)| {
+        let counts = names.iter().map(|(path, _)| count(column, path).to_string().len());
+        counts.max().unwrap_or(0).max(head.len())
+    };
+    let mut widths: Vec<usize> = columns.iter().map(width).collect();
+    let is_cut = widths.iter().map(|width| width + 2).sum::<usize>() + longest_name > COLUMNS;
+    if is_cut {
+        columns.truncate(1);
+        widths.truncate(1);
+    }
+    let mut text = String::new();
+    for ((head, _), width) in columns.iter().zip(&widths) {
+        text += &format!("{head:>width$}  ");
+    }
+    text += "COUNTER\n";
+    for (path, shown) in &names {
+        for ((_, column), width) in columns.iter().zip(&widths) {
+            text += &format!("{:>width$}  ", count(column, path));
+        }
+        text += &format!("{shown}\n");
+    }
+    for (path, shown) in names_of(&counters["process"]) {
+        text +=
+            &format!("{:>1$}  process: {shown}\n", count(&counters["process"], &path), widths[0]);
+    }
+    if is_cut {
+        text += "Each shard by itself does not fit here: --json has all.\n";
+    }
+    text
+}
+
+/// The path of each number in an object, and how it is shown.
+fn names_of(object: &Value) -> Vec<(String, String)> {
+    let mut names = Vec::new();
+    for (name, value) in object.as_object().into_iter().flatten() {
+        match value.as_object() {
+            None => names.push((format!("/{name}"), name.clone())),
+            Some(inner) => names.extend(
+                inner.keys().map(|key| (format!("/{name}/{key}"), format!("{name}: {key}"))),
+            ),
+        }
+    }
+    names
+}
+
+fn count(column: &Value, path: &str) -> u64 {
+    column.pointer(path).and_then(Value::as_u64).unwrap_or(0)
+}
+
+/// A number of at most six digits and a letter.
+fn short(number: u64) -> String {
+    match number {
+        0..1_000_000 => number.to_string(),
+        1_000_000..1_000_000_000 => format!("{}k", number / 1_000),
+        _ => format!("{}M", number / 1_000_000),
+    }
+}
+
+/// The text with everything escaped that a terminal would obey or not show.
+fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '"' | '\'' => shown.push(letter),
+            _ => shown.extend(letter.escape_debug()),
+        }
+    }
+    shown
+}
+
+/// The text if it fits into so many columns, else its begin and an ellipsis.
+fn cut(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.into();
+    }
+    let mut end = 0;
+    for (at, letter) in text.char_indices() {
+        let behind = at + letter.len_utf8();
+        if text[..behind].width() > columns - 1 {
+            break;
+        }
+        end = behind;
+    }
+    format!("{}…", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use weir_control::Link;
+
+    fn of(client_id: &str) -> Client {
+        Client {
+            client_id: client_id.into(),
+            connection: Some(Link { version: "3.1.1".into(), keep_alive_s: u16::MAX }),
+            session_expiry_s: None,
+            subscriptions: u32::MAX,
+            queued_messages: 999_999_999,
+            queued_bytes: 0,
+            in_flight: u16::MAX,
+        }
+    }
+
+    #[test]
+    fn a_line_of_the_largest_numbers_and_any_identifier_has_80_columns() {
+        assert_eq!(CLIENT_HEAD.find("CLIENT"), Some(48));
+        for id in ["x".repeat(32), "x".repeat(33), "計".repeat(40), "\u{7}".repeat(40)] {
+            let line = client_line(&of(&id));
+            assert!(line.width() <= 80, "{line}");
+            assert_eq!(line.width() == 80, id.len() != 120, "{line}");
+            assert_eq!(line.ends_with('…'), id.len() > 32, "{line}");
+        }
+        // A letter of two columns does not stand on the edge.
+        assert_eq!(cut("計計計", 4), "計…");
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_escaped_and_letters_are_not() {
+        for (text, shown) in [
+            ("\u{1b}[2J", "\\u{1b}[2J"),
+            ("a\nb\t", "a\\nb\\t"),
+            ("\u{9b}31m", "\\u{9b}31m"),
+            ("\u{202e}gnp", "\\u{202e}gnp"),
+            ("back\\slash", "back\\\\slash"),
+            ("it's \"é計\"", "it's \"é計\""),
+        ] {
+            assert_eq!(printable(text), shown);
+        }
+    }
+
+    #[test]
+    fn counters_of_shards_stand_beside_their_sum_where_they_fit() {
+        let shard = |count: u64| json!({ "sessions": count, "refusals": { "Quota exceeded": 1 } });
+        let all = |shards: u64| {
+            let own: Vec<Value> = (0..shards).map(shard).collect();
+            json!({
+                "sum": { "sessions": 123_456, "refusals": { "Quota exceeded": shards } },
+                "shards": own,
+                "process": { "cut": 7 },
+            })
+        };
+        let two = "   SUM  SHARD 0  SHARD 1  COUNTER\n\
+                   123456        0        1  sessions\n     \
+                   2        1        0  refusals: Quota exceeded\n     \
+                   7  process: cut\n";
+        let mut counts = all(2);
+        counts["shards"][1]["refusals"] = json!({});
+        assert_eq!(counters(&counts), two);
+        let many = counters(&all(64));
+        assert!(many.starts_with("   SUM  COUNTER\n123456  sessions\n"), "{many}");
+        assert!(many.contains("--json") && many.lines().all(|line| line.width() <= 80), "{many}");
+        assert!(counters(&all(1)).starts_with("   SUM  COUNTER\n"));
+    }
+}

@@ -1,0 +1,160 @@
+//! `weir ctl` as a process, against `weir broker` with a control socket.
+
+#![expect(clippy::unwrap_used, unreachable_pub, reason = "a test: a panic is its failure")]
+#![allow(dead_code, clippy::allow_attributes, clippy::allow_attributes_without_reason)]
+
+mod support;
+
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use support::Broker;
+use weir_wire::packet::Connect;
+use weir_wire::{Properties, Version};
+
+struct Asked {
+    broker: Broker,
+    socket: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Asked {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, socket) = (folder.path().join("weir.toml"), folder.path().join("ctl"));
+        std::fs::write(&file, format!("shards = 2\n[control]\nsocket = {socket:?}\n")).unwrap();
+        let broker = Broker::start_with(&["--config", file.to_str().unwrap()]);
+        Self { broker, socket, _folder: folder }
+    }
+
+    fn join(&self, client_id: &str, clean_start: bool) -> TcpStream {
+        let mut bytes = Vec::new();
+        Connect {
+            version: Version::V311,
+            clean_start,
+            keep_alive_s: 60,
+            client_id,
+            will: None,
+            user_name: None,
+            password: None,
+            properties: Properties::EMPTY,
+        }
+        .encode(&mut bytes);
+        let mut stream = TcpStream::connect(&self.broker.address).unwrap();
+        stream.write_all(&bytes).unwrap();
+        let mut connack = [0; 4];
+        stream.read_exact(&mut connack).unwrap();
+        assert_eq!(connack, [0x20, 2, 0, 0]);
+        stream
+    }
+
+    fn ctl(&self, arguments: &[&str]) -> Output {
+        ctl(&self.socket, arguments)
+    }
+}
+
+fn ctl(socket: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["ctl", "--socket"])
+        .arg(socket)
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn said(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn refused(output: &Output, code: i32) -> String {
+    assert_eq!(output.status.code(), Some(code), "{output:?}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn clients_are_listed_as_a_table_and_as_lines_of_json() {
+    let asked = Asked::start();
+    let _clients: Vec<_> = (0..30).map(|at| asked.join(&format!("c{at:02}"), true)).collect();
+    let _evil = asked.join("\u{1b}[2J", true);
+    let table = said(&asked.ctl(&["clients"]));
+    let lines: Vec<_> = table.lines().collect();
+    assert!(lines[0].starts_with("MQTT ") && lines[0].ends_with("CLIENT"), "{table}");
+    assert_eq!((lines.len(), lines[32]), (33, "31 clients"));
+    let line = lines.iter().find(|line| line.ends_with("c07")).unwrap();
+    assert_eq!(*line, "3.1.1         60 s       0        0          0  c07");
+    assert!(table.contains("\\u{1b}[2J") && !table.contains('\u{1b}'), "{table}");
+
+    assert!(said(&asked.ctl(&["clients", "--limit", "7"])).ends_with("\n7 clients\n"));
+    let json = said(&asked.ctl(&["clients", "--json"]));
+    let mut ids: Vec<String> = json
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .map(|client| client["client_id"].as_str().unwrap().to_owned())
+        .collect();
+    ids.sort();
+    assert_eq!((ids.len(), ids[0].as_str(), ids[1].as_str()), (31, "\u{1b}[2J", "c00"));
+}
+
+#[test]
+fn a_client_is_shown_and_kicked_and_its_session_stays() {
+    let asked = Asked::start();
+    let mut client = asked.join("meter/7", false);
+    let shown = said(&asked.ctl(&["client", "meter/7"]));
+    let expected = "client         meter/7\n\
+                    connection     MQTT 3.1.1, keep alive 60 s\n\
+                    session        never expires\n\
+                    subscriptions  0\n\
+                    queued         0 messages, 0 bytes\n\
+                    in flight      0\n";
+    assert_eq!(shown, expected);
+    assert_eq!(said(&asked.ctl(&["kick", "meter/7"])), "");
+    assert_eq!(client.read(&mut [0; 8]).unwrap(), 0, "the end of the stream");
+    let shown = said(&asked.ctl(&["client", "meter/7"]));
+    assert!(shown.contains("connection     none; the session is kept"), "{shown}");
+    let text = refused(&asked.ctl(&["kick", "meter/7"]), 1);
+    assert!(text.contains("\"meter/7\" is not connected"), "{text}");
+    for command in ["client", "kick"] {
+        let text = refused(&asked.ctl(&[command, "nobody"]), 1);
+        assert_eq!(text, "weir: there is no client \"nobody\"\n");
+    }
+}
+
+#[test]
+fn counters_are_shown_for_each_shard_and_all() {
+    let asked = Asked::start();
+    let _clients: Vec<_> = (0..9).map(|at| asked.join(&format!("c{at}"), true)).collect();
+    let table = said(&asked.ctl(&["counters"]));
+    let head: Vec<_> = table.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(head, ["SUM", "SHARD", "0", "SHARD", "1", "COUNTER"]);
+    let line = table.lines().find(|line| line.ends_with("  sessions")).unwrap();
+    assert!(line.trim().starts_with("9 "), "{table}");
+    let json: Value = serde_json::from_str(&said(&asked.ctl(&["counters", "--json"]))).unwrap();
+    assert_eq!(json["sum"]["sessions"], 9);
+    assert_eq!(json["shards"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn who_finds_no_broker_is_told_how_to_switch_it_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("none");
+    let text = refused(&ctl(&socket, &["clients"]), 2);
+    assert!(text.contains("[control]") && text.contains(socket.to_str().unwrap()), "{text}");
+}
+
+#[test]
+fn a_broker_whose_socket_is_in_use_says_so_and_does_not_start() {
+    let asked = Asked::start();
+    let file = asked.socket.with_file_name("weir.toml");
+    let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["broker", "--listen", "127.0.0.1:0", "--config"])
+        .arg(file)
+        .output()
+        .unwrap();
+    let text = refused(&output, 2);
+    assert!(text.contains("another process listens on"), "{text}");
+    assert!(said(&asked.ctl(&["clients"])).ends_with("\n0 clients\n"));
+}
