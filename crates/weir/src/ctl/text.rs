@@ -64,6 +64,10 @@ pub(super) fn counters(counters: &Value) -> String {
         counts.max().unwrap_or(0).max(head.len())
     };
     let mut widths: Vec<usize> = columns.iter().map(width).collect();
+    let process = &counters["process"];
+    let of_process = names_of(process);
+    let digits = of_process.iter().map(|(path, _)| count(process, path).to_string().len());
+    widths[0] = digits.max().unwrap_or(0).max(widths[0]);
     let is_cut = widths.iter().map(|width| width + 2).sum::<usize>() + longest_name > COLUMNS;
     if is_cut {
         columns.truncate(1);
@@ -80,9 +84,8 @@ pub(super) fn counters(counters: &Value) -> String {
         }
         text += &format!("{shown}\n");
     }
-    for (path, shown) in names_of(&counters["process"]) {
-        text +=
-            &format!("{:>1$}  process: {shown}\n", count(&counters["process"], &path), widths[0]);
+    for (path, shown) in &of_process {
+        text += &format!("{:>1$}  process: {shown}\n", count(process, path), widths[0]);
     }
     if is_cut {
         text += "Each shard by itself does not fit here: --json has all.\n";
