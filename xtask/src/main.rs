@@ -8,7 +8,6 @@ mod curves;
 mod functions;
 mod perf;
 mod programs;
-mod spread;
 mod tidy;
 
 use clap::Parser;

@@ -22,8 +22,10 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("weir-sim", &["weir-wire", "weir-core"]),
     // Nothing of ours: a fault of the codec cannot hide itself.
     ("weir-conformance", &[]),
+    // Nothing of ours: it knows numbers only.
+    ("weir-stats", &[]),
     // Neutral: no way into our broker but the one that every broker has.
-    ("weir-bench", &["weir-conformance", "weir-load"]),
+    ("weir-bench", &["weir-conformance", "weir-load", "weir-stats"]),
     ("weir-pubsub", &["weir-wire", "weir-client", "weir-reactor"]),
     ("weir-flowrun", &["weir-wire", "weir-client", "weir-reactor", "weir-flow"]),
     (
@@ -39,7 +41,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         ],
     ),
     ("weir-costs", &["weir-wire", "weir-core", "weir-load"]),
-    ("xtask", &["weir-conformance"]),
+    ("xtask", &["weir-conformance", "weir-stats"]),
 ];
 
 /// Crates without I/O, clock, thread, lock or random source; each has a clippy.toml that says so.

@@ -4,7 +4,7 @@
 
 mod network;
 
-use crate::host::sysctl;
+use crate::host::Files;
 use crate::result::{BrokerFacts, Disclosed, HostFacts, LoadFacts};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -78,11 +78,6 @@ pub(crate) fn after(disclosed: &mut Disclosed, target: SocketAddr, folder: &Path
     disclosed.broker.log = lines.unwrap_or_else(|| ELSEWHERE.into());
 }
 
-fn read(path: &str) -> Option<String> {
-    let text = std::fs::read_to_string(path).ok()?;
-    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
-}
-
 fn or_absent(text: Option<String>) -> String {
     text.unwrap_or_else(|| ABSENT.into())
 }
@@ -112,7 +107,7 @@ fn broker(pid: Option<u32>) -> BrokerFacts {
         executable_sha256: program.as_deref().map_or_else(|| ABSENT.into(), sha256_of_file),
         runtime: runtime(pid),
         processes: processes(pid),
-        limits: limits(&format!("/proc/{pid}/limits")),
+        limits: limits(&format!("proc/{pid}/limits")),
         persistence: configured.clone(),
         authentication: anonymous,
         tls: unencrypted,
@@ -157,7 +152,7 @@ fn limits(path: &str) -> BTreeMap<String, String> {
         "Max processes",
         "Max stack size",
     ];
-    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let text = Files::here().read(path).unwrap_or_default();
     let of = |name: &&str| {
         let rest = text.lines().find_map(|line| line.strip_prefix(name));
         let mut words = rest.unwrap_or_default().split_whitespace();
@@ -174,27 +169,29 @@ fn host(folder: &Path) -> HostFacts {
     let sysctls = SYSCTLS.iter().map(|name| {
         (
             (*name).to_owned(),
-            sysctl(name).unwrap_or_else(|| "not known, or not on this host".into()),
+            Files::here().sysctl(name).unwrap_or_else(|| "not known, or not on this host".into()),
         )
     });
-    let clock = "/sys/devices/system/clocksource/clocksource0";
-    let source = read(&format!("{clock}/current_clocksource"));
-    let others = read(&format!("{clock}/available_clocksource")).unwrap_or_default();
+    let clock = "sys/devices/system/clocksource/clocksource0";
+    let source = Files::here().text(format!("{clock}/current_clocksource"));
+    let others = Files::here().text(format!("{clock}/available_clocksource")).unwrap_or_default();
     HostFacts {
-        smt: match read("/sys/devices/system/cpu/smt/active").as_deref() {
+        smt: match Files::here().text("sys/devices/system/cpu/smt/active").as_deref() {
             Some("1") => "on: processors are threads of shared cores".into(),
             Some("0") => "off".into(),
             _ => ABSENT.into(),
         },
         numa: or_absent(
-            read("/sys/devices/system/node/online").map(|nodes| format!("nodes {nodes}")),
+            Files::here()
+                .text("sys/devices/system/node/online")
+                .map(|nodes| format!("nodes {nodes}")),
         ),
         disk: disk(folder),
         cgroup: cgroup(),
         clock_source: or_absent(source.map(|source| format!("{source}, of {others}"))),
-        huge_pages: or_absent(read("/sys/kernel/mm/transparent_hugepage/enabled")),
+        huge_pages: or_absent(Files::here().text("sys/kernel/mm/transparent_hugepage/enabled")),
         pressure_before: pressure(),
-        limits: limits("/proc/self/limits"),
+        limits: limits("proc/self/limits"),
         sysctls: sysctls.collect(),
     }
 }
@@ -202,7 +199,7 @@ fn host(folder: &Path) -> HostFacts {
 /// Share of the last ten seconds in which some process had to wait.
 fn pressure() -> String {
     let of = |what: &str| {
-        let text = read(&format!("/proc/pressure/{what}"))?;
+        let text = Files::here().text(format!("proc/pressure/{what}"))?;
         let share = text.split("avg10=").nth(1)?.split_whitespace().next()?.to_owned();
         Some(format!("{what} {share} %"))
     };
@@ -211,11 +208,11 @@ fn pressure() -> String {
 }
 
 fn cgroup() -> String {
-    let group = read("/proc/self/cgroup");
+    let group = Files::here().text("proc/self/cgroup");
     let group = group.as_deref().and_then(|text| text.lines().find_map(|l| l.strip_prefix("0::")));
     let Some(group) = group else { return ABSENT.into() };
     let of = |what: &str| {
-        let limit = read(&format!("/sys/fs/cgroup{group}/{what}"));
+        let limit = Files::here().text(format!("sys/fs/cgroup{group}/{what}"));
         format!("{what} {}", limit.as_deref().unwrap_or("without limit"))
     };
     format!("{group}: {}", ["cpu.max", "memory.max", "pids.max"].map(of).join(", "))
@@ -224,7 +221,7 @@ fn cgroup() -> String {
 /// The file system of a folder, and what it stands on.
 fn disk(folder: &Path) -> String {
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.into());
-    let mounts = read("/proc/self/mounts").unwrap_or_default();
+    let mounts = Files::here().text("proc/self/mounts").unwrap_or_default();
     let mut best: Option<(&str, &str, &str)> = None;
     for line in mounts.lines() {
         let mut words = line.split(' ');

@@ -8,7 +8,7 @@ mod tune;
 pub use check::{Check, Demand, State, checks, warn};
 pub use tune::{Tune, tune};
 
-use crate::host::{memory_bytes, sysctl};
+use crate::host::{Files, memory_bytes};
 use crate::numbers::grouped;
 use crate::usecase::{self, UseCase, connections_max};
 use comfy_table::Table;
@@ -58,12 +58,12 @@ struct Row {
 }
 
 fn number(name: &str) -> Option<u64> {
-    sysctl(name)?.parse().ok()
+    Files::here().sysctl(name)?.parse().ok()
 }
 
 /// Ports that the system gives to connections from one address.
 fn ports() -> Option<u64> {
-    let range = sysctl("net.ipv4.ip_local_port_range")?;
+    let range = Files::here().sysctl("net.ipv4.ip_local_port_range")?;
     let (first, last) = range.split_once(' ')?;
     let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
     Some((last + 1).saturating_sub(first))

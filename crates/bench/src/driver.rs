@@ -15,10 +15,9 @@ mod url;
 
 pub use brokers::{Listed, State, list, render, setup};
 pub use can::Can;
-pub(crate) use find::is_program;
+pub use find::is_program;
 pub use guard::{guard, guard_through};
-pub use process::Running;
-pub(crate) use process::{last_lines, spawn};
+pub use process::{Running, last_lines, spawn};
 
 use crate::result::Broker;
 use crate::usecase::Needs;

@@ -1,6 +1,9 @@
 //! The host: what a reader needs to know of it, and which cores broker and load get.
 
-pub mod kernel;
+pub(crate) mod files;
+mod kernel;
+
+pub(crate) use files::{Files, Ticks};
 
 use crate::result::Host;
 use std::collections::BTreeMap;
@@ -20,13 +23,6 @@ const SYSCTLS: &[&str] = &[
     "fs.file-max",
 ];
 
-/// A kernel setting, or nothing where it is not known.
-pub fn sysctl(name: &str) -> Option<String> {
-    let path = format!("/proc/sys/{}", name.replace('.', "/"));
-    let text = std::fs::read_to_string(path).ok()?;
-    Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
-}
-
 /// A line `key: value` of a file in /proc.
 fn field(text: &str, key: &str) -> Option<String> {
     let line = text.lines().find(|line| line.split(':').next().is_some_and(|k| k.trim() == key))?;
@@ -35,33 +31,35 @@ fn field(text: &str, key: &str) -> Option<String> {
 
 /// Everything disclosed of the host. `pinning` is in words.
 pub fn facts(pinning: &str) -> Host {
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let cpuinfo = read("/proc/cpuinfo");
+    let files = Files::here();
+    let read = |path: &str| files.read(path).unwrap_or_default();
+    let cpuinfo = read("proc/cpuinfo");
     // Not available_parallelism: that is what the calling thread may use.
     let cores = match cpuinfo.lines().filter(|line| line.starts_with("processor")).count() {
         0 => std::thread::available_parallelism().map_or(1, usize::from) as u32,
         cores => cores as u32,
     };
-    let governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
-    let os_release = read("/etc/os-release");
+    let governor = read("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+    let os_release = read("etc/os-release");
     let os = os_release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
-    let loads = read("/proc/loadavg");
+    let loads = read("proc/loadavg");
     let mut loads = loads.split_whitespace().map(|word| word.parse().unwrap_or(0.0));
     let mut sysctls = BTreeMap::new();
     for name in SYSCTLS {
-        sysctls.insert((*name).to_owned(), sysctl(name).unwrap_or_else(|| "not known".into()));
+        sysctls
+            .insert((*name).to_owned(), files.sysctl(name).unwrap_or_else(|| "not known".into()));
     }
     Host {
         cpu_model: field(&cpuinfo, "model name").unwrap_or_else(|| "not known".into()),
         cores,
-        governor: match governor.trim() {
+        governor: match &*governor {
             "" => "not known: the kernel shows no frequency governor".into(),
-            governor => governor.into(),
+            _ => governor,
         },
         memory_bytes: memory_bytes().0,
         os: os.unwrap_or("not known").trim_matches('"').into(),
-        kernel: read("/proc/sys/kernel/osrelease").trim().into(),
-        virtualization: virtualization(&cpuinfo),
+        kernel: read("proc/sys/kernel/osrelease"),
+        virtualization: virtualization(&files, &cpuinfo),
         load_before: [(); 3].map(|()| loads.next().unwrap_or(0.0)),
         open_files_max: open_files_max(),
         sysctls,
@@ -72,12 +70,10 @@ pub fn facts(pinning: &str) -> Host {
     }
 }
 
-fn virtualization(cpuinfo: &str) -> String {
-    let dmi = ["sys_vendor", "product_name"].map(|name| {
-        let text = std::fs::read_to_string(format!("/sys/class/dmi/id/{name}")).unwrap_or_default();
-        text.trim().to_owned()
-    });
-    let machine = dmi.iter().filter(|text| !text.is_empty()).cloned().collect::<Vec<_>>();
+fn virtualization(files: &Files, cpuinfo: &str) -> String {
+    let dmi = ["sys_vendor", "product_name"];
+    let dmi = dmi.into_iter().filter_map(|name| files.text(format!("sys/class/dmi/id/{name}")));
+    let machine = dmi.collect::<Vec<_>>();
     let machine = match machine.join(" ") {
         machine if machine.is_empty() => "the machine does not name itself".into(),
         machine => machine,
@@ -89,13 +85,10 @@ fn virtualization(cpuinfo: &str) -> String {
 
 /// Memory of the host: all, and in use (all less available).
 pub fn memory_bytes() -> (u64, u64) {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let bytes = |key: &str| -> u64 {
-        let value = field(&text, key).unwrap_or_default();
-        value.trim_end_matches(" kB").parse::<u64>().unwrap_or(0) * 1024
-    };
-    let total = bytes("MemTotal");
-    (total, total.saturating_sub(bytes("MemAvailable")))
+    let files = Files::here();
+    let bytes = |key: &str| files.field("proc/meminfo", key).unwrap_or(0) * 1024;
+    let total = bytes("MemTotal:");
+    (total, total.saturating_sub(bytes("MemAvailable:")))
 }
 
 /// Open files allowed for one process.

@@ -1,7 +1,7 @@
 //! The Open MQTT Benchmark Suite: use cases, drivers of brokers, monitor, results, reports.
 //!
-//! Depends on `weir-load` and `weir-conformance` only: the suite has no branch that knows which
-//! broker is ours.
+//! Depends on `weir-load`, `weir-conformance` and `weir-stats` only: the suite has no branch that
+//! knows which broker is ours.
 
 pub mod agents;
 mod assemble;
@@ -25,15 +25,19 @@ pub mod metrics;
 pub mod monitor;
 mod mqtt;
 pub mod numbers;
+pub mod page;
+pub mod parts;
 pub mod published;
 pub mod repeat;
 pub mod report;
 pub mod result;
 pub mod run;
+pub mod session;
 pub mod slope;
-pub mod stats;
 pub mod tables;
 pub mod ui;
 pub mod usecase;
 mod verdict;
 pub mod web;
+
+pub use weir_stats as stats;

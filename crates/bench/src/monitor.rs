@@ -8,9 +8,10 @@ mod network;
 pub mod system;
 
 pub use group::GroupSample;
+pub use look::tree;
 pub use network::Network;
 
-pub(crate) use look::{is_going, tree};
+pub(crate) use look::is_going;
 
 use crate::result::Resources;
 use ended::Ended;
@@ -180,7 +181,8 @@ pub(crate) fn tree_pids(pid: u32) -> Vec<i32> {
     tree(pid).iter().map(|(process, _)| process.pid).collect()
 }
 
-pub(crate) fn now_us() -> u64 {
+/// Microseconds of the monotonic clock.
+pub fn now_us() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
 }

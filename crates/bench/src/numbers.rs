@@ -1,7 +1,7 @@
 //! Numbers as a person reads them.
 
 /// Milliseconds with three digits that count.
-pub(crate) fn millis(latency_us: f64) -> String {
+pub fn millis(latency_us: f64) -> String {
     match latency_us / 1e3 {
         ms if ms < 10.0 => format!("{ms:.2}"),
         ms if ms < 100.0 => format!("{ms:.1}"),
@@ -10,7 +10,7 @@ pub(crate) fn millis(latency_us: f64) -> String {
 }
 
 /// A rate without decimals nobody reads.
-pub(crate) fn count(rate: f64) -> String {
+pub fn count(rate: f64) -> String {
     match rate {
         rate if rate >= 999_500.0 => format!("{:.2}M", rate / 1e6),
         rate if rate >= 99_950.0 => format!("{:.0}k", rate / 1e3),
@@ -20,7 +20,7 @@ pub(crate) fn count(rate: f64) -> String {
 }
 
 /// Megabytes, or gigabytes from one of them.
-pub(crate) fn mega(bytes: u64) -> String {
+pub fn mega(bytes: u64) -> String {
     match bytes as f64 {
         bytes if bytes >= 1e9 => format!("{:.2}G", bytes / 1e9),
         bytes => format!("{:.1}M", bytes / 1e6),

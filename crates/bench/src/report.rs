@@ -12,9 +12,9 @@ mod sheets;
 mod told;
 
 use crate::compare::{self, CompareError, Comparison};
+use crate::page::{CSS, Page, UPLOT_CSS, UPLOT_JS};
 use crate::result::RunResult;
 use anyhow::Context as _;
-use minijinja::{Environment, UndefinedBehavior};
 use serde_json::json;
 use std::path::Path;
 
@@ -22,9 +22,6 @@ use std::path::Path;
 type Stand = Result<Comparison, CompareError>;
 
 const TEMPLATE: &str = include_str!("../assets/report.html");
-pub(crate) const CSS: &str = include_str!("../assets/report.css");
-pub(crate) const UPLOT_CSS: &str = include_str!("../assets/uplot/uPlot.min.css");
-pub(crate) const UPLOT_JS: &str = include_str!("../assets/uplot/uPlot.iife.min.js");
 
 /// The page's one script: what the others stand on first.
 const JS: [&str; 3] = [
@@ -46,29 +43,17 @@ fn html_with(results: &[RunResult], stand: Option<&Stand>) -> anyhow::Result<Str
     anyhow::ensure!(!results.is_empty(), "there is no result to report");
     let uses = runs::group(results);
     let data = json!({ "uses": charts::columns(&uses), "raw": raw::runs(&uses)? });
-    // `</script` would end the element and `<!--` would hide its end: JSON may spell `<` as a code.
-    let data = serde_json::to_string(&data)?.replace('<', "\\u003c");
-    let extras = told::extras(stand, &uses);
-    let values = json!({
-        "page": context::page(results, &uses),
-        "extras": extras,
-        "data": data,
-        "css": CSS,
-        "js": JS.concat(),
-        "uplot_css": UPLOT_CSS,
-        "uplot_js": UPLOT_JS,
-    });
-    render(TEMPLATE, &values)
-}
-
-/// Fills a template of a page: a value that it names and that is missing is an error, text is
-/// escaped.
-pub(crate) fn render(template: &str, values: &serde_json::Value) -> anyhow::Result<String> {
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    // What escapes is chosen by the name.
-    environment.add_template("page.html", template)?;
-    Ok(environment.get_template("page.html")?.render(minijinja::value::Serde(values))?)
+    let shown = context::page(results, &uses);
+    let script = format!("(() => {{\n{}\ndrawAll();\n}})();", JS.concat());
+    let page = Page {
+        title: &format!("Weir bench: {}", shown["title"].as_str().unwrap_or_default()),
+        styles: &[UPLOT_CSS, CSS],
+        body: TEMPLATE,
+        data: Some(&data),
+        scripts: &[UPLOT_JS, &script],
+        is_served: false,
+    };
+    page.html(&json!({ "page": shown, "extras": told::extras(stand, &uses) }))
 }
 
 /// Writes the page.

@@ -143,7 +143,7 @@ pub struct Suite {
 
 impl Suite {
     /// A time as it is kept: RFC 3339 in UTC, to the second.
-    pub(crate) fn time(time: jiff::Timestamp) -> String {
+    pub fn time(time: jiff::Timestamp) -> String {
         time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }
 }

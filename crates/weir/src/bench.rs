@@ -24,6 +24,7 @@ use weir_bench::live::Live;
 use weir_bench::live::events::Event;
 use weir_bench::result::{RunResult, Status};
 use weir_bench::run::RunOptions;
+use weir_bench::session::Session;
 use weir_bench::usecase::{self, Span, UseCase};
 use weir_bench::{ceiling, conformance, doctor, folder, report, tables};
 use weir_conformance::Version;
@@ -318,13 +319,15 @@ fn run_all(use_cases: &[UseCase], how: &How) -> anyhow::Result<ExitCode> {
     let brokers: Vec<Box<dyn Driver>> =
         how.broker.iter().map(|name| driver::parse(name)).collect::<Result<_, _>>()?;
     let agents = how.agents()?;
-    let session = how.repeats.session(&how.out, use_cases, brokers.len(), &agents)?;
-    session.announce(use_cases, &brokers, how);
+    let asked = how.repeats.asked();
+    let session = Session::new(asked, &how.out, use_cases, brokers.len(), &agents)?;
+    let options = how.options(&brokers, agents, session.out.clone(), Live::default());
+    session.announce(use_cases, &brokers, &options);
     doctor::warn(&doctor::Demand::of(use_cases, how.scale));
     let interrupted = note_signals()?;
     let live = how.live.open(how.pin == "auto", &how.out, &interrupted)?;
     live.tell(&Event::Planned(session.planned(use_cases, &brokers)));
-    let options = how.options(&brokers, agents, session.out.clone(), live.clone());
+    let options = RunOptions { live: live.clone(), ..options };
     let (mut results, mut folders) = (Vec::new(), Vec::new());
     let mut kept = |result: RunResult, folder: PathBuf| {
         results.push(result);
@@ -336,7 +339,7 @@ fn run_all(use_cases: &[UseCase], how: &How) -> anyhow::Result<ExitCode> {
         say!("{}", tables::render(&results));
         let stand = weir_bench::compare::of_repeats(&results);
         if let Some(stand) = &stand {
-            session.tell(stand)?;
+            repeat::tell(&session, stand)?;
         }
         let path = report_path(&session.out, &folders);
         report::write_with(&results, stand.as_ref(), &path)?;

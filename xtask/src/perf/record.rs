@@ -2,10 +2,10 @@
 //! beside it as Markdown. Medians and ratios are not kept: they follow from the repeats.
 
 use crate::calibrate::Calibration;
-use crate::spread::Spread;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+use weir_stats::Spread;
 
 /// All of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -7,8 +7,8 @@
 //! that it started, and the error says what it did and how its log ends.
 
 use super::catalog::{Stack, Workflow};
-use crate::driver::{last_lines, spawn};
-use crate::monitor::{now_us, tree};
+use crate::parts::driver::{last_lines, spawn};
+use crate::parts::monitor::{now_us, tree};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -7,7 +7,7 @@ use super::catalog::Workflow;
 use super::record::{KneeFound, Point, StackUsed, Standing};
 use super::run;
 use super::session::{Context, Session, Task};
-use crate::ladder::{Next, Search, Seen};
+use crate::parts::ladder::{Next, Search, Seen};
 use std::sync::atomic::Ordering;
 
 /// Highest rate that is tried, operations a second.

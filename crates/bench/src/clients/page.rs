@@ -6,9 +6,9 @@ use super::published::published;
 use super::record::{Clients, Standing};
 use super::summary::{AtRate, Group, Row, groups};
 use super::table;
-use crate::numbers::{count, mega, millis};
-use crate::report::{CSS, UPLOT_CSS, UPLOT_JS, render};
-use crate::stats::Spread;
+use crate::parts::numbers::{count, mega, millis};
+use crate::parts::page::{CSS, Page, UPLOT_CSS, UPLOT_JS};
+use crate::parts::stats::Spread;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
@@ -21,9 +21,7 @@ const JS: &str = include_str!("../../assets/clients.js");
 /// A template that does not fit (a test renders it).
 pub fn html(clients: &Clients) -> anyhow::Result<String> {
     let groups = groups(clients);
-    let data: Vec<Value> = groups.iter().map(|group| curves(group, clients)).collect();
-    // `</script` would end the element: JSON may spell `<` as a code.
-    let data = serde_json::to_string(&data)?.replace('<', "\\u003c");
+    let data: Value = groups.iter().map(|group| curves(group, clients)).collect();
     let settings = &clients.settings;
     let (source, about, rows) = published();
     let best = rows.iter().map(super::published::PublishedStack::per_core_s).fold(0.0, f64::max);
@@ -46,11 +44,6 @@ pub fn html(clients: &Clients) -> anyhow::Result<String> {
         .filter_map(|of| Some(json!({ "name": of.name, "why": of.missing.as_ref()? })))
         .collect();
     let values = json!({
-        "css": CSS,
-        "uplot_css": UPLOT_CSS,
-        "uplot_js": UPLOT_JS,
-        "js": JS,
-        "data": data,
         "stacks": clients.stacks.len() - missing.len(),
         "started": clients.suite.started,
         "suite": format!("weir {} ({})", clients.suite.version, clients.suite.commit),
@@ -62,7 +55,15 @@ pub fn html(clients: &Clients) -> anyhow::Result<String> {
         "missing": missing,
         "published": { "source": source, "about": about, "rows": published },
     });
-    render(TEMPLATE, &values).context("cannot render the page of client stacks")
+    let page = Page {
+        title: "Weir bench: client stacks",
+        styles: &[UPLOT_CSS, CSS, include_str!("../../assets/clients.css")],
+        body: TEMPLATE,
+        data: Some(&data),
+        scripts: &[UPLOT_JS, JS],
+        is_served: false,
+    };
+    page.html(&values).context("cannot render the page of client stacks")
 }
 
 fn percent(value: f64, of: f64) -> f64 {

@@ -2,9 +2,9 @@
 //! otherwise; what was not measured is absent.
 
 use super::catalog::Workflow;
-use crate::ladder::{Ending, Purpose};
-use crate::result::Slope;
-use crate::result::{Host, LatencyResult, Suite};
+use crate::parts::ladder::{Ending, Purpose};
+use crate::parts::result::Slope;
+use crate::parts::result::{Host, LatencyResult, Suite};
 use serde::{Deserialize, Serialize};
 
 /// Version of the schema of `clients.json`.

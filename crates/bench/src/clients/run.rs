@@ -7,11 +7,11 @@ use super::record::{Clients, KneeFound, Point, PointLedger, ReplaySide, SCHEMA, 
 use super::record::{StackUsed, Standing};
 use super::session::{Context, Length, Session, Task};
 use super::{page, table};
-use crate::host::{self, Pinning};
-use crate::interrupt::Interrupted;
-use crate::repeat::order;
-use crate::result::Suite;
-use crate::{folder, numbers};
+use crate::parts::host::{self, Pinning};
+use crate::parts::interrupt::Interrupted;
+use crate::parts::repeat::order;
+use crate::parts::result::Suite;
+use crate::parts::{folder, numbers};
 use anyhow::Context as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;

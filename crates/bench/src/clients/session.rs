@@ -4,9 +4,9 @@ use super::adapter::{Adapter, AdapterCounts, AdapterError, Ready, Start};
 use super::catalog::{Stack, Workflow};
 use super::record::{Point, PointLedger, ReplaySide, Standing};
 use super::replay::Replay;
-use crate::interrupt::Interrupted;
-use crate::monitor::{self, Monitor, Sample, now_us};
-use crate::{latency, slope};
+use crate::parts::interrupt::Interrupted;
+use crate::parts::monitor::{self, Monitor, Sample, now_us};
+use crate::parts::{latency, slope};
 use anyhow::{Context as _, bail};
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -350,7 +350,7 @@ fn since(begin: AdapterCounts, end: AdapterCounts) -> AdapterCounts {
     }
 }
 
-fn summary(text: &str) -> Option<crate::result::LatencyResult> {
+fn summary(text: &str) -> Option<crate::parts::result::LatencyResult> {
     Played::histogram(text).map(|histogram| latency::summarize(&histogram))
 }
 

@@ -2,8 +2,8 @@
 //! log, once for each state of its files.
 
 use super::catalog::Folder;
-use crate::driver::{is_program, last_lines};
-use crate::interrupt::Interrupted;
+use crate::parts::driver::{is_program, last_lines};
+use crate::parts::interrupt::Interrupted;
 use rustix::process::{Pid, Signal, geteuid, kill_process_group};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -2,9 +2,9 @@
 
 use super::catalog::Workflow;
 use super::record::{Clients, KneeFound, Point, StackUsed, Standing};
-use crate::latency::restore;
-use crate::result::LatencyResult;
-use crate::stats::{Ratio, Spread, paired};
+use crate::parts::latency::restore;
+use crate::parts::result::LatencyResult;
+use crate::parts::stats::{Ratio, Spread, paired};
 use hdrhistogram::Histogram;
 
 /// Chance that the interval of a ratio may miss.
@@ -199,7 +199,9 @@ fn at_knee(knees: &[&KneeFound]) -> Option<AtKnee> {
         broken: knees.iter().find_map(|of| of.broken.clone()),
         is_confirmed: knees.iter().all(|of| of.confirmed_per_s.is_some()),
         fault: fault_of(knees),
-        is_limited: knees.iter().any(|of| of.ending == Some(crate::ladder::Ending::GeneratorLimit)),
+        is_limited: knees
+            .iter()
+            .any(|of| of.ending == Some(crate::parts::ladder::Ending::GeneratorLimit)),
     })
 }
 
@@ -208,7 +210,7 @@ fn fault_of(knees: &[&KneeFound]) -> Option<(Standing, String)> {
     let steps = knees.iter().flat_map(|of| &of.steps);
     let faulty = steps.filter(|of| of.standing.is_fault());
     let worst = faulty.max_by_key(|of| of.standing)?;
-    let rate = crate::numbers::count(worst.rate_per_s);
+    let rate = crate::parts::numbers::count(worst.rate_per_s);
     Some((worst.standing, format!("a step at {rate}/s: {}", worst.reasons.join("; "))))
 }
 
@@ -216,8 +218,8 @@ fn fault_of(knees: &[&KneeFound]) -> Option<(Standing, String)> {
 pub(super) mod tests {
     use super::super::record::{PointLedger, ReplaySide, SCHEMA, Settings};
     use super::*;
-    use crate::latency::summarize;
-    use crate::result::{Host, Suite};
+    use crate::parts::latency::summarize;
+    use crate::parts::result::{Host, Suite};
 
     fn point(stack: &str, round: u32, rate_per_s: f64, cpu_us: f64) -> Point {
         let mut histogram = Histogram::new_with_bounds(1, 3_600_000_000, 3).unwrap();

@@ -3,8 +3,8 @@
 use super::published::published;
 use super::record::{Clients, Standing};
 use super::summary::{AtRate, Group, Row, groups};
-use crate::numbers::{count, mega, millis};
-use crate::stats::{REPEATS_MIN, Ratio, Spread};
+use crate::parts::numbers::{count, mega, millis};
+use crate::parts::stats::{REPEATS_MIN, Ratio, Spread};
 use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
 use std::fmt::Write as _;

@@ -1,7 +1,7 @@
 //! The scoreboard as a page: every statement beside every broker, failing ones first.
 
 use super::{Scoreboard, Scored};
-use crate::report;
+use crate::page::{CSS, Page};
 use anyhow::Context as _;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -17,14 +17,19 @@ pub fn html(scoreboard: &Scoreboard) -> anyhow::Result<String> {
     let known: BTreeMap<String, Statement> =
         statements().into_iter().map(|statement| (statement.name(), statement)).collect();
     let values = json!({
-        "css": report::CSS,
         "started": scoreboard.started,
         "suite": scoreboard.suite,
         "brokers": scoreboard.brokers.iter().map(broker).collect::<Vec<_>>(),
         "versions": versions(scoreboard, &known),
         "command": scoreboard.command.join(" "),
     });
-    report::render(TEMPLATE, &values).context("cannot render the scoreboard")
+    let page = Page {
+        title: "Weir bench: conformance",
+        styles: &[CSS, include_str!("../../assets/conformance.css")],
+        body: TEMPLATE,
+        ..Page::default()
+    };
+    page.html(&values).context("cannot render the scoreboard")
 }
 
 fn broker(scored: &Scored) -> Value {

@@ -1,7 +1,7 @@
 //! The way between load and broker: interface, congestion control, buffers, clocks.
 
-use super::{ABSENT, or_absent, read};
-use crate::host::sysctl;
+use super::{ABSENT, or_absent};
+use crate::host::Files;
 use crate::result::NetworkFacts;
 use rustix::net::sockopt;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -20,7 +20,7 @@ pub(super) fn facts(target: SocketAddr) -> NetworkFacts {
     };
     let of_interface = |what: &str| {
         let name = interface.as_ref()?;
-        read(&format!("/sys/class/net/{name}/{what}"))
+        Files::here().text(format!("sys/class/net/{name}/{what}"))
     };
     NetworkFacts {
         topology: match (is_here || target.ip().is_loopback(), source) {
@@ -42,7 +42,7 @@ pub(super) fn facts(target: SocketAddr) -> NetworkFacts {
             .as_ref()
             .map_or_else(|| "not known: nothing answered before the run".into(), socket_buffers),
         socket_options: "TCP_NODELAY; buffers as the kernel gives them".into(),
-        queueing: or_absent(sysctl("net.core.default_qdisc")),
+        queueing: or_absent(Files::here().sysctl("net.core.default_qdisc")),
         jitter: format!("before the run {}", jitter(target)),
         bandwidth: if is_here {
             "not measured: the way is memory of this host".into()
@@ -58,7 +58,7 @@ pub(super) fn facts(target: SocketAddr) -> NetworkFacts {
 /// The interface with this address, by the kernel's tables.
 fn interface_of(address: IpAddr) -> Option<String> {
     let IpAddr::V4(address) = address else { return None };
-    let routes = read("/proc/net/route")?;
+    let routes = Files::here().text("proc/net/route")?;
     let routes = routes.lines().skip(1).filter_map(|line| {
         let mut words = line.split_whitespace();
         let name = words.next()?;
@@ -72,10 +72,10 @@ fn interface_of(address: IpAddr) -> Option<String> {
 }
 
 fn congestion_control(stream: Option<&TcpStream>) -> String {
-    let offered = sysctl("net.ipv4.tcp_available_congestion_control");
+    let offered = Files::here().sysctl("net.ipv4.tcp_available_congestion_control");
     let offered = offered.map_or_else(String::new, |offered| format!(", offered: {offered}"));
     let used = stream.and_then(|stream| sockopt::tcp_congestion(stream).ok());
-    match used.or_else(|| sysctl("net.ipv4.tcp_congestion_control")) {
+    match used.or_else(|| Files::here().sysctl("net.ipv4.tcp_congestion_control")) {
         Some(used) => format!("{used}{offered}"),
         None => ABSENT.into(),
     }
@@ -87,7 +87,7 @@ fn socket_buffers(stream: &TcpStream) -> String {
     };
     let send = bytes(sockopt::socket_send_buffer_size(stream));
     let receive = bytes(sockopt::socket_recv_buffer_size(stream));
-    let grows = sysctl("net.ipv4.tcp_moderate_rcvbuf").is_some_and(|on| on == "1");
+    let grows = Files::here().sysctl("net.ipv4.tcp_moderate_rcvbuf").is_some_and(|on| on == "1");
     let rule = if grows { "grown by the kernel" } else { "of fixed size" };
     format!("send {send}, receive {receive}, {rule}")
 }

@@ -156,7 +156,7 @@ pub fn warn(demand: &Demand) {
 }
 
 fn files(looks: &Looks, demand: &Demand) -> Seen {
-    let text = looks.read("proc/self/limits")?;
+    let text = looks.files.read("proc/self/limits")?;
     let line = text.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     let mut limits = line.split_whitespace().map(|word| word.parse().unwrap_or(u64::MAX));
     let (soft, hard) = (limits.next()?, limits.next()?);
@@ -170,7 +170,7 @@ fn files(looks: &Looks, demand: &Demand) -> Seen {
 }
 
 fn port_count(looks: &Looks) -> Option<u64> {
-    let range = looks.sysctl("net.ipv4.ip_local_port_range")?;
+    let range = looks.files.sysctl("net.ipv4.ip_local_port_range")?;
     let (first, last) = range.split_once(' ')?;
     let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
     Some((last + 1).saturating_sub(first))
@@ -184,7 +184,7 @@ fn ports(looks: &Looks, demand: &Demand) -> Seen {
 }
 
 fn time_wait(looks: &Looks, _: &Demand) -> Seen {
-    let text = looks.read("proc/net/sockstat")?;
+    let text = looks.files.read("proc/net/sockstat")?;
     let line = text.lines().find(|line| line.starts_with("TCP:"))?;
     let mut words = line.split_whitespace();
     words.find(|word| *word == "tw")?;
@@ -209,16 +209,16 @@ fn syn_backlog(looks: &Looks, demand: &Demand) -> Seen {
 }
 
 fn queue(looks: &Looks, name: &str, needed: u64) -> Seen {
-    let present: u64 = looks.sysctl(name)?.parse().ok()?;
+    let present: u64 = looks.files.sysctl(name)?.parse().ok()?;
     let found = format!("{} entries, {} needed", grouped(present), grouped(needed));
     Some((present >= needed, found, set(&format!("{name}={}", needed.max(4_096)))))
 }
 
 fn conntrack(looks: &Looks, demand: &Demand) -> Seen {
-    let Some(most) = looks.number("proc/sys/net/netfilter/nf_conntrack_max") else {
+    let Some(most) = looks.files.number("proc/sys/net/netfilter/nf_conntrack_max") else {
         return Some((true, "not loaded".into(), String::new()));
     };
-    let count = looks.number("proc/sys/net/netfilter/nf_conntrack_count").unwrap_or(0);
+    let count = looks.files.number("proc/sys/net/netfilter/nf_conntrack_count").unwrap_or(0);
     let found = format!("{} of {} entries taken", grouped(count), grouped(most));
     let needed = count + 2 * demand.connections;
     let mend = format!(
@@ -230,7 +230,7 @@ fn conntrack(looks: &Looks, demand: &Demand) -> Seen {
 }
 
 fn memory(looks: &Looks, demand: &Demand) -> Seen {
-    let mut available = looks.field("proc/meminfo", "MemAvailable:")?.saturating_mul(1_024);
+    let mut available = looks.files.field("proc/meminfo", "MemAvailable:")?.saturating_mul(1_024);
     for text in looks.cgroup_files("memory", "memory.max") {
         if let Ok(most) = text.parse::<u64>() {
             available = available.min(most);
@@ -268,7 +268,7 @@ fn quota(looks: &Looks, _: &Demand) -> Seen {
 
 fn governor(looks: &Looks, _: &Demand) -> Seen {
     const GOVERNOR: &str = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
-    let Some(governor) = looks.read(GOVERNOR) else {
+    let Some(governor) = looks.files.read(GOVERNOR) else {
         let found = "the kernel shows none: a virtual machine, as a rule";
         return Some((true, found.into(), String::new()));
     };
@@ -293,7 +293,7 @@ const SOFTIRQ_CORES_MAX: f64 = 0.02;
 
 fn steal(looks: &Looks, _: &Demand) -> Seen {
     let steal = looks.busy?.steal;
-    let flags = looks.read("proc/cpuinfo").unwrap_or_default();
+    let flags = looks.files.read("proc/cpuinfo").unwrap_or_default();
     let guest = if flags.contains("hypervisor") { ", of a virtual machine" } else { "" };
     let mend = "nothing can be done inside the guest: use a host with processors of its own";
     Some((steal <= STEAL_CORES_MAX, format!("{steal:.2} processors{guest}"), mend.into()))
@@ -318,8 +318,8 @@ const FAST_CLOCKS: &[&str] = &[
 const CLOCKS: &str = "sys/devices/system/clocksource/clocksource0";
 
 fn clock(looks: &Looks, _: &Demand) -> Seen {
-    let current = looks.read(format!("{CLOCKS}/current_clocksource"))?;
-    let available = looks.read(format!("{CLOCKS}/available_clocksource")).unwrap_or_default();
+    let current = looks.files.read(format!("{CLOCKS}/current_clocksource"))?;
+    let available = looks.files.read(format!("{CLOCKS}/available_clocksource")).unwrap_or_default();
     let better = available.split_whitespace().find(|name| FAST_CLOCKS.contains(name));
     let mend = match better {
         Some(name) => format!("as root: echo {name} > /{CLOCKS}/current_clocksource"),
@@ -330,7 +330,7 @@ fn clock(looks: &Looks, _: &Demand) -> Seen {
 
 fn huge_pages(looks: &Looks, _: &Demand) -> Seen {
     const ENABLED: &str = "sys/kernel/mm/transparent_hugepage/enabled";
-    let text = looks.read(ENABLED)?;
+    let text = looks.files.read(ENABLED)?;
     let (_, chosen) = text.split_once('[')?;
     let (chosen, _) = chosen.split_once(']')?;
     let mend = format!("as root: echo madvise > /{ENABLED}");

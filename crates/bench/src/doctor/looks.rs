@@ -1,8 +1,8 @@
 //! What the kernel shows of a host, read below a root so that a test can show it another.
 
+use crate::host::{self, Files};
 use procfs::process::all_processes;
 use std::collections::HashMap;
-use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const SAMPLE: Duration = Duration::from_millis(250);
 /// A host: files of `/proc` and `/sys`, and how busy it was just now.
 #[derive(Clone, Debug)]
 pub(super) struct Looks {
-    root: PathBuf,
+    pub(super) files: Files,
     /// Nothing where the kernel does not show it.
     pub(super) busy: Option<Busy>,
     /// The busiest processes meanwhile, with the processors that each took.
@@ -36,7 +36,7 @@ pub(super) struct Busy {
 impl Looks {
     /// At this host; takes a quarter of a second.
     pub(super) fn here() -> Self {
-        let mut looks = Self { root: "/".into(), busy: None, busiest: Vec::new() };
+        let mut looks = Self { files: Files::here(), busy: None, busiest: Vec::new() };
         let (before, processes) = (looks.times(), cpu_ticks());
         std::thread::sleep(SAMPLE);
         looks.busy = before.zip(looks.times()).map(|(before, after)| after.since(before));
@@ -47,36 +47,13 @@ impl Looks {
     /// At what a test shows.
     #[cfg(test)]
     pub(super) fn at(root: &Path) -> Self {
-        Self { root: root.into(), busy: None, busiest: Vec::new() }
-    }
-
-    /// A file without its last line's end, or nothing.
-    pub(super) fn read(&self, path: impl AsRef<Path>) -> Option<String> {
-        let text = read_to_string(self.root.join(path)).ok()?;
-        Some(text.trim().to_owned())
-    }
-
-    pub(super) fn number(&self, path: impl AsRef<Path>) -> Option<u64> {
-        self.read(path)?.parse().ok()
-    }
-
-    /// A kernel setting by its dotted name.
-    pub(super) fn sysctl(&self, name: &str) -> Option<String> {
-        let text = self.read(Path::new("proc/sys").join(name.replace('.', "/")))?;
-        Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
-    }
-
-    /// The first number behind `key` in a file of lines such as `MemAvailable:  17 kB`.
-    pub(super) fn field(&self, path: &str, key: &str) -> Option<u64> {
-        let text = self.read(path)?;
-        let line = text.lines().find(|line| line.starts_with(key))?;
-        line[key.len()..].split_whitespace().find_map(|word| word.parse().ok())
+        Self { files: Files::at(root), busy: None, busiest: Vec::new() }
     }
 
     /// The files named `file` of the cgroups that this process is in, from its own upwards, of the
     /// first and second version of cgroups.
     pub(super) fn cgroup_files(&self, controller: &str, file: &str) -> Vec<String> {
-        let Some(text) = self.read("proc/self/cgroup") else { return Vec::new() };
+        let Some(text) = self.files.read("proc/self/cgroup") else { return Vec::new() };
         let mut found = Vec::new();
         for line in text.lines() {
             let mut parts = line.splitn(3, ':');
@@ -94,7 +71,7 @@ impl Looks {
             };
             let path = Path::new(path.trim_start_matches('/'));
             for folder in path.ancestors() {
-                found.extend(self.read(base.join(folder).join(file)));
+                found.extend(self.files.read(base.join(folder).join(file)));
             }
         }
         found
@@ -102,7 +79,7 @@ impl Looks {
 
     /// Processors that this process may run on.
     pub(super) fn processors(&self) -> Option<u64> {
-        let text = self.read("proc/self/status")?;
+        let text = self.files.read("proc/self/status")?;
         let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
         let mut count = 0;
         for range in list.trim().split(',') {
@@ -114,19 +91,8 @@ impl Looks {
     }
 
     fn times(&self) -> Option<Times> {
-        let text = self.read("proc/stat")?;
-        let cores = text.lines().filter(|line| line.starts_with("cpu")).count().saturating_sub(1);
-        let mut numbers = text.lines().next()?.split_whitespace().skip(1);
-        let mut next = || numbers.next()?.parse::<u64>().ok();
-        let [user, nice, system, idle, iowait, irq, softirq, steal] =
-            [next()?, next()?, next()?, next()?, next()?, next()?, next()?, next()?];
-        Some(Times {
-            cores: cores.max(1) as f64,
-            busy: user + nice + system + irq + softirq,
-            softirq,
-            steal,
-            all: user + nice + system + idle + iowait + irq + softirq + steal,
-        })
+        let cores = self.files.processors()?.max(1) as f64;
+        Some(Times { cores, ticks: self.files.ticks()? })
     }
 }
 
@@ -154,24 +120,22 @@ fn busiest(before: &Ticks, after: &Ticks) -> Vec<(String, f64)> {
     all
 }
 
-/// Ticks of all processors since boot.
+/// What the processors have done since boot.
 #[derive(Clone, Copy, Debug)]
 struct Times {
     cores: f64,
-    busy: u64,
-    softirq: u64,
-    steal: u64,
-    all: u64,
+    ticks: host::Ticks,
 }
 
 impl Times {
     fn since(self, before: Self) -> Busy {
-        let all = self.all.saturating_sub(before.all).max(1) as f64;
+        let (now, before) = (self.ticks, before.ticks);
+        let all = now.all.saturating_sub(before.all).max(1) as f64;
         let cores = |now: u64, before: u64| now.saturating_sub(before) as f64 / all * self.cores;
         Busy {
-            cores: cores(self.busy, before.busy),
-            softirq: cores(self.softirq, before.softirq),
-            steal: cores(self.steal, before.steal),
+            cores: cores(now.busy, before.busy),
+            softirq: cores(now.softirq, before.softirq),
+            steal: cores(now.steal, before.steal),
         }
     }
 }
@@ -182,12 +146,7 @@ pub(super) mod tests {
 
     /// A host of these files.
     pub(in crate::doctor) fn host(files: &[(&str, &str)]) -> (tempfile::TempDir, Looks) {
-        let root = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let path = root.path().join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        }
+        let root = host::files::tests::host(files);
         let looks = Looks::at(root.path());
         (root, looks)
     }

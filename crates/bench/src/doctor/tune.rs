@@ -1,7 +1,7 @@
 //! `doctor --tune`: a sysctl file and a limits file for a host that runs brokers and load, each
 //! setting with its reason and with what is set now.
 
-use crate::host::{open_files_max, sysctl};
+use crate::host::{Files, open_files_max};
 use std::fmt::Write as _;
 use std::str::FromStr;
 
@@ -111,9 +111,11 @@ const SETTINGS: &[Setting] = &[
 /// The file or files as text.
 pub fn tune(which: Tune) -> String {
     match which {
-        Tune::Sysctl => sysctl_file(&|name| sysctl(name)),
+        Tune::Sysctl => sysctl_file(&|name| Files::here().sysctl(name)),
         Tune::Limits => limits_file(),
-        Tune::Both => format!("{}\n{}", sysctl_file(&|name| sysctl(name)), limits_file()),
+        Tune::Both => {
+            format!("{}\n{}", sysctl_file(&|name| Files::here().sysctl(name)), limits_file())
+        }
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) fn find(programs: &[String], broker: &str) -> Option<PathBuf> {
 }
 
 /// Whether a file is there and can be run.
-pub(crate) fn is_program(path: &Path) -> bool {
+pub fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|of| of.is_file() && of.permissions().mode() & 0o111 != 0)
 }
 

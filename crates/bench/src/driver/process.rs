@@ -142,7 +142,7 @@ impl Drop for Running {
 }
 
 /// The end of a log, for an error.
-pub(crate) fn last_lines(path: &Path) -> String {
+pub fn last_lines(path: &Path) -> String {
     let bytes = std::fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.lines().rev().filter(|line| !line.is_empty()).take(2).collect();
@@ -154,7 +154,7 @@ pub(crate) fn last_lines(path: &Path) -> String {
 
 /// Starts a process that is on `core` from its first instruction on: a broker counts its cores and
 /// makes its threads as soon as it runs. It inherits what the calling thread has for that moment.
-pub(crate) fn spawn(command: &mut Command, core: Option<usize>) -> std::io::Result<Child> {
+pub fn spawn(command: &mut Command, core: Option<usize>) -> std::io::Result<Child> {
     let Some(core) = core else { return command.spawn() };
     let before = rustix::thread::sched_getaffinity(None)?;
     pin(None, core);

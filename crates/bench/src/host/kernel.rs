@@ -1,9 +1,8 @@
 //! What the kernel does to every connection and time stamp, and no setting says: disclosed, since
 //! two hosts that differ in it are not comparable.
 
-use super::sysctl;
+use super::files::Files;
 use crate::result::KernelFacts;
-use std::fs::read_to_string;
 
 const NOT_KNOWN: &str = "not known";
 
@@ -11,25 +10,17 @@ const NOT_KNOWN: &str = "not known";
 const CLOCK_READS: u32 = 20_000;
 
 /// Everything of this host.
-pub fn facts() -> KernelFacts {
+pub(super) fn facts() -> KernelFacts {
+    let files = Files::here();
     KernelFacts {
         clock_read_ns: clock_read_ns(),
-        governors: governors(),
-        boost: boost(),
-        connection_tracking: match sysctl("net.netfilter.nf_conntrack_max") {
+        governors: governors(&files),
+        boost: boost(&files),
+        connection_tracking: match files.sysctl("net.netfilter.nf_conntrack_max") {
             Some(most) => format!("loaded, {most} entries at most"),
             None => "not loaded".into(),
         },
-        mitigations: mitigations(),
-    }
-}
-
-/// A file of one line, or that it is not known.
-fn line(path: &str) -> String {
-    let text = read_to_string(path).unwrap_or_default();
-    match text.trim() {
-        "" => NOT_KNOWN.into(),
-        text => text.into(),
+        mitigations: mitigations(&files),
     }
 }
 
@@ -43,14 +34,15 @@ fn clock_read_ns() -> f64 {
     (ns(read()) - ns(begin)) / f64::from(CLOCK_READS)
 }
 
-fn governors() -> String {
+fn governors(files: &Files) -> String {
     let mut counts: Vec<(String, u32)> = Vec::new();
     for cpu in 0.. {
-        let folder = format!("/sys/devices/system/cpu/cpu{cpu}");
-        if !std::path::Path::new(&folder).is_dir() {
+        let folder = format!("sys/devices/system/cpu/cpu{cpu}");
+        if !files.has_folder(&folder) {
             break;
         }
-        let governor = line(&format!("{folder}/cpufreq/scaling_governor"));
+        let governor = files.text(format!("{folder}/cpufreq/scaling_governor"));
+        let governor = governor.unwrap_or_else(|| NOT_KNOWN.into());
         match counts.iter_mut().find(|(known, _)| *known == governor) {
             Some((_, count)) => *count += 1,
             None => counts.push((governor, 1)),
@@ -62,19 +54,16 @@ fn governors() -> String {
 }
 
 /// Two drivers of frequencies say it in two ways.
-fn boost() -> String {
-    let is_on = match read_to_string("/sys/devices/system/cpu/intel_pstate/no_turbo") {
-        Ok(text) => Some(text.trim() == "0"),
-        Err(_) => {
-            let text = read_to_string("/sys/devices/system/cpu/cpufreq/boost").ok();
-            text.map(|text| text.trim() == "1")
-        }
-    };
+fn boost(files: &Files) -> String {
+    let no_turbo = files.read("sys/devices/system/cpu/intel_pstate/no_turbo");
+    let is_on = no_turbo
+        .map(|text| text == "0")
+        .or_else(|| files.read("sys/devices/system/cpu/cpufreq/boost").map(|text| text == "1"));
     is_on.map_or(NOT_KNOWN, |is_on| if is_on { "on" } else { "off" }).into()
 }
 
-fn mitigations() -> String {
-    let text = read_to_string("/proc/cmdline").unwrap_or_default();
+fn mitigations(files: &Files) -> String {
+    let text = files.read("proc/cmdline").unwrap_or_default();
     let told = text.split_whitespace().find_map(|word| word.strip_prefix("mitigations="));
     told.unwrap_or("the kernel's default").into()
 }

@@ -5,7 +5,7 @@ use super::record::{Ladder, Step};
 use super::search::Seen;
 use super::table::{amount, apart, found, label, purpose, seen};
 use crate::numbers::{count, millis};
-use crate::report;
+use crate::page::{CSS, Page};
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 
@@ -19,7 +19,6 @@ pub fn html(ladders: &[Ladder]) -> anyhow::Result<String> {
     ensure!(!ladders.is_empty(), "there is no ladder to show");
     let first = &ladders[0];
     let values = json!({
-        "css": report::CSS,
         "use_case": first.use_case,
         "unit": first.what.unit(),
         "objective": first.objective,
@@ -33,7 +32,13 @@ pub fn html(ladders: &[Ladder]) -> anyhow::Result<String> {
         "apart": apart(ladders),
         "ladders": ladders.iter().map(ladder).collect::<Vec<_>>(),
     });
-    report::render(TEMPLATE, &values).context("cannot render the ladder")
+    let page = Page {
+        title: &format!("Weir bench: ladder of {}", first.use_case),
+        styles: &[CSS, include_str!("../../assets/ladder.css")],
+        body: TEMPLATE,
+        ..Page::default()
+    };
+    page.html(&values).context("cannot render the ladder")
 }
 
 fn ladder(of: &Ladder) -> Value {

@@ -6,19 +6,35 @@ use crate::stats::Better;
 use std::fmt::Write as _;
 
 const HEAD: &str = "# Metrics
-This page is made of the tables in crates/bench/src/metrics.rs and crates/bench/src/result/series.rs;
-a test holds it against them, and `WEIR_WRITE_DOCS=1 cargo test -p weir-bench glossary` writes it anew.
+This page is made of the tables in crates/bench/src/metrics.rs and
+crates/bench/src/result/series.rs; a test holds it against them, and
+`WEIR_WRITE_DOCS=1 cargo test -p weir-bench glossary` writes it anew.
 
-A name has its unit last: `_us` is microseconds, `_per_s` a second, `_cores` processors. OpenMetrics asks
-for base units, so its names begin with `weir_bench_` and end with `_seconds` where ours end with `_us`.
-What was not measured is absent or empty, never zero.
+A name has its unit last: `_us` is microseconds, `_per_s` a second, `_cores` processors. OpenMetrics
+asks for base units: its names begin with `weir_bench_`, and end with `_seconds` where ours end with
+`_us`. What was not measured is absent or empty, never zero.
+";
+
+const OF_RUNS: &str = "
+## Of a run
+In the formats of `weir bench export` where a mark or a name stands. OpenMetrics has all latencies
+in `weir_bench_latency_seconds`, too.
+
+| name | is | better | csv | openmetrics | junit |
+|---|---|---|---|---|---|
+";
+
+const OF_INTERVALS: &str = "
+## Of an interval
+Columns of series.csv, and of `series` in result.json; the last column is what `--metrics` serves.
+`broker_cpu_cores` is made of two others and is not kept.
+
+| name | is | of several | live |
+|---|---|---|---|
 ";
 
 fn glossary() -> String {
-    let mut text = String::from(HEAD);
-    text += "\n## Of a run\nIn `csv`, `openmetrics` and `junit` where a mark stands; all latencies are \
-             in `weir_bench_latency_seconds`, too.\n\n";
-    text += "| name | is | better | csv | openmetrics | junit |\n|---|---|---|---|---|---|\n";
+    let mut text = format!("{HEAD}{OF_RUNS}");
     for metric in METRICS {
         let is_in = |file| metric.files.contains(&file);
         let mark = |file| if is_in(file) { "x" } else { "" };
@@ -28,7 +44,7 @@ fn glossary() -> String {
             None => "",
         };
         let name = exposed(metric.name).name;
-        let open = is_in(File::OpenMetrics).then(|| format!("`{name}`")).unwrap_or_default();
+        let open = if is_in(File::OpenMetrics) { format!("`{name}`") } else { String::new() };
         let (csv, junit) = (mark(File::Csv), mark(File::Junit));
         let _ = writeln!(
             text,
@@ -36,9 +52,7 @@ fn glossary() -> String {
             metric.name, metric.help
         );
     }
-    text += "\n## Of an interval\nColumns of series.csv and of `series` in result.json; the last column \
-             is what `--metrics` serves. `broker_cpu_cores` is made of two others and is not kept.\n\n";
-    text += "| name | is | of several | live |\n|---|---|---|---|\n";
+    text += OF_INTERVALS;
     for figure in SERIES.iter().chain(DERIVED) {
         let live = match figure.name {
             _ if figure.is_summed() => format!("{}_total", figure.total_name()),

@@ -4,7 +4,7 @@
 use super::energy::Energy;
 use super::group::Group;
 use super::{Sample, now_us};
-use crate::host::memory_bytes;
+use crate::host::{Files, memory_bytes};
 use procfs::process::{Process, Stat, StatFlags, Status, all_processes};
 use rustix::time::{ClockId, clock_gettime};
 use std::path::PathBuf;
@@ -97,7 +97,10 @@ impl Looker {
         let (_, host_used_bytes) = memory_bytes();
         let mut sample = Sample { host_used_bytes, ..Sample::default() };
         sample.host.network = super::network::read();
-        (sample.host.busy_us, sample.host.steal_us) = host_cpu_us().unzip();
+        let tick_us = 1_000_000 / procfs::ticks_per_second().max(1);
+        let ticks = Files::here().ticks();
+        sample.host.busy_us = ticks.map(|ticks| ticks.busy * tick_us);
+        sample.host.steal_us = ticks.map(|ticks| ticks.steal * tick_us);
         sample.host.energy_uj = self.energy.as_mut().and_then(Energy::read);
         sample.group = self.group.as_ref().map(Group::read).unwrap_or_default();
         let processes = self.processes();
@@ -195,7 +198,7 @@ fn cpu_us(exact_ns: Option<u64>, user_ticks: u64, system_ticks: u64) -> (u64, u6
 }
 
 /// The process and all that descend from it, with what was just read of each.
-pub(crate) fn tree(pid: u32) -> Vec<(Process, Stat)> {
+pub fn tree(pid: u32) -> Vec<(Process, Stat)> {
     let root = i32::try_from(pid).unwrap_or(i32::MAX);
     let Ok(all) = all_processes() else { return Vec::new() };
     let mut rest: Vec<(Process, Stat)> = all
@@ -243,20 +246,6 @@ pub(super) fn pss_of(processes: &[(Process, Stat)]) -> Option<u64> {
     (!sizes.is_empty()).then(|| sizes.iter().sum())
 }
 
-/// CPU of all processors since boot: at work, and taken by the hypervisor for others.
-fn host_cpu_us() -> Option<(u64, u64)> {
-    let text = std::fs::read_to_string("/proc/stat").ok()?;
-    parse_host_cpu(&text, 1_000_000 / procfs::ticks_per_second().max(1))
-}
-
-/// The first line: user, nice, system, idle, iowait, irq, softirq, steal, in ticks.
-fn parse_host_cpu(text: &str, tick_us: u64) -> Option<(u64, u64)> {
-    let fields = text.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
-    let ticks: Vec<u64> = fields.map(str::parse).collect::<Result<_, _>>().ok()?;
-    let [user, nice, system, _idle, _wait, irq, softirq, steal, ..] = *ticks else { return None };
-    Some(((user + nice + system + irq + softirq) * tick_us, steal * tick_us))
-}
-
 /// The kernel's network thread of a core. What arrives over loopback is handled on the sender's
 /// core: in the system call, as a rule, and by this thread under load.
 pub(super) struct Softirq(PathBuf);
@@ -296,15 +285,6 @@ mod tests {
         seldom.done(begin, begin + Duration::from_millis(100));
         assert!(!seldom.is_due(begin + Duration::from_secs(19)));
         assert!(seldom.is_due(begin + Duration::from_secs(20)));
-    }
-
-    #[test]
-    fn the_hosts_cpu_is_what_is_not_idle_and_not_waiting() {
-        let text = "cpu  10 1 5 1000 50 2 3 4 0 0\ncpu0 1 2 3\n";
-        assert_eq!(parse_host_cpu(text, 10_000), Some((210_000, 40_000)));
-        assert_eq!(parse_host_cpu("cpu  1 2 x", 1), None);
-        assert_eq!(parse_host_cpu("", 1), None);
-        assert!(host_cpu_us().is_some());
     }
 
     #[test]

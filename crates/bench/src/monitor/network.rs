@@ -18,7 +18,7 @@ pub struct Network {
 }
 
 pub(super) fn read() -> Option<Network> {
-    parse(&std::fs::read_to_string("/proc/net/dev").ok()?)
+    parse(&crate::host::Files::here().read("proc/net/dev")?)
 }
 
 /// Two lines of names, then a line an interface: received bytes and packets first, sent ones at 8

@@ -1,43 +1,9 @@
-//! `--repeat`: runs interleaved, in a folder of their own, compared at the end.
+//! `--repeat`: how often everything is run, as the command line says it.
 
-use super::How;
-use anyhow::{Context, bail, ensure};
+use anyhow::ensure;
 use clap::Args;
-use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
-use weir_bench::agents::Agents;
 use weir_bench::compare::{self, CompareError, Comparison};
-use weir_bench::driver::Driver;
-use weir_bench::host::Pinning;
-use weir_bench::interrupt::Interrupted;
-use weir_bench::live::Live;
-use weir_bench::live::events::Cell;
-use weir_bench::repeat::{Abreast, Turn, order};
-use weir_bench::result::{Repetition, RunResult};
-use weir_bench::run::{RunOptions, run_one};
-use weir_bench::usecase::{Times, UseCase};
-use weir_bench::{folder, report};
-use weir_load::{Gate, Shifts};
-
-/// Rest between repeats, in seconds, where none is asked for.
-const COOL_DOWN_S: f64 = 2.0;
-
-/// Longest rest.
-const COOL_DOWN_S_MAX: f64 = 3_600.0;
-
-/// Shortest and longest turn of brokers that go abreast, in seconds: less is mostly the begin and
-/// the end of a turn, more is little better than one after the other.
-const ABREAST_S: RangeInclusive<f64> = 0.02..=0.5;
-
-const SECOND_US: u64 = 1_000_000;
-
-/// Of a turn, how long nobody is loaded after it.
-const PAUSE_OF: u64 = 20;
-
-/// How soon a wish to stop is heard while nothing runs.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+use weir_bench::session::Session;
 
 /// How often, and in which order.
 #[derive(Debug, Args)]
@@ -60,18 +26,6 @@ pub(super) struct Repeats {
     abreast: Option<f64>,
 }
 
-/// The runs of one command.
-pub(super) struct Session {
-    /// Folder of its runs.
-    pub(super) out: PathBuf,
-    name: String,
-    repeats: u32,
-    seed: u64,
-    cool_down_s: f64,
-    /// Length of the turns of brokers that go abreast, in microseconds.
-    abreast_us: Option<u64>,
-}
-
 impl Repeats {
     /// How often, of a command whose repeats take turns in a way of its own; `why` they do.
     ///
@@ -88,226 +42,33 @@ impl Repeats {
         self.seed
     }
 
-    /// Makes the folder of the runs where they are repeated: `out` itself is for single runs.
-    ///
-    /// # Errors
-    /// Repeats that cannot be: too long a rest, turns that nobody can take.
-    pub(super) fn session(
-        &self,
-        out: &Path,
-        use_cases: &[UseCase],
-        brokers: usize,
-        agents: &Agents,
-    ) -> anyhow::Result<Session> {
-        if let Some(cool_down_s) = self.cool_down {
-            ensure!(cool_down_s <= COOL_DOWN_S_MAX, "--cool-down must be 1h at most");
-        }
-        if let Some(length_s) = self.abreast {
-            let (least, most) = (ABREAST_S.start(), ABREAST_S.end());
-            ensure!(ABREAST_S.contains(&length_s), "--abreast must be {least}s to {most}s");
-            ensure!(self.repeat > 1, "--abreast needs --repeat: it makes repeats comparable");
-            ensure!(agents.is_empty(), "--abreast: a load that agents share cannot take turns");
-            for use_case in use_cases {
-                let why = use_case.not_in_turn();
-                ensure!(why.is_none(), "--abreast: {}: {}", use_case.name, why.unwrap_or_default());
-            }
-            ensure!(brokers > 1, "--abreast needs two brokers at least, to take turns");
-        }
-        let mut out = out.to_owned();
-        if self.repeat > 1 {
-            let name = match use_cases {
-                [only] => &only.name,
-                [first, ..] if !first.set.is_empty() => &first.set,
-                _ => "runs",
-            };
-            out = folder::create(&out, name, &format!("x{}", self.repeat))?;
-        }
-        let default_s = if self.repeat > 1 { COOL_DOWN_S } else { 0.0 };
-        Ok(Session {
-            name: out.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-            out,
+    /// All of it.
+    pub(super) const fn asked(&self) -> weir_bench::session::Repeats {
+        weir_bench::session::Repeats {
             repeats: self.repeat,
             seed: self.seed,
-            cool_down_s: self.cool_down.unwrap_or(default_s),
-            abreast_us: self.abreast.map(|length_s| (length_s * 1e6) as u64),
-        })
-    }
-}
-
-impl Session {
-    pub(super) fn is_repeated(&self) -> bool {
-        self.repeats > 1
-    }
-
-    /// Runs that go on at once.
-    fn together(&self, brokers: &[Box<dyn Driver>]) -> usize {
-        if self.abreast_us.is_some() { brokers.len() } else { 1 }
-    }
-
-    /// Says what will run where, before anything does.
-    pub(super) fn announce(&self, use_cases: &[UseCase], brokers: &[Box<dyn Driver>], how: &How) {
-        let runs = use_cases.len() * brokers.len() * self.repeats as usize;
-        if runs < 2 {
-            return;
-        }
-        let pinning = Pinning::plan(how.pin == "auto").of_agents(how.agents).text;
-        let (cases, count, together) = (use_cases.len(), brokers.len(), self.together(brokers));
-        let length_s = |of: &UseCase| {
-            let times = Times::new(of, how.warm_up, how.duration);
-            times.warm_up_s + times.measure_s
-        };
-        let once_s: f64 = use_cases.iter().map(length_s).sum();
-        let each = (count / together * self.repeats as usize) as f64;
-        let rounds = self.repeats;
-        eprintln!("plan: {runs} runs (use cases {cases}, brokers {count}, rounds {rounds})");
-        eprintln!("  {pinning}");
-        if let Some(length_us) = self.abreast_us {
-            let ms = length_us / 1_000;
-            eprintln!("  brokers of a round are all up, each loaded for about {ms} ms in turn");
-        }
-        if self.is_repeated() {
-            let (seed, cool_down_s) = (self.seed, self.cool_down_s);
-            eprintln!("  order by seed {seed}; {cool_down_s} s of rest before each run");
-            eprintln!("  results go to {}", self.out.display());
-        }
-        let minutes = (once_s * each + self.cool_down_s * (runs / together) as f64) / 60.0;
-        eprintln!("  at least {minutes:.1} min, and what connecting and draining take");
-    }
-
-    /// What [`Session::run_each`] is going to run.
-    pub(super) fn planned(&self, use_cases: &[UseCase], brokers: &[Box<dyn Driver>]) -> Vec<Cell> {
-        let turns = self.turns(use_cases, brokers).into_iter();
-        let cell = |turn: Turn| Cell {
-            use_case: use_cases[turn.use_case].name.clone(),
-            broker: brokers[turn.broker].name().into(),
-        };
-        turns.map(cell).collect()
-    }
-
-    fn turns(&self, use_cases: &[UseCase], brokers: &[Box<dyn Driver>]) -> Vec<Turn> {
-        order(use_cases.len(), brokers.len(), self.repeats, self.seed)
-    }
-
-    /// Every use case on every broker, in the session's order; `kept` gets each result with its
-    /// folder.
-    ///
-    /// # Errors
-    /// As `run_one` has them, with the use case and the broker.
-    pub(super) fn run_each(
-        &self,
-        use_cases: &[UseCase],
-        brokers: &[Box<dyn Driver>],
-        options: &RunOptions,
-        interrupted: &Interrupted,
-        kept: &mut dyn FnMut(RunResult, PathBuf),
-    ) -> anyhow::Result<()> {
-        let turns = self.turns(use_cases, brokers);
-        let together = self.together(brokers);
-        for (group_at, group) in turns.chunks(together).enumerate() {
-            let first = group_at * together;
-            let cool_down_s = if first == 0 { 0.0 } else { self.cool_down_s };
-            rest(cool_down_s, interrupted);
-            if interrupted.load(Ordering::Relaxed) {
-                return Ok(());
-            }
-            if self.is_repeated() {
-                let last = first + group.len();
-                let runs = if together == 1 { String::new() } else { format!("{} to ", first + 1) };
-                eprintln!("run {runs}{last} of {}, round {}", turns.len(), group[0].round);
-            }
-            let gate = Gate::new(group.len() as u32);
-            let options_of = |at: usize| RunOptions {
-                repetition: self.repetition(&group[at], first + at, cool_down_s),
-                abreast: self.abreast(&gate, at, group.len()),
-                // There is one line and one screen: they show the first.
-                live: if at == 0 { options.live.clone() } else { Live::default() },
-                ..options.clone()
-            };
-            let run = |turn: &Turn, options: &RunOptions| {
-                let (use_case, broker) = (&use_cases[turn.use_case], &*brokers[turn.broker]);
-                run_one(use_case, broker, options, interrupted)
-                    .with_context(|| format!("{} on {}", use_case.name, broker.name()))
-            };
-            for ended in at_once(group, &options_of, &run) {
-                let (result, folder) = ended?;
-                report::write(std::slice::from_ref(&result), &folder.join("report.html"))?;
-                kept(result, folder);
-            }
-        }
-        Ok(())
-    }
-
-    fn abreast(&self, gate: &Gate, index: usize, of: usize) -> Option<Abreast> {
-        let asked_us = self.abreast_us?;
-        let (index, of) = (index as u32, of as u32);
-        // In each second everybody has as much: a series by seconds has no waves, and its sums are
-        // those of the rate.
-        let rounds = (SECOND_US as f64 / (asked_us * u64::from(of)) as f64).round().max(1.0) as u64;
-        let turn_us = SECOND_US / (rounds * u64::from(of));
-        let pause_us = turn_us / PAUSE_OF;
-        let shifts = Shifts { length_us: turn_us - pause_us, pause_us, index, of };
-        Some(Abreast { gate: gate.clone(), shifts })
-    }
-
-    fn repetition(&self, turn: &Turn, at: usize, cool_down_s: f64) -> Option<Repetition> {
-        self.is_repeated().then(|| Repetition {
-            session: self.name.clone(),
-            round: turn.round,
-            rounds: self.repeats,
-            seed: self.seed,
-            position: at as u32 + 1,
-            broker: turn.broker as u32 + 1,
-            cool_down_s,
-            abreast_ms: self.abreast_us.map(|length_us| length_us / 1_000),
-        })
-    }
-
-    /// Prints how the brokers stand, and keeps it beside the runs.
-    ///
-    /// # Errors
-    /// A file that cannot be written.
-    pub(super) fn tell(&self, stand: &Result<Comparison, CompareError>) -> anyhow::Result<()> {
-        match stand {
-            Ok(comparison) => {
-                say!("{}", compare::render(comparison));
-                let text = serde_json::to_string_pretty(comparison)? + "\n";
-                folder::write(&self.out, "comparison.json", &text)
-            }
-            Err(error) => {
-                eprintln!("  note: the brokers {error}");
-                Ok(())
-            }
+            cool_down_s: self.cool_down,
+            abreast_s: self.abreast,
         }
     }
 }
 
-type Ran = anyhow::Result<(RunResult, PathBuf)>;
-
-/// Every run of a group, each of several on a thread of its own, and how each ended.
-fn at_once(
-    group: &[Turn],
-    options_of: &dyn Fn(usize) -> RunOptions,
-    run: &(dyn Fn(&Turn, &RunOptions) -> Ran + Sync),
-) -> Vec<Ran> {
-    let options: Vec<RunOptions> = (0..group.len()).map(options_of).collect();
-    if let ([turn], [options]) = (group, &options[..]) {
-        return vec![run(turn, options)];
-    }
-    std::thread::scope(|scope| {
-        let runs: Vec<_> = group
-            .iter()
-            .zip(&options)
-            .map(|(turn, options)| scope.spawn(move || run(turn, options)))
-            .collect();
-        let joined = runs.into_iter().map(std::thread::ScopedJoinHandle::join);
-        joined.map(|ended| ended.unwrap_or_else(|_| bail!("a run broke down"))).collect()
-    })
-}
-
-/// Waits, but not for somebody who wants to stop.
-fn rest(seconds: f64, interrupted: &Interrupted) {
-    let until = Instant::now() + Duration::from_secs_f64(seconds);
-    while Instant::now() < until && !interrupted.load(Ordering::Relaxed) {
-        std::thread::sleep(LOOK_EVERY.min(until.saturating_duration_since(Instant::now())));
+/// Prints how the brokers stand, and keeps it beside the runs.
+///
+/// # Errors
+/// A file that cannot be written.
+pub(super) fn tell(
+    session: &Session,
+    stand: &Result<Comparison, CompareError>,
+) -> anyhow::Result<()> {
+    match stand {
+        Ok(comparison) => {
+            say!("{}", compare::render(comparison));
+            session.keep(comparison)
+        }
+        Err(error) => {
+            eprintln!("  note: the brokers {error}");
+            Ok(())
+        }
     }
 }

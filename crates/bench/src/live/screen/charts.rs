@@ -41,7 +41,7 @@ const LATENCIES: &[Curve] = &[
 const CONNECT_LATENCIES: &[Curve] = &[curve("p99", Color::Red, |row| row.connect_p99_us as f64)];
 
 const CPU: &[Curve] = &[
-    curve("broker", Color::Magenta, |row| row.broker_cpu_cores()),
+    curve("broker", Color::Magenta, SeriesRow::broker_cpu_cores),
     curve("load", Color::Blue, |row| row.generator_cpu_cores),
 ];
 

@@ -1,4 +1,4 @@
-//! Quantiles of Student's t for whole degrees of freedom.
+//! Quantiles of Student's t.
 
 use std::f64::consts::FRAC_2_PI;
 
@@ -7,8 +7,16 @@ use std::f64::consts::FRAC_2_PI;
 const FREEDOM_MAX: u32 = 1_000;
 
 /// The t that is exceeded, either way, with the chance `share`; `share` is within 0 and 1, both
-/// excluded.
-pub(super) fn two_sided(share: f64, freedom: u32) -> f64 {
+/// excluded. Between whole degrees of freedom, which samples that are alike leave, it is on the
+/// line from one to the next; less than one degree is one.
+pub fn two_sided(share: f64, freedom: f64) -> f64 {
+    let below = freedom.clamp(1.0, f64::from(FREEDOM_MAX)).floor();
+    let at = quantile(share, below as u32);
+    let part = (freedom - below).clamp(0.0, 1.0);
+    if part == 0.0 { at } else { at + part * (quantile(share, below as u32 + 1) - at) }
+}
+
+fn quantile(share: f64, freedom: u32) -> f64 {
     assert!(share > 0.0 && share < 1.0 && freedom > 0, "a level within 0 and 1, and a sample");
     let freedom = freedom.min(FREEDOM_MAX);
     let (mut inside, mut outside) = (0.0, 1.0);
@@ -62,10 +70,18 @@ mod tests {
             (0.01, 9, 3.250),
             (0.001, 10, 4.587),
             (0.05, 120, 1.980),
+            (0.05, 5_000, 1.962),
         ];
         for (share, freedom, wanted) in table {
-            let found = two_sided(share, freedom);
+            let found = two_sided(share, f64::from(freedom));
             assert!((found - wanted).abs() < 0.001, "{share} {freedom}: {found}");
         }
+    }
+
+    #[test]
+    fn between_whole_degrees_the_quantile_is_between_theirs() {
+        let [low, middle, high] = [7.0, 7.5, 8.0].map(|freedom| two_sided(0.05, freedom));
+        assert!(low > middle && middle > high, "{low} {middle} {high}");
+        assert_eq!(two_sided(0.05, 0.3), two_sided(0.05, 1.0));
     }
 }

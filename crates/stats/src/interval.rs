@@ -48,7 +48,7 @@ pub fn paired(pairs: &[(f64, f64)], share: f64, seed: u64) -> Option<Ratio> {
         pairs.iter().map(|&(one, other)| Some(log(other)? - log(one)?)).collect();
     let logs = logs.filter(|logs| logs.len() > 1)?;
     let sample = Sample::of(logs);
-    let reach = two_sided(share, sample.freedom as u32) * sample.error_squared.sqrt();
+    let reach = two_sided(share, sample.freedom.floor()) * sample.error_squared.sqrt();
     let means = resample(share, seed, |chance| sample.resampled_mean(chance));
     let interval = union(sample.mean, reach, &means, share);
     Some(Ratio { ratio: sample.mean.exp(), interval, pairs: pairs.len() })
@@ -70,7 +70,7 @@ pub fn unpaired(one: &[f64], other: &[f64], share: f64, seed: u64) -> Option<Rat
     let share_of = |of: &Sample| of.error_squared.powi(2) / of.freedom;
     let freedom = error_squared.powi(2) / (share_of(&a) + share_of(&b));
     // Without any spread there is no reach either; down, so that the interval is not too narrow.
-    let freedom = if freedom.is_finite() { freedom.floor().max(1.0) as u32 } else { 1 };
+    let freedom = if freedom.is_finite() { freedom.floor() } else { 1.0 };
     let reach = two_sided(share, freedom) * error_squared.sqrt();
     let means = resample(share, seed, |chance| b.resampled_mean(chance) - a.resampled_mean(chance));
     let interval = union(difference, reach, &means, share);

@@ -1,19 +1,24 @@
-//! Repeats of one figure.
+//! Repeats of one figure, described.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Median, lowest and highest of some repeats.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Spread {
-    pub(crate) median: f64,
-    pub(crate) low: f64,
-    pub(crate) high: f64,
-    pub(crate) count: usize,
+/// Median and both ends of some repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// Middle value; of an even number the mean of the two in the middle.
+    pub median: f64,
+    /// Lowest.
+    pub low: f64,
+    /// Highest.
+    pub high: f64,
+    /// How many.
+    pub count: usize,
 }
 
 impl Spread {
-    /// Nothing of nothing.
-    pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+    /// Nothing of nothing; what is not finite is left out.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         values.sort_by(f64::total_cmp);
         let (low, high) = (*values.first()?, *values.last()?);
@@ -28,7 +33,7 @@ impl Spread {
 
     /// Every repeat of one is above every repeat of the other. One repeat has no spread, and is
     /// above nothing.
-    pub(crate) fn is_above(&self, other: &Self) -> bool {
+    pub fn is_above(&self, other: &Self) -> bool {
         self.count > 1 && other.count > 1 && self.low > other.high
     }
 }
@@ -49,11 +54,19 @@ mod tests {
 
     #[test]
     fn a_spread_has_the_median_and_both_ends() {
+        let of = |values: &[f64]| Spread::of(values.iter().copied());
+        let odd = Spread { median: 2.0, low: 1.0, high: 9.0, count: 3 };
+        assert_eq!(of(&[9.0, 1.0, 2.0]), Some(odd));
+        assert_eq!(of(&[4.0, 1.0, f64::NAN]).map(|spread| spread.median), Some(2.5));
+        assert_eq!(of(&[f64::INFINITY]), None);
+    }
+
+    #[test]
+    fn a_spread_is_written_with_its_ends_where_they_differ() {
         let spread = Spread::of([3.0, 1.0, 2.0]).unwrap();
         assert_eq!(format!("{spread}"), "2.00 (1.00 to 3.00)");
         assert_eq!(format!("{:.1}", Spread::of([1.0, 2.0]).unwrap()), "1.5 (1.0 to 2.0)");
         assert_eq!(format!("{:.0}", Spread::of([7.0, 7.1]).unwrap()), "7");
-        assert_eq!(Spread::of([f64::NAN]), None);
     }
 
     #[test]
