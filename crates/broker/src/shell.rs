@@ -28,6 +28,8 @@ pub(crate) struct Shell {
     pub(crate) mailbox: Mailbox<Letter>,
     /// Not read, because letters wait.
     held_back: Vec<Token>,
+    /// To be read again: what the shard had put off of them is done.
+    let_go: Vec<Token>,
     /// Whether more letters may be there than the last turn took.
     pub(crate) has_letters: bool,
     /// Whether all letters of the last turn have left.
@@ -62,8 +64,8 @@ impl Guard {
 
 impl Shell {
     pub(crate) fn new(shard: Shard, guard: Guard, mailbox: Mailbox<Letter>) -> Self {
-        let held_back = Vec::new();
-        Self { shard, guard, mailbox, held_back, has_letters: false, is_posted: true }
+        let (held_back, let_go) = (Vec::new(), Vec::new());
+        Self { shard, guard, mailbox, held_back, let_go, has_letters: false, is_posted: true }
     }
 
     pub(crate) fn own(&self) -> ShardId {
@@ -94,8 +96,8 @@ impl Shell {
 
     /// The shard, and its sink for one call.
     fn parts<'a>(&'a mut self, io: &'a mut Io) -> (&'a mut Shard, Output<'a>) {
-        let Self { shard, guard, mailbox, .. } = self;
-        (shard, Output { io, guard, mailbox, verdict: None, handed: None })
+        let Self { shard, guard, mailbox, let_go, .. } = self;
+        (shard, Output { io, guard, mailbox, let_go, verdict: None, handed: None })
     }
 
     fn watch_memory(&mut self, io: &Io) {
@@ -117,11 +119,11 @@ impl Shell {
     }
 
     fn read_letters(&mut self, io: &mut Io) {
-        let Self { shard, guard, mailbox, .. } = self;
+        let Self { shard, guard, mailbox, let_go, .. } = self;
         let mut arrived = Vec::new();
         self.has_letters = mailbox.receive(LETTERS_MAX, |mailbox, from, letter| match letter {
             Letter::Mail(mail) => {
-                let mut output = Output { io, guard, mailbox, verdict: None, handed: None };
+                let mut output = Output { io, guard, mailbox, let_go, verdict: None, handed: None };
                 shard.mail(ShardId(from as u16), mail, output.now(), &mut output);
             }
             Letter::Connection(passed) => arrived.push(passed),
@@ -164,11 +166,17 @@ impl Shell {
             return;
         }
         for token in std::mem::take(&mut self.held_back) {
-            let bytes = io.take_kept(token);
-            if !bytes.is_empty() {
-                self.give(io, token, &bytes);
-            }
-            io.resume(token);
+            self.give_again(io, token);
+        }
+    }
+
+    /// Reads from the connection again, and gives what it had not consumed.
+    fn give_again(&mut self, io: &mut Io, token: Token) {
+        // Before it is given: it may have to be held again.
+        io.resume(token);
+        let bytes = io.take_kept(token);
+        if !bytes.is_empty() {
+            self.give(io, token, &bytes);
         }
     }
 }
@@ -178,6 +186,7 @@ struct Output<'a> {
     io: &'a mut Io,
     guard: &'a mut Guard,
     mailbox: &'a mut Mailbox<Letter>,
+    let_go: &'a mut Vec<Token>,
     /// An answer of the authentication port that the shard is still to be told.
     verdict: Option<Verdict>,
     /// The shard that the connection goes to.
@@ -238,6 +247,14 @@ impl Sink for Output<'_> {
 
     fn mail(&mut self, to: ShardId, mail: Mail) {
         self.mailbox.send(usize::from(to.0), Letter::Mail(mail));
+    }
+
+    fn hold(&mut self, conn: ConnKey, is_held: bool) {
+        if is_held {
+            self.io.pause(Token(conn.0));
+        } else {
+            self.let_go.push(Token(conn.0));
+        }
     }
 
     fn authenticate(&mut self, request: AuthRequest<'_>) {
@@ -309,6 +326,9 @@ impl Handler for Shell {
         if self.shard.poll_timeout().is_some_and(|due| due.0 <= io.turn_us()) {
             let (shard, mut output) = self.parts(io);
             shard.handle_timeout(output.now(), &mut output);
+            for token in std::mem::take(&mut self.let_go) {
+                self.give_again(io, token);
+            }
         }
         self.post(io);
     }

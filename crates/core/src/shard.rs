@@ -9,12 +9,14 @@ mod delivery;
 mod disconnect;
 mod groups;
 mod lifetime;
+mod parked;
 mod pressure;
 mod publish;
 mod reasons;
 mod replay;
 mod retain;
 mod rules;
+mod slices;
 mod subscribe;
 mod unsubscribe;
 
@@ -41,6 +43,7 @@ use lifetime::Overflowed;
 use replay::{PageAsked, QueryHeld};
 use retain::RetainAsked;
 use slab::Slab;
+use slices::{PACKET_STEPS, Slices};
 use std::hash::BuildHasher;
 use subscribe::AwaitingShards;
 use weir_wire::packet::Packet;
@@ -67,6 +70,7 @@ pub struct Shard {
     stamps: Stamps,
     recent: Recent,
     timers: Timers,
+    slices: Slices,
     encoder: Encoder,
     awaiting_shards: Slab<AwaitingShards>,
     retains: Slab<RetainAsked>,
@@ -104,6 +108,7 @@ impl Shard {
             id,
             shards,
             output_bytes_max: limits.output_bytes_max,
+            slices: Slices::new(limits.input_steps_max),
             limits,
             features,
             is_pressed: false,
@@ -180,7 +185,8 @@ impl Shard {
         self.stats.connections += 1;
     }
 
-    /// Bytes came in, those not consumed the last time first. Returns how many were consumed.
+    /// Bytes came in, those not consumed the last time first. Returns how many were consumed. What
+    /// is left of whole packets waits for [`Sink::hold`] or [`Shard::authenticated`].
     pub fn received(
         &mut self,
         conn: ConnKey,
@@ -189,6 +195,7 @@ impl Shard {
         sink: &mut impl Sink,
     ) -> usize {
         let mut at = 0;
+        self.slices.begin();
         if let Some(connection) = self.connection_mut(conn) {
             connection.heard(now);
         }
@@ -201,8 +208,17 @@ impl Shard {
                 }
                 Some(Phase::AwaitAuth(waiting)) if waiting.is_asked => break,
                 Some(Phase::AwaitConnect(_) | Phase::AwaitAuth(_)) => None,
+                Some(Phase::Live(live)) if live.is_parked() => {
+                    sink.hold(conn, true);
+                    break;
+                }
                 Some(Phase::Live(live)) => Some((live.session, live.version)),
             };
+            if self.slices.is_spent_by_packets() {
+                self.hold_packets(conn, now, sink);
+                break;
+            }
+            self.slices.add(PACKET_STEPS);
             match Frame::check(&bytes[at..], self.limits.packet_bytes_max) {
                 Ok(None) => {
                     self.check_partial(conn, bytes.len() - at, now, sink);
@@ -223,6 +239,7 @@ impl Shard {
 
     /// The connection's output has been sent: what waited for it may follow.
     pub fn drained(&mut self, conn: ConnKey, now: Micros, sink: &mut impl Sink) {
+        self.slices.begin();
         if let Some(session) = self.session_of(conn) {
             self.pump(session, now, sink);
         }
@@ -230,12 +247,14 @@ impl Shard {
 
     /// The peer or the network ended the connection.
     pub fn closed(&mut self, conn: ConnKey, now: Micros, sink: &mut impl Sink) {
+        self.slices.begin();
         self.forget_live(conn, true, now, sink);
         self.settle(now, sink);
     }
 
     /// A letter from another shard.
     pub fn mail(&mut self, from: ShardId, mail: Mail, now: Micros, sink: &mut impl Sink) {
+        self.slices.begin();
         match mail {
             Mail::Interest { filter, ticket } => {
                 self.filters.add_shard(&filter, from);
@@ -269,11 +288,13 @@ impl Shard {
 
     /// When [`Shard::handle_timeout`] is to be called next.
     pub fn poll_timeout(&self) -> Option<Micros> {
-        self.timers.next()
+        self.timers.next().into_iter().chain(self.slices.next()).min()
     }
 
-    /// Does what is due: keep alive, time to CONNECT, delayed wills, session expiry.
+    /// Does what is due: keep alive, time to CONNECT, delayed wills, session expiry, and what could
+    /// wait for a later turn.
     pub fn handle_timeout(&mut self, now: Micros, sink: &mut impl Sink) {
+        self.slices.begin();
         loop {
             let Self { timers, connections, limits, .. } = self;
             let due =
@@ -283,10 +304,10 @@ impl Shard {
                 Timer::Connection(conn) => self.connection_due(conn, now, sink),
                 Timer::Will(session) => self.will_due(session),
                 Timer::Expiry(session) => self.session_due(session, sink),
-                Timer::Replay(session) => self.replay(session, now, sink),
             }
             self.settle(now, sink);
         }
+        self.go_on(now, sink);
     }
 
     /// Ends every connection because the broker stops. Sessions are in memory only, and go with it.
@@ -327,7 +348,9 @@ impl Shard {
             Packet::PubRel(ack) => self.on_pubrel(session, &ack, sink),
             Packet::PubComp(ack) => self.on_pubcomp(session, &ack, now, sink),
             Packet::Subscribe(subscribe) => self.on_subscribe(session, &subscribe, now, sink)?,
-            Packet::Unsubscribe(unsubscribe) => self.on_unsubscribe(session, &unsubscribe, sink)?,
+            Packet::Unsubscribe(unsubscribe) => {
+                self.on_unsubscribe(session, &unsubscribe, now, sink)?;
+            }
             Packet::PingReq => sink.write(conn, &weir_wire::packet::PINGRESP),
             Packet::Disconnect(disconnect) => self.on_disconnect(conn, &disconnect, now, sink)?,
             Packet::Connect(_) => return Err(second_connect),

@@ -38,6 +38,11 @@ pub trait Sink {
     /// connection's bytes are left unconsumed. Only with [`crate::Features::authentication`].
     fn authenticate(&mut self, _request: AuthRequest<'_>) {}
 
+    /// Whether bytes of the connection that were not consumed wait for a later turn. While they do
+    /// the shell does not read from it; when they no longer do it gives them again, after this
+    /// call. It may be told the same twice, or of a connection that is another by then.
+    fn hold(&mut self, _conn: ConnKey, _is_held: bool) {}
+
     /// Something a person may want to read in a log. Rare: never once a message in good order.
     fn notice(&mut self, notice: Notice<'_>);
 }

@@ -20,6 +20,10 @@ pub struct Wire {
     pub hand_over: Option<ShardId>,
     /// The shard has ended it.
     pub is_ended: bool,
+    /// What it sent waits for a later turn of the shard.
+    pub is_held: bool,
+    /// That turn has come.
+    pub is_due: bool,
 }
 
 /// The sink of one shard.
@@ -86,6 +90,11 @@ impl Sink for Wires {
     fn authenticate(&mut self, request: AuthRequest<'_>) {
         let has_method = request.method.is_some();
         self.open_wire(request.conn).asked.push_back(has_method);
+    }
+
+    fn hold(&mut self, conn: ConnKey, is_held: bool) {
+        let wire = &mut self.wires[conn.0 as usize];
+        (wire.is_held, wire.is_due) = (is_held && wire.is_open, wire.is_open && !is_held);
     }
 
     fn notice(&mut self, _notice: Notice<'_>) {}

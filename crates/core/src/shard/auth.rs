@@ -20,6 +20,7 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
+        self.slices.begin();
         match self.connection_mut(conn).map(|connection| &connection.phase) {
             Some(Phase::AwaitAuth(waiting)) if waiting.is_asked => {
                 self.answer_unknown(conn, verdict, now, sink);

@@ -1,5 +1,6 @@
 //! One connection's phase, and the reasons to end it.
 
+use super::parked::Parked;
 use crate::aliases::{AliasesIn, AliasesOut};
 use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::session::Will;
@@ -63,6 +64,8 @@ pub(super) struct Extra {
     pub(super) is_authenticating: bool,
     /// Acknowledgements that wait for an owner's answer, or behind one that does.
     pub(super) held_acks: VecDeque<HeldAck>,
+    /// A packet of many filters that is handled in slices: nothing more is read.
+    pub(super) parked: Option<Box<Parked>>,
 }
 
 /// A PUBACK or PUBREC to be.
@@ -79,6 +82,11 @@ pub(super) struct HeldAck {
 impl Live {
     pub(super) fn extra(&mut self) -> &mut Extra {
         self.extra.get_or_insert_default()
+    }
+
+    #[inline]
+    pub(super) fn is_parked(&self) -> bool {
+        self.extra.as_ref().is_some_and(|extra| extra.parked.is_some())
     }
 }
 
@@ -126,6 +134,10 @@ impl Connection {
             Phase::AwaitAuth(waiting) => Some(waiting),
             Phase::AwaitConnect(_) | Phase::Live(_) => None,
         }
+    }
+
+    pub(super) fn take_parked(&mut self) -> Option<Box<Parked>> {
+        self.live_mut()?.extra.as_mut()?.parked.take()
     }
 
     pub(super) fn take_will(&mut self) -> Option<Box<Will>> {

@@ -3,7 +3,9 @@
 use super::Shard;
 use super::connection::{ConnSerial, Refusal};
 use super::delivery::version_of;
+use super::parked::{Parked, Rest, filter_steps};
 use super::reasons::{check_answer, suback_properties};
+use super::slices::Work;
 use crate::conditions::{ConditionId, NoCondition};
 use crate::keys::{Micros, SessionKey};
 use crate::mail::Mail;
@@ -11,12 +13,15 @@ use crate::name::{BadEncoding, Name};
 use crate::routing::{News, Subscribed, Subscriber};
 use crate::session::Session;
 use crate::sink::Sink;
-use weir_wire::packet::{RetainHandling, SubAck, Subscribe, SubscriptionOptions};
+use weir_wire::packet::{RetainHandling, SubAck, Subscribe, SubscribeFilters, SubscriptionOptions};
 use weir_wire::topic::TopicFilter;
 use weir_wire::{PacketId, Property, ReasonCode};
 
 /// The user property of a SUBSCRIBE that holds a condition for its filters.
 const CONDITION_PROPERTY: &str = "filter";
+
+/// Steps of noting that a filter is known everywhere.
+const NOTED_STEPS: u64 = 2;
 
 /// A SUBACK that waits until every shard has noted the filters: SUBACK means effective.
 #[derive(Debug)]
@@ -24,39 +29,57 @@ pub(super) struct AwaitingShards {
     session: SessionKey,
     conn: ConnSerial,
     packet_id: PacketId,
+    done: Done,
+    /// Letters not yet answered.
+    open: usize,
+    /// Some of the filters are still to be handled.
+    is_parked: bool,
+}
+
+/// What was done with some filters of a SUBSCRIBE.
+#[derive(Debug, Default)]
+struct Done {
+    /// The round of letters in which the other shards are told.
+    round: u64,
     codes: Vec<u8>,
     /// What is wrong with the first condition that was refused.
     detail: Box<str>,
-    /// Replays that begin when the subscriptions are effective.
-    replays: Vec<u64>,
-    /// When they were made, among what came live.
-    mark: u64,
-    /// What the other shards are told, and in which round of letters.
+    /// The first of the replays that begin when the subscriptions are effective.
+    first_replay: Option<u64>,
+    /// What the other shards are told.
     news: Vec<News>,
-    round: u64,
-    /// Letters not yet answered.
-    open: usize,
+}
+
+impl Done {
+    fn append(&mut self, mut other: Self) {
+        self.codes.append(&mut other.codes);
+        self.news.append(&mut other.news);
+        self.first_replay = self.first_replay.or(other.first_replay);
+        if self.detail.is_empty() {
+            self.detail = other.detail;
+        }
+    }
 }
 
 /// What the properties of a SUBSCRIBE say of all its filters.
 #[derive(Debug, Default)]
-struct Common<'a> {
+pub(super) struct Common {
     subscription_id: Option<u32>,
-    condition: Option<&'a str>,
+    condition: Option<Box<str>>,
     /// Why it cannot be used.
     unfit: Option<NotGranted>,
     /// More conditions than one.
     has_several: bool,
 }
 
-impl<'a> Common<'a> {
-    fn of(subscribe: &Subscribe<'a>) -> Self {
+impl Common {
+    fn of(subscribe: &Subscribe<'_>) -> Self {
         let mut common = Self::default();
         for property in subscribe.properties.iter() {
             match property {
                 Property::SubscriptionIdentifier(id) => common.subscription_id = Some(id),
                 Property::UserProperty(CONDITION_PROPERTY, text) => {
-                    common.has_several = common.condition.replace(text).is_some();
+                    common.has_several = common.condition.replace(text.into()).is_some();
                 }
                 _ => {}
             }
@@ -89,68 +112,94 @@ impl Shard {
     ) -> Result<(), Refusal> {
         let Some(link) = self.sessions[session.0 as usize].link else { return Ok(()) };
         let Some(conn) = self.serial_of(link.conn) else { return Ok(()) };
-        let mut common = Common::of(subscribe);
-        // Checked before any filter is noted: what is noted has to be told.
-        let is_local_and_shared = |(text, options): (&str, SubscriptionOptions)| {
-            options.no_local && TopicFilter::parse(text).is_some_and(|found| found.group.is_some())
-        };
-        if subscribe.filters().any(is_local_and_shared) {
-            // [MQTT-3.8.3-4]
-            return Err(Refusal::protocol("No Local on a shared subscription"));
-        }
         check_answer(&link, subscribe.filters().count())?;
-        // Compiled once, also if it is refused: a packet may have a hundred thousand filters.
-        let condition = common.condition.map(|text| self.acquire(text)).transpose();
-        let condition = condition.unwrap_or_else(|unfit| {
-            common.unfit = Some(unfit);
-            None
-        });
+        let mut common = Common::of(subscribe);
         self.rounds += 1;
-        let mut awaiting = AwaitingShards {
-            session,
-            conn,
-            packet_id: subscribe.packet_id,
-            codes: Vec::new(),
-            detail: Box::default(),
-            replays: Vec::new(),
-            mark: self.recent.mark(),
-            news: Vec::new(),
-            round: self.rounds,
-            open: 0,
-        };
-        for (text, options) in subscribe.filters() {
-            let code =
-                match self.subscribe_one(session, text, options, &common, &mut awaiting, sink) {
-                    Ok(()) => options.qos as u8,
-                    Err(NotGranted { reason, detail }) => {
-                        self.stats.subscriptions_refused += 1;
-                        self.stats.refusals.add(reason);
-                        if awaiting.detail.is_empty() {
-                            awaiting.detail = detail;
-                        }
-                        // The one failure that 3.1.1 knows.
-                        let older = ReasonCode::UnspecifiedError;
-                        if link.version.is_v5() { reason as u8 } else { older as u8 }
-                    }
-                };
-            awaiting.codes.push(code);
-        }
-        if let Some(condition) = condition {
-            self.filters.conditions.release(condition);
-        }
-        if awaiting.news.is_empty() || self.shards == 1 {
+        let round = self.rounds;
+        let mut filters = subscribe.filters();
+        let done = self.subscribe_some(session, round, &mut filters, &mut common, sink);
+        let (packet_id, rest) = (subscribe.packet_id, filters.rest());
+        let is_parked = !rest.is_empty();
+        let mut awaiting = AwaitingShards { session, conn, packet_id, done, open: 0, is_parked };
+        if !is_parked && awaiting.done.news.is_empty() {
             self.answer_subscribe(&awaiting, now, sink);
-        } else {
-            self.tell_shards(awaiting, sink);
+            return Ok(());
+        }
+        let ticket = self.awaiting_shards.vacant_key() as u32;
+        awaiting.open = self.tell_shards(&awaiting.done.news, ticket, sink);
+        self.awaiting_shards.insert(awaiting);
+        if is_parked {
+            let parked = Parked::Subscribe { rest: Rest::new(rest), common, ticket };
+            self.park(conn, Box::new(parked), now);
         }
         Ok(())
     }
 
-    fn tell_shards(&mut self, mut awaiting: AwaitingShards, sink: &mut impl Sink) {
-        awaiting.open = awaiting.news.len() * (usize::from(self.shards) - 1);
-        let ticket = self.awaiting_shards.vacant_key() as u32;
+    /// Goes on with a SUBSCRIBE, as far as the steps of this input allow.
+    pub(super) fn subscribe_more(
+        &mut self,
+        session: SessionKey,
+        ticket: u32,
+        filters: &mut SubscribeFilters<'_>,
+        common: &mut Common,
+        sink: &mut impl Sink,
+    ) {
+        let Some(awaiting) = self.awaiting_shards.get(ticket as usize) else { return };
+        let done = self.subscribe_some(session, awaiting.done.round, filters, common, sink);
+        let open = self.tell_shards(&done.news, ticket, sink);
+        if let Some(awaiting) = self.awaiting_shards.get_mut(ticket as usize) {
+            awaiting.done.append(done);
+            awaiting.open += open;
+        }
+    }
+
+    /// Subscribes to the next filters, as far as the steps of this input allow.
+    fn subscribe_some(
+        &mut self,
+        session: SessionKey,
+        round: u64,
+        filters: &mut SubscribeFilters<'_>,
+        common: &mut Common,
+        sink: &mut impl Sink,
+    ) -> Done {
+        let is_v5 = version_of(&self.sessions[session.0 as usize]).is_v5();
+        // Compiled once, also if it is refused: a packet may have a hundred thousand filters.
+        let text = common.condition.as_deref().filter(|_| common.unfit.is_none());
+        let condition = text.map(|text| self.acquire(text)).transpose();
+        let condition = condition.unwrap_or_else(|unfit| {
+            common.unfit = Some(unfit);
+            None
+        });
+        let mut done = Done { round, ..Done::default() };
+        while !self.slices.is_spent()
+            && let Some((text, options)) = filters.next()
+        {
+            self.slices.add(filter_steps(text));
+            let code = match self.subscribe_one(session, text, options, common, &mut done, sink) {
+                Ok(()) => options.qos as u8,
+                Err(NotGranted { reason, detail }) => {
+                    self.stats.subscriptions_refused += 1;
+                    self.stats.refusals.add(reason);
+                    if done.detail.is_empty() {
+                        done.detail = detail;
+                    }
+                    // The one failure that 3.1.1 knows.
+                    let older = ReasonCode::UnspecifiedError;
+                    if is_v5 { reason as u8 } else { older as u8 }
+                }
+            };
+            done.codes.push(code);
+        }
+        if let Some(condition) = condition {
+            self.filters.conditions.release(condition);
+        }
+        done
+    }
+
+    /// Says how many answers that takes.
+    fn tell_shards(&mut self, news: &[News], ticket: u32, sink: &mut impl Sink) -> usize {
         for shard in self.other_shards() {
-            for news in &awaiting.news {
+            for news in news {
                 let mail = match news.clone() {
                     News::Interest(filter) => Mail::Interest { filter, ticket },
                     News::Member(share, member) => Mail::Joined { share, member, ticket },
@@ -158,7 +207,9 @@ impl Shard {
                 sink.mail(shard, mail);
             }
         }
-        self.awaiting_shards.insert(awaiting);
+        let letters = news.len() * (usize::from(self.shards) - 1);
+        self.slices.add(letters as u64);
+        letters
     }
 
     /// Notes one filter, unless it is refused.
@@ -167,8 +218,8 @@ impl Shard {
         key: SessionKey,
         text: &str,
         options: SubscriptionOptions,
-        common: &Common<'_>,
-        awaiting: &mut AwaitingShards,
+        common: &Common,
+        done: &mut Done,
         sink: &mut impl Sink,
     ) -> Result<(), NotGranted> {
         let levels_max = usize::from(self.limits.topic_levels_max);
@@ -190,10 +241,14 @@ impl Shard {
         if (is_full || self.is_pressed) && self.filters.position(name, records).is_none() {
             return Err(ReasonCode::QuotaExceeded.into());
         }
+        if !self.filters.has_shape_for(name, records, self.limits.filter_shapes_max) {
+            self.stats.shapes_refused += 1;
+            return Err(ReasonCode::QuotaExceeded.into());
+        }
         let condition = self.condition(name, common)?;
         let subscriber = Subscriber::new(key, options, common.subscription_id);
         let Subscribed { is_new, news } =
-            self.note(key, name, condition, subscriber, awaiting.round, sink);
+            self.note(key, name, condition, subscriber, done.round, sink);
         let wants_retained = match options.retain_handling {
             RetainHandling::Send => true,
             RetainHandling::SendIfNew => is_new,
@@ -204,9 +259,12 @@ impl Shard {
             if !is_new {
                 self.cancel_replay(key, name);
             }
-            awaiting.replays.push(self.add_replay(key, name));
+            let replay = self.add_replay(key, name, done.round);
+            done.first_replay.get_or_insert(replay);
         }
-        awaiting.news.extend(news);
+        if self.shards > 1 {
+            done.news.extend(news);
+        }
         Ok(())
     }
 
@@ -246,11 +304,11 @@ impl Shard {
     fn condition(
         &mut self,
         name: Name<'_>,
-        common: &Common<'_>,
+        common: &Common,
     ) -> Result<Option<ConditionId>, NotGranted> {
         let reason = ReasonCode::TopicFilterInvalid;
         let refused = |detail: &str| Err(NotGranted { reason, detail: detail.into() });
-        let asked = match (name.condition(), common.condition) {
+        let asked = match (name.condition(), common.condition.as_deref()) {
             (None, None) => return Ok(None),
             (None, Some(_)) if name.topic.group.is_some() => refused(
                 "a shared subscription has its condition in its name: \
@@ -292,25 +350,49 @@ impl Shard {
     pub(super) fn noted(&mut self, ticket: u32, now: Micros, sink: &mut impl Sink) {
         let Some(awaiting) = self.awaiting_shards.get_mut(ticket as usize) else { return };
         awaiting.open -= 1;
-        if awaiting.open > 0 {
-            return;
+        if awaiting.open == 0 && !awaiting.is_parked {
+            self.all_noted(ticket, now, sink);
         }
-        let awaiting = self.awaiting_shards.remove(ticket as usize);
-        for news in &awaiting.news {
-            if let News::Interest(filter) = news {
-                self.filters.round_noted(filter, awaiting.round);
+    }
+
+    /// All filters of a SUBSCRIBE that will be handled have been.
+    pub(super) fn is_read_to_end(&mut self, ticket: u32, now: Micros, sink: &mut impl Sink) {
+        let Some(awaiting) = self.awaiting_shards.get_mut(ticket as usize) else { return };
+        awaiting.is_parked = false;
+        if awaiting.open == 0 {
+            self.all_noted(ticket, now, sink);
+        }
+    }
+
+    fn all_noted(&mut self, ticket: u32, now: Micros, sink: &mut impl Sink) {
+        let mut awaiting = self.awaiting_shards.remove(ticket as usize);
+        let news = std::mem::take(&mut awaiting.done.news);
+        self.answer_subscribe(&awaiting, now, sink);
+        self.close_round(awaiting.done.round, news, now);
+    }
+
+    /// The filters of a round need not be told again, which may be noted in later turns.
+    pub(super) fn close_round(&mut self, round: u64, mut news: Vec<News>, now: Micros) {
+        while !self.slices.is_spent()
+            && let Some(one) = news.pop()
+        {
+            self.slices.add(NOTED_STEPS);
+            if let News::Interest(filter) = one {
+                self.filters.round_noted(&filter, round);
             }
         }
-        self.answer_subscribe(&awaiting, now, sink);
+        if !news.is_empty() {
+            self.slices.put_off(Work::Round(round, news), now);
+        }
     }
 
     /// SUBACK, unless the connection is gone, then the retained messages, unless the session is.
     fn answer_subscribe(&mut self, awaiting: &AwaitingShards, now: Micros, sink: &mut impl Sink) {
-        for &replay in &awaiting.replays {
-            self.begin_replay(awaiting.session, replay, awaiting.mark);
+        if let Some(first) = awaiting.done.first_replay {
+            self.begin_replays(awaiting.session, first, awaiting.done.round);
         }
         self.end_asking();
-        let AwaitingShards { conn, packet_id, codes, detail, .. } = awaiting;
+        let AwaitingShards { conn, packet_id, done: Done { codes, detail, .. }, .. } = awaiting;
         if self.is_there(*conn)
             && let Some(key) = self.session_of(conn.conn)
         {

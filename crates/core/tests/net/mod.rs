@@ -1,6 +1,6 @@
 //! Shards and clients in one thread, without sockets: what a shell would do, step by step.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_core::{
     AuthRequest, ConnKey, Limits, Mail, Micros, Notice, Settings, Shard, ShardId, Sink, Verdict,
 };
@@ -27,6 +27,8 @@ pub struct Wires {
     pub notices: Vec<String>,
     /// What the authentication port was asked.
     pub asked: Vec<String>,
+    /// Connections whose bytes wait for a later turn.
+    pub held: BTreeSet<ConnKey>,
     /// What `pending` answers: a socket that takes nothing.
     pub stuck_bytes: BTreeMap<ConnKey, usize>,
 }
@@ -57,6 +59,14 @@ impl Sink for Wires {
         self.asked.push(format!("{step:?} {method:?} {}", String::from_utf8_lossy(data)));
     }
 
+    fn hold(&mut self, conn: ConnKey, is_held: bool) {
+        if is_held {
+            self.held.insert(conn);
+        } else {
+            self.held.remove(&conn);
+        }
+    }
+
     fn notice(&mut self, notice: Notice<'_>) {
         self.notices.push(format!("{notice:?}"));
     }
@@ -67,6 +77,8 @@ struct Conn {
     key: ConnKey,
     version: Version,
     is_closed: bool,
+    /// What was held.
+    unread: Vec<u8>,
 }
 
 /// A broker of some shards with its connections.
@@ -78,6 +90,8 @@ pub struct Net {
     next_key: u32,
     /// Keys of connections that are gone, to be given again before new ones.
     pub free_keys: Vec<ConnKey>,
+    /// The most steps that one input took.
+    pub steps_seen_max: u64,
 }
 
 impl Net {
@@ -99,6 +113,7 @@ impl Net {
             now: Micros(1_000_000),
             next_key: 0,
             free_keys: Vec::new(),
+            steps_seen_max: 0,
         }
     }
 
@@ -109,7 +124,7 @@ impl Net {
             ConnKey(self.next_key - 1)
         });
         self.shards[0].opened(key, self.now);
-        self.peers.push(Conn { shard: 0, key, version, is_closed: false });
+        self.peers.push(Conn { shard: 0, key, version, is_closed: false, unread: Vec::new() });
         self.peers.len() - 1
     }
 
@@ -118,20 +133,68 @@ impl Net {
         let key = ConnKey(self.next_key);
         self.next_key += 1;
         self.shards[0].opened_refused(key, reason, self.now);
-        self.peers.push(Conn { shard: 0, key, version, is_closed: false });
+        self.peers.push(Conn { shard: 0, key, version, is_closed: false, unread: Vec::new() });
         self.peers.len() - 1
     }
 
     /// Gives bytes to the peer's shard, follows a hand-over, and delivers no mail.
     pub fn send_bytes(&mut self, peer: Peer, bytes: &[u8]) {
         let Conn { shard, key, .. } = self.peers[peer];
+        if self.wires[shard].held.contains(&key) {
+            return self.peers[peer].unread.extend_from_slice(bytes);
+        }
         let consumed = self.shards[shard].received(key, bytes, self.now, &mut self.wires[shard]);
+        self.count_steps(shard);
+        if self.wires[shard].held.contains(&key) {
+            self.peers[peer].unread = bytes[consumed..].to_vec();
+        }
         if let Some((_, to)) = self.wires[shard].handed_over.pop() {
             let to = usize::from(to.0);
             self.shards[to].opened(key, self.now);
             self.peers[peer].shard = to;
             let rest = &bytes[consumed..];
             self.shards[to].received(key, rest, self.now, &mut self.wires[to]);
+        }
+    }
+
+    fn count_steps(&mut self, shard: usize) {
+        self.steps_seen_max = self.steps_seen_max.max(self.shards[shard].steps());
+    }
+
+    /// One later turn of each shard that has put something off. Says whether there was one.
+    pub fn go_on_once(&mut self) -> bool {
+        let soon = self.now + Micros(1);
+        let is_due = |shard: &Shard| shard.poll_timeout().is_some_and(|due| due <= soon);
+        let due: Vec<usize> =
+            (0..self.shards.len()).filter(|&at| is_due(&self.shards[at])).collect();
+        if due.is_empty() {
+            return false;
+        }
+        self.now = soon;
+        for shard in due {
+            self.shards[shard].handle_timeout(soon, &mut self.wires[shard]);
+            self.count_steps(shard);
+        }
+        for peer in 0..self.peers.len() {
+            let Conn { shard, key, is_closed, .. } = &self.peers[peer];
+            let (shard, key, is_closed) = (*shard, *key, *is_closed);
+            if !is_closed && !self.wires[shard].held.contains(&key) {
+                let bytes = std::mem::take(&mut self.peers[peer].unread);
+                if !bytes.is_empty() {
+                    self.send_bytes(peer, &bytes);
+                }
+            }
+        }
+        true
+    }
+
+    /// Later turns and letters, until nothing waits.
+    pub fn go_on(&mut self) {
+        loop {
+            self.deliver_mail();
+            if !self.go_on_once() {
+                return;
+            }
         }
     }
 
@@ -144,6 +207,7 @@ impl Net {
         let Some((to, mail)) = self.wires[from].mail.pop_front() else { return false };
         let at = usize::from(to.0);
         self.shards[at].mail(ShardId(from as u16), mail, self.now, &mut self.wires[at]);
+        self.count_steps(at);
         true
     }
 
@@ -195,6 +259,7 @@ impl Net {
         let Conn { shard, key, .. } = self.peers[peer];
         self.peers[peer].is_closed = true;
         self.shards[shard].closed(key, self.now, &mut self.wires[shard]);
+        self.wires[shard].held.remove(&key);
     }
 
     /// The authentication port answers.

@@ -29,7 +29,12 @@ impl World {
         let mut output =
             Output { port: &self.ports[shard], lines: &self.lines, events: Vec::new() };
         let result = call(&mut self.shards[shard], now, &mut output);
-        (result, output.events)
+        let (events, steps) = (output.events, self.shards[shard].steps());
+        if steps > self.steps_max {
+            let what = format!("shard {shard} took {steps} steps for one input");
+            self.model.fail(Checker::Steps, what);
+        }
+        (result, events)
     }
 
     /// Carries out what a shard did in a call, in its order.
@@ -51,6 +56,11 @@ impl World {
                         self.post(shard, to, root, Letter::Mail(mail.clone()));
                     }
                     self.swap_letters(shard, to);
+                }
+                Event::Hold(key, is_held) => {
+                    if let Some(conn) = self.ports[shard].conns.get(&key) {
+                        self.lines[conn.0].is_held = is_held;
+                    }
                 }
                 Event::Said(said, text) => {
                     self.trace.add(format_args!("  shard {shard}: {text}"));
@@ -131,6 +141,7 @@ impl World {
         self.trace.add(format_args!("  {} closed", conn.0));
         let line = &mut self.lines[conn.0];
         line.end = BrokerEnd::Closed;
+        line.is_held = false;
         line.up.clear();
         line.unconsumed.clear();
         self.model.closed(conn);
@@ -161,6 +172,9 @@ impl World {
         let root = self.new_root();
         let line = &mut self.lines[conn.0];
         let BrokerEnd::At(shard, key) = line.end else { return };
+        if line.is_held {
+            return;
+        }
         let more: Vec<u8> = line.up.drain(..count.min(line.up.len())).collect();
         line.unconsumed.extend_from_slice(&more);
         let bytes = std::mem::take(&mut line.unconsumed);
@@ -278,11 +292,32 @@ impl World {
                 break;
             }
             self.trace.add(format_args!("  shard {shard}: timeout at {}", now.0));
+            let held = self.held_of(shard);
             let ((), events) = self.act(shard, |shard, now, sink| shard.handle_timeout(now, sink));
             self.carry_out(shard, root, events);
+            for conn in held {
+                // What waits no longer is given again.
+                self.receive(conn, 0);
+            }
         }
         self.model.now = end.max(self.model.now);
         crate::check::lifetime::passed(&mut self.model);
+    }
+
+    fn held_of(&self, shard: usize) -> Vec<ConnNo> {
+        let conns = self.ports[shard].conns.values().copied();
+        conns.filter(|conn| self.lines[conn.0].is_held).collect()
+    }
+
+    /// Lets the shards go on with what could wait for a later turn. Says whether there was
+    /// something.
+    pub(super) fn go_on(&mut self) -> bool {
+        let soon = self.now() + Micros(1);
+        let is_due = self.next_due().is_some_and(|(due, _)| due <= soon);
+        if is_due {
+            self.pass(soon);
+        }
+        is_due
     }
 
     /// When something is due next, and on which shard: by the shards and by the books.

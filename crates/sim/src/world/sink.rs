@@ -22,6 +22,7 @@ pub(super) enum Event {
     Close(ConnKey),
     HandOver(ConnKey, usize),
     Mail(usize, Mail),
+    Hold(ConnKey, bool),
     Said(Said, String),
 }
 
@@ -57,6 +58,10 @@ impl Sink for Output<'_> {
 
     fn mail(&mut self, to: ShardId, mail: Mail) {
         self.events.push(Event::Mail(to.0.into(), mail));
+    }
+
+    fn hold(&mut self, conn: ConnKey, is_held: bool) {
+        self.events.push(Event::Hold(conn, is_held));
     }
 
     fn notice(&mut self, notice: Notice<'_>) {
