@@ -72,16 +72,32 @@ pub(crate) struct AckReply {
 pub(crate) struct SubscribeReply {
     pub(crate) session: SessionKey,
     pub(crate) packet_id: PacketId,
+    pub(crate) done: Subscriptions,
+}
+
+/// What was done with some filters of a SUBSCRIBE.
+#[derive(Debug, Default)]
+pub(crate) struct Subscriptions {
+    /// The round of letters in which the other shards are told.
+    pub(crate) round: u64,
     pub(crate) codes: Vec<u8>,
     /// What is wrong with the first condition that was refused.
     pub(crate) detail: Box<str>,
-    /// Replays that begin when the subscriptions are effective.
-    pub(crate) replays: Vec<u64>,
-    /// When they were made, among what came live.
-    pub(crate) mark: u64,
-    /// What the other shards are told, and in which round of letters.
+    /// The first of the replays that begin when the subscriptions are effective.
+    pub(crate) first_replay: Option<u64>,
+    /// What the other shards are told.
     pub(crate) news: Vec<News>,
-    pub(crate) round: u64,
+}
+
+impl Subscriptions {
+    pub(crate) fn append(&mut self, mut other: Self) {
+        self.codes.append(&mut other.codes);
+        self.news.append(&mut other.news);
+        self.first_replay = self.first_replay.or(other.first_replay);
+        if self.detail.is_empty() {
+            self.detail = other.detail;
+        }
+    }
 }
 
 impl Reply {

@@ -38,6 +38,14 @@ pub struct Limits {
     pub output_bytes_max: usize,
     /// Subscriptions of one session. More: SUBACK 0x97.
     pub subscriptions_max: u32,
+    /// Distinct shapes of one session's filters: where their wildcards are, how many levels they
+    /// have, and their groups; those without either count for none. Each may cost a search for a
+    /// topic's filters one probe. More: SUBACK 0x97.
+    pub filter_shapes_max: u32,
+    /// Steps of work, about a tenth of a microsecond each, that one input may cost where the rest
+    /// can wait for later turns: topics looked at for retained messages, filters of a SUBSCRIBE or
+    /// UNSUBSCRIBE. The packets of one input may cost 16 times as many.
+    pub input_steps_max: u32,
     /// Distinct conditions of content-filtered subscriptions, a shard. More: SUBACK 0x97.
     pub conditions_max: u32,
     /// How often a message that a rule made may be given to the rules again: what is deeper is
@@ -80,6 +88,8 @@ impl Default for Limits {
             queue_full_absent: WhenAbsent::DropOldest,
             output_bytes_max: 1024 * 1024,
             subscriptions_max: 10_000,
+            filter_shapes_max: 128,
+            input_steps_max: 2_048,
             conditions_max: 1_000,
             rule_depth_max: 8,
             rule_results_max: 1_000,

@@ -5,7 +5,7 @@ mod replay;
 mod stamps;
 
 pub(crate) use recent::Recent;
-pub(crate) use replay::{Replay, Replays, Step};
+pub(crate) use replay::{Replay, Replays, Seen, Step};
 pub use stamps::Stamp;
 pub(crate) use stamps::Stamps;
 
@@ -22,7 +22,7 @@ pub(crate) const PAGE_MESSAGES_MAX: usize = 256;
 const PAGE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Topics looked at for a page, so that no turn is long for a filter that few match.
-const PAGE_SCAN_MAX: usize = 4096;
+const PAGE_SCAN_MAX: usize = 1024;
 
 /// At most one message a topic. A filter's literal beginning narrows the search.
 #[derive(Debug, Default)]
@@ -41,6 +41,8 @@ pub(crate) struct Page {
     pub(crate) messages: Vec<Arc<Message>>,
     /// The topic to go on behind; nothing if that was all.
     pub(crate) next: Option<Box<str>>,
+    /// Topics looked at for it.
+    pub(crate) looked_at: usize,
 }
 
 impl Page {
@@ -101,9 +103,10 @@ impl Retained {
         let in_reach = self.messages.range::<str, _>((start, Bound::Unbounded));
         let mut in_reach = in_reach.take_while(|(topic, _)| topic.starts_with(prefix));
         let (mut messages, mut bytes, mut expired) = (Vec::new(), 0, Vec::new());
-        let mut last = None;
+        let (mut last, mut looked_at) = (None, 0);
         for (topic, message) in in_reach.by_ref().take(scan_max) {
             last = Some(topic);
+            looked_at += 1;
             if message.is_expired(now) {
                 expired.push(topic.clone());
             } else if filter.matches(topic) {
@@ -119,7 +122,7 @@ impl Retained {
         for topic in expired {
             self.clear(&topic);
         }
-        Page { messages, next }
+        Page { messages, next, looked_at }
     }
 }
 
@@ -173,8 +176,8 @@ mod tests {
         let half = PAGE_BYTES_MAX as usize / 2 - 3;
         let mut halves = store((0..10).map(|at| format!("t/{at}")), half);
         assert_eq!(pages(&mut halves, "t/+", 100), [3, 3, 3, 1]);
-        let hit = |at: usize| if at.is_multiple_of(5000) { "hit" } else { "miss" };
-        let mut wide = store((0..10_000).map(|at| format!("{at:05}/{}", hit(at))), 1);
+        let hit = |at: usize| if at.is_multiple_of(1500) { "hit" } else { "miss" };
+        let mut wide = store((0..3000).map(|at| format!("{at:05}/{}", hit(at))), 1);
         assert_eq!(pages(&mut wide, "+/hit", 100), [1, 1, 0]);
     }
 

@@ -1,14 +1,16 @@
 //! Which sessions, groups and shards a topic goes to.
 
+mod deep;
 mod filtered;
 mod filters;
 mod group;
+mod records;
 mod shape;
-mod trie;
 mod wildcards;
 
 pub(crate) use filters::{FilterId, Filters, News, Picks, Subscribed, SubscriptionRecord};
 pub(crate) use group::{HOPS_MAX, Picked};
+pub(crate) use records::{NONE as NO_RECORDS, Records};
 
 use crate::keys::SessionKey;
 use weir_wire::QoS;

@@ -1,10 +1,9 @@
 //! What is known of a client beyond its connection.
 
-use crate::few::Few;
 use crate::keys::{ConnKey, Micros};
 use crate::message::Queued;
 use crate::retained::Replays;
-use crate::routing::SubscriptionRecord;
+use crate::routing::{NO_RECORDS, Records};
 use crate::text::Text;
 use crate::window::Window;
 use std::collections::VecDeque;
@@ -27,7 +26,7 @@ pub(crate) struct Session {
 /// What a session owns once it uses it: an idle one without subscriptions has none of it.
 #[derive(Debug, Default)]
 pub(crate) struct Extra {
-    pub(crate) subscriptions: Few<SubscriptionRecord>,
+    pub(crate) subscriptions: Records,
     /// New subscriptions whose retained messages are still to be sent, one a filter at most.
     pub(crate) replays: Option<Box<Replays>>,
     /// Identifiers of QoS 2 messages received and not yet released, sorted.
@@ -103,8 +102,8 @@ impl Session {
         });
     }
 
-    pub(crate) fn subscriptions(&self) -> &[SubscriptionRecord] {
-        self.extra.as_ref().map_or(&[], |extra| &extra.subscriptions)
+    pub(crate) fn subscriptions(&self) -> &Records {
+        self.extra.as_ref().map_or(&NO_RECORDS, |extra| &extra.subscriptions)
     }
 
     pub(crate) fn has_replays(&self) -> bool {

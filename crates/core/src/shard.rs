@@ -11,12 +11,14 @@ mod delivery;
 mod disconnect;
 mod groups;
 mod lifetime;
+mod parked;
 mod pressure;
 mod publish;
 mod reasons;
 mod replay;
 mod retain;
 mod rules;
+mod slices;
 mod subscribe;
 mod unsubscribe;
 
@@ -43,6 +45,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use lifetime::Overflowed;
 use replay::{PageAsked, QueryHeld};
+use slices::{PACKET_STEPS, Slices};
 use slotmap::SlotMap;
 use std::hash::BuildHasher;
 use weir_wire::packet::Packet;
@@ -69,6 +72,7 @@ pub struct Shard {
     stamps: Stamps,
     recent: Recent,
     timers: Timers,
+    slices: Slices,
     encoder: Encoder,
     partitions: Partitions,
     answers: Answers,
@@ -107,6 +111,7 @@ impl Shard {
             id,
             shards,
             output_bytes_max: limits.output_bytes_max,
+            slices: Slices::new(limits.input_steps_max),
             limits,
             features,
             is_pressed: false,
@@ -183,7 +188,8 @@ impl Shard {
         self.stats.connections += 1;
     }
 
-    /// Bytes came in, those not consumed the last time first. Returns how many were consumed.
+    /// Bytes came in, those not consumed the last time first. Returns how many were consumed. What
+    /// is left of whole packets waits for [`Sink::hold`] or [`Shard::authenticated`].
     pub fn received(
         &mut self,
         conn: ConnKey,
@@ -192,6 +198,7 @@ impl Shard {
         sink: &mut impl Sink,
     ) -> usize {
         let mut at = 0;
+        self.slices.begin();
         if let Some(connection) = self.connection_mut(conn) {
             connection.heard(now);
         }
@@ -207,12 +214,21 @@ impl Shard {
                     break;
                 }
                 Some(Phase::AwaitConnect(_) | Phase::AwaitAuth(_)) => None,
+                Some(Phase::Live(live)) if live.is_parked() => {
+                    sink.pause(conn);
+                    break;
+                }
                 Some(Phase::Live(live)) => Some((live.session, live.version)),
             };
             if self.has_too_many_answers(conn) {
                 sink.pause(conn);
                 break;
             }
+            if self.slices.is_spent_by_packets() {
+                self.hold_packets(conn, now, sink);
+                break;
+            }
+            self.slices.add(PACKET_STEPS);
             match Frame::check(&bytes[at..], self.limits.packet_bytes_max) {
                 Ok(None) => {
                     self.check_partial(conn, bytes.len() - at, now, sink);
@@ -233,6 +249,7 @@ impl Shard {
 
     /// The connection's output has been sent: what waited for it may follow.
     pub fn drained(&mut self, conn: ConnKey, now: Micros, sink: &mut impl Sink) {
+        self.slices.begin();
         if let Some(session) = self.session_of(conn) {
             self.pump(session, now, sink);
         }
@@ -240,12 +257,14 @@ impl Shard {
 
     /// The peer or the network ended the connection.
     pub fn closed(&mut self, conn: ConnKey, now: Micros, sink: &mut impl Sink) {
+        self.slices.begin();
         self.forget_live(conn, true, now, sink);
         self.settle(now, sink);
     }
 
     /// A letter from another shard.
     pub fn mail(&mut self, from: ShardId, mail: Mail, now: Micros, sink: &mut impl Sink) {
+        self.slices.begin();
         match mail {
             Mail::Interest { filter, number } => {
                 self.filters.add_shard(&filter, from);
@@ -281,11 +300,14 @@ impl Shard {
 
     /// When [`Shard::handle_timeout`] is to be called next.
     pub fn poll_timeout(&self) -> Option<Micros> {
-        self.timers.next().into_iter().chain(self.answers.due()).min()
+        let due = self.timers.next().into_iter();
+        due.chain(self.answers.due()).chain(self.slices.next()).min()
     }
 
-    /// Does what is due: keep alive, time to CONNECT, delayed wills, session expiry.
+    /// Does what is due: keep alive, time to CONNECT, delayed wills, session expiry, and what could
+    /// wait for a later turn.
     pub fn handle_timeout(&mut self, now: Micros, sink: &mut impl Sink) {
+        self.slices.begin();
         loop {
             let Self { timers, connections, limits, .. } = self;
             let due =
@@ -295,7 +317,6 @@ impl Shard {
                 Timer::Connection(conn) => self.connection_due(conn, now, sink),
                 Timer::Will(session) => self.will_due(session),
                 Timer::Expiry(session) => self.session_due(session, sink),
-                Timer::Replay(session) => self.replay(session, now, sink),
             }
             self.settle(now, sink);
         }
@@ -303,6 +324,7 @@ impl Shard {
             self.answers_due(now, sink);
             self.settle(now, sink);
         }
+        self.go_on(now, sink);
     }
 
     /// Ends every connection because the broker stops. Sessions are in memory only, and go with it.

@@ -35,10 +35,11 @@ pub trait Sink {
     fn mail(&mut self, to: ShardId, mail: Mail);
 
     /// Reads no more from the connection until [`Sink::resume`]: what came is not consumed yet,
-    /// because an answer has to come first.
+    /// because an answer has to come first, or because the input has taken enough steps.
     fn pause(&mut self, _conn: ConnKey) {}
 
-    /// Gives the shard the connection's unconsumed bytes again, and reads on.
+    /// Gives the shard the connection's unconsumed bytes again, after this call, and reads on. May
+    /// come twice, or for a connection that is another by then.
     fn resume(&mut self, _conn: ConnKey) {}
 
     /// Asks who a client is; [`crate::Shard::authenticated`] is the answer, and until it comes the

@@ -45,6 +45,8 @@ pub struct Stats {
     pub recent_forgotten: u64,
     /// SUBSCRIBE filters refused.
     pub subscriptions_refused: u64,
+    /// Those of them that were of one shape too many.
+    pub shapes_refused: u64,
     /// Those of them whose condition cannot be used, or was one too many.
     pub conditions_refused: u64,
     /// Conditions checked: once a message and distinct condition.
@@ -126,6 +128,7 @@ impl Stats {
             filters,
             awaited,
             answers_late,
+            shapes_refused,
         ]
         .into_iter()
     }

@@ -13,8 +13,6 @@ pub(crate) enum Timer {
     Will(SessionKey),
     /// An absent session ends.
     Expiry(SessionKey),
-    /// A session's retained messages go on.
-    Replay(SessionKey),
 }
 
 /// Deadlines of sessions in the order of time, and those of connections in a wheel: each

@@ -73,9 +73,14 @@ impl Hub {
         self.outputs.0[conn.0 as usize].clear();
     }
 
-    /// Whole packets from a client.
+    /// Whole packets from a client; what they put off is done as well.
     pub(crate) fn send(&mut self, conn: ConnKey, bytes: &[u8]) {
-        let consumed = self.shard.received(conn, bytes, self.now, &mut self.outputs);
+        let mut consumed = self.shard.received(conn, bytes, self.now, &mut self.outputs);
+        while let Some(due) = self.shard.poll_timeout().filter(|due| due.0 <= self.now.0 + 1) {
+            self.now = due;
+            self.shard.handle_timeout(due, &mut self.outputs);
+            consumed += self.shard.received(conn, &bytes[consumed..], due, &mut self.outputs);
+        }
         assert_eq!(consumed, bytes.len());
     }
 }

@@ -29,6 +29,9 @@ pub enum Checker {
     Expiry,
     /// What is over leaves nothing behind.
     Balance,
+    /// One input took too many steps. No fault of the host's makes the core do so, and it is not in
+    /// [`Checker::ALL`].
+    Steps,
     /// The core panicked. Not a checker of its own, and not in [`Checker::ALL`].
     Panic,
 }

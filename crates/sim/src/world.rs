@@ -51,6 +51,8 @@ pub struct World {
     probes: usize,
     /// Packets that a client sends again at a time.
     resend_max: usize,
+    /// What one input may cost a shard.
+    steps_max: u64,
 }
 
 /// The connections of one shard, by the key it knows them by.
@@ -68,6 +70,7 @@ impl World {
     pub fn new(seed: u64, shards: u16, plant: Option<Plant>, is_printed: bool) -> Self {
         let mut chance = Chance::new(seed, 0);
         let settings = settings(&mut chance);
+        let input_steps_max = settings.limits.input_steps_max;
         let mut trace = Trace::new(is_printed);
         trace.add(format_args!("seed {seed}, {shards} shards, {settings:?}"));
         let is_one_packet = settings.limits.queue_full_connected == WhenConnected::RefusePublisher
@@ -93,6 +96,7 @@ impl World {
             seed,
             probes: 0,
             resend_max: usize::MAX,
+            steps_max: u64::from(input_steps_max) * STEPS_FACTOR + LAST_STEPS_MAX,
         }
     }
 
@@ -100,6 +104,11 @@ impl World {
         self.model.now
     }
 }
+
+/// Times the steps after which an input lets the rest wait: what its packets may cost, and what the
+/// last of them may cost beyond.
+const STEPS_FACTOR: u64 = 16;
+const LAST_STEPS_MAX: u64 = 1_000;
 
 /// The time at which a run begins.
 const START: Micros = Micros(1_000_000);

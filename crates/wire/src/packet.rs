@@ -18,9 +18,11 @@ pub use connect::{Connect, Will};
 pub use disconnect::Disconnect;
 pub use publish::{Publish, PublishPlaces};
 pub use suback::SubAck;
-pub use subscribe::{RetainHandling, Subscribe, SubscribeBuf, SubscriptionOptions};
+pub use subscribe::{
+    RetainHandling, Subscribe, SubscribeBuf, SubscribeFilters, SubscriptionOptions,
+};
 pub use unsuback::UnsubAck;
-pub use unsubscribe::{Unsubscribe, UnsubscribeBuf};
+pub use unsubscribe::{Unsubscribe, UnsubscribeBuf, UnsubscribeFilters};
 
 use crate::primitive::Reader;
 use crate::{Frame, PacketKind, Version, WireError};

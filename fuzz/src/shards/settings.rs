@@ -5,7 +5,7 @@ use weir_core::{
 };
 use weir_wire::QoS;
 
-/// The settings that the bits of a byte choose. Bits 0 and 7 are not theirs.
+/// The settings that the bits of a byte choose. Bit 0 is not theirs.
 pub fn settings(byte: u8) -> Settings {
     let is_set = |bit: u8| byte & 1 << bit != 0;
     let (queue_full_connected, queue_full_absent) = match byte >> 1 & 0b11 {
@@ -28,6 +28,9 @@ pub fn settings(byte: u8) -> Settings {
         queue_full_absent,
         output_bytes_max: 300,
         subscriptions_max: 5,
+        filter_shapes_max: 3,
+        // Two filters of a SUBSCRIBE, or a page of retained messages, and hardly ever.
+        input_steps_max: if is_set(7) { 20 } else { 2_048 },
         conditions_max: 3,
         rule_depth_max: 2,
         rule_results_max: 8,

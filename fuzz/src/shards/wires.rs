@@ -97,7 +97,7 @@ impl Sink for Wires {
     }
 
     fn resume(&mut self, conn: ConnKey) {
-        self.open_wire(conn).is_paused = false;
+        self.wires[conn.0 as usize].is_paused = false;
         self.resumed.push(conn);
     }
 

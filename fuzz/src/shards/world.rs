@@ -11,6 +11,11 @@ use weir_wire::{Frame, ReasonCode};
 /// Rounds in which everything that can happen has happened, or there is no end to it.
 const ROUNDS_MAX: usize = 20_000;
 
+/// Times the steps after which an input lets the rest wait: what its packets may cost, and what the
+/// last of them may cost beyond.
+const STEPS_FACTOR: u64 = 16;
+const LAST_STEPS_MAX: u64 = 500;
+
 /// Everything there is.
 #[derive(Debug)]
 pub struct World {
@@ -73,6 +78,10 @@ impl World {
         let Some(client) = &mut self.clients[conn.0 as usize] else { return };
         client.note();
         let (shard, wires) = (&mut self.shards[client.shard], &mut self.wires[client.shard]);
+        if wires.wire(conn).is_paused {
+            // The shell does not read from it.
+            return;
+        }
         let consumed = shard.received(conn, &client.unread, self.now, wires);
         client.consumed(consumed);
         let wire = wires.wire(conn);
@@ -115,6 +124,8 @@ impl World {
             }
         }
         for (at, shard) in self.shards.iter().enumerate() {
+            let steps_max = u64::from(self.limits.input_steps_max) * STEPS_FACTOR + LAST_STEPS_MAX;
+            assert!(shard.steps() <= steps_max, "{} steps for one input", shard.steps());
             let stats = shard.stats();
             let open = self.wires[at].wires.iter().filter(|wire| wire.is_open).count();
             assert_eq!(stats.connections, open as u64, "connections of shard {at}");
@@ -218,12 +229,32 @@ impl World {
                 break;
             };
             self.now = due(&at).map_or(self.now, |due| due.max(self.now));
-            self.shards[at].handle_timeout(self.now, &mut self.wires[at]);
-            let next = self.shards[at].poll_timeout();
-            assert!(next.is_none_or(|next| next > self.now), "a timeout that stays due");
+            self.handle_timeout(at);
             self.settle();
         }
         self.now = end;
+    }
+
+    fn handle_timeout(&mut self, at: usize) {
+        self.shards[at].handle_timeout(self.now, &mut self.wires[at]);
+        let next = self.shards[at].poll_timeout();
+        assert!(next.is_none_or(|next| next > self.now), "a timeout that stays due");
+        self.resume(at);
+    }
+
+    /// Later turns of the shards, as far as they are for what could wait. Says whether there was
+    /// one.
+    fn go_on(&mut self) -> bool {
+        let soon = self.now + Micros(1);
+        let is_due = |shard: &Shard| shard.poll_timeout().is_some_and(|due| due <= soon);
+        let due: Vec<usize> =
+            (0..self.shards.len()).filter(|&at| is_due(&self.shards[at])).collect();
+        if due.is_empty() {
+            return false;
+        }
+        self.now = soon;
+        due.into_iter().for_each(|at| self.handle_timeout(at));
+        true
     }
 
     pub fn set_pressed(&mut self, shard: usize, is_pressed: bool) {
@@ -243,7 +274,7 @@ impl World {
         for round in 0.. {
             assert!(round < ROUNDS_MAX, "no end of letters and acknowledgements");
             self.settle();
-            let mut is_quiet = true;
+            let mut is_quiet = !self.go_on();
             for from in 0..self.shards.len() {
                 is_quiet &= !self.deliver_mail(from, usize::from(u8::MAX));
             }

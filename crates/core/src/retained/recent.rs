@@ -36,6 +36,15 @@ impl Recent {
         self.entries.range(at.min(self.entries.len())..).map(|(topic, stamp)| (&**topic, *stamp))
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// When each was delivered live, as a mark taken just before it would have been.
+    pub(crate) fn marks(&self) -> impl Iterator<Item = (Stamp, u64)> {
+        (self.forgotten..).zip(&self.entries).map(|(mark, (_, stamp))| (*stamp, mark))
+    }
+
     /// Nobody will ask any more.
     pub(crate) fn clear(&mut self) {
         self.forgotten += self.entries.len() as u64;

@@ -16,13 +16,26 @@
 
 use crate::name::Name;
 use crate::retained::Stamp;
-use std::collections::VecDeque;
+use foldhash::fast::FixedState;
+use hashbrown::{HashMap, HashTable};
+use std::collections::BTreeMap;
+use std::collections::btree_map::OccupiedEntry;
+use std::hash::BuildHasher;
+use std::sync::Arc;
 use weir_wire::topic::TopicFilter;
 
-/// A session's replays in turn; boxed there, as few sessions have any.
+/// Replays that are looked through one by one for a name; more have an index.
+const SCANNED_MAX: usize = 16;
+
+/// A session's replays; boxed there, as few sessions have any.
 #[derive(Debug, Default)]
 pub(crate) struct Replays {
-    pub(crate) in_turn: VecDeque<Replay>,
+    /// In turn: by their number.
+    in_turn: BTreeMap<u64, Replay>,
+    /// Their numbers by name, once they are many.
+    by_name: HashTable<u64>,
+    /// They go on in a later turn, and not before.
+    pub(crate) is_put_off: bool,
 }
 
 /// One subscription's way through the stores.
@@ -40,10 +53,21 @@ pub(crate) struct Replay {
     pub(crate) owners_done: u16,
     /// The last topic that is through in the present owner's store.
     pub(crate) after: Option<Box<str>>,
-    /// What was seen of each shard when all had noted the subscription.
-    seen: Box<[u64]>,
-    /// What came live before that.
-    early: Vec<Stamp>,
+    /// Which SUBSCRIBE of its shard it is of.
+    round: u64,
+    /// When the subscription was made, among what came live.
+    mark: u64,
+    /// Nothing until it begins.
+    seen: Option<Arc<Seen>>,
+}
+
+/// What was seen of retained messages when all shards had noted the subscriptions of a SUBSCRIBE.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    /// The last number of each shard.
+    pub(crate) numbers: Box<[u64]>,
+    /// What came live a moment before, and when.
+    pub(crate) recent: HashMap<Stamp, u64, FixedState>,
 }
 
 /// Where a replay stands.
@@ -57,9 +81,91 @@ pub(crate) enum Step {
     Asked,
 }
 
+impl Replays {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.in_turn.is_empty()
+    }
+
+    /// Adds one, as the last. There is none of its name.
+    pub(crate) fn push(&mut self, replay: Replay, hasher: &FixedState) {
+        let id = replay.id;
+        self.in_turn.insert(id, replay);
+        let is_many = self.in_turn.len() > SCANNED_MAX;
+        let Self { in_turn, by_name, .. } = self;
+        let hash = |id: &u64| in_turn.get(id).map_or(0, |replay| hash(hasher, replay.name()));
+        if !by_name.is_empty() {
+            by_name.insert_unique(hash(&id), id, hash);
+        } else if is_many {
+            for &id in in_turn.keys() {
+                by_name.insert_unique(hash(&id), id, hash);
+            }
+        }
+    }
+
+    /// Drops the one of this name, if there is one.
+    pub(crate) fn cancel(&mut self, name: Name<'_>, hasher: &FixedState) {
+        let Self { in_turn, by_name, .. } = self;
+        let is_it = |id: &u64| in_turn.get(id).is_some_and(|replay| replay.name() == name);
+        let found = if by_name.is_empty() {
+            in_turn.keys().find(|id| is_it(id)).copied()
+        } else {
+            by_name.find_entry(hash(hasher, name), is_it).ok().map(|entry| entry.remove().0)
+        };
+        if let Some(id) = found {
+            in_turn.remove(&id);
+        }
+    }
+
+    pub(crate) fn front(&self) -> Option<&Replay> {
+        self.in_turn.first_key_value().map(|(_, replay)| replay)
+    }
+
+    pub(crate) fn front_mut(&mut self) -> Option<&mut Replay> {
+        self.in_turn.first_entry().map(OccupiedEntry::into_mut)
+    }
+
+    /// Takes the first away for a while, see [`Replays::put_back`].
+    pub(crate) fn take_front(&mut self) -> Option<Replay> {
+        self.in_turn.pop_first().map(|(_, replay)| replay)
+    }
+
+    pub(crate) fn put_back(&mut self, replay: Replay) {
+        self.in_turn.insert(replay.id, replay);
+    }
+
+    pub(crate) fn drop_front(&mut self, hasher: &FixedState) {
+        let Some((id, replay)) = self.in_turn.pop_first() else { return };
+        if self.by_name.is_empty() {
+            return;
+        }
+        let hash = hash(hasher, replay.name());
+        if let Ok(entry) = self.by_name.find_entry(hash, |&other| other == id) {
+            entry.remove();
+        }
+    }
+
+    /// All shards have noted the subscriptions of a SUBSCRIBE; `first` is its first replay. Says
+    /// how many there were to look at.
+    pub(crate) fn begin(&mut self, first: u64, round: u64, seen: &Arc<Seen>) -> usize {
+        let mut count = 0;
+        for (_, replay) in self.in_turn.range_mut(first..) {
+            count += 1;
+            if replay.round == round {
+                replay.step = Step::Ready;
+                replay.seen = Some(Arc::clone(seen));
+            }
+        }
+        count
+    }
+}
+
+fn hash(hasher: &FixedState, name: Name<'_>) -> u64 {
+    hasher.hash_one((name.topic.filter, name.encoded))
+}
+
 impl Replay {
     /// For a subscription that is not shared.
-    pub(crate) fn new(id: u64, name: Name<'_>) -> Self {
+    pub(crate) fn new(id: u64, name: Name<'_>, round: u64, mark: u64) -> Self {
         Self {
             id,
             filter: name.topic.filter.into(),
@@ -67,8 +173,9 @@ impl Replay {
             step: Step::Telling,
             owners_done: 0,
             after: None,
-            seen: Box::default(),
-            early: Vec::new(),
+            round,
+            mark,
+            seen: None,
         }
     }
 
@@ -78,16 +185,12 @@ impl Replay {
         Name { topic, encoded: self.encoded.as_deref() }
     }
 
-    /// All shards have noted the subscription.
-    pub(crate) fn begin(&mut self, seen: Box<[u64]>, early: Vec<Stamp>) {
-        self.step = Step::Ready;
-        self.seen = seen;
-        self.early = early;
-    }
-
-    /// Whether the subscriber has not had this message live, and will not have it.
+    /// Whether the subscriber has not had this message, which it matches, live, and will not have
+    /// it.
     pub(crate) fn is_due(&self, stamp: Stamp) -> bool {
-        let seen = self.seen.get(usize::from(stamp.shard.0));
-        seen.is_some_and(|&seen| stamp.number <= seen) && !self.early.contains(&stamp)
+        let Some(seen) = &self.seen else { return false };
+        let number = seen.numbers.get(usize::from(stamp.shard.0));
+        number.is_some_and(|&number| stamp.number <= number)
+            && seen.recent.get(&stamp).is_none_or(|&live| live < self.mark)
     }
 }

@@ -8,7 +8,7 @@
 use crate::ShardId;
 
 /// Which message published as retained it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stamp {
     /// The shard it was published on.
     pub shard: ShardId,

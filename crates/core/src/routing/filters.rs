@@ -10,8 +10,9 @@ use crate::name::Name;
 use crate::pages::Pages;
 use crate::routing::filtered::{Filtered, List, ListKey};
 use crate::routing::group::{Group, Member, Picked};
+use crate::routing::records::{Records, ShapeKey};
 use crate::routing::shape::hash;
-use crate::routing::wildcards::{SHAPES_MAX, Wildcards};
+use crate::routing::wildcards::Wildcards;
 use crate::routing::{Standing, Subscriber};
 use crate::text::Text;
 use crate::{ShardId, SharePolicy, shrink};
@@ -117,8 +118,9 @@ impl Filter {
         self.extra.as_ref().map_or(&[], |extra| &extra.shards)
     }
 
-    fn is_in_a_round(&self) -> bool {
-        self.extra.as_ref().is_some_and(|extra| extra.round.is_some())
+    fn is_in_another_round(&self, round: u64) -> bool {
+        let current = self.extra.as_ref().and_then(|extra| extra.round);
+        current.is_some_and(|current| current != round)
     }
 
     pub(super) fn extra(&mut self) -> &mut Extra {
@@ -160,7 +162,7 @@ pub(crate) enum News {
 pub(crate) struct Filters {
     pub(super) filters: Pages<Filter>,
     pub(crate) conditions: Conditions,
-    /// Filters by their text: all but those that `wildcards` finds by it.
+    /// Filters without wildcards, by their text.
     by_text: HashTable<FilterId>,
     wildcards: Wildcards,
     hasher: FixedState,
@@ -177,7 +179,7 @@ impl Filters {
             filters: Pages::default(),
             conditions: Conditions::new(seed),
             by_text: HashTable::new(),
-            wildcards: Wildcards::new(seed, SHAPES_MAX),
+            wildcards: Wildcards::new(seed),
             hasher: FixedState::with_seed(seed),
             has_others: shards > 1,
             share,
@@ -256,7 +258,7 @@ impl Filters {
     }
 
     fn id(&self, text: &str) -> Option<FilterId> {
-        if is_wildcard(text) && self.wildcards.has_table_for(text) {
+        if is_wildcard(text) {
             return self.wildcards.id(text, |id| &self.get(id).text);
         }
         self.id_by_text(text)
@@ -278,13 +280,11 @@ impl Filters {
         let id = FilterId(key as u32);
         let Self { filters, by_text, wildcards, hasher, .. } = self;
         let text_of = |id: FilterId| &filters[id.0 as usize].text;
-        let is_wildcard = is_wildcard(text);
-        if !(is_wildcard && wildcards.has_table_for(text)) {
+        if is_wildcard(text) {
+            wildcards.insert(text, id, text_of);
+        } else {
             let hash = |text: &[u8]| hash(hasher, text);
             by_text.insert_unique(hash(text.as_bytes()), id, |&id| hash(text_of(id).as_bytes()));
-        }
-        if is_wildcard {
-            wildcards.insert(text, id, text_of);
         }
         id
     }
@@ -297,16 +297,14 @@ impl Filters {
         }
         let text_of = |id: FilterId| &filters[id.0 as usize].text;
         let text = &**text_of(id);
-        let is_wildcard = is_wildcard(text);
-        if !(is_wildcard && wildcards.has_table_for(text)) {
+        if is_wildcard(text) {
+            wildcards.remove(text, id, text_of);
+        } else {
             let hash = |id: FilterId| hash(hasher, text_of(id).as_bytes());
             if let Ok(entry) = by_text.find_entry(hash(id), |other| *other == id) {
                 entry.remove();
             }
             shrink::table(by_text, |&id| hash(id));
-        }
-        if is_wildcard {
-            wildcards.remove(text, id, text_of);
         }
         filters.take(id.0 as usize);
     }
@@ -314,7 +312,7 @@ impl Filters {
     /// Adds or replaces a subscription of `client_id`; `records` are the session's own. A name that
     /// its session has with another condition beside it is added: the caller takes out the old.
     /// The index takes over what was acquired as `condition`. If other shards have to be told, that
-    /// is `round`, see [`Filters::round_noted`].
+    /// is `round`, in which they are told once, see [`Filters::round_noted`].
     pub(crate) fn subscribe(
         &mut self,
         Name { topic: filter, encoded }: Name<'_>,
@@ -322,7 +320,7 @@ impl Filters {
         client_id: &str,
         subscriber: Subscriber,
         round: u64,
-        records: &mut Few<SubscriptionRecord>,
+        records: &mut Records,
     ) -> Subscribed {
         let id = self.id_or_insert(filter);
         let was_wanted = self.get(id).is_wanted_here();
@@ -342,7 +340,7 @@ impl Filters {
                 let share = Arc::clone(&entry.group(group).share);
                 Some(News::Member(share, hasher.hash_one(client_id)))
             }
-            _ if !was_wanted || entry.is_in_a_round() => {
+            _ if !was_wanted || entry.is_in_another_round(round) => {
                 if *has_others {
                     entry.extra().round = Some(round);
                 }
@@ -351,9 +349,8 @@ impl Filters {
             _ => None,
         };
         let key = ListKey::from(list);
-        let old = records.iter().find(|record| record.filter == id && record.list == key);
-        if let Some(record) = old {
-            *entry.subscriber_mut(*record) = subscriber;
+        if let Some(at) = records.find(id, |record| record.list == key) {
+            *entry.subscriber_mut(records[at]) = subscriber;
             return Subscribed { is_new: false, news };
         }
         let position = match list {
@@ -366,12 +363,13 @@ impl Filters {
             }
         };
         let position = position as u32;
-        records.push(SubscriptionRecord { filter: id, list: key, position });
+        let record = SubscriptionRecord { filter: id, list: key, position };
+        records.push(record, |record| self.shape_of(record));
         Subscribed { is_new: true, news }
     }
 
     /// Finds the session's subscription of this name: its place in `records`.
-    pub(crate) fn position(&self, name: Name<'_>, records: &[SubscriptionRecord]) -> Option<usize> {
+    pub(crate) fn position(&self, name: Name<'_>, records: &Records) -> Option<usize> {
         let Name { topic: TopicFilter { group, filter }, encoded } = name;
         let id = self.id(filter)?;
         let entry = self.get(id);
@@ -382,11 +380,32 @@ impl Filters {
                 group.is_none() && entry.filtered_at(at).encoded.as_deref() == encoded
             }
         };
-        records.iter().position(|record| record.filter == id && is_same(record))
+        records.find(id, is_same)
+    }
+
+    /// Whether a session may have a subscription of this name, with so many shapes at most.
+    pub(crate) fn has_shape_for(&self, name: Name<'_>, records: &Records, max: u32) -> bool {
+        let TopicFilter { group, filter } = name.topic;
+        let Some(key) = self.wildcards.shape_key(filter, group) else { return true };
+        records.has_room_for(key, max as usize, |record| self.shape_of(record))
+    }
+
+    fn shape_of(&self, record: &SubscriptionRecord) -> ShapeKey {
+        let entry = self.get(record.filter);
+        let group = match record.list() {
+            List::Group(at) => Some(entry.group(at).name()),
+            List::Plain | List::Filtered(_) => None,
+        };
+        self.wildcards.shape_key(&entry.text, group)
+    }
+
+    /// Takes out the record at `at` of a session's, for [`Filters::unsubscribe`].
+    pub(crate) fn take_record(&self, records: &mut Records, at: usize) -> SubscriptionRecord {
+        records.swap_remove(at, |record| self.shape_of(record))
     }
 
     /// Takes out the subscription of `record`. Returns the session whose record moved into its
-    /// place, for [`Filters::moved`], and what the shard has lost with it.
+    /// place, for [`Records::moved`], and what the shard has lost with it.
     pub(crate) fn unsubscribe(
         &mut self,
         record: SubscriptionRecord,
@@ -428,16 +447,6 @@ impl Filters {
         }
         entry.change_extra(|extra| extra.round = None);
         Some(News::Interest((*entry.text).into()))
-    }
-
-    /// Corrects the records of a session one of whose subscriptions moved into `record`'s place.
-    pub(crate) fn moved(record: SubscriptionRecord, records: &mut [SubscriptionRecord]) {
-        let same_list = |other: &&mut SubscriptionRecord| {
-            other.filter == record.filter && other.list == record.list
-        };
-        if let Some(other) = records.iter_mut().find(same_list) {
-            other.position = record.position;
-        }
     }
 
     /// All shards have noted the interest of this round. An older round has not told them of a
@@ -526,6 +535,11 @@ impl Filters {
         self.drop_if_unused(id);
     }
 
+    /// How many probes a search takes for filters with wildcards.
+    pub(crate) fn shapes(&self) -> usize {
+        self.wildcards.shapes()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.filters.len()
     }
@@ -587,6 +601,7 @@ fn is_wildcard(filter: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::routing::shape::LEVELS_MAX;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
     use weir_wire::packet::SubscriptionOptions;
@@ -615,7 +630,7 @@ mod tests {
     #[test]
     fn a_filter_and_a_session_s_record_of_it_are_small() {
         assert_eq!(size_of::<Option<Filter>>(), 48);
-        assert_eq!(size_of::<Few<SubscriptionRecord>>(), 16);
+        assert_eq!(size_of::<Records>(), 16);
     }
 
     proptest! {
@@ -625,13 +640,15 @@ mod tests {
         fn the_index_agrees_with_a_naive_matcher(
             steps in prop::collection::vec((0..SESSIONS, filter(), any::<bool>()), 1..40),
             topics in prop::collection::vec(topic(), 1..20),
-            shapes_max in prop::sample::select(vec![0, 1, 3, SHAPES_MAX]),
+            is_deep in any::<bool>(),
         ) {
             let mut filters = Filters::new(ShardId(0), 1, 7, SharePolicy::default());
-            filters.wildcards = Wildcards::new(7, shapes_max);
-            let mut records: [Few<SubscriptionRecord>; SESSIONS] = Default::default();
+            // Levels before all others make shapes deep.
+            let prefix = if is_deep { "l/".repeat(LEVELS_MAX - 1) } else { String::new() };
+            let mut records: [Records; SESSIONS] = Default::default();
             let mut model: BTreeSet<(usize, String)> = BTreeSet::new();
             for (session, text, is_subscribe) in steps {
+                let text = format!("{prefix}{text}");
                 let Some(parsed) = TopicFilter::parse(&text) else { continue };
                 if is_subscribe {
                     let options = SubscriptionOptions::default();
@@ -649,6 +666,7 @@ mod tests {
                 }
             }
             for topic in topics {
+                let topic = format!("{prefix}{topic}");
                 let mut found = Vec::new();
                 filters.find(&topic, &mut found);
                 let mut sessions: Vec<u32> = found
@@ -680,7 +698,7 @@ mod tests {
     #[test]
     fn among_thousands_of_one_shape_each_topic_finds_its_own() {
         let mut filters = Filters::new(ShardId(0), 1, 7, SharePolicy::default());
-        let mut records = Few::default();
+        let mut records = Records::default();
         for at in 0..3_000 {
             for text in [format!("a/{at}/+"), format!("a/{at}/b/#")] {
                 let subscriber =
@@ -700,16 +718,11 @@ mod tests {
         }
     }
 
-    fn remove(
-        filters: &mut Filters,
-        records: &mut [Few<SubscriptionRecord>],
-        session: usize,
-        at: usize,
-    ) {
-        let record = records[session].swap_remove(at);
+    fn remove(filters: &mut Filters, records: &mut [Records], session: usize, at: usize) {
+        let record = filters.take_record(&mut records[session], at);
         let (moved, _) = filters.unsubscribe(record);
         if let Some(moved) = moved {
-            Filters::moved(record, &mut records[moved.0 as usize]);
+            records[moved.0 as usize].moved(record);
         }
     }
 }

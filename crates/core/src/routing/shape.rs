@@ -89,6 +89,7 @@ impl Shape {
 /// the hash of a topic with some levels replaced is a few additions away.
 #[derive(Debug)]
 pub(crate) struct LevelHasher {
+    seed: u64,
     hasher: FixedState,
     factors: [u64; LEVELS_MAX],
     /// What `+` adds in each place.
@@ -119,6 +120,7 @@ impl LevelHasher {
         let factors: [u64; LEVELS_MAX] = std::array::from_fn(|at| number(at) | 1);
         let plus = hash(&hasher, b"+");
         Self {
+            seed,
             plus: factors.map(|factor| plus.wrapping_mul(factor)),
             factors,
             hasher,
@@ -174,12 +176,35 @@ impl LevelHasher {
         let mut sum = 0_u64;
         for (at, level) in filter.split('/').enumerate() {
             if level == "#" {
-                return sum.wrapping_add(self.open[at]);
+                return sum.wrapping_add(self.open(at));
             }
-            let hash = hash(&self.hasher, level.as_bytes());
-            sum = sum.wrapping_add(hash.wrapping_mul(self.factors[at]));
+            sum = sum.wrapping_add(self.hash_level(at, level.as_bytes()));
         }
         sum
+    }
+
+    /// What a level in this place adds.
+    pub(super) fn hash_level(&self, at: usize, level: &[u8]) -> u64 {
+        let factor = match self.factors.get(at) {
+            Some(&factor) => factor,
+            None => self.deep_number(2 * at) | 1,
+        };
+        hash(&self.hasher, level).wrapping_mul(factor)
+    }
+
+    /// What `#` adds behind so many levels.
+    pub(super) fn open(&self, depth: usize) -> u64 {
+        self.open.get(depth).copied().unwrap_or_else(|| self.deep_number(2 * depth + 1))
+    }
+
+    /// Numbers of places that are too deep for a table: even ones for levels, odd ones for `#`.
+    fn deep_number(&self, at: usize) -> u64 {
+        mix(self.seed ^ mix(1 + 2 * LEVELS_MAX as u64 + at as u64))
+    }
+
+    /// The hash of any text.
+    pub(super) fn hash_text(&self, text: &str) -> u64 {
+        hash(&self.hasher, text.as_bytes())
     }
 }
 

@@ -2,18 +2,16 @@
 //!
 //! A filter's shape says where its wildcards are. A topic put into a shape is the text of the one
 //! filter of that shape which matches it, so a hash table of filters answers each shape at once.
-//! Shapes are few in practice; those over the bound, and filters too deep for one, are in a tree of
-//! levels.
+//! What a search costs is the number of shapes, however many filters have them: each session may
+//! bring so many, see [`crate::Limits::filter_shapes_max`].
 
+use crate::chance::mix;
 use crate::routing::FilterId;
+use crate::routing::deep::{DeepLevels, DeepShape};
+use crate::routing::records::ShapeKey;
 use crate::routing::shape::{LevelHasher, Shape};
-use crate::routing::trie::Trie;
 use crate::text::Text;
-use foldhash::fast::FixedState;
-use hashbrown::{HashMap, HashTable};
-
-/// Shapes that are probed, so probes a message.
-pub(crate) const SHAPES_MAX: usize = 64;
+use hashbrown::HashTable;
 
 /// Probes whose places in memory are asked for before the first answer is looked at.
 const AT_ONCE: usize = 8;
@@ -22,17 +20,13 @@ const AT_ONCE: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Wildcards {
     hasher: LevelHasher,
-    /// The filters of probed shapes.
     table: HashTable<FilterId>,
+    /// Shapes of few levels.
     probed: Vec<Counted>,
-    /// Levels of the deepest probed shape.
+    /// Levels of the deepest of them.
     depth: usize,
-    /// Filters of each shape in the tree. A shape stays where its first filter went, so that no
-    /// filter is found twice.
-    others: HashMap<Shape, u32, FixedState>,
-    trie: Trie,
-    trie_len: usize,
-    shapes_max: usize,
+    /// Shapes of more levels, and how many filters have each.
+    deep: Vec<(DeepShape, u32)>,
 }
 
 /// A shape and how many filters have it.
@@ -43,24 +37,42 @@ struct Counted {
 }
 
 impl Wildcards {
-    pub(crate) fn new(seed: u64, shapes_max: usize) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self {
             hasher: LevelHasher::new(seed),
             table: HashTable::new(),
             probed: Vec::new(),
             depth: 0,
-            others: HashMap::with_hasher(FixedState::with_seed(seed)),
-            trie: Trie::new(seed),
-            trie_len: 0,
-            shapes_max,
+            deep: Vec::new(),
         }
     }
 
-    fn place(&self, shape: Shape) -> Option<usize> {
-        self.probed.iter().position(|probed| probed.shape == shape)
+    /// How many probes a search takes at most.
+    pub(crate) fn shapes(&self) -> usize {
+        self.probed.len() + self.deep.len()
     }
 
-    /// Finds a filter by its text. Those that this has not are the tree's, which has no table.
+    /// What a filter adds to the shapes of its session.
+    pub(super) fn shape_key(&self, filter: &str, group: Option<&str>) -> ShapeKey {
+        let is_wildcard = filter.contains(['+', '#']);
+        if group.is_none() && !is_wildcard {
+            return None;
+        }
+        let mut key = group.map_or(0, |group| self.hasher.hash_text(group));
+        if is_wildcard {
+            for (at, level) in filter.split('/').enumerate() {
+                key = match level {
+                    "+" => mix(key ^ (2 * at as u64 + 1)),
+                    "#" => mix(key ^ (2 * at as u64 + 2)),
+                    _ => key,
+                };
+            }
+            key = mix(key.wrapping_add(filter.split('/').count() as u64));
+        }
+        Some(key)
+    }
+
+    /// Finds a filter by its text.
     pub(crate) fn id<'a>(
         &self,
         filter: &str,
@@ -70,36 +82,35 @@ impl Wildcards {
         self.table.find(self.hasher.hash_filter(filter), is_same).copied()
     }
 
-    /// Whether filters of this text are, or would be, found by [`Wildcards::id`].
-    pub(crate) fn has_table_for(&self, filter: &str) -> bool {
-        let Some(shape) = Shape::of(filter) else { return false };
-        let has_room = self.probed.len() < self.shapes_max && !self.others.contains_key(&shape);
-        has_room || self.place(shape).is_some()
-    }
-
     pub(crate) fn insert<'a>(
         &mut self,
         filter: &str,
         id: FilterId,
         text: impl Fn(FilterId) -> &'a Text,
     ) {
-        let shape = Shape::of(filter);
-        if !self.has_table_for(filter) {
-            if let Some(shape) = shape {
-                *self.others.entry(shape).or_default() += 1;
-            }
-            self.trie_len += 1;
-            return self.trie.insert(filter, id);
+        match Shape::of(filter) {
+            Some(shape) => self.count(shape),
+            None => self.count_deep(filter),
         }
-        let shape = shape.expect("what has a table has a shape");
-        match self.place(shape) {
-            Some(at) => self.probed[at].filters += 1,
-            None => self.probed.push(Counted { shape, filters: 1 }),
-        }
-        self.depth = self.depth.max(shape.depth());
         let Self { table, hasher, .. } = self;
         let hash = |&id: &FilterId| hasher.hash_filter(text(id));
         table.insert_unique(hasher.hash_filter(filter), id, hash);
+    }
+
+    fn count(&mut self, shape: Shape) {
+        match self.probed.iter_mut().find(|probed| probed.shape == shape) {
+            Some(probed) => probed.filters += 1,
+            None => self.probed.push(Counted { shape, filters: 1 }),
+        }
+        self.depth = self.depth.max(shape.depth());
+    }
+
+    fn count_deep(&mut self, filter: &str) {
+        let shape = DeepShape::of(filter);
+        match self.deep.iter_mut().find(|(other, _)| *other == shape) {
+            Some((_, filters)) => *filters += 1,
+            None => self.deep.push((shape, 1)),
+        }
     }
 
     pub(crate) fn remove<'a>(
@@ -108,24 +119,9 @@ impl Wildcards {
         id: FilterId,
         text: impl Fn(FilterId) -> &'a Text,
     ) {
-        let shape = Shape::of(filter);
-        let Some(at) = shape.and_then(|shape| self.place(shape)) else {
-            if let Some(shape) = shape
-                && let Some(count) = self.others.get_mut(&shape)
-            {
-                *count -= 1;
-                if *count == 0 {
-                    self.others.remove(&shape);
-                }
-            }
-            self.trie_len -= 1;
-            return self.trie.remove(filter);
-        };
-        self.probed[at].filters -= 1;
-        if self.probed[at].filters == 0 {
-            self.probed.swap_remove(at);
-            let depths = self.probed.iter().map(|probed| probed.shape.depth());
-            self.depth = depths.max().unwrap_or(0);
+        match Shape::of(filter) {
+            Some(shape) => self.discount(shape),
+            None => self.discount_deep(filter),
         }
         let Self { table, hasher, .. } = self;
         if let Ok(entry) = table.find_entry(hasher.hash_filter(filter), |&other| other == id) {
@@ -133,6 +129,27 @@ impl Wildcards {
         }
         let hash = |&id: &FilterId| hasher.hash_filter(text(id));
         crate::shrink::table(table, hash);
+    }
+
+    fn discount(&mut self, shape: Shape) {
+        let Some(at) = self.probed.iter().position(|probed| probed.shape == shape) else { return };
+        self.probed[at].filters -= 1;
+        if self.probed[at].filters == 0 {
+            self.probed.swap_remove(at);
+            crate::shrink::list(&mut self.probed);
+            let depths = self.probed.iter().map(|probed| probed.shape.depth());
+            self.depth = depths.max().unwrap_or(0);
+        }
+    }
+
+    fn discount_deep(&mut self, filter: &str) {
+        let shape = DeepShape::of(filter);
+        let Some(at) = self.deep.iter().position(|(other, _)| *other == shape) else { return };
+        self.deep[at].1 -= 1;
+        if self.deep[at].1 == 0 {
+            self.deep.swap_remove(at);
+            crate::shrink::list(&mut self.deep);
+        }
     }
 
     /// Appends every filter that matches `topic`.
@@ -144,17 +161,33 @@ impl Wildcards {
         found: &mut Vec<FilterId>,
     ) {
         if !self.probed.is_empty() {
-            self.probe(topic, text, found);
+            self.probe(topic, &text, found);
         }
-        if self.trie_len > 0 {
-            self.trie.find(topic, found);
+        if !self.deep.is_empty() {
+            self.probe_deep(topic, text, found);
+        }
+    }
+
+    #[cold]
+    fn probe_deep<'a>(
+        &self,
+        topic: &str,
+        text: impl Fn(FilterId) -> &'a Text,
+        found: &mut Vec<FilterId>,
+    ) {
+        let Some(levels) = DeepLevels::read(&self.hasher, topic) else { return };
+        for (shape, _) in &self.deep {
+            if shape.may_match(&levels) {
+                let is_it = |&id: &FilterId| shape.is_of(text(id).as_bytes(), topic, &levels);
+                found.extend(self.table.find(shape.hash(&self.hasher, &levels), is_it));
+            }
         }
     }
 
     fn probe<'a>(
         &self,
         topic: &str,
-        text: impl Fn(FilterId) -> &'a Text,
+        text: &impl Fn(FilterId) -> &'a Text,
         found: &mut Vec<FilterId>,
     ) {
         let levels = self.hasher.read(topic, self.depth);
@@ -193,10 +226,6 @@ impl Wildcards {
 
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.table.is_empty()
-            && self.probed.is_empty()
-            && self.others.is_empty()
-            && self.trie_len == 0
-            && self.trie.is_empty()
+        self.table.is_empty() && self.shapes() == 0
     }
 }

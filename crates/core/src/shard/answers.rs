@@ -2,7 +2,7 @@
 //! happened.
 
 use super::Shard;
-use super::connection::{Connection, Phase, Refusal};
+use super::connection::{Connection, Live, Phase, Refusal};
 use crate::answers::{Answer, Reply, Ticket};
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
 use crate::mail::Mail;
@@ -89,7 +89,7 @@ impl Shard {
             None => {}
             Some(Some(conn)) => self.send_answers(conn, now, sink),
             Some(None) => {
-                if let Some(session) = self.finish_unseen(ticket) {
+                if let Some(session) = self.finish_unseen(ticket, now) {
                     self.replay(session, now, sink);
                 }
             }
@@ -107,7 +107,7 @@ impl Shard {
                         self.write_ack(conn, session, &ack, sink);
                     }
                 }
-                Reply::Subscribe(subscribe) => self.write_suback(conn, &subscribe, now, sink),
+                Reply::Subscribe(subscribe) => self.write_suback(conn, *subscribe, now, sink),
                 Reply::Verdict => {}
             }
         }
@@ -129,31 +129,38 @@ impl Shard {
         live.extra.as_mut()?.answers.pop_front_if(|&mut ticket| answers.is_ready(ticket))
     }
 
+    /// The connection is gone: what the authentication port is still to say of it says nothing.
+    pub(super) fn forget_questions(&mut self, connection: &Connection) {
+        let asked = match &connection.phase {
+            Phase::AwaitConnect(_) => None,
+            Phase::AwaitAuth(waiting) => waiting.asked,
+            Phase::Live(live) => live.extra.as_ref().and_then(|extra| extra.asked),
+        };
+        if let Some(ticket) = asked {
+            self.answers.remove(ticket);
+        }
+    }
+
     /// The connection is gone, and with it whom its answers were for. What a session asked for is
     /// done all the same.
-    pub(super) fn release_answers(&mut self, connection: &Connection) {
-        let (asked, held) = match &connection.phase {
-            Phase::AwaitConnect(_) => return,
-            Phase::AwaitAuth(waiting) => (waiting.asked, None),
-            Phase::Live(live) => match &live.extra {
-                None => return,
-                Some(extra) => (extra.asked, Some(&extra.answers)),
-            },
-        };
-        for ticket in asked.into_iter().chain(held.into_iter().flatten().copied()) {
+    pub(super) fn release_answers(&mut self, connection: &Connection, now: Micros) {
+        let Phase::Live(Live { extra: Some(extra), .. }) = &connection.phase else { return };
+        for &ticket in &extra.answers {
             match self.answers.get_mut(ticket) {
                 Some(Answer { conn, open: 1.., reply: Reply::Subscribe(_), .. }) => *conn = None,
                 // An absent session takes nothing: what begins goes on when it is back.
-                _ => drop(self.finish_unseen(ticket)),
+                _ => drop(self.finish_unseen(ticket, now)),
             }
         }
     }
 
     /// Does what an answer that nobody gets would have done: retained messages may go to the
     /// session.
-    fn finish_unseen(&mut self, ticket: Ticket) -> Option<SessionKey> {
-        let Reply::Subscribe(subscribe) = self.answers.remove(ticket)?.reply else { return None };
-        self.begin_replays(&subscribe);
+    fn finish_unseen(&mut self, ticket: Ticket, now: Micros) -> Option<SessionKey> {
+        let Reply::Subscribe(mut subscribe) = self.answers.remove(ticket)?.reply else {
+            return None;
+        };
+        self.take_effect(subscribe.session, &mut subscribe.done, now);
         Some(subscribe.session)
     }
 

@@ -22,6 +22,7 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
+        self.slices.begin();
         let is_asked = self.answers.reply_mut(ticket).is_some_and(|reply| reply.is_verdict());
         let answer = is_asked.then(|| self.answers.remove(ticket)).flatten();
         let Some(conn) = answer.and_then(|answer| answer.conn) else {

@@ -1,5 +1,6 @@
 //! One connection's phase, and the reasons to end it.
 
+use super::parked::Parked;
 use crate::aliases::{AliasesIn, AliasesOut};
 use crate::answers::Ticket;
 use crate::keys::{Micros, SessionKey};
@@ -60,11 +61,18 @@ pub(super) struct Extra {
     pub(super) answers: VecDeque<Ticket>,
     /// So many that nothing more is read.
     pub(super) is_paused: bool,
+    /// A packet of many filters that is handled in slices: nothing more is read.
+    pub(super) parked: Option<Box<Parked>>,
 }
 
 impl Live {
     pub(super) fn extra(&mut self) -> &mut Extra {
         self.extra.get_or_insert_default()
+    }
+
+    #[inline]
+    pub(super) fn is_parked(&self) -> bool {
+        self.extra.as_ref().is_some_and(|extra| extra.parked.is_some())
     }
 }
 
@@ -112,6 +120,10 @@ impl Connection {
             Phase::AwaitAuth(waiting) => Some(waiting),
             Phase::AwaitConnect(_) | Phase::Live(_) => None,
         }
+    }
+
+    pub(super) fn take_parked(&mut self) -> Option<Box<Parked>> {
+        self.live_mut()?.extra.as_mut()?.parked.take()
     }
 
     pub(super) fn take_will(&mut self) -> Option<Box<Will>> {

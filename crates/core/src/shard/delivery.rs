@@ -104,6 +104,7 @@ impl Shard {
         if has_lists_beside && !self.filters.conditions.is_empty() {
             lists = self.filters.add_filtered(found, &delivery.content(), &mut targets);
         }
+        self.slices.add((self.filters.shapes() + found.len() + targets.len()) as u64);
         // Only several lists can bring one session twice.
         if lists == 1 {
             for target in &targets {

@@ -85,7 +85,7 @@ impl Shard {
         if self.shards == 1 {
             return;
         }
-        for &record in self.sessions[key.0 as usize].subscriptions() {
+        for &record in self.sessions[key.0 as usize].subscriptions().iter() {
             let Some((share, member)) = self.filters.membership(record) else { continue };
             for shard in self.other_shards() {
                 let share = Arc::clone(&share);

@@ -7,7 +7,7 @@ use super::reasons::reason_string;
 use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::mail::Mail;
 use crate::message::Delivery;
-use crate::routing::{Filters, News};
+use crate::routing::{News, SubscriptionRecord};
 use crate::session::{Absence, Will};
 use crate::shrink;
 use crate::sink::{Notice, Sink};
@@ -17,6 +17,9 @@ use weir_wire::{ReasonCode, Version};
 
 /// DISCONNECT with a reason and an empty property length.
 const PLAIN_DISCONNECT_BYTES: usize = 4;
+
+/// Steps of taking out a subscription.
+const UNSUBSCRIBE_STEPS: u64 = 4;
 
 /// A session whose queue ran over, by what it was then.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +89,7 @@ impl Shard {
         self.timers.connections.clear(conn);
         let connection = self.connections.take(conn.0 as usize)?;
         self.stats.connections -= 1;
-        self.release_answers(&connection);
+        self.forget_questions(&connection);
         Some(connection)
     }
 
@@ -99,6 +102,21 @@ impl Shard {
         sink: &mut impl Sink,
     ) {
         let Some(mut connection) = self.drop_connection(conn) else { return };
+        let parked = connection.take_parked();
+        self.release_answers(&connection, now);
+        self.leave_session(connection, is_will_due, now, sink);
+        if let Some(parked) = parked {
+            self.unpark(&parked, now, sink);
+        }
+    }
+
+    fn leave_session(
+        &mut self,
+        mut connection: Connection,
+        is_will_due: bool,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
         let will = connection.take_will();
         let Phase::Live(live) = connection.phase else { return };
         let key = live.session;
@@ -146,8 +164,11 @@ impl Shard {
         if let Some(will) = self.end_absence(key) {
             self.due_wills.push(*will);
         }
-        while let Some(last) = self.sessions[key.0 as usize].subscriptions().len().checked_sub(1) {
-            self.unsubscribe_at(key, last, sink);
+        let extra = self.sessions[key.0 as usize].extra.as_mut();
+        let records = extra.map(|extra| std::mem::take(&mut extra.subscriptions));
+        for &record in records.iter().flat_map(|records| records.iter()) {
+            self.end_subscription(record, sink);
+            self.slices.add(UNSUBSCRIBE_STEPS);
         }
         let Self { clients, sessions, hasher, .. } = self;
         let client_hash = |key: &SessionKey| client_hash(hasher, &sessions[key.0 as usize]);
@@ -161,12 +182,16 @@ impl Shard {
     /// Takes out the session's subscription at `at` of its records.
     pub(super) fn unsubscribe_at(&mut self, key: SessionKey, at: usize, sink: &mut impl Sink) {
         let session = &mut self.sessions[key.0 as usize];
-        let record = session.extra().subscriptions.swap_remove(at);
+        let record = self.filters.take_record(&mut session.extra().subscriptions, at);
         session.drop_extra_if_unused();
+        self.end_subscription(record, sink);
+    }
+
+    /// Takes a subscription out of the index, whose record its session has no more.
+    fn end_subscription(&mut self, record: SubscriptionRecord, sink: &mut impl Sink) {
         let (moved, gone) = self.filters.unsubscribe(record);
         if let Some(moved) = moved {
-            let session = &mut self.sessions[moved.0 as usize];
-            Filters::moved(record, &mut session.extra().subscriptions);
+            self.sessions[moved.0 as usize].extra().subscriptions.moved(record);
         }
         for shard in self.other_shards() {
             match gone.clone() {

@@ -3,27 +3,32 @@
 use super::Shard;
 use super::delivery::Receiver;
 use super::groups::standing;
+use super::slices::Work;
 use crate::conditions::ConditionId;
 use crate::keys::{Micros, SessionKey, ShardId};
 use crate::mail::{Mail, RetainedPage, RetainedQuery};
 use crate::message::{Delivery, Message};
 use crate::name::Name;
-use crate::retained::{PAGE_MESSAGES_MAX, Page, Replay, Stamp, Step};
+use crate::retained::{PAGE_MESSAGES_MAX, Page, Replay, Seen, Stamp, Step};
 use crate::routing::{Standing, Subscriber};
 use crate::session::Session;
 use crate::sink::Sink;
-use crate::timers::Timer;
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use std::sync::Arc;
 use weir_wire::QoS;
 use weir_wire::topic::TopicFilter;
 
-/// Bytes of this shard's store that are checked for a condition in one input, before the last page.
-/// What is not wanted fills no output, so that nothing else would end it.
-const CHECKED_BYTES_MAX: u64 = 1024 * 1024;
+/// Steps of a page, beside the topics that are looked at for it and the messages on it.
+const PAGE_STEPS: u64 = 8;
 
-/// What a page counts for, however little is in it: it may have gone by as many topics.
-const CHECKED_PAGE_BYTES: u64 = 64 * 1024;
+/// Replays that begin in a step.
+const BEGUN_IN_A_STEP: u64 = 8;
+
+/// Bytes that are checked for a condition in a step.
+const CHECKED_BYTES: u64 = 128;
+
+/// Bytes that are copied in a step.
+const COPIED_BYTES: u64 = 1024;
 
 /// A page that is on its way from its owner.
 #[derive(Debug)]
@@ -51,34 +56,35 @@ struct Wanted {
 }
 
 impl Shard {
-    /// Notes that a subscription is to get retained messages. Returns the replay's name.
-    pub(super) fn add_replay(&mut self, key: SessionKey, name: Name<'_>) -> u64 {
+    /// Notes that a subscription of this round is to get retained messages; there is no
+    /// replay of its name. Returns the number of the new one.
+    pub(super) fn add_replay(&mut self, key: SessionKey, name: Name<'_>, round: u64) -> u64 {
         self.replays += 1;
-        let replays = self.sessions[key.0 as usize].extra().replays.get_or_insert_default();
-        replays.in_turn.push_back(Replay::new(self.replays, name));
+        let Self { sessions, hasher, recent, .. } = self;
+        let replays = sessions[key.0 as usize].extra().replays.get_or_insert_default();
+        replays.push(Replay::new(self.replays, name, round, recent.mark()), hasher);
         self.replays
     }
 
     /// What the session's subscription of this name has not got yet it will not get.
     pub(super) fn cancel_replay(&mut self, key: SessionKey, name: Name<'_>) {
-        if let Some(replays) = self.sessions[key.0 as usize].replays() {
-            replays.in_turn.retain(|replay| replay.name() != name);
+        let Self { sessions, hasher, .. } = self;
+        if let Some(replays) = sessions[key.0 as usize].replays() {
+            replays.cancel(name, hasher);
         }
     }
 
-    /// The subscription is effective everywhere. `mark` is when it was made.
-    pub(super) fn begin_replay(&mut self, key: SessionKey, id: u64, mark: u64) {
-        let Self { sessions, stamps, recent, .. } = self;
-        let replays = sessions.get_mut(key.0 as usize).and_then(Session::replays);
-        let Some(replay) =
-            replays.and_then(|all| all.in_turn.iter_mut().find(|replay| replay.id == id))
-        else {
+    /// The subscriptions of a round are effective everywhere; `first` is its first replay.
+    pub(super) fn begin_replays(&mut self, key: SessionKey, first: u64, round: u64) {
+        let Self { sessions, stamps, recent, hasher, slices, .. } = self;
+        let Some(replays) = sessions.get_mut(key.0 as usize).and_then(Session::replays) else {
             return;
         };
-        let filter = TopicFilter { group: None, filter: &replay.filter };
-        let is_match = |&(topic, _): &(&str, Stamp)| filter.matches(topic);
-        let early = recent.since(mark).filter(is_match).map(|(_, stamp)| stamp).collect();
-        replay.begin(stamps.seen(), early);
+        let mut seen =
+            Seen { numbers: stamps.seen(), recent: HashMap::with_hasher(hasher.clone()) };
+        seen.recent.extend(recent.marks());
+        let begun = replays.begin(first, round, &Arc::new(seen));
+        slices.add((begun + recent.len()) as u64 / BEGUN_IN_A_STEP);
     }
 
     /// Notes what is delivered live as retained, for those who asked the owner a moment ago.
@@ -101,14 +107,21 @@ impl Shard {
         }
     }
 
-    /// Goes on with the session's retained messages: takes or asks for pages while it has room.
+    /// Goes on with the session's retained messages: takes or asks for pages while it has room,
+    /// and the input has steps left.
     pub(super) fn replay(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
-        let mut checked_bytes = 0;
         while let Some(replay) = self.front_replay(key)
             && replay.step == Step::Ready
         {
             let (id, owners_done) = (replay.id, replay.owners_done);
             let (after, text) = (replay.after.clone(), replay.filter.clone());
+            if self.is_put_off(key) {
+                return;
+            }
+            if self.slices.is_spent() {
+                return self.put_off_replay(key, now);
+            }
+            self.slices.add(PAGE_STEPS);
             let Some(wanted) = self.wanted_by(key) else {
                 self.drop_replay(key);
                 continue;
@@ -117,16 +130,13 @@ impl Shard {
             if messages_max == 0 {
                 return;
             }
-            if checked_bytes >= CHECKED_BYTES_MAX {
-                return self.timers.set(now + Micros(1), Timer::Replay(key));
-            }
             let filter = TopicFilter { group: None, filter: &text };
             let owner = self.replay_owner(filter, owners_done);
             if owner == self.id {
                 let page = self.retained.page(filter, after.as_deref(), messages_max, now);
-                if wanted.condition.is_some() {
-                    checked_bytes += CHECKED_PAGE_BYTES + page.bytes();
-                }
+                let bytes = if wanted.condition.is_some() { CHECKED_BYTES } else { COPIED_BYTES };
+                self.slices.add((page.looked_at + page.messages.len()) as u64);
+                self.slices.add(page.bytes() / bytes);
                 self.take_page(key, wanted, page, &HashSet::default(), now, sink);
                 continue;
             }
@@ -142,25 +152,46 @@ impl Shard {
         }
     }
 
+    fn is_put_off(&mut self, key: SessionKey) -> bool {
+        self.sessions[key.0 as usize].replays().is_some_and(|replays| replays.is_put_off)
+    }
+
+    fn put_off_replay(&mut self, key: SessionKey, now: Micros) {
+        if let Some(replays) = self.sessions[key.0 as usize].replays() {
+            replays.is_put_off = true;
+            self.slices.put_off(Work::Replay(key), now);
+        }
+    }
+
+    /// The turn of a session's retained messages has come.
+    pub(super) fn replay_in_turn(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
+        let session = self.sessions.get_mut(key.0 as usize);
+        if let Some(replays) = session.and_then(Session::replays) {
+            replays.is_put_off = false;
+            self.replay(key, now, sink);
+        }
+    }
+
     fn front_replay(&mut self, key: SessionKey) -> Option<&mut Replay> {
         let session = self.sessions.get_mut(key.0 as usize)?;
         let replays = &mut session.extra.as_mut()?.replays;
-        if replays.take_if(|all| all.in_turn.is_empty()).is_some() {
+        if replays.take_if(|all| all.is_empty()).is_some() {
             session.drop_extra_if_unused();
         }
-        session.replays()?.in_turn.front_mut()
+        session.replays()?.front_mut()
     }
 
     fn drop_replay(&mut self, key: SessionKey) {
-        if let Some(all) = self.sessions[key.0 as usize].replays() {
-            all.in_turn.pop_front();
+        let Self { sessions, hasher, .. } = self;
+        if let Some(all) = sessions[key.0 as usize].replays() {
+            all.drop_front(hasher);
         }
     }
 
     /// The subscription whose replay is the session's first, as it is now.
     fn wanted_by(&self, key: SessionKey) -> Option<Wanted> {
         let session = &self.sessions[key.0 as usize];
-        let replay = session.extra.as_ref()?.replays.as_ref()?.in_turn.front()?;
+        let replay = session.extra.as_ref()?.replays.as_ref()?.front()?;
         let records = session.subscriptions();
         let record = records[self.filters.position(replay.name(), records)?];
         let condition = self.filters.condition(record);
@@ -203,7 +234,7 @@ impl Shard {
         sink: &mut impl Sink,
     ) {
         let replays = self.sessions[key.0 as usize].replays();
-        let Some(mut replay) = replays.and_then(|all| all.in_turn.pop_front()) else { return };
+        let Some(mut replay) = replays.and_then(|all| all.take_front()) else { return };
         let mut through = None;
         let mut is_whole = true;
         for message in &page.messages {
@@ -229,7 +260,7 @@ impl Shard {
         let owners = if is_wild { self.shards } else { 1 };
         let is_over = replay.owners_done == owners;
         if let Some(all) = self.sessions[key.0 as usize].replays() {
-            all.in_turn.push_front(replay);
+            all.put_back(replay);
         }
         if is_over {
             self.drop_replay(key);
@@ -276,19 +307,43 @@ impl Shard {
         self.answer_pages(now, sink);
     }
 
-    /// Answers the queries whose needed messages have come.
+    /// Answers the queries whose needed messages have come, while the input has steps left.
     pub(super) fn answer_pages(&mut self, now: Micros, sink: &mut impl Sink) {
-        let Self { queries, stamps, retained, .. } = self;
-        let is_ready = |held: &mut QueryHeld| stamps.has_received(&held.query.needed);
-        for QueryHeld { from, query } in queries.extract_if(.., is_ready) {
+        let Self { queries, stamps, retained, slices, .. } = self;
+        if queries.is_empty() || slices.has_queries {
+            return;
+        }
+        let mut has_more = false;
+        let mut at = 0;
+        while let Some(held) = queries.get(at) {
+            if !stamps.has_received(&held.query.needed) {
+                at += 1;
+                continue;
+            }
+            if slices.is_spent() {
+                has_more = true;
+                break;
+            }
+            let QueryHeld { from, query } = queries.remove(at);
             let filter = TopicFilter { group: None, filter: &query.filter };
             let messages_max = query.messages_max as usize;
-            let Page { messages, next } =
+            let Page { messages, next, looked_at } =
                 retained.page(filter, query.after.as_deref(), messages_max, now);
+            slices.add(PAGE_STEPS + (looked_at + messages.len()) as u64);
             let (received, ticket) = (stamps.received(), query.ticket);
             let page = RetainedPage { messages, next, received, ticket };
             sink.mail(from, Mail::RetainedPage(page));
         }
+        if has_more {
+            slices.has_queries = true;
+            slices.put_off(Work::Queries, now);
+        }
+    }
+
+    /// The turn of other shards' queries has come.
+    pub(super) fn answer_in_turn(&mut self, now: Micros, sink: &mut impl Sink) {
+        self.slices.has_queries = false;
+        self.answer_pages(now, sink);
     }
 
     /// A page has come.
@@ -310,7 +365,7 @@ impl Shard {
             }
             match self.wanted_by(key) {
                 Some(wanted) => {
-                    let page = Page { messages, next };
+                    let page = Page { messages, next, looked_at: 0 };
                     self.take_page(key, wanted, page, &outdated, now, sink);
                 }
                 None => self.drop_replay(key),

@@ -3,8 +3,10 @@
 use super::Shard;
 use super::connection::Refusal;
 use super::delivery::version_of;
+use super::parked::{Parked, ParkedPacket, filter_steps};
 use super::reasons::{check_answer, suback_properties};
-use crate::answers::{Reply, SubscribeReply};
+use super::slices::Work;
+use crate::answers::{Reply, SubscribeReply, Subscriptions, Ticket};
 use crate::conditions::{ConditionId, NoCondition};
 use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::mail::Mail;
@@ -12,32 +14,35 @@ use crate::name::{BadEncoding, Name};
 use crate::routing::{News, Subscribed, Subscriber};
 use crate::session::Session;
 use crate::sink::Sink;
-use weir_wire::packet::{RetainHandling, SubAck, Subscribe, SubscriptionOptions};
+use weir_wire::packet::{RetainHandling, SubAck, Subscribe, SubscribeFilters, SubscriptionOptions};
 use weir_wire::topic::TopicFilter;
 use weir_wire::{Property, ReasonCode};
 
 /// The user property of a SUBSCRIBE that holds a condition for its filters.
 const CONDITION_PROPERTY: &str = "filter";
 
+/// Steps of noting that a filter is known everywhere.
+const NOTED_STEPS: u64 = 2;
+
 /// What the properties of a SUBSCRIBE say of all its filters.
 #[derive(Debug, Default)]
-struct Common<'a> {
+pub(super) struct Common {
     subscription_id: Option<u32>,
-    condition: Option<&'a str>,
+    condition: Option<Box<str>>,
     /// Why it cannot be used.
     unfit: Option<NotGranted>,
     /// More conditions than one.
     has_several: bool,
 }
 
-impl<'a> Common<'a> {
-    fn of(subscribe: &Subscribe<'a>) -> Self {
+impl Common {
+    fn of(subscribe: &Subscribe<'_>) -> Self {
         let mut common = Self::default();
         for property in subscribe.properties.iter() {
             match property {
                 Property::SubscriptionIdentifier(id) => common.subscription_id = Some(id),
                 Property::UserProperty(CONDITION_PROPERTY, text) => {
-                    common.has_several = common.condition.replace(text).is_some();
+                    common.has_several = common.condition.replace(text.into()).is_some();
                 }
                 _ => {}
             }
@@ -69,68 +74,96 @@ impl Shard {
         sink: &mut impl Sink,
     ) -> Result<(), Refusal> {
         let Some(link) = self.sessions[session.0 as usize].link else { return Ok(()) };
-        let mut common = Common::of(subscribe);
-        // Checked before any filter is noted: what is noted has to be told.
-        let is_local_and_shared = |(text, options): (&str, SubscriptionOptions)| {
-            options.no_local && TopicFilter::parse(text).is_some_and(|found| found.group.is_some())
-        };
-        if subscribe.filters().any(is_local_and_shared) {
-            // [MQTT-3.8.3-4]
-            return Err(Refusal::protocol("No Local on a shared subscription"));
-        }
         check_answer(&link, subscribe.filters().count())?;
-        // Compiled once, also if it is refused: a packet may have a hundred thousand filters.
-        let condition = common.condition.map(|text| self.acquire(text)).transpose();
-        let condition = condition.unwrap_or_else(|unfit| {
-            common.unfit = Some(unfit);
-            None
-        });
+        let mut common = Common::of(subscribe);
         self.rounds += 1;
-        let mut awaiting = SubscribeReply {
-            session,
-            packet_id: subscribe.packet_id,
-            codes: Vec::new(),
-            detail: Box::default(),
-            replays: Vec::new(),
-            mark: self.recent.mark(),
-            news: Vec::new(),
-            round: self.rounds,
-        };
-        for (text, options) in subscribe.filters() {
-            let code =
-                match self.subscribe_one(session, text, options, &common, &mut awaiting, sink) {
-                    Ok(()) => options.qos as u8,
-                    Err(NotGranted { reason, detail }) => {
-                        self.stats.subscriptions_refused += 1;
-                        self.stats.refusals.add(reason);
-                        if awaiting.detail.is_empty() {
-                            awaiting.detail = detail;
-                        }
-                        // The one failure that 3.1.1 knows.
-                        let older = ReasonCode::UnspecifiedError;
-                        if link.version.is_v5() { reason as u8 } else { older as u8 }
-                    }
-                };
-            awaiting.codes.push(code);
-        }
-        if let Some(condition) = condition {
-            self.filters.conditions.release(condition);
-        }
+        let round = self.rounds;
+        let mut filters = subscribe.filters();
+        let done = self.subscribe_some(session, round, &mut filters, &mut common, sink);
+        let (packet_id, rest) = (subscribe.packet_id, filters.rest());
         self.answers.begin();
-        if self.shards > 1 {
-            self.tell_shards(&awaiting.news, sink);
+        self.tell_shards(&done.news, sink);
+        let reply = SubscribeReply { session, packet_id, done };
+        let is_parked = !rest.is_empty();
+        if !is_parked && !self.answers.has_mailed() && !self.holds_answers(link.conn) {
+            self.write_suback(link.conn, reply, now, sink);
+            return Ok(());
         }
-        if self.answers.has_mailed() || self.holds_answers(link.conn) {
-            let reply = Reply::Subscribe(Box::new(awaiting));
-            let ticket = self.answers.insert(link.conn, reply, 0, now);
-            self.hold(link.conn, ticket);
-        } else {
-            self.write_suback(link.conn, &awaiting, now, sink);
+        let reply = Reply::Subscribe(Box::new(reply));
+        let ticket = self.answers.insert(link.conn, reply, u32::from(is_parked), now);
+        self.hold(link.conn, ticket);
+        if is_parked {
+            let packet = ParkedPacket::Subscribe { common };
+            self.park(link.conn, Parked::new(ticket, rest, packet), now);
         }
         Ok(())
     }
 
+    /// Goes on with a SUBSCRIBE, as far as the steps of this input allow.
+    pub(super) fn subscribe_more(
+        &mut self,
+        session: SessionKey,
+        ticket: Ticket,
+        filters: &mut SubscribeFilters<'_>,
+        common: &mut Common,
+        sink: &mut impl Sink,
+    ) {
+        let Some(Reply::Subscribe(reply)) = self.answers.reply_mut(ticket) else { return };
+        let round = reply.done.round;
+        let done = self.subscribe_some(session, round, filters, common, sink);
+        self.answers.begin();
+        self.tell_shards(&done.news, sink);
+        self.answers.add_mailed(ticket);
+        if let Some(Reply::Subscribe(reply)) = self.answers.reply_mut(ticket) {
+            reply.done.append(done);
+        }
+    }
+
+    /// Subscribes to the next filters, as far as the steps of this input allow.
+    fn subscribe_some(
+        &mut self,
+        session: SessionKey,
+        round: u64,
+        filters: &mut SubscribeFilters<'_>,
+        common: &mut Common,
+        sink: &mut impl Sink,
+    ) -> Subscriptions {
+        let is_v5 = version_of(&self.sessions[session.0 as usize]).is_v5();
+        // Compiled once, also if it is refused: a packet may have a hundred thousand filters.
+        let text = common.condition.as_deref().filter(|_| common.unfit.is_none());
+        let condition = text.map(|text| self.acquire(text)).transpose();
+        let condition = condition.unwrap_or_else(|unfit| {
+            common.unfit = Some(unfit);
+            None
+        });
+        let mut done = Subscriptions { round, ..Subscriptions::default() };
+        while !self.slices.is_spent()
+            && let Some((text, options)) = filters.next()
+        {
+            self.slices.add(filter_steps(text));
+            let code = match self.subscribe_one(session, text, options, common, &mut done, sink) {
+                Ok(()) => options.qos as u8,
+                Err(NotGranted { reason, detail }) => {
+                    self.stats.subscriptions_refused += 1;
+                    self.stats.refusals.add(reason);
+                    if done.detail.is_empty() {
+                        done.detail = detail;
+                    }
+                    // The one failure that 3.1.1 knows.
+                    let older = ReasonCode::UnspecifiedError;
+                    if is_v5 { reason as u8 } else { older as u8 }
+                }
+            };
+            done.codes.push(code);
+        }
+        if let Some(condition) = condition {
+            self.filters.conditions.release(condition);
+        }
+        done
+    }
+
     fn tell_shards(&mut self, all_news: &[News], sink: &mut impl Sink) {
+        self.slices.add((all_news.len() * (usize::from(self.shards) - 1)) as u64);
         for shard in self.other_shards() {
             for news in all_news {
                 let number = self.answers.mailed(shard);
@@ -149,8 +182,8 @@ impl Shard {
         key: SessionKey,
         text: &str,
         options: SubscriptionOptions,
-        common: &Common<'_>,
-        awaiting: &mut SubscribeReply,
+        common: &Common,
+        done: &mut Subscriptions,
         sink: &mut impl Sink,
     ) -> Result<(), NotGranted> {
         let levels_max = usize::from(self.limits.topic_levels_max);
@@ -172,10 +205,14 @@ impl Shard {
         if (is_full || self.is_pressed) && self.filters.position(name, records).is_none() {
             return Err(ReasonCode::QuotaExceeded.into());
         }
+        if !self.filters.has_shape_for(name, records, self.limits.filter_shapes_max) {
+            self.stats.shapes_refused += 1;
+            return Err(ReasonCode::QuotaExceeded.into());
+        }
         let condition = self.condition(name, common)?;
         let subscriber = Subscriber::new(key, options, common.subscription_id);
         let Subscribed { is_new, news } =
-            self.note(key, name, condition, subscriber, awaiting.round, sink);
+            self.note(key, name, condition, subscriber, done.round, sink);
         let wants_retained = match options.retain_handling {
             RetainHandling::Send => true,
             RetainHandling::SendIfNew => is_new,
@@ -186,9 +223,12 @@ impl Shard {
             if !is_new {
                 self.cancel_replay(key, name);
             }
-            awaiting.replays.push(self.add_replay(key, name));
+            let replay = self.add_replay(key, name, done.round);
+            done.first_replay.get_or_insert(replay);
         }
-        awaiting.news.extend(news);
+        if self.shards > 1 {
+            done.news.extend(news);
+        }
         Ok(())
     }
 
@@ -228,11 +268,11 @@ impl Shard {
     fn condition(
         &mut self,
         name: Name<'_>,
-        common: &Common<'_>,
+        common: &Common,
     ) -> Result<Option<ConditionId>, NotGranted> {
         let reason = ReasonCode::TopicFilterInvalid;
         let refused = |detail: &str| Err(NotGranted { reason, detail: detail.into() });
-        let asked = match (name.condition(), common.condition) {
+        let asked = match (name.condition(), common.condition.as_deref()) {
             (None, None) => return Ok(None),
             (None, Some(_)) if name.topic.group.is_some() => refused(
                 "a shared subscription has its condition in its name: \
@@ -271,28 +311,45 @@ impl Shard {
     }
 
     /// The subscriptions are effective: their retained messages may go.
-    pub(super) fn begin_replays(&mut self, subscribe: &SubscribeReply) {
-        for news in &subscribe.news {
-            if let News::Interest(filter) = news {
-                self.filters.round_noted(filter, subscribe.round);
-            }
-        }
-        for &replay in &subscribe.replays {
-            self.begin_replay(subscribe.session, replay, subscribe.mark);
+    pub(super) fn take_effect(
+        &mut self,
+        session: SessionKey,
+        done: &mut Subscriptions,
+        now: Micros,
+    ) {
+        if let Some(first) = done.first_replay {
+            self.begin_replays(session, first, done.round);
         }
         self.end_asking();
+        self.close_round(done.round, std::mem::take(&mut done.news), now);
+    }
+
+    /// The filters of a round need not be told again, which may be noted in later turns.
+    pub(super) fn close_round(&mut self, round: u64, mut news: Vec<News>, now: Micros) {
+        while !self.slices.is_spent()
+            && let Some(one) = news.pop()
+        {
+            self.slices.add(NOTED_STEPS);
+            if let News::Interest(filter) = one {
+                self.filters.round_noted(&filter, round);
+            }
+        }
+        if !news.is_empty() {
+            self.slices.put_off(Work::Round(round, news), now);
+        }
     }
 
     /// SUBACK, then the retained messages.
     pub(super) fn write_suback(
         &mut self,
         conn: ConnKey,
-        subscribe: &SubscribeReply,
+        mut subscribe: SubscribeReply,
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        self.begin_replays(subscribe);
-        let SubscribeReply { packet_id, codes, detail, .. } = subscribe;
+        self.take_effect(subscribe.session, &mut subscribe.done, now);
+        let SubscribeReply { packet_id, done: Subscriptions { codes, detail, .. }, .. } =
+            &subscribe;
         let session = &self.sessions[subscribe.session.0 as usize];
         let properties = suback_properties(session, detail, codes.len());
         let properties = properties.as_properties();

@@ -2,12 +2,15 @@
 
 use super::Shard;
 use super::connection::Refusal;
+use super::parked::{Parked, ParkedPacket, filter_steps};
 use super::reasons::check_answer;
+use crate::answers::Reply;
 use crate::keys::{Micros, SessionKey};
 use crate::name::Name;
 use crate::sink::Sink;
-use weir_wire::packet::{UnsubAck, Unsubscribe};
-use weir_wire::{Properties, ReasonCode};
+use smallvec::SmallVec;
+use weir_wire::packet::{UnsubAck, Unsubscribe, UnsubscribeFilters};
+use weir_wire::{PacketId, Properties, ReasonCode, Version};
 
 impl Shard {
     pub(super) fn on_unsubscribe(
@@ -19,30 +22,55 @@ impl Shard {
     ) -> Result<(), Refusal> {
         let Some(link) = self.sessions[key.0 as usize].link else { return Ok(()) };
         check_answer(&link, unsubscribe.filters().count())?;
-        let mut codes = Vec::new();
-        for text in unsubscribe.filters() {
-            let reason = match Name::parse(text) {
-                None => ReasonCode::TopicFilterInvalid,
-                Some(name) => {
-                    let records = self.sessions[key.0 as usize].subscriptions();
-                    match self.filters.position(name, records) {
-                        None => ReasonCode::NoSubscriptionExisted,
-                        Some(at) => {
-                            if name.topic.group.is_none() {
-                                self.cancel_replay(key, name);
-                            }
-                            self.unsubscribe_at(key, at, sink);
-                            ReasonCode::Success
-                        }
-                    }
-                }
-            };
-            codes.push(reason as u8);
+        let (mut codes, mut filters) = (Vec::new(), unsubscribe.filters());
+        self.unsubscribe_some(key, &mut filters, &mut codes, sink);
+        let (packet_id, rest) = (unsubscribe.packet_id, filters.rest());
+        if rest.is_empty() {
+            let bytes = unsuback(link.version, packet_id, &codes);
+            self.reply(link.conn, &bytes, now, sink);
+        } else {
+            self.answers.begin();
+            let reply = Reply::Packet(SmallVec::new());
+            let ticket = self.answers.insert(link.conn, reply, 1, now);
+            self.hold(link.conn, ticket);
+            let packet = ParkedPacket::Unsubscribe { packet_id, codes };
+            self.park(link.conn, Parked::new(ticket, rest, packet), now);
         }
-        let mut bytes = Vec::new();
-        UnsubAck { packet_id: unsubscribe.packet_id, properties: Properties::EMPTY, codes: &codes }
-            .encode(link.version, &mut bytes);
-        self.reply(link.conn, &bytes, now, sink);
         Ok(())
     }
+
+    /// Takes out the subscriptions of the next filters, as far as the steps of this input allow.
+    pub(super) fn unsubscribe_some(
+        &mut self,
+        key: SessionKey,
+        filters: &mut UnsubscribeFilters<'_>,
+        codes: &mut Vec<u8>,
+        sink: &mut impl Sink,
+    ) {
+        while !self.slices.is_spent()
+            && let Some(text) = filters.next()
+        {
+            self.slices.add(filter_steps(text));
+            codes.push(self.unsubscribe_one(key, text, sink) as u8);
+        }
+    }
+
+    fn unsubscribe_one(&mut self, key: SessionKey, text: &str, sink: &mut impl Sink) -> ReasonCode {
+        let Some(name) = Name::parse(text) else { return ReasonCode::TopicFilterInvalid };
+        let records = self.sessions[key.0 as usize].subscriptions();
+        let Some(at) = self.filters.position(name, records) else {
+            return ReasonCode::NoSubscriptionExisted;
+        };
+        if name.topic.group.is_none() {
+            self.cancel_replay(key, name);
+        }
+        self.unsubscribe_at(key, at, sink);
+        ReasonCode::Success
+    }
+}
+
+pub(super) fn unsuback(version: Version, packet_id: PacketId, codes: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    UnsubAck { packet_id, properties: Properties::EMPTY, codes }.encode(version, &mut bytes);
+    bytes
 }

@@ -96,6 +96,8 @@ pub struct Net {
     next_key: u32,
     /// Keys of connections that are gone, to be given again before new ones.
     pub free_keys: Vec<ConnKey>,
+    /// The most steps that one input took.
+    pub steps_seen_max: u64,
 }
 
 impl Net {
@@ -117,6 +119,7 @@ impl Net {
             now: Micros(1_000_000),
             next_key: 0,
             free_keys: Vec::new(),
+            steps_seen_max: 0,
         }
     }
 
@@ -145,8 +148,13 @@ impl Net {
         let Conn { shard, key, .. } = self.peers[peer];
         let mut all = std::mem::take(&mut self.peers[peer].left);
         all.extend_from_slice(bytes);
+        if self.wires[shard].paused.contains(&key) {
+            self.peers[peer].left = all;
+            return;
+        }
         let bytes = &all[..];
         let consumed = self.shards[shard].received(key, bytes, self.now, &mut self.wires[shard]);
+        self.count_steps(shard);
         self.peers[peer].left = bytes[consumed..].to_vec();
         if let Some((_, to)) = self.wires[shard].handed_over.pop() {
             let to = usize::from(to.0);
@@ -172,6 +180,38 @@ impl Net {
         self.peers[peer].left.len()
     }
 
+    fn count_steps(&mut self, shard: usize) {
+        self.steps_seen_max = self.steps_seen_max.max(self.shards[shard].steps());
+    }
+
+    /// One later turn of each shard that has put something off. Says whether there was one.
+    pub fn go_on_once(&mut self) -> bool {
+        let soon = self.now + Micros(1);
+        let is_due = |shard: &Shard| shard.poll_timeout().is_some_and(|due| due <= soon);
+        let due: Vec<usize> =
+            (0..self.shards.len()).filter(|&at| is_due(&self.shards[at])).collect();
+        if due.is_empty() {
+            return false;
+        }
+        self.now = soon;
+        for shard in due {
+            self.shards[shard].handle_timeout(soon, &mut self.wires[shard]);
+            self.count_steps(shard);
+            self.resume(shard);
+        }
+        true
+    }
+
+    /// Later turns and letters, until nothing waits.
+    pub fn go_on(&mut self) {
+        loop {
+            self.deliver_mail();
+            if !self.go_on_once() {
+                return;
+            }
+        }
+    }
+
     /// Delivers all mail until there is none.
     pub fn deliver_mail(&mut self) {
         while (0..self.shards.len()).any(|from| self.deliver_one(from)) {}
@@ -187,6 +227,7 @@ impl Net {
     /// A turn of one letter.
     fn give_letter(&mut self, from: usize, to: usize, mail: Mail) {
         self.shards[to].mail(ShardId(from as u16), mail, self.now, &mut self.wires[to]);
+        self.count_steps(to);
         self.shards[to].turn_end(&mut self.wires[to]);
         self.resume(to);
     }
@@ -245,6 +286,7 @@ impl Net {
             }
         }
         self.now = end;
+        (0..self.shards.len()).for_each(|shard| self.resume(shard));
     }
 
     /// The network cuts the connection.
@@ -252,6 +294,7 @@ impl Net {
         let Conn { shard, key, .. } = self.peers[peer];
         self.peers[peer].is_closed = true;
         self.shards[shard].closed(key, self.now, &mut self.wires[shard]);
+        self.wires[shard].paused.remove(&key);
     }
 
     /// The authentication port answers.

@@ -292,6 +292,7 @@ impl World {
             end: BrokerEnd::Closed,
             is_client_open: true,
             up: Vec::new(),
+            is_paused: false,
             unconsumed: Vec::new(),
             down: Vec::new(),
             partial: Vec::new(),

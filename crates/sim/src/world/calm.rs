@@ -99,7 +99,7 @@ impl World {
     /// Everything that is on its way arrives, and what follows from it, until nothing does. Says
     /// whether something did.
     fn carry_all(&mut self) -> bool {
-        let mut is_moved = false;
+        let mut is_moved = self.go_on();
         for at in 0..self.lines.len() {
             let count = self.lines[at].up.len();
             if count > 0 && matches!(self.lines[at].end, BrokerEnd::At(..)) {

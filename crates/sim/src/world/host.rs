@@ -29,7 +29,12 @@ impl World {
         let mut output =
             Output { port: &self.ports[shard], lines: &self.lines, events: Vec::new() };
         let result = call(&mut self.shards[shard], now, &mut output);
-        (result, output.events)
+        let (events, steps) = (output.events, self.shards[shard].steps());
+        if steps > self.steps_max {
+            let what = format!("shard {shard} took {steps} steps for one input");
+            self.model.fail(Checker::Steps, what);
+        }
+        (result, events)
     }
 
     /// Carries out what a shard did in a call, in its order.
@@ -73,6 +78,7 @@ impl World {
 
     fn set_paused(&mut self, shard: usize, key: ConnKey, is_paused: bool) {
         if let Some(&conn) = self.ports[shard].conns.get(&key) {
+            self.lines[conn.0].is_paused = is_paused;
             self.model.set_paused(conn, is_paused);
         }
     }
@@ -146,6 +152,7 @@ impl World {
         self.trace.add(format_args!("  {} closed", conn.0));
         let line = &mut self.lines[conn.0];
         line.end = BrokerEnd::Closed;
+        line.is_paused = false;
         line.up.clear();
         line.unconsumed.clear();
         self.model.closed(conn);
@@ -176,6 +183,9 @@ impl World {
         let root = self.new_root();
         let line = &mut self.lines[conn.0];
         let BrokerEnd::At(shard, key) = line.end else { return };
+        if line.is_paused {
+            return;
+        }
         let more: Vec<u8> = line.up.drain(..count.min(line.up.len())).collect();
         line.unconsumed.extend_from_slice(&more);
         let bytes = std::mem::take(&mut line.unconsumed);
@@ -300,6 +310,17 @@ impl World {
         }
         self.model.now = end.max(self.model.now);
         crate::check::lifetime::passed(&mut self.model);
+    }
+
+    /// Lets the shards go on with what could wait for a later turn. Says whether there was
+    /// something.
+    pub(super) fn go_on(&mut self) -> bool {
+        let soon = self.now() + Micros(1);
+        let is_due = self.next_due().is_some_and(|(due, _)| due <= soon);
+        if is_due {
+            self.pass(soon);
+        }
+        is_due
     }
 
     /// When something is due next, and on which shard: by the shards and by the books.

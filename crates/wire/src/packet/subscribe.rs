@@ -105,14 +105,8 @@ impl<'a> Subscribe<'a> {
     }
 
     /// Every filter with its options, in the order of the packet.
-    pub fn filters(&self) -> impl Iterator<Item = (&'a str, SubscriptionOptions)> + use<'a> {
-        let known = if self.version.is_v5() { u8::MAX } else { OPTIONS_BEFORE_5 };
-        let mut reader = Reader::new(self.filters);
-        std::iter::from_fn(move || {
-            let (filter, byte) = (reader.string().ok()?, reader.u8().ok()?);
-            let options = SubscriptionOptions::from_byte(Version::V5, byte & known).ok()?;
-            Some((filter, options))
-        })
+    pub fn filters(&self) -> SubscribeFilters<'a> {
+        SubscribeFilters::new(self.version, self.filters)
     }
 
     /// Appends the whole packet. Before 5.0 properties are left out, and options but the QoS.
@@ -127,6 +121,36 @@ impl<'a> Subscribe<'a> {
                 );
             }
         });
+    }
+}
+
+/// The filters of a SUBSCRIBE that are still to be read, with their options.
+#[derive(Clone, Copy, Debug)]
+pub struct SubscribeFilters<'a> {
+    reader: Reader<'a>,
+    version: Version,
+}
+
+impl<'a> SubscribeFilters<'a> {
+    /// Goes on with what [`SubscribeFilters::rest`] gave, or a copy of it.
+    pub const fn new(version: Version, encoded: &'a [u8]) -> Self {
+        Self { reader: Reader::new(encoded), version }
+    }
+
+    /// Those not yet read, as they are encoded.
+    pub const fn rest(&self) -> &'a [u8] {
+        self.reader.rest()
+    }
+}
+
+impl<'a> Iterator for SubscribeFilters<'a> {
+    type Item = (&'a str, SubscriptionOptions);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let known = if self.version.is_v5() { u8::MAX } else { OPTIONS_BEFORE_5 };
+        let (filter, byte) = (self.reader.string().ok()?, self.reader.u8().ok()?);
+        let options = SubscriptionOptions::from_byte(Version::V5, byte & known).ok()?;
+        Some((filter, options))
     }
 }
 

@@ -33,9 +33,8 @@ impl<'a> Unsubscribe<'a> {
     }
 
     /// Every filter, in the order of the packet.
-    pub fn filters(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        let mut reader = Reader::new(self.filters);
-        std::iter::from_fn(move || reader.string().ok())
+    pub fn filters(&self) -> UnsubscribeFilters<'a> {
+        UnsubscribeFilters::new(self.filters)
     }
 
     /// Appends the whole packet. Before 5.0 properties are left out.
@@ -45,6 +44,30 @@ impl<'a> Unsubscribe<'a> {
             self.properties.encode(version, out);
             out.extend_from_slice(self.filters);
         });
+    }
+}
+
+/// The filters of an UNSUBSCRIBE that are still to be read.
+#[derive(Clone, Copy, Debug)]
+pub struct UnsubscribeFilters<'a>(Reader<'a>);
+
+impl<'a> UnsubscribeFilters<'a> {
+    /// Goes on with what [`UnsubscribeFilters::rest`] gave, or a copy of it.
+    pub const fn new(encoded: &'a [u8]) -> Self {
+        Self(Reader::new(encoded))
+    }
+
+    /// Those not yet read, as they are encoded.
+    pub const fn rest(&self) -> &'a [u8] {
+        self.0.rest()
+    }
+}
+
+impl<'a> Iterator for UnsubscribeFilters<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.string().ok()
     }
 }
 

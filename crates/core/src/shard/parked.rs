@@ -1,0 +1,122 @@
+//! A SUBSCRIBE or UNSUBSCRIBE with more filters than one input may handle: the rest waits in its
+//! connection, and what the client sent behind it waits unread.
+
+use super::Shard;
+use super::connection::Connection;
+use super::delivery::version_of;
+use super::slices::Work;
+use super::subscribe::Common;
+use super::unsubscribe::unsuback;
+use crate::answers::{Reply, Ticket};
+use crate::keys::{ConnKey, Micros};
+use crate::sink::Sink;
+use weir_wire::PacketId;
+use weir_wire::packet::{SubscribeFilters, UnsubscribeFilters};
+
+/// The rest of a packet. Its answer waits for it, among other things.
+#[derive(Debug)]
+pub(super) struct Parked {
+    ticket: Ticket,
+    rest: Rest,
+    packet: ParkedPacket,
+}
+
+/// Which packet it is.
+#[derive(Debug)]
+pub(super) enum ParkedPacket {
+    Subscribe {
+        /// What its properties say.
+        common: Common,
+    },
+    Unsubscribe {
+        packet_id: PacketId,
+        codes: Vec<u8>,
+    },
+}
+
+impl Parked {
+    pub(super) fn new(ticket: Ticket, rest: &[u8], packet: ParkedPacket) -> Box<Self> {
+        let rest = Rest { encoded: rest.into(), done: 0 };
+        Box::new(Self { ticket, rest, packet })
+    }
+}
+
+/// Filters that are still to be handled.
+#[derive(Debug)]
+struct Rest {
+    encoded: Box<[u8]>,
+    /// Bytes of it that are done.
+    done: usize,
+}
+
+impl Rest {
+    fn bytes(&self) -> &[u8] {
+        &self.encoded[self.done..]
+    }
+
+    /// Says whether there are more.
+    fn keep(&mut self, rest_bytes: usize) -> bool {
+        self.done = self.encoded.len() - rest_bytes;
+        rest_bytes > 0
+    }
+}
+
+/// Steps of one filter of a SUBSCRIBE or UNSUBSCRIBE.
+pub(super) fn filter_steps(text: &str) -> u64 {
+    16 + text.len() as u64 / 32
+}
+
+impl Shard {
+    /// The rest of the packet waits for its turn.
+    pub(super) fn park(&mut self, conn: ConnKey, parked: Box<Parked>, now: Micros) {
+        let Self { connections, slices, .. } = self;
+        let connection = connections.get_mut(conn.0 as usize);
+        if let Some(live) = connection.and_then(Connection::live_mut) {
+            slices.put_off(Work::Filters(parked.ticket), now);
+            live.extra().parked = Some(parked);
+        }
+    }
+
+    /// The turn of a packet's filters has come.
+    pub(super) fn go_on_with_filters(&mut self, ticket: Ticket, now: Micros, sink: &mut impl Sink) {
+        let Some(conn) = self.answers.get(ticket).and_then(|answer| answer.conn) else { return };
+        let Some(session) = self.session_of(conn) else { return };
+        let Some(connection) = self.connection_mut(conn) else { return };
+        // It would be heard of, were it read.
+        connection.heard(now);
+        let Some(mut parked) = connection.take_parked() else { return };
+        let version = version_of(&self.sessions[session.0 as usize]);
+        let Parked { rest, packet, .. } = &mut *parked;
+        let has_more = match packet {
+            ParkedPacket::Subscribe { common } => {
+                let mut filters = SubscribeFilters::new(version, rest.bytes());
+                self.subscribe_more(session, ticket, &mut filters, common, sink);
+                let rest_bytes = filters.rest().len();
+                rest.keep(rest_bytes)
+            }
+            ParkedPacket::Unsubscribe { codes, .. } => {
+                let mut filters = UnsubscribeFilters::new(rest.bytes());
+                self.unsubscribe_some(session, &mut filters, codes, sink);
+                let rest_bytes = filters.rest().len();
+                rest.keep(rest_bytes)
+            }
+        };
+        if has_more {
+            return self.park(conn, parked, now);
+        }
+        if let ParkedPacket::Unsubscribe { packet_id, codes } = &parked.packet
+            && let Some(Reply::Packet(bytes)) = self.answers.reply_mut(ticket)
+        {
+            *bytes = unsuback(version, *packet_id, codes).into();
+        }
+        self.met(ticket, now, sink);
+        if self.connection_mut(conn).is_some() {
+            sink.resume(conn);
+        }
+    }
+
+    /// The connection is gone: what is subscribed to is so for good, and the rest is not.
+    pub(super) fn unpark(&mut self, parked: &Parked, now: Micros, sink: &mut impl Sink) {
+        self.met(parked.ticket, now, sink);
+    }
+}

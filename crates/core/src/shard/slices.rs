@@ -1,0 +1,135 @@
+//! Work that goes on in later turns, so that no input holds the shard.
+//!
+//! What an input does is counted in steps: about a tenth of a microsecond each. What can wait stops
+//! at [`crate::Limits::input_steps_max`] and goes on in [`Shard::handle_timeout`], where all that
+//! waits has its slice in turn. Packets of one input stop at a multiple of it.
+
+use super::Shard;
+use crate::answers::Ticket;
+use crate::keys::{ConnKey, Micros, SessionKey};
+use crate::routing::News;
+use crate::sink::Sink;
+use std::collections::VecDeque;
+
+/// How many times the steps of other work the packets of one input may cost: nearly all are
+/// published messages, and stopping between them has its price.
+const PACKETS_FACTOR: u64 = 16;
+
+/// Steps of a packet, whatever is in it.
+pub(super) const PACKET_STEPS: u64 = 2;
+
+/// The steps of the present input, and what waits for later ones.
+#[derive(Debug)]
+pub(super) struct Slices {
+    steps: u64,
+    steps_max: u64,
+    waiting: VecDeque<Work>,
+    /// When that goes on.
+    at: Micros,
+    /// Other shards' queries wait.
+    pub(super) has_queries: bool,
+}
+
+/// What waits.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// The filters of a SUBSCRIBE or UNSUBSCRIBE.
+    Filters(Ticket),
+    /// A session's retained messages.
+    Replay(SessionKey),
+    /// Other shards' queries for retained messages.
+    Queries,
+    /// What all shards have noted in a round of letters.
+    Round(u64, Vec<News>),
+    /// Packets of a connection that were received together.
+    Packets(ConnKey),
+}
+
+impl Slices {
+    pub(super) fn new(steps_max: u32) -> Self {
+        let (steps, steps_max) = (0, u64::from(steps_max));
+        let (waiting, at) = (VecDeque::new(), Micros(0));
+        Self { steps, steps_max, waiting, at, has_queries: false }
+    }
+
+    /// An input begins.
+    #[inline]
+    pub(super) fn begin(&mut self) {
+        self.steps = 0;
+    }
+
+    #[inline]
+    pub(super) fn add(&mut self, steps: u64) {
+        self.steps += steps;
+    }
+
+    pub(super) fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Whether what can wait has to.
+    pub(super) fn is_spent(&self) -> bool {
+        self.steps >= self.steps_max
+    }
+
+    /// Whether further packets have to wait.
+    #[inline]
+    pub(super) fn is_spent_by_packets(&self) -> bool {
+        self.steps >= self.steps_max * PACKETS_FACTOR
+    }
+
+    pub(super) fn put_off(&mut self, work: Work, now: Micros) {
+        if self.waiting.is_empty() {
+            self.at = now + Micros(1);
+        }
+        self.waiting.push_back(work);
+    }
+
+    /// When something goes on.
+    pub(super) fn next(&self) -> Option<Micros> {
+        (!self.waiting.is_empty()).then_some(self.at)
+    }
+}
+
+impl Shard {
+    /// Steps that the last input took, of about a tenth of a microsecond each. What can wait does
+    /// at [`crate::Limits::input_steps_max`].
+    pub fn steps(&self) -> u64 {
+        self.slices.steps()
+    }
+
+    /// Goes on with what waits, in turn, until the steps of an input are spent.
+    pub(super) fn go_on(&mut self, now: Micros, sink: &mut impl Sink) {
+        if self.slices.next().is_none_or(|at| at > now) {
+            return;
+        }
+        // What has to wait again does so for a later turn.
+        for _ in 0..self.slices.waiting.len() {
+            if self.slices.is_spent() {
+                break;
+            }
+            let Some(work) = self.slices.waiting.pop_front() else { break };
+            match work {
+                Work::Filters(ticket) => self.go_on_with_filters(ticket, now, sink),
+                Work::Replay(session) => self.replay_in_turn(session, now, sink),
+                Work::Queries => self.answer_in_turn(now, sink),
+                Work::Round(round, news) => self.close_round(round, news, now),
+                Work::Packets(conn) => {
+                    sink.resume(conn);
+                    // They come in an input of their own.
+                    self.slices.steps = self.slices.steps.max(self.slices.steps_max);
+                }
+            }
+            self.settle(now, sink);
+        }
+        self.slices.at = now + Micros(1);
+        crate::shrink::queue(&mut self.slices.waiting);
+    }
+
+    /// The rest of what was received waits for a later turn.
+    #[cold]
+    pub(super) fn hold_packets(&mut self, conn: ConnKey, now: Micros, sink: &mut impl Sink) {
+        sink.pause(conn);
+        self.slices.put_off(Work::Packets(conn), now);
+    }
+}
