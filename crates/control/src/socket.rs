@@ -22,7 +22,10 @@ pub enum SocketError {
     )]
     InUse(PathBuf),
     /// There is a file which is no socket.
-    #[error("{} is there and is no socket; remove it, or set another [control] socket", .0.display())]
+    #[error(
+        "{} is there and is no socket; remove it, or set another [control] socket",
+        .0.display()
+    )]
     NoSocket(PathBuf),
     /// The system refuses.
     #[error("cannot listen on {}: {source}; {hint}", path.display())]

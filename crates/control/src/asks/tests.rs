@@ -46,11 +46,21 @@ struct Broker {
 }
 
 impl Broker {
-    /// What was asked since the last time, after every task that could go on has gone on.
-    async fn seen(&self) -> Vec<(u16, Request)> {
-        // Longer than a rest; tasks have nothing else to wait for.
-        tokio::time::sleep(REST * 4).await;
-        self.asked.try_iter().collect()
+    /// The next requests, so many; in the order of shards, then kinds.
+    async fn seen(&self, count: usize) -> Vec<(u16, Request)> {
+        let mut seen = Vec::new();
+        while seen.len() < count {
+            tokio::time::sleep(REST).await;
+            seen.extend(self.asked.try_iter());
+        }
+        seen.sort_by_key(|(shard, request)| (*shard, request.kind()));
+        seen
+    }
+
+    /// Nothing is asked, though there was time for it.
+    async fn sees_nothing(&self) {
+        tokio::time::sleep(REST * 10).await;
+        assert_eq!(self.asked.try_iter().collect::<Vec<_>>(), []);
     }
 
     fn answer(&mut self, shard: u16, answer: Answer) {
@@ -90,14 +100,15 @@ fn spawn(
 fn one_of_a_kind_is_under_way_to_a_shard_and_the_next_follows_its_answer() {
     run(99, |asks, mut broker| async move {
         let first = spawn(&asks, 0, kick("a"));
-        assert_eq!(broker.seen().await, [(0, kick("a"))]);
+        assert_eq!(broker.seen(1).await, [(0, kick("a"))]);
         let second = spawn(&asks, 0, kick("b"));
         // Another kind and another shard do not wait for it.
         let _others = [spawn(&asks, 0, Request::Counters), spawn(&asks, 1, kick("c"))];
-        assert_eq!(broker.seen().await, [(0, Request::Counters), (1, kick("c"))]);
+        assert_eq!(broker.seen(2).await, [(0, Request::Counters), (1, kick("c"))]);
+        broker.sees_nothing().await;
         broker.answer(0, Answer::Kicked(Kicked::Ended));
         assert_eq!(first.await.unwrap(), Ok(Answer::Kicked(Kicked::Ended)));
-        assert_eq!(broker.seen().await, [(0, kick("b"))]);
+        assert_eq!(broker.seen(1).await, [(0, kick("b"))]);
         broker.answer(0, Answer::Kicked(Kicked::Unknown));
         assert_eq!(second.await.unwrap(), Ok(Answer::Kicked(Kicked::Unknown)));
     });
@@ -107,12 +118,12 @@ fn one_of_a_kind_is_under_way_to_a_shard_and_the_next_follows_its_answer() {
 fn who_gave_up_gets_nobody_elses_answer_and_keeps_the_turn_until_it_came() {
     run(99, |asks, mut broker| async move {
         let first = spawn(&asks, 0, kick("a"));
-        assert_eq!(broker.seen().await.len(), 1);
+        assert_eq!(broker.seen(1).await.len(), 1);
         first.abort();
         let second = spawn(&asks, 0, kick("b"));
-        assert_eq!(broker.seen().await, []);
+        broker.sees_nothing().await;
         broker.answer(0, Answer::Kicked(Kicked::Ended));
-        assert_eq!(broker.seen().await, [(0, kick("b"))]);
+        assert_eq!(broker.seen(1).await, [(0, kick("b"))]);
         assert!(!second.is_finished(), "that answer was not for it");
         broker.answer(0, Answer::Kicked(Kicked::Absent));
         assert_eq!(second.await.unwrap(), Ok(Answer::Kicked(Kicked::Absent)));
@@ -123,7 +134,7 @@ fn who_gave_up_gets_nobody_elses_answer_and_keeps_the_turn_until_it_came() {
 fn a_request_that_the_port_has_no_room_for_is_refused_and_its_turn_is_free() {
     run(1, |asks, mut broker| async move {
         let first = spawn(&asks, 0, kick("a"));
-        assert_eq!(broker.seen().await.len(), 1);
+        assert_eq!(broker.seen(1).await.len(), 1);
         assert_eq!(asks.ask(1, kick("b")).await, Err(Full));
         assert_eq!(asks.ask(1, kick("b")).await, Err(Full), "and not stuck");
         assert_eq!(asks.ask(9, kick("b")).await, Err(Full), "no such shard");
@@ -137,8 +148,9 @@ fn an_answer_that_nobody_waits_for_is_passed_over() {
     run(99, |asks, mut broker| async move {
         broker.answer(0, Answer::Kicked(Kicked::Ended));
         broker.answer(7, Answer::Kicked(Kicked::Ended));
+        broker.sees_nothing().await;
         let asked = spawn(&asks, 0, kick("a"));
-        assert_eq!(broker.seen().await.len(), 1);
+        assert_eq!(broker.seen(1).await.len(), 1);
         broker.answer(0, Answer::Kicked(Kicked::Unknown));
         assert_eq!(asked.await.unwrap(), Ok(Answer::Kicked(Kicked::Unknown)));
     });
