@@ -181,13 +181,13 @@ fn half_open_connections_are_found_and_sessions_resumed() {
 fn the_example_of_new_runs_from_standard_input_and_keeps_its_thresholds() {
     let output = Command::new(env!("CARGO_BIN_EXE_weir")).args(["bench", "new"]).output().unwrap();
     let example = String::from_utf8(output.stdout).unwrap();
-    // So patient that a busy host does not break it.
+    // So patient that a busy host does not break them.
     let patient = example.replace("p99_ms = 1000", "p99_ms = 60000");
+    let patient = patient.replace("recover_s = 5", "recover_s = 60");
     assert_ne!(patient, example);
     let (output, result) = run("-", Some(&patient), "weir", "0.2");
     assert_eq!(result["use_case"]["name"], "my-use-case");
     // A busy host may void the run, but breaks no threshold.
-    assert_eq!(result["measure"]["delivered"], result["measure"]["expected"]);
     assert!(!result["verdict"]["reasons"].to_string().contains("threshold"), "{result}");
     assert!(matches!(output.status.code(), Some(0 | 1)));
     let strict = example.replace("p99_ms = 1000", "p99_ms = 0.000001");
