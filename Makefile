@@ -1,13 +1,19 @@
 # The two commands: `make bench` and `make test`.
 
-.PHONY: bench perf test build lint
+.PHONY: bench perf test test-long build lint setup programs costs tests
+
+# All programs and tests at once: asked for one by one, the crates would be built again for each
+# set of features that is needed then.
+ALL := --workspace --locked --bins --tests
+XTASK := cargo run --quiet --locked --bin xtask --
+DEBUG := $${CARGO_TARGET_DIR:-target}/debug
 
 build:
-	cargo build --release --locked
+	cargo build --release --locked --package weir
 
 # The Basic Set against the built-in broker, with a table and a report.
 bench: build
-	target/release/weir bench suite basic
+	"$${CARGO_TARGET_DIR:-target}/release/weir" bench suite basic
 
 # Runs the performance use cases on the built-in broker and Mosquitto alternately, with the raw costs of
 # the same minute; kept under results/. Takes most of an hour: docs/developers/performance.md.
@@ -17,8 +23,8 @@ perf:
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	cargo xtask tidy
-	cargo xtask coverage --check
+	$(XTASK) tidy
+	$(XTASK) coverage --check
 	@if cargo deny --version >/dev/null 2>&1; then \
 	    cargo deny --log-level error check bans licenses sources; \
 	else \
@@ -26,11 +32,25 @@ lint:
 	fi
 
 # Installs what the tests need (Mosquitto, Chromium, MQTT clients in other languages) and runs every
-# test.
+# test but the sweeps. What waits runs beside what computes.
 test:
-	scripts/setup
+	$(MAKE) --jobs=2 setup programs
 	$(MAKE) lint
-	cargo build --locked --package weir
-	WEIR_EXE="$$(realpath "$${CARGO_TARGET_DIR:-target}/debug/weir")" cargo test --workspace --locked
-	cargo xtask costs --check
+	$(MAKE) --jobs=2 tests costs
 	@[ -z "$${CI:-}" ] || JOBS=2 scripts/fuzz 2
+
+# The same, and the sweeps that `make test` leaves out.
+test-long: test
+	WEIR_EXE="$$(realpath "$(DEBUG)/weir")" cargo test $(ALL) -- --ignored
+
+setup:
+	scripts/setup
+
+programs:
+	cargo build $(ALL)
+
+tests:
+	WEIR_EXE="$$(realpath "$(DEBUG)/weir")" cargo test $(ALL)
+
+costs:
+	nice $(XTASK) costs --check

@@ -1,0 +1,12 @@
+//! What is kept of runs: judged, compared, exported, shown.
+
+#![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
+
+mod fixture;
+
+mod browser;
+mod compare;
+mod export;
+mod ladder;
+mod report;
+mod verdicts;

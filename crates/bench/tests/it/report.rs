@@ -1,0 +1,226 @@
+//! Tables and page from kept results: every run in them, nothing from a network, nothing unescaped.
+
+use crate::fixture::{HOSTILE, basic_set, many_brokers};
+use weir_bench::result::{self, LatencyResult, RunResult, Status, System, SystemRow};
+use weir_bench::{report, tables};
+
+/// A result as the first schema wrote it.
+fn kept() -> RunResult {
+    result::read(include_str!("../data/result.json")).unwrap()
+}
+
+/// A result as this schema writes it.
+fn newer() -> RunResult {
+    result::read(include_str!("../data/result-2.json")).unwrap()
+}
+
+fn assert_fits(text: &str) {
+    for line in text.lines() {
+        assert!(line.chars().count() <= 120, "{} columns: {line}", line.chars().count());
+    }
+}
+
+#[test]
+fn tables_hold_the_figures_and_fit_a_terminal() {
+    let mut runs = basic_set(10);
+    runs.push(kept());
+    let text = tables::render(&runs);
+    for run in &runs {
+        assert!(text.contains(&run.use_case.name));
+        assert!(text.contains(&run.measure.delivered.to_string()), "{text}");
+    }
+    // Of the kept result; of the failed and of the invalid one; of the published ones.
+    let latency = format!("{:.2}", runs[9].latencies["end_to_end"].p999_us as f64 / 1e3);
+    let parts = [
+        &latency,
+        "FAILED",
+        "1000 of 10000 deliveries lost",
+        "INVALID",
+        "99 % of its core",
+        "published elsewhere at full scale, not measured here",
+        "Mosquitto 2.0.15",
+        "264M",
+    ];
+    for part in parts {
+        assert!(text.contains(part), "{part} is missing in:\n{text}");
+    }
+    assert_fits(&text);
+}
+
+#[test]
+fn a_reduced_scale_is_said_above_the_tables() {
+    let text = tables::render(&[kept()]);
+    let (scale, table) = (text.find("SCALE 0.01").unwrap(), text.find("| broker").unwrap());
+    assert!(scale < table, "{text}");
+}
+
+#[test]
+fn the_largest_figures_fit_a_terminal() {
+    let mut run = kept();
+    run.use_case.name = "singlenode-throughput-20-1000-20-2M".into();
+    run.broker.name = "A broker with a very long name".into();
+    run.verdict.status = Status::Aborted;
+    run.verdict.reasons = vec!["a reason of many words, ".repeat(20)];
+    run.rates.published = 2_000_000.0;
+    run.rates.received = 2_000_000.0;
+    let of = &mut run.measure;
+    (of.sent, of.accepted) = (90_000_000, 90_000_000);
+    (of.expected, of.delivered, of.lost) = (3_600_000_000, 1_800_000_000, 1_800_000_000);
+    (of.duplicated, of.reordered, of.stray) = (999, 99_999, 9999);
+    let us = 99_999_000;
+    let latency = LatencyResult {
+        mean_us: us as f64,
+        p50_us: us,
+        p75_us: us,
+        p90_us: us,
+        p95_us: us,
+        p99_us: us,
+        p999_us: us,
+        max_us: us,
+        ..run.latencies["end_to_end"].clone()
+    };
+    run.latencies.insert("end_to_end".into(), latency);
+    let resources = run.resources.as_mut().unwrap();
+    resources.cpu_cores_avg = 63.25;
+    resources.cpu_us_per_delivery = Some(12_345.67);
+    resources.rss_max_bytes = 999_900_000;
+    resources.rss_avg_bytes = 123_000_000_000;
+    let rate = Some(99_900_000_000.0);
+    run.system = Some(System {
+        messages_per_core_s: Some(99_990_000.0),
+        kib_per_connection: Some(9_999.9),
+        pss_max_bytes: Some(999_900_000_000),
+        measure: SystemRow {
+            context_switches_per_s: Some(999_999.0),
+            loopback_bytes_per_s: rate,
+            net_received_bytes_per_s: rate,
+            net_sent_bytes_per_s: rate,
+            host_cpu_cores: Some(127.25),
+            host_steal_cores: Some(127.25),
+            power_watts: Some(999.9),
+            ..SystemRow::default()
+        },
+        ..System::default()
+    });
+    assert_fits(&tables::render(&[run]));
+}
+
+#[test]
+fn what_a_broker_says_moves_no_cursor() {
+    let text = tables::render(&basic_set(3));
+    assert!(text.contains("</script>"), "shown, not dropped");
+    assert!(text.chars().all(|char| char == '\n' || !char.is_control()));
+}
+
+#[test]
+fn the_page_holds_every_run_and_needs_no_network() {
+    let runs = basic_set(10);
+    let page = report::html(&runs).unwrap();
+    for run in &runs[..8] {
+        let label = format!("{} {}", run.broker.name, run.broker.version);
+        assert!(page.contains(&label) && page.contains(&run.use_case.name), "{label}");
+    }
+    for fetch in ["src=", "url(", "@import", "<link", "fetch(", "XMLHttpRequest", "import("] {
+        assert!(!page.contains(fetch), "{fetch} would reach for a network");
+    }
+    let links = page.matches("href=").count();
+    assert_eq!(links, page.matches("href=\"#").count(), "a link leads out of the page");
+    for part in ["6 passed", "2 failed", "1 invalid", "1000 of 10000 deliveries lost"] {
+        assert!(page.contains(part), "{part} is missing");
+    }
+    assert!(!page.contains("aborted</span>"), "no run was");
+}
+
+#[test]
+fn disclosure_names_what_is_missing() {
+    assert!(report::html(&[newer()]).unwrap().contains(">complete<"));
+    let mut run = newer();
+    run.host.kernel.clear();
+    run.host.governor.clear();
+    run.broker.configuration.clear();
+    run.disclosed.network.congestion_control.clear();
+    let page = report::html(&[run]).unwrap();
+    let missing = "incomplete, missing: configuration of the broker, governor, kernel, \
+                   TCP congestion control";
+    assert!(page.contains(missing), "{missing}");
+}
+
+#[test]
+fn a_result_of_an_older_schema_is_shown_and_its_gaps_are_named() {
+    let page = report::html(&[kept()]).unwrap();
+    assert!(page.contains("incomplete, missing: hash of the suite&#x27;s program, run by"));
+    assert!(page.contains("this result was written by schema 1"));
+}
+
+#[test]
+fn hostile_text_is_shown_and_not_obeyed() {
+    let page = report::html(&basic_set(3)).unwrap();
+    assert!(!page.contains("<b>\"'&"), "unescaped in the text");
+    // Three elements of ours, and the string of the data may end or hide none of them.
+    assert_eq!(page.matches("</script").count(), 3);
+    assert_eq!(page.matches("<script").count(), 3);
+    assert!(!page.contains("<!--"), "a comment would hide the end of a script");
+    assert!(page.contains("{{ 7 * 7 }}"), "a text is no template");
+    assert!(page.contains("&lt;b&gt;"), "{HOSTILE} is shown");
+}
+
+#[test]
+fn half_an_hour_of_several_runs_stays_a_page_one_can_send() {
+    let page = report::html(&basic_set(1800)).unwrap();
+    let mega = page.len() as f64 / 1e6;
+    assert!(mega < 8.0, "{mega} MB");
+}
+
+#[test]
+fn no_results_make_no_report() {
+    assert!(report::html(&[]).is_err());
+}
+
+#[test]
+fn six_brokers_with_repeats_have_a_matrix_and_a_spread_each() {
+    let runs = many_brokers(10);
+    let page = report::html(&runs).unwrap();
+    let matrix = &page[page.find("class=\"matrix\"").unwrap()..];
+    let matrix = &matrix[..matrix.find("</table>").unwrap()];
+    assert_eq!(matrix.matches("scope=\"col\"").count(), 7, "six brokers: {matrix}");
+    assert_eq!(matrix.matches("scope=\"row\"").count(), 4, "four use cases");
+    assert_eq!(matrix.matches("2 of 3").count(), 1, "one of three repeats failed: {matrix}");
+    assert!(matrix.contains("not run"), "a broker that was left out");
+    assert!(page.contains("median of 3 runs: "), "the spread of repeats");
+    assert!(page.contains("What did not pass") && page.contains("Broker-3 3.0, run 2"));
+}
+
+#[test]
+fn repeats_are_compared_and_steps_have_their_table() {
+    let page = report::html(&many_brokers(10)).unwrap();
+    let part = |title: &str| {
+        let begin = page.find(&format!(">{title}</h2>")).unwrap();
+        &page[begin..begin + page[begin..].find("</section>").unwrap()]
+    };
+    let comparison = part("Comparison: singlenode-p2p-1K-1K-1K-1K");
+    for text in ["Ratios are to Broker-0 0.0.", "badge worse", "Broker-3 3.0 FAILED: 1 of 3 runs"] {
+        assert!(comparison.contains(text), "{text} is missing in {comparison}");
+    }
+    assert_eq!(comparison.matches("Broker-1 1.0: CPU us&#x2f;message").count(), 1, "{comparison}");
+    let steps = part("Steps and faults: singlenode-p2p-1K-1K-1K-1K");
+    for text in ["Broker-3 3.0, run 2: freeze", "<td>1.60 s</td>", "<td>1000</td>"] {
+        assert!(steps.contains(text), "{text} is missing in {steps}");
+    }
+    let single = report::html(&basic_set(10)).unwrap();
+    assert!(!single.contains(">Comparison: "), "one run allows no verdict");
+}
+
+#[test]
+fn what_is_told_of_repeats_is_shown_and_escaped() {
+    let mut runs = many_brokers(10);
+    runs.retain(|run| run.use_case.name == "singlenode-p2p-1K-1K-1K-1K");
+    for run in &mut runs {
+        run.use_case.name = "Ladder <1>".into();
+        if run.broker.name == "Broker-1" {
+            run.broker.name = "<b>9000</b>".into();
+        }
+    }
+    let page = report::html(&runs).unwrap();
+    assert!(page.contains("Ladder &lt;1&gt;") && page.contains("&lt;b&gt;9000&lt;&#x2f;b&gt;"));
+    assert!(page.contains("class=\"badge no-difference\""));
+}

@@ -1,0 +1,10 @@
+//! The load generator against brokers of which all is known.
+
+#![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
+
+mod fake_broker;
+
+mod calibration;
+mod course;
+mod null;
+mod replay;

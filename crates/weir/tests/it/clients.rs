@@ -1,0 +1,205 @@
+//! Real clients against `weir broker`: mosquitto_pub and mosquitto_sub, and the client libraries
+//! of tests/clients, which all run the same cells.
+
+use crate::support::{Broker, tool};
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// mosquitto_sub that has subscribed; it ends after `count` messages or 20 s.
+struct Sub {
+    child: Child,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+impl Sub {
+    fn start(broker: &Broker, version: &str, arguments: &[&str]) -> Self {
+        // Line by line even into a pipe, so that the SUBACK is seen when it comes.
+        let mut child = Command::new("stdbuf")
+            .args(["-oL", "mosquitto_sub"])
+            .args(["-p", broker.port(), "-V", version, "-d", "-v", "-W", "20"])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("Subscribed (mid") {
+            line.clear();
+            assert!(output.read_line(&mut line).unwrap() > 0, "it ended before SUBACK");
+        }
+        Self { child, output }
+    }
+
+    /// The messages, without the debug lines.
+    fn messages(mut self) -> Vec<String> {
+        let mut text = String::new();
+        self.output.read_to_string(&mut text).unwrap();
+        self.child.wait().unwrap();
+        let is_message = |line: &&str| !line.starts_with("Client ") && !line.is_empty();
+        text.lines().filter(is_message).map(str::to_owned).collect()
+    }
+}
+
+fn publish(broker: &Broker, version: &str, arguments: &[&str]) {
+    let status = Command::new("mosquitto_pub")
+        .args(["-p", broker.port(), "-V", version])
+        .args(arguments)
+        .status()
+        .unwrap();
+    assert!(status.success(), "mosquitto_pub {arguments:?}: {status}");
+}
+
+const VERSIONS: [&str; 2] = ["mqttv311", "mqttv5"];
+
+#[test]
+fn mosquitto_clients_exchange_every_qos_in_both_versions() {
+    if tool(&["mosquitto_sub"]).is_none() {
+        return;
+    }
+    let broker = Broker::start();
+    for version in VERSIONS {
+        for qos in ["0", "1", "2"] {
+            let sub = Sub::start(&broker, version, &["-t", "m/+/#", "-q", qos, "-C", "3"]);
+            for sent in ["0", "1", "2"] {
+                let message = format!("{version} {qos} {sent}");
+                publish(&broker, version, &["-t", "m/x/y", "-q", sent, "-m", &message]);
+            }
+            let mut messages = sub.messages();
+            messages.sort();
+            let expected = ["0", "1", "2"].map(|sent| format!("m/x/y {version} {qos} {sent}"));
+            assert_eq!(messages, expected);
+        }
+    }
+}
+
+#[test]
+fn mosquitto_clients_see_retained_messages_and_wills() {
+    if tool(&["mosquitto_sub"]).is_none() {
+        return;
+    }
+    let broker = Broker::start();
+    for version in VERSIONS {
+        publish(&broker, version, &["-t", "r/1", "-q", "1", "-m", "kept", "-r"]);
+        let sub = Sub::start(&broker, version, &["-t", "r/#", "-q", "1", "-C", "1"]);
+        assert_eq!(sub.messages(), ["r/1 kept"]);
+
+        let watcher = Sub::start(&broker, version, &["-t", "will/#", "-q", "1", "-C", "1"]);
+        let will =
+            ["-t", "x", "--will-topic", "will/a", "--will-payload", "gone", "--will-qos", "1"];
+        let mut victim = Sub::start(&broker, version, &will);
+        victim.child.kill().unwrap();
+        victim.child.wait().unwrap();
+        assert_eq!(watcher.messages(), ["will/a gone"]);
+    }
+}
+
+#[test]
+fn mosquitto_clients_resume_a_session() {
+    if tool(&["mosquitto_sub"]).is_none() {
+        return;
+    }
+    let broker = Broker::start();
+    for version in VERSIONS {
+        let mut session = vec!["-i", version, "-c", "-t", "s/#", "-q", "1"];
+        if version == "mqttv5" {
+            session.extend(["-x", "100"]);
+        }
+        let first = [&session[..], &["-C", "1"]].concat();
+        let sub = Sub::start(&broker, version, &first);
+        publish(&broker, version, &["-t", "s/1", "-q", "1", "-m", "here"]);
+        assert_eq!(sub.messages(), ["s/1 here"]);
+        publish(&broker, version, &["-t", "s/2", "-q", "1", "-m", "away"]);
+        // It comes before SUBACK, so all the output is looked at.
+        let output = Command::new("mosquitto_sub")
+            .args(["-p", broker.port(), "-V", version, "-v", "-W", "20", "-C", "1"])
+            .args(&session)
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "s/2 away\n");
+    }
+}
+
+#[test]
+fn mosquitto_clients_share_a_subscription() {
+    if tool(&["mosquitto_sub"]).is_none() {
+        return;
+    }
+    let broker = Broker::start();
+    for version in VERSIONS {
+        let member = || Sub::start(&broker, version, &["-t", "$share/g/j/#", "-q", "1", "-C", "5"]);
+        let members = [member(), member()];
+        for number in 0..10 {
+            publish(&broker, version, &["-t", "j/1", "-q", "1", "-m", &number.to_string()]);
+        }
+        let mut all: Vec<String> = members.into_iter().flat_map(Sub::messages).collect();
+        all.sort();
+        assert_eq!(all, (0..10).map(|number| format!("j/1 {number}")).collect::<Vec<_>>());
+    }
+}
+
+/// The cells of tests/clients/README.md, for 3.1.1 and 5.0 and for 5.0 alone.
+const CELLS: [&str; 7] = ["qos", "order", "retained", "will", "resume", "shared", "takeover"];
+const CELLS_OF_5: [&str; 3] = ["aliases", "properties", "expiry"];
+
+#[test]
+fn python_paho_runs_every_cell() {
+    run_cells(&[".venv/bin/python", "tests/clients/paho/matrix.py"]);
+}
+
+#[test]
+fn gmqtt_runs_every_cell() {
+    run_cells(&[".venv/bin/python", "tests/clients/gmqtt/matrix.py"]);
+}
+
+#[test]
+fn mqttjs_runs_every_cell() {
+    // Node is there, but without its modules the program cannot start.
+    if tool(&["node"]).is_some() && is_set_up("tests/clients/mqttjs/node_modules/mqtt") {
+        run_cells(&["node", "tests/clients/mqttjs/matrix.js"]);
+    }
+}
+
+#[test]
+fn go_paho_runs_every_cell() {
+    run_cells(&["tests/clients/gopaho/gopaho"]);
+}
+
+/// Runs a program of tests/clients, given from the root of the repository, against a broker of its
+/// own: it must print that every cell went well, once.
+fn run_cells(command: &[&str]) {
+    let is_path = command[0].contains('/');
+    if is_path && !is_set_up(command[0]) {
+        return;
+    }
+    let broker = Broker::start();
+    let program = if is_path { root().join(command[0]) } else { command[0].into() };
+    let output = Command::new(program)
+        .args(&command[1..])
+        .arg(broker.port())
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let (text, errors) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let of_both = ["3.1.1", "5.0"].into_iter().flat_map(|of| CELLS.map(|cell| (of, cell)));
+    let of_5 = CELLS_OF_5.map(|cell| ("5.0", cell));
+    let expected = of_both.chain(of_5).map(|(of, cell)| format!("ok {of}/{cell}"));
+    let lines: Vec<&str> = text.lines().collect();
+    let is_complete = lines.iter().copied().eq(expected);
+    assert!(is_complete && output.status.success(), "{command:?}:\n{text}{errors}");
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Whether scripts/setup made this; if not, the test is skipped, but fails where CI is set.
+fn is_set_up(path: &str) -> bool {
+    let is_there = root().join(path).exists();
+    if !is_there {
+        assert!(std::env::var_os("CI").is_none(), "no {path}; run scripts/setup");
+        eprintln!("skipped: no {path}; scripts/setup makes it");
+    }
+    is_there
+}

@@ -1,0 +1,81 @@
+//! The byte tables over TCP against `weir broker`, by `weir bench conformance`, and its page.
+
+use crate::support::tool;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn conformance(arguments: &[&str], out: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["bench", "conformance", "--out"])
+        .arg(out)
+        .args(arguments)
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap()
+}
+
+/// The one folder of a run.
+fn kept(out: &Path) -> PathBuf {
+    let folders: Vec<_> = std::fs::read_dir(out).unwrap().map(|entry| entry.unwrap()).collect();
+    let [folder] = &folders[..] else { panic!("{folders:?}") };
+    folder.path()
+}
+
+fn board(folder: &Path) -> Value {
+    let text = std::fs::read_to_string(folder.join("conformance.json")).unwrap();
+    serde_json::from_str::<Value>(&text).unwrap()["brokers"][0]["board"].clone()
+}
+
+#[test]
+fn weir_passes_every_case_over_tcp() {
+    let out = tempfile::tempdir().unwrap();
+    let output = conformance(&["--broker", "weir"], out.path());
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    let board = board(&kept(out.path()));
+    let cases = board["cases"].as_array().unwrap();
+    let all: usize = weir_conformance::tables()
+        .unwrap()
+        .iter()
+        .flat_map(|(_, table)| &table.cases)
+        .map(|case| case.versions.len())
+        .sum();
+    assert_eq!(cases.len(), all);
+    for case in cases {
+        assert_eq!(case["verdict"]["verdict"], "pass", "{case}");
+    }
+}
+
+#[test]
+fn a_browser_shows_the_scoreboard() {
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let Some(browser) = tool(&names) else { return };
+    let out = tempfile::tempdir().unwrap();
+    let output = conformance(&["--broker", "weir", "--only", "v5-retain"], out.path());
+    assert!(output.status.success());
+    let page = kept(out.path()).join("report.html");
+    let shown = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--dump-dom"])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        .arg(format!("--user-data-dir={}", out.path().join("profile").display()))
+        .arg(format!("file://{}", page.display()))
+        .output()
+        .unwrap();
+    let dom = String::from_utf8(shown.stdout).unwrap();
+    assert!(dom.contains("no failing row"), "{dom}");
+    let id = dom.find("MQTT-3.3.1-11").expect("the statement is listed");
+    let row = &dom[id..id + dom[id..].find("</tr>").unwrap()];
+    assert!(row.contains("holds"), "{row}");
+    assert!(!dom.contains("http://") && !dom.contains("https://"), "it needs no network");
+}
+
+#[test]
+fn a_part_of_a_name_that_no_case_has_is_said() {
+    let out = tempfile::tempdir().unwrap();
+    let output = conformance(&["--broker", "weir", "--only", "no-such-case"], out.path());
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("no case has \"no-such-case\" in its name"), "{said}");
+    assert_eq!(std::fs::read_dir(out.path()).unwrap().count(), 0, "nothing is left behind");
+}

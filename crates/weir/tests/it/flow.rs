@@ -1,0 +1,463 @@
+//! `weir flow` as a process: against `weir broker`, and against an end of the connection that
+//! the test holds, where the order of packets is what matters.
+
+use crate::support::Broker;
+use crate::support::mqtt::Peer;
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use tempfile::NamedTempFile;
+use weir_wire::{Property, QoS};
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+
+/// Messages with `p.mcc` come back on a topic of it.
+const CELLS: &str = r#"
+[[flow]]
+name = "cells"
+from = "ud/#"
+qos = 1
+when = 'has(payload.p.mcc) && payload.p.mcc > 200'
+to = "cells/{payload.p.mcc}/{topic[1]}"
+payload = 'payload.p'
+"#;
+
+fn file(rules: &str) -> NamedTempFile {
+    let file = NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), rules).unwrap();
+    file
+}
+
+/// Where a broker that a test plays is reached.
+fn listen() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    (listener, address)
+}
+
+/// `weir flow run` that is subscribed.
+struct Run {
+    child: Child,
+    log: BufReader<ChildStderr>,
+    _file: NamedTempFile,
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // It has ended already, unless the test failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Run {
+    fn spawn(rules: &str, address: &str, options: &str) -> Self {
+        let file = file(rules);
+        let mut child = Command::new(WEIR)
+            .args(["flow", "run", file.path().to_str().unwrap(), "--broker", address])
+            .args(options.split_whitespace())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = BufReader::new(child.stderr.take().unwrap());
+        Self { child, log, _file: file }
+    }
+
+    fn start(rules: &str, address: &str, options: &str) -> Self {
+        let mut run = Self::spawn(rules, address, options);
+        run.wait_for("run on");
+        run
+    }
+
+    fn wait_for(&mut self, part: &str) {
+        let mut line = String::new();
+        while !line.contains(part) {
+            line.clear();
+            assert!(self.log.read_line(&mut line).unwrap() > 0, "it ended before {part:?}");
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Exit code, standard output, the rest of standard error.
+    fn end(mut self) -> (Option<i32>, String, String) {
+        let (mut out, mut log) = (String::new(), String::new());
+        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        self.log.read_to_string(&mut log).unwrap();
+        (self.child.wait().unwrap().code(), out, log)
+    }
+
+    fn stop(self) -> (Option<i32>, String, String) {
+        self.signal(Signal::TERM);
+        self.end()
+    }
+}
+
+fn with_mcc(mcc: u32, number: u32) -> String {
+    format!(r#"{{"tp":"ud","p":{{"mcc":{mcc},"n":{number}}}}}"#)
+}
+
+#[test]
+fn matches_are_republished_in_every_version_and_qos() {
+    for version in ["5", "311"] {
+        for qos in [0, 1] {
+            let broker = Broker::start();
+            let rules = CELLS.replace("qos = 1", &format!("qos = {qos}\npublish_qos = {qos}"));
+            let mut sub = Peer::client(&broker.address, "sub");
+            sub.subscribe("cells/#", QoS::AtLeastOnce);
+            let run = Run::start(&rules, &broker.address, &format!("-V {version}"));
+            let mut source = Peer::client(&broker.address, "pub");
+            source.publish("ud/a", &with_mcc(257, 1), Some(1), false);
+            source.publish("ud/a", &with_mcc(100, 2), Some(2), false);
+            source.publish("ud/a", "no JSON", Some(3), false);
+            source.publish("ud/a", r#"{"p":{}}"#, Some(4), false);
+            source.publish("other/a", &with_mcc(257, 5), Some(5), false);
+            source.publish("ud/b", &with_mcc(310, 6), Some(6), false);
+            let came = [sub.message(), sub.message()].map(|one| (one.topic, one.payload, one.qos));
+            let expected = [
+                ("cells/257/a".into(), r#"{"mcc":257,"n":1}"#.into(), QoS::from_u8(qos).unwrap()),
+                ("cells/310/b".into(), r#"{"mcc":310,"n":6}"#.into(), QoS::from_u8(qos).unwrap()),
+            ];
+            assert_eq!(came, expected);
+            let (code, out, log) = run.stop();
+            assert_eq!(code, Some(0), "{log}");
+            assert!(out.starts_with("received 5, matched 2, published 2"), "{out}");
+            assert!(out.contains("cells: seen 5, matched 2, published 2, not_json 1"), "{out}");
+        }
+    }
+}
+
+#[test]
+fn a_message_is_acknowledged_after_its_result_and_in_its_turn() {
+    let (listener, address) = listen();
+    let mut run = Run::spawn(CELLS, &address, "");
+    let mut broker = Peer::serve(&listener, false, &[]);
+    run.wait_for("run on");
+    broker.publish("ud/a", &with_mcc(257, 1), Some(11), false);
+    let first = broker.message();
+    assert_eq!((first.topic.as_str(), first.qos), ("cells/257/a", QoS::AtLeastOnce));
+    broker.publish("ud/a", "{}", Some(5), false);
+    // Its result shows that all before it was handled: no PUBACK stands before it.
+    broker.publish("ud/a", &with_mcc(257, 2), None, false);
+    let second = broker.message();
+    assert_eq!((second.payload.as_str(), second.qos), (r#"{"mcc":257,"n":2}"#, QoS::AtMostOnce));
+    broker.acknowledge(first.packet_id);
+    assert_eq!([broker.acknowledged(), broker.acknowledged()], [11, 5]);
+    assert_eq!(run.stop().0, Some(0));
+}
+
+#[test]
+fn a_refused_result_does_not_hold_its_message_for_ever() {
+    let (listener, address) = listen();
+    let run = Run::spawn(CELLS, &address, "");
+    let mut broker = Peer::serve(&listener, false, &[]);
+    broker.publish("ud/a", &with_mcc(257, 1), Some(1), false);
+    let result = broker.message();
+    let packet_id = weir_wire::PacketId::new(result.packet_id).unwrap();
+    broker.send(&weir_wire::Packet::PubAck(weir_wire::packet::Ack {
+        packet_id,
+        reason: weir_wire::ReasonCode::NotAuthorized,
+        properties: weir_wire::Properties::EMPTY,
+    }));
+    assert_eq!(broker.acknowledged(), 1);
+    let (_, out, _) = run.stop();
+    assert!(out.contains("refused 1"), "{out}");
+}
+
+#[test]
+fn what_a_lost_connection_left_open_is_acknowledged_only_once_it_came_again() {
+    let (listener, address) = listen();
+    let run = Run::spawn(CELLS, &address, "-i keeps");
+    let mut old = Peer::serve(&listener, false, &[]);
+    old.publish("ud/a", &with_mcc(257, 1), Some(1), false);
+    old.publish("ud/a", &with_mcc(257, 2), Some(2), false);
+    let results = [old.message(), old.message()];
+    old.acknowledge(results[1].packet_id);
+    drop(old);
+    // The session is there: nothing is subscribed to again, nothing acknowledged by itself.
+    let mut new = Peer::serve(&listener, true, &[]);
+    new.publish("ud/a", &with_mcc(257, 1), Some(1), true);
+    let again = new.message();
+    assert_eq!(again.payload, r#"{"mcc":257,"n":1}"#);
+    // An answer to a result of the old connection says nothing of the new one.
+    new.acknowledge(again.packet_id + 1);
+    new.acknowledge(again.packet_id);
+    assert_eq!(new.acknowledged(), 1);
+    let (code, out, log) = run.stop();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(out.contains("redelivered 1") && out.contains("unsettled 2"), "{out}");
+    assert!(log.contains("connecting again"), "{log}");
+}
+
+#[test]
+fn results_wait_while_the_window_of_the_broker_is_full() {
+    let (listener, address) = listen();
+    let run = Run::spawn(CELLS, &address, "");
+    let mut broker = Peer::serve(&listener, false, &[Property::ReceiveMaximum(2)]);
+    for number in 1..=5 {
+        broker.publish("ud/a", &with_mcc(257, number), Some(number as u16), false);
+    }
+    let mut open = vec![broker.message().packet_id, broker.message().packet_id];
+    // Of QoS 0, so it does not wait, and nothing of QoS 1 stands before it.
+    broker.publish("ud/a", &with_mcc(257, 9), None, false);
+    assert_eq!(broker.message().qos, QoS::AtMostOnce);
+    for number in 3..=5 {
+        broker.acknowledge(open.remove(0));
+        assert_eq!(u32::from(broker.acknowledged()), number - 2);
+        let result = broker.message();
+        assert_eq!(result.payload, format!(r#"{{"mcc":257,"n":{number}}}"#));
+        open.push(result.packet_id);
+    }
+    open.into_iter().for_each(|packet_id| broker.acknowledge(packet_id));
+    assert_eq!([broker.acknowledged(), broker.acknowledged()], [4, 5]);
+    assert_eq!(run.stop().0, Some(0));
+}
+
+#[test]
+fn a_broker_that_breaks_its_bounds_is_left() {
+    let (listener, address) = listen();
+    let run = Run::spawn(CELLS, &address, "--receive-maximum 2");
+    let mut broker = Peer::serve(&listener, false, &[]);
+    for number in 1..=3 {
+        broker.publish("ud/a", &with_mcc(257, number), Some(number as u16), false);
+    }
+    let (code, out, log) = run.end();
+    assert_eq!(code, Some(1));
+    assert!(out.starts_with("received 2, ") && log.contains("Receive Maximum"), "{out}{log}");
+    let run = Run::spawn(CELLS, &address, "");
+    let mut broker = Peer::serve(&listener, true, &[]);
+    broker.answer_subscribe(&[1, 1]);
+    let (code, _, log) = run.end();
+    assert_eq!(code, Some(1));
+    assert!(log.contains("SUBACK"), "{log}");
+}
+
+#[test]
+fn at_the_end_messages_stay_with_the_broker_and_open_results_are_told() {
+    let (listener, address) = listen();
+    let mut run = Run::spawn(CELLS, &address, "");
+    let mut broker = Peer::serve(&listener, false, &[]);
+    run.wait_for("run on");
+    broker.publish("ud/a", &with_mcc(257, 1), Some(1), false);
+    let _result = broker.message();
+    run.signal(Signal::INT);
+    // DISCONNECT, or the end, comes without an acknowledgement.
+    let last = broker.packet().expect("DISCONNECT");
+    assert_eq!(last[0], 0xE0, "{last:?}");
+    assert_eq!(broker.packet(), None);
+    let (code, out, log) = run.end();
+    assert_eq!(code, Some(1));
+    assert!(log.contains("1 results"), "{log}");
+    assert!(out.starts_with("received 1, matched 1"), "{out}");
+}
+
+#[test]
+fn a_result_longer_than_the_broker_takes_is_not_sent() {
+    let (listener, address) = listen();
+    let run = Run::spawn(CELLS, &address, "");
+    let mut broker = Peer::serve(&listener, false, &[Property::MaximumPacketSize(60)]);
+    let long = format!(r#"{{"p":{{"mcc":257,"text":"{}"}}}}"#, "x".repeat(60));
+    broker.publish("ud/a", &long, Some(1), false);
+    assert_eq!(broker.acknowledged(), 1);
+    broker.publish("ud/a", &with_mcc(257, 1), Some(2), false);
+    assert_eq!(broker.message().payload, r#"{"mcc":257,"n":1}"#);
+    drop(broker);
+    let (_, out, _) = run.stop();
+    assert!(out.contains("too large 1"), "{out}");
+}
+
+#[test]
+fn threads_share_the_messages_and_each_comes_back_once() {
+    let broker = Broker::start();
+    let mut sub = Peer::client(&broker.address, "sub");
+    sub.subscribe("cells/#", QoS::AtMostOnce);
+    let run = Run::start(CELLS, &broker.address, "--threads 3 --client-id shared");
+    let mut source = Peer::client(&broker.address, "pub");
+    let mut came = BTreeMap::new();
+    for number in 1..=300 {
+        source.publish("ud/a", &with_mcc(257, number), Some(number as u16), false);
+    }
+    for _ in 0..300 {
+        *came.entry(sub.message().payload).or_insert(0) += 1;
+    }
+    assert_eq!(came.len(), 300, "each once");
+    let (code, out, log) = run.stop();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(out.starts_with("received 300, matched 300, published 300"), "{out}");
+}
+
+#[test]
+fn what_cannot_be_run_ends_with_one_line_and_its_code() {
+    let (listener, address) = listen();
+    let run = Run::spawn(CELLS, &address, "");
+    let mut broker = Peer::new(listener.accept().unwrap().0, weir_wire::Version::V5);
+    broker.packet().unwrap();
+    broker.send(&weir_wire::Packet::ConnAck(weir_wire::packet::ConnAck {
+        session_present: false,
+        reason: weir_wire::ReasonCode::Success,
+        properties: weir_wire::Properties::EMPTY,
+    }));
+    broker.answer_subscribe(&[0x87]);
+    let (code, _, log) = run.end();
+    assert!(code == Some(1) && log.contains("Not authorized"), "{log}");
+
+    drop(listener);
+    let (code, _, log) = Run::spawn(CELLS, &address, "").end();
+    assert!(code == Some(1) && log.contains("cannot connect"), "{log}");
+    let (code, _, log) = Run::spawn("[[flow]]\nname = 1\n", &address, "").end();
+    assert!(code == Some(2) && log.contains("line 2"), "{log}");
+    let (code, _, log) = Run::spawn(CELLS, &address, "--group a/b").end();
+    assert!(code == Some(2) && log.contains("--group"), "{log}");
+}
+
+fn check(rules: &str) -> (Option<i32>, String, String) {
+    let file = file(rules);
+    let output = Command::new(WEIR).args(["flow", "check"]).arg(file.path()).output().unwrap();
+    let [out, log] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    (output.status.code(), out, log)
+}
+
+#[test]
+fn check_prints_the_rules_or_says_what_is_wrong_where() {
+    let (code, out, log) = check(CELLS);
+    assert_eq!((code, log.as_str()), (Some(0), ""));
+    assert!(out.contains("cells: ud/# (QoS 1), when has(payload.p.mcc)"), "{out}");
+    assert!(out.contains("-> cells/{payload.p.mcc}/{topic[1]}"), "{out}");
+    assert!(out.contains("subscribes to ud/#, QoS 1"), "{out}");
+
+    let bad = CELLS.replace("&& payload", "&& && payload");
+    let again = CELLS.replace("\"cells\"", "\"again\"").replace("ud/#", "cells/#");
+    let back = again.replace("cells/{payload.p.mcc}", "ud/{payload.p.mcc}");
+    let half = CELLS.replace("\"cells\"", "\"half\"").replace("ud/#", "+/a");
+    let twice = CELLS.replace("qos = 1", "qos = 2");
+    for (rules, parts) in [
+        (bad, &["cells", "when"][..]),
+        (format!("{CELLS}{back}"), &["loop", "cells", "again"]),
+        (format!("{CELLS}{half}"), &["ud/#", "+/a"]),
+        (twice, &["cells", "QoS"]),
+        (String::new(), &["no [[flow]]"]),
+    ] {
+        let (code, out, log) = check(&rules);
+        assert_eq!((code, out.as_str(), log.lines().count()), (Some(2), "", 1), "{log}");
+        assert!(parts.iter().all(|part| log.contains(part)), "{log}");
+    }
+}
+
+/// `weir flow stack` and the lines to and from it.
+struct Stack {
+    child: Child,
+    lines: BufReader<std::process::ChildStdout>,
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // It has ended already, unless the test failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Stack {
+    fn start(broker: &Broker, options: &str) -> Self {
+        let mut child = Command::new(WEIR)
+            .args(["flow", "stack", "--host", "127.0.0.1", "--port", broker.port()])
+            .args(["--in", "ud/#", "--out", "cells"])
+            .args(options.split_whitespace())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        assert!(line.starts_with("ready weir-"), "{line}");
+        assert_eq!(line.split_whitespace().count(), 5, "{line}");
+        Self { child, lines }
+    }
+
+    fn say(&mut self, line: &str) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    fn counts(&mut self) -> BTreeMap<String, u64> {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        let words = line.trim().strip_prefix("counts ").unwrap().split(' ');
+        let parsed = words.map(|word| word.split_once('=').unwrap());
+        parsed.map(|(name, count)| (name.to_owned(), count.parse().unwrap())).collect()
+    }
+
+    /// Asks until a counter has come to `least`.
+    fn wait_for(&mut self, name: &str, least: u64) {
+        while self.ask()[name] < least {}
+    }
+
+    fn ask(&mut self) -> BTreeMap<String, u64> {
+        self.say("counts");
+        self.counts()
+    }
+
+    /// The last counts, after `stop` or the end of input.
+    fn stop(mut self, is_said: bool) -> BTreeMap<String, u64> {
+        if is_said {
+            self.say("stop");
+        }
+        drop(self.child.stdin.take());
+        let counts = self.counts();
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+        counts
+    }
+}
+
+#[test]
+fn a_stack_subscribes_and_publishes_back_by_the_line_protocol() {
+    let broker = Broker::start();
+    let place = r#"{"p":{"mcc":1,"mnc":2,"lac":3,"cell_id":4},"n":1}"#;
+    for json in ["flow", "serde_json"] {
+        for qos in [0, 1] {
+            let mut sub = Peer::client(&broker.address, "sub");
+            sub.subscribe("cells", QoS::AtLeastOnce);
+            let options = format!("--workflow workflow --qos {qos} --rate 0 --json {json}");
+            let mut stack = Stack::start(&broker, &options);
+            let mut source = Peer::client(&broker.address, "pub");
+            source.publish("ud/1", place, Some(1), false);
+            source.publish("ud/1", r#"{"p":{"mcc":1},"n":2}"#, Some(2), false);
+            source.publish("ud/1", "{", Some(3), false);
+            let came = sub.message();
+            assert_eq!((came.payload.as_str(), came.qos as u8), (place, qos));
+            stack.wait_for("received", 3);
+            let counts = stack.stop(qos == 0);
+            let values = ["received", "matched", "published", "failed"].map(|name| counts[name]);
+            assert_eq!(values, [3, 1, 1, 1], "{json}, QoS {qos}");
+        }
+    }
+    let mut stack = Stack::start(&broker, "--workflow subscribe --qos 1 --rate 0");
+    let mut source = Peer::client(&broker.address, "pub");
+    source.publish("ud/1", "anything", Some(1), false);
+    stack.wait_for("received", 1);
+    assert_eq!(stack.stop(true)["matched"], 0);
+}
+
+#[test]
+fn a_stack_publishes_and_connects_once_it_is_started() {
+    let broker = Broker::start();
+    let mut sub = Peer::client(&broker.address, "sub");
+    sub.subscribe("cells", QoS::AtMostOnce);
+    let mut stack = Stack::start(&broker, "--workflow publish --qos 1 --rate 500");
+    assert_eq!(stack.ask()["published"], 0);
+    stack.say("start");
+    let came: Vec<_> = (0..20).map(|_| sub.message().payload).collect();
+    assert!(came.iter().all(|payload| payload.len() == 300), "{came:?}");
+    assert_eq!(came.iter().filter(|payload| payload.contains("cell_id")).count(), 2);
+    assert!(stack.stop(true)["published"] >= 20);
+
+    let mut stack = Stack::start(&broker, "--workflow connect --rate 200");
+    stack.say("start");
+    stack.wait_for("connects", 20);
+    assert!(stack.stop(false)["connects"] >= 20);
+}

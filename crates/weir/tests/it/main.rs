@@ -1,0 +1,25 @@
+//! The program as a user meets it. No test here judges how fast anything is: they run side by side.
+//! Those that do, and those that take the machine for themselves, are in `tests/alone`.
+
+#![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
+
+#[path = "../../../load/tests/it/fake_broker/mod.rs"]
+mod fake_broker;
+mod support;
+
+mod abreast;
+mod agents;
+mod bench;
+mod clients;
+mod conformance;
+mod drivers;
+mod emqtt;
+mod export;
+mod flaws;
+mod flow;
+mod flow_kill;
+mod live;
+mod pub_sub;
+mod stacks;
+mod stand_ins;
+mod steps;

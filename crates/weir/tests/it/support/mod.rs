@@ -1,0 +1,72 @@
+//! A broker for a test, and the tools a test needs.
+
+pub(crate) mod command;
+pub(crate) mod mqtt;
+pub(crate) mod results;
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+/// `weir broker` as a process of its own; ended with the value.
+pub(crate) struct Broker {
+    pub(crate) child: Child,
+    pub(crate) address: String,
+    /// Kept open, so that the broker can go on writing its log.
+    _log: BufReader<ChildStderr>,
+}
+
+impl Broker {
+    pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// With more arguments of `weir broker`.
+    pub(crate) fn start_with(arguments: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .args(["broker", "--listen", "127.0.0.1:0"])
+            .args(arguments)
+            .env("NO_COLOR", "1")
+            .env_remove("WEIR_LOG")
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut log = BufReader::new(child.stderr.take().unwrap());
+        let address = loop {
+            let mut line = String::new();
+            assert!(log.read_line(&mut line).unwrap() > 0, "the broker ended before it listened");
+            if let Some((_, address)) = line.split_once("listening on ") {
+                break address.trim().to_owned();
+            }
+        };
+        Self { child, address, _log: log }
+    }
+
+    pub(crate) fn port(&self) -> &str {
+        self.address.rsplit(':').next().unwrap()
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        // It may have ended already; then there is nothing to end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The first of `names` that can be run. Missing tools skip a test, but fail it where CI is set.
+pub(crate) fn tool(names: &[&str]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    folders.extend(["/usr/sbin".into(), "/usr/local/sbin".into()]);
+    let found = names
+        .iter()
+        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)))
+        .find(|file| file.is_file());
+    if found.is_none() {
+        assert!(std::env::var_os("CI").is_none(), "{names:?} is not installed; run scripts/setup");
+        eprintln!("skipped: {names:?} is not installed; scripts/setup installs it");
+    }
+    found
+}
