@@ -1,16 +1,12 @@
 //! `weir ctl` as a process, against `weir broker` with a control socket.
 
-#![expect(clippy::unwrap_used, unreachable_pub, reason = "a test: a panic is its failure")]
-#![allow(dead_code, clippy::allow_attributes, clippy::allow_attributes_without_reason)]
-
-mod support;
-
+use crate::support::Broker;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use support::Broker;
+
 use weir_wire::packet::Connect;
 use weir_wire::{Properties, Version};
 

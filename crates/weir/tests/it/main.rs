@@ -12,6 +12,7 @@ mod agents;
 mod bench;
 mod clients;
 mod conformance;
+mod ctl;
 mod drivers;
 mod emqtt;
 mod export;
