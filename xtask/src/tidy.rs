@@ -61,7 +61,6 @@ const FORBIDDEN: &[&str] = &[
 /// who takes one out lowers the number.
 const CIRCLES: &[(&str, usize)] = &[
     ("weir-wire", 4),
-    ("weir-core", 15),
     ("weir-reactor", 6),
     ("weir-broker", 2),
     ("weir-flow", 2),

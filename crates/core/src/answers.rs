@@ -5,7 +5,7 @@
 //! [`Ticket`], so that what comes late is never taken for what somebody else waits for. The answers
 //! of one connection leave in the order of its requests; what need not wait goes behind what does.
 
-use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
+use crate::keys::{ConnKey, Micros, SessionKey, ShardId, Ticket};
 use crate::message::Message;
 use crate::receipts::Receipts;
 use crate::routing::News;
@@ -13,11 +13,6 @@ use slotmap::SlotMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use weir_wire::{PacketId, QoS, ReasonCode};
-
-slotmap::new_key_type! {
-    /// Names one answer that waits. It is never given again.
-    pub struct Ticket;
-}
 
 /// All answers of a shard that wait, and the letters that they wait for.
 #[derive(Debug)]

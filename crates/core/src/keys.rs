@@ -11,6 +11,20 @@ pub struct ConnKey(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShardId(pub u16);
 
+slotmap::new_key_type! {
+    /// Names something that is waited for. It is never given again.
+    pub struct Ticket;
+}
+
+/// Which message published as retained it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stamp {
+    /// The shard it was published on.
+    pub shard: ShardId,
+    /// Which of that shard's it is, from 1.
+    pub number: u64,
+}
+
 /// A session of one shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SessionKey(pub(crate) u32);

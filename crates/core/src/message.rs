@@ -2,7 +2,6 @@
 
 use crate::content::Content;
 use crate::keys::SessionKey;
-use crate::pool::MessagePool;
 use crate::{Micros, Stamp};
 use std::sync::Arc;
 use weir_wire::{Properties, PropertiesBuf, Property, QoS};
@@ -121,12 +120,9 @@ impl<'a> Delivery<'a> {
         self.shared.as_ref().expect("it was made")
     }
 
-    /// As [`Delivery::shared`], for another shard, which rarely keeps it for long.
-    pub(crate) fn lent(&mut self, pool: &mut MessagePool) -> &Arc<Message> {
-        if self.shared.is_none() {
-            self.shared = Some(pool.lend(self));
-        }
-        self.shared.as_ref().expect("it was made")
+    /// The message, if it was made, and where to put it.
+    pub(crate) fn shared_slot(&mut self) -> &mut Option<Arc<Message>> {
+        &mut self.shared
     }
 
     pub(crate) fn to_message(&self) -> Message {

@@ -49,6 +49,16 @@ impl MessagePool {
     }
 }
 
+impl Delivery<'_> {
+    /// As [`Delivery::shared`], for another shard, which rarely keeps it for long.
+    pub(crate) fn lent(&mut self, pool: &mut MessagePool) -> &Arc<Message> {
+        if self.shared_slot().is_none() {
+            *self.shared_slot() = Some(pool.lend(self));
+        }
+        self.shared()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

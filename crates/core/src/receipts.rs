@@ -4,8 +4,8 @@
 //! Letters between two shards keep their order, so a receipt is one number, sent once a turn
 //! however many letters it is for.
 
-use crate::answers::Ticket;
 use crate::keys::ShardId;
+use crate::keys::Ticket;
 use std::collections::VecDeque;
 
 /// The numbers between this shard and each other one.

@@ -6,7 +6,6 @@ mod stamps;
 
 pub(crate) use recent::Recent;
 pub(crate) use replay::{Replay, Replays, Seen, Step};
-pub use stamps::Stamp;
 pub(crate) use stamps::Stamps;
 
 use crate::{Limits, Message, Micros};

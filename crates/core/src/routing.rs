@@ -4,12 +4,14 @@ mod deep;
 mod filtered;
 mod filters;
 mod group;
+mod lists;
 mod records;
 mod shape;
 mod wildcards;
 
-pub(crate) use filters::{FilterId, Filters, News, Picks, Subscribed, SubscriptionRecord};
+pub(crate) use filters::{Filters, News, Picks, Subscribed};
 pub(crate) use group::{HOPS_MAX, Picked};
+pub(crate) use lists::{FilterId, SubscriptionRecord};
 pub(crate) use records::{NONE as NO_RECORDS, Records};
 
 use crate::keys::SessionKey;

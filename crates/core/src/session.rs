@@ -2,11 +2,11 @@
 
 use crate::keys::{ConnKey, Micros};
 use crate::message::Queued;
+use crate::queue::Queue;
 use crate::retained::Replays;
 use crate::routing::{NO_RECORDS, Records};
 use crate::text::Text;
 use crate::window::Window;
-use std::collections::VecDeque;
 use weir_wire::{PacketId, PropertiesBuf, QoS, Version};
 
 /// A session: it lives as long as its connection, or longer if the client asked for that. 64 bytes,
@@ -48,14 +48,6 @@ pub(crate) struct Link {
     pub(crate) aliases_max: u16,
     /// Whether the client takes reason strings beside CONNACK and DISCONNECT.
     pub(crate) wants_problems: bool,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Queue {
-    pub(crate) deliveries: VecDeque<Queued>,
-    pub(crate) bytes: u64,
-    /// Whether the client was absent since the queue was last empty.
-    pub(crate) is_from_absence: bool,
 }
 
 #[derive(Debug, Default)]

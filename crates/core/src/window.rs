@@ -4,7 +4,7 @@
 //! oldest: one byte a delivery, no search. The message is kept only for a session that may resume.
 
 use crate::message::Queued;
-use crate::session::Queue;
+use crate::queue::Queue;
 use std::collections::VecDeque;
 use weir_wire::{PacketId, QoS};
 

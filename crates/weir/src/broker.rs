@@ -7,10 +7,11 @@ use weir_broker::{Config, Server, Verifier};
 /// Run the MQTT broker in the foreground until SIGTERM or Ctrl-C
 ///
 /// It speaks MQTT 3.1, 3.1.1 and 5.0 over TCP and keeps sessions in memory. Without options it
-/// listens on 127.0.0.1:1883. SIGUSR1 writes all counters to the log; with [control] socket =
-/// "PATH" in the configuration `weir ctl` shows clients and counters: see docs/control.md. Clients can subscribe with
-/// a condition on the content of messages ($filter/CONDITION/FILTER, or the user property filter),
-/// and [[flow]] tables in the configuration derive messages from messages: see docs/flow.md.
+/// listens on 127.0.0.1:1883. SIGUSR1 writes all counters to the log; with
+/// [control] socket = "PATH" in the configuration, `weir ctl` shows clients and counters: see docs/control.md. Clients can
+/// subscribe with a condition on the content of messages ($filter/CONDITION/FILTER, or the user
+/// property filter), and [[flow]] tables in the configuration derive messages from messages: see
+/// docs/flow.md.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BrokerArgs {
     /// Address to listen on, instead of those in the file; may be given several times

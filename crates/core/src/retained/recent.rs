@@ -1,6 +1,6 @@
 //! What was published as retained and delivered live a moment ago.
 
-use crate::retained::Stamp;
+use crate::keys::Stamp;
 use std::collections::VecDeque;
 
 /// Messages remembered; the oldest are forgotten, see [`crate::Stats::recent_forgotten`].

@@ -14,8 +14,8 @@
 //! - What comes live while a page is on its way, and had not come to the owner when it answered,
 //!   is newer than the page: its topic is left out.
 
+use crate::keys::Stamp;
 use crate::name::Name;
-use crate::retained::Stamp;
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashTable};
 use std::collections::BTreeMap;

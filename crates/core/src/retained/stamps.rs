@@ -5,16 +5,7 @@
 //! retained message whether a subscriber has had it, or will have it, as it was published: see
 //! [`crate::retained::Replay`].
 
-use crate::ShardId;
-
-/// Which message published as retained it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Stamp {
-    /// The shard it was published on.
-    pub shard: ShardId,
-    /// Which of that shard's it is, from 1.
-    pub number: u64,
-}
+use crate::keys::{ShardId, Stamp};
 
 /// Numbers known to one shard; 0 is none.
 #[derive(Debug)]

@@ -1,53 +1,13 @@
 //! Content-filtered subscriptions to one topic filter: those of one condition stand together, so
 //! that a message is checked once for all of them, and passes them by at once.
 
-use super::filters::{Filter, FilterId, Filters};
+use super::Subscriber;
+use super::filters::{Filter, Filters};
 use super::group::Group;
-use super::{Subscriber, filters::SubscriptionRecord};
+use super::lists::{FilterId, Filtered, List, SubscriptionRecord};
 use crate::conditions::ConditionId;
 use crate::content::Content;
 use crate::few::Few;
-
-/// The subscribers of one topic filter with one condition, named in one way.
-#[derive(Debug)]
-pub(crate) struct Filtered {
-    pub(super) condition: ConditionId,
-    /// The condition as it stands in the subscription's name; nothing if it came beside it.
-    pub(super) encoded: Option<Box<str>>,
-    pub(super) subscribers: Few<Subscriber>,
-}
-
-/// Which of its filter's lists a subscription is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum List {
-    Plain,
-    Group(usize),
-    Filtered(usize),
-}
-
-/// A [`List`] in four bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ListKey(u32);
-
-impl From<List> for ListKey {
-    fn from(list: List) -> Self {
-        Self(match list {
-            List::Plain => 0,
-            List::Group(at) => at as u32 * 2 + 1,
-            List::Filtered(at) => at as u32 * 2 + 2,
-        })
-    }
-}
-
-impl ListKey {
-    pub(super) fn list(self) -> List {
-        match self.0 {
-            0 => List::Plain,
-            key if key % 2 == 1 => List::Group(key as usize / 2),
-            key => List::Filtered(key as usize / 2 - 1),
-        }
-    }
-}
 
 impl Filter {
     fn filtered_or_insert(&mut self, condition: ConditionId, encoded: Option<&str>) -> usize {

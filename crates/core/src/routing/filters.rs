@@ -8,8 +8,8 @@ use crate::keys::SessionKey;
 use crate::mail::GroupPick;
 use crate::name::Name;
 use crate::pages::Pages;
-use crate::routing::filtered::{Filtered, List, ListKey};
 use crate::routing::group::{Group, Member, Picked};
+use crate::routing::lists::{FilterId, Filtered, List, ListKey, SubscriptionRecord};
 use crate::routing::records::{Records, ShapeKey};
 use crate::routing::shape::hash;
 use crate::routing::wildcards::Wildcards;
@@ -23,40 +23,11 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 use weir_wire::topic::TopicFilter;
 
-/// A filter of the index.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct FilterId(u32);
-
 /// The members chosen for one message, kept for its memory.
 #[derive(Debug, Default)]
 pub(crate) struct Picks {
     pub(crate) here: Vec<Subscriber>,
     pub(crate) there: Vec<(ShardId, GroupPick)>,
-}
-
-/// A session's own note of one subscription: where it stands in the index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SubscriptionRecord {
-    filter: FilterId,
-    list: ListKey,
-    /// Place among the subscribers or members.
-    position: u32,
-}
-
-impl SubscriptionRecord {
-    pub(super) fn filter(self) -> FilterId {
-        self.filter
-    }
-
-    pub(super) fn list(self) -> List {
-        self.list.list()
-    }
-}
-
-impl FilterId {
-    pub(super) fn at(self) -> usize {
-        self.0 as usize
-    }
 }
 
 /// One filter: 48 bytes, and no memory of its own while it is short, of one subscriber, not

@@ -1,6 +1,6 @@
 //! A session's own notes of its subscriptions, and the shapes that its filters have.
 
-use super::filters::{FilterId, SubscriptionRecord};
+use super::lists::{FilterId, SubscriptionRecord};
 use crate::chance::mix;
 use crate::few::Few;
 use crate::shrink;

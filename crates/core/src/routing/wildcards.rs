@@ -6,8 +6,8 @@
 //! bring so many, see [`crate::Limits::filter_shapes_max`].
 
 use crate::chance::mix;
-use crate::routing::FilterId;
 use crate::routing::deep::{DeepLevels, DeepShape};
+use crate::routing::lists::FilterId;
 use crate::routing::records::ShapeKey;
 use crate::routing::shape::{LevelHasher, Shape};
 use crate::text::Text;

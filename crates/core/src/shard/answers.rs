@@ -3,7 +3,8 @@
 
 use super::Shard;
 use super::connection::{Connection, Live, Phase, Refusal};
-use crate::answers::{Answer, Reply, Ticket};
+use crate::answers::{Answer, Reply};
+use crate::keys::Ticket;
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
 use crate::mail::Mail;
 use crate::receipts::Owed;

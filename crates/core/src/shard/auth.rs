@@ -1,11 +1,10 @@
 //! AUTH, and what the authentication port answers (section 4.12).
 
-use super::connack::Proof;
-use super::connect::Asked;
+use super::asked::{Asked, Proof};
 use super::connection::{AwaitAuth, Connection, Phase, Refusal};
 use super::{Next, Shard};
-use crate::answers::Ticket;
 use crate::auth::{AuthRequest, AuthStep, Verdict};
+use crate::keys::Ticket;
 use crate::keys::{ConnKey, Micros};
 use crate::sink::Sink;
 use weir_wire::packet::{Auth, Connect};

@@ -1,19 +1,12 @@
 //! CONNACK: what the broker grants, or why it does not.
 
 use super::Shard;
-use super::connect::Asked;
+use super::asked::{Asked, Proof};
 use super::connection::Refusal;
 use crate::keys::ConnKey;
 use crate::sink::{Notice, Sink};
 use weir_wire::packet::{ConnAck, Connect};
 use weir_wire::{Properties, PropertiesBuf, Property, QoS, ReasonCode, Version};
-
-/// What authentication adds to a CONNACK.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Proof<'a> {
-    pub(super) method: &'a str,
-    pub(super) data: &'a [u8],
-}
 
 impl Shard {
     /// The CONNACK that accepts.

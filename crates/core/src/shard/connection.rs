@@ -1,8 +1,8 @@
 //! One connection's phase, and the reasons to end it.
 
-use super::parked::Parked;
+use super::rest::Parked;
 use crate::aliases::{AliasesIn, AliasesOut};
-use crate::answers::Ticket;
+use crate::keys::Ticket;
 use crate::keys::{Micros, SessionKey};
 use crate::session::Will;
 use std::collections::VecDeque;

@@ -3,7 +3,6 @@
 use super::Shard;
 use super::acks::plain_ack;
 use super::connection::{Connection, Live};
-use super::lifetime::Overflowed;
 use crate::aliases::AliasOut;
 use crate::encoder::{Encoded, Shape};
 use crate::keys::{ConnKey, Micros, SessionKey};
@@ -11,8 +10,9 @@ use crate::limits::{Limits, WhenAbsent};
 use crate::mail::GroupPick;
 use crate::message::{Delivery, Message, Queued};
 use crate::pages::Pages;
+use crate::queue::Queue;
 use crate::routing::{FilterId, Subscriber};
-use crate::session::{Link, Queue, Session};
+use crate::session::{Link, Session};
 use crate::sink::{Notice, Sink};
 use crate::window::Owed;
 use smallvec::SmallVec;
@@ -26,6 +26,15 @@ pub(super) struct Receiver<'a> {
     pub(super) qos: QoS,
     pub(super) retain: bool,
     pub(super) subscription_ids: &'a [u32],
+}
+
+/// A session whose queue ran over, by what it was then.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Overflowed {
+    /// Its connection ends; its messages stay if it outlives that.
+    Connected(SessionKey),
+    /// It ends itself, as the setting for the absent says.
+    Absent(SessionKey),
 }
 
 impl Shard {

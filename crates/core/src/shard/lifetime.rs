@@ -3,6 +3,7 @@
 use super::Shard;
 use super::connect::client_hash;
 use super::connection::{Connection, Phase, Refusal};
+use super::delivery::Overflowed;
 use super::reasons::reason_string;
 use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::mail::Mail;
@@ -20,15 +21,6 @@ const PLAIN_DISCONNECT_BYTES: usize = 4;
 
 /// Steps of taking out a subscription.
 const UNSUBSCRIBE_STEPS: u64 = 4;
-
-/// A session whose queue ran over, by what it was then.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Overflowed {
-    /// Its connection ends; its messages stay if it outlives that.
-    Connected(SessionKey),
-    /// It ends itself, as the setting for the absent says.
-    Absent(SessionKey),
-}
 
 impl Shard {
     /// Ends a connection for a fault of its peer, a bound, or the broker's own reasons: says why

@@ -4,67 +4,14 @@
 use super::Shard;
 use super::connection::Connection;
 use super::delivery::version_of;
+use super::rest::{Parked, ParkedPacket};
 use super::slices::Work;
-use super::subscribe::Common;
 use super::unsubscribe::unsuback;
-use crate::answers::{Reply, Ticket};
+use crate::answers::Reply;
+use crate::keys::Ticket;
 use crate::keys::{ConnKey, Micros};
 use crate::sink::Sink;
-use weir_wire::PacketId;
 use weir_wire::packet::{SubscribeFilters, UnsubscribeFilters};
-
-/// The rest of a packet. Its answer waits for it, among other things.
-#[derive(Debug)]
-pub(super) struct Parked {
-    ticket: Ticket,
-    rest: Rest,
-    packet: ParkedPacket,
-}
-
-/// Which packet it is.
-#[derive(Debug)]
-pub(super) enum ParkedPacket {
-    Subscribe {
-        /// What its properties say.
-        common: Common,
-    },
-    Unsubscribe {
-        packet_id: PacketId,
-        codes: Vec<u8>,
-    },
-}
-
-impl Parked {
-    pub(super) fn new(ticket: Ticket, rest: &[u8], packet: ParkedPacket) -> Box<Self> {
-        let rest = Rest { encoded: rest.into(), done: 0 };
-        Box::new(Self { ticket, rest, packet })
-    }
-}
-
-/// Filters that are still to be handled.
-#[derive(Debug)]
-struct Rest {
-    encoded: Box<[u8]>,
-    /// Bytes of it that are done.
-    done: usize,
-}
-
-impl Rest {
-    fn bytes(&self) -> &[u8] {
-        &self.encoded[self.done..]
-    }
-
-    /// Says whether there are more.
-    fn keep(&mut self, rest_bytes: usize) -> bool {
-        self.done = self.encoded.len() - rest_bytes;
-        rest_bytes > 0
-    }
-}
-
-/// Steps of one filter of a SUBSCRIBE or UNSUBSCRIBE.
-pub(super) fn filter_steps(text: &str) -> u64 {
-    16 + text.len() as u64 / 32
-}
 
 impl Shard {
     /// The rest of the packet waits for its turn.

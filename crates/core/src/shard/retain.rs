@@ -12,7 +12,8 @@
 use super::Shard;
 use super::connection::Refusal;
 use super::delivery::version_of;
-use crate::answers::{AckReply, Reply, Ticket};
+use crate::answers::{AckReply, Reply};
+use crate::keys::Ticket;
 use crate::keys::{ConnKey, Micros, ShardId};
 use crate::mail::Mail;
 use crate::message::{Delivery, Message};

@@ -5,7 +5,7 @@
 //! waits has its slice in turn. Packets of one input stop at a multiple of it.
 
 use super::Shard;
-use crate::answers::Ticket;
+use crate::keys::Ticket;
 use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::routing::News;
 use crate::sink::Sink;

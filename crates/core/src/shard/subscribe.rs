@@ -3,67 +3,24 @@
 use super::Shard;
 use super::connection::Refusal;
 use super::delivery::version_of;
-use super::parked::{Parked, ParkedPacket, filter_steps};
 use super::reasons::{check_answer, suback_properties};
+use super::rest::{Common, NotGranted, Parked, ParkedPacket, filter_steps};
 use super::slices::Work;
-use crate::answers::{Reply, SubscribeReply, Subscriptions, Ticket};
+use crate::answers::{Reply, SubscribeReply, Subscriptions};
 use crate::conditions::{ConditionId, NoCondition};
+use crate::keys::Ticket;
 use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::mail::Mail;
 use crate::name::{BadEncoding, Name};
 use crate::routing::{News, Subscribed, Subscriber};
 use crate::session::Session;
 use crate::sink::Sink;
+use weir_wire::ReasonCode;
 use weir_wire::packet::{RetainHandling, SubAck, Subscribe, SubscribeFilters, SubscriptionOptions};
 use weir_wire::topic::TopicFilter;
-use weir_wire::{Property, ReasonCode};
-
-/// The user property of a SUBSCRIBE that holds a condition for its filters.
-const CONDITION_PROPERTY: &str = "filter";
 
 /// Steps of noting that a filter is known everywhere.
 const NOTED_STEPS: u64 = 2;
-
-/// What the properties of a SUBSCRIBE say of all its filters.
-#[derive(Debug, Default)]
-pub(super) struct Common {
-    subscription_id: Option<u32>,
-    condition: Option<Box<str>>,
-    /// Why it cannot be used.
-    unfit: Option<NotGranted>,
-    /// More conditions than one.
-    has_several: bool,
-}
-
-impl Common {
-    fn of(subscribe: &Subscribe<'_>) -> Self {
-        let mut common = Self::default();
-        for property in subscribe.properties.iter() {
-            match property {
-                Property::SubscriptionIdentifier(id) => common.subscription_id = Some(id),
-                Property::UserProperty(CONDITION_PROPERTY, text) => {
-                    common.has_several = common.condition.replace(text.into()).is_some();
-                }
-                _ => {}
-            }
-        }
-        common
-    }
-}
-
-/// Why a filter is refused.
-#[derive(Clone, Debug)]
-struct NotGranted {
-    reason: ReasonCode,
-    /// In words, where it is about a condition.
-    detail: Box<str>,
-}
-
-impl From<ReasonCode> for NotGranted {
-    fn from(reason: ReasonCode) -> Self {
-        Self { reason, detail: Box::default() }
-    }
-}
 
 impl Shard {
     pub(super) fn on_subscribe(

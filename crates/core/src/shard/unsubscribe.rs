@@ -2,8 +2,8 @@
 
 use super::Shard;
 use super::connection::Refusal;
-use super::parked::{Parked, ParkedPacket, filter_steps};
 use super::reasons::check_answer;
+use super::rest::{Parked, ParkedPacket, filter_steps};
 use crate::answers::Reply;
 use crate::keys::{Micros, SessionKey};
 use crate::name::Name;
