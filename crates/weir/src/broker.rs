@@ -7,8 +7,8 @@ use weir_broker::{Config, Server, Verifier};
 /// Run the MQTT broker in the foreground until SIGTERM or Ctrl-C
 ///
 /// It speaks MQTT 3.1, 3.1.1 and 5.0 over TCP and keeps sessions in memory. Without options it
-/// listens on 127.0.0.1:1883. SIGUSR1 writes all counters to the log; with
-/// [control] socket = "PATH" in the configuration, `weir ctl` shows clients and counters: see docs/control.md. Clients can
+/// listens on 127.0.0.1:1883. SIGUSR1 writes all counters to the log; a control socket ([control]
+/// in the configuration) lets weir ctl show clients and counters: see docs/control.md. Clients can
 /// subscribe with a condition on the content of messages ($filter/CONDITION/FILTER, or the user
 /// property filter), and [[flow]] tables in the configuration derive messages from messages: see
 /// docs/flow.md.
