@@ -128,8 +128,11 @@ impl Answers {
     }
 
     /// An input begins whose letters are waited for.
+    #[inline]
     pub(crate) fn begin(&mut self) {
-        self.mailed.clear();
+        if self.has_mailed() {
+            self.mailed.clear();
+        }
     }
 
     /// A letter to `shard` that the answer to the present input waits for. Returns its number.

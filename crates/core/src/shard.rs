@@ -217,16 +217,15 @@ impl Shard {
                     break;
                 }
                 Some(Phase::AwaitConnect(_) | Phase::AwaitAuth(_)) => None,
-                Some(Phase::Live(live)) if live.is_parked() => {
-                    sink.pause(conn);
-                    break;
+                Some(Phase::Live(live)) => {
+                    let client = (live.session, live.version);
+                    if live.extra.is_some() && self.must_wait(conn) {
+                        sink.pause(conn);
+                        break;
+                    }
+                    Some(client)
                 }
-                Some(Phase::Live(live)) => Some((live.session, live.version)),
             };
-            if self.has_too_many_answers(conn) {
-                sink.pause(conn);
-                break;
-            }
             if self.slices.is_spent_by_packets() {
                 self.hold_packets(conn, now, sink);
                 break;
@@ -405,7 +404,15 @@ impl Shard {
 
     /// Does what handling an input has put off, so that nothing recurses: ends sessions whose
     /// queue ran over, publishes wills.
+    #[inline(always)]
     fn settle(&mut self, now: Micros, sink: &mut impl Sink) {
+        if !(self.overflowed.is_empty() && self.due_wills.is_empty()) {
+            self.do_what_was_put_off(now, sink);
+        }
+    }
+
+    #[cold]
+    fn do_what_was_put_off(&mut self, now: Micros, sink: &mut impl Sink) {
         while !(self.overflowed.is_empty() && self.due_wills.is_empty()) {
             while let Some(overflowed) = self.overflowed.pop() {
                 self.end_overflowed(overflowed, now, sink);

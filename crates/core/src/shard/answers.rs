@@ -56,17 +56,15 @@ impl Shard {
         }
     }
 
-    /// Whether the connection is read no more until some of its answers have left.
-    #[inline]
-    pub(super) fn has_too_many_answers(&mut self, conn: ConnKey) -> bool {
-        if self.answers.is_empty() {
-            return false;
-        }
+    /// Whether what the connection sends waits: until its last packet is handled whole, or some of
+    /// its answers have left.
+    #[inline(never)]
+    pub(super) fn must_wait(&mut self, conn: ConnKey) -> bool {
         let held_max = self.limits.answers_held_max as usize;
         let live = self.connection_mut(conn).and_then(Connection::live_mut);
         let Some(extra) = live.and_then(|live| live.extra.as_mut()) else { return false };
         extra.is_paused |= extra.answers.len() >= held_max;
-        extra.is_paused
+        extra.is_paused || extra.parked.is_some()
     }
 
     /// Another shard has all letters up to this one.
@@ -105,7 +103,8 @@ impl Shard {
                 Reply::Packet(bytes) => sink.write(conn, &bytes),
                 Reply::Ack(ack) => {
                     if let Some(session) = self.session_of(conn) {
-                        self.write_ack(conn, session, &ack, sink);
+                        let (id, why) = ((ack.packet_id, ack.qos), (ack.reason, ack.detail));
+                        self.write_ack(conn, session, id, why, sink);
                     }
                 }
                 Reply::Subscribe(subscribe) => self.write_suback(conn, *subscribe, now, sink),

@@ -69,11 +69,6 @@ impl Live {
     pub(super) fn extra(&mut self) -> &mut Extra {
         self.extra.get_or_insert_default()
     }
-
-    #[inline]
-    pub(super) fn is_parked(&self) -> bool {
-        self.extra.as_ref().is_some_and(|extra| extra.parked.is_some())
-    }
 }
 
 impl Connection {

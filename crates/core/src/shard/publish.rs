@@ -13,7 +13,7 @@ use crate::message::{Delivery, passed_on};
 use crate::retained::RetainedFull;
 use crate::sink::{Notice, Sink};
 use weir_wire::packet::{Ack, Publish};
-use weir_wire::{PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode};
+use weir_wire::{PacketId, PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode};
 
 /// PUBACK or PUBREC with a reason and an empty property length.
 const ACK_BYTES: usize = 6;
@@ -108,7 +108,11 @@ impl Shard {
         self.check_room(&delivery, sink)?;
         delivery.is_awaited = publish.packet_id.is_some();
         let mut ticket = None;
-        match self.retain(&mut delivery, publish.packet_id.map(|id| (conn, id)), now, sink) {
+        let kept = match publish.retain {
+            true => self.retain(&mut delivery, publish.packet_id.map(|id| (conn, id)), now, sink),
+            false => Kept::Yes,
+        };
+        match kept {
             Kept::Yes => {}
             Kept::Asked(asked) => ticket = Some(asked),
             Kept::No(RetainedFull) => {
@@ -223,12 +227,12 @@ impl Shard {
         sink: &mut impl Sink,
     ) -> Result<(), Refusal> {
         let Some(packet_id) = publish.packet_id else { return Ok(()) };
-        let mut ack = AckReply { packet_id, qos: publish.qos, reason, detail, retained: None };
         if ticket.is_none() && !self.answers.has_mailed() && !self.holds_answers(conn) {
-            self.write_ack(conn, session, &ack, sink);
+            self.write_ack(conn, session, (packet_id, publish.qos), (reason, detail), sink);
             return Ok(());
         }
         self.check_held_acks(conn, session)?;
+        let mut ack = AckReply { packet_id, qos: publish.qos, reason, detail, retained: None };
         let ticket = match ticket {
             None => self.answers.insert(conn, Reply::Ack(ack), 0, now),
             Some(ticket) => {
@@ -265,10 +269,10 @@ impl Shard {
         &mut self,
         conn: ConnKey,
         session: SessionKey,
-        ack: &AckReply,
+        (packet_id, qos): (PacketId, QoS),
+        (reason, detail): (ReasonCode, &'static str),
         sink: &mut impl Sink,
     ) {
-        let AckReply { packet_id, qos, reason, detail, .. } = *ack;
         let link = self.sessions[session.0 as usize].link;
         let kind = if qos == QoS::AtLeastOnce {
             PacketKind::PubAck

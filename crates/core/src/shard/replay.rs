@@ -89,6 +89,7 @@ impl Shard {
     }
 
     /// Notes what is delivered live as retained, for those who asked the owner a moment ago.
+    #[inline]
     pub(super) fn note_recent(&mut self, topic: &str, stamp: Option<Stamp>) {
         if let Some(stamp) = stamp
             && self.is_asking()

@@ -23,6 +23,8 @@ pub(super) const PACKET_STEPS: u64 = 2;
 pub(super) struct Slices {
     steps: u64,
     steps_max: u64,
+    /// What the packets of one input may cost.
+    packets_steps_max: u64,
     waiting: VecDeque<Work>,
     /// When that goes on.
     at: Micros,
@@ -49,7 +51,8 @@ impl Slices {
     pub(super) fn new(steps_max: u32) -> Self {
         let (steps, steps_max) = (0, u64::from(steps_max));
         let (waiting, at) = (VecDeque::new(), Micros(0));
-        Self { steps, steps_max, waiting, at, has_queries: false }
+        let packets_steps_max = steps_max * PACKETS_FACTOR;
+        Self { steps, steps_max, packets_steps_max, waiting, at, has_queries: false }
     }
 
     /// An input begins.
@@ -75,7 +78,7 @@ impl Slices {
     /// Whether further packets have to wait.
     #[inline]
     pub(super) fn is_spent_by_packets(&self) -> bool {
-        self.steps >= self.steps_max * PACKETS_FACTOR
+        self.steps >= self.packets_steps_max
     }
 
     pub(super) fn put_off(&mut self, work: Work, now: Micros) {
