@@ -165,7 +165,7 @@ pub const METRICS: &[Metric] = &[
     })
     .less()
     .files(&[Csv, OpenMetrics])
-    .columns(&[col(DELIVERIES, "unaudited", "unaud.")]),
+    .columns(&[col(DELIVERIES, "unaudited", "")]),
     metric("duplicated", "Deliveries that came again", |run| count(run.measure.duplicated))
         .less()
         .files(&[Csv, OpenMetrics])

@@ -197,7 +197,7 @@ impl Fake {
         self.deeds.published += 1;
         if self.faults.gone_after.is_some_and(|after| self.deeds.published > after) {
             self.is_gone = true;
-            self.conns.keys().for_each(|&token| io.abort(token));
+            self.conns.keys().for_each(|&token| io.close(token));
             return;
         }
         if let Some((after, for_us)) = self.faults.freeze
