@@ -29,6 +29,19 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("weir-pubsub", &["weir-wire", "weir-client", "weir-reactor"]),
     ("weir-flowrun", &["weir-wire", "weir-client", "weir-reactor", "weir-flow"]),
     (
+        "weir-stacks",
+        &[
+            "weir-wire",
+            "weir-client",
+            "weir-reactor",
+            "weir-flow",
+            "weir-flowrun",
+            "weir-load",
+            "weir-stats",
+            "weir-bench",
+        ],
+    ),
+    (
         "weir",
         &[
             "weir-bench",
@@ -38,6 +51,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "weir-flowrun",
             "weir-load",
             "weir-pubsub",
+            "weir-stacks",
         ],
     ),
     ("weir-costs", &["weir-wire", "weir-core", "weir-load"]),
@@ -65,9 +79,7 @@ const CIRCLES: &[(&str, usize)] = &[
     ("weir-broker", 2),
     ("weir-flow", 2),
     ("weir-load", 9),
-    ("weir-bench", 4),
     ("weir-sim", 2),
-    ("weir-flowrun", 2),
 ];
 
 /// The one folder with unsafe code.

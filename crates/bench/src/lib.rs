@@ -6,7 +6,6 @@
 pub mod agents;
 mod assemble;
 pub mod ceiling;
-pub mod clients;
 pub mod compare;
 pub mod conformance;
 mod disclose;
@@ -26,7 +25,6 @@ pub mod monitor;
 mod mqtt;
 pub mod numbers;
 pub mod page;
-pub mod parts;
 pub mod published;
 pub mod repeat;
 pub mod report;

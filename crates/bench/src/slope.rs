@@ -8,7 +8,7 @@ use crate::stats::two_sided;
 const POINTS_MIN: usize = 10;
 
 /// The slope of memory over the samples from `start_us` to `end_us`; nothing for too few.
-pub(crate) fn of_memory(samples: &[Sample], start_us: u64, end_us: u64) -> Option<Slope> {
+pub fn of_memory(samples: &[Sample], start_us: u64, end_us: u64) -> Option<Slope> {
     let within = samples.iter().filter(|sample| (start_us..end_us).contains(&sample.at_us));
     let points: Vec<(f64, f64)> = within
         .filter(|sample| sample.rss_bytes > 0)

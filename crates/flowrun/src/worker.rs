@@ -4,7 +4,6 @@
 use crate::control::{Control, Notice};
 use crate::counts::Count;
 use crate::ear::{Ear, Heard};
-use crate::feed::Feed;
 use crate::gather::Gather;
 use crate::link::{Link, NoRoom, Port};
 use crate::options::Settings;
@@ -34,14 +33,12 @@ const BACK_OFF_MAX_US: u64 = 10_000_000;
 const OUTPUT_BYTES_MAX: usize = 256 * 1024;
 
 /// One client, and what it does with messages.
-pub(crate) struct Worker<'a> {
+pub(crate) struct Worker<'a, W> {
     settings: &'a Settings,
     control: &'a Control,
     thread: usize,
     client_id: String,
-    work: Work,
-    /// Messages of its own, in the workflow that publishes.
-    feed: Option<Feed>,
+    work: W,
     link: Link,
     gather: Gather,
     token: Option<Token>,
@@ -64,13 +61,12 @@ pub(crate) struct Worker<'a> {
     end: Option<Result<(), Error>>,
 }
 
-impl<'a> Worker<'a> {
+impl<'a, W: Work> Worker<'a, W> {
     pub(crate) fn new(
         settings: &'a Settings,
         control: &'a Control,
         thread: usize,
-        work: Work,
-        feed: Option<Feed>,
+        work: W,
     ) -> Self {
         Self {
             settings,
@@ -78,7 +74,6 @@ impl<'a> Worker<'a> {
             thread,
             client_id: settings.client_id(thread),
             work,
-            feed,
             link: Link::new(settings.version, settings.in_flight_max),
             gather: Gather::new(settings.gather_us),
             token: None,
@@ -148,15 +143,12 @@ impl<'a> Worker<'a> {
     }
 
     fn poll_timeout(&self) -> Option<u64> {
-        let feeds = self.link.client.is_live() && !self.control.is_stopping();
-        let feed = self.feed.as_ref().filter(|_| feeds);
         let dues = [
             self.answer_due_us,
             self.connect_again_us,
             self.paused_us.map(|since_us| since_us + ANSWER_MAX_US),
             self.stop_by_us,
             self.link.client.poll_timeout(),
-            feed.and_then(Feed::poll_timeout),
         ];
         dues.into_iter().flatten().min()
     }
@@ -347,23 +339,6 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn feed(&mut self, io: &mut Io, now_us: u64) {
-        let Some(token) = self.token.filter(|_| self.link.client.is_live()) else { return };
-        let Some(feed) = &mut self.feed else { return };
-        if !self.control.is_started() || self.control.is_stopping() {
-            return;
-        }
-        let mut port = Port { io, token, now_us };
-        for _ in 0..feed.due(now_us) {
-            let has_room = port.io.pending(token) <= OUTPUT_BYTES_MAX;
-            if !has_room || !self.link.publish(feed.message(), &mut port) {
-                feed.blocked();
-                break;
-            }
-            feed.sent();
-        }
-    }
-
     /// Says DISCONNECT and lets the last bytes leave.
     fn leave(&mut self, reactor: &mut Reactor) -> Result<(), Error> {
         let Some(token) = self.token.take() else { return Ok(()) };
@@ -372,7 +347,7 @@ impl<'a> Worker<'a> {
             reactor.io().abort(token);
             return Ok(());
         }
-        (self.answer_due_us, self.paused_us, self.feed) = (None, None, None);
+        (self.answer_due_us, self.paused_us) = (None, None);
         let mut port = Port { io: reactor.io(), token, now_us: now_us() };
         self.link.client.disconnect(&mut port);
         reactor.io().close(token);
@@ -425,7 +400,7 @@ fn until(due_us: u64) -> Duration {
     Duration::from_micros(due_us.saturating_sub(now_us()))
 }
 
-impl Handler for Worker<'_> {
+impl<W: Work> Handler for Worker<'_, W> {
     fn connected(&mut self, io: &mut Io, token: Token) {
         self.connect_packet(&mut Port { io, token, now_us: now_us() });
     }
@@ -512,7 +487,6 @@ impl Handler for Worker<'_> {
                 self.subscribe(io, session_present);
             }
             self.handle_timeout(io, now_us);
-            self.feed(io, now_us);
         }
         self.control.publish(self.thread, &self.link.counts);
     }

@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 const LATENCY_US_MAX: u64 = 3_600_000_000;
 
 /// A histogram of microseconds with three significant digits.
-pub(crate) fn histogram() -> Histogram<u64> {
+pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_US_MAX, 3).expect("1 us to 1 h in 3 digits is a range")
 }
 

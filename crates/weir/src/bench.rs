@@ -108,6 +108,8 @@ enum BenchCommand {
     /// Be a client stack that does next to nothing, controlled over standard input and output
     #[command(hide = true)]
     NullStack(clients::NullStackArgs),
+    #[command(hide = true)]
+    WeirStack(weir_stacks::weir_stack::WeirStackArgs),
     /// Be a broker that does next to nothing, until standard input closes
     #[command(hide = true)]
     NullBroker {
@@ -281,6 +283,10 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
         BenchCommand::Clients(args) => clients::run(&args),
         BenchCommand::Replay => clients::replay(),
         BenchCommand::NullStack(args) => clients::null_stack(&args),
+        BenchCommand::WeirStack(args) => {
+            weir_stacks::weir_stack::run(&args)?;
+            Ok(ExitCode::SUCCESS)
+        }
         BenchCommand::NullBroker { burn } => null_broker(burn),
         BenchCommand::Guard(args) => Ok(guard::run(&args)),
         BenchCommand::Doctor { tune: Some(which), .. } => {

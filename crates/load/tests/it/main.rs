@@ -7,4 +7,3 @@ mod fake_broker;
 mod calibration;
 mod course;
 mod null;
-mod replay;

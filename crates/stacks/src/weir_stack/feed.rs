@@ -1,9 +1,7 @@
 //! Messages published at a fixed rate, whatever the broker does: an open loop.
 
+use super::paced;
 use weir_wire::QoS;
-
-/// Messages are published this often, all that are due by then.
-const TICK_US: u64 = 1_000;
 
 /// The digits of the sequence number, at the end of the message.
 const DIGITS: usize = 9;
@@ -19,7 +17,7 @@ const NO_PLACE: &str = r#""temp1":21.5,"temp2":-3.25,"fuel1":183.75,"#;
 
 /// The messages and when they are due.
 #[derive(Debug)]
-pub(crate) struct Feed {
+pub(super) struct Feed {
     topic: String,
     qos: QoS,
     per_s: f64,
@@ -33,21 +31,20 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
-    pub(crate) fn new(topic: String, qos: QoS, per_s: f64) -> Self {
+    pub(super) fn new(topic: String, qos: QoS, per_s: f64) -> Self {
         let (with_place, without) = (message(PLACE), message(NO_PLACE));
         Self { topic, qos, per_s, begun_us: None, sent: 0, is_blocked: false, with_place, without }
     }
 
     /// How many are due that were not sent.
-    pub(crate) fn due(&mut self, now_us: u64) -> u64 {
+    pub(super) fn due(&mut self, now_us: u64) -> u64 {
         self.is_blocked = false;
         let begun_us = *self.begun_us.get_or_insert(now_us);
-        let due = ((now_us - begun_us) as f64 / 1e6 * self.per_s) as u64;
-        due.saturating_sub(self.sent)
+        paced::due(begun_us, now_us, self.per_s).saturating_sub(self.sent)
     }
 
     /// The next one.
-    pub(crate) fn message(&mut self) -> (&str, &[u8], QoS, bool) {
+    pub(super) fn message(&mut self) -> (&str, &[u8], QoS, bool) {
         let bytes =
             if self.sent.is_multiple_of(10) { &mut self.with_place } else { &mut self.without };
         let mut number = self.sent;
@@ -61,20 +58,19 @@ impl Feed {
     }
 
     /// It was sent.
-    pub(crate) fn sent(&mut self) {
+    pub(super) fn sent(&mut self) {
         self.sent += 1;
     }
 
     /// There was no room for it.
-    pub(crate) fn blocked(&mut self) {
+    pub(super) fn blocked(&mut self) {
         self.is_blocked = true;
     }
 
     /// When the next is due; nothing before the first, and while there is no room.
-    pub(crate) fn poll_timeout(&self) -> Option<u64> {
+    pub(super) fn poll_timeout(&self) -> Option<u64> {
         let begun_us = self.begun_us.filter(|_| !self.is_blocked)?;
-        let due_us = begun_us + ((self.sent + 1) as f64 / self.per_s * 1e6) as u64;
-        Some(due_us.div_ceil(TICK_US) * TICK_US)
+        Some(paced::next_due_us(begun_us, self.sent, self.per_s))
     }
 }
 
@@ -88,8 +84,8 @@ fn message(fields: &str) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::work::FIELDS;
     use super::*;
-    use crate::work::FIELDS;
 
     #[test]
     fn messages_are_json_of_300_bytes_and_one_in_ten_has_the_fields() {

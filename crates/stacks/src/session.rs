@@ -1,18 +1,18 @@
 //! One stack and one replay server: opened, measured at one rate or several, closed.
 
-use super::adapter::{Adapter, AdapterCounts, AdapterError, Ready, Start};
-use super::catalog::{Stack, Workflow};
-use super::record::{Point, PointLedger, ReplaySide, Standing};
-use super::replay::Replay;
-use crate::parts::interrupt::Interrupted;
-use crate::parts::monitor::{self, Monitor, Sample, now_us};
-use crate::parts::{latency, slope};
+use crate::adapter::{Adapter, AdapterCounts, AdapterError, Ready, Start};
+use crate::catalog::{Stack, Workflow};
+use crate::record::{Point, PointLedger, ReplaySide, StackUsed, Standing};
+use crate::replay::{Counts, PAYLOAD_BYTES, Play, Played};
+use crate::replay_process::Replay;
 use anyhow::{Context as _, bail};
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use weir_load::replay::{Counts, PAYLOAD_BYTES, Play, Played};
+use weir_bench::interrupt::Interrupted;
+use weir_bench::monitor::{self, Monitor, Sample, now_us};
+use weir_bench::{latency, slope};
 
 /// How often the stack is looked at.
 const SAMPLE_EVERY: Duration = Duration::from_millis(200);
@@ -48,46 +48,46 @@ const REPLAY_LAG_US_MAX: u64 = 5_000;
 const PAYLOAD_SLACK_BYTES: f64 = 10.0;
 
 /// What all sessions of a command share.
-pub(super) struct Context<'a> {
+pub(crate) struct Context<'a> {
     /// This program.
-    pub(super) weir: &'a Path,
+    pub(crate) weir: &'a Path,
     /// The stack's processor.
-    pub(super) core: Option<usize>,
-    pub(super) interrupted: &'a Interrupted,
-    pub(super) per_segment: u32,
-    pub(super) window: u32,
+    pub(crate) core: Option<usize>,
+    pub(crate) interrupted: &'a Interrupted,
+    pub(crate) per_segment: u32,
+    pub(crate) window: u32,
     /// How long an adapter may take to be ready, and to answer.
-    pub(super) patience: Duration,
+    pub(crate) patience: Duration,
 }
 
 /// What a session is for.
 #[derive(Clone, Copy)]
-pub(super) struct Task<'a> {
-    pub(super) stack: &'a Stack,
-    pub(super) workflow: Workflow,
-    pub(super) qos: u8,
-    pub(super) rate_per_s: f64,
-    pub(super) length: Length,
+pub(crate) struct Task<'a> {
+    pub(crate) stack: &'a Stack,
+    pub(crate) workflow: Workflow,
+    pub(crate) qos: u8,
+    pub(crate) rate_per_s: f64,
+    pub(crate) length: Length,
     /// Gets what the adapter prints to standard error.
-    pub(super) log: &'a Path,
+    pub(crate) log: &'a Path,
 }
 
 /// How long, in seconds.
 #[derive(Clone, Copy)]
-pub(super) struct Length {
-    pub(super) warm_up_s: f64,
-    pub(super) measure_s: f64,
+pub(crate) struct Length {
+    pub(crate) warm_up_s: f64,
+    pub(crate) measure_s: f64,
     /// Wait for what is owed after the last message.
-    pub(super) drain_s: f64,
+    pub(crate) drain_s: f64,
 }
 
 /// A stack that is ready.
-pub(super) struct Session<'a> {
+pub(crate) struct Session<'a> {
     context: &'a Context<'a>,
     // Ends before the server does, so that it can say goodbye.
     adapter: Adapter,
     replay: Replay,
-    pub(super) ready: Ready,
+    pub(crate) ready: Ready,
     level: Option<u8>,
     /// It was played to and has caught up with it.
     is_warm: bool,
@@ -102,7 +102,7 @@ struct Edge {
 
 impl<'a> Session<'a> {
     /// Starts both processes.
-    pub(super) fn open(context: &'a Context<'a>, task: &Task<'_>) -> anyhow::Result<Self> {
+    pub(crate) fn open(context: &'a Context<'a>, task: &Task<'_>) -> anyhow::Result<Self> {
         let mut replay = Replay::start(context.weir)?;
         let start = Start {
             stack: task.stack,
@@ -134,7 +134,7 @@ impl<'a> Session<'a> {
     /// it runs has done so, and nothing is owed when measure begins. A stack that does not catch up
     /// with that is started anew, and is to be measured as it is; one with a pace of its own has no
     /// feed to be warmed up with.
-    pub(super) fn open_warm(
+    pub(crate) fn open_warm(
         context: &'a Context<'a>,
         task: &Task<'_>,
         rate_per_s: f64,
@@ -154,12 +154,12 @@ impl<'a> Session<'a> {
     }
 
     /// How long the feed of a fixed rate goes on before measure, where `warm_up_s` was asked for.
-    pub(super) const fn lead_in_s(&self, warm_up_s: f64) -> f64 {
+    pub(crate) const fn lead_in_s(&self, warm_up_s: f64) -> f64 {
         if self.is_warm { LEAD_IN_S } else { warm_up_s }
     }
 
     /// Ends the adapter in good order.
-    pub(super) fn close(self) -> Result<AdapterCounts, AdapterError> {
+    pub(crate) fn close(self) -> Result<AdapterCounts, AdapterError> {
         // The server goes on until the adapter has ended.
         let Self { adapter, replay, .. } = self;
         let counts = adapter.stop();
@@ -174,7 +174,7 @@ impl<'a> Session<'a> {
     }
 
     /// The feed at one rate.
-    pub(super) fn played(&mut self, task: &Task<'_>) -> anyhow::Result<Point> {
+    pub(crate) fn played(&mut self, task: &Task<'_>) -> anyhow::Result<Point> {
         let (begin, _) = self.adapter.counts()?;
         let length = task.length;
         let play = Play {
@@ -232,7 +232,7 @@ impl<'a> Session<'a> {
     }
 
     /// What has a pace of its own, at the rate it was started with.
-    pub(super) fn paced(mut self, task: &Task<'_>) -> anyhow::Result<Point> {
+    pub(crate) fn paced(mut self, task: &Task<'_>) -> anyhow::Result<Point> {
         let before = self.replay.counts()?;
         let monitor = watch(&self.adapter)?;
         self.adapter.begin();
@@ -350,7 +350,7 @@ fn since(begin: AdapterCounts, end: AdapterCounts) -> AdapterCounts {
     }
 }
 
-fn summary(text: &str) -> Option<crate::parts::result::LatencyResult> {
+fn summary(text: &str) -> Option<weir_bench::result::LatencyResult> {
     Played::histogram(text).map(|histogram| latency::summarize(&histogram))
 }
 
@@ -477,6 +477,46 @@ fn judge_paced(point: &mut Point) {
     }
     if !point.reasons.is_empty() {
         point.standing = Standing::Wrong;
+    }
+}
+
+impl Task<'_> {
+    /// A point of which nothing is known but why.
+    pub(crate) fn broken(&self, why: String) -> Point {
+        Point {
+            stack: self.stack.name.clone(),
+            workflow: self.workflow,
+            qos: self.qos,
+            rate_per_s: self.rate_per_s,
+            round: 0,
+            position: 0,
+            purpose: None,
+            standing: Standing::Broken,
+            reasons: vec![why],
+            level: None,
+            window_s: 0.0,
+            is_window_missed: false,
+            handled: 0,
+            cpu_user_us: 0.0,
+            cpu_system_us: 0.0,
+            latency: None,
+            acknowledge: None,
+            rss_max_bytes: 0,
+            rss_slope: None,
+            threads_max: 0,
+            ledger: PointLedger::default(),
+            replay: ReplaySide::default(),
+        }
+    }
+}
+
+impl StackUsed {
+    /// Takes what it says of itself.
+    pub(crate) fn note(&mut self, ready: &Ready) {
+        // The name is that of the adapter; the variant's is ours.
+        self.library = ready.library.clone();
+        self.runtime = ready.runtime.clone();
+        self.json = ready.json.clone();
     }
 }
 

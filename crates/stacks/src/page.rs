@@ -1,19 +1,19 @@
 //! The results as one page without a network: bars of score and memory, curves of cost by rate, the
 //! tables, and flespi's of 2018.
 
-use super::catalog::Workflow;
-use super::published::published;
-use super::record::{Clients, Standing};
-use super::summary::{AtRate, Group, Row, groups};
-use super::table;
-use crate::parts::numbers::{count, mega, millis};
-use crate::parts::page::{CSS, Page, UPLOT_CSS, UPLOT_JS};
-use crate::parts::stats::Spread;
+use crate::catalog::Workflow;
+use crate::published::published;
+use crate::record::{Clients, Standing};
+use crate::summary::{AtRate, Group, Row, groups};
+use crate::table;
 use anyhow::Context as _;
 use serde_json::{Value, json};
+use weir_bench::numbers::{count, mega, millis};
+use weir_bench::page::{CSS, Page, UPLOT_CSS, UPLOT_JS};
+use weir_stats::Spread;
 
-const TEMPLATE: &str = include_str!("../../assets/clients.html");
-const JS: &str = include_str!("../../assets/clients.js");
+const TEMPLATE: &str = include_str!("../assets/clients.html");
+const JS: &str = include_str!("../assets/clients.js");
 
 /// The page.
 ///
@@ -24,7 +24,7 @@ pub fn html(clients: &Clients) -> anyhow::Result<String> {
     let data: Value = groups.iter().map(|group| curves(group, clients)).collect();
     let settings = &clients.settings;
     let (source, about, rows) = published();
-    let best = rows.iter().map(super::published::PublishedStack::per_core_s).fold(0.0, f64::max);
+    let best = rows.iter().map(crate::published::PublishedStack::per_core_s).fold(0.0, f64::max);
     let published: Vec<Value> = rows
         .iter()
         .map(|row| {
@@ -57,7 +57,7 @@ pub fn html(clients: &Clients) -> anyhow::Result<String> {
     });
     let page = Page {
         title: "Weir bench: client stacks",
-        styles: &[UPLOT_CSS, CSS, include_str!("../../assets/clients.css")],
+        styles: &[UPLOT_CSS, CSS, include_str!("../assets/clients.css")],
         body: TEMPLATE,
         data: Some(&data),
         scripts: &[UPLOT_JS, JS],
@@ -199,8 +199,8 @@ fn curves(group: &Group<'_>, clients: &Clients) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::summary::tests::example;
     use super::*;
+    use crate::summary::tests::example;
 
     #[test]
     fn the_page_has_all_that_was_measured_and_reaches_for_nothing_outside() {

@@ -1,7 +1,7 @@
 //! The stacks: every folder with a `stack.toml` below one folder, `stacks`. Adding one is adding a
 //! folder; nothing here knows any of them.
 
-use super::setup::{Marker, missing_needs};
+use crate::installed::{Marker, missing_needs};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -106,22 +106,22 @@ impl FromStr for Workflow {
 /// The file `stack.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct StackFile {
+pub(crate) struct StackFile {
     name: String,
     language: String,
     about: String,
     /// `apt:PACKAGE`, or a program that has to be on PATH.
     #[serde(default)]
-    pub(super) needs: Vec<String>,
+    pub(crate) needs: Vec<String>,
     /// Commands, run in the cache folder.
     #[serde(default)]
-    pub(super) setup: Vec<Vec<String>>,
+    pub(crate) setup: Vec<Vec<String>>,
     #[serde(default)]
     run: Vec<String>,
     #[serde(default)]
     env: BTreeMap<String, String>,
     #[serde(default)]
-    pub(super) variants: Vec<Variant>,
+    pub(crate) variants: Vec<Variant>,
     #[serde(default = "all_workflows")]
     workflows: Vec<Workflow>,
     #[serde(default = "both_qos")]
@@ -131,8 +131,8 @@ pub(super) struct StackFile {
 /// One way to run a stack; what is absent is as the stack has it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Variant {
-    pub(super) name: String,
+pub(crate) struct Variant {
+    pub(crate) name: String,
     about: Option<String>,
     #[serde(default)]
     args: Vec<String>,
@@ -145,11 +145,11 @@ pub(super) struct Variant {
     run: Option<Vec<String>>,
     /// Beside the stack's: where they fail, this variant alone is missing.
     #[serde(default)]
-    pub(super) needs: Vec<String>,
+    pub(crate) needs: Vec<String>,
     #[serde(default)]
-    pub(super) setup: Vec<Vec<String>>,
+    pub(crate) setup: Vec<Vec<String>>,
     /// Why it cannot be had anywhere the suite knows of.
-    pub(super) unavailable: Option<String>,
+    pub(crate) unavailable: Option<String>,
     workflows: Option<Vec<Workflow>>,
     qos: Option<Vec<u8>>,
 }
@@ -173,7 +173,7 @@ pub struct Folder {
     pub cache: PathBuf,
     /// SHA-256 of its files and those it shares: a setup is of one of these.
     pub fingerprint: String,
-    pub(super) file: StackFile,
+    pub(crate) file: StackFile,
 }
 
 /// A variant of a stack, ready to be run if its setup was.
@@ -315,7 +315,7 @@ impl Folder {
     }
 
     /// What braces stand for in its commands.
-    pub(super) fn fill(&self, words: &[String], weir: &Path, runtime: &str) -> Vec<String> {
+    pub(crate) fn fill(&self, words: &[String], weir: &Path, runtime: &str) -> Vec<String> {
         let stacks = self.path.parent().unwrap_or(&self.path);
         let values = [
             ("{stack}", self.path.display().to_string()),

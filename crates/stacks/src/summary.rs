@@ -1,70 +1,70 @@
 //! Repeats of every stack brought together: what tables and page show.
 
-use super::catalog::Workflow;
-use super::record::{Clients, KneeFound, Point, StackUsed, Standing};
-use crate::parts::latency::restore;
-use crate::parts::result::LatencyResult;
-use crate::parts::stats::{Ratio, Spread, paired};
+use crate::catalog::Workflow;
+use crate::record::{Clients, KneeFound, Point, StackUsed, Standing};
 use hdrhistogram::Histogram;
+use weir_bench::latency::restore;
+use weir_bench::result::LatencyResult;
+use weir_stats::{Ratio, Spread, paired};
 
 /// Chance that the interval of a ratio may miss.
 const SHARE: f64 = 0.05;
 
 /// One workflow at one QoS.
-pub(super) struct Group<'a> {
-    pub(super) workflow: Workflow,
-    pub(super) qos: u8,
-    pub(super) rates: Vec<f64>,
+pub(crate) struct Group<'a> {
+    pub(crate) workflow: Workflow,
+    pub(crate) qos: u8,
+    pub(crate) rates: Vec<f64>,
     /// In the order of the score, best first; those without one last.
-    pub(super) rows: Vec<Row<'a>>,
+    pub(crate) rows: Vec<Row<'a>>,
 }
 
 /// A stack in a group.
-pub(super) struct Row<'a> {
-    pub(super) stack: &'a StackUsed,
+pub(crate) struct Row<'a> {
+    pub(crate) stack: &'a StackUsed,
     /// At each rate of the group; nothing where it was not run.
-    pub(super) rates: Vec<Option<AtRate>>,
-    pub(super) knee: Option<AtKnee>,
+    pub(crate) rates: Vec<Option<AtRate>>,
+    pub(crate) knee: Option<AtKnee>,
     /// Operations a core-second: at the knee if there is one, else at the highest rate.
-    pub(super) score: Option<Spread>,
+    pub(crate) score: Option<Spread>,
     /// The score by that of the base, in rounds that both ran.
-    pub(super) by_base: Option<Ratio>,
-    pub(super) rss_max_bytes: Option<Spread>,
+    pub(crate) by_base: Option<Ratio>,
+    pub(crate) rss_max_bytes: Option<Spread>,
     /// Growth of memory, bytes a second, at the highest rate.
-    pub(super) rss_slope: Option<Spread>,
+    pub(crate) rss_slope: Option<Spread>,
 }
 
 /// Repeats at one rate.
-pub(super) struct AtRate {
-    pub(super) rate_per_s: f64,
-    pub(super) cpu_us: Option<Spread>,
-    pub(super) user_us: Option<Spread>,
-    pub(super) system_us: Option<Spread>,
-    pub(super) per_core_s: Option<Spread>,
-    pub(super) cpu_cores: Option<Spread>,
+pub(crate) struct AtRate {
+    pub(crate) rate_per_s: f64,
+    pub(crate) cpu_us: Option<Spread>,
+    pub(crate) user_us: Option<Spread>,
+    pub(crate) system_us: Option<Spread>,
+    pub(crate) per_core_s: Option<Spread>,
+    pub(crate) cpu_cores: Option<Spread>,
     /// Of all repeats together: p50, p99, microseconds.
-    pub(super) latency_us: Option<(u64, u64)>,
+    pub(crate) latency_us: Option<(u64, u64)>,
     /// The worst of the repeats.
-    pub(super) standing: Standing,
-    pub(super) reasons: Vec<String>,
-    pub(super) repeats: usize,
+    pub(crate) standing: Standing,
+    pub(crate) reasons: Vec<String>,
+    pub(crate) repeats: usize,
 }
 
 /// Repeats of the knee.
-pub(super) struct AtKnee {
-    pub(super) rate_per_s: Option<Spread>,
-    pub(super) per_core_s: Option<Spread>,
-    pub(super) broken: Option<String>,
+pub(crate) struct AtKnee {
+    pub(crate) rate_per_s: Option<Spread>,
+    pub(crate) per_core_s: Option<Spread>,
+    pub(crate) broken: Option<String>,
     /// Whether some search ended for want of the replay server's speed.
-    pub(super) is_limited: bool,
+    pub(crate) is_limited: bool,
     /// Whether every knee met once more below it.
-    pub(super) is_confirmed: bool,
+    pub(crate) is_confirmed: bool,
     /// The worst step that was more than too fast for the stack, and what it was.
-    pub(super) fault: Option<(Standing, String)>,
+    pub(crate) fault: Option<(Standing, String)>,
 }
 
 /// Every group that something was run of.
-pub(super) fn groups(clients: &Clients) -> Vec<Group<'_>> {
+pub(crate) fn groups(clients: &Clients) -> Vec<Group<'_>> {
     let settings = &clients.settings;
     let mut groups = Vec::new();
     for &workflow in &settings.workflows {
@@ -201,7 +201,7 @@ fn at_knee(knees: &[&KneeFound]) -> Option<AtKnee> {
         fault: fault_of(knees),
         is_limited: knees
             .iter()
-            .any(|of| of.ending == Some(crate::parts::ladder::Ending::GeneratorLimit)),
+            .any(|of| of.ending == Some(weir_bench::ladder::Ending::GeneratorLimit)),
     })
 }
 
@@ -210,16 +210,16 @@ fn fault_of(knees: &[&KneeFound]) -> Option<(Standing, String)> {
     let steps = knees.iter().flat_map(|of| &of.steps);
     let faulty = steps.filter(|of| of.standing.is_fault());
     let worst = faulty.max_by_key(|of| of.standing)?;
-    let rate = crate::parts::numbers::count(worst.rate_per_s);
+    let rate = weir_bench::numbers::count(worst.rate_per_s);
     Some((worst.standing, format!("a step at {rate}/s: {}", worst.reasons.join("; "))))
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::super::record::{PointLedger, ReplaySide, SCHEMA, Settings};
+pub(crate) mod tests {
     use super::*;
-    use crate::parts::latency::summarize;
-    use crate::parts::result::{Host, Suite};
+    use crate::record::{PointLedger, ReplaySide, SCHEMA, Settings};
+    use weir_bench::latency::summarize;
+    use weir_bench::result::{Host, Suite};
 
     fn point(stack: &str, round: u32, rate_per_s: f64, cpu_us: f64) -> Point {
         let mut histogram = Histogram::new_with_bounds(1, 3_600_000_000, 3).unwrap();
@@ -252,7 +252,7 @@ pub(super) mod tests {
     }
 
     /// Three rounds of two stacks, of which one falls behind, and one that is missing.
-    pub(in super::super) fn example() -> Clients {
+    pub(crate) fn example() -> Clients {
         let stack = |name: &str| StackUsed {
             name: name.into(),
             language: "Rust".into(),

@@ -3,12 +3,11 @@
 //! A stack goes on from step to step as long as it catches up, so that what compiles while it runs
 //! is warm; one that does not is started anew, and warmed up at half of what it has met.
 
-use super::catalog::Workflow;
-use super::record::{KneeFound, Point, StackUsed, Standing};
-use super::run;
-use super::session::{Context, Session, Task};
-use crate::parts::ladder::{Next, Search, Seen};
+use crate::catalog::Workflow;
+use crate::record::{KneeFound, Point, StackUsed, Standing};
+use crate::session::{Context, Session, Task};
 use std::sync::atomic::Ordering;
+use weir_bench::ladder::{Next, Search, Seen};
 
 /// Highest rate that is tried, operations a second.
 const RATE_PER_S_MAX: f64 = 5e6;
@@ -23,20 +22,20 @@ const WARM_UP_SHARE: f64 = 0.5;
 const BROKEN_MAX: u32 = 2;
 
 /// A search under way.
-pub(super) struct Climb<'a> {
-    pub(super) context: &'a Context<'a>,
-    pub(super) task: Task<'a>,
+pub(crate) struct Climb<'a> {
+    pub(crate) context: &'a Context<'a>,
+    pub(crate) task: Task<'a>,
     /// Where to begin, if something is known.
-    pub(super) from_per_s: f64,
+    pub(crate) from_per_s: f64,
     /// p99 from the intended time that a step may have.
-    pub(super) p99_us_max: u64,
+    pub(crate) p99_us_max: u64,
     /// How long a stack that was started anew is warmed up, in seconds.
-    pub(super) warm_up_s: f64,
+    pub(crate) warm_up_s: f64,
 }
 
 impl Climb<'_> {
     /// Climbs. Of rounds and positions the caller knows; `used` hears who the stack is.
-    pub(super) fn run(&self, used: &mut StackUsed) -> KneeFound {
+    pub(crate) fn run(&self, used: &mut StackUsed) -> KneeFound {
         let Task { stack, workflow, qos, .. } = self.task;
         let from = self.from_per_s.clamp(FROM_PER_S_MIN, RATE_PER_S_MAX);
         let mut search = Search::new(from, RATE_PER_S_MAX, false);
@@ -86,7 +85,7 @@ impl Climb<'_> {
                         break;
                     }
                     search.seen(Seen::Missed);
-                    let point = run::broken(&task, format!("{error:#}"));
+                    let point = task.broken(format!("{error:#}"));
                     found.steps.push(Point { purpose: Some(purpose), ..point });
                 }
             }
@@ -146,7 +145,7 @@ fn at_knee(found: &KneeFound) -> Option<f64> {
 }
 
 /// A first step for a stack of which nothing is known.
-pub(super) const fn first_per_s(workflow: Workflow) -> f64 {
+pub(crate) const fn first_per_s(workflow: Workflow) -> f64 {
     match workflow {
         Workflow::Connect => 200.0,
         _ => 1_000.0,

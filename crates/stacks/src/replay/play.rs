@@ -3,9 +3,9 @@
 use super::books::Books;
 use super::feed::{Feed, Recorded};
 use super::lines::{Play, Played, encode};
-use crate::cpu::thread_cpu_us;
-use crate::recorder::histogram;
 use hdrhistogram::Histogram;
+use weir_load::histogram;
+use weir_load::thread_cpu_us;
 use weir_reactor::{Io, Token};
 use weir_wire::packet::Publish;
 use weir_wire::{PacketId, QoS};

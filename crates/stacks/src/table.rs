@@ -1,13 +1,13 @@
 //! The results as Markdown, which is what the terminal shows, too.
 
-use super::published::published;
-use super::record::{Clients, Standing};
-use super::summary::{AtRate, Group, Row, groups};
-use crate::parts::numbers::{count, mega, millis};
-use crate::parts::stats::{REPEATS_MIN, Ratio, Spread};
+use crate::published::published;
+use crate::record::{Clients, Standing};
+use crate::summary::{AtRate, Group, Row, groups};
 use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
 use std::fmt::Write as _;
+use weir_bench::numbers::{count, mega, millis};
+use weir_stats::{REPEATS_MIN, Ratio, Spread};
 
 /// All groups, what is missing, what went wrong, and the published figures.
 pub fn render(clients: &Clients) -> String {
@@ -99,7 +99,7 @@ fn dash() -> String {
     "-".into()
 }
 
-pub(super) fn versions(row: &Row<'_>) -> String {
+pub(crate) fn versions(row: &Row<'_>) -> String {
     let of = row.stack;
     format!("{}, {}, {}", of.library, of.runtime, of.json)
 }
@@ -117,7 +117,7 @@ fn doubt(at: &AtRate) -> &'static str {
 }
 
 /// Microseconds with three digits that count.
-pub(super) fn micros(us: f64) -> String {
+pub(crate) fn micros(us: f64) -> String {
     match us {
         us if us < 10.0 => format!("{us:.2}"),
         us if us < 100.0 => format!("{us:.1}"),
@@ -126,7 +126,7 @@ pub(super) fn micros(us: f64) -> String {
 }
 
 /// The median, and both ends where there were repeats.
-pub(super) fn spread(of: &Spread, text: impl Fn(f64) -> String) -> String {
+pub(crate) fn spread(of: &Spread, text: impl Fn(f64) -> String) -> String {
     match of.count {
         1 => text(of.median),
         _ => format!("{} ({} - {})", text(of.median), text(of.low), text(of.high)),
@@ -134,23 +134,23 @@ pub(super) fn spread(of: &Spread, text: impl Fn(f64) -> String) -> String {
 }
 
 /// What the mark at a score says.
-pub(super) const LIMITED: &str = "\u{2020} The replay server was the limit of this knee, not the \
+pub(crate) const LIMITED: &str = "\u{2020} The replay server was the limit of this knee, not the \
     stack: under more load it may do more a core-second.";
 
-pub(super) fn is_score_limited(row: &Row<'_>) -> bool {
+pub(crate) fn is_score_limited(row: &Row<'_>) -> bool {
     row.score.is_some() && row.knee.as_ref().is_some_and(|knee| knee.is_limited)
 }
 
 /// What stands behind a score that the replay server ended.
-pub(super) fn mark(row: &Row<'_>) -> &'static str {
+pub(crate) fn mark(row: &Row<'_>) -> &'static str {
     if is_score_limited(row) { " \u{2020}" } else { "" }
 }
 
-pub(super) fn score(row: &Row<'_>) -> String {
+pub(crate) fn score(row: &Row<'_>) -> String {
     row.score.map_or_else(dash, |of| spread(&of, count) + mark(row))
 }
 
-pub(super) fn knee(row: &Row<'_>) -> String {
+pub(crate) fn knee(row: &Row<'_>) -> String {
     let Some(knee) = &row.knee else { return dash() };
     let limit = if knee.is_limited { "at least " } else { "" };
     let doubt = if knee.is_confirmed { "" } else { ", not confirmed" };
@@ -159,26 +159,26 @@ pub(super) fn knee(row: &Row<'_>) -> String {
 }
 
 /// What went wrong on the way to the knee.
-pub(super) fn knee_faults(row: &Row<'_>) -> Vec<String> {
+pub(crate) fn knee_faults(row: &Row<'_>) -> Vec<String> {
     let Some(knee) = &row.knee else { return Vec::new() };
     let fault = knee.fault.as_ref().map(|(standing, why)| format!("{}: {why}", standing.name()));
     knee.broken.iter().cloned().chain(fault).collect()
 }
 
-pub(super) fn ratio(of: &Ratio) -> String {
+pub(crate) fn ratio(of: &Ratio) -> String {
     if of.pairs < REPEATS_MIN {
         return format!("{:.2}", of.ratio);
     }
     format!("{:.2} ({:.2} - {:.2})", of.ratio, of.interval.low, of.interval.high)
 }
 
-pub(super) fn latency(at: &AtRate) -> String {
+pub(crate) fn latency(at: &AtRate) -> String {
     let ms = |us: u64| millis(us as f64);
     at.latency_us.map_or_else(dash, |(p50, p99)| format!("{}/{}{}", ms(p50), ms(p99), doubt(at)))
 }
 
 /// The worst that was seen at a fixed rate, or what was worse than overload on the way to the knee.
-pub(super) fn books(row: &Row<'_>) -> String {
+pub(crate) fn books(row: &Row<'_>) -> String {
     let knee = row.knee.as_ref().and_then(|knee| Some(knee.fault.as_ref()?.0));
     let worst = row.rates.iter().flatten().map(|at| at.standing).chain(knee).max();
     worst.map_or_else(dash, |of| of.name().to_owned())
@@ -221,8 +221,8 @@ fn beside(text: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::summary::tests::example;
     use super::*;
+    use crate::summary::tests::example;
 
     #[test]
     fn the_tables_have_every_stack_and_say_what_went_wrong() {

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-const FILE: &str = include_str!("../../data/client-stacks-2018.json");
+const FILE: &str = include_str!("../data/client-stacks-2018.json");
 
 /// The published score is messages a second by tenths of a core.
 const TENTHS: f64 = 10.0;

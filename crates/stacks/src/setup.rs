@@ -1,11 +1,9 @@
 //! Installing stacks into the cache: what `setup` of each stack.toml says, within a time, with a
 //! log, once for each state of its files.
 
-use super::catalog::Folder;
-use crate::parts::driver::{is_program, last_lines};
-use crate::parts::interrupt::Interrupted;
+use crate::catalog::Folder;
+use crate::installed::{MARKER, Marker, is_met, missing_needs};
 use rustix::process::{Pid, Signal, geteuid, kill_process_group};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -14,29 +12,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use weir_bench::driver::last_lines;
+use weir_bench::interrupt::Interrupted;
 
 /// Longest that one command may take.
 const COMMAND_MAX: Duration = Duration::from_secs(15 * 60);
 
 /// Between two looks at a command.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-
-const MARKER: &str = "setup.json";
-
-/// What is known of a setup that was done.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Marker {
-    /// Of the files it was done for.
-    pub(super) fingerprint: String,
-    /// Variants that cannot be had, and why.
-    pub(super) failed: BTreeMap<String, String>,
-}
-
-impl Marker {
-    pub(super) fn read(cache: &Path) -> Option<Self> {
-        serde_json::from_str(&std::fs::read_to_string(cache.join(MARKER)).ok()?).ok()
-    }
-}
 
 /// What came of setting up a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,38 +32,6 @@ pub struct SetUp {
     pub variants: Vec<(String, Option<String>)>,
     /// What the commands printed.
     pub log: PathBuf,
-}
-
-/// Why needs of a stack are not met, with what to do; nothing if they are.
-pub(super) fn missing_needs(needs: &[String]) -> Option<String> {
-    let missing: Vec<String> = needs.iter().filter(|need| !is_met(need)).cloned().collect();
-    if missing.is_empty() {
-        return None;
-    }
-    let packages: Vec<&str> = missing.iter().filter_map(|need| need.strip_prefix("apt:")).collect();
-    let programs: Vec<&str> =
-        missing.iter().filter(|need| !need.starts_with("apt:")).map(|need| &**need).collect();
-    let mut why = Vec::new();
-    if !packages.is_empty() {
-        why.push(format!("needs apt-get install {}", packages.join(" ")));
-    }
-    if !programs.is_empty() {
-        why.push(format!("needs the program {} on PATH", programs.join(", ")));
-    }
-    Some(why.join("; "))
-}
-
-fn is_met(need: &str) -> bool {
-    let Some(package) = need.strip_prefix("apt:") else {
-        let program = need.strip_prefix("program:").unwrap_or(need);
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        return std::env::split_paths(&path).any(|folder| is_program(&folder.join(program)));
-    };
-    let asked = Command::new("dpkg-query")
-        .args(["-W", "-f", "${db:Status-Status}", package])
-        .stderr(Stdio::null())
-        .output();
-    asked.is_ok_and(|output| output.stdout == b"installed")
 }
 
 /// Sets up a folder, unless that was done for the same files; `is_anew` does it all the same. Where
@@ -220,8 +171,8 @@ fn bounded(
 
 #[cfg(test)]
 mod tests {
-    use super::super::catalog::folders;
     use super::*;
+    use crate::catalog::folders;
     use tempfile::TempDir;
 
     fn folder(root: &Path, text: &str) -> Folder {

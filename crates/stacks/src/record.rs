@@ -1,11 +1,11 @@
 //! What is kept in `clients.json`. Times are microseconds, memory is bytes, unless a name says
 //! otherwise; what was not measured is absent.
 
-use super::catalog::Workflow;
-use crate::parts::ladder::{Ending, Purpose};
-use crate::parts::result::Slope;
-use crate::parts::result::{Host, LatencyResult, Suite};
+use crate::catalog::Workflow;
 use serde::{Deserialize, Serialize};
+use weir_bench::ladder::{Ending, Purpose};
+use weir_bench::result::Slope;
+use weir_bench::result::{Host, LatencyResult, Suite};
 
 /// Version of the schema of `clients.json`.
 pub const SCHEMA: u32 = 1;

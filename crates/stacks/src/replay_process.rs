@@ -1,5 +1,6 @@
 //! The replay server's process, from the runner's side.
 
+use crate::replay::{Counts, Order, Play, Played, Said};
 use anyhow::{Context, bail};
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -8,28 +9,27 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
-use weir_load::replay::{Counts, Order, Play, Played, Said};
 
 /// How long it may take to answer what it can answer at once.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// A replay server. Dropping it ends it: its input does.
-pub(super) struct Replay {
+pub(crate) struct Replay {
     child: Child,
     input: Option<ChildStdin>,
     said: Receiver<Said>,
-    pub(super) address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 /// Times of a play, microseconds of the monotonic clock.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Times {
-    pub(super) measure_us: (u64, u64),
+pub(crate) struct Times {
+    pub(crate) measure_us: (u64, u64),
 }
 
 impl Replay {
     /// Starts one; it inherits the calling thread's processor.
-    pub(super) fn start(weir: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn start(weir: &Path) -> anyhow::Result<Self> {
         let mut child = Command::new(weir)
             .args(["bench", "replay"])
             .stdin(Stdio::piped())
@@ -49,7 +49,7 @@ impl Replay {
     }
 
     /// Waits until the stack has subscribed; the protocol level and the QoS it was granted.
-    pub(super) fn subscribed(&mut self) -> anyhow::Result<(u8, u8)> {
+    pub(crate) fn subscribed(&mut self) -> anyhow::Result<(u8, u8)> {
         match self.hear(ANSWER_MAX).context("the stack is ready and has not subscribed")? {
             Said::Subscribed { level, qos, .. } => Ok((level, qos)),
             other => bail!("the stack was to subscribe, and the replay server said {other:?}"),
@@ -57,7 +57,7 @@ impl Replay {
     }
 
     /// Begins a play.
-    pub(super) fn play(&mut self, play: Play) -> anyhow::Result<Times> {
+    pub(crate) fn play(&mut self, play: Play) -> anyhow::Result<Times> {
         self.tell(&Order::Play(play))?;
         match self.hear(ANSWER_MAX)? {
             Said::Playing { measure_us, .. } => Ok(Times { measure_us }),
@@ -66,7 +66,7 @@ impl Replay {
     }
 
     /// Waits for the end of a play, `time_max` from now.
-    pub(super) fn played(&mut self, time_max: Duration) -> anyhow::Result<Played> {
+    pub(crate) fn played(&mut self, time_max: Duration) -> anyhow::Result<Played> {
         let deadline = Instant::now() + time_max;
         loop {
             match self.hear(deadline.saturating_duration_since(Instant::now()))? {
@@ -78,7 +78,7 @@ impl Replay {
     }
 
     /// What it has counted.
-    pub(super) fn counts(&mut self) -> anyhow::Result<Counts> {
+    pub(crate) fn counts(&mut self) -> anyhow::Result<Counts> {
         self.tell(&Order::Counts {})?;
         loop {
             match self.hear(ANSWER_MAX)? {

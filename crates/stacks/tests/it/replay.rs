@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Read, Write, pipe};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use weir_load::null_stack::{Fault, NullStack};
-use weir_load::replay::{Counts, Order, Play, Played, Said, serve};
+use weir_stacks::null_stack::{Fault, NullStack};
+use weir_stacks::replay::{Counts, Order, Play, Played, Said, serve};
 use weir_wire::packet::{Ack, Connect, SubscribeBuf, SubscriptionOptions};
 use weir_wire::{Frame, Packet, PacketId, Properties, PropertiesBuf, Property, QoS, Version};
 

@@ -6,9 +6,7 @@
 //! at a rate), and ends with 0 after the last. Whatever it does else, it is ended here with all
 //! that it started, and the error says what it did and how its log ends.
 
-use super::catalog::{Stack, Workflow};
-use crate::parts::driver::{last_lines, spawn};
-use crate::parts::monitor::{now_us, tree};
+use crate::catalog::{Stack, Workflow};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -18,6 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
+use weir_bench::driver::{last_lines, spawn};
+use weir_bench::monitor::{now_us, tree};
 
 /// How long it may take to end after its last line.
 const END_MAX: Duration = Duration::from_secs(10);
@@ -99,39 +99,39 @@ pub enum AdapterError {
 
 /// Who it is, of its `ready`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ready {
-    pub(super) name: String,
-    pub(super) library: String,
-    pub(super) runtime: String,
-    pub(super) json: String,
+pub(crate) struct Ready {
+    pub(crate) name: String,
+    pub(crate) library: String,
+    pub(crate) runtime: String,
+    pub(crate) json: String,
 }
 
 /// What it counted since it was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct AdapterCounts {
-    pub(super) received: u64,
-    pub(super) matched: u64,
-    pub(super) published: u64,
-    pub(super) failed: u64,
-    pub(super) connects: u64,
+pub(crate) struct AdapterCounts {
+    pub(crate) received: u64,
+    pub(crate) matched: u64,
+    pub(crate) published: u64,
+    pub(crate) failed: u64,
+    pub(crate) connects: u64,
 }
 
 /// How it is to be started.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Start<'a> {
-    pub(super) stack: &'a Stack,
-    pub(super) server: SocketAddr,
-    pub(super) workflow: Workflow,
-    pub(super) qos: u8,
+pub(crate) struct Start<'a> {
+    pub(crate) stack: &'a Stack,
+    pub(crate) server: SocketAddr,
+    pub(crate) workflow: Workflow,
+    pub(crate) qos: u8,
     /// Of the workflows that have a pace of their own; 0 for the others.
-    pub(super) rate_per_s: f64,
+    pub(crate) rate_per_s: f64,
     /// The program that guards it: `weir`.
-    pub(super) weir: &'a Path,
-    pub(super) core: Option<usize>,
+    pub(crate) weir: &'a Path,
+    pub(crate) core: Option<usize>,
     /// Gets what it prints to standard error.
-    pub(super) log: &'a Path,
+    pub(crate) log: &'a Path,
     /// How long it may take to be ready, and to answer: under load its turn comes late.
-    pub(super) patience: Duration,
+    pub(crate) patience: Duration,
 }
 
 enum Line {
@@ -140,7 +140,7 @@ enum Line {
 }
 
 /// An adapter that is ready. Dropping it ends it and all that it started.
-pub(super) struct Adapter {
+pub(crate) struct Adapter {
     name: String,
     log: PathBuf,
     guard: Child,
@@ -153,7 +153,7 @@ pub(super) struct Adapter {
 
 impl Adapter {
     /// Starts it and waits until it is ready.
-    pub(super) fn start(start: &Start<'_>) -> Result<(Self, Ready), AdapterError> {
+    pub(crate) fn start(start: &Start<'_>) -> Result<(Self, Ready), AdapterError> {
         let mut adapter = launch(start)
             .map_err(|source| AdapterError::System { stack: start.stack.name.clone(), source })?;
         let line = adapter.line("ready")?;
@@ -163,24 +163,24 @@ impl Adapter {
     }
 
     /// Its process.
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.pid
     }
 
     /// Lets it begin with what has a pace of its own.
-    pub(super) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.tell("start");
     }
 
     /// What it has counted, and when it said so, in microseconds of the monotonic clock.
-    pub(super) fn counts(&mut self) -> Result<(AdapterCounts, u64), AdapterError> {
+    pub(crate) fn counts(&mut self) -> Result<(AdapterCounts, u64), AdapterError> {
         self.tell("counts");
         let counts = self.counted()?;
         Ok((counts, now_us()))
     }
 
     /// Ends it in good order.
-    pub(super) fn stop(mut self) -> Result<AdapterCounts, AdapterError> {
+    pub(crate) fn stop(mut self) -> Result<AdapterCounts, AdapterError> {
         self.tell("stop");
         let counts = self.counted()?;
         let bad =

@@ -1,21 +1,20 @@
 //! All stacks in turn: rounds in an order by seed, so that none has the good minutes for itself.
 
-use super::adapter::Ready;
-use super::catalog::{Stack, Workflow};
-use super::knee::{Climb, first_per_s};
-use super::record::{Clients, KneeFound, Point, PointLedger, ReplaySide, SCHEMA, Settings};
-use super::record::{StackUsed, Standing};
-use super::session::{Context, Length, Session, Task};
-use super::{page, table};
-use crate::parts::host::{self, Pinning};
-use crate::parts::interrupt::Interrupted;
-use crate::parts::repeat::order;
-use crate::parts::result::Suite;
-use crate::parts::{folder, numbers};
+use crate::catalog::{Stack, Workflow};
+use crate::knee::{Climb, first_per_s};
+use crate::record::{Clients, KneeFound, Point, SCHEMA, Settings};
+use crate::record::{StackUsed, Standing};
+use crate::session::{Context, Length, Session, Task};
+use crate::{page, table};
 use anyhow::Context as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use weir_bench::host::{self, Pinning};
+use weir_bench::interrupt::Interrupted;
+use weir_bench::repeat::order;
+use weir_bench::result::Suite;
+use weir_bench::{folder, numbers};
 
 /// Wait for what is owed after the last message at a fixed rate: of an overloaded stack there is
 /// much.
@@ -210,7 +209,7 @@ impl Runner<'_> {
         let task = Task { stack, workflow, qos, rate_per_s, length, log: &log };
         let mut point = match measure(self.context, &task, self.used(&stack.name)) {
             Ok(point) => point,
-            Err(error) => broken(&task, format!("{error:#}")),
+            Err(error) => task.broken(format!("{error:#}")),
         };
         (point.round, point.position) = (round, position);
         let said = said_of(&point);
@@ -286,44 +285,6 @@ fn measure(context: &Context<'_>, task: &Task<'_>, used: &mut StackUsed) -> anyh
         point.reasons.push(error.to_string());
     }
     Ok(point)
-}
-
-/// A point of which nothing is known but why.
-pub(super) fn broken(task: &Task<'_>, why: String) -> Point {
-    Point {
-        stack: task.stack.name.clone(),
-        workflow: task.workflow,
-        qos: task.qos,
-        rate_per_s: task.rate_per_s,
-        round: 0,
-        position: 0,
-        purpose: None,
-        standing: Standing::Broken,
-        reasons: vec![why],
-        level: None,
-        window_s: 0.0,
-        is_window_missed: false,
-        handled: 0,
-        cpu_user_us: 0.0,
-        cpu_system_us: 0.0,
-        latency: None,
-        acknowledge: None,
-        rss_max_bytes: 0,
-        rss_slope: None,
-        threads_max: 0,
-        ledger: PointLedger::default(),
-        replay: ReplaySide::default(),
-    }
-}
-
-impl StackUsed {
-    /// Takes what it says of itself.
-    pub(super) fn note(&mut self, ready: &Ready) {
-        // The name is that of the adapter; the variant's is ours.
-        self.library = ready.library.clone();
-        self.runtime = ready.runtime.clone();
-        self.json = ready.json.clone();
-    }
 }
 
 fn said_of(point: &Point) -> String {
