@@ -97,7 +97,7 @@ impl Default for Returns {
             away_at_end: 0,
             resent: 0,
             old_left_open: 0,
-            delay: crate::recorder::histogram(),
+            delay: crate::histogram::histogram(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The engine: clients on a reactor, driven through the phases of a plan.
 
+mod book;
 mod course;
 mod finish;
 mod handler;
@@ -10,114 +11,26 @@ mod setup;
 pub(crate) use finish::SliceOutcome;
 pub(crate) use setup::topics_of;
 
-use crate::audit::{Audit, Fate};
+use crate::audit::Fate;
 use crate::baton::Baton;
 use crate::course::Cue;
 use crate::cpu::{ThreadCpu, thread_cpu_us};
-use crate::outcome::{Connections, End, Interval, Operations, Outcome, Phase, PhaseSpan, Traffic};
+use crate::outcome::{End, Interval, Outcome, Phase, PhaseSpan, Traffic};
 use crate::plan::Plan;
-use crate::publisher::Publisher;
-use crate::recorder::{Gauges, Recorder, Sketches};
+use crate::recorder::{Gauges, Sketches};
 use crate::schedule::Schedule;
 use crate::{LoadError, Stop};
+use book::{Book, State};
 use course::Agenda;
 use sending::Position;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 use weir_client::Client;
-use weir_reactor::{Backend, Reactor, Token, Waker, now_us};
-use weir_wire::ReasonCode;
+use weir_reactor::{Backend, Reactor, Waker, now_us};
 
 /// The loop looks up at least this often, so that a stop is soon heard.
 const TURN_MAX: Duration = Duration::from_millis(50);
-
-/// What a client is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    /// Its turn has not come.
-    Planned,
-    /// connect() is under way, or CONNACK is awaited.
-    Connecting,
-    /// CONNACK has come; this turn it subscribes.
-    Accepted,
-    /// SUBACKs are awaited.
-    Subscribing,
-    /// Connected and subscribed.
-    Ready,
-    /// Never connected, or its subscription was refused or never answered.
-    Failed,
-    /// Not connected for now: it comes, or comes back.
-    Away,
-    /// Was connected, and the other side ended that.
-    Dropped,
-    /// The run is over for it.
-    Done,
-}
-
-/// One client beside its protocol state.
-#[derive(Clone, Debug)]
-pub(crate) struct Slot {
-    pub(crate) state: State,
-    pub(crate) token: Option<Token>,
-    pub(crate) group: u16,
-    /// Subscriptions not yet answered.
-    pub(crate) subscriptions_open: u16,
-    /// Index among all clients of the plan.
-    pub(crate) client: u32,
-    /// Index within its group.
-    pub(crate) index: u32,
-    /// Its publisher, if it is one.
-    pub(crate) publisher: Option<u32>,
-    /// When the operation under way was begun.
-    pub(crate) asked_us: u64,
-    /// When its connection ended, until it is ready again; 0 for one that never did.
-    pub(crate) lost_us: u64,
-    /// When something last came.
-    pub(crate) heard_us: u64,
-    /// When PINGREQ was last asked for.
-    pub(crate) pinged_us: u64,
-    /// Whether the broker said so in its last CONNACK.
-    pub(crate) has_session: bool,
-    /// Whether its session has its subscriptions: each was answered.
-    pub(crate) is_subscribed: bool,
-    /// Until when it reads nothing.
-    pub(crate) stalled_until_us: u64,
-    /// Whether it stands in the heap of pings.
-    pub(crate) is_pinging: bool,
-    /// What the broker's DISCONNECT said, if one came.
-    pub(crate) disconnect: Option<ReasonCode>,
-}
-
-/// Everything but the clients themselves and the reactor, so that a client can be borrowed while
-/// what it says is noted.
-pub(crate) struct Book {
-    pub(crate) slots: Vec<Slot>,
-    pub(crate) publishers: Vec<Publisher>,
-    pub(crate) audit: Audit,
-    pub(crate) recorder: Recorder,
-    pub(crate) connections: Connections,
-    pub(crate) subscriptions: Operations,
-    /// Deliveries owed for what is accepted so far.
-    pub(crate) owed: u64,
-    /// Messages of QoS 1 and 2 sent and not acknowledged.
-    pub(crate) open: u64,
-    /// Messages due and not sent.
-    pub(crate) backlog: u64,
-    pub(crate) measure: Option<(u64, u64)>,
-    /// Time of the read being handled.
-    pub(crate) read_us: u64,
-    /// Clients that are Ready now.
-    pub(crate) ready: u64,
-    /// Clients with CONNACK that are still there.
-    pub(crate) live: u64,
-    /// Connections that failed without a word of the broker, and since when.
-    pub(crate) unreachable: u64,
-    pub(crate) unreachable_since_us: Option<u64>,
-    pub(crate) last_cause: String,
-    /// Deliveries not timed: the publisher's clock is not ours.
-    pub(crate) unclocked: u64,
-}
 
 pub(crate) struct Engine<'a> {
     plan: &'a Plan,

@@ -1,11 +1,15 @@
 //! What to do: clients, their subscriptions and schedules, and the phases of the run.
 
+pub(crate) mod slice;
+
+pub use slice::{Shared, Slice, deal};
+
 use crate::course::Course;
 use crate::shifts::Shifts;
-use crate::slice::Slice;
 use crate::template::expand;
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddr};
+use weir_wire::Version;
 
 /// A whole run, as data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,6 +66,16 @@ pub enum ProtocolVersion {
     /// MQTT 5.0.
     #[serde(rename = "5.0")]
     V5,
+}
+
+impl ProtocolVersion {
+    /// As the wire names it.
+    pub(crate) const fn on_wire(self) -> Version {
+        match self {
+            Self::V311 => Version::V311,
+            Self::V5 => Version::V5,
+        }
+    }
 }
 
 /// Source addresses in rotation: `first`, `first + 1` and so on, each for `connections_each`.

@@ -5,7 +5,6 @@
 //! left gives way to a right side that decides; of two faults the right one is told.
 
 use super::Message;
-use super::check::Type;
 use super::resolve::{Paths, Slot};
 use crate::Fault;
 use crate::json::{Entry, Json, Kind, Name, Number, text};
@@ -321,17 +320,6 @@ fn literal(part: &Expr) -> Option<Literal> {
             _ => None,
         },
         _ => None,
-    }
-}
-
-/// The type of a constant.
-pub(super) fn literal_type(literal: &LiteralValue) -> Type {
-    match literal {
-        LiteralValue::Boolean(_) => Type::Bool,
-        LiteralValue::Int(_) | LiteralValue::UInt(_) | LiteralValue::Double(_) => Type::Number,
-        LiteralValue::String(_) => Type::Text,
-        LiteralValue::Bytes(_) => Type::Bytes,
-        LiteralValue::Null => Type::Null,
     }
 }
 

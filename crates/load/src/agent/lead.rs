@@ -11,7 +11,7 @@ use crate::baton::Status;
 use crate::distribution::Distribution;
 use crate::outcome::{Anomaly, End, Interval, Outcome};
 use crate::plan::Plan;
-use crate::slice::{Slice, deal};
+use crate::plan::{Slice, deal};
 use crate::{LoadError, Stop};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};

@@ -5,13 +5,13 @@ use crate::LoadError;
 use crate::audit::{Fate, Joint, Track};
 use crate::distribution::Distribution;
 use crate::engine::topics_of;
+use crate::histogram::histogram;
 use crate::outcome::{
     Anomaly, Connections, End, Generator, Interval, Latencies, Operations, Outcome, PhaseSpan,
 };
 use crate::plan::Plan;
-use crate::recorder::histogram;
+use crate::plan::Slice;
 use crate::schedule::streams;
-use crate::slice::Slice;
 use std::collections::BTreeMap;
 
 /// All that one slice has said at its end.

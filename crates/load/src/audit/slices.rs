@@ -8,7 +8,7 @@ use crate::cast::Cast;
 use crate::ledger::Arrival;
 use crate::outcome::{ANOMALIES_MAX, Anomaly, AnomalyKind, Messages};
 use crate::plan::Plan;
-use crate::slice::Slice;
+use crate::plan::Slice;
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
@@ -263,8 +263,8 @@ fn add_received(sum: &mut Messages, of: &Messages) {
 mod tests {
     use super::*;
     use crate::audit::Books;
+    use crate::plan::Shared;
     use crate::plan::Subscription;
-    use crate::slice::Shared;
     use crate::stamp::Stamp;
     use proptest::prelude::*;
 
@@ -275,7 +275,8 @@ mod tests {
 
     /// Four who share `t`, three who hear `t`, of which the first hears `u` too, three publishers.
     fn plan() -> Plan {
-        let mut plan = crate::slice::tests::plan(&[(4, true), (1, false), (2, false), (3, false)]);
+        let mut plan =
+            crate::plan::slice::tests::plan(&[(4, true), (1, false), (2, false), (3, false)]);
         let one = |filter: &str| Subscription::plain(filter, 1);
         plan.groups[1].subscriptions = vec![one("t"), one("u")];
         plan.groups[2].subscriptions = vec![one("t")];

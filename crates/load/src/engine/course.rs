@@ -1,8 +1,8 @@
 //! Clients that lose their connections while the run lasts, and come back: by a step of the plan,
 //! by their own will, or because the broker went away.
 
-use super::handler::ClientSink;
-use super::{Engine, State};
+use super::Engine;
+use super::book::{ClientSink, State};
 use crate::course::{Action, CourseOutcome, Pulse, Returns, Step};
 use crate::outcome::{AnomalyKind, Phase};
 use crate::plan::Plan;
@@ -286,7 +286,7 @@ impl Engine<'_> {
         let open: Vec<_> = self.clients[client as usize].open_messages().collect();
         for message in open {
             let mut bytes = Vec::new();
-            let version = super::setup::version_of(self.plan);
+            let version = self.plan.version.on_wire();
             if message.is_released {
                 let ack = Ack::success(message.packet_id);
                 ack.encode(PacketKind::PubRel, version, &mut bytes);
@@ -373,7 +373,7 @@ impl Engine<'_> {
         if !self.is_returning() {
             return 0;
         }
-        let is_away = |slot: &&super::Slot| {
+        let is_away = |slot: &&super::book::Slot| {
             let is_back = matches!(slot.state, State::Ready | State::Done | State::Failed);
             slot.lost_us > 0 && !is_back
         };

@@ -1,206 +1,18 @@
 //! What the reactor and the clients say, noted.
 
-use super::setup::version_of;
-use super::{Book, Engine, State};
-use crate::audit::Received;
+use super::Engine;
+use super::book::{ClientSink, State};
 use crate::outcome::{Connections, End, Phase};
-use crate::stamp::Stamp;
 use crate::template::expand;
 use std::cmp::Reverse;
 use std::rc::Rc;
-use weir_client::{ConnectOptions, Event, Sink};
+use weir_client::ConnectOptions;
 use weir_reactor::{Closed, Handler, Io, Token, now_us};
-use weir_wire::packet::{Connect, Publish, Will};
-use weir_wire::{Properties, PropertiesBuf, Property, QoS, ReasonCode};
+use weir_wire::packet::{Connect, Will};
+use weir_wire::{Properties, PropertiesBuf, Property, QoS};
 
 /// How long a session that is not to be clean outlives its connection in 5.0; 3.1.1 has no end.
 const SESSION_EXPIRY_S: u32 = 3_600;
-
-/// The sink of one client for one call.
-pub(super) struct ClientSink<'a> {
-    pub(super) io: &'a mut Io,
-    pub(super) token: Token,
-    pub(super) client: u32,
-    pub(super) book: &'a mut Book,
-}
-
-impl Sink for ClientSink<'_> {
-    #[inline]
-    fn write(&mut self, bytes: &[u8]) {
-        self.io.write(self.token, bytes);
-    }
-
-    #[inline]
-    fn event(&mut self, event: Event<'_>) {
-        match event {
-            Event::Message(publish) => {
-                self.book.message(self.client, Stamp::find(publish.payload), &publish);
-            }
-            Event::Acknowledged { tag, reason } => self.book.acknowledged(self.client, tag, reason),
-            Event::Connected { session_present } => {
-                self.book.connected(self.client, session_present);
-            }
-            Event::Refused(reason) => {
-                self.book.refused(self.client, &format!("refused: {}", reason.name()));
-            }
-            Event::Subscribed { codes, .. } => self.book.subscribed(self.client, codes),
-            Event::Disconnected(reason) => {
-                self.book.slots[self.client as usize].disconnect = Some(reason);
-            }
-            Event::Unsubscribed { .. } => {}
-        }
-    }
-}
-
-impl Book {
-    #[inline]
-    fn message(&mut self, client: u32, stamp: Option<Stamp>, publish: &Publish<'_>) {
-        // A stamp that names what was never sent is not ours.
-        let stamp = stamp.filter(|stamp| {
-            let publisher = self.publishers.get(stamp.publisher as usize);
-            publisher.is_some_and(|publisher| stamp.sequence < publisher.sent)
-        });
-        let (received, is_measured) = self.audit.receive(client, stamp, publish.dup);
-        let counts = &mut self.recorder.counts;
-        counts.received += 1;
-        match received {
-            Received::First => {}
-            Received::Reordered => counts.reordered += 1,
-            Received::Duplicated => {
-                counts.duplicated += 1;
-                return;
-            }
-            Received::Late | Received::Stray => return,
-        }
-        let Some(stamp) = stamp else { return };
-        let publisher = &self.publishers[stamp.publisher as usize];
-        if !publisher.is_clocked {
-            self.unclocked += u64::from(is_measured);
-            return;
-        }
-        let intended_us = if publish.retain || stamp.intended_us == 0 {
-            self.owed_since_us(client, stamp)
-        } else {
-            stamp.intended_us
-        };
-        let latency_us = self.read_us.saturating_sub(intended_us);
-        self.recorder.end_to_end.record(latency_us, is_measured);
-        if is_measured && let Some(delay_us) = publisher.delay_us(stamp.sequence) {
-            self.recorder.from_send.saturating_record(latency_us.saturating_sub(delay_us));
-        }
-    }
-
-    /// A retained message that waited for its subscriber is owed from SUBSCRIBE on, a will from
-    /// when its client was to be cut.
-    #[cold]
-    fn owed_since_us(&self, client: u32, stamp: Stamp) -> u64 {
-        let publisher = &self.publishers[stamp.publisher as usize];
-        let intended_us = if publisher.is_will { publisher.cut_us } else { stamp.intended_us };
-        intended_us.max(self.slots[client as usize].asked_us)
-    }
-
-    fn acknowledged(&mut self, client: u32, tag: u64, reason: ReasonCode) {
-        let Some(at) = self.slots[client as usize].publisher else { return };
-        let sequence = tag as u32;
-        self.open -= 1;
-        if reason.is_error() {
-            self.publishers[at as usize].refused.push(sequence);
-            self.recorder.counts.publish_failures += 1;
-            return;
-        }
-        self.owed += u64::from(self.audit.receivers_of(at));
-        self.recorder.counts.acknowledged += 1;
-        let latency_us = (self.read_us as u32).wrapping_sub((tag >> 32) as u32);
-        let is_measured = self.audit.is_measured(at, sequence);
-        self.recorder.acknowledge.record(u64::from(latency_us), is_measured);
-        if is_measured && let Some(delay_us) = self.publishers[at as usize].delay_us(sequence) {
-            let latency_us = u64::from(latency_us) + delay_us;
-            self.recorder.acknowledge_from_intended.saturating_record(latency_us);
-        }
-    }
-
-    fn connected(&mut self, client: u32, session_present: bool) {
-        let slot = &mut self.slots[client as usize];
-        slot.state = State::Accepted;
-        slot.has_session = session_present;
-        slot.is_subscribed &= session_present;
-        let latency_us = self.read_us.saturating_sub(slot.asked_us);
-        self.live += 1;
-        self.connections.connected += u64::from(slot.lost_us == 0);
-        self.recorder.counts.connected += 1;
-        self.recorder.connect.record(latency_us, true);
-    }
-
-    /// The client never got a connection, and not because the broker said so.
-    pub(super) fn unreachable(&mut self, client: u32, cause: &str) {
-        self.unreachable += 1;
-        self.unreachable_since_us.get_or_insert_with(now_us);
-        self.failed(client, cause);
-    }
-
-    /// CONNACK says no. One that was there before tries again: the engine counts that.
-    fn refused(&mut self, client: u32, cause: &str) {
-        let slot = &mut self.slots[client as usize];
-        if slot.lost_us == 0 {
-            return self.failed(client, cause);
-        }
-        slot.state = State::Failed;
-        cause.clone_into(&mut self.last_cause);
-    }
-
-    /// The client never got a connection.
-    pub(super) fn failed(&mut self, client: u32, cause: &str) {
-        let slot = &mut self.slots[client as usize];
-        slot.state = State::Failed;
-        self.recorder.counts.connect_failures += 1;
-        cause.clone_into(&mut self.last_cause);
-        *self.connections.failed.entry(cause.to_owned()).or_default() += 1;
-    }
-
-    /// The other side ended the client's connection.
-    pub(super) fn dropped(&mut self, client: u32, cause: &str) {
-        let slot = &mut self.slots[client as usize];
-        if slot.state == State::Ready {
-            self.ready -= 1;
-        }
-        slot.state = State::Dropped;
-        self.live -= 1;
-        self.recorder.counts.connect_failures += 1;
-        let cause = match slot.disconnect {
-            Some(reason) => format!("DISCONNECT: {}", reason.name()),
-            None => cause.to_owned(),
-        };
-        *self.connections.dropped.entry(cause).or_default() += 1;
-    }
-
-    fn subscribed(&mut self, client: u32, codes: &[u8]) {
-        let slot = &mut self.slots[client as usize];
-        let latency_us = self.read_us.saturating_sub(slot.asked_us);
-        slot.subscriptions_open = slot.subscriptions_open.saturating_sub(1);
-        let is_done = slot.subscriptions_open == 0 && slot.state == State::Subscribing;
-        if is_done {
-            slot.state = State::Ready;
-            slot.is_subscribed = true;
-            self.ready += 1;
-        }
-        match codes.first() {
-            Some(&code) if code < 0x80 => {
-                self.subscriptions.granted += 1;
-                self.recorder.counts.subscribed += 1;
-                self.recorder.subscribe.record(latency_us, true);
-            }
-            code => {
-                let reason = code.and_then(|&code| ReasonCode::from_u8(code));
-                self.unsubscribed(reason.map_or("refused", ReasonCode::name));
-            }
-        }
-    }
-
-    pub(super) fn unsubscribed(&mut self, cause: &str) {
-        self.recorder.counts.subscribe_failures += 1;
-        *self.subscriptions.failed.entry(cause.to_owned()).or_default() += 1;
-    }
-}
 
 impl Engine<'_> {
     fn client_of(&self, token: Token) -> Option<u32> {
@@ -269,18 +81,6 @@ impl Engine<'_> {
     }
 }
 
-impl Book {
-    /// What was seen of a broker that went away.
-    pub(super) fn seen_of_broker(&self) -> String {
-        let Connections { connected, dropped, .. } = &self.connections;
-        let Some((cause, _)) = dropped.iter().max_by_key(|(_, count)| **count) else {
-            return format!("no connection could be made: {}", self.last_cause);
-        };
-        let dropped: u64 = dropped.values().sum();
-        format!("{dropped} of {connected} connections were ended by the broker's side: {cause}")
-    }
-}
-
 impl Handler for Engine<'_> {
     fn connected(&mut self, io: &mut Io, token: Token) {
         let Some(client) = self.client_of(token) else { return };
@@ -291,7 +91,7 @@ impl Handler for Engine<'_> {
         let kept_s = if clean_start { 0 } else { SESSION_EXPIRY_S };
         let publisher = slot.publisher.filter(|_| group.publish.as_ref().is_some_and(|p| p.will));
         let options = ConnectOptions {
-            version: version_of(self.plan),
+            version: self.plan.version.on_wire(),
             client_id: &client_id,
             clean_start,
             keep_alive_s: self.plan.keep_alive_s,

@@ -1,7 +1,7 @@
 //! Connect, subscribe, warm up, measure, drain, leave.
 
-use super::handler::ClientSink;
-use super::{Edge, Engine, Slot, State};
+use super::book::{ClientSink, Slot, State};
+use super::{Edge, Engine};
 use crate::baton::Status;
 use crate::cpu::ThreadCpu;
 use crate::outcome::{End, Phase, PhaseSpan};

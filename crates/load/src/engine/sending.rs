@@ -1,7 +1,7 @@
 //! Publishing: what is due is picked up, and sent as soon as the broker lets it.
 
-use super::handler::ClientSink;
-use super::{Engine, State};
+use super::Engine;
+use super::book::{ClientSink, State};
 use crate::outcome::Phase;
 use crate::plan::Plan;
 use crate::schedule::Stream;

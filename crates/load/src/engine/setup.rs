@@ -1,13 +1,16 @@
 //! From a plan to an engine that is ready to run it.
 
-use super::{Agenda, Book, Engine, Position, Slot, State};
+use super::Engine;
+use super::book::{Book, Slot, State};
+use super::course::Agenda;
+use super::sending::Position;
 use crate::audit::Audit;
 use crate::baton::Baton;
 use crate::course::{Action, Cue};
 use crate::cpu::thread_cpu_us;
 use crate::outcome::{Connections, Operations, Phase};
 use crate::payload::{blank, bytes_min};
-use crate::plan::{Plan, ProtocolVersion, Publish};
+use crate::plan::{Plan, Publish};
 use crate::publisher::Publisher;
 use crate::recorder::Recorder;
 use crate::schedule::{Stream, streams};
@@ -17,7 +20,6 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::rc::Rc;
 use weir_client::Client;
 use weir_reactor::now_us;
-use weir_wire::Version;
 use weir_wire::topic::{TopicFilter, is_valid_name};
 
 impl<'a> Engine<'a> {
@@ -35,7 +37,7 @@ impl<'a> Engine<'a> {
             }
         }
         let positions = streams.iter().map(|stream| Position::first(plan, stream)).collect();
-        let version = version_of(plan);
+        let version = plan.version.on_wire();
         let clients = slots.iter().map(|_| Client::new(version)).collect();
         let payloads = streams.iter().map(|stream| blank_of(stream.publish)).collect();
         let planned = slots.len() as u64;
@@ -94,14 +96,6 @@ impl<'a> Engine<'a> {
 /// The largest payload of a stream, without its stamp.
 fn blank_of(publish: &Publish) -> Vec<u8> {
     blank(publish.payload, publish.payload_bytes.max(publish.payload_bytes_to.unwrap_or(0)))
-}
-
-/// The protocol as the wire names it.
-pub(super) fn version_of(plan: &Plan) -> Version {
-    match plan.version {
-        ProtocolVersion::V311 => Version::V311,
-        ProtocolVersion::V5 => Version::V5,
-    }
 }
 
 /// What is wrong with a plan before a client exists.
