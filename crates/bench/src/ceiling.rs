@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use weir_load::outcome::{End, Phase};
 use weir_load::plan::{ConnectPlan, Group, Phases, ProtocolVersion, Publish, Subscription};
-use weir_load::{Outcome, Plan, Slice, Stop};
+use weir_load::{Outcome, Plan, Stop};
 
 const PHASES: Phases = Phases { warm_up_ms: 500, measure_ms: 1_500, drain_ms: 1_000 };
 
@@ -159,20 +159,10 @@ fn plan(shape: &Shape, target: SocketAddr) -> Plan {
         ..Publish::default()
     });
     Plan {
-        target,
         version: ProtocolVersion::V311,
         run: std::process::id() as u16,
         keep_alive_s: 300,
-        clean_start: true,
-        user_name: None,
-        password: None,
-        sources: None,
         connect: ConnectPlan { rate_per_s: 5_000.0, timeout_ms: 10_000 },
-        groups: vec![subscribers, publishers],
-        phases: PHASES,
-        interval_ms: 250,
-        slice: Slice::WHOLE,
-        course: Default::default(),
-        shifts: None,
+        ..Plan::new(target, vec![subscribers, publishers], PHASES)
     }
 }

@@ -4,14 +4,16 @@
 
 mod network;
 
+use crate::driver::Running;
 use crate::host::Files;
 use crate::result::{BrokerFacts, Disclosed, HostFacts, LoadFacts};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use weir_load::outcome::Access;
+use weir_load::plan::Transport;
 
 /// Kernel settings beside those of [`crate::host`].
 const SYSCTLS: &[&str] = &[
@@ -41,7 +43,7 @@ const ABSENT: &str = "not known: the kernel of this host does not say";
 const ELSEWHERE: &str = "not known: the broker was started by somebody else";
 
 /// What is known before the first connection.
-pub(crate) fn before(target: SocketAddr, pid: Option<u32>, folder: &Path) -> Disclosed {
+pub(crate) fn before(running: &Running, folder: &Path) -> Disclosed {
     let suite = std::env::current_exe().ok();
     Disclosed {
         run_by: std::env::var("WEIR_RUN_BY")
@@ -53,9 +55,9 @@ pub(crate) fn before(target: SocketAddr, pid: Option<u32>, folder: &Path) -> Dis
             ),
         suite_sha256: suite.as_deref().map_or_else(|| ABSENT.into(), sha256_of_file),
         seed: "none: the schedule follows from the use case alone".into(),
-        broker: broker(pid),
+        broker: broker(running.pid),
         host: host(folder),
-        network: network::facts(target),
+        network: network::facts(running.target, &running.credentials),
         load: LoadFacts {
             client_library: "weir's own client, in the suite's process".into(),
             connections_per_address: "all from the one address that the system chose".into(),
@@ -67,15 +69,23 @@ pub(crate) fn before(target: SocketAddr, pid: Option<u32>, folder: &Path) -> Dis
     }
 }
 
-/// What only the end of a run can tell: the spread of the round trip, and the broker's log.
-pub(crate) fn after(disclosed: &mut Disclosed, target: SocketAddr, folder: &Path) {
-    let spread = network::jitter(target);
+/// What only the end of a run can tell: the spread of the round trip, the broker's log, and how
+/// the load reached the broker.
+pub(crate) fn after(
+    disclosed: &mut Disclosed,
+    running: &Running,
+    folder: &Path,
+    access: Option<Access>,
+) {
+    let spread = network::jitter(running.target, &running.credentials);
     let _ = write!(disclosed.network.jitter, "; after the run {spread}");
     let lines = std::fs::read(folder.join("broker.log")).ok().map(|log| {
         let count = log.iter().filter(|byte| **byte == b'\n').count();
         format!("{count} lines in this run, kept as broker.log; as loud as its configuration says")
     });
     disclosed.broker.log = lines.unwrap_or_else(|| ELSEWHERE.into());
+    disclosed.broker.tls = tls(access).into();
+    disclosed.broker.authentication = authentication(access).into();
 }
 
 fn or_absent(text: Option<String>) -> String {
@@ -83,8 +93,6 @@ fn or_absent(text: Option<String>) -> String {
 }
 
 fn broker(pid: Option<u32>) -> BrokerFacts {
-    let unencrypted = "none: plain TCP".to_owned();
-    let anonymous = "none: the clients give no name and no password".to_owned();
     let Some(pid) = pid else {
         let unknown = || ELSEWHERE.to_owned();
         return BrokerFacts {
@@ -94,8 +102,8 @@ fn broker(pid: Option<u32>) -> BrokerFacts {
             processes: unknown(),
             limits: BTreeMap::from([("limits".into(), unknown())]),
             persistence: unknown(),
-            authentication: anonymous,
-            tls: unencrypted,
+            authentication: String::new(),
+            tls: String::new(),
             plugins: unknown(),
             log: unknown(),
         };
@@ -109,10 +117,30 @@ fn broker(pid: Option<u32>) -> BrokerFacts {
         processes: processes(pid),
         limits: limits(&format!("proc/{pid}/limits")),
         persistence: configured.clone(),
-        authentication: anonymous,
-        tls: unencrypted,
+        authentication: String::new(),
+        tls: String::new(),
         plugins: configured,
         log: String::new(),
+    }
+}
+
+/// What no CONNECT was sent of.
+const NOT_USED: &str = "not known: no client got as far as CONNECT";
+
+fn tls(access: Option<Access>) -> &'static str {
+    match access.map(|access| access.transport) {
+        Some(Transport::Plain) => "none: plain TCP",
+        None => NOT_USED,
+    }
+}
+
+fn authentication(access: Option<Access>) -> &'static str {
+    match access.map(|access| (access.has_user_name, access.has_password)) {
+        Some((false, false)) => "none: the clients give no name and no password",
+        Some((true, false)) => "a user name, without a password",
+        Some((true, true)) => "user name and password",
+        Some((false, true)) => "a password, without a user name",
+        None => NOT_USED,
     }
 }
 
@@ -263,6 +291,7 @@ fn sha256_of_file(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::driver::Profile;
 
     /// Every text below a value, by its pointer.
     fn texts(at: &str, value: &serde_json::Value, found: &mut Vec<(String, String)>) {
@@ -284,8 +313,12 @@ mod tests {
         let broker = std::thread::spawn(move || weir_load::null::serve(listener, 0.0, &stop));
         let folder = tempfile::tempdir().unwrap();
         for pid in [Some(std::process::id()), None] {
-            let mut disclosed = before(target, pid, folder.path());
-            after(&mut disclosed, target, folder.path());
+            let url =
+                pid.map_or(format!("mqtt://{target}"), |pid| format!("mqtt://{target}?pid={pid}"));
+            let driver = crate::driver::parse(&url).unwrap();
+            let running = driver.start(Profile::Default, folder.path(), None).unwrap();
+            let mut disclosed = before(&running, folder.path());
+            after(&mut disclosed, &running, folder.path(), Some(Access::default()));
             let mut found = Vec::new();
             texts("", &serde_json::to_value(&disclosed).unwrap(), &mut found);
             assert!(found.len() > 40, "{found:?}");
@@ -297,6 +330,19 @@ mod tests {
         }
         at_end.stop();
         broker.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn what_was_used_is_told_and_nothing_else() {
+        let access = |has_user_name, has_password| {
+            let transport = Transport::Plain;
+            authentication(Some(Access { transport, has_user_name, has_password }))
+        };
+        let told = [(false, false), (true, false), (true, true)].map(|(n, p)| access(n, p));
+        let anonymous = "none: the clients give no name and no password";
+        assert_eq!(told, [anonymous, "a user name, without a password", "user name and password"]);
+        assert_eq!(tls(Some(Access::default())), "none: plain TCP");
+        assert_eq!((tls(None), authentication(None)), (NOT_USED, NOT_USED));
     }
 
     #[test]

@@ -95,7 +95,8 @@ pub fn run_one(
 
     let target = running.target_of(use_case.mqtt_version);
     let conductor = Conductor::new(&use_case.step, target)?;
-    let plan = plan_of(&scaled, conductor.target(target), options);
+    let mut plan = plan_of(&scaled, conductor.target(target), options);
+    plan.credentials = running.credentials.clone();
     let started = Started {
         driver: driver.name().into(),
         agents: holds.len(),
@@ -113,8 +114,8 @@ pub fn run_one(
         started: jiff::Timestamp::now(),
         baseline: Sample { host_used_bytes, ..baseline },
         group: monitor.group.clone(),
-        round_trip_us: (host::round_trip_us(running.target), None),
-        disclosed: disclose::before(running.target, running.pid, &folder),
+        round_trip_us: (host::round_trip_us(running.target, &running.credentials), None),
+        disclosed: disclose::before(&running, &folder),
         has_proxy: conductor.has_proxy(),
         ..Seen::default()
     };
@@ -127,9 +128,9 @@ pub fn run_one(
     let mut watched =
         Watched { monitor: &monitor, running: &shared, seen: &mut seen, measured_us: 0 };
     let outcome = drive(load, &mut watched, &options.live, interrupted)?;
-    seen.round_trip_us.1 = host::round_trip_us(running.target);
+    seen.round_trip_us.1 = host::round_trip_us(running.target, &running.credentials);
     seen.samples = monitor.stop();
-    disclose::after(&mut seen.disclosed, running.target, &folder);
+    disclose::after(&mut seen.disclosed, &running, &folder, outcome.access);
     seen.broker_exit = running.exited(exit_patience(&outcome));
     let broker = running.broker.clone();
     running.stop();

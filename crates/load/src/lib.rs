@@ -39,6 +39,8 @@ pub use schedule::{Due, Schedule};
 pub use shifts::{Gate, Seat, Shifts};
 pub use stamp::{STAMP_BYTES, Stamp};
 
+pub use weir_client::Url;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 

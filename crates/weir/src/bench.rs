@@ -231,7 +231,7 @@ impl How {
             live,
             version: env!("CARGO_PKG_VERSION").into(),
             commit: env!("WEIR_COMMIT").into(),
-            command: std::env::args().collect(),
+            command: command_line(),
         }
     }
 
@@ -244,6 +244,11 @@ impl How {
         let program = std::env::current_exe().context("cannot find this program for its agents")?;
         Ok(Agents { local: self.agents, program, commands: self.agent.clone() })
     }
+}
+
+/// What was typed, but for passwords: it is kept with the results.
+fn command_line() -> Vec<String> {
+    std::env::args().map(|argument| driver::without_password(&argument)).collect()
 }
 
 /// Seconds of `90`, `10s`, `5m`, `1h` or `500ms`.
@@ -377,7 +382,7 @@ fn conform(args: ConformanceArgs) -> anyhow::Result<ExitCode> {
         profile: args.profile,
         out: args.out,
         suite: format!("weir {} ({})", env!("CARGO_PKG_VERSION"), env!("WEIR_COMMIT")),
-        command: std::env::args().collect(),
+        command: command_line(),
     };
     let interrupted = note_signals()?;
     let (scoreboard, folder) = conformance::run(&brokers, &options, &interrupted)?;

@@ -6,10 +6,11 @@ use crate::result::NetworkFacts;
 use rustix::net::sockopt;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
+use weir_load::plan::Credentials;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-pub(super) fn facts(target: SocketAddr) -> NetworkFacts {
+pub(super) fn facts(target: SocketAddr, credentials: &Credentials) -> NetworkFacts {
     let stream = TcpStream::connect_timeout(&target, CONNECT_TIMEOUT).ok();
     let source = stream.as_ref().and_then(|stream| stream.local_addr().ok());
     let is_here = source.is_some_and(|source| source.ip() == target.ip());
@@ -43,7 +44,7 @@ pub(super) fn facts(target: SocketAddr) -> NetworkFacts {
             .map_or_else(|| "not known: nothing answered before the run".into(), socket_buffers),
         socket_options: "TCP_NODELAY; buffers as the kernel gives them".into(),
         queueing: or_absent(Files::here().sysctl("net.core.default_qdisc")),
-        jitter: format!("before the run {}", jitter(target)),
+        jitter: format!("before the run {}", jitter(target, credentials)),
         bandwidth: if is_here {
             "not measured: the way is memory of this host".into()
         } else {
@@ -93,8 +94,8 @@ fn socket_buffers(stream: &TcpStream) -> String {
 }
 
 /// The middle four fifths of some round trips.
-pub(super) fn jitter(target: SocketAddr) -> String {
-    match crate::mqtt::round_trips(target) {
+pub(super) fn jitter(target: SocketAddr, credentials: &Credentials) -> String {
+    match crate::mqtt::round_trips(target, credentials) {
         Some(times) => {
             let us = |share: usize| times[times.len() * share / 10].as_secs_f64() * 1e6;
             format!("{:.0} to {:.0} us", us(1), us(9))

@@ -2,7 +2,10 @@
 
 use crate::usecase::{PAYLOAD_BYTES_MAX, sources};
 use std::net::SocketAddr;
-use weir_load::plan::{ConnectPlan, Group, Phases, Plan, ProtocolVersion, Publish, Subscription};
+use weir_load::plan::{
+    ConnectPlan, Credentials, Group, Phases, Plan, ProtocolVersion, Publish, Subscription,
+    Transport,
+};
 use weir_load::{STAMP_BYTES, Slice};
 
 /// Longest run: what is kept a second is bounded by it. Ctrl-C or a limit ends a run before.
@@ -37,10 +40,8 @@ pub struct Common {
     pub connect_rate_per_s: u32,
     /// Pause between two new connections.
     pub connect_interval_ms: u64,
-    /// Credentials of every client, if any.
-    pub user_name: Option<String>,
-    /// Credentials of every client, if any.
-    pub password: Option<String>,
+    /// Who every client says it is.
+    pub credentials: Credentials,
     /// Keep alive in seconds.
     pub keep_alive_s: u16,
     /// Clean Start or Clean Session.
@@ -170,8 +171,8 @@ impl Options {
             run,
             keep_alive_s: common.keep_alive_s,
             clean_start: common.is_clean,
-            user_name: common.user_name.clone(),
-            password: common.password.clone(),
+            transport: Transport::Plain,
+            credentials: common.credentials.clone(),
             sources: sources(target, clients),
             connect: ConnectPlan {
                 rate_per_s: common.connect_rate(),
@@ -327,7 +328,7 @@ impl Common {
             let value = match part.chars().next() {
                 Some('i') => self.number(),
                 Some('c') => client_id.to_owned(),
-                Some('u') => match &self.user_name {
+                Some('u') => match &self.credentials.user_name {
                     Some(user_name) => user_name.clone(),
                     None => return fail("needs a user name: give -u"),
                 },

@@ -56,8 +56,8 @@ pub fn plan(scaled: &Scaled<'_>, target: SocketAddr, run: u16, times: Times) -> 
         run,
         keep_alive_s: use_case.keep_alive_s,
         clean_start: use_case.clean_start,
-        user_name: None,
-        password: None,
+        transport: plan::Transport::Plain,
+        credentials: plan::Credentials::default(),
         sources: sources(target, clients),
         connect: ConnectPlan {
             rate_per_s: use_case.connect_rate_per_s,

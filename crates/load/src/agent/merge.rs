@@ -45,6 +45,7 @@ pub(super) fn merge(
         phases: phases(reports),
         connections: Connections { planned, ..Connections::default() },
         subscriptions: Operations::default(),
+        access: None,
         warm_up: Default::default(),
         measure: Default::default(),
         traffic: Default::default(),
@@ -103,6 +104,7 @@ fn add(outcome: &mut Outcome, report: &Report) -> Option<()> {
     outcome.subscriptions.asked += of.subscriptions.asked;
     outcome.subscriptions.granted += of.subscriptions.granted;
     add_counts(&mut outcome.subscriptions.failed, &of.subscriptions.failed);
+    outcome.access = outcome.access.or(of.access);
     outcome.unclocked += of.unclocked;
     outcome.traffic.published += of.traffic.published;
     outcome.traffic.received += of.traffic.received;

@@ -1,7 +1,7 @@
 //! What is known of each client, and what the clients say, noted.
 
 use crate::audit::{Audit, Received};
-use crate::outcome::{Connections, Operations};
+use crate::outcome::{Access, Connections, Operations};
 use crate::publisher::Publisher;
 use crate::recorder::Recorder;
 use crate::stamp::Stamp;
@@ -76,6 +76,8 @@ pub(crate) struct Book {
     pub(crate) recorder: Recorder,
     pub(crate) connections: Connections,
     pub(crate) subscriptions: Operations,
+    /// What the last CONNECT went over and said.
+    pub(crate) access: Option<Access>,
     /// Deliveries owed for what is accepted so far.
     pub(crate) owed: u64,
     /// Messages of QoS 1 and 2 sent and not acknowledged.

@@ -3,8 +3,8 @@
 use super::Engine;
 use crate::audit::{Counted, Fate, Track};
 use crate::outcome::{
-    Anomaly, CPU_SHARE_MAX, Connections, End, Generator, LAG_P99_US_MAX, Latencies, Operations,
-    Outcome, PhaseSpan, Traffic,
+    Access, Anomaly, CPU_SHARE_MAX, Connections, End, Generator, LAG_P99_US_MAX, Latencies,
+    Operations, Outcome, PhaseSpan, Traffic,
 };
 use crate::schedule::streams;
 
@@ -20,6 +20,7 @@ pub(crate) struct SliceOutcome {
     pub(crate) phases: Vec<PhaseSpan>,
     pub(crate) connections: Connections,
     pub(crate) subscriptions: Operations,
+    pub(crate) access: Option<Access>,
     pub(crate) latencies: Latencies,
     pub(crate) generator: Generator,
     pub(crate) unclocked: u64,
@@ -61,6 +62,7 @@ impl Engine<'_> {
             phases,
             connections: book.connections,
             subscriptions: book.subscriptions,
+            access: book.access,
             warm_up: books.warm_up,
             measure: books.measure,
             traffic,
@@ -105,6 +107,7 @@ impl Engine<'_> {
             phases,
             connections: book.connections,
             subscriptions: book.subscriptions,
+            access: book.access,
             latencies,
             traffic,
             generator,

@@ -2,7 +2,7 @@
 
 use super::Engine;
 use super::book::{ClientSink, State};
-use crate::outcome::{Connections, End, Phase};
+use crate::outcome::{Access, Connections, End, Phase};
 use crate::template::expand;
 use std::cmp::Reverse;
 use std::rc::Rc;
@@ -90,15 +90,21 @@ impl Handler for Engine<'_> {
         let clean_start = group.clean_start.unwrap_or(self.plan.clean_start);
         let kept_s = if clean_start { 0 } else { SESSION_EXPIRY_S };
         let publisher = slot.publisher.filter(|_| group.publish.as_ref().is_some_and(|p| p.will));
+        let credentials = &self.plan.credentials;
         let options = ConnectOptions {
             version: self.plan.version.on_wire(),
             client_id: &client_id,
             clean_start,
             keep_alive_s: self.plan.keep_alive_s,
             session_expiry_s: group.session_expiry_s.unwrap_or(kept_s),
-            user_name: self.plan.user_name.as_deref(),
-            password: self.plan.password.as_deref().map(str::as_bytes),
+            user_name: credentials.user_name.as_deref(),
+            password: credentials.password.as_deref().map(str::as_bytes),
         };
+        self.book.access = Some(Access {
+            transport: self.plan.transport,
+            has_user_name: options.user_name.is_some(),
+            has_password: options.password.is_some(),
+        });
         if let Some(publisher) = publisher {
             return self.connect_with_will(publisher, &options, io, token);
         }

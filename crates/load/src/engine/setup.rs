@@ -10,7 +10,7 @@ use crate::course::{Action, Cue};
 use crate::cpu::thread_cpu_us;
 use crate::outcome::{Connections, Operations, Phase};
 use crate::payload::{blank, bytes_min};
-use crate::plan::{Plan, Publish};
+use crate::plan::{Credentials, Plan, ProtocolVersion, Publish};
 use crate::publisher::Publisher;
 use crate::recorder::Recorder;
 use crate::schedule::{Stream, streams};
@@ -54,6 +54,7 @@ impl<'a> Engine<'a> {
                 recorder: Recorder::new(now_us, thread_cpu_us()),
                 connections: Connections { planned, ..Connections::default() },
                 subscriptions: Operations::default(),
+                access: None,
                 owed: 0,
                 open: 0,
                 backlog: 0,
@@ -108,6 +109,7 @@ fn check(plan: &Plan) -> Result<(), LoadError> {
     if !(rate > 0.0 && rate.is_finite()) {
         return fail(format!("connect.rate_per_s = {rate} must be above 0"));
     }
+    check_credentials(plan)?;
     if plan.interval_ms == 0 {
         return fail("interval_ms = 0 must be above 0".into());
     }
@@ -127,6 +129,19 @@ fn check(plan: &Plan) -> Result<(), LoadError> {
         if let Some(publish) = &group.publish {
             check_publish(name, publish)?;
         }
+    }
+    Ok(())
+}
+
+fn check_credentials(plan: &Plan) -> Result<(), LoadError> {
+    let Credentials { user_name, password } = &plan.credentials;
+    // Section 3.1.2.9 of 3.1.1; 5.0 allows it.
+    if plan.version == ProtocolVersion::V311 && password.is_some() && user_name.is_none() {
+        return Err(LoadError::Plan("MQTT 3.1.1 has no password without a user name".into()));
+    }
+    let length = [user_name, password].into_iter().flatten().map(String::len).max().unwrap_or(0);
+    if length > usize::from(u16::MAX) {
+        return Err(LoadError::Plan("user name and password have at most 65535 bytes".into()));
     }
     Ok(())
 }

@@ -193,7 +193,7 @@ fn shares(round: u64, holds: &[u64]) -> Vec<u32> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::plan::{ConnectPlan, Phases, ProtocolVersion, Subscription};
+    use crate::plan::{ConnectPlan, Phases, Subscription};
     use proptest::prelude::*;
 
     pub(crate) fn plan(groups: &[(u32, bool)]) -> Plan {
@@ -209,21 +209,14 @@ pub(crate) mod tests {
             ..Group::default()
         };
         Plan {
-            target: ([127, 0, 0, 1], 1).into(),
-            version: ProtocolVersion::V5,
-            run: 1,
             keep_alive_s: 0,
-            clean_start: true,
-            user_name: None,
-            password: None,
-            sources: None,
             connect: ConnectPlan { rate_per_s: 1.0, timeout_ms: 1 },
-            groups: groups.iter().map(group).collect(),
-            phases: Phases { warm_up_ms: 0, measure_ms: 1, drain_ms: 0 },
             interval_ms: 1,
-            slice: Slice::WHOLE,
-            course: Default::default(),
-            shifts: None,
+            ..Plan::new(
+                ([127, 0, 0, 1], 1).into(),
+                groups.iter().map(group).collect(),
+                Phases { warm_up_ms: 0, measure_ms: 1, drain_ms: 0 },
+            )
         }
     }
 

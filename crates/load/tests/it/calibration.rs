@@ -1,71 +1,17 @@
 //! The instrument before it is believed: the load generator against brokers with known faults.
 
-use crate::fake_broker::{Deeds, FakeBroker, Faults};
+use crate::fake_broker::{self, Deeds, FakeBroker, Faults, publishers, subscribers};
 use weir_load::outcome::{Anomaly, End, Messages, Outcome, Phase};
-use weir_load::plan::{ConnectPlan, Group, Phases, Plan, ProtocolVersion, Publish, Subscription};
-use weir_load::{Slice, Stop, run};
+use weir_load::plan::{Group, Phases, Plan, ProtocolVersion};
+use weir_load::{Stop, run};
 use weir_wire::ReasonCode;
 
-const RUN: u16 = 7;
-
-fn subscribers(clients: u32, filters: &[&str], qos: u8) -> Group {
-    let subscription = |filter: &&str| Subscription::plain(*filter, qos);
-    Group {
-        name: "subscribers".into(),
-        clients,
-        client_id: "w{run}-sub-{i}".into(),
-        subscriptions: filters.iter().map(subscription).collect(),
-        publish: None,
-        ..Group::default()
-    }
-}
-
-fn publishers(clients: u32, rate_per_s: f64, qos: u8) -> Group {
-    let (topic, payload_bytes, retain) = ("t{run}/{i}".into(), 32, false);
-    Group {
-        name: "publishers".into(),
-        clients,
-        client_id: "w{run}-pub-{i}".into(),
-        subscriptions: Vec::new(),
-        publish: Some(Publish {
-            topic,
-            qos,
-            rate_per_s,
-            payload_bytes,
-            retain,
-            ..Publish::default()
-        }),
-        ..Group::default()
-    }
-}
-
 fn plan(version: ProtocolVersion, groups: Vec<Group>) -> Plan {
-    Plan {
-        target: ([127, 0, 0, 1], 1).into(),
-        version,
-        run: RUN,
-        keep_alive_s: 60,
-        clean_start: true,
-        user_name: None,
-        password: None,
-        sources: None,
-        connect: ConnectPlan { rate_per_s: 2_000.0, timeout_ms: 5_000 },
-        groups,
-        phases: Phases { warm_up_ms: 200, measure_ms: 1_000, drain_ms: 1_000 },
-        interval_ms: 250,
-        slice: Slice::WHOLE,
-        course: Default::default(),
-        shifts: None,
-    }
+    Plan { version, ..fake_broker::plan(groups) }
 }
 
-fn run_against(faults: Faults, mut plan: Plan) -> (Outcome, Deeds) {
-    let fake = FakeBroker::start(faults);
-    plan.target = fake.address;
-    let mut heard = 0;
-    let outcome = run(&plan, &Stop::default(), &mut |_| heard += 1).expect("a plan that runs");
-    assert_eq!(heard, outcome.intervals.len(), "every interval is told as it ends");
-    (outcome, fake.stop())
+fn run_against(faults: Faults, plan: Plan) -> (Outcome, Deeds) {
+    fake_broker::run_against(faults, &plan, |plan, heard| run(plan, &Stop::default(), heard))
 }
 
 /// Warm-up and measure together.

@@ -4,11 +4,9 @@ use std::net::{SocketAddr, TcpListener};
 use std::thread::JoinHandle;
 use weir_load::course::{Action, Course, Step};
 use weir_load::outcome::{End, Outcome};
-use weir_load::plan::{
-    ConnectPlan, Group, Payload, Phases, Plan, ProtocolVersion, Publish, Subscription,
-};
+use weir_load::plan::{Group, Payload, Phases, Plan, Publish, Subscription};
 use weir_load::proxy::{Proxy, Trouble};
-use weir_load::{Slice, Stop, null, run};
+use weir_load::{Stop, null, run};
 
 /// A null broker on a thread.
 struct Null {
@@ -55,21 +53,13 @@ fn publish(rate_per_s: f64) -> Publish {
 
 fn plan(groups: Vec<Group>, course: Course) -> Plan {
     Plan {
-        target: ([127, 0, 0, 1], 1).into(),
-        version: ProtocolVersion::V5,
         run: 9,
-        keep_alive_s: 60,
-        clean_start: true,
-        user_name: None,
-        password: None,
-        sources: None,
-        connect: ConnectPlan { rate_per_s: 2_000.0, timeout_ms: 5_000 },
-        groups,
-        phases: Phases { warm_up_ms: 100, measure_ms: 1_500, drain_ms: 2_000 },
-        interval_ms: 250,
-        slice: Slice::WHOLE,
         course,
-        shifts: None,
+        ..Plan::new(
+            ([127, 0, 0, 1], 1).into(),
+            groups,
+            Phases { warm_up_ms: 100, measure_ms: 1_500, drain_ms: 2_000 },
+        )
     }
 }
 

@@ -5,5 +5,6 @@
 mod fake_broker;
 
 mod calibration;
+mod connect;
 mod course;
 mod null;

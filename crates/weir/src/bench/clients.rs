@@ -225,7 +225,7 @@ fn measure(args: &RunArgs, weir: PathBuf) -> anyhow::Result<ExitCode> {
         weir,
         version: env!("CARGO_PKG_VERSION").into(),
         commit: env!("WEIR_COMMIT").into(),
-        command: std::env::args().collect(),
+        command: super::command_line(),
     };
     let interrupted = note_signals()?;
     let (clients, folder) = weir_stacks::run(&options, &interrupted)?;
