@@ -9,28 +9,31 @@ use syn::spanned::Spanned;
 
 /// What each crate may depend on of ours. A crate that is not here is an error.
 const DIRECTIONS: &[(&str, &[&str])] = &[
+    // Nothing of ours: whoever needs chance from a seed may have it.
+    ("weir-chance", &[]),
     ("weir-wire", &[]),
-    ("weir-core", &["weir-wire"]),
+    ("weir-core", &["weir-chance", "weir-wire"]),
     ("weir-client", &["weir-wire"]),
-    // Nothing of ours: the broker and the program beside it give it what they have.
-    ("weir-flow", &[]),
+    // The broker and the program beside it give it what they have.
+    ("weir-flow", &["weir-chance"]),
     ("weir-reactor", &[]),
     // Nothing of ours: the broker answers it by its port.
     ("weir-control", &[]),
     ("weir-broker", &["weir-wire", "weir-core", "weir-reactor", "weir-flow", "weir-control"]),
-    ("weir-load", &["weir-wire", "weir-client", "weir-reactor"]),
-    ("weir-sim", &["weir-wire", "weir-core"]),
+    ("weir-load", &["weir-chance", "weir-wire", "weir-client", "weir-reactor"]),
+    ("weir-sim", &["weir-chance", "weir-wire", "weir-core"]),
     // Nothing of ours: a fault of the codec cannot hide itself.
     ("weir-conformance", &[]),
-    // Nothing of ours: it knows numbers only.
-    ("weir-stats", &[]),
+    // It knows numbers only.
+    ("weir-stats", &["weir-chance"]),
     // Neutral: no way into our broker but the one that every broker has.
-    ("weir-bench", &["weir-conformance", "weir-load", "weir-stats"]),
+    ("weir-bench", &["weir-chance", "weir-conformance", "weir-load", "weir-stats"]),
     ("weir-pubsub", &["weir-wire", "weir-client", "weir-reactor"]),
     ("weir-flowrun", &["weir-wire", "weir-client", "weir-reactor", "weir-flow"]),
     (
         "weir-stacks",
         &[
+            "weir-chance",
             "weir-wire",
             "weir-client",
             "weir-reactor",
@@ -46,6 +49,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         &[
             "weir-bench",
             "weir-broker",
+            "weir-chance",
             "weir-conformance",
             "weir-control",
             "weir-flowrun",
@@ -59,7 +63,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
 ];
 
 /// Crates without I/O, clock, thread, lock or random source; each has a clippy.toml that says so.
-const PURE: &[&str] = &["wire", "core", "client", "flow", "sim"];
+const PURE: &[&str] = &["chance", "wire", "core", "client", "flow", "sim"];
 
 /// What every purity gate must forbid.
 const FORBIDDEN: &[&str] = &[

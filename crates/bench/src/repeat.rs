@@ -1,6 +1,6 @@
 //! Repeats: what is run when, so that no broker has the good hours for itself.
 
-use crate::stats::Chance;
+use weir_chance::Chance;
 use weir_load::{Gate, Shifts};
 
 /// A run that goes abreast with the others of its round.

@@ -95,8 +95,7 @@ pub fn run_one(
 
     let target = running.target_of(use_case.mqtt_version);
     let conductor = Conductor::new(&use_case.step, target)?;
-    let mut plan = plan_of(&scaled, conductor.target(target), options);
-    plan.credentials = running.credentials.clone();
+    let plan = plan_of(&scaled, conductor.target(target), &running, options);
     let started = Started {
         driver: driver.name().into(),
         agents: holds.len(),
@@ -149,12 +148,18 @@ fn exit_patience(outcome: &Outcome) -> Duration {
     if is_gone || !outcome.connections.dropped.is_empty() { GOING_MAX } else { Duration::ZERO }
 }
 
-fn plan_of(scaled: &Scaled<'_>, target: SocketAddr, options: &RunOptions) -> Plan {
+fn plan_of(
+    scaled: &Scaled<'_>,
+    target: SocketAddr,
+    running: &Running,
+    options: &RunOptions,
+) -> Plan {
     let times = Times::new(scaled.use_case, options.warm_up_s, options.measure_s);
     // The stamp's run number tells this run's messages from another's.
     let run = (std::process::id() ^ jiff::Timestamp::now().as_second() as u32) as u16;
     let shifts = options.abreast.as_ref().map(|of| of.shifts);
-    Plan { shifts, ..usecase::plan(scaled, target, run, times) }
+    let credentials = running.credentials.clone();
+    Plan { credentials, shifts, ..usecase::plan(scaled, target, run, times) }
 }
 
 /// What ran it, from `started` until now.

@@ -54,7 +54,7 @@ pub fn slope(points: &[(f64, f64)]) -> Option<Slope> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::Chance;
+    use weir_chance::Chance;
 
     #[test]
     fn a_straight_line_has_its_slope_and_no_width() {

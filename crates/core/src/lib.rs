@@ -10,7 +10,6 @@ mod aliases;
 mod answers;
 mod ask;
 mod auth;
-mod chance;
 mod conditions;
 mod content;
 mod encoder;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use weir_chance::Chance;
 use weir_reactor::{Closed, Handler, Io, Reactor, Token, Waker, now_us};
 
 /// Bytes on their way in one direction of one connection; beyond, its sender is not read.
@@ -124,13 +125,13 @@ struct Path {
     due: BinaryHeap<Reverse<(u64, u32)>>,
     /// Deaths seen.
     deaths: u64,
-    seed: u64,
+    chance: Chance,
 }
 
 impl Path {
     fn new(target: SocketAddr, shared: Arc<Shared>) -> Self {
         let (ends, due) = (HashMap::new(), BinaryHeap::new());
-        Self { target, shared, ends, due, deaths: 0, seed: 0x5EED }
+        Self { target, shared, ends, due, deaths: 0, chance: Chance::new(0x5EED) }
     }
 
     fn serve(&mut self, reactor: &mut Reactor) {
@@ -141,15 +142,6 @@ impl Path {
                 return;
             }
         }
-    }
-
-    /// A number from 0 to 999,999 (splitmix64).
-    fn chance(&mut self) -> u32 {
-        self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.seed;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) % 1_000_000) as u32
     }
 
     fn note_death(&mut self) {
@@ -226,7 +218,7 @@ impl Handler for Path {
         let (to, now) = (end.peer, now_us());
         let loss_ppm = self.shared.loss_ppm.load(Ordering::Relaxed);
         let mut due_us = now + self.shared.delay_us.load(Ordering::Relaxed);
-        if loss_ppm > 0 && self.chance() < loss_ppm {
+        if loss_ppm > 0 && (self.chance.bits() % 1_000_000) < u64::from(loss_ppm) {
             due_us += RESEND_US;
         }
         let Some(peer) = self.ends.get_mut(&to) else { return bytes.len() };

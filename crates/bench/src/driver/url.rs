@@ -11,8 +11,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use weir_load::plan::{Credentials, ProtocolVersion};
 
-/// `mqtt://[USER[:PASSWORD]@]HOST[:PORT]`; `?pid=PID` behind it if it is a process of this host that
-/// can be watched; `NAME=` before it.
+/// `mqtt://[USER[:PASSWORD]@]HOST[:PORT]`; `?pid=PID` behind it if it is a process of this host
+/// that can be watched; `NAME=` before it.
 pub(super) struct Url {
     name: String,
     target: SocketAddr,

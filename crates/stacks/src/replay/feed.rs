@@ -3,6 +3,7 @@
 //! A message ends with `"n":<number>}`, ten digits that count, so that a result names the message
 //! it came from. The first digit is never 0: a JSON number may not begin with one.
 
+use weir_chance::Chance;
 use weir_wire::packet::Publish;
 use weir_wire::{PacketId, Properties, QoS, Version};
 
@@ -43,7 +44,7 @@ pub struct Recorded(Vec<Template>);
 impl Recorded {
     /// The feed.
     pub fn new() -> Self {
-        let mut chance = Chance(0x5EED);
+        let mut chance = Chance::new(0x5EED);
         Self((0..TEMPLATES).map(|at| template(at, &mut chance)).collect())
     }
 
@@ -81,21 +82,8 @@ impl Default for Recorded {
     }
 }
 
-/// SplitMix64: the feed is the same on every machine.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % end
-    }
-}
-
 fn template(at: usize, chance: &mut Chance) -> Template {
-    let mut of = |low: u64, high: u64| low + chance.below(high - low);
+    let mut of = |low: u64, high: u64| low + chance.bits() % (high - low);
     let has_cell = at % CELL_EVERY == 3;
     // Some have a part of a cell: what looks at one field only is wrong.
     let cell = match at % CELL_EVERY {

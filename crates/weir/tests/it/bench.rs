@@ -258,7 +258,7 @@ fn a_broker_that_asks_for_a_password_gets_it_and_no_result_holds_it() {
         assert_eq!(broker["tls"], "none: plain TCP");
         let command = result["suite"]["command"].to_string();
         assert!(command.contains(&format!("mqtt://{user_name}:***@{address}")), "{command}");
-        assert_eq!(holding(out.path(), password), [PathBuf::new(); 0]);
+        assert_eq!(holding(out.path(), password), Vec::<PathBuf>::new());
         for text in [&output.stdout, &output.stderr] {
             assert!(!String::from_utf8_lossy(text).contains(password));
         }
