@@ -2,11 +2,15 @@
 
 mod book;
 mod course;
+mod deadlines;
 mod finish;
 mod handler;
+mod phase_clock;
 mod phases;
+mod publishing;
 mod sending;
 mod setup;
+mod tokens;
 
 pub(crate) use finish::SliceOutcome;
 pub(crate) use setup::topics_of;
@@ -15,17 +19,19 @@ use crate::audit::Fate;
 use crate::baton::Baton;
 use crate::course::Cue;
 use crate::cpu::{ThreadCpu, thread_cpu_us};
-use crate::outcome::{End, Interval, Outcome, Phase, PhaseSpan, Traffic};
+use crate::outcome::{End, Interval, Outcome, Phase, Traffic};
 use crate::plan::Plan;
 use crate::recorder::{Gauges, Sketches};
-use crate::schedule::Schedule;
 use crate::{LoadError, Stop};
 use book::{Book, State};
 use course::Agenda;
-use sending::Position;
+use deadlines::Deadlines;
+use phase_clock::PhaseClock;
+use publishing::Publishing;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 use std::time::Duration;
+use tokens::Tokens;
 use weir_client::Client;
 use weir_reactor::{Backend, Reactor, Waker, now_us};
 
@@ -36,40 +42,43 @@ pub(crate) struct Engine<'a> {
     plan: &'a Plan,
     /// Of a slice that others go along with.
     baton: Option<&'a Baton>,
-    clients: Vec<Client>,
-    by_token: Vec<u32>,
-    book: Book,
-    schedules: Vec<Schedule>,
-    /// By schedule.
-    positions: Vec<Position>,
-    phase: Phase,
-    phases: Vec<PhaseSpan>,
-    phase_start_us: u64,
-    /// When publishing ended before its time.
-    finish_us: Option<u64>,
-    /// The next client to connect.
-    next_client: usize,
-    /// Clients passed over, as they join later.
-    skipped: u32,
-    connecting: VecDeque<(u64, u32)>,
-    subscribing: VecDeque<(u64, u32)>,
-    pings: BinaryHeap<Reverse<(u64, u32)>>,
-    scratch: Vec<u8>,
-    /// By schedule: a payload without its stamp.
-    payloads: Vec<Vec<u8>>,
-    agenda: Agenda,
     cue: Cue,
-    /// Publishers to be tried again in the next turn.
-    held: Vec<u32>,
-    /// The begin and the end of measure.
+    clients: Vec<Client>,
+    tokens: Tokens,
+    book: Book,
+    clock: PhaseClock,
+    connecting: Connecting,
+    /// SUBACKs are awaited of them.
+    subscribing: Deadlines,
+    publishing: Publishing,
+    pings: BinaryHeap<Reverse<(u64, u32)>>,
+    agenda: Agenda,
+    /// The start and the end of measure.
     edges: (Edge, Edge),
     /// What became of the publishers' messages, once the books of a slice are closed.
     fates: Vec<(u32, Fate)>,
     /// Cleared with the end of drain.
     has_intervals: bool,
+    ending: Ending,
+}
+
+/// Which clients have begun to connect.
+#[derive(Debug, Default)]
+struct Connecting {
+    /// The next client.
+    next: usize,
+    /// Clients passed over, as they join later.
+    skipped: u32,
+    /// CONNACK is awaited of them.
+    open: Deadlines,
+}
+
+/// How the run ends, once that is decided.
+#[derive(Debug, Default)]
+struct Ending {
     end: Option<End>,
-    /// When the end was decided.
-    ended_us: u64,
+    /// When it was decided.
+    decided_us: u64,
     /// Set with the first DISCONNECT.
     is_leaving: bool,
     is_over: bool,
@@ -132,11 +141,11 @@ impl Engine<'_> {
         on_tick: &mut dyn FnMut(&Tick<'_>),
     ) -> Result<(), LoadError> {
         let mut reactor = Reactor::with_backend(Waker::new()?, Backend::Auto)?;
-        while !self.is_over {
-            if stop.is_stopped() && self.end.is_none() {
+        while !self.ending.is_over {
+            if stop.is_stopped() && self.ending.end.is_none() {
                 self.stop_run(End::Stopped);
             }
-            if stop.is_finishing() && self.end.is_none() && self.finish_us.is_none() {
+            if stop.is_finishing() && self.ending.end.is_none() && !self.clock.is_finished() {
                 self.finish(now_us());
             }
             self.advance(reactor.io());
@@ -149,7 +158,7 @@ impl Engine<'_> {
 
     /// Everything is counted from here.
     fn begin_at(&mut self, begin_us: u64) {
-        self.phase_start_us = begin_us;
+        self.clock.restart(begin_us);
         self.book.recorder.begin(begin_us, thread_cpu_us());
     }
 }
@@ -159,8 +168,8 @@ impl Engine<'_> {
     fn timeout(&self) -> Duration {
         let now_us = now_us();
         let mut wait_us = TURN_MAX.as_micros() as u64;
-        if matches!(self.phase, Phase::WarmUp | Phase::Measure) {
-            wait_us = wait_us.min(self.phase_end_us().saturating_sub(now_us));
+        if self.clock.is_publishing() {
+            wait_us = wait_us.min(self.clock.end_us().saturating_sub(now_us));
         }
         if self.has_intervals {
             wait_us = wait_us.min(self.interval_end_us().saturating_sub(now_us));
@@ -183,7 +192,7 @@ impl Engine<'_> {
             baton.tell(&self.status());
         }
         self.beat();
-        if self.phase == Phase::Measure {
+        if self.clock.phase() == Phase::Measure {
             self.book.recorder.turn.saturating_record(now_us().saturating_sub(turn_us));
         }
     }
@@ -197,7 +206,7 @@ impl Engine<'_> {
             publishers += u64::from(group.publish.is_some());
         }
         Gauges {
-            phase: self.phase,
+            phase: self.clock.phase(),
             connections: self.book.live,
             subscribers,
             publishers,
@@ -217,7 +226,7 @@ impl Engine<'_> {
         while self.has_intervals && now_us >= self.interval_end_us() {
             self.end_interval(self.interval_end_us(), io, on_tick);
         }
-        if self.has_intervals && (self.end.is_some() || self.book.audit.is_closed()) {
+        if self.has_intervals && (self.ending.end.is_some() || self.book.audit.is_closed()) {
             self.has_intervals = false;
             self.end_interval(now_us, io, on_tick);
         }

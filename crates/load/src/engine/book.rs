@@ -84,7 +84,6 @@ pub(crate) struct Book {
     pub(crate) open: u64,
     /// Messages due and not sent.
     pub(crate) backlog: u64,
-    pub(crate) measure: Option<(u64, u64)>,
     /// Time of the read being handled.
     pub(crate) read_us: u64,
     /// Clients that are Ready now.

@@ -4,7 +4,7 @@
 use super::Engine;
 use super::book::{ClientSink, State};
 use crate::course::{Action, CourseOutcome, Pulse, Returns, Step};
-use crate::outcome::{AnomalyKind, Phase};
+use crate::outcome::AnomalyKind;
 use crate::plan::Plan;
 use crate::recorder::Counts;
 use foldhash::fast::FixedState;
@@ -107,7 +107,7 @@ impl Engine<'_> {
 
     /// The next step or return, for the loop's timeout.
     pub(super) fn next_act_us(&self) -> Option<u64> {
-        let measured = self.book.measure.filter(|_| self.end.is_none());
+        let measured = self.clock.measure_us().filter(|_| self.ending.end.is_none());
         let step = measured.and_then(|(start_us, _)| {
             let due = self.agenda.cursors.iter();
             due.filter_map(|c| c.due_us(self.agenda.measure_us)).min().map(|us| start_us + us)
@@ -126,7 +126,7 @@ impl Engine<'_> {
     }
 
     fn step(&mut self, now: u64, io: &mut Io) {
-        let Some((start_us, _)) = self.book.measure else { return };
+        let Some((start_us, _)) = self.clock.measure_us() else { return };
         let measure_us = self.agenda.measure_us;
         for _ in 0..ACTIONS_PER_TURN_MAX {
             let due = |at: &usize| {
@@ -225,7 +225,7 @@ impl Engine<'_> {
     }
 
     fn come_back(&mut self, now: u64, io: &mut Io) {
-        if !matches!(self.phase, Phase::Connect | Phase::Subscribe) {
+        if !self.clock.is_setting_up() {
             self.expire_connects(now, io);
             self.expire_subscribes(now);
         }
@@ -320,7 +320,8 @@ impl Engine<'_> {
             let (qos, retain, topic) = (of.qos, of.retain, std::rc::Rc::clone(&of.topic));
             let message = (&*topic, &payload[..], qos, retain);
             let now = now_us();
-            let Self { book, clients, scratch, .. } = self;
+            let Self { book, clients, .. } = self;
+            let scratch = &mut Vec::new();
             let mut sink = ClientSink { io, token, client, book };
             let again = clients[client as usize].publish(message, tag, now, scratch, &mut sink);
             if again.is_ok() {
@@ -353,7 +354,9 @@ impl Engine<'_> {
     /// Adds what the turn brought to the pulse.
     pub(super) fn beat(&mut self) {
         let agenda = &mut self.agenda;
-        let (true, Some((start_us, _))) = (agenda.has_pulse, self.book.measure) else { return };
+        let (true, Some((start_us, _))) = (agenda.has_pulse, self.clock.measure_us()) else {
+            return;
+        };
         agenda.pulse.start_us = start_us;
         let (counts, before) = (self.book.recorder.counts, agenda.before);
         let (gone, back) = (agenda.gone(), agenda.returns.returned);
@@ -390,7 +393,7 @@ impl Engine<'_> {
     fn fail_joining(&mut self) {
         for client in 0..self.book.slots.len() as u32 {
             let slot = &self.book.slots[client as usize];
-            if slot.state == State::Connecting && slot.lost_us == 0 && self.end.is_none() {
+            if slot.state == State::Connecting && slot.lost_us == 0 && self.ending.end.is_none() {
                 self.book.unreachable(client, "no CONNACK by the end");
             }
         }
@@ -404,13 +407,12 @@ impl Engine<'_> {
         if !self.agenda.has_pulse {
             return;
         }
-        let Self { agenda, book, schedules, .. } = self;
+        let Self { agenda, book, publishing, .. } = self;
         for anomaly in book.audit.anomalies().iter().filter(|a| a.kind == AnomalyKind::Lost) {
             let slot = book.slots.get(anomaly.publisher as usize);
             let Some(publisher) = slot.and_then(|slot| slot.publisher) else { continue };
             let of = &book.publishers[publisher as usize];
-            let Some(schedule) = schedules.get(of.schedule as usize) else { continue };
-            let due_us = schedule.intended_of(of.place, anomaly.sequence);
+            let Some(due_us) = publishing.intended_of(of, anomaly.sequence) else { continue };
             if let Some(beat) = agenda.pulse.beat(due_us) {
                 beat.lost += 1;
             }

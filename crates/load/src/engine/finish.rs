@@ -41,7 +41,7 @@ impl Engine<'_> {
                 self.book.audit.close_slice();
             } else {
                 let fates = std::mem::take(&mut self.fates).into_iter().map(|(_, fate)| fate);
-                self.book.audit.close(fates.collect(), self.end == Some(End::Stopped));
+                self.book.audit.close(fates.collect(), self.ending.end == Some(End::Stopped));
                 self.close_course();
             }
         }
@@ -49,8 +49,8 @@ impl Engine<'_> {
 
     pub(super) fn into_outcome(self) -> Outcome {
         let (generator, traffic) = (self.generator(), self.traffic());
-        let Self { book, end, phases, agenda, .. } = self;
-        let end = match end {
+        let Self { book, ending, clock, agenda, .. } = self;
+        let end = match ending.end {
             // Told at the end, when all have been seen to go.
             Some(End::BrokerGone(_)) => End::BrokerGone(book.seen_of_broker()),
             end => end.unwrap_or(End::Completed),
@@ -59,7 +59,7 @@ impl Engine<'_> {
         let books = book.audit.into_books();
         Outcome {
             end,
-            phases,
+            phases: clock.into_spans(),
             connections: book.connections,
             subscriptions: book.subscriptions,
             access: book.access,
@@ -94,8 +94,8 @@ impl Engine<'_> {
                 (0..stream.group.clients).map(|place| stream.schedule.total_of(place))
             })
             .collect();
-        let Self { book, end, phases, fates, .. } = self;
-        let end = match end {
+        let Self { book, ending, clock, fates, .. } = self;
+        let end = match ending.end {
             Some(End::BrokerGone(_)) => End::BrokerGone(book.seen_of_broker()),
             end => end.unwrap_or(End::Completed),
         };
@@ -104,7 +104,7 @@ impl Engine<'_> {
         let (counted, anomalies) = book.audit.into_counted();
         SliceOutcome {
             end,
-            phases,
+            phases: clock.into_spans(),
             connections: book.connections,
             subscriptions: book.subscriptions,
             access: book.access,
@@ -129,8 +129,8 @@ impl Engine<'_> {
         unacknowledged.sort_unstable();
         // A run that came to its end owed its whole schedule; one that was cut short owed what it
         // had picked up.
-        let due = match (&self.end, self.schedules.get(publisher.schedule as usize)) {
-            (None, Some(schedule)) => schedule.total_of(publisher.place),
+        let due = match (&self.ending.end, self.publishing.total_of(publisher)) {
+            (None, Some(total)) => total,
             _ => publisher.due,
         };
         Fate { is_lost: false, due, sent: publisher.sent, refused, unacknowledged }

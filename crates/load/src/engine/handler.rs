@@ -15,22 +15,14 @@ use weir_wire::{Properties, PropertiesBuf, Property, QoS};
 const SESSION_EXPIRY_S: u32 = 3_600;
 
 impl Engine<'_> {
-    fn client_of(&self, token: Token) -> Option<u32> {
-        self.by_token.get(token.0 as usize).copied().filter(|&client| client != u32::MAX)
-    }
-
     pub(super) fn bind_token(&mut self, token: Token, client: u32) {
-        let at = token.0 as usize;
-        if self.by_token.len() <= at {
-            self.by_token.resize(at + 1, u32::MAX);
-        }
-        self.by_token[at] = client;
+        self.tokens.bind(token, client);
         self.book.slots[client as usize].token = Some(token);
     }
 
     pub(super) fn release_token(&mut self, client: u32) -> Option<Token> {
         let token = self.book.slots[client as usize].token.take()?;
-        self.by_token[token.0 as usize] = u32::MAX;
+        self.tokens.release(token);
         Some(token)
     }
 
@@ -55,7 +47,7 @@ impl Engine<'_> {
         }
         slot.state = State::Subscribing;
         slot.subscriptions_open = group.subscriptions.len() as u16;
-        self.subscribing.push_back((now + u64::from(self.plan.connect.timeout_ms) * 1_000, client));
+        self.subscribing.push(now + u64::from(self.plan.connect.timeout_ms) * 1_000, client);
         self.book.subscriptions.asked += group.subscriptions.len() as u64;
         for subscription in &group.subscriptions {
             let asked = subscription.asked.as_ref().unwrap_or(&subscription.filter);
@@ -71,11 +63,12 @@ impl Engine<'_> {
     fn check_broker(&mut self) {
         let Connections { planned, connected, ref dropped, .. } = self.book.connections;
         let dropped: u64 = dropped.values().sum();
-        let few = if self.phase == Phase::Connect { planned.div_ceil(2).min(20) } else { 1 };
+        let few =
+            if self.clock.phase() == Phase::Connect { planned.div_ceil(2).min(20) } else { 1 };
         if self.is_returning() {
             return;
         }
-        if dropped * 2 >= connected && dropped >= few && self.end.is_none() {
+        if dropped * 2 >= connected && dropped >= few && self.ending.end.is_none() {
             self.stop_run(End::BrokerGone(String::new()));
         }
     }
@@ -83,7 +76,7 @@ impl Engine<'_> {
 
 impl Handler for Engine<'_> {
     fn connected(&mut self, io: &mut Io, token: Token) {
-        let Some(client) = self.client_of(token) else { return };
+        let Some(client) = self.tokens.client(token) else { return };
         let slot = &self.book.slots[client as usize];
         let group = &self.plan.groups[usize::from(slot.group)];
         let client_id = expand(&group.client_id, slot.index, self.plan.run);
@@ -113,7 +106,7 @@ impl Handler for Engine<'_> {
     }
 
     fn received(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize {
-        let Some(client) = self.client_of(token) else { return bytes.len() };
+        let Some(client) = self.tokens.client(token) else { return bytes.len() };
         let now = now_us();
         self.book.read_us = now;
         self.book.slots[client as usize].heard_us = now;
@@ -156,14 +149,14 @@ impl Handler for Engine<'_> {
     }
 
     fn drained(&mut self, io: &mut Io, token: Token) {
-        let Some(client) = self.client_of(token) else { return };
+        let Some(client) = self.tokens.client(token) else { return };
         if let Some(publisher) = self.book.slots[client as usize].publisher {
             self.send_due(publisher, now_us(), io);
         }
     }
 
     fn closed(&mut self, _io: &mut Io, token: Token, cause: Closed) {
-        let Some(client) = self.client_of(token) else {
+        let Some(client) = self.tokens.client(token) else {
             self.agenda.forget_old(token);
             return;
         };
@@ -185,7 +178,7 @@ impl Engine<'_> {
         self.release_token(client);
         let state = self.book.slots[client as usize].state;
         let was_there = self.book.slots[client as usize].lost_us > 0 || state != State::Connecting;
-        if self.is_returning() && was_there && self.end.is_none() {
+        if self.is_returning() && was_there && self.ending.end.is_none() {
             return match state {
                 State::Connecting | State::Accepted | State::Subscribing | State::Ready => {
                     self.lose_for_now(client, cause);

@@ -1,22 +1,25 @@
 //! From a plan to an engine that is ready to run it.
 
-use super::Engine;
 use super::book::{Book, Slot, State};
 use super::course::Agenda;
-use super::sending::Position;
+use super::deadlines::Deadlines;
+use super::phase_clock::PhaseClock;
+use super::publishing::Publishing;
+use super::tokens::Tokens;
+use super::{Connecting, Ending, Engine};
 use crate::audit::Audit;
 use crate::baton::Baton;
 use crate::course::{Action, Cue};
 use crate::cpu::thread_cpu_us;
-use crate::outcome::{Connections, Operations, Phase};
-use crate::payload::{blank, bytes_min};
+use crate::outcome::{Connections, Operations};
+use crate::payload::bytes_min;
 use crate::plan::{Credentials, Plan, ProtocolVersion, Publish};
 use crate::publisher::Publisher;
 use crate::recorder::Recorder;
 use crate::schedule::{Stream, streams};
 use crate::template::expand;
 use crate::{LoadError, topic_error};
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 use std::rc::Rc;
 use weir_client::Client;
 use weir_reactor::now_us;
@@ -36,17 +39,17 @@ impl<'a> Engine<'a> {
                 audit.measure_from(stream.first_publisher + place, stream.first_measured(place));
             }
         }
-        let positions = streams.iter().map(|stream| Position::first(plan, stream)).collect();
+        let publishing = Publishing::new(plan, &streams);
         let version = plan.version.on_wire();
         let clients = slots.iter().map(|_| Client::new(version)).collect();
-        let payloads = streams.iter().map(|stream| blank_of(stream.publish)).collect();
         let planned = slots.len() as u64;
         let now_us = now_us();
         Ok(Self {
             plan,
             baton,
             clients,
-            by_token: Vec::new(),
+            tokens: Tokens::default(),
+            clock: PhaseClock::new(plan.phases, !publishers.is_empty(), now_us),
             book: Book {
                 audit,
                 slots,
@@ -58,7 +61,6 @@ impl<'a> Engine<'a> {
                 owed: 0,
                 open: 0,
                 backlog: 0,
-                measure: None,
                 read_us: now_us,
                 ready: 0,
                 live: 0,
@@ -67,36 +69,18 @@ impl<'a> Engine<'a> {
                 last_cause: String::new(),
                 unclocked: 0,
             },
-            schedules: Vec::new(),
-            positions,
-            phase: Phase::Connect,
-            phases: Vec::new(),
-            phase_start_us: now_us,
-            finish_us: None,
-            next_client: 0,
-            skipped: 0,
-            connecting: VecDeque::new(),
-            subscribing: VecDeque::new(),
+            connecting: Connecting::default(),
+            subscribing: Deadlines::default(),
+            publishing,
             pings: BinaryHeap::new(),
-            scratch: Vec::new(),
-            payloads,
             agenda: Agenda::new(plan),
             cue: Cue::default(),
-            held: Vec::new(),
             edges: Default::default(),
             fates: Vec::new(),
             has_intervals: true,
-            end: None,
-            ended_us: 0,
-            is_leaving: false,
-            is_over: false,
+            ending: Ending::default(),
         })
     }
-}
-
-/// The largest payload of a stream, without its stamp.
-fn blank_of(publish: &Publish) -> Vec<u8> {
-    blank(publish.payload, publish.payload_bytes.max(publish.payload_bytes_to.unwrap_or(0)))
 }
 
 /// What is wrong with a plan before a client exists.
