@@ -8,7 +8,7 @@ mod assemble;
 pub mod ceiling;
 pub mod compare;
 pub mod conformance;
-mod disclose;
+mod disclosure;
 pub mod doctor;
 pub mod driver;
 pub mod emqtt;

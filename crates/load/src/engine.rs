@@ -1,7 +1,6 @@
 //! The engine: clients on a reactor, driven through the phases of a plan.
 
 mod book;
-mod course;
 mod deadlines;
 mod finish;
 mod handler;
@@ -10,6 +9,7 @@ mod phases;
 mod publishing;
 mod sending;
 mod setup;
+mod step_runner;
 mod tokens;
 
 pub(crate) use finish::SliceOutcome;
@@ -17,20 +17,20 @@ pub(crate) use setup::topics_of;
 
 use crate::audit::Fate;
 use crate::baton::Baton;
-use crate::course::Cue;
 use crate::cpu::{ThreadCpu, thread_cpu_us};
 use crate::outcome::{End, Interval, Outcome, Phase, Traffic};
 use crate::plan::Plan;
 use crate::recorder::{Gauges, Sketches};
+use crate::steps::Cue;
 use crate::{LoadError, Stop};
 use book::{Book, State};
-use course::Agenda;
 use deadlines::Deadlines;
 use phase_clock::PhaseClock;
 use publishing::Publishing;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
+use step_runner::StepRunner;
 use tokens::Tokens;
 use weir_client::Client;
 use weir_reactor::{Backend, Reactor, Waker, now_us};
@@ -52,7 +52,7 @@ pub(crate) struct Engine<'a> {
     subscribing: Deadlines,
     publishing: Publishing,
     pings: BinaryHeap<Reverse<(u64, u32)>>,
-    agenda: Agenda,
+    runner: StepRunner,
     /// The start and the end of measure.
     edges: (Edge, Edge),
     /// What became of the publishers' messages, once the books of a slice are closed.

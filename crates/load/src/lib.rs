@@ -9,7 +9,6 @@ mod audience;
 mod audit;
 mod baton;
 mod cast;
-pub mod course;
 mod cpu;
 mod distribution;
 mod engine;
@@ -25,9 +24,9 @@ mod recorder;
 mod schedule;
 mod shifts;
 mod stamp;
+pub mod steps;
 mod template;
 
-pub use course::{Course, Cue};
 pub use cpu::thread_cpu_us;
 pub use distribution::Distribution;
 pub use histogram::histogram;
@@ -36,8 +35,9 @@ pub use outcome::{Interval, Outcome};
 pub use plan::Plan;
 pub use plan::{Shared, Slice, deal};
 pub use schedule::{Due, Schedule};
-pub use shifts::{Gate, Seat, Shifts};
+pub use shifts::{Seat, Shifts, StartBarrier};
 pub use stamp::{STAMP_BYTES, Stamp};
+pub use steps::{Cue, StepPlan};
 
 pub use weir_client::Url;
 

@@ -41,7 +41,7 @@ pub struct Outcome {
     /// clock.
     pub unclocked: u64,
     /// What became of clients that lost their connections, and the pulse if one was asked for.
-    pub course: crate::course::CourseOutcome,
+    pub course: crate::steps::StepsOutcome,
     /// The agents that ran it, a line for each; empty for a run of one process.
     pub agents: Vec<String>,
 }

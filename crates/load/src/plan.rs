@@ -4,8 +4,8 @@ pub(crate) mod slice;
 
 pub use slice::{Shared, Slice, deal};
 
-use crate::course::Course;
 use crate::shifts::Shifts;
+use crate::steps::StepPlan;
 use crate::template::expand;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -45,7 +45,7 @@ pub struct Plan {
     pub slice: Slice,
     /// What happens to clients while the run lasts.
     #[serde(default)]
-    pub course: Course,
+    pub course: StepPlan,
     /// Publishing in turn with other runs; only even streams can.
     #[serde(default)]
     pub shifts: Option<Shifts>,
@@ -69,7 +69,7 @@ impl Plan {
             phases,
             interval_ms: 250,
             slice: Slice::WHOLE,
-            course: Course::default(),
+            course: StepPlan::default(),
             shifts: None,
         }
     }

@@ -22,7 +22,7 @@ const TURN_MAX: Duration = Duration::from_millis(50);
 
 /// What is wrong with the way. The default is nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Trouble {
+pub struct Impairment {
     /// Added each way.
     pub delay_us: u64,
     /// Segments of a million that have to be sent again.
@@ -82,11 +82,11 @@ impl Proxy {
     }
 
     /// From now on the way is like this.
-    pub fn set(&self, trouble: Trouble) {
-        self.shared.delay_us.store(trouble.delay_us, Ordering::Relaxed);
-        self.shared.loss_ppm.store(trouble.loss_ppm, Ordering::Relaxed);
-        self.shared.is_dead.store(trouble.is_dead, Ordering::Relaxed);
-        self.shared.deaths.fetch_add(u64::from(trouble.is_dead), Ordering::Relaxed);
+    pub fn set(&self, impairment: Impairment) {
+        self.shared.delay_us.store(impairment.delay_us, Ordering::Relaxed);
+        self.shared.loss_ppm.store(impairment.loss_ppm, Ordering::Relaxed);
+        self.shared.is_dead.store(impairment.is_dead, Ordering::Relaxed);
+        self.shared.deaths.fetch_add(u64::from(impairment.is_dead), Ordering::Relaxed);
         self.waker.wake();
     }
 }
@@ -297,7 +297,7 @@ mod tests {
         let mut stream = TcpStream::connect(proxy.address()).unwrap();
         let bytes: Vec<u8> = (0..100_000u32).map(|at| at as u8).collect();
         round_trip(&mut stream, &bytes);
-        proxy.set(Trouble { delay_us: 40_000, ..Trouble::default() });
+        proxy.set(Impairment { delay_us: 40_000, ..Impairment::default() });
         assert!(round_trip(&mut stream, b"ping") >= Duration::from_millis(80));
         drop(stream);
         echo.join().unwrap();
@@ -308,7 +308,7 @@ mod tests {
         let (target, echo) = echo(1);
         let proxy = Proxy::start(target).unwrap();
         let mut stream = TcpStream::connect(proxy.address()).unwrap();
-        proxy.set(Trouble { loss_ppm: 1_000_000, ..Trouble::default() });
+        proxy.set(Impairment { loss_ppm: 1_000_000, ..Impairment::default() });
         let waited = round_trip(&mut stream, b"ping");
         assert!(waited >= Duration::from_micros(2 * RESEND_US), "{waited:?}");
         drop(stream);
@@ -321,7 +321,7 @@ mod tests {
         let proxy = Proxy::start(target).unwrap();
         let mut dead = TcpStream::connect(proxy.address()).unwrap();
         round_trip(&mut dead, b"alive");
-        proxy.set(Trouble { is_dead: true, ..Trouble::default() });
+        proxy.set(Impairment { is_dead: true, ..Impairment::default() });
         let mut born_dead = TcpStream::connect(proxy.address()).unwrap();
         for stream in [&mut dead, &mut born_dead] {
             stream.set_read_timeout(Some(Duration::from_millis(150))).unwrap();
@@ -329,7 +329,7 @@ mod tests {
             let error = stream.read(&mut [0; 8]).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "open, and nothing comes");
         }
-        proxy.set(Trouble::default());
+        proxy.set(Impairment::default());
         dead.write_all(b"still?").unwrap();
         assert!(dead.read(&mut [0; 8]).is_err(), "dead for good");
         // Ends both connections to the echo, so that its thread takes the next.

@@ -1,7 +1,7 @@
 //! Runs the steps that a search asks for.
 
 use super::objective::Objective;
-use super::record::{Ladder, Limits, SCHEMA, Step};
+use super::record::{Ladder, LadderStep, Limits, SCHEMA};
 use super::rung::{self, What};
 use super::search::{GROWTH, Next, Search, TOLERANCE};
 use super::table::named;
@@ -57,7 +57,7 @@ pub struct Climb<'a> {
     base: f64,
     limits: Limits,
     search: Search,
-    steps: Vec<Step>,
+    steps: Vec<LadderStep>,
     first: Option<RunResult>,
     ended: String,
     /// It had to stop before the search's end.
@@ -119,7 +119,7 @@ impl<'a> Climb<'a> {
         &mut self,
         run: &RunOptions,
         interrupted: &Interrupted,
-    ) -> anyhow::Result<Option<&Step>> {
+    ) -> anyhow::Result<Option<&LadderStep>> {
         let Next::Run(value, purpose) = self.search.next() else { return Ok(None) };
         let Self { use_case, driver, options, .. } = self;
         let step_case = rung::rung(use_case, options.what, value / self.base)?;
@@ -145,7 +145,7 @@ impl<'a> Climb<'a> {
         }
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let number = self.steps.len() as u32 + 1;
-        let step = Step::new(number, purpose, value, &result, &options.objective, name);
+        let step = LadderStep::new(number, purpose, value, &result, &options.objective, name);
         self.search.seen(step.seen);
         self.steps.push(step);
         self.ended.clone_from(&result.suite.ended);

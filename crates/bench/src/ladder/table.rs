@@ -1,6 +1,6 @@
 //! A ladder in the terminal.
 
-use super::record::{Ladder, Step};
+use super::record::{Ladder, LadderStep};
 use super::search::{Ending, Purpose, Seen};
 use crate::numbers::{count, millis};
 use crate::stats::Spread;
@@ -34,7 +34,7 @@ pub(super) fn amount(value: f64) -> String {
 }
 
 /// A step as it is done, one line; `of` is whose.
-pub fn step_line(of: &str, step: &Step, unit: &str) -> String {
+pub fn step_line(of: &str, step: &LadderStep, unit: &str) -> String {
     let p99 = step.p99_us.map_or_else(|| "-".into(), |us| millis(us as f64));
     let mut line = format!(
         "{}: step {} ({}): {} {unit}: {}; p99 {p99} ms, lost {}",
@@ -77,7 +77,7 @@ pub fn render(ladder: &Ladder) -> String {
         "step",
         "result",
     ]);
-    let mut steps: Vec<&Step> = ladder.steps.iter().collect();
+    let mut steps: Vec<&LadderStep> = ladder.steps.iter().collect();
     steps.sort_by(|one, other| one.value.total_cmp(&other.value));
     for step in &steps {
         let time = |us: Option<u64>| us.map_or_else(|| "-".into(), |us| millis(us as f64));

@@ -1,7 +1,7 @@
 //! Reads the file of a use case, and refuses what its types allow and the suite does not.
 
 use super::file::{Group, Need, UseCase, UseCaseError};
-use super::step::{Move, Step};
+use super::step::{ClientAction, Step};
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 use weir_load::payload::bytes_min;
@@ -179,7 +179,7 @@ fn is_alone(step: &Step) -> bool {
 
 /// A group that joins late and subscribes to more than what is retained once.
 fn owed_before_joining<'a>(use_case: &'a UseCase, step: &Step) -> Option<&'a str> {
-    if step.clients != Some(Move::Join) {
+    if step.clients != Some(ClientAction::Join) {
         return None;
     }
     let publishes = || use_case.group.iter().filter_map(|group| group.publish.as_ref());

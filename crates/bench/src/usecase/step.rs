@@ -2,7 +2,7 @@
 
 use super::span::Span;
 use serde::Deserialize;
-use weir_load::course::Action;
+use weir_load::steps::Action;
 
 /// Something that happens at a time of the measure phase.
 #[derive(Clone, Debug, Deserialize)]
@@ -13,7 +13,7 @@ pub struct Step {
     /// What goes wrong. Either this or `clients`.
     pub fault: Option<Fault>,
     /// What clients do that is no fault.
-    pub clients: Option<Move>,
+    pub clients: Option<ClientAction>,
     /// Whose clients, where it is about clients; all groups' if it is not given.
     pub group: Option<String>,
     /// Which part of the group: its first clients.
@@ -60,7 +60,7 @@ pub enum Fault {
 /// What clients do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Move {
+pub enum ClientAction {
     /// Connect only now.
     Join,
     /// Disconnect, and come back after `for`.
@@ -99,9 +99,9 @@ impl Step {
     pub fn name(&self) -> &'static str {
         match (self.fault, self.clients) {
             (Some(fault), _) => fault.name(),
-            (None, Some(Move::Join)) => "join",
-            (None, Some(Move::Leave)) => "leave",
-            (None, Some(Move::TakeOver)) => "take-over",
+            (None, Some(ClientAction::Join)) => "join",
+            (None, Some(ClientAction::Leave)) => "leave",
+            (None, Some(ClientAction::TakeOver)) => "take-over",
             (None, None) => "nothing",
         }
     }
@@ -112,9 +112,9 @@ impl Step {
             (Some(Fault::SlowReader), _) => Some(Action::Stall),
             (Some(Fault::Cut), _) => Some(Action::Cut),
             (Some(_), _) => None,
-            (None, Some(Move::Join)) => Some(Action::Join),
-            (None, Some(Move::Leave)) => Some(Action::Leave),
-            (None, Some(Move::TakeOver)) => Some(Action::TakeOver),
+            (None, Some(ClientAction::Join)) => Some(Action::Join),
+            (None, Some(ClientAction::Leave)) => Some(Action::Leave),
+            (None, Some(ClientAction::TakeOver)) => Some(Action::TakeOver),
             (None, None) => None,
         }
     }
@@ -189,7 +189,7 @@ pub struct Reconnect {
 
 impl Step {
     pub(super) fn is_join(&self) -> bool {
-        self.clients == Some(Move::Join)
+        self.clients == Some(ClientAction::Join)
     }
 }
 

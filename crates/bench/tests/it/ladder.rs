@@ -1,12 +1,14 @@
 //! A ladder's table, page and record, from steps that are made up.
 
-use weir_bench::ladder::{self, Ending, Knee, Ladder, Limits, Purpose, SCHEMA, Seen, Step, What};
+use weir_bench::ladder::{
+    self, Ending, Knee, Ladder, LadderStep, Limits, Purpose, SCHEMA, Seen, What,
+};
 use weir_bench::result::{RunResult, Status};
 
 const HOSTILE: &str = "</text></svg><script>\u{1b}[31m";
 
-fn step(number: u32, value: f64, p99_us: u64, seen: Seen, purpose: Purpose) -> Step {
-    Step {
+fn step(number: u32, value: f64, p99_us: u64, seen: Seen, purpose: Purpose) -> LadderStep {
+    LadderStep {
         number,
         purpose,
         value,

@@ -49,7 +49,7 @@ impl Engine<'_> {
 
     pub(super) fn into_outcome(self) -> Outcome {
         let (generator, traffic) = (self.generator(), self.traffic());
-        let Self { book, ending, clock, agenda, .. } = self;
+        let Self { book, ending, clock, runner, .. } = self;
         let end = match ending.end {
             // Told at the end, when all have been seen to go.
             Some(End::BrokerGone(_)) => End::BrokerGone(book.seen_of_broker()),
@@ -73,7 +73,7 @@ impl Engine<'_> {
             anomalies: books.anomalies,
             anomalies_unlisted: books.anomalies_unlisted,
             unclocked: 0,
-            course: agenda.into_outcome(),
+            course: runner.into_outcome(),
             agents: Vec::new(),
         }
     }

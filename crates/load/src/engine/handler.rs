@@ -157,7 +157,7 @@ impl Handler for Engine<'_> {
 
     fn closed(&mut self, _io: &mut Io, token: Token, cause: Closed) {
         let Some(client) = self.tokens.client(token) else {
-            self.agenda.forget_old(token);
+            self.runner.forget_old(token);
             return;
         };
         let cause = match cause {

@@ -1,15 +1,14 @@
 //! From a plan to an engine that is ready to run it.
 
 use super::book::{Book, Slot, State};
-use super::course::Agenda;
 use super::deadlines::Deadlines;
 use super::phase_clock::PhaseClock;
 use super::publishing::Publishing;
+use super::step_runner::StepRunner;
 use super::tokens::Tokens;
 use super::{Connecting, Ending, Engine};
 use crate::audit::Audit;
 use crate::baton::Baton;
-use crate::course::{Action, Cue};
 use crate::cpu::thread_cpu_us;
 use crate::outcome::{Connections, Operations};
 use crate::payload::bytes_min;
@@ -17,6 +16,7 @@ use crate::plan::{Credentials, Plan, ProtocolVersion, Publish};
 use crate::publisher::Publisher;
 use crate::recorder::Recorder;
 use crate::schedule::{Stream, streams};
+use crate::steps::{Action, Cue};
 use crate::template::expand;
 use crate::{LoadError, topic_error};
 use std::collections::BinaryHeap;
@@ -73,7 +73,7 @@ impl<'a> Engine<'a> {
             subscribing: Deadlines::default(),
             publishing,
             pings: BinaryHeap::new(),
-            agenda: Agenda::new(plan),
+            runner: StepRunner::new(plan),
             cue: Cue::default(),
             edges: Default::default(),
             fates: Vec::new(),

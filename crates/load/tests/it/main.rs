@@ -6,5 +6,5 @@ mod fake_broker;
 
 mod calibration;
 mod connect;
-mod course;
 mod null;
+mod steps;

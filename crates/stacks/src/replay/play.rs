@@ -97,7 +97,7 @@ pub(super) struct Playing {
 }
 
 /// What a step of a play has to say.
-pub(super) enum Step {
+pub(super) enum Progress {
     Nothing,
     /// The last message has been written.
     Sent(u64),
@@ -179,28 +179,28 @@ impl Playing {
     }
 
     /// Writes what is due, and closes the books once nothing is owed.
-    pub(super) fn step(&mut self, io: &mut Io, now_us: u64) -> Step {
+    pub(super) fn step(&mut self, io: &mut Io, now_us: u64) -> Progress {
         self.note_cpu(now_us);
         self.write_due(io, now_us);
         if self.sent < self.messages {
             if now_us < self.give_up_us() {
-                return Step::Nothing;
+                return Progress::Nothing;
             }
-            return Step::Over(self.close(io.stats().writes, now_us, None));
+            return Progress::Over(self.close(io.stats().writes, now_us, None));
         }
         let is_written = io.pending(self.token) == 0;
         if !self.is_sent_told && is_written {
             self.is_sent_told = true;
             self.played.sent_us = now_us;
-            return Step::Sent(now_us);
+            return Progress::Sent(now_us);
         }
         let drain_us = (self.play.drain_s * 1e6) as u64;
         let deadline_us = self.give_up_us().max(self.played.sent_us + drain_us);
         let is_settled = is_written && self.owed() == 0 && now_us >= self.measure_us.1;
         if is_settled || now_us >= deadline_us {
-            return Step::Over(self.close(io.stats().writes, now_us, None));
+            return Progress::Over(self.close(io.stats().writes, now_us, None));
         }
-        Step::Nothing
+        Progress::Nothing
     }
 
     /// When a stack that has not let all be sent is waited for no longer.

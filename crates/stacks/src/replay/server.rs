@@ -2,7 +2,7 @@
 
 use super::feed::{Feed, Recorded};
 use super::lines::{Counts, Order, Said};
-use super::play::{Playing, Step};
+use super::play::{Playing, Progress};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use std::io::{self, Write};
@@ -239,9 +239,9 @@ impl<W: Write> Server<W> {
     fn step(&mut self, io: &mut Io) {
         let Some(playing) = &mut self.playing else { return };
         match playing.step(io, now_us()) {
-            Step::Nothing => {}
-            Step::Sent(at_us) => self.say(&Said::Sent { at_us }),
-            Step::Over(played) => {
+            Progress::Nothing => {}
+            Progress::Sent(at_us) => self.say(&Said::Sent { at_us }),
+            Progress::Over(played) => {
                 self.next = playing.end();
                 self.playing = None;
                 self.say(&Said::Played(played));

@@ -11,17 +11,17 @@ use std::time::Duration;
 /// What happens to clients beside publishing. The default is nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Course {
+pub struct StepPlan {
     /// A client whose connection ended comes back after this many milliseconds, and tries again
     /// as often. Without it a lost connection stays lost, and half of them lost end the run.
     pub return_after_ms: Option<u32>,
     /// In any order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ClientStep>,
     /// Whether a [`Pulse`] is taken, as something happens that is to be measured.
     pub has_pulse: bool,
 }
 
-impl Course {
+impl StepPlan {
     /// Whether nothing happens.
     pub fn is_empty(&self) -> bool {
         self == &Self::default()
@@ -31,7 +31,7 @@ impl Course {
 /// Something that clients of one group do, each in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Step {
+pub struct ClientStep {
     /// Milliseconds from the begin of measure.
     pub at_ms: u64,
     /// Index of the group.
@@ -146,9 +146,9 @@ impl Pulse {
     }
 }
 
-/// What a course brought.
+/// What the steps brought.
 #[derive(Clone, Debug, Default)]
-pub struct CourseOutcome {
+pub struct StepsOutcome {
     /// Clients that lost their connections.
     pub returns: Returns,
     /// Empty unless asked for.
@@ -176,7 +176,7 @@ enum Cued {
 }
 
 impl Cue {
-    /// Of a run that begins to publish when all at its gate do.
+    /// Of a run that begins to publish when all at its barrier do.
     pub fn seated(seat: Option<Seat>) -> Self {
         Self(Arc::new(Told { seat, ..Told::default() }))
     }

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 use weir_load::Cue;
-use weir_load::proxy::{Proxy, Trouble};
+use weir_load::proxy::{Impairment, Proxy};
 
 /// A step, and when it was done.
 #[derive(Clone, Debug)]
@@ -32,19 +32,19 @@ struct Event {
 }
 
 /// Who does the steps.
-pub(crate) struct Conductor<'a> {
+pub(crate) struct FaultInjector<'a> {
     steps: &'a [Step],
     proxy: Option<Proxy>,
 }
 
-impl<'a> Conductor<'a> {
+impl<'a> FaultInjector<'a> {
     /// Makes ready what the steps need: a proxy, if the way to the broker is to be troubled.
     ///
     /// # Errors
     /// A proxy that cannot be started.
     pub(crate) fn new(steps: &'a [Step], target: SocketAddr) -> std::io::Result<Self> {
-        let is_troubled = |step: &Step| step.fault.is_some_and(Fault::is_of_network);
-        let proxy = match steps.iter().any(is_troubled) {
+        let is_impaired = |step: &Step| step.fault.is_some_and(Fault::is_of_network);
+        let proxy = match steps.iter().any(is_impaired) {
             true => Some(Proxy::start(target)?),
             false => None,
         };
@@ -131,7 +131,7 @@ impl<'a> Conductor<'a> {
                 again
             }
             _ => {
-                self.trouble(step, event.is_end);
+                self.impair(step, event.is_end);
                 Ok(())
             }
         };
@@ -147,19 +147,19 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    fn trouble(&self, step: &Step, is_end: bool) {
+    fn impair(&self, step: &Step, is_end: bool) {
         let Some(proxy) = &self.proxy else { return };
         let trouble = match step.fault {
-            _ if is_end => Trouble::default(),
+            _ if is_end => Impairment::default(),
             Some(Fault::Delay) => {
                 let delay_us = (step.delay_ms.unwrap_or(0.0) * 1e3) as u64;
-                Trouble { delay_us, ..Trouble::default() }
+                Impairment { delay_us, ..Impairment::default() }
             }
             Some(Fault::Loss) => {
                 let loss_ppm = (step.loss_share.unwrap_or(0.0) * 1e6) as u32;
-                Trouble { loss_ppm, ..Trouble::default() }
+                Impairment { loss_ppm, ..Impairment::default() }
             }
-            _ => Trouble { is_dead: true, ..Trouble::default() },
+            _ => Impairment { is_dead: true, ..Impairment::default() },
         };
         proxy.set(trouble);
     }
@@ -199,8 +199,8 @@ mod tests {
             delay_ms = 10
         "#;
         let file: File = toml::from_str(text).unwrap();
-        let conductor = Conductor { steps: &file.step, proxy: None };
-        let events = conductor.events();
+        let injector = FaultInjector { steps: &file.step, proxy: None };
+        let events = injector.events();
         let seen: Vec<(u64, usize, bool)> =
             events.iter().map(|event| (event.at_us / 1_000, event.step, event.is_end)).collect();
         assert_eq!(

@@ -3,10 +3,10 @@
 
 use super::Engine;
 use super::book::{ClientSink, State};
-use crate::course::{Action, CourseOutcome, Pulse, Returns, Step};
 use crate::outcome::AnomalyKind;
 use crate::plan::Plan;
 use crate::recorder::Counts;
+use crate::steps::{Action, ClientStep, Pulse, Returns, StepsOutcome};
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 use std::cmp::Reverse;
@@ -21,7 +21,7 @@ const ACTIONS_PER_TURN_MAX: usize = 512;
 /// How far one step is done.
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
-    step: Step,
+    step: ClientStep,
     /// First client of the group.
     first: u32,
     /// Times done in full.
@@ -52,7 +52,7 @@ impl Cursor {
 
 /// What is planned for clients and what was seen of it.
 #[derive(Debug, Default)]
-pub(super) struct Agenda {
+pub(super) struct StepRunner {
     cursors: Vec<Cursor>,
     measure_us: u64,
     /// When clients that are away try to come back.
@@ -70,13 +70,17 @@ pub(super) struct Agenda {
     back_before: u64,
 }
 
-impl Agenda {
+impl StepRunner {
     pub(super) fn new(plan: &Plan) -> Self {
         let first = |group: u16| {
             plan.groups[..usize::from(group)].iter().map(|group| group.clients).sum::<u32>()
         };
-        let cursor =
-            |step: &Step| Cursor { step: *step, first: first(step.group), round: 0, acted: 0 };
+        let cursor = |step: &ClientStep| Cursor {
+            step: *step,
+            first: first(step.group),
+            round: 0,
+            acted: 0,
+        };
         Self {
             cursors: plan.course.steps.iter().map(cursor).collect(),
             measure_us: plan.phases.measure_ms * 1_000,
@@ -85,8 +89,8 @@ impl Agenda {
         }
     }
 
-    pub(super) fn into_outcome(self) -> CourseOutcome {
-        CourseOutcome { returns: self.returns, pulse: self.pulse }
+    pub(super) fn into_outcome(self) -> StepsOutcome {
+        StepsOutcome { returns: self.returns, pulse: self.pulse }
     }
 
     /// Whether this connection was one that its client has left behind.
@@ -109,16 +113,16 @@ impl Engine<'_> {
     pub(super) fn next_act_us(&self) -> Option<u64> {
         let measured = self.clock.measure_us().filter(|_| self.ending.end.is_none());
         let step = measured.and_then(|(start_us, _)| {
-            let due = self.agenda.cursors.iter();
-            due.filter_map(|c| c.due_us(self.agenda.measure_us)).min().map(|us| start_us + us)
+            let due = self.runner.cursors.iter();
+            due.filter_map(|c| c.due_us(self.runner.measure_us)).min().map(|us| start_us + us)
         });
-        let back = self.agenda.returning.peek().filter(|_| self.has_room_to_connect());
+        let back = self.runner.returning.peek().filter(|_| self.has_room_to_connect());
         let back = back.map(|&Reverse((due_us, _))| due_us);
-        let read = self.agenda.stalled.peek().map(|&Reverse((due_us, _, _))| due_us);
+        let read = self.runner.stalled.peek().map(|&Reverse((due_us, _, _))| due_us);
         step.into_iter().chain(back).chain(read).min()
     }
 
-    /// Does what is due of the course.
+    /// Does what is due of the steps.
     pub(super) fn act(&mut self, now: u64, io: &mut Io) {
         self.step(now, io);
         self.read_again(now, io);
@@ -127,23 +131,23 @@ impl Engine<'_> {
 
     fn step(&mut self, now: u64, io: &mut Io) {
         let Some((start_us, _)) = self.clock.measure_us() else { return };
-        let measure_us = self.agenda.measure_us;
+        let measure_us = self.runner.measure_us;
         for _ in 0..ACTIONS_PER_TURN_MAX {
             let due = |at: &usize| {
-                let due_us = self.agenda.cursors[*at].due_us(measure_us)?;
+                let due_us = self.runner.cursors[*at].due_us(measure_us)?;
                 (start_us + due_us <= now).then_some(due_us)
             };
             let next =
-                (0..self.agenda.cursors.len()).filter(|at| due(at).is_some()).min_by_key(due);
+                (0..self.runner.cursors.len()).filter(|at| due(at).is_some()).min_by_key(due);
             let Some(at) = next else { return };
-            let Cursor { step, first, acted, .. } = self.agenda.cursors[at];
-            self.agenda.cursors[at].advance();
+            let Cursor { step, first, acted, .. } = self.runner.cursors[at];
+            self.runner.cursors[at].advance();
             self.act_of(first + acted, &step, now, io);
         }
     }
 
     /// One client does its part of a step. One that is not connected has nothing to do.
-    fn act_of(&mut self, client: u32, step: &Step, now: u64, io: &mut Io) {
+    fn act_of(&mut self, client: u32, step: &ClientStep, now: u64, io: &mut Io) {
         let back_us = now + step.for_ms * 1_000;
         let state = self.book.slots[client as usize].state;
         match step.action {
@@ -152,7 +156,7 @@ impl Engine<'_> {
                 let Some(token) = self.book.slots[client as usize].token else { return };
                 io.pause(token);
                 self.book.slots[client as usize].stalled_until_us = back_us;
-                self.agenda.stalled.push(Reverse((back_us, client, token.0)));
+                self.runner.stalled.push(Reverse((back_us, client, token.0)));
             }
             Action::Leave if state == State::Ready => {
                 let Some(token) = self.release_token(client) else { return };
@@ -168,7 +172,7 @@ impl Engine<'_> {
             }
             Action::TakeOver if state == State::Ready => {
                 let Some(token) = self.release_token(client) else { return };
-                self.agenda.taken_over.insert(token);
+                self.runner.taken_over.insert(token);
                 self.go_away(client, now);
                 self.connect(client, io);
             }
@@ -191,7 +195,7 @@ impl Engine<'_> {
         slot.lost_us = now;
         self.book.ready -= 1;
         self.book.live -= 1;
-        self.agenda.returns.ended += 1;
+        self.runner.returns.ended += 1;
         self.clients[client as usize].closed();
     }
 
@@ -204,11 +208,11 @@ impl Engine<'_> {
             None => cause.to_owned(),
         };
         if slot.state == State::Connecting {
-            *self.agenda.returns.attempts_failed.entry(cause).or_default() += 1;
+            *self.runner.returns.attempts_failed.entry(cause).or_default() += 1;
         } else {
             self.book.ready -= u64::from(slot.state == State::Ready);
             self.book.live -= 1;
-            *self.agenda.returns.lost.entry(cause).or_default() += 1;
+            *self.runner.returns.lost.entry(cause).or_default() += 1;
         }
         self.book.recorder.counts.connect_failures += 1;
         if slot.lost_us == 0 {
@@ -221,7 +225,7 @@ impl Engine<'_> {
     }
 
     fn return_at(&mut self, client: u32, at_us: u64) {
-        self.agenda.returning.push(Reverse((at_us, client)));
+        self.runner.returning.push(Reverse((at_us, client)));
     }
 
     fn come_back(&mut self, now: u64, io: &mut Io) {
@@ -230,11 +234,11 @@ impl Engine<'_> {
             self.expire_subscribes(now);
         }
         for _ in 0..ACTIONS_PER_TURN_MAX {
-            let Some(&Reverse((due_us, client))) = self.agenda.returning.peek() else { break };
+            let Some(&Reverse((due_us, client))) = self.runner.returning.peek() else { break };
             if due_us > now || !self.has_room_to_connect() {
                 break;
             }
-            self.agenda.returning.pop();
+            self.runner.returning.pop();
             if self.book.slots[client as usize].state == State::Away {
                 self.connect(client, io);
             }
@@ -242,11 +246,11 @@ impl Engine<'_> {
     }
 
     fn read_again(&mut self, now: u64, io: &mut Io) {
-        while let Some(&Reverse((due_us, client, token))) = self.agenda.stalled.peek() {
+        while let Some(&Reverse((due_us, client, token))) = self.runner.stalled.peek() {
             if due_us > now {
                 return;
             }
-            self.agenda.stalled.pop();
+            self.runner.stalled.pop();
             if self.book.slots[client as usize].token == Some(Token(token)) {
                 // What came meanwhile has not been heard.
                 self.book.slots[client as usize].heard_us = now;
@@ -267,7 +271,7 @@ impl Engine<'_> {
             }
             return;
         }
-        let returns = &mut self.agenda.returns;
+        let returns = &mut self.runner.returns;
         returns.returned += 1;
         returns.resumed += u64::from(has_session);
         returns.delay.saturating_record(now_us().saturating_sub(lost_us));
@@ -299,7 +303,7 @@ impl Engine<'_> {
                     .encode(version, &mut bytes);
             }
             io.write(token, &bytes);
-            self.agenda.returns.resent += 1;
+            self.runner.returns.resent += 1;
         }
     }
 
@@ -325,7 +329,7 @@ impl Engine<'_> {
             let mut sink = ClientSink { io, token, client, book };
             let again = clients[client as usize].publish(message, tag, now, scratch, &mut sink);
             if again.is_ok() {
-                self.agenda.returns.resent += 1;
+                self.runner.returns.resent += 1;
             } else {
                 self.book.open -= 1;
                 self.book.publishers[publisher as usize].orphans.push(tag as u32);
@@ -353,17 +357,17 @@ impl Engine<'_> {
 
     /// Adds what the turn brought to the pulse.
     pub(super) fn beat(&mut self) {
-        let agenda = &mut self.agenda;
-        let (true, Some((start_us, _))) = (agenda.has_pulse, self.clock.measure_us()) else {
+        let runner = &mut self.runner;
+        let (true, Some((start_us, _))) = (runner.has_pulse, self.clock.measure_us()) else {
             return;
         };
-        agenda.pulse.start_us = start_us;
-        let (counts, before) = (self.book.recorder.counts, agenda.before);
-        let (gone, back) = (agenda.gone(), agenda.returns.returned);
-        let (gone_before, back_before) = (agenda.gone_before, agenda.back_before);
-        agenda.before = counts;
-        (agenda.gone_before, agenda.back_before) = (gone, back);
-        if let Some(beat) = agenda.pulse.beat(now_us()) {
+        runner.pulse.start_us = start_us;
+        let (counts, before) = (self.book.recorder.counts, runner.before);
+        let (gone, back) = (runner.gone(), runner.returns.returned);
+        let (gone_before, back_before) = (runner.gone_before, runner.back_before);
+        runner.before = counts;
+        (runner.gone_before, runner.back_before) = (gone, back);
+        if let Some(beat) = runner.pulse.beat(now_us()) {
             beat.received += (counts.received - before.received) as u32;
             beat.acknowledged += (counts.acknowledged - before.acknowledged) as u32;
             beat.gone += (gone - gone_before) as u32;
@@ -383,10 +387,10 @@ impl Engine<'_> {
         self.book.slots.iter().filter(is_away).count() as u64
     }
 
-    /// Whether nothing of the course is under way any more: all are back, and the broker has closed
+    /// Whether nothing of the steps is under way any more: all are back, and the broker has closed
     /// what was taken over.
     pub(super) fn is_course_settled(&self) -> bool {
-        self.away() == 0 && self.agenda.taken_over.is_empty()
+        self.away() == 0 && self.runner.taken_over.is_empty()
     }
 
     /// Clients that came late and were not let in by the end.
@@ -401,19 +405,19 @@ impl Engine<'_> {
 
     /// The books are closed: what was lost is put where it was due, and who is away is counted.
     pub(super) fn close_course(&mut self) {
-        self.agenda.returns.away_at_end = self.away();
+        self.runner.returns.away_at_end = self.away();
         self.fail_joining();
-        self.agenda.returns.old_left_open = self.agenda.taken_over.len() as u64;
-        if !self.agenda.has_pulse {
+        self.runner.returns.old_left_open = self.runner.taken_over.len() as u64;
+        if !self.runner.has_pulse {
             return;
         }
-        let Self { agenda, book, publishing, .. } = self;
+        let Self { runner, book, publishing, .. } = self;
         for anomaly in book.audit.anomalies().iter().filter(|a| a.kind == AnomalyKind::Lost) {
             let slot = book.slots.get(anomaly.publisher as usize);
             let Some(publisher) = slot.and_then(|slot| slot.publisher) else { continue };
             let of = &book.publishers[publisher as usize];
             let Some(due_us) = publishing.intended_of(of, anomaly.sequence) else { continue };
-            if let Some(beat) = agenda.pulse.beat(due_us) {
+            if let Some(beat) = runner.pulse.beat(due_us) {
                 beat.lost += 1;
             }
         }
@@ -421,7 +425,7 @@ impl Engine<'_> {
 
     /// Cuts what clients have left behind.
     pub(super) fn drop_old(&mut self, io: &mut Io) {
-        self.agenda.taken_over.drain().for_each(|token| io.abort(token));
+        self.runner.taken_over.drain().for_each(|token| io.abort(token));
     }
 }
 
@@ -431,7 +435,7 @@ mod tests {
 
     #[test]
     fn clients_of_a_step_act_evenly_and_again_until_measure_ends() {
-        let step = Step {
+        let step = ClientStep {
             at_ms: 100,
             group: 0,
             action: Action::Cut,

@@ -2,10 +2,10 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::thread::JoinHandle;
-use weir_load::course::{Action, Course, Step};
 use weir_load::outcome::{End, Outcome};
 use weir_load::plan::{Group, Payload, Phases, Plan, Publish, Subscription};
-use weir_load::proxy::{Proxy, Trouble};
+use weir_load::proxy::{Impairment, Proxy};
+use weir_load::steps::{Action, ClientStep, StepPlan};
 use weir_load::{Stop, null, run};
 
 /// A null broker on a thread.
@@ -51,7 +51,7 @@ fn publish(rate_per_s: f64) -> Publish {
     Publish { topic: "t/{i}".into(), qos: 1, rate_per_s, payload_bytes: 64, ..Publish::default() }
 }
 
-fn plan(groups: Vec<Group>, course: Course) -> Plan {
+fn plan(groups: Vec<Group>, course: StepPlan) -> Plan {
     Plan {
         run: 9,
         course,
@@ -63,12 +63,12 @@ fn plan(groups: Vec<Group>, course: Course) -> Plan {
     }
 }
 
-fn step(action: Action, group: u16, clients: u32) -> Step {
-    Step { at_ms: 500, group, action, clients, over_ms: 0, for_ms: 100, every_ms: 0 }
+fn step(action: Action, group: u16, clients: u32) -> ClientStep {
+    ClientStep { at_ms: 500, group, action, clients, over_ms: 0, for_ms: 100, every_ms: 0 }
 }
 
-fn course(steps: Vec<Step>) -> Course {
-    Course { return_after_ms: Some(50), steps, has_pulse: true }
+fn course(steps: Vec<ClientStep>) -> StepPlan {
+    StepPlan { return_after_ms: Some(50), steps, has_pulse: true }
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn publishers_that_are_cut_come_back_and_send_all_that_was_due() {
     let measure = outcome.measure;
     assert_eq!((measure.intended, measure.accepted, measure.lost), (750, 750, 0));
     let beats = &outcome.course.pulse.beats;
-    let sum = |of: fn(&weir_load::course::Beat) -> u32| beats.iter().map(of).sum::<u32>();
+    let sum = |of: fn(&weir_load::steps::Beat) -> u32| beats.iter().map(of).sum::<u32>();
     assert_eq!((sum(|beat| beat.gone), sum(|beat| beat.back)), (5, 5));
     let gone = beats.iter().position(|beat| beat.gone > 0).unwrap();
     assert!(gone >= 50, "not before its time: beat {gone}");
@@ -94,7 +94,7 @@ fn publishers_that_are_cut_come_back_and_send_all_that_was_due() {
 #[test]
 fn what_a_subscriber_without_a_session_misses_is_lost_and_has_its_time() {
     let groups = vec![subscribers("sub", 1, "t/#"), publishers(1, publish(200.0))];
-    let cut = Step { for_ms: 300, ..step(Action::Cut, 0, 1) };
+    let cut = ClientStep { for_ms: 300, ..step(Action::Cut, 0, 1) };
     let outcome = Null::start().run(&plan(groups, course(vec![cut])));
     let lost = outcome.measure.lost;
     assert!(lost >= 50, "300 ms at 200/s: {lost}");
@@ -108,7 +108,7 @@ fn what_a_subscriber_without_a_session_misses_is_lost_and_has_its_time() {
 #[test]
 fn clients_that_join_late_are_not_connected_before() {
     let groups = vec![group("idle", 3), group("late", 4)];
-    let joins = Course { return_after_ms: None, ..course(vec![step(Action::Join, 1, 4)]) };
+    let joins = StepPlan { return_after_ms: None, ..course(vec![step(Action::Join, 1, 4)]) };
     let outcome = Null::start().run(&plan(groups, joins));
     assert_eq!(outcome.end, End::Completed);
     assert_eq!((outcome.connections.planned, outcome.connections.connected), (7, 7));
@@ -120,7 +120,7 @@ fn clients_that_join_late_are_not_connected_before() {
 #[test]
 fn a_slow_reader_loses_nothing_and_its_messages_are_late() {
     let groups = vec![subscribers("sub", 1, "t/#"), publishers(1, publish(100.0))];
-    let stall = Step { for_ms: 600, ..step(Action::Stall, 0, 1) };
+    let stall = ClientStep { for_ms: 600, ..step(Action::Stall, 0, 1) };
     let outcome = Null::start().run(&plan(groups, course(vec![stall])));
     assert_eq!((outcome.measure.lost, outcome.measure.delivered), (0, 150));
     assert!(outcome.latencies.end_to_end.max() >= 550_000);
@@ -150,7 +150,7 @@ fn json_payloads_ramps_and_parts_of_measure_are_audited_like_all() {
         let client_id = format!("pub-{at}-{{i}}");
         groups.push(Group { client_id, ..publishers(2, publish) });
     }
-    let outcome = Null::start().run(&plan(groups, Course::default()));
+    let outcome = Null::start().run(&plan(groups, StepPlan::default()));
     let measure = outcome.measure;
     assert_eq!((measure.lost, measure.stray, measure.unsent), (0, 0, 0));
     assert_eq!(measure.delivered, measure.intended);
@@ -174,9 +174,9 @@ fn half_open_connections_are_found_by_the_keep_alive() {
     let outcome = run(&plan, &Stop::default(), &mut |interval| {
         let is_measure = interval.phase == weir_load::outcome::Phase::Measure;
         if is_measure && !std::mem::replace(&mut died, true) {
-            proxy.set(Trouble { is_dead: true, ..Trouble::default() });
+            proxy.set(Impairment { is_dead: true, ..Impairment::default() });
             // Every connection there is dies; new ones live.
-            proxy.set(Trouble::default());
+            proxy.set(Impairment::default());
         }
     })
     .unwrap();
