@@ -47,7 +47,7 @@ impl Null {
                 // It may have ended by itself.
                 let _ = child.kill();
                 let _ = child.wait();
-                bail!("the null broker does not say where it listens: {line:?}")
+                bail!("the null broker did not say where it listens: {line:?}")
             }
         }
     }
@@ -104,7 +104,8 @@ pub fn measure(program: &Path) -> anyhow::Result<String> {
         let ceiling = 1e6 / cpu_us;
         let _ = writeln!(
             text,
-            "  {}: {ceiling:.0} messages a core-second ({cpu_us:.2} us each, seen at {rate:.0}/s)",
+            "  {}: {ceiling:.0} messages per core-second ({cpu_us:.2} us each, measured at \
+             {rate:.0}/s)",
             shape.name
         );
     }
@@ -123,7 +124,7 @@ fn run(shape: &Shape, target: SocketAddr, core: Option<usize>) -> anyhow::Result
     let Ok(outcome) = outcome.join() else { bail!("the load generator broke down") };
     let outcome: Outcome = outcome?;
     if outcome.end != End::Completed {
-        bail!("the load against the null broker did not come to its end: {:?}", outcome.end);
+        bail!("the load against the null broker did not finish: {:?}", outcome.end);
     }
     let in_measure = outcome.intervals.iter().filter(|interval| interval.phase == Phase::Measure);
     let (mut received, mut cpu_us, mut wall_us) = (0, 0.0, 0);

@@ -50,19 +50,19 @@ pub(crate) fn before(running: &Running, folder: &Path) -> Disclosed {
             .ok()
             .filter(|name| !name.trim().is_empty())
             .map_or_else(
-                || "not named: the variable WEIR_RUN_BY was not set".into(),
+                || "not named: the environment variable WEIR_RUN_BY is not set".into(),
                 |name| name.trim().to_owned(),
             ),
         suite_sha256: suite.as_deref().map_or_else(|| ABSENT.into(), sha256_of_file),
-        seed: "none: the schedule follows from the use case alone".into(),
+        seed: "none: the use case alone determines the schedule".into(),
         broker: broker(running.pid),
         host: host(folder),
         network: network::facts(running.target, &running.credentials),
         load: LoadFacts {
-            client_library: "weir's own client, in the suite's process".into(),
+            client_library: "Weir's own client, inside the suite's process".into(),
             connections_per_address: "all from the one address that the system chose".into(),
-            ceiling: "not measured in this run: the generator's CPU and lag say how far away it \
-                      was; `weir bench doctor --measure` says what a core of this host bears"
+            ceiling: "not measured in this run: the generator's CPU and lag show how far away it \
+                was; `weir bench doctor --measure` measures what a core of this host can generate"
                 .into(),
         },
         absent: Vec::new(),
@@ -81,7 +81,7 @@ pub(crate) fn after(
     let _ = write!(disclosed.network.jitter, "; after the run {spread}");
     let lines = std::fs::read(folder.join("broker.log")).ok().map(|log| {
         let count = log.iter().filter(|byte| **byte == b'\n').count();
-        format!("{count} lines in this run, kept as broker.log; as loud as its configuration says")
+        format!("{count} lines in this run, kept as broker.log; the log level is as configured")
     });
     disclosed.broker.log = lines.unwrap_or_else(|| ELSEWHERE.into());
     disclosed.broker.tls = tls(access).into();
@@ -109,7 +109,7 @@ fn broker(pid: Option<u32>) -> BrokerFacts {
         };
     };
     let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
-    let configured = "as its configuration says, else its default".to_owned();
+    let configured = "as configured, otherwise its default".to_owned();
     BrokerFacts {
         executable: or_absent(program.as_ref().map(|path| path.display().to_string())),
         executable_sha256: program.as_deref().map_or_else(|| ABSENT.into(), sha256_of_file),
@@ -165,8 +165,7 @@ fn runtime(pid: u32) -> String {
     ];
     let names = crate::monitor::names(pid);
     let found = KNOWN.iter().find(|(part, _)| names.iter().any(|name| name.starts_with(part)));
-    let runtime =
-        found.map_or("none: a program of the machine's own code", |(_, runtime)| *runtime);
+    let runtime = found.map_or("none: it is native code", |(_, runtime)| *runtime);
     runtime.to_owned()
 }
 
@@ -205,7 +204,7 @@ fn host(folder: &Path) -> HostFacts {
     let others = Files::here().text(format!("{clock}/available_clocksource")).unwrap_or_default();
     HostFacts {
         smt: match Files::here().text("sys/devices/system/cpu/smt/active").as_deref() {
-            Some("1") => "on: processors are threads of shared cores".into(),
+            Some("1") => "on: processors are threads that share cores".into(),
             Some("0") => "off".into(),
             _ => ABSENT.into(),
         },

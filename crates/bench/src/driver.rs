@@ -78,7 +78,7 @@ impl<'de> Deserialize<'de> for Profile {
 pub enum DriverError {
     /// No such driver.
     #[error(
-        "unknown broker {name:?}; known are {}, NAME=COMMAND, [NAME=]mqtt://HOST:PORT[?pid=PID]",
+        "unknown broker {name:?}; use one of {}, NAME=COMMAND, [NAME=]mqtt://HOST:PORT[?pid=PID]",
         names().collect::<Vec<_>>().join(", ")
     )]
     Unknown {
@@ -95,7 +95,7 @@ pub enum DriverError {
     },
     /// The broker that was found is not of this driver.
     #[error(
-        "{path} is version {version}, and {broker} is {begins}x; say --broker {broker}=COMMAND"
+        "{path} is version {version}, but {broker} must be {begins}x; use --broker {broker}=COMMAND"
     )]
     OtherVersion {
         /// The driver's name.

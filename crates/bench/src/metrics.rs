@@ -234,12 +234,12 @@ pub const METRICS: &[Metric] = &[
     .columns(&[col(RESOURCES, "max", "% max")]),
     metric("cpu_us_per_message", "CPU for the broker, the kernel's network thread too", cpu_us)
         .less(),
-    metric("broker_cpu_us_per_delivery", "CPU of the broker a delivery", |run| {
+    metric("broker_cpu_us_per_delivery", "The broker's CPU per delivery", |run| {
         of(run, |of| of.cpu_us_per_delivery)
     })
     .less()
     .files(&[Csv, OpenMetrics, Junit])
-    .columns(&[col(&[OF_MESSAGES], "µs a delivery", "us/delivery")]),
+    .columns(&[col(&[OF_MESSAGES], "µs per delivery", "us/delivery")]),
     metric("broker_cpu_us_per_connection", "CPU of the broker a connect", |run| {
         of(run, |of| of.cpu_us_per_connection)
     })
@@ -270,12 +270,12 @@ pub const METRICS: &[Metric] = &[
     .columns(&[col(RESOURCES, "stable", "stable"), col(CONNECTIONS, "memory stable at", "")]),
     metric(
         "broker_bytes_per_connection",
-        "Growth of memory a connection",
+        "Growth of memory per connection",
         RunResult::bytes_per_connection,
     )
     .less()
     .files(&[Csv, OpenMetrics])
-    .columns(&[col(CONNECTIONS, "bytes a connection", "bytes/connection")]),
+    .columns(&[col(CONNECTIONS, "bytes per connection", "bytes/connection")]),
     metric("broker_files_max", "Most open files of the broker", |run| {
         of(run, |of| Some(of.files_max as f64))
     })

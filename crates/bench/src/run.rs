@@ -119,7 +119,7 @@ pub fn run_one(
         ..Seen::default()
     };
     if let Some(Repetition { seed, .. }) = &options.repetition {
-        seen.disclosed.seed = format!("{seed}, of the order of repeats; no other chance");
+        seen.disclosed.seed = format!("{seed}, for the order of repeats; nothing else is random");
     }
     let (core, steps) = (pinning.load_core, &use_case.step[..]);
     let load = Load { plan: &plan, core, fleet, injector: &injector, steps, seat };

@@ -86,7 +86,7 @@ impl Session {
                 let why = use_case.not_in_turn();
                 ensure!(why.is_none(), "--abreast: {}: {}", use_case.name, why.unwrap_or_default());
             }
-            ensure!(brokers > 1, "--abreast needs two brokers at least, to take turns");
+            ensure!(brokers > 1, "--abreast needs at least two brokers, which take turns");
         }
         let mut out = out.to_owned();
         if asked.repeats > 1 {
@@ -145,7 +145,7 @@ impl Session {
             eprintln!("  results go to {}", self.out.display());
         }
         let minutes = (once_s * each + self.cool_down_s * (runs / together) as f64) / 60.0;
-        eprintln!("  at least {minutes:.1} min, and what connecting and draining take");
+        eprintln!("  at least {minutes:.1} min, plus the time to connect and drain");
     }
 
     /// What [`Session::run_each`] is going to run.

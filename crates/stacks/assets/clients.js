@@ -36,7 +36,7 @@ const draw = () => {
     return new uPlot({
       width: place.clientWidth, height: HEIGHT,
       scales: { x: { time: false, distr: 3, range: () => xs }, y: { distr: 3, range: () => ys } },
-      axes: [axis(group.unit + "s a second"), axis("CPU us a " + group.unit)],
+      axes: [axis(group.unit + "s per second"), axis("CPU us a " + group.unit)],
       series: [{ label: "rate", value: (u, v) => short(v) }, ...group.lines.map((line) => ({
         label: line.name, stroke: css("--c" + (line.colour % 8)), width: 1.8,
         dash: STROKES[Math.floor(line.colour / 8) % STROKES.length],

@@ -24,7 +24,7 @@ pub struct PublishedStack {
 }
 
 impl PublishedStack {
-    /// Messages a core-second.
+    /// Messages per core-second.
     pub fn per_core_s(&self) -> f64 {
         self.score * TENTHS
     }

@@ -309,7 +309,7 @@ fn said_of_knee(found: &KneeFound) -> String {
         (_, _, Some(why)) => format!("{what}: {why}"),
         (Some(rate), Some(score), None) => {
             let (rate, score) = (numbers::count(rate), numbers::count(score));
-            format!("{what}: {rate}/s, {score} a core-second, {} steps", found.steps.len())
+            format!("{what}: {rate}/s, {score} per core-second, {} steps", found.steps.len())
         }
         _ => format!("{what}: nothing met"),
     }

@@ -462,7 +462,7 @@ fn judge_paced(point: &mut Point) {
         // What it could not get rid of by the end is no loss, it is what it was behind with.
         let (did, due) = (point.handled_per_s(), point.rate_per_s);
         point.standing = Standing::Overloaded;
-        point.reasons.push(format!("{did:.0} a second of {due:.0}"));
+        point.reasons.push(format!("{did:.0} per second of {due:.0}"));
         return;
     }
     if of.lost > 0 {

@@ -25,7 +25,7 @@ pub(crate) struct Row<'a> {
     /// At each rate of the group; nothing where it was not run.
     pub(crate) rates: Vec<Option<AtRate>>,
     pub(crate) knee: Option<AtKnee>,
-    /// Operations a core-second: at the knee if there is one, else at the highest rate.
+    /// Operations per core-second: at the knee if there is one, else at the highest rate.
     pub(crate) score: Option<Spread>,
     /// The score by that of the base, in rounds that both ran.
     pub(crate) by_base: Option<Ratio>,

@@ -63,7 +63,7 @@ fn cost(group: &Group<'_>, clients: &Clients) -> Table {
     let mut head = vec!["stack".to_owned(), "library, runtime, JSON".into()];
     head.extend(group.rates.iter().map(|rate| format!("at {}/s", count(*rate))));
     head.push("knee/s".into());
-    head.push(format!("{}s a core-second", group.workflow.unit()));
+    head.push(format!("{}s per core-second", group.workflow.unit()));
     head.push(format!("by {}", clients.settings.base));
     table.set_header(head);
     for row in &group.rows {
@@ -135,7 +135,7 @@ pub(crate) fn spread(of: &Spread, text: impl Fn(f64) -> String) -> String {
 
 /// What the mark at a score says.
 pub(crate) const LIMITED: &str = "\u{2020} The replay server was the limit of this knee, not the \
-    stack: under more load it may do more a core-second.";
+    stack: under more load it may do more per core-second.";
 
 pub(crate) fn is_score_limited(row: &Row<'_>) -> bool {
     row.score.is_some() && row.knee.as_ref().is_some_and(|knee| knee.is_limited)
@@ -204,7 +204,7 @@ fn beside(text: &mut String) {
         "stack, subscribe only",
         "CPU %",
         "messages/s",
-        "messages a core-second",
+        "messages per core-second",
         "",
     ]);
     for row in rows {
@@ -235,7 +235,7 @@ mod tests {
         assert!(text.contains("- slow at 20.0k/s: overloaded: 7 messages behind"), "{text}");
         assert!(text.contains("- absent: nobody"), "{text}");
         assert!(text.contains("kibo-c") && text.contains("published, cannot be obtained"));
-        assert!(text.contains("| 431k"), "the published score a core-second: {text}");
+        assert!(text.contains("| 431k"), "the published score per core-second: {text}");
         let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("| quick")).collect();
         assert_eq!(lines.len(), 2);
     }

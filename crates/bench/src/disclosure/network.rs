@@ -33,7 +33,7 @@ pub(super) fn facts(target: SocketAddr, credentials: &Credentials) -> NetworkFac
             || "not known: no interface of this host has the address".into(),
             |name| {
                 let speed = of_interface("speed").filter(|speed| !speed.starts_with('-'));
-                let speed = speed.map_or("no speed of its own".into(), |mb| format!("{mb} Mb/s"));
+                let speed = speed.map_or("no link speed".into(), |mb| format!("{mb} Mb/s"));
                 format!("{name}, {speed}")
             },
         ),
@@ -42,13 +42,13 @@ pub(super) fn facts(target: SocketAddr, credentials: &Credentials) -> NetworkFac
         socket_buffers: stream
             .as_ref()
             .map_or_else(|| "not known: nothing answered before the run".into(), socket_buffers),
-        socket_options: "TCP_NODELAY; buffers as the kernel gives them".into(),
+        socket_options: "TCP_NODELAY; buffers at the kernel's defaults".into(),
         queueing: or_absent(Files::here().sysctl("net.core.default_qdisc")),
         jitter: format!("before the run {}", jitter(target, credentials)),
         bandwidth: if is_here {
-            "not measured: the way is memory of this host".into()
+            "not measured: the traffic stays in this host's memory".into()
         } else {
-            "not measured: the broker's side would need a program of the suite".into()
+            "not measured: it would take a program of the suite on the broker's side".into()
         },
         clocks: "the monotonic clock of the host whose client sends and receives, to the \
                  microsecond; across hosts as the agents' lines say"

@@ -154,7 +154,7 @@ impl Drop for Running {
         if let Some(data) = self.data.take()
             && let Err(error) = std::fs::remove_dir_all(&data)
         {
-            tracing::warn!(%error, "{} could not be taken away", data.display());
+            tracing::warn!(%error, "{} could not be removed", data.display());
         }
     }
 }

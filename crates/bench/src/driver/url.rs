@@ -27,7 +27,7 @@ impl Url {
         // A password may hold an = as well.
         let (name, url) = text.split_at(at);
         if !name.is_empty() && !name.ends_with('=') {
-            return Err(fail("a name before it ends with =".into()));
+            return Err(fail("a name in front of it must end with =".into()));
         }
         let (url, pid) = match url.rsplit_once("?pid=") {
             None => (url, None),
@@ -52,7 +52,7 @@ impl Url {
     /// What a process that somebody else started is disclosed with.
     fn broker(&self, command: Vec<String>, profile_changes: Vec<String>) -> Broker {
         let configuration = match self.pid {
-            Some(_) => "started by somebody else: what its command line says is all that is known",
+            Some(_) => "not started by Weir: only its command line is known",
             None => "",
         };
         Broker {
@@ -82,7 +82,13 @@ impl Url {
                 pin(Some(thread), core);
             }
         }
-        Ok((command, vec![format!("all its threads on core {core}: where the suite pins brokers")]))
+        Ok((
+            command,
+            vec![format!(
+                "all its threads pinned to core {core}, as the suite does with \
+            brokers"
+            )],
+        ))
     }
 }
 

@@ -40,7 +40,8 @@ fn limits(
     let to = options.to.unwrap_or(from * SPAN);
     ensure!(
         from > 0.0 && to >= from && to.is_finite(),
-        "--from {from} --to {to} is no span: both must be above 0, and --to not below --from"
+        "--from {from} --to {to} is not a range: both must be above 0, and --to must not be below \
+         --from"
     );
     let Times { measure_s, warm_up_s, .. } = Times::new(use_case, run.warm_up_s, run.measure_s);
     let (growth, tolerance, scale) = (GROWTH, TOLERANCE, run.scale);

@@ -124,7 +124,7 @@ fn spread(ladders: &[Ladder]) -> String {
     };
     let limit = match knees().filter(|knee| knee.ending != Ending::Found).count() {
         0 => String::new(),
-        ends => format!("; {ends} of them a least, not a knee"),
+        ends => format!("; {ends} of them are lower bounds, not knees"),
     };
     let share = (high / low - 1.0) * 100.0;
     let (low, high) = (amount(low), amount(high));
@@ -155,7 +155,7 @@ pub(super) fn found(ladder: &Ladder) -> String {
     let Some(knee) = ladder.knee else { return "stopped before its end: no knee".into() };
     let Some(met) = knee.met else {
         return match knee.ending {
-            Ending::GeneratorLimit => "the generator is the limit: nothing is known".into(),
+            Ending::GeneratorLimit => "the generator is the limit: the knee is not known".into(),
             _ => "nothing met the objective".into(),
         };
     };
@@ -165,10 +165,10 @@ pub(super) fn found(ladder: &Ladder) -> String {
             format!("the knee is between {met} and {missed} {unit}")
         }
         (Ending::GeneratorLimit, _) => {
-            format!("at least {} {unit}: beyond, the generator is the limit", amount(met))
+            format!("at least {} {unit}: above that, the generator is the limit", amount(met))
         }
         (Ending::SpanEnded, _) => {
-            format!("at least {} {unit}: the span ends there (--to)", amount(met))
+            format!("at least {} {unit}: the range ends there (--to)", amount(met))
         }
         _ => format!("at least {} {unit}: too many steps", amount(met)),
     };

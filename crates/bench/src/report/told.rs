@@ -27,7 +27,7 @@ fn verdicts(comparison: &Comparison) -> Vec<Section> {
     for pair in &comparison.pairs {
         let title = format!("Comparison: {}", pair.use_case);
         if extras.last().is_none_or(|last| last.title != title) {
-            let mut about = vec![format!("Ratios are to {}.", pair.base.label)];
+            let mut about = vec![format!("Ratios are relative to {}.", pair.base.label)];
             if extras.is_empty() {
                 about.push(compare::confidence(comparison));
                 about.extend(comparison.notes.iter().cloned());

@@ -140,24 +140,30 @@ impl Step {
         let text = |key, text: &str| Some((key, text.to_owned()));
         match (self.fault, self.clients) {
             (Some(_), Some(_)) | (None, None) => {
-                return text("at", "a step has one of fault and clients");
+                return text("at", "a step has either fault or clients");
             }
             _ => {}
         }
         if let Some(group) = self.group.as_deref().filter(|group| !groups.contains(group)) {
-            return Some(("group", format!("group = {group:?} is none of {}", groups.join(", "))));
+            return Some((
+                "group",
+                format!("group = {group:?} is not one of {}", groups.join(", ")),
+            ));
         }
         if self.group.is_some() && self.action().is_none() {
-            return text("group", "group is for what clients do; this is done to the broker");
+            return text("group", "group is for client actions; this step is done to the broker");
         }
         if !(self.share > 0.0 && self.share <= 1.0) {
-            return Some(("share", format!("share = {} must be above 0, at most 1", self.share)));
+            return Some((
+                "share",
+                format!("share = {} must be above 0 and at most 1", self.share),
+            ));
         }
         if self.every.is_some_and(|every| every.seconds <= 0.0) {
             return text("every", "every must be above 0");
         }
         if self.every.is_some() && self.action().is_none() {
-            return text("every", "every is for what clients do; write the step twice");
+            return text("every", "every is for client actions; write the step twice");
         }
         if self.fault == Some(Fault::Delay) && !self.delay_ms.is_some_and(is_delay) {
             return text("at", "a delay has delay_ms, above 0 and at most 60000");

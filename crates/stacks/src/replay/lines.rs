@@ -70,7 +70,7 @@ impl Play {
     pub fn check(&self) -> Result<(), PlayError> {
         let seconds = [self.warm_up_s, self.measure_s, self.tail_s, self.drain_s];
         if !(self.rate_per_s > 0.0 && self.rate_per_s <= RATE_PER_S_MAX) {
-            return Err(PlayError("the rate must be above 0 and at most 20,000,000 a second"));
+            return Err(PlayError("the rate must be above 0 and at most 20,000,000 per second"));
         }
         if !seconds.iter().all(|of| (0.0..=86_400.0).contains(of)) || self.measure_s <= 0.0 {
             return Err(PlayError("times must be 0 to 86,400 s, and measure above 0"));

@@ -371,7 +371,7 @@ fn mosquitto_that_is_not_there_can_be_installed() {
 fn doctor_measures_the_load_generator_when_asked() {
     let output = weir(&["bench", "doctor", "--measure"]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(text.matches(" messages a core-second (").count(), 2, "{text}");
+    assert_eq!(text.matches(" messages per core-second (").count(), 2, "{text}");
 }
 
 #[test]
