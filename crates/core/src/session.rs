@@ -139,6 +139,11 @@ impl Session {
         queue.deliveries.push_back(queued);
     }
 
+    /// Whether the client still has to take what came in its absence.
+    pub(crate) fn catches_up(&self) -> bool {
+        self.queue().is_some_and(|queue| queue.is_from_absence)
+    }
+
     /// What waits now is what the client missed.
     pub(crate) fn note_absence(&mut self) {
         if let Some(queue) = self.window.queue_mut() {

@@ -230,12 +230,12 @@ impl Shard {
     ///
     /// Not so while it catches up with what it missed: its queue may be full from its absence, so
     /// that the next message would end each connection before it could take anything. Until the
-    /// queue was empty once, the absent's rule holds.
+    /// queue was empty once, the absent's rule holds ([`Shard::keep_for_absent`]).
     fn enqueue(&mut self, to: Receiver<'_>, delivery: &mut Delivery<'_>, sink: &mut impl Sink) {
         let session = &mut self.sessions[to.session.0 as usize];
         session.enqueue(queued(to, delivery));
-        let catches_up = session.queue().is_some_and(|queue| queue.is_from_absence);
-        let may_drop = catches_up && self.limits.queue_full_absent == WhenAbsent::DropOldest;
+        let may_drop =
+            session.catches_up() && self.limits.queue_full_absent != WhenAbsent::EndSession;
         while self.is_over(to.session) {
             self.drop_oldest(to.session, sink);
             if !may_drop {

@@ -123,8 +123,12 @@ impl Room<'_> {
         let session = &self.sessions[target.session.0 as usize];
         let refuses_when_full = match standing(session, self.output_bytes_max, sink) {
             Standing::Ready => return None,
-            Standing::Busy => self.limits.queue_full_connected == WhenConnected::RefusePublisher,
-            Standing::Absent => self.limits.queue_full_absent == WhenAbsent::RefusePublisher,
+            Standing::Busy if !session.catches_up() => {
+                self.limits.queue_full_connected == WhenConnected::RefusePublisher
+            }
+            Standing::Busy | Standing::Absent => {
+                self.limits.queue_full_absent == WhenAbsent::RefusePublisher
+            }
         };
         if self.is_pressed {
             return Some("the memory ceiling is reached");
