@@ -118,6 +118,11 @@ impl Session {
         self.extra.as_mut()?.absence.as_deref_mut()
     }
 
+    /// The version of its acknowledgements.
+    pub(crate) fn version(&self) -> Version {
+        self.link.map_or(Version::V311, |link| link.version)
+    }
+
     /// Whether it may be resumed, so that what is sent must be kept until acknowledged.
     pub(crate) fn outlives_connection(&self) -> bool {
         self.expiry_s > 0

@@ -139,6 +139,8 @@ pub(crate) struct Filters {
     hasher: FixedState,
     /// There are other shards to tell.
     has_others: bool,
+    /// Rounds of letters so far, see [`Filters::subscribe`].
+    rounds: u64,
     share: SharePolicy,
     chance: Chance,
 }
@@ -153,9 +155,16 @@ impl Filters {
             wildcards: Wildcards::new(seed),
             hasher: FixedState::with_seed(seed),
             has_others: shards > 1,
+            rounds: 0,
             share,
             chance: Chance::new(seed.wrapping_add(u64::from(id.0))),
         }
+    }
+
+    /// The next round of letters, of one SUBSCRIBE.
+    pub(crate) fn next_round(&mut self) -> u64 {
+        self.rounds += 1;
+        self.rounds
     }
 
     /// Appends the filters that match `topic`: exact first.

@@ -30,7 +30,7 @@ impl Shard {
             // The receiver refuses: the exchange is over.
             return self.finish(key, ack.packet_id, Step::AwaitPubRec, now, sink);
         }
-        let is_known = self.sessions[key.0 as usize].window.received(ack.packet_id);
+        let is_known = self.clients[key].window.received(ack.packet_id);
         self.answer(key, ack.packet_id, PacketKind::PubRel, is_known, now, sink);
     }
 
@@ -41,7 +41,7 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let is_known = self.sessions[key.0 as usize].release(ack.packet_id);
+        let is_known = self.clients[key].release(ack.packet_id);
         self.answer(key, ack.packet_id, PacketKind::PubComp, is_known, now, sink);
     }
 
@@ -64,7 +64,7 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let session = &mut self.sessions[key.0 as usize];
+        let session = &mut self.clients[key];
         let is_done = session.window.finish(packet_id, step);
         let waits = !session.queue_is_empty() || session.has_replays();
         if is_done && (session.window.is_owing() || waits) {
@@ -81,7 +81,7 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let session = &self.sessions[key.0 as usize];
+        let session = &self.clients[key];
         let Some(link) = session.link else { return };
         if is_known || !link.version.is_v5() {
             return self.reply(link.conn, &plain_ack(kind, packet_id), now, sink);

@@ -10,7 +10,6 @@ use crate::mail::Mail;
 use crate::receipts::Owed;
 use crate::sink::Sink;
 use smallvec::SmallVec;
-use std::collections::VecDeque;
 use weir_wire::ReasonCode;
 
 impl Shard {
@@ -18,7 +17,7 @@ impl Shard {
     /// letters of the turn.
     pub fn turn_end(&mut self, sink: &mut impl Sink) {
         while let Some(Owed { to, number, wants_retains }) = self.answers.receipts.take_owed() {
-            let retains = if wants_retains { self.stamps.sent() } else { Box::default() };
+            let retains = if wants_retains { self.retained.stamps.sent() } else { Box::default() };
             sink.mail(to, Mail::Receipt { number, retains });
         }
     }
@@ -38,18 +37,13 @@ impl Shard {
     /// Whether an answer of this connection waits.
     #[inline]
     pub(super) fn holds_answers(&self, conn: ConnKey) -> bool {
-        !self.answers.is_empty() && self.held_answers(conn).is_some_and(|held| !held.is_empty())
-    }
-
-    /// The connection's answers that wait, if it ever had any.
-    pub(super) fn held_answers(&self, conn: ConnKey) -> Option<&VecDeque<Ticket>> {
-        let Phase::Live(live) = &self.connections.get(conn.0 as usize)?.phase else { return None };
-        live.extra.as_ref().map(|extra| &extra.answers)
+        !self.answers.is_empty()
+            && self.connections.held_answers(conn).is_some_and(|held| !held.is_empty())
     }
 
     /// Puts an answer behind those that wait already.
     pub(super) fn hold(&mut self, conn: ConnKey, ticket: Ticket) {
-        let live = self.connection_mut(conn).and_then(Connection::live_mut);
+        let live = self.connections.get_mut(conn).and_then(Connection::live_mut);
         match live {
             Some(live) => live.extra().answers.push_back(ticket),
             None => drop(self.answers.remove(ticket)),
@@ -60,8 +54,8 @@ impl Shard {
     /// its answers have left.
     #[inline(never)]
     pub(super) fn must_wait(&mut self, conn: ConnKey) -> bool {
-        let held_max = self.limits.answers_held_max as usize;
-        let live = self.connection_mut(conn).and_then(Connection::live_mut);
+        let held_max = self.bounds.limits.answers_held_max as usize;
+        let live = self.connections.get_mut(conn).and_then(Connection::live_mut);
         let Some(extra) = live.and_then(|live| live.extra.as_mut()) else { return false };
         extra.is_paused |= extra.answers.len() >= held_max;
         extra.is_paused || extra.parked.is_some()
@@ -76,7 +70,7 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        self.stamps.saw_sent(from, retains);
+        self.retained.stamps.saw_sent(from, retains);
         while let Some(ticket) = self.answers.receipts.take_met(from, number) {
             self.met(ticket, now, sink);
         }
@@ -102,7 +96,7 @@ impl Shard {
             match reply {
                 Reply::Packet(bytes) => sink.write(conn, &bytes),
                 Reply::Ack(ack) => {
-                    if let Some(session) = self.session_of(conn) {
+                    if let Some(session) = self.connections.session(conn) {
                         let (id, why) = ((ack.packet_id, ack.qos), (ack.reason, ack.detail));
                         self.write_ack(conn, session, id, why, sink);
                     }
@@ -111,8 +105,8 @@ impl Shard {
                 Reply::Verdict => {}
             }
         }
-        let held_max = self.limits.answers_held_max as usize;
-        let Some(connection) = self.connection_mut(conn) else { return };
+        let held_max = self.bounds.limits.answers_held_max as usize;
+        let Some(connection) = self.connections.get_mut(conn) else { return };
         if let Some(extra) = connection.live_mut().and_then(|live| live.extra.as_mut())
             && extra.is_paused
             && extra.answers.len() <= held_max / 2
@@ -125,7 +119,7 @@ impl Shard {
 
     fn take_ready(&mut self, conn: ConnKey) -> Option<Ticket> {
         let Self { connections, answers, .. } = self;
-        let live = connections.get_mut(conn.0 as usize)?.live_mut()?;
+        let live = connections.get_mut(conn)?.live_mut()?;
         live.extra.as_mut()?.answers.pop_front_if(|&mut ticket| answers.is_ready(ticket))
     }
 
@@ -177,7 +171,7 @@ impl Shard {
 
     /// A client from which nothing is read is not silent.
     pub(super) fn is_paused(&mut self, conn: ConnKey, now: Micros) -> bool {
-        let Some(connection) = self.connection_mut(conn) else { return false };
+        let Some(connection) = self.connections.get_mut(conn) else { return false };
         let extra = connection.live_mut().and_then(|live| live.extra.as_ref());
         let is_paused = extra.is_some_and(|extra| extra.is_paused);
         if is_paused {

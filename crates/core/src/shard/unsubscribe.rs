@@ -20,7 +20,7 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) -> Result<(), Refusal> {
-        let Some(link) = self.sessions[key.0 as usize].link else { return Ok(()) };
+        let Some(link) = self.clients[key].link else { return Ok(()) };
         check_answer(&link, unsubscribe.filters().count())?;
         let (mut codes, mut filters) = (Vec::new(), unsubscribe.filters());
         self.unsubscribe_some(key, &mut filters, &mut codes, sink);
@@ -57,12 +57,12 @@ impl Shard {
 
     fn unsubscribe_one(&mut self, key: SessionKey, text: &str, sink: &mut impl Sink) -> ReasonCode {
         let Some(name) = Name::parse(text) else { return ReasonCode::TopicFilterInvalid };
-        let records = self.sessions[key.0 as usize].subscriptions();
+        let records = self.clients[key].subscriptions();
         let Some(at) = self.filters.position(name, records) else {
             return ReasonCode::NoSubscriptionExisted;
         };
         if name.topic.group.is_none() {
-            self.cancel_replay(key, name);
+            self.retained.cancel_replay(&mut self.clients[key], name);
         }
         self.unsubscribe_at(key, at, sink);
         ReasonCode::Success
