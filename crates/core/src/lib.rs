@@ -28,6 +28,7 @@ mod partitions;
 mod pool;
 mod queue;
 mod receipts;
+mod replays;
 mod retained;
 mod routing;
 mod rules;

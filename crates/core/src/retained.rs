@@ -2,12 +2,10 @@
 
 mod queries;
 mod recent;
-mod replay;
 mod stamps;
 mod store;
 
 pub(crate) use queries::Answered;
-pub(crate) use replay::{Replay, Replays, Step};
 pub(crate) use store::{PAGE_MESSAGES_MAX, Page, RetainedFull};
 
 use crate::bounds::Bounds;
@@ -15,12 +13,12 @@ use crate::keys::{Micros, SessionKey, ShardId, Stamp, Ticket};
 use crate::mail::RetainedPage;
 use crate::message::Message;
 use crate::name::Name;
+use crate::replays::{Replay, Seen};
 use crate::session::Session;
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
 use queries::Queries;
 use recent::Recent;
-use replay::Seen;
 use slotmap::SlotMap;
 use stamps::Stamps;
 use std::sync::Arc;

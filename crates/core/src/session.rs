@@ -3,7 +3,7 @@
 use crate::keys::{ConnKey, Micros};
 use crate::message::Queued;
 use crate::queue::Queue;
-use crate::retained::Replays;
+use crate::replays::Replays;
 use crate::routing::{NO_RECORDS, Records};
 use crate::text::Text;
 use crate::window::Window;

@@ -154,30 +154,28 @@ impl Shard {
     ) -> usize {
         let mut at = 0;
         self.slices.begin();
-        if let Some(connection) = self.connections.get_mut(conn) {
-            connection.heard(now);
-        }
         while at < bytes.len() {
-            let client = match self.connections.get_mut(conn).map(|connection| &connection.phase) {
-                // A packet may have ended its connection; then the rest is nobody's.
-                None => {
-                    at = bytes.len();
-                    break;
-                }
-                Some(Phase::AwaitAuth(waiting)) if waiting.asked.is_some() => {
-                    self.wait_for_verdict(conn, bytes.len() - at, now, sink);
-                    break;
-                }
-                Some(Phase::AwaitConnect(_) | Phase::AwaitAuth(_)) => None,
-                Some(Phase::Live(live)) => {
-                    let client = (live.session, live.version);
-                    if live.extra.is_some() && self.must_wait(conn) {
-                        sink.pause(conn);
+            let client =
+                match self.connections.get_mut(conn).map(|connection| connection.heard(now)) {
+                    // A packet may have ended its connection; then the rest is nobody's.
+                    None => {
+                        at = bytes.len();
                         break;
                     }
-                    Some(client)
-                }
-            };
+                    Some(Phase::AwaitAuth(waiting)) if waiting.asked.is_some() => {
+                        self.wait_for_verdict(conn, bytes.len() - at, now, sink);
+                        break;
+                    }
+                    Some(Phase::AwaitConnect(_) | Phase::AwaitAuth(_)) => None,
+                    Some(Phase::Live(live)) => {
+                        let client = (live.session, live.version);
+                        if live.extra.is_some() && self.must_wait(conn) {
+                            sink.pause(conn);
+                            break;
+                        }
+                        Some(client)
+                    }
+                };
             if self.slices.is_spent_by_packets() {
                 self.hold_packets(conn, now, sink);
                 break;
@@ -310,23 +308,27 @@ impl Shard {
         if frame.kind == PacketKind::Connect {
             return Err(second_connect);
         }
-        match Packet::decode(version, frame)? {
-            Packet::Publish(publish) => self.on_publish(conn, session, &publish, now, sink)?,
-            Packet::PubAck(ack) => self.on_puback(session, &ack, now, sink),
-            Packet::PubRec(ack) => self.on_pubrec(session, &ack, now, sink),
-            Packet::PubRel(ack) => self.on_pubrel(session, &ack, now, sink),
-            Packet::PubComp(ack) => self.on_pubcomp(session, &ack, now, sink),
-            Packet::Subscribe(subscribe) => self.on_subscribe(session, &subscribe, now, sink)?,
-            Packet::Unsubscribe(unsubscribe) => {
-                self.on_unsubscribe(session, &unsubscribe, now, sink)?;
+        // Looked at where it is: a packet is not moved.
+        match &Packet::decode(version, frame) {
+            Ok(Packet::Publish(publish)) => self.on_publish(conn, session, publish, now, sink)?,
+            Ok(Packet::PubAck(ack)) => self.on_puback(session, ack, now, sink),
+            Ok(Packet::PubRec(ack)) => self.on_pubrec(session, ack, now, sink),
+            Ok(Packet::PubRel(ack)) => self.on_pubrel(session, ack, now, sink),
+            Ok(Packet::PubComp(ack)) => self.on_pubcomp(session, ack, now, sink),
+            Ok(Packet::Subscribe(subscribe)) => self.on_subscribe(session, subscribe, now, sink)?,
+            Ok(Packet::Unsubscribe(unsubscribe)) => {
+                self.on_unsubscribe(session, unsubscribe, now, sink)?;
             }
-            Packet::PingReq => self.reply(conn, &weir_wire::packet::PINGRESP, now, sink),
-            Packet::Disconnect(disconnect) => self.on_disconnect(conn, &disconnect, now, sink)?,
-            Packet::Connect(_) => return Err(second_connect),
-            Packet::Auth(auth) => self.on_auth(conn, &auth, now, sink)?,
-            Packet::ConnAck(_) | Packet::SubAck(_) | Packet::UnsubAck(_) | Packet::PingResp => {
+            Ok(Packet::PingReq) => self.reply(conn, &weir_wire::packet::PINGRESP, now, sink),
+            Ok(Packet::Disconnect(disconnect)) => {
+                self.on_disconnect(conn, disconnect, now, sink)?;
+            }
+            Ok(Packet::Connect(_)) => return Err(second_connect),
+            Ok(Packet::Auth(auth)) => self.on_auth(conn, auth, now, sink)?,
+            Ok(Packet::ConnAck(_) | Packet::SubAck(_) | Packet::UnsubAck(_) | Packet::PingResp) => {
                 return Err(Refusal::protocol("a packet only servers send"));
             }
+            Err(error) => return Err(Refusal::from(*error)),
         }
         Ok(Next::Continue)
     }

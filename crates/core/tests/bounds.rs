@@ -102,8 +102,8 @@ fn who_comes_back_to_a_full_queue_may_catch_up() {
     assert_eq!((stats(&net).dropped_queue_full, stats(&net).queue_overflows), (4, 1));
 }
 
-/// Otherwise a client that is subscribed to what it publishes, and comes back to a full queue, never
-/// gets to empty it: its own PUBLISH ends each connection.
+/// Otherwise a client that is subscribed to what it publishes, and comes back to a full queue,
+/// never gets to empty it: its own PUBLISH ends each connection.
 #[test]
 fn who_comes_back_to_a_full_queue_that_refuses_is_refused_and_catches_up() {
     let limits = Limits {

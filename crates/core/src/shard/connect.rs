@@ -87,8 +87,13 @@ impl Shard {
             let refusal = Refusal::new(ReasonCode::PacketTooLarge, "");
             return self.refuse_connect(conn, connect.version, Some(asked), refusal, sink);
         }
-        self.end_predecessor(client_id, now, sink);
-        let session = self.session_for(client_id, connect.clean_start, sink);
+        let session = match found {
+            None => self.clients.add(client_id),
+            Some(key) => {
+                self.end_predecessor(key, now, sink);
+                self.session_for(client_id, connect.clean_start, sink)
+            }
+        };
         self.attach(conn, session, connect, asked, now);
         self.tell_presence(session, true, sink);
         sink.write(conn, &connack);
@@ -137,8 +142,7 @@ impl Shard {
     }
 
     /// Ends an older connection of the same client [MQTT-3.1.4-3].
-    fn end_predecessor(&mut self, client_id: &str, now: Micros, sink: &mut impl Sink) {
-        let Some(key) = self.clients.find(client_id) else { return };
+    fn end_predecessor(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
         let Some(link) = self.clients[key].link else { return };
         self.stats.takeovers += 1;
         self.end(link.conn, Refusal::new(ReasonCode::SessionTakenOver, ""), now, sink);

@@ -84,10 +84,11 @@ impl Connection {
 
     /// Something was received.
     #[inline]
-    pub(super) fn heard(&mut self, now: Micros) {
+    pub(super) fn heard(&mut self, now: Micros) -> &Phase {
         if let Phase::Live(_) = self.phase {
             self.heard_at = now;
         }
+        &self.phase
     }
 
     /// When it is to be ended, if nothing more comes from it.

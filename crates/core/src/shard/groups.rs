@@ -58,8 +58,8 @@ impl Shard {
         }
     }
 
-    /// One letter to each other shard with chosen members or, if `to_subscribers`, subscribers to the
-    /// filters found.
+    /// One letter to each other shard with chosen members or, if `to_subscribers`, subscribers to
+    /// the filters found.
     pub(super) fn mail_to_shards(
         &mut self,
         to_subscribers: bool,

@@ -7,7 +7,8 @@ use crate::conditions::ConditionId;
 use crate::keys::{Micros, SessionKey, ShardId, Stamp};
 use crate::mail::{Mail, RetainedPage, RetainedQuery};
 use crate::message::{Delivery, Message};
-use crate::retained::{Answered, PAGE_MESSAGES_MAX, Page, Replay, Step};
+use crate::replays::{Replay, ReplayState};
+use crate::retained::{Answered, PAGE_MESSAGES_MAX, Page};
 use crate::routing::{Standing, Subscriber};
 use crate::session::Session;
 use crate::sink::Sink;
@@ -57,7 +58,7 @@ impl Shard {
     /// and the input has steps left.
     pub(super) fn replay(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
         while let Some(replay) = self.front_replay(key)
-            && replay.step == Step::Ready
+            && replay.state == ReplayState::Ready
         {
             let (id, owners_done) = (replay.id, replay.owners_done);
             let (after, text) = (replay.after.clone(), replay.filter.clone());
@@ -87,7 +88,7 @@ impl Shard {
                 continue;
             }
             if let Some(replay) = self.front_replay(key) {
-                replay.step = Step::Asked;
+                replay.state = ReplayState::Asked;
             }
             let ticket = self.retained.ask(key, id);
             let messages_max = messages_max as u32;
@@ -276,7 +277,7 @@ impl Shard {
         let key = asked.session;
         self.retained.drop_outdated(&asked, &mut page);
         if let Some(replay) = self.front_replay(key).filter(|replay| replay.id == asked.replay) {
-            replay.step = Step::Ready;
+            replay.state = ReplayState::Ready;
             let RetainedPage { messages, next, .. } = page;
             match self.wanted_by(key) {
                 Some(wanted) => {
