@@ -44,9 +44,9 @@ mod timers;
 mod wheel;
 mod window;
 
-pub use ask::{ClientPage, ClientState, Kicked, LinkState};
+pub use ask::{ClientPage, ClientState, ConnectionState, Kicked};
 pub use auth::{AuthRequest, AuthStep, Verdict};
-pub use content::{Asked, Content, Derived, Predicates, Rules, Unfit};
+pub use content::{ConditionEvaluator, ConditionQuery, Content, Derived, InvalidCondition, Rules};
 pub use features::Features;
 pub use keys::{ConnKey, Micros, ShardId, Stamp, Ticket};
 pub use limits::{Limits, WhenAbsent, WhenConnected};

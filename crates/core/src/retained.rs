@@ -118,7 +118,7 @@ impl Retained {
     /// its name. Returns the number of the new one.
     pub(crate) fn add_replay(&mut self, session: &mut Session, name: Name<'_>, round: u64) -> u64 {
         self.replays += 1;
-        let replays = session.extra().replays.get_or_insert_default();
+        let replays = session.cold().replays.get_or_insert_default();
         let replay = Replay::new(self.replays, name, round, self.recent.mark());
         replays.push(replay, &self.hasher);
         self.replays

@@ -30,7 +30,7 @@ mod unsubscribe;
 use crate::answers::Answers;
 use crate::bounds::Bounds;
 use crate::clients::Clients;
-use crate::content::Predicates;
+use crate::content::ConditionEvaluator;
 use crate::encoder::Encoder;
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
 use crate::mail::Mail;
@@ -101,14 +101,14 @@ impl Shard {
         }
     }
 
-    /// Offers content-filtered subscriptions, with conditions as `predicates` understands them.
+    /// Offers content-filtered subscriptions, with conditions as `evaluator` understands them.
     /// Without it they are refused. Comes before the first connection.
-    pub fn set_predicates(&mut self, predicates: Box<dyn Predicates>) {
-        self.filters.conditions.set_port(predicates);
+    pub fn set_conditions(&mut self, evaluator: Box<dyn ConditionEvaluator>) {
+        self.filters.conditions.set_port(evaluator);
     }
 
     /// The port of conditions, if it is there.
-    pub fn predicates(&self) -> Option<&dyn Predicates> {
+    pub fn conditions(&self) -> Option<&dyn ConditionEvaluator> {
         self.filters.conditions.port()
     }
 
@@ -169,7 +169,7 @@ impl Shard {
                     Some(Phase::AwaitConnect(_) | Phase::AwaitAuth(_)) => None,
                     Some(Phase::Live(live)) => {
                         let client = (live.session, live.version);
-                        if live.extra.is_some() && self.must_wait(conn) {
+                        if live.cold.is_some() && self.must_wait(conn) {
                             sink.pause(conn);
                             break;
                         }

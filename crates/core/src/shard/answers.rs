@@ -45,7 +45,7 @@ impl Shard {
     pub(super) fn hold(&mut self, conn: ConnKey, ticket: Ticket) {
         let live = self.connections.get_mut(conn).and_then(Connection::live_mut);
         match live {
-            Some(live) => live.extra().answers.push_back(ticket),
+            Some(live) => live.cold().answers.push_back(ticket),
             None => drop(self.answers.remove(ticket)),
         }
     }
@@ -56,9 +56,9 @@ impl Shard {
     pub(super) fn must_wait(&mut self, conn: ConnKey) -> bool {
         let held_max = self.bounds.limits.answers_held_max as usize;
         let live = self.connections.get_mut(conn).and_then(Connection::live_mut);
-        let Some(extra) = live.and_then(|live| live.extra.as_mut()) else { return false };
-        extra.is_paused |= extra.answers.len() >= held_max;
-        extra.is_paused || extra.parked.is_some()
+        let Some(cold) = live.and_then(|live| live.cold.as_mut()) else { return false };
+        cold.is_paused |= cold.answers.len() >= held_max;
+        cold.is_paused || cold.parked.is_some()
     }
 
     /// Another shard has all letters up to this one.
@@ -107,11 +107,11 @@ impl Shard {
         }
         let held_max = self.bounds.limits.answers_held_max as usize;
         let Some(connection) = self.connections.get_mut(conn) else { return };
-        if let Some(extra) = connection.live_mut().and_then(|live| live.extra.as_mut())
-            && extra.is_paused
-            && extra.answers.len() <= held_max / 2
+        if let Some(cold) = connection.live_mut().and_then(|live| live.cold.as_mut())
+            && cold.is_paused
+            && cold.answers.len() <= held_max / 2
         {
-            extra.is_paused = false;
+            cold.is_paused = false;
             connection.heard(now);
             sink.resume(conn);
         }
@@ -120,7 +120,7 @@ impl Shard {
     fn take_ready(&mut self, conn: ConnKey) -> Option<Ticket> {
         let Self { connections, answers, .. } = self;
         let live = connections.get_mut(conn)?.live_mut()?;
-        live.extra.as_mut()?.answers.pop_front_if(|&mut ticket| answers.is_ready(ticket))
+        live.cold.as_mut()?.answers.pop_front_if(|&mut ticket| answers.is_ready(ticket))
     }
 
     /// The connection is gone: what the authentication port is still to say of it says nothing.
@@ -128,7 +128,7 @@ impl Shard {
         let asked = match &connection.phase {
             Phase::AwaitConnect(_) => None,
             Phase::AwaitAuth(waiting) => waiting.asked,
-            Phase::Live(live) => live.extra.as_ref().and_then(|extra| extra.asked),
+            Phase::Live(live) => live.cold.as_ref().and_then(|cold| cold.asked),
         };
         if let Some(ticket) = asked {
             self.answers.remove(ticket);
@@ -138,8 +138,8 @@ impl Shard {
     /// The connection is gone, and with it whom its answers were for. What a session asked for is
     /// done all the same.
     pub(super) fn release_answers(&mut self, connection: &Connection, now: Micros) {
-        let Phase::Live(Live { extra: Some(extra), .. }) = &connection.phase else { return };
-        for &ticket in &extra.answers {
+        let Phase::Live(Live { cold: Some(cold), .. }) = &connection.phase else { return };
+        for &ticket in &cold.answers {
             match self.answers.get_mut(ticket) {
                 Some(Answer { conn, open: 1.., reply: Reply::Subscribe(_), .. }) => *conn = None,
                 // An absent session takes nothing: what begins goes on when it is back.
@@ -172,8 +172,8 @@ impl Shard {
     /// A client from which nothing is read is not silent.
     pub(super) fn is_paused(&mut self, conn: ConnKey, now: Micros) -> bool {
         let Some(connection) = self.connections.get_mut(conn) else { return false };
-        let extra = connection.live_mut().and_then(|live| live.extra.as_ref());
-        let is_paused = extra.is_some_and(|extra| extra.is_paused);
+        let cold = connection.live_mut().and_then(|live| live.cold.as_ref());
+        let is_paused = cold.is_some_and(|cold| cold.is_paused);
         if is_paused {
             connection.heard(now);
         }

@@ -2,7 +2,7 @@
 
 use super::Shard;
 use super::connection::Refusal;
-use crate::ask::{ClientPage, ClientState, Kicked, LinkState};
+use crate::ask::{ClientPage, ClientState, ConnectionState, Kicked};
 use crate::keys::Micros;
 use crate::session::Session;
 use crate::sink::Sink;
@@ -48,21 +48,21 @@ impl Shard {
     /// protocol has it. Its will is sent, and its session is kept if it outlives the connection.
     pub fn kick(&mut self, client_id: &str, now: Micros, sink: &mut impl Sink) -> Kicked {
         let Some(key) = self.clients.find(client_id) else { return Kicked::Unknown };
-        let Some(link) = self.clients[key].link else { return Kicked::Absent };
-        self.end(link.conn, Refusal::new(ReasonCode::AdministrativeAction, ""), now, sink);
+        let Some(attachment) = self.clients[key].attachment else { return Kicked::Absent };
+        self.end(attachment.conn, Refusal::new(ReasonCode::AdministrativeAction, ""), now, sink);
         self.settle(now, sink);
         Kicked::Ended
     }
 
     fn state_of(&self, session: &Session) -> ClientState {
-        let link = session.link.and_then(|link| {
-            let live = self.connections.live(link.conn)?;
-            Some(LinkState { version: link.version, keep_alive_s: live.keep_alive_s })
+        let connection = session.attachment.and_then(|attachment| {
+            let live = self.connections.live(attachment.conn)?;
+            Some(ConnectionState { version: attachment.version, keep_alive_s: live.keep_alive_s })
         });
         let queue = session.queue();
         ClientState {
             client_id: (*session.client_id).into(),
-            link,
+            connection,
             session_expiry_s: session.expiry_s,
             subscriptions: session.subscriptions().len() as u32,
             queued_messages: queue.map_or(0, |queue| queue.deliveries.len() as u64),

@@ -94,14 +94,14 @@ impl Shard {
         let Self { connections, clients, .. } = self;
         let connection = connections.get_mut(conn);
         let Some(live) = connection.and_then(Connection::live_mut) else { return };
-        let Some(link) = clients[live.session].link else { return };
-        let extra = live.extra.as_mut().filter(|extra| extra.is_authenticating);
-        let Some(extra) = extra else { return };
-        extra.asked = None;
+        let Some(attachment) = clients[live.session].attachment else { return };
+        let cold = live.cold.as_mut().filter(|cold| cold.is_authenticating);
+        let Some(cold) = cold else { return };
+        cold.asked = None;
         let (reason, data) = match verdict {
             Verdict::Continue(data) => (ReasonCode::ContinueAuthentication, data),
             Verdict::Accept(data) => {
-                extra.is_authenticating = false;
+                cold.is_authenticating = false;
                 (ReasonCode::Success, data)
             }
             // [MQTT-4.12.1-2]
@@ -109,8 +109,8 @@ impl Shard {
                 return self.end(conn, Refusal::new(reason, "not authenticated"), now, sink);
             }
         };
-        let bytes = auth_bytes(reason, extra.auth_method.as_deref(), &data);
-        if bytes.len() > link.packet_bytes_max as usize {
+        let bytes = auth_bytes(reason, cold.auth_method.as_deref(), &data);
+        if bytes.len() > attachment.packet_bytes_max as usize {
             // [MQTT-3.1.2-24]
             return self.end(conn, Refusal::new(ReasonCode::PacketTooLarge, ""), now, sink);
         }
@@ -202,22 +202,22 @@ impl Shard {
         let Some(live) = live else { return Ok(()) };
         let client_id = &*clients[live.session].client_id;
         let (method, data) = parts(auth);
-        let extra = live.extra.as_mut();
+        let cold = live.cold.as_mut();
         // [MQTT-4.12.1-1]
-        let Some(extra) = extra.filter(|e| method.is_some() && e.auth_method.as_deref() == method)
+        let Some(cold) = cold.filter(|e| method.is_some() && e.auth_method.as_deref() == method)
         else {
             return Err(Refusal::protocol("AUTH without the method of CONNECT"));
         };
-        let step = match (auth.reason, extra.is_authenticating) {
+        let step = match (auth.reason, cold.is_authenticating) {
             (ReasonCode::ReAuthenticate, false) => AuthStep::Again,
-            (ReasonCode::ContinueAuthentication, true) if extra.asked.is_none() => {
+            (ReasonCode::ContinueAuthentication, true) if cold.asked.is_none() => {
                 AuthStep::Continue
             }
             _ => return Err(Refusal::protocol("AUTH out of turn")),
         };
         let ticket = answers.ask_verdict(conn, now);
-        extra.is_authenticating = true;
-        extra.asked = Some(ticket);
+        cold.is_authenticating = true;
+        cold.asked = Some(ticket);
         let (user_name, password) = (None, None);
         sink.authenticate(AuthRequest {
             conn,

@@ -7,7 +7,7 @@ use super::{Next, Shard};
 use crate::auth::{AuthRequest, AuthStep};
 use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::message::passed_on;
-use crate::session::{Link, Will};
+use crate::session::{Attachment, Will};
 use crate::sink::{Notice, Sink};
 use weir_wire::packet::{self as wire, Connect};
 use weir_wire::{Property, ReasonCode, Version};
@@ -143,9 +143,9 @@ impl Shard {
 
     /// Ends an older connection of the same client [MQTT-3.1.4-3].
     fn end_predecessor(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
-        let Some(link) = self.clients[key].link else { return };
+        let Some(attachment) = self.clients[key].attachment else { return };
         self.stats.takeovers += 1;
-        self.end(link.conn, Refusal::new(ReasonCode::SessionTakenOver, ""), now, sink);
+        self.end(attachment.conn, Refusal::new(ReasonCode::SessionTakenOver, ""), now, sink);
     }
 
     /// The client's session: the one there is, or a new one.
@@ -178,7 +178,7 @@ impl Shard {
         session.expiry_s = asked.session_expiry_s.min(self.bounds.limits.session_expiry_s_max);
         session.window.resume();
         session.note_absence();
-        session.link = Some(Link {
+        session.attachment = Some(Attachment {
             conn,
             version: connect.version,
             open_max: asked.receive_maximum.min(self.bounds.limits.in_flight_max),
@@ -191,12 +191,12 @@ impl Shard {
             keep_alive_s if keep_alive_s > 0 && connect.version.is_v5() => keep_alive_s,
             _ => connect.keep_alive_s,
         };
-        let mut live = Live { session: key, version: connect.version, keep_alive_s, extra: None };
+        let mut live = Live { session: key, version: connect.version, keep_alive_s, cold: None };
         if let Some(will) = &connect.will {
-            live.extra().will = Some(Box::new(kept_will(will, now)));
+            live.cold().will = Some(Box::new(kept_will(will, now)));
         }
         if let Some(method) = asked.auth_method {
-            live.extra().auth_method = Some(method.into());
+            live.cold().auth_method = Some(method.into());
         }
         if let Some(connection) = self.connections.get_mut(conn) {
             connection.go_live(live, now);

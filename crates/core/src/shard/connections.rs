@@ -50,7 +50,7 @@ impl Connections {
 
     /// The connection's answers that wait, if it ever had any.
     pub(super) fn held_answers(&self, conn: ConnKey) -> Option<&VecDeque<Ticket>> {
-        self.live(conn)?.extra.as_ref().map(|extra| &extra.answers)
+        self.live(conn)?.cold.as_ref().map(|cold| &cold.answers)
     }
 
     /// All that may be there.

@@ -37,10 +37,10 @@ impl Shard {
         };
         let session = live.session;
         if live.version.is_v5()
-            && let Some(link) = self.clients[session].link
+            && let Some(attachment) = self.clients[session].attachment
         {
             // [MQTT-3.14.2-3]
-            let properties = reason_string(&link, detail, PLAIN_DISCONNECT_BYTES);
+            let properties = reason_string(&attachment, detail, PLAIN_DISCONNECT_BYTES);
             let mut bytes = Vec::new();
             Disconnect { reason, properties: properties.as_properties() }
                 .encode(Version::V5, &mut bytes);
@@ -112,7 +112,7 @@ impl Shard {
         let Phase::Live(live) = connection.phase else { return };
         let key = live.session;
         let session = &mut self.clients[key];
-        session.link = None;
+        session.attachment = None;
         let expiry_s = session.expiry_s;
         let mut will = will.filter(|_| is_will_due);
         if expiry_s == 0 {
@@ -131,7 +131,7 @@ impl Shard {
             self.timers.set(at, Timer::Will(key));
         }
         if expires_at.is_some() || will_at.is_some() {
-            session.extra().absence = Some(Box::new(Absence { will, will_at, expires_at }));
+            session.cold().absence = Some(Box::new(Absence { will, will_at, expires_at }));
         }
         self.tell_presence(key, false, sink);
     }
@@ -155,8 +155,8 @@ impl Shard {
         if let Some(will) = self.end_absence(key) {
             self.due.wills.push(*will);
         }
-        let extra = self.clients[key].extra.as_mut();
-        let records = extra.map(|extra| std::mem::take(&mut extra.subscriptions));
+        let cold = self.clients[key].cold.as_mut();
+        let records = cold.map(|cold| std::mem::take(&mut cold.subscriptions));
         for &record in records.iter().flat_map(|records| records.iter()) {
             self.end_subscription(record, sink);
             self.slices.add(UNSUBSCRIBE_STEPS);
@@ -167,8 +167,8 @@ impl Shard {
     /// Takes out the session's subscription at `at` of its records.
     pub(super) fn unsubscribe_at(&mut self, key: SessionKey, at: usize, sink: &mut impl Sink) {
         let session = &mut self.clients[key];
-        let record = self.filters.take_record(&mut session.extra().subscriptions, at);
-        session.drop_extra_if_unused();
+        let record = self.filters.take_record(&mut session.cold().subscriptions, at);
+        session.drop_cold_if_unused();
         self.end_subscription(record, sink);
     }
 
@@ -176,7 +176,7 @@ impl Shard {
     fn end_subscription(&mut self, record: SubscriptionRecord, sink: &mut impl Sink) {
         let (moved, gone) = self.filters.unsubscribe(record);
         if let Some(moved) = moved {
-            self.clients[moved].extra().subscriptions.moved(record);
+            self.clients[moved].cold().subscriptions.moved(record);
         }
         for shard in self.place.others() {
             match gone.clone() {
@@ -225,11 +225,11 @@ impl Shard {
     ) {
         let (Overflowed::Connected(key) | Overflowed::Absent(key)) = overflowed;
         let Some(session) = self.clients.get(key) else { return };
-        match (overflowed, session.link) {
-            (Overflowed::Connected(_), Some(link)) => {
+        match (overflowed, session.attachment) {
+            (Overflowed::Connected(_), Some(attachment)) => {
                 self.stats.queue_overflows += 1;
                 let refusal = Refusal::new(ReasonCode::QuotaExceeded, "its queue is full");
-                self.end(link.conn, refusal, now, sink);
+                self.end(attachment.conn, refusal, now, sink);
             }
             (Overflowed::Absent(_), None) => {
                 self.stats.queue_overflows += 1;

@@ -12,7 +12,7 @@ use crate::limits::WhenAbsent;
 use crate::message::{Delivery, Queued};
 use crate::queue::Queue;
 use crate::routing::{Standing, Subscriber};
-use crate::session::{Link, Session};
+use crate::session::{Attachment, Session};
 use crate::sink::{Notice, Sink};
 use crate::stats::Stats;
 use crate::window::Owed;
@@ -97,35 +97,40 @@ impl Outlet<'_> {
     ) {
         let Self { clients, connections, encoder, stats, bounds, .. } = self;
         let session = &mut clients[to.session];
-        let Some(link) = session.link else { return self.keep_for_absent(to, delivery, sink) };
+        let Some(attachment) = session.attachment else {
+            return self.keep_for_absent(to, delivery, sink);
+        };
         let shape = Shape {
-            version: link.version,
+            version: attachment.version,
             qos: to.qos,
             retain: to.retain,
             dup: false,
             subscription_ids: to.subscription_ids,
-            alias: alias_for(connections, &link, delivery.topic),
+            alias: alias_for(connections, &attachment, delivery.topic),
         };
-        let is_output_full = sink.pending(link.conn) > bounds.output_bytes_max;
+        let is_output_full = sink.pending(attachment.conn) > bounds.output_bytes_max;
         if to.qos == QoS::AtMostOnce {
             if is_output_full {
                 stats.dropped_output_full += 1;
                 return drop_notice(session, delivery.topic, "output full", sink);
             }
             let packet = encoder.encode(delivery, shape, now);
-            if packet.len() > link.packet_bytes_max as usize {
+            if packet.len() > attachment.packet_bytes_max as usize {
                 stats.dropped_too_large += 1;
                 return drop_notice(session, delivery.topic, "over Maximum Packet Size", sink);
             }
             stats.publishes_out += 1;
-            send(packet, None, true, link.conn, delivery, sink);
-            return alias_sent(connections, &link, delivery.topic, shape.alias);
+            send(packet, None, true, attachment.conn, delivery, sink);
+            return alias_sent(connections, &attachment, delivery.topic, shape.alias);
         }
-        if !session.queue_is_empty() || is_output_full || !session.window.has_room(link.open_max) {
+        if !session.queue_is_empty()
+            || is_output_full
+            || !session.window.has_room(attachment.open_max)
+        {
             return self.enqueue(to, delivery, sink);
         }
         let packet = encoder.encode(delivery, shape, now);
-        if packet.len() > link.packet_bytes_max as usize {
+        if packet.len() > attachment.packet_bytes_max as usize {
             // [MQTT-3.1.2-25]
             stats.dropped_too_large += 1;
             return drop_notice(session, delivery.topic, "over Maximum Packet Size", sink);
@@ -134,9 +139,9 @@ impl Outlet<'_> {
         let packet_id = session.window.push(to.qos, kept, bounds.limits.queue_bytes_max);
         stats.publishes_out += 1;
         // Without room what comes next waits for the client's answer to this.
-        let may_wait = session.window.has_room(link.open_max);
-        send(packet, Some(packet_id), may_wait, link.conn, delivery, sink);
-        alias_sent(connections, &link, delivery.topic, shape.alias);
+        let may_wait = session.window.has_room(attachment.open_max);
+        send(packet, Some(packet_id), may_wait, attachment.conn, delivery, sink);
+        alias_sent(connections, &attachment, delivery.topic, shape.alias);
     }
 
     /// Puts a delivery into a connected session's queue; over the bound the session is ended.
@@ -213,10 +218,10 @@ impl Outlet<'_> {
         }
         let Self { clients, connections, encoder, stats, bounds, .. } = self;
         let session = &mut clients[key];
-        let Some(link) = session.link else { return };
+        let Some(attachment) = session.attachment else { return };
         while !session.queue_is_empty()
-            && session.window.has_room(link.open_max)
-            && sink.pending(link.conn) <= bounds.output_bytes_max
+            && session.window.has_room(attachment.open_max)
+            && sink.pending(attachment.conn) <= bounds.output_bytes_max
         {
             let Some(queued) = session.dequeue() else { return };
             if queued.message.is_expired(now) {
@@ -225,11 +230,11 @@ impl Outlet<'_> {
                 continue;
             }
             let mut delivery = Delivery::from_message(&queued.message, None);
-            let alias = alias_for(connections, &link, delivery.topic);
-            let shape = Shape { alias, ..shape_of(&queued, link, false) };
+            let alias = alias_for(connections, &attachment, delivery.topic);
+            let shape = Shape { alias, ..shape_of(&queued, attachment, false) };
             encoder.begin();
             let packet = encoder.encode(&delivery, shape, now);
-            if packet.len() > link.packet_bytes_max as usize {
+            if packet.len() > attachment.packet_bytes_max as usize {
                 stats.dropped_too_large += 1;
                 drop_notice(session, &queued.message.topic, "over Maximum Packet Size", sink);
                 continue;
@@ -239,8 +244,8 @@ impl Outlet<'_> {
             let packet_id = (queued.qos != QoS::AtMostOnce)
                 .then(|| session.window.push(queued.qos, kept, kept_bytes_max));
             stats.publishes_out += 1;
-            send(packet, packet_id, false, link.conn, &mut delivery, sink);
-            alias_sent(connections, &link, delivery.topic, alias);
+            send(packet, packet_id, false, attachment.conn, &mut delivery, sink);
+            alias_sent(connections, &attachment, delivery.topic, alias);
         }
     }
 
@@ -250,18 +255,18 @@ impl Outlet<'_> {
     fn send_owed(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
         let Self { clients, encoder, stats, bounds, .. } = self;
         let session = &mut clients[key];
-        let Some(link) = session.link else { return };
-        while sink.pending(link.conn) <= bounds.output_bytes_max
-            && let Some(Owed { packet_id, message }) = session.window.take_owed(link.open_max)
+        let Some(attachment) = session.attachment else { return };
+        while sink.pending(attachment.conn) <= bounds.output_bytes_max
+            && let Some(Owed { packet_id, message }) = session.window.take_owed(attachment.open_max)
         {
             let Some(queued) = message else {
-                sink.write(link.conn, &plain_ack(PacketKind::PubRel, packet_id));
+                sink.write(attachment.conn, &plain_ack(PacketKind::PubRel, packet_id));
                 continue;
             };
             let mut delivery = Delivery::from_message(&queued.message, None);
-            let shape = shape_of(&queued, link, true);
+            let shape = shape_of(&queued, attachment, true);
             let packet = encoder.encode(&delivery, shape, now);
-            if packet.len() > link.packet_bytes_max as usize {
+            if packet.len() > attachment.packet_bytes_max as usize {
                 // The client takes less than it did: as if it had been sent and done
                 // [MQTT-3.1.2-25].
                 session.window.give_up(packet_id);
@@ -270,7 +275,7 @@ impl Outlet<'_> {
                 continue;
             }
             stats.publishes_out += 1;
-            send(packet, Some(packet_id), false, link.conn, &mut delivery, sink);
+            send(packet, Some(packet_id), false, attachment.conn, &mut delivery, sink);
         }
     }
 }
@@ -316,9 +321,9 @@ fn queued(to: Receiver<'_>, delivery: &mut Delivery<'_>) -> Queued {
     }
 }
 
-fn shape_of(queued: &Queued, link: Link, dup: bool) -> Shape<'_> {
+fn shape_of(queued: &Queued, attachment: Attachment, dup: bool) -> Shape<'_> {
     Shape {
-        version: link.version,
+        version: attachment.version,
         qos: queued.qos,
         retain: queued.retain,
         dup,
@@ -331,27 +336,32 @@ fn shape_of(queued: &Queued, link: Link, dup: bool) -> Shape<'_> {
 const SHORT_TOPIC_BYTES: usize = 4;
 
 #[inline]
-fn alias_for(connections: &mut Connections, link: &Link, topic: &str) -> AliasOut {
-    if link.aliases_max == 0 || topic.len() <= SHORT_TOPIC_BYTES {
+fn alias_for(connections: &mut Connections, attachment: &Attachment, topic: &str) -> AliasOut {
+    if attachment.aliases_max == 0 || topic.len() <= SHORT_TOPIC_BYTES {
         return AliasOut::None;
     }
-    choose_alias(connections, link, topic)
+    choose_alias(connections, attachment, topic)
 }
 
 #[cold]
-fn choose_alias(connections: &mut Connections, link: &Link, topic: &str) -> AliasOut {
-    match connections.live_mut(link.conn) {
-        Some(live) => live.extra().aliases_out.choose(topic, link.aliases_max),
+fn choose_alias(connections: &mut Connections, attachment: &Attachment, topic: &str) -> AliasOut {
+    match connections.live_mut(attachment.conn) {
+        Some(live) => live.cold().aliases_out.choose(topic, attachment.aliases_max),
         None => AliasOut::None,
     }
 }
 
 #[inline]
-fn alias_sent(connections: &mut Connections, link: &Link, topic: &str, alias: AliasOut) {
+fn alias_sent(
+    connections: &mut Connections,
+    attachment: &Attachment,
+    topic: &str,
+    alias: AliasOut,
+) {
     if let AliasOut::New(_) = alias
-        && let Some(live) = connections.live_mut(link.conn)
+        && let Some(live) = connections.live_mut(attachment.conn)
     {
-        live.extra().aliases_out.sent(topic, alias);
+        live.cold().aliases_out.sent(topic, alias);
     }
 }
 
@@ -361,9 +371,9 @@ fn drop_notice(session: &Session, topic: &str, cause: &'static str, sink: &mut i
 
 /// Whether a delivery would be sent at once.
 pub(super) fn standing(session: &Session, bounds: &Bounds, sink: &impl Sink) -> Standing {
-    let Some(link) = session.link else { return Standing::Absent };
+    let Some(attachment) = session.attachment else { return Standing::Absent };
     let is_ready = session.queue_is_empty()
-        && session.window.has_room(link.open_max)
-        && sink.pending(link.conn) <= bounds.output_bytes_max;
+        && session.window.has_room(attachment.open_max)
+        && sink.pending(attachment.conn) <= bounds.output_bytes_max;
     if is_ready { Standing::Ready } else { Standing::Busy }
 }

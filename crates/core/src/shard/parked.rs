@@ -19,7 +19,7 @@ impl Shard {
         let connection = connections.get_mut(conn);
         if let Some(live) = connection.and_then(Connection::live_mut) {
             slices.put_off(Work::Filters(parked.ticket), now);
-            live.extra().parked = Some(parked);
+            live.cold().parked = Some(parked);
         }
     }
 

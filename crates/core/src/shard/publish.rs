@@ -181,7 +181,7 @@ impl Shard {
         else {
             return Ok(None);
         };
-        let aliases = &mut live.extra().aliases_in;
+        let aliases = &mut live.cold().aliases_in;
         if publish.topic.is_empty() {
             let unknown = Refusal::protocol("a topic alias that was not set up");
             return aliases.topic(alias).map(|topic| Some(topic.into())).ok_or(unknown);
@@ -195,7 +195,7 @@ impl Shard {
         let Some(packet_id) = publish.packet_id else { return Ok(true) };
         let session = &mut self.clients[key];
         let is_new = session.note_unreleased(packet_id);
-        let is_v5 = session.link.is_some_and(|link| link.version.is_v5());
+        let is_v5 = session.attachment.is_some_and(|attachment| attachment.version.is_v5());
         // Older clients are told no Receive Maximum; their identifiers are the bound.
         if is_v5 && session.unreleased() > usize::from(self.bounds.limits.receive_maximum) {
             return Err(Refusal::new(ReasonCode::ReceiveMaximumExceeded, ""));
@@ -275,7 +275,7 @@ impl Shard {
         (reason, detail): (ReasonCode, &'static str),
         sink: &mut impl Sink,
     ) {
-        let link = self.clients[session].link;
+        let attachment = self.clients[session].attachment;
         let kind = if qos == QoS::AtLeastOnce {
             PacketKind::PubAck
         } else {
@@ -286,13 +286,13 @@ impl Shard {
             PacketKind::PubRec
         };
         // Older versions never carry a reason.
-        match link {
-            Some(link) if reason != ReasonCode::Success && link.version.is_v5() => {
-                let properties = reason_string(&link, detail, ACK_BYTES);
+        match attachment {
+            Some(attachment) if reason != ReasonCode::Success && attachment.version.is_v5() => {
+                let properties = reason_string(&attachment, detail, ACK_BYTES);
                 let mut bytes = Vec::new();
                 Ack { packet_id, reason, properties: properties.as_properties() }.encode(
                     kind,
-                    link.version,
+                    attachment.version,
                     &mut bytes,
                 );
                 sink.write(conn, &bytes);

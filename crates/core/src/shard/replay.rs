@@ -120,9 +120,9 @@ impl Shard {
 
     fn front_replay(&mut self, key: SessionKey) -> Option<&mut Replay> {
         let session = self.clients.get_mut(key)?;
-        let replays = &mut session.extra.as_mut()?.replays;
+        let replays = &mut session.cold.as_mut()?.replays;
         if replays.take_if(|all| all.is_empty()).is_some() {
-            session.drop_extra_if_unused();
+            session.drop_cold_if_unused();
         }
         session.replays()?.front_mut()
     }
@@ -130,7 +130,7 @@ impl Shard {
     /// The subscription whose replay is the session's first, as it is now.
     fn wanted_by(&self, key: SessionKey) -> Option<Wanted> {
         let session = &self.clients[key];
-        let replay = session.extra.as_ref()?.replays.as_ref()?.front()?;
+        let replay = session.cold.as_ref()?.replays.as_ref()?.front()?;
         let records = session.subscriptions();
         let record = records[self.filters.position(replay.name(), records)?];
         let condition = self.filters.condition(record);
@@ -152,14 +152,14 @@ impl Shard {
     /// retained can wait in its store.
     fn room(&self, key: SessionKey, qos: QoS, sink: &impl Sink) -> usize {
         let session = &self.clients[key];
-        let Some(link) = session.link else { return 0 };
+        let Some(attachment) = session.attachment else { return 0 };
         if standing(session, &self.bounds, sink) != Standing::Ready {
             return 0;
         }
         if qos == QoS::AtMostOnce {
             return PAGE_MESSAGES_MAX;
         }
-        session.window.room(link.open_max).min(PAGE_MESSAGES_MAX)
+        session.window.room(attachment.open_max).min(PAGE_MESSAGES_MAX)
     }
 
     /// Delivers a page, but for what the subscriber gets live; as much of it as the session takes.

@@ -32,8 +32,8 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) -> Result<(), Refusal> {
-        let Some(link) = self.clients[session].link else { return Ok(()) };
-        check_answer(&link, subscribe.filters().count())?;
+        let Some(attachment) = self.clients[session].attachment else { return Ok(()) };
+        check_answer(&attachment, subscribe.filters().count())?;
         let mut common = Common::of(subscribe);
         let round = self.filters.next_round();
         let mut filters = subscribe.filters();
@@ -43,16 +43,16 @@ impl Shard {
         self.tell_shards(&done.news, sink);
         let reply = SubscribeReply { session, packet_id, done };
         let is_parked = !rest.is_empty();
-        if !is_parked && !self.answers.has_mailed() && !self.holds_answers(link.conn) {
-            self.write_suback(link.conn, reply, now, sink);
+        if !is_parked && !self.answers.has_mailed() && !self.holds_answers(attachment.conn) {
+            self.write_suback(attachment.conn, reply, now, sink);
             return Ok(());
         }
         let reply = Reply::Subscribe(Box::new(reply));
-        let ticket = self.answers.insert(link.conn, reply, u32::from(is_parked), now);
-        self.hold(link.conn, ticket);
+        let ticket = self.answers.insert(attachment.conn, reply, u32::from(is_parked), now);
+        self.hold(attachment.conn, ticket);
         if is_parked {
             let packet = ParkedPacket::Subscribe { common };
-            self.park(link.conn, Parked::new(ticket, rest, packet), now);
+            self.park(attachment.conn, Parked::new(ticket, rest, packet), now);
         }
         Ok(())
     }
@@ -201,8 +201,8 @@ impl Shard {
         sink: &mut impl Sink,
     ) -> Subscribed {
         let Self { clients, filters, .. } = self;
-        let Session { client_id, extra, .. } = &mut clients[key];
-        let records = &mut extra.get_or_insert_default().subscriptions;
+        let Session { client_id, cold, .. } = &mut clients[key];
+        let records = &mut cold.get_or_insert_default().subscriptions;
         // Only a condition beside the name can put the same name into another list.
         let may_move = name.encoded.is_none() && !filters.conditions.is_empty();
         let old = if may_move { filters.position(name, records) } else { None };

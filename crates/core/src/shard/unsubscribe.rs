@@ -20,21 +20,21 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) -> Result<(), Refusal> {
-        let Some(link) = self.clients[key].link else { return Ok(()) };
-        check_answer(&link, unsubscribe.filters().count())?;
+        let Some(attachment) = self.clients[key].attachment else { return Ok(()) };
+        check_answer(&attachment, unsubscribe.filters().count())?;
         let (mut codes, mut filters) = (Vec::new(), unsubscribe.filters());
         self.unsubscribe_some(key, &mut filters, &mut codes, sink);
         let (packet_id, rest) = (unsubscribe.packet_id, filters.rest());
         if rest.is_empty() {
-            let bytes = unsuback(link.version, packet_id, &codes);
-            self.reply(link.conn, &bytes, now, sink);
+            let bytes = unsuback(attachment.version, packet_id, &codes);
+            self.reply(attachment.conn, &bytes, now, sink);
         } else {
             self.answers.begin();
             let reply = Reply::Packet(SmallVec::new());
-            let ticket = self.answers.insert(link.conn, reply, 1, now);
-            self.hold(link.conn, ticket);
+            let ticket = self.answers.insert(attachment.conn, reply, 1, now);
+            self.hold(attachment.conn, ticket);
             let packet = ParkedPacket::Unsubscribe { packet_id, codes };
-            self.park(link.conn, Parked::new(ticket, rest, packet), now);
+            self.park(attachment.conn, Parked::new(ticket, rest, packet), now);
         }
         Ok(())
     }

@@ -157,6 +157,7 @@ impl World {
         line.is_paused = false;
         line.up.clear();
         line.unconsumed.clear();
+        crate::check::lifetime::closed(&mut self.model, conn);
         self.model.closed(conn);
     }
 

@@ -1,11 +1,6 @@
 //! Every bound: what happens at it, and what is counted.
 
-#![allow(clippy::unwrap_used, unreachable_pub, dead_code, clippy::allow_attributes)]
-#![allow(clippy::allow_attributes_without_reason)]
-
-mod net;
-
-use net::{Ask, Net, Peer, message};
+use crate::net::{Ask, Net, Peer, message};
 use weir_core::{Limits, Stats, WhenAbsent, WhenConnected};
 use weir_wire::packet::{Publish, SubscribeBuf, SubscriptionOptions, UnsubscribeBuf};
 use weir_wire::{
