@@ -51,7 +51,7 @@ pub struct Server {
     listeners: Vec<TcpListener>,
     addresses: Vec<SocketAddr>,
     wakers: Vec<Waker>,
-    asked: Arc<Asked>,
+    asked: Arc<ConditionQuery>,
     /// Listens already where `[control]` says so.
     control: Option<weir_control::Server>,
 }
@@ -59,13 +59,13 @@ pub struct Server {
 /// Stops a running [`Server`] from another thread.
 #[derive(Clone, Debug)]
 pub struct Stopper {
-    asked: Arc<Asked>,
+    asked: Arc<ConditionQuery>,
     wakers: Vec<Waker>,
 }
 
 /// What other threads ask of a running server.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct ConditionQuery {
     pub(crate) stop: AtomicBool,
     /// How often the counters were asked for.
     pub(crate) counters: AtomicU64,
@@ -196,7 +196,7 @@ impl Server {
         let ends = mailboxes.into_iter().zip(to_control);
         for (((mailbox, control), own), flow) in ends.zip(0..shards).zip(flows) {
             let mut shard = Shard::new(ShardId(own), shards, config.settings(), seed);
-            shard.set_predicates(Box::<Conditions>::default());
+            shard.set_conditions(Box::<Conditions>::default());
             if !config.flow.is_empty() {
                 shard.set_rules(Box::new(FlowOfShard(flow)));
             }

@@ -1,6 +1,6 @@
 //! A thread of the broker: one shard on one reactor, from start to stop.
 
-use crate::server::Asked;
+use crate::server::ConditionQuery;
 use crate::shell::Shell;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) struct Worker {
     listeners: Vec<TcpListener>,
     waker: Waker,
     io: Backend,
-    asked: Arc<Asked>,
+    asked: Arc<ConditionQuery>,
     gather: Duration,
 }
 
@@ -30,7 +30,7 @@ impl Worker {
         shell: Shell,
         listeners: Vec<TcpListener>,
         (waker, io): (Waker, Backend),
-        asked: Arc<Asked>,
+        asked: Arc<ConditionQuery>,
         gather: Duration,
     ) -> Self {
         Self { shell, listeners, waker, io, asked, gather }
