@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
 
+#[path = "../../../wire/tests/blocking/mod.rs"]
+mod blocking;
 #[path = "../../../bench/tests/it/look.rs"]
 mod look;
 

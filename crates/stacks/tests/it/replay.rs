@@ -1,14 +1,15 @@
 //! The replay server, played to by a stack that does next to nothing, with known faults, and by
 //! hand.
 
+use crate::blocking::Blocking;
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Read, Write, pipe};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_stacks::null_stack::{Fault, NullStack};
 use weir_stacks::replay::{Counts, Order, Play, Played, Said, serve};
-use weir_wire::packet::{Ack, Connect, SubscribeBuf, SubscriptionOptions};
-use weir_wire::{Frame, Packet, PacketId, Properties, PropertiesBuf, Property, QoS, Version};
+use weir_wire::packet::Ack;
+use weir_wire::{Packet, PacketId, Property, QoS, Version};
 
 /// Long enough for any host; nothing is judged by it.
 const LONG: Duration = Duration::from_secs(60);
@@ -223,76 +224,39 @@ fn what_a_stack_publishes_and_how_often_it_connects_is_counted() {
 }
 
 /// A connection by hand.
-struct Raw {
-    stream: TcpStream,
-    version: Version,
-    known: Vec<u8>,
-}
+struct Raw(Blocking);
 
 impl Raw {
-    fn subscribe(server: &Server, version: Version, receive_maximum: Option<u16>) -> Self {
-        let stream = TcpStream::connect(server.address).unwrap();
-        stream.set_read_timeout(Some(LONG)).unwrap();
-        let mut raw = Self { stream, version, known: Vec::new() };
-        let mut properties = PropertiesBuf::new();
-        if let Some(maximum) = receive_maximum {
-            properties.push(Property::ReceiveMaximum(maximum));
-        }
-        raw.send(&Packet::Connect(Connect {
-            version,
-            clean_start: true,
-            keep_alive_s: 0,
-            client_id: "raw",
-            will: None,
-            user_name: None,
-            password: None,
-            properties: properties.as_properties(),
-        }));
-        assert_eq!(raw.next()[0], 0x20);
-        let mut filters = SubscribeBuf::new();
-        let options =
-            SubscriptionOptions { qos: QoS::ExactlyOnce, ..SubscriptionOptions::default() };
-        filters.push("#", options);
-        let subscribe = filters.subscribe(version, PacketId::FIRST, Properties::EMPTY);
-        raw.send(&Packet::Subscribe(subscribe));
-        raw
+    /// A client, and what its SUBACK says.
+    fn subscribe(
+        server: &Server,
+        version: Version,
+        receive_maximum: Option<u16>,
+    ) -> (Self, Option<u8>) {
+        let mut client = Blocking::connect(server.address, version).unwrap();
+        let maximum = receive_maximum.map(Property::ReceiveMaximum);
+        client.join("raw", None, maximum.as_slice()).unwrap();
+        assert!(client.connack().is_some());
+        let code = client.subscribe("#", QoS::ExactlyOnce);
+        (Self(client), code)
     }
 
     fn send(&mut self, packet: &Packet<'_>) {
-        let mut bytes = Vec::new();
-        packet.encode(self.version, &mut bytes);
-        self.stream.write_all(&bytes).unwrap();
-    }
-
-    /// The next whole packet; empty at the end of the connection.
-    fn next(&mut self) -> Vec<u8> {
-        loop {
-            if let Some(frame) = Frame::check(&self.known, u32::MAX).unwrap() {
-                let bytes = frame.bytes;
-                return self.known.drain(..bytes).collect();
-            }
-            let mut part = [0; 4096];
-            let read = self.stream.read(&mut part).unwrap_or(0);
-            if read == 0 {
-                return Vec::new();
-            }
-            self.known.extend_from_slice(&part[..read]);
-        }
+        self.0.send(packet).unwrap();
     }
 
     fn next_id(&mut self) -> PacketId {
-        let bytes = self.next();
-        let frame = Frame::check(&bytes, u32::MAX).unwrap().unwrap();
-        let Packet::Publish(publish) = Packet::decode(self.version, frame).unwrap() else {
-            panic!("no PUBLISH: {bytes:?}")
-        };
-        publish.packet_id.unwrap()
+        let id = self.0.packet(|packet| match packet {
+            Packet::Publish(publish) => publish.packet_id,
+            other => panic!("no PUBLISH: {other:?}"),
+        });
+        id.flatten().unwrap()
     }
 
     /// Whether a PUBLISH is there before the answer to a PINGREQ.
     fn has_more(&mut self) -> bool {
         self.send(&Packet::PingReq);
-        self.next()[0] & 0xF0 == 0x30
+        self.0.packet(|packet| matches!(packet, Packet::Publish(_))).unwrap()
     }
 }
 
@@ -300,8 +264,8 @@ impl Raw {
 fn a_full_window_holds_messages_until_they_are_acknowledged() {
     for (version, receive_maximum) in [(Version::V311, None), (Version::V5, Some(5))] {
         let mut server = Server::start();
-        let mut raw = Raw::subscribe(&server, version, receive_maximum);
-        assert_eq!(raw.next()[0], 0x90);
+        let (mut raw, code) = Raw::subscribe(&server, version, receive_maximum);
+        assert_eq!(code, Some(1), "QoS 2 is granted as 1");
         assert_eq!(server.subscribed().1, 1, "QoS 2 is granted as 1");
         let play = Play {
             rate_per_s: 100_000.0,
@@ -334,8 +298,7 @@ fn a_full_window_holds_messages_until_they_are_acknowledged() {
 #[test]
 fn a_stack_that_leaves_ends_its_play_with_the_books_as_they_stand() {
     let mut server = Server::start();
-    let mut raw = Raw::subscribe(&server, Version::V311, None);
-    raw.next();
+    let (mut raw, _) = Raw::subscribe(&server, Version::V311, None);
     server.subscribed();
     server.play(Play { measure_s: 600.0, ..PLAY });
     raw.next_id();
@@ -368,13 +331,10 @@ fn what_is_malformed_or_out_of_place_ends_its_connection_and_is_counted() {
 #[test]
 fn one_stack_is_played_to_at_a_time() {
     let mut server = Server::start();
-    let mut first = Raw::subscribe(&server, Version::V5, None);
-    first.next();
+    let _first = Raw::subscribe(&server, Version::V5, None);
     server.subscribed();
-    let mut second = Raw::subscribe(&server, Version::V5, None);
-    assert_eq!(second.next().last(), Some(&0x97));
-    let mut third = Raw::subscribe(&server, Version::V311, None);
-    assert_eq!(third.next().last(), Some(&0x80));
+    let code = |version| Raw::subscribe(&server, version, None).1;
+    assert_eq!([code(Version::V5), code(Version::V311)], [Some(0x97), Some(0x80)]);
     assert_eq!(server.counts().refused, 2);
 }
 
@@ -391,8 +351,7 @@ fn an_order_that_cannot_be_followed_says_why() {
     assert!(why(&mut server).contains("an order that is none"));
     server.order(&Order::Play(Play { per_segment: 0, ..PLAY }));
     assert!(why(&mut server).contains("segment"));
-    let mut raw = Raw::subscribe(&server, Version::V311, None);
-    raw.next();
+    let _stack = Raw::subscribe(&server, Version::V311, None);
     server.subscribed();
     server.play(Play { measure_s: 600.0, ..PLAY });
     server.order(&Order::Play(PLAY));
