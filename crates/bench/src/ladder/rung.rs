@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn what_is_not_there_cannot_be_climbed() {
         let error = base(&use_case("conn-tcp-10K-100"), What::Rate, 1.0).unwrap_err().to_string();
-        assert!(error.contains("conn-tcp-10K-100 has no rate to climb by"), "{error}");
+        assert!(error.contains("conn-tcp-10K-100 has no rate to increase"), "{error}");
         assert!("speed".parse::<What>().unwrap_err().contains("rate, connections or"));
     }
 }

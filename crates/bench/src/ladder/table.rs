@@ -124,7 +124,7 @@ fn spread(ladders: &[Ladder]) -> String {
     };
     let limit = match knees().filter(|knee| knee.ending != Ending::Found).count() {
         0 => String::new(),
-        ends => format!("; {ends} of them are lower bounds, not knees"),
+        ends => format!("; for {ends} of them only a lower bound is known"),
     };
     let share = (high / low - 1.0) * 100.0;
     let (low, high) = (amount(low), amount(high));

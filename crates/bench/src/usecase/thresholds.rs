@@ -130,7 +130,10 @@ mod tests {
         };
         let reasons = of.broken(&result());
         assert_eq!(reasons.len(), 2);
-        assert!(reasons[0].contains("no step") && reasons[1].contains("too seldom"), "{reasons:?}");
+        assert!(
+            reasons[0].contains("no step") && reasons[1].contains("too few samples"),
+            "{reasons:?}"
+        );
     }
 
     #[test]

@@ -57,7 +57,7 @@ fn everything_that_spoils_a_run_is_named_with_a_way_to_mend_it() {
             "-g performance",
         ),
         ("other load", "proc/loadavg", "", "end what else runs"),
-        ("stolen time", "proc/cpuinfo", "flags: hypervisor", "host with processors of its own"),
+        ("stolen time", "proc/cpuinfo", "flags: hypervisor", "host with dedicated processors"),
         ("soft interrupts", "proc/loadavg", "", "smp_affinity_list"),
         (
             "clock source",
