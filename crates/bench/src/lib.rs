@@ -1,7 +1,7 @@
 //! The Open MQTT Benchmark Suite: use cases, drivers of brokers, monitor, results, reports.
 //!
-//! Depends on `weir-load`, `weir-conformance`, `weir-stats` and `weir-chance` only: the suite has no
-//! branch that knows which broker is ours.
+//! Depends on `weir-load`, `weir-conformance`, `weir-stats` and `weir-chance` only: the suite has
+//! no branch that knows which broker is ours.
 
 pub mod agents;
 mod assemble;
