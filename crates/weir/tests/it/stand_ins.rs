@@ -223,7 +223,7 @@ fn a_version_of_another_driver_is_refused() {
     let root = TempDir::new().unwrap();
     let of = StandIn { driver: "emqx4", ..played("emqx5") };
     let error = driver(&of, root.path()).about(Profile::Default).unwrap_err().to_string();
-    assert!(error.contains("5.8.6") && error.contains("emqx4 is 4.x"), "{error}");
+    assert!(error.contains("5.8.6") && error.contains("emqx4 must be 4.x"), "{error}");
 }
 
 fn bench(arguments: &[&str]) -> Output {
