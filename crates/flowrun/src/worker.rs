@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use weir_client::ClientError;
 use weir_flow::RuleCounts;
-use weir_reactor::{Closed, Handler, Io, Reactor, Token, now_us};
+use weir_reactor::{Closed, Handler, Io, Reactor, Token, Transport, now_us};
 use weir_wire::packet::{Connect, RetainHandling, SubscribeBuf, SubscriptionOptions};
 use weir_wire::{Frame, Properties, PropertiesBuf, Property, ReasonCode};
 
@@ -166,7 +166,7 @@ impl<'a> Worker<'a> {
         let address = self.addresses[self.tried];
         self.tried += 1;
         self.connect_again_us = None;
-        match io.connect(address, None) {
+        match io.connect(&Transport::Plain, address, None) {
             Ok(token) => {
                 self.token = Some(token);
                 self.answer_due_us = Some(now_us() + ANSWER_MAX_US);
@@ -494,6 +494,7 @@ impl Handler for Worker<'_> {
         let cause = match cause {
             Closed::ByPeer => "it closed the connection".into(),
             Closed::Error(errno) => std::io::Error::from(errno).to_string(),
+            Closed::Transport(error) => error.to_string(),
         };
         if self.end.is_some() {
             return;

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weir_client::{Client, Event, PublishError, Sink};
-use weir_reactor::{Closed, Handler, Io, Reactor, Token, now_us};
+use weir_reactor::{Closed, Handler, Io, Reactor, Token, Transport, now_us};
 use weir_wire::packet::{Disconnect, SubscribeBuf, UnsubscribeBuf};
 use weir_wire::{Frame, Packet, Properties, Property, QoS, ReasonCode};
 
@@ -173,7 +173,7 @@ impl<T: Task> Connection<'_, T> {
         let address = self.addresses[self.tried];
         self.tried += 1;
         self.connect_again_us = None;
-        match io.connect(address, self.settings.source) {
+        match io.connect(&Transport::Plain, address, self.settings.source) {
             Ok(token) => {
                 self.token = Some(token);
                 self.answer_due_us = Some(now_us() + ANSWER_MAX.as_micros() as u64);
@@ -369,12 +369,14 @@ impl<T: Task> Handler for Connection<'_, T> {
                 let cause = match cause {
                     Closed::ByPeer => "it closed the connection".into(),
                     Closed::Error(errno) => errno.to_string(),
+                    Closed::Transport(error) => error.to_string(),
                 };
                 self.lost(io, Error::Lost { address, cause });
             }
             Closed::ByPeer => {
                 self.failed(io, "it closed the connection without an answer to CONNECT".into());
             }
+            Closed::Transport(error) => self.failed(io, error.to_string()),
             Closed::Error(errno) => {
                 let error = std::io::Error::from(errno);
                 let cause = match error.kind() {

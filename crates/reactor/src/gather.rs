@@ -5,7 +5,7 @@
 //! waits for the tick's end, so a connection that gets messages often is flushed once per tick, and
 //! one that gets them rarely is never kept waiting. Nothing waits while the thread has time.
 
-use crate::Token;
+use crate::token::Token;
 
 /// Busy from this share of the time on, and no more from below the other. It is the share that work
 /// would take with all sends that gathering saves; or else gathering would end itself.

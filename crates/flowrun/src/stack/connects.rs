@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 use weir_client::{Client, ConnectOptions, Event, Sink};
-use weir_reactor::{Closed, Handler, Io, Reactor, Token, now_us};
+use weir_reactor::{Closed, Handler, Io, Reactor, Token, Transport, now_us};
 
 /// Connections are begun this often, all that are due by then.
 const TICK_US: u64 = 1_000;
@@ -84,7 +84,7 @@ impl<'a> Connects<'a> {
         let due = ((now_us - begun_us) as f64 / 1e6 * self.rate) as u64;
         while self.begun < due && self.open.len() < OPEN_MAX {
             self.begun += 1;
-            match io.connect(self.addresses[0], None) {
+            match io.connect(&Transport::Plain, self.addresses[0], None) {
                 Ok(token) => {
                     let client = Client::new(self.settings.version);
                     self.open.insert(token, (self.begun, client));
