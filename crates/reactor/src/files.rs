@@ -7,8 +7,8 @@ pub(crate) fn files_max() -> usize {
 }
 
 /// From this file number on, [`crate::Backend::Auto`] leaves the rest of the table to rings,
-/// listeners and whatever else the process opens. The system gives the lowest free number, so a high one
-/// says how full the table is.
+/// listeners and whatever else the process opens. The system gives the lowest free number, so a
+/// high one says how full the table is.
 pub(crate) fn files_spill() -> i32 {
     let max = files_max();
     i32::try_from(max - (max / 4).min(1024)).unwrap_or(i32::MAX)

@@ -115,12 +115,12 @@ impl Io {
     fn seal_on(&mut self, token: Token) {
         let socket = &mut self.sockets[token.0 as usize];
         let Some(layered) = socket.layered() else { return };
-        let is_sealed_sent = layered.pending() == 0;
+        let seals_on = layered.pending() == 0 && layered.is_open();
         let reads_on = layered.reads_on();
         if let Some(out) = &mut socket.out {
             out.drop_sent_prefix();
         }
-        if is_sealed_sent {
+        if seals_on {
             // The rest leaves as if it had waited for the peer.
             socket.blocked = true;
             self.list(token);

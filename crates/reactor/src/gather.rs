@@ -288,7 +288,10 @@ mod tests {
         use std::time::Duration;
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let mut reactor = crate::Reactor::new().unwrap();
-        let token = reactor.io().connect(listener.local_addr().unwrap(), None).unwrap();
+        let token = reactor
+            .io()
+            .connect(&crate::Transport::Plain, listener.local_addr().unwrap(), None)
+            .unwrap();
         let (mut peer, _) = listener.accept().unwrap();
         let turn = |reactor: &mut crate::Reactor| {
             reactor.turn(Some(Duration::ZERO), &mut Nobody).unwrap();

@@ -33,6 +33,11 @@ impl Layered {
         self.network.as_ref().map_or(0, |network| network.pending())
     }
 
+    /// Whether output can be sealed.
+    pub(crate) fn is_open(&self) -> bool {
+        self.layers.is_open()
+    }
+
     /// Whether the peer has to read before more is read of it.
     pub(crate) fn holds_back(&mut self) -> bool {
         self.is_held_back = self.pending() >= SEALED_BYTES_MAX;

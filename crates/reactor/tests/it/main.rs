@@ -5,6 +5,9 @@
 mod batch;
 mod file_limit;
 mod forbidden;
+mod layers;
+#[path = "../../../transport/tests/it/masked.rs"]
+mod masked;
 mod support;
 
 use rustix::io::Errno;

@@ -9,6 +9,8 @@ use weir_reactor::{Backend, Closed, Handler, Io, ListenerId, Reactor, Token, Tra
 #[derive(Default)]
 pub(crate) struct Notes {
     pub(crate) accepted: Vec<(Token, SocketAddr)>,
+    /// Those that accepted them.
+    pub(crate) listeners: Vec<ListenerId>,
     pub(crate) connected: Vec<Token>,
     pub(crate) closed: Vec<(Token, Closed)>,
     pub(crate) drained: Vec<Token>,
@@ -27,7 +29,8 @@ impl Notes {
 }
 
 impl Handler for Notes {
-    fn accepted(&mut self, _io: &mut Io, token: Token, _by: ListenerId, peer: SocketAddr) {
+    fn accepted(&mut self, _io: &mut Io, token: Token, by: ListenerId, peer: SocketAddr) {
+        self.listeners.push(by);
         self.accepted.push((token, peer));
     }
 

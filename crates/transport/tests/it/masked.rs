@@ -196,12 +196,13 @@ impl Layer for Masked {
     }
 
     fn send(&mut self, plain: &[u8], network: &mut Vec<u8>) {
-        self.sealed.frames.fetch_add(1, Ordering::Relaxed);
-        self.sealed.bytes.fetch_add((HEAD_BYTES + plain.len()) as u64, Ordering::Relaxed);
-        // As a receiver holds a frame until it is whole.
+        let before = network.len();
+        // A receiver holds a frame until it is whole.
         for plain in plain.chunks(16 * 1024) {
+            self.sealed.frames.fetch_add(1, Ordering::Relaxed);
             self.frame(DATA, plain, network);
         }
+        self.sealed.bytes.fetch_add((network.len() - before) as u64, Ordering::Relaxed);
     }
 
     fn close(&mut self, network: &mut Vec<u8>) {
