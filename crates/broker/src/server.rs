@@ -198,3 +198,6 @@ fn check_io(config: &Config) -> Result<(), ServeError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

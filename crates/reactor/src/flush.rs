@@ -46,12 +46,11 @@ impl Io {
             return Ok(());
         }
         let Socket { descriptor, state, out, input, .. } = socket;
-        let leaving = match input.as_mut().and_then(|input| input.layered.as_mut()) {
+        let leaving = match input {
             None => out.as_deref_mut(),
-            Some(layered) => {
+            Some(input) => {
                 let closes = *state == State::Lingering;
-                layered.seal(out.as_deref_mut(), closes, pool, scratch);
-                layered.network.as_deref_mut()
+                input.seal(out.as_deref_mut(), closes, pool, scratch)
             }
         };
         let Some(out) = leaving.filter(|out| out.pending() > 0) else {
@@ -134,13 +133,7 @@ impl Io {
     fn all_sent(&mut self, token: Token) {
         let socket = &mut self.sockets[token.0 as usize];
         let out = socket.out.take();
-        let mut reads_on = false;
-        if let Some(layered) = socket.layered() {
-            if let Some(network) = layered.network.take() {
-                self.pool.put_back(network);
-            }
-            reads_on = layered.reads_on();
-        }
+        let is_layered = socket.input.is_some();
         let was_blocked = std::mem::take(&mut socket.blocked);
         let was_long = out.as_ref().is_some_and(|out| out.was_long(DRAINED_BYTES_MIN));
         match socket.state {
@@ -162,6 +155,18 @@ impl Io {
         }
         if let Some(out) = out {
             self.pool.put_back(out);
+        }
+        if is_layered {
+            self.all_of_layers_sent(token);
+        }
+    }
+
+    #[cold]
+    fn all_of_layers_sent(&mut self, token: Token) {
+        let Some(layered) = self.sockets[token.0 as usize].layered() else { return };
+        let reads_on = layered.reads_on();
+        if let Some(network) = layered.network.take() {
+            self.pool.put_back(network);
         }
         if reads_on {
             self.read_again(token);

@@ -62,11 +62,13 @@ pub(crate) struct Pool(
 );
 
 impl Pool {
+    #[inline]
     pub(crate) fn take(&mut self) -> Box<Output> {
         self.0.pop().unwrap_or_default()
     }
 
     /// All of it has been sent.
+    #[inline(always)]
     pub(crate) fn put_back(&mut self, mut output: Box<Output>) {
         if output.is_worth_keeping(POOL_BUFFER_BYTES_MAX) && self.0.len() < POOL_BUFFERS_MAX {
             output.clear();

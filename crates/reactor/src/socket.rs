@@ -2,12 +2,12 @@
 
 use crate::gather::Pace;
 use crate::layered::Layered;
-use crate::output::Output;
+use crate::output::{Output, Pool};
 use crate::uring::Slot;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::time::Duration;
-use weir_transport::TransportError;
+use weir_transport::{Scratch, TransportError};
 
 /// Why a connection ended, when it was not its own side that ended it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +77,21 @@ pub(crate) struct Input {
     /// What the handler has not consumed: the start of a packet whose end has not come.
     pub(crate) partial: Vec<u8>,
     pub(crate) layered: Option<Box<Layered>>,
+}
+
+impl Input {
+    /// Seals output `out` if there are layers; says what goes to the network.
+    pub(crate) fn seal<'a>(
+        &'a mut self,
+        out: Option<&'a mut Output>,
+        closes: bool,
+        pool: &mut Pool,
+        scratch: &mut Scratch,
+    ) -> Option<&'a mut Output> {
+        let Some(layered) = &mut self.layered else { return out };
+        layered.seal(out, closes, pool, scratch);
+        layered.network.as_deref_mut()
+    }
 }
 
 impl Socket {

@@ -125,6 +125,7 @@ impl Reactor {
 
 /// Takes a socket's partial packet to where the rest is to be read: `buffer`, or its own memory
 /// if it is long. With layers the rest is not read but decoded, and the packet stays.
+#[inline]
 fn begin(
     sockets: &mut Slab<Socket>,
     token: Token,

@@ -105,7 +105,7 @@ fn sealed(sealed: &AtomicU64) -> u64 {
 
 /// Bytes that show where they are missing or doubled.
 fn pattern(length: usize) -> Vec<u8> {
-    (0..length as u32).map(|at| (at / 7 ^ at >> 11) as u8).collect()
+    (0..length as u32).map(|at| ((at / 7) ^ (at >> 11)) as u8).collect()
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Layers on each other: whatever the splits, the same comes out, and each says what it has to.
 
 #![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
-#![allow(dead_code, clippy::allow_attributes, reason = "some of the layer is for the reactor")]
 
 mod masked;
 
