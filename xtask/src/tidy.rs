@@ -27,8 +27,9 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("weir-stats", &[]),
     // Neutral: no way into our broker but the one that every broker has.
     ("weir-bench", &["weir-conformance", "weir-load", "weir-stats"]),
-    ("weir-pubsub", &["weir-wire", "weir-client", "weir-reactor"]),
-    ("weir-flowrun", &["weir-wire", "weir-client", "weir-reactor", "weir-flow"]),
+    ("weir-connection", &["weir-wire", "weir-client", "weir-reactor"]),
+    ("weir-pubsub", &["weir-wire", "weir-client", "weir-connection", "weir-reactor"]),
+    ("weir-flowrun", &["weir-wire", "weir-client", "weir-connection", "weir-reactor", "weir-flow"]),
     (
         "weir",
         &[

@@ -1,6 +1,5 @@
 //! `weir flow run`: the rules of a file beside a broker, on some threads.
 
-use crate::address::Address;
 use crate::control::{Control, Notice, obey_signals};
 use crate::counts::Counts;
 use crate::options::{Settings, parse_version};
@@ -14,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
+use weir_connection::Address;
 use weir_flow::{Flow, RuleCounts};
 use weir_wire::{QoS, Version};
 

@@ -1,10 +1,9 @@
 //! `weir sub`: subscribe and print what arrives.
 
-use crate::connection::{Port, Task, reason_string, run};
-use crate::error::named;
 use crate::format::Format;
 use crate::options::{ConnectionArgs, Settings, parse_qos};
 use crate::property::{self, Place};
+use crate::runner::{Port, Task, reason_string, run};
 use crate::{Error, format};
 use clap::Args;
 use jiff::Timestamp;
@@ -12,6 +11,7 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_client::Event;
+use weir_connection::named;
 use weir_reactor::{Reactor, Waker};
 use weir_wire::packet::{
     Publish, RetainHandling, SubscribeBuf, SubscriptionOptions, UnsubscribeBuf,

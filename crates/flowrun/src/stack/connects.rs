@@ -50,10 +50,8 @@ impl<'a> Connects<'a> {
 
     /// Runs until the end is asked for.
     pub(super) fn run(mut self) -> Result<(), Error> {
-        let address = self.settings.address.to_string();
         let mut reactor = Reactor::with_waker(self.control.waker(0))?;
-        let resolved = self.settings.address.resolve();
-        self.addresses = resolved.map_err(|cause| Error::Unreachable { address, cause })?;
+        self.addresses = self.settings.address.resolve(None)?;
         self.control.tell(Notice::Ready);
         let mut stop_by_us = None;
         loop {
