@@ -3,7 +3,9 @@
 
 use smallvec::SmallVec;
 use std::fmt;
-use weir_core::{Asked, Content, Derived, Micros, Predicates, Rules, Unfit};
+use weir_core::{
+    ConditionEvaluator, ConditionQuery, Content, Derived, InvalidCondition, Micros, Rules,
+};
 use weir_flow::{Condition, Faults, Flow, Message, RuleCounts, Scratch, Verdict};
 use weir_wire::{Property, QoS};
 
@@ -35,9 +37,10 @@ pub(crate) struct Conditions {
     faults: Faults,
 }
 
-impl Predicates for Conditions {
-    fn compile(&mut self, slot: u32, text: &str) -> Result<(), Unfit> {
-        let unfit = |error: weir_flow::ConditionError| Unfit { reason: one_line(&error) };
+impl ConditionEvaluator for Conditions {
+    fn compile(&mut self, slot: u32, text: &str) -> Result<(), InvalidCondition> {
+        let unfit =
+            |error: weir_flow::ConditionError| InvalidCondition { reason: one_line(&error) };
         let condition = Condition::parse(text).map_err(unfit)?;
         let at = slot as usize;
         if self.compiled.len() <= at {
@@ -52,7 +55,7 @@ impl Predicates for Conditions {
         while self.compiled.pop_if(|last| last.is_none()).is_some() {}
     }
 
-    fn check(&mut self, content: &Content<'_>, asked: &mut [Asked]) {
+    fn check(&mut self, content: &Content<'_>, asked: &mut [ConditionQuery]) {
         let Self { compiled, scratch, matched, faults } = self;
         let user_properties = user_properties(content);
         let message = message(content, &user_properties);
@@ -167,7 +170,8 @@ mod tests {
         for (slot, text) in (0..).zip(texts) {
             conditions.compile(slot, text).unwrap();
         }
-        let mut asked: Vec<Asked> = (0..6).map(|slot| Asked { slot, holds: false }).collect();
+        let mut asked: Vec<ConditionQuery> =
+            (0..6).map(|slot| ConditionQuery { slot, holds: false }).collect();
         let mut properties = PropertiesBuf::new();
         properties.push(Property::UserProperty("unit", "km"));
         conditions.check(&content(r#"{"pos":{"s":90}}"#, &properties), &mut asked);

@@ -128,7 +128,7 @@ impl From<ShardCounters> for Counters {
 }
 
 fn shown(client: ClientState) -> Client {
-    let connection = client.link.map(|link| {
+    let connection = client.connection.map(|link| {
         let version = match link.version {
             Version::V31 => "3.1",
             Version::V311 => "3.1.1",

@@ -149,7 +149,7 @@ impl Server {
         let ends = mailboxes.into_iter().zip(to_control);
         for (((mailbox, control), own), flow) in ends.zip(0..shards).zip(flows) {
             let mut shard = Shard::new(ShardId(own), shards, config.settings(), seed);
-            shard.set_predicates(Box::<Conditions>::default());
+            shard.set_conditions(Box::<Conditions>::default());
             if !config.flow.is_empty() {
                 shard.set_rules(Box::new(FlowOfShard(flow)));
             }

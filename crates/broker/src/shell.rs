@@ -96,7 +96,7 @@ impl Shell {
         let (stats, admission) = (self.shard.stats(), self.guard.admission().stats);
         let shard = self.guard.own.0;
         tracing::info!(shard, ?stats, ?admission, rss_bytes, rss_bytes_max, "counters");
-        if let Some(conditions) = self.shard.predicates()
+        if let Some(conditions) = self.shard.conditions()
             && stats.condition_checks > 0
         {
             tracing::info!(shard, ?conditions, "counters of conditions");

@@ -8,7 +8,7 @@ pub struct ClientState {
     /// Its client identifier.
     pub client_id: Box<str>,
     /// What its connection is; nothing while it is absent.
-    pub link: Option<LinkState>,
+    pub connection: Option<ConnectionState>,
     /// Seconds the session outlives its connection; `u32::MAX` is for ever.
     pub session_expiry_s: u32,
     /// Its subscriptions.
@@ -23,7 +23,7 @@ pub struct ClientState {
 
 /// What is known of a client's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinkState {
+pub struct ConnectionState {
     /// The version of MQTT it speaks.
     pub version: Version,
     /// Its keep alive, as agreed; zero is off.

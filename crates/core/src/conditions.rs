@@ -1,7 +1,7 @@
 //! The conditions of content-filtered subscriptions: each distinct one is compiled once, counted by
 //! who needs it, and checked at most once a message.
 
-use crate::content::{Asked, Content, Predicates};
+use crate::content::{ConditionEvaluator, ConditionQuery, Content};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use slab::Slab;
@@ -22,14 +22,14 @@ pub(crate) struct NoCondition {
 /// All conditions of a shard.
 #[derive(Debug)]
 pub(crate) struct Conditions {
-    port: Option<Box<dyn Predicates>>,
+    port: Option<Box<dyn ConditionEvaluator>>,
     all: Slab<Condition>,
     by_text: HashTable<ConditionId>,
     hasher: FixedState,
     /// Which message is looked at: a verdict holds for one.
     message: u64,
     /// What the port is to be asked of it.
-    asked: Vec<Asked>,
+    asked: Vec<ConditionQuery>,
     checks: u64,
 }
 
@@ -56,7 +56,7 @@ impl Conditions {
         }
     }
 
-    pub(crate) fn set_port(&mut self, port: Box<dyn Predicates>) {
+    pub(crate) fn set_port(&mut self, port: Box<dyn ConditionEvaluator>) {
         debug_assert!(self.all.is_empty(), "the port is there before the first subscription");
         self.port = Some(port);
     }
@@ -118,7 +118,7 @@ impl Conditions {
         }
     }
 
-    pub(crate) fn port(&self) -> Option<&dyn Predicates> {
+    pub(crate) fn port(&self) -> Option<&dyn ConditionEvaluator> {
         self.port.as_deref()
     }
 
@@ -133,7 +133,7 @@ impl Conditions {
         let condition = &mut self.all[id.0 as usize];
         if condition.message != self.message {
             condition.message = self.message;
-            self.asked.push(Asked { slot: id.0, holds: false });
+            self.asked.push(ConditionQuery { slot: id.0, holds: false });
         }
     }
 
@@ -145,7 +145,7 @@ impl Conditions {
         }
         port.check(content, asked);
         *checks += asked.len() as u64;
-        for Asked { slot, holds } in asked.drain(..) {
+        for ConditionQuery { slot, holds } in asked.drain(..) {
             all[slot as usize].holds = holds;
         }
     }

@@ -24,26 +24,26 @@ pub struct Content<'a> {
 /// The conditions of content-filtered subscriptions. The shard counts who needs one: a slot is
 /// compiled once, checked at most once a message, and released when nobody needs it. What it counts
 /// of its own is in its `Debug`, for the shell's log.
-pub trait Predicates: fmt::Debug + Send {
+pub trait ConditionEvaluator: fmt::Debug + Send {
     /// Compiles `text` into a slot that is free. Slots are small numbers, given again after their
     /// release.
     ///
     /// # Errors
     /// What is wrong with the text, and where.
-    fn compile(&mut self, slot: u32, text: &str) -> Result<(), Unfit>;
+    fn compile(&mut self, slot: u32, text: &str) -> Result<(), InvalidCondition>;
 
     /// Forgets the condition of a slot.
     fn release(&mut self, slot: u32);
 
     /// Says of each condition asked, all at once, whether the message is wanted. What cannot be
     /// evaluated is not.
-    fn check(&mut self, message: &Content<'_>, asked: &mut [Asked]);
+    fn check(&mut self, message: &Content<'_>, asked: &mut [ConditionQuery]);
 }
 
 /// A condition that a message is checked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// Which condition, see [`Predicates::compile`].
+pub struct ConditionQuery {
+    /// Which condition, see [`ConditionEvaluator::compile`].
     pub slot: u32,
     /// The answer: false when asked.
     pub holds: bool,
@@ -51,7 +51,7 @@ pub struct Asked {
 
 /// A condition that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unfit {
+pub struct InvalidCondition {
     /// What is wrong and where, in one line: the client may be told so.
     pub reason: Box<str>,
 }

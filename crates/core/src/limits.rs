@@ -30,8 +30,8 @@ pub struct Limits {
     pub queue_bytes_max: u64,
     /// What a full queue means for a connected session.
     pub queue_full_connected: WhenConnected,
-    /// What a full queue means for an absent session. If its oldest message is dropped, that holds
-    /// on for one that came back, until its queue was empty once.
+    /// What a full queue means for an absent session, and for one that came back until its queue
+    /// was empty once. Another shard's message cannot be refused: the oldest is dropped for it.
     pub queue_full_absent: WhenAbsent,
     /// Bytes of output that wait for a connection's socket. Over it, QoS 0 is dropped for this
     /// connection and QoS 1 and 2 wait in the queue.

@@ -43,6 +43,40 @@ impl Partitions {
     }
 }
 
+/// A shard's place among the shards of its broker.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) id: ShardId,
+    pub(crate) shards: u16,
+    partitions: Partitions,
+}
+
+impl Place {
+    /// All shards of a broker have the same `seed`.
+    pub(crate) fn new(id: ShardId, shards: u16, seed: u64) -> Self {
+        assert!(id.0 < shards, "shard ids go from 0 to the number of shards less one");
+        Self { id, shards, partitions: Partitions::spread(shards, seed) }
+    }
+
+    pub(crate) fn is_alone(&self) -> bool {
+        self.shards == 1
+    }
+
+    /// The shard that has the session of a client, or the retained message of a topic.
+    pub(crate) fn owner(&self, name: &str) -> ShardId {
+        if self.is_alone() { self.id } else { self.partitions.owner(name) }
+    }
+
+    pub(crate) fn is_owner(&self, name: &str) -> bool {
+        self.owner(name) == self.id
+    }
+
+    pub(crate) fn others(&self) -> impl Iterator<Item = ShardId> + use<> {
+        let id = self.id;
+        (0..self.shards).map(ShardId).filter(move |&shard| shard != id)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

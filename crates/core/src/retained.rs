@@ -1,90 +1,93 @@
-//! The retained messages of the topics that one shard owns, in the order of the topics.
+//! Retained messages: those of the topics that this shard owns, and what is known of the others'.
 
+mod queries;
 mod recent;
-mod replay;
 mod stamps;
+mod store;
 
-pub(crate) use recent::Recent;
-pub(crate) use replay::{Replay, Replays, Seen, Step};
-pub(crate) use stamps::Stamps;
+pub(crate) use queries::Answered;
+pub(crate) use store::{PAGE_MESSAGES_MAX, Page, RetainedFull};
 
-use crate::{Limits, Message, Micros};
-use std::collections::BTreeMap;
-use std::ops::Bound;
+use crate::bounds::Bounds;
+use crate::keys::{Micros, SessionKey, ShardId, Stamp, Ticket};
+use crate::mail::RetainedPage;
+use crate::message::Message;
+use crate::name::Name;
+use crate::replays::{Replay, Seen};
+use crate::session::Session;
+use foldhash::fast::FixedState;
+use hashbrown::{HashMap, HashSet};
+use queries::Queries;
+use recent::Recent;
+use slotmap::SlotMap;
+use stamps::Stamps;
 use std::sync::Arc;
+use store::Store;
 use weir_wire::topic::TopicFilter;
 
-/// Messages of a page, so that one letter is not long.
-pub(crate) const PAGE_MESSAGES_MAX: usize = 256;
-
-/// Bytes of a page; the message that passes this is its last.
-const PAGE_BYTES_MAX: u64 = 1024 * 1024;
-
-/// Topics looked at for a page, so that no turn is long for a filter that few match.
-const PAGE_SCAN_MAX: usize = 1024;
-
-/// At most one message a topic. A filter's literal beginning narrows the search.
-#[derive(Debug, Default)]
+/// The retained messages of one shard, with all that makes each subscriber get each of them once.
+#[derive(Debug)]
 pub(crate) struct Retained {
-    messages: BTreeMap<Box<str>, Arc<Message>>,
-    bytes: u64,
+    store: Store,
+    pub(crate) stamps: Stamps,
+    recent: Recent,
+    /// Pages that are on their way from their owners.
+    asked: SlotMap<Ticket, PageAsked>,
+    pub(crate) queries: Queries,
+    /// Replays so far.
+    replays: u64,
+    hasher: FixedState,
 }
 
-/// The store is at its bound.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct RetainedFull;
-
-/// A part of what a filter matches.
-#[derive(Debug, Default)]
-pub(crate) struct Page {
-    pub(crate) messages: Vec<Arc<Message>>,
-    /// The topic to go on behind; nothing if that was all.
-    pub(crate) next: Option<Box<str>>,
-    /// Topics looked at for it.
-    pub(crate) looked_at: usize,
-}
-
-impl Page {
-    /// Of all its messages.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.messages.iter().map(|message| message.bytes()).sum()
-    }
+/// A page that is on its way from its owner.
+#[derive(Debug)]
+pub(crate) struct PageAsked {
+    pub(crate) session: SessionKey,
+    /// Names the replay, as the session's key may be given again.
+    pub(crate) replay: u64,
+    /// When it was asked for, among what came live.
+    mark: u64,
 }
 
 impl Retained {
-    pub(crate) fn len(&self) -> usize {
-        self.messages.len()
+    pub(crate) fn new(id: ShardId, shards: u16, seed: u64) -> Self {
+        Self {
+            store: Store::default(),
+            stamps: Stamps::new(id, shards),
+            recent: Recent::default(),
+            asked: SlotMap::with_key(),
+            queries: Queries::default(),
+            replays: 0,
+            hasher: FixedState::with_seed(seed),
+        }
     }
 
-    /// Keeps `message` in the place of an older one \[MQTT-3.3.1-5\], if a bound allows it.
-    pub(crate) fn set(
+    pub(crate) fn len(&self) -> usize {
+        self.store.len()
+    }
+
+    /// Pages that are waited for.
+    pub(crate) fn awaited(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// Changes this shard's own store. An empty payload clears \[MQTT-3.3.1-6\].
+    pub(crate) fn keep(
         &mut self,
         message: Arc<Message>,
-        limits: &Limits,
-        may_grow: bool,
+        bounds: &Bounds,
     ) -> Result<(), RetainedFull> {
-        let old_bytes = self.messages.get(&*message.topic).map(|old| old.bytes());
-        let count = self.messages.len() + usize::from(old_bytes.is_none());
-        let bytes = self.bytes - old_bytes.unwrap_or(0) + message.bytes();
-        let is_over =
-            count > limits.retained_messages_max as usize || bytes > limits.retained_bytes_max;
-        if is_over || (bytes > self.bytes && !may_grow) {
-            return Err(RetainedFull);
+        if let Some(stamp) = message.stamp {
+            self.stamps.receive(stamp);
         }
-        self.bytes = bytes;
-        self.messages.insert(message.topic.as_str().into(), message);
-        Ok(())
+        if message.payload.is_empty() {
+            self.store.clear(&message.topic);
+            return Ok(());
+        }
+        self.store.set(message, &bounds.limits, !bounds.is_pressed)
     }
 
-    /// Forgets the topic's message \[MQTT-3.3.1-6\].
-    pub(crate) fn clear(&mut self, topic: &str) {
-        if let Some(old) = self.messages.remove(topic) {
-            self.bytes -= old.bytes();
-        }
-    }
-
-    /// Matching messages in the order of topics, `messages_max` or fewer, from behind the topic
-    /// `after`. Expired ones it comes by are dropped.
+    /// A page of this shard's own store.
     pub(crate) fn page(
         &mut self,
         filter: TopicFilter<'_>,
@@ -92,100 +95,80 @@ impl Retained {
         messages_max: usize,
         now: Micros,
     ) -> Page {
-        let (prefix, scan_max) = match filter.filter.find(['+', '#']) {
-            // `a/#` matches `a` too: the separator before the wildcard is not part of the prefix.
-            Some(at) => (filter.filter[..at].trim_end_matches('/'), PAGE_SCAN_MAX),
-            // Its own name is the only topic it matches, and comes first.
-            None => (filter.filter, 1),
+        self.store.page(filter, after, messages_max, now)
+    }
+
+    /// Notes what is delivered live as retained, for those who asked its owner a moment ago. Says
+    /// whether an older one was forgotten for it.
+    pub(crate) fn note_recent(&mut self, topic: &str, stamp: Stamp) -> bool {
+        self.recent.push(topic, stamp)
+    }
+
+    /// Whether a page is waited for.
+    pub(crate) fn is_asking(&self) -> bool {
+        !self.asked.is_empty()
+    }
+
+    /// Nobody asks for anything: what came live is forgotten.
+    pub(crate) fn end_asking(&mut self) {
+        self.recent.clear();
+    }
+
+    /// Notes that a subscription of this round is to get retained messages; there is no replay of
+    /// its name. Returns the number of the new one.
+    pub(crate) fn add_replay(&mut self, session: &mut Session, name: Name<'_>, round: u64) -> u64 {
+        self.replays += 1;
+        let replays = session.cold().replays.get_or_insert_default();
+        let replay = Replay::new(self.replays, name, round, self.recent.mark());
+        replays.push(replay, &self.hasher);
+        self.replays
+    }
+
+    /// What the session's subscription of this name has not got yet it will not get.
+    pub(crate) fn cancel_replay(&self, session: &mut Session, name: Name<'_>) {
+        if let Some(replays) = session.replays() {
+            replays.cancel(name, &self.hasher);
+        }
+    }
+
+    /// The session's first replay is over.
+    pub(crate) fn drop_replay(&self, session: &mut Session) {
+        if let Some(replays) = session.replays() {
+            replays.drop_front(&self.hasher);
+        }
+    }
+
+    /// The subscriptions of a round are effective everywhere; `first` is its first replay. Says how
+    /// much there was to look at.
+    pub(crate) fn begin_replays(&mut self, session: &mut Session, first: u64, round: u64) -> usize {
+        let Some(replays) = session.replays() else { return 0 };
+        let numbers = self.stamps.seen();
+        let mut seen = Seen { numbers, recent: HashMap::with_hasher(self.hasher.clone()) };
+        seen.recent.extend(self.recent.marks());
+        replays.begin(first, round, &Arc::new(seen)) + self.recent.len()
+    }
+
+    /// A page of a session's replay is asked for. Returns what names the answer.
+    pub(crate) fn ask(&mut self, session: SessionKey, replay: u64) -> Ticket {
+        let mark = self.recent.mark();
+        self.asked.insert(PageAsked { session, replay, mark })
+    }
+
+    /// A page has come: whose it is, unless nobody waits for it.
+    pub(crate) fn take_asked(&mut self, ticket: Ticket) -> Option<PageAsked> {
+        self.asked.remove(ticket)
+    }
+
+    /// Takes from a page what is older than what came live since it was asked for, and had not come
+    /// to its owner when it answered.
+    pub(crate) fn drop_outdated(&self, asked: &PageAsked, page: &mut RetainedPage) {
+        let RetainedPage { messages, received, .. } = page;
+        let is_newer = |stamp: Stamp| {
+            received.get(usize::from(stamp.shard.0)).is_some_and(|&last| stamp.number > last)
         };
-        let start = after.map_or(Bound::Included(prefix), Bound::Excluded);
-        let in_reach = self.messages.range::<str, _>((start, Bound::Unbounded));
-        let mut in_reach = in_reach.take_while(|(topic, _)| topic.starts_with(prefix));
-        let (mut messages, mut bytes, mut expired) = (Vec::new(), 0, Vec::new());
-        let (mut last, mut looked_at) = (None, 0);
-        for (topic, message) in in_reach.by_ref().take(scan_max) {
-            last = Some(topic);
-            looked_at += 1;
-            if message.is_expired(now) {
-                expired.push(topic.clone());
-            } else if filter.matches(topic) {
-                bytes += message.bytes();
-                messages.push(Arc::clone(message));
-            }
-            if messages.len() == messages_max || bytes > PAGE_BYTES_MAX {
-                break;
-            }
-        }
-        let has_more = filter.has_wildcard() && in_reach.next().is_some();
-        let next = last.filter(|_| has_more).cloned();
-        for topic in expired {
-            self.clear(&topic);
-        }
-        Page { messages, next, looked_at }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use weir_wire::{PropertiesBuf, QoS};
-
-    fn store(topics: impl Iterator<Item = String>, payload_bytes: usize) -> Retained {
-        let mut store = Retained::default();
-        for topic in topics {
-            let message = Message {
-                topic,
-                payload: vec![0; payload_bytes],
-                properties: PropertiesBuf::new(),
-                qos: QoS::AtMostOnce,
-                retain: true,
-                expires_at: None,
-                stamp: None,
-            };
-            store.set(Arc::new(message), &Limits::default(), true).unwrap();
-        }
-        store
-    }
-
-    /// The number of messages of each page.
-    fn pages(store: &mut Retained, filter: &str, messages_max: usize) -> Vec<usize> {
-        let filter = TopicFilter::parse(filter).unwrap();
-        let (mut counts, mut after) = (Vec::new(), None);
-        loop {
-            let page = store.page(filter, after.as_deref(), messages_max, Micros(0));
-            counts.push(page.messages.len());
-            after = page.next;
-            if after.is_none() {
-                return counts;
-            }
-        }
-    }
-
-    #[test]
-    fn pages_are_bounded_by_messages_by_bytes_and_by_what_is_looked_at() {
-        let mut small = store((0..10).map(|at| format!("t/{at}")), 1);
-        assert_eq!(pages(&mut small, "t/+", 4), [4, 4, 2]);
-        assert_eq!(pages(&mut small, "t/+", 5), [5, 5]);
-        assert_eq!(pages(&mut small, "t/+", 10), [10]);
-        assert_eq!(pages(&mut small, "t/7", 10), [1]);
-        assert_eq!(pages(&mut small, "none/#", 10), [0]);
-        let mut large = store((0..10).map(|at| format!("t/{at}")), 400_000);
-        assert_eq!(pages(&mut large, "t/+", 100), [3, 3, 3, 1]);
-        // Two with topics of three bytes reach the bound, and the third passes it.
-        let half = PAGE_BYTES_MAX as usize / 2 - 3;
-        let mut halves = store((0..10).map(|at| format!("t/{at}")), half);
-        assert_eq!(pages(&mut halves, "t/+", 100), [3, 3, 3, 1]);
-        let hit = |at: usize| if at.is_multiple_of(1500) { "hit" } else { "miss" };
-        let mut wide = store((0..3000).map(|at| format!("{at:05}/{}", hit(at))), 1);
-        assert_eq!(pages(&mut wide, "+/hit", 100), [1, 1, 0]);
-    }
-
-    #[test]
-    fn a_filter_finds_its_parent_level_and_no_longer_name() {
-        let topics = ["a", "a/b", "ab", "a/b/c", "b"];
-        let mut store = store(topics.into_iter().map(String::from), 1);
-        for (filter, count) in [("a/#", 3), ("a", 1), ("a/b", 1), ("a/+", 1), ("#", 5), ("+", 3)] {
-            assert_eq!(pages(&mut store, filter, 100), [count], "{filter}");
-        }
+        let mut outdated = HashSet::with_hasher(self.hasher.clone());
+        let newer = self.recent.since(asked.mark).filter(|&(_, stamp)| is_newer(stamp));
+        outdated.extend(newer.map(|(topic, _)| topic));
+        messages.retain(|message| !outdated.contains(&*message.topic));
     }
 }

@@ -5,6 +5,7 @@ mod filtered;
 mod filters;
 mod group;
 mod lists;
+mod matched;
 mod records;
 mod shape;
 mod wildcards;
@@ -12,6 +13,7 @@ mod wildcards;
 pub(crate) use filters::{Filters, News, Picks, Subscribed};
 pub(crate) use group::{HOPS_MAX, Picked};
 pub(crate) use lists::{FilterId, SubscriptionRecord};
+pub(crate) use matched::Matched;
 pub(crate) use records::{NONE as NO_RECORDS, Records};
 
 use crate::keys::SessionKey;

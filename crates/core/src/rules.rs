@@ -1,8 +1,15 @@
-//! Messages that rules have made and that are still to be published, in memory that is kept.
+//! The rules, and the messages that they have made and that are still to be published.
 
-use crate::content::Derived;
+use crate::content::{Derived, Rules};
 use std::ops::Range;
 use weir_wire::QoS;
+
+/// The rules, if there are any, with two levels of results in memory that is kept.
+#[derive(Debug, Default)]
+pub(crate) struct RuleSet {
+    pub(crate) port: Option<Box<dyn Rules>>,
+    pub(crate) results: [Results; 2],
+}
 
 /// What the rules made of one level of messages.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 use crate::keys::{ConnKey, Micros};
 use crate::message::Queued;
 use crate::queue::Queue;
-use crate::retained::Replays;
+use crate::replays::Replays;
 use crate::routing::{NO_RECORDS, Records};
 use crate::text::Text;
 use crate::window::Window;
@@ -15,17 +15,17 @@ use weir_wire::{PacketId, PropertiesBuf, QoS, Version};
 pub(crate) struct Session {
     pub(crate) client_id: Text,
     /// The connection, while there is one.
-    pub(crate) link: Option<Link>,
+    pub(crate) attachment: Option<Attachment>,
     /// Seconds the session outlives its connection; `u32::MAX` is for ever.
     pub(crate) expiry_s: u32,
     /// Deliveries of QoS 1 and 2 that are open, and all that wait.
     pub(crate) window: Window,
-    pub(crate) extra: Option<Box<Extra>>,
+    pub(crate) cold: Option<Box<ColdSession>>,
 }
 
 /// What a session owns once it uses it: an idle one without subscriptions has none of it.
 #[derive(Debug, Default)]
-pub(crate) struct Extra {
+pub(crate) struct ColdSession {
     pub(crate) subscriptions: Records,
     /// New subscriptions whose retained messages are still to be sent, one a filter at most.
     pub(crate) replays: Option<Box<Replays>>,
@@ -37,7 +37,7 @@ pub(crate) struct Extra {
 
 /// What delivery needs to know of a connected client.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Link {
+pub(crate) struct Attachment {
     pub(crate) conn: ConnKey,
     pub(crate) version: Version,
     /// Open deliveries allowed: the smaller of the client's Receive Maximum and our limit.
@@ -73,49 +73,54 @@ impl Session {
     pub(crate) fn new(client_id: &str) -> Self {
         Self {
             client_id: client_id.into(),
-            link: None,
+            attachment: None,
             expiry_s: 0,
             window: Window::default(),
-            extra: None,
+            cold: None,
         }
     }
 
-    pub(crate) fn extra(&mut self) -> &mut Extra {
-        self.extra.get_or_insert_default()
+    pub(crate) fn cold(&mut self) -> &mut ColdSession {
+        self.cold.get_or_insert_default()
     }
 
-    /// Gives the extra back if nothing is left in it.
-    pub(crate) fn drop_extra_if_unused(&mut self) {
-        self.extra.take_if(|extra| {
-            extra.subscriptions.is_empty()
-                && extra.replays.is_none()
-                && extra.unreleased.is_empty()
-                && extra.absence.is_none()
+    /// Gives the cold back if nothing is left in it.
+    pub(crate) fn drop_cold_if_unused(&mut self) {
+        self.cold.take_if(|cold| {
+            cold.subscriptions.is_empty()
+                && cold.replays.is_none()
+                && cold.unreleased.is_empty()
+                && cold.absence.is_none()
         });
     }
 
     pub(crate) fn subscriptions(&self) -> &Records {
-        self.extra.as_ref().map_or(&NO_RECORDS, |extra| &extra.subscriptions)
+        self.cold.as_ref().map_or(&NO_RECORDS, |cold| &cold.subscriptions)
     }
 
     pub(crate) fn has_replays(&self) -> bool {
-        self.extra.as_ref().is_some_and(|extra| extra.replays.is_some())
+        self.cold.as_ref().is_some_and(|cold| cold.replays.is_some())
     }
 
     /// The replays, if there are any.
     pub(crate) fn replays(&mut self) -> Option<&mut Box<Replays>> {
-        self.extra.as_mut()?.replays.as_mut()
+        self.cold.as_mut()?.replays.as_mut()
     }
 
     pub(crate) fn take_absence(&mut self) -> Option<Box<Absence>> {
-        let absence = self.extra.as_mut()?.absence.take();
-        self.drop_extra_if_unused();
+        let absence = self.cold.as_mut()?.absence.take();
+        self.drop_cold_if_unused();
         absence
     }
 
     /// Deadlines, while it is absent.
     pub(crate) fn absence(&mut self) -> Option<&mut Absence> {
-        self.extra.as_mut()?.absence.as_deref_mut()
+        self.cold.as_mut()?.absence.as_deref_mut()
+    }
+
+    /// The version of its acknowledgements.
+    pub(crate) fn version(&self) -> Version {
+        self.attachment.map_or(Version::V311, |attachment| attachment.version)
     }
 
     /// Whether it may be resumed, so that what is sent must be kept until acknowledged.
@@ -137,6 +142,11 @@ impl Session {
         let queue = self.window.queue_or_insert();
         queue.bytes += queued.message.bytes();
         queue.deliveries.push_back(queued);
+    }
+
+    /// Whether the client still has to take what came in its absence.
+    pub(crate) fn catches_up(&self) -> bool {
+        self.queue().is_some_and(|queue| queue.is_from_absence)
     }
 
     /// What waits now is what the client missed.
@@ -161,7 +171,7 @@ impl Session {
 
     /// Notes a QoS 2 message; says whether its identifier is new.
     pub(crate) fn note_unreleased(&mut self, packet_id: PacketId) -> bool {
-        let unreleased = &mut self.extra().unreleased;
+        let unreleased = &mut self.cold().unreleased;
         match unreleased.binary_search(&packet_id) {
             Ok(_) => false,
             Err(at) => {
@@ -173,15 +183,15 @@ impl Session {
 
     /// QoS 2 messages received and not yet released.
     pub(crate) fn unreleased(&self) -> usize {
-        self.extra.as_ref().map_or(0, |extra| extra.unreleased.len())
+        self.cold.as_ref().map_or(0, |cold| cold.unreleased.len())
     }
 
     /// PUBREL: says whether the identifier was known.
     pub(crate) fn release(&mut self, packet_id: PacketId) -> bool {
-        let Some(extra) = &mut self.extra else { return false };
-        match extra.unreleased.binary_search(&packet_id) {
+        let Some(cold) = &mut self.cold else { return false };
+        match cold.unreleased.binary_search(&packet_id) {
             Ok(at) => {
-                extra.unreleased.remove(at);
+                cold.unreleased.remove(at);
                 true
             }
             Err(_) => false,
@@ -196,6 +206,6 @@ mod tests {
     #[test]
     fn an_idle_session_is_small() {
         assert_eq!(size_of::<Option<Session>>(), 64);
-        assert_eq!(size_of::<Extra>(), 56);
+        assert_eq!(size_of::<ColdSession>(), 56);
     }
 }

@@ -8,10 +8,12 @@ mod auth;
 mod connack;
 mod connect;
 mod connection;
-mod delivery;
+mod connections;
 mod disconnect;
+mod due;
 mod groups;
 mod lifetime;
+mod outlet;
 mod parked;
 mod pressure;
 mod publish;
@@ -19,87 +21,58 @@ mod reasons;
 mod replay;
 mod rest;
 mod retain;
+mod route;
 mod rules;
 mod slices;
 mod subscribe;
 mod unsubscribe;
 
 use crate::answers::Answers;
-use crate::content::{Predicates, Rules};
+use crate::bounds::Bounds;
+use crate::clients::Clients;
+use crate::content::ConditionEvaluator;
 use crate::encoder::Encoder;
-use crate::features::Features;
-use crate::keys::Ticket;
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
-use crate::limits::Limits;
 use crate::mail::Mail;
-use crate::pages::Pages;
-use crate::partitions::Partitions;
+use crate::partitions::Place;
 use crate::pool::MessagePool;
-use crate::retained::{Recent, Retained, Stamps};
-use crate::routing::{FilterId, Filters, Picks, Subscriber};
-use crate::rules::Results;
-use crate::session::{Session, Will};
+use crate::retained::Retained;
+use crate::routing::{Filters, Matched, Picks};
+use crate::rules::RuleSet;
 use crate::settings::Settings;
 use crate::sink::Sink;
 use crate::stats::Stats;
 use crate::timers::{Timer, Timers};
 use connection::{Connection, Phase, Refusal};
-use delivery::Overflowed;
-use foldhash::fast::FixedState;
-use hashbrown::HashTable;
-use replay::{PageAsked, QueryHeld};
+use connections::Connections;
+use due::Due;
 use slices::{PACKET_STEPS, Slices};
-use slotmap::SlotMap;
-use std::hash::BuildHasher;
 use weir_wire::packet::Packet;
 use weir_wire::{Frame, PacketKind, ReasonCode, Version};
 
 /// The broker of one shard. Its shell calls one method an input; each writes what follows into
 /// the sink before it returns. The shell calls [`Shard::handle_timeout`] at the time that
 /// [`Shard::poll_timeout`] says.
+///
+/// It owns values that know nothing of each other, each with what belongs together; an input goes
+/// from one to the next.
 #[derive(Debug)]
 pub struct Shard {
-    id: ShardId,
-    shards: u16,
-    limits: Limits,
-    features: Features,
-    /// The memory ceiling is reached: nothing is taken that has to be kept.
-    is_pressed: bool,
-    /// The limit of this name, lowered while pressed.
-    output_bytes_max: usize,
-    connections: Pages<Connection>,
-    sessions: Pages<Session>,
-    clients: HashTable<SessionKey>,
+    place: Place,
+    bounds: Bounds,
+    connections: Connections,
+    clients: Clients,
     filters: Filters,
+    matched: Matched,
+    picks: Picks,
     retained: Retained,
-    stamps: Stamps,
-    recent: Recent,
+    rules: RuleSet,
+    answers: Answers,
     timers: Timers,
     slices: Slices,
+    due: Due,
     encoder: Encoder,
-    partitions: Partitions,
-    answers: Answers,
-    pages: SlotMap<Ticket, PageAsked>,
-    queries: Vec<QueryHeld>,
-    /// Sessions whose queue ran over in this input, each as often as it did; ended when the input
-    /// is handled.
-    overflowed: Vec<Overflowed>,
-    /// Wills due in this input; published when it is handled.
-    due_wills: Vec<Will>,
-    /// Scratch of routing, kept for its memory.
-    found: Vec<FilterId>,
-    targets: Vec<Subscriber>,
-    picks: Picks,
-    rules: Option<Box<dyn Rules>>,
-    /// Scratch of the rules: two levels of results.
-    results: [Results; 2],
     pool: MessagePool,
-    hasher: FixedState,
-    assigned_ids: u64,
-    /// Rounds of letters so far, see [`Filters::subscribe`].
-    rounds: u64,
-    /// Replays so far.
-    replays: u64,
     stats: Stats,
 }
 
@@ -107,66 +80,47 @@ impl Shard {
     /// Shard `id` of `shards`. All shards of a broker share `seed`, which keeps hashes from being
     /// guessed and says which shard owns which client.
     pub fn new(id: ShardId, shards: u16, settings: impl Into<Settings>, seed: u64) -> Self {
-        assert!(id.0 < shards, "shard ids go from 0 to the number of shards less one");
         let Settings { limits, features, share } = settings.into();
-        let answer_wait_max = Micros::from_secs(limits.answer_wait_s_max);
         Self {
-            id,
-            shards,
-            output_bytes_max: limits.output_bytes_max,
-            slices: Slices::new(limits.input_steps_max),
-            limits,
-            features,
-            is_pressed: false,
-            connections: Pages::default(),
-            sessions: Pages::default(),
-            clients: HashTable::new(),
+            place: Place::new(id, shards, seed),
+            connections: Connections::default(),
+            clients: Clients::new(seed),
             filters: Filters::new(id, shards, seed, share),
-            retained: Retained::default(),
-            stamps: Stamps::new(id, shards),
-            recent: Recent::default(),
-            timers: Timers::default(),
-            encoder: Encoder::default(),
-            partitions: Partitions::spread(shards, seed),
-            answers: Answers::new(shards, answer_wait_max),
-            pages: SlotMap::with_key(),
-            queries: Vec::new(),
-            overflowed: Vec::new(),
-            due_wills: Vec::new(),
-            found: Vec::new(),
-            targets: Vec::new(),
+            matched: Matched::default(),
             picks: Picks::default(),
-            rules: None,
-            results: Default::default(),
+            retained: Retained::new(id, shards, seed),
+            rules: RuleSet::default(),
+            answers: Answers::new(shards, Micros::from_secs(limits.answer_wait_s_max)),
+            timers: Timers::default(),
+            slices: Slices::new(limits.input_steps_max),
+            due: Due::default(),
+            encoder: Encoder::default(),
             pool: MessagePool::default(),
-            hasher: FixedState::with_seed(seed),
-            assigned_ids: 0,
-            rounds: 0,
-            replays: 0,
             stats: Stats::default(),
+            bounds: Bounds::new(limits, features),
         }
     }
 
-    /// Offers content-filtered subscriptions, with conditions as `predicates` understands them.
+    /// Offers content-filtered subscriptions, with conditions as `evaluator` understands them.
     /// Without it they are refused. Comes before the first connection.
-    pub fn set_predicates(&mut self, predicates: Box<dyn Predicates>) {
-        self.filters.conditions.set_port(predicates);
+    pub fn set_conditions(&mut self, evaluator: Box<dyn ConditionEvaluator>) {
+        self.filters.conditions.set_port(evaluator);
     }
 
     /// The port of conditions, if it is there.
-    pub fn predicates(&self) -> Option<&dyn Predicates> {
+    pub fn conditions(&self) -> Option<&dyn ConditionEvaluator> {
         self.filters.conditions.port()
     }
 
     /// The counters.
     pub fn stats(&self) -> Stats {
         Stats {
-            sessions: self.sessions.len() as u64,
+            sessions: self.clients.len() as u64,
             retained: self.retained.len() as u64,
             conditions: self.filters.conditions.len() as u64,
             condition_checks: self.filters.conditions.checks(),
             filters: self.filters.len() as u64,
-            awaited: (self.answers.len() + self.pages.len()) as u64,
+            awaited: (self.answers.len() + self.retained.awaited()) as u64,
             ..self.stats
         }
     }
@@ -183,9 +137,7 @@ impl Shard {
     }
 
     fn open(&mut self, conn: ConnKey, refusal: Option<ReasonCode>, now: Micros) {
-        let at = conn.0 as usize;
-        debug_assert!(self.connections.get(at).is_none(), "a key is free before it is used again");
-        self.connections.insert_at(at, Connection::new(refusal, now));
+        self.connections.add(conn, Connection::new(refusal, now));
         self.set_deadline(conn, now);
         self.stats.connections_opened += 1;
         self.stats.connections += 1;
@@ -202,36 +154,34 @@ impl Shard {
     ) -> usize {
         let mut at = 0;
         self.slices.begin();
-        if let Some(connection) = self.connection_mut(conn) {
-            connection.heard(now);
-        }
         while at < bytes.len() {
-            let client = match self.connection_mut(conn).map(|connection| &connection.phase) {
-                // A packet may have ended its connection; then the rest is nobody's.
-                None => {
-                    at = bytes.len();
-                    break;
-                }
-                Some(Phase::AwaitAuth(waiting)) if waiting.asked.is_some() => {
-                    self.wait_for_verdict(conn, bytes.len() - at, now, sink);
-                    break;
-                }
-                Some(Phase::AwaitConnect(_) | Phase::AwaitAuth(_)) => None,
-                Some(Phase::Live(live)) => {
-                    let client = (live.session, live.version);
-                    if live.extra.is_some() && self.must_wait(conn) {
-                        sink.pause(conn);
+            let client =
+                match self.connections.get_mut(conn).map(|connection| connection.heard(now)) {
+                    // A packet may have ended its connection; then the rest is nobody's.
+                    None => {
+                        at = bytes.len();
                         break;
                     }
-                    Some(client)
-                }
-            };
+                    Some(Phase::AwaitAuth(waiting)) if waiting.asked.is_some() => {
+                        self.wait_for_verdict(conn, bytes.len() - at, now, sink);
+                        break;
+                    }
+                    Some(Phase::AwaitConnect(_) | Phase::AwaitAuth(_)) => None,
+                    Some(Phase::Live(live)) => {
+                        let client = (live.session, live.version);
+                        if live.cold.is_some() && self.must_wait(conn) {
+                            sink.pause(conn);
+                            break;
+                        }
+                        Some(client)
+                    }
+                };
             if self.slices.is_spent_by_packets() {
                 self.hold_packets(conn, now, sink);
                 break;
             }
             self.slices.add(PACKET_STEPS);
-            match Frame::check(&bytes[at..], self.limits.packet_bytes_max) {
+            match Frame::check(&bytes[at..], self.bounds.limits.packet_bytes_max) {
                 Ok(None) => {
                     self.check_partial(conn, bytes.len() - at, now, sink);
                     break;
@@ -252,7 +202,7 @@ impl Shard {
     /// The connection's output has been sent: what waited for it may follow.
     pub fn drained(&mut self, conn: ConnKey, now: Micros, sink: &mut impl Sink) {
         self.slices.begin();
-        if let Some(session) = self.session_of(conn) {
+        if let Some(session) = self.connections.session(conn) {
             self.pump(session, now, sink);
         }
     }
@@ -274,7 +224,7 @@ impl Shard {
             }
             Mail::InterestGone { filter } => self.filters.remove_shard(&filter, from),
             Mail::Joined { share, member, number } => {
-                self.filters.join(&share, from, member, self.limits.conditions_max);
+                self.filters.join(&share, from, member, self.bounds.limits.conditions_max);
                 // Retained messages do not go to shared subscriptions.
                 self.answers.receipts.note(from, number, false);
             }
@@ -311,9 +261,8 @@ impl Shard {
     pub fn handle_timeout(&mut self, now: Micros, sink: &mut impl Sink) {
         self.slices.begin();
         loop {
-            let Self { timers, connections, limits, .. } = self;
-            let due =
-                |conn: ConnKey| connections.get(conn.0 as usize)?.due(limits.connect_timeout_s);
+            let Self { timers, connections, bounds, .. } = self;
+            let due = |conn: ConnKey| connections.get(conn)?.due(bounds.limits.connect_timeout_s);
             let Some(timer) = timers.take_due(now, due) else { break };
             match timer {
                 Timer::Connection(conn) => self.connection_due(conn, now, sink),
@@ -331,9 +280,8 @@ impl Shard {
 
     /// Ends every connection because the broker stops. Sessions are in memory only, and go with it.
     pub fn stop(&mut self, now: Micros, sink: &mut impl Sink) {
-        for at in 0..self.connections.end() {
-            let conn = ConnKey(at as u32);
-            if let Some(connection) = self.connections.get_mut(at) {
+        for conn in self.connections.keys() {
+            if let Some(connection) = self.connections.get_mut(conn) {
                 connection.take_will();
                 self.end(conn, Refusal::new(ReasonCode::ServerShuttingDown, ""), now, sink);
             }
@@ -350,7 +298,7 @@ impl Shard {
         sink: &mut impl Sink,
     ) -> Result<Next, Refusal> {
         let Some((session, version)) = client else {
-            return match self.connection_mut(conn).map(|connection| &connection.phase) {
+            return match self.connections.get_mut(conn).map(|connection| &connection.phase) {
                 Some(Phase::AwaitConnect(_)) => self.handle_first(conn, frame, now, sink),
                 _ => self.handle_unknown(conn, frame, now, sink),
             };
@@ -360,23 +308,27 @@ impl Shard {
         if frame.kind == PacketKind::Connect {
             return Err(second_connect);
         }
-        match Packet::decode(version, frame)? {
-            Packet::Publish(publish) => self.on_publish(conn, session, &publish, now, sink)?,
-            Packet::PubAck(ack) => self.on_puback(session, &ack, now, sink),
-            Packet::PubRec(ack) => self.on_pubrec(session, &ack, now, sink),
-            Packet::PubRel(ack) => self.on_pubrel(session, &ack, now, sink),
-            Packet::PubComp(ack) => self.on_pubcomp(session, &ack, now, sink),
-            Packet::Subscribe(subscribe) => self.on_subscribe(session, &subscribe, now, sink)?,
-            Packet::Unsubscribe(unsubscribe) => {
-                self.on_unsubscribe(session, &unsubscribe, now, sink)?;
+        // Looked at where it is: a packet is not moved.
+        match &Packet::decode(version, frame) {
+            Ok(Packet::Publish(publish)) => self.on_publish(conn, session, publish, now, sink)?,
+            Ok(Packet::PubAck(ack)) => self.on_puback(session, ack, now, sink),
+            Ok(Packet::PubRec(ack)) => self.on_pubrec(session, ack, now, sink),
+            Ok(Packet::PubRel(ack)) => self.on_pubrel(session, ack, now, sink),
+            Ok(Packet::PubComp(ack)) => self.on_pubcomp(session, ack, now, sink),
+            Ok(Packet::Subscribe(subscribe)) => self.on_subscribe(session, subscribe, now, sink)?,
+            Ok(Packet::Unsubscribe(unsubscribe)) => {
+                self.on_unsubscribe(session, unsubscribe, now, sink)?;
             }
-            Packet::PingReq => self.reply(conn, &weir_wire::packet::PINGRESP, now, sink),
-            Packet::Disconnect(disconnect) => self.on_disconnect(conn, &disconnect, now, sink)?,
-            Packet::Connect(_) => return Err(second_connect),
-            Packet::Auth(auth) => self.on_auth(conn, &auth, now, sink)?,
-            Packet::ConnAck(_) | Packet::SubAck(_) | Packet::UnsubAck(_) | Packet::PingResp => {
+            Ok(Packet::PingReq) => self.reply(conn, &weir_wire::packet::PINGRESP, now, sink),
+            Ok(Packet::Disconnect(disconnect)) => {
+                self.on_disconnect(conn, disconnect, now, sink)?;
+            }
+            Ok(Packet::Connect(_)) => return Err(second_connect),
+            Ok(Packet::Auth(auth)) => self.on_auth(conn, auth, now, sink)?,
+            Ok(Packet::ConnAck(_) | Packet::SubAck(_) | Packet::UnsubAck(_) | Packet::PingResp) => {
                 return Err(Refusal::protocol("a packet only servers send"));
             }
+            Err(error) => return Err(Refusal::from(*error)),
         }
         Ok(Next::Continue)
     }
@@ -406,53 +358,21 @@ impl Shard {
     /// queue ran over, publishes wills.
     #[inline(always)]
     fn settle(&mut self, now: Micros, sink: &mut impl Sink) {
-        if !(self.overflowed.is_empty() && self.due_wills.is_empty()) {
+        if !self.due.is_empty() {
             self.do_what_was_put_off(now, sink);
         }
     }
 
     #[cold]
     fn do_what_was_put_off(&mut self, now: Micros, sink: &mut impl Sink) {
-        while !(self.overflowed.is_empty() && self.due_wills.is_empty()) {
-            while let Some(overflowed) = self.overflowed.pop() {
+        while !self.due.is_empty() {
+            while let Some(overflowed) = self.due.overflowed.pop() {
                 self.end_overflowed(overflowed, now, sink);
             }
-            if let Some(will) = self.due_wills.pop() {
+            if let Some(will) = self.due.wills.pop() {
                 self.publish_will(&will, now, sink);
             }
         }
-    }
-
-    fn connection_mut(&mut self, conn: ConnKey) -> Option<&mut Connection> {
-        self.connections.get_mut(conn.0 as usize)
-    }
-
-    fn session_of(&mut self, conn: ConnKey) -> Option<SessionKey> {
-        match &self.connection_mut(conn)?.phase {
-            Phase::Live(live) => Some(live.session),
-            Phase::AwaitConnect(_) | Phase::AwaitAuth(_) => None,
-        }
-    }
-
-    fn find_session(&self, client_id: &str) -> Option<SessionKey> {
-        let hash = self.hasher.hash_one(client_id.as_bytes());
-        let client_id = client_id.as_bytes();
-        let same =
-            |key: &SessionKey| self.sessions[key.0 as usize].client_id.as_bytes() == client_id;
-        self.clients.find(hash, same).copied()
-    }
-
-    /// The shard that owns the sessions of a client, or the retained message of a topic.
-    fn owner(&self, name: &str) -> ShardId {
-        if self.shards == 1 {
-            return self.id;
-        }
-        self.partitions.owner(name)
-    }
-
-    fn other_shards(&self) -> impl Iterator<Item = ShardId> + use<> {
-        let id = self.id;
-        (0..self.shards).map(ShardId).filter(move |&shard| shard != id)
     }
 }
 

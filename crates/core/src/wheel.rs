@@ -22,7 +22,7 @@ const NONE: u32 = u32::MAX;
 
 /// Where a connection stands.
 #[derive(Debug)]
-struct Link {
+struct WheelNode {
     /// The one before it in its list, or the list.
     before: Before,
     /// The one behind it, or [`NONE`]; in [`Before::Near`] the low half of its deadline.
@@ -61,7 +61,7 @@ impl Before {
 /// The wheel. A connection has one deadline at most.
 #[derive(Debug)]
 pub(crate) struct Wheel {
-    links: Pages<Link>,
+    nodes: Pages<WheelNode>,
     /// The first of each list.
     heads: Box<[u32; LISTS]>,
     /// A bit a list: whether somebody is in it.
@@ -75,7 +75,7 @@ pub(crate) struct Wheel {
 impl Default for Wheel {
     fn default() -> Self {
         Self {
-            links: Pages::default(),
+            nodes: Pages::default(),
             heads: Box::new([NONE; LISTS]),
             filled: [0; LISTS / WORD],
             turn: 0,
@@ -89,7 +89,7 @@ impl Wheel {
     pub(crate) fn set(&mut self, conn: ConnKey, at: Micros, now: Micros) {
         debug_assert!(conn.0 + 1 < Before::LISTS_FROM, "lists have the highest numbers");
         self.clear(conn);
-        if self.links.len() == 0 {
+        if self.nodes.len() == 0 {
             self.turn = self.turn.max(turn_of(now));
         }
         let turn = turn_of(at);
@@ -97,8 +97,8 @@ impl Wheel {
             // In the past it is as good as now, and all that are near are near each other.
             let at = at.max(now);
             self.near.insert((at, conn));
-            self.links
-                .insert_at(conn.0 as usize, Link { before: Before::NEAR, after: at.0 as u32 });
+            self.nodes
+                .insert_at(conn.0 as usize, WheelNode { before: Before::NEAR, after: at.0 as u32 });
             return;
         }
         let list = turn.min(self.turn + LISTS as u64 - 1) as usize % LISTS;
@@ -106,23 +106,23 @@ impl Wheel {
         if after == NONE {
             self.filled[list / WORD] |= 1 << (list % WORD);
         } else {
-            self.links[after as usize].before = Before::connection(conn.0);
+            self.nodes[after as usize].before = Before::connection(conn.0);
         }
-        self.links.insert_at(conn.0 as usize, Link { before: Before::list(list), after });
+        self.nodes.insert_at(conn.0 as usize, WheelNode { before: Before::list(list), after });
     }
 
     /// Forgets the connection's deadline, if it has one.
     pub(crate) fn clear(&mut self, conn: ConnKey) {
-        let Some(Link { before, after }) = self.links.take(conn.0 as usize) else { return };
+        let Some(WheelNode { before, after }) = self.nodes.take(conn.0 as usize) else { return };
         if before == Before::NEAR {
             self.near.remove(&(self.whole(after), conn));
             return;
         }
         if after != NONE {
-            self.links[after as usize].before = before;
+            self.nodes[after as usize].before = before;
         }
         match before.unpack() {
-            Err(conn) => self.links[conn].after = after,
+            Err(conn) => self.nodes[conn].after = after,
             Ok(list) => {
                 self.heads[list] = after;
                 if after == NONE {
@@ -184,8 +184,8 @@ impl Wheel {
         while looked_at != NONE {
             let conn = ConnKey(looked_at);
             // Out of its list, which is gone.
-            let link = self.links.take(conn.0 as usize);
-            looked_at = link.map_or(NONE, |link| link.after);
+            let node = self.nodes.take(conn.0 as usize);
+            looked_at = node.map_or(NONE, |node| node.after);
             if let Some(at) = due(conn) {
                 self.set(conn, at, now);
             }
@@ -196,10 +196,10 @@ impl Wheel {
     /// Puts a list before another; returns the first of both.
     fn join(&mut self, head: u32, tail: u32) -> u32 {
         let mut last = head;
-        while self.links[last as usize].after != NONE {
-            last = self.links[last as usize].after;
+        while self.nodes[last as usize].after != NONE {
+            last = self.nodes[last as usize].after;
         }
-        self.links[last as usize].after = tail;
+        self.nodes[last as usize].after = tail;
         head
     }
 
@@ -209,7 +209,7 @@ impl Wheel {
             return None;
         }
         self.near.pop_first();
-        self.links.take(conn.0 as usize);
+        self.nodes.take(conn.0 as usize);
         Some(conn)
     }
 }
@@ -266,7 +266,7 @@ mod tests {
                 now = end;
             }
             prop_assert_eq!(wheel.next(), None);
-            prop_assert_eq!(wheel.links.len(), 0);
+            prop_assert_eq!(wheel.nodes.len(), 0);
         }
     }
 
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn after_hours_without_a_look_all_that_is_due_comes_and_what_is_cleared_does_not() {
-        assert_eq!(size_of::<Option<Link>>(), 8);
+        assert_eq!(size_of::<Option<WheelNode>>(), 8);
         let mut wheel = Wheel::default();
         let due = |conn: ConnKey| Some(Micros::from_secs(conn.0));
         for second in 1..5_000 {
@@ -313,6 +313,6 @@ mod tests {
             }
         }
         assert!((2_500..4_999).contains(&came), "{came}");
-        assert_eq!((wheel.next(), wheel.links.len(), wheel.near.len()), (None, 0, 0));
+        assert_eq!((wheel.next(), wheel.nodes.len(), wheel.near.len()), (None, 0, 0));
     }
 }

@@ -13,7 +13,7 @@ use weir_wire::{PacketId, QoS};
 const SPAN_MAX: usize = 16_384;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum DeliveryState {
     /// Acknowledged; kept until all older ones are.
     Done,
     /// PUBLISH of QoS 1 sent.
@@ -34,17 +34,17 @@ pub(crate) struct Window {
 struct Deliveries {
     /// What waits for the window, the socket or the client.
     queue: Option<Box<Queue>>,
-    steps: VecDeque<Step>,
-    /// As `steps`, or empty when the session ends with its connection.
+    states: VecDeque<DeliveryState>,
+    /// As `states`, or empty when the session ends with its connection.
     kept: VecDeque<Option<Queued>>,
     /// What `kept` counts against its bound.
     kept_bytes: u64,
     kept_bytes_max: u64,
-    /// So many of `steps` were sent on this connection; the others are owed from an earlier one.
+    /// So many of `states` were sent on this connection; the others are owed from an earlier one.
     sent: usize,
     /// Sent on this connection and not done: what the Receive Maximum bounds.
     open: u16,
-    /// Identifier of the first of `steps`.
+    /// Identifier of the first of `states`.
     oldest: PacketId,
 }
 
@@ -59,7 +59,7 @@ impl Default for Deliveries {
     fn default() -> Self {
         Self {
             queue: None,
-            steps: VecDeque::new(),
+            states: VecDeque::new(),
             kept: VecDeque::new(),
             kept_bytes: 0,
             kept_bytes_max: u64::MAX,
@@ -77,8 +77,8 @@ impl Window {
     pub(crate) fn has_room(&self, open_max: u16) -> bool {
         let Some(all) = &self.deliveries else { return open_max > 0 };
         all.open < open_max
-            && all.sent == all.steps.len()
-            && all.steps.len() < SPAN_MAX
+            && all.sent == all.states.len()
+            && all.states.len() < SPAN_MAX
             && (all.kept_bytes < all.kept_bytes_max || all.kept_bytes == 0)
     }
 
@@ -88,7 +88,7 @@ impl Window {
             return 0;
         }
         let (open, span) =
-            self.deliveries.as_ref().map_or((0, 0), |all| (all.open, all.steps.len()));
+            self.deliveries.as_ref().map_or((0, 0), |all| (all.open, all.states.len()));
         usize::from(open_max - open).min(SPAN_MAX - span)
     }
 
@@ -127,9 +127,9 @@ impl Window {
     }
 
     /// PUBACK, PUBCOMP, or PUBREC with an error: the delivery is done. Says whether it was open
-    /// and at that step.
-    pub(crate) fn finish(&mut self, packet_id: PacketId, step: Step) -> bool {
-        self.deliveries.as_mut().is_some_and(|all| all.finish(packet_id, step))
+    /// and at that state.
+    pub(crate) fn finish(&mut self, packet_id: PacketId, state: DeliveryState) -> bool {
+        self.deliveries.as_mut().is_some_and(|all| all.finish(packet_id, state))
     }
 
     /// A delivery that the client cannot take is done whatever it waits for.
@@ -169,11 +169,11 @@ impl Window {
 
 impl Deliveries {
     fn is_owing(&self) -> bool {
-        self.sent < self.steps.len()
+        self.sent < self.states.len()
     }
 
     fn take_owed(&mut self, open_max: u16) -> Option<Owed> {
-        while self.steps.get(self.sent) == Some(&Step::Done) {
+        while self.states.get(self.sent) == Some(&DeliveryState::Done) {
             self.sent += 1;
         }
         if self.open >= open_max || !self.is_owing() {
@@ -188,9 +188,13 @@ impl Deliveries {
 
     fn push(&mut self, qos: QoS, kept: Option<Queued>) -> PacketId {
         debug_assert!(qos != QoS::AtMostOnce, "QoS 0 is not acknowledged");
-        let at = self.steps.len();
-        let step = if qos == QoS::AtLeastOnce { Step::AwaitPubAck } else { Step::AwaitPubRec };
-        self.steps.push_back(step);
+        let at = self.states.len();
+        let state = if qos == QoS::AtLeastOnce {
+            DeliveryState::AwaitPubAck
+        } else {
+            DeliveryState::AwaitPubRec
+        };
+        self.states.push_back(state);
         if let Some(kept) = kept {
             self.kept_bytes += kept.message.bytes();
             self.kept.push_back(Some(kept));
@@ -202,12 +206,12 @@ impl Deliveries {
 
     fn position(&self, packet_id: PacketId) -> Option<usize> {
         let at = usize::from(packet_id.steps_from(self.oldest));
-        (at < self.steps.len()).then_some(at)
+        (at < self.states.len()).then_some(at)
     }
 
-    fn finish(&mut self, packet_id: PacketId, step: Step) -> bool {
+    fn finish(&mut self, packet_id: PacketId, state: DeliveryState) -> bool {
         let Some(at) = self.position(packet_id) else { return false };
-        if self.steps[at] != step {
+        if self.states[at] != state {
             return false;
         }
         self.finish_at(at);
@@ -215,7 +219,9 @@ impl Deliveries {
     }
 
     fn give_up(&mut self, packet_id: PacketId) {
-        if let Some(at) = self.position(packet_id).filter(|&at| self.steps[at] != Step::Done) {
+        if let Some(at) =
+            self.position(packet_id).filter(|&at| self.states[at] != DeliveryState::Done)
+        {
             self.finish_at(at);
         }
     }
@@ -228,13 +234,13 @@ impl Deliveries {
     }
 
     fn finish_at(&mut self, at: usize) {
-        self.steps[at] = Step::Done;
+        self.states[at] = DeliveryState::Done;
         self.forget(at);
         if at < self.sent {
             self.open -= 1;
         }
-        while self.steps.front() == Some(&Step::Done) {
-            self.steps.pop_front();
+        while self.states.front() == Some(&DeliveryState::Done) {
+            self.states.pop_front();
             self.kept.pop_front();
             self.sent = self.sent.saturating_sub(1);
             self.oldest = self.oldest.next();
@@ -243,17 +249,17 @@ impl Deliveries {
 
     fn received(&mut self, packet_id: PacketId) -> bool {
         let Some(at) = self.position(packet_id) else { return false };
-        if !matches!(self.steps[at], Step::AwaitPubRec | Step::AwaitPubComp) {
+        if !matches!(self.states[at], DeliveryState::AwaitPubRec | DeliveryState::AwaitPubComp) {
             return false;
         }
-        self.steps[at] = Step::AwaitPubComp;
+        self.states[at] = DeliveryState::AwaitPubComp;
         self.forget(at);
         true
     }
 }
 
-fn nth_after(oldest: PacketId, steps: usize) -> PacketId {
-    let value = (usize::from(oldest.value()) - 1 + steps) % 65_535 + 1;
+fn nth_after(oldest: PacketId, distance: usize) -> PacketId {
+    let value = (usize::from(oldest.value()) - 1 + distance) % 65_535 + 1;
     // 1 to 65,535 by the line above.
     u16::try_from(value).ok().and_then(PacketId::new).unwrap_or(PacketId::FIRST)
 }

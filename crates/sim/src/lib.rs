@@ -12,6 +12,7 @@ mod finding;
 mod message;
 pub mod model;
 mod names;
+mod outbound;
 mod plant;
 mod run;
 mod topics;

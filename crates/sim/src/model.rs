@@ -8,7 +8,6 @@
 mod connection;
 mod inbound;
 mod notice;
-mod outbound;
 mod session;
 mod subscription;
 
@@ -290,9 +289,23 @@ impl Model {
         }
     }
 
+    /// The retained messages that may be the last of their topic: where two were on their way at
+    /// once, either.
+    pub fn candidates(&self) -> Vec<Retain> {
+        let is_replaced = |old: &Retain| {
+            self.retains.iter().any(|new| {
+                let is_later = old.settled.is_some_and(|settled| settled < new.at)
+                    || (old.shard == new.shard && old.at < new.at);
+                let is_together = old.will_of.is_some() && old.will_of == new.will_of;
+                new.topic == old.topic && is_later && !is_together
+            })
+        };
+        self.retains.iter().filter(|retain| !is_replaced(retain)).cloned().collect()
+    }
+
     /// Everything has been delivered and checked.
     pub fn forget(&mut self) {
-        self.retains = crate::check::retained::candidates(&self.retains);
+        self.retains = self.candidates();
         for retain in &mut self.retains {
             retain.intake = None;
             retain.settled.get_or_insert(self.at);

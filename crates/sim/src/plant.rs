@@ -25,6 +25,7 @@ pub const PLANTS: &[Plant] = &[
     Plant::DisconnectAsCut,
     Plant::CutAsDisconnect,
     Plant::SlowClock,
+    Plant::MisplaceVerdict,
 ];
 
 /// A fault.
@@ -50,6 +51,7 @@ pub enum Plant {
     DisconnectAsCut,
     CutAsDisconnect,
     SlowClock,
+    MisplaceVerdict,
 }
 
 impl Plant {
@@ -75,6 +77,7 @@ impl Plant {
             Self::DisconnectAsCut => "disconnect-as-cut",
             Self::CutAsDisconnect => "cut-as-disconnect",
             Self::SlowClock => "slow-clock",
+            Self::MisplaceVerdict => "misplace-verdict",
         }
     }
 
@@ -88,6 +91,8 @@ impl Plant {
         match self {
             // One that is not forgotten makes up for those that are.
             Self::ForgetDrained => 1,
+            // It takes a late answer, and a key that is another's by then.
+            Self::MisplaceVerdict => 1,
             Self::SwapLetters
             // The next receipt makes up for those that are lost before it.
             | Self::LoseReceipt

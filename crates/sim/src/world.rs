@@ -2,6 +2,7 @@
 
 mod actions;
 mod calm;
+mod door;
 mod host;
 mod line;
 mod sink;
@@ -12,12 +13,13 @@ use crate::model::Model;
 use crate::names::Root;
 use crate::plant::{Plant, Saboteur};
 use crate::trace::Trace;
+use door::Question;
 use line::Line;
 use sink::Letter;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_core::{
-    ConnKey, Limits, Micros, Settings, Shard, ShardId, SharePolicy, ShareRule, ShareStrategy,
-    WhenAbsent, WhenConnected,
+    ConnKey, Features, Limits, Micros, Settings, Shard, ShardId, SharePolicy, ShareRule,
+    ShareStrategy, WhenAbsent, WhenConnected,
 };
 use weir_wire::Version;
 
@@ -40,10 +42,13 @@ pub struct World {
     /// Letters on their way, by the call that set them off.
     open_letters: BTreeMap<Root, usize>,
     roots: usize,
+    /// What the shards asked the authentication port.
+    questions: Vec<Question>,
     lines: Vec<Line>,
     clients: Vec<Client>,
     saboteur: Saboteur,
-    /// A shard is given no more than one packet a call, so that it is known which one it refused.
+    /// A shard is given no more than one packet a call, so that it is known which one it refused,
+    /// or that a SUBSCRIBE need not wait for a later turn.
     is_one_packet: bool,
     /// The chance of the present step.
     chance: Chance,
@@ -74,7 +79,8 @@ impl World {
         let mut trace = Trace::new(is_printed);
         trace.add(format_args!("seed {seed}, {shards} shards, {settings:?}"));
         let is_one_packet = settings.limits.queue_full_connected == WhenConnected::RefusePublisher
-            || settings.limits.queue_full_absent == WhenAbsent::RefusePublisher;
+            || settings.limits.queue_full_absent == WhenAbsent::RefusePublisher
+            || input_steps_max == FEW_STEPS;
         let versions = [Version::V5, Version::V311, Version::V5, Version::V5, Version::V31];
         let clients = (0..CLIENTS).map(|at| Client::new(versions[at % versions.len()])).collect();
         Self {
@@ -88,6 +94,7 @@ impl World {
             held_up: BTreeSet::new(),
             open_letters: BTreeMap::new(),
             roots: 0,
+            questions: Vec::new(),
             lines: Vec::new(),
             clients,
             saboteur: Saboteur::new(plant, seed),
@@ -109,6 +116,10 @@ impl World {
 /// last of them may cost beyond.
 const STEPS_FACTOR: u64 = 16;
 const LAST_STEPS_MAX: u64 = 1_000;
+
+/// So few steps that retained messages wait for later turns. Enough for every filter of a SUBSCRIBE
+/// that comes alone: the books have it that one is in force from when it was taken in.
+const FEW_STEPS: u32 = 40;
 
 /// The time at which a run begins.
 const START: Micros = Micros(1_000_000);
@@ -144,5 +155,8 @@ fn settings(chance: &mut Chance) -> Settings {
         ShareStrategy::Hash,
     ]);
     let rules = vec![ShareRule { prefix: "g".into(), strategy }];
-    Settings { limits, share: SharePolicy { rules }, ..Settings::default() }
+    let input_steps_max = chance.pick(&[limits.input_steps_max, limits.input_steps_max, FEW_STEPS]);
+    let limits = Limits { input_steps_max, ..limits };
+    let features = Features { authentication: chance.one_in(3), ..Features::default() };
+    Settings { limits, features, share: SharePolicy { rules } }
 }

@@ -6,9 +6,6 @@ use crate::{Version, WireError};
 /// Longest fixed header: one byte of kind and flags, four of remaining length.
 pub const FRAME_HEADER_BYTES_MAX: usize = 5;
 
-/// Largest remaining length that four bytes can say.
-pub const REMAINING_LENGTH_MAX: u32 = 268_435_455;
-
 /// Bytes of the whole packet around a body of so many.
 #[inline]
 pub const fn packet_bytes(body_bytes: usize) -> usize {
@@ -146,6 +143,8 @@ impl PacketKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use crate::REMAINING_LENGTH_MAX;
 
     const ANY: u32 = u32::MAX;
 

@@ -15,8 +15,9 @@ pub mod topic;
 mod version;
 
 pub use error::WireError;
-pub use frame::{FRAME_HEADER_BYTES_MAX, Frame, PacketKind, REMAINING_LENGTH_MAX, packet_bytes};
+pub use frame::{FRAME_HEADER_BYTES_MAX, Frame, PacketKind, packet_bytes};
 pub use packet::Packet;
+pub use primitive::REMAINING_LENGTH_MAX;
 pub use property::{Properties, PropertiesBuf, Property, PropertyId};
 pub use reason::ReasonCode;
 pub use version::{PacketId, QoS, Version};

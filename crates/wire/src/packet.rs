@@ -6,6 +6,7 @@ mod connack;
 mod connect;
 mod disconnect;
 mod publish;
+mod reasons;
 mod suback;
 mod subscribe;
 mod unsuback;

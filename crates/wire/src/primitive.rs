@@ -3,7 +3,10 @@
 //! A [`Reader`] takes them from the front of borrowed bytes; the `put_*` functions append them.
 //! No packet knowledge here, except that a packet is a first byte, a length and a body.
 
-use crate::{PacketId, REMAINING_LENGTH_MAX, WireError};
+use crate::{PacketId, WireError};
+
+/// Largest remaining length that four bytes can say.
+pub const REMAINING_LENGTH_MAX: u32 = 268_435_455;
 
 /// What is left to read of a packet's body.
 #[derive(Clone, Copy, Debug)]

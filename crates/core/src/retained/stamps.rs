@@ -3,7 +3,7 @@
 //! A shard numbers what its clients publish as retained. Letters between two shards keep their
 //! order, so one number says of all before it that they have come by. That is enough to know of a
 //! retained message whether a subscriber has had it, or will have it, as it was published: see
-//! [`crate::retained::Replay`].
+//! [`crate::replays::Replay`].
 
 use crate::keys::{ShardId, Stamp};
 

@@ -11,7 +11,7 @@ use crate::few::Few;
 
 impl Filter {
     fn filtered_or_insert(&mut self, condition: ConditionId, encoded: Option<&str>) -> usize {
-        let lists = &mut self.extra().filtered;
+        let lists = &mut self.cold().filtered;
         let is_same =
             |list: &Filtered| list.condition == condition && list.encoded.as_deref() == encoded;
         if let Some((at, _)) = lists.iter().find(|(_, list)| is_same(list)) {
@@ -34,7 +34,7 @@ impl Filters {
         let Some(condition) = condition else { return List::Plain };
         let entry = self.get_mut(id);
         let at = entry.filtered_or_insert(condition, encoded);
-        if !entry.extra().filtered[at].subscribers.is_empty() {
+        if !entry.cold().filtered[at].subscribers.is_empty() {
             self.conditions.release(condition);
         }
         List::Filtered(at)
@@ -60,10 +60,10 @@ impl Filters {
     /// Forgets a list without subscribers.
     pub(super) fn drop_filtered_if_empty(&mut self, id: FilterId, at: usize) {
         let entry = self.get_mut(id);
-        let list = &entry.extra().filtered[at];
+        let list = &entry.cold().filtered[at];
         if list.subscribers.is_empty() {
             let condition = list.condition;
-            entry.change_extra(|extra| drop(extra.filtered.remove(at)));
+            entry.change_cold(|cold| drop(cold.filtered.remove(at)));
             self.conditions.release(condition);
         }
     }

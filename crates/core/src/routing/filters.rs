@@ -36,12 +36,12 @@ pub(crate) struct Picks {
 pub(crate) struct Filter {
     text: Text,
     pub(crate) subscribers: Few<Subscriber>,
-    extra: Option<Box<Extra>>,
+    cold: Option<Box<ColdFilter>>,
 }
 
 /// What few filters have.
 #[derive(Debug, Default)]
-pub(super) struct Extra {
+pub(super) struct ColdFilter {
     groups: Slab<Group>,
     /// A list for each condition and way to name it.
     pub(super) filtered: Slab<Filtered>,
@@ -64,21 +64,21 @@ impl Filter {
     /// Whether there are groups or content-filtered subscribers.
     #[inline]
     pub(crate) fn has_lists_beside(&self) -> bool {
-        let is_empty = |extra: &Extra| extra.groups.is_empty() && extra.filtered.is_empty();
-        self.extra.as_ref().is_some_and(|extra| !is_empty(extra))
+        let is_empty = |cold: &ColdFilter| cold.groups.is_empty() && cold.filtered.is_empty();
+        self.cold.as_ref().is_some_and(|cold| !is_empty(cold))
     }
 
     /// The lists of content-filtered subscribers.
     pub(super) fn filtered(&self) -> impl Iterator<Item = &Filtered> {
-        self.extra.iter().flat_map(|extra| &extra.filtered).map(|(_, list)| list)
+        self.cold.iter().flat_map(|cold| &cold.filtered).map(|(_, list)| list)
     }
 
     pub(super) fn filtered_at(&self, at: usize) -> &Filtered {
-        &self.extra.as_ref().expect("a list that has a key is there").filtered[at]
+        &self.cold.as_ref().expect("a list that has a key is there").filtered[at]
     }
 
     pub(crate) fn groups(&self) -> impl Iterator<Item = &Group> {
-        self.extra.iter().flat_map(|extra| &extra.groups).map(|(_, group)| group)
+        self.cold.iter().flat_map(|cold| &cold.groups).map(|(_, group)| group)
     }
 
     pub(crate) fn has_shard(&self, shard: ShardId) -> bool {
@@ -86,25 +86,25 @@ impl Filter {
     }
 
     fn shards(&self) -> &[ShardId] {
-        self.extra.as_ref().map_or(&[], |extra| &extra.shards)
+        self.cold.as_ref().map_or(&[], |cold| &cold.shards)
     }
 
     fn is_in_another_round(&self, round: u64) -> bool {
-        let current = self.extra.as_ref().and_then(|extra| extra.round);
+        let current = self.cold.as_ref().and_then(|cold| cold.round);
         current.is_some_and(|current| current != round)
     }
 
-    pub(super) fn extra(&mut self) -> &mut Extra {
-        self.extra.get_or_insert_default()
+    pub(super) fn cold(&mut self) -> &mut ColdFilter {
+        self.cold.get_or_insert_default()
     }
 
-    /// Changes the extra, if there is one, and drops it when nothing is left in it.
-    pub(super) fn change_extra(&mut self, change: impl FnOnce(&mut Extra)) {
-        let Some(extra) = &mut self.extra else { return };
-        change(extra);
-        let has_lists = !(extra.groups.is_empty() && extra.filtered.is_empty());
-        if !has_lists && extra.shards.is_empty() && extra.round.is_none() {
-            self.extra = None;
+    /// Changes the cold, if there is one, and drops it when nothing is left in it.
+    pub(super) fn change_cold(&mut self, change: impl FnOnce(&mut ColdFilter)) {
+        let Some(cold) = &mut self.cold else { return };
+        change(cold);
+        let has_lists = !(cold.groups.is_empty() && cold.filtered.is_empty());
+        if !has_lists && cold.shards.is_empty() && cold.round.is_none() {
+            self.cold = None;
         }
     }
 }
@@ -139,6 +139,8 @@ pub(crate) struct Filters {
     hasher: FixedState,
     /// There are other shards to tell.
     has_others: bool,
+    /// Rounds of letters so far, see [`Filters::subscribe`].
+    rounds: u64,
     share: SharePolicy,
     chance: Chance,
 }
@@ -153,9 +155,16 @@ impl Filters {
             wildcards: Wildcards::new(seed),
             hasher: FixedState::with_seed(seed),
             has_others: shards > 1,
+            rounds: 0,
             share,
             chance: Chance::new(seed.wrapping_add(u64::from(id.0))),
         }
+    }
+
+    /// The next round of letters, of one SUBSCRIBE.
+    pub(crate) fn next_round(&mut self) -> u64 {
+        self.rounds += 1;
+        self.rounds
     }
 
     /// Appends the filters that match `topic`: exact first.
@@ -186,8 +195,8 @@ impl Filters {
         picks: &mut Picks,
     ) {
         let Self { filters, conditions, hasher, chance, .. } = self;
-        let Some(extra) = &mut filters[id.at()].extra else { return };
-        for (_, group) in &mut extra.groups {
+        let Some(cold) = &mut filters[id.at()].cold else { return };
+        for (_, group) in &mut cold.groups {
             if group.condition.is_some_and(|condition| !conditions.holds(condition)) {
                 continue;
             }
@@ -247,7 +256,7 @@ impl Filters {
             return id;
         }
         let subscribers = Few::default();
-        let key = self.filters.insert(Filter { text: text.into(), subscribers, extra: None });
+        let key = self.filters.insert(Filter { text: text.into(), subscribers, cold: None });
         let id = FilterId(key as u32);
         let Self { filters, by_text, wildcards, hasher, .. } = self;
         let text_of = |id: FilterId| &filters[id.0 as usize].text;
@@ -313,7 +322,7 @@ impl Filters {
             }
             _ if !was_wanted || entry.is_in_another_round(round) => {
                 if *has_others {
-                    entry.extra().round = Some(round);
+                    entry.cold().round = Some(round);
                 }
                 Some(News::Interest(filter.filter.into()))
             }
@@ -326,7 +335,7 @@ impl Filters {
         }
         let position = match list {
             List::Plain => entry.subscribers.push(subscriber),
-            List::Filtered(at) => entry.extra().filtered[at].subscribers.push(subscriber),
+            List::Filtered(at) => entry.cold().filtered[at].subscribers.push(subscriber),
             List::Group(group) => {
                 let members = &mut entry.group_mut(group).members;
                 members.push(Member { id: hasher.hash_one(client_id), subscriber });
@@ -395,7 +404,7 @@ impl Filters {
             }
             list => {
                 let subscribers = match list {
-                    List::Filtered(key) => &mut entry.extra().filtered[key].subscribers,
+                    List::Filtered(key) => &mut entry.cold().filtered[key].subscribers,
                     _ => &mut entry.subscribers,
                 };
                 subscribers.swap_remove(at);
@@ -416,7 +425,7 @@ impl Filters {
         if entry.is_wanted_here() {
             return None;
         }
-        entry.change_extra(|extra| extra.round = None);
+        entry.change_cold(|cold| cold.round = None);
         Some(News::Interest((*entry.text).into()))
     }
 
@@ -426,7 +435,7 @@ impl Filters {
         if let Some(id) = self.id(filter) {
             let is_older = |current: &u64| *current != round;
             let entry = &mut self.filters[id.0 as usize];
-            entry.change_extra(|extra| extra.round = extra.round.filter(is_older));
+            entry.change_cold(|cold| cold.round = cold.round.filter(is_older));
         }
     }
 
@@ -492,7 +501,7 @@ impl Filters {
     /// Another shard has its first subscription to `filter`.
     pub(crate) fn add_shard(&mut self, filter: &str, shard: ShardId) {
         let id = self.id_or_insert(TopicFilter { group: None, filter });
-        let shards = &mut self.filters[id.0 as usize].extra().shards;
+        let shards = &mut self.filters[id.0 as usize].cold().shards;
         if !shards.contains(&shard) {
             shards.push(shard);
         }
@@ -502,7 +511,7 @@ impl Filters {
     pub(crate) fn remove_shard(&mut self, filter: &str, shard: ShardId) {
         let Some(id) = self.id(filter) else { return };
         let entry = &mut self.filters[id.0 as usize];
-        entry.change_extra(|extra| extra.shards.retain(|&other| other != shard));
+        entry.change_cold(|cold| cold.shards.retain(|&other| other != shard));
         self.drop_if_unused(id);
     }
 
@@ -520,7 +529,7 @@ impl Filters {
         let group = entry.group(at);
         if group.is_empty() {
             let condition = group.condition;
-            entry.change_extra(|extra| drop(extra.groups.remove(at)));
+            entry.change_cold(|cold| drop(cold.groups.remove(at)));
             if let Some(condition) = condition {
                 self.conditions.release(condition);
             }
@@ -534,11 +543,11 @@ impl Filter {
             return key;
         }
         let group = Group::new(name, &self.text, share.strategy(name));
-        self.extra().groups.insert(group)
+        self.cold().groups.insert(group)
     }
 
     fn key_of_name(&self, name: &str) -> Option<usize> {
-        let mut groups = self.extra.as_ref()?.groups.iter();
+        let mut groups = self.cold.as_ref()?.groups.iter();
         groups.find(|(_, group)| group.name() == name).map(|(at, _)| at)
     }
 
@@ -548,11 +557,11 @@ impl Filter {
     }
 
     fn group(&self, key: usize) -> &Group {
-        &self.extra.as_ref().expect("a group that has a key is there").groups[key]
+        &self.cold.as_ref().expect("a group that has a key is there").groups[key]
     }
 
     pub(super) fn group_mut(&mut self, key: usize) -> &mut Group {
-        &mut self.extra().groups[key]
+        &mut self.cold().groups[key]
     }
 
     fn subscriber_mut(&mut self, record: SubscriptionRecord) -> &mut Subscriber {
@@ -560,7 +569,7 @@ impl Filter {
         match record.list() {
             List::Plain => &mut self.subscribers[at],
             List::Group(group) => &mut self.group_mut(group).members[at].subscriber,
-            List::Filtered(key) => &mut self.extra().filtered[key].subscribers[at],
+            List::Filtered(key) => &mut self.cold().filtered[key].subscribers[at],
         }
     }
 }

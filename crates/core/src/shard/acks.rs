@@ -3,7 +3,7 @@
 use super::Shard;
 use crate::keys::{Micros, SessionKey};
 use crate::sink::Sink;
-use crate::window::Step;
+use crate::window::DeliveryState;
 use weir_wire::packet::Ack;
 use weir_wire::{PacketId, PacketKind, Properties, ReasonCode};
 
@@ -16,7 +16,7 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        self.finish(key, ack.packet_id, Step::AwaitPubAck, now, sink);
+        self.finish(key, ack.packet_id, DeliveryState::AwaitPubAck, now, sink);
     }
 
     pub(super) fn on_pubrec(
@@ -28,9 +28,9 @@ impl Shard {
     ) {
         if ack.reason.is_error() {
             // The receiver refuses: the exchange is over.
-            return self.finish(key, ack.packet_id, Step::AwaitPubRec, now, sink);
+            return self.finish(key, ack.packet_id, DeliveryState::AwaitPubRec, now, sink);
         }
-        let is_known = self.sessions[key.0 as usize].window.received(ack.packet_id);
+        let is_known = self.clients[key].window.received(ack.packet_id);
         self.answer(key, ack.packet_id, PacketKind::PubRel, is_known, now, sink);
     }
 
@@ -41,7 +41,7 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let is_known = self.sessions[key.0 as usize].release(ack.packet_id);
+        let is_known = self.clients[key].release(ack.packet_id);
         self.answer(key, ack.packet_id, PacketKind::PubComp, is_known, now, sink);
     }
 
@@ -52,7 +52,7 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        self.finish(key, ack.packet_id, Step::AwaitPubComp, now, sink);
+        self.finish(key, ack.packet_id, DeliveryState::AwaitPubComp, now, sink);
     }
 
     /// A delivery is done: what waits for its place in the window may follow.
@@ -60,12 +60,12 @@ impl Shard {
         &mut self,
         key: SessionKey,
         packet_id: PacketId,
-        step: Step,
+        state: DeliveryState,
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let session = &mut self.sessions[key.0 as usize];
-        let is_done = session.window.finish(packet_id, step);
+        let session = &mut self.clients[key];
+        let is_done = session.window.finish(packet_id, state);
         let waits = !session.queue_is_empty() || session.has_replays();
         if is_done && (session.window.is_owing() || waits) {
             self.pump(key, now, sink);
@@ -81,16 +81,16 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let session = &self.sessions[key.0 as usize];
-        let Some(link) = session.link else { return };
-        if is_known || !link.version.is_v5() {
-            return self.reply(link.conn, &plain_ack(kind, packet_id), now, sink);
+        let session = &self.clients[key];
+        let Some(attachment) = session.attachment else { return };
+        if is_known || !attachment.version.is_v5() {
+            return self.reply(attachment.conn, &plain_ack(kind, packet_id), now, sink);
         }
         let reason = ReasonCode::PacketIdentifierNotFound;
         let mut bytes = Vec::new();
         let ack = Ack { packet_id, reason, properties: Properties::EMPTY };
-        ack.encode(kind, link.version, &mut bytes);
-        self.reply(link.conn, &bytes, now, sink);
+        ack.encode(kind, attachment.version, &mut bytes);
+        self.reply(attachment.conn, &bytes, now, sink);
     }
 }
 

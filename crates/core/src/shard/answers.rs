@@ -10,7 +10,6 @@ use crate::mail::Mail;
 use crate::receipts::Owed;
 use crate::sink::Sink;
 use smallvec::SmallVec;
-use std::collections::VecDeque;
 use weir_wire::ReasonCode;
 
 impl Shard {
@@ -18,7 +17,7 @@ impl Shard {
     /// letters of the turn.
     pub fn turn_end(&mut self, sink: &mut impl Sink) {
         while let Some(Owed { to, number, wants_retains }) = self.answers.receipts.take_owed() {
-            let retains = if wants_retains { self.stamps.sent() } else { Box::default() };
+            let retains = if wants_retains { self.retained.stamps.sent() } else { Box::default() };
             sink.mail(to, Mail::Receipt { number, retains });
         }
     }
@@ -38,20 +37,15 @@ impl Shard {
     /// Whether an answer of this connection waits.
     #[inline]
     pub(super) fn holds_answers(&self, conn: ConnKey) -> bool {
-        !self.answers.is_empty() && self.held_answers(conn).is_some_and(|held| !held.is_empty())
-    }
-
-    /// The connection's answers that wait, if it ever had any.
-    pub(super) fn held_answers(&self, conn: ConnKey) -> Option<&VecDeque<Ticket>> {
-        let Phase::Live(live) = &self.connections.get(conn.0 as usize)?.phase else { return None };
-        live.extra.as_ref().map(|extra| &extra.answers)
+        !self.answers.is_empty()
+            && self.connections.held_answers(conn).is_some_and(|held| !held.is_empty())
     }
 
     /// Puts an answer behind those that wait already.
     pub(super) fn hold(&mut self, conn: ConnKey, ticket: Ticket) {
-        let live = self.connection_mut(conn).and_then(Connection::live_mut);
+        let live = self.connections.get_mut(conn).and_then(Connection::live_mut);
         match live {
-            Some(live) => live.extra().answers.push_back(ticket),
+            Some(live) => live.cold().answers.push_back(ticket),
             None => drop(self.answers.remove(ticket)),
         }
     }
@@ -60,11 +54,11 @@ impl Shard {
     /// its answers have left.
     #[inline(never)]
     pub(super) fn must_wait(&mut self, conn: ConnKey) -> bool {
-        let held_max = self.limits.answers_held_max as usize;
-        let live = self.connection_mut(conn).and_then(Connection::live_mut);
-        let Some(extra) = live.and_then(|live| live.extra.as_mut()) else { return false };
-        extra.is_paused |= extra.answers.len() >= held_max;
-        extra.is_paused || extra.parked.is_some()
+        let held_max = self.bounds.limits.answers_held_max as usize;
+        let live = self.connections.get_mut(conn).and_then(Connection::live_mut);
+        let Some(cold) = live.and_then(|live| live.cold.as_mut()) else { return false };
+        cold.is_paused |= cold.answers.len() >= held_max;
+        cold.is_paused || cold.parked.is_some()
     }
 
     /// Another shard has all letters up to this one.
@@ -76,7 +70,7 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        self.stamps.saw_sent(from, retains);
+        self.retained.stamps.saw_sent(from, retains);
         while let Some(ticket) = self.answers.receipts.take_met(from, number) {
             self.met(ticket, now, sink);
         }
@@ -102,7 +96,7 @@ impl Shard {
             match reply {
                 Reply::Packet(bytes) => sink.write(conn, &bytes),
                 Reply::Ack(ack) => {
-                    if let Some(session) = self.session_of(conn) {
+                    if let Some(session) = self.connections.session(conn) {
                         let (id, why) = ((ack.packet_id, ack.qos), (ack.reason, ack.detail));
                         self.write_ack(conn, session, id, why, sink);
                     }
@@ -111,13 +105,13 @@ impl Shard {
                 Reply::Verdict => {}
             }
         }
-        let held_max = self.limits.answers_held_max as usize;
-        let Some(connection) = self.connection_mut(conn) else { return };
-        if let Some(extra) = connection.live_mut().and_then(|live| live.extra.as_mut())
-            && extra.is_paused
-            && extra.answers.len() <= held_max / 2
+        let held_max = self.bounds.limits.answers_held_max as usize;
+        let Some(connection) = self.connections.get_mut(conn) else { return };
+        if let Some(cold) = connection.live_mut().and_then(|live| live.cold.as_mut())
+            && cold.is_paused
+            && cold.answers.len() <= held_max / 2
         {
-            extra.is_paused = false;
+            cold.is_paused = false;
             connection.heard(now);
             sink.resume(conn);
         }
@@ -125,8 +119,8 @@ impl Shard {
 
     fn take_ready(&mut self, conn: ConnKey) -> Option<Ticket> {
         let Self { connections, answers, .. } = self;
-        let live = connections.get_mut(conn.0 as usize)?.live_mut()?;
-        live.extra.as_mut()?.answers.pop_front_if(|&mut ticket| answers.is_ready(ticket))
+        let live = connections.get_mut(conn)?.live_mut()?;
+        live.cold.as_mut()?.answers.pop_front_if(|&mut ticket| answers.is_ready(ticket))
     }
 
     /// The connection is gone: what the authentication port is still to say of it says nothing.
@@ -134,7 +128,7 @@ impl Shard {
         let asked = match &connection.phase {
             Phase::AwaitConnect(_) => None,
             Phase::AwaitAuth(waiting) => waiting.asked,
-            Phase::Live(live) => live.extra.as_ref().and_then(|extra| extra.asked),
+            Phase::Live(live) => live.cold.as_ref().and_then(|cold| cold.asked),
         };
         if let Some(ticket) = asked {
             self.answers.remove(ticket);
@@ -144,8 +138,8 @@ impl Shard {
     /// The connection is gone, and with it whom its answers were for. What a session asked for is
     /// done all the same.
     pub(super) fn release_answers(&mut self, connection: &Connection, now: Micros) {
-        let Phase::Live(Live { extra: Some(extra), .. }) = &connection.phase else { return };
-        for &ticket in &extra.answers {
+        let Phase::Live(Live { cold: Some(cold), .. }) = &connection.phase else { return };
+        for &ticket in &cold.answers {
             match self.answers.get_mut(ticket) {
                 Some(Answer { conn, open: 1.., reply: Reply::Subscribe(_), .. }) => *conn = None,
                 // An absent session takes nothing: what begins goes on when it is back.
@@ -177,9 +171,9 @@ impl Shard {
 
     /// A client from which nothing is read is not silent.
     pub(super) fn is_paused(&mut self, conn: ConnKey, now: Micros) -> bool {
-        let Some(connection) = self.connection_mut(conn) else { return false };
-        let extra = connection.live_mut().and_then(|live| live.extra.as_ref());
-        let is_paused = extra.is_some_and(|extra| extra.is_paused);
+        let Some(connection) = self.connections.get_mut(conn) else { return false };
+        let cold = connection.live_mut().and_then(|live| live.cold.as_ref());
+        let is_paused = cold.is_some_and(|cold| cold.is_paused);
         if is_paused {
             connection.heard(now);
         }

@@ -1,8 +1,8 @@
 //! Questions of whoever runs the broker: which clients there are, and the end of one of them.
 
 use super::Shard;
-use super::connection::{Phase, Refusal};
-use crate::ask::{ClientPage, ClientState, Kicked, LinkState};
+use super::connection::Refusal;
+use crate::ask::{ClientPage, ClientState, ConnectionState, Kicked};
 use crate::keys::Micros;
 use crate::session::Session;
 use crate::sink::Sink;
@@ -20,50 +20,49 @@ impl Shard {
         let mut page = ClientPage::default();
         let mut at = from as usize;
         for _ in 0..PLACES_MAX {
-            if at >= self.sessions.end() {
+            if at >= self.clients.end() {
                 return page;
             }
             if page.clients.len() == clients_max {
                 break;
             }
-            at = match self.sessions.get(at) {
-                Some(session) => {
+            at = match self.clients.at(at) {
+                Ok(session) => {
                     page.clients.push(self.state_of(session));
                     at + 1
                 }
-                None => self.sessions.skip_empty_page(at),
+                Err(next) => next,
             };
         }
-        page.next = (at < self.sessions.end()).then_some(at as u32);
+        page.next = (at < self.clients.end()).then_some(at as u32);
         page
     }
 
     /// The client of this identifier, if this shard has it.
     pub fn client(&self, client_id: &str) -> Option<ClientState> {
-        let key = self.find_session(client_id)?;
-        Some(self.state_of(&self.sessions[key.0 as usize]))
+        let key = self.clients.find(client_id)?;
+        Some(self.state_of(&self.clients[key]))
     }
 
     /// Ends the connection of a client because a person wants it: DISCONNECT 0x98 where the
     /// protocol has it. Its will is sent, and its session is kept if it outlives the connection.
     pub fn kick(&mut self, client_id: &str, now: Micros, sink: &mut impl Sink) -> Kicked {
-        let Some(key) = self.find_session(client_id) else { return Kicked::Unknown };
-        let Some(link) = self.sessions[key.0 as usize].link else { return Kicked::Absent };
-        self.end(link.conn, Refusal::new(ReasonCode::AdministrativeAction, ""), now, sink);
+        let Some(key) = self.clients.find(client_id) else { return Kicked::Unknown };
+        let Some(attachment) = self.clients[key].attachment else { return Kicked::Absent };
+        self.end(attachment.conn, Refusal::new(ReasonCode::AdministrativeAction, ""), now, sink);
         self.settle(now, sink);
         Kicked::Ended
     }
 
     fn state_of(&self, session: &Session) -> ClientState {
-        let link = session.link.and_then(|link| {
-            let connection = self.connections.get(link.conn.0 as usize)?;
-            let Phase::Live(live) = &connection.phase else { return None };
-            Some(LinkState { version: link.version, keep_alive_s: live.keep_alive_s })
+        let connection = session.attachment.and_then(|attachment| {
+            let live = self.connections.live(attachment.conn)?;
+            Some(ConnectionState { version: attachment.version, keep_alive_s: live.keep_alive_s })
         });
         let queue = session.queue();
         ClientState {
             client_id: (*session.client_id).into(),
-            link,
+            connection,
             session_expiry_s: session.expiry_s,
             subscriptions: session.subscriptions().len() as u32,
             queued_messages: queue.map_or(0, |queue| queue.deliveries.len() as u64),

@@ -28,12 +28,12 @@ impl Shard {
             self.stats.answers_late += 1;
             return;
         };
-        match self.connection_mut(conn).map(|connection| &mut connection.phase) {
+        match self.connections.get_mut(conn).map(|connection| &mut connection.phase) {
             Some(Phase::AwaitAuth(waiting)) => {
                 waiting.asked = None;
                 self.answer_unknown(conn, verdict, now, sink);
                 // What came meanwhile may be read.
-                if self.connection_mut(conn).is_some() {
+                if self.connections.get_mut(conn).is_some() {
                     sink.resume(conn);
                 }
             }
@@ -51,7 +51,7 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        if bytes > self.limits.packet_bytes_max as usize {
+        if bytes > self.bounds.limits.packet_bytes_max as usize {
             let refusal = Refusal::new(ReasonCode::QuotaExceeded, "too much before the verdict");
             return self.end(conn, refusal, now, sink);
         }
@@ -65,7 +65,7 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let Some(connection) = self.connection_mut(conn) else { return };
+        let Some(connection) = self.connections.get_mut(conn) else { return };
         let Phase::AwaitAuth(waiting) = &mut connection.phase else { return };
         match verdict {
             Verdict::Continue(data) => {
@@ -91,17 +91,17 @@ impl Shard {
     }
 
     fn answer_live(&mut self, conn: ConnKey, verdict: Verdict, now: Micros, sink: &mut impl Sink) {
-        let Self { connections, sessions, .. } = self;
-        let connection = connections.get_mut(conn.0 as usize);
+        let Self { connections, clients, .. } = self;
+        let connection = connections.get_mut(conn);
         let Some(live) = connection.and_then(Connection::live_mut) else { return };
-        let Some(link) = sessions[live.session.0 as usize].link else { return };
-        let extra = live.extra.as_mut().filter(|extra| extra.is_authenticating);
-        let Some(extra) = extra else { return };
-        extra.asked = None;
+        let Some(attachment) = clients[live.session].attachment else { return };
+        let cold = live.cold.as_mut().filter(|cold| cold.is_authenticating);
+        let Some(cold) = cold else { return };
+        cold.asked = None;
         let (reason, data) = match verdict {
             Verdict::Continue(data) => (ReasonCode::ContinueAuthentication, data),
             Verdict::Accept(data) => {
-                extra.is_authenticating = false;
+                cold.is_authenticating = false;
                 (ReasonCode::Success, data)
             }
             // [MQTT-4.12.1-2]
@@ -109,8 +109,8 @@ impl Shard {
                 return self.end(conn, Refusal::new(reason, "not authenticated"), now, sink);
             }
         };
-        let bytes = auth_bytes(reason, extra.auth_method.as_deref(), &data);
-        if bytes.len() > link.packet_bytes_max as usize {
+        let bytes = auth_bytes(reason, cold.auth_method.as_deref(), &data);
+        if bytes.len() > attachment.packet_bytes_max as usize {
             // [MQTT-3.1.2-24]
             return self.end(conn, Refusal::new(ReasonCode::PacketTooLarge, ""), now, sink);
         }
@@ -119,7 +119,7 @@ impl Shard {
 
     /// Refuses a client that is not yet known, in a packet that it takes.
     pub(super) fn refuse_unknown(&mut self, conn: ConnKey, refusal: Refusal, sink: &mut impl Sink) {
-        let Some(connection) = self.connection_mut(conn) else { return };
+        let Some(connection) = self.connections.get_mut(conn) else { return };
         let Some(waiting) = connection.take_waiting() else { return };
         if let Some(ticket) = waiting.asked {
             self.answers.remove(ticket);
@@ -153,7 +153,7 @@ impl Shard {
         sink: &mut impl Sink,
     ) -> Result<Next, Refusal> {
         let Self { connections, answers, .. } = self;
-        let connection = connections.get_mut(conn.0 as usize);
+        let connection = connections.get_mut(conn);
         let Some(Phase::AwaitAuth(waiting)) = connection.map(|connection| &mut connection.phase)
         else {
             return Ok(Next::Continue);
@@ -197,27 +197,27 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) -> Result<(), Refusal> {
-        let Self { connections, sessions, answers, .. } = self;
-        let live = connections.get_mut(conn.0 as usize).and_then(Connection::live_mut);
+        let Self { connections, clients, answers, .. } = self;
+        let live = connections.get_mut(conn).and_then(Connection::live_mut);
         let Some(live) = live else { return Ok(()) };
-        let client_id = &*sessions[live.session.0 as usize].client_id;
+        let client_id = &*clients[live.session].client_id;
         let (method, data) = parts(auth);
-        let extra = live.extra.as_mut();
+        let cold = live.cold.as_mut();
         // [MQTT-4.12.1-1]
-        let Some(extra) = extra.filter(|e| method.is_some() && e.auth_method.as_deref() == method)
+        let Some(cold) = cold.filter(|e| method.is_some() && e.auth_method.as_deref() == method)
         else {
             return Err(Refusal::protocol("AUTH without the method of CONNECT"));
         };
-        let step = match (auth.reason, extra.is_authenticating) {
+        let step = match (auth.reason, cold.is_authenticating) {
             (ReasonCode::ReAuthenticate, false) => AuthStep::Again,
-            (ReasonCode::ContinueAuthentication, true) if extra.asked.is_none() => {
+            (ReasonCode::ContinueAuthentication, true) if cold.asked.is_none() => {
                 AuthStep::Continue
             }
             _ => return Err(Refusal::protocol("AUTH out of turn")),
         };
         let ticket = answers.ask_verdict(conn, now);
-        extra.is_authenticating = true;
-        extra.asked = Some(ticket);
+        cold.is_authenticating = true;
+        cold.asked = Some(ticket);
         let (user_name, password) = (None, None);
         sink.authenticate(AuthRequest {
             conn,

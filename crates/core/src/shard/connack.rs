@@ -40,7 +40,7 @@ impl Shard {
     }
 
     fn say_bounds(&self, asked: &Asked<'_>, properties: &mut PropertiesBuf) {
-        let limits = &self.limits;
+        let limits = &self.bounds.limits;
         if asked.session_expiry_s > limits.session_expiry_s_max {
             properties.push(Property::SessionExpiryInterval(limits.session_expiry_s_max));
         }
@@ -53,7 +53,7 @@ impl Shard {
 
     /// What is as the standard's default has it is left out.
     fn say_features(&self, asked: &Asked<'_>, properties: &mut PropertiesBuf) {
-        let features = &self.features;
+        let features = &self.bounds.features;
         if features.qos_max < QoS::ExactlyOnce {
             properties.push(Property::MaximumQoS(features.qos_max as u8));
         }

@@ -7,10 +7,8 @@ use super::{Next, Shard};
 use crate::auth::{AuthRequest, AuthStep};
 use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::message::passed_on;
-use crate::session::{Link, Session, Will};
+use crate::session::{Attachment, Will};
 use crate::sink::{Notice, Sink};
-use foldhash::fast::FixedState;
-use std::hash::BuildHasher;
 use weir_wire::packet::{self as wire, Connect};
 use weir_wire::{Property, ReasonCode, Version};
 
@@ -29,19 +27,19 @@ impl Shard {
             return Ok(Next::Continue);
         }
         if !connect.client_id.is_empty() {
-            let owner = self.owner(connect.client_id);
-            if owner != self.id {
+            let owner = self.place.owner(connect.client_id);
+            if owner != self.place.id {
                 self.drop_connection(conn);
                 sink.hand_over(conn, owner);
                 return Ok(Next::HandedOver);
             }
         }
-        if !self.features.authentication {
+        if !self.bounds.features.authentication {
             self.admit(conn, connect, &asked, None, now, sink);
             return Ok(Next::Continue);
         }
         let ticket = self.answers.ask_verdict(conn, now);
-        let Some(connection) = self.connection_mut(conn) else { return Ok(Next::Continue) };
+        let Some(connection) = self.connections.get_mut(conn) else { return Ok(Next::Continue) };
         connection.phase = Phase::AwaitAuth(Box::new(AwaitAuth {
             connect: body.into(),
             version: connect.version,
@@ -71,13 +69,15 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let assigned = connect.client_id.is_empty().then(|| self.assign_client_id());
+        let Self { clients, place, .. } = self;
+        let assigned =
+            connect.client_id.is_empty().then(|| clients.assign_id(|id| place.is_owner(id)));
         let client_id = assigned.as_deref().unwrap_or(connect.client_id);
-        let found = self.find_session(client_id);
+        let found = self.clients.find(client_id);
         // A session that does not outlive its connection ends in the takeover.
         let session_present = !connect.clean_start
-            && found.is_some_and(|key| self.sessions[key.0 as usize].outlives_connection());
-        if self.is_pressed && found.is_none() {
+            && found.is_some_and(|key| self.clients[key].outlives_connection());
+        if self.bounds.is_pressed && found.is_none() {
             let refusal = Refusal::new(ReasonCode::QuotaExceeded, "the memory ceiling is reached");
             return self.refuse_connect(conn, connect.version, Some(asked), refusal, sink);
         }
@@ -87,12 +87,17 @@ impl Shard {
             let refusal = Refusal::new(ReasonCode::PacketTooLarge, "");
             return self.refuse_connect(conn, connect.version, Some(asked), refusal, sink);
         }
-        self.end_predecessor(client_id, now, sink);
-        let session = self.session_for(client_id, connect.clean_start, sink);
+        let session = match found {
+            None => self.clients.add(client_id),
+            Some(key) => {
+                self.end_predecessor(key, now, sink);
+                self.session_for(client_id, connect.clean_start, sink)
+            }
+        };
         self.attach(conn, session, connect, asked, now);
         self.tell_presence(session, true, sink);
         sink.write(conn, &connack);
-        let client_id = &self.sessions[session.0 as usize].client_id;
+        let client_id = &self.clients[session].client_id;
         sink.notice(Notice::Connected { conn, client_id, session_present });
         self.pump(session, now, sink);
     }
@@ -103,7 +108,7 @@ impl Shard {
         connect: &Connect<'_>,
         asked: &Asked<'_>,
     ) -> Result<(), Refusal> {
-        let phase = self.connections.get(conn.0 as usize).map(|connection| &connection.phase);
+        let phase = self.connections.get(conn).map(|connection| &connection.phase);
         if let Some(Phase::AwaitConnect(Some(reason))) = phase {
             return Err(Refusal::new(*reason, "a bound on connections is reached"));
         }
@@ -112,7 +117,7 @@ impl Shard {
             self.check_message(will.topic, will.qos, will.retain)?;
             check_payload_format(will.properties, will.payload)?;
         }
-        if asked.auth_method.is_some() && !self.features.authentication {
+        if asked.auth_method.is_some() && !self.bounds.features.authentication {
             let detail = "no enhanced authentication here";
             return Err(Refusal::new(ReasonCode::BadAuthenticationMethod, detail));
         }
@@ -130,30 +135,17 @@ impl Shard {
         if connect.client_id.is_empty() && !may_assign {
             return refuse("an empty client identifier needs a clean session");
         }
-        if connect.client_id.len() > usize::from(self.limits.client_id_bytes_max) {
+        if connect.client_id.len() > usize::from(self.bounds.limits.client_id_bytes_max) {
             return refuse("the client identifier is too long");
         }
         Ok(())
     }
 
-    /// A client identifier nobody has or can guess, of this shard's own clients.
-    fn assign_client_id(&mut self) -> Box<str> {
-        loop {
-            self.assigned_ids += 1;
-            let code = self.hasher.hash_one((self.id.0, self.assigned_ids));
-            let id = format!("weir-{code:016x}").into_boxed_str();
-            if self.owner(&id) == self.id && self.find_session(&id).is_none() {
-                return id;
-            }
-        }
-    }
-
     /// Ends an older connection of the same client [MQTT-3.1.4-3].
-    fn end_predecessor(&mut self, client_id: &str, now: Micros, sink: &mut impl Sink) {
-        let Some(key) = self.find_session(client_id) else { return };
-        let Some(link) = self.sessions[key.0 as usize].link else { return };
+    fn end_predecessor(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
+        let Some(attachment) = self.clients[key].attachment else { return };
         self.stats.takeovers += 1;
-        self.end(link.conn, Refusal::new(ReasonCode::SessionTakenOver, ""), now, sink);
+        self.end(attachment.conn, Refusal::new(ReasonCode::SessionTakenOver, ""), now, sink);
     }
 
     /// The client's session: the one there is, or a new one.
@@ -163,17 +155,13 @@ impl Shard {
         clean_start: bool,
         sink: &mut impl Sink,
     ) -> SessionKey {
-        if let Some(key) = self.find_session(client_id) {
+        if let Some(key) = self.clients.find(client_id) {
             if !clean_start {
                 return key;
             }
             self.end_session(key, sink);
         }
-        let key = SessionKey(self.sessions.insert(Session::new(client_id)) as u32);
-        let Self { clients, sessions, hasher, .. } = self;
-        let client_hash = |key: &SessionKey| client_hash(hasher, &sessions[key.0 as usize]);
-        clients.insert_unique(client_hash(&key), key, client_hash);
-        key
+        self.clients.add(client_id)
     }
 
     fn attach(
@@ -186,31 +174,31 @@ impl Shard {
     ) {
         // A will that waited is not due any more [MQTT-3.1.3-9].
         self.end_absence(key);
-        let session = &mut self.sessions[key.0 as usize];
-        session.expiry_s = asked.session_expiry_s.min(self.limits.session_expiry_s_max);
+        let session = &mut self.clients[key];
+        session.expiry_s = asked.session_expiry_s.min(self.bounds.limits.session_expiry_s_max);
         session.window.resume();
         session.note_absence();
-        session.link = Some(Link {
+        session.attachment = Some(Attachment {
             conn,
             version: connect.version,
-            open_max: asked.receive_maximum.min(self.limits.in_flight_max),
+            open_max: asked.receive_maximum.min(self.bounds.limits.in_flight_max),
             packet_bytes_max: asked.packet_bytes_max,
-            aliases_max: asked.aliases_max.min(self.limits.topic_alias_out_max),
+            aliases_max: asked.aliases_max.min(self.bounds.limits.topic_alias_out_max),
             wants_problems: connect.version.is_v5() && asked.wants_problems,
         });
-        let keep_alive_s = match self.features.server_keep_alive_s {
+        let keep_alive_s = match self.bounds.features.server_keep_alive_s {
             // [MQTT-3.2.2-21]
             keep_alive_s if keep_alive_s > 0 && connect.version.is_v5() => keep_alive_s,
             _ => connect.keep_alive_s,
         };
-        let mut live = Live { session: key, version: connect.version, keep_alive_s, extra: None };
+        let mut live = Live { session: key, version: connect.version, keep_alive_s, cold: None };
         if let Some(will) = &connect.will {
-            live.extra().will = Some(Box::new(kept_will(will, now)));
+            live.cold().will = Some(Box::new(kept_will(will, now)));
         }
         if let Some(method) = asked.auth_method {
-            live.extra().auth_method = Some(method.into());
+            live.cold().auth_method = Some(method.into());
         }
-        if let Some(connection) = self.connection_mut(conn) {
+        if let Some(connection) = self.connections.get_mut(conn) {
             connection.go_live(live, now);
         }
         self.set_deadline(conn, now);
@@ -218,18 +206,14 @@ impl Shard {
 
     /// Sets the connection's timer to what it is due at now.
     pub(super) fn set_deadline(&mut self, conn: ConnKey, now: Micros) {
-        let connection = self.connections.get(conn.0 as usize);
-        let due = connection.and_then(|connection| connection.due(self.limits.connect_timeout_s));
+        let connection = self.connections.get(conn);
+        let due =
+            connection.and_then(|connection| connection.due(self.bounds.limits.connect_timeout_s));
         match due {
             Some(due) => self.timers.connections.set(conn, due, now),
             None => self.timers.connections.clear(conn),
         }
     }
-}
-
-/// Where a session stands in the table of clients.
-pub(super) fn client_hash(hasher: &FixedState, session: &Session) -> u64 {
-    hasher.hash_one(session.client_id.as_bytes())
 }
 
 /// The will as it is kept: its delay and expiry begin when the connection ends.

@@ -42,12 +42,12 @@ pub(super) struct Live {
     /// Zero is off.
     pub(super) keep_alive_s: u16,
     /// What few connections have.
-    pub(super) extra: Option<Box<Extra>>,
+    pub(super) cold: Option<Box<ColdConnection>>,
 }
 
 /// What a connection owns once it uses it: an idle one has none of it.
 #[derive(Debug, Default)]
-pub(super) struct Extra {
+pub(super) struct ColdConnection {
     pub(super) will: Option<Box<Will>>,
     pub(super) aliases_in: AliasesIn,
     pub(super) aliases_out: AliasesOut,
@@ -66,8 +66,8 @@ pub(super) struct Extra {
 }
 
 impl Live {
-    pub(super) fn extra(&mut self) -> &mut Extra {
-        self.extra.get_or_insert_default()
+    pub(super) fn cold(&mut self) -> &mut ColdConnection {
+        self.cold.get_or_insert_default()
     }
 }
 
@@ -84,10 +84,11 @@ impl Connection {
 
     /// Something was received.
     #[inline]
-    pub(super) fn heard(&mut self, now: Micros) {
+    pub(super) fn heard(&mut self, now: Micros) -> &Phase {
         if let Phase::Live(_) = self.phase {
             self.heard_at = now;
         }
+        &self.phase
     }
 
     /// When it is to be ended, if nothing more comes from it.
@@ -118,11 +119,11 @@ impl Connection {
     }
 
     pub(super) fn take_parked(&mut self) -> Option<Box<Parked>> {
-        self.live_mut()?.extra.as_mut()?.parked.take()
+        self.live_mut()?.cold.as_mut()?.parked.take()
     }
 
     pub(super) fn take_will(&mut self) -> Option<Box<Will>> {
-        self.live_mut()?.extra.as_mut()?.will.take()
+        self.live_mut()?.cold.as_mut()?.will.take()
     }
 }
 

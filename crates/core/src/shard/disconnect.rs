@@ -19,13 +19,13 @@ impl Shard {
             Property::SessionExpiryInterval(seconds) => Some(seconds),
             _ => None,
         });
-        let limit_s = self.limits.session_expiry_s_max;
+        let limit_s = self.bounds.limits.session_expiry_s_max;
         if let Some(expiry_s) = expiry_s
-            && let Some(connection) = self.connection_mut(conn)
+            && let Some(connection) = self.connections.get_mut(conn)
             && let Phase::Live(live) = &connection.phase
         {
             let key = live.session;
-            let session = &mut self.sessions[key.0 as usize];
+            let session = &mut self.clients[key];
             if session.expiry_s == 0 && expiry_s > 0 {
                 // What was sent was not kept: the client said it would not come back
                 // [MQTT-3.14.2-2].

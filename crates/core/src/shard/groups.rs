@@ -6,11 +6,11 @@
 //! group has one.
 
 use super::Shard;
+use super::outlet::standing;
 use crate::keys::{Micros, SessionKey};
 use crate::mail::{GroupPick, Mail};
 use crate::message::Delivery;
-use crate::routing::{FilterId, HOPS_MAX, Picked, Standing, Subscriber};
-use crate::session::Session;
+use crate::routing::{FilterId, HOPS_MAX, Picked, Subscriber};
 use crate::sink::Sink;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -25,14 +25,12 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let Self { filters, sessions, output_bytes_max, picks, .. } = self;
-        let standing = |member: &Subscriber| {
-            standing(&sessions[member.session.0 as usize], *output_bytes_max, sink)
-        };
-        let publisher = delivery.publisher.map(|key| sessions[key.0 as usize].client_id.as_bytes());
+        let Self { filters, clients, bounds, picks, .. } = self;
+        let standing = |member: &Subscriber| standing(&clients[member.session], bounds, sink);
+        let publisher = delivery.publisher.map(|key| clients[key].client_id.as_bytes());
         filters.pick(id, delivery.topic, publisher, standing, picks);
         while let Some(member) = self.picks.here.pop() {
-            self.deliver_to_one(&member, delivery, now, sink);
+            self.outlet().deliver_to_one(&member, delivery, now, sink);
         }
     }
 
@@ -44,12 +42,12 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let Self { filters, sessions, output_bytes_max, .. } = self;
-        let standing = |member: &Subscriber| {
-            standing(&sessions[member.session.0 as usize], *output_bytes_max, sink)
-        };
+        let Self { filters, clients, bounds, .. } = self;
+        let standing = |member: &Subscriber| standing(&clients[member.session], bounds, sink);
         match filters.pick_again(&pick, &delivery.content(), standing) {
-            Some(Picked::Here(member)) => self.deliver_to_one(&member, delivery, now, sink),
+            Some(Picked::Here(member)) => {
+                self.outlet().deliver_to_one(&member, delivery, now, sink);
+            }
             Some(Picked::There { shard, member }) if pick.hops < HOPS_MAX => {
                 self.stats.shared_rechosen += 1;
                 let pick = GroupPick { member, hops: pick.hops + 1, ..pick };
@@ -60,15 +58,17 @@ impl Shard {
         }
     }
 
-    /// One letter to each other shard with subscribers to the `found` filters or chosen members.
+    /// One letter to each other shard with chosen members or, if `to_subscribers`, subscribers to
+    /// the filters found.
     pub(super) fn mail_to_shards(
         &mut self,
-        found: &[FilterId],
+        to_subscribers: bool,
         delivery: &mut Delivery<'_>,
         sink: &mut impl Sink,
     ) {
-        for shard in self.other_shards() {
-            let to_subscribers = found.iter().any(|&id| self.filters.get(id).has_shard(shard));
+        for shard in self.place.others() {
+            let has_shard = |&id: &FilterId| self.filters.get(id).has_shard(shard);
+            let to_subscribers = to_subscribers && self.matched.filters.iter().any(has_shard);
             let is_for_it = |(to, _): &mut (_, _)| *to == shard;
             let picks: SmallVec<[GroupPick; 1]> =
                 self.picks.there.extract_if(.., is_for_it).map(|(_, pick)| pick).collect();
@@ -82,24 +82,15 @@ impl Shard {
 
     /// Tells the other shards whether the client is connected, for each group it is a member of.
     pub(super) fn tell_presence(&self, key: SessionKey, is_connected: bool, sink: &mut impl Sink) {
-        if self.shards == 1 {
+        if self.place.is_alone() {
             return;
         }
-        for &record in self.sessions[key.0 as usize].subscriptions().iter() {
+        for &record in self.clients[key].subscriptions().iter() {
             let Some((share, member)) = self.filters.membership(record) else { continue };
-            for shard in self.other_shards() {
+            for shard in self.place.others() {
                 let share = Arc::clone(&share);
                 sink.mail(shard, Mail::Presence { share, member, is_connected });
             }
         }
     }
-}
-
-/// Whether a delivery would be sent at once.
-pub(super) fn standing(session: &Session, output_bytes_max: usize, sink: &impl Sink) -> Standing {
-    let Some(link) = session.link else { return Standing::Absent };
-    let is_ready = session.queue_is_empty()
-        && session.window.has_room(link.open_max)
-        && sink.pending(link.conn) <= output_bytes_max;
-    if is_ready { Standing::Ready } else { Standing::Busy }
 }

@@ -1,16 +1,14 @@
 //! How connections and sessions end: by fault, by silence, by time.
 
 use super::Shard;
-use super::connect::client_hash;
 use super::connection::{Connection, Phase, Refusal};
-use super::delivery::Overflowed;
+use super::due::Overflowed;
 use super::reasons::reason_string;
 use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::mail::Mail;
 use crate::message::Delivery;
 use crate::routing::{News, SubscriptionRecord};
 use crate::session::{Absence, Will};
-use crate::shrink;
 use crate::sink::{Notice, Sink};
 use crate::timers::Timer;
 use weir_wire::packet::Disconnect;
@@ -32,17 +30,17 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let Some(connection) = self.connection_mut(conn) else { return };
+        let Some(connection) = self.connections.get_mut(conn) else { return };
         let Refusal { reason, detail } = refusal;
         let Phase::Live(live) = &connection.phase else {
             return self.end_unknown(conn, refusal, sink);
         };
         let session = live.session;
         if live.version.is_v5()
-            && let Some(link) = self.sessions[session.0 as usize].link
+            && let Some(attachment) = self.clients[session].attachment
         {
             // [MQTT-3.14.2-3]
-            let properties = reason_string(&link, detail, PLAIN_DISCONNECT_BYTES);
+            let properties = reason_string(&attachment, detail, PLAIN_DISCONNECT_BYTES);
             let mut bytes = Vec::new();
             Disconnect { reason, properties: properties.as_properties() }
                 .encode(Version::V5, &mut bytes);
@@ -50,7 +48,7 @@ impl Shard {
         }
         self.stats.connections_ended += 1;
         self.stats.refusals.add(reason);
-        let client_id = &self.sessions[session.0 as usize].client_id;
+        let client_id = &self.clients[session].client_id;
         sink.notice(Notice::Ended { conn, client_id, reason, detail });
         sink.close(conn);
         self.forget_live(conn, true, now, sink);
@@ -59,7 +57,7 @@ impl Shard {
     /// Ends a connection that has no client yet.
     fn end_unknown(&mut self, conn: ConnKey, refusal: Refusal, sink: &mut impl Sink) {
         let Refusal { reason, detail } = refusal;
-        match self.connection_mut(conn).map(|connection| &connection.phase) {
+        match self.connections.get_mut(conn).map(|connection| &connection.phase) {
             Some(Phase::AwaitAuth(_)) if reason != ReasonCode::KeepAliveTimeout => {
                 return self.refuse_unknown(conn, refusal, sink);
             }
@@ -79,7 +77,7 @@ impl Shard {
     /// Takes the connection out of the table, with its timer.
     pub(super) fn drop_connection(&mut self, conn: ConnKey) -> Option<Connection> {
         self.timers.connections.clear(conn);
-        let connection = self.connections.take(conn.0 as usize)?;
+        let connection = self.connections.take(conn)?;
         self.stats.connections -= 1;
         self.forget_questions(&connection);
         Some(connection)
@@ -98,7 +96,8 @@ impl Shard {
         self.release_answers(&connection, now);
         self.leave_session(connection, is_will_due, now, sink);
         if let Some(parked) = parked {
-            self.unpark(&parked, now, sink);
+            // What is subscribed to is so for good, and the rest is not.
+            self.met(parked.ticket, now, sink);
         }
     }
 
@@ -112,16 +111,16 @@ impl Shard {
         let will = connection.take_will();
         let Phase::Live(live) = connection.phase else { return };
         let key = live.session;
-        let session = &mut self.sessions[key.0 as usize];
-        session.link = None;
+        let session = &mut self.clients[key];
+        session.attachment = None;
         let expiry_s = session.expiry_s;
         let mut will = will.filter(|_| is_will_due);
         if expiry_s == 0 {
-            self.due_wills.extend(will.map(|will| *will));
+            self.due.wills.extend(will.map(|will| *will));
             return self.end_session(key, sink);
         }
         if let Some(now_due) = will.take_if(|will| will.delay_s == 0) {
-            self.due_wills.push(*now_due);
+            self.due.wills.push(*now_due);
         }
         let expires_at = (expiry_s != u32::MAX).then(|| now + Micros::from_secs(expiry_s));
         let will_at = will.as_ref().map(|will| now + Micros::from_secs(will.delay_s.min(expiry_s)));
@@ -132,7 +131,7 @@ impl Shard {
             self.timers.set(at, Timer::Will(key));
         }
         if expires_at.is_some() || will_at.is_some() {
-            session.extra().absence = Some(Box::new(Absence { will, will_at, expires_at }));
+            session.cold().absence = Some(Box::new(Absence { will, will_at, expires_at }));
         }
         self.tell_presence(key, false, sink);
     }
@@ -140,7 +139,7 @@ impl Shard {
     /// The client is back, or its session is over: what was to happen in its absence will not.
     /// Returns the will that waited.
     pub(super) fn end_absence(&mut self, key: SessionKey) -> Option<Box<Will>> {
-        let absence = self.sessions[key.0 as usize].take_absence()?;
+        let absence = self.clients[key].take_absence()?;
         if let Some(at) = absence.will_at {
             self.timers.clear(at, Timer::Will(key));
         }
@@ -154,28 +153,22 @@ impl Shard {
     /// [MQTT-3.1.2-8].
     pub(super) fn end_session(&mut self, key: SessionKey, sink: &mut impl Sink) {
         if let Some(will) = self.end_absence(key) {
-            self.due_wills.push(*will);
+            self.due.wills.push(*will);
         }
-        let extra = self.sessions[key.0 as usize].extra.as_mut();
-        let records = extra.map(|extra| std::mem::take(&mut extra.subscriptions));
+        let cold = self.clients[key].cold.as_mut();
+        let records = cold.map(|cold| std::mem::take(&mut cold.subscriptions));
         for &record in records.iter().flat_map(|records| records.iter()) {
             self.end_subscription(record, sink);
             self.slices.add(UNSUBSCRIBE_STEPS);
         }
-        let Self { clients, sessions, hasher, .. } = self;
-        let client_hash = |key: &SessionKey| client_hash(hasher, &sessions[key.0 as usize]);
-        if let Ok(entry) = clients.find_entry(client_hash(&key), |other| *other == key) {
-            entry.remove();
-        }
-        shrink::table(clients, client_hash);
-        self.sessions.take(key.0 as usize);
+        self.clients.remove(key);
     }
 
     /// Takes out the session's subscription at `at` of its records.
     pub(super) fn unsubscribe_at(&mut self, key: SessionKey, at: usize, sink: &mut impl Sink) {
-        let session = &mut self.sessions[key.0 as usize];
-        let record = self.filters.take_record(&mut session.extra().subscriptions, at);
-        session.drop_extra_if_unused();
+        let session = &mut self.clients[key];
+        let record = self.filters.take_record(&mut session.cold().subscriptions, at);
+        session.drop_cold_if_unused();
         self.end_subscription(record, sink);
     }
 
@@ -183,9 +176,9 @@ impl Shard {
     fn end_subscription(&mut self, record: SubscriptionRecord, sink: &mut impl Sink) {
         let (moved, gone) = self.filters.unsubscribe(record);
         if let Some(moved) = moved {
-            self.sessions[moved.0 as usize].extra().subscriptions.moved(record);
+            self.clients[moved].cold().subscriptions.moved(record);
         }
-        for shard in self.other_shards() {
+        for shard in self.place.others() {
             match gone.clone() {
                 None => break,
                 Some(News::Interest(filter)) => sink.mail(shard, Mail::InterestGone { filter }),
@@ -198,8 +191,8 @@ impl Shard {
 
     /// The connection's timer: no CONNECT came, or nothing came for one and a half keep alives.
     pub(super) fn connection_due(&mut self, conn: ConnKey, now: Micros, sink: &mut impl Sink) {
-        let timeout_s = self.limits.connect_timeout_s;
-        let due = self.connection_mut(conn).and_then(|connection| connection.due(timeout_s));
+        let timeout_s = self.bounds.limits.connect_timeout_s;
+        let due = self.connections.get_mut(conn).and_then(|connection| connection.due(timeout_s));
         if due.is_none_or(|due| due > now) || self.is_paused(conn, now) {
             return self.set_deadline(conn, now);
         }
@@ -208,15 +201,15 @@ impl Shard {
     }
 
     pub(super) fn will_due(&mut self, key: SessionKey) {
-        let Some(absence) = self.sessions[key.0 as usize].absence() else { return };
+        let Some(absence) = self.clients[key].absence() else { return };
         absence.will_at = None;
         if let Some(will) = absence.will.take() {
-            self.due_wills.push(*will);
+            self.due.wills.push(*will);
         }
     }
 
     pub(super) fn session_due(&mut self, key: SessionKey, sink: &mut impl Sink) {
-        if let Some(absence) = self.sessions[key.0 as usize].absence() {
+        if let Some(absence) = self.clients[key].absence() {
             absence.expires_at = None;
         }
         self.end_session(key, sink);
@@ -231,12 +224,12 @@ impl Shard {
         sink: &mut impl Sink,
     ) {
         let (Overflowed::Connected(key) | Overflowed::Absent(key)) = overflowed;
-        let Some(session) = self.sessions.get(key.0 as usize) else { return };
-        match (overflowed, session.link) {
-            (Overflowed::Connected(_), Some(link)) => {
+        let Some(session) = self.clients.get(key) else { return };
+        match (overflowed, session.attachment) {
+            (Overflowed::Connected(_), Some(attachment)) => {
                 self.stats.queue_overflows += 1;
                 let refusal = Refusal::new(ReasonCode::QuotaExceeded, "its queue is full");
-                self.end(link.conn, refusal, now, sink);
+                self.end(attachment.conn, refusal, now, sink);
             }
             (Overflowed::Absent(_), None) => {
                 self.stats.queue_overflows += 1;

@@ -3,7 +3,6 @@
 
 use super::Shard;
 use super::connection::Connection;
-use super::delivery::version_of;
 use super::rest::{Parked, ParkedPacket};
 use super::slices::Work;
 use super::unsubscribe::unsuback;
@@ -17,22 +16,22 @@ impl Shard {
     /// The rest of the packet waits for its turn.
     pub(super) fn park(&mut self, conn: ConnKey, parked: Box<Parked>, now: Micros) {
         let Self { connections, slices, .. } = self;
-        let connection = connections.get_mut(conn.0 as usize);
+        let connection = connections.get_mut(conn);
         if let Some(live) = connection.and_then(Connection::live_mut) {
             slices.put_off(Work::Filters(parked.ticket), now);
-            live.extra().parked = Some(parked);
+            live.cold().parked = Some(parked);
         }
     }
 
     /// The turn of a packet's filters has come.
     pub(super) fn go_on_with_filters(&mut self, ticket: Ticket, now: Micros, sink: &mut impl Sink) {
         let Some(conn) = self.answers.get(ticket).and_then(|answer| answer.conn) else { return };
-        let Some(session) = self.session_of(conn) else { return };
-        let Some(connection) = self.connection_mut(conn) else { return };
+        let Some(session) = self.connections.session(conn) else { return };
+        let Some(connection) = self.connections.get_mut(conn) else { return };
         // It would be heard of, were it read.
         connection.heard(now);
         let Some(mut parked) = connection.take_parked() else { return };
-        let version = version_of(&self.sessions[session.0 as usize]);
+        let version = self.clients[session].version();
         let Parked { rest, packet, .. } = &mut *parked;
         let has_more = match packet {
             ParkedPacket::Subscribe { common } => {
@@ -57,13 +56,8 @@ impl Shard {
             *bytes = unsuback(version, *packet_id, codes).into();
         }
         self.met(ticket, now, sink);
-        if self.connection_mut(conn).is_some() {
+        if self.connections.get_mut(conn).is_some() {
             sink.resume(conn);
         }
-    }
-
-    /// The connection is gone: what is subscribed to is so for good, and the rest is not.
-    pub(super) fn unpark(&mut self, parked: &Parked, now: Micros, sink: &mut impl Sink) {
-        self.met(parked.ticket, now, sink);
     }
 }

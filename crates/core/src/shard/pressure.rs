@@ -6,33 +6,21 @@
 
 use super::Shard;
 use super::connection::Refusal;
-use super::delivery::is_over;
-use super::groups::standing;
+use super::outlet::standing;
 use super::publish::NotTaken;
+use crate::bounds::Bounds;
+use crate::clients::Clients;
 use crate::keys::{ConnKey, Micros};
-use crate::limits::{Limits, WhenAbsent, WhenConnected};
+use crate::limits::{WhenAbsent, WhenConnected};
 use crate::message::Delivery;
-use crate::pages::Pages;
-use crate::routing::{FilterId, Standing, Subscriber};
-use crate::session::Session;
+use crate::routing::{Standing, Subscriber};
 use crate::sink::Sink;
 use weir_wire::{QoS, ReasonCode};
-
-/// Output of one connection while pressed, in bytes.
-const PRESSED_OUTPUT_BYTES_MAX: usize = 64 * 1024;
-
-/// A part of a packet while pressed, in bytes; more ends the connection.
-const PRESSED_PARTIAL_BYTES_MAX: usize = 16 * 1024;
 
 impl Shard {
     /// Says whether the process is at its memory ceiling.
     pub fn set_pressed(&mut self, is_pressed: bool) {
-        self.is_pressed = is_pressed;
-        self.output_bytes_max = if is_pressed {
-            self.limits.output_bytes_max.min(PRESSED_OUTPUT_BYTES_MAX)
-        } else {
-            self.limits.output_bytes_max
-        };
+        self.bounds.set_pressed(is_pressed);
     }
 
     /// An incomplete packet of `bytes` waits for its rest.
@@ -43,7 +31,7 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        if self.is_pressed && bytes > PRESSED_PARTIAL_BYTES_MAX {
+        if !self.bounds.allows_partial(bytes) {
             let detail = "the memory ceiling is reached";
             self.end(conn, Refusal::new(ReasonCode::QuotaExceeded, detail), now, sink);
         }
@@ -56,58 +44,37 @@ impl Shard {
         delivery: &Delivery<'_>,
         sink: &impl Sink,
     ) -> Result<(), NotTaken> {
-        let limits = &self.limits;
+        let limits = &self.bounds.limits;
         let may_refuse = limits.queue_full_connected == WhenConnected::RefusePublisher
             || limits.queue_full_absent == WhenAbsent::RefusePublisher;
-        if delivery.qos == QoS::AtMostOnce || !(self.is_pressed || may_refuse) {
+        if delivery.qos == QoS::AtMostOnce || !(self.bounds.is_pressed || may_refuse) {
             return Ok(());
         }
-        let mut found = std::mem::take(&mut self.found);
-        found.clear();
-        self.filters.find(delivery.topic, &mut found);
-        let refused = self.who_has_no_room(&found, delivery, sink);
-        self.found = found;
-        let reason = ReasonCode::QuotaExceeded;
-        refused.map_or(Ok(()), |detail| Err(NotTaken { reason, detail }))
-    }
-
-    fn who_has_no_room(
-        &mut self,
-        found: &[FilterId],
-        delivery: &Delivery<'_>,
-        sink: &impl Sink,
-    ) -> Option<&'static str> {
-        let mut targets = std::mem::take(&mut self.targets);
-        targets.clear();
-        for &id in found {
-            targets.extend_from_slice(&self.filters.get(id).subscribers);
-        }
-        self.filters.add_filtered(found, &delivery.content(), &mut targets);
-        let Self { filters, sessions, limits, is_pressed, output_bytes_max, .. } = self;
-        let room =
-            Room { sessions, limits, is_pressed: *is_pressed, output_bytes_max: *output_bytes_max };
+        let Self { matched, filters, clients, bounds, .. } = self;
+        matched.find(filters, delivery.topic);
+        matched.collect(filters, delivery);
+        let room = Room { clients, bounds };
         let bytes = delivery.bytes();
-        let refused = targets
+        let refused = matched
+            .subscribers
             .iter()
             .filter(|target| !(target.no_local && delivery.publisher == Some(target.session)))
             .find_map(|target| room.no_room_for(target, bytes, sink))
             .or_else(|| {
-                found.iter().find_map(|&id| {
+                matched.filters.iter().find_map(|&id| {
                     let no_room = |member: &_| room.no_room_for(member, bytes, sink);
                     filters.groups_wanting(id).find_map(|group| group.no_room(no_room))
                 })
             });
-        self.targets = targets;
-        refused
+        let reason = ReasonCode::QuotaExceeded;
+        refused.map_or(Ok(()), |detail| Err(NotTaken { reason, detail }))
     }
 }
 
 /// What says whether a session has room.
 struct Room<'a> {
-    sessions: &'a Pages<Session>,
-    limits: &'a Limits,
-    is_pressed: bool,
-    output_bytes_max: usize,
+    clients: &'a Clients,
+    bounds: &'a Bounds,
 }
 
 impl Room<'_> {
@@ -120,16 +87,21 @@ impl Room<'_> {
         if target.qos == QoS::AtMostOnce {
             return None;
         }
-        let session = &self.sessions[target.session.0 as usize];
-        let refuses_when_full = match standing(session, self.output_bytes_max, sink) {
+        let Bounds { limits, is_pressed, .. } = self.bounds;
+        let session = &self.clients[target.session];
+        let refuses_when_full = match standing(session, self.bounds, sink) {
             Standing::Ready => return None,
-            Standing::Busy => self.limits.queue_full_connected == WhenConnected::RefusePublisher,
-            Standing::Absent => self.limits.queue_full_absent == WhenAbsent::RefusePublisher,
+            Standing::Busy if !session.catches_up() => {
+                limits.queue_full_connected == WhenConnected::RefusePublisher
+            }
+            Standing::Busy | Standing::Absent => {
+                limits.queue_full_absent == WhenAbsent::RefusePublisher
+            }
         };
-        if self.is_pressed {
+        if *is_pressed {
             return Some("the memory ceiling is reached");
         }
-        (refuses_when_full && is_over(session, self.limits, 1, bytes))
+        (refuses_when_full && self.bounds.would_be_over(session, 1, bytes))
             .then_some("a subscriber's queue is full")
     }
 }

@@ -3,7 +3,6 @@
 use super::Shard;
 use super::acks::plain_ack;
 use super::connection::Refusal;
-use super::delivery::version_of;
 use super::reasons::reason_string;
 use super::retain::{Kept, STORE_FULL};
 use crate::answers::{AckReply, Reply};
@@ -37,7 +36,7 @@ impl Shard {
         self.stats.publishes_in += 1;
         let aliased = self.resolve_alias(conn, publish)?;
         let topic = aliased.as_deref().unwrap_or(publish.topic);
-        if publish.qos > self.features.qos_max {
+        if publish.qos > self.bounds.features.qos_max {
             // [MQTT-3.2.2-11]
             return Err(Refusal::new(ReasonCode::QoSNotSupported, ""));
         }
@@ -64,8 +63,8 @@ impl Shard {
             Err(NotTaken { reason, detail }) => {
                 self.stats.publishes_refused += 1;
                 self.release_refused(session, publish);
-                let publisher = &self.sessions[session.0 as usize];
-                let version = version_of(publisher);
+                let publisher = &self.clients[session];
+                let version = publisher.version();
                 let client_id = &publisher.client_id;
                 sink.notice(Notice::Refused { client_id, topic, reason, detail });
                 if publish.qos == QoS::AtMostOnce || !version.is_v5() {
@@ -121,7 +120,7 @@ impl Shard {
                     return Err(NotTaken { reason, detail });
                 }
                 // Live subscribers get a message that cannot be refused in words.
-                let client_id = &self.sessions[session.0 as usize].client_id;
+                let client_id = &self.clients[session].client_id;
                 sink.notice(Notice::Refused { client_id, topic, reason, detail });
             }
         }
@@ -134,17 +133,17 @@ impl Shard {
 
     /// The bounds and features that a PUBLISH and a will have in common.
     pub(super) fn check_message(&self, topic: &str, qos: QoS, retain: bool) -> Result<(), Refusal> {
-        if qos > self.features.qos_max {
+        if qos > self.bounds.features.qos_max {
             return Err(Refusal::new(ReasonCode::QoSNotSupported, ""));
         }
         // [MQTT-3.2.2-14]
-        if retain && !self.features.retain {
+        if retain && !self.bounds.features.retain {
             return Err(Refusal::new(ReasonCode::RetainNotSupported, ""));
         }
-        if topic.len() > usize::from(self.limits.topic_bytes_max) {
+        if topic.len() > usize::from(self.bounds.limits.topic_bytes_max) {
             return Err(Refusal::new(ReasonCode::TopicNameInvalid, "the topic name is too long"));
         }
-        let levels_max = usize::from(self.limits.topic_levels_max);
+        let levels_max = usize::from(self.bounds.limits.topic_levels_max);
         // A topic of n levels has n - 1 separators, so a short one need not be counted.
         if topic.len() >= levels_max && topic.split('/').count() > levels_max {
             return Err(Refusal::new(ReasonCode::TopicNameInvalid, "too many topic levels"));
@@ -174,14 +173,15 @@ impl Shard {
         }
         let Some(alias) = alias else { return Ok(None) };
         let invalid = Refusal::new(ReasonCode::TopicAliasInvalid, "");
-        if alias == 0 || alias > self.limits.topic_alias_maximum {
+        if alias == 0 || alias > self.bounds.limits.topic_alias_maximum {
             return Err(invalid);
         }
-        let Some(live) = self.connection_mut(conn).and_then(|connection| connection.live_mut())
+        let Some(live) =
+            self.connections.get_mut(conn).and_then(|connection| connection.live_mut())
         else {
             return Ok(None);
         };
-        let aliases = &mut live.extra().aliases_in;
+        let aliases = &mut live.cold().aliases_in;
         if publish.topic.is_empty() {
             let unknown = Refusal::protocol("a topic alias that was not set up");
             return aliases.topic(alias).map(|topic| Some(topic.into())).ok_or(unknown);
@@ -193,11 +193,11 @@ impl Shard {
     /// Says whether a QoS 2 message is new.
     fn note_unreleased(&mut self, key: SessionKey, publish: &Publish<'_>) -> Result<bool, Refusal> {
         let Some(packet_id) = publish.packet_id else { return Ok(true) };
-        let session = &mut self.sessions[key.0 as usize];
+        let session = &mut self.clients[key];
         let is_new = session.note_unreleased(packet_id);
-        let is_v5 = session.link.is_some_and(|link| link.version.is_v5());
+        let is_v5 = session.attachment.is_some_and(|attachment| attachment.version.is_v5());
         // Older clients are told no Receive Maximum; their identifiers are the bound.
-        if is_v5 && session.unreleased() > usize::from(self.limits.receive_maximum) {
+        if is_v5 && session.unreleased() > usize::from(self.bounds.limits.receive_maximum) {
             return Err(Refusal::new(ReasonCode::ReceiveMaximumExceeded, ""));
         }
         Ok(is_new)
@@ -209,7 +209,7 @@ impl Shard {
         if publish.qos == QoS::ExactlyOnce
             && let Some(packet_id) = publish.packet_id
         {
-            self.sessions[key.0 as usize].release(packet_id);
+            self.clients[key].release(packet_id);
         }
     }
 
@@ -250,10 +250,12 @@ impl Shard {
 
     /// No more acknowledgements wait than the client was told it may have open.
     fn check_held_acks(&self, conn: ConnKey, session: SessionKey) -> Result<(), Refusal> {
-        let is_v5 = version_of(&self.sessions[session.0 as usize]).is_v5();
+        let is_v5 = self.clients[session].version().is_v5();
         // Older clients are told no Receive Maximum; their identifiers are the bound.
-        let held_max = usize::from(if is_v5 { self.limits.receive_maximum } else { u16::MAX });
-        let Some(held) = self.held_answers(conn).filter(|held| held.len() >= held_max) else {
+        let held_max =
+            usize::from(if is_v5 { self.bounds.limits.receive_maximum } else { u16::MAX });
+        let Some(held) = self.connections.held_answers(conn).filter(|held| held.len() >= held_max)
+        else {
             return Ok(());
         };
         let is_ack = |&&ticket: &&Ticket| {
@@ -273,24 +275,24 @@ impl Shard {
         (reason, detail): (ReasonCode, &'static str),
         sink: &mut impl Sink,
     ) {
-        let link = self.sessions[session.0 as usize].link;
+        let attachment = self.clients[session].attachment;
         let kind = if qos == QoS::AtLeastOnce {
             PacketKind::PubAck
         } else {
             if reason.is_error() {
                 // The exchange ends with a PUBREC that refuses.
-                self.sessions[session.0 as usize].release(packet_id);
+                self.clients[session].release(packet_id);
             }
             PacketKind::PubRec
         };
         // Older versions never carry a reason.
-        match link {
-            Some(link) if reason != ReasonCode::Success && link.version.is_v5() => {
-                let properties = reason_string(&link, detail, ACK_BYTES);
+        match attachment {
+            Some(attachment) if reason != ReasonCode::Success && attachment.version.is_v5() => {
+                let properties = reason_string(&attachment, detail, ACK_BYTES);
                 let mut bytes = Vec::new();
                 Ack { packet_id, reason, properties: properties.as_properties() }.encode(
                     kind,
-                    link.version,
+                    attachment.version,
                     &mut bytes,
                 );
                 sink.write(conn, &bytes);

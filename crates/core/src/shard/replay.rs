@@ -1,20 +1,17 @@
 //! Retained messages for new subscriptions, as far as their sessions can take them.
 
 use super::Shard;
-use super::delivery::Receiver;
-use super::groups::standing;
+use super::outlet::{Receiver, standing};
 use super::slices::Work;
 use crate::conditions::ConditionId;
-use crate::keys::Stamp;
-use crate::keys::{Micros, SessionKey, ShardId};
+use crate::keys::{Micros, SessionKey, ShardId, Stamp};
 use crate::mail::{Mail, RetainedPage, RetainedQuery};
 use crate::message::{Delivery, Message};
-use crate::name::Name;
-use crate::retained::{PAGE_MESSAGES_MAX, Page, Replay, Seen, Step};
+use crate::replays::{Replay, ReplayState};
+use crate::retained::{Answered, PAGE_MESSAGES_MAX, Page};
 use crate::routing::{Standing, Subscriber};
 use crate::session::Session;
 use crate::sink::Sink;
-use hashbrown::{HashMap, HashSet};
 use std::sync::Arc;
 use weir_wire::QoS;
 use weir_wire::topic::TopicFilter;
@@ -22,32 +19,11 @@ use weir_wire::topic::TopicFilter;
 /// Steps of a page, beside the topics that are looked at for it and the messages on it.
 const PAGE_STEPS: u64 = 8;
 
-/// Replays that begin in a step.
-const BEGUN_IN_A_STEP: u64 = 8;
-
 /// Bytes that are checked for a condition in a step.
 const CHECKED_BYTES: u64 = 128;
 
 /// Bytes that are copied in a step.
 const COPIED_BYTES: u64 = 1024;
-
-/// A page that is on its way from its owner.
-#[derive(Debug)]
-pub(super) struct PageAsked {
-    session: SessionKey,
-    /// Names the replay, as the session's key may be given again.
-    replay: u64,
-    /// When it was asked for, among what came live.
-    mark: u64,
-}
-
-/// Another shard's query that comes before a message it knows of. Each of its sessions has one
-/// query open at most.
-#[derive(Debug)]
-pub(super) struct QueryHeld {
-    from: ShardId,
-    query: RetainedQuery,
-}
 
 /// The subscription that a replay is for, and its condition.
 #[derive(Clone, Copy, Debug)]
@@ -57,55 +33,24 @@ struct Wanted {
 }
 
 impl Shard {
-    /// Notes that a subscription of this round is to get retained messages; there is no
-    /// replay of its name. Returns the number of the new one.
-    pub(super) fn add_replay(&mut self, key: SessionKey, name: Name<'_>, round: u64) -> u64 {
-        self.replays += 1;
-        let Self { sessions, hasher, recent, .. } = self;
-        let replays = sessions[key.0 as usize].extra().replays.get_or_insert_default();
-        replays.push(Replay::new(self.replays, name, round, recent.mark()), hasher);
-        self.replays
-    }
-
-    /// What the session's subscription of this name has not got yet it will not get.
-    pub(super) fn cancel_replay(&mut self, key: SessionKey, name: Name<'_>) {
-        let Self { sessions, hasher, .. } = self;
-        if let Some(replays) = sessions[key.0 as usize].replays() {
-            replays.cancel(name, hasher);
-        }
-    }
-
-    /// The subscriptions of a round are effective everywhere; `first` is its first replay.
-    pub(super) fn begin_replays(&mut self, key: SessionKey, first: u64, round: u64) {
-        let Self { sessions, stamps, recent, hasher, slices, .. } = self;
-        let Some(replays) = sessions.get_mut(key.0 as usize).and_then(Session::replays) else {
-            return;
-        };
-        let mut seen =
-            Seen { numbers: stamps.seen(), recent: HashMap::with_hasher(hasher.clone()) };
-        seen.recent.extend(recent.marks());
-        let begun = replays.begin(first, round, &Arc::new(seen));
-        slices.add((begun + recent.len()) as u64 / BEGUN_IN_A_STEP);
-    }
-
     /// Notes what is delivered live as retained, for those who asked the owner a moment ago.
     #[inline]
     pub(super) fn note_recent(&mut self, topic: &str, stamp: Option<Stamp>) {
         if let Some(stamp) = stamp
             && self.is_asking()
         {
-            self.stats.recent_forgotten += u64::from(self.recent.push(topic, stamp));
+            self.stats.recent_forgotten += u64::from(self.retained.note_recent(topic, stamp));
         }
     }
 
     fn is_asking(&self) -> bool {
-        self.answers.has_subscribes() || !self.pages.is_empty()
+        self.answers.has_subscribes() || self.retained.is_asking()
     }
 
     /// Forgets what nobody asks for any more.
     pub(super) fn end_asking(&mut self) {
         if !self.is_asking() {
-            self.recent.clear();
+            self.retained.end_asking();
         }
     }
 
@@ -113,7 +58,7 @@ impl Shard {
     /// and the input has steps left.
     pub(super) fn replay(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
         while let Some(replay) = self.front_replay(key)
-            && replay.step == Step::Ready
+            && replay.state == ReplayState::Ready
         {
             let (id, owners_done) = (replay.id, replay.owners_done);
             let (after, text) = (replay.after.clone(), replay.filter.clone());
@@ -125,7 +70,7 @@ impl Shard {
             }
             self.slices.add(PAGE_STEPS);
             let Some(wanted) = self.wanted_by(key) else {
-                self.drop_replay(key);
+                self.retained.drop_replay(&mut self.clients[key]);
                 continue;
             };
             let messages_max = self.room(key, wanted.subscriber.qos, sink);
@@ -134,32 +79,31 @@ impl Shard {
             }
             let filter = TopicFilter { group: None, filter: &text };
             let owner = self.replay_owner(filter, owners_done);
-            if owner == self.id {
+            if owner == self.place.id {
                 let page = self.retained.page(filter, after.as_deref(), messages_max, now);
                 let bytes = if wanted.condition.is_some() { CHECKED_BYTES } else { COPIED_BYTES };
                 self.slices.add((page.looked_at + page.messages.len()) as u64);
                 self.slices.add(page.bytes() / bytes);
-                self.take_page(key, wanted, page, &HashSet::default(), now, sink);
+                self.take_page(key, wanted, page, now, sink);
                 continue;
             }
             if let Some(replay) = self.front_replay(key) {
-                replay.step = Step::Asked;
+                replay.state = ReplayState::Asked;
             }
-            let mark = self.recent.mark();
-            let ticket = self.pages.insert(PageAsked { session: key, replay: id, mark });
+            let ticket = self.retained.ask(key, id);
             let messages_max = messages_max as u32;
-            let needed = self.stamps.needed(owner);
+            let needed = self.retained.stamps.needed(owner);
             let query = RetainedQuery { filter: text, after, messages_max, needed, ticket };
             return sink.mail(owner, Mail::RetainedQuery(query));
         }
     }
 
     fn is_put_off(&mut self, key: SessionKey) -> bool {
-        self.sessions[key.0 as usize].replays().is_some_and(|replays| replays.is_put_off)
+        self.clients[key].replays().is_some_and(|replays| replays.is_put_off)
     }
 
     fn put_off_replay(&mut self, key: SessionKey, now: Micros) {
-        if let Some(replays) = self.sessions[key.0 as usize].replays() {
+        if let Some(replays) = self.clients[key].replays() {
             replays.is_put_off = true;
             self.slices.put_off(Work::Replay(key), now);
         }
@@ -167,7 +111,7 @@ impl Shard {
 
     /// The turn of a session's retained messages has come.
     pub(super) fn replay_in_turn(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
-        let session = self.sessions.get_mut(key.0 as usize);
+        let session = self.clients.get_mut(key);
         if let Some(replays) = session.and_then(Session::replays) {
             replays.is_put_off = false;
             self.replay(key, now, sink);
@@ -175,25 +119,18 @@ impl Shard {
     }
 
     fn front_replay(&mut self, key: SessionKey) -> Option<&mut Replay> {
-        let session = self.sessions.get_mut(key.0 as usize)?;
-        let replays = &mut session.extra.as_mut()?.replays;
+        let session = self.clients.get_mut(key)?;
+        let replays = &mut session.cold.as_mut()?.replays;
         if replays.take_if(|all| all.is_empty()).is_some() {
-            session.drop_extra_if_unused();
+            session.drop_cold_if_unused();
         }
         session.replays()?.front_mut()
     }
 
-    fn drop_replay(&mut self, key: SessionKey) {
-        let Self { sessions, hasher, .. } = self;
-        if let Some(all) = sessions[key.0 as usize].replays() {
-            all.drop_front(hasher);
-        }
-    }
-
     /// The subscription whose replay is the session's first, as it is now.
     fn wanted_by(&self, key: SessionKey) -> Option<Wanted> {
-        let session = &self.sessions[key.0 as usize];
-        let replay = session.extra.as_ref()?.replays.as_ref()?.front()?;
+        let session = &self.clients[key];
+        let replay = session.cold.as_ref()?.replays.as_ref()?.front()?;
         let records = session.subscriptions();
         let record = records[self.filters.position(replay.name(), records)?];
         let condition = self.filters.condition(record);
@@ -203,39 +140,39 @@ impl Shard {
     /// The owner of a filter's only topic; for a wildcard each shard in turn, this one first.
     fn replay_owner(&self, filter: TopicFilter<'_>, owners_done: u16) -> ShardId {
         if filter.has_wildcard() {
-            let id = (u32::from(self.id.0) + u32::from(owners_done)) % u32::from(self.shards);
+            let id = (u32::from(self.place.id.0) + u32::from(owners_done))
+                % u32::from(self.place.shards);
             ShardId(id as u16)
         } else {
-            self.owner(filter.filter)
+            self.place.owner(filter.filter)
         }
     }
 
     /// How many messages the session can take at once. Its queue is for what is published: what is
     /// retained can wait in its store.
     fn room(&self, key: SessionKey, qos: QoS, sink: &impl Sink) -> usize {
-        let session = &self.sessions[key.0 as usize];
-        let Some(link) = session.link else { return 0 };
-        if standing(session, self.output_bytes_max, sink) != Standing::Ready {
+        let session = &self.clients[key];
+        let Some(attachment) = session.attachment else { return 0 };
+        if standing(session, &self.bounds, sink) != Standing::Ready {
             return 0;
         }
         if qos == QoS::AtMostOnce {
             return PAGE_MESSAGES_MAX;
         }
-        session.window.room(link.open_max).min(PAGE_MESSAGES_MAX)
+        session.window.room(attachment.open_max).min(PAGE_MESSAGES_MAX)
     }
 
-    /// Delivers a page, but for what the subscriber gets live and what is `outdated`; as much of
-    /// it as the session takes. The rest will be asked for again.
+    /// Delivers a page, but for what the subscriber gets live; as much of it as the session takes.
+    /// The rest will be asked for again.
     fn take_page(
         &mut self,
         key: SessionKey,
         Wanted { subscriber, condition }: Wanted,
         page: Page,
-        outdated: &HashSet<&str, foldhash::fast::FixedState>,
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let replays = self.sessions[key.0 as usize].replays();
+        let replays = self.clients[key].replays();
         let Some(mut replay) = replays.and_then(|all| all.take_front()) else { return };
         let mut through = None;
         let mut is_whole = true;
@@ -245,7 +182,7 @@ impl Shard {
                 break;
             }
             let is_due = message.stamp.is_none_or(|stamp| replay.is_due(stamp));
-            if is_due && !outdated.contains(&*message.topic) && self.is_wanted(condition, message) {
+            if is_due && self.is_wanted(condition, message) {
                 self.send_retained(subscriber, message, now, sink);
             }
             through = Some(message);
@@ -259,13 +196,13 @@ impl Shard {
             replay.owners_done += 1;
         }
         let is_wild = replay.filter.contains(['+', '#']);
-        let owners = if is_wild { self.shards } else { 1 };
+        let owners = if is_wild { self.place.shards } else { 1 };
         let is_over = replay.owners_done == owners;
-        if let Some(all) = self.sessions[key.0 as usize].replays() {
+        if let Some(all) = self.clients[key].replays() {
             all.put_back(replay);
         }
         if is_over {
-            self.drop_replay(key);
+            self.retained.drop_replay(&mut self.clients[key]);
         }
     }
 
@@ -294,7 +231,7 @@ impl Shard {
             retain: true,
             subscription_ids: if ids[0] == 0 { &[] } else { &ids },
         };
-        self.deliver(receiver, &mut delivery, now, sink);
+        self.outlet().deliver(receiver, &mut delivery, now, sink);
     }
 
     /// Another shard asks for a page of this shard's store.
@@ -305,75 +242,51 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        self.queries.push(QueryHeld { from, query });
-        self.answer_pages(now, sink);
+        self.retained.queries.hold(from, query);
+        self.answer_queries(now, sink);
     }
 
     /// Answers the queries whose needed messages have come, while the input has steps left.
-    pub(super) fn answer_pages(&mut self, now: Micros, sink: &mut impl Sink) {
-        let Self { queries, stamps, retained, slices, .. } = self;
-        if queries.is_empty() || slices.has_queries {
+    pub(super) fn answer_queries(&mut self, now: Micros, sink: &mut impl Sink) {
+        let Self { retained, slices, .. } = self;
+        if retained.queries.is_empty() || retained.queries.is_put_off {
             return;
         }
-        let mut has_more = false;
-        let mut at = 0;
-        while let Some(held) = queries.get(at) {
-            if !stamps.has_received(&held.query.needed) {
-                at += 1;
-                continue;
-            }
+        let mut from = 0;
+        while let Some(at) = retained.next_query(from) {
             if slices.is_spent() {
-                has_more = true;
-                break;
+                retained.queries.is_put_off = true;
+                return slices.put_off(Work::Queries, now);
             }
-            let QueryHeld { from, query } = queries.remove(at);
-            let filter = TopicFilter { group: None, filter: &query.filter };
-            let messages_max = query.messages_max as usize;
-            let Page { messages, next, looked_at } =
-                retained.page(filter, query.after.as_deref(), messages_max, now);
-            slices.add(PAGE_STEPS + (looked_at + messages.len()) as u64);
-            let (received, ticket) = (stamps.received(), query.ticket);
-            let page = RetainedPage { messages, next, received, ticket };
-            sink.mail(from, Mail::RetainedPage(page));
-        }
-        if has_more {
-            slices.has_queries = true;
-            slices.put_off(Work::Queries, now);
+            let Answered { to, page, looked_at } = retained.answer_query(at, now);
+            slices.add(PAGE_STEPS + (looked_at + page.messages.len()) as u64);
+            sink.mail(to, Mail::RetainedPage(page));
+            from = at;
         }
     }
 
     /// The turn of other shards' queries has come.
     pub(super) fn answer_in_turn(&mut self, now: Micros, sink: &mut impl Sink) {
-        self.slices.has_queries = false;
-        self.answer_pages(now, sink);
+        self.retained.queries.is_put_off = false;
+        self.answer_queries(now, sink);
     }
 
     /// A page has come.
-    pub(super) fn on_page(&mut self, page: RetainedPage, now: Micros, sink: &mut impl Sink) {
-        let RetainedPage { messages, next, received, ticket } = page;
-        let Some(PageAsked { session: key, replay: id, mark }) = self.pages.remove(ticket) else {
-            return;
-        };
-        let recent = std::mem::take(&mut self.recent);
-        if self.front_replay(key).is_some_and(|replay| replay.id == id) {
-            let mut outdated = HashSet::with_hasher(self.hasher.clone());
-            let is_newer = |stamp: Stamp| {
-                received.get(usize::from(stamp.shard.0)).is_some_and(|&last| stamp.number > last)
-            };
-            let newer = recent.since(mark).filter(|&(_, stamp)| is_newer(stamp));
-            outdated.extend(newer.map(|(topic, _)| topic));
-            if let Some(replay) = self.front_replay(key) {
-                replay.step = Step::Ready;
-            }
+    pub(super) fn on_page(&mut self, mut page: RetainedPage, now: Micros, sink: &mut impl Sink) {
+        let Some(asked) = self.retained.take_asked(page.ticket) else { return };
+        let key = asked.session;
+        self.retained.drop_outdated(&asked, &mut page);
+        if let Some(replay) = self.front_replay(key).filter(|replay| replay.id == asked.replay) {
+            replay.state = ReplayState::Ready;
+            let RetainedPage { messages, next, .. } = page;
             match self.wanted_by(key) {
                 Some(wanted) => {
                     let page = Page { messages, next, looked_at: 0 };
-                    self.take_page(key, wanted, page, &outdated, now, sink);
+                    self.take_page(key, wanted, page, now, sink);
                 }
-                None => self.drop_replay(key),
+                None => self.retained.drop_replay(&mut self.clients[key]),
             }
         }
-        self.recent = recent;
         self.end_asking();
         // Also if nobody wants the page any more: what comes behind it may have waited for it.
         self.replay(key, now, sink);

@@ -11,7 +11,6 @@
 
 use super::Shard;
 use super::connection::Refusal;
-use super::delivery::version_of;
 use crate::answers::{AckReply, Reply};
 use crate::keys::Ticket;
 use crate::keys::{ConnKey, Micros, ShardId};
@@ -49,10 +48,10 @@ impl Shard {
         if !delivery.retain {
             return Kept::Yes;
         }
-        let owner = self.owner(delivery.topic);
-        delivery.stamp = Some(self.stamps.next(owner));
+        let owner = self.place.owner(delivery.topic);
+        delivery.stamp = Some(self.retained.stamps.next(owner));
         let message = Arc::clone(delivery.shared());
-        if owner == self.id {
+        if owner == self.place.id {
             return self.keep(message).map_or_else(Kept::No, |()| Kept::Yes);
         }
         let ticket = publisher.map(|(conn, packet_id)| {
@@ -70,20 +69,13 @@ impl Shard {
     pub(super) fn note_stamp(&mut self, from: ShardId, message: &Message) {
         // One that a third shard chose a new group member for comes out of its order.
         if let Some(stamp) = message.stamp.filter(|stamp| stamp.shard == from) {
-            self.stamps.saw(stamp, self.owner(&message.topic));
+            self.retained.stamps.saw(stamp, self.place.owner(&message.topic));
         }
     }
 
-    /// Changes this shard's own store. An empty payload clears [MQTT-3.3.1-6].
+    /// Changes this shard's own store.
     fn keep(&mut self, message: Arc<Message>) -> Result<(), RetainedFull> {
-        if let Some(stamp) = message.stamp {
-            self.stamps.receive(stamp);
-        }
-        if message.payload.is_empty() {
-            self.retained.clear(&message.topic);
-            return Ok(());
-        }
-        let result = self.retained.set(message, &self.limits, !self.is_pressed);
+        let result = self.retained.keep(message, &self.bounds);
         self.stats.retained_refused += u64::from(result.is_err());
         result
     }
@@ -101,7 +93,7 @@ impl Shard {
         if let Some(ticket) = ticket {
             sink.mail(from, Mail::Retained { ticket, is_kept });
         }
-        self.answer_pages(now, sink);
+        self.answer_queries(now, sink);
     }
 
     /// The owner's answer: what it says is in the acknowledgement.
@@ -124,13 +116,13 @@ impl Shard {
         if !is_kept {
             (ack.reason, ack.detail) = (ReasonCode::QuotaExceeded, STORE_FULL);
             self.stats.publishes_refused += 1;
-            let Some(key) = self.session_of(conn) else { return };
-            let publisher = &self.sessions[key.0 as usize];
+            let Some(key) = self.connections.session(conn) else { return };
+            let publisher = &self.clients[key];
             let (client_id, topic) =
                 (&publisher.client_id, message.as_ref().map_or("", |message| &*message.topic));
             let (reason, detail) = (ReasonCode::QuotaExceeded, STORE_FULL);
             sink.notice(Notice::Refused { client_id, topic, reason, detail });
-            if !version_of(publisher).is_v5() {
+            if !publisher.version().is_v5() {
                 // There is no packet to say it with.
                 return self.end(conn, Refusal::new(reason, detail), now, sink);
             }

@@ -12,12 +12,12 @@ use weir_wire::{Properties, ReasonCode, topic};
 impl Shard {
     /// Has every message that a client publishes on this shard, and every will, go through `rules`.
     pub fn set_rules(&mut self, rules: Box<dyn Rules>) {
-        self.rules = Some(rules);
+        self.rules.port = Some(rules);
     }
 
     /// The rules, if there are any.
     pub fn rules(&self) -> Option<&dyn Rules> {
-        self.rules.as_deref()
+        self.rules.port.as_deref()
     }
 
     /// Gives a message that was routed to the rules.
@@ -28,8 +28,8 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        if let Some(rules) = self.rules.take() {
-            self.rules = Some(self.apply(rules, delivery, now, sink));
+        if let Some(rules) = self.rules.port.take() {
+            self.rules.port = Some(self.apply(rules, delivery, now, sink));
         }
     }
 
@@ -40,13 +40,13 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) -> Box<dyn Rules> {
-        let [mut level, mut next] = std::mem::take(&mut self.results);
-        let mut left = self.limits.rule_results_max as usize;
+        let [mut level, mut next] = std::mem::take(&mut self.rules.results);
+        let mut left = self.bounds.limits.rule_results_max as usize;
         level.clear();
         self.make(&mut *rules, delivery, &mut level, &mut left, now);
         let mut depth = 0;
         while level.len() > 0 {
-            let is_seen = depth < self.limits.rule_depth_max;
+            let is_seen = depth < self.bounds.limits.rule_depth_max;
             next.clear();
             for at in 0..level.len() {
                 let Some(derived) = level.get(at) else { continue };
@@ -60,7 +60,7 @@ impl Shard {
             std::mem::swap(&mut level, &mut next);
             depth += 1;
         }
-        self.results = [level, next];
+        self.rules.results = [level, next];
         rules
     }
 
@@ -91,7 +91,7 @@ impl Shard {
         sink: &mut impl Sink,
     ) -> Option<Delivery<'a>> {
         let Derived { topic, payload, qos, retain } = derived;
-        let qos = qos.min(self.features.qos_max);
+        let qos = qos.min(self.bounds.features.qos_max);
         if let Err((reason, detail)) = self.check_derived(derived) {
             self.stats.rule_results_refused += 1;
             self.stats.refusals.add(reason);
@@ -111,10 +111,10 @@ impl Shard {
         if !topic::is_valid_name(topic) {
             return Err((ReasonCode::TopicNameInvalid, "a rule made a topic that is none"));
         }
-        if topic.len() + payload.len() > self.limits.packet_bytes_max as usize {
+        if topic.len() + payload.len() > self.bounds.limits.packet_bytes_max as usize {
             return Err((ReasonCode::PacketTooLarge, "a rule made a message that is too long"));
         }
-        self.check_message(topic, qos.min(self.features.qos_max), retain)
+        self.check_message(topic, qos.min(self.bounds.features.qos_max), retain)
             .map_err(|refusal| (refusal.reason, refusal.detail))
     }
 

@@ -28,8 +28,6 @@ pub(super) struct Slices {
     waiting: VecDeque<Work>,
     /// When that goes on.
     at: Micros,
-    /// Other shards' queries wait.
-    pub(super) has_queries: bool,
 }
 
 /// What waits.
@@ -52,7 +50,7 @@ impl Slices {
         let (steps, steps_max) = (0, u64::from(steps_max));
         let (waiting, at) = (VecDeque::new(), Micros(0));
         let packets_steps_max = steps_max * PACKETS_FACTOR;
-        Self { steps, steps_max, packets_steps_max, waiting, at, has_queries: false }
+        Self { steps, steps_max, packets_steps_max, waiting, at }
     }
 
     /// An input begins.

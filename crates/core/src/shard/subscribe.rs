@@ -2,7 +2,6 @@
 
 use super::Shard;
 use super::connection::Refusal;
-use super::delivery::version_of;
 use super::reasons::{check_answer, suback_properties};
 use super::rest::{Common, NotGranted, Parked, ParkedPacket, filter_steps};
 use super::slices::Work;
@@ -19,6 +18,9 @@ use weir_wire::ReasonCode;
 use weir_wire::packet::{RetainHandling, SubAck, Subscribe, SubscribeFilters, SubscriptionOptions};
 use weir_wire::topic::TopicFilter;
 
+/// Replays that begin in a step.
+const BEGUN_IN_A_STEP: u64 = 8;
+
 /// Steps of noting that a filter is known everywhere.
 const NOTED_STEPS: u64 = 2;
 
@@ -30,11 +32,10 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) -> Result<(), Refusal> {
-        let Some(link) = self.sessions[session.0 as usize].link else { return Ok(()) };
-        check_answer(&link, subscribe.filters().count())?;
+        let Some(attachment) = self.clients[session].attachment else { return Ok(()) };
+        check_answer(&attachment, subscribe.filters().count())?;
         let mut common = Common::of(subscribe);
-        self.rounds += 1;
-        let round = self.rounds;
+        let round = self.filters.next_round();
         let mut filters = subscribe.filters();
         let done = self.subscribe_some(session, round, &mut filters, &mut common, sink);
         let (packet_id, rest) = (subscribe.packet_id, filters.rest());
@@ -42,16 +43,16 @@ impl Shard {
         self.tell_shards(&done.news, sink);
         let reply = SubscribeReply { session, packet_id, done };
         let is_parked = !rest.is_empty();
-        if !is_parked && !self.answers.has_mailed() && !self.holds_answers(link.conn) {
-            self.write_suback(link.conn, reply, now, sink);
+        if !is_parked && !self.answers.has_mailed() && !self.holds_answers(attachment.conn) {
+            self.write_suback(attachment.conn, reply, now, sink);
             return Ok(());
         }
         let reply = Reply::Subscribe(Box::new(reply));
-        let ticket = self.answers.insert(link.conn, reply, u32::from(is_parked), now);
-        self.hold(link.conn, ticket);
+        let ticket = self.answers.insert(attachment.conn, reply, u32::from(is_parked), now);
+        self.hold(attachment.conn, ticket);
         if is_parked {
             let packet = ParkedPacket::Subscribe { common };
-            self.park(link.conn, Parked::new(ticket, rest, packet), now);
+            self.park(attachment.conn, Parked::new(ticket, rest, packet), now);
         }
         Ok(())
     }
@@ -85,7 +86,7 @@ impl Shard {
         common: &mut Common,
         sink: &mut impl Sink,
     ) -> Subscriptions {
-        let is_v5 = version_of(&self.sessions[session.0 as usize]).is_v5();
+        let is_v5 = self.clients[session].version().is_v5();
         // Compiled once, also if it is refused: a packet may have a hundred thousand filters.
         let text = common.condition.as_deref().filter(|_| common.unfit.is_none());
         let condition = text.map(|text| self.acquire(text)).transpose();
@@ -120,8 +121,8 @@ impl Shard {
     }
 
     fn tell_shards(&mut self, all_news: &[News], sink: &mut impl Sink) {
-        self.slices.add((all_news.len() * (usize::from(self.shards) - 1)) as u64);
-        for shard in self.other_shards() {
+        self.slices.add((all_news.len() * (usize::from(self.place.shards) - 1)) as u64);
+        for shard in self.place.others() {
             for news in all_news {
                 let number = self.answers.mailed(shard);
                 let mail = match news.clone() {
@@ -143,26 +144,26 @@ impl Shard {
         done: &mut Subscriptions,
         sink: &mut impl Sink,
     ) -> Result<(), NotGranted> {
-        let levels_max = usize::from(self.limits.topic_levels_max);
+        let levels_max = usize::from(self.bounds.limits.topic_levels_max);
         let Some(name) = Name::parse(text) else {
             return Err(ReasonCode::TopicFilterInvalid.into());
         };
         let filter = name.topic;
         let bytes = text.len() - name.encoded.map_or(0, str::len);
-        let is_long = bytes > usize::from(self.limits.topic_bytes_max);
+        let is_long = bytes > usize::from(self.bounds.limits.topic_bytes_max);
         if is_long || filter.filter.split('/').count() > levels_max {
             return Err(ReasonCode::TopicFilterInvalid.into());
         }
         if let Some(reason) = self.unsupported(filter, common.subscription_id) {
             return Err(reason.into());
         }
-        let session = &self.sessions[key.0 as usize];
+        let session = &self.clients[key];
         let records = session.subscriptions();
-        let is_full = records.len() >= self.limits.subscriptions_max as usize;
-        if (is_full || self.is_pressed) && self.filters.position(name, records).is_none() {
+        let is_full = records.len() >= self.bounds.limits.subscriptions_max as usize;
+        if (is_full || self.bounds.is_pressed) && self.filters.position(name, records).is_none() {
             return Err(ReasonCode::QuotaExceeded.into());
         }
-        if !self.filters.has_shape_for(name, records, self.limits.filter_shapes_max) {
+        if !self.filters.has_shape_for(name, records, self.bounds.limits.filter_shapes_max) {
             self.stats.shapes_refused += 1;
             return Err(ReasonCode::QuotaExceeded.into());
         }
@@ -178,12 +179,12 @@ impl Shard {
         // Never to a shared subscription (section 4.8.2).
         if wants_retained && filter.group.is_none() {
             if !is_new {
-                self.cancel_replay(key, name);
+                self.retained.cancel_replay(&mut self.clients[key], name);
             }
-            let replay = self.add_replay(key, name, done.round);
+            let replay = self.retained.add_replay(&mut self.clients[key], name, done.round);
             done.first_replay.get_or_insert(replay);
         }
-        if self.shards > 1 {
+        if !self.place.is_alone() {
             done.news.extend(news);
         }
         Ok(())
@@ -199,9 +200,9 @@ impl Shard {
         round: u64,
         sink: &mut impl Sink,
     ) -> Subscribed {
-        let Self { sessions, filters, .. } = self;
-        let Session { client_id, extra, .. } = &mut sessions[key.0 as usize];
-        let records = &mut extra.get_or_insert_default().subscriptions;
+        let Self { clients, filters, .. } = self;
+        let Session { client_id, cold, .. } = &mut clients[key];
+        let records = &mut cold.get_or_insert_default().subscriptions;
         // Only a condition beside the name can put the same name into another list.
         let may_move = name.encoded.is_none() && !filters.conditions.is_empty();
         let old = if may_move { filters.position(name, records) } else { None };
@@ -217,7 +218,7 @@ impl Shard {
     }
 
     fn acquire(&mut self, text: &str) -> Result<ConditionId, NotGranted> {
-        let acquired = self.filters.conditions.acquire(text, self.limits.conditions_max);
+        let acquired = self.filters.conditions.acquire(text, self.bounds.limits.conditions_max);
         acquired.map_err(|NoCondition { reason, detail }| NotGranted { reason, detail })
     }
 
@@ -255,7 +256,7 @@ impl Shard {
         filter: TopicFilter<'_>,
         subscription_id: Option<u32>,
     ) -> Option<ReasonCode> {
-        let features = &self.features;
+        let features = &self.bounds.features;
         if filter.group.is_some() && !features.shared_subscriptions {
             Some(ReasonCode::SharedSubscriptionsNotSupported)
         } else if filter.has_wildcard() && !features.wildcard_subscriptions {
@@ -274,8 +275,11 @@ impl Shard {
         done: &mut Subscriptions,
         now: Micros,
     ) {
-        if let Some(first) = done.first_replay {
-            self.begin_replays(session, first, done.round);
+        if let Some(first) = done.first_replay
+            && let Some(session) = self.clients.get_mut(session)
+        {
+            let count = self.retained.begin_replays(session, first, done.round);
+            self.slices.add(count as u64 / BEGUN_IN_A_STEP);
         }
         self.end_asking();
         self.close_round(done.round, std::mem::take(&mut done.news), now);
@@ -307,11 +311,11 @@ impl Shard {
         self.take_effect(subscribe.session, &mut subscribe.done, now);
         let SubscribeReply { packet_id, done: Subscriptions { codes, detail, .. }, .. } =
             &subscribe;
-        let session = &self.sessions[subscribe.session.0 as usize];
+        let session = &self.clients[subscribe.session];
         let properties = suback_properties(session, detail, codes.len());
         let properties = properties.as_properties();
         let mut bytes = Vec::new();
-        SubAck { packet_id: *packet_id, properties, codes }.encode(version_of(session), &mut bytes);
+        SubAck { packet_id: *packet_id, properties, codes }.encode(session.version(), &mut bytes);
         sink.write(conn, &bytes);
         self.replay(subscribe.session, now, sink);
     }

@@ -20,21 +20,21 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) -> Result<(), Refusal> {
-        let Some(link) = self.sessions[key.0 as usize].link else { return Ok(()) };
-        check_answer(&link, unsubscribe.filters().count())?;
+        let Some(attachment) = self.clients[key].attachment else { return Ok(()) };
+        check_answer(&attachment, unsubscribe.filters().count())?;
         let (mut codes, mut filters) = (Vec::new(), unsubscribe.filters());
         self.unsubscribe_some(key, &mut filters, &mut codes, sink);
         let (packet_id, rest) = (unsubscribe.packet_id, filters.rest());
         if rest.is_empty() {
-            let bytes = unsuback(link.version, packet_id, &codes);
-            self.reply(link.conn, &bytes, now, sink);
+            let bytes = unsuback(attachment.version, packet_id, &codes);
+            self.reply(attachment.conn, &bytes, now, sink);
         } else {
             self.answers.begin();
             let reply = Reply::Packet(SmallVec::new());
-            let ticket = self.answers.insert(link.conn, reply, 1, now);
-            self.hold(link.conn, ticket);
+            let ticket = self.answers.insert(attachment.conn, reply, 1, now);
+            self.hold(attachment.conn, ticket);
             let packet = ParkedPacket::Unsubscribe { packet_id, codes };
-            self.park(link.conn, Parked::new(ticket, rest, packet), now);
+            self.park(attachment.conn, Parked::new(ticket, rest, packet), now);
         }
         Ok(())
     }
@@ -57,12 +57,12 @@ impl Shard {
 
     fn unsubscribe_one(&mut self, key: SessionKey, text: &str, sink: &mut impl Sink) -> ReasonCode {
         let Some(name) = Name::parse(text) else { return ReasonCode::TopicFilterInvalid };
-        let records = self.sessions[key.0 as usize].subscriptions();
+        let records = self.clients[key].subscriptions();
         let Some(at) = self.filters.position(name, records) else {
             return ReasonCode::NoSubscriptionExisted;
         };
         if name.topic.group.is_none() {
-            self.cancel_replay(key, name);
+            self.retained.cancel_replay(&mut self.clients[key], name);
         }
         self.unsubscribe_at(key, at, sink);
         ReasonCode::Success

@@ -9,8 +9,8 @@ use weir_wire::PropertiesBuf;
 #[derive(Clone, Copy, Debug)]
 enum Input {
     Push(QoS),
-    /// An acknowledgement of the nth open delivery that says its step is this one.
-    Finish(usize, Step),
+    /// An acknowledgement of the nth open delivery that says its state is this one.
+    Finish(usize, DeliveryState),
     Receive(usize),
     /// With the new connection's bound on open deliveries.
     Resume(u16),
@@ -18,14 +18,14 @@ enum Input {
 
 struct Entry {
     packet_id: PacketId,
-    step: Step,
+    state: DeliveryState,
     payload: Option<Vec<u8>>,
     is_sent: bool,
 }
 
 impl Entry {
     fn is_owed(&self) -> bool {
-        !self.is_sent && self.step != Step::Done
+        !self.is_sent && self.state != DeliveryState::Done
     }
 }
 
@@ -40,12 +40,12 @@ impl Model {
         if self.entries.iter().any(Entry::is_owed) {
             return 0;
         }
-        let open = self.entries.iter().filter(|entry| entry.step != Step::Done).count();
+        let open = self.entries.iter().filter(|entry| entry.state != DeliveryState::Done).count();
         usize::from(open_max).saturating_sub(open).min(SPAN_MAX - self.entries.len())
     }
 
     fn take_owed(&mut self, open_max: u16) -> Option<(PacketId, Option<Vec<u8>>)> {
-        let is_open = |entry: &&Entry| entry.is_sent && entry.step != Step::Done;
+        let is_open = |entry: &&Entry| entry.is_sent && entry.state != DeliveryState::Done;
         if self.entries.iter().filter(is_open).count() >= usize::from(open_max) {
             return None;
         }
@@ -54,11 +54,12 @@ impl Model {
         Some((owed.packet_id, owed.payload.clone()))
     }
 
-    fn finish(&mut self, packet_id: PacketId, step: Step) -> bool {
+    fn finish(&mut self, packet_id: PacketId, state: DeliveryState) -> bool {
         let found = self.entries.iter_mut().find(|entry| entry.packet_id == packet_id);
-        let Some(entry) = found.filter(|entry| entry.step == step) else { return false };
-        (entry.step, entry.payload) = (Step::Done, None);
-        let done = self.entries.iter().take_while(|entry| entry.step == Step::Done).count();
+        let Some(entry) = found.filter(|entry| entry.state == state) else { return false };
+        (entry.state, entry.payload) = (DeliveryState::Done, None);
+        let done =
+            self.entries.iter().take_while(|entry| entry.state == DeliveryState::Done).count();
         self.entries.drain(..done);
         true
     }
@@ -66,10 +67,10 @@ impl Model {
     fn received(&mut self, packet_id: PacketId) -> bool {
         let found = self.entries.iter_mut().find(|entry| entry.packet_id == packet_id);
         let in_exchange = |entry: &&mut Entry| {
-            entry.step == Step::AwaitPubRec || entry.step == Step::AwaitPubComp
+            entry.state == DeliveryState::AwaitPubRec || entry.state == DeliveryState::AwaitPubComp
         };
         let Some(entry) = found.filter(in_exchange) else { return false };
-        (entry.step, entry.payload) = (Step::AwaitPubComp, None);
+        (entry.state, entry.payload) = (DeliveryState::AwaitPubComp, None);
         true
     }
 
@@ -96,11 +97,14 @@ fn queued(payload: &[u8]) -> Queued {
 
 fn input() -> impl Strategy<Value = Input> {
     let qos = prop_oneof![Just(QoS::AtLeastOnce), Just(QoS::ExactlyOnce)];
-    let step =
-        prop_oneof![Just(Step::AwaitPubAck), Just(Step::AwaitPubRec), Just(Step::AwaitPubComp)];
+    let state = prop_oneof![
+        Just(DeliveryState::AwaitPubAck),
+        Just(DeliveryState::AwaitPubRec),
+        Just(DeliveryState::AwaitPubComp)
+    ];
     prop_oneof![
         6 => qos.prop_map(Input::Push),
-        6 => (0_usize..8, step).prop_map(|(nth, step)| Input::Finish(nth, step)),
+        6 => (0_usize..8, state).prop_map(|(nth, state)| Input::Finish(nth, state)),
         3 => (0_usize..8).prop_map(Input::Receive),
         1 => (1_u16..6).prop_map(Input::Resume),
     ]
@@ -124,19 +128,19 @@ proptest! {
                 Input::Push(qos) => if model.room(open_max) > 0 {
                     let payload: Vec<u8> = number.to_string().as_bytes().into();
                     prop_assert_eq!(window.push(qos, Some(queued(&payload)), u64::MAX), model.next);
-                    let step = match qos {
-                        QoS::ExactlyOnce => Step::AwaitPubRec,
-                        _ => Step::AwaitPubAck,
+                    let state = match qos {
+                        QoS::ExactlyOnce => DeliveryState::AwaitPubRec,
+                        _ => DeliveryState::AwaitPubAck,
                     };
                     let packet_id = model.next;
                     model.next = packet_id.next();
                     let payload = Some(payload);
-                    model.entries.push(Entry { packet_id, step, payload, is_sent: true });
+                    model.entries.push(Entry { packet_id, state, payload, is_sent: true });
                 },
-                Input::Finish(nth, step) => {
+                Input::Finish(nth, state) => {
                     let packet_id = model.packet_id(nth);
-                    let expected = model.finish(packet_id, step);
-                    prop_assert_eq!(window.finish(packet_id, step), expected);
+                    let expected = model.finish(packet_id, state);
+                    prop_assert_eq!(window.finish(packet_id, state), expected);
                 }
                 Input::Receive(nth) => {
                     let packet_id = model.packet_id(nth);
@@ -194,14 +198,14 @@ fn what_is_kept_is_bounded_in_bytes() {
     assert!(window.has_room(10));
     window.push(QoS::AtLeastOnce, kept(1000), 100);
     assert!(!window.has_room(10));
-    assert!(window.finish(first, Step::AwaitPubAck));
+    assert!(window.finish(first, DeliveryState::AwaitPubAck));
     assert!(!window.has_room(10));
     // Whatever the bound, one message at a time goes.
     let mut window = Window::default();
     assert!(window.has_room(10));
     let only = window.push(QoS::AtLeastOnce, kept(7), 0);
     assert!(!window.has_room(10));
-    assert!(window.finish(only, Step::AwaitPubAck) && window.has_room(10));
+    assert!(window.finish(only, DeliveryState::AwaitPubAck) && window.has_room(10));
 }
 
 #[test]
@@ -211,10 +215,10 @@ fn who_leaves_the_oldest_open_gets_no_more_than_the_span() {
     for opened in 1..SPAN_MAX {
         assert_eq!(window.room(u16::MAX), SPAN_MAX - opened);
         let newest = window.push(QoS::AtLeastOnce, None, 0);
-        assert!(window.finish(newest, Step::AwaitPubAck));
+        assert!(window.finish(newest, DeliveryState::AwaitPubAck));
     }
     assert!(!window.has_room(u16::MAX));
     assert_eq!(window.room(u16::MAX), 0);
-    assert!(window.finish(oldest, Step::AwaitPubAck));
+    assert!(window.finish(oldest, DeliveryState::AwaitPubAck));
     assert_eq!(window.room(u16::MAX), SPAN_MAX);
 }

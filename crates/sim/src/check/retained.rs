@@ -7,24 +7,10 @@ use crate::topics;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_wire::QoS;
 
-/// Those that may be the last of their topic: where two were on their way at once, either.
-pub fn candidates(retains: &[Retain]) -> Vec<Retain> {
-    let is_replaced = |old: &Retain| {
-        retains.iter().any(|new| {
-            let is_later = old.settled.is_some_and(|settled| settled < new.at)
-                || (old.shard == new.shard && old.at < new.at);
-            let is_together = old.will_of.is_some() && old.will_of == new.will_of;
-            let is_later = is_later && !is_together;
-            new.topic == old.topic && is_later
-        })
-    };
-    retains.iter().filter(|retain| !is_replaced(retain)).cloned().collect()
-}
-
 /// Everything has been delivered: a subscription got what is retained, from the store or live.
 pub fn calm(model: &mut Model) {
     let mut only: BTreeMap<&str, Vec<Retain>> = BTreeMap::new();
-    for retain in candidates(&model.retains) {
+    for retain in model.candidates() {
         only.entry(retain.topic).or_default().push(retain);
     }
     let mut faults = Vec::new();
@@ -96,7 +82,7 @@ pub fn fresh(model: &mut Model, probe: ClientNo, filters: &[&str]) {
     for arrival in model.recent.arrivals.iter().filter(|arrival| arrival.session == session) {
         got.entry(model.message(arrival.message).topic).or_default().push(arrival.message);
     }
-    let candidates = candidates(&model.retains);
+    let candidates = model.candidates();
     for &topic in topics::TOPICS {
         if !filters.iter().any(|filter| topics::matches(filter, topic)) {
             continue;

@@ -1,7 +1,6 @@
 //! Connections as the broker has them: who is on them, and how they end.
 
 use super::Model;
-use crate::check;
 use crate::finding::Checker;
 use crate::names::{ClientNo, ConnNo, MessageNo, SessionNo};
 use std::collections::{BTreeMap, VecDeque};
@@ -173,7 +172,6 @@ impl Model {
 
     /// The shard closed the connection.
     pub fn closed(&mut self, conn: ConnNo) {
-        check::lifetime::closed(self, conn);
         self.call.closing.retain(|&closing| closing != conn);
         self.conns[conn.0].is_open = false;
         self.end_conn(conn, true);

@@ -59,6 +59,16 @@ impl Model {
         self.conns[conn.0].owed.push_back((kind, packet_id, None));
     }
 
+    /// A PUBLISH was not taken: what comes with its identifier is a new message.
+    pub(crate) fn refuse(&mut self, conn: ConnNo, packet_id: u16, intake: Option<usize>) {
+        if let Some(session) = self.conns[conn.0].session {
+            self.sessions[session.0].unreleased.remove(&packet_id);
+        }
+        if let Some(intake) = intake {
+            self.refuse_intake(intake);
+        }
+    }
+
     fn publish_in(&mut self, conn: ConnNo, session: SessionNo, publish: &Publish<'_>) {
         let packet_id = publish.packet_id.map_or(0, PacketId::value);
         let is_second = publish.qos == QoS::ExactlyOnce

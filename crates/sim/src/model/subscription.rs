@@ -130,7 +130,7 @@ impl Model {
     }
 
     /// The filter of a SUBSCRIBE is known everywhere.
-    pub(super) fn effective(&mut self, place: usize, at: u64) {
+    pub(crate) fn effective(&mut self, place: usize, at: u64) {
         let subscribe = &mut self.recent.subscribes[place];
         subscribe.effective.get_or_insert(at);
         let subscription = &mut self.subscriptions[subscribe.subscription.0];

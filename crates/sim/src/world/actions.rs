@@ -32,7 +32,7 @@ impl World {
         self.chance = Chance::new(self.seed, step as u64 + 1);
         self.model.now = Micros(self.now().0 + self.chance.below(2000) as u64);
         let client = ClientNo(self.chance.below(CLIENTS));
-        match self.chance.weighted(&[24, 22, 22, 40, 7, 3, 8, 2, 2, 3, 2, 3, 3, 1]) {
+        match self.chance.weighted(&[24, 22, 22, 40, 7, 3, 8, 2, 2, 3, 2, 3, 3, 1, 8]) {
             0 => self.carry_up(),
             1 => self.carry_mail(),
             2 => self.carry_down(),
@@ -46,7 +46,8 @@ impl World {
             10 => self.slow_down(client),
             11 => self.ping(client),
             12 => self.let_pass(),
-            _ => self.take_over(client),
+            13 => self.take_over(client),
+            _ => drop(self.answer_one()),
         }
     }
 
@@ -292,6 +293,7 @@ impl World {
             end: BrokerEnd::Closed,
             is_client_open: true,
             up: Vec::new(),
+            connect: Vec::new(),
             is_paused: false,
             unconsumed: Vec::new(),
             down: Vec::new(),

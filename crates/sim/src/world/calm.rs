@@ -100,6 +100,9 @@ impl World {
     /// whether something did.
     fn carry_all(&mut self) -> bool {
         let mut is_moved = self.go_on();
+        while self.answer_one() {
+            is_moved = true;
+        }
         for at in 0..self.lines.len() {
             let count = self.lines[at].up.len();
             if count > 0 && matches!(self.lines[at].end, BrokerEnd::At(..)) {

@@ -11,13 +11,13 @@ use weir_core::{ConnKey, Micros, Shard, ShardId};
 use weir_wire::{Frame, Packet, Version};
 
 impl World {
-    fn new_root(&mut self) -> Root {
+    pub(super) fn new_root(&mut self) -> Root {
         self.roots += 1;
         Root(self.roots)
     }
 
     /// Calls a shard; what it did is still to be carried out.
-    fn act<T>(
+    pub(super) fn act<T>(
         &mut self,
         shard: usize,
         call: impl FnOnce(&mut Shard, Micros, &mut Output<'_>) -> T,
@@ -38,7 +38,7 @@ impl World {
     }
 
     /// Carries out what a shard did in a call, in its order.
-    fn carry_out(&mut self, shard: usize, root: Root, mut events: Vec<Event>) {
+    pub(super) fn carry_out(&mut self, shard: usize, root: Root, mut events: Vec<Event>) {
         self.swap_writes(&mut events);
         let mut resumed = Vec::new();
         for event in events {
@@ -63,6 +63,8 @@ impl World {
                     }
                     self.swap_letters(shard, to);
                 }
+                // Asked when the call returned.
+                Event::Ask(..) => {}
                 Event::Said(said, text) => {
                     self.trace.add(format_args!("  shard {shard}: {text}"));
                     self.model.said(&said);
@@ -155,6 +157,7 @@ impl World {
         line.is_paused = false;
         line.up.clear();
         line.unconsumed.clear();
+        crate::check::lifetime::closed(&mut self.model, conn);
         self.model.closed(conn);
     }
 
@@ -198,10 +201,14 @@ impl World {
         let (consumed, events) =
             self.act(shard, |shard, now, sink| shard.received(key, &bytes, now, sink));
         self.lines[conn.0].unconsumed = bytes[consumed..].to_vec();
-        let Self { model, trace, .. } = self;
+        for event in &events {
+            if let &Event::Ask(key, ticket) = event {
+                self.ask(shard, key, ticket);
+            }
+        }
         packets(&bytes[..consumed], version, |packet| {
-            trace.add(format_args!("  {} > {}", conn.0, Text(packet)));
-            model.consumed(conn, packet);
+            self.trace.add(format_args!("  {} > {}", conn.0, Text(packet)));
+            self.consumed(conn, packet);
         });
         self.carry_out(shard, root, events);
     }

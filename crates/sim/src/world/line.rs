@@ -19,6 +19,8 @@ pub(super) struct Line {
     pub(super) is_client_open: bool,
     /// Bytes that the client sent and the shard has not been given.
     pub(super) up: Vec<u8>,
+    /// The CONNECT of a client that is not known yet.
+    pub(super) connect: Vec<u8>,
     /// What the client sent waits for a later turn of the shard.
     pub(super) is_paused: bool,
     /// Bytes that the shard was given and did not consume.

@@ -4,7 +4,7 @@ use super::Port;
 use super::line::Line;
 use crate::model::Said;
 use crate::names::ConnNo;
-use weir_core::{ConnKey, Mail, Notice, ShardId, Sink};
+use weir_core::{AuthRequest, ConnKey, Mail, Notice, ShardId, Sink, Ticket};
 
 /// What goes from one shard to another.
 #[derive(Debug)]
@@ -24,6 +24,7 @@ pub(super) enum Event {
     Resume(ConnKey),
     HandOver(ConnKey, usize),
     Mail(usize, Mail),
+    Ask(ConnKey, Ticket),
     Said(Said, String),
 }
 
@@ -67,6 +68,10 @@ impl Sink for Output<'_> {
 
     fn mail(&mut self, to: ShardId, mail: Mail) {
         self.events.push(Event::Mail(to.0.into(), mail));
+    }
+
+    fn authenticate(&mut self, request: AuthRequest<'_>) {
+        self.events.push(Event::Ask(request.conn, request.ticket));
     }
 
     fn notice(&mut self, notice: Notice<'_>) {

@@ -1,5 +1,6 @@
 //! PUBACK, PUBREC, PUBREL and PUBCOMP (sections 3.4 to 3.7): one shape, four kinds.
 
+use super::reasons;
 use crate::primitive::{Reader, put_packet, put_u16};
 use crate::property::Place;
 use crate::{Frame, PacketId, PacketKind, Properties, ReasonCode, Version, WireError};
@@ -41,7 +42,7 @@ impl<'a> Ack<'a> {
         packet_id: PacketId,
         mut reader: Reader<'a>,
     ) -> Result<Self, WireError> {
-        let reason = ReasonCode::decode(kind, reader.u8()?)?;
+        let reason = reasons::decode(kind, reader.u8()?)?;
         // A body of three bytes leaves the property length out.
         let properties = if reader.is_empty() {
             Properties::EMPTY

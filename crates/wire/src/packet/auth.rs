@@ -1,5 +1,6 @@
 //! AUTH (section 3.15), 5.0 only.
 
+use super::reasons;
 use crate::primitive::{Reader, put_packet};
 use crate::property::Place;
 use crate::{Frame, PacketKind, Properties, Property, ReasonCode, Version, WireError};
@@ -23,7 +24,7 @@ impl<'a> Auth<'a> {
         if reader.is_empty() {
             return Ok(Self { reason: ReasonCode::Success, properties: Properties::EMPTY });
         }
-        let reason = ReasonCode::decode(PacketKind::Auth, reader.u8()?)?;
+        let reason = reasons::decode(PacketKind::Auth, reader.u8()?)?;
         let place = Place::Packet(PacketKind::Auth);
         let properties = Properties::decode(version, place, &mut reader)?;
         reader.finish()?;

@@ -1,5 +1,6 @@
 //! CONNACK (section 3.2).
 
+use super::reasons;
 use crate::primitive::{Reader, put_packet};
 use crate::property::Place;
 use crate::{Frame, PacketKind, Properties, ReasonCode, Version, WireError};
@@ -56,7 +57,7 @@ const SESSION_PRESENT: u8 = 1;
 
 fn decode_reason(version: Version, code: u8, rest: Reader<'_>) -> Result<ReasonCode, WireError> {
     if version.is_v5() && !is_refusal_of_5(code, rest) {
-        return ReasonCode::decode(PacketKind::ConnAck, code);
+        return reasons::decode(PacketKind::ConnAck, code);
     }
     ReasonCode::from_connect_return_code(code)
         .ok_or(WireError::ProtocolError("return code that CONNACK may not have"))

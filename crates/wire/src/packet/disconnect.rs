@@ -1,5 +1,6 @@
 //! DISCONNECT (section 3.14).
 
+use super::reasons;
 use crate::primitive::{Reader, put_packet};
 use crate::property::Place;
 use crate::{Frame, PacketKind, Properties, ReasonCode, Version, WireError};
@@ -22,7 +23,7 @@ impl<'a> Disconnect<'a> {
         if !version.is_v5() {
             reader.finish()?;
         }
-        let reason = ReasonCode::decode(PacketKind::Disconnect, reader.u8()?)?;
+        let reason = reasons::decode(PacketKind::Disconnect, reader.u8()?)?;
         // A body of one byte leaves the property length out.
         let properties = if reader.is_empty() {
             Properties::EMPTY

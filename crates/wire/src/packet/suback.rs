@@ -1,8 +1,9 @@
 //! SUBACK (section 3.9).
 
+use super::reasons;
 use crate::primitive::{Reader, put_packet, put_u16};
 use crate::property::Place;
-use crate::{Frame, PacketId, PacketKind, Properties, ReasonCode, Version, WireError};
+use crate::{Frame, PacketId, PacketKind, Properties, Version, WireError};
 
 /// The answer to SUBSCRIBE: one code a filter, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +28,7 @@ impl<'a> SubAck<'a> {
         }
         for &code in codes {
             if version.is_v5() {
-                ReasonCode::decode(PacketKind::SubAck, code)?;
+                reasons::decode(PacketKind::SubAck, code)?;
             } else if !matches!(code, 0..=2 | FAILURE) {
                 // [MQTT-3.9.3-2] of 3.1.1
                 return Err(WireError::ProtocolError("return code that SUBACK may not have"));

@@ -1,8 +1,9 @@
 //! UNSUBACK (section 3.11).
 
+use super::reasons;
 use crate::primitive::{Reader, put_packet, put_u16};
 use crate::property::Place;
-use crate::{Frame, PacketId, PacketKind, Properties, ReasonCode, Version, WireError};
+use crate::{Frame, PacketId, PacketKind, Properties, Version, WireError};
 
 /// The answer to UNSUBSCRIBE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +31,7 @@ impl<'a> UnsubAck<'a> {
             return Err(WireError::ProtocolError("UNSUBACK without a code"));
         }
         for &code in codes {
-            ReasonCode::decode(PacketKind::UnsubAck, code)?;
+            reasons::decode(PacketKind::UnsubAck, code)?;
         }
         Ok(Self { packet_id, properties, codes })
     }

@@ -1,11 +1,6 @@
 //! Retained messages over several shards: kept by their owner, sent once, never late.
 
-#![allow(clippy::unwrap_used, unreachable_pub, dead_code, clippy::allow_attributes)]
-#![allow(clippy::allow_attributes_without_reason)]
-
-mod net;
-
-use net::{Ask, Net, Peer, message};
+use crate::net::{Ask, Net, Peer, message};
 use proptest::prelude::*;
 use weir_core::{Limits, Mail};
 use weir_wire::packet::{Publish, RetainHandling, SubscriptionOptions, Will};

@@ -1,8 +1,6 @@
 //! The byte tables against a shard, without a network: every case of every table, on a clock that
 //! is given.
 
-#![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
-
 use std::collections::BTreeMap;
 use weir_conformance::{CaseOutcome, Offers, Received, Target, Verdict, Version, run_case, tables};
 use weir_core::{ConnKey, Limits, Mail, Micros, Notice, Shard, ShardId, Sink};

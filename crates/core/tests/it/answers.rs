@@ -1,11 +1,6 @@
 //! Answers that wait: each for its own, in the order of the requests, within bounds.
 
-#![allow(clippy::unwrap_used, unreachable_pub, dead_code, clippy::allow_attributes)]
-#![allow(clippy::allow_attributes_without_reason)]
-
-mod net;
-
-use net::{Ask, Net};
+use crate::net::{Ask, Net, Peer, message};
 use weir_core::{Features, Limits, Settings, Verdict};
 use weir_wire::packet::{PINGREQ, SubscriptionOptions};
 use weir_wire::{QoS, ReasonCode};
@@ -66,7 +61,7 @@ fn no_more_than_a_packet_waits_for_the_verdict() {
 }
 
 /// A publisher on shard 0 and a subscriber to `t` on shard 1.
-fn publisher_and_subscriber(net: &mut Net) -> (net::Peer, net::Peer) {
+fn publisher_and_subscriber(net: &mut Net) -> (Peer, Peer) {
     let names = net.names();
     let publisher = net.join(&names[0][0], Ask::default());
     let subscriber = net.join(&names[1][0], Ask::default());
@@ -196,7 +191,7 @@ fn a_session_gets_what_it_asked_for_though_its_connection_ended_before_the_subac
     let mut net = Net::new(2);
     let names = net.names();
     let publisher = net.join(&names[1][0], Ask::default());
-    let mut retained = net::message("t", QoS::AtMostOnce, 0, "kept");
+    let mut retained = message("t", QoS::AtMostOnce, 0, "kept");
     retained.retain = true;
     net.publish_packet(publisher, &retained);
     let keeps = Ask { clean: false, expiry_s: 100, ..Ask::default() };

@@ -1,12 +1,7 @@
 //! Two shards in one thread: connections go to their owner, interest is replicated, mail carries
 //! messages.
 
-#![allow(clippy::unwrap_used, unreachable_pub, dead_code, clippy::allow_attributes)]
-#![allow(clippy::allow_attributes_without_reason)]
-
-mod net;
-
-use net::{Ask, Net};
+use crate::net::{Ask, Net};
 use weir_wire::{QoS, ReasonCode};
 
 /// Client identifiers that shards 0 and 1 own.

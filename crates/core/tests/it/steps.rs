@@ -1,12 +1,7 @@
 //! No input holds a shard: what one may cost is bounded, in steps that are counted, and what is
 //! more goes on in later turns, beside what others send.
 
-#![allow(clippy::unwrap_used, unreachable_pub, dead_code, clippy::allow_attributes)]
-#![allow(clippy::allow_attributes_without_reason)]
-
-mod net;
-
-use net::{Ask, Net, Peer, message};
+use crate::net::{Ask, Net, Peer, message};
 use weir_core::Limits;
 use weir_wire::packet::{PINGREQ, Publish, SubscribeBuf, SubscriptionOptions, UnsubscribeBuf};
 use weir_wire::{PacketId, Properties, QoS, Version};

@@ -1,20 +1,15 @@
 //! Content-filtered subscriptions, with conditions of a toy language: what is delivered, how often
 //! a condition is asked, and that none is left over.
 
-#![allow(clippy::unwrap_used, unreachable_pub, dead_code, clippy::allow_attributes)]
-#![allow(clippy::allow_attributes_without_reason)]
-
-mod net;
-
-use net::{Ask, Net, Peer, message};
+use crate::net::{Ask, Net, Peer, message};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use weir_core::{
-    Asked, Content, Limits, Mail, Predicates, SharePolicy, ShareRule, ShareStrategy, Unfit,
-    WhenAbsent,
+    ConditionEvaluator, ConditionQuery, Content, InvalidCondition, Limits, Mail, SharePolicy,
+    ShareRule, ShareStrategy, WhenAbsent,
 };
 use weir_wire::packet::{SubscribeBuf, SubscriptionOptions};
 use weir_wire::{PacketId, PropertiesBuf, Property, QoS, Version};
@@ -37,10 +32,10 @@ struct Counts {
     checks: AtomicU64,
 }
 
-impl Predicates for Toy {
-    fn compile(&mut self, slot: u32, text: &str) -> Result<(), Unfit> {
+impl ConditionEvaluator for Toy {
+    fn compile(&mut self, slot: u32, text: &str) -> Result<(), InvalidCondition> {
         if !text.starts_with("has ") && text != "kept" {
-            return Err(Unfit { reason: format!("at 0: no such word: {text}").into() });
+            return Err(InvalidCondition { reason: format!("at 0: no such word: {text}").into() });
         }
         assert!(self.slots.insert(slot, text.into()).is_none(), "the slot is free");
         self.counts.compiled.fetch_add(1, Relaxed);
@@ -52,7 +47,7 @@ impl Predicates for Toy {
         self.counts.released.fetch_add(1, Relaxed);
     }
 
-    fn check(&mut self, message: &Content<'_>, asked: &mut [Asked]) {
+    fn check(&mut self, message: &Content<'_>, asked: &mut [ConditionQuery]) {
         self.counts.checks.fetch_add(asked.len() as u64, Relaxed);
         for asked in asked {
             assert!(!asked.holds);
@@ -73,7 +68,7 @@ fn net_with(shards: u16, settings: &weir_core::Settings) -> (Net, Arc<Counts>) {
     let counts = Arc::new(Counts::default());
     for shard in &mut net.shards {
         let toy = Toy { slots: BTreeMap::new(), counts: Arc::clone(&counts) };
-        shard.set_predicates(Box::new(toy));
+        shard.set_conditions(Box::new(toy));
     }
     (net, counts)
 }

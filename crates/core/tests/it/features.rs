@@ -1,11 +1,6 @@
 //! What 5.0 lets a client ask for and a broker leave out.
 
-#![allow(clippy::unwrap_used, unreachable_pub, dead_code, clippy::allow_attributes)]
-#![allow(clippy::allow_attributes_without_reason)]
-
-mod net;
-
-use net::{Ask, Net, message};
+use crate::net::{Ask, Net, message};
 use serde::Deserialize;
 use serde::de::value::MapDeserializer;
 use weir_core::{Features, Limits, Settings};

@@ -1,11 +1,6 @@
 //! One shard, seen from its clients.
 
-#![allow(clippy::unwrap_used, unreachable_pub, dead_code, clippy::allow_attributes)]
-#![allow(clippy::allow_attributes_without_reason)]
-
-mod net;
-
-use net::{Ask, Net, message};
+use crate::net::{Ask, Net, message};
 use weir_core::Limits;
 use weir_wire::packet::{Publish, RetainHandling, SubscriptionOptions, Will};
 use weir_wire::{PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode, Version};

@@ -15,26 +15,26 @@ use weir_wire::{
 };
 
 /// A connection of the test: which shard has it, and under which key.
-pub type Peer = usize;
+pub(crate) type Peer = usize;
 
 /// The shell's side of one shard.
 #[derive(Default)]
-pub struct Wires {
+pub(crate) struct Wires {
     outputs: BTreeMap<ConnKey, Vec<u8>>,
     closed: Vec<ConnKey>,
     handed_over: Vec<(ConnKey, ShardId)>,
     /// Letters on their way from this shard, oldest first.
-    pub mail: VecDeque<(ShardId, Mail)>,
-    pub notices: Vec<String>,
+    pub(crate) mail: VecDeque<(ShardId, Mail)>,
+    pub(crate) notices: Vec<String>,
     /// What the authentication port was asked.
-    pub asked: Vec<String>,
+    pub(crate) asked: Vec<String>,
     /// The newest question about each connection.
-    pub tickets: BTreeMap<ConnKey, Ticket>,
+    pub(crate) tickets: BTreeMap<ConnKey, Ticket>,
     /// Connections that are not read.
-    pub paused: BTreeSet<ConnKey>,
+    pub(crate) paused: BTreeSet<ConnKey>,
     resumed: Vec<ConnKey>,
     /// What `pending` answers: a socket that takes nothing.
-    pub stuck_bytes: BTreeMap<ConnKey, usize>,
+    pub(crate) stuck_bytes: BTreeMap<ConnKey, usize>,
 }
 
 impl Sink for Wires {
@@ -88,28 +88,28 @@ struct Conn {
 }
 
 /// A broker of some shards with its connections.
-pub struct Net {
-    pub shards: Vec<Shard>,
-    pub wires: Vec<Wires>,
+pub(crate) struct Net {
+    pub(crate) shards: Vec<Shard>,
+    pub(crate) wires: Vec<Wires>,
     peers: Vec<Conn>,
-    pub now: Micros,
+    pub(crate) now: Micros,
     next_key: u32,
     /// Keys of connections that are gone, to be given again before new ones.
-    pub free_keys: Vec<ConnKey>,
+    pub(crate) free_keys: Vec<ConnKey>,
     /// The most steps that one input took.
-    pub steps_seen_max: u64,
+    pub(crate) steps_seen_max: u64,
 }
 
 impl Net {
-    pub fn new(shards: u16) -> Self {
+    pub(crate) fn new(shards: u16) -> Self {
         Self::with_limits(shards, &Limits::default())
     }
 
-    pub fn with_limits(shards: u16, limits: &Limits) -> Self {
+    pub(crate) fn with_limits(shards: u16, limits: &Limits) -> Self {
         Self::with_settings(shards, &limits.clone().into())
     }
 
-    pub fn with_settings(shards: u16, settings: &Settings) -> Self {
+    pub(crate) fn with_settings(shards: u16, settings: &Settings) -> Self {
         Self {
             shards: (0..shards)
                 .map(|id| Shard::new(ShardId(id), shards, settings.clone(), 42))
@@ -124,7 +124,7 @@ impl Net {
     }
 
     /// Opens a connection on shard 0, as accepted anywhere.
-    pub fn open(&mut self, version: Version) -> Peer {
+    pub(crate) fn open(&mut self, version: Version) -> Peer {
         let key = self.free_keys.pop().unwrap_or_else(|| {
             self.next_key += 1;
             ConnKey(self.next_key - 1)
@@ -135,7 +135,7 @@ impl Net {
     }
 
     /// Opens a connection that a bound of the shell's forbids.
-    pub fn open_refused(&mut self, version: Version, reason: ReasonCode) -> Peer {
+    pub(crate) fn open_refused(&mut self, version: Version, reason: ReasonCode) -> Peer {
         let key = ConnKey(self.next_key);
         self.next_key += 1;
         self.shards[0].opened_refused(key, reason, self.now);
@@ -144,7 +144,7 @@ impl Net {
     }
 
     /// Gives bytes to the peer's shard, follows a hand-over, and delivers no mail.
-    pub fn send_bytes(&mut self, peer: Peer, bytes: &[u8]) {
+    pub(crate) fn send_bytes(&mut self, peer: Peer, bytes: &[u8]) {
         let Conn { shard, key, .. } = self.peers[peer];
         let mut all = std::mem::take(&mut self.peers[peer].left);
         all.extend_from_slice(bytes);
@@ -176,7 +176,7 @@ impl Net {
     }
 
     /// What the peer has sent and its shard has not consumed.
-    pub fn left(&self, peer: Peer) -> usize {
+    pub(crate) fn left(&self, peer: Peer) -> usize {
         self.peers[peer].left.len()
     }
 
@@ -185,7 +185,7 @@ impl Net {
     }
 
     /// One later turn of each shard that has put something off. Says whether there was one.
-    pub fn go_on_once(&mut self) -> bool {
+    pub(crate) fn go_on_once(&mut self) -> bool {
         let soon = self.now + Micros(1);
         let is_due = |shard: &Shard| shard.poll_timeout().is_some_and(|due| due <= soon);
         let due: Vec<usize> =
@@ -203,7 +203,7 @@ impl Net {
     }
 
     /// Later turns and letters, until nothing waits.
-    pub fn go_on(&mut self) {
+    pub(crate) fn go_on(&mut self) {
         loop {
             self.deliver_mail();
             if !self.go_on_once() {
@@ -213,7 +213,7 @@ impl Net {
     }
 
     /// Delivers all mail until there is none.
-    pub fn deliver_mail(&mut self) {
+    pub(crate) fn deliver_mail(&mut self) {
         while (0..self.shards.len()).any(|from| self.deliver_one(from)) {}
     }
 
@@ -233,7 +233,7 @@ impl Net {
     }
 
     /// Delivers the oldest letter from one shard to another; those between other shards wait.
-    pub fn deliver_between(&mut self, from: usize, to: usize) -> bool {
+    pub(crate) fn deliver_between(&mut self, from: usize, to: usize) -> bool {
         let mail = &mut self.wires[from].mail;
         let Some(at) = mail.iter().position(|(shard, _)| usize::from(shard.0) == to) else {
             return false;
@@ -244,7 +244,7 @@ impl Net {
     }
 
     /// Delivers all letters from one shard to another in one turn.
-    pub fn deliver_mail_in_one_turn(&mut self, from: usize, to: usize) {
+    pub(crate) fn deliver_mail_in_one_turn(&mut self, from: usize, to: usize) {
         let letters = self.wires[from].mail.drain(..);
         let (its, rest): (Vec<_>, Vec<_>) =
             letters.partition(|(shard, _)| usize::from(shard.0) == to);
@@ -257,12 +257,12 @@ impl Net {
     }
 
     /// Letters on their way from one shard to another.
-    pub fn letters(&self, from: usize, to: usize) -> usize {
+    pub(crate) fn letters(&self, from: usize, to: usize) -> usize {
         self.wires[from].mail.iter().filter(|(shard, _)| usize::from(shard.0) == to).count()
     }
 
     /// Client identifiers that each shard owns, 16 or more of each. Nobody is connected for it.
-    pub fn names(&self) -> Vec<Vec<String>> {
+    pub(crate) fn names(&self) -> Vec<Vec<String>> {
         let mut scout = Self::new(self.shards.len() as u16);
         let mut names = vec![Vec::new(); self.shards.len()];
         for number in 0.. {
@@ -277,7 +277,7 @@ impl Net {
     }
 
     /// Lets time pass; everything due on the way is done.
-    pub fn pass(&mut self, seconds: u32) {
+    pub(crate) fn pass(&mut self, seconds: u32) {
         let end = self.now + Micros::from_secs(seconds);
         for (shard, wires) in self.shards.iter_mut().zip(&mut self.wires) {
             while let Some(due) = shard.poll_timeout().filter(|&due| due <= end) {
@@ -290,7 +290,7 @@ impl Net {
     }
 
     /// The network cuts the connection.
-    pub fn cut(&mut self, peer: Peer) {
+    pub(crate) fn cut(&mut self, peer: Peer) {
         let Conn { shard, key, .. } = self.peers[peer];
         self.peers[peer].is_closed = true;
         self.shards[shard].closed(key, self.now, &mut self.wires[shard]);
@@ -298,37 +298,37 @@ impl Net {
     }
 
     /// The authentication port answers.
-    pub fn authenticated(&mut self, peer: Peer, verdict: Verdict) {
+    pub(crate) fn authenticated(&mut self, peer: Peer, verdict: Verdict) {
         let Conn { shard, key, .. } = self.peers[peer];
         self.answer_ticket(shard, self.wires[shard].tickets[&key], verdict);
     }
 
     /// The authentication port answers a question, maybe late.
-    pub fn answer_ticket(&mut self, shard: usize, ticket: Ticket, verdict: Verdict) {
+    pub(crate) fn answer_ticket(&mut self, shard: usize, ticket: Ticket, verdict: Verdict) {
         self.shards[shard].authenticated(ticket, verdict, self.now, &mut self.wires[shard]);
         self.resume(shard);
     }
 
-    pub fn drained(&mut self, peer: Peer) {
+    pub(crate) fn drained(&mut self, peer: Peer) {
         let Conn { shard, key, .. } = self.peers[peer];
         self.shards[shard].drained(key, self.now, &mut self.wires[shard]);
     }
 
-    pub fn set_stuck(&mut self, peer: Peer, bytes: usize) {
+    pub(crate) fn set_stuck(&mut self, peer: Peer, bytes: usize) {
         let Conn { shard, key, .. } = self.peers[peer];
         self.wires[shard].stuck_bytes.insert(key, bytes);
     }
 
-    pub fn key_of(&self, peer: Peer) -> ConnKey {
+    pub(crate) fn key_of(&self, peer: Peer) -> ConnKey {
         self.peers[peer].key
     }
 
-    pub fn shard_of(&self, peer: Peer) -> usize {
+    pub(crate) fn shard_of(&self, peer: Peer) -> usize {
         self.peers[peer].shard
     }
 
     /// The properties of the CONNACK that the peer got, and of nothing else.
-    pub fn properties(&mut self, peer: Peer) -> Vec<String> {
+    pub(crate) fn properties(&mut self, peer: Peer) -> Vec<String> {
         let Conn { shard, key, version, .. } = self.peers[peer];
         let bytes = self.wires[shard].outputs.remove(&key).unwrap();
         let frame = Frame::check(&bytes, u32::MAX).unwrap().unwrap();
@@ -337,7 +337,7 @@ impl Net {
     }
 
     /// What the peer got since it last looked, a line a packet; `closed` at the end.
-    pub fn read(&mut self, peer: Peer) -> Vec<String> {
+    pub(crate) fn read(&mut self, peer: Peer) -> Vec<String> {
         let Conn { shard, key, version, .. } = self.peers[peer];
         let bytes = self.wires[shard].outputs.remove(&key).unwrap_or_default();
         let mut lines = Vec::new();
@@ -413,15 +413,15 @@ fn reason_string(properties: Properties<'_>) -> String {
 
 /// What a client asks for in CONNECT.
 #[derive(Clone, Copy)]
-pub struct Ask<'a> {
-    pub version: Version,
-    pub clean: bool,
-    pub keep_alive_s: u16,
-    pub expiry_s: u32,
-    pub receive_maximum: u16,
-    pub packet_bytes_max: u32,
-    pub will: Option<Will<'a>>,
-    pub properties: &'a [Property<'a>],
+pub(crate) struct Ask<'a> {
+    pub(crate) version: Version,
+    pub(crate) clean: bool,
+    pub(crate) keep_alive_s: u16,
+    pub(crate) expiry_s: u32,
+    pub(crate) receive_maximum: u16,
+    pub(crate) packet_bytes_max: u32,
+    pub(crate) will: Option<Will<'a>>,
+    pub(crate) properties: &'a [Property<'a>],
 }
 
 impl Default for Ask<'_> {
@@ -441,14 +441,14 @@ impl Default for Ask<'_> {
 
 impl Net {
     /// Opens and connects; the CONNACK is still to be read.
-    pub fn connect(&mut self, client_id: &str, ask: Ask<'_>) -> Peer {
+    pub(crate) fn connect(&mut self, client_id: &str, ask: Ask<'_>) -> Peer {
         let peer = self.open(ask.version);
         self.say_connect(peer, client_id, ask);
         peer
     }
 
     /// Sends CONNECT.
-    pub fn say_connect(&mut self, peer: Peer, client_id: &str, ask: Ask<'_>) {
+    pub(crate) fn say_connect(&mut self, peer: Peer, client_id: &str, ask: Ask<'_>) {
         let mut properties = PropertiesBuf::new();
         if ask.expiry_s > 0 {
             properties.push(Property::SessionExpiryInterval(ask.expiry_s));
@@ -476,18 +476,18 @@ impl Net {
     }
 
     /// Connects and takes the CONNACK away.
-    pub fn join(&mut self, client_id: &str, ask: Ask<'_>) -> Peer {
+    pub(crate) fn join(&mut self, client_id: &str, ask: Ask<'_>) -> Peer {
         let peer = self.connect(client_id, ask);
         let lines = self.read(peer);
         assert!(lines[0].starts_with("CONNACK Success"), "{lines:?}");
         peer
     }
 
-    pub fn subscribe(&mut self, peer: Peer, filter: &str, qos: QoS) {
+    pub(crate) fn subscribe(&mut self, peer: Peer, filter: &str, qos: QoS) {
         self.subscribe_with(peer, filter, SubscriptionOptions { qos, ..Default::default() }, None);
     }
 
-    pub fn subscribe_with(
+    pub(crate) fn subscribe_with(
         &mut self,
         peer: Peer,
         filter: &str,
@@ -509,7 +509,7 @@ impl Net {
         self.send_bytes(peer, &bytes);
     }
 
-    pub fn unsubscribe(&mut self, peer: Peer, filter: &str) {
+    pub(crate) fn unsubscribe(&mut self, peer: Peer, filter: &str) {
         let mut filters = UnsubscribeBuf::new();
         filters.push(filter);
         let mut bytes = Vec::new();
@@ -520,17 +520,17 @@ impl Net {
         self.send_bytes(peer, &bytes);
     }
 
-    pub fn publish(&mut self, peer: Peer, topic: &str, qos: QoS, id: u16, payload: &str) {
+    pub(crate) fn publish(&mut self, peer: Peer, topic: &str, qos: QoS, id: u16, payload: &str) {
         self.publish_packet(peer, &message(topic, qos, id, payload));
     }
 
-    pub fn publish_packet(&mut self, peer: Peer, publish: &Publish<'_>) {
+    pub(crate) fn publish_packet(&mut self, peer: Peer, publish: &Publish<'_>) {
         let mut bytes = Vec::new();
         publish.encode(self.peers[peer].version, &mut bytes);
         self.send_bytes(peer, &bytes);
     }
 
-    pub fn auth(&mut self, peer: Peer, reason: ReasonCode, method: &str, data: &str) {
+    pub(crate) fn auth(&mut self, peer: Peer, reason: ReasonCode, method: &str, data: &str) {
         let mut properties = PropertiesBuf::new();
         properties.push(Property::AuthenticationMethod(method));
         properties.push(Property::AuthenticationData(data.as_bytes()));
@@ -539,13 +539,13 @@ impl Net {
         self.send_bytes(peer, &bytes);
     }
 
-    pub fn ack(&mut self, peer: Peer, kind: PacketKind, id: u16) {
+    pub(crate) fn ack(&mut self, peer: Peer, kind: PacketKind, id: u16) {
         let mut bytes = Vec::new();
         Ack::success(PacketId::new(id).unwrap()).encode(kind, self.peers[peer].version, &mut bytes);
         self.send_bytes(peer, &bytes);
     }
 
-    pub fn disconnect(&mut self, peer: Peer, reason: ReasonCode) {
+    pub(crate) fn disconnect(&mut self, peer: Peer, reason: ReasonCode) {
         let mut bytes = Vec::new();
         Disconnect { reason, properties: Properties::EMPTY }
             .encode(self.peers[peer].version, &mut bytes);
@@ -554,7 +554,7 @@ impl Net {
 }
 
 /// A PUBLISH of a test.
-pub fn message<'a>(topic: &'a str, qos: QoS, id: u16, payload: &'a str) -> Publish<'a> {
+pub(crate) fn message<'a>(topic: &'a str, qos: QoS, id: u16, payload: &'a str) -> Publish<'a> {
     Publish {
         dup: false,
         qos,

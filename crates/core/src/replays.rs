@@ -48,7 +48,7 @@ pub(crate) struct Replay {
     pub(crate) filter: Box<str>,
     /// The condition in its name, as it is encoded there.
     encoded: Option<Box<str>>,
-    pub(crate) step: Step,
+    pub(crate) state: ReplayState,
     /// The number of owners whose stores are through.
     pub(crate) owners_done: u16,
     /// The last topic that is through in the present owner's store.
@@ -72,7 +72,7 @@ pub(crate) struct Seen {
 
 /// Where a replay stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum ReplayState {
     /// The other shards are told of the subscription.
     Telling,
     /// Goes on when the session has room.
@@ -151,7 +151,7 @@ impl Replays {
         for (_, replay) in self.in_turn.range_mut(first..) {
             count += 1;
             if replay.round == round {
-                replay.step = Step::Ready;
+                replay.state = ReplayState::Ready;
                 replay.seen = Some(Arc::clone(seen));
             }
         }
@@ -170,7 +170,7 @@ impl Replay {
             id,
             filter: name.topic.filter.into(),
             encoded: name.encoded.map(Into::into),
-            step: Step::Telling,
+            state: ReplayState::Telling,
             owners_done: 0,
             after: None,
             round,

@@ -1,11 +1,6 @@
 //! Every bound: what happens at it, and what is counted.
 
-#![allow(clippy::unwrap_used, unreachable_pub, dead_code, clippy::allow_attributes)]
-#![allow(clippy::allow_attributes_without_reason)]
-
-mod net;
-
-use net::{Ask, Net, Peer, message};
+use crate::net::{Ask, Net, Peer, message};
 use weir_core::{Limits, Stats, WhenAbsent, WhenConnected};
 use weir_wire::packet::{Publish, SubscribeBuf, SubscriptionOptions, UnsubscribeBuf};
 use weir_wire::{
@@ -100,6 +95,36 @@ fn who_comes_back_to_a_full_queue_may_catch_up() {
     }
     assert_eq!(net.read(slow), ["DISCONNECT Quota exceeded: its queue is full", "closed"]);
     assert_eq!((stats(&net).dropped_queue_full, stats(&net).queue_overflows), (4, 1));
+}
+
+/// Otherwise a client that is subscribed to what it publishes, and comes back to a full queue,
+/// never gets to empty it: its own PUBLISH ends each connection.
+#[test]
+fn who_comes_back_to_a_full_queue_that_refuses_is_refused_and_catches_up() {
+    let limits = Limits {
+        queue_messages_max: 3,
+        queue_full_absent: WhenAbsent::RefusePublisher,
+        ..Limits::default()
+    };
+    let mut net = Net::with_limits(1, &limits);
+    let publ = net.join("pub", Ask::default());
+    let slow = net.join("slow", narrow());
+    net.subscribe(slow, "t", Q1);
+    net.cut(slow);
+    for id in 1..=3 {
+        net.publish(publ, "t", Q1, id, &id.to_string());
+    }
+    let slow = net.connect("slow", narrow());
+    assert_eq!(net.read(slow), ["CONNACK Success present", "PUBLISH t q1 #1 1"]);
+    net.publish(slow, "t", Q1, 1, "own");
+    net.publish(slow, "t", Q1, 2, "own");
+    let full = "PUBACK #2 Quota exceeded: a subscriber's queue is full";
+    assert_eq!(net.read(slow), ["PUBACK #1 Success", full]);
+    for (id, payload) in [(1, "2"), (2, "3"), (3, "own")] {
+        net.ack(slow, PacketKind::PubAck, id);
+        assert_eq!(net.read(slow), [format!("PUBLISH t q1 #{} {payload}", id + 1)]);
+    }
+    assert_eq!((stats(&net).dropped_queue_full, stats(&net).queue_overflows), (0, 0));
 }
 
 #[test]

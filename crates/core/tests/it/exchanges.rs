@@ -1,21 +1,12 @@
 //! Exchanges of QoS 1 and 2 and the queue behind them, where their order or sizes are odd.
 
-#![allow(clippy::unwrap_used, unreachable_pub, dead_code, clippy::allow_attributes)]
-#![allow(clippy::allow_attributes_without_reason)]
-
-mod net;
-
-use net::{Ask, Net, Peer};
+use crate::net::{Ask, Net, Peer};
 use weir_core::Limits;
 use weir_wire::packet::SubscriptionOptions;
 use weir_wire::{PacketKind, QoS};
 
 const Q1: QoS = QoS::AtLeastOnce;
 const Q2: QoS = QoS::ExactlyOnce;
-
-fn kept() -> Ask<'static> {
-    Ask { clean: false, expiry_s: 100, ..Ask::default() }
-}
 
 /// A subscriber to `t` with one delivery open at most, and a publisher.
 fn narrow(limits: &Limits, qos: QoS) -> (Net, Peer, Peer) {

@@ -1,18 +1,12 @@
 //! The property of the core's fuzz target without a fuzzer: on the scripts that the fuzzer once
 //! failed at, which are kept in `fuzz/regressions/core/`, and on random ones.
 //!
-//! `FUZZ_SCRIPT=FILE cargo test -p weir-core --test fuzz one_script` runs one file.
+//! `FUZZ_SCRIPT=FILE cargo test -p weir-core --test it one_script` runs one file.
 
+use crate::fuzzed;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::path::Path;
-
-#[expect(unreachable_pub, dead_code, reason = "shared with the library of the fuzz targets")]
-#[path = "../../../fuzz/src/packet.rs"]
-mod packet;
-#[expect(unreachable_pub, dead_code, reason = "shared with the library of the fuzz targets")]
-#[path = "../../../fuzz/src/shards/mod.rs"]
-mod shards;
 
 #[test]
 fn scripts_that_once_failed_pass() {
@@ -21,14 +15,14 @@ fn scripts_that_once_failed_pass() {
         let path = entry.unwrap().path();
         // A panic names no file.
         println!("{}", path.display());
-        shards::check(&std::fs::read(path).unwrap());
+        fuzzed::check(&std::fs::read(path).unwrap());
     }
 }
 
 #[test]
 fn one_script() {
     if let Some(path) = std::env::var_os("FUZZ_SCRIPT") {
-        shards::check(&std::fs::read(path).unwrap());
+        fuzzed::check(&std::fs::read(path).unwrap());
     }
 }
 
@@ -37,6 +31,6 @@ proptest! {
 
     #[test]
     fn random_scripts_pass(script in vec(any::<u8>(), 0..400)) {
-        shards::check(&script);
+        fuzzed::check(&script);
     }
 }

@@ -1,9 +1,9 @@
-//! Packets that a shard wrote.
+//! Packets that a shard wrote: checked, and entered into the books.
 
-use super::{Copy, Model};
 use crate::check;
 use crate::finding::Checker;
 use crate::message::Message;
+use crate::model::{Copy, Model};
 use crate::names::ConnNo;
 use crate::topics;
 use weir_wire::packet::{Packet, Publish};
@@ -59,16 +59,6 @@ impl Model {
             let at = self.tick();
             let intake = &mut self.recent.intakes[intake];
             (intake.is_acked, intake.acked_at) = (true, Some(at));
-        }
-    }
-
-    /// A PUBLISH was not taken: what comes with its identifier is a new message.
-    pub(super) fn refuse(&mut self, conn: ConnNo, packet_id: u16, intake: Option<usize>) {
-        if let Some(session) = self.conns[conn.0].session {
-            self.sessions[session.0].unreleased.remove(&packet_id);
-        }
-        if let Some(intake) = intake {
-            self.refuse_intake(intake);
         }
     }
 

@@ -1,11 +1,6 @@
 //! How connections and sessions end, and what is left of them.
 
-#![allow(clippy::unwrap_used, unreachable_pub, dead_code, clippy::allow_attributes)]
-#![allow(clippy::allow_attributes_without_reason)]
-
-mod net;
-
-use net::{Ask, Net, Peer};
+use crate::net::{Ask, Net, Peer};
 use weir_core::Limits;
 use weir_wire::packet::{Disconnect, Will};
 use weir_wire::{PropertiesBuf, Property, QoS, ReasonCode, Version};

@@ -1,11 +1,6 @@
 //! The authentication port: asked at CONNECT, answered when the shell likes.
 
-#![allow(clippy::unwrap_used, unreachable_pub, dead_code, clippy::allow_attributes)]
-#![allow(clippy::allow_attributes_without_reason)]
-
-mod net;
-
-use net::{Ask, Net, Peer};
+use crate::net::{Ask, Net, Peer};
 use weir_core::{Features, Settings, Verdict};
 use weir_wire::{Property, QoS, ReasonCode, Version};
 

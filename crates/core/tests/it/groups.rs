@@ -1,11 +1,6 @@
 //! Shared subscriptions: who is chosen, and that it is exactly one, over one shard and several.
 
-#![allow(clippy::unwrap_used, unreachable_pub, dead_code, clippy::allow_attributes)]
-#![allow(clippy::allow_attributes_without_reason)]
-
-mod net;
-
-use net::{Ask, Net, Peer};
+use crate::net::{Ask, Net, Peer};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,12 +1,7 @@
 //! Questions of whoever runs the broker: clients in pages, one client, the end of a connection.
 
-#![allow(clippy::unwrap_used, unreachable_pub, dead_code, clippy::allow_attributes)]
-#![allow(clippy::allow_attributes_without_reason)]
-
-mod net;
-
-use net::{Ask, Net};
-use weir_core::{ClientState, Kicked, LinkState, Partitions, ShardId};
+use crate::net::{Ask, Net};
+use weir_core::{ClientState, ConnectionState, Kicked, Partitions, ShardId};
 use weir_wire::packet::Will;
 use weir_wire::{PacketKind, Properties, QoS, ReasonCode, Version};
 
@@ -99,12 +94,12 @@ fn a_client_shows_its_connection_its_session_and_what_waits() {
         net.publish(publ, "a", QoS::AtLeastOnce, number, "xyz");
     }
     let state = net.shards[0].client("sub").unwrap();
-    let link = LinkState { version: Version::V5, keep_alive_s: 30 };
+    let connection = ConnectionState { version: Version::V5, keep_alive_s: 30 };
     assert!(state.queued_bytes > 0);
     let queued_bytes = state.queued_bytes;
     let expected = ClientState {
         client_id: "sub".into(),
-        link: Some(link),
+        connection: Some(connection),
         session_expiry_s: 600,
         subscriptions: 2,
         queued_messages: 3,
@@ -116,9 +111,9 @@ fn a_client_shows_its_connection_its_session_and_what_waits() {
     assert_eq!(net.shards[0].client("sub").unwrap().queued_messages, 2);
     net.cut(sub);
     let absent = net.shards[0].client("sub").unwrap();
-    assert_eq!((absent.link, absent.subscriptions), (None, 2));
-    let link = net.shards[0].client("pub").unwrap().link;
-    assert_eq!(link, Some(LinkState { version: Version::V311, keep_alive_s: 0 }));
+    assert_eq!((absent.connection, absent.subscriptions), (None, 2));
+    let connection = net.shards[0].client("pub").unwrap().connection;
+    assert_eq!(connection, Some(ConnectionState { version: Version::V311, keep_alive_s: 0 }));
     assert_eq!(net.shards[0].client("nobody"), None);
 }
 

@@ -1,12 +1,7 @@
 //! What rules make of messages, with toy rules: published before the acknowledgement, given to the
 //! rules again, and bounded.
 
-#![allow(clippy::unwrap_used, unreachable_pub, dead_code, clippy::allow_attributes)]
-#![allow(clippy::allow_attributes_without_reason)]
-
-mod net;
-
-use net::{Ask, Net, message};
+use crate::net::{Ask, Net, message};
 use weir_core::{Content, Derived, Features, Limits, Micros, Rules, Settings};
 use weir_wire::packet::{Publish, Will};
 use weir_wire::{Properties, QoS};

@@ -1,0 +1,56 @@
+//! Other shards' queries for retained messages, which wait for what they know of.
+
+use super::Retained;
+use super::store::Page;
+use crate::keys::{Micros, ShardId};
+use crate::mail::{RetainedPage, RetainedQuery};
+use weir_wire::topic::TopicFilter;
+
+/// Queries that came before a message they know of. Each session has one open at most.
+#[derive(Debug, Default)]
+pub(crate) struct Queries {
+    held: Vec<(ShardId, RetainedQuery)>,
+    /// They go on in a later turn, and not before.
+    pub(crate) is_put_off: bool,
+}
+
+/// The answer to a query.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) to: ShardId,
+    pub(crate) page: RetainedPage,
+    /// Topics looked at for it.
+    pub(crate) looked_at: usize,
+}
+
+impl Queries {
+    pub(crate) fn hold(&mut self, from: ShardId, query: RetainedQuery) {
+        self.held.push((from, query));
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+}
+
+impl Retained {
+    /// Whether a query can be answered, from this place on: which.
+    pub(crate) fn next_query(&self, from: usize) -> Option<usize> {
+        let is_due =
+            |(_, query): &(ShardId, RetainedQuery)| self.stamps.has_received(&query.needed);
+        let held = self.queries.held.get(from..)?;
+        held.iter().position(is_due).map(|at| from + at)
+    }
+
+    /// Answers the query at a place that [`Retained::next_query`] said.
+    pub(crate) fn answer_query(&mut self, at: usize, now: Micros) -> Answered {
+        let (to, query) = self.queries.held.remove(at);
+        let filter = TopicFilter { group: None, filter: &query.filter };
+        let messages_max = query.messages_max as usize;
+        let Page { messages, next, looked_at } =
+            self.page(filter, query.after.as_deref(), messages_max, now);
+        let (received, ticket) = (self.stamps.received(), query.ticket);
+        Answered { to, page: RetainedPage { messages, next, received, ticket }, looked_at }
+    }
+}

@@ -1,0 +1,183 @@
+//! The retained messages of the topics that one shard owns, in the order of the topics.
+
+use crate::{Limits, Message, Micros};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use weir_wire::topic::TopicFilter;
+
+/// Messages of a page, so that one letter is not long.
+pub(crate) const PAGE_MESSAGES_MAX: usize = 256;
+
+/// Bytes of a page; the message that passes this is its last.
+const PAGE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Topics looked at for a page, so that no turn is long for a filter that few match.
+const PAGE_SCAN_MAX: usize = 1024;
+
+/// At most one message a topic. A filter's literal beginning narrows the search.
+#[derive(Debug, Default)]
+pub(super) struct Store {
+    messages: BTreeMap<Box<str>, Arc<Message>>,
+    bytes: u64,
+}
+
+/// The store is at its bound.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct RetainedFull;
+
+/// A part of what a filter matches.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    pub(crate) messages: Vec<Arc<Message>>,
+    /// The topic to go on behind; nothing if that was all.
+    pub(crate) next: Option<Box<str>>,
+    /// Topics looked at for it.
+    pub(crate) looked_at: usize,
+}
+
+impl Page {
+    /// Of all its messages.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.messages.iter().map(|message| message.bytes()).sum()
+    }
+}
+
+impl Store {
+    pub(super) fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Keeps `message` in the place of an older one \[MQTT-3.3.1-5\], if a bound allows it.
+    pub(super) fn set(
+        &mut self,
+        message: Arc<Message>,
+        limits: &Limits,
+        may_grow: bool,
+    ) -> Result<(), RetainedFull> {
+        let old_bytes = self.messages.get(&*message.topic).map(|old| old.bytes());
+        let count = self.messages.len() + usize::from(old_bytes.is_none());
+        let bytes = self.bytes - old_bytes.unwrap_or(0) + message.bytes();
+        let is_over =
+            count > limits.retained_messages_max as usize || bytes > limits.retained_bytes_max;
+        if is_over || (bytes > self.bytes && !may_grow) {
+            return Err(RetainedFull);
+        }
+        self.bytes = bytes;
+        self.messages.insert(message.topic.as_str().into(), message);
+        Ok(())
+    }
+
+    /// Forgets the topic's message \[MQTT-3.3.1-6\].
+    pub(super) fn clear(&mut self, topic: &str) {
+        if let Some(old) = self.messages.remove(topic) {
+            self.bytes -= old.bytes();
+        }
+    }
+
+    /// Matching messages in the order of topics, `messages_max` or fewer, from behind the topic
+    /// `after`. Expired ones it comes by are dropped.
+    pub(super) fn page(
+        &mut self,
+        filter: TopicFilter<'_>,
+        after: Option<&str>,
+        messages_max: usize,
+        now: Micros,
+    ) -> Page {
+        let (prefix, scan_max) = match filter.filter.find(['+', '#']) {
+            // `a/#` matches `a` too: the separator before the wildcard is not part of the prefix.
+            Some(at) => (filter.filter[..at].trim_end_matches('/'), PAGE_SCAN_MAX),
+            // Its own name is the only topic it matches, and comes first.
+            None => (filter.filter, 1),
+        };
+        let start = after.map_or(Bound::Included(prefix), Bound::Excluded);
+        let in_reach = self.messages.range::<str, _>((start, Bound::Unbounded));
+        let mut in_reach = in_reach.take_while(|(topic, _)| topic.starts_with(prefix));
+        let (mut messages, mut bytes, mut expired) = (Vec::new(), 0, Vec::new());
+        let (mut last, mut looked_at) = (None, 0);
+        for (topic, message) in in_reach.by_ref().take(scan_max) {
+            last = Some(topic);
+            looked_at += 1;
+            if message.is_expired(now) {
+                expired.push(topic.clone());
+            } else if filter.matches(topic) {
+                bytes += message.bytes();
+                messages.push(Arc::clone(message));
+            }
+            if messages.len() == messages_max || bytes > PAGE_BYTES_MAX {
+                break;
+            }
+        }
+        let has_more = filter.has_wildcard() && in_reach.next().is_some();
+        let next = last.filter(|_| has_more).cloned();
+        for topic in expired {
+            self.clear(&topic);
+        }
+        Page { messages, next, looked_at }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_wire::{PropertiesBuf, QoS};
+
+    fn store(topics: impl Iterator<Item = String>, payload_bytes: usize) -> Store {
+        let mut store = Store::default();
+        for topic in topics {
+            let message = Message {
+                topic,
+                payload: vec![0; payload_bytes],
+                properties: PropertiesBuf::new(),
+                qos: QoS::AtMostOnce,
+                retain: true,
+                expires_at: None,
+                stamp: None,
+            };
+            store.set(Arc::new(message), &Limits::default(), true).unwrap();
+        }
+        store
+    }
+
+    /// The number of messages of each page.
+    fn pages(store: &mut Store, filter: &str, messages_max: usize) -> Vec<usize> {
+        let filter = TopicFilter::parse(filter).unwrap();
+        let (mut counts, mut after) = (Vec::new(), None);
+        loop {
+            let page = store.page(filter, after.as_deref(), messages_max, Micros(0));
+            counts.push(page.messages.len());
+            after = page.next;
+            if after.is_none() {
+                return counts;
+            }
+        }
+    }
+
+    #[test]
+    fn pages_are_bounded_by_messages_by_bytes_and_by_what_is_looked_at() {
+        let mut small = store((0..10).map(|at| format!("t/{at}")), 1);
+        assert_eq!(pages(&mut small, "t/+", 4), [4, 4, 2]);
+        assert_eq!(pages(&mut small, "t/+", 5), [5, 5]);
+        assert_eq!(pages(&mut small, "t/+", 10), [10]);
+        assert_eq!(pages(&mut small, "t/7", 10), [1]);
+        assert_eq!(pages(&mut small, "none/#", 10), [0]);
+        let mut large = store((0..10).map(|at| format!("t/{at}")), 400_000);
+        assert_eq!(pages(&mut large, "t/+", 100), [3, 3, 3, 1]);
+        // Two with topics of three bytes reach the bound, and the third passes it.
+        let half = PAGE_BYTES_MAX as usize / 2 - 3;
+        let mut halves = store((0..10).map(|at| format!("t/{at}")), half);
+        assert_eq!(pages(&mut halves, "t/+", 100), [3, 3, 3, 1]);
+        let hit = |at: usize| if at.is_multiple_of(1500) { "hit" } else { "miss" };
+        let mut wide = store((0..3000).map(|at| format!("{at:05}/{}", hit(at))), 1);
+        assert_eq!(pages(&mut wide, "+/hit", 100), [1, 1, 0]);
+    }
+
+    #[test]
+    fn a_filter_finds_its_parent_level_and_no_longer_name() {
+        let topics = ["a", "a/b", "ab", "a/b/c", "b"];
+        let mut store = store(topics.into_iter().map(String::from), 1);
+        for (filter, count) in [("a/#", 3), ("a", 1), ("a/b", 1), ("a/+", 1), ("#", 5), ("+", 3)] {
+            assert_eq!(pages(&mut store, filter, 100), [count], "{filter}");
+        }
+    }
+}

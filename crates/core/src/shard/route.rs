@@ -1,0 +1,97 @@
+//! From a message to its receivers: sessions, groups, other shards.
+
+use super::Shard;
+use super::outlet::Outlet;
+use crate::keys::{Micros, SessionKey};
+use crate::mail::GroupPick;
+use crate::message::{Delivery, Message};
+use crate::sink::Sink;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+impl Shard {
+    /// Gives a message of this shard's client, or its will, to every matching session, group and
+    /// shard. Says whether there was one.
+    pub(super) fn route(
+        &mut self,
+        delivery: &mut Delivery<'_>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) -> bool {
+        self.matched.find(&self.filters, delivery.topic);
+        self.note_recent(delivery.topic, delivery.stamp);
+        self.encoder.begin();
+        self.deliver_to_subscribers(delivery, now, sink);
+        if self.matched.has_lists_beside {
+            for at in 0..self.matched.filters.len() {
+                self.deliver_to_groups(self.matched.filters[at], delivery, now, sink);
+            }
+        }
+        if !self.place.is_alone() {
+            self.mail_to_shards(true, delivery, sink);
+        }
+        !self.matched.filters.is_empty()
+    }
+
+    /// Gives a message of another shard, which has told the others itself, to whom it is for here.
+    pub(super) fn route_mail(
+        &mut self,
+        message: &Arc<Message>,
+        to_subscribers: bool,
+        picks: SmallVec<[GroupPick; 1]>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let mut delivery = Delivery::from_message(message, None);
+        self.filters.conditions.next_message();
+        self.encoder.begin();
+        if to_subscribers {
+            self.matched.find(&self.filters, delivery.topic);
+            self.note_recent(delivery.topic, delivery.stamp);
+            self.deliver_to_subscribers(&mut delivery, now, sink);
+        }
+        for pick in picks {
+            self.deliver_pick(pick, &mut delivery, now, sink);
+        }
+        if !self.picks.there.is_empty() {
+            self.mail_to_shards(false, &mut delivery, sink);
+        }
+    }
+
+    /// To those that the filters found bring, but for groups.
+    fn deliver_to_subscribers(
+        &mut self,
+        delivery: &mut Delivery<'_>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        self.matched.collect(&mut self.filters, delivery);
+        self.slices.add(self.matched.steps(&self.filters));
+        let mut subscribers = std::mem::take(&mut self.matched.subscribers);
+        let is_one_list = self.matched.is_one_list;
+        let mut outlet = self.outlet();
+        if is_one_list {
+            for subscriber in &subscribers {
+                outlet.deliver_to_one(subscriber, delivery, now, sink);
+            }
+        } else if !subscribers.is_empty() {
+            outlet.deliver_merged(&mut subscribers, delivery, now, sink);
+        }
+        self.matched.subscribers = subscribers;
+    }
+
+    /// Sends a session what waits for it, as far as its window and output allow.
+    pub(super) fn pump(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
+        self.outlet().pump(key, now, sink);
+        if self.clients[key].has_replays() {
+            self.replay(key, now, sink);
+        }
+    }
+
+    /// The way to this shard's clients.
+    #[inline]
+    pub(super) fn outlet(&mut self) -> Outlet<'_> {
+        let Self { clients, connections, encoder, bounds, due, stats, .. } = self;
+        Outlet { clients, connections, encoder, bounds, due, stats }
+    }
+}
