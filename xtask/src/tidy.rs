@@ -16,8 +16,9 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("weir-flow", &[]),
     ("weir-transport", &[]),
     ("weir-reactor", &["weir-transport"]),
-    // Nothing of ours: the broker answers it by its port.
-    ("weir-control", &[]),
+    ("weir-http", &[]),
+    // Nothing of the broker, which answers it by its port.
+    ("weir-control", &["weir-http"]),
     ("weir-broker", &["weir-wire", "weir-core", "weir-reactor", "weir-flow", "weir-control"]),
     ("weir-load", &["weir-wire", "weir-client", "weir-reactor"]),
     ("weir-sim", &["weir-wire", "weir-core"]),
@@ -26,7 +27,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     // Nothing of ours: it knows numbers only.
     ("weir-stats", &[]),
     // Neutral: no way into our broker but the one that every broker has.
-    ("weir-bench", &["weir-conformance", "weir-load", "weir-stats"]),
+    ("weir-bench", &["weir-conformance", "weir-http", "weir-load", "weir-stats"]),
     ("weir-connection", &["weir-wire", "weir-client", "weir-reactor"]),
     ("weir-pubsub", &["weir-wire", "weir-client", "weir-connection", "weir-reactor"]),
     ("weir-flowrun", &["weir-wire", "weir-client", "weir-connection", "weir-reactor", "weir-flow"]),

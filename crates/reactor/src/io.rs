@@ -36,6 +36,10 @@ pub struct IoStats {
     pub bytes_out: u64,
     /// Connections that could not be accepted, by any error.
     pub accept_errors: u64,
+    /// Connections that a layer ended, by what came or by the bound on what it may hold.
+    pub transport_errors: u64,
+    /// How often a peer was read no more, because it took too little of what layers said.
+    pub held_back: u64,
 }
 
 /// The connections of one reactor.

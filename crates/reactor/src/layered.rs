@@ -4,9 +4,13 @@ use crate::output::{Output, Pool};
 use weir_transport::{Layers, Scratch, Stream, TransportError};
 
 /// Bytes that are sealed ahead of what the socket takes; output beyond them stays as it was
-/// written. While this much waits that the layers said by themselves, nothing more is read, so that
-/// a peer cannot make them answer without end.
-pub(crate) const SEALED_BYTES_MAX: usize = 256 * 1024;
+/// written.
+const SEALED_BYTES_MAX: usize = 256 * 1024;
+
+/// Bytes for the network, sealed output and what layers said by themselves, at which nothing more is
+/// read. Sealed output alone never reaches it, so a slow peer's acknowledgements are read; a peer
+/// that makes the layers answer and does not read is stopped.
+const NETWORK_BYTES_MAX: usize = 2 * SEALED_BYTES_MAX;
 
 /// The layers of a connection, with what they have for the network.
 #[derive(Debug)]
@@ -40,13 +44,13 @@ impl Layered {
 
     /// Whether the peer has to read before more is read of it.
     pub(crate) fn holds_back(&mut self) -> bool {
-        self.is_held_back = self.pending() >= SEALED_BYTES_MAX;
+        self.is_held_back = self.pending() >= NETWORK_BYTES_MAX;
         self.is_held_back
     }
 
     /// Whether the peer has done so.
     pub(crate) fn reads_on(&mut self) -> bool {
-        let reads_on = self.is_held_back && self.pending() < SEALED_BYTES_MAX;
+        let reads_on = self.is_held_back && self.pending() < NETWORK_BYTES_MAX;
         self.is_held_back &= !reads_on;
         reads_on
     }

@@ -10,7 +10,7 @@ use weir_transport::Stream;
 /// layers: what comes out stands behind the partial packet if there is one, else in memory of the
 /// thread.
 pub(super) fn decode(io: &mut Io, token: Token, bytes: &[u8], handler: &mut impl Handler) {
-    let Io { sockets, pool, scratch, .. } = io;
+    let Io { sockets, pool, scratch, stats, .. } = io;
     let socket = &mut sockets[token.0 as usize];
     let partial = socket.take_partial();
     let Some(layered) = socket.layered() else { return };
@@ -19,6 +19,7 @@ pub(super) fn decode(io: &mut Io, token: Token, bytes: &[u8], handler: &mut impl
     let known = plain.len();
     let result = layered.received(bytes, &mut plain, pool, scratch);
     let opens = layered.opens();
+    stats.held_back += u64::from(layered.holds_back());
     if socket.pending() > 0 && !socket.blocked {
         io.list(token);
     }
@@ -48,7 +49,10 @@ pub(super) fn decode(io: &mut Io, token: Token, bytes: &[u8], handler: &mut impl
     let cause = match result {
         Ok(Stream::Open) => return,
         Ok(Stream::Ended) => Closed::ByPeer,
-        Err(error) => Closed::Transport(error),
+        Err(error) => {
+            io.stats.transport_errors += 1;
+            Closed::Transport(error)
+        }
     };
     if is_live(io, token) {
         // Of what was written nothing can be sent any more; what the layers have said leaves.

@@ -13,6 +13,9 @@ use weir_transport::{Layers, Recipe, Scratch, Stream, TransportError, UNDECODED_
 /// Sealed ahead of the socket, as the reactor has it.
 const SEALED_BYTES_MAX: u64 = 256 * 1024;
 
+/// At which nothing more is read.
+const NETWORK_BYTES_MAX: u64 = 2 * SEALED_BYTES_MAX;
+
 const GREETING_BYTES: usize = 8;
 
 fn listen(reactor: &mut Reactor, count: usize) -> (SocketAddr, Arc<Sealed>) {
@@ -284,6 +287,7 @@ fn a_garbage_frame_ends_its_own_connection_only() {
         let fault = TransportError::Malformed("wrong check");
         assert_eq!(notes.closed, [(other, Closed::Transport(fault))]);
         assert_eq!(notes.bytes(other), b"right", "what came before it is heard");
+        assert_eq!(reactor.io().stats().transport_errors, 1);
         good.says(b"still here");
         until(&mut reactor, &mut notes, |notes| notes.bytes(far) == b"still here");
         assert_eq!(good.read(10).plain, b"still here");
@@ -320,7 +324,7 @@ fn output_for_a_slow_peer_is_sealed_up_to_the_bound_and_waits_as_it_was_written(
         let mut reactor = reactor(backend);
         let (address, there) = listen(&mut reactor, 1);
         let mut notes = Notes::default();
-        let (peer, far) = Peer::open(address, &mut reactor, &mut notes);
+        let (mut peer, far) = Peer::open(address, &mut reactor, &mut notes);
         let output = pattern(16_000_000);
         reactor.io().write(far, &output);
         let mut sealed_max = 0;
@@ -337,6 +341,9 @@ fn output_for_a_slow_peer_is_sealed_up_to_the_bound_and_waits_as_it_was_written(
         assert!(pending > 1_000_000, "the peer has not read yet");
         assert!(pending.abs_diff(output.len() - sent) < 10_000, "{pending} and {sent} sent");
         assert_eq!(notes.drained, []);
+        // What it says is heard all the same.
+        peer.says(b"acknowledged");
+        until(&mut reactor, &mut notes, |notes| notes.bytes(far) == b"acknowledged");
         let reader = std::thread::spawn(move || peer.read(16_000_000).plain);
         until(&mut reactor, &mut notes, |notes| notes.drained == [far]);
         assert_eq!(reactor.io().pending(far), 0);
@@ -376,9 +383,10 @@ fn a_peer_that_reads_no_answers_is_read_no_more() {
         let pings = ping.repeat(1000);
         let written = write_all_that_fits(&mut peer.stream, &pings, &mut reactor, &mut notes);
         let pending = reactor.io().pending(far) as u64;
-        let answers_max = SEALED_BYTES_MAX + 64 * 1024 + HEAD_BYTES as u64;
-        assert!((SEALED_BYTES_MAX..=answers_max).contains(&pending), "{pending}");
+        let answers_max = NETWORK_BYTES_MAX + 64 * 1024 + HEAD_BYTES as u64;
+        assert!((NETWORK_BYTES_MAX..=answers_max).contains(&pending), "{pending}");
         assert!(sealed(&there.pongs) < written as u64 / 6, "some are not read");
+        assert_eq!(reactor.io().stats().held_back, 1);
         // Read on as the peer does.
         while sealed(&there.pongs) < written as u64 / 6 || reactor.io().pending(far) > 0 {
             reactor.turn(Some(Duration::from_millis(1)), &mut notes).unwrap();
