@@ -7,9 +7,9 @@ use weir_transport::{Layers, Scratch, Stream, TransportError};
 /// written.
 const SEALED_BYTES_MAX: usize = 256 * 1024;
 
-/// Bytes for the network, sealed output and what layers said by themselves, at which nothing more is
-/// read. Sealed output alone never reaches it, so a slow peer's acknowledgements are read; a peer
-/// that makes the layers answer and does not read is stopped.
+/// Bytes for the network, sealed output and what layers said by themselves, at which nothing more
+/// is read. Sealed output alone never reaches it, so a slow peer's acknowledgements are read; a
+/// peer that makes the layers answer and does not read is stopped.
 const NETWORK_BYTES_MAX: usize = 2 * SEALED_BYTES_MAX;
 
 /// The layers of a connection, with what they have for the network.
