@@ -1,6 +1,6 @@
 # The two commands: `make bench` and `make test`.
 
-.PHONY: bench perf test test-long build lint setup programs costs tests
+.PHONY: bench perf test test-long build lint setup programs costs tests checks
 
 # All programs and tests at once: asked for one by one, the crates would be built again for each
 # set of features that is needed then.
@@ -35,8 +35,7 @@ lint:
 # test but the sweeps. What waits runs beside what computes.
 test:
 	$(MAKE) --jobs=2 setup programs
-	$(MAKE) lint
-	$(MAKE) --jobs=2 tests costs
+	$(MAKE) --jobs=2 tests checks
 	@[ -z "$${CI:-}" ] || JOBS=2 scripts/fuzz 2
 
 # The same, and the sweeps that `make test` leaves out.
@@ -49,8 +48,13 @@ setup:
 programs:
 	cargo build $(ALL)
 
+# Most tests wait for other programs, so there are more at a time than cores.
 tests:
-	WEIR_EXE="$$(realpath "$(DEBUG)/weir")" cargo test $(ALL)
+	WEIR_EXE="$$(realpath "$(DEBUG)/weir")" RUST_TEST_THREADS=$${RUST_TEST_THREADS:-5} \
+	    cargo test $(ALL)
+
+checks: lint
+	$(MAKE) costs
 
 costs:
 	nice $(XTASK) costs --check

@@ -2,6 +2,7 @@
 
 mod queries;
 mod recent;
+mod seek;
 mod stamps;
 mod store;
 

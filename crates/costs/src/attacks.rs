@@ -34,6 +34,8 @@ pub struct Attack {
     retained: usize,
     /// What the attacker sends.
     bytes: fn() -> Vec<u8>,
+    /// How many filters it is answered for, at least: an attack that is refused whole is none.
+    answers: usize,
     /// Whether it is over once it is answered, or lasts.
     lasts: bool,
 }
@@ -45,6 +47,7 @@ pub const ATTACKS: &[Attack] = &[
         topic: || "a/".repeat(127) + "y",
         retained: 0,
         bytes: shapes,
+        answers: 10_000,
         lasts: true,
     },
     Attack {
@@ -52,6 +55,7 @@ pub const ATTACKS: &[Attack] = &[
         topic: victim,
         retained: 100_000,
         bytes: || subscribe((0..1_000).map(|at| format!("t/+/{at}"))),
+        answers: 1_000,
         lasts: false,
     },
     Attack {
@@ -59,6 +63,7 @@ pub const ATTACKS: &[Attack] = &[
         topic: victim,
         retained: 0,
         bytes: || subscribe(names()),
+        answers: FILTERS,
         lasts: false,
     },
     Attack {
@@ -66,6 +71,7 @@ pub const ATTACKS: &[Attack] = &[
         topic: victim,
         retained: 0,
         bytes: || [subscribe(names()), unsubscribe(names())].concat(),
+        answers: FILTERS,
         lasts: false,
     },
     Attack {
@@ -76,6 +82,7 @@ pub const ATTACKS: &[Attack] = &[
             let filters = (0..10_000).map(|at| format!("site/{at}/+/device"));
             [subscribe(filters), vec![0xE0, 0]].concat()
         },
+        answers: 10_000,
         lasts: false,
     },
 ];
@@ -84,8 +91,21 @@ fn victim() -> String {
     "victim/1".into()
 }
 
+/// Filters of a packet just below the largest that is taken.
+const FILTERS: usize = 158_556;
+
+/// 10,000 names in turn, of up to four letters.
 fn names() -> impl Iterator<Item = String> {
-    (0..158_556).map(|at| format!("{}", at % 10_000))
+    let letter = |number: usize| char::from(b'a' + (number % 26) as u8);
+    let name = move |mut number: usize| {
+        let mut name = String::new();
+        while name.is_empty() || number > 0 {
+            name.push(letter(number));
+            number /= 26;
+        }
+        name
+    };
+    (0..FILTERS).map(move |at| name(at % 10_000))
 }
 
 fn shapes() -> Vec<u8> {
@@ -139,6 +159,7 @@ impl Attack {
         let before = play.turns(Vec::new(), MESSAGES);
         let (bytes, at_first) = ((self.bytes)(), resident());
         let during = play.turns(bytes, if self.lasts { MESSAGES } else { 0 });
+        assert!(play.wires.answered > self.answers, "{}: refused", self.name);
         (before, during, resident().saturating_sub(at_first))
     }
 }
@@ -147,6 +168,8 @@ impl Attack {
 #[derive(Debug, Default)]
 struct Wires {
     outputs: [Vec<u8>; 3],
+    /// Bytes to the attacker so far.
+    answered: usize,
     /// The attacker's bytes wait.
     is_paused: bool,
     /// The attacker's connection is over.
@@ -156,6 +179,7 @@ struct Wires {
 impl Sink for Wires {
     fn write(&mut self, conn: ConnKey, bytes: &[u8]) {
         self.outputs[conn.0 as usize].extend_from_slice(bytes);
+        self.answered += if conn == ATTACKER { bytes.len() } else { 0 };
     }
 
     fn pending(&self, conn: ConnKey) -> usize {

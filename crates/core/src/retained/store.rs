@@ -1,5 +1,6 @@
 //! The retained messages of the topics that one shard owns, in the order of the topics.
 
+use super::seek::{Look, look};
 use crate::{Limits, Message, Micros};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -14,6 +15,9 @@ const PAGE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Topics looked at for a page, so that no turn is long for a filter that few match.
 const PAGE_SCAN_MAX: usize = 1024;
+
+/// A search for a topic costs as much as looking at so many.
+const SEEK_STEPS: usize = 4;
 
 /// At most one message a topic. A filter's literal beginning narrows the search.
 #[derive(Debug, Default)]
@@ -84,36 +88,62 @@ impl Store {
         messages_max: usize,
         now: Micros,
     ) -> Page {
-        let (prefix, scan_max) = match filter.filter.find(['+', '#']) {
-            // `a/#` matches `a` too: the separator before the wildcard is not part of the prefix.
-            Some(at) => (filter.filter[..at].trim_end_matches('/'), PAGE_SCAN_MAX),
-            // Its own name is the only topic it matches, and comes first.
-            None => (filter.filter, 1),
+        let Some(wildcard_at) = filter.filter.find(['+', '#']) else {
+            return self.page_of_one(filter.filter, after, now);
         };
+        // `a/#` matches `a` too: the separator before the wildcard is not part of the prefix.
+        let prefix = filter.filter[..wildcard_at].trim_end_matches('/');
         let start = after.map_or(Bound::Included(prefix), Bound::Excluded);
-        let in_reach = self.messages.range::<str, _>((start, Bound::Unbounded));
-        let mut in_reach = in_reach.take_while(|(topic, _)| topic.starts_with(prefix));
+        let mut in_reach = self.messages.range::<str, _>((start, Bound::Unbounded));
         let (mut messages, mut bytes, mut expired) = (Vec::new(), 0, Vec::new());
         let (mut last, mut looked_at) = (None, 0);
-        for (topic, message) in in_reach.by_ref().take(scan_max) {
+        let (mut from, mut is_whole) = (String::new(), false);
+        while looked_at < PAGE_SCAN_MAX && messages.len() < messages_max && bytes <= PAGE_BYTES_MAX
+        {
+            let Some((topic, message)) = in_reach.next() else { break };
             last = Some(topic);
             looked_at += 1;
-            if message.is_expired(now) {
-                expired.push(topic.clone());
-            } else if filter.matches(topic) {
-                bytes += message.bytes();
-                messages.push(Arc::clone(message));
-            }
-            if messages.len() == messages_max || bytes > PAGE_BYTES_MAX {
-                break;
+            match look(filter.filter, topic, &mut from) {
+                _ if message.is_expired(now) => expired.push(topic.clone()),
+                Look::Match => {
+                    bytes += message.bytes();
+                    messages.push(Arc::clone(message));
+                }
+                Look::Next => {}
+                Look::From => {
+                    // A search costs as much as looking at a few; often the next one is behind.
+                    if in_reach.clone().next().is_some_and(|(next, _)| **next < *from) {
+                        looked_at += SEEK_STEPS;
+                        in_reach = self
+                            .messages
+                            .range::<str, _>((Bound::Included(from.as_str()), Bound::Unbounded));
+                    }
+                }
+                Look::End => {
+                    is_whole = true;
+                    break;
+                }
             }
         }
-        let has_more = filter.has_wildcard() && in_reach.next().is_some();
+        let has_more =
+            !is_whole && in_reach.next().is_some_and(|(topic, _)| topic.starts_with(prefix));
+        // Nothing between the last that was looked at and where to look on matches.
         let next = last.filter(|_| has_more).cloned();
         for topic in expired {
             self.clear(&topic);
         }
         Page { messages, next, looked_at }
+    }
+
+    /// The page of a filter without wildcards: its own name is the only topic it matches.
+    fn page_of_one(&mut self, topic: &str, after: Option<&str>, now: Micros) -> Page {
+        let found = self.messages.get(topic).filter(|_| after.is_none());
+        let messages: Vec<_> = found.cloned().into_iter().collect();
+        if messages.iter().any(|message| message.is_expired(now)) {
+            self.clear(topic);
+            return Page { looked_at: 1, ..Page::default() };
+        }
+        Page { messages, next: None, looked_at: 1 }
     }
 }
 
