@@ -6,7 +6,6 @@
 mod connects;
 
 use crate::Error;
-use crate::address::Address;
 use crate::control::{Control, Notice};
 use crate::counts::{Count, Counts};
 use crate::feed::Feed;
@@ -19,6 +18,7 @@ use connects::Connects;
 use std::io::{BufRead, Write};
 use std::sync::Arc;
 use weir_client::Url;
+use weir_connection::Address;
 use weir_flow::Condition;
 use weir_wire::topic::{TopicFilter, is_valid_name};
 use weir_wire::{QoS, Version};

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 use weir_client::{Client, ConnectOptions, Event, Sink};
-use weir_reactor::{Closed, Handler, Io, Reactor, Token, now_us};
+use weir_reactor::{Closed, Handler, Io, Reactor, Token, Transport, now_us};
 
 /// Connections are begun this often, all that are due by then.
 const TICK_US: u64 = 1_000;
@@ -50,10 +50,8 @@ impl<'a> Connects<'a> {
 
     /// Runs until the end is asked for.
     pub(super) fn run(mut self) -> Result<(), Error> {
-        let address = self.settings.address.to_string();
         let mut reactor = Reactor::with_waker(self.control.waker(0))?;
-        let resolved = self.settings.address.resolve();
-        self.addresses = resolved.map_err(|cause| Error::Unreachable { address, cause })?;
+        self.addresses = self.settings.address.resolve(None)?;
         self.control.tell(Notice::Ready);
         let mut stop_by_us = None;
         loop {
@@ -84,7 +82,7 @@ impl<'a> Connects<'a> {
         let due = ((now_us - begun_us) as f64 / 1e6 * self.rate) as u64;
         while self.begun < due && self.open.len() < OPEN_MAX {
             self.begun += 1;
-            match io.connect(self.addresses[0], None) {
+            match io.connect(&Transport::Plain, self.addresses[0], None) {
                 Ok(token) => {
                     let client = Client::new(self.settings.version);
                     self.open.insert(token, (self.begun, client));

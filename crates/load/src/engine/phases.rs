@@ -8,7 +8,7 @@ use crate::outcome::{End, Phase, PhaseSpan};
 use crate::schedule::streams;
 use std::cmp::Reverse;
 use std::net::{IpAddr, Ipv4Addr};
-use weir_reactor::{Io, now_us};
+use weir_reactor::{Io, Transport, now_us};
 
 /// Connections under way at once; more would measure the generator's own queue.
 const CONNECTING_MAX: usize = 1000;
@@ -160,7 +160,7 @@ impl Engine<'_> {
         let slot = &mut self.book.slots[client as usize];
         slot.asked_us = now;
         slot.state = State::Connecting;
-        match io.connect(self.plan.target, source) {
+        match io.connect(&Transport::Plain, self.plan.target, source) {
             Ok(token) => {
                 let deadline_us = now + u64::from(self.plan.connect.timeout_ms) * 1_000;
                 self.connecting.push_back((deadline_us, client));
