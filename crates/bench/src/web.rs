@@ -14,12 +14,13 @@ use crate::live::Viewer;
 use crate::live::events::Event;
 use anyhow::Context;
 use hub::Hub;
-use server::Server;
+use server::start;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use weir_http::Thread;
 
 /// Where the page is when nobody says where: a free port of this host alone.
 pub const ADDRESS: SocketAddr =
@@ -29,7 +30,7 @@ pub const ADDRESS: SocketAddr =
 pub(crate) struct Web {
     hub: Arc<Hub>,
     /// Dropped with the viewer.
-    _server: Server,
+    _server: Thread,
 }
 
 impl Web {
@@ -56,7 +57,7 @@ impl Web {
             eprintln!("metrics: http://{}/metrics", listener.local_addr()?);
             sites.push((listener, routes::metrics(&hub)));
         }
-        Ok(Self { hub, _server: Server::start(sites, core)? })
+        Ok(Self { hub, _server: start(sites, core)? })
     }
 }
 
@@ -82,7 +83,7 @@ pub fn browse(results: &Path, address: SocketAddr, interrupted: &AtomicBool) -> 
     println!("http://{}/ until Ctrl-C", listener.local_addr()?);
     let names = routes::Names::of(&listener);
     let site = routes::page(&Arc::new(Hub::default()), results, names);
-    let _server = Server::start(vec![(listener, site)], None)?;
+    let _server = start(vec![(listener, site)], None)?;
     while !interrupted.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(100));
     }

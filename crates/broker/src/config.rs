@@ -1,8 +1,8 @@
 //! The configuration file: TOML, every key with a default, an unknown key an error.
 
+use crate::admission::ProcessLimits;
 use crate::auth::AuthConfig;
 use crate::control::ControlConfig;
-use crate::gate::ProcessLimits;
 use crate::rules::FlowRules;
 use serde::{Deserialize, Serialize};
 use std::fmt;

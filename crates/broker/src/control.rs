@@ -3,7 +3,7 @@
 //! It is no shard, and asks by letters. A shard answers with what it has at hand; making texts of
 //! that is done on the control thread.
 
-use crate::gate::GateStats;
+use crate::admission::AdmissionStats;
 use crate::letter::Letter;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -54,7 +54,7 @@ pub(crate) struct ShardCounters {
     pub(crate) stats: Stats,
     /// Answers that found no room on their way to the control thread.
     pub(crate) answers_dropped: u64,
-    pub(crate) gate: GateStats,
+    pub(crate) admission: AdmissionStats,
     pub(crate) rss_bytes: u64,
     pub(crate) rss_bytes_max: u64,
 }
@@ -109,8 +109,9 @@ impl From<Answer> for weir_control::Answer {
 
 impl From<ShardCounters> for Counters {
     fn from(counters: ShardCounters) -> Self {
-        let ShardCounters { stats, answers_dropped, gate, rss_bytes, rss_bytes_max } = counters;
-        let GateStats { refused_count, refused_address, refused_rate, cut } = gate;
+        let ShardCounters { stats, answers_dropped, admission, rss_bytes, rss_bytes_max } =
+            counters;
+        let AdmissionStats { refused_count, refused_address, refused_rate, cut } = admission;
         Self {
             shard: stats.by_name().chain([("answers_dropped", answers_dropped)]).collect(),
             refusals: stats.refusals.by_name().collect(),

@@ -3,22 +3,25 @@
 //!
 //! Authentication is SCRAM-SHA-256 from the configuration; TLS and storage are not here yet.
 
+mod admission;
 mod auth;
 mod config;
 mod content;
 mod control;
-mod gate;
 mod letter;
+mod listener;
 mod log;
 mod memory;
 mod rules;
 mod server;
 mod shell;
+mod stopper;
 mod worker;
 
+pub use admission::ProcessLimits;
 pub use auth::{AuthConfig, Verifier, VerifierError, scram_client_final};
 pub use config::{Config, ConfigError, IoBackend};
 pub use control::ControlConfig;
-pub use gate::ProcessLimits;
 pub use rules::FlowRules;
-pub use server::{ServeError, Server, Stopper};
+pub use server::{ServeError, Server};
+pub use stopper::Stopper;

@@ -1,24 +1,25 @@
 //! The broker as a whole: listen, run, stop.
 
+use crate::admission::AdmissionControl;
 use crate::auth::Authenticator;
 use crate::config::{Config, ConfigError, IoBackend};
 use crate::content::{Conditions, FlowOfShard};
 use crate::control::{Answer, Shards};
-use crate::gate::Gate;
 use crate::letter::Letter;
+use crate::listener::Listener;
 use crate::log::Log;
 use crate::memory::{Ceiling, Memory};
 use crate::shell::{Guard, Shell};
+use crate::stopper::{Asked, Stopper};
 use crate::worker::Worker;
 use foldhash::fast::RandomState;
 use std::hash::BuildHasher;
-use std::net::{SocketAddr, TcpListener};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weir_control::REQUESTS_MAX;
 use weir_core::{Partitions, Shard, ShardId};
-use weir_reactor::{Backend, Mailbox, ToOutside, Waker};
+use weir_reactor::{Backend, ListenerId, Mailbox, ToOutside, Waker};
 
 /// Why the broker cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -48,61 +49,12 @@ pub enum ServeError {
 /// A broker that listens and is not yet running.
 pub struct Server {
     config: Config,
-    listeners: Vec<TcpListener>,
+    listeners: Vec<Listener>,
     addresses: Vec<SocketAddr>,
     wakers: Vec<Waker>,
-    asked: Arc<ConditionQuery>,
+    asked: Arc<Asked>,
     /// Listens already where `[control]` says so.
     control: Option<weir_control::Server>,
-}
-
-/// Stops a running [`Server`] from another thread.
-#[derive(Clone, Debug)]
-pub struct Stopper {
-    asked: Arc<ConditionQuery>,
-    wakers: Vec<Waker>,
-}
-
-/// What other threads ask of a running server.
-#[derive(Debug, Default)]
-pub(crate) struct ConditionQuery {
-    pub(crate) stop: AtomicBool,
-    /// How often the counters were asked for.
-    pub(crate) counters: AtomicU64,
-}
-
-impl Stopper {
-    /// The server ends its connections in good order and returns from [`Server::run`].
-    pub fn stop(&self) {
-        self.asked.stop.store(true, Ordering::Release);
-        self.wake();
-    }
-
-    fn wake(&self) {
-        self.wakers.iter().for_each(Waker::wake);
-    }
-
-    /// Stops at SIGTERM and SIGINT; writes the counters to the log at SIGUSR1.
-    ///
-    /// # Errors
-    /// What the system says of installing the handlers.
-    pub fn obey_signals(&self) -> std::io::Result<()> {
-        use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
-        let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGUSR1])?;
-        let stopper = self.clone();
-        std::thread::Builder::new().name("signals".into()).spawn(move || {
-            for signal in signals.forever() {
-                if signal == SIGUSR1 {
-                    stopper.asked.counters.fetch_add(1, Ordering::AcqRel);
-                    stopper.wake();
-                    continue;
-                }
-                tracing::info!(signal, "stopping");
-                return stopper.stop();
-            }
-        })?;
-        Ok(())
-    }
 }
 
 impl Server {
@@ -114,10 +66,10 @@ impl Server {
         config.check()?;
         check_io(config)?;
         let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
-        for address in config.addresses()? {
-            let listener =
-                weir_reactor::listen(address).map_err(|error| listen_error(address, &error))?;
-            addresses.push(listener.local_addr()?);
+        for (id, address) in (0..).zip(config.addresses()?) {
+            let listener = Listener::bind(ListenerId(id), address)
+                .map_err(|hint| ServeError::Listen { address, hint })?;
+            addresses.push(listener.socket.local_addr()?);
             listeners.push(listener);
         }
         let wakers: std::io::Result<Vec<Waker>> =
@@ -135,7 +87,7 @@ impl Server {
 
     /// What stops it.
     pub fn stopper(&self) -> Stopper {
-        Stopper { asked: Arc::clone(&self.asked), wakers: self.wakers.clone() }
+        Stopper::new(Arc::clone(&self.asked), self.wakers.clone())
     }
 
     /// Serves until it is stopped: the first shard on this thread, each other on one of its own.
@@ -184,7 +136,8 @@ impl Server {
         let seed = RandomState::default().hash_one("weir");
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(std::io::Error::from)?;
-        let gate = Arc::new(Mutex::new(Gate::new(config.process.clone())));
+        let admission = AdmissionControl::new(config.process.clone());
+        let admission = Arc::new(Mutex::new(admission));
         let ceiling = Arc::new(Ceiling::new(config.process.memory_bytes_max, shards));
         let flows = config.flow.compile().map_err(ConfigError::Flow)?.split(shards.into());
         let mut workers = Vec::new();
@@ -202,13 +155,13 @@ impl Server {
             }
             let guard = Guard {
                 own: ShardId(own),
-                gate: Arc::clone(&gate),
+                admission: Arc::clone(&admission),
                 memory: Memory::new(Arc::clone(&ceiling)),
                 auth: Authenticator::new(&config.auth, secret),
                 log: Log::default(),
             };
             let shared: std::io::Result<Vec<_>> =
-                listeners.iter().map(TcpListener::try_clone).collect();
+                listeners.iter().map(Listener::try_clone).collect();
             let (waker, asked) = (wakers[usize::from(own)].clone(), Arc::clone(asked));
             let shell = Shell::new(shard, guard, mailbox, control);
             let gather = Duration::from_millis(config.gather_ms.into());
@@ -246,20 +199,5 @@ fn check_io(config: &Config) -> Result<(), ServeError> {
     Ok(())
 }
 
-fn listen_error(address: SocketAddr, error: &std::io::Error) -> ServeError {
-    use std::io::ErrorKind;
-    let hint = match error.kind() {
-        ErrorKind::AddrInUse => format!(
-            "the port is taken; stop what listens there, or choose another with --listen {}:PORT",
-            address.ip()
-        ),
-        ErrorKind::PermissionDenied => {
-            "ports below 1024 need privileges; choose another with --listen HOST:PORT".into()
-        }
-        ErrorKind::AddrNotAvailable => {
-            "this host has no such address; choose one of its own with --listen HOST:PORT".into()
-        }
-        _ => error.to_string(),
-    };
-    ServeError::Listen { address, hint }
-}
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,10 @@
 //! Between a reactor, a shard and the other shards: a connection's token is its key, its output is
 //! the sink, letters go through the mailbox.
 
+use crate::admission::{Admission, AdmissionControl, Pass, Place};
 use crate::auth::Authenticator;
 use crate::control::{Answer, ShardCounters};
-use crate::gate::{Admission, Gate, Place};
-use crate::letter::{Letter, Passed};
+use crate::letter::Letter;
 use crate::log::Log;
 use crate::memory::Memory;
 use std::net::SocketAddr;
@@ -13,7 +13,9 @@ use weir_control::Request;
 use weir_core::{
     AuthRequest, ConnKey, Mail, Message, Micros, Notice, Shard, ShardId, Sink, Ticket, Verdict,
 };
-use weir_reactor::{Closed, Handler, Io, Mailbox, SharedBytes, ToOutside, Token};
+use weir_reactor::{
+    Closed, Handler, Io, ListenerId, Mailbox, Moved, SharedBytes, ToOutside, Token,
+};
 
 /// Letters of each sender that are handled in one turn.
 const LETTERS_MAX: usize = 1024;
@@ -44,16 +46,16 @@ pub(crate) struct Shell {
 #[derive(Debug)]
 pub(crate) struct Guard {
     pub(crate) own: ShardId,
-    pub(crate) gate: Arc<Mutex<Gate>>,
+    pub(crate) admission: Arc<Mutex<AdmissionControl>>,
     pub(crate) memory: Memory,
     pub(crate) auth: Authenticator,
     pub(crate) log: Log,
 }
 
 impl Guard {
-    fn gate(&self) -> MutexGuard<'_, Gate> {
+    fn admission(&self) -> MutexGuard<'_, AdmissionControl> {
         // Counts stay usable whatever a thread died of.
-        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+        self.admission.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn place(&self, token: u32) -> Place {
@@ -61,7 +63,7 @@ impl Guard {
     }
 
     fn gone(&mut self, conn: ConnKey) {
-        self.gate().gone(self.place(conn.0));
+        self.admission().gone(self.place(conn.0));
         self.auth.forget(conn);
     }
 }
@@ -91,9 +93,9 @@ impl Shell {
     /// Writes every counter to the log.
     pub(crate) fn log_counters(&self) {
         let (rss_bytes, rss_bytes_max) = self.guard.memory.bytes();
-        let (stats, gate) = (self.shard.stats(), self.guard.gate().stats);
+        let (stats, admission) = (self.shard.stats(), self.guard.admission().stats);
         let shard = self.guard.own.0;
-        tracing::info!(shard, ?stats, ?gate, rss_bytes, rss_bytes_max, "counters");
+        tracing::info!(shard, ?stats, ?admission, rss_bytes, rss_bytes_max, "counters");
         if let Some(conditions) = self.shard.conditions()
             && stats.condition_checks > 0
         {
@@ -137,7 +139,7 @@ impl Shell {
                 let mut output = Output { io, guard, mailbox, resumed, verdict, handed };
                 shard.mail(ShardId(from as u16), mail, output.now(), &mut output);
             }
-            Letter::Connection(passed) => arrived.push(passed),
+            Letter::Connection { moved, pass } => arrived.push((moved, pass)),
             Letter::Ask(request) => {
                 let Some(control) = control else { return };
                 let (verdict, handed) = (None, None);
@@ -146,28 +148,28 @@ impl Shell {
                 control.send(answer);
             }
         });
-        for passed in arrived {
-            self.adopt(passed, io);
+        for (moved, pass) in arrived {
+            self.adopt(moved, pass, io);
         }
     }
 
     /// A connection of this shard's client comes from the shard that read its CONNECT.
-    fn adopt(&mut self, passed: Passed, io: &mut Io) {
-        let token = match io.adopt(passed.fd) {
+    fn adopt(&mut self, moved: Moved, pass: Option<Pass>, io: &mut Io) {
+        let token = match io.adopt(moved) {
             Ok(token) => token,
             Err(error) => {
                 tracing::warn!(%error, "a connection was lost on its way between threads");
-                if let Some(pass) = passed.pass {
-                    self.guard.gate().lost(&pass);
+                if let Some(pass) = pass {
+                    self.guard.admission().lost(&pass);
                 }
                 return;
             }
         };
-        if let Some(pass) = passed.pass {
-            self.guard.gate().arrive(self.guard.place(token.0), &pass);
+        if let Some(pass) = pass {
+            self.guard.admission().arrive(self.guard.place(token.0), &pass);
         }
         self.shard.opened(ConnKey(token.0), Micros(io.turn_us()));
-        self.give(io, token, &passed.bytes);
+        self.read_on(io, token);
     }
 
     /// Gives bytes that were read before.
@@ -224,22 +226,21 @@ impl Output<'_> {
             Request::Client(id) => Answer::Client(shard.client(&id)),
             Request::Kick(id) => Answer::Kicked(shard.kick(&id, self.now(), self)),
             Request::Counters => {
-                let (stats, gate) = (shard.stats(), self.guard.gate().stats);
+                let (stats, admission) = (shard.stats(), self.guard.admission().stats);
                 let (rss_bytes, rss_bytes_max) = self.guard.memory.bytes();
                 let counters =
-                    ShardCounters { stats, answers_dropped, gate, rss_bytes, rss_bytes_max };
+                    ShardCounters { stats, answers_dropped, admission, rss_bytes, rss_bytes_max };
                 Answer::Counters(Box::new(counters))
             }
         }
     }
 
     /// Sends the connection to the shard it was handed to, with what is not consumed.
-    fn pass(&mut self, token: Token, to: ShardId, bytes: &[u8]) {
-        match self.io.give_away(token) {
-            Ok(fd) => {
-                let pass = self.guard.gate().leave(self.guard.place(token.0));
-                let passed = Passed { fd, bytes: bytes.to_vec(), pass };
-                self.mailbox.send(usize::from(to.0), Letter::Connection(passed));
+    fn pass(&mut self, token: Token, to: ShardId, unread: &[u8]) {
+        match self.io.give_away(token, unread) {
+            Ok(moved) => {
+                let pass = self.guard.admission().leave(self.guard.place(token.0));
+                self.mailbox.send(usize::from(to.0), Letter::Connection { moved, pass });
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection cannot go to the thread of its client");
@@ -307,11 +308,11 @@ impl Handler for Shell {
         self.watch_memory(io);
     }
 
-    fn accepted(&mut self, io: &mut Io, token: Token, peer: SocketAddr) {
+    fn accepted(&mut self, io: &mut Io, token: Token, _by: ListenerId, peer: SocketAddr) {
         let (conn, now) = (ConnKey(token.0), Micros(io.turn_us()));
         let is_memory_full = self.guard.memory.is_full();
         let place = self.guard.place(token.0);
-        let admission = self.guard.gate().admit(place, peer.ip(), is_memory_full, now);
+        let admission = self.guard.admission().admit(place, peer.ip(), is_memory_full, now);
         match admission {
             Admission::Serve => self.shard.opened(conn, now),
             Admission::Refuse(reason) => self.shard.opened_refused(conn, reason, now),

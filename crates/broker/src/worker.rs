@@ -1,8 +1,8 @@
 //! A thread of the broker: one shard on one reactor, from start to stop.
 
-use crate::server::ConditionQuery;
+use crate::listener::Listener;
 use crate::shell::Shell;
-use std::net::TcpListener;
+use crate::stopper::Asked;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -18,19 +18,19 @@ const POST_AGAIN: Duration = Duration::from_millis(1);
 /// What a thread takes along; its reactor is made there.
 pub(crate) struct Worker {
     shell: Shell,
-    listeners: Vec<TcpListener>,
+    listeners: Vec<Listener>,
     waker: Waker,
     io: Backend,
-    asked: Arc<ConditionQuery>,
+    asked: Arc<Asked>,
     gather: Duration,
 }
 
 impl Worker {
     pub(crate) fn new(
         shell: Shell,
-        listeners: Vec<TcpListener>,
+        listeners: Vec<Listener>,
         (waker, io): (Waker, Backend),
-        asked: Arc<ConditionQuery>,
+        asked: Arc<Asked>,
         gather: Duration,
     ) -> Self {
         Self { shell, listeners, waker, io, asked, gather }
@@ -45,7 +45,7 @@ impl Worker {
         let mut reactor = Reactor::with_backend(self.waker.clone(), self.io)?;
         reactor.io().set_gather(self.gather);
         for listener in std::mem::take(&mut self.listeners) {
-            reactor.listen(listener)?;
+            reactor.listen(listener.id, listener.socket, listener.transport)?;
         }
         let mut counters = 0;
         while !self.asked.stop.load(Ordering::Acquire) {

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, unreachable_pub, dead_code, clippy::allow_attributes)]
 #![allow(clippy::allow_attributes_without_reason)]
 
+#[path = "it/support.rs"]
 mod support;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};

@@ -42,6 +42,11 @@ impl std::str::FromStr for Url {
         if host.is_empty() {
             return Err("it names no host");
         }
+        if host.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(
+                "its host is a number; a process id is written as mqtt://HOST:PORT?pid=PID",
+            );
+        }
         let port = port.map(str::parse).transpose().map_err(|_| "its port is no port number")?;
         Ok(Self {
             user_name: user_name.map(str::to_owned),
@@ -96,6 +101,7 @@ mod tests {
             ("mqtt:///t", "no host"),
             ("mqtt://h:99999", "port"),
             ("mqtt://[::1", "no ]"),
+            ("mqtt://127.0.0.1:1883@4711", "mqtt://HOST:PORT?pid=PID"),
         ] {
             let rule = text.parse::<Url>().unwrap_err();
             assert!(rule.contains(part), "{text}: {rule}");

@@ -72,21 +72,3 @@ impl Control {
         sum
     }
 }
-
-/// Ends all in good order at the first SIGINT or SIGTERM, and the process at the second.
-///
-/// # Errors
-/// What the system says of handlers and threads.
-pub(crate) fn obey_signals(control: &Arc<Control>) -> io::Result<()> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
-    let control = Arc::clone(control);
-    std::thread::Builder::new().name("signals".into()).spawn(move || {
-        for signal in signals.forever() {
-            if control.stop() {
-                std::process::exit(128 + signal);
-            }
-        }
-    })?;
-    Ok(())
-}

@@ -4,7 +4,6 @@
 //! client stacks, which measures the engine with work that no flow file can express.
 
 use crate::Error;
-use crate::address::Address;
 use crate::control::{Control, Notice};
 use crate::counts::Count;
 use crate::options::Settings;
@@ -13,6 +12,7 @@ use crate::work::Work;
 use crate::worker::Worker;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
+use weir_connection::Address;
 use weir_wire::topic::TopicFilter;
 use weir_wire::{QoS, Version};
 

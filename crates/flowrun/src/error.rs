@@ -1,7 +1,7 @@
 //! Why a flow ended, or could not begin.
 
 use std::io;
-use weir_client::ClientError;
+use weir_connection::named;
 use weir_flow::FlowError;
 use weir_wire::ReasonCode;
 
@@ -43,45 +43,9 @@ pub enum Error {
     /// The system gives no sockets, threads or signal handlers.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
-    /// No connection could be made.
-    #[error("cannot connect to {address}: {cause}")]
-    Unreachable {
-        /// Host and port.
-        address: String,
-        /// What the system says of the last try.
-        cause: String,
-    },
-    /// CONNACK with a refusal.
-    #[error("{address} refused the connection: {}", named(*reason, why.as_deref()))]
-    Refused {
-        /// Host and port.
-        address: String,
-        /// Its reason code.
-        reason: ReasonCode,
-        /// Its reason string, if any.
-        why: Option<String>,
-    },
-    /// DISCONNECT from the broker, for a reason that another try will not mend.
-    #[error("{address} ended the connection: {}", named(*reason, why.as_deref()))]
-    Disconnected {
-        /// Host and port.
-        address: String,
-        /// Its reason code.
-        reason: ReasonCode,
-        /// Its reason string, if any.
-        why: Option<String>,
-    },
-    /// The connection ended.
-    #[error("the connection to {address} was lost: {cause}")]
-    Lost {
-        /// Host and port.
-        address: String,
-        /// What the system says.
-        cause: String,
-    },
-    /// The broker sent what a client cannot live with.
+    /// There is no connection, or it ended before the work was done.
     #[error(transparent)]
-    Broker(#[from] ClientError),
+    Connection(#[from] weir_connection::Error),
     /// The broker said in CONNACK that it cannot do what the rules ask.
     #[error("{address} {lacks}")]
     Unsupported {
@@ -120,10 +84,4 @@ impl Error {
     pub(crate) fn option(option: &'static str, rule: impl Into<String>) -> Self {
         Self::Option { option, rule: rule.into() }
     }
-}
-
-/// `Quota exceeded (0x97): no room`.
-pub(crate) fn named(reason: ReasonCode, why: Option<&str>) -> String {
-    let why = why.map_or(String::new(), |why| format!(": {why}"));
-    format!("{} (0x{:02x}){why}", reason.name(), reason as u8)
 }

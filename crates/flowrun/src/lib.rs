@@ -5,7 +5,6 @@
 //! with the work of another program. A message of QoS 1 is acknowledged to the broker once its
 //! results are. Called by the binary. No TLS, no WebSocket, no QoS 2.
 
-mod address;
 mod check;
 mod control;
 mod counts;

@@ -10,6 +10,7 @@ use crate::held::{Held, HeldResults};
 use crate::sources::Sources;
 use crate::work::Work;
 use weir_client::{Client, Event, Sink};
+use weir_connection::Carried;
 use weir_flow::Output;
 use weir_reactor::{Io, Token};
 use weir_wire::packet::Publish;
@@ -54,6 +55,10 @@ pub(crate) struct Link {
     sources: Sources,
     held: HeldResults,
     scratch: Vec<u8>,
+    /// Reading has stopped, since then, because the broker does not take our output.
+    pub(crate) paused_us: Option<u64>,
+    /// CONNACK came, and SUBSCRIBE is to be written; with whether the broker had the session.
+    pub(crate) subscribe_due: Option<bool>,
     /// Messages of QoS 1 that the broker may have open.
     open_max: u16,
     /// Longest packet that the broker takes.
@@ -69,6 +74,8 @@ impl Link {
             sources: Sources::default(),
             held: HeldResults::default(),
             scratch: Vec::new(),
+            paused_us: None,
+            subscribe_due: None,
             // Before 5.0 the identifiers are the bound.
             open_max: if version.is_v5() { receive_maximum } else { u16::MAX },
             packet_bytes_max: PACKET_BYTES_MAX,
@@ -177,14 +184,6 @@ impl Link {
         }
     }
 
-    /// The connection is gone, with all that was open on it: what was not acknowledged comes again.
-    pub(crate) fn lost(&mut self) {
-        self.counts.add(Count::Unsettled, self.sources.forget());
-        self.client.forget_open();
-        self.held.clear();
-        self.client.closed();
-    }
-
     /// Results that the broker has not acknowledged, those that wait to be sent included.
     pub(crate) fn open_results(&self) -> u64 {
         u64::from(self.client.open_count()) + self.held.len() as u64
@@ -193,5 +192,24 @@ impl Link {
     /// Whether nothing waits for an acknowledgement, on either side.
     pub(crate) fn is_settled(&self) -> bool {
         self.open_results() == 0 && self.sources.len() == 0
+    }
+}
+
+impl Carried for Link {
+    fn is_live(&self) -> bool {
+        self.client.is_live()
+    }
+
+    fn lost(&mut self) {
+        self.counts.add(Count::Lost, 1);
+    }
+
+    /// With all that was open on it: what was not acknowledged comes again.
+    fn forget(&mut self) {
+        (self.paused_us, self.subscribe_due) = (None, None);
+        self.counts.add(Count::Unsettled, self.sources.forget());
+        self.client.forget_open();
+        self.held.clear();
+        self.client.closed();
     }
 }

@@ -1,11 +1,11 @@
 //! What connections are made with.
 
 use crate::Error;
-use crate::address::Address;
 use crate::ear::Limits;
 use crate::subscriptions::Subscription;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
+use weir_connection::Address;
 use weir_wire::{QoS, Version};
 
 /// Of all threads; checked, so that encoding it cannot fail.

@@ -1,7 +1,6 @@
 //! `weir flow run`: the rules of a file beside a broker, on some threads.
 
-use crate::address::Address;
-use crate::control::{Control, Notice, obey_signals};
+use crate::control::{Control, Notice};
 use crate::counts::Counts;
 use crate::options::{Settings, parse_version};
 use crate::subscriptions::subscriptions;
@@ -13,6 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
+use weir_connection::{Address, obey_signals};
 use weir_flow::{Flow, RuleCounts};
 use weir_wire::{QoS, Version};
 
@@ -89,7 +89,8 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
     let flow = check::read(&args.file)?;
     let settings = settings(args, &flow)?;
     let (control, told) = Control::new(settings.threads)?;
-    obey_signals(&control)?;
+    let asked = Arc::clone(&control);
+    obey_signals(move || asked.stop())?;
     let work = flow.split(args.threads.into());
     let begun = Instant::now();
     let (result, rules) = std::thread::scope(|scope| {

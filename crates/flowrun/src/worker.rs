@@ -1,6 +1,7 @@
-//! One connection on its thread: made, kept up, made again with growing rests, ended in good
-//! order. What the messages on it mean is [`Link`]'s.
+//! One client on its thread: subscribed on each new connection, read no faster than the broker
+//! takes its results, ended in good order. What the messages on it mean is [`Link`]'s.
 
+use crate::Error;
 use crate::control::{Control, Notice};
 use crate::counts::Count;
 use crate::ear::{Ear, Heard};
@@ -8,26 +9,20 @@ use crate::gather::Gather;
 use crate::link::{Link, NoRoom, Port};
 use crate::options::Settings;
 use crate::work::Work;
-use crate::{Error, error::named};
-use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use weir_client::ClientError;
+use weir_connection::{ANSWER_MAX_US, Connection, Policy, until};
 use weir_flow::RuleCounts;
 use weir_reactor::{Closed, Handler, Io, Reactor, Token, now_us};
 use weir_wire::packet::{Connect, RetainHandling, SubscribeBuf, SubscriptionOptions};
 use weir_wire::{Frame, Properties, PropertiesBuf, Property, ReasonCode};
 
-/// How long the broker may take to accept the connection, to answer CONNECT or a PINGREQ, and to
-/// read on.
-const ANSWER_MAX_US: u64 = 20_000_000;
-
 /// How long the last acknowledgements may take once the end was asked for.
 const STOP_MAX_US: u64 = 2_000_000;
 
-/// Rests between two tries to connect again: each is twice the one before.
-const BACK_OFF_MIN_US: u64 = 100_000;
-const BACK_OFF_MAX_US: u64 = 10_000_000;
+/// Rests between two tries to connect again.
+const RESTS_US: std::ops::RangeInclusive<u64> = 100_000..=10_000_000;
 
 /// Output that may wait for the broker before no more is read.
 const OUTPUT_BYTES_MAX: usize = 256 * 1024;
@@ -41,24 +36,10 @@ pub(crate) struct Worker<'a, W> {
     work: W,
     link: Link,
     gather: Gather,
-    token: Option<Token>,
-    addresses: Vec<SocketAddr>,
-    /// How many of the addresses were tried.
-    tried: usize,
-    /// When the broker's silence is taken for its end.
-    answer_due_us: Option<u64>,
-    connect_again_us: Option<u64>,
-    back_off_us: u64,
-    /// Reading has stopped, since then, because the broker does not take our output.
-    paused_us: Option<u64>,
-    /// CONNACK came, and SUBSCRIBE is to be written; with whether the broker had the session.
-    subscribe_due: Option<bool>,
-    /// It was subscribed once.
-    was_ready: bool,
+    connection: Connection<'a, Error>,
     /// The broker has acknowledged the subscriptions of the session that it had last.
     is_subscribed: bool,
     stop_by_us: Option<u64>,
-    end: Option<Result<(), Error>>,
 }
 
 impl<'a, W: Work> Worker<'a, W> {
@@ -68,6 +49,13 @@ impl<'a, W: Work> Worker<'a, W> {
         thread: usize,
         work: W,
     ) -> Self {
+        let policy = Policy {
+            source: None,
+            comes_back: settings.comes_back,
+            rests_us: RESTS_US,
+            is_quiet: settings.is_quiet,
+            options: "--broker",
+        };
         Self {
             settings,
             control,
@@ -76,18 +64,9 @@ impl<'a, W: Work> Worker<'a, W> {
             work,
             link: Link::new(settings.version, settings.in_flight_max),
             gather: Gather::new(settings.gather_us),
-            token: None,
-            addresses: Vec::new(),
-            tried: 0,
-            answer_due_us: None,
-            connect_again_us: None,
-            back_off_us: BACK_OFF_MIN_US,
-            paused_us: None,
-            subscribe_due: None,
-            was_ready: false,
+            connection: Connection::new(&settings.address, policy),
             is_subscribed: false,
             stop_by_us: None,
-            end: None,
         }
     }
 
@@ -104,10 +83,8 @@ impl<'a, W: Work> Worker<'a, W> {
 
     fn serve(&mut self) -> Result<(), Error> {
         let mut reactor = Reactor::with_waker(self.control.waker(self.thread))?;
-        self.addresses =
-            self.settings.address.resolve().map_err(|cause| self.unreachable(cause))?;
-        self.connect(reactor.io());
-        while self.end.is_none() && !self.is_over(reactor.io()) {
+        self.connection.begin(reactor.io(), &mut self.link)?;
+        while self.connection.end.is_none() && !self.is_over(reactor.io()) {
             let wait = self.poll_timeout().map(until);
             reactor.turn(wait, self)?;
             self.rest(reactor.io());
@@ -115,7 +92,7 @@ impl<'a, W: Work> Worker<'a, W> {
         let results = self.link.open_results();
         self.leave(&mut reactor)?;
         let end = if results > 0 { Err(Error::Unfinished { results }) } else { Ok(()) };
-        self.end.take().unwrap_or(end)
+        self.connection.end.take().unwrap_or(end)
     }
 
     /// Lets messages gather, unless somebody waits for what is open or something is there already.
@@ -134,8 +111,10 @@ impl<'a, W: Work> Worker<'a, W> {
         }
         let now_us = now_us();
         let stop_by_us = *self.stop_by_us.get_or_insert(now_us + STOP_MAX_US);
-        let Some(token) = self.token.filter(|_| self.link.client.is_live()) else { return true };
-        if self.paused_us.take().is_some() {
+        self.connection.stay_away();
+        let token = self.connection.token().filter(|_| self.link.client.is_live());
+        let Some(token) = token else { return true };
+        if self.link.paused_us.take().is_some() {
             // For the acknowledgements; messages are left to the broker.
             io.resume(token);
         }
@@ -144,78 +123,16 @@ impl<'a, W: Work> Worker<'a, W> {
 
     fn poll_timeout(&self) -> Option<u64> {
         let dues = [
-            self.answer_due_us,
-            self.connect_again_us,
-            self.paused_us.map(|since_us| since_us + ANSWER_MAX_US),
+            self.connection.poll_timeout(),
+            self.link.paused_us.map(|since_us| since_us + ANSWER_MAX_US),
             self.stop_by_us,
             self.link.client.poll_timeout(),
         ];
         dues.into_iter().flatten().min()
     }
 
-    /// Begins to connect to the next address.
-    fn connect(&mut self, io: &mut Io) {
-        let address = self.addresses[self.tried];
-        self.tried += 1;
-        self.connect_again_us = None;
-        match io.connect(address, None) {
-            Ok(token) => {
-                self.token = Some(token);
-                self.answer_due_us = Some(now_us() + ANSWER_MAX_US);
-            }
-            Err(error) => self.failed(io, error.to_string()),
-        }
-    }
-
-    /// No connection came about.
-    fn failed(&mut self, io: &mut Io, cause: String) {
-        self.drop_socket(io);
-        if self.tried < self.addresses.len() {
-            return self.connect(io);
-        }
-        self.give_up(self.unreachable(cause));
-    }
-
-    /// The connection, which was there, is gone.
-    fn lost(&mut self, io: &mut Io, cause: String) {
-        self.link.counts.add(Count::Lost, 1);
-        self.drop_socket(io);
-        let address = self.settings.address.to_string();
-        self.give_up(Error::Lost { address, cause });
-    }
-
-    /// Ends, or waits and tries again if it once worked.
-    fn give_up(&mut self, error: Error) {
-        if !self.was_ready || !self.settings.comes_back || self.control.is_stopping() {
-            self.end = Some(Err(error));
-            return;
-        }
-        if !self.settings.is_quiet {
-            let rest_ms = self.back_off_us / 1000;
-            eprintln!("weir: {error}; connecting again in {rest_ms} ms");
-        }
-        self.tried = 0;
-        self.connect_again_us = Some(now_us() + self.back_off_us);
-        self.back_off_us = (2 * self.back_off_us).min(BACK_OFF_MAX_US);
-    }
-
-    fn fail(&mut self, io: &mut Io, error: Error) {
-        self.drop_socket(io);
-        self.end = Some(Err(error));
-    }
-
-    fn drop_socket(&mut self, io: &mut Io) {
-        self.answer_due_us = None;
-        self.paused_us = None;
-        self.subscribe_due = None;
-        self.link.lost();
-        if let Some(token) = self.token.take() {
-            io.abort(token);
-        }
-    }
-
-    fn unreachable(&self, cause: String) -> Error {
-        Error::Unreachable { address: self.settings.address.to_string(), cause }
+    fn fail(&mut self, io: &mut Io, error: impl Into<Error>) {
+        self.connection.fail(io, &mut self.link, error);
     }
 
     /// Everything but PUBLISH: one packet.
@@ -224,37 +141,25 @@ impl<'a, W: Work> Worker<'a, W> {
         let mut ear = Ear::new(&mut port);
         let result = self.link.client.handle(bytes, now_us, &mut ear);
         let Ear { heard, why, .. } = ear;
-        let settings = self.settings;
-        let address = || settings.address.to_string();
         if let Err(error) = result {
-            return self.fail(io, error.into());
+            return self.fail(io, weir_connection::Error::from(error));
         }
         match heard {
             Heard::Nothing => {}
             Heard::Acknowledged { tag, reason } => self.link.answered(tag, reason, &mut port),
             Heard::Connected { session_present, limits } => {
                 self.link.limit_packets(limits.packet_bytes_max);
-                match settings.lacking(&limits) {
+                match self.settings.lacking(&limits) {
                     Some(lacks) => {
-                        let (address, lacks) = (address(), lacks.to_owned());
+                        let (address, lacks) = (self.settings.address.to_string(), lacks.into());
                         self.fail(io, Error::Unsupported { address, lacks });
                     }
-                    None => self.subscribe_due = Some(session_present),
+                    None => self.link.subscribe_due = Some(session_present),
                 }
             }
-            Heard::Refused(reason) if self.was_ready && passes(reason) => {
-                self.failed(io, format!("it refused: {}", named(reason, why.as_deref())));
-            }
-            Heard::Refused(reason) => {
-                let address = address();
-                self.fail(io, Error::Refused { address, reason, why });
-            }
-            Heard::Disconnected(reason) if passes(reason) => {
-                self.lost(io, format!("it said {}", named(reason, why.as_deref())));
-            }
+            Heard::Refused(reason) => self.connection.refused(io, &mut self.link, reason, why),
             Heard::Disconnected(reason) => {
-                let address = address();
-                self.fail(io, Error::Disconnected { address, reason, why });
+                self.connection.disconnected(io, &mut self.link, reason, why);
             }
             Heard::Subscribed(codes) => self.subscribed(io, &codes, why),
         }
@@ -262,7 +167,7 @@ impl<'a, W: Work> Worker<'a, W> {
 
     /// Writes SUBSCRIBE, unless the broker still has what this process asked for.
     fn subscribe(&mut self, io: &mut Io, session_present: bool) {
-        let Some(token) = self.token else { return };
+        let Some(token) = self.connection.token() else { return };
         let has_all = session_present && self.is_subscribed;
         if has_all || self.settings.subscriptions.is_empty() {
             return self.ready();
@@ -281,7 +186,7 @@ impl<'a, W: Work> Worker<'a, W> {
             filters.push(&subscription.text(), options);
         }
         let mut port = Port { io, token, now_us: now_us() };
-        self.answer_due_us = Some(port.now_us + ANSWER_MAX_US);
+        self.connection.expect_answer(port.now_us);
         self.link.client.subscribe_with(&filters, Properties::EMPTY, port.now_us, &mut port);
     }
 
@@ -289,7 +194,7 @@ impl<'a, W: Work> Worker<'a, W> {
         let asked = self.settings.subscriptions.iter();
         if codes.len() != asked.len() {
             let rule = "a SUBACK with another number of codes than there were filters";
-            return self.fail(io, ClientError::Protocol(rule).into());
+            return self.fail(io, weir_connection::Error::from(ClientError::Protocol(rule)));
         }
         for (subscription, &code) in asked.zip(codes) {
             let filter = subscription.text();
@@ -306,9 +211,8 @@ impl<'a, W: Work> Worker<'a, W> {
     }
 
     fn ready(&mut self) {
-        self.answer_due_us = None;
-        self.back_off_us = BACK_OFF_MIN_US;
-        if !std::mem::replace(&mut self.was_ready, true) {
+        self.connection.answered();
+        if self.connection.works() {
             self.control.tell(Notice::Ready);
         }
     }
@@ -316,38 +220,32 @@ impl<'a, W: Work> Worker<'a, W> {
     /// Does what has become due.
     fn handle_timeout(&mut self, io: &mut Io, now_us: u64) {
         let is_due = |due_us: Option<u64>| due_us.is_some_and(|due_us| due_us <= now_us);
-        if is_due(self.answer_due_us) {
-            let cause = format!("no answer within {} s", ANSWER_MAX_US / 1_000_000);
-            if self.link.client.is_live() {
-                self.lost(io, cause);
-            } else {
-                self.failed(io, cause);
-            }
-        }
-        if is_due(self.paused_us.map(|since_us| since_us + ANSWER_MAX_US)) {
+        self.connection.handle_timeout(io, &mut self.link, now_us);
+        if is_due(self.link.paused_us.map(|since_us| since_us + ANSWER_MAX_US)) {
             self.lost(io, format!("it read nothing for {} s", ANSWER_MAX_US / 1_000_000));
         }
-        if is_due(self.connect_again_us) {
-            self.connect(io);
-        }
-        let Some(token) = self.token else { return };
+        let Some(token) = self.connection.token() else { return };
         if is_due(self.link.client.poll_timeout()) {
             self.link.client.handle_timeout(now_us, &mut Port { io, token, now_us });
-            if self.paused_us.is_none() {
-                self.answer_due_us.get_or_insert(now_us + ANSWER_MAX_US);
+            if self.link.paused_us.is_none() {
+                self.connection.expect_answer(now_us);
             }
         }
     }
 
+    fn lost(&mut self, io: &mut Io, cause: String) {
+        self.connection.lost(io, &mut self.link, cause);
+    }
+
     /// Says DISCONNECT and lets the last bytes leave.
     fn leave(&mut self, reactor: &mut Reactor) -> Result<(), Error> {
-        let Some(token) = self.token.take() else { return Ok(()) };
+        let Some(token) = self.connection.take_token() else { return Ok(()) };
         if !self.link.client.is_live() {
             // Nothing was said yet, and one that is being connected may take minutes to end.
             reactor.io().abort(token);
             return Ok(());
         }
-        (self.answer_due_us, self.paused_us) = (None, None);
+        self.link.paused_us = None;
         let mut port = Port { io: reactor.io(), token, now_us: now_us() };
         self.link.client.disconnect(&mut port);
         reactor.io().close(token);
@@ -381,26 +279,13 @@ impl<'a, W: Work> Worker<'a, W> {
     }
 }
 
-/// Whether a refusal or an end may pass, so that another try is worth it.
-const fn passes(reason: ReasonCode) -> bool {
-    matches!(
-        reason,
-        ReasonCode::ServerUnavailable
-            | ReasonCode::ServerBusy
-            | ReasonCode::ServerShuttingDown
-            | ReasonCode::KeepAliveTimeout
-            | ReasonCode::MessageRateTooHigh
-            | ReasonCode::QuotaExceeded
-            | ReasonCode::ConnectionRateExceeded
-            | ReasonCode::MaximumConnectTime
-    )
-}
-
-fn until(due_us: u64) -> Duration {
-    Duration::from_micros(due_us.saturating_sub(now_us()))
-}
-
 impl<W: Work> Handler for Worker<'_, W> {
+    fn turn_begin(&mut self, _io: &mut Io) {
+        if self.control.is_stopping() {
+            self.connection.stay_away();
+        }
+    }
+
     fn connected(&mut self, io: &mut Io, token: Token) {
         self.connect_packet(&mut Port { io, token, now_us: now_us() });
     }
@@ -408,7 +293,7 @@ impl<W: Work> Handler for Worker<'_, W> {
     fn received(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize {
         let (mut at, now_us) = (0, io.turn_us());
         let is_stopping = self.control.is_stopping();
-        while self.token == Some(token) {
+        while self.connection.token() == Some(token) {
             let rest = &bytes[at..];
             match self.link.client.peek_message(rest) {
                 Ok(Some((_, bytes))) if is_stopping => {
@@ -417,7 +302,7 @@ impl<W: Work> Handler for Worker<'_, W> {
                 }
                 Ok(Some((publish, _))) if publish.packet_id.is_some() && self.link.is_full() => {
                     let rule = "more messages at once than our Receive Maximum allows";
-                    self.fail(io, ClientError::Protocol(rule).into());
+                    self.fail(io, weir_connection::Error::from(ClientError::Protocol(rule)));
                 }
                 Ok(Some((publish, bytes))) => {
                     let mut port = Port { io, token, now_us };
@@ -437,53 +322,38 @@ impl<W: Work> Handler for Worker<'_, W> {
                     at += packet.len();
                     self.packet(io, token, packet, now_us);
                 }
-                Err(error) => self.fail(io, error.into()),
+                Err(error) => self.fail(io, weir_connection::Error::from(error)),
             }
         }
-        if self.token != Some(token) {
+        if self.connection.token() != Some(token) {
             return bytes.len();
         }
-        if self.link.client.is_live() && self.subscribe_due.is_none() {
+        if self.link.client.is_live() && self.link.subscribe_due.is_none() {
             // Part of a long packet is an answer too.
-            self.answer_due_us = None;
+            self.connection.answered();
         }
-        if io.pending(token) > OUTPUT_BYTES_MAX && self.paused_us.is_none() && !is_stopping {
+        if io.pending(token) > OUTPUT_BYTES_MAX && self.link.paused_us.is_none() && !is_stopping {
             io.pause(token);
-            self.paused_us = Some(now_us);
-            self.answer_due_us = None;
+            self.link.paused_us = Some(now_us);
+            self.connection.answered();
         }
         at
     }
 
     fn drained(&mut self, io: &mut Io, token: Token) {
-        if self.token == Some(token) && self.paused_us.take().is_some() {
+        if self.connection.token() == Some(token) && self.link.paused_us.take().is_some() {
             io.resume(token);
         }
     }
 
     fn closed(&mut self, io: &mut Io, token: Token, cause: Closed) {
-        if self.token != Some(token) {
-            return;
-        }
-        self.token = None;
-        let cause = match cause {
-            Closed::ByPeer => "it closed the connection".into(),
-            Closed::Error(errno) => std::io::Error::from(errno).to_string(),
-        };
-        if self.end.is_some() {
-            return;
-        }
-        if self.link.client.is_live() {
-            self.lost(io, cause);
-        } else {
-            self.failed(io, cause);
-        }
+        self.connection.closed(io, &mut self.link, token, cause);
     }
 
     fn turn_end(&mut self, io: &mut Io) {
         let now_us = io.turn_us();
-        if self.end.is_none() {
-            if let Some(session_present) = self.subscribe_due.take() {
+        if self.connection.end.is_none() {
+            if let Some(session_present) = self.link.subscribe_due.take() {
                 self.subscribe(io, session_present);
             }
             self.handle_timeout(io, now_us);

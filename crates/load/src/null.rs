@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
-use weir_reactor::{Closed, Handler, Io, Reactor, Token};
+use weir_reactor::{Closed, Handler, Io, ListenerId, Reactor, Token, Transport};
 use weir_wire::packet::{Ack, ConnAck, PINGRESP, Publish, SubAck, Subscribe};
 use weir_wire::topic::TopicFilter;
 use weir_wire::{Frame, Packet, PacketId, Properties, QoS, ReasonCode, Version};
@@ -33,7 +33,7 @@ const PENDING_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// What the system says of epoll.
 pub fn serve(listener: TcpListener, burned: f64, stop: &Stop) -> io::Result<()> {
     let mut reactor = Reactor::new()?;
-    reactor.listen(listener)?;
+    reactor.listen(ListenerId(0), listener, Transport::Plain)?;
     let mut null = Null::default();
     let mut began_us = thread_cpu_us();
     while !stop.is_stopped() {
@@ -155,7 +155,7 @@ fn burn(length_us: u64) {
 }
 
 impl Handler for Null {
-    fn accepted(&mut self, _io: &mut Io, _token: Token, _peer: SocketAddr) {}
+    fn accepted(&mut self, _io: &mut Io, _token: Token, _by: ListenerId, _peer: SocketAddr) {}
 
     fn received(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize {
         let mut at = 0;

@@ -110,6 +110,15 @@ pub enum Transport {
     Plain,
 }
 
+impl Transport {
+    /// As the reactor knows it.
+    pub(crate) const fn on_wire(self) -> weir_reactor::Transport {
+        match self {
+            Self::Plain => weir_reactor::Transport::Plain,
+        }
+    }
+}
+
 /// Who a client says it is, if anybody. Agents are told over their lines; no result holds it.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

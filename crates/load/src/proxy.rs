@@ -10,7 +10,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_chance::Chance;
-use weir_reactor::{Closed, Handler, Io, Reactor, Token, Waker, now_us};
+use weir_reactor::{Closed, Handler, Io, ListenerId, Reactor, Token, Transport, Waker, now_us};
 
 /// Bytes on their way in one direction of one connection; beyond, its sender is not read.
 const WAITING_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -67,7 +67,8 @@ impl Proxy {
                 Ok(reactor) => reactor,
                 Err(error) => return drop(tell.send(Err(error))),
             };
-            let listening = reactor.listen(listener).map(|()| reactor.waker());
+            let listening =
+                reactor.listen(ListenerId(0), listener, Transport::Plain).map(|()| reactor.waker());
             if tell.send(listening).is_ok() {
                 Path::new(target, of_thread).serve(&mut reactor);
             }
@@ -187,14 +188,14 @@ impl Path {
 }
 
 impl Handler for Path {
-    fn accepted(&mut self, io: &mut Io, token: Token, _peer: SocketAddr) {
+    fn accepted(&mut self, io: &mut Io, token: Token, _by: ListenerId, _peer: SocketAddr) {
         self.note_death();
         if self.shared.is_dead.load(Ordering::Relaxed) {
             self.pair(token, token, true);
             self.ends.entry(token).and_modify(|end| end.is_dead = true);
             return;
         }
-        match io.connect(self.target, None) {
+        match io.connect(&Transport::Plain, self.target, None) {
             Ok(peer) => {
                 self.pair(token, peer, true);
                 self.pair(peer, token, false);

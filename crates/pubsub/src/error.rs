@@ -1,7 +1,7 @@
 //! Why a client at the shell ended without having done its work.
 
 use std::io;
-use weir_client::ClientError;
+use weir_connection::named;
 use weir_wire::{REMAINING_LENGTH_MAX, ReasonCode};
 
 /// What the person at the shell reads, on one line.
@@ -25,48 +25,12 @@ pub enum Error {
         /// What the system says.
         error: io::Error,
     },
-    /// The system gives no sockets or signal handlers.
+    /// The system gives no sockets, threads or signal handlers.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
-    /// No connection could be made.
-    #[error("cannot connect to {address}: {cause}")]
-    Unreachable {
-        /// Host and port.
-        address: String,
-        /// What the system says of the last try.
-        cause: String,
-    },
-    /// CONNACK with a refusal.
-    #[error("{address} refused the connection: {}", named(*reason, why.as_deref()))]
-    Refused {
-        /// Host and port.
-        address: String,
-        /// Its reason code.
-        reason: ReasonCode,
-        /// Its reason string, if any.
-        why: Option<String>,
-    },
-    /// The connection ended before the work was done.
-    #[error("the connection to {address} was lost: {cause}")]
-    Lost {
-        /// Host and port.
-        address: String,
-        /// What the system says.
-        cause: String,
-    },
-    /// DISCONNECT from the broker.
-    #[error("{address} ended the connection: {}", named(*reason, why.as_deref()))]
-    Disconnected {
-        /// Host and port.
-        address: String,
-        /// Its reason code.
-        reason: ReasonCode,
-        /// Its reason string, if any.
-        why: Option<String>,
-    },
-    /// The broker sent what a client cannot live with.
+    /// There is no connection, or it ended before the work was done.
     #[error(transparent)]
-    Broker(#[from] ClientError),
+    Connection(#[from] weir_connection::Error),
     /// The broker said in CONNACK that it does not take such a message.
     #[error("the broker takes {0}")]
     Unsupported(String),
@@ -127,12 +91,6 @@ impl Error {
     ) -> Self {
         Self::Option { option, value: value.into(), rule: rule.into() }
     }
-}
-
-/// `Quota exceeded (0x97): no room`.
-pub(crate) fn named(reason: ReasonCode, why: Option<&str>) -> String {
-    let why = why.map_or(String::new(), |why| format!(": {why}"));
-    format!("{} (0x{:02x}){why}", reason.name(), reason as u8)
 }
 
 fn counted(refused: u64, published: u64) -> String {

@@ -5,12 +5,12 @@
 //! output; what went wrong comes back as an [`Error`], which says its exit code. No TLS, no
 //! WebSocket, no enhanced authentication. Called by the binary.
 
-mod connection;
 mod error;
 mod format;
 mod options;
 mod property;
 mod publish;
+mod runner;
 mod subscribe;
 mod trace;
 

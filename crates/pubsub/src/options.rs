@@ -7,6 +7,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::net::IpAddr;
 use weir_client::Url;
+use weir_connection::Address;
 use weir_wire::packet::{Connect, Will};
 use weir_wire::topic::is_valid_name;
 use weir_wire::{Property, QoS, Version};
@@ -105,8 +106,7 @@ fn parse_expiry(text: &str) -> Result<u32, &'static str> {
 /// What a connection is made with; checked, so that encoding it cannot fail.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    pub(crate) host: String,
-    pub(crate) port: u16,
+    pub(crate) address: Address,
     pub(crate) source: Option<IpAddr>,
     pub(crate) version: Version,
     pub(crate) keep_alive_s: u16,
@@ -115,8 +115,6 @@ pub(crate) struct Settings {
     pub(crate) is_quiet: bool,
     client_id: String,
     clean_start: bool,
-    user_name: Option<String>,
-    password: Option<String>,
     will: Option<WillMessage>,
 }
 
@@ -131,21 +129,16 @@ struct WillMessage {
 impl Settings {
     /// Checks what clap cannot.
     pub(crate) fn new(args: &ConnectionArgs) -> Result<Self, Error> {
-        let url = args.url.clone();
-        let (host, port, user_name, password) = match url {
-            None => (args.host.clone(), args.port, args.user_name.clone(), args.password.clone()),
-            Some(url) => (url.host, url.port.unwrap_or(args.port), url.user_name, url.password),
-        };
+        let address = args.address();
         let version = args.version()?;
-        if password.is_some() && user_name.is_none() && !version.is_v5() {
+        if address.password.is_some() && address.user_name.is_none() && !version.is_v5() {
             return Err(Error::option("-P", "", "before MQTT 5.0 it needs a user name: -u"));
         }
         if args.is_session_kept && args.client_id.is_none() && args.id_prefix.is_none() {
             return Err(Error::option("-c", "", "a session is kept by client identifier: -i"));
         }
         let mut settings = Self {
-            host,
-            port,
+            address,
             source: args.source,
             version,
             keep_alive_s: args.keep_alive,
@@ -154,8 +147,6 @@ impl Settings {
             is_quiet: args.quiet,
             client_id: args.client_id(),
             clean_start: !args.is_session_kept,
-            user_name,
-            password,
             will: args.will()?,
         };
         settings.check_lengths()?;
@@ -170,13 +161,6 @@ impl Settings {
                 .map_err(|_| Error::option("-x", seconds.to_string(), "-D sets it as well"))?;
         }
         Ok(settings)
-    }
-
-    /// `localhost:1883`.
-    pub(crate) fn address(&self) -> String {
-        let is_v6 = self.host.contains(':');
-        let (host, port) = (&self.host, self.port);
-        if is_v6 { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
     }
 
     /// The CONNECT packet.
@@ -194,8 +178,8 @@ impl Settings {
             keep_alive_s: self.keep_alive_s,
             client_id: &self.client_id,
             will,
-            user_name: self.user_name.as_deref(),
-            password: self.password.as_deref().map(str::as_bytes),
+            user_name: self.address.user_name.as_deref(),
+            password: self.address.password.as_deref().map(str::as_bytes),
             properties: self.properties.of(Place::Connect),
         }
     }
@@ -204,8 +188,8 @@ impl Settings {
     fn check_lengths(&self) -> Result<(), Error> {
         let lengths = [
             ("-i", self.client_id.len()),
-            ("-u", self.user_name.as_ref().map_or(0, String::len)),
-            ("-P", self.password.as_ref().map_or(0, String::len)),
+            ("-u", self.address.user_name.as_ref().map_or(0, String::len)),
+            ("-P", self.address.password.as_ref().map_or(0, String::len)),
             ("--will-payload", self.will.as_ref().map_or(0, |will| will.payload.len())),
         ];
         match lengths.into_iter().find(|(_, length)| *length > usize::from(u16::MAX)) {
@@ -230,6 +214,20 @@ impl ConnectionArgs {
             (Some(version), _) => Ok(version),
             (None, Some(_)) => Ok(Version::V5),
             (None, None) => Ok(Version::V311),
+        }
+    }
+
+    fn address(&self) -> Address {
+        match self.url.clone() {
+            None => Address {
+                host: self.host.clone(),
+                port: self.port,
+                user_name: self.user_name.clone(),
+                password: self.password.clone(),
+            },
+            Some(Url { host, port, user_name, password, .. }) => {
+                Address { host, port: port.unwrap_or(self.port), user_name, password }
+            }
         }
     }
 
@@ -291,7 +289,7 @@ mod tests {
     fn the_defaults_are_those_people_know() {
         let settings = settings("").unwrap();
         let connect = settings.connect();
-        assert_eq!(settings.address(), "localhost:1883");
+        assert_eq!(settings.address.to_string(), "localhost:1883");
         assert_eq!((connect.version, connect.keep_alive_s), (Version::V311, 60));
         assert!(connect.clean_start && connect.will.is_none() && connect.user_name.is_none());
         assert!((1..=23).contains(&connect.client_id.len()), "{}", connect.client_id);
@@ -341,7 +339,7 @@ mod tests {
     #[test]
     fn a_url_says_it_all() {
         let settings = settings("-L mqtt://u:p@[::1]:7/t").unwrap();
-        assert_eq!(settings.address(), "[::1]:7");
+        assert_eq!(settings.address.to_string(), "[::1]:7");
         let connect = settings.connect();
         assert_eq!((connect.user_name, connect.password), (Some("u"), Some(&b"p"[..])));
     }

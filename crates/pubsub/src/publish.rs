@@ -1,10 +1,9 @@
 //! `weir pub`: publish one message, some times, or every line of standard input.
 
 use crate::Error;
-use crate::connection::{Port, Task, reason_string, run};
-use crate::error::named;
 use crate::options::{ConnectionArgs, NOT_A_NAME, Settings, parse_qos};
 use crate::property::{Place, help};
+use crate::runner::{Port, Task, reason_string, run};
 use clap::Args;
 use std::io::{BufRead, Read};
 use std::path::PathBuf;
@@ -12,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::time::Duration;
 use weir_client::Event;
+use weir_connection::named;
 use weir_reactor::{Reactor, Waker};
 use weir_wire::topic::is_valid_name;
 use weir_wire::{Packet, Properties, Property, QoS, REMAINING_LENGTH_MAX, ReasonCode};

@@ -1,10 +1,9 @@
 //! `weir sub`: subscribe and print what arrives.
 
-use crate::connection::{Port, Task, reason_string, run};
-use crate::error::named;
 use crate::format::Format;
 use crate::options::{ConnectionArgs, Settings, parse_qos};
 use crate::property::{self, Place};
+use crate::runner::{Port, Task, reason_string, run};
 use crate::{Error, format};
 use clap::Args;
 use jiff::Timestamp;
@@ -12,7 +11,8 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_client::Event;
-use weir_reactor::{Reactor, Waker};
+use weir_connection::{named, obey_signals};
+use weir_reactor::Reactor;
 use weir_wire::packet::{
     Publish, RetainHandling, SubscribeBuf, SubscriptionOptions, UnsubscribeBuf,
 };
@@ -93,28 +93,17 @@ impl SubArgs {
 pub fn subscribe(args: &SubArgs) -> Result<(), Error> {
     let settings = Settings::new(&args.connection)?;
     let mut reactor = Reactor::new()?;
-    let stop = stop_at_signals(reactor.waker())?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let (flag, waker) = (Arc::clone(&stop), reactor.waker());
+    obey_signals(move || {
+        let was_asked = flag.swap(true, Ordering::Release);
+        waker.wake();
+        was_asked
+    })?;
     let mut subscriber = Subscriber::new(args, &settings)?;
     let result = run(&mut reactor, &settings, &mut subscriber, args.timeout, &stop);
     // What is known by now matters more than that it could not be printed.
     result.and(subscriber.flush())
-}
-
-/// A flag that SIGINT and SIGTERM set; the second of them ends the process at once.
-fn stop_at_signals(waker: Waker) -> io::Result<Arc<AtomicBool>> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    std::thread::Builder::new().name("signals".into()).spawn(move || {
-        for signal in signals.forever() {
-            if flag.swap(true, Ordering::Release) {
-                std::process::exit(128 + signal);
-            }
-            waker.wake();
-        }
-    })?;
-    Ok(stop)
 }
 
 struct Subscriber<'a> {

@@ -1,7 +1,7 @@
 //! A packet on one line, for `-d`. Of credentials it says only that they are there.
 
-use crate::error::named;
 use std::fmt::Write;
+use weir_connection::named;
 use weir_wire::packet::{Ack, Connect, Publish};
 use weir_wire::{Packet, Properties, ReasonCode};
 

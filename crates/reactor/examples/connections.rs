@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use weir_reactor::{Backend, Closed, Handler, Io, Reactor, Token, Waker};
+use weir_reactor::{Backend, Closed, Handler, Io, ListenerId, Reactor, Token, Transport, Waker};
 
 /// Connects under way at once.
 const IN_FLIGHT_MAX: usize = 240;
@@ -28,7 +28,7 @@ struct Count {
 }
 
 impl Handler for Count {
-    fn accepted(&mut self, _io: &mut Io, _token: Token, _peer: SocketAddr) {
+    fn accepted(&mut self, _io: &mut Io, _token: Token, _: ListenerId, _peer: SocketAddr) {
         self.opened += 1;
     }
     fn connected(&mut self, _io: &mut Io, _token: Token) {
@@ -65,7 +65,7 @@ fn serve(count: usize, backend: Backend, arguments: &[String]) -> Result<(), Box
     let listener = weir_reactor::listen("127.0.0.1:0".parse()?)?;
     let address = listener.local_addr()?;
     let mut reactor = Reactor::with_backend(Waker::new()?, backend)?;
-    reactor.listen(listener)?;
+    reactor.listen(ListenerId(0), listener, Transport::Plain)?;
     let mut client = Command::new(std::env::current_exe()?)
         .arg(&arguments[0])
         .arg(arguments.get(1).map_or("io_uring", String::as_str))
@@ -112,7 +112,7 @@ fn hold(count: usize, backend: Backend, address: SocketAddr) -> Result<(), Box<d
         while next < count && next - seen.opened - seen.closed < IN_FLIGHT_MAX {
             let source = (next / PER_SOURCE) as u32;
             let source = Ipv4Addr::from(u32::from(Ipv4Addr::new(127, 1, 0, 1)) + source);
-            reactor.io().connect(address, Some(IpAddr::from(source)))?;
+            reactor.io().connect(&Transport::Plain, address, Some(IpAddr::from(source)))?;
             next += 1;
         }
         reactor.turn(Some(TURN_MAX), &mut seen)?;

@@ -1,16 +1,12 @@
 //! The end of a turn: what every touched connection has leaves, one send each.
 
-use crate::Token;
 use crate::io::Io;
 use crate::output::Output;
-use crate::socket::{Closed, Link, State};
+use crate::socket::{Closed, Descriptor, Socket, State};
+use crate::token::Token;
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, IoSlice};
 use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, send, sendmsg, shutdown};
-
-/// Output buffers kept for reuse, and the largest that is kept.
-const POOL_BUFFERS_MAX: usize = 4096;
-const POOL_BUFFER_BYTES_MAX: usize = 64 * 1024;
 
 /// A connection that had more output than this, and sent all of it, is reported as drained.
 const DRAINED_BYTES_MIN: usize = 64 * 1024;
@@ -25,7 +21,8 @@ impl Io {
                 failed(token, Closed::Error(errno));
             }
         }
-        debug_assert!(self.dirty.is_empty(), "a flush writes nothing");
+        // What layers could not seal yet goes on in the next turn.
+        dirty.append(&mut self.dirty);
         self.dirty = dirty;
         let Some(rings) = &mut self.rings else { return };
         rings.run_all();
@@ -42,17 +39,29 @@ impl Io {
     }
 
     fn flush_one(&mut self, token: Token) -> Result<(), Errno> {
-        let Some(socket) = self.sockets.get_mut(token.0 as usize) else { return Ok(()) };
+        let Self { sockets, pool, scratch, rings, .. } = self;
+        let Some(socket) = sockets.get_mut(token.0 as usize) else { return Ok(()) };
         socket.dirty = false;
         if matches!(socket.state, State::Dead | State::Connecting) {
             return Ok(());
         }
-        let Some(out) = socket.out.as_mut().filter(|out| out.pending() > 0) else {
-            self.all_sent(token);
+        let Socket { descriptor, state, out, input, .. } = socket;
+        let leaving = match input {
+            None => out.as_deref_mut(),
+            Some(input) => {
+                let closes = *state == State::Lingering;
+                input.seal(out.as_deref_mut(), closes, pool, scratch)
+            }
+        };
+        let Some(out) = leaving.filter(|out| out.pending() > 0) else {
+            // Unless it waits for its layers to open.
+            if socket.pending() == 0 {
+                self.all_sent(token);
+            }
             return Ok(());
         };
-        match (&socket.link, &mut self.rings) {
-            (Link::File(fd), _) => {
+        match (descriptor, rings) {
+            (Descriptor::File(fd), _) => {
                 let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
                 let result = match out.as_one() {
                     Some(bytes) => send(fd, bytes, flags),
@@ -60,7 +69,7 @@ impl Io {
                 };
                 self.sent(token, result)
             }
-            (Link::Direct(slot), Some(rings)) => {
+            (Descriptor::Direct(slot), Some(rings)) => {
                 if out.as_one().is_none() {
                     out.make_one();
                 }
@@ -73,14 +82,14 @@ impl Io {
                 }
                 Ok(())
             }
-            (Link::Direct(_), None) => Err(Errno::BADF),
+            (Descriptor::Direct(_), None) => Err(Errno::BADF),
         }
     }
 
     /// A send took so many bytes.
     fn sent(&mut self, token: Token, result: Result<usize, Errno>) -> Result<(), Errno> {
         let Some(socket) = self.sockets.get_mut(token.0 as usize) else { return Ok(()) };
-        let Some(out) = &mut socket.out else { return Ok(()) };
+        let Some(out) = socket.leaving() else { return Ok(()) };
         match result {
             Ok(bytes) => {
                 self.stats.writes += 1;
@@ -91,18 +100,40 @@ impl Io {
             Err(errno) => return Err(errno),
         }
         if out.pending() > 0 {
-            socket.blocked = true;
             out.drop_sent_prefix();
-        } else {
+            socket.blocked = true;
+        } else if socket.input.is_none() || socket.pending() == 0 {
             self.all_sent(token);
+            return Ok(());
         }
+        self.seal_on(token);
         Ok(())
+    }
+
+    /// There is output left: goes on with that of layers.
+    fn seal_on(&mut self, token: Token) {
+        let socket = &mut self.sockets[token.0 as usize];
+        let Some(layered) = socket.layered() else { return };
+        let seals_on = layered.pending() == 0 && layered.is_open();
+        let reads_on = layered.reads_on();
+        if let Some(out) = &mut socket.out {
+            out.drop_sent_prefix();
+        }
+        if seals_on {
+            // The rest leaves as if it had waited for the peer.
+            socket.blocked = true;
+            self.list(token);
+        }
+        if reads_on {
+            self.read_again(token);
+        }
     }
 
     /// There is no output left: its memory goes back, and who waited for that hears of it.
     fn all_sent(&mut self, token: Token) {
         let socket = &mut self.sockets[token.0 as usize];
         let out = socket.out.take();
+        let is_layered = socket.input.is_some();
         let was_blocked = std::mem::take(&mut socket.blocked);
         let was_long = out.as_ref().is_some_and(|out| out.was_long(DRAINED_BYTES_MIN));
         match socket.state {
@@ -110,24 +141,35 @@ impl Io {
                 self.drained.push(token);
             }
             // The peer sees the end after our last byte; an error means it is gone already.
-            State::Lingering => match (&socket.link, &mut self.rings) {
-                (Link::File(fd), _) => {
+            State::Lingering => match (&socket.descriptor, &mut self.rings) {
+                (Descriptor::File(fd), _) => {
                     let _ = shutdown(fd, Shutdown::Write);
                 }
-                (Link::Direct(slot), Some(rings)) => {
+                (Descriptor::Direct(slot), Some(rings)) => {
                     // The request of the same name always takes a thread of the system.
                     let _ = rings.open_file(*slot).map(|fd| shutdown(fd, Shutdown::Write));
                 }
-                (Link::Direct(_), None) => {}
+                (Descriptor::Direct(_), None) => {}
             },
             _ => {}
         }
-        if let Some(mut out) = out
-            && out.is_worth_keeping(POOL_BUFFER_BYTES_MAX)
-            && self.pool.len() < POOL_BUFFERS_MAX
-        {
-            out.clear();
-            self.pool.push(out);
+        if let Some(out) = out {
+            self.pool.put_back(out);
+        }
+        if is_layered {
+            self.all_of_layers_sent(token);
+        }
+    }
+
+    #[cold]
+    fn all_of_layers_sent(&mut self, token: Token) {
+        let Some(layered) = self.sockets[token.0 as usize].layered() else { return };
+        let reads_on = layered.reads_on();
+        if let Some(network) = layered.network.take() {
+            self.pool.put_back(network);
+        }
+        if reads_on {
+            self.read_again(token);
         }
     }
 }

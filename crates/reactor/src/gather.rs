@@ -5,7 +5,7 @@
 //! waits for the tick's end, so a connection that gets messages often is flushed once per tick, and
 //! one that gets them rarely is never kept waiting. Nothing waits while the thread has time.
 
-use crate::Token;
+use crate::token::Token;
 
 /// Busy from this share of the time on, and no more from below the other. It is the share that work
 /// would take with all sends that gathering saves; or else gathering would end itself.
@@ -288,7 +288,10 @@ mod tests {
         use std::time::Duration;
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let mut reactor = crate::Reactor::new().unwrap();
-        let token = reactor.io().connect(listener.local_addr().unwrap(), None).unwrap();
+        let token = reactor
+            .io()
+            .connect(&crate::Transport::Plain, listener.local_addr().unwrap(), None)
+            .unwrap();
         let (mut peer, _) = listener.accept().unwrap();
         let turn = |reactor: &mut crate::Reactor| {
             reactor.turn(Some(Duration::ZERO), &mut Nobody).unwrap();

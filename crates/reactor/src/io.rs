@@ -1,15 +1,17 @@
 //! What a handler may do with its connections during a turn.
 
-use crate::backend::files_spill;
+use crate::backend::Backend;
+use crate::files::files_spill;
 use crate::gather::{GATHERED_BYTES_MAX, Gather};
-use crate::output::{Output, SharedBytes};
-use crate::socket::{Closed, LINGER, Link, Partial, Socket, State};
+use crate::output::{Pool, SharedBytes};
+use crate::socket::{Descriptor, LINGER, Socket, State};
+use crate::token::Token;
 use crate::uring::Rings;
-use crate::{Backend, Handler, Token};
 use rustix::fd::OwnedFd;
 use rustix::net::sockopt;
 use slab::Slab;
 use std::collections::VecDeque;
+use weir_transport::Scratch;
 
 /// Connections that may linger at once; the oldest is cut for a newer one.
 const LINGERING_MAX: usize = 10_000;
@@ -34,6 +36,10 @@ pub struct IoStats {
     pub bytes_out: u64,
     /// Connections that could not be accepted, by any error.
     pub accept_errors: u64,
+    /// Connections that a layer ended, by what came or by the bound on what it may hold.
+    pub transport_errors: u64,
+    /// How often a peer was read no more, because it took too little of what layers said.
+    pub held_back: u64,
 }
 
 /// The connections of one reactor.
@@ -56,8 +62,9 @@ pub struct Io {
     /// Had much output, sent all of it in the last flush.
     pub(crate) drained: Vec<Token>,
     pub(crate) lingering: VecDeque<(u64, Token)>,
-    #[expect(clippy::vec_box, reason = "an output is with its socket or here, and never moves")]
-    pub(crate) pool: Vec<Box<Output>>,
+    pub(crate) pool: Pool,
+    /// Memory for what is between layers.
+    pub(crate) scratch: Scratch,
     pub(crate) now_us: u64,
     pub(crate) stats: IoStats,
 }
@@ -77,7 +84,8 @@ impl Io {
             dead: Vec::new(),
             drained: Vec::new(),
             lingering: VecDeque::new(),
-            pool: Vec::new(),
+            pool: Pool::default(),
+            scratch: Scratch::default(),
             now_us: crate::now_us(),
             stats: IoStats::default(),
         }
@@ -155,7 +163,7 @@ impl Io {
         if !matches!(socket.state, State::Live | State::Connecting) {
             return None;
         }
-        socket.out.get_or_insert_with(|| pool.pop().unwrap_or_default()).push(bytes);
+        socket.out.get_or_insert_with(|| pool.take()).push(bytes);
         Some(socket)
     }
 
@@ -173,7 +181,8 @@ impl Io {
         self.gather.put_back(waiting);
     }
 
-    /// Bytes of output that wait to be sent.
+    /// Bytes of output that wait to be sent: as they were written, and those that layers have
+    /// sealed as these have made them.
     #[inline]
     pub fn pending(&self, token: Token) -> usize {
         self.sockets.get(token.0 as usize).map_or(0, Socket::pending)
@@ -186,11 +195,8 @@ impl Io {
         match socket.state {
             State::Live => {
                 socket.state = State::Lingering;
-                socket.partial = None;
-                if !socket.dirty {
-                    socket.dirty = true;
-                    self.dirty.push(token);
-                }
+                socket.take_partial();
+                self.list(token);
                 self.lingering.push_back((self.now_us + LINGER.as_micros() as u64, token));
                 if self.lingering.len() > LINGERING_MAX
                     && let Some((_, oldest)) = self.lingering.pop_front()
@@ -208,12 +214,12 @@ impl Io {
     pub fn abort(&mut self, token: Token) {
         let Some(socket) = self.sockets.get(token.0 as usize) else { return };
         // A socket that cannot linger is closed all the same.
-        match (&socket.link, &mut self.rings) {
-            (Link::File(fd), _) => {
+        match (&socket.descriptor, &mut self.rings) {
+            (Descriptor::File(fd), _) => {
                 let _ = sockopt::set_socket_linger(fd, Some(std::time::Duration::ZERO));
             }
-            (Link::Direct(slot), Some(rings)) => rings.set_reset(*slot),
-            (Link::Direct(_), None) => {}
+            (Descriptor::Direct(slot), Some(rings)) => rings.set_reset(*slot),
+            (Descriptor::Direct(_), None) => {}
         }
         self.kill(token);
     }
@@ -237,7 +243,7 @@ impl Io {
     /// Takes what the handler has not consumed; [`Io::keep`] puts it back.
     pub fn take_kept(&mut self, token: Token) -> Vec<u8> {
         let socket = self.sockets.get_mut(token.0 as usize);
-        socket.and_then(|socket| socket.partial.take()).unwrap_or_default().0
+        socket.map(Socket::take_partial).unwrap_or_default()
     }
 
     /// Gives these bytes to the handler again with those that come next, as if it had not
@@ -246,7 +252,7 @@ impl Io {
         if let Some(socket) = self.sockets.get_mut(token.0 as usize)
             && socket.state == State::Live
         {
-            socket.partial = Some(Box::new(Partial(bytes.to_vec())));
+            socket.put_partial(bytes.to_vec());
         }
     }
 
@@ -256,12 +262,19 @@ impl Io {
             || self.rings.as_ref().is_some_and(|rings| !rings.ready.is_empty())
     }
 
-    /// The socket takes output again: what waits leaves at the end of this turn.
-    pub(crate) fn writable(&mut self, token: Token) {
+    /// Lists the connection for the flush of this turn.
+    pub(crate) fn list(&mut self, token: Token) {
         let Some(socket) = self.sockets.get_mut(token.0 as usize) else { return };
-        if socket.blocked && !socket.dirty {
+        if !socket.dirty {
             socket.dirty = true;
             self.dirty.push(token);
+        }
+    }
+
+    /// The socket takes output again: what waits leaves at the end of this turn.
+    pub(crate) fn writable(&mut self, token: Token) {
+        if self.sockets.get(token.0 as usize).is_some_and(|socket| socket.blocked) {
+            self.list(token);
         }
     }
 
@@ -290,15 +303,6 @@ impl Io {
         }
     }
 
-    /// The connection ended by itself: its owner hears of it, unless it was closing.
-    pub(crate) fn fail(&mut self, token: Token, cause: Closed, handler: &mut impl Handler) {
-        let lingering = self.sockets[token.0 as usize].state == State::Lingering;
-        self.kill(token);
-        if !lingering {
-            handler.closed(self, token, cause);
-        }
-    }
-
     /// Drops the sockets that died in this turn and those that lingered long enough.
     pub(crate) fn reap(&mut self) {
         while let Some(&(deadline_us, token)) = self.lingering.front() {
@@ -313,11 +317,11 @@ impl Io {
             if socket.again {
                 self.again.retain(|&other| other != token);
             }
-            match (socket.link, &mut self.rings) {
-                (Link::Direct(slot), Some(rings)) => rings.close(slot, socket.serial, token),
+            match (socket.descriptor, &mut self.rings) {
+                (Descriptor::Direct(slot), Some(rings)) => rings.close(slot, socket.serial, token),
                 // Closed by being dropped.
-                (Link::File(_), _) => self.files_are_full = false,
-                (Link::Direct(_), None) => {}
+                (Descriptor::File(_), _) => self.files_are_full = false,
+                (Descriptor::Direct(_), None) => {}
             }
         }
     }

@@ -1,9 +1,11 @@
-//! How sockets come into a reactor, as files or as direct descriptors, and leave it alive.
+//! How sockets come into a reactor, as files or as direct descriptors.
 
+use crate::backend::Backend;
 use crate::io::{Io, RINGS};
-use crate::socket::{Link, Socket, State};
+use crate::layered::Layered;
+use crate::socket::{Descriptor, Input, Socket, State};
+use crate::token::Token;
 use crate::uring::{Rings, Slot};
-use crate::{Backend, Token};
 use rustix::event::epoll;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::Errno;
@@ -12,6 +14,7 @@ use rustix::net::{
 };
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use weir_transport::Transport;
 
 impl Io {
     /// Begins to connect; `connected` or `closed` of the handler follows. With `source` the
@@ -19,7 +22,18 @@ impl Io {
     ///
     /// # Errors
     /// What the system says of socket, bind and connect: no more files, no more ports.
-    pub fn connect(&mut self, peer: SocketAddr, source: Option<IpAddr>) -> io::Result<Token> {
+    pub fn connect(
+        &mut self,
+        transport: &Transport,
+        peer: SocketAddr,
+        source: Option<IpAddr>,
+    ) -> io::Result<Token> {
+        let token = self.connect_socket(peer, source)?;
+        self.put_layers(token, transport, false);
+        Ok(token)
+    }
+
+    fn connect_socket(&mut self, peer: SocketAddr, source: Option<IpAddr>) -> io::Result<Token> {
         if self.wants_direct() {
             return self.connect_direct(peer, source);
         }
@@ -48,42 +62,12 @@ impl Io {
         let entry = self.sockets.vacant_entry();
         let (token, serial) = (Token(entry.key() as u32), rings.next_serial());
         rings.connect((slot, serial, token), peer, source)?;
-        entry.insert(Socket::new(Link::Direct(slot), serial, State::Connecting));
+        entry.insert(Socket::new(Descriptor::Direct(slot), serial, State::Connecting));
         Ok(token)
     }
 
-    /// Gives the connection away, to another reactor: [`Io::adopt`]. Its output must have been
-    /// sent. The handler hears nothing more of it.
-    ///
-    /// # Errors
-    /// A connection that is closing, or of which something was read that its handler has not
-    /// heard of (it is not the one being handled), or what the system says of `dup`: no more files.
-    pub fn give_away(&mut self, token: Token) -> io::Result<OwnedFd> {
-        let socket = self
-            .sockets
-            .get(token.0 as usize)
-            .filter(|socket| socket.state == State::Live && socket.pending() == 0)
-            .filter(|socket| !socket.reading);
-        let socket = socket.ok_or(io::ErrorKind::NotConnected)?;
-        let fd = match (&socket.link, &mut self.rings) {
-            (Link::Direct(slot), Some(rings)) => rings.open_file(*slot)?,
-            (Link::Direct(_), None) => return Err(io::ErrorKind::NotConnected.into()),
-            (Link::File(file), _) => {
-                let fd = rustix::io::fcntl_dupfd_cloexec(file, 0)?;
-                // Else the other descriptor would keep reporting readiness here.
-                epoll::delete(&self.epoll, file)?;
-                fd
-            }
-        };
-        self.kill(token);
-        Ok(fd)
-    }
-
-    /// Takes a connection that another reactor gave away.
-    ///
-    /// # Errors
-    /// What the system says of epoll, or of io_uring.
-    pub fn adopt(&mut self, fd: OwnedFd) -> io::Result<Token> {
+    /// Takes an open file in, as a file or as a direct descriptor.
+    pub(crate) fn insert(&mut self, fd: OwnedFd) -> io::Result<Token> {
         if !self.wants_direct() && self.fits(&fd) {
             return self.insert_file(fd, State::Live);
         }
@@ -91,6 +75,33 @@ impl Io {
         let rings = self.rings.as_mut().expect("a slot is of a ring");
         rings.install(slot, &fd).inspect_err(|_| rings.free_slot(slot))?;
         Ok(self.insert_direct(slot, State::Live))
+    }
+
+    /// Gives a new connection its layers. `is_told` says that the handler knows of it before they
+    /// are open.
+    pub(crate) fn put_layers(&mut self, token: Token, transport: &Transport, is_told: bool) {
+        let Some(layers) = transport.layers() else { return };
+        let layered = Some(Box::new(Layered::new(layers, is_told)));
+        let socket = &mut self.sockets[token.0 as usize];
+        socket.input = Some(Box::new(Input { layered, ..Input::default() }));
+    }
+
+    /// A connection is there: its layers begin. Says whether the handler is to be told now, which
+    /// is at once without layers.
+    pub(crate) fn begin_layers(&mut self, token: Token) -> bool {
+        let Self { sockets, pool, scratch, .. } = self;
+        let socket = &mut sockets[token.0 as usize];
+        let opens = match socket.layered() {
+            None => true,
+            Some(layered) => {
+                layered.begin(pool, scratch);
+                layered.opens()
+            }
+        };
+        if socket.pending() > 0 {
+            self.list(token);
+        }
+        opens
     }
 
     /// Whether the next socket need not be tried as a file.
@@ -151,14 +162,14 @@ impl Io {
             | epoll::EventFlags::ET;
         let data = epoll::EventData::new_u64(u64::from(token.0));
         epoll::add(&self.epoll, &fd, data, interest)?;
-        entry.insert(Socket::new(Link::File(fd), 0, state));
+        entry.insert(Socket::new(Descriptor::File(fd), 0, state));
         Ok(token)
     }
 
     pub(crate) fn insert_direct(&mut self, slot: Slot, state: State) -> Token {
         let rings = self.rings.as_mut().expect("a slot is of a ring");
         let serial = rings.next_serial();
-        let token = self.sockets.insert(Socket::new(Link::Direct(slot), serial, state));
+        let token = self.sockets.insert(Socket::new(Descriptor::Direct(slot), serial, state));
         let token = Token(token as u32);
         rings.poll(slot, serial, token);
         token

@@ -12,6 +12,10 @@ pub type SharedBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 /// Slices that one call takes; what does not fit goes with the next.
 pub(crate) const SLICES_MAX: usize = 16;
 
+/// Output buffers kept for reuse, and the largest that is kept.
+const POOL_BUFFERS_MAX: usize = 4096;
+const POOL_BUFFER_BYTES_MAX: usize = 64 * 1024;
+
 /// Memory of an output that is kept however little of it was used.
 const KEPT_BYTES: usize = 4 * 1024;
 
@@ -51,6 +55,28 @@ impl fmt::Debug for Piece {
     }
 }
 
+/// Empty outputs, whose memory serves the next connection that has something to send.
+#[derive(Debug, Default)]
+pub(crate) struct Pool(
+    #[expect(clippy::vec_box, reason = "an output never moves")] Vec<Box<Output>>,
+);
+
+impl Pool {
+    #[inline]
+    pub(crate) fn take(&mut self) -> Box<Output> {
+        self.0.pop().unwrap_or_default()
+    }
+
+    /// All of it has been sent.
+    #[inline(always)]
+    pub(crate) fn put_back(&mut self, mut output: Box<Output>) {
+        if output.is_worth_keeping(POOL_BUFFER_BYTES_MAX) && self.0.len() < POOL_BUFFERS_MAX {
+            output.clear();
+            self.0.push(output);
+        }
+    }
+}
+
 impl Output {
     /// Bytes that are not sent.
     #[inline]
@@ -63,6 +89,11 @@ impl Output {
     #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.own.extend_from_slice(bytes);
+    }
+
+    /// Where to append.
+    pub(crate) fn own(&mut self) -> &mut Vec<u8> {
+        &mut self.own
     }
 
     /// Appends without a copy.
@@ -100,6 +131,16 @@ impl Output {
             put(&self.own[at..]);
         }
         count
+    }
+
+    /// Copies what is to be sent next, at most [`SLICES_MAX`] slices and `bytes_max` bytes of it.
+    pub(crate) fn copy_next(&self, bytes_max: usize, to: &mut Vec<u8>) {
+        let mut slices = std::array::from_fn(|_| IoSlice::new(&[]));
+        let count = self.slices(&mut slices);
+        for slice in &slices[..count] {
+            let room = bytes_max - to.len();
+            to.extend_from_slice(&slice[..slice.len().min(room)]);
+        }
     }
 
     /// So many bytes of what is to be sent next were sent.
@@ -165,7 +206,7 @@ impl Output {
 
     /// Whether its memory, once all is sent, is worth keeping for others: it has no more than
     /// `bytes_max`, and it was not one rare moment that made it as large as it is.
-    pub(crate) fn is_worth_keeping(&self, bytes_max: usize) -> bool {
+    fn is_worth_keeping(&self, bytes_max: usize) -> bool {
         let capacity = self.own.capacity();
         capacity <= bytes_max && (capacity <= KEPT_BYTES || self.own.len() >= capacity / 8)
     }

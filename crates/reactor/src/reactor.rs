@@ -1,11 +1,14 @@
 //! The loop: wait, read and handle, end of turn, flush, reap.
 
 mod accept;
+mod decode;
 mod read;
 
-use crate::Backend;
+use crate::backend::Backend;
+use crate::handler::Handler;
 use crate::io::{Io, LISTENER, RINGS, WAKER};
-use crate::socket::{Closed, Link, State, Token};
+use crate::socket::{Closed, Descriptor, State};
+use crate::token::Token;
 use crate::uring::Ready;
 use crate::waker::Waker;
 use accept::Listeners;
@@ -15,39 +18,10 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::time::Timespec;
 use std::io;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Events taken in one turn.
 const EVENTS_MAX: usize = 1024;
-
-/// What happens to a reactor's connections, told to the one who owns them.
-pub trait Handler {
-    /// A connection came in; its peer's address is taken at accept.
-    fn accepted(&mut self, _io: &mut Io, _token: Token, _peer: SocketAddr) {}
-
-    /// A connection begun by [`Io::connect`] is there.
-    fn connected(&mut self, _io: &mut Io, _token: Token) {}
-
-    /// Bytes came in, the unconsumed ones of the last time first. Returns how many are consumed:
-    /// the rest is kept and given again when more has come.
-    fn received(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize;
-
-    /// Output that had to wait for the peer, or was long, has all been sent.
-    fn drained(&mut self, _io: &mut Io, _token: Token) {}
-
-    /// The connection ended, or could not be made. Not called after [`Io::close`] or [`Io::abort`].
-    fn closed(&mut self, io: &mut Io, token: Token, cause: Closed);
-
-    /// The wait for something to happen is over.
-    fn turn_begin(&mut self, _io: &mut Io) {}
-
-    /// Somebody used the [`Waker`].
-    fn woken(&mut self, _io: &mut Io) {}
-
-    /// All input of this turn has been handled; what is written now still leaves in this turn.
-    fn turn_end(&mut self, io: &mut Io);
-}
 
 /// Sockets and their readiness, on one thread.
 pub struct Reactor {
@@ -212,7 +186,10 @@ impl Reactor {
 
     fn direct_ready(&mut self, ready: Ready, handler: &mut impl Handler) {
         let Some(socket) = self.io.sockets.get_mut(ready.token.0 as usize) else { return };
-        let (Link::Direct(slot), Some(rings)) = (&socket.link, &mut self.io.rings) else { return };
+        let (Descriptor::Direct(slot), Some(rings)) = (&socket.descriptor, &mut self.io.rings)
+        else {
+            return;
+        };
         if socket.serial != ready.serial || socket.state == State::Dead {
             return;
         }
@@ -235,7 +212,7 @@ impl Reactor {
         let Some(socket) = self.io.sockets.get_mut(token.0 as usize) else { return };
         let ended = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
         if socket.state == State::Connecting
-            && let Link::File(fd) = &socket.link
+            && let Descriptor::File(fd) = &socket.descriptor
         {
             let result = sockopt::socket_error(fd).and_then(|result| result);
             if !self.finish_connect(token, result, handler) {
@@ -258,16 +235,14 @@ impl Reactor {
         handler: &mut impl Handler,
     ) -> bool {
         if let Err(errno) = result {
-            self.io.fail(token, Closed::Error(errno), handler);
+            fail(&mut self.io, token, Closed::Error(errno), handler);
             return false;
         }
         let socket = &mut self.io.sockets[token.0 as usize];
         socket.state = State::Live;
-        if socket.pending() > 0 && !socket.dirty {
-            socket.dirty = true;
-            self.io.dirty.push(token);
+        if self.io.begin_layers(token) {
+            handler.connected(&mut self.io, token);
         }
-        handler.connected(&mut self.io, token);
         true
     }
 
@@ -295,7 +270,16 @@ impl Reactor {
         let mut failed: Vec<(Token, Closed)> = Vec::new();
         self.io.flush(|token, cause| failed.push((token, cause)));
         for (token, cause) in failed {
-            self.io.fail(token, cause, handler);
+            fail(&mut self.io, token, cause, handler);
         }
+    }
+}
+
+/// The connection ended by itself: its owner hears of it, unless it was closing.
+fn fail(io: &mut Io, token: Token, cause: Closed, handler: &mut impl Handler) {
+    let lingering = io.sockets[token.0 as usize].state == State::Lingering;
+    io.kill(token);
+    if !lingering {
+        handler.closed(io, token, cause);
     }
 }

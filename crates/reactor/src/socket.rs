@@ -1,16 +1,13 @@
 //! One socket of a reactor and what is known of it.
 
 use crate::gather::Pace;
-use crate::output::Output;
+use crate::layered::Layered;
+use crate::output::{Output, Pool};
 use crate::uring::Slot;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::time::Duration;
-
-/// Names a socket of one reactor. It is used again only after the turn in which the socket was
-/// closed, so within a turn it never names another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token(pub u32);
+use weir_transport::{Scratch, TransportError};
 
 /// Why a connection ended, when it was not its own side that ended it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +16,8 @@ pub enum Closed {
     ByPeer,
     /// The network or the peer's system ended it: reset, refused, timed out.
     Error(Errno),
+    /// A layer could not go on.
+    Transport(TransportError),
 }
 
 /// How long a closed connection may take to pass its last bytes on before it is cut.
@@ -38,17 +37,17 @@ pub(crate) enum State {
 
 /// What the system knows a socket by.
 #[derive(Debug)]
-pub(crate) enum Link {
+pub(crate) enum Descriptor {
     /// An open file of the process, in the reactor's epoll.
     File(OwnedFd),
     /// A direct descriptor of one of the reactor's rings.
     Direct(Slot),
 }
 
-/// 40 bytes and no heap while idle.
+/// 40 bytes and no heap while idle, if it is plain TCP.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    pub(crate) link: Link,
+    pub(crate) descriptor: Descriptor,
     /// Names the connection beside its token, where it is a direct descriptor.
     pub(crate) serial: u32,
     pub(crate) state: State,
@@ -66,20 +65,39 @@ pub(crate) struct Socket {
     pub(crate) reading: bool,
     /// The handler wants no input for now.
     pub(crate) paused: bool,
-    /// Output, while there is some; its memory comes from the pool.
+    /// Output as the handler wrote it, while there is some; its memory comes from the pool.
     pub(crate) out: Option<Box<Output>>,
-    /// The start of a packet whose end has not come; boxed, because few have one.
-    pub(crate) partial: Option<Box<Partial>>,
+    /// Boxed, because few plain connections have some.
+    pub(crate) input: Option<Box<Input>>,
 }
 
-/// Input that the handler has not consumed.
+/// What is between a socket and its handler.
 #[derive(Debug, Default)]
-pub(crate) struct Partial(pub(crate) Vec<u8>);
+pub(crate) struct Input {
+    /// What the handler has not consumed: the start of a packet whose end has not come.
+    pub(crate) partial: Vec<u8>,
+    pub(crate) layered: Option<Box<Layered>>,
+}
+
+impl Input {
+    /// Seals output `out` if there are layers; says what goes to the network.
+    pub(crate) fn seal<'a>(
+        &'a mut self,
+        out: Option<&'a mut Output>,
+        closes: bool,
+        pool: &mut Pool,
+        scratch: &mut Scratch,
+    ) -> Option<&'a mut Output> {
+        let Some(layered) = &mut self.layered else { return out };
+        layered.seal(out, closes, pool, scratch);
+        layered.network.as_deref_mut()
+    }
+}
 
 impl Socket {
-    pub(crate) fn new(link: Link, serial: u32, state: State) -> Self {
+    pub(crate) fn new(descriptor: Descriptor, serial: u32, state: State) -> Self {
         Self {
-            link,
+            descriptor,
             serial,
             state,
             blocked: false,
@@ -90,12 +108,47 @@ impl Socket {
             reading: false,
             paused: false,
             out: None,
-            partial: None,
+            input: None,
         }
     }
 
+    /// Bytes of output that are not sent, in the form they have now.
+    #[inline]
     pub(crate) fn pending(&self) -> usize {
-        self.out.as_ref().map_or(0, |out| out.pending())
+        let plain = self.out.as_ref().map_or(0, |out| out.pending());
+        match &self.input {
+            None => plain,
+            Some(input) => plain + input.layered.as_ref().map_or(0, |layered| layered.pending()),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn layered(&mut self) -> Option<&mut Layered> {
+        self.input.as_mut()?.layered.as_deref_mut()
+    }
+
+    /// The output whose bytes go to the network.
+    #[inline]
+    pub(crate) fn leaving(&mut self) -> Option<&mut Output> {
+        match &mut self.input {
+            Some(input) if input.layered.is_some() => {
+                input.layered.as_mut().and_then(|layered| layered.network.as_deref_mut())
+            }
+            _ => self.out.as_deref_mut(),
+        }
+    }
+
+    /// What the handler has not consumed.
+    pub(crate) fn take_partial(&mut self) -> Vec<u8> {
+        match &mut self.input {
+            None => Vec::new(),
+            Some(input) if input.layered.is_some() => std::mem::take(&mut input.partial),
+            Some(_) => self.input.take().unwrap_or_default().partial,
+        }
+    }
+
+    pub(crate) fn put_partial(&mut self, partial: Vec<u8>) {
+        self.input.get_or_insert_default().partial = partial;
     }
 }
 

@@ -8,7 +8,7 @@
 mod connect;
 mod ring;
 
-use crate::socket::Token;
+use crate::token::Token;
 pub(crate) use connect::{ACCEPTS_MAX, Accepted};
 use io_uring::opcode;
 use io_uring::squeue::Entry;
@@ -34,12 +34,12 @@ const POLL_EVENTS: i16 = libc::POLLIN | libc::POLLOUT | libc::POLLRDHUP;
 /// Connections that one reactor can hold by direct descriptors.
 pub(crate) fn slots_max() -> usize {
     // Each ring takes a place in the table of open files, of which the reserve is left to them.
-    let files_max = crate::backend::files_max();
+    let files_max = crate::files::files_max();
     ring_slots() * RINGS_MAX.min(files_max / 4)
 }
 
 fn ring_slots() -> usize {
-    crate::backend::files_max().min(RING_SLOTS_MAX)
+    crate::files::files_max().min(RING_SLOTS_MAX)
 }
 
 /// Where a direct descriptor is.

@@ -22,7 +22,7 @@ use std::net::TcpListener;
 use std::num::NonZeroU64;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
-use weir_reactor::{Reactor, Waker};
+use weir_reactor::{ListenerId, Reactor, Transport, Waker};
 
 /// The loop looks up at least this often.
 const TURN_MAX: Duration = Duration::from_millis(50);
@@ -56,7 +56,7 @@ pub fn serve(
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let address = listener.local_addr()?;
     let mut reactor = Reactor::new()?;
-    reactor.listen(listener)?;
+    reactor.listen(ListenerId(0), listener, Transport::Plain)?;
     let orders = listen_to(input, reactor.waker());
     let mut server = Server::new(output);
     server.say(&Said::Listening { address: address.to_string() });

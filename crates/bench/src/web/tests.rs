@@ -1,6 +1,6 @@
 use super::*;
 use crate::live::sample;
-use crate::web::server::Server;
+use crate::web::server::start;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
@@ -8,7 +8,7 @@ struct Served {
     hub: Arc<Hub>,
     address: SocketAddr,
     folder: tempfile::TempDir,
-    server: Server,
+    server: weir_http::Thread,
 }
 
 /// A page over one kept run, as a command would serve it.
@@ -22,7 +22,7 @@ fn served() -> Served {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let site = page(&hub, &folder.path().join("results"), Names::of(&listener));
-    let server = Server::start(vec![(listener, site)], None).unwrap();
+    let server = start(vec![(listener, site)], None).unwrap();
     Served { hub, address, folder, server }
 }
 

@@ -163,6 +163,7 @@ impl Handler for Engine<'_> {
         let cause = match cause {
             Closed::ByPeer => "closed by the broker".to_owned(),
             Closed::Error(errno) => std::io::Error::from(errno).to_string(),
+            Closed::Transport(error) => error.to_string(),
         };
         self.lose(client, &cause);
     }

@@ -138,7 +138,7 @@ impl Engine<'_> {
         let slot = &mut self.book.slots[client as usize];
         slot.asked_us = now;
         slot.state = State::Connecting;
-        match io.connect(self.plan.target, source) {
+        match io.connect(&self.plan.transport.on_wire(), self.plan.target, source) {
             Ok(token) => {
                 let deadline_us = now + u64::from(self.plan.connect.timeout_ms) * 1_000;
                 self.connecting.open.push(deadline_us, client);

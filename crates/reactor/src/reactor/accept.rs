@@ -1,8 +1,10 @@
 //! Accepting connections, as files or straight into direct descriptors.
 
-use super::{Handler, Reactor};
+use super::Reactor;
+use crate::handler::Handler;
 use crate::io::LISTENER;
 use crate::socket::State;
+use crate::token::{ListenerId, Token};
 use crate::uring::{ACCEPTS_MAX, Accepted};
 use rustix::event::epoll;
 use rustix::fd::OwnedFd;
@@ -11,6 +13,7 @@ use rustix::net::{SocketFlags, acceptfrom_with, sockopt};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
+use weir_transport::Transport;
 
 /// How long accepting rests when the system has no files left.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
@@ -18,12 +21,19 @@ const ACCEPT_REST: Duration = Duration::from_millis(100);
 /// The listening sockets of a reactor.
 #[derive(Default)]
 pub(super) struct Listeners {
-    fds: Vec<OwnedFd>,
+    list: Vec<Listener>,
     /// They rest until this time, because the system had no files left.
     rest_until_us: Option<u64>,
     /// Direct descriptors offered to the next batch: twice what the last one took.
     batch: usize,
     accepted: Vec<Accepted>,
+}
+
+/// A listening socket, with how those it accepts talk.
+struct Listener {
+    id: ListenerId,
+    fd: OwnedFd,
+    transport: Transport,
 }
 
 impl Listeners {
@@ -33,33 +43,38 @@ impl Listeners {
 }
 
 impl Reactor {
-    /// Accepts connections of `listener` from now on.
+    /// Accepts connections of `listener` from now on, which the handler knows by `id`.
     ///
     /// # Errors
     /// What the system says of fcntl and epoll.
-    pub fn listen(&mut self, listener: TcpListener) -> io::Result<()> {
+    pub fn listen(
+        &mut self,
+        id: ListenerId,
+        listener: TcpListener,
+        transport: Transport,
+    ) -> io::Result<()> {
         listener.set_nonblocking(true)?;
         // Connections inherit it.
         sockopt::set_tcp_nodelay(&listener, true)?;
         let fd = OwnedFd::from(listener);
-        let data = epoll::EventData::new_u64(LISTENER + self.listeners.fds.len() as u64);
+        let data = epoll::EventData::new_u64(LISTENER + self.listeners.list.len() as u64);
         // Several reactors may share a listener: a connection wakes one of them.
         let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
         epoll::add(&self.io.epoll, &fd, data, flags)?;
-        self.listeners.fds.push(fd);
+        self.listeners.list.push(Listener { id, fd, transport });
         Ok(())
     }
 
     /// Accepts no more connections: the listening sockets are closed.
     pub fn stop_listening(&mut self) {
-        self.listeners.fds.clear();
+        self.listeners.list.clear();
     }
 
     /// Accepts what came while the listeners rested, once they have rested enough.
     pub(super) fn accept_again(&mut self, handler: &mut impl Handler) {
         if self.listeners.rest_until_us.is_some_and(|until_us| until_us <= self.io.now_us) {
             self.listeners.rest_until_us = None;
-            (0..self.listeners.fds.len()).for_each(|index| self.accept(index, handler));
+            (0..self.listeners.list.len()).for_each(|index| self.accept(index, handler));
         }
     }
 
@@ -71,12 +86,12 @@ impl Reactor {
             if self.io.wants_direct() {
                 return self.accept_direct(index, handler);
             }
-            let Some(listener) = self.listeners.fds.get(index) else { return };
+            let Some(listener) = self.listeners.list.get(index) else { return };
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-            match acceptfrom_with(listener, flags) {
+            match acceptfrom_with(&listener.fd, flags) {
                 Ok((fd, peer)) => {
                     let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
-                    self.take_in(fd, peer, handler);
+                    self.take_in(index, fd, peer, handler);
                 }
                 Err(Errno::AGAIN) => return,
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
@@ -87,16 +102,27 @@ impl Reactor {
         }
     }
 
-    fn take_in(&mut self, fd: OwnedFd, peer: Option<SocketAddr>, handler: &mut impl Handler) {
+    fn take_in(
+        &mut self,
+        index: usize,
+        fd: OwnedFd,
+        peer: Option<SocketAddr>,
+        handler: &mut impl Handler,
+    ) {
         let Some(peer) = peer else { return };
-        let inserted = match self.io.fits(&fd) {
-            true => self.io.insert_file(fd, State::Live),
-            false => self.io.adopt(fd),
-        };
-        match inserted {
-            Ok(token) => handler.accepted(&mut self.io, token, peer),
+        match self.io.insert(fd) {
+            Ok(token) => self.begin(index, token, peer, handler),
             Err(_) => self.io.stats.accept_errors += 1,
         }
+    }
+
+    fn begin(&mut self, index: usize, token: Token, peer: SocketAddr, handler: &mut impl Handler) {
+        let Listener { id, transport, .. } = &self.listeners.list[index];
+        if let Transport::Layered(_) = transport {
+            self.io.put_layers(token, transport, true);
+            self.io.begin_layers(token);
+        }
+        handler.accepted(&mut self.io, token, *id, peer);
     }
 
     /// Accepts into direct descriptors, in batches that grow with what comes.
@@ -104,7 +130,7 @@ impl Reactor {
         let mut left = ACCEPTS_MAX;
         while left > 0 {
             let batch = self.listeners.batch.clamp(1, left);
-            let Some(listener) = self.listeners.fds.get(index) else { return };
+            let Some(listener) = self.listeners.list.get(index) else { return };
             let mut slots = Vec::with_capacity(batch);
             while slots.len() < batch {
                 match self.io.take_slot() {
@@ -115,7 +141,7 @@ impl Reactor {
             }
             let Some(rings) = &mut self.io.rings else { return };
             let mut accepted = std::mem::take(&mut self.listeners.accepted);
-            rings.accept(listener, &slots, &mut accepted);
+            rings.accept(&listener.fd, &slots, &mut accepted);
             let mut failure = None;
             let mut count = 0;
             for accepted in accepted.drain(..) {
@@ -123,7 +149,7 @@ impl Reactor {
                     Ok((slot, Some(peer))) => {
                         count += 1;
                         let token = self.io.insert_direct(slot, State::Live);
-                        handler.accepted(&mut self.io, token, peer);
+                        self.begin(index, token, peer, handler);
                     }
                     Ok((slot, None)) => {
                         let token = self.io.insert_direct(slot, State::Live);

@@ -1,9 +1,11 @@
 //! Reading: one recv a ready connection and turn.
 
-use super::{Handler, Reactor};
-use crate::Token;
+use super::decode::decode;
+use super::{Reactor, fail};
+use crate::handler::Handler;
 use crate::io::Io;
-use crate::socket::{Closed, Link, Partial, Socket, State};
+use crate::socket::{Closed, Descriptor, Input, Socket, State};
+use crate::token::Token;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use slab::Slab;
@@ -36,7 +38,7 @@ struct Reading {
     known: usize,
     /// What is read goes to the partial packet's own memory instead of the thread's.
     own: bool,
-    partial: Option<Box<Partial>>,
+    input: Option<Box<Input>>,
     result: Result<usize, Errno>,
 }
 
@@ -45,7 +47,7 @@ impl Reactor {
     /// stream, or an error, stands behind the data.
     pub(super) fn read(&mut self, token: Token, ended: bool, handler: &mut impl Handler) {
         let Some(socket) = self.io.sockets.get(token.0 as usize) else { return };
-        if matches!(socket.link, Link::Direct(_)) {
+        if matches!(socket.descriptor, Descriptor::Direct(_)) {
             let list = &mut self.batch.list;
             match list.iter_mut().find(|(other, _)| *other == token) {
                 Some((_, is_ended)) => *is_ended |= ended,
@@ -58,10 +60,10 @@ impl Reactor {
         }
         let begun = begin(&mut self.io.sockets, token, ended, &mut self.buffer);
         let Some(mut reading) = begun else { return };
-        let Link::File(fd) = &self.io.sockets[token.0 as usize].link else { return };
-        reading.result = match &mut reading.partial {
-            Some(partial) if reading.own => {
-                let space = rustix::buffer::spare_capacity(&mut partial.0);
+        let Descriptor::File(fd) = &self.io.sockets[token.0 as usize].descriptor else { return };
+        reading.result = match &mut reading.input {
+            Some(input) if reading.own => {
+                let space = rustix::buffer::spare_capacity(&mut input.partial);
                 recv(fd, space, RecvFlags::DONTWAIT).map(|(read, _)| read)
             }
             _ => {
@@ -85,9 +87,13 @@ impl Reactor {
             let part = &mut batch.buffer[readings.len() * PART_BYTES..][..PART_BYTES];
             let begun = begin(&mut io.sockets, token, ended, part);
             let Some(mut reading) = begun else { continue };
-            let Link::Direct(slot) = &io.sockets[token.0 as usize].link else { continue };
-            let space = match &mut reading.partial {
-                Some(partial) if reading.own => partial.0.spare_capacity_mut().as_mut_ptr().cast(),
+            let Descriptor::Direct(slot) = &io.sockets[token.0 as usize].descriptor else {
+                continue;
+            };
+            let space = match &mut reading.input {
+                Some(input) if reading.own => {
+                    input.partial.spare_capacity_mut().as_mut_ptr().cast()
+                }
                 _ => part[reading.known..].as_mut_ptr(),
             };
             #[expect(unsafe_code, reason = "the system is told addresses")]
@@ -102,11 +108,11 @@ impl Reactor {
         for (index, result) in rings.results.drain(..) {
             let reading = &mut readings[index as usize];
             reading.result = result;
-            if let (Some(partial), Ok(read), true) = (&mut reading.partial, result, reading.own) {
+            if let (Some(input), Ok(read), true) = (&mut reading.input, result, reading.own) {
                 #[expect(unsafe_code, reason = "the system writes into memory without a value yet")]
                 // SAFETY: the system has written so many bytes behind the last.
                 unsafe {
-                    partial.0.set_len(reading.known + read);
+                    input.partial.set_len(reading.known + read);
                 }
             }
         }
@@ -118,7 +124,8 @@ impl Reactor {
 }
 
 /// Takes a socket's partial packet to where the rest is to be read: `buffer`, or its own memory
-/// if it is long.
+/// if it is long. With layers the rest is not read but decoded, and the packet stays.
+#[inline]
 fn begin(
     sockets: &mut Slab<Socket>,
     token: Token,
@@ -129,25 +136,33 @@ fn begin(
     if socket.state == State::Dead || socket.paused {
         return None;
     }
-    let mut partial = socket.partial.take();
-    let known = partial.as_ref().map_or(0, |partial| partial.0.len());
+    let mut input = match socket.layered() {
+        None => socket.input.take(),
+        Some(layered) => {
+            if layered.holds_back() {
+                return None;
+            }
+            None
+        }
+    };
+    let known = input.as_ref().map_or(0, |input| input.partial.len());
     let own = known > buffer.len() / 2;
     let mut room = buffer.len() - known.min(buffer.len());
-    match &mut partial {
-        Some(partial) if own => {
-            partial.0.reserve(READ_BYTES);
-            room = partial.0.capacity() - known;
+    match &mut input {
+        Some(input) if own => {
+            input.partial.reserve(READ_BYTES);
+            room = input.partial.capacity() - known;
         }
-        Some(partial) => buffer[..known].copy_from_slice(&partial.0),
+        Some(input) => buffer[..known].copy_from_slice(&input.partial),
         None => {}
     }
     socket.reading = true;
-    Some(Reading { token, ended, room, known, own, partial, result: Err(Errno::AGAIN) })
+    Some(Reading { token, ended, room, known, own, input, result: Err(Errno::AGAIN) })
 }
 
 /// Hands over what was read, and keeps what the handler does not consume.
 fn finish(io: &mut Io, reading: Reading, buffer: &[u8], handler: &mut impl Handler) {
-    let Reading { token, ended, room, known, own, partial, result } = reading;
+    let Reading { token, ended, room, known, own, input, result } = reading;
     let Some(socket) = io.sockets.get_mut(token.0 as usize) else { return };
     socket.reading = false;
     let lingering = match socket.state {
@@ -156,15 +171,18 @@ fn finish(io: &mut Io, reading: Reading, buffer: &[u8], handler: &mut impl Handl
     };
     let read = match result {
         Ok(0) if lingering => return io.kill(token),
-        Ok(0) => return io.fail(token, Closed::ByPeer, handler),
+        Ok(0) => return fail(io, token, Closed::ByPeer, handler),
         Ok(read) => read,
         Err(Errno::AGAIN | Errno::INTR) => {
-            socket.partial = partial;
+            if input.is_some() {
+                socket.input = input;
+            }
             return;
         }
         Err(_) if lingering => return io.kill(token),
-        Err(errno) => return io.fail(token, Closed::Error(errno), handler),
+        Err(errno) => return fail(io, token, Closed::Error(errno), handler),
     };
+    let is_layered = socket.layered().is_some();
     io.stats.reads += 1;
     io.stats.bytes_in += read as u64;
     if ended || read >= room {
@@ -173,9 +191,12 @@ fn finish(io: &mut Io, reading: Reading, buffer: &[u8], handler: &mut impl Handl
     if lingering {
         return;
     }
-    let (own, old) = if own { (partial, None) } else { (None, partial) };
+    if is_layered {
+        return decode(io, token, &buffer[..read], handler);
+    }
+    let (own, old) = if own { (input, None) } else { (None, input) };
     let bytes = match &own {
-        Some(own) => &own.0[..],
+        Some(own) => &own.partial[..],
         None => &buffer[..known + read],
     };
     let consumed = handler.received(io, token, bytes);
@@ -184,16 +205,16 @@ fn finish(io: &mut Io, reading: Reading, buffer: &[u8], handler: &mut impl Handl
     if rest.is_empty() || socket.state != State::Live {
         return;
     }
-    socket.partial = Some(match own {
+    socket.input = Some(match own {
         Some(mut own) => {
-            own.0.drain(..consumed);
+            own.partial.drain(..consumed);
             own
         }
         None => {
             // The old partial was read already; its memory serves again.
             let mut kept = old.unwrap_or_default();
-            kept.0.clear();
-            kept.0.extend_from_slice(rest);
+            kept.partial.clear();
+            kept.partial.extend_from_slice(rest);
             kept
         }
     });

@@ -2,7 +2,7 @@
 
 use super::ring::{fixed, target};
 use super::{Kind, Rings, Slot, name};
-use crate::socket::Token;
+use crate::token::Token;
 use io_uring::squeue::Entry;
 use io_uring::{opcode, types};
 use rustix::fd::{AsRawFd, OwnedFd};

@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
-use weir_reactor::{Closed, Handler, Io, Token, now_us};
+use weir_reactor::{Closed, Handler, Io, ListenerId, Token, now_us};
 use weir_wire::packet::{Ack, ConnAck, PINGRESP, Publish, SubAck, Subscribe, UnsubAck};
 use weir_wire::{Frame, Packet, PacketId, Properties, Property, QoS, ReasonCode, Version};
 
@@ -251,7 +251,7 @@ impl<W: Write> Server<W> {
 }
 
 impl<W: Write> Handler for Server<W> {
-    fn accepted(&mut self, io: &mut Io, token: Token, _peer: SocketAddr) {
+    fn accepted(&mut self, io: &mut Io, token: Token, _by: ListenerId, _peer: SocketAddr) {
         if self.peers.len() >= CONNECTIONS_MAX {
             self.counts.refused += 1;
             io.abort(token);

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 use weir_client::{Client, ConnectOptions, Event, Sink};
-use weir_reactor::{Closed, Handler, Io, Reactor, Token, now_us};
+use weir_reactor::{Closed, Handler, Io, Reactor, Token, Transport, now_us};
 use weir_wire::Version;
 
 /// Connections at a time, as every stack has it; those that are due meanwhile wait.
@@ -62,7 +62,7 @@ impl<'a> Connects<'a> {
         let due = paced::due(begun_us, now_us, self.rate);
         while self.begun < due && self.open.len() < OPEN_MAX {
             self.begun += 1;
-            match io.connect(self.address, None) {
+            match io.connect(&Transport::Plain, self.address, None) {
                 Ok(token) => {
                     let client = Client::new(Version::V311);
                     self.open.insert(token, (self.begun, client));

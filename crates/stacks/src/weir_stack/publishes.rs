@@ -6,7 +6,7 @@ use anyhow::bail;
 use std::net::SocketAddr;
 use std::time::Duration;
 use weir_client::{Client, ConnectOptions, Event, Sink};
-use weir_reactor::{Closed, Handler, Io, Reactor, Token, now_us};
+use weir_reactor::{Closed, Handler, Io, Reactor, Token, Transport, now_us};
 use weir_wire::Version;
 
 /// Output that may wait for the server before no more is published.
@@ -46,7 +46,7 @@ impl<'a> Publishes<'a> {
     /// Runs until the end is asked for; `ready` is called once it is connected.
     pub(super) fn run(mut self, ready: impl FnOnce()) -> anyhow::Result<()> {
         let mut reactor = Reactor::with_waker(self.pace.waker.clone())?;
-        self.token = Some(reactor.io().connect(self.address, None)?);
+        self.token = Some(reactor.io().connect(&Transport::Plain, self.address, None)?);
         self.answer_due_us = Some(now_us() + ANSWER_MAX_US);
         let (mut ready, mut stop_by_us) = (Some(ready), None);
         while self.end.is_none() {
@@ -159,6 +159,7 @@ impl Handler for Publishes<'_> {
         self.end.get_or_insert_with(|| match cause {
             Closed::ByPeer => "it closed the connection".into(),
             Closed::Error(errno) => std::io::Error::from(errno).to_string(),
+            Closed::Transport(error) => error.to_string(),
         });
     }
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use weir_chance::Chance;
 use weir_load::outcome::{Anomaly, AnomalyKind};
-use weir_reactor::{Closed, Handler, Io, Token, now_us};
+use weir_reactor::{Closed, Handler, Io, ListenerId, Token, now_us};
 use weir_wire::packet::{Ack, ConnAck, PINGRESP, Publish, SubAck, Subscribe};
 use weir_wire::topic::TopicFilter;
 use weir_wire::{
@@ -332,7 +332,7 @@ impl Fake {
 }
 
 impl Handler for Fake {
-    fn accepted(&mut self, io: &mut Io, token: Token, _peer: SocketAddr) {
+    fn accepted(&mut self, io: &mut Io, token: Token, _by: ListenerId, _peer: SocketAddr) {
         if self.is_gone {
             io.abort(token);
         }

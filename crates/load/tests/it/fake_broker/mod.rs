@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use weir_load::outcome::Anomaly;
 use weir_load::plan::{Group, Phases, Plan, Publish, Subscription};
 use weir_load::{Interval, LoadError, Outcome};
-use weir_reactor::{Reactor, Waker};
+use weir_reactor::{ListenerId, Reactor, Transport, Waker};
 
 /// What the fake did. `publisher` of an anomaly is the stamp's number, not yet the client's.
 #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ impl FakeBroker {
         let thread = std::thread::spawn(move || {
             // A reactor stays on its thread.
             let mut reactor = Reactor::new().unwrap();
-            reactor.listen(listener).unwrap();
+            reactor.listen(ListenerId(0), listener, Transport::Plain).unwrap();
             tell.send(reactor.waker()).unwrap();
             let mut fake = Fake::new(faults);
             while !is_stopped.load(Ordering::Relaxed) {

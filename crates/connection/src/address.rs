@@ -1,27 +1,44 @@
 //! Where a broker is: `mqtt://[USER[:PASSWORD]@]HOST[:PORT]`, or `HOST[:PORT]`.
 
+use crate::Error;
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use weir_client::Url;
 
 /// A broker and who to be there; no part is decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Address {
-    pub(crate) host: String,
-    pub(crate) port: u16,
-    pub(crate) user_name: Option<String>,
-    pub(crate) password: Option<String>,
+pub struct Address {
+    /// A name or an address; one of IPv6 without its brackets.
+    pub host: String,
+    /// Of TCP.
+    pub port: u16,
+    /// Who to be there, if anybody.
+    pub user_name: Option<String>,
+    /// The secret of that user, if there is one.
+    pub password: Option<String>,
 }
 
 impl Address {
-    /// Every address of the host.
+    /// The addresses of the host that can be reached from `source`.
     ///
     /// # Errors
-    /// The host has none; what the resolver says.
-    pub(crate) fn resolve(&self) -> Result<Vec<SocketAddr>, String> {
+    /// There is none; what the resolver says.
+    pub fn resolve(&self, source: Option<IpAddr>) -> Result<Vec<SocketAddr>, Error> {
         let found = (self.host.as_str(), self.port).to_socket_addrs();
-        let addresses: Vec<_> = found.map_err(|error| error.to_string())?.collect();
-        if addresses.is_empty() { Err("it has no address".into()) } else { Ok(addresses) }
+        let found = found.map_err(|error| self.unreachable(error.to_string()))?;
+        // An address of the other family cannot be reached from the one given.
+        let is_near = |address: &SocketAddr| {
+            source.is_none_or(|source| source.is_ipv4() == address.is_ipv4())
+        };
+        let addresses: Vec<_> = found.filter(is_near).collect();
+        if addresses.is_empty() {
+            return Err(self.unreachable("it has no address that could be reached".into()));
+        }
+        Ok(addresses)
+    }
+
+    pub(crate) fn unreachable(&self, cause: String) -> Error {
+        Error::Unreachable { address: self.to_string(), cause }
     }
 }
 

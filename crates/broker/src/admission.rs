@@ -49,9 +49,9 @@ pub(crate) enum Admission {
     Cut,
 }
 
-/// What the gate counted since it was made.
+/// What admission control counted since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct GateStats {
+pub(crate) struct AdmissionStats {
     pub(crate) refused_count: u64,
     pub(crate) refused_address: u64,
     pub(crate) refused_rate: u64,
@@ -96,7 +96,7 @@ fn shrink<K: Eq + Hash, V>(table: &mut HashMap<K, V, RandomState>) {
 /// The connections of one process. Shards share it behind a lock, taken when a connection begins,
 /// moves or ends.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct AdmissionControl {
     limits: ProcessLimits,
     /// By shard, then token.
     held: Vec<Vec<Option<Held>>>,
@@ -108,12 +108,12 @@ pub(crate) struct Gate {
     /// Connects allowed now, in millionths.
     tokens: u64,
     filled_at: Micros,
-    pub(crate) stats: GateStats,
+    pub(crate) stats: AdmissionStats,
 }
 
 const ONE: u64 = 1_000_000;
 
-impl Gate {
+impl AdmissionControl {
     pub(crate) fn new(limits: ProcessLimits) -> Self {
         Self {
             tokens: u64::from(limits.connects_per_second_max) * ONE,
@@ -124,11 +124,11 @@ impl Gate {
             addresses: HashMap::default(),
             per_address: HashMap::default(),
             filled_at: Micros(0),
-            stats: GateStats::default(),
+            stats: AdmissionStats::default(),
         }
     }
 
-    /// Decides, and holds the connection until [`Gate::gone`]. A cut one is not held.
+    /// Decides, and holds the connection until [`AdmissionControl::gone`]. A cut one is not held.
     pub(crate) fn admit(
         &mut self,
         place: Place,
@@ -193,7 +193,7 @@ impl Gate {
     }
 
     /// The connection leaves its place, which another may have at once, and is still counted:
-    /// until [`Gate::arrive`] or [`Gate::lost`].
+    /// until [`AdmissionControl::arrive`] or [`AdmissionControl::lost`].
     pub(crate) fn leave(&mut self, from: Place) -> Option<Pass> {
         let held = self.take(from)?;
         let address = self.addresses.remove(&from);
@@ -270,8 +270,8 @@ mod tests {
         Place { shard: 0, token }
     }
 
-    fn gate(connections: u32, per_address: u32, per_second: u32) -> Gate {
-        Gate::new(ProcessLimits {
+    fn admission(connections: u32, per_address: u32, per_second: u32) -> AdmissionControl {
+        AdmissionControl::new(ProcessLimits {
             connections_max: connections,
             connections_per_address_max: per_address,
             connects_per_second_max: per_second,
@@ -281,95 +281,101 @@ mod tests {
 
     #[test]
     fn a_place_that_was_given_up_is_given_again() {
-        let mut gate = gate(2, 0, 0);
+        let mut admission = admission(2, 0, 0);
         let now = Micros(0);
-        assert_eq!(gate.admit(at(0), A, false, now), Admission::Serve);
-        assert_eq!(gate.admit(at(1), A, false, now), Admission::Serve);
-        assert_eq!(gate.admit(at(2), A, false, now), FULL);
-        gate.gone(at(0));
-        gate.gone(at(2));
-        gate.gone(at(2));
-        assert_eq!(gate.admit(at(0), A, false, now), Admission::Serve);
-        assert_eq!(gate.stats.refused_count, 1);
+        assert_eq!(admission.admit(at(0), A, false, now), Admission::Serve);
+        assert_eq!(admission.admit(at(1), A, false, now), Admission::Serve);
+        assert_eq!(admission.admit(at(2), A, false, now), FULL);
+        admission.gone(at(0));
+        admission.gone(at(2));
+        admission.gone(at(2));
+        assert_eq!(admission.admit(at(0), A, false, now), Admission::Serve);
+        assert_eq!(admission.stats.refused_count, 1);
     }
 
     #[test]
     fn who_moves_keeps_the_place_among_all() {
-        let mut gate = gate(1, 1, 0);
-        assert_eq!(gate.admit(at(0), A, false, Micros(0)), Admission::Serve);
+        let mut admission = admission(1, 1, 0);
+        assert_eq!(admission.admit(at(0), A, false, Micros(0)), Admission::Serve);
         let there = Place { shard: 3, token: 9 };
-        let pass = gate.leave(at(0)).unwrap();
+        let pass = admission.leave(at(0)).unwrap();
         // Counted on its way; its place may be another's already.
-        assert_eq!(gate.admit(at(0), B, false, Micros(0)), FULL);
-        gate.arrive(there, &pass);
-        gate.gone(at(0));
-        assert_eq!(gate.admit(at(0), B, false, Micros(0)), FULL);
-        gate.gone(at(0));
-        gate.gone(there);
-        assert_eq!(gate.admit(at(0), A, false, Micros(0)), Admission::Serve);
-        let pass = gate.leave(at(0)).unwrap();
-        gate.lost(&pass);
-        assert_eq!(gate.admit(at(1), A, false, Micros(0)), Admission::Serve);
+        assert_eq!(admission.admit(at(0), B, false, Micros(0)), FULL);
+        admission.arrive(there, &pass);
+        admission.gone(at(0));
+        assert_eq!(admission.admit(at(0), B, false, Micros(0)), FULL);
+        admission.gone(at(0));
+        admission.gone(there);
+        assert_eq!(admission.admit(at(0), A, false, Micros(0)), Admission::Serve);
+        let pass = admission.leave(at(0)).unwrap();
+        admission.lost(&pass);
+        assert_eq!(admission.admit(at(1), A, false, Micros(0)), Admission::Serve);
     }
 
     #[test]
     fn one_address_does_not_take_the_place_of_another() {
-        let mut gate = gate(10, 1, 0);
+        let mut admission = admission(10, 1, 0);
         let now = Micros(0);
-        assert_eq!(gate.admit(at(0), A, false, now), Admission::Serve);
-        assert_eq!(gate.admit(at(1), A, false, now), FULL);
-        assert_eq!(gate.admit(at(2), B, false, now), Admission::Serve);
-        gate.gone(at(0));
-        assert_eq!(gate.admit(at(3), A, false, now), Admission::Serve);
-        assert_eq!(gate.per_address.len(), 2);
-        assert_eq!(gate.stats.refused_address, 1);
+        assert_eq!(admission.admit(at(0), A, false, now), Admission::Serve);
+        assert_eq!(admission.admit(at(1), A, false, now), FULL);
+        assert_eq!(admission.admit(at(2), B, false, now), Admission::Serve);
+        admission.gone(at(0));
+        assert_eq!(admission.admit(at(3), A, false, now), Admission::Serve);
+        assert_eq!(admission.per_address.len(), 2);
+        assert_eq!(admission.stats.refused_address, 1);
     }
 
     #[test]
     fn after_a_storm_its_memory_is_back() {
-        let mut gate = gate(1_000_000, 1_000_000, 0);
+        let mut admission = admission(1_000_000, 1_000_000, 0);
         let address = |token: u32| IpAddr::from(token.to_be_bytes());
         for token in 0..100_000 {
-            assert_eq!(gate.admit(at(token), address(token), false, Micros(0)), Admission::Serve);
+            assert_eq!(
+                admission.admit(at(token), address(token), false, Micros(0)),
+                Admission::Serve
+            );
         }
         for token in (1..100_000).rev().step_by(2) {
-            gate.gone(at(token));
+            admission.gone(at(token));
         }
         for token in (2..100_000).step_by(2) {
-            gate.gone(at(token));
+            admission.gone(at(token));
         }
-        assert_eq!(gate.served, 1);
-        let kept =
-            [gate.held[0].capacity(), gate.addresses.capacity(), gate.per_address.capacity()];
+        assert_eq!(admission.served, 1);
+        let kept = [
+            admission.held[0].capacity(),
+            admission.addresses.capacity(),
+            admission.per_address.capacity(),
+        ];
         assert!(kept.iter().all(|&kept| kept < 4 * KEPT), "{kept:?}");
     }
 
     #[test]
     fn connects_come_at_the_rate_after_the_first_burst() {
-        let mut gate = gate(1000, 0, 10);
-        let served = |gate: &mut Gate, now: Micros| {
+        let mut admission = admission(1000, 0, 10);
+        let served = |admission: &mut AdmissionControl, now: Micros| {
             (0..100)
-                .filter(|&token| gate.admit(at(token), A, false, now) == Admission::Serve)
+                .filter(|&token| admission.admit(at(token), A, false, now) == Admission::Serve)
                 .count()
         };
-        assert_eq!(served(&mut gate, Micros(5_000_000)), 10);
-        assert_eq!(served(&mut gate, Micros(5_000_000)), 0);
-        assert_eq!(served(&mut gate, Micros(5_500_000)), 5);
+        assert_eq!(served(&mut admission, Micros(5_000_000)), 10);
+        assert_eq!(served(&mut admission, Micros(5_000_000)), 0);
+        assert_eq!(served(&mut admission, Micros(5_500_000)), 5);
         assert_eq!(
-            gate.admit(at(0), A, false, Micros(5_500_000)),
+            admission.admit(at(0), A, false, Micros(5_500_000)),
             Admission::Refuse(ReasonCode::ConnectionRateExceeded)
         );
     }
 
     #[test]
     fn without_memory_or_room_to_answer_a_connection_is_cut() {
-        let mut gate = gate(1, 0, 0);
-        assert_eq!(gate.admit(at(0), A, true, Micros(0)), Admission::Cut);
-        assert_eq!(gate.admit(at(0), A, false, Micros(0)), Admission::Serve);
+        let mut admission = admission(1, 0, 0);
+        assert_eq!(admission.admit(at(0), A, true, Micros(0)), Admission::Cut);
+        assert_eq!(admission.admit(at(0), A, false, Micros(0)), Admission::Serve);
         for token in 1..=REFUSALS_MAX {
-            assert_eq!(gate.admit(at(token), A, false, Micros(0)), FULL);
+            assert_eq!(admission.admit(at(token), A, false, Micros(0)), FULL);
         }
-        assert_eq!(gate.admit(at(REFUSALS_MAX + 1), A, false, Micros(0)), Admission::Cut);
-        assert_eq!(gate.stats.cut, 2);
+        assert_eq!(admission.admit(at(REFUSALS_MAX + 1), A, false, Micros(0)), Admission::Cut);
+        assert_eq!(admission.stats.cut, 2);
     }
 }

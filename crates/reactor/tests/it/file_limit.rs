@@ -3,7 +3,7 @@
 use crate::support::{Notes, each, listen, reactor, until};
 use std::process::Command;
 use std::time::Duration;
-use weir_reactor::{Backend, Token};
+use weir_reactor::{Backend, Token, Transport};
 
 /// Set for the child, which lowers its own limit.
 const CHILD: &str = "WEIR_REACTOR_FILES_MAX";
@@ -38,7 +38,8 @@ fn is_bounded() {
     assert_eq!(Backend::Epoll.connections_max(), FILES_MAX as usize);
     let mut reactor = reactor(Backend::Epoll);
     let address = listen(&mut reactor);
-    let refused = (0..CONNECTIONS).find_map(|_| reactor.io().connect(address, None).err());
+    let refused =
+        (0..CONNECTIONS).find_map(|_| reactor.io().connect(&Transport::Plain, address, None).err());
     assert!(refused.is_some(), "the limit is lowered");
 }
 
@@ -48,7 +49,9 @@ fn is_not_bounded(backend: Backend) {
     let address = listen(&mut reactor);
     let mut notes = Notes { echoes: false, ..Notes::default() };
     let connect = |reactor: &mut weir_reactor::Reactor, count: usize| -> Vec<Token> {
-        (0..count).map(|_| reactor.io().connect(address, None).unwrap()).collect()
+        (0..count)
+            .map(|_| reactor.io().connect(&Transport::Plain, address, None).unwrap())
+            .collect()
     };
     let mut near = connect(&mut reactor, CONNECTIONS);
     until(&mut reactor, &mut notes, |notes| {

@@ -1,11 +1,6 @@
 //! A broker whose connections are direct descriptors of io_uring: nobody notices.
 
-#![allow(clippy::unwrap_used, unreachable_pub, dead_code, clippy::allow_attributes)]
-#![allow(clippy::allow_attributes_without_reason)]
-
-mod support;
-
-use support::{Broker, Client};
+use crate::support::{Broker, Client};
 use weir_broker::{Config, IoBackend};
 use weir_reactor::Backend;
 use weir_wire::packet::Publish;

@@ -1,17 +1,12 @@
 //! A broker that is asked over its control socket, as a process with one thread and with several.
 
-#![allow(clippy::unwrap_used, unreachable_pub, dead_code, clippy::allow_attributes)]
-#![allow(clippy::allow_attributes_without_reason)]
-
-mod support;
-
+use crate::support::{Broker, Client};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use support::{Broker, Client};
 use weir_broker::{Config, ControlConfig, ServeError, Server};
 use weir_control::{CallError, Caller, SocketError};
 use weir_wire::{Packet, Property, QoS, ReasonCode};

@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use weir_reactor::{Backend, Closed, Handler, Io, Reactor, Token, Waker};
+use weir_reactor::{Backend, Closed, Handler, Io, ListenerId, Reactor, Token, Transport, Waker};
 
 /// What a handler heard.
 #[derive(Default)]
 pub(crate) struct Notes {
     pub(crate) accepted: Vec<(Token, SocketAddr)>,
+    /// Those that accepted them.
+    pub(crate) listeners: Vec<ListenerId>,
     pub(crate) connected: Vec<Token>,
     pub(crate) closed: Vec<(Token, Closed)>,
     pub(crate) drained: Vec<Token>,
@@ -27,7 +29,8 @@ impl Notes {
 }
 
 impl Handler for Notes {
-    fn accepted(&mut self, _io: &mut Io, token: Token, peer: SocketAddr) {
+    fn accepted(&mut self, _io: &mut Io, token: Token, by: ListenerId, peer: SocketAddr) {
+        self.listeners.push(by);
         self.accepted.push((token, peer));
     }
 
@@ -77,7 +80,7 @@ pub(crate) fn reactor(backend: Backend) -> Reactor {
 pub(crate) fn listen(reactor: &mut Reactor) -> SocketAddr {
     let listener = weir_reactor::listen("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
-    reactor.listen(listener).unwrap();
+    reactor.listen(ListenerId(0), listener, Transport::Plain).unwrap();
     address
 }
 
@@ -101,7 +104,7 @@ pub(crate) fn pair(backend: Backend) -> (Reactor, Notes, Token, Token) {
     let mut reactor = reactor(backend);
     let address = listen(&mut reactor);
     let mut notes = Notes::default();
-    let near = reactor.io().connect(address, None).unwrap();
+    let near = reactor.io().connect(&Transport::Plain, address, None).unwrap();
     until(&mut reactor, &mut notes, |notes| {
         !notes.accepted.is_empty() && !notes.connected.is_empty()
     });

@@ -3,7 +3,7 @@
 use crate::support::{Notes, each, listen, reactor, until};
 use std::net::SocketAddr;
 use std::time::Duration;
-use weir_reactor::{Backend, Closed, Handler, Io, Reactor, Token};
+use weir_reactor::{Backend, Closed, Handler, Io, ListenerId, Reactor, Token, Transport};
 
 /// More than are read with one call.
 const CONNECTIONS: usize = 100;
@@ -16,7 +16,7 @@ fn all_ready(backend: Backend) -> (Reactor, Notes, Vec<Token>, Vec<Token>) {
     let mut notes = Notes::default();
     let mut ends = (Vec::new(), Vec::new());
     for count in 1..=CONNECTIONS {
-        ends.0.push(reactor.io().connect(address, None).unwrap());
+        ends.0.push(reactor.io().connect(&Transport::Plain, address, None).unwrap());
         until(&mut reactor, &mut notes, |notes| {
             (notes.accepted.len(), notes.connected.len()) == (count, count)
         });
@@ -60,7 +60,7 @@ struct Tyrant {
 }
 
 impl Handler for Tyrant {
-    fn accepted(&mut self, _io: &mut Io, _token: Token, _peer: SocketAddr) {}
+    fn accepted(&mut self, _io: &mut Io, _token: Token, _: ListenerId, _peer: SocketAddr) {}
 
     fn received(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize {
         self.heard.push(token);
@@ -69,7 +69,7 @@ impl Handler for Tyrant {
                 0 => io.abort(other),
                 1 => io.close(other),
                 // What was read of it already cannot be taken along; what was not, can.
-                _ if io.give_away(other).is_err() => io.abort(other),
+                _ if io.give_away(other, &[]).is_err() => io.abort(other),
                 _ => {}
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::support::{Notes, listen, reactor, until};
 use std::process::Command;
-use weir_reactor::{Backend, Reactor, Waker};
+use weir_reactor::{Backend, Reactor, Transport, Waker};
 
 /// Set for the child, which forbids it to itself.
 const CHILD: &str = "WEIR_REACTOR_FORBIDDEN";
@@ -39,7 +39,7 @@ fn without_io_uring_everything_works_up_to_the_limit_on_open_files() {
     let mut notes = Notes::default();
     let mut connected = 0;
     let error = loop {
-        match reactor.io().connect(address, None) {
+        match reactor.io().connect(&Transport::Plain, address, None) {
             Ok(_) => connected += 1,
             Err(error) => break error,
         }

@@ -10,14 +10,14 @@ use weir_wire::{
     Frame, Packet, PacketId, Properties, PropertiesBuf, Property, QoS, ReasonCode, Version,
 };
 
-pub struct Broker {
-    pub address: SocketAddr,
+pub(crate) struct Broker {
+    pub(crate) address: SocketAddr,
     stopper: Stopper,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Broker {
-    pub fn start(config: Config) -> Self {
+    pub(crate) fn start(config: Config) -> Self {
         let config = Config { listen: vec!["127.0.0.1:0".into()], ..config };
         let (tell, told) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
@@ -29,7 +29,7 @@ impl Broker {
         Self { address, stopper, thread: Some(thread) }
     }
 
-    pub fn connect(&self, client_id: &str, properties: &[Property<'_>]) -> Client {
+    pub(crate) fn connect(&self, client_id: &str, properties: &[Property<'_>]) -> Client {
         let mut client = Client::open(self.address);
         client.send(&connect(client_id, properties));
         client
@@ -43,7 +43,7 @@ impl Drop for Broker {
     }
 }
 
-pub fn connect(client_id: &str, properties: &[Property<'_>]) -> Vec<u8> {
+pub(crate) fn connect(client_id: &str, properties: &[Property<'_>]) -> Vec<u8> {
     let mut buffer = PropertiesBuf::new();
     properties.iter().for_each(|&property| buffer.push(property));
     let mut bytes = Vec::new();
@@ -61,7 +61,7 @@ pub fn connect(client_id: &str, properties: &[Property<'_>]) -> Vec<u8> {
     bytes
 }
 
-pub fn subscribe(filter: &str, qos: QoS) -> Vec<u8> {
+pub(crate) fn subscribe(filter: &str, qos: QoS) -> Vec<u8> {
     let mut filters = SubscribeBuf::new();
     filters.push(filter, SubscriptionOptions { qos, ..Default::default() });
     let mut bytes = Vec::new();
@@ -71,26 +71,26 @@ pub fn subscribe(filter: &str, qos: QoS) -> Vec<u8> {
     bytes
 }
 
-pub struct Client {
-    pub stream: TcpStream,
+pub(crate) struct Client {
+    pub(crate) stream: TcpStream,
     /// What it reads packets as.
-    pub version: Version,
+    pub(crate) version: Version,
     bytes: Vec<u8>,
 }
 
 impl Client {
-    pub fn open(address: SocketAddr) -> Self {
+    pub(crate) fn open(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         Self { stream, version: Version::V5, bytes: Vec::new() }
     }
 
-    pub fn send(&mut self, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).unwrap();
     }
 
     /// The next packet, given to `look`; nothing at the end of the stream.
-    pub fn packet<T>(&mut self, look: impl Fn(&Packet<'_>) -> T) -> Option<T> {
+    pub(crate) fn packet<T>(&mut self, look: impl Fn(&Packet<'_>) -> T) -> Option<T> {
         loop {
             if let Some(frame) = Frame::check(&self.bytes, u32::MAX).unwrap() {
                 let found = look(&Packet::decode(self.version, frame).unwrap());
@@ -107,7 +107,7 @@ impl Client {
     }
 
     /// Subscribes and waits until it is granted.
-    pub fn subscribe(&mut self, filter: &str, qos: QoS) {
+    pub(crate) fn subscribe(&mut self, filter: &str, qos: QoS) {
         self.send(&subscribe(filter, qos));
         let code = self.packet(|packet| match packet {
             Packet::SubAck(suback) => suback.codes[0],
@@ -116,7 +116,7 @@ impl Client {
         assert_eq!(code, Some(qos as u8));
     }
 
-    pub fn connack(&mut self) -> Option<ReasonCode> {
+    pub(crate) fn connack(&mut self) -> Option<ReasonCode> {
         self.packet(|packet| match packet {
             Packet::ConnAck(connack) => connack.reason,
             other => panic!("{other:?}"),
@@ -124,7 +124,7 @@ impl Client {
     }
 
     /// Reason and data of an AUTH or CONNACK.
-    pub fn auth(&mut self) -> (ReasonCode, Vec<u8>) {
+    pub(crate) fn auth(&mut self) -> (ReasonCode, Vec<u8>) {
         let read = |packet: &Packet<'_>| {
             let (reason, properties) = match packet {
                 Packet::Auth(auth) => (auth.reason, auth.properties),
@@ -140,7 +140,7 @@ impl Client {
         self.packet(read).unwrap()
     }
 
-    pub fn ended(&mut self) -> bool {
+    pub(crate) fn ended(&mut self) -> bool {
         self.packet(|_| ()).is_none()
     }
 }

@@ -1,11 +1,6 @@
 //! Content over TCP: filtered subscriptions in both forms and versions, and `[[flow]]` rules.
 
-#![allow(clippy::unwrap_used, unreachable_pub, dead_code, clippy::allow_attributes)]
-#![allow(clippy::allow_attributes_without_reason)]
-
-mod support;
-
-use support::{Broker, Client};
+use crate::support::{Broker, Client};
 use weir_broker::Config;
 use weir_wire::packet::{Connect, Publish, SubscribeBuf, SubscriptionOptions};
 use weir_wire::{

@@ -1,11 +1,6 @@
 //! A whole broker in a thread, seen through sockets: what only the shell decides.
 
-#![allow(clippy::unwrap_used, unreachable_pub, dead_code, clippy::allow_attributes)]
-#![allow(clippy::allow_attributes_without_reason)]
-
-mod support;
-
-use support::{Broker, Client};
+use crate::support::{Broker, Client};
 use weir_broker::{AuthConfig, Config, ProcessLimits, Verifier};
 use weir_wire::packet::Auth;
 use weir_wire::{PropertiesBuf, Property, ReasonCode, Version};

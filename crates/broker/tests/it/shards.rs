@@ -1,11 +1,6 @@
 //! Several shards behind one port: who is on which makes no difference to anybody.
 
-#![allow(clippy::unwrap_used, unreachable_pub, dead_code, clippy::allow_attributes)]
-#![allow(clippy::allow_attributes_without_reason)]
-
-mod support;
-
-use support::{Broker, Client};
+use crate::support::{Broker, Client};
 use weir_broker::{Config, ProcessLimits};
 use weir_wire::packet::Publish;
 use weir_wire::{Packet, PacketId, Properties, QoS, ReasonCode, Version};

@@ -5,6 +5,9 @@
 mod batch;
 mod file_limit;
 mod forbidden;
+mod layers;
+#[path = "../../../transport/tests/it/masked.rs"]
+mod masked;
 mod support;
 
 use rustix::io::Errno;
@@ -12,7 +15,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::time::Duration;
 use support::{Notes, each, listen, pair, reactor, until};
-use weir_reactor::Closed;
+use weir_reactor::{Closed, ListenerId, Transport};
 
 #[test]
 fn bytes_go_both_ways() {
@@ -34,7 +37,7 @@ fn what_is_written_before_the_connection_is_there_goes_first() {
         let mut reactor = reactor(backend);
         let address = listen(&mut reactor);
         let mut notes = Notes::default();
-        let near = reactor.io().connect(address, None).unwrap();
+        let near = reactor.io().connect(&Transport::Plain, address, None).unwrap();
         reactor.io().write(near, b"early");
         until(&mut reactor, &mut notes, |notes| {
             notes.received.values().any(|bytes| bytes == b"early")
@@ -50,12 +53,12 @@ fn a_connection_comes_from_the_address_it_is_told() {
         let address = listen(&mut reactor);
         let mut notes = Notes::default();
         let source = IpAddr::from(Ipv4Addr::new(127, 1, 2, 3));
-        reactor.io().connect(address, Some(source)).unwrap();
+        reactor.io().connect(&Transport::Plain, address, Some(source)).unwrap();
         until(&mut reactor, &mut notes, |notes| !notes.accepted.is_empty());
         assert_eq!(notes.accepted[0].1.ip(), source);
         assert_ne!(notes.accepted[0].1.port(), 0);
         let foreign = IpAddr::from(Ipv4Addr::new(192, 0, 2, 1));
-        let error = reactor.io().connect(address, Some(foreign)).unwrap_err();
+        let error = reactor.io().connect(&Transport::Plain, address, Some(foreign)).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(Errno::ADDRNOTAVAIL.raw_os_error()));
         reactor.turn(Some(Duration::ZERO), &mut notes).unwrap();
         assert_eq!(notes.closed, []);
@@ -72,9 +75,9 @@ fn version_6_of_the_internet_protocol_works_as_well() {
         let mut reactor = reactor(backend);
         let listener = weir_reactor::listen("[::1]:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
-        reactor.listen(listener).unwrap();
+        reactor.listen(ListenerId(0), listener, Transport::Plain).unwrap();
         let mut notes = Notes::default();
-        let near = reactor.io().connect(address, Some(address.ip())).unwrap();
+        let near = reactor.io().connect(&Transport::Plain, address, Some(address.ip())).unwrap();
         reactor.io().write(near, b"six");
         until(&mut reactor, &mut notes, |notes| {
             notes.received.values().any(|bytes| bytes == b"six")
@@ -90,7 +93,7 @@ fn a_refused_connect_is_told_with_its_cause() {
         let address = listen(&mut reactor);
         reactor.stop_listening();
         let mut notes = Notes::default();
-        let near = reactor.io().connect(address, None).unwrap();
+        let near = reactor.io().connect(&Transport::Plain, address, None).unwrap();
         until(&mut reactor, &mut notes, |notes| !notes.closed.is_empty());
         assert_eq!(notes.closed, [(near, Closed::Error(Errno::CONNREFUSED))]);
         assert_eq!(notes.connected, []);
@@ -189,10 +192,10 @@ fn a_connect_that_is_given_up_is_not_heard_of() {
         let mut reactor = reactor(backend);
         let address = listen(&mut reactor);
         let mut notes = Notes::default();
-        let first = reactor.io().connect(address, None).unwrap();
+        let first = reactor.io().connect(&Transport::Plain, address, None).unwrap();
         reactor.io().close(first);
         reactor.turn(Some(Duration::ZERO), &mut notes).unwrap();
-        let second = reactor.io().connect(address, None).unwrap();
+        let second = reactor.io().connect(&Transport::Plain, address, None).unwrap();
         until(&mut reactor, &mut notes, |notes| !notes.connected.is_empty());
         assert_eq!(notes.connected, [second]);
         assert!(notes.closed.iter().all(|&(token, _)| token != second));
@@ -220,7 +223,7 @@ fn a_connection_lives_on_in_another_reactor() {
         let (mut reactor, mut notes, near, far) = pair(backend);
         let mut other = support::reactor(backend);
         let mut others = Notes::default();
-        let fd = reactor.io().give_away(far).unwrap();
+        let fd = reactor.io().give_away(far, &[]).unwrap();
         assert!(rustix::net::sockopt::tcp_nodelay(&fd).unwrap(), "nothing waits for an ACK");
         let there = other.io().adopt(fd).unwrap();
         reactor.io().write(near, b"over there");

@@ -1,0 +1,44 @@
+//! An address that the broker listens on, and how those it accepts talk.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use weir_reactor::{ListenerId, Transport};
+
+pub(crate) struct Listener {
+    /// Its place in the configuration.
+    pub(crate) id: ListenerId,
+    pub(crate) socket: TcpListener,
+    pub(crate) transport: Transport,
+}
+
+impl Listener {
+    /// Listens on `address`; the error says why that cannot be, and what to do.
+    pub(crate) fn bind(id: ListenerId, address: SocketAddr) -> Result<Self, String> {
+        let socket = weir_reactor::listen(address).map_err(|error| hint(address, &error))?;
+        Ok(Self { id, socket, transport: Transport::Plain })
+    }
+
+    /// For another thread.
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        let Self { id, socket, transport } = self;
+        Ok(Self { id: *id, socket: socket.try_clone()?, transport: transport.clone() })
+    }
+}
+
+/// Why, and what to do.
+fn hint(address: SocketAddr, error: &io::Error) -> String {
+    use io::ErrorKind;
+    match error.kind() {
+        ErrorKind::AddrInUse => format!(
+            "the port is taken; stop what listens there, or choose another with --listen {}:PORT",
+            address.ip()
+        ),
+        ErrorKind::PermissionDenied => {
+            "ports below 1024 need privileges; choose another with --listen HOST:PORT".into()
+        }
+        ErrorKind::AddrNotAvailable => {
+            "this host has no such address; choose one of its own with --listen HOST:PORT".into()
+        }
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,10 @@
+//! A whole broker in a thread, seen through sockets.
+
+#![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
+
+mod content;
+mod control;
+mod io;
+mod serve;
+mod shards;
+mod support;

@@ -1,0 +1,67 @@
+//! Reading through layers: what comes out of them goes to the handler.
+
+use crate::handler::Handler;
+use crate::io::Io;
+use crate::socket::{Closed, State};
+use crate::token::Token;
+use weir_transport::Stream;
+
+/// Passes what was read through the layers of a live connection. An idle one keeps nothing but its
+/// layers: what comes out stands behind the partial packet if there is one, else in memory of the
+/// thread.
+pub(super) fn decode(io: &mut Io, token: Token, bytes: &[u8], handler: &mut impl Handler) {
+    let Io { sockets, pool, scratch, stats, .. } = io;
+    let socket = &mut sockets[token.0 as usize];
+    let partial = socket.take_partial();
+    let Some(layered) = socket.layered() else { return };
+    let is_own = !partial.is_empty();
+    let mut plain = if is_own { partial } else { scratch.take() };
+    let known = plain.len();
+    let result = layered.received(bytes, &mut plain, pool, scratch);
+    let opens = layered.opens();
+    stats.held_back += u64::from(layered.holds_back());
+    if socket.pending() > 0 && !socket.blocked {
+        io.list(token);
+    }
+    if opens {
+        handler.connected(io, token);
+    }
+    let mut consumed = 0;
+    if plain.len() > known && is_live(io, token) {
+        consumed = handler.received(io, token, &plain);
+    }
+    match io.sockets.get_mut(token.0 as usize).filter(|socket| socket.state == State::Live) {
+        Some(socket) if is_own => {
+            plain.drain(..consumed);
+            if !plain.is_empty() {
+                socket.put_partial(plain);
+            }
+        }
+        Some(socket) => {
+            if consumed < plain.len() {
+                socket.put_partial(plain[consumed..].to_vec());
+            }
+            io.scratch.put_back(plain);
+        }
+        None if is_own => {}
+        None => io.scratch.put_back(plain),
+    }
+    let cause = match result {
+        Ok(Stream::Open) => return,
+        Ok(Stream::Ended) => Closed::ByPeer,
+        Err(error) => {
+            io.stats.transport_errors += 1;
+            Closed::Transport(error)
+        }
+    };
+    if is_live(io, token) {
+        // Of what was written nothing can be sent any more; what the layers have said leaves.
+        io.sockets[token.0 as usize].out = None;
+        io.close(token);
+        handler.closed(io, token, cause);
+    }
+}
+
+fn is_live(io: &Io, token: Token) -> bool {
+    io.sockets.get(token.0 as usize).is_some_and(|socket| socket.state == State::Live)
+}
