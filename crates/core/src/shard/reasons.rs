@@ -41,11 +41,19 @@ pub(super) fn suback_properties(session: &Session, detail: &str, codes: usize) -
     properties
 }
 
-/// Whether the client takes a SUBACK or UNSUBACK with so many codes \[MQTT-3.1.2-24\]. Asked before
-/// anything is done: what cannot be answered ends the connection.
-pub(super) fn check_answer(attachment: &Attachment, codes: usize) -> Result<(), Refusal> {
+/// Whether the client takes the SUBACK or UNSUBACK for filters that take so many `bytes`
+/// \[MQTT-3.1.2-24\]. Asked before anything is done: what cannot be answered ends the connection.
+/// They are counted only for clients that take little.
+pub(super) fn check_answer(
+    attachment: &Attachment,
+    bytes: usize,
+    count: impl FnOnce() -> usize,
+) -> Result<(), Refusal> {
     // Packet identifier, an empty property length, a code a filter.
-    if packet_bytes(2 + 1 + codes) > attachment.packet_bytes_max as usize {
+    let is_too_large =
+        |codes: usize| packet_bytes(2 + 1 + codes) > attachment.packet_bytes_max as usize;
+    // A filter takes three bytes at least.
+    if is_too_large(bytes / 3) && is_too_large(count()) {
         let detail = "an answer to each filter is more than the client takes";
         return Err(Refusal::new(ReasonCode::PacketTooLarge, detail));
     }

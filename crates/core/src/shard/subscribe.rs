@@ -33,10 +33,10 @@ impl Shard {
         sink: &mut impl Sink,
     ) -> Result<(), Refusal> {
         let Some(attachment) = self.clients[session].attachment else { return Ok(()) };
-        check_answer(&attachment, subscribe.filters().count())?;
+        let mut filters = subscribe.filters();
+        check_answer(&attachment, filters.rest().len(), || filters.count())?;
         let mut common = Common::of(subscribe);
         let round = self.filters.next_round();
-        let mut filters = subscribe.filters();
         let done = self.subscribe_some(session, round, &mut filters, &mut common, sink);
         let (packet_id, rest) = (subscribe.packet_id, filters.rest());
         self.answers.begin();

@@ -21,8 +21,8 @@ impl Shard {
         sink: &mut impl Sink,
     ) -> Result<(), Refusal> {
         let Some(attachment) = self.clients[key].attachment else { return Ok(()) };
-        check_answer(&attachment, unsubscribe.filters().count())?;
         let (mut codes, mut filters) = (Vec::new(), unsubscribe.filters());
+        check_answer(&attachment, filters.rest().len(), || filters.count())?;
         self.unsubscribe_some(key, &mut filters, &mut codes, sink);
         let (packet_id, rest) = (unsubscribe.packet_id, filters.rest());
         if rest.is_empty() {
