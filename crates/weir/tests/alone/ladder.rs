@@ -71,7 +71,7 @@ fn a_ladder_climbs_to_the_end_of_its_span_and_keeps_every_step() {
     assert_eq!(knee["confirmed"], 45.0, "{knee}\n{errors}");
     assert_eq!(output.status.code(), Some(0), "{errors}");
     let table = text(&output.stdout);
-    assert!(table.contains("at least 50 published/s: the span ends there"), "{table}");
+    assert!(table.contains("at least 50 published/s: the range ends there"), "{table}");
     assert!(table.contains("2 of 2 ladders end at 50 to 50, 0.0 % apart"), "{table}");
     let page = std::fs::read_to_string(folder.join("ladder.html")).unwrap();
     for part in ["<svg class=\"knee\"", "confirmed at 45", "objective: p99"] {
