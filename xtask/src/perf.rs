@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     /// Use case, with or without `singlenode-`; may be given several times [default: all]
     #[arg(long = "use", value_name = "NAME")]
     use_cases: Vec<String>,
-    /// Broker, as `weir bench run` knows it, such as weir or NAME=mqtt://HOST:PORT@PID; may be
+    /// Broker, as `weir bench run` knows it, such as weir or NAME=mqtt://HOST:PORT?pid=PID; may be
     /// given several times
     #[arg(long, value_name = "BROKER", default_values = ["weir", "mosquitto"])]
     broker: Vec<String>,
@@ -166,7 +166,7 @@ fn new_record(runner: &Runner, result: &runner::RunResult) -> Record {
     }
 }
 
-/// `name` of `name=mqtt://host:port@pid`.
+/// `name` of `name=mqtt://host:port?pid=PID`.
 fn label(broker: &str) -> &str {
     broker.split('=').next().unwrap_or(broker)
 }

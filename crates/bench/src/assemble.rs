@@ -302,7 +302,7 @@ fn not_measured(
         missing.insert(metric.to_owned(), reason.to_owned());
     };
     if !is_local {
-        let reason = "the broker is a URL: its processes cannot be seen from here";
+        let reason = "the broker was given as a URL, so Weir cannot see its processes";
         for metric in ["broker CPU", "broker memory", "broker disk I/O", "broker open files"] {
             note(metric, reason);
         }
@@ -310,18 +310,22 @@ fn not_measured(
     if outcome.unclocked > 0 {
         let deliveries = outcome.measure.delivered;
         let reason = format!(
-            "{} of {deliveries} deliveries: their ends don't share a clock",
+            "{} of {deliveries} deliveries: publisher and subscriber do not share a clock",
             outcome.unclocked
         );
         note("end-to-end latency", &reason);
     }
     if outcome.agents.len() > 1 && use_case.qos.is_some() {
-        let reason = "deliveries whose publisher is run by another agent: the stamp has no room \
-                      for a second time";
+        let reason = "deliveries from publishers of other agents: the stamp has no room for a \
+            second time";
         note("end-to-end latency from the actual send", reason);
     }
     if outcome.course.returns.delay.is_empty() {
-        note("reconnection delay", "no client of this use case came back after a lost connection");
+        note(
+            "reconnection delay",
+            "no client of this use case reconnected after losing its \
+            connection",
+        );
     }
     if use_case.qos.is_none() {
         note("message rates and end-to-end latency", "this use case publishes nothing");

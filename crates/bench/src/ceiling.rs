@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use weir_load::outcome::{End, Phase};
 use weir_load::plan::{ConnectPlan, Group, Phases, ProtocolVersion, Publish, Subscription};
-use weir_load::{Outcome, Plan, Slice, Stop};
+use weir_load::{Outcome, Plan, Stop};
 
 const PHASES: Phases = Phases { warm_up_ms: 500, measure_ms: 1_500, drain_ms: 1_000 };
 
@@ -47,7 +47,7 @@ impl Null {
                 // It may have ended by itself.
                 let _ = child.kill();
                 let _ = child.wait();
-                bail!("the null broker does not say where it listens: {line:?}")
+                bail!("the null broker did not say where it listens: {line:?}")
             }
         }
     }
@@ -104,7 +104,8 @@ pub fn measure(program: &Path) -> anyhow::Result<String> {
         let ceiling = 1e6 / cpu_us;
         let _ = writeln!(
             text,
-            "  {}: {ceiling:.0} messages a core-second ({cpu_us:.2} us each, seen at {rate:.0}/s)",
+            "  {}: {ceiling:.0} messages per core-second ({cpu_us:.2} us each, measured at \
+             {rate:.0}/s)",
             shape.name
         );
     }
@@ -123,7 +124,7 @@ fn run(shape: &Shape, target: SocketAddr, core: Option<usize>) -> anyhow::Result
     let Ok(outcome) = outcome.join() else { bail!("the load generator broke down") };
     let outcome: Outcome = outcome?;
     if outcome.end != End::Completed {
-        bail!("the load against the null broker did not come to its end: {:?}", outcome.end);
+        bail!("the load against the null broker did not finish: {:?}", outcome.end);
     }
     let in_measure = outcome.intervals.iter().filter(|interval| interval.phase == Phase::Measure);
     let (mut received, mut cpu_us, mut wall_us) = (0, 0.0, 0);
@@ -159,20 +160,10 @@ fn plan(shape: &Shape, target: SocketAddr) -> Plan {
         ..Publish::default()
     });
     Plan {
-        target,
         version: ProtocolVersion::V311,
         run: std::process::id() as u16,
         keep_alive_s: 300,
-        clean_start: true,
-        user_name: None,
-        password: None,
-        sources: None,
         connect: ConnectPlan { rate_per_s: 5_000.0, timeout_ms: 10_000 },
-        groups: vec![subscribers, publishers],
-        phases: PHASES,
-        interval_ms: 250,
-        slice: Slice::WHOLE,
-        course: Default::default(),
-        shifts: None,
+        ..Plan::new(target, vec![subscribers, publishers], PHASES)
     }
 }

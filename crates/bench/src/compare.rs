@@ -62,7 +62,7 @@ pub enum CompareError {
     #[error("nothing to compare: {0}")]
     Nothing(String),
     /// The sides were not run alike.
-    #[error("cannot be compared: {}; --anyway compares all the same", list(.0))]
+    #[error("cannot be compared: {}; --anyway compares them regardless", list(.0))]
     Unlike(Vec<Difference>),
 }
 

@@ -129,7 +129,7 @@ fn chosen(options: &Options) -> anyhow::Result<Vec<Chosen>> {
         }
     }
     if chosen.is_empty() {
-        bail!("no case has {:?} in its name in these versions", options.only);
+        bail!("no case for these versions has {:?} in its name", options.only);
     }
     Ok(chosen)
 }

@@ -81,7 +81,7 @@ fn needs(connections: u64, connect_rate: f64) -> Vec<Need> {
     let backlog = (connect_rate / 10.0).ceil() as u64;
     vec![
         Need {
-            what: "connections a process",
+            what: "connections per process",
             needed: connections,
             present: Some(connections_max(&[])),
             raise: raise_files,
@@ -114,7 +114,7 @@ fn needs(connections: u64, connect_rate: f64) -> Vec<Need> {
             what: "processors",
             needed: 2,
             present: std::thread::available_parallelism().ok().map(|cores| cores.get() as u64),
-            raise: |_| "two at least: one for the broker, one for the load".into(),
+            raise: |_| "at least two: one for the broker, one for the load".into(),
         },
     ]
 }
@@ -211,8 +211,8 @@ fn advice(rows: &[Row]) -> String {
     }
     let _ = writeln!(
         text,
-        "Each agent of `weir bench run --agents N` has open files of its own: N of them hold {} \
-         connections each. The broker is one process all the same.",
+        "Each agent of `weir bench run --agents N` has its own limit on open files and holds up \
+         to {} connections. The broker is still one process.",
         grouped(connections_max(&[]))
     );
     text
@@ -226,7 +226,7 @@ fn runs(use_case: &UseCase, connections: u64, is_whole: bool) -> String {
             format!("at scale {}, or --agents {agents}", scaled.scale)
         }
         Ok(_) if is_whole => "at full scale".into(),
-        Ok(_) => "at full scale, with doubt".into(),
+        Ok(_) => "at full scale, but barely".into(),
         Err(_) => "no".into(),
     }
 }
@@ -265,6 +265,6 @@ mod tests {
     fn the_advice_is_for_the_largest_need_of_each_kind() {
         let rows: Vec<Row> = usecase::all().into_iter().map(row).collect();
         let files = most(rows.iter())[0];
-        assert_eq!((files.what, files.needed), ("connections a process", 1_000_000));
+        assert_eq!((files.what, files.needed), ("connections per process", 1_000_000));
     }
 }

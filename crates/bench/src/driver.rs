@@ -13,6 +13,8 @@ mod process;
 mod program;
 mod url;
 
+pub use url::without_password;
+
 pub use brokers::{Listed, State, list, render, setup};
 pub use can::Can;
 pub use find::is_program;
@@ -76,7 +78,7 @@ impl<'de> Deserialize<'de> for Profile {
 pub enum DriverError {
     /// No such driver.
     #[error(
-        "unknown broker {name:?}; known are {}, NAME=COMMAND, [NAME=]mqtt://HOST:PORT[@PID]",
+        "unknown broker {name:?}; use one of {}, NAME=COMMAND, [NAME=]mqtt://HOST:PORT[?pid=PID]",
         names().collect::<Vec<_>>().join(", ")
     )]
     Unknown {
@@ -93,7 +95,7 @@ pub enum DriverError {
     },
     /// The broker that was found is not of this driver.
     #[error(
-        "{path} is version {version}, and {broker} is {begins}x; say --broker {broker}=COMMAND"
+        "{path} is version {version}, but {broker} must be {begins}x; use --broker {broker}=COMMAND"
     )]
     OtherVersion {
         /// The driver's name.
@@ -204,7 +206,7 @@ pub trait Driver: Sync {
 ///
 /// # Errors
 /// A name that is none of [`names`], a command that cannot be one, a URL that is not
-/// `mqtt://host:port`, with `name=` before and `@pid` behind it where wanted.
+/// `mqtt://host:port`, with `name=` before and `?pid=PID` behind it where wanted.
 pub fn parse(text: &str) -> Result<Box<dyn Driver>, DriverError> {
     let weir = match std::env::var_os("WEIR_EXE") {
         Some(path) => Ok(PathBuf::from(path)),

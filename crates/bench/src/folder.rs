@@ -17,7 +17,7 @@ pub fn create(out: &Path, use_case: &str, broker: &str) -> anyhow::Result<PathBu
     let safe: String =
         broker.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let name = format!("{time}-{}-{safe}", use_case.trim_start_matches("singlenode-"));
-    let hint = "choose a folder that can be written with --out DIR";
+    let hint = "choose a writable folder with --out DIR";
     for attempt in 0..100 {
         let suffix = if attempt == 0 { String::new() } else { format!("-{attempt}") };
         let folder = out.join(format!("{name}{suffix}"));
@@ -117,7 +117,7 @@ pub fn find(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
     }
     found.sort();
     if found.is_empty() {
-        bail!("there is no result in {}", root.display());
+        bail!("there are no results in {}", root.display());
     }
     Ok(found)
 }

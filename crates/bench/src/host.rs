@@ -8,6 +8,7 @@ pub(crate) use files::{Files, Ticks};
 use crate::result::Host;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use weir_load::plan::Credentials;
 
 /// Kernel settings that decide how many connections there can be and how they behave.
 const SYSCTLS: &[&str] = &[
@@ -98,8 +99,8 @@ pub fn open_files_max() -> u64 {
 }
 
 /// Median round trip of PINGREQ and PINGRESP, in microseconds.
-pub fn round_trip_us(target: SocketAddr) -> Option<f64> {
-    crate::mqtt::round_trip_us(target)
+pub fn round_trip_us(target: SocketAddr, credentials: &Credentials) -> Option<f64> {
+    crate::mqtt::round_trip_us(target, credentials)
 }
 
 /// Which processor broker and load get.
@@ -212,6 +213,6 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let target = listener.local_addr().unwrap();
         drop(listener);
-        assert_eq!(round_trip_us(target), None);
+        assert_eq!(round_trip_us(target, &Credentials::default()), None);
     }
 }

@@ -14,7 +14,7 @@ mod table;
 
 pub use objective::{Objective, ObjectiveError};
 pub use page::html;
-pub use record::{Ladder, Limits, SCHEMA, Step};
+pub use record::{Ladder, LadderStep, Limits, SCHEMA};
 pub use run::{Climb, LadderOptions};
 pub use rung::What;
 pub use search::{Ending, Knee, Next, Purpose, Search, Seen};

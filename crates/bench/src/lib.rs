@@ -1,15 +1,14 @@
 //! The Open MQTT Benchmark Suite: use cases, drivers of brokers, monitor, results, reports.
 //!
-//! Depends on `weir-load`, `weir-conformance` and `weir-stats` only: the suite has no branch that
-//! knows which broker is ours.
+//! Depends on `weir-load`, `weir-conformance`, `weir-stats` and `weir-chance` only: the suite has
+//! no branch that knows which broker is ours.
 
 pub mod agents;
 mod assemble;
 pub mod ceiling;
-pub mod clients;
 pub mod compare;
 pub mod conformance;
-mod disclose;
+mod disclosure;
 pub mod doctor;
 pub mod driver;
 pub mod emqtt;
@@ -26,7 +25,6 @@ pub mod monitor;
 mod mqtt;
 pub mod numbers;
 pub mod page;
-pub mod parts;
 pub mod published;
 pub mod repeat;
 pub mod report;

@@ -107,20 +107,26 @@ pub const METRICS: &[Metric] = &[
     })
     .more()
     .files(&[OpenMetrics]),
-    metric("scale_ratio", "Size run, as a part of the use case's own", |run| {
+    metric("scale_ratio", "Scale of the run, relative to the use case", |run| {
         Some(run.use_case.scale)
     })
     .files(&[OpenMetrics]),
-    metric("published_per_s", "Messages sent in measure", |run| Some(run.rates.published))
-        .more()
-        .files(&[Csv, OpenMetrics]),
-    metric("received_per_s", "Messages received in measure", |run| Some(run.rates.received))
-        .more()
-        .files(&[Csv, OpenMetrics, Junit]),
-    metric("connected_per_s", "Connections made in connect", |run| Some(run.rates.connected))
-        .more()
-        .files(&[Csv, OpenMetrics]),
-    metric("delivered_per_s", "Messages received, or connections made where none are sent", rate)
+    metric("published_per_s", "Messages sent in the measure phase", |run| {
+        Some(run.rates.published)
+    })
+    .more()
+    .files(&[Csv, OpenMetrics]),
+    metric("received_per_s", "Messages received in the measure phase", |run| {
+        Some(run.rates.received)
+    })
+    .more()
+    .files(&[Csv, OpenMetrics, Junit]),
+    metric("connected_per_s", "Connections made in the connect phase", |run| {
+        Some(run.rates.connected)
+    })
+    .more()
+    .files(&[Csv, OpenMetrics]),
+    metric("delivered_per_s", "Messages received, or connections made if none are sent", rate)
         .more(),
     metric("connections_planned", "Connections due", |run| count(run.connections.planned))
         .columns(&[col(CONNECTIONS, "planned", "planned")]),
@@ -128,7 +134,7 @@ pub const METRICS: &[Metric] = &[
         .more()
         .files(&[Csv, OpenMetrics])
         .columns(&[col(CONNECTIONS, "connected", "connected")]),
-    metric("connections_failed", "Connections refused or not answered", |run| {
+    metric("connections_failed", "Connections refused or unanswered", |run| {
         count(run.connections.failed.values().sum())
     })
     .less()
@@ -142,7 +148,7 @@ pub const METRICS: &[Metric] = &[
         .columns(&[col(DELIVERIES, "intended", "")]),
     metric("sent", "Messages sent", |run| count(run.measure.sent))
         .columns(&[col(DELIVERIES, "sent", "sent")]),
-    metric("accepted", "Messages the broker took over", |run| count(run.measure.accepted))
+    metric("accepted", "Messages the broker accepted", |run| count(run.measure.accepted))
         .columns(&[col(DELIVERIES, "accepted", "accepted")]),
     metric("refused", "Messages the broker refused", |run| count(run.measure.refused))
         .less()
@@ -153,38 +159,36 @@ pub const METRICS: &[Metric] = &[
     metric("expected", "Deliveries owed", |run| count(run.measure.expected))
         .files(&[Csv, OpenMetrics])
         .columns(&[col(DELIVERIES, "expected", "expected")]),
-    metric("delivered", "Deliveries that came", |run| count(run.measure.delivered))
+    metric("delivered", "Deliveries that arrived", |run| count(run.measure.delivered))
         .files(&[Csv])
         .columns(&[col(DELIVERIES, "delivered", "delivered")]),
     metric("lost", "Deliveries owed that never came", |run| count(run.measure.lost))
         .less()
         .files(&[Csv, OpenMetrics, Junit])
         .columns(&[col(DELIVERIES, "lost", "lost")]),
-    metric("unaudited", "Deliveries owed of which nobody can say whether they came", |run| {
+    metric("unaudited", "Deliveries owed whose arrival nobody can tell", |run| {
         count(run.measure.unaudited)
     })
     .less()
     .files(&[Csv, OpenMetrics])
     .columns(&[col(DELIVERIES, "unaudited", "")]),
-    metric("duplicated", "Deliveries that came again", |run| count(run.measure.duplicated))
+    metric("duplicated", "Duplicated deliveries", |run| count(run.measure.duplicated))
         .less()
         .files(&[Csv, OpenMetrics])
         .columns(&[col(DELIVERIES, "duplicated", "dup")]),
-    metric("reordered", "Deliveries that came after a later one", |run| {
-        count(run.measure.reordered)
-    })
-    .less()
-    .files(&[Csv, OpenMetrics])
-    .columns(&[col(DELIVERIES, "reordered", "reord.")]),
-    metric("late_after_drain", "Deliveries that came after the drain", |run| {
+    metric("reordered", "Deliveries out of order", |run| count(run.measure.reordered))
+        .less()
+        .files(&[Csv, OpenMetrics])
+        .columns(&[col(DELIVERIES, "reordered", "reord.")]),
+    metric("late_after_drain", "Deliveries that arrived after the drain", |run| {
         count(run.measure.late_after_drain)
     })
     .less()
     .columns(&[col(DELIVERIES, "late", "")]),
-    metric("stray", "Deliveries that nobody was owed", |run| count(run.measure.stray))
+    metric("stray", "Deliveries that were owed to nobody", |run| count(run.measure.stray))
         .less()
         .columns(&[col(DELIVERIES, "stray", "stray")]),
-    metric("success_ratio", "Delivered by expected", |run| Some(run.rates.success))
+    metric("success_ratio", "Delivered divided by expected", |run| Some(run.rates.success))
         .more()
         .files(&[OpenMetrics])
         .columns(&[col(DELIVERIES, "success", "ok %")]),
@@ -200,7 +204,7 @@ pub const METRICS: &[Metric] = &[
         .files(&[Csv, Junit]),
     latency("latency_p999_us", "The same, p99.9", |run| of_latency(run, |of| of.p999_us as f64)),
     latency("latency_max_us", "The same, highest", |run| of_latency(run, |of| of.max_us as f64)),
-    metric("broker_cpu_cores", "Processors the broker used in measure", |run| {
+    metric("broker_cpu_cores", "Processors the broker used in the measure phase", |run| {
         of(run, |of| Some(of.cpu_cores_avg))
     })
     .less()
@@ -232,15 +236,19 @@ pub const METRICS: &[Metric] = &[
     })
     .less()
     .columns(&[col(RESOURCES, "max", "% max")]),
-    metric("cpu_us_per_message", "CPU for the broker, the kernel's network thread too", cpu_us)
-        .less(),
-    metric("broker_cpu_us_per_delivery", "CPU of the broker a delivery", |run| {
+    metric(
+        "cpu_us_per_message",
+        "The broker's CPU per message, including the kernel's network thread",
+        cpu_us,
+    )
+    .less(),
+    metric("broker_cpu_us_per_delivery", "The broker's CPU per delivery", |run| {
         of(run, |of| of.cpu_us_per_delivery)
     })
     .less()
     .files(&[Csv, OpenMetrics, Junit])
-    .columns(&[col(&[OF_MESSAGES], "µs a delivery", "us/delivery")]),
-    metric("broker_cpu_us_per_connection", "CPU of the broker a connect", |run| {
+    .columns(&[col(&[OF_MESSAGES], "µs per delivery", "us/delivery")]),
+    metric("broker_cpu_us_per_connection", "The broker's CPU per connect", |run| {
         of(run, |of| of.cpu_us_per_connection)
     })
     .less()
@@ -257,26 +265,28 @@ pub const METRICS: &[Metric] = &[
     .less()
     .files(&[Csv, OpenMetrics])
     .columns(&[col(RESOURCES, "memory max", "mem max")]),
-    metric("broker_rss_avg_bytes", "Resident memory over measure", |run| {
+    metric("broker_rss_avg_bytes", "Mean resident memory in the measure phase", |run| {
         of(run, |of| Some(of.rss_avg_bytes as f64))
     })
     .less()
     .columns(&[col(RESOURCES, "avg", "avg")]),
-    metric("broker_rss_stable_bytes", "Resident memory in the last third of measure", |run| {
-        of(run, |of| Some(of.rss_stable_bytes as f64))
-    })
+    metric(
+        "broker_rss_stable_bytes",
+        "Resident memory in the last third of the measure phase",
+        |run| of(run, |of| Some(of.rss_stable_bytes as f64)),
+    )
     .less()
     .files(&[Csv, OpenMetrics, Junit])
     .columns(&[col(RESOURCES, "stable", "stable"), col(CONNECTIONS, "memory stable at", "")]),
     metric(
         "broker_bytes_per_connection",
-        "Growth of memory a connection",
+        "Growth of memory per connection",
         RunResult::bytes_per_connection,
     )
     .less()
     .files(&[Csv, OpenMetrics])
-    .columns(&[col(CONNECTIONS, "bytes a connection", "bytes/connection")]),
-    metric("broker_files_max", "Most open files of the broker", |run| {
+    .columns(&[col(CONNECTIONS, "bytes per connection", "bytes/connection")]),
+    metric("broker_files_max", "Most files the broker had open", |run| {
         of(run, |of| Some(of.files_max as f64))
     })
     .columns(&[col(CONNECTIONS, "open files", "")]),

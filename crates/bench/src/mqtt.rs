@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
-use weir_load::plan::ProtocolVersion;
+use weir_load::plan::{Credentials, ProtocolVersion};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
@@ -16,7 +16,11 @@ const DISCONNECT: [u8; 2] = [0xE0, 0];
 struct Probe(TcpStream);
 
 impl Probe {
-    fn connect(target: SocketAddr, version: ProtocolVersion) -> io::Result<Self> {
+    fn connect(
+        target: SocketAddr,
+        version: ProtocolVersion,
+        credentials: &Credentials,
+    ) -> io::Result<Self> {
         let mut stream = TcpStream::connect_timeout(&target, CONNECT_TIMEOUT)?;
         stream.set_read_timeout(Some(CONNECT_TIMEOUT))?;
         stream.set_write_timeout(Some(CONNECT_TIMEOUT))?;
@@ -30,13 +34,20 @@ impl Probe {
             ProtocolVersion::V311 => (4, &[]),
             ProtocolVersion::V5 => (5, &[0]),
         };
-        let remaining = 12 + properties.len() + client_id.len();
-        let mut packet = vec![0x10, remaining as u8, 0, 4];
-        packet.extend_from_slice(b"MQTT");
-        packet.extend_from_slice(&[level, 2, 0, 60]);
-        packet.extend_from_slice(properties);
-        packet.extend_from_slice(&[0, client_id.len() as u8]);
-        packet.extend_from_slice(client_id.as_bytes());
+        let Credentials { user_name, password } = credentials;
+        let flags = 2 | u8::from(user_name.is_some()) << 7 | u8::from(password.is_some()) << 6;
+        let mut body = vec![0, 4];
+        body.extend_from_slice(b"MQTT");
+        body.extend_from_slice(&[level, flags, 0, 60]);
+        body.extend_from_slice(properties);
+        let texts = [Some(&client_id), user_name.as_ref(), password.as_ref()];
+        for text in texts.into_iter().flatten() {
+            body.extend_from_slice(&(text.len() as u16).to_be_bytes());
+            body.extend_from_slice(text.as_bytes());
+        }
+        let mut packet = vec![0x10];
+        packet.extend(remaining_length(body.len()));
+        packet.extend(body);
         stream.write_all(&packet)?;
         connack(&mut stream)?;
         stream.set_read_timeout(Some(PING_TIMEOUT))?;
@@ -50,6 +61,17 @@ impl Probe {
         self.0.read_exact(&mut pingresp)?;
         Ok(start.elapsed())
     }
+}
+
+/// A length as a variable byte integer (section 1.5.5).
+fn remaining_length(mut length: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while length > 0x7F {
+        bytes.push((length & 0x7F) as u8 | 0x80);
+        length >>= 7;
+    }
+    bytes.push(length as u8);
+    bytes
 }
 
 /// Reads a CONNACK that accepts, properties and all.
@@ -84,8 +106,12 @@ impl Drop for Probe {
 ///
 /// # Errors
 /// No connection, no answer in time, or a refusal.
-pub(crate) fn answers(target: SocketAddr, version: ProtocolVersion) -> io::Result<()> {
-    Probe::connect(target, version).map(drop).map_err(|error| match error.kind() {
+pub(crate) fn answers(
+    target: SocketAddr,
+    version: ProtocolVersion,
+    credentials: &Credentials,
+) -> io::Result<()> {
+    Probe::connect(target, version, credentials).map(drop).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
             io::Error::new(error.kind(), format!("no answer within {CONNECT_TIMEOUT:?}"))
         }
@@ -97,15 +123,15 @@ pub(crate) fn answers(target: SocketAddr, version: ProtocolVersion) -> io::Resul
 }
 
 /// Median of some round trips of PINGREQ and PINGRESP, in microseconds.
-pub(crate) fn round_trip_us(target: SocketAddr) -> Option<f64> {
-    let times = round_trips(target)?;
+pub(crate) fn round_trip_us(target: SocketAddr, credentials: &Credentials) -> Option<f64> {
+    let times = round_trips(target, credentials)?;
     Some(times[times.len() / 2].as_secs_f64() * 1e6)
 }
 
 /// Some round trips, the shortest first; never none of them.
-pub(crate) fn round_trips(target: SocketAddr) -> Option<Vec<Duration>> {
+pub(crate) fn round_trips(target: SocketAddr, credentials: &Credentials) -> Option<Vec<Duration>> {
     const ROUND_TRIPS: usize = 51;
-    let mut probe = Probe::connect(target, ProtocolVersion::V311).ok()?;
+    let mut probe = Probe::connect(target, ProtocolVersion::V311, credentials).ok()?;
     let mut times: Vec<Duration> =
         (0..ROUND_TRIPS).map(|_| probe.round_trip()).collect::<Result<_, _>>().ok()?;
     times.sort();

@@ -1,13 +1,13 @@
 //! Repeats: what is run when, so that no broker has the good hours for itself.
 
-use crate::stats::Chance;
-use weir_load::{Gate, Shifts};
+use weir_chance::Chance;
+use weir_load::{Shifts, StartBarrier};
 
 /// A run that goes abreast with the others of its round.
 #[derive(Clone, Debug)]
 pub struct Abreast {
     /// Where they wait for each other.
-    pub gate: Gate,
+    pub barrier: StartBarrier,
     /// When it is this one's turn.
     pub shifts: Shifts,
 }

@@ -2,11 +2,11 @@
 
 mod charts;
 mod context;
-mod extra;
 mod heat;
 mod overview;
 mod raw;
 pub(crate) mod runs;
+mod section;
 pub(crate) mod shape;
 mod sheets;
 mod told;

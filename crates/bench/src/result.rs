@@ -110,7 +110,7 @@ impl RunResult {
         self.latencies.get(if self.has_messages() { "end_to_end" } else { "connect" })
     }
 
-    /// CPU of the broker a delivery, or a connection where there are no messages, in microseconds.
+    /// The broker's CPU per delivery, or a connection where there are no messages, in microseconds.
     pub fn cpu_us_each(&self) -> Option<f64> {
         let of = self.resources.as_ref()?;
         if self.has_messages() { of.cpu_us_per_delivery } else { of.cpu_us_per_connection }
@@ -191,7 +191,7 @@ pub struct UseCaseRun {
     pub publish_rate_planned: f64,
     /// Deliveries a second that follow from it.
     pub deliver_rate_planned: f64,
-    /// New connections a second.
+    /// New connections per second.
     pub connect_rate_planned: f64,
     /// Measure phase asked for, in seconds.
     pub duration_s: f64,
@@ -266,9 +266,9 @@ impl Status {
 pub struct PhaseResult {
     /// connect, subscribe, warm-up, measure, drain.
     pub name: String,
-    /// Seconds from the run's begin.
+    /// Seconds since the start of the run.
     pub start_s: f64,
-    /// Seconds from the run's begin.
+    /// Seconds since the start of the run.
     pub end_s: f64,
 }
 

@@ -5,7 +5,7 @@ mod unsupported;
 use crate::agents::Agents;
 use crate::assemble::Seen;
 use crate::driver::{Driver, Profile, Running};
-use crate::faults::Conductor;
+use crate::faults::FaultInjector;
 use crate::host::{self, Pinning};
 use crate::interrupt::Interrupted;
 use crate::live::events::{Ended, Event, PhaseLength, Started};
@@ -14,7 +14,7 @@ use crate::monitor::{self, Monitor, Sample};
 use crate::repeat::Abreast;
 use crate::result::{Repetition, RunResult, Suite, phase_name};
 use crate::usecase::{self, Scaled, Step, Times, UseCase};
-use crate::{assemble, disclose, folder};
+use crate::{assemble, disclosure, folder};
 use anyhow::bail;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -77,7 +77,7 @@ pub fn run_one(
     interrupted: &Interrupted,
 ) -> anyhow::Result<(RunResult, PathBuf)> {
     // Given back whatever happens: the others do not wait for a broker that does not start.
-    let seat = options.abreast.as_ref().map(|of| of.gate.seat());
+    let seat = options.abreast.as_ref().map(|of| of.barrier.seat());
     if let Some(lacks) = unsupported::lacks(use_case, driver, &options.agents)? {
         return unsupported::keep(use_case, driver, options, &lacks);
     }
@@ -94,8 +94,8 @@ pub fn run_one(
     let mut running = started.inspect_err(|_| folder::remove_if_empty(&folder))?;
 
     let target = running.target_of(use_case.mqtt_version);
-    let conductor = Conductor::new(&use_case.step, target)?;
-    let plan = plan_of(&scaled, conductor.target(target), options);
+    let injector = FaultInjector::new(&use_case.step, target)?;
+    let plan = plan_of(&scaled, injector.target(target), &running, options);
     let started = Started {
         driver: driver.name().into(),
         agents: holds.len(),
@@ -113,23 +113,23 @@ pub fn run_one(
         started: jiff::Timestamp::now(),
         baseline: Sample { host_used_bytes, ..baseline },
         group: monitor.group.clone(),
-        round_trip_us: (host::round_trip_us(running.target), None),
-        disclosed: disclose::before(running.target, running.pid, &folder),
-        has_proxy: conductor.has_proxy(),
+        round_trip_us: (host::round_trip_us(running.target, &running.credentials), None),
+        disclosed: disclosure::before(&running, &folder),
+        has_proxy: injector.has_proxy(),
         ..Seen::default()
     };
     if let Some(Repetition { seed, .. }) = &options.repetition {
-        seen.disclosed.seed = format!("{seed}, of the order of repeats; no other chance");
+        seen.disclosed.seed = format!("{seed}, for the order of repeats; nothing else is random");
     }
     let (core, steps) = (pinning.load_core, &use_case.step[..]);
-    let load = Load { plan: &plan, core, fleet, conductor: &conductor, steps, seat };
+    let load = Load { plan: &plan, core, fleet, injector: &injector, steps, seat };
     let shared = Mutex::new(&mut running);
     let mut watched =
         Watched { monitor: &monitor, running: &shared, seen: &mut seen, measured_us: 0 };
     let outcome = drive(load, &mut watched, &options.live, interrupted)?;
-    seen.round_trip_us.1 = host::round_trip_us(running.target);
+    seen.round_trip_us.1 = host::round_trip_us(running.target, &running.credentials);
     seen.samples = monitor.stop();
-    disclose::after(&mut seen.disclosed, running.target, &folder);
+    disclosure::after(&mut seen.disclosed, &running, &folder, outcome.access);
     seen.broker_exit = running.exited(exit_patience(&outcome));
     let broker = running.broker.clone();
     running.stop();
@@ -148,12 +148,18 @@ fn exit_patience(outcome: &Outcome) -> Duration {
     if is_gone || !outcome.connections.dropped.is_empty() { GOING_MAX } else { Duration::ZERO }
 }
 
-fn plan_of(scaled: &Scaled<'_>, target: SocketAddr, options: &RunOptions) -> Plan {
+fn plan_of(
+    scaled: &Scaled<'_>,
+    target: SocketAddr,
+    running: &Running,
+    options: &RunOptions,
+) -> Plan {
     let times = Times::new(scaled.use_case, options.warm_up_s, options.measure_s);
     // The stamp's run number tells this run's messages from another's.
     let run = (std::process::id() ^ jiff::Timestamp::now().as_second() as u32) as u16;
     let shifts = options.abreast.as_ref().map(|of| of.shifts);
-    Plan { shifts, ..usecase::plan(scaled, target, run, times) }
+    let credentials = running.credentials.clone();
+    Plan { credentials, shifts, ..usecase::plan(scaled, target, run, times) }
 }
 
 /// What ran it, from `started` until now.
@@ -202,7 +208,7 @@ struct Load<'a> {
     plan: &'a Plan,
     core: Option<usize>,
     fleet: Option<Fleet>,
-    conductor: &'a Conductor<'a>,
+    injector: &'a FaultInjector<'a>,
     steps: &'a [Step],
     seat: Option<Seat>,
 }
@@ -244,14 +250,14 @@ fn drive(
 ) -> anyhow::Result<Outcome> {
     let (sender, intervals) = channel::<Interval>();
     let stop = Stop::default();
-    let (plan, conductor, steps) = (load.plan, load.conductor, load.steps);
+    let (plan, injector, steps) = (load.plan, load.injector, load.steps);
     let cue = Cue::seated(load.seat.take());
     let ((until_over, over), (until_measured, measured)) = (channel::<()>(), channel::<()>());
     let outcome = std::thread::scope(|scope| {
         let (load_stop, load_cue) = (stop.clone(), cue.clone());
         let load = scope.spawn(move || load.run(&load_stop, &load_cue, &sender));
         let (steps_cue, running, monitor) = (cue.clone(), watched.running, watched.monitor);
-        let conducted = scope.spawn(move || conductor.conduct(&steps_cue, &over, running, monitor));
+        let conducted = scope.spawn(move || injector.conduct(&steps_cue, &over, running, monitor));
         let (edges_cue, measure_us) = (cue.clone(), plan.phases.measure_ms * 1_000);
         scope.spawn(move || {
             if let Some(start_us) = edges_cue.wait() {

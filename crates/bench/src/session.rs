@@ -17,7 +17,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_load::{Gate, Shifts};
+use weir_load::{Shifts, StartBarrier};
 
 /// Rest between repeats, in seconds, where none is asked for.
 const COOL_DOWN_S: f64 = 2.0;
@@ -86,7 +86,7 @@ impl Session {
                 let why = use_case.not_in_turn();
                 ensure!(why.is_none(), "--abreast: {}: {}", use_case.name, why.unwrap_or_default());
             }
-            ensure!(brokers > 1, "--abreast needs two brokers at least, to take turns");
+            ensure!(brokers > 1, "--abreast needs at least two brokers, which take turns");
         }
         let mut out = out.to_owned();
         if asked.repeats > 1 {
@@ -145,7 +145,7 @@ impl Session {
             eprintln!("  results go to {}", self.out.display());
         }
         let minutes = (once_s * each + self.cool_down_s * (runs / together) as f64) / 60.0;
-        eprintln!("  at least {minutes:.1} min, and what connecting and draining take");
+        eprintln!("  at least {minutes:.1} min, plus the time to connect and drain");
     }
 
     /// What [`Session::run_each`] is going to run.
@@ -189,10 +189,10 @@ impl Session {
                 let runs = if together == 1 { String::new() } else { format!("{} to ", first + 1) };
                 eprintln!("run {runs}{last} of {}, round {}", turns.len(), group[0].round);
             }
-            let gate = Gate::new(group.len() as u32);
+            let barrier = StartBarrier::new(group.len() as u32);
             let options_of = |at: usize| RunOptions {
                 repetition: self.repetition(&group[at], first + at, cool_down_s),
-                abreast: self.abreast(&gate, at, group.len()),
+                abreast: self.abreast(&barrier, at, group.len()),
                 // There is one line and one screen: they show the first.
                 live: if at == 0 { options.live.clone() } else { Live::default() },
                 ..options.clone()
@@ -211,7 +211,7 @@ impl Session {
         Ok(())
     }
 
-    fn abreast(&self, gate: &Gate, index: usize, of: usize) -> Option<Abreast> {
+    fn abreast(&self, barrier: &StartBarrier, index: usize, of: usize) -> Option<Abreast> {
         let asked_us = self.abreast_us?;
         let (index, of) = (index as u32, of as u32);
         // In each second everybody has as much: a series by seconds has no waves, and its sums are
@@ -220,7 +220,7 @@ impl Session {
         let turn_us = SECOND_US / (rounds * u64::from(of));
         let pause_us = turn_us / PAUSE_OF;
         let shifts = Shifts { length_us: turn_us - pause_us, pause_us, index, of };
-        Some(Abreast { gate: gate.clone(), shifts })
+        Some(Abreast { barrier: barrier.clone(), shifts })
     }
 
     fn repetition(&self, turn: &Turn, at: usize, cool_down_s: f64) -> Option<Repetition> {

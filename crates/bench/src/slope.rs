@@ -8,7 +8,7 @@ use crate::stats::two_sided;
 const POINTS_MIN: usize = 10;
 
 /// The slope of memory over the samples from `start_us` to `end_us`; nothing for too few.
-pub(crate) fn of_memory(samples: &[Sample], start_us: u64, end_us: u64) -> Option<Slope> {
+pub fn of_memory(samples: &[Sample], start_us: u64, end_us: u64) -> Option<Slope> {
     let within = samples.iter().filter(|sample| (start_us..end_us).contains(&sample.at_us));
     let points: Vec<(f64, f64)> = within
         .filter(|sample| sample.rss_bytes > 0)
@@ -54,7 +54,7 @@ pub fn slope(points: &[(f64, f64)]) -> Option<Slope> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::Chance;
+    use weir_chance::Chance;
 
     #[test]
     fn a_straight_line_has_its_slope_and_no_width() {

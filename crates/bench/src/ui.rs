@@ -31,7 +31,7 @@ impl FromStr for Ui {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if let Some(address) = text.strip_prefix("web=") {
-            let hint = || format!("{address:?} is no address such as 127.0.0.1:8080");
+            let hint = || format!("{address:?} is not an address such as 127.0.0.1:8080");
             return address.parse().map(Self::Web).map_err(|_| hint());
         }
         match text {

@@ -22,5 +22,5 @@ pub(crate) use plan::sources;
 pub use plan::{Times, plan};
 pub use scale::{Scaled, connections_max, scale};
 pub use span::Span;
-pub use step::{Fault, Move, Reconnect, Step};
+pub use step::{ClientAction, Fault, Reconnect, Step};
 pub use thresholds::Thresholds;

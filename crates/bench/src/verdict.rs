@@ -80,7 +80,7 @@ fn behind(traffic: &Traffic, messages: &Messages, contract: &Contract) -> Option
     let each = messages.expected as f64 / messages.accepted as f64;
     (missing - each > due * contract.behind_share_max).then(|| {
         format!(
-            "behind: {received} of {due:.0} deliveries came while they were due: {:.1} % were \
+            "behind: {received} of {due:.0} deliveries arrived while they were due: {:.1} % were \
              still owed (the contract allows {:.1} %), and the latency is that of a growing queue",
             missing / due * 100.0,
             contract.behind_share_max * 100.0
@@ -130,7 +130,7 @@ fn broken_messages(messages: &Messages, contract: &Contract) -> Vec<String> {
         && messages.duplicated > duplicated_max
     {
         reasons.push(format!(
-            "{} deliveries came twice (the contract allows {duplicated_max})",
+            "{} deliveries were duplicated (the contract allows {duplicated_max})",
             messages.duplicated
         ));
     }

@@ -11,7 +11,6 @@ mod answers;
 mod ask;
 mod auth;
 mod bounds;
-mod chance;
 mod clients;
 mod conditions;
 mod content;

@@ -1,10 +1,12 @@
 //! How many of the matches a rule lets through: a share of them, or so many a second.
 
+use weir_chance::Chance;
+
 /// Lets a share through, chosen by a generator with a seed: the same input, the same choice.
 #[derive(Debug, Clone)]
 pub(crate) struct Sample {
     share: f64,
-    state: u64,
+    chance: Chance,
 }
 
 impl Sample {
@@ -13,18 +15,11 @@ impl Sample {
         let seed = name.bytes().fold(0xCBF2_9CE4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
         });
-        Self { share, state: seed }
+        Self { share, chance: Chance::new(seed) }
     }
 
     pub(crate) fn pass(&mut self) -> bool {
-        // SplitMix64.
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^= mixed >> 31;
-        // 53 bits: every one of them is exact in a double.
-        ((mixed >> 11) as f64) / ((1_u64 << 53) as f64) < self.share
+        self.chance.unit() < self.share
     }
 }
 

@@ -1,7 +1,7 @@
 //! Rules as they are written, checked and compiled.
 
 use crate::condition::{Condition, ConditionError, Expression};
-use crate::loops::{Link, circle};
+use crate::loops::{RuleEdge, circle};
 use crate::template::Template;
 use crate::topic::Filter;
 use serde::Deserialize;
@@ -207,8 +207,8 @@ pub(crate) fn compile(sources: Vec<RuleSource>) -> Result<Vec<Rule>, FlowError> 
         }
         rules.push(rule(source)?);
     }
-    let links: Vec<Link<'_>> = rules.iter().map(link).collect();
-    match circle(&links) {
+    let edges: Vec<RuleEdge<'_>> = rules.iter().map(edge).collect();
+    match circle(&edges) {
         None => Ok(rules),
         Some(circle) => {
             let names = circle.into_iter().map(|rule| rules[rule].name().to_owned());
@@ -217,12 +217,12 @@ pub(crate) fn compile(sources: Vec<RuleSource>) -> Result<Vec<Rule>, FlowError> 
     }
 }
 
-fn link(rule: &Rule) -> Link<'_> {
+fn edge(rule: &Rule) -> RuleEdge<'_> {
     let to = match &rule.action {
         Action::Publish(publish) => Some(publish.topic.levels()),
         Action::Drop | Action::Count => None,
     };
-    Link { from: &rule.filter, to }
+    RuleEdge { from: &rule.filter, to }
 }
 
 fn rule(source: RuleSource) -> Result<Rule, FlowError> {

@@ -2,7 +2,7 @@
 
 use crate::condition::Message;
 use crate::json::{Json, Kind, Name, text};
-use crate::path::{Path, Step};
+use crate::path::{Path, Segment};
 use crate::topic::{Level, TOPIC_BYTES_MAX};
 use crate::{ConditionError, Fault};
 
@@ -198,9 +198,9 @@ impl<'a> Reader<'a> {
                 Part::TopicLevel(level)
             }
             "topic" => Part::Topic,
-            "payload" => Part::Payload(Path { steps: self.steps()? }),
-            "properties" => match self.steps()?.as_slice() {
-                [Step::Field(name)] => Part::Property(name.text().to_owned()),
+            "payload" => Part::Payload(Path { segments: self.segments()? }),
+            "properties" => match self.segments()?.as_slice() {
+                [Segment::Field(name)] => Part::Property(name.text().to_owned()),
                 _ => return self.fail("a property has one name: {properties.name}"),
             },
             _ => {
@@ -214,21 +214,21 @@ impl<'a> Reader<'a> {
         Ok(part)
     }
 
-    fn steps(&mut self) -> Result<Vec<Step>, ConditionError> {
-        let mut steps = Vec::new();
+    fn segments(&mut self) -> Result<Vec<Segment>, ConditionError> {
+        let mut segments = Vec::new();
         loop {
             if self.take('.') {
                 match self.word() {
                     "" => return self.fail("the name of a field is missing"),
-                    name => steps.push(Step::Field(Name::new(name))),
+                    name => segments.push(Segment::Field(Name::new(name))),
                 }
             } else if self.take('[') {
                 match self.peek() {
-                    Some('"') => steps.push(Step::Field(Name::new(self.quoted()?))),
-                    _ => steps.push(Step::Item(self.index()?)),
+                    Some('"') => segments.push(Segment::Field(Name::new(self.quoted()?))),
+                    _ => segments.push(Segment::Item(self.index()?)),
                 }
             } else {
-                return Ok(steps);
+                return Ok(segments);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! `weir flow check`: what a flow file would do, or what is wrong with it.
 
 use crate::Error;
-use crate::run::subscriptions;
+use crate::subscriptions::subscriptions;
 use clap::Args;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

@@ -22,8 +22,6 @@ pub(crate) enum Notice {
 #[derive(Debug)]
 pub(crate) struct Control {
     stop: AtomicBool,
-    /// The workflows that publish or connect have begun.
-    start: AtomicBool,
     wakers: Vec<Waker>,
     counts: Vec<Shared>,
     notices: SyncSender<Notice>,
@@ -39,8 +37,8 @@ impl Control {
         let (notices, told) = sync_channel(2 * threads);
         let wakers: io::Result<Vec<Waker>> = (0..threads).map(|_| Waker::new()).collect();
         let counts = (0..threads).map(|_| Shared::default()).collect();
-        let (stop, start) = (AtomicBool::new(false), AtomicBool::new(false));
-        Ok((Arc::new(Self { stop, start, wakers: wakers?, counts, notices }), told))
+        let stop = AtomicBool::new(false);
+        Ok((Arc::new(Self { stop, wakers: wakers?, counts, notices }), told))
     }
 
     pub(crate) fn waker(&self, thread: usize) -> Waker {
@@ -56,15 +54,6 @@ impl Control {
 
     pub(crate) fn is_stopping(&self) -> bool {
         self.stop.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn start(&self) {
-        self.start.store(true, Ordering::Release);
-        self.wakers.iter().for_each(Waker::wake);
-    }
-
-    pub(crate) fn is_started(&self) -> bool {
-        self.start.load(Ordering::Acquire)
     }
 
     pub(crate) fn tell(&self, notice: Notice) {

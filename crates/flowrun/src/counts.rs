@@ -35,8 +35,6 @@ pub(crate) enum Count {
     Unsettled,
     /// Connections that were lost.
     Lost,
-    /// Connections made and ended by the `connect` workflow.
-    Connects,
 }
 
 /// Every counter, with the word for it, and whether it is shown when it is 0.
@@ -54,7 +52,6 @@ const COUNTS: &[(Count, &str, bool)] = &[
     (Count::Left, "left", false),
     (Count::Unsettled, "unsettled", false),
     (Count::Lost, "lost connections", false),
-    (Count::Connects, "connects", false),
 ];
 
 /// Numbers of one thread, or sums of several.

@@ -24,7 +24,7 @@ const PUBLISH_BYTES: usize = 5 + 2 + 2 + 1;
 const PACKET_BYTES_MAX: usize = weir_wire::REMAINING_LENGTH_MAX as usize;
 
 /// The tag of a result whose message waits for no acknowledgement.
-pub(crate) const NO_SOURCE: u64 = u64::MAX;
+const NO_SOURCE: u64 = u64::MAX;
 
 /// The way out of a connection, in one turn.
 pub(crate) struct Port<'a> {
@@ -101,7 +101,7 @@ impl Link {
     pub(crate) fn message(
         &mut self,
         publish: &Publish<'_>,
-        work: &mut Work,
+        work: &mut impl Work,
         port: &mut Port<'_>,
     ) -> Result<(), NoRoom> {
         self.counts.add(Count::Received, 1);
@@ -156,18 +156,6 @@ impl Link {
             self.sources.add_result(number);
         }
         Ok(())
-    }
-
-    /// Publishes a message that no other gave rise to; says whether there was room for it.
-    pub(crate) fn publish(
-        &mut self,
-        message: (&str, &[u8], QoS, bool),
-        port: &mut Port<'_>,
-    ) -> bool {
-        let Self { client, scratch, .. } = self;
-        let published = client.publish(message, NO_SOURCE, port.now_us, scratch, port);
-        self.counts.add(Count::Published, u64::from(published.is_ok()));
-        published.is_ok()
     }
 
     /// The broker has answered a result.

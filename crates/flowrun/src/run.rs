@@ -3,8 +3,7 @@
 use crate::control::{Control, Notice};
 use crate::counts::Counts;
 use crate::options::{Settings, parse_version};
-use crate::subscriptions::{Subscription, plan};
-use crate::work::Work;
+use crate::subscriptions::subscriptions;
 use crate::worker::Worker;
 use crate::{Error, check};
 use clap::Args;
@@ -92,13 +91,13 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
     let (control, told) = Control::new(settings.threads)?;
     let asked = Arc::clone(&control);
     obey_signals(move || asked.stop())?;
-    let work = flow.split(args.threads.into()).into_iter().map(|flow| Work::Rules(Box::new(flow)));
+    let work = flow.split(args.threads.into());
     let begun = Instant::now();
     let (result, rules) = std::thread::scope(|scope| {
-        for (thread, work) in work.enumerate() {
+        for (thread, work) in work.into_iter().enumerate() {
             let (settings, control) = (&settings, &control);
             let serve = move || {
-                let (result, rules) = Worker::new(settings, control, thread, work, None).run();
+                let (result, rules) = Worker::new(settings, control, thread, work).run();
                 control.tell(Notice::Ended(result, rules));
             };
             let spawned = std::thread::Builder::new()
@@ -149,25 +148,6 @@ fn settings(args: &RunArgs, flow: &Flow) -> Result<Settings, Error> {
     };
     settings.check_lengths()?;
     Ok(settings)
-}
-
-/// What to subscribe to for these rules.
-///
-/// # Errors
-/// A rule of QoS 2, filters that overlap in part.
-pub(crate) fn subscriptions(flow: &Flow, group: Option<&str>) -> Result<Vec<Subscription>, String> {
-    let is_exactly_once = |rule: &&weir_flow::Rule| {
-        rule.qos() > 1 || rule.source().publish_qos.is_some_and(|qos| qos > 1)
-    };
-    if let Some(rule) = flow.rules().iter().find(is_exactly_once) {
-        let name = rule.name();
-        return Err(format!("rule \"{name}\": weir flow run knows QoS 0 and 1 only, not 2"));
-    }
-    let qos = |rule: &weir_flow::Rule| match rule.qos() {
-        0 => QoS::AtMostOnce,
-        _ => QoS::AtLeastOnce,
-    };
-    plan(flow.rules().iter().map(|rule| (rule.from(), qos(rule))), group)
 }
 
 /// The highest QoS that a result may have, and whether one may be retained.

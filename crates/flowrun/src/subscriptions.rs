@@ -4,6 +4,7 @@
 //! likes. So no two of ours may match the same topic: a filter that another covers is left out,
 //! and filters that overlap in part are refused.
 
+use weir_flow::{Flow, Rule};
 use weir_wire::QoS;
 use weir_wire::topic::TopicFilter;
 
@@ -30,12 +31,30 @@ impl Subscription {
     }
 }
 
+/// What to subscribe to for these rules.
+///
+/// # Errors
+/// A rule of QoS 2, filters that overlap in part.
+pub(crate) fn subscriptions(flow: &Flow, group: Option<&str>) -> Result<Vec<Subscription>, String> {
+    let is_exactly_once =
+        |rule: &&Rule| rule.qos() > 1 || rule.source().publish_qos.is_some_and(|qos| qos > 1);
+    if let Some(rule) = flow.rules().iter().find(is_exactly_once) {
+        let name = rule.name();
+        return Err(format!("rule \"{name}\": weir flow run knows QoS 0 and 1 only, not 2"));
+    }
+    let qos = |rule: &Rule| match rule.qos() {
+        0 => QoS::AtMostOnce,
+        _ => QoS::AtLeastOnce,
+    };
+    plan(flow.rules().iter().map(|rule| (rule.from(), qos(rule))), group)
+}
+
 /// What to subscribe to for rules with these filters; those without a group of their own are in
 /// `group`. The QoS of a filter that another covers counts for that one.
 ///
 /// # Errors
 /// A filter that is none, two that overlap and neither covers the other.
-pub(crate) fn plan<'a>(
+fn plan<'a>(
     rules: impl Iterator<Item = (&'a str, QoS)>,
     group: Option<&str>,
 ) -> Result<Vec<Subscription>, String> {

@@ -5,7 +5,6 @@ use crate::Error;
 use crate::control::{Control, Notice};
 use crate::counts::Count;
 use crate::ear::{Ear, Heard};
-use crate::feed::Feed;
 use crate::gather::Gather;
 use crate::link::{Link, NoRoom, Port};
 use crate::options::Settings;
@@ -29,14 +28,12 @@ const RESTS_US: std::ops::RangeInclusive<u64> = 100_000..=10_000_000;
 const OUTPUT_BYTES_MAX: usize = 256 * 1024;
 
 /// One client, and what it does with messages.
-pub(crate) struct Worker<'a> {
+pub(crate) struct Worker<'a, W> {
     settings: &'a Settings,
     control: &'a Control,
     thread: usize,
     client_id: String,
-    work: Work,
-    /// Messages of its own, in the workflow that publishes.
-    feed: Option<Feed>,
+    work: W,
     link: Link,
     gather: Gather,
     connection: Connection<'a, Error>,
@@ -45,13 +42,12 @@ pub(crate) struct Worker<'a> {
     stop_by_us: Option<u64>,
 }
 
-impl<'a> Worker<'a> {
+impl<'a, W: Work> Worker<'a, W> {
     pub(crate) fn new(
         settings: &'a Settings,
         control: &'a Control,
         thread: usize,
-        work: Work,
-        feed: Option<Feed>,
+        work: W,
     ) -> Self {
         let policy = Policy {
             source: None,
@@ -66,7 +62,6 @@ impl<'a> Worker<'a> {
             thread,
             client_id: settings.client_id(thread),
             work,
-            feed,
             link: Link::new(settings.version, settings.in_flight_max),
             gather: Gather::new(settings.gather_us),
             connection: Connection::new(&settings.address, policy),
@@ -127,14 +122,11 @@ impl<'a> Worker<'a> {
     }
 
     fn poll_timeout(&self) -> Option<u64> {
-        let feeds = self.link.client.is_live() && !self.control.is_stopping();
-        let feed = self.feed.as_ref().filter(|_| feeds);
         let dues = [
             self.connection.poll_timeout(),
             self.link.paused_us.map(|since_us| since_us + ANSWER_MAX_US),
             self.stop_by_us,
             self.link.client.poll_timeout(),
-            feed.and_then(Feed::poll_timeout),
         ];
         dues.into_iter().flatten().min()
     }
@@ -245,24 +237,6 @@ impl<'a> Worker<'a> {
         self.connection.lost(io, &mut self.link, cause);
     }
 
-    fn feed(&mut self, io: &mut Io, now_us: u64) {
-        let token = self.connection.token().filter(|_| self.link.client.is_live());
-        let Some(token) = token else { return };
-        let Some(feed) = &mut self.feed else { return };
-        if !self.control.is_started() || self.control.is_stopping() {
-            return;
-        }
-        let mut port = Port { io, token, now_us };
-        for _ in 0..feed.due(now_us) {
-            let has_room = port.io.pending(token) <= OUTPUT_BYTES_MAX;
-            if !has_room || !self.link.publish(feed.message(), &mut port) {
-                feed.blocked();
-                break;
-            }
-            feed.sent();
-        }
-    }
-
     /// Says DISCONNECT and lets the last bytes leave.
     fn leave(&mut self, reactor: &mut Reactor) -> Result<(), Error> {
         let Some(token) = self.connection.take_token() else { return Ok(()) };
@@ -271,7 +245,7 @@ impl<'a> Worker<'a> {
             reactor.io().abort(token);
             return Ok(());
         }
-        (self.link.paused_us, self.feed) = (None, None);
+        self.link.paused_us = None;
         let mut port = Port { io: reactor.io(), token, now_us: now_us() };
         self.link.client.disconnect(&mut port);
         reactor.io().close(token);
@@ -305,7 +279,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-impl Handler for Worker<'_> {
+impl<W: Work> Handler for Worker<'_, W> {
     fn turn_begin(&mut self, _io: &mut Io) {
         if self.control.is_stopping() {
             self.connection.stay_away();
@@ -383,7 +357,6 @@ impl Handler for Worker<'_> {
                 self.subscribe(io, session_present);
             }
             self.handle_timeout(io, now_us);
-            self.feed(io, now_us);
         }
         self.control.publish(self.thread, &self.link.counts);
     }

@@ -6,7 +6,7 @@
 use weir_load::plan::{
     ConnectPlan, Group, Phases, Plan, ProtocolVersion, Publish, Sources, Subscription,
 };
-use weir_load::{Slice, Stop, run};
+use weir_load::{Stop, run};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -32,25 +32,20 @@ fn main() {
         ..Publish::default()
     });
     let plan = Plan {
-        target: arguments[0].parse().expect("HOST:PORT"),
         version: ProtocolVersion::V311,
-        run: 1,
         keep_alive_s: 300,
-        clean_start: true,
-        user_name: None,
-        password: None,
         sources: Some(Sources { first: [127, 0, 1, 1].into(), connections_each: 10_000 }),
         connect: ConnectPlan { rate_per_s: 5_000.0, timeout_ms: 10_000 },
-        groups: vec![subscribers, publishers],
-        phases: Phases {
-            warm_up_ms: 1_000,
-            measure_ms: u64::from(number(5)) * 1_000,
-            drain_ms: 10_000,
-        },
         interval_ms: 1_000,
-        slice: Slice::WHOLE,
-        course: Default::default(),
-        shifts: None,
+        ..Plan::new(
+            arguments[0].parse().expect("HOST:PORT"),
+            vec![subscribers, publishers],
+            Phases {
+                warm_up_ms: 1_000,
+                measure_ms: u64::from(number(5)) * 1_000,
+                drain_ms: 10_000,
+            },
+        )
     };
     let outcome = run(&plan, &Stop::default(), &mut |interval| {
         println!(

@@ -9,7 +9,7 @@ use crate::cast::{Cast, Part, Receiver};
 use crate::ledger::{Arrival, Ledger};
 use crate::outcome::{ANOMALIES_MAX, Anomaly, AnomalyKind, Messages};
 use crate::plan::Plan;
-use crate::slice::Slice;
+use crate::plan::Slice;
 use crate::stamp::Stamp;
 use serde::{Deserialize, Serialize};
 

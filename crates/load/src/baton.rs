@@ -3,7 +3,7 @@
 use crate::Stop;
 use crate::outcome::Phase;
 use crate::plan::Group;
-use crate::slice::Slice;
+use crate::plan::Slice;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Who is owed what: the receivers of a plan, and the clients' parts in them.
 
 use crate::audience::Audiences;
+use crate::plan::Slice;
 use crate::plan::{Group, Plan};
-use crate::slice::Slice;
 use crate::template::expand;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -208,7 +208,7 @@ impl Cast {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::slice::tests::plan;
+    use crate::plan::slice::tests::plan;
 
     /// Receivers and pairs of a plan in slices: each receiver is numbered the same everywhere.
     #[test]

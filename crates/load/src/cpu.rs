@@ -10,7 +10,7 @@ pub(crate) struct ThreadCpu {
 }
 
 /// CPU time of the calling thread in microseconds, user and system together.
-pub(crate) fn thread_cpu_us() -> u64 {
+pub fn thread_cpu_us() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000
 }

@@ -42,7 +42,7 @@ fn histogram(mut bytes: &[u8]) -> Option<Histogram<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recorder::sketch;
+    use crate::histogram::sketch;
 
     #[test]
     fn a_distribution_keeps_each_latency_apart_and_none_where_none_was() {

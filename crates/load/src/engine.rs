@@ -1,162 +1,84 @@
 //! The engine: clients on a reactor, driven through the phases of a plan.
 
-mod course;
+mod book;
+mod deadlines;
 mod finish;
 mod handler;
+mod phase_clock;
 mod phases;
+mod publishing;
 mod sending;
 mod setup;
+mod step_runner;
+mod tokens;
 
 pub(crate) use finish::SliceOutcome;
 pub(crate) use setup::topics_of;
 
-use crate::audit::{Audit, Fate};
+use crate::audit::Fate;
 use crate::baton::Baton;
-use crate::course::Cue;
 use crate::cpu::{ThreadCpu, thread_cpu_us};
-use crate::outcome::{Connections, End, Interval, Operations, Outcome, Phase, PhaseSpan, Traffic};
+use crate::outcome::{End, Interval, Outcome, Phase, Traffic};
 use crate::plan::Plan;
-use crate::publisher::Publisher;
-use crate::recorder::{Gauges, Recorder, Sketches};
-use crate::schedule::Schedule;
+use crate::recorder::{Gauges, Sketches};
+use crate::steps::Cue;
 use crate::{LoadError, Stop};
-use course::Agenda;
-use sending::Position;
+use book::{Book, State};
+use deadlines::Deadlines;
+use phase_clock::PhaseClock;
+use publishing::Publishing;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 use std::time::Duration;
+use step_runner::StepRunner;
+use tokens::Tokens;
 use weir_client::Client;
-use weir_reactor::{Backend, Reactor, Token, Waker, now_us};
-use weir_wire::ReasonCode;
+use weir_reactor::{Backend, Reactor, Waker, now_us};
 
 /// The loop looks up at least this often, so that a stop is soon heard.
 const TURN_MAX: Duration = Duration::from_millis(50);
-
-/// What a client is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    /// Its turn has not come.
-    Planned,
-    /// connect() is under way, or CONNACK is awaited.
-    Connecting,
-    /// CONNACK has come; this turn it subscribes.
-    Accepted,
-    /// SUBACKs are awaited.
-    Subscribing,
-    /// Connected and subscribed.
-    Ready,
-    /// Never connected, or its subscription was refused or never answered.
-    Failed,
-    /// Not connected for now: it comes, or comes back.
-    Away,
-    /// Was connected, and the other side ended that.
-    Dropped,
-    /// The run is over for it.
-    Done,
-}
-
-/// One client beside its protocol state.
-#[derive(Clone, Debug)]
-pub(crate) struct Slot {
-    pub(crate) state: State,
-    pub(crate) token: Option<Token>,
-    pub(crate) group: u16,
-    /// Subscriptions not yet answered.
-    pub(crate) subscriptions_open: u16,
-    /// Index among all clients of the plan.
-    pub(crate) client: u32,
-    /// Index within its group.
-    pub(crate) index: u32,
-    /// Its publisher, if it is one.
-    pub(crate) publisher: Option<u32>,
-    /// When the operation under way was begun.
-    pub(crate) asked_us: u64,
-    /// When its connection ended, until it is ready again; 0 for one that never did.
-    pub(crate) lost_us: u64,
-    /// When something last came.
-    pub(crate) heard_us: u64,
-    /// When PINGREQ was last asked for.
-    pub(crate) pinged_us: u64,
-    /// Whether the broker said so in its last CONNACK.
-    pub(crate) has_session: bool,
-    /// Whether its session has its subscriptions: each was answered.
-    pub(crate) is_subscribed: bool,
-    /// Until when it reads nothing.
-    pub(crate) stalled_until_us: u64,
-    /// Whether it stands in the heap of pings.
-    pub(crate) is_pinging: bool,
-    /// What the broker's DISCONNECT said, if one came.
-    pub(crate) disconnect: Option<ReasonCode>,
-}
-
-/// Everything but the clients themselves and the reactor, so that a client can be borrowed while
-/// what it says is noted.
-pub(crate) struct Book {
-    pub(crate) slots: Vec<Slot>,
-    pub(crate) publishers: Vec<Publisher>,
-    pub(crate) audit: Audit,
-    pub(crate) recorder: Recorder,
-    pub(crate) connections: Connections,
-    pub(crate) subscriptions: Operations,
-    /// Deliveries owed for what is accepted so far.
-    pub(crate) owed: u64,
-    /// Messages of QoS 1 and 2 sent and not acknowledged.
-    pub(crate) open: u64,
-    /// Messages due and not sent.
-    pub(crate) backlog: u64,
-    pub(crate) measure: Option<(u64, u64)>,
-    /// Time of the read being handled.
-    pub(crate) read_us: u64,
-    /// Clients that are Ready now.
-    pub(crate) ready: u64,
-    /// Clients with CONNACK that are still there.
-    pub(crate) live: u64,
-    /// Connections that failed without a word of the broker, and since when.
-    pub(crate) unreachable: u64,
-    pub(crate) unreachable_since_us: Option<u64>,
-    pub(crate) last_cause: String,
-    /// Deliveries not timed: the publisher's clock is not ours.
-    pub(crate) unclocked: u64,
-}
 
 pub(crate) struct Engine<'a> {
     plan: &'a Plan,
     /// Of a slice that others go along with.
     baton: Option<&'a Baton>,
-    clients: Vec<Client>,
-    by_token: Vec<u32>,
-    book: Book,
-    schedules: Vec<Schedule>,
-    /// By schedule.
-    positions: Vec<Position>,
-    phase: Phase,
-    phases: Vec<PhaseSpan>,
-    phase_start_us: u64,
-    /// When publishing ended before its time.
-    finish_us: Option<u64>,
-    /// The next client to connect.
-    next_client: usize,
-    /// Clients passed over, as they join later.
-    skipped: u32,
-    connecting: VecDeque<(u64, u32)>,
-    subscribing: VecDeque<(u64, u32)>,
-    pings: BinaryHeap<Reverse<(u64, u32)>>,
-    scratch: Vec<u8>,
-    /// By schedule: a payload without its stamp.
-    payloads: Vec<Vec<u8>>,
-    agenda: Agenda,
     cue: Cue,
-    /// Publishers to be tried again in the next turn.
-    held: Vec<u32>,
-    /// The begin and the end of measure.
+    clients: Vec<Client>,
+    tokens: Tokens,
+    book: Book,
+    clock: PhaseClock,
+    connecting: Connecting,
+    /// SUBACKs are awaited of them.
+    subscribing: Deadlines,
+    publishing: Publishing,
+    pings: BinaryHeap<Reverse<(u64, u32)>>,
+    runner: StepRunner,
+    /// The start and the end of measure.
     edges: (Edge, Edge),
     /// What became of the publishers' messages, once the books of a slice are closed.
     fates: Vec<(u32, Fate)>,
     /// Cleared with the end of drain.
     has_intervals: bool,
+    ending: Ending,
+}
+
+/// Which clients have begun to connect.
+#[derive(Debug, Default)]
+struct Connecting {
+    /// The next client.
+    next: usize,
+    /// Clients passed over, as they join later.
+    skipped: u32,
+    /// CONNACK is awaited of them.
+    open: Deadlines,
+}
+
+/// How the run ends, once that is decided.
+#[derive(Debug, Default)]
+struct Ending {
     end: Option<End>,
-    /// When the end was decided.
-    ended_us: u64,
+    /// When it was decided.
+    decided_us: u64,
     /// Set with the first DISCONNECT.
     is_leaving: bool,
     is_over: bool,
@@ -219,11 +141,11 @@ impl Engine<'_> {
         on_tick: &mut dyn FnMut(&Tick<'_>),
     ) -> Result<(), LoadError> {
         let mut reactor = Reactor::with_backend(Waker::new()?, Backend::Auto)?;
-        while !self.is_over {
-            if stop.is_stopped() && self.end.is_none() {
+        while !self.ending.is_over {
+            if stop.is_stopped() && self.ending.end.is_none() {
                 self.stop_run(End::Stopped);
             }
-            if stop.is_finishing() && self.end.is_none() && self.finish_us.is_none() {
+            if stop.is_finishing() && self.ending.end.is_none() && !self.clock.is_finished() {
                 self.finish(now_us());
             }
             self.advance(reactor.io());
@@ -236,7 +158,7 @@ impl Engine<'_> {
 
     /// Everything is counted from here.
     fn begin_at(&mut self, begin_us: u64) {
-        self.phase_start_us = begin_us;
+        self.clock.restart(begin_us);
         self.book.recorder.begin(begin_us, thread_cpu_us());
     }
 }
@@ -246,8 +168,8 @@ impl Engine<'_> {
     fn timeout(&self) -> Duration {
         let now_us = now_us();
         let mut wait_us = TURN_MAX.as_micros() as u64;
-        if matches!(self.phase, Phase::WarmUp | Phase::Measure) {
-            wait_us = wait_us.min(self.phase_end_us().saturating_sub(now_us));
+        if self.clock.is_publishing() {
+            wait_us = wait_us.min(self.clock.end_us().saturating_sub(now_us));
         }
         if self.has_intervals {
             wait_us = wait_us.min(self.interval_end_us().saturating_sub(now_us));
@@ -270,7 +192,7 @@ impl Engine<'_> {
             baton.tell(&self.status());
         }
         self.beat();
-        if self.phase == Phase::Measure {
+        if self.clock.phase() == Phase::Measure {
             self.book.recorder.turn.saturating_record(now_us().saturating_sub(turn_us));
         }
     }
@@ -284,7 +206,7 @@ impl Engine<'_> {
             publishers += u64::from(group.publish.is_some());
         }
         Gauges {
-            phase: self.phase,
+            phase: self.clock.phase(),
             connections: self.book.live,
             subscribers,
             publishers,
@@ -304,7 +226,7 @@ impl Engine<'_> {
         while self.has_intervals && now_us >= self.interval_end_us() {
             self.end_interval(self.interval_end_us(), io, on_tick);
         }
-        if self.has_intervals && (self.end.is_some() || self.book.audit.is_closed()) {
+        if self.has_intervals && (self.ending.end.is_some() || self.book.audit.is_closed()) {
             self.has_intervals = false;
             self.end_interval(now_us, io, on_tick);
         }

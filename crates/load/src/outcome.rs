@@ -1,5 +1,6 @@
 //! What happened. Times are microseconds of the monotonic clock unless a name says otherwise.
 
+use crate::plan::Transport;
 use hdrhistogram::Histogram;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,8 @@ pub struct Outcome {
     pub connections: Connections,
     /// SUBSCRIBE to SUBACK.
     pub subscriptions: Operations,
+    /// How clients reached the broker and who they said they were; nothing if none got so far.
+    pub access: Option<Access>,
     /// What was published in warm-up, and what became of it.
     pub warm_up: Messages,
     /// What was published in measure, and what became of it.
@@ -38,9 +41,21 @@ pub struct Outcome {
     /// clock.
     pub unclocked: u64,
     /// What became of clients that lost their connections, and the pulse if one was asked for.
-    pub course: crate::course::CourseOutcome,
+    pub course: crate::steps::StepsOutcome,
     /// The agents that ran it, a line for each; empty for a run of one process.
     pub agents: Vec<String>,
+}
+
+/// What the CONNECTs of a run went over, and what they said of who the client is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Access {
+    /// What carried them.
+    pub transport: Transport,
+    /// Whether they had a User Name.
+    pub has_user_name: bool,
+    /// Whether they had a Password.
+    pub has_password: bool,
 }
 
 /// Messages by when they were seen, not by when they were due. To a turn of the loop.

@@ -1,11 +1,16 @@
 //! What to do: clients, their subscriptions and schedules, and the phases of the run.
 
-use crate::course::Course;
+pub(crate) mod slice;
+
+pub use slice::{Shared, Slice, deal};
+
 use crate::shifts::Shifts;
-use crate::slice::Slice;
+use crate::steps::StepPlan;
 use crate::template::expand;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
+use weir_wire::Version;
 
 /// A whole run, as data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,10 +26,10 @@ pub struct Plan {
     pub keep_alive_s: u16,
     /// Clean Start or Clean Session.
     pub clean_start: bool,
-    /// Credentials for every client, if any.
-    pub user_name: Option<String>,
-    /// Credentials for every client, if any.
-    pub password: Option<String>,
+    /// What carries MQTT.
+    pub transport: Transport,
+    /// Who every client says it is.
+    pub credentials: Credentials,
     /// Where connections come from; `None` leaves it to the system.
     pub sources: Option<Sources>,
     /// How connections are made.
@@ -40,13 +45,35 @@ pub struct Plan {
     pub slice: Slice,
     /// What happens to clients while the run lasts.
     #[serde(default)]
-    pub course: Course,
+    pub course: StepPlan,
     /// Publishing in turn with other runs; only even streams can.
     #[serde(default)]
     pub shifts: Option<Shifts>,
 }
 
 impl Plan {
+    /// Clients of MQTT 5.0 with clean sessions over plain TCP, without credentials. Whoever wants
+    /// something else says so with `..Plan::new(...)`.
+    pub fn new(target: SocketAddr, groups: Vec<Group>, phases: Phases) -> Self {
+        Self {
+            target,
+            version: ProtocolVersion::V5,
+            run: 1,
+            keep_alive_s: 60,
+            clean_start: true,
+            transport: Transport::Plain,
+            credentials: Credentials::default(),
+            sources: None,
+            connect: ConnectPlan { rate_per_s: 2_000.0, timeout_ms: 5_000 },
+            groups,
+            phases,
+            interval_ms: 250,
+            slice: Slice::WHOLE,
+            course: StepPlan::default(),
+            shifts: None,
+        }
+    }
+
     /// The slice `index` of `of` equal ones: the same plan, of which others run the rest.
     pub fn slice(&self, index: u32, of: u32) -> Self {
         Self { slice: Slice::new(index, of), ..self.clone() }
@@ -62,6 +89,53 @@ pub enum ProtocolVersion {
     /// MQTT 5.0.
     #[serde(rename = "5.0")]
     V5,
+}
+
+impl ProtocolVersion {
+    /// As the wire names it.
+    pub(crate) const fn on_wire(self) -> Version {
+        match self {
+            Self::V311 => Version::V311,
+            Self::V5 => Version::V5,
+        }
+    }
+}
+
+/// What carries MQTT.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// TCP, unencrypted.
+    #[default]
+    Plain,
+}
+
+impl Transport {
+    /// As the reactor knows it.
+    pub(crate) const fn on_wire(self) -> weir_reactor::Transport {
+        match self {
+            Self::Plain => weir_reactor::Transport::Plain,
+        }
+    }
+}
+
+/// Who a client says it is, if anybody. Agents are told over their lines; no result holds it.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Credentials {
+    /// User Name of CONNECT.
+    pub user_name: Option<String>,
+    /// Password of CONNECT.
+    pub password: Option<String>,
+}
+
+/// Without the password, so that no log can have it.
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let password = self.password.as_ref().map(|_| "***");
+        let mut shown = f.debug_struct("Credentials");
+        shown.field("user_name", &self.user_name).field("password", &password).finish()
+    }
 }
 
 /// Source addresses in rotation: `first`, `first + 1` and so on, each for `connections_each`.

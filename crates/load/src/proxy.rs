@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use weir_chance::Chance;
 use weir_reactor::{Closed, Handler, Io, ListenerId, Reactor, Token, Transport, Waker, now_us};
 
 /// Bytes on their way in one direction of one connection; beyond, its sender is not read.
@@ -21,7 +22,7 @@ const TURN_MAX: Duration = Duration::from_millis(50);
 
 /// What is wrong with the way. The default is nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Trouble {
+pub struct Impairment {
     /// Added each way.
     pub delay_us: u64,
     /// Segments of a million that have to be sent again.
@@ -82,11 +83,11 @@ impl Proxy {
     }
 
     /// From now on the way is like this.
-    pub fn set(&self, trouble: Trouble) {
-        self.shared.delay_us.store(trouble.delay_us, Ordering::Relaxed);
-        self.shared.loss_ppm.store(trouble.loss_ppm, Ordering::Relaxed);
-        self.shared.is_dead.store(trouble.is_dead, Ordering::Relaxed);
-        self.shared.deaths.fetch_add(u64::from(trouble.is_dead), Ordering::Relaxed);
+    pub fn set(&self, impairment: Impairment) {
+        self.shared.delay_us.store(impairment.delay_us, Ordering::Relaxed);
+        self.shared.loss_ppm.store(impairment.loss_ppm, Ordering::Relaxed);
+        self.shared.is_dead.store(impairment.is_dead, Ordering::Relaxed);
+        self.shared.deaths.fetch_add(u64::from(impairment.is_dead), Ordering::Relaxed);
         self.waker.wake();
     }
 }
@@ -125,13 +126,13 @@ struct Path {
     due: BinaryHeap<Reverse<(u64, u32)>>,
     /// Deaths seen.
     deaths: u64,
-    seed: u64,
+    chance: Chance,
 }
 
 impl Path {
     fn new(target: SocketAddr, shared: Arc<Shared>) -> Self {
         let (ends, due) = (HashMap::new(), BinaryHeap::new());
-        Self { target, shared, ends, due, deaths: 0, seed: 0x5EED }
+        Self { target, shared, ends, due, deaths: 0, chance: Chance::new(0x5EED) }
     }
 
     fn serve(&mut self, reactor: &mut Reactor) {
@@ -142,15 +143,6 @@ impl Path {
                 return;
             }
         }
-    }
-
-    /// A number from 0 to 999,999 (splitmix64).
-    fn chance(&mut self) -> u32 {
-        self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.seed;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) % 1_000_000) as u32
     }
 
     fn note_death(&mut self) {
@@ -227,7 +219,7 @@ impl Handler for Path {
         let (to, now) = (end.peer, now_us());
         let loss_ppm = self.shared.loss_ppm.load(Ordering::Relaxed);
         let mut due_us = now + self.shared.delay_us.load(Ordering::Relaxed);
-        if loss_ppm > 0 && self.chance() < loss_ppm {
+        if loss_ppm > 0 && (self.chance.bits() % 1_000_000) < u64::from(loss_ppm) {
             due_us += RESEND_US;
         }
         let Some(peer) = self.ends.get_mut(&to) else { return bytes.len() };
@@ -306,7 +298,7 @@ mod tests {
         let mut stream = TcpStream::connect(proxy.address()).unwrap();
         let bytes: Vec<u8> = (0..100_000u32).map(|at| at as u8).collect();
         round_trip(&mut stream, &bytes);
-        proxy.set(Trouble { delay_us: 40_000, ..Trouble::default() });
+        proxy.set(Impairment { delay_us: 40_000, ..Impairment::default() });
         assert!(round_trip(&mut stream, b"ping") >= Duration::from_millis(80));
         drop(stream);
         echo.join().unwrap();
@@ -317,7 +309,7 @@ mod tests {
         let (target, echo) = echo(1);
         let proxy = Proxy::start(target).unwrap();
         let mut stream = TcpStream::connect(proxy.address()).unwrap();
-        proxy.set(Trouble { loss_ppm: 1_000_000, ..Trouble::default() });
+        proxy.set(Impairment { loss_ppm: 1_000_000, ..Impairment::default() });
         let waited = round_trip(&mut stream, b"ping");
         assert!(waited >= Duration::from_micros(2 * RESEND_US), "{waited:?}");
         drop(stream);
@@ -330,7 +322,7 @@ mod tests {
         let proxy = Proxy::start(target).unwrap();
         let mut dead = TcpStream::connect(proxy.address()).unwrap();
         round_trip(&mut dead, b"alive");
-        proxy.set(Trouble { is_dead: true, ..Trouble::default() });
+        proxy.set(Impairment { is_dead: true, ..Impairment::default() });
         let mut born_dead = TcpStream::connect(proxy.address()).unwrap();
         for stream in [&mut dead, &mut born_dead] {
             stream.set_read_timeout(Some(Duration::from_millis(150))).unwrap();
@@ -338,7 +330,7 @@ mod tests {
             let error = stream.read(&mut [0; 8]).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "open, and nothing comes");
         }
-        proxy.set(Trouble::default());
+        proxy.set(Impairment::default());
         dead.write_all(b"still?").unwrap();
         assert!(dead.read(&mut [0; 8]).is_err(), "dead for good");
         // Ends both connections to the echo, so that its thread takes the next.

@@ -1,16 +1,9 @@
 //! Histograms and counters, of the whole run and of the running interval.
 
 use crate::distribution::Distribution;
+use crate::histogram::{histogram, sketch};
 use crate::outcome::{Interval, Latencies, Phase, Summary, Traffic};
 use hdrhistogram::Histogram;
-
-/// Longest latency told apart: one hour. Longer ones count as this.
-const LATENCY_US_MAX: u64 = 3_600_000_000;
-
-/// A histogram of microseconds with three significant digits.
-pub(crate) fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LATENCY_US_MAX, 3).expect("1 us to 1 h in 3 digits is a range")
-}
 
 /// One latency, of the run and of the interval.
 #[derive(Debug)]
@@ -41,12 +34,6 @@ impl Timing {
         histogram.reset();
         summary
     }
-}
-
-/// A histogram of one interval: small enough to be cleared and read every interval.
-pub(crate) fn sketch() -> Histogram<u32> {
-    let histogram = Histogram::new_with_bounds(1, LATENCY_US_MAX, 2);
-    histogram.expect("1 us to 1 h in 2 digits is a range")
 }
 
 /// Connect, subscribe, acknowledge, end to end, lag: of one interval.

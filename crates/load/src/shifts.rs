@@ -65,9 +65,9 @@ impl Shifts {
     }
 }
 
-/// Where runs that go abreast wait for each other before they publish. Clones are the same gate.
+/// Where runs that go abreast wait for each other before they publish. Clones are the same barrier.
 #[derive(Clone, Debug)]
-pub struct Gate(Arc<Mutex<Waiting>>);
+pub struct StartBarrier(Arc<Mutex<Waiting>>);
 
 #[derive(Debug)]
 struct Waiting {
@@ -75,14 +75,14 @@ struct Waiting {
     go_us: Option<u64>,
 }
 
-/// The place of one run at a [`Gate`]. Dropped, it is waited for no longer.
+/// The place of one run at a [`StartBarrier`]. Dropped, it is waited for no longer.
 #[derive(Debug)]
 pub struct Seat {
-    gate: Gate,
+    barrier: StartBarrier,
     is_taken: AtomicBool,
 }
 
-impl Gate {
+impl StartBarrier {
     /// It opens when `runs` seats have come or are gone.
     pub fn new(runs: u32) -> Self {
         Self(Arc::new(Mutex::new(Waiting { missing: runs, go_us: None })))
@@ -90,7 +90,7 @@ impl Gate {
 
     /// One of its seats; the caller takes no more than there are.
     pub fn seat(&self) -> Seat {
-        Seat { gate: self.clone(), is_taken: AtomicBool::new(false) }
+        Seat { barrier: self.clone(), is_taken: AtomicBool::new(false) }
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -101,14 +101,14 @@ impl Gate {
 impl Seat {
     fn take(&self) {
         if !self.is_taken.swap(true, Ordering::Relaxed) {
-            self.gate.waiting().missing -= 1;
+            self.barrier.waiting().missing -= 1;
         }
     }
 
     /// This run is ready, `now_us`. When all begin, once all are.
     pub(crate) fn go_us(&self, now_us: u64) -> Option<u64> {
         self.take();
-        let mut waiting = self.gate.waiting();
+        let mut waiting = self.barrier.waiting();
         if waiting.missing == 0 && waiting.go_us.is_none() {
             waiting.go_us = Some(now_us + NOTICE_US);
         }
@@ -146,8 +146,8 @@ mod tests {
 
     #[test]
     fn a_gate_opens_when_all_have_come_or_are_gone_at_one_time_for_all() {
-        let gate = Gate::new(3);
-        let (one, two, three) = (gate.seat(), gate.seat(), gate.seat());
+        let barrier = StartBarrier::new(3);
+        let (one, two, three) = (barrier.seat(), barrier.seat(), barrier.seat());
         assert_eq!((one.go_us(10), one.go_us(11), two.go_us(12)), (None, None, None));
         drop(three);
         assert_eq!((two.go_us(20), one.go_us(21)), (Some(100_020), Some(100_020)));

@@ -1,31 +1,23 @@
-//! Chance from a seed: SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number
-//! generators, 2014).
+//! Chance from a seed, in the forms that a simulation asks for.
 
 /// A stream of random numbers; the same seed gives the same stream.
 #[derive(Clone, Debug)]
-pub struct Chance(u64);
+pub struct Chance(weir_chance::Chance);
 
 impl Chance {
     /// The stream number `stream` of `seed`. Streams are independent of each other, so a step
     /// of a run draws the same whether an earlier one is left out or not.
     pub fn new(seed: u64, stream: u64) -> Self {
-        let mut chance = Self(seed ^ stream.wrapping_mul(0xD134_2543_DE82_EF95));
-        chance.next();
-        chance
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
+        let seed = seed ^ stream.wrapping_mul(0xD134_2543_DE82_EF95);
+        let mut chance = weir_chance::Chance::new(seed);
+        chance.bits();
+        Self(chance)
     }
 
     /// 0 to `bound` less one; 0 if the bound is 0.
     pub fn below(&mut self, bound: usize) -> usize {
         // The bias of the remainder is of no account for bounds this small.
-        if bound == 0 { 0 } else { (self.next() % bound as u64) as usize }
+        if bound == 0 { 0 } else { (self.0.bits() % bound as u64) as usize }
     }
 
     /// `low` to `high`, both included.

@@ -7,10 +7,10 @@
 //! A host that is shared takes a run away now and then. From eight repeats on, a fifth is left out
 //! at either end, and t is that of a trimmed mean (Yuen, Biometrika 61, 1974).
 
-use super::chance::Chance;
 use super::student::two_sided;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
+use weir_chance::Chance;
 
 /// Resamples of a bootstrap, at least; a narrow share takes more.
 pub const RESAMPLES: usize = 4_000;

@@ -3,13 +3,11 @@
 //! The method and its reasons are in docs/adr/0013-verdicts.md. Nothing here knows what a run or a
 //! broker is: the suite's comparisons and the house's own measurements call it.
 
-mod chance;
 mod interval;
 mod spread;
 mod student;
 mod verdict;
 
-pub use chance::Chance;
 pub use interval::{Interval, RESAMPLES, Ratio, paired, unpaired};
 pub use spread::Spread;
 pub use student::two_sided;

@@ -108,6 +108,8 @@ enum BenchCommand {
     /// Be a client stack that does next to nothing, controlled over standard input and output
     #[command(hide = true)]
     NullStack(clients::NullStackArgs),
+    #[command(hide = true)]
+    WeirStack(weir_stacks::weir_stack::WeirStackArgs),
     /// Be a broker that does next to nothing, until standard input closes
     #[command(hide = true)]
     NullBroker {
@@ -229,7 +231,7 @@ impl How {
             live,
             version: env!("CARGO_PKG_VERSION").into(),
             commit: env!("WEIR_COMMIT").into(),
-            command: std::env::args().collect(),
+            command: command_line(),
         }
     }
 
@@ -242,6 +244,11 @@ impl How {
         let program = std::env::current_exe().context("cannot find this program for its agents")?;
         Ok(Agents { local: self.agents, program, commands: self.agent.clone() })
     }
+}
+
+/// What was typed, but for passwords: it is kept with the results.
+fn command_line() -> Vec<String> {
+    std::env::args().map(|argument| driver::without_password(&argument)).collect()
 }
 
 /// Seconds of `90`, `10s`, `5m`, `1h` or `500ms`.
@@ -281,6 +288,10 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
         BenchCommand::Clients(args) => clients::run(&args),
         BenchCommand::Replay => clients::replay(),
         BenchCommand::NullStack(args) => clients::null_stack(&args),
+        BenchCommand::WeirStack(args) => {
+            weir_stacks::weir_stack::run(&args)?;
+            Ok(ExitCode::SUCCESS)
+        }
         BenchCommand::NullBroker { burn } => null_broker(burn),
         BenchCommand::Guard(args) => Ok(guard::run(&args)),
         BenchCommand::Doctor { tune: Some(which), .. } => {
@@ -371,7 +382,7 @@ fn conform(args: ConformanceArgs) -> anyhow::Result<ExitCode> {
         profile: args.profile,
         out: args.out,
         suite: format!("weir {} ({})", env!("CARGO_PKG_VERSION"), env!("WEIR_COMMIT")),
-        command: std::env::args().collect(),
+        command: command_line(),
     };
     let interrupted = note_signals()?;
     let (scoreboard, folder) = conformance::run(&brokers, &options, &interrupted)?;

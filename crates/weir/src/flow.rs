@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 use std::process::ExitCode;
-use weir_flowrun::{CheckArgs, RunArgs, StackArgs};
+use weir_flowrun::{CheckArgs, RunArgs};
 
 /// Apply rules to the messages of any MQTT broker: select, transform, republish
 ///
@@ -18,15 +18,12 @@ pub(crate) struct FlowArgs {
 enum Command {
     Run(RunArgs),
     Check(CheckArgs),
-    #[command(hide = true)]
-    Stack(StackArgs),
 }
 
 pub(crate) fn run(args: &FlowArgs) -> ExitCode {
     let result = match &args.command {
         Command::Run(args) => weir_flowrun::run(args),
         Command::Check(args) => weir_flowrun::check(args).map(|text| say!("{text}")),
-        Command::Stack(args) => weir_flowrun::stack(args),
     };
     let Err(error) = result else { return ExitCode::SUCCESS };
     eprintln!("weir: {error}");

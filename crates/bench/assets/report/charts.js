@@ -15,12 +15,12 @@ const SECTIONS = [
       lines: [["connect", "connect_p99_us", DOTTED], ["subscribe", "subscribe_p99_us", DASHED], ["publish", "acknowledge_p99_us"]] },
   ]],
   ["Throughput and success", [
-    { title: "Published", sub: "messages a second", messages: true, planned: "publish_rate", lines: [["", "published_per_s"]] },
-    { title: "Received", sub: "messages a second", messages: true, planned: "deliver_rate", lines: [["", "received_per_s"]] },
+    { title: "Published", sub: "messages per second", messages: true, planned: "publish_rate", lines: [["", "published_per_s"]] },
+    { title: "Received", sub: "messages per second", messages: true, planned: "deliver_rate", lines: [["", "received_per_s"]] },
     { title: "Throughput by kind", sub: "a second, log", log: true,
       lines: [["connect", "connected_per_s", DOTTED], ["subscribe", "subscribed_per_s", DASHED], ["publish", "published_per_s"], ["acknowledged", "acknowledged_per_s", THIN]] },
-    { title: "Overall throughput", sub: "operations of all kinds a second", lines: [["succeeded", "succeeded_per_s"], ["failed", "failed_per_s", DASHED]] },
-    { title: "Success rate of deliveries", sub: "of those owed so far, without what was caught up with; an axis of nines", messages: true, nines: true, lines: [["", "loss_percent"]] },
+    { title: "Overall throughput", sub: "operations of all kinds per second", lines: [["succeeded", "succeeded_per_s"], ["failed", "failed_per_s", DASHED]] },
+    { title: "Success rate of deliveries", sub: "of those owed so far, not counting what arrived late; the axis counts nines", messages: true, nines: true, lines: [["", "loss_percent"]] },
     { title: "Deliveries under way", sub: "owed and not yet come", messages: true, lines: [["", "outstanding"]] },
     { title: "Failures by kind", sub: "in each interval", calm: "Nothing failed.",
       lines: [["connect", "connect_failures", DOTTED], ["subscribe", "subscribe_failures", DASHED], ["publish", "publish_failures"]] },
@@ -29,8 +29,8 @@ const SECTIONS = [
   ]],
   ["Clients and bytes", [
     { title: "Virtual users", sub: "clients", present: true, lines: [["started", "started", DOTTED], ["active", "connections"], ["publishers", "publishers", THIN], ["subscribers", "subscribers", DASHED]] },
-    { title: "Bytes to and from the broker", sub: "MB a second", scale: MB, lines: [["to", "bytes_out_per_s"], ["from", "bytes_in_per_s", DASHED]] },
-    { title: "Bytes per message", sub: "both ways, with acknowledgements", messages: true, lines: [["", "bytes_per_message"]] },
+    { title: "Bytes to and from the broker", sub: "MB per second", scale: MB, lines: [["to", "bytes_out_per_s"], ["from", "bytes_in_per_s", DASHED]] },
+    { title: "Bytes per message", sub: "both directions, including acknowledgements", messages: true, lines: [["", "bytes_per_message"]] },
   ]],
   ["Resources", [
     { title: "Broker CPU", sub: "cores", local: true, lines: [["all", "broker_cpu_cores"], ["user", "broker_cpu_user_cores", DASHED], ["system", "broker_cpu_system_cores", DOTTED]] },
@@ -39,7 +39,7 @@ const SECTIONS = [
     { title: "Open files and threads of the broker", sub: "log", local: true, log: true, lines: [["files", "broker_files"], ["threads", "broker_threads", DASHED]] },
     { title: "Host memory in use", sub: "MB", scale: MB, lines: [["", "host_used_bytes"]] },
     { title: "Load generator CPU", sub: "cores", lines: [["", "generator_cpu_cores"]] },
-    { title: "Load generator lag", sub: "ms late to send, log: where it is not far below the latency, the latency is its own", messages: true, log: true, scale: MS,
+    { title: "Load generator lag", sub: "ms late to send, log; where it is close to the latency, it is part of the latency", messages: true, log: true, scale: MS,
       lines: [["p99", "generator_lag_p99_us"], ["max", "generator_lag_max_us", THIN]] },
   ]],
 ];

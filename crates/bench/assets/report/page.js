@@ -104,7 +104,7 @@ const saveAs = async (raw, what) => {
 document.querySelectorAll("[data-save]").forEach((button) => {
   const raw = data.raw[Number(button.dataset.run)];
   if (!raw || !raw.gzip) {
-    button.replaceWith("too large for this page: see the folder of the run");
+    button.replaceWith("too large for this page: see the run's folder");
     return;
   }
   button.hidden = false;

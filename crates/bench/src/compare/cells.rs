@@ -148,12 +148,12 @@ fn cell(pair: &Matched<'_>, metric: &Compared, share: f64, seed: u64) -> Option<
             "a broken contract".into()
         } else {
             let least = base.len().min(other.len());
-            format!("{least} repeats; {REPEATS_MIN} are the least")
+            format!("only {least} repeats; at least {REPEATS_MIN} are needed")
         };
         return Some(cell);
     }
     let Some(ratio) = ratio(&base, &other, share, seed) else {
-        cell.why = "a value that is not above 0".into();
+        cell.why = "a value is not above 0".into();
         return Some(cell);
     };
     cell.ratio = Some(ratio.ratio);
@@ -161,7 +161,7 @@ fn cell(pair: &Matched<'_>, metric: &Compared, share: f64, seed: u64) -> Option<
     cell.pairs = ratio.pairs;
     let standing = stats::judge(&ratio, metric.relevant, metric.better());
     if standing == Standing::TooNoisy {
-        cell.why = "more repeats would tell".into();
+        cell.why = "more repeats are needed to tell".into();
     }
     cell.standing = Some(standing);
     Some(cell)

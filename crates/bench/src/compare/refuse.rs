@@ -109,7 +109,8 @@ pub(super) fn notes(base: &[RunResult], other: &[RunResult]) -> Vec<String> {
     };
     if session(base).is_none() || session(base) != session(other) {
         notes.push(
-            "the sides were not run in turn: what the host did meanwhile is in the difference"
+            "the sides were not run in turn, so changes of the host over time are part of the \
+             difference"
                 .into(),
         );
     }

@@ -37,8 +37,8 @@ pub fn render(comparison: &Comparison) -> String {
 /// What the verdicts together are worth.
 pub(crate) fn confidence(comparison: &Comparison) -> String {
     format!(
-        "Intervals are at {:.2} %: of 20 pairs of equals at most 1 gets a false verdict in a use \
-         case. {} verdicts in all.",
+        "Intervals are at {:.2} %: comparing 20 equal pairs gives at most 1 false verdict per \
+         use case. {} verdicts in all.",
         (1.0 - comparison.share) * 100.0,
         comparison.judged
     )

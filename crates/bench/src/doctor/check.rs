@@ -69,29 +69,29 @@ struct Looked {
 
 /// In the order in which they are told.
 const CHECKS: &[Looked] = &[
-    Looked { name: "open files", why: "one a connection, on either side", look: files },
+    Looked { name: "open files", why: "one per connection, on both sides", look: files },
     Looked {
         name: "ports",
-        why: "a source address has one port a connection to the same broker",
+        why: "a source address needs one port per connection to the same broker",
         look: ports,
     },
     Looked {
         name: "ports in TIME_WAIT",
-        why: "who closes a connection keeps its port for a minute",
+        why: "whoever closes a connection keeps its port for a minute",
         look: time_wait,
     },
     Looked {
         name: "accept backlog",
-        why: "a connection that finds it full waits a second or more for its next try",
+        why: "a connection that finds it full waits a second or more before it tries again",
         look: accept_backlog,
     },
     Looked { name: "SYN backlog", why: "connections under way over a network", look: syn_backlog },
     Looked {
         name: "connection tracking",
-        why: "costs CPU a packet, and a full table drops connections",
+        why: "costs CPU per packet, and a full table drops connections",
         look: conntrack,
     },
-    Looked { name: "memory", why: "the kernel's part of each connection alone", look: memory },
+    Looked { name: "memory", why: "for the kernel's share of each connection alone", look: memory },
     Looked {
         name: "processors",
         why: "broker and load on one processor measure each other",
@@ -99,33 +99,33 @@ const CHECKS: &[Looked] = &[
     },
     Looked {
         name: "CPU quota",
-        why: "it stops all threads for the rest of its period: seen as p99",
+        why: "it stops all threads for the rest of each period, which shows in p99",
         look: quota,
     },
     Looked {
         name: "CPU governor",
-        why: "a processor that changes its speed makes two runs differ",
+        why: "if the processor changes its speed, two runs differ",
         look: governor,
     },
     Looked { name: "other load", why: "it takes CPU and caches from the run", look: others },
     Looked {
         name: "stolen time",
-        why: "the hypervisor gives the processor to another guest: seen as latency",
+        why: "the hypervisor gives the processor to another guest, which shows in latency",
         look: steal,
     },
     Looked {
         name: "soft interrupts",
-        why: "packets of others are handled on the broker's or the load's processor",
+        why: "other traffic is handled on the broker's or the load's processor",
         look: softirq,
     },
     Looked {
         name: "clock source",
-        why: "every time stamp is a system call, or worse, an access to a device",
+        why: "every timestamp is a system call or, worse, a device access",
         look: clock,
     },
     Looked {
         name: "huge pages",
-        why: "memory grows in steps of 2 MiB, and memory a connection seems larger than it is",
+        why: "memory grows in steps of 2 MiB, so memory per connection looks larger than it is",
         look: huge_pages,
     },
 ];
@@ -151,7 +151,7 @@ fn all(looks: &Looks, demand: &Demand) -> Vec<Check> {
 /// One line on standard error for each thing that would spoil the run.
 pub fn warn(demand: &Demand) {
     for check in checks(demand).iter().filter(|check| check.state == State::Warning) {
-        eprintln!("warning: {}: {}; to mend: {}", check.name, check.found, check.mend);
+        eprintln!("warning: {}: {}; to fix it: {}", check.name, check.found, check.mend);
     }
 }
 
@@ -161,7 +161,7 @@ fn files(looks: &Looks, demand: &Demand) -> Seen {
     let mut limits = line.split_whitespace().map(|word| word.parse().unwrap_or(u64::MAX));
     let (soft, hard) = (limits.next()?, limits.next()?);
     let needed = demand.connections + weir_load::FILES_RESERVED;
-    let found = format!("{} a process, {} needed", grouped(soft), grouped(needed));
+    let found = format!("{} per process, {} needed", grouped(soft), grouped(needed));
     let mend = match hard < needed {
         false => format!("ulimit -n {needed}"),
         true => format!("as root: ulimit -n {needed} (weir bench doctor --tune)"),
@@ -179,7 +179,7 @@ fn port_count(looks: &Looks) -> Option<u64> {
 fn ports(looks: &Looks, demand: &Demand) -> Seen {
     let present = port_count(looks)?;
     let needed = demand.connections.min(PORTS_PER_SOURCE);
-    let found = format!("{} an address, {} needed", grouped(present), grouped(needed));
+    let found = format!("{} per address, {} needed", grouped(present), grouped(needed));
     Some((present >= needed, found, set("net.ipv4.ip_local_port_range='1024 65535'")))
 }
 
@@ -237,13 +237,13 @@ fn memory(looks: &Looks, demand: &Demand) -> Seen {
         }
     }
     let needed = demand.connections.saturating_mul(CONNECTION_BYTES);
-    let found = format!("{} MiB to be had, {} needed", available >> 20, needed >> 20);
+    let found = format!("{} MiB available, {} needed", available >> 20, needed >> 20);
     Some((available >= needed, found, "more memory, or a smaller --scale".into()))
 }
 
 fn processors(looks: &Looks, _: &Demand) -> Seen {
     let present = looks.processors()?;
-    let mend = "give two at least: one for the broker, one for the load (taskset, cpuset)";
+    let mend = "give at least two: one for the broker, one for the load (taskset, cpuset)";
     Some((present >= 2, format!("{present} allowed"), mend.into()))
 }
 
@@ -262,14 +262,14 @@ fn quota(looks: &Looks, _: &Demand) -> Seen {
     let mend = "run without a quota; give whole processors instead (cpuset, AllowedCPUs=)";
     Some(match least {
         None => (true, "none".into(), String::new()),
-        Some(cores) => (false, format!("{cores:.2} processors a period"), mend.into()),
+        Some(cores) => (false, format!("{cores:.2} processors per period"), mend.into()),
     })
 }
 
 fn governor(looks: &Looks, _: &Demand) -> Seen {
     const GOVERNOR: &str = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
     let Some(governor) = looks.files.read(GOVERNOR) else {
-        let found = "the kernel shows none: a virtual machine, as a rule";
+        let found = "the kernel shows none, as is usual in a virtual machine";
         return Some((true, found.into(), String::new()));
     };
     let mend = "cpupower frequency-set -g performance";
@@ -283,7 +283,7 @@ fn others(looks: &Looks, _: &Demand) -> Seen {
     let busy = looks.busy?.cores;
     let busiest = looks.busiest.iter().map(|(name, cores)| format!(", {name} {cores:.2}"));
     let found = format!("{busy:.2} processors busy{}", busiest.collect::<String>());
-    let mend = "end what else runs here, or wait for it";
+    let mend = "stop whatever else runs here, or wait until it ends";
     Some((busy <= OTHERS_CORES_MAX, found, mend.into()))
 }
 
@@ -295,7 +295,7 @@ fn steal(looks: &Looks, _: &Demand) -> Seen {
     let steal = looks.busy?.steal;
     let flags = looks.files.read("proc/cpuinfo").unwrap_or_default();
     let guest = if flags.contains("hypervisor") { ", of a virtual machine" } else { "" };
-    let mend = "nothing can be done inside the guest: use a host with processors of its own";
+    let mend = "nothing inside the guest helps: use a host with dedicated processors";
     Some((steal <= STEAL_CORES_MAX, format!("{steal:.2} processors{guest}"), mend.into()))
 }
 
@@ -323,7 +323,9 @@ fn clock(looks: &Looks, _: &Demand) -> Seen {
     let better = available.split_whitespace().find(|name| FAST_CLOCKS.contains(name));
     let mend = match better {
         Some(name) => format!("as root: echo {name} > /{CLOCKS}/current_clocksource"),
-        None => "a machine whose time stamp counter is stable: the kernel offers no other".into(),
+        None => "use a machine with a stable time stamp counter: the kernel offers no other \
+            clock"
+            .into(),
     };
     Some((FAST_CLOCKS.contains(&current.as_str()), current, mend))
 }

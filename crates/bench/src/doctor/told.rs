@@ -75,7 +75,7 @@ pub(super) fn text(checks: &[Check]) -> String {
     match mend.as_str() {
         "" => format!("{table}\n\nNothing here would spoil a run of the Basic Set.\n"),
         mend => format!(
-            "{table}\n\nWhat would spoil a run of the Basic Set, and how to mend it:\n{mend}"
+            "{table}\n\nWhat would spoil a run of the Basic Set, and how to fix it:\n{mend}"
         ),
     }
 }

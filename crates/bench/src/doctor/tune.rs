@@ -54,7 +54,7 @@ const SETTINGS: &[Setting] = &[
     Setting {
         name: "fs.nr_open",
         wanted: Wanted::AtLeast(&[FILES]),
-        why: "highest limit of open files that a process may have",
+        why: "the highest limit on open files that a process may have",
     },
     Setting {
         name: "fs.file-max",
@@ -64,17 +64,17 @@ const SETTINGS: &[Setting] = &[
     Setting {
         name: "net.core.somaxconn",
         wanted: Wanted::AtLeast(&[4_096]),
-        why: "connections that wait to be accepted: a broker asks for more in vain",
+        why: "connections waiting to be accepted; a broker cannot get more than this",
     },
     Setting {
         name: "net.ipv4.tcp_max_syn_backlog",
         wanted: Wanted::AtLeast(&[8_192]),
-        why: "connections under way, over a network",
+        why: "half-open connections, over a network",
     },
     Setting {
         name: "net.ipv4.tcp_syncookies",
         wanted: Wanted::Way(1),
-        why: "a backlog that is full all the same does not drop",
+        why: "if the backlog is full all the same, nothing is dropped",
     },
     Setting {
         name: "net.ipv4.ip_local_port_range",
@@ -84,22 +84,22 @@ const SETTINGS: &[Setting] = &[
     Setting {
         name: "net.ipv4.tcp_tw_reuse",
         wanted: Wanted::Way(1),
-        why: "ports of connections that have just ended may be taken again",
+        why: "ports of connections that have just ended may be reused",
     },
     Setting {
         name: "net.ipv4.tcp_max_tw_buckets",
         wanted: Wanted::AtLeast(&[262_144]),
-        why: "more ended connections than this lose their minute of rest",
+        why: "beyond this many, ended connections do not wait out their minute",
     },
     Setting {
         name: "net.core.netdev_max_backlog",
         wanted: Wanted::AtLeast(&[16_384]),
-        why: "packets that wait for a processor before they are dropped",
+        why: "packets that may wait for a processor before more are dropped",
     },
     Setting {
         name: "net.ipv4.tcp_rmem",
         wanted: Wanted::AtLeast(&[4_096, 131_072, 6_291_456]),
-        why: "receive buffer: least, at the begin, and as far as one slow reader may go",
+        why: "receive buffer: minimum, initial, and the most that one slow reader may use",
     },
     Setting {
         name: "net.ipv4.tcp_wmem",
@@ -123,7 +123,7 @@ fn sysctl_file(present: &dyn Fn(&str) -> Option<String>) -> String {
     let mut text = String::from(
         "# Kernel settings for many MQTT connections. To use them, as root:\n\
          #   weir bench doctor --tune sysctl > /etc/sysctl.d/90-mqtt.conf && sysctl --system\n\
-         # Take out what you do not want; `weir bench doctor` says what this host lacks.\n",
+         # Remove what you do not want; `weir bench doctor` says what this host lacks.\n",
     );
     for Setting { name, wanted, why } in SETTINGS {
         let now = present(name);
@@ -137,8 +137,8 @@ fn sysctl_file(present: &dyn Fn(&str) -> Option<String>) -> String {
     text.push_str(memory_pages);
     if present("net.netfilter.nf_conntrack_max").is_some() {
         let conntrack = format!(
-            "\n# Connection tracking is loaded. Better than a larger table is none: exempt the \
-             broker's port.\nnet.netfilter.nf_conntrack_max = {}\n",
+            "\n# Connection tracking is loaded. No tracking is better than a larger table: exempt \
+             the broker's port.\nnet.netfilter.nf_conntrack_max = {}\n",
             2 * FILES
         );
         text.push_str(&conntrack);
@@ -164,7 +164,7 @@ fn value(wanted: &Wanted, now: Option<&str>) -> String {
 
 fn limits_file() -> String {
     format!(
-        "# Open files for who runs brokers and load. To use them, as root:\n\
+        "# Open files for whoever runs brokers and load. To use them, as root:\n\
          #   weir bench doctor --tune limits > /etc/security/limits.d/90-mqtt.conf\n\
          # and log in again. Above fs.nr_open nothing is granted. A service of systemd takes\n\
          # LimitNOFILE={FILES} in its unit instead. Now: {} for this process.\n\

@@ -101,7 +101,7 @@ pub fn render(listed: &[Listed]) -> String {
     for of in listed {
         let place = match &of.state {
             State::Found { path, .. } => format!("at {}", path.display()),
-            State::Missing(_) => format!("to have it: {}", of.get),
+            State::Missing(_) => format!("to get it: {}", of.get),
         };
         let _ = writeln!(text, "{}: {}\n  {place}", of.name, of.about);
     }
@@ -132,7 +132,7 @@ pub fn setup(name: &str, weir: &Path) -> anyhow::Result<Listed> {
         return Err(DriverError::Unknown { name: name.into() }.into());
     };
     let get = &entry.file.get;
-    ensure!(!get.commands.is_empty(), "{name} cannot be set up from here; to have it: {}", get.how);
+    ensure!(!get.commands.is_empty(), "{name} cannot be set up from here; to get it: {}", get.how);
     let cache = find::cache(name);
     std::fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
     for (file, text) in entry.folder.sources {

@@ -154,7 +154,7 @@ impl BrokerFile {
     pub(super) fn bare(name: &str, can: Can, get: Get) -> Self {
         Self {
             title: name.into(),
-            about: "a command of yours".into(),
+            about: "your own command".into(),
             programs: Vec::new(),
             version: Ask { command: Vec::new(), after: String::new(), begins: String::new() },
             runtime: None,

@@ -137,7 +137,7 @@ fn end_all(patience: Duration) {
     // A stopped process hears SIGTERM only when it goes on.
     signal_all(Signal::CONT);
     std::thread::sleep(patience);
-    eprintln!("weir: the program did not end at SIGTERM within {patience:?}; it is killed");
+    eprintln!("weir: the program did not end within {patience:?} of SIGTERM; killing it");
     let deadline = Instant::now() + KILL_MAX;
     while Instant::now() < deadline {
         signal_all(Signal::KILL);
@@ -232,7 +232,7 @@ impl Drop for Guarded {
             }
         }
         // Somebody ended the guard, or it is stuck: what can be done from here.
-        tracing::warn!("the broker's guard did not end in good order; the broker is killed");
+        tracing::warn!("the broker's guard did not shut down cleanly; killing the broker");
         let _ = kill_process_group(self.broker, Signal::KILL);
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -255,7 +255,7 @@ fn listen(out: Option<impl Read + Send + 'static>) -> (Receiver<String>, Receive
                 let _ = first.send(line);
             }
         }
-        let _ = exit.send("the broker's guard was ended by somebody else".into());
+        let _ = exit.send("the broker's guard was ended from outside".into());
     });
     (started, ended)
 }

@@ -12,13 +12,15 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
-use weir_load::plan::ProtocolVersion;
+use weir_load::plan::{Credentials, ProtocolVersion};
 
 /// A broker that answers. Dropping it ends its process.
 #[derive(Debug)]
 pub struct Running {
     /// Where it listens.
     pub target: SocketAddr,
+    /// Who clients are to say they are.
+    pub credentials: Credentials,
     /// Its process, if it is to be watched.
     pub pid: Option<u32>,
     /// What is disclosed of it.
@@ -54,8 +56,22 @@ pub(super) struct Launch<'a> {
 
 impl Running {
     /// A broker that somebody else runs, and its process if that is to be watched.
-    pub(super) fn elsewhere(target: SocketAddr, pid: Option<u32>, broker: Broker) -> Self {
-        Self { target, pid, broker, target_v5: None, guarded: None, again: None, data: None }
+    pub(super) fn elsewhere(
+        target: SocketAddr,
+        credentials: Credentials,
+        pid: Option<u32>,
+        broker: Broker,
+    ) -> Self {
+        Self {
+            target,
+            credentials,
+            pid,
+            broker,
+            target_v5: None,
+            guarded: None,
+            again: None,
+            data: None,
+        }
     }
 
     /// Starts a broker and waits until it answers.
@@ -70,7 +86,9 @@ impl Running {
         let (target, target_v5) = (launch.target, launch.target_v5);
         let (pid, guarded, data) = (Some(guarded.broker()), Some(guarded), launch.data);
         let again = Some(again);
-        let mut running = Self { target, pid, broker, target_v5, guarded, again, data };
+        let credentials = Credentials::default();
+        let mut running =
+            Self { target, credentials, pid, broker, target_v5, guarded, again, data };
         running.answer()?;
         Ok(running)
     }
@@ -102,7 +120,7 @@ impl Running {
         log: &Path,
     ) -> Result<(), DriverError> {
         loop {
-            let why = match mqtt::answers(target, version) {
+            let why = match mqtt::answers(target, version, &self.credentials) {
                 // Somebody else may have taken the port, and ours ended for it.
                 Ok(()) if self.exited(Duration::ZERO).is_none() => return Ok(()),
                 Ok(()) => "another program listens there".into(),
@@ -136,7 +154,7 @@ impl Drop for Running {
         if let Some(data) = self.data.take()
             && let Err(error) = std::fs::remove_dir_all(&data)
         {
-            tracing::warn!(%error, "{} could not be taken away", data.display());
+            tracing::warn!(%error, "{} could not be removed", data.display());
         }
     }
 }

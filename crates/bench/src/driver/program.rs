@@ -49,10 +49,10 @@ impl Program {
         let fail = |why: &str| DriverError::Command { name: name.into(), why: why.into() };
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_' || c == '.';
         if name.is_empty() || !name.chars().all(is_name) {
-            return Err(fail("a name is of letters, digits, - _ and ."));
+            return Err(fail("a name consists of letters, digits, - _ and ."));
         }
         let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
-        let Some(program) = words.first() else { return Err(fail("there is no command in it")) };
+        let Some(program) = words.first() else { return Err(fail("it contains no command")) };
         // One without a `/` is looked for, like a driver's own.
         let program = match program.contains('/') {
             true => std::path::absolute(program).map_err(|error| fail(&error.to_string()))?,
@@ -210,7 +210,7 @@ const DATA: &str = "broker-data";
 /// Of a command that no file describes.
 fn unknown(name: &str) -> BrokerFile {
     let can = Can::everything();
-    let get = Get { how: "it is a command of yours".into(), commands: Vec::new() };
+    let get = Get { how: "it is your own command".into(), commands: Vec::new() };
     BrokerFile::bare(name, can, get)
 }
 

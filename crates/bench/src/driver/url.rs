@@ -9,40 +9,50 @@ use procfs::process::Process;
 use rustix::process::Pid;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
-use weir_load::plan::ProtocolVersion;
+use weir_load::plan::{Credentials, ProtocolVersion};
 
-const PORT: u16 = 1883;
-
-/// `mqtt://host:port`; `mqtt://host:port@pid` if it is a process of this host that can be watched;
-/// `name=` before either.
+/// `mqtt://[USER[:PASSWORD]@]HOST[:PORT]`; `?pid=PID` behind it if it is a process of this host
+/// that can be watched; `NAME=` before it.
 pub(super) struct Url {
     name: String,
     target: SocketAddr,
+    credentials: Credentials,
     pid: Option<u32>,
 }
 
 impl Url {
     pub(super) fn parse(text: &str) -> Result<Self, DriverError> {
-        let fail = |why: String| DriverError::Url { url: text.into(), why };
-        let (name, url) = text.split_once('=').unwrap_or((text, text));
-        let Some(place) = url.strip_prefix("mqtt://") else {
-            return Err(fail("it must be mqtt://HOST:PORT".into()));
-        };
-        let (place, pid) = match place.rsplit_once('@') {
-            None => (place, None),
-            Some((place, pid)) => match pid.parse() {
-                Ok(pid) => (place, Some(pid)),
-                Err(_) => return Err(fail(format!("{pid:?} behind the @ is not a process id"))),
+        let fail = |why: String| DriverError::Url { url: without_password(text), why };
+        let at = text.find("mqtt://").unwrap_or_default();
+        // A password may hold an = as well.
+        let (name, url) = text.split_at(at);
+        if !name.is_empty() && !name.ends_with('=') {
+            return Err(fail("a name in front of it must end with =".into()));
+        }
+        let (url, pid) = match url.rsplit_once("?pid=") {
+            None => (url, None),
+            Some((url, pid)) => match pid.parse() {
+                Ok(pid) => (url, Some(pid)),
+                Err(_) => return Err(fail(format!("{pid:?} is not a process id"))),
             },
         };
-        let target = target(place.trim_end_matches('/')).map_err(fail)?;
-        Ok(Self { name: name.into(), target, pid })
+        let parsed: weir_load::Url = url.parse().map_err(|why: &str| fail(why.into()))?;
+        let weir_load::Url { user_name, password, host, port, topic } = parsed;
+        if topic.is_some() {
+            return Err(fail("nothing but ?pid=PID may follow the port".into()));
+        }
+        let target = target(&host, port.unwrap_or(weir_load::Url::PORT)).map_err(fail)?;
+        let name = match name {
+            "" => without_user(url),
+            name => name.trim_end_matches('=').to_owned(),
+        };
+        Ok(Self { name, target, credentials: Credentials { user_name, password }, pid })
     }
 
     /// What a process that somebody else started is disclosed with.
     fn broker(&self, command: Vec<String>, profile_changes: Vec<String>) -> Broker {
         let configuration = match self.pid {
-            Some(_) => "started by somebody else: what its command line says is all that is known",
+            Some(_) => "not started by Weir: only its command line is known",
             None => "",
         };
         Broker {
@@ -72,25 +82,36 @@ impl Url {
                 pin(Some(thread), core);
             }
         }
-        Ok((command, vec![format!("all its threads on core {core}: where the suite pins brokers")]))
+        Ok((
+            command,
+            vec![format!(
+                "all its threads pinned to core {core}, as the suite does with \
+            brokers"
+            )],
+        ))
     }
 }
 
-/// The address of `host`, `host:port`.
-fn target(place: &str) -> Result<SocketAddr, String> {
-    // In [::1] the colons are the address's own.
-    let port = place.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
-    let address = match port {
-        _ if place.is_empty() => return Err("there is no host in it".into()),
-        None => format!("{place}:{PORT}"),
-        Some((_, port)) if port.parse::<u16>().is_ok_and(|port| port > 0) => place.to_owned(),
-        Some((_, port)) => return Err(format!("{port:?} is not a port; it must be 1 to 65535")),
-    };
-    let found = address.to_socket_addrs().map_err(|error| error.to_string())?;
-    // IPv4 first: sources rotate over IPv4 addresses.
+/// IPv4 first: sources rotate over IPv4 addresses.
+fn target(host: &str, port: u16) -> Result<SocketAddr, String> {
+    let found = (host, port).to_socket_addrs().map_err(|error| error.to_string())?;
     let mut found: Vec<SocketAddr> = found.collect();
     found.sort_by_key(|address| !address.is_ipv4());
     found.first().copied().ok_or_else(|| "the host has no address".into())
+}
+
+/// A text in which a URL may be, such as an argument, with `***` for the URL's password: no result
+/// and no message holds one.
+pub fn without_password(text: &str) -> String {
+    let Some((before, rest)) = text.split_once("mqtt://") else { return text.into() };
+    match rest.rsplit_once('@').and_then(|(user, place)| Some((user.split_once(':')?.0, place))) {
+        Some((user, place)) => format!("{before}mqtt://{user}:***@{place}"),
+        None => text.into(),
+    }
+}
+
+fn without_user(url: &str) -> String {
+    url.rsplit_once('@').map_or_else(|| url.into(), |(_, place)| format!("mqtt://{place}"))
 }
 
 impl Driver for Url {
@@ -126,7 +147,7 @@ impl Driver for Url {
         _folder: &Path,
         core: Option<usize>,
     ) -> Result<Running, DriverError> {
-        mqtt::answers(self.target, ProtocolVersion::V311).map_err(|error| {
+        mqtt::answers(self.target, ProtocolVersion::V311, &self.credentials).map_err(|error| {
             DriverError::NotThere { address: self.target.to_string(), why: error.to_string() }
         })?;
         let (command, changes) = match self.pid {
@@ -135,7 +156,12 @@ impl Driver for Url {
                 .take(pid, core)
                 .map_err(|why| DriverError::Url { url: self.name.clone(), why })?,
         };
-        Ok(Running::elsewhere(self.target, self.pid, self.broker(command, changes)))
+        Ok(Running::elsewhere(
+            self.target,
+            self.credentials.clone(),
+            self.pid,
+            self.broker(command, changes),
+        ))
     }
 }
 
@@ -156,13 +182,34 @@ mod tests {
     }
 
     #[test]
-    fn a_name_and_a_process_may_be_given() {
-        let url = Url::parse("mine=mqtt://127.0.0.1:77@4711").unwrap();
+    fn a_name_a_user_and_a_process_may_be_given() {
+        let url = Url::parse("mine=mqtt://127.0.0.1:77?pid=4711").unwrap();
         assert_eq!((url.name(), url.pid, url.is_local()), ("mine", Some(4711), true));
         assert_eq!(url.target.to_string(), "127.0.0.1:77");
         let url = Url::parse("mqtt://127.0.0.1:77").unwrap();
         assert_eq!((url.name(), url.pid, url.is_local()), ("mqtt://127.0.0.1:77", None, false));
-        let error = Url::parse("mqtt://127.0.0.1:77@me").map(|_| ()).unwrap_err().to_string();
+        assert_eq!(url.credentials, Credentials::default());
+        let url = Url::parse("mqtt://me:p=w@x@127.0.0.1:77?pid=1").unwrap();
+        assert_eq!((url.name(), url.pid), ("mqtt://127.0.0.1:77", Some(1)));
+        assert_eq!(url.credentials.user_name.as_deref(), Some("me"));
+        assert_eq!(url.credentials.password.as_deref(), Some("p=w@x"));
+        let error = Url::parse("mqtt://127.0.0.1:77?pid=me").map(|_| ()).unwrap_err().to_string();
         assert!(error.contains("\"me\"") && error.contains("process"), "{error}");
+    }
+
+    #[test]
+    fn nothing_that_is_shown_has_the_password() {
+        for (text, shown) in [
+            ("a=mqtt://me:p=w@x@h:1", "a=mqtt://me:***@h:1"),
+            ("mqtt://me@h", "mqtt://me@h"),
+            ("mqtt://h:1?pid=2", "mqtt://h:1?pid=2"),
+            ("weir=/bin/weir broker", "weir=/bin/weir broker"),
+        ] {
+            assert_eq!(without_password(text), shown);
+        }
+        let error = Url::parse("mqtt://me:secret@h:none").map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains("mqtt://me:***@h:none"), "{error}");
+        let credentials = Url::parse("mqtt://me:secret@127.0.0.1").unwrap().credentials;
+        assert!(!format!("{credentials:?}").contains("secret"), "{credentials:?}");
     }
 }

@@ -2,7 +2,10 @@
 
 use crate::usecase::{PAYLOAD_BYTES_MAX, sources};
 use std::net::SocketAddr;
-use weir_load::plan::{ConnectPlan, Group, Phases, Plan, ProtocolVersion, Publish, Subscription};
+use weir_load::plan::{
+    ConnectPlan, Credentials, Group, Phases, Plan, ProtocolVersion, Publish, Subscription,
+    Transport,
+};
 use weir_load::{STAMP_BYTES, Slice};
 
 /// Longest run: what is kept a second is bounded by it. Ctrl-C or a limit ends a run before.
@@ -14,7 +17,7 @@ const DRAIN_MS: u64 = 10_000;
 /// Without CONNACK for so long a connection has failed.
 const CONNECT_TIMEOUT_MS: u32 = 10_000;
 
-/// New connections a second where no pause between them is asked for.
+/// New connections per second where no pause between them is asked for.
 const CONNECT_RATE_MAX: f64 = 100_000.0;
 
 /// One line and one row a second.
@@ -33,14 +36,12 @@ pub struct Common {
     pub clients: u32,
     /// Added to every client's number.
     pub start_number: u32,
-    /// New connections a second; 0 leaves it to `connect_interval_ms`.
+    /// New connections per second; 0 leaves it to `connect_interval_ms`.
     pub connect_rate_per_s: u32,
     /// Pause between two new connections.
     pub connect_interval_ms: u64,
-    /// Credentials of every client, if any.
-    pub user_name: Option<String>,
-    /// Credentials of every client, if any.
-    pub password: Option<String>,
+    /// Who every client says it is.
+    pub credentials: Credentials,
     /// Keep alive in seconds.
     pub keep_alive_s: u16,
     /// Clean Start or Clean Session.
@@ -111,13 +112,13 @@ pub struct Planned {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum EmqttError {
     /// The load generator does not speak it.
-    #[error("-V {0} is not spoken: use -V 4 (MQTT 3.1.1) or -V 5 (MQTT 5.0)")]
+    #[error("-V {0} is not supported: use -V 4 (MQTT 3.1.1) or -V 5 (MQTT 5.0)")]
     Version(u8),
     /// Nothing to do.
-    #[error("{0} 0 has no clients: give at least 1")]
+    #[error("{0} 0 means no clients: give at least 1")]
     NoClients(&'static str),
     /// Out of the range of packet and schedule.
-    #[error("{option} {value} cannot be: {must}")]
+    #[error("{option} {value} is not possible: {must}")]
     Value {
         /// As on the command line.
         option: &'static str,
@@ -170,8 +171,8 @@ impl Options {
             run,
             keep_alive_s: common.keep_alive_s,
             clean_start: common.is_clean,
-            user_name: common.user_name.clone(),
-            password: common.password.clone(),
+            transport: Transport::Plain,
+            credentials: common.credentials.clone(),
             sources: sources(target, clients),
             connect: ConnectPlan {
                 rate_per_s: common.connect_rate(),
@@ -241,7 +242,7 @@ fn check_publish(payload_bytes: u32, interval_ms: u64) -> Result<(), EmqttError>
         return fail("-s", u64::from(payload_bytes), must);
     }
     if payload_bytes > PAYLOAD_BYTES_MAX {
-        let must = "a packet of MQTT has at most 256 MiB, its topic of up to 64 KiB with it";
+        let must = "an MQTT packet has at most 256 MiB, including its topic of up to 64 KiB";
         return fail("-s", u64::from(payload_bytes), must);
     }
     if interval_ms == 0 {
@@ -267,7 +268,7 @@ fn length_ms(limit: u64, each_ms: f64, notes: &mut Vec<String>) -> u64 {
     let due = due_in(length_ms);
     if due != limit {
         notes.push(format!(
-            "-L {limit}: {due} messages are due, as publishing ends with a whole millisecond"
+            "-L {limit}: {due} messages will be due, because publishing ends on a whole millisecond"
         ));
     }
     length_ms as u64
@@ -327,7 +328,7 @@ impl Common {
             let value = match part.chars().next() {
                 Some('i') => self.number(),
                 Some('c') => client_id.to_owned(),
-                Some('u') => match &self.user_name {
+                Some('u') => match &self.credentials.user_name {
                     Some(user_name) => user_name.clone(),
                     None => return fail("needs a user name: give -u"),
                 },

@@ -47,7 +47,7 @@ pub(super) fn render(
         }
     }
     if matches!(options.work, Work::Subscribe { .. }) {
-        let why = "counted only: who published them, and when they were due, is not known here";
+        let why = "only counted: it is not known here who published them and when they were due";
         rows.push(("received", format!("{}, {why}", messages.received)));
     }
     rows.push(("generator", generator(outcome)));

@@ -15,11 +15,11 @@ const fn missing(names: &'static [&'static str], instead: &'static str) -> Missi
     Missing { names, command: None, instead }
 }
 
-const NO_TLS: &str =
-    "the load speaks plain TCP only; put a TLS proxy before it, or measure without";
+const NO_TLS: &str = "the load generator speaks plain TCP only; put a TLS proxy in front of the \
+                      broker, or measure without TLS";
 const NO_METRICS: &str = "the lines of each second are on standard output; `weir bench run` keeps \
                           series, histograms and a report";
-const NO_OTHER_RUN: &str = "it belongs to the Erlang runtime, which is not here: leave it out";
+const NO_OTHER_RUN: &str = "it is for the Erlang runtime, which Weir does not use: leave it out";
 
 const MISSING: &[Missing] = &[
     missing(&["-S", "--ssl"], NO_TLS),
@@ -30,9 +30,9 @@ const MISSING: &[Missing] = &[
     missing(&["--signature-algs"], NO_TLS),
     missing(&["--keyex-groups"], NO_TLS),
     missing(&["--ssl-version"], NO_TLS),
-    missing(&["--quic"], "the load speaks plain TCP only"),
-    missing(&["--load-qst", "--nst-dets-file"], "the load speaks plain TCP only"),
-    missing(&["--ws"], "the load speaks plain TCP only, no WebSocket"),
+    missing(&["--quic"], "the load generator speaks plain TCP only"),
+    missing(&["--load-qst", "--nst-dets-file"], "the load generator speaks plain TCP only"),
+    missing(&["--ws"], "the load generator speaks plain TCP only, not WebSocket"),
     missing(
         &["--ifaddr"],
         "beyond 10,000 connections to this host source addresses rotate by themselves; for another \
@@ -59,14 +59,18 @@ const MISSING: &[Missing] = &[
         "the window is the broker's Receive Maximum; what it holds back counts from when it was \
          due",
     ),
-    missing(&["--retry-interval"], "nothing is sent twice on one connection, as MQTT 5.0 asks"),
+    missing(
+        &["--retry-interval"],
+        "nothing is sent again on the same connection, as MQTT 5.0 \
+        requires",
+    ),
     missing(
         &["--min-random-wait", "--max-random-wait"],
         "messages are due on one even schedule: leave it out",
     ),
     missing(
         &["--num-retry-connect", "--reconnect"],
-        "a connection that fails or drops is counted, not made again",
+        "a connection that fails or drops is counted, not retried",
     ),
     missing(&["-Q", "--qoe", "--qoelog"], NO_METRICS),
     missing(&["--prometheus", "--restapi"], NO_METRICS),
@@ -80,7 +84,10 @@ const MISSING: &[Missing] = &[
 pub fn refusal(command: &str, argument: &str, taken: &[String]) -> String {
     let name = argument.split('=').next().unwrap_or(argument);
     if !name.starts_with('-') {
-        return format!("{argument:?} has no place in weir bench {command}: options begin with -");
+        return format!(
+            "{argument:?} is not an option of weir bench {command}: options begin with \
+            -"
+        );
     }
     // -Sfoo is -S with a value behind.
     let short: String = name.chars().take(2).collect();

@@ -68,7 +68,7 @@ fn runs(text: &mut String, of: &Use<'_>) {
         "Lost",
         "CPU cores",
         "CPU µs each",
-        "Bytes a connection",
+        "Bytes per connection",
         "Disclosure",
     ];
     let rows = of.runs.iter().map(|named| {

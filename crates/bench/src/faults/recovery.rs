@@ -1,6 +1,6 @@
 //! From a pulse to the times of a recovery: pure functions of what was counted every 10 ms.
 
-use weir_load::course::{BEAT_US, Beat, Pulse};
+use weir_load::steps::{BEAT_US, Beat, Pulse};
 
 /// The rate before a fault is that of so much time before it, or what there is.
 const BEFORE_US: u64 = 1_000_000;

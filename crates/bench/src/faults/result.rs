@@ -1,6 +1,6 @@
 //! What the steps of a run brought: put together, and as a table.
 
-use super::conductor::Happened;
+use super::injector::Happened;
 use super::recovery::recovery;
 use crate::latency::summarize;
 use crate::result::{CourseResult, FaultResult, Mark};

@@ -1,7 +1,7 @@
 //! The knee as a picture: p99 over what grew, both logarithmic, one line a broker. SVG that stands
 //! in a page without scripts; shapes say what colours say.
 
-use super::record::{Ladder, Step};
+use super::record::{Ladder, LadderStep};
 use super::search::{Purpose, Seen};
 use super::table::{amount, label};
 use crate::numbers::millis;
@@ -123,7 +123,7 @@ fn frame(text: &mut String, across: &Axis, up: &Axis, what: &str) {
 /// A broker: a line through its steps, a disc where the objective was met, a cross where not, a
 /// square for the confirmation, and a rule where the knee is.
 fn line(text: &mut String, ladder: &Ladder, colour: usize, across: &Axis, up: &Axis) {
-    let mut points: Vec<(&Step, f64, f64)> = ladder
+    let mut points: Vec<(&LadderStep, f64, f64)> = ladder
         .steps
         .iter()
         .filter_map(|step| Some((step, across.at(step.value), up.at(step.p99_us? as f64))))
@@ -150,7 +150,7 @@ fn line(text: &mut String, ladder: &Ladder, colour: usize, across: &Axis, up: &A
     *text += "</g>\n";
 }
 
-fn mark(text: &mut String, step: &Step, x: f64, y: f64) {
+fn mark(text: &mut String, step: &LadderStep, x: f64, y: f64) {
     let (low_x, high_x, low_y, high_y) = (x - MARK, x + MARK, y - MARK, y + MARK);
     let size = MARK * 2.0;
     let _ = match (step.seen, step.purpose) {

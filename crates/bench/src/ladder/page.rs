@@ -1,7 +1,7 @@
 //! Ladders as a page: the knee chart, what was found, every step.
 
 use super::chart;
-use super::record::{Ladder, Step};
+use super::record::{Ladder, LadderStep};
 use super::search::Seen;
 use super::table::{amount, apart, found, label, purpose, seen};
 use crate::numbers::{count, millis};
@@ -42,7 +42,7 @@ pub fn html(ladders: &[Ladder]) -> anyhow::Result<String> {
 }
 
 fn ladder(of: &Ladder) -> Value {
-    let mut steps: Vec<&Step> = of.steps.iter().collect();
+    let mut steps: Vec<&LadderStep> = of.steps.iter().collect();
     steps.sort_by(|one, other| one.value.total_cmp(&other.value));
     json!({
         "label": label(of),
@@ -52,7 +52,7 @@ fn ladder(of: &Ladder) -> Value {
     })
 }
 
-fn step(of: &Step) -> Value {
+fn step(of: &LadderStep) -> Value {
     let time = |us: Option<u64>| us.map_or_else(|| "-".into(), |us| millis(us as f64));
     json!({
         "number": of.number,

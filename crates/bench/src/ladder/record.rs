@@ -36,7 +36,7 @@ pub struct Ladder {
     #[serde(default)]
     pub round: u32,
     /// In the order they were run.
-    pub steps: Vec<Step>,
+    pub steps: Vec<LadderStep>,
     /// What was found; absent where it was stopped before its end.
     pub knee: Option<Knee>,
 }
@@ -62,7 +62,7 @@ pub struct Limits {
 
 /// One run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Step {
+pub struct LadderStep {
     /// From 1.
     pub number: u32,
     /// What it was run for.
@@ -101,7 +101,7 @@ pub struct Step {
     pub generator_cpu_cores: f64,
 }
 
-impl Step {
+impl LadderStep {
     /// What a run shows as a step.
     pub(super) fn new(
         number: u32,

@@ -1,7 +1,7 @@
 //! Runs the steps that a search asks for.
 
 use super::objective::Objective;
-use super::record::{Ladder, Limits, SCHEMA, Step};
+use super::record::{Ladder, LadderStep, Limits, SCHEMA};
 use super::rung::{self, What};
 use super::search::{GROWTH, Next, Search, TOLERANCE};
 use super::table::named;
@@ -40,7 +40,8 @@ fn limits(
     let to = options.to.unwrap_or(from * SPAN);
     ensure!(
         from > 0.0 && to >= from && to.is_finite(),
-        "--from {from} --to {to} is no span: both must be above 0, and --to not below --from"
+        "--from {from} --to {to} is not a range: both must be above 0, and --to must not be below \
+         --from"
     );
     let Times { measure_s, warm_up_s, .. } = Times::new(use_case, run.warm_up_s, run.measure_s);
     let (growth, tolerance, scale) = (GROWTH, TOLERANCE, run.scale);
@@ -57,7 +58,7 @@ pub struct Climb<'a> {
     base: f64,
     limits: Limits,
     search: Search,
-    steps: Vec<Step>,
+    steps: Vec<LadderStep>,
     first: Option<RunResult>,
     ended: String,
     /// It had to stop before the search's end.
@@ -119,7 +120,7 @@ impl<'a> Climb<'a> {
         &mut self,
         run: &RunOptions,
         interrupted: &Interrupted,
-    ) -> anyhow::Result<Option<&Step>> {
+    ) -> anyhow::Result<Option<&LadderStep>> {
         let Next::Run(value, purpose) = self.search.next() else { return Ok(None) };
         let Self { use_case, driver, options, .. } = self;
         let step_case = rung::rung(use_case, options.what, value / self.base)?;
@@ -145,7 +146,7 @@ impl<'a> Climb<'a> {
         }
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let number = self.steps.len() as u32 + 1;
-        let step = Step::new(number, purpose, value, &result, &options.objective, name);
+        let step = LadderStep::new(number, purpose, value, &result, &options.objective, name);
         self.search.seen(step.seen);
         self.steps.push(step);
         self.ended.clone_from(&result.suite.ended);

@@ -57,7 +57,7 @@ impl FromStr for What {
         [Self::Rate, Self::Connections, Self::Subscribers]
             .into_iter()
             .find(|what| what.name() == text)
-            .ok_or_else(|| "a ladder goes by rate, connections or subscribers".into())
+            .ok_or_else(|| "a ladder can go by rate, connections or subscribers".into())
     }
 }
 
@@ -65,7 +65,7 @@ impl FromStr for What {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RungError {
     /// Nothing to change.
-    #[error("{name} has no {what} to climb by: {why}; see --what")]
+    #[error("{name} has no {what} to increase: {why}; see --what")]
     Nothing {
         /// The use case.
         name: String,
@@ -91,15 +91,17 @@ pub(super) fn base(use_case: &UseCase, what: What, size: f64) -> Result<f64, Run
     let groups = use_case.group.iter().zip(&scaled.clients).filter(|(group, _)| group.scales);
     let (value, why) = match what {
         What::Rate => (scaled.publish_rate(), "it publishes nothing"),
-        What::Connections => {
-            (groups.map(|(_, &clients)| f64::from(clients)).sum(), "the clients of no group scale")
-        }
+        What::Connections => (
+            groups.map(|(_, &clients)| f64::from(clients)).sum(),
+            "no group has clients that \
+                scale",
+        ),
         What::Subscribers => (
             groups
                 .filter(|(group, _)| !group.subscriptions.is_empty())
                 .map(|(_, &clients)| f64::from(clients))
                 .sum(),
-            "the subscribers of no group scale",
+            "no group has subscribers that scale",
         ),
     };
     if value > 0.0 {
@@ -196,7 +198,7 @@ mod tests {
     #[test]
     fn what_is_not_there_cannot_be_climbed() {
         let error = base(&use_case("conn-tcp-10K-100"), What::Rate, 1.0).unwrap_err().to_string();
-        assert!(error.contains("conn-tcp-10K-100 has no rate to climb by"), "{error}");
+        assert!(error.contains("conn-tcp-10K-100 has no rate to increase"), "{error}");
         assert!("speed".parse::<What>().unwrap_err().contains("rate, connections or"));
     }
 }

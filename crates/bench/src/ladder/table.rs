@@ -1,6 +1,6 @@
 //! A ladder in the terminal.
 
-use super::record::{Ladder, Step};
+use super::record::{Ladder, LadderStep};
 use super::search::{Ending, Purpose, Seen};
 use crate::numbers::{count, millis};
 use crate::stats::Spread;
@@ -34,7 +34,7 @@ pub(super) fn amount(value: f64) -> String {
 }
 
 /// A step as it is done, one line; `of` is whose.
-pub fn step_line(of: &str, step: &Step, unit: &str) -> String {
+pub fn step_line(of: &str, step: &LadderStep, unit: &str) -> String {
     let p99 = step.p99_us.map_or_else(|| "-".into(), |us| millis(us as f64));
     let mut line = format!(
         "{}: step {} ({}): {} {unit}: {}; p99 {p99} ms, lost {}",
@@ -77,7 +77,7 @@ pub fn render(ladder: &Ladder) -> String {
         "step",
         "result",
     ]);
-    let mut steps: Vec<&Step> = ladder.steps.iter().collect();
+    let mut steps: Vec<&LadderStep> = ladder.steps.iter().collect();
     steps.sort_by(|one, other| one.value.total_cmp(&other.value));
     for step in &steps {
         let time = |us: Option<u64>| us.map_or_else(|| "-".into(), |us| millis(us as f64));
@@ -124,7 +124,7 @@ fn spread(ladders: &[Ladder]) -> String {
     };
     let limit = match knees().filter(|knee| knee.ending != Ending::Found).count() {
         0 => String::new(),
-        ends => format!("; {ends} of them a least, not a knee"),
+        ends => format!("; for {ends} of them only a lower bound is known"),
     };
     let share = (high / low - 1.0) * 100.0;
     let (low, high) = (amount(low), amount(high));
@@ -155,7 +155,7 @@ pub(super) fn found(ladder: &Ladder) -> String {
     let Some(knee) = ladder.knee else { return "stopped before its end: no knee".into() };
     let Some(met) = knee.met else {
         return match knee.ending {
-            Ending::GeneratorLimit => "the generator is the limit: nothing is known".into(),
+            Ending::GeneratorLimit => "the generator is the limit: the knee is not known".into(),
             _ => "nothing met the objective".into(),
         };
     };
@@ -165,10 +165,10 @@ pub(super) fn found(ladder: &Ladder) -> String {
             format!("the knee is between {met} and {missed} {unit}")
         }
         (Ending::GeneratorLimit, _) => {
-            format!("at least {} {unit}: beyond, the generator is the limit", amount(met))
+            format!("at least {} {unit}: above that, the generator is the limit", amount(met))
         }
         (Ending::SpanEnded, _) => {
-            format!("at least {} {unit}: the span ends there (--to)", amount(met))
+            format!("at least {} {unit}: the range ends there (--to)", amount(met))
         }
         _ => format!("at least {} {unit}: too many steps", amount(met)),
     };

@@ -79,14 +79,14 @@ pub struct PhaseLength {
 pub struct PhaseBegun {
     /// As in results.
     pub name: &'static str,
-    /// Seconds from the run's begin.
+    /// Seconds since the start of the run.
     pub t_s: f64,
 }
 
 /// Something was done at a time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Mark {
-    /// Seconds from the run's begin.
+    /// Seconds since the start of the run.
     pub t_s: f64,
     /// What, in a few words.
     pub text: String,

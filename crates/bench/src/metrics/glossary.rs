@@ -6,21 +6,21 @@ use crate::stats::Better;
 use std::fmt::Write as _;
 
 const HEAD: &str = "# Metrics
-This page is made of the tables in crates/bench/src/metrics.rs and
-crates/bench/src/result/series.rs; a test holds it against them, and
-`WEIR_WRITE_DOCS=1 cargo test -p weir-bench glossary` writes it anew.
+This page is generated from the tables in crates/bench/src/metrics.rs and
+crates/bench/src/result/series.rs. A test compares it with them, and
+`WEIR_WRITE_DOCS=1 cargo test -p weir-bench glossary` rewrites it.
 
-A name has its unit last: `_us` is microseconds, `_per_s` a second, `_cores` processors. OpenMetrics
-asks for base units: its names begin with `weir_bench_`, and end with `_seconds` where ours end with
-`_us`. What was not measured is absent or empty, never zero.
+A name ends with its unit: `_us` is microseconds, `_per_s` is per second, `_cores` is processors.
+OpenMetrics asks for base units, so its names begin with `weir_bench_` and end with `_seconds` where
+ours end with `_us`. What was not measured is absent or empty, never zero.
 ";
 
 const OF_RUNS: &str = "
 ## Of a run
-In the formats of `weir bench export` where a mark or a name stands. OpenMetrics has all latencies
-in `weir_bench_latency_seconds`, too.
+A mark or a name says which formats of `weir bench export` contain it. OpenMetrics also has all
+latencies in `weir_bench_latency_seconds`.
 
-| name | is | better | csv | openmetrics | junit |
+| name | meaning | better | csv | openmetrics | junit |
 |---|---|---|---|---|---|
 ";
 
@@ -29,7 +29,7 @@ const OF_INTERVALS: &str = "
 Columns of series.csv, and of `series` in result.json; the last column is what `--metrics` serves.
 `broker_cpu_cores` is made of two others and is not kept.
 
-| name | is | of several | live |
+| name | meaning | of several | live |
 |---|---|---|---|
 ";
 

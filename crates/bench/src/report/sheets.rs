@@ -97,7 +97,7 @@ fn pages(of: &Use<'_>, published: &[Published]) -> Table {
         source,
         cells,
     });
-    Table { title: "As the suite's results pages have it", head: shape.head, rows: rows.collect() }
+    Table { title: "As on the suite's results pages", head: shape.head, rows: rows.collect() }
 }
 
 fn results(of: &Use<'_>, published: &[Published]) -> Table {
@@ -222,7 +222,7 @@ pub(super) fn tiles(of: &Use<'_>) -> Vec<Tile> {
     let whole = |value: f64| grouped(value as u64);
     let mut tiles = if has_messages {
         vec![
-            Tile::new(of, "Received a second", |run| Some(run.rates.received), count),
+            Tile::new(of, "Received per second", |run| Some(run.rates.received), count),
             Tile::new(of, "Median latency", us(|latency| latency.p50_us), ms),
             Tile::new(of, "p99 latency", us(|latency| latency.p99_us), ms),
             Tile::new(of, "Deliveries lost", |run| Some(run.measure.lost as f64), count),
@@ -232,12 +232,12 @@ pub(super) fn tiles(of: &Use<'_>) -> Vec<Tile> {
             Tile::new(of, "Connections made", |run| Some(run.connections.connected as f64), whole),
             Tile::new(of, "Median to CONNACK", us(|latency| latency.p50_us), ms),
             Tile::new(of, "p99 to CONNACK", us(|latency| latency.p99_us), ms),
-            Tile::new(of, "Memory a connection", RunResult::bytes_per_connection, |b| {
+            Tile::new(of, "Memory per connection", RunResult::bytes_per_connection, |b| {
                 format!("{b:.0} B")
             }),
         ]
     };
-    let name = if has_messages { "Broker CPU a delivery" } else { "Broker CPU a connect" };
+    let name = if has_messages { "Broker CPU per delivery" } else { "Broker CPU per connect" };
     tiles
         .push(Tile::new(of, name, RunResult::cpu_us_each, |us| format!("{} µs", millis(us * 1e3))));
     let stable = |run: &RunResult| Some(run.resources.as_ref()?.rss_stable_bytes as f64);

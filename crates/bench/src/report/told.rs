@@ -1,20 +1,20 @@
 //! What the page says of its runs together: verdicts of a comparison, steps and faults.
 
 use super::Stand;
-use super::extra::{Extra, ExtraRow};
 use super::runs::Use;
+use super::section::{Section, SectionRow};
 use crate::compare::{self, Comparison, Pair};
 use crate::faults;
 use crate::result::CourseResult;
 
 /// The sections that these runs call for, if any.
-pub(super) fn extras(stand: Option<&Stand>, uses: &[Use<'_>]) -> Vec<Extra> {
+pub(super) fn extras(stand: Option<&Stand>, uses: &[Use<'_>]) -> Vec<Section> {
     let comparison = match stand {
         Some(Ok(comparison)) => verdicts(comparison),
-        Some(Err(error)) => vec![Extra {
+        Some(Err(error)) => vec![Section {
             title: "Comparison".into(),
             about: vec![format!("The brokers {error}.")],
-            ..Extra::default()
+            ..Section::default()
         }],
         None => Vec::new(),
     };
@@ -22,19 +22,19 @@ pub(super) fn extras(stand: Option<&Stand>, uses: &[Use<'_>]) -> Vec<Extra> {
 }
 
 /// A table a use case; what they rest on stands above the first.
-fn verdicts(comparison: &Comparison) -> Vec<Extra> {
-    let mut extras: Vec<Extra> = Vec::new();
+fn verdicts(comparison: &Comparison) -> Vec<Section> {
+    let mut extras: Vec<Section> = Vec::new();
     for pair in &comparison.pairs {
         let title = format!("Comparison: {}", pair.use_case);
         if extras.last().is_none_or(|last| last.title != title) {
-            let mut about = vec![format!("Ratios are to {}.", pair.base.label)];
+            let mut about = vec![format!("Ratios are relative to {}.", pair.base.label)];
             if extras.is_empty() {
                 about.push(compare::confidence(comparison));
                 about.extend(comparison.notes.iter().cloned());
             }
             about.extend(pair.base.told());
             let head = ["broker: metric"].into_iter().chain(compare::HEAD).map(Into::into);
-            extras.push(Extra { title, about, head: head.collect(), ..Extra::default() });
+            extras.push(Section { title, about, head: head.collect(), ..Section::default() });
         }
         let extra = extras.last_mut().expect("one was pushed above");
         extra.about.extend(pair.other.told());
@@ -43,11 +43,11 @@ fn verdicts(comparison: &Comparison) -> Vec<Extra> {
     extras
 }
 
-fn rows(pair: &Pair) -> impl Iterator<Item = ExtraRow> + '_ {
+fn rows(pair: &Pair) -> impl Iterator<Item = SectionRow> + '_ {
     pair.cells.iter().map(|cell| {
         let [metric, figures @ ..] = compare::row(cell);
         let name = format!("{}: {metric}", pair.other.label);
-        ExtraRow {
+        SectionRow {
             cells: [name].into_iter().chain(figures).collect(),
             badge: cell.standing.map(|standing| standing.name().into()),
         }
@@ -55,7 +55,7 @@ fn rows(pair: &Pair) -> impl Iterator<Item = ExtraRow> + '_ {
 }
 
 /// A table a use case with steps: a row a step of each run.
-fn steps<'a>(uses: &'a [Use<'_>]) -> impl Iterator<Item = Extra> + 'a {
+fn steps<'a>(uses: &'a [Use<'_>]) -> impl Iterator<Item = Section> + 'a {
     let of_use = |of: &Use<'_>| {
         let courses: Vec<_> = of
             .runs
@@ -66,14 +66,14 @@ fn steps<'a>(uses: &'a [Use<'_>]) -> impl Iterator<Item = Extra> + 'a {
             let row = |step| {
                 let [name, figures @ ..] = faults::row(step);
                 let name = format!("{label}: {name}");
-                ExtraRow { cells: [name].into_iter().chain(figures).collect(), badge: None }
+                SectionRow { cells: [name].into_iter().chain(figures).collect(), badge: None }
             };
             course.steps.iter().map(row).collect::<Vec<_>>()
         };
         let sentence = |(label, course): &(&String, &CourseResult)| {
             format!("{label}: {}.", faults::sentence(course))
         };
-        (!courses.is_empty()).then(|| Extra {
+        (!courses.is_empty()).then(|| Section {
             title: format!("Steps and faults: {}", of.name),
             about: courses.iter().map(sentence).collect(),
             head: ["broker: step"].iter().chain(&faults::HEAD[1..]).map(|s| (*s).into()).collect(),

@@ -92,7 +92,7 @@ impl CourseResult {
             reasons.push(format!("{dropped} connections were dropped"));
         }
         if self.away_at_end > 0 {
-            reasons.push(format!("{} clients did not come back", self.away_at_end));
+            reasons.push(format!("{} clients did not reconnect", self.away_at_end));
         }
         if self.taken_over_left_open > 0 {
             let left = self.taken_over_left_open;

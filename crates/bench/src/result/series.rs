@@ -117,9 +117,9 @@ figures! {
     Rate acknowledged_per_s: f64 = "Messages acknowledged with success.";
     Count publish_failures: u64 = "Messages refused.";
     Rate received_per_s: f64 = "Messages received.";
-    State outstanding: u64 = "Deliveries owed and not come yet.";
-    Count duplicated: u64 = "Deliveries that came again.";
-    Count reordered: u64 = "Deliveries that came after a later one.";
+    State outstanding: u64 = "Deliveries owed that have not arrived yet.";
+    Count duplicated: u64 = "Duplicated deliveries.";
+    Count reordered: u64 = "Deliveries out of order.";
     Rate bytes_out_per_s: f64 = "Bytes written to sockets.";
     Rate bytes_in_per_s: f64 = "Bytes read from sockets.";
     Mean connect_mean_us: f64 = "CONNECT to CONNACK, mean.";
@@ -159,11 +159,11 @@ figures! {
     State broker_pss_bytes: Option<u64> =
         "Proportional set size of the broker's process tree when last looked at.";
     Rate context_switches_per_s: Option<f64> =
-        "How often a thread of the broker's tree was put on a processor.";
+        "How often a thread of the broker's process tree was scheduled.";
     Rate disk_read_bytes_per_s: Option<f64> = "Read from storage by the broker's tree.";
     Rate disk_written_bytes_per_s: Option<f64> = "Written to storage by the broker's tree.";
-    Mean host_cpu_cores: Option<f64> = "CPU of the whole host at work.";
-    Mean host_steal_cores: Option<f64> = "CPU that the hypervisor gave to others.";
+    Mean host_cpu_cores: Option<f64> = "Busy CPU of the whole host.";
+    Mean host_steal_cores: Option<f64> = "CPU that the hypervisor gave to other guests.";
     Rate loopback_bytes_per_s: Option<f64> = "Bytes over loopback, each counted once.";
     Rate loopback_packets_per_s: Option<f64> =
         "Packets over loopback as the kernel counts them: one may be a segment of many KiB.";
@@ -176,11 +176,11 @@ figures! {
         "Packets sent over all other interfaces of the host.";
     Mean cgroup_cpu_cores: Option<f64> = "CPU of the broker's control group.";
     Mean cgroup_throttled_cores: Option<f64> =
-        "Processors' worth of time that the control group was kept from running by its share.";
+        "Processor time during which the control group was throttled by its quota.";
     State cgroup_memory_bytes: Option<u64> =
-        "Memory of the control group, the page cache of its files too.";
+        "Memory of the control group, including the page cache of its files.";
     Mean power_watts: Option<f64> =
-        "Power of the processors' packages: of the host, broker, load and all.";
+        "Power of the processor packages: of the whole host, including broker and load.";
     {}
 }
 

@@ -35,7 +35,7 @@ fn of_steps(use_case: &UseCase, driver: &dyn Driver, agents: &Agents) -> Option<
         return Some("steps by a load that agents share; leave --agents and --agent out".into());
     }
     if has(Fault::Freeze) && !driver.is_local() {
-        return Some("a freeze without the broker's process; say mqtt://HOST:PORT@PID".into());
+        return Some("a freeze without the broker's process; say mqtt://HOST:PORT?pid=PID".into());
     }
     if has(Fault::Kill) && !driver.is_restartable() {
         return Some("a kill of a broker that the suite has not started; give it by name".into());
@@ -124,7 +124,7 @@ mod tests {
             of_steps(&UseCase::builtin(name).unwrap(), &*parse(broker).unwrap(), agents)
         };
         let (alone, shared) = (Agents::default(), Agents { local: 2, ..Agents::default() });
-        let [url, watched] = ["mqtt://127.0.0.1:1", "mqtt://127.0.0.1:1@4711"];
+        let [url, watched] = ["mqtt://127.0.0.1:1", "mqtt://127.0.0.1:1?pid=4711"];
         assert!(of("fault-freeze", url, &alone).unwrap().starts_with("a freeze without"));
         assert_eq!(of("fault-freeze", watched, &alone), None);
         assert!(of("fault-kill", watched, &alone).unwrap().starts_with("a kill of a broker"));

@@ -1,7 +1,7 @@
 //! Reads the file of a use case, and refuses what its types allow and the suite does not.
 
 use super::file::{Group, Need, UseCase, UseCaseError};
-use super::step::{Move, Step};
+use super::step::{ClientAction, Step};
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 use weir_load::payload::bytes_min;
@@ -81,7 +81,7 @@ fn is_rate(rate: f64) -> bool {
 
 fn top(use_case: &UseCase) -> Result<(), Fault> {
     if use_case.name.is_empty() || use_case.name.contains(['/', '\\', '\0']) {
-        return fault(&["name"], "name must not be empty and must not hold a slash");
+        return fault(&["name"], "name must not be empty and must not contain a slash");
     }
     let times = [
         ("warm_up_s", use_case.warm_up_s),
@@ -179,7 +179,7 @@ fn is_alone(step: &Step) -> bool {
 
 /// A group that joins late and subscribes to more than what is retained once.
 fn owed_before_joining<'a>(use_case: &'a UseCase, step: &Step) -> Option<&'a str> {
-    if step.clients != Some(Move::Join) {
+    if step.clients != Some(ClientAction::Join) {
         return None;
     }
     let publishes = || use_case.group.iter().filter_map(|group| group.publish.as_ref());
@@ -217,7 +217,11 @@ fn needed(use_case: &UseCase) -> Vec<Need> {
 /// Two clients of one identifier would take each other's connection over.
 fn client_ids(group: &Group, before: &[Group]) -> Result<(), Fault> {
     if group.clients > 1 && !group.client_id.contains("{i}") {
-        return fault(&["client_id"], "client_id must hold {i}, or all clients have the same one");
+        return fault(
+            &["client_id"],
+            "client_id must contain {i}, or all clients have the same \
+            one",
+        );
     }
     match before.iter().find(|other| other.client_id == group.client_id) {
         Some(other) => {
@@ -277,7 +281,7 @@ fn publish(publish: &Publish) -> Result<(), Fault> {
 fn timing(publish: &Publish) -> Result<(), Fault> {
     let Publish { payload, rate_to_per_s, from_s, until_s, count, will, .. } = publish;
     if *payload == Payload::Json && publish.payload_bytes_to.is_some() {
-        return fault(&["publish", "payload_bytes_to"], "a JSON payload is of one size");
+        return fault(&["publish", "payload_bytes_to"], "a JSON payload has one size");
     }
     if let Some(to) = rate_to_per_s.filter(|to| !(*to >= 0.0 && to.is_finite())) {
         let text = format!("rate_to_per_s = {to} must not be below 0");

@@ -99,7 +99,7 @@ pub struct UseCase {
     /// Clean Start or Clean Session.
     #[serde(default = "clean_start")]
     pub clean_start: bool,
-    /// New connections a second.
+    /// New connections per second.
     pub connect_rate_per_s: f64,
     /// A connection without CONNACK after this many seconds has failed.
     #[serde(default = "connect_timeout_s")]

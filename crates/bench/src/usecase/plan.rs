@@ -6,7 +6,7 @@ use super::span::Span;
 use crate::result::UseCaseRun;
 use std::net::{Ipv4Addr, SocketAddr};
 use weir_load::plan::{self, ConnectPlan, Phases, ProtocolVersion, Publish, Sources, Subscription};
-use weir_load::{Course, Plan, Slice, course};
+use weir_load::{Plan, Slice, StepPlan, steps};
 
 /// connect() slows down long before the ports of one address run out.
 const CONNECTIONS_PER_SOURCE: u32 = 10_000;
@@ -56,8 +56,8 @@ pub fn plan(scaled: &Scaled<'_>, target: SocketAddr, run: u16, times: Times) -> 
         run,
         keep_alive_s: use_case.keep_alive_s,
         clean_start: use_case.clean_start,
-        user_name: None,
-        password: None,
+        transport: plan::Transport::Plain,
+        credentials: plan::Credentials::default(),
         sources: sources(target, clients),
         connect: ConnectPlan {
             rate_per_s: use_case.connect_rate_per_s,
@@ -71,7 +71,7 @@ pub fn plan(scaled: &Scaled<'_>, target: SocketAddr, run: u16, times: Times) -> 
         },
         interval_ms: INTERVAL_MS,
         slice: Slice::WHOLE,
-        course: scaled.course(),
+        course: scaled.step_plan(),
         shifts: None,
     }
 }
@@ -102,8 +102,8 @@ pub(super) fn subscriptions(group: &Group) -> Vec<Subscription> {
 const RETURN_AFTER_MS: u32 = 100;
 
 impl Scaled<'_> {
-    /// The course of the load: what clients do in the steps, and whether a pulse is taken.
-    fn course(&self) -> Course {
+    /// What clients do in the steps, and whether a pulse is taken.
+    fn step_plan(&self) -> StepPlan {
         let use_case = self.use_case;
         let mut steps = Vec::new();
         for step in &use_case.step {
@@ -113,7 +113,7 @@ impl Scaled<'_> {
                     continue;
                 }
                 let clients = (f64::from(self.clients[at]) * step.share).ceil() as u32;
-                steps.push(course::Step {
+                steps.push(steps::ClientStep {
                     at_ms: step.at.millis(),
                     group: at as u16,
                     action,
@@ -126,7 +126,7 @@ impl Scaled<'_> {
         }
         let is_returning = use_case.step.iter().any(|step| !step.is_join());
         let after = use_case.reconnect.map(|reconnect| reconnect.after.millis() as u32);
-        Course {
+        StepPlan {
             return_after_ms: after.or(is_returning.then_some(RETURN_AFTER_MS)),
             steps,
             has_pulse: !use_case.step.is_empty(),

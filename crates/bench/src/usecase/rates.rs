@@ -5,7 +5,7 @@ use super::scale::Scaled;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use weir_load::plan::Publish;
 
-/// The topics published to, each once, with the messages a second on it.
+/// The topics published to, each once, with the messages per second on it.
 struct Topics {
     names: Vec<String>,
     rates: Vec<f64>,
@@ -13,7 +13,7 @@ struct Topics {
 }
 
 impl Topics {
-    /// `rate_of` says how many messages a second one client publishes.
+    /// `rate_of` says how many messages per second one client publishes.
     fn new(scaled: &Scaled<'_>, rate_of: impl Fn(&Publish) -> f64) -> Self {
         let (names, rates, by_name) = (Vec::new(), Vec::new(), HashMap::new());
         let mut topics = Self { names, rates, by_name };

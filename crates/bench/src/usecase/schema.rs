@@ -1,7 +1,10 @@
 //! The JSON schema of a use case's file, held against every file there is.
 
+use super::UseCase;
 use super::catalog::{EXAMPLE, FILES, SCHEMA};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// What of `value` the schema does not allow, with its place. Knows what our schema uses.
 fn faults(schema: &Value, value: &Value, place: &str) -> Vec<String> {
@@ -91,7 +94,38 @@ fn the_schema_and_the_reader_refuse_the_same() {
         let text = EXAMPLE.replacen(from, to, 1);
         assert_ne!(text, EXAMPLE, "{from} is in the example");
         assert!(!faults(&schema, &read(&text), "").is_empty(), "the schema takes {to}");
-        assert!(super::UseCase::parse("changed", &text).is_err(), "the reader takes {to}");
+        assert!(UseCase::parse("changed", &text).is_err(), "the reader takes {to}");
+    }
+}
+
+/// The keys that a table of the file may have, as the reader names them where it finds another.
+fn keys<T: DeserializeOwned>() -> BTreeSet<String> {
+    let error = toml::from_str::<T>("no-such-key = 1").err().unwrap().to_string();
+    let (_, expected) = error.split_once(", expected ").unwrap();
+    expected.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_schema_and_the_reader_know_the_same_keys() {
+    use crate::usecase::file::{Contract, Group};
+    use crate::usecase::step::{Reconnect, Step};
+    use crate::usecase::thresholds::Thresholds;
+    use weir_load::plan::{Publish, Subscription};
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    for (place, keys) in [
+        ("", keys::<UseCase>()),
+        ("/properties/group/items", keys::<Group>()),
+        ("/properties/group/items/properties/subscriptions/items", keys::<Subscription>()),
+        ("/properties/group/items/properties/publish", keys::<Publish>()),
+        ("/properties/reconnect", keys::<Reconnect>()),
+        ("/properties/step/items", keys::<Step>()),
+        ("/properties/contract", keys::<Contract>()),
+        ("/properties/thresholds", keys::<Thresholds>()),
+    ] {
+        let table = schema.pointer(place).unwrap();
+        assert_eq!(table["additionalProperties"], false, "{place}");
+        let of_schema = table["properties"].as_object().unwrap().keys().cloned();
+        assert_eq!(of_schema.collect::<BTreeSet<_>>(), keys, "{place}");
     }
 }
 
@@ -114,7 +148,7 @@ fn every_name_of_a_step_and_a_need_is_read_and_in_the_schema() {
 
 #[test]
 fn the_example_is_a_use_case() {
-    let use_case = super::UseCase::parse("example.toml", EXAMPLE).unwrap();
+    let use_case = UseCase::parse("example.toml", EXAMPLE).unwrap();
     assert_eq!((use_case.group.len(), use_case.step.len()), (3, 1));
     assert_eq!(use_case.thresholds.p99_ms, Some(1000.0));
 }

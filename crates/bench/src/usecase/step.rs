@@ -2,7 +2,7 @@
 
 use super::span::Span;
 use serde::Deserialize;
-use weir_load::course::Action;
+use weir_load::steps::Action;
 
 /// Something that happens at a time of the measure phase.
 #[derive(Clone, Debug, Deserialize)]
@@ -13,7 +13,7 @@ pub struct Step {
     /// What goes wrong. Either this or `clients`.
     pub fault: Option<Fault>,
     /// What clients do that is no fault.
-    pub clients: Option<Move>,
+    pub clients: Option<ClientAction>,
     /// Whose clients, where it is about clients; all groups' if it is not given.
     pub group: Option<String>,
     /// Which part of the group: its first clients.
@@ -60,7 +60,7 @@ pub enum Fault {
 /// What clients do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Move {
+pub enum ClientAction {
     /// Connect only now.
     Join,
     /// Disconnect, and come back after `for`.
@@ -99,9 +99,9 @@ impl Step {
     pub fn name(&self) -> &'static str {
         match (self.fault, self.clients) {
             (Some(fault), _) => fault.name(),
-            (None, Some(Move::Join)) => "join",
-            (None, Some(Move::Leave)) => "leave",
-            (None, Some(Move::TakeOver)) => "take-over",
+            (None, Some(ClientAction::Join)) => "join",
+            (None, Some(ClientAction::Leave)) => "leave",
+            (None, Some(ClientAction::TakeOver)) => "take-over",
             (None, None) => "nothing",
         }
     }
@@ -112,9 +112,9 @@ impl Step {
             (Some(Fault::SlowReader), _) => Some(Action::Stall),
             (Some(Fault::Cut), _) => Some(Action::Cut),
             (Some(_), _) => None,
-            (None, Some(Move::Join)) => Some(Action::Join),
-            (None, Some(Move::Leave)) => Some(Action::Leave),
-            (None, Some(Move::TakeOver)) => Some(Action::TakeOver),
+            (None, Some(ClientAction::Join)) => Some(Action::Join),
+            (None, Some(ClientAction::Leave)) => Some(Action::Leave),
+            (None, Some(ClientAction::TakeOver)) => Some(Action::TakeOver),
             (None, None) => None,
         }
     }
@@ -140,24 +140,30 @@ impl Step {
         let text = |key, text: &str| Some((key, text.to_owned()));
         match (self.fault, self.clients) {
             (Some(_), Some(_)) | (None, None) => {
-                return text("at", "a step has one of fault and clients");
+                return text("at", "a step has either fault or clients");
             }
             _ => {}
         }
         if let Some(group) = self.group.as_deref().filter(|group| !groups.contains(group)) {
-            return Some(("group", format!("group = {group:?} is none of {}", groups.join(", "))));
+            return Some((
+                "group",
+                format!("group = {group:?} is not one of {}", groups.join(", ")),
+            ));
         }
         if self.group.is_some() && self.action().is_none() {
-            return text("group", "group is for what clients do; this is done to the broker");
+            return text("group", "group is for client actions; this step is done to the broker");
         }
         if !(self.share > 0.0 && self.share <= 1.0) {
-            return Some(("share", format!("share = {} must be above 0, at most 1", self.share)));
+            return Some((
+                "share",
+                format!("share = {} must be above 0 and at most 1", self.share),
+            ));
         }
         if self.every.is_some_and(|every| every.seconds <= 0.0) {
             return text("every", "every must be above 0");
         }
         if self.every.is_some() && self.action().is_none() {
-            return text("every", "every is for what clients do; write the step twice");
+            return text("every", "every is for client actions; write the step twice");
         }
         if self.fault == Some(Fault::Delay) && !self.delay_ms.is_some_and(is_delay) {
             return text("at", "a delay has delay_ms, above 0 and at most 60000");
@@ -189,7 +195,7 @@ pub struct Reconnect {
 
 impl Step {
     pub(super) fn is_join(&self) -> bool {
-        self.clients == Some(Move::Join)
+        self.clients == Some(ClientAction::Join)
     }
 }
 

@@ -69,7 +69,7 @@ impl Thresholds {
 /// What a threshold is held against.
 fn measured(name: &str, result: &RunResult) -> Result<f64, &'static str> {
     let latency = |of: &str| result.latencies.get(of);
-    let end_to_end = || latency("end_to_end").ok_or("nothing was delivered in measure");
+    let end_to_end = || latency("end_to_end").ok_or("nothing was delivered in the measure phase");
     let millis = |us: u64| us as f64 / 1e3;
     let resources = || result.resources.as_ref().ok_or("the broker's processes cannot be seen");
     let course = || result.course.as_ref().ok_or("the use case has no step");
@@ -84,15 +84,18 @@ fn measured(name: &str, result: &RunResult) -> Result<f64, &'static str> {
         }
         "reconnect_p99_ms" => {
             let delay = course()?.reconnection_delay.as_ref();
-            delay.map(|latency| millis(latency.p99_us)).ok_or("no client came back")
+            delay.map(|latency| millis(latency.p99_us)).ok_or("no client reconnected")
         }
-        "recover_s" => course()?.slowest_recovery_s().ok_or("a fault was not recovered from"),
+        "recover_s" => course()?.slowest_recovery_s().ok_or(
+            "the broker did not recover from a \
+         fault",
+        ),
         "cpu_cores" => resources().map(|resources| resources.cpu_cores_avg),
         "memory_mib" => resources().map(|resources| resources.rss_max_bytes as f64 / MIB),
         _ => {
             let slope = result.memory_slope.as_ref();
             let growth = slope.map(|slope| slope.low_bytes_per_s * 3600.0 / MIB);
-            growth.ok_or("memory was seen too seldom in measure to tell")
+            growth.ok_or("there are too few samples of memory in the measure phase to tell")
         }
     }
 }
@@ -127,7 +130,10 @@ mod tests {
         };
         let reasons = of.broken(&result());
         assert_eq!(reasons.len(), 2);
-        assert!(reasons[0].contains("no step") && reasons[1].contains("too seldom"), "{reasons:?}");
+        assert!(
+            reasons[0].contains("no step") && reasons[1].contains("too few samples"),
+            "{reasons:?}"
+        );
     }
 
     #[test]

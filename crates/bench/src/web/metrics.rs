@@ -34,7 +34,14 @@ pub(super) fn render(state: &State) -> String {
         sample(&mut text, &name, figure.help, "counter", &labels, value as f64);
     }
     let Some(row) = run.row() else { return text };
-    sample(&mut text, "run_seconds", "Seconds from the run's begin.", "gauge", &labels, row.t_s);
+    sample(
+        &mut text,
+        "run_seconds",
+        "Seconds since the start of the run.",
+        "gauge",
+        &labels,
+        row.t_s,
+    );
     let is_seen = |name: &str| run.started.is_watched || !name.starts_with("broker_");
     for figure in SERIES.iter().chain(DERIVED).filter(|of| is_gauge(of) && is_seen(of.name)) {
         gauge(&mut text, figure, &labels, row);
@@ -43,7 +50,7 @@ pub(super) fn render(state: &State) -> String {
         gauge(&mut text, figure, &labels, &row.system);
     }
     if run.has_messages() && row.latency_max_us > 0 {
-        let help = "Intended time to receipt, of what came in the newest interval.";
+        let help = "Intended time to receipt, of the messages of the latest interval.";
         head(&mut text, "latency_seconds", help, "gauge");
         for (quantile, of) in QUANTILES {
             let value = of(row) as f64 / 1e6;
@@ -69,7 +76,7 @@ fn gauge<T>(text: &mut String, figure: &Figure<T>, labels: &str, row: &T) {
 
 /// How many runs of the command ended how.
 fn runs(text: &mut String, state: &State) {
-    head(text, "runs", "Runs of this command by what became of them.", "gauge");
+    head(text, "runs", "Runs of this command by outcome.", "gauge");
     let ended = |status| {
         let all = state.cells.iter().filter_map(|cell| cell.ended.as_ref());
         all.filter(|ended| ended.status == status).count()
@@ -83,9 +90,9 @@ fn runs(text: &mut String, state: &State) {
     }
 }
 
-/// 1 for the phase under way.
+/// 1 for the current phase.
 fn phase(text: &mut String, run: &Run, labels: &str) {
-    head(text, "phase", "1 for the phase under way.", "gauge");
+    head(text, "phase", "1 for the current phase.", "gauge");
     let now = run.phases.last().filter(|_| run.ended.is_none()).map(|phase| phase.name);
     for phase in &run.started.phases {
         let is_now = u8::from(now == Some(phase.name));

@@ -128,11 +128,11 @@ async fn guard(names: Names, request: Request, next: Next) -> Response {
 /// The state so far, then every event. A listener that falls too far behind is cut off.
 async fn events(State(site): State<Site>) -> Response {
     let Ok(place) = site.streams.try_acquire_owned() else {
-        let text = "too many pages listen; close one\n";
+        let text = "too many pages are open; close one\n";
         return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
     };
     let Some((state, receiver)) = site.hub.join() else {
-        return (StatusCode::GONE, "the command is over\n").into_response();
+        return (StatusCode::GONE, "the command has ended\n").into_response();
     };
     let first = tokio_stream::once(Ok::<_, Infallible>(Sent::default().event("state").data(state)));
     let rest = BroadcastStream::new(receiver).map_while(move |event| {

@@ -162,6 +162,9 @@ fn too_few_repeats_and_void_runs_are_no_verdict() {
     let comparison = compare::between(&base, &other, OPTIONS).unwrap();
     assert_eq!(comparison.pairs[0].other.void, 1);
     let cells = &comparison.pairs[0].cells;
-    assert!(cells.iter().all(|cell| cell.why == "2 repeats; 3 are the least"), "{cells:?}");
+    assert!(
+        cells.iter().all(|cell| cell.why == "only 2 repeats; at least 3 are needed"),
+        "{cells:?}"
+    );
     assert_eq!(comparison.worse(), 0);
 }

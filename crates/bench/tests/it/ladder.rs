@@ -1,12 +1,14 @@
 //! A ladder's table, page and record, from steps that are made up.
 
-use weir_bench::ladder::{self, Ending, Knee, Ladder, Limits, Purpose, SCHEMA, Seen, Step, What};
+use weir_bench::ladder::{
+    self, Ending, Knee, Ladder, LadderStep, Limits, Purpose, SCHEMA, Seen, What,
+};
 use weir_bench::result::{RunResult, Status};
 
 const HOSTILE: &str = "</text></svg><script>\u{1b}[31m";
 
-fn step(number: u32, value: f64, p99_us: u64, seen: Seen, purpose: Purpose) -> Step {
-    Step {
+fn step(number: u32, value: f64, p99_us: u64, seen: Seen, purpose: Purpose) -> LadderStep {
+    LadderStep {
         number,
         purpose,
         value,
@@ -101,7 +103,7 @@ fn a_table_has_the_steps_by_value_and_says_what_ended_it() {
     assert!(at("| 1000 ") < at("| 1102 ") && at("| 1225 ") < at("| 1500 "), "{text}");
     assert!(!text.contains('\u{1b}') && text.lines().all(|line| line.chars().count() <= 120));
     let text = ladder::render(&ladder("a", Ending::GeneratorLimit));
-    assert!(text.contains("at least 1225 published/s: beyond, the generator is the limit"));
+    assert!(text.contains("at least 1225 published/s: above that, the generator is the limit"));
     let mut stopped = ladder("a", Ending::Found);
     stopped.knee = None;
     assert!(ladder::render(&stopped).contains("stopped before its end: no knee"));
@@ -125,7 +127,10 @@ fn ladders_of_one_broker_say_how_far_apart_they_are() {
     ];
     let [one, other] = &ladder::apart(&ladders)[..] else { panic!("a line a broker") };
     assert!(one.ends_with("2 of 2 ladders end at 1000 to 1100, 10.0 % apart"), "{one}");
-    assert!(other.ends_with("500 to 500, 0.0 % apart; 1 of them a least, not a knee"), "{other}");
+    assert!(
+        other.ends_with("500 to 500, 0.0 % apart; for 1 of them only a lower bound is known"),
+        "{other}"
+    );
     let page = ladder::html(&ladders).unwrap();
     assert!(page.contains("10.0 % apart") && page.contains(" #2: 1100"), "{page}");
     let mut stopped = ladders;

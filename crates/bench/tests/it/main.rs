@@ -8,5 +8,6 @@ mod browser;
 mod compare;
 mod export;
 mod ladder;
+mod look;
 mod report;
 mod verdicts;

@@ -200,7 +200,9 @@ fn repeats_are_compared_and_steps_have_their_table() {
         &page[begin..begin + page[begin..].find("</section>").unwrap()]
     };
     let comparison = part("Comparison: singlenode-p2p-1K-1K-1K-1K");
-    for text in ["Ratios are to Broker-0 0.0.", "badge worse", "Broker-3 3.0 FAILED: 1 of 3 runs"] {
+    for text in
+        ["Ratios are relative to Broker-0 0.0.", "badge worse", "Broker-3 3.0 FAILED: 1 of 3 runs"]
+    {
         assert!(comparison.contains(text), "{text} is missing in {comparison}");
     }
     assert_eq!(comparison.matches("Broker-1 1.0: CPU us&#x2f;message").count(), 1, "{comparison}");

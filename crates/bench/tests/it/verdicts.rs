@@ -1,7 +1,8 @@
 //! The verdicts on noise whose truth is known: how often equals are told apart, and how often a
 //! real difference is found. Every number follows from a seed.
 
-use weir_bench::stats::{Better, Chance, Standing, judge, paired, unpaired};
+use weir_bench::stats::{Better, Standing, judge, paired, unpaired};
+use weir_chance::Chance;
 
 const TRIALS: u64 = 1_000;
 /// Of 1,000 trials at 5 %, three standard errors more would be 71.

@@ -1,6 +1,5 @@
 //! Every filter that somebody subscribes to, with its subscribers, groups and shards.
 
-use crate::chance::Chance;
 use crate::conditions::{ConditionId, Conditions};
 use crate::content::Content;
 use crate::few::Few;
@@ -21,6 +20,7 @@ use hashbrown::HashTable;
 use slab::Slab;
 use std::hash::BuildHasher;
 use std::sync::Arc;
+use weir_chance::{Chance, mix};
 use weir_wire::topic::TopicFilter;
 
 /// The members chosen for one message, kept for its memory.
@@ -157,7 +157,7 @@ impl Filters {
             has_others: shards > 1,
             rounds: 0,
             share,
-            chance: Chance::new(seed.wrapping_add(u64::from(id.0))),
+            chance: Chance::new(mix(seed.wrapping_add(u64::from(id.0)))),
         }
     }
 

@@ -1,7 +1,6 @@
 //! A shared subscription's group: its members on all shards, and whose turn it is.
 
 use crate::ShardId;
-use crate::chance::{Chance, mix};
 use crate::conditions::ConditionId;
 use crate::mail::GroupPick;
 use crate::routing::{Standing, Subscriber};
@@ -9,6 +8,7 @@ use crate::share::ShareStrategy;
 use foldhash::fast::FixedState;
 use std::hash::BuildHasher;
 use std::sync::Arc;
+use weir_chance::{Chance, mix};
 use weir_wire::topic::SHARE_PREFIX;
 
 /// How often a message may be chosen again because its member left while the mail was on its way:

@@ -1,11 +1,11 @@
 //! A session's own notes of its subscriptions, and the shapes that its filters have.
 
 use super::lists::{FilterId, SubscriptionRecord};
-use crate::chance::mix;
 use crate::few::Few;
 use crate::shrink;
 use hashbrown::HashTable;
 use std::ops::Deref;
+use weir_chance::mix;
 
 /// Records that are looked through one by one; more have an index.
 const SCANNED_MAX: usize = 16;

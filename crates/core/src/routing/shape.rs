@@ -1,9 +1,9 @@
 //! The shape of a wildcard filter, and hashes of levels from which those of whole filters are
 //! added up.
 
-use crate::chance::mix;
 use foldhash::fast::FixedState;
 use std::hash::{BuildHasher, Hasher};
+use weir_chance::mix;
 
 /// Levels before `#` that a shape may have.
 pub(crate) const LEVELS_MAX: usize = 16;

@@ -5,13 +5,13 @@
 //! What a search costs is the number of shapes, however many filters have them: each session may
 //! bring so many, see [`crate::Limits::filter_shapes_max`].
 
-use crate::chance::mix;
 use crate::routing::deep::{DeepLevels, DeepShape};
 use crate::routing::lists::FilterId;
 use crate::routing::records::ShapeKey;
 use crate::routing::shape::{LevelHasher, Shape};
 use crate::text::Text;
 use hashbrown::HashTable;
+use weir_chance::mix;
 
 /// Probes whose places in memory are asked for before the first answer is looked at.
 const AT_ONCE: usize = 8;

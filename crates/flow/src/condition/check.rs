@@ -6,7 +6,7 @@
 
 use super::{ConditionError, source};
 use cel::IdedExpr;
-use cel::common::ast::{CallExpr, EntryExpr, Expr, SourceInfo, operators};
+use cel::common::ast::{CallExpr, EntryExpr, Expr, LiteralValue, SourceInfo, operators};
 
 /// The names an expression may use.
 const VARIABLES: [(&str, Type); 5] = [
@@ -80,7 +80,7 @@ impl<'a> Checker<'a> {
     fn visit(&mut self, part: &'a IdedExpr) -> Result<Type, ConditionError> {
         match &part.expr {
             Expr::Unspecified => Err(self.fault(part, "something is missing")),
-            Expr::Literal(literal) => Ok(super::plan::literal_type(literal)),
+            Expr::Literal(literal) => Ok(literal_type(literal)),
             Expr::Ident(name) => self.variable(part, name),
             Expr::Select(select) => {
                 let of = self.visit(&select.operand)?;
@@ -298,5 +298,16 @@ impl<'a> Checker<'a> {
     fn at(&self, part: &IdedExpr) -> usize {
         let place = self.places.offset_for(part.id);
         place.map_or(0, |(start, _)| start as usize).min(self.text.len())
+    }
+}
+
+/// The type of a constant.
+fn literal_type(literal: &LiteralValue) -> Type {
+    match literal {
+        LiteralValue::Boolean(_) => Type::Bool,
+        LiteralValue::Int(_) | LiteralValue::UInt(_) | LiteralValue::Double(_) => Type::Number,
+        LiteralValue::String(_) => Type::Text,
+        LiteralValue::Bytes(_) => Type::Bytes,
+        LiteralValue::Null => Type::Null,
     }
 }

@@ -5,11 +5,10 @@
 //! left gives way to a right side that decides; of two faults the right one is told.
 
 use super::Message;
-use super::check::Type;
 use super::resolve::{Paths, Slot};
 use crate::Fault;
 use crate::json::{Entry, Json, Kind, Name, Number, text};
-use crate::path::{Path, Step};
+use crate::path::{Path, Segment};
 use cel::IdedExpr;
 use cel::common::ast::{CallExpr, Expr, LiteralValue, operators};
 use std::cmp::Ordering;
@@ -131,7 +130,7 @@ enum Scalar<'a> {
 pub(super) struct Plan {
     paths: Paths,
     test: Test,
-    /// What may each go through the whole of a message: steps of paths, and tests.
+    /// What may each go through the whole of a message: segments of paths, and tests.
     parts: u64,
 }
 
@@ -170,10 +169,10 @@ fn test(part: &Expr, paths: &mut Paths) -> Option<Test> {
             {
                 return Some(Test::Property(select.field.clone()));
             }
-            let mut steps = steps(&select.operand.expr)?;
-            let of = paths.add(&steps);
-            steps.push(Step::Field(Name::new(&select.field)));
-            Some(Test::Present { of, slot: paths.add(&steps) })
+            let mut segments = segments(&select.operand.expr)?;
+            let of = paths.add(&segments);
+            segments.push(Segment::Field(Name::new(&select.field)));
+            Some(Test::Present { of, slot: paths.add(&segments) })
         }
         Expr::Call(call) => call_test(call, paths),
         _ => Some(Test::Holds(operand(part, paths)?)),
@@ -212,8 +211,8 @@ fn call_test(call: &CallExpr, paths: &mut Paths) -> Option<Test> {
             Some(Test::Affix(operand(&target.expr, paths)?, affix, text))
         }
         (operators::INDEX, None, _) => {
-            let path = Path { steps: steps(&Expr::Call(call.clone()))? };
-            Some(Test::Holds(Operand::Payload(paths.add(&path.steps))))
+            let path = Path { segments: segments(&Expr::Call(call.clone()))? };
+            Some(Test::Holds(Operand::Payload(paths.add(&path.segments))))
         }
         (_, None, [left, right]) => {
             let comparison = comparison(name)?;
@@ -269,33 +268,33 @@ fn operand(part: &Expr, paths: &mut Paths) -> Option<Operand> {
         }
         _ => {}
     }
-    Some(Operand::Payload(paths.add(&steps(part)?)))
+    Some(Operand::Payload(paths.add(&segments(part)?)))
 }
 
 /// The path that an expression is, where it is nothing but a path into the payload.
 pub(super) fn path(root: &IdedExpr) -> Option<Path> {
-    Some(Path { steps: steps(&root.expr)? })
+    Some(Path { segments: segments(&root.expr)? })
 }
 
-fn steps(part: &Expr) -> Option<Vec<Step>> {
+fn segments(part: &Expr) -> Option<Vec<Segment>> {
     match part {
         Expr::Ident(name) if name == "payload" => Some(Vec::new()),
         Expr::Select(select) if !select.test => {
-            let mut steps = steps(&select.operand.expr)?;
-            steps.push(Step::Field(Name::new(&select.field)));
-            Some(steps)
+            let mut segments = segments(&select.operand.expr)?;
+            segments.push(Segment::Field(Name::new(&select.field)));
+            Some(segments)
         }
         Expr::Call(call) if call.func_name == operators::INDEX => {
             let [of, index] = call.args.as_slice() else {
                 return None;
             };
-            let mut steps = steps(&of.expr)?;
-            steps.push(match literal(&index.expr)? {
-                Literal::Text(name) => Step::Field(Name::new(&name)),
-                Literal::Int(index) => Step::Item(usize::try_from(index).ok()?),
+            let mut segments = segments(&of.expr)?;
+            segments.push(match literal(&index.expr)? {
+                Literal::Text(name) => Segment::Field(Name::new(&name)),
+                Literal::Int(index) => Segment::Item(usize::try_from(index).ok()?),
                 _ => return None,
             });
-            Some(steps)
+            Some(segments)
         }
         _ => None,
     }
@@ -321,17 +320,6 @@ fn literal(part: &Expr) -> Option<Literal> {
             _ => None,
         },
         _ => None,
-    }
-}
-
-/// The type of a constant.
-pub(super) fn literal_type(literal: &LiteralValue) -> Type {
-    match literal {
-        LiteralValue::Boolean(_) => Type::Bool,
-        LiteralValue::Int(_) | LiteralValue::UInt(_) | LiteralValue::Double(_) => Type::Number,
-        LiteralValue::String(_) => Type::Text,
-        LiteralValue::Bytes(_) => Type::Bytes,
-        LiteralValue::Null => Type::Null,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::Fault;
 use crate::json::{Json, Kind};
-use crate::path::Step;
+use crate::path::Segment;
 
 /// Where a path led: the place of an entry, or one of the two faults.
 pub(super) type Slot = u32;
@@ -12,13 +12,13 @@ const WRONG_TYPE: Slot = u32::MAX - 1;
 
 #[derive(Debug)]
 struct Node {
-    step: Step,
+    segment: Segment,
     children: Vec<usize>,
     /// Marks of the names of its children: most keys of an object are none of them.
     marks: u64,
 }
 
-/// The steps of all paths as a tree; the payload is node 0, and no node comes before its parent.
+/// The segments of all paths as a tree; the payload is node 0, and no node comes before its parent.
 #[derive(Debug)]
 pub(super) struct Paths {
     nodes: Vec<Node>,
@@ -26,33 +26,35 @@ pub(super) struct Paths {
 }
 
 impl Node {
-    const fn new(step: Step) -> Self {
-        Self { step, children: Vec::new(), marks: 0 }
+    const fn new(segment: Segment) -> Self {
+        Self { segment, children: Vec::new(), marks: 0 }
     }
 }
 
 impl Default for Paths {
     fn default() -> Self {
-        let root = Node::new(Step::Item(0));
+        let root = Node::new(Segment::Item(0));
         Self { nodes: vec![root], used: false }
     }
 }
 
 impl Paths {
     /// Adds a path; returns its slot.
-    pub(super) fn add(&mut self, steps: &[Step]) -> usize {
+    pub(super) fn add(&mut self, segments: &[Segment]) -> usize {
         self.used = true;
         let mut at = 0;
-        for step in steps {
-            let known =
-                self.nodes[at].children.iter().find(|child| self.nodes[**child].step == *step);
+        for segment in segments {
+            let known = self.nodes[at]
+                .children
+                .iter()
+                .find(|child| self.nodes[**child].segment == *segment);
             at = match known {
                 Some(child) => *child,
                 None => {
                     let child = self.nodes.len();
-                    self.nodes.push(Node::new(step.clone()));
+                    self.nodes.push(Node::new(segment.clone()));
                     self.nodes[at].children.push(child);
-                    if let Step::Field(name) = step {
+                    if let Segment::Field(name) = segment {
                         self.nodes[at].marks |= name.mark();
                     }
                     child
@@ -62,7 +64,7 @@ impl Paths {
         at
     }
 
-    /// How many steps all paths have together.
+    /// How many segments all paths have together.
     pub(super) const fn len(&self) -> usize {
         self.nodes.len()
     }
@@ -102,7 +104,7 @@ impl Paths {
                 let members = json.members(at as usize);
                 for (key, value) in members.filter(|(key, _)| key.may_be_of(node.marks)) {
                     for child in &node.children {
-                        if let Step::Field(name) = &self.nodes[*child].step
+                        if let Segment::Field(name) = &self.nodes[*child].segment
                             && json.key_is(key, name)
                         {
                             slots[*child] = value as Slot;
@@ -112,12 +114,12 @@ impl Paths {
             }
             Some(Kind::Array) => {
                 for child in &node.children {
-                    slots[*child] = match &self.nodes[*child].step {
-                        Step::Item(index) => {
+                    slots[*child] = match &self.nodes[*child].segment {
+                        Segment::Item(index) => {
                             let element = json.elements(at as usize).nth(*index);
                             element.map_or(NO_FIELD, |element| element as Slot)
                         }
-                        Step::Field(_) => WRONG_TYPE,
+                        Segment::Field(_) => WRONG_TYPE,
                     };
                 }
             }

@@ -11,7 +11,7 @@ use crate::baton::Status;
 use crate::distribution::Distribution;
 use crate::outcome::{Anomaly, End, Interval, Outcome};
 use crate::plan::Plan;
-use crate::slice::{Slice, deal};
+use crate::plan::{Slice, deal};
 use crate::{LoadError, Stop};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
@@ -56,7 +56,7 @@ impl Led {
 
 /// How far all of them are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum Stage {
     Plan,
     Connect,
     Publish,
@@ -68,7 +68,7 @@ struct Lead<'a> {
     fleet: Fleet,
     led: Vec<Led>,
     clock: String,
-    step: Step,
+    stage: Stage,
     ticks: Ticks,
     intervals: Vec<Interval>,
     distributions: Vec<Distribution>,
@@ -127,7 +127,7 @@ impl<'a> Lead<'a> {
             fleet,
             led: slices.iter().map(led).collect(),
             clock: hello("").clock,
-            step: Step::Plan,
+            stage: Stage::Plan,
             ticks: Ticks::new(0, plan.interval_ms),
             intervals: Vec::new(),
             distributions: Vec::new(),
@@ -278,27 +278,27 @@ impl<'a> Lead<'a> {
             return;
         }
         let all = |is: fn(&Led) -> bool| self.led.iter().all(|led| led.is_over() || is(led));
-        match self.step {
-            Step::Plan if all(|led| led.is_planned) => {
+        match self.stage {
+            Stage::Plan if all(|led| led.is_planned) => {
                 let at_us = now_us() + LEAD_US;
                 self.ticks = Ticks::new(at_us, self.plan.interval_ms);
                 self.order_at(at_us, Order::Begin);
-                self.step = Step::Connect;
+                self.stage = Stage::Connect;
             }
-            Step::Connect if all(|led| led.status.is_ready) => {
+            Stage::Connect if all(|led| led.status.is_ready) => {
                 self.order_at(now_us() + LEAD_US, Order::Go);
                 let phases = &self.plan.phases;
                 let length_ms = phases.warm_up_ms + phases.measure_ms + phases.drain_ms;
                 let length = Duration::from_millis(length_ms) + OVERTIME_MAX;
                 self.deadline = Instant::now().checked_add(length);
-                self.step = Step::Publish;
+                self.stage = Stage::Publish;
             }
-            Step::Publish if all(|led| led.status.is_drained) => {
+            Stage::Publish if all(|led| led.status.is_drained) => {
                 let sum = |of: fn(&Status) -> u64| self.led.iter().map(|led| of(&led.status)).sum();
                 let (owed, delivered): (u64, u64) = (sum(|s| s.owed), sum(|s| s.delivered));
                 if delivered >= owed {
                     self.order_all(&Order::Settle {});
-                    self.step = Step::Settled;
+                    self.stage = Stage::Settled;
                 }
             }
             _ => {}

@@ -3,10 +3,10 @@
 use crate::audit::{Counted, Fate, Track};
 use crate::baton::Status;
 use crate::engine::SliceOutcome;
-use crate::outcome::{Anomaly, Connections, End, Interval, Operations, PhaseSpan, Traffic};
+use crate::outcome::{Access, Anomaly, Connections, End, Interval, Operations, PhaseSpan, Traffic};
 use crate::plan::Plan;
+use crate::plan::Slice;
 use crate::recorder::Sketches;
-use crate::slice::Slice;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Read};
 
 /// Version of the lines; both ends speak the same or not at all.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// Longest line: one pair of which every second message of an hour at 4,000/s is lost.
 const LINE_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -114,6 +114,7 @@ pub(super) struct OutcomeLine {
     pub(super) phases: Vec<PhaseSpan>,
     pub(super) connections: Connections,
     pub(super) subscriptions: Operations,
+    pub(super) access: Option<Access>,
     /// Connect, subscribe, acknowledge, the same from the intended time, end to end, the same from
     /// the actual send, lag, turn.
     pub(super) histograms: [String; 8],
@@ -167,6 +168,7 @@ pub(super) fn outcome_lines(outcome: SliceOutcome) -> Vec<Said> {
         phases: outcome.phases,
         connections: outcome.connections,
         subscriptions: outcome.subscriptions,
+        access: outcome.access,
         unclocked: outcome.unclocked,
         traffic: outcome.traffic,
         counted: outcome.counted,
@@ -240,14 +242,14 @@ mod tests {
 
     #[test]
     fn histograms_add_up_over_the_wire() {
-        let mut all = crate::recorder::histogram();
+        let mut all = crate::histogram::histogram();
         for part in 0..3u64 {
-            let mut histogram = crate::recorder::histogram();
+            let mut histogram = crate::histogram::histogram();
             (0..1_000).for_each(|value| histogram.record(value * 37 + part).unwrap());
             add_text(&mut all, &to_text(&histogram)).unwrap();
         }
         assert_eq!(all.len(), 3_000);
-        assert_eq!(add_text(&mut all, &to_text(&crate::recorder::histogram())), Some(()));
+        assert_eq!(add_text(&mut all, &to_text(&crate::histogram::histogram())), Some(()));
         assert_eq!(add_text(&mut all, "not one"), None);
     }
 

@@ -5,13 +5,13 @@ use crate::LoadError;
 use crate::audit::{Fate, Joint, Track};
 use crate::distribution::Distribution;
 use crate::engine::topics_of;
+use crate::histogram::histogram;
 use crate::outcome::{
     Anomaly, Connections, End, Generator, Interval, Latencies, Operations, Outcome, PhaseSpan,
 };
 use crate::plan::Plan;
-use crate::recorder::histogram;
+use crate::plan::Slice;
 use crate::schedule::streams;
-use crate::slice::Slice;
 use std::collections::BTreeMap;
 
 /// All that one slice has said at its end.
@@ -45,6 +45,7 @@ pub(super) fn merge(
         phases: phases(reports),
         connections: Connections { planned, ..Connections::default() },
         subscriptions: Operations::default(),
+        access: None,
         warm_up: Default::default(),
         measure: Default::default(),
         traffic: Default::default(),
@@ -103,6 +104,7 @@ fn add(outcome: &mut Outcome, report: &Report) -> Option<()> {
     outcome.subscriptions.asked += of.subscriptions.asked;
     outcome.subscriptions.granted += of.subscriptions.granted;
     add_counts(&mut outcome.subscriptions.failed, &of.subscriptions.failed);
+    outcome.access = outcome.access.or(of.access);
     outcome.unclocked += of.unclocked;
     outcome.traffic.published += of.traffic.published;
     outcome.traffic.received += of.traffic.received;

@@ -2,8 +2,9 @@
 
 use super::line::{TickLine, add_text};
 use crate::distribution::Distribution;
+use crate::histogram::sketch;
 use crate::outcome::Interval;
-use crate::recorder::{sketch, summarize};
+use crate::recorder::summarize;
 use hdrhistogram::Histogram;
 use std::collections::{BTreeMap, BTreeSet};
 

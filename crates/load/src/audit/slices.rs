@@ -8,7 +8,7 @@ use crate::cast::Cast;
 use crate::ledger::Arrival;
 use crate::outcome::{ANOMALIES_MAX, Anomaly, AnomalyKind, Messages};
 use crate::plan::Plan;
-use crate::slice::Slice;
+use crate::plan::Slice;
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
@@ -263,8 +263,8 @@ fn add_received(sum: &mut Messages, of: &Messages) {
 mod tests {
     use super::*;
     use crate::audit::Books;
+    use crate::plan::Shared;
     use crate::plan::Subscription;
-    use crate::slice::Shared;
     use crate::stamp::Stamp;
     use proptest::prelude::*;
 
@@ -275,7 +275,8 @@ mod tests {
 
     /// Four who share `t`, three who hear `t`, of which the first hears `u` too, three publishers.
     fn plan() -> Plan {
-        let mut plan = crate::slice::tests::plan(&[(4, true), (1, false), (2, false), (3, false)]);
+        let mut plan =
+            crate::plan::slice::tests::plan(&[(4, true), (1, false), (2, false), (3, false)]);
         let one = |filter: &str| Subscription::plain(filter, 1);
         plan.groups[1].subscriptions = vec![one("t"), one("u")];
         plan.groups[2].subscriptions = vec![one("t")];
@@ -303,15 +304,15 @@ mod tests {
 
     /// What came before the books were closed and afterwards, and how the run ended.
     #[derive(Clone, Debug, Default)]
-    struct Course {
+    struct Case {
         early: Vec<Delivery>,
         late: Vec<Delivery>,
         fates: Vec<Fate>,
         is_cut_short: bool,
     }
 
-    fn alone(plan: &Plan, course: &Course) -> Books {
-        let Course { early, late, fates, is_cut_short } = course;
+    fn alone(plan: &Plan, case: &Case) -> Books {
+        let Case { early, late, fates, is_cut_short } = case;
         let mut audit = fresh(plan, &[Slice::WHOLE]);
         early.iter().for_each(|delivery| receive(&mut audit, delivery.client, delivery));
         audit.close(fates.clone(), *is_cut_short);
@@ -319,8 +320,8 @@ mod tests {
         audit.into_books()
     }
 
-    fn joined(plan: &Plan, slices: &[Slice], course: &Course) -> Books {
-        let Course { early, late, fates, is_cut_short } = course;
+    fn joined(plan: &Plan, slices: &[Slice], case: &Case) -> Books {
+        let Case { early, late, fates, is_cut_short } = case;
         let mut joint = Joint::new(plan, &TOPICS, vec![TOTAL; 3], slices);
         (0..3).for_each(|publisher| joint.measure_from(publisher, FIRST_MEASURED));
         for (at, slice) in slices.iter().enumerate() {
@@ -361,9 +362,9 @@ mod tests {
         prop::collection::vec(one, 3)
     }
 
-    fn courses() -> impl Strategy<Value = Course> {
+    fn courses() -> impl Strategy<Value = Case> {
         let parts = (deliveries(), deliveries(), fates(), any::<bool>());
-        parts.prop_map(|(early, late, fates, is_cut_short)| Course {
+        parts.prop_map(|(early, late, fates, is_cut_short)| Case {
             early,
             late,
             fates,
@@ -389,12 +390,12 @@ mod tests {
     proptest! {
         #[test]
         fn slices_together_close_the_books_that_one_process_closes(
-            course in courses(), of in 1u32..5,
+            case in courses(), of in 1u32..5,
         ) {
             let plan = plan();
-            let one = alone(&plan, &course);
+            let one = alone(&plan, &case);
             let slices: Vec<Slice> = (0..of).map(|at| Slice::new(at, of)).collect();
-            let many = joined(&plan, &slices, &course);
+            let many = joined(&plan, &slices, &case);
             prop_assert_eq!(many.warm_up, one.warm_up);
             prop_assert_eq!(many.measure, one.measure);
             let sorted = |mut list: Vec<Anomaly>| {
@@ -406,13 +407,13 @@ mod tests {
 
         #[test]
         fn a_group_whose_members_are_apart_is_joined_too(
-            course in courses(), of in 2u32..5,
+            case in courses(), of in 2u32..5,
         ) {
             let plan = plan();
-            let one = alone(&plan, &course);
+            let one = alone(&plan, &case);
             let dealt = |at| Slice { shared: Shared::Dealt, ..Slice::new(at, of) };
             let slices: Vec<Slice> = (0..of).map(dealt).collect();
-            let many = joined(&plan, &slices, &course);
+            let many = joined(&plan, &slices, &case);
             // Whether the one that came again was out of order, and had DUP, is not known then.
             let known = |of: Messages| Messages { reordered: 0, duplicated_with_dup: 0, ..of };
             prop_assert_eq!(known(many.warm_up), known(one.warm_up));
@@ -434,13 +435,13 @@ mod tests {
                 let sent = if is_here { TOTAL } else { 0 };
                 Fate { is_lost: !is_here, due: sent, sent, ..Fate::default() }
             };
-            let course = Course {
+            let case = Case {
                 early: in_order(&heard),
                 fates: TOPICS.iter().map(fate).collect(),
                 is_cut_short: true,
-                ..Course::default()
+                ..Case::default()
             };
-            let books = joined(&plan, &left, &course);
+            let books = joined(&plan, &left, &case);
             let mut known = 0;
             for messages in [books.warm_up, books.measure] {
                 prop_assert_eq!(messages.lost, 0);
@@ -449,7 +450,7 @@ mod tests {
             }
             prop_assert!(books.anomalies.iter().all(|anomaly| anomaly.kind != AnomalyKind::Lost));
             // The group and three clients hear `t`, one client hears `u`.
-            let heard = [4, 4, 1].iter().zip(&course.fates);
+            let heard = [4, 4, 1].iter().zip(&case.fates);
             let planned: u32 = heard.map(|(receivers, fate)| receivers * fate.sent).sum();
             prop_assert_eq!(known, u64::from(planned));
         }

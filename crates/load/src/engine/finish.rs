@@ -3,8 +3,8 @@
 use super::Engine;
 use crate::audit::{Counted, Fate, Track};
 use crate::outcome::{
-    Anomaly, CPU_SHARE_MAX, Connections, End, Generator, LAG_P99_US_MAX, Latencies, Operations,
-    Outcome, PhaseSpan, Traffic,
+    Access, Anomaly, CPU_SHARE_MAX, Connections, End, Generator, LAG_P99_US_MAX, Latencies,
+    Operations, Outcome, PhaseSpan, Traffic,
 };
 use crate::schedule::streams;
 
@@ -20,6 +20,7 @@ pub(crate) struct SliceOutcome {
     pub(crate) phases: Vec<PhaseSpan>,
     pub(crate) connections: Connections,
     pub(crate) subscriptions: Operations,
+    pub(crate) access: Option<Access>,
     pub(crate) latencies: Latencies,
     pub(crate) generator: Generator,
     pub(crate) unclocked: u64,
@@ -40,7 +41,7 @@ impl Engine<'_> {
                 self.book.audit.close_slice();
             } else {
                 let fates = std::mem::take(&mut self.fates).into_iter().map(|(_, fate)| fate);
-                self.book.audit.close(fates.collect(), self.end == Some(End::Stopped));
+                self.book.audit.close(fates.collect(), self.ending.end == Some(End::Stopped));
                 self.close_course();
             }
         }
@@ -48,8 +49,8 @@ impl Engine<'_> {
 
     pub(super) fn into_outcome(self) -> Outcome {
         let (generator, traffic) = (self.generator(), self.traffic());
-        let Self { book, end, phases, agenda, .. } = self;
-        let end = match end {
+        let Self { book, ending, clock, runner, .. } = self;
+        let end = match ending.end {
             // Told at the end, when all have been seen to go.
             Some(End::BrokerGone(_)) => End::BrokerGone(book.seen_of_broker()),
             end => end.unwrap_or(End::Completed),
@@ -58,9 +59,10 @@ impl Engine<'_> {
         let books = book.audit.into_books();
         Outcome {
             end,
-            phases,
+            phases: clock.into_spans(),
             connections: book.connections,
             subscriptions: book.subscriptions,
+            access: book.access,
             warm_up: books.warm_up,
             measure: books.measure,
             traffic,
@@ -71,7 +73,7 @@ impl Engine<'_> {
             anomalies: books.anomalies,
             anomalies_unlisted: books.anomalies_unlisted,
             unclocked: 0,
-            course: agenda.into_outcome(),
+            course: runner.into_outcome(),
             agents: Vec::new(),
         }
     }
@@ -92,8 +94,8 @@ impl Engine<'_> {
                 (0..stream.group.clients).map(|place| stream.schedule.total_of(place))
             })
             .collect();
-        let Self { book, end, phases, fates, .. } = self;
-        let end = match end {
+        let Self { book, ending, clock, fates, .. } = self;
+        let end = match ending.end {
             Some(End::BrokerGone(_)) => End::BrokerGone(book.seen_of_broker()),
             end => end.unwrap_or(End::Completed),
         };
@@ -102,9 +104,10 @@ impl Engine<'_> {
         let (counted, anomalies) = book.audit.into_counted();
         SliceOutcome {
             end,
-            phases,
+            phases: clock.into_spans(),
             connections: book.connections,
             subscriptions: book.subscriptions,
+            access: book.access,
             latencies,
             traffic,
             generator,
@@ -126,8 +129,8 @@ impl Engine<'_> {
         unacknowledged.sort_unstable();
         // A run that came to its end owed its whole schedule; one that was cut short owed what it
         // had picked up.
-        let due = match (&self.end, self.schedules.get(publisher.schedule as usize)) {
-            (None, Some(schedule)) => schedule.total_of(publisher.place),
+        let due = match (&self.ending.end, self.publishing.total_of(publisher)) {
+            (None, Some(total)) => total,
             _ => publisher.due,
         };
         Fate { is_lost: false, due, sent: publisher.sent, refused, unacknowledged }

@@ -1,14 +1,13 @@
 //! Connect, subscribe, warm up, measure, drain, leave.
 
-use super::handler::ClientSink;
-use super::{Edge, Engine, Slot, State};
+use super::book::{ClientSink, Slot, State};
+use super::{Edge, Engine};
 use crate::baton::Status;
 use crate::cpu::ThreadCpu;
-use crate::outcome::{End, Phase, PhaseSpan};
-use crate::schedule::streams;
+use crate::outcome::{End, Phase};
 use std::cmp::Reverse;
 use std::net::{IpAddr, Ipv4Addr};
-use weir_reactor::{Io, Transport, now_us};
+use weir_reactor::{Io, now_us};
 
 /// Connections under way at once; more would measure the generator's own queue.
 const CONNECTING_MAX: usize = 1000;
@@ -32,20 +31,19 @@ const LEAD_US: u64 = 10_000;
 impl Engine<'_> {
     /// Ends the run early; what is measured so far is kept.
     pub(super) fn stop_run(&mut self, end: End) {
-        self.end = Some(end);
-        self.ended_us = now_us();
+        self.ending.end = Some(end);
+        self.ending.decided_us = now_us();
     }
 
     /// Ends publishing now: what is due by now is still sent, and what is owed waited for.
     pub(super) fn finish(&mut self, now: u64) {
-        self.finish_us = Some(now);
-        let is_publishing = matches!(self.phase, Phase::WarmUp | Phase::Measure);
-        if self.baton.is_some() || matches!(self.phase, Phase::Connect | Phase::Subscribe) {
+        let is_publishing = self.clock.is_publishing();
+        self.clock.finish(now);
+        if self.baton.is_some() || self.clock.is_setting_up() {
             return self.stop_run(End::Stopped);
         }
         if is_publishing {
-            self.schedules.iter_mut().for_each(|schedule| schedule.end_at(now));
-            self.book.measure = self.book.measure.map(|(start_us, _)| (start_us, now));
+            self.publishing.end_at(now);
         }
     }
 
@@ -53,15 +51,15 @@ impl Engine<'_> {
     pub(super) fn advance(&mut self, io: &mut Io) {
         let now = now_us();
         self.ping(now, io);
-        if self.end.is_some() {
+        if self.ending.end.is_some() {
             return self.leave(now, io);
         }
         self.act(now, io);
-        match self.phase {
+        match self.clock.phase() {
             Phase::Connect => self.connect_due(now, io),
             Phase::Subscribe => self.subscribe_due(now),
             Phase::WarmUp | Phase::Measure => {
-                let ends_us = self.phase_end_us();
+                let ends_us = self.clock.end_us();
                 if now >= ends_us {
                     self.next_phase(ends_us);
                 }
@@ -70,64 +68,44 @@ impl Engine<'_> {
         }
     }
 
-    /// When a phase of fixed length ends.
-    pub(super) fn phase_end_us(&self) -> u64 {
-        let planned_us = self.phase_start_us + self.phase_us(self.phase);
-        let finish_us = self.finish_us.filter(|_| self.phase != Phase::Drain);
-        finish_us.map_or(planned_us, |finish_us| planned_us.min(finish_us.max(self.phase_start_us)))
-    }
-
-    fn phase_us(&self, phase: Phase) -> u64 {
-        let phases = &self.plan.phases;
-        let length_ms = match phase {
-            // Without publishers there is nothing to warm up.
-            Phase::WarmUp if self.book.publishers.is_empty() => 0,
-            Phase::WarmUp => phases.warm_up_ms,
-            Phase::Measure => phases.measure_ms,
-            Phase::Drain => phases.drain_ms,
-            Phase::Connect | Phase::Subscribe => 0,
-        };
-        length_ms * 1_000
-    }
-
     /// When the next connection is due, while there is room for it.
     pub(super) fn next_connect_us(&self) -> Option<u64> {
-        let is_open = self.phase == Phase::Connect
-            && self.next_client < self.clients.len()
+        let is_open = self.clock.phase() == Phase::Connect
+            && self.connecting.next < self.clients.len()
             && self.has_room_to_connect();
         is_open.then(|| {
-            let place = self.book.slots[self.next_client].client - self.skipped;
+            let place = self.book.slots[self.connecting.next].client - self.connecting.skipped;
             let offset_us = f64::from(place) * 1e6 / self.plan.connect.rate_per_s;
-            self.phase_start_us + offset_us as u64
+            self.clock.start_us() + offset_us as u64
         })
     }
 
     pub(super) fn has_room_to_connect(&self) -> bool {
-        self.connecting.len() < CONNECTING_MAX
+        self.connecting.open.len() < CONNECTING_MAX
     }
 
     /// Passes over clients that join later.
     fn skip_joining(&mut self) {
         let is_away = |slot: &Slot| slot.state == State::Away && slot.lost_us == 0;
-        while self.book.slots.get(self.next_client).is_some_and(is_away) {
-            self.next_client += 1;
-            self.skipped += 1;
+        while self.book.slots.get(self.connecting.next).is_some_and(is_away) {
+            self.connecting.next += 1;
+            self.connecting.skipped += 1;
         }
     }
 
     fn connect_due(&mut self, now: u64, io: &mut Io) {
         self.skip_joining();
         while self.next_connect_us().is_some_and(|due_us| due_us <= now) {
-            let client = self.next_client as u32;
-            self.next_client += 1;
+            let client = self.connecting.next as u32;
+            self.connecting.next += 1;
             self.connect(client, io);
             self.skip_joining();
         }
         self.expire_connects(now, io);
         self.judge_connects(now);
-        if self.end.is_none()
-            && self.next_client == self.clients.len()
-            && self.connecting.is_empty()
+        if self.ending.end.is_none()
+            && self.connecting.next == self.clients.len()
+            && self.connecting.open.is_empty()
         {
             self.next_phase(now);
         }
@@ -160,10 +138,10 @@ impl Engine<'_> {
         let slot = &mut self.book.slots[client as usize];
         slot.asked_us = now;
         slot.state = State::Connecting;
-        match io.connect(&Transport::Plain, self.plan.target, source) {
+        match io.connect(&self.plan.transport.on_wire(), self.plan.target, source) {
             Ok(token) => {
                 let deadline_us = now + u64::from(self.plan.connect.timeout_ms) * 1_000;
-                self.connecting.push_back((deadline_us, client));
+                self.connecting.open.push(deadline_us, client);
                 self.bind_token(token, client);
             }
             Err(error) if self.is_returning() && self.book.slots[client as usize].lost_us > 0 => {
@@ -176,12 +154,8 @@ impl Engine<'_> {
     /// Forgets connections that are made or failed, and fails those that take too long.
     pub(super) fn expire_connects(&mut self, now: u64, io: &mut Io) {
         let slots = &self.book.slots;
-        self.connecting.retain(|&(_, client)| slots[client as usize].state == State::Connecting);
-        while let Some(&(deadline_us, client)) = self.connecting.front() {
-            if deadline_us > now {
-                break;
-            }
-            self.connecting.pop_front();
+        self.connecting.open.keep(|client| slots[client as usize].state == State::Connecting);
+        while let Some(client) = self.connecting.open.take_late(now) {
             if let Some(token) = self.book.slots[client as usize].token {
                 io.abort(token);
             }
@@ -192,12 +166,8 @@ impl Engine<'_> {
     /// Forgets subscriptions that are answered, and gives up on those that take too long.
     pub(super) fn expire_subscribes(&mut self, now: u64) {
         let slots = &self.book.slots;
-        self.subscribing.retain(|&(_, client)| slots[client as usize].state == State::Subscribing);
-        while let Some(&(deadline_us, client)) = self.subscribing.front() {
-            if deadline_us > now {
-                return;
-            }
-            self.subscribing.pop_front();
+        self.subscribing.keep(|client| slots[client as usize].state == State::Subscribing);
+        while let Some(client) = self.subscribing.take_late(now) {
             let open = self.book.slots[client as usize].subscriptions_open;
             (0..open).for_each(|_| self.book.unsubscribed("no SUBACK in time"));
             self.book.slots[client as usize].subscriptions_open = 0;
@@ -208,7 +178,7 @@ impl Engine<'_> {
 
     fn subscribe_due(&mut self, now: u64) {
         self.expire_subscribes(now);
-        if self.subscribing.front().is_some_and(|&(deadline_us, _)| deadline_us > now) {
+        if !self.subscribing.is_empty() {
             return;
         }
         let operations = &self.book.subscriptions;
@@ -225,20 +195,12 @@ impl Engine<'_> {
         };
         let Some(go_us) = go_us else { return };
         let start_us = self.plan.shifts.map_or(go_us, |shifts| shifts.cycle_from(go_us));
-        self.begin_publishing(start_us);
-        if let Some((measure_us, _)) = self.book.measure {
+        self.publishing.begin(self.plan, start_us);
+        self.clock.publish_from(start_us);
+        if let Some((measure_us, _)) = self.clock.measure_us() {
             self.cue.begin(measure_us);
         }
         self.next_phase(now);
-    }
-
-    /// Makes the schedules, now that their begin is known.
-    fn begin_publishing(&mut self, start_us: u64) {
-        self.schedules =
-            streams(self.plan, start_us).into_iter().map(|stream| stream.schedule).collect();
-        let measure_start_us = start_us + self.phase_us(Phase::WarmUp);
-        let measure_us = self.phase_us(Phase::Measure);
-        self.book.measure = Some((measure_start_us, measure_start_us + measure_us));
     }
 
     fn edge(&self) -> Edge {
@@ -246,40 +208,26 @@ impl Engine<'_> {
         Edge { at_us: now_us(), cpu: ThreadCpu::now(), traffic }
     }
 
-    /// Closes the phase at `end_us` and opens the one after it.
     fn next_phase(&mut self, end_us: u64) {
-        self.phases.push(PhaseSpan { phase: self.phase, start_us: self.phase_start_us, end_us });
-        self.phase_start_us = end_us;
-        self.phase = match self.phase {
-            Phase::Connect => Phase::Subscribe,
-            Phase::Subscribe => {
-                self.phase_start_us = self.book.measure.map_or(end_us, |(start_us, _)| start_us)
-                    - self.phase_us(Phase::WarmUp);
-                Phase::WarmUp
-            }
-            Phase::WarmUp => {
-                self.edges.0 = self.edge();
-                Phase::Measure
-            }
-            Phase::Measure => {
-                self.edges.1 = self.edge();
-                Phase::Drain
-            }
-            Phase::Drain => Phase::Drain,
-        };
+        match self.clock.phase() {
+            Phase::WarmUp => self.edges.0 = self.edge(),
+            Phase::Measure => self.edges.1 = self.edge(),
+            Phase::Connect | Phase::Subscribe | Phase::Drain => {}
+        }
+        self.clock.advance(end_us);
     }
 
     /// Waits for what is owed: unsent, unacknowledged, undelivered. Then the books are closed, and
     /// if something was lost it is listened for a while longer, so that late is told from never.
     fn drain(&mut self, now: u64) {
         if self.book.audit.is_closed() {
-            if now >= self.phase_start_us + GRACE_US {
+            if now >= self.clock.start_us() + GRACE_US {
                 self.stop_run(End::Completed);
             }
             return;
         }
         let is_settled = self.is_settled(now);
-        if !is_settled && now < self.phase_end_us() {
+        if !is_settled && now < self.clock.end_us() {
             return;
         }
         self.close_books();
@@ -313,10 +261,10 @@ impl Engine<'_> {
 
     /// What the others need to know.
     pub(super) fn status(&self) -> Status {
-        let is_drain = self.phase == Phase::Drain;
+        let is_drain = self.clock.phase() == Phase::Drain;
         Status {
-            phase: self.phase,
-            is_ready: self.phase == Phase::Subscribe && self.subscribing.is_empty(),
+            phase: self.clock.phase(),
+            is_ready: self.clock.phase() == Phase::Subscribe && self.subscribing.is_empty(),
             is_drained: is_drain && self.is_drained(now_us()),
             connected: self.book.live,
             sent: self.book.recorder.counts.published,
@@ -328,37 +276,33 @@ impl Engine<'_> {
 
     /// Sends DISCONNECT to all, lets the broker close, and cuts what is left.
     fn leave(&mut self, now: u64, io: &mut Io) {
-        let is_going = matches!(self.end, Some(End::BrokerGone(_)))
-            && now < self.ended_us + GOING_US
+        let is_going = matches!(self.ending.end, Some(End::BrokerGone(_)))
+            && now < self.ending.decided_us + GOING_US
             && self.book.live > 0;
         if is_going {
             return;
         }
-        if !std::mem::replace(&mut self.is_leaving, true) {
-            if self.phases.last().is_none_or(|span| span.phase != self.phase) {
-                // An early end: the phase is closed where it stands.
-                let phase = self.phase;
-                let span = PhaseSpan { phase, start_us: self.phase_start_us, end_us: now };
-                self.phases.push(span);
-                if self.phase == Phase::Measure {
-                    self.edges.1 = self.edge();
-                }
+        if !std::mem::replace(&mut self.ending.is_leaving, true) {
+            // An early end: the phase is closed where it stands. In measure, no edge was seen yet.
+            self.clock.close(now);
+            if self.clock.phase() == Phase::Measure {
+                self.edges.1 = self.edge();
             }
             self.close_books();
-            self.phase_start_us = now;
+            self.clock.restart(now);
             self.disconnect_all(io);
             // At least one turn, in which the DISCONNECTs leave.
             return;
         }
         let is_gone = self.book.slots.iter().all(|slot| slot.token.is_none());
-        if is_gone || now >= self.phase_start_us + GRACE_US {
+        if is_gone || now >= self.clock.start_us() + GRACE_US {
             for client in 0..self.book.slots.len() as u32 {
                 if let Some(token) = self.release_token(client) {
                     io.abort(token);
                 }
             }
             self.drop_old(io);
-            self.is_over = true;
+            self.ending.is_over = true;
         }
     }
 

@@ -1,23 +1,28 @@
 //! From a plan to an engine that is ready to run it.
 
-use super::{Agenda, Book, Engine, Position, Slot, State};
+use super::book::{Book, Slot, State};
+use super::deadlines::Deadlines;
+use super::phase_clock::PhaseClock;
+use super::publishing::Publishing;
+use super::step_runner::StepRunner;
+use super::tokens::Tokens;
+use super::{Connecting, Ending, Engine};
 use crate::audit::Audit;
 use crate::baton::Baton;
-use crate::course::{Action, Cue};
 use crate::cpu::thread_cpu_us;
-use crate::outcome::{Connections, Operations, Phase};
-use crate::payload::{blank, bytes_min};
-use crate::plan::{Plan, ProtocolVersion, Publish};
+use crate::outcome::{Connections, Operations};
+use crate::payload::bytes_min;
+use crate::plan::{Credentials, Plan, ProtocolVersion, Publish};
 use crate::publisher::Publisher;
 use crate::recorder::Recorder;
 use crate::schedule::{Stream, streams};
+use crate::steps::{Action, Cue};
 use crate::template::expand;
 use crate::{LoadError, topic_error};
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 use std::rc::Rc;
 use weir_client::Client;
 use weir_reactor::now_us;
-use weir_wire::Version;
 use weir_wire::topic::{TopicFilter, is_valid_name};
 
 impl<'a> Engine<'a> {
@@ -34,17 +39,17 @@ impl<'a> Engine<'a> {
                 audit.measure_from(stream.first_publisher + place, stream.first_measured(place));
             }
         }
-        let positions = streams.iter().map(|stream| Position::first(plan, stream)).collect();
-        let version = version_of(plan);
+        let publishing = Publishing::new(plan, &streams);
+        let version = plan.version.on_wire();
         let clients = slots.iter().map(|_| Client::new(version)).collect();
-        let payloads = streams.iter().map(|stream| blank_of(stream.publish)).collect();
         let planned = slots.len() as u64;
         let now_us = now_us();
         Ok(Self {
             plan,
             baton,
             clients,
-            by_token: Vec::new(),
+            tokens: Tokens::default(),
+            clock: PhaseClock::new(plan.phases, !publishers.is_empty(), now_us),
             book: Book {
                 audit,
                 slots,
@@ -52,10 +57,10 @@ impl<'a> Engine<'a> {
                 recorder: Recorder::new(now_us, thread_cpu_us()),
                 connections: Connections { planned, ..Connections::default() },
                 subscriptions: Operations::default(),
+                access: None,
                 owed: 0,
                 open: 0,
                 backlog: 0,
-                measure: None,
                 read_us: now_us,
                 ready: 0,
                 live: 0,
@@ -64,43 +69,17 @@ impl<'a> Engine<'a> {
                 last_cause: String::new(),
                 unclocked: 0,
             },
-            schedules: Vec::new(),
-            positions,
-            phase: Phase::Connect,
-            phases: Vec::new(),
-            phase_start_us: now_us,
-            finish_us: None,
-            next_client: 0,
-            skipped: 0,
-            connecting: VecDeque::new(),
-            subscribing: VecDeque::new(),
+            connecting: Connecting::default(),
+            subscribing: Deadlines::default(),
+            publishing,
             pings: BinaryHeap::new(),
-            scratch: Vec::new(),
-            payloads,
-            agenda: Agenda::new(plan),
+            runner: StepRunner::new(plan),
             cue: Cue::default(),
-            held: Vec::new(),
             edges: Default::default(),
             fates: Vec::new(),
             has_intervals: true,
-            end: None,
-            ended_us: 0,
-            is_leaving: false,
-            is_over: false,
+            ending: Ending::default(),
         })
-    }
-}
-
-/// The largest payload of a stream, without its stamp.
-fn blank_of(publish: &Publish) -> Vec<u8> {
-    blank(publish.payload, publish.payload_bytes.max(publish.payload_bytes_to.unwrap_or(0)))
-}
-
-/// The protocol as the wire names it.
-pub(super) fn version_of(plan: &Plan) -> Version {
-    match plan.version {
-        ProtocolVersion::V311 => Version::V311,
-        ProtocolVersion::V5 => Version::V5,
     }
 }
 
@@ -114,6 +93,7 @@ fn check(plan: &Plan) -> Result<(), LoadError> {
     if !(rate > 0.0 && rate.is_finite()) {
         return fail(format!("connect.rate_per_s = {rate} must be above 0"));
     }
+    check_credentials(plan)?;
     if plan.interval_ms == 0 {
         return fail("interval_ms = 0 must be above 0".into());
     }
@@ -133,6 +113,19 @@ fn check(plan: &Plan) -> Result<(), LoadError> {
         if let Some(publish) = &group.publish {
             check_publish(name, publish)?;
         }
+    }
+    Ok(())
+}
+
+fn check_credentials(plan: &Plan) -> Result<(), LoadError> {
+    let Credentials { user_name, password } = &plan.credentials;
+    // Section 3.1.2.9 of 3.1.1; 5.0 allows it.
+    if plan.version == ProtocolVersion::V311 && password.is_some() && user_name.is_none() {
+        return Err(LoadError::Plan("MQTT 3.1.1 has no password without a user name".into()));
+    }
+    let length = [user_name, password].into_iter().flatten().map(String::len).max().unwrap_or(0);
+    if length > usize::from(u16::MAX) {
+        return Err(LoadError::Plan("user name and password have at most 65535 bytes".into()));
     }
     Ok(())
 }

@@ -1,71 +1,17 @@
 //! The instrument before it is believed: the load generator against brokers with known faults.
 
-use crate::fake_broker::{Deeds, FakeBroker, Faults};
+use crate::fake_broker::{self, Deeds, FakeBroker, Faults, publishers, subscribers};
 use weir_load::outcome::{Anomaly, End, Messages, Outcome, Phase};
-use weir_load::plan::{ConnectPlan, Group, Phases, Plan, ProtocolVersion, Publish, Subscription};
-use weir_load::{Slice, Stop, run};
+use weir_load::plan::{Group, Phases, Plan, ProtocolVersion};
+use weir_load::{Stop, run};
 use weir_wire::ReasonCode;
 
-const RUN: u16 = 7;
-
-fn subscribers(clients: u32, filters: &[&str], qos: u8) -> Group {
-    let subscription = |filter: &&str| Subscription::plain(*filter, qos);
-    Group {
-        name: "subscribers".into(),
-        clients,
-        client_id: "w{run}-sub-{i}".into(),
-        subscriptions: filters.iter().map(subscription).collect(),
-        publish: None,
-        ..Group::default()
-    }
-}
-
-fn publishers(clients: u32, rate_per_s: f64, qos: u8) -> Group {
-    let (topic, payload_bytes, retain) = ("t{run}/{i}".into(), 32, false);
-    Group {
-        name: "publishers".into(),
-        clients,
-        client_id: "w{run}-pub-{i}".into(),
-        subscriptions: Vec::new(),
-        publish: Some(Publish {
-            topic,
-            qos,
-            rate_per_s,
-            payload_bytes,
-            retain,
-            ..Publish::default()
-        }),
-        ..Group::default()
-    }
-}
-
 fn plan(version: ProtocolVersion, groups: Vec<Group>) -> Plan {
-    Plan {
-        target: ([127, 0, 0, 1], 1).into(),
-        version,
-        run: RUN,
-        keep_alive_s: 60,
-        clean_start: true,
-        user_name: None,
-        password: None,
-        sources: None,
-        connect: ConnectPlan { rate_per_s: 2_000.0, timeout_ms: 5_000 },
-        groups,
-        phases: Phases { warm_up_ms: 200, measure_ms: 1_000, drain_ms: 1_000 },
-        interval_ms: 250,
-        slice: Slice::WHOLE,
-        course: Default::default(),
-        shifts: None,
-    }
+    Plan { version, ..fake_broker::plan(groups) }
 }
 
-fn run_against(faults: Faults, mut plan: Plan) -> (Outcome, Deeds) {
-    let fake = FakeBroker::start(faults);
-    plan.target = fake.address;
-    let mut heard = 0;
-    let outcome = run(&plan, &Stop::default(), &mut |_| heard += 1).expect("a plan that runs");
-    assert_eq!(heard, outcome.intervals.len(), "every interval is told as it ends");
-    (outcome, fake.stop())
+fn run_against(faults: Faults, plan: &Plan) -> (Outcome, Deeds) {
+    fake_broker::run_against(faults, plan, |plan, heard| run(plan, &Stop::default(), heard))
 }
 
 /// Warm-up and measure together.
@@ -128,7 +74,7 @@ const FAULTY: Faults = Faults {
 
 fn assert_every_fault_is_found(version: ProtocolVersion, filters: &[&str], qos: u8) {
     let groups = vec![subscribers(4, filters, qos), publishers(3, 700.0, qos)];
-    let (outcome, deeds) = run_against(FAULTY, plan(version, groups));
+    let (outcome, deeds) = run_against(FAULTY, &plan(version, groups));
     assert_eq!(outcome.end, End::Completed);
     assert_sums_agree(&outcome);
     let mut anomalies = outcome.anomalies.clone();
@@ -174,7 +120,7 @@ fn every_fault_of_a_shared_group_is_found() {
 #[test]
 fn a_broker_without_faults_has_none() {
     let groups = vec![subscribers(3, &["t{run}/#"], 1), publishers(5, 200.0, 1)];
-    let (outcome, deeds) = run_against(Faults::default(), plan(ProtocolVersion::V5, groups));
+    let (outcome, deeds) = run_against(Faults::default(), &plan(ProtocolVersion::V5, groups));
     assert_eq!(outcome.end, End::Completed);
     assert_sums_agree(&outcome);
     assert_eq!(outcome.anomalies, []);
@@ -204,7 +150,7 @@ fn a_broker_without_faults_has_none() {
 fn messages_never_acknowledged_are_neither_accepted_nor_lost() {
     let groups = vec![subscribers(2, &["t{run}/#"], 1), publishers(2, 500.0, 1)];
     let faults = Faults { unacknowledged_every: Some(50), ..Faults::default() };
-    let (outcome, deeds) = run_against(faults, plan(ProtocolVersion::V311, groups));
+    let (outcome, deeds) = run_against(faults, &plan(ProtocolVersion::V311, groups));
     assert_eq!(outcome.end, End::Completed);
     assert_sums_agree(&outcome);
     assert_eq!(sum(&outcome, |m| m.unacknowledged), deeds.unaccepted);
@@ -219,7 +165,7 @@ fn refused_messages_are_neither_accepted_nor_lost() {
     for qos in [1, 2] {
         let groups = vec![subscribers(2, &["t{run}/#"], qos), publishers(2, 500.0, qos)];
         let faults = Faults { refused_every: Some(50), ..Faults::default() };
-        let (outcome, deeds) = run_against(faults, plan(ProtocolVersion::V5, groups));
+        let (outcome, deeds) = run_against(faults, &plan(ProtocolVersion::V5, groups));
         assert_sums_agree(&outcome);
         assert_eq!(sum(&outcome, |m| m.refused), deeds.unaccepted);
         assert_eq!(sum(&outcome, |m| m.delivered_unaccepted), deeds.unaccepted_deliveries);
@@ -235,7 +181,7 @@ fn what_comes_after_drain_is_late_and_lost() {
     plan.phases = Phases { warm_up_ms: 0, measure_ms: 200, drain_ms: 300 };
     // Sequence 0 of 0 to 39, due at the begin: it comes 700 to 800 ms later.
     let faults = Faults { late: Some((40, 800_000)), ..Faults::default() };
-    let (outcome, deeds) = run_against(faults, plan);
+    let (outcome, deeds) = run_against(faults, &plan);
     assert_sums_agree(&outcome);
     assert_eq!(deeds.late, 2);
     assert_eq!((outcome.measure.late_after_drain, outcome.measure.lost), (2, 2));
@@ -277,7 +223,7 @@ fn what_was_under_way_when_a_run_was_stopped_is_not_lost() {
 fn messages_of_another_run_are_stray() {
     let groups = vec![subscribers(2, &["t{run}/#"], 0), publishers(1, 500.0, 0)];
     let faults = Faults { stray_every: Some(20), ..Faults::default() };
-    let (outcome, deeds) = run_against(faults, plan(ProtocolVersion::V311, groups));
+    let (outcome, deeds) = run_against(faults, &plan(ProtocolVersion::V311, groups));
     assert_sums_agree(&outcome);
     assert!(deeds.strays > 0);
     assert_eq!(sum(&outcome, |m| m.stray), deeds.strays);
@@ -288,7 +234,7 @@ fn messages_of_another_run_are_stray() {
 fn filters_that_overlap_owe_one_delivery() {
     // The fake delivers once for each filter, so every second delivery is one too many.
     let groups = vec![subscribers(1, &["t{run}/#", "t{run}/0"], 0), publishers(1, 100.0, 0)];
-    let (outcome, _) = run_against(Faults::default(), plan(ProtocolVersion::V311, groups));
+    let (outcome, _) = run_against(Faults::default(), &plan(ProtocolVersion::V311, groups));
     assert_sums_agree(&outcome);
     assert_eq!(outcome.measure.expected, 100);
     assert_eq!((outcome.measure.lost, outcome.measure.duplicated), (0, 100));
@@ -302,7 +248,7 @@ fn a_frozen_broker_costs_latency_not_the_run() {
     let mut plan = plan(ProtocolVersion::V5, groups);
     plan.phases.drain_ms = 5_000;
     plan.connect.timeout_ms = 500;
-    let (outcome, _) = run_against(faults, plan);
+    let (outcome, _) = run_against(faults, &plan);
     assert_eq!(outcome.end, End::Completed);
     assert_sums_agree(&outcome);
     assert_eq!((outcome.measure.lost, outcome.measure.unsent), (0, 0));
@@ -317,7 +263,7 @@ fn a_broker_that_refuses_all_connections_fails_the_setup() {
     let reason = ReasonCode::NotAuthorized;
     let faults = Faults { refuse_connect: Some(reason), ..Faults::default() };
     let groups = vec![subscribers(30, &["t"], 0)];
-    let (outcome, _) = run_against(faults, plan(ProtocolVersion::V5, groups));
+    let (outcome, _) = run_against(faults, &plan(ProtocolVersion::V5, groups));
     let End::SetupFailed(seen) = &outcome.end else { panic!("{:?}", outcome.end) };
     assert!(seen.contains(reason.name()), "{seen}");
     assert_eq!(outcome.connections.connected, 0);
@@ -329,7 +275,7 @@ fn a_broker_that_refuses_all_connections_fails_the_setup() {
 fn a_broker_that_refuses_all_subscriptions_fails_the_setup() {
     let faults = Faults { refuse_subscribe: true, ..Faults::default() };
     let groups = vec![subscribers(3, &["t{run}/#"], 0), publishers(1, 10.0, 0)];
-    let (outcome, _) = run_against(faults, plan(ProtocolVersion::V311, groups));
+    let (outcome, _) = run_against(faults, &plan(ProtocolVersion::V311, groups));
     assert!(matches!(outcome.end, End::SetupFailed(_)), "{:?}", outcome.end);
     assert_eq!((outcome.subscriptions.asked, outcome.subscriptions.granted), (3, 0));
     assert_eq!(outcome.measure.intended, 0);
@@ -340,7 +286,7 @@ fn a_broker_that_never_answers_connect_is_gone() {
     let faults = Faults { ignore_connect: true, ..Faults::default() };
     let mut plan = plan(ProtocolVersion::V311, vec![subscribers(3, &["t"], 0)]);
     plan.connect.timeout_ms = 200;
-    let (outcome, _) = run_against(faults, plan);
+    let (outcome, _) = run_against(faults, &plan);
     let End::BrokerGone(seen) = &outcome.end else { panic!("{:?}", outcome.end) };
     assert!(seen.contains("no CONNACK"), "{seen}");
 }
@@ -362,7 +308,7 @@ fn a_broker_that_goes_away_midway_ends_the_run_and_keeps_what_was_measured() {
     let mut plan = plan(ProtocolVersion::V5, groups);
     plan.phases.measure_ms = 60_000;
     let faults = Faults { gone_after: Some(200), ..Faults::default() };
-    let (outcome, _) = run_against(faults, plan);
+    let (outcome, _) = run_against(faults, &plan);
     let End::BrokerGone(seen) = &outcome.end else { panic!("{:?}", outcome.end) };
     assert!(seen.contains("of 12 connections"), "{seen}");
     assert_sums_agree(&outcome);
@@ -401,7 +347,7 @@ fn a_window_that_is_full_leaves_messages_unsent() {
     plan.phases = Phases { warm_up_ms: 0, measure_ms: 500, drain_ms: 300 };
     let faults =
         Faults { receive_maximum: Some(10), unacknowledged_every: Some(1), ..Faults::default() };
-    let (outcome, _) = run_against(faults, plan);
+    let (outcome, _) = run_against(faults, &plan);
     assert_eq!(outcome.end, End::Completed);
     assert_sums_agree(&outcome);
     let Messages { intended, sent, unsent, unacknowledged, .. } = outcome.measure;
@@ -454,7 +400,7 @@ fn an_acknowledgement_counts_from_the_intended_time_too() {
     plan.phases = Phases { warm_up_ms: 0, measure_ms: 500, drain_ms: 10_000 };
     let faults =
         Faults { receive_maximum: Some(1), freeze: Some((10, 400_000)), ..Faults::default() };
-    let (outcome, _) = run_against(faults, plan);
+    let (outcome, _) = run_against(faults, &plan);
     assert_eq!(outcome.end, End::Completed);
     assert_eq!((outcome.measure.intended, outcome.measure.accepted), (50, 50));
     let late =

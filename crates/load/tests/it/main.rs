@@ -5,6 +5,6 @@
 mod fake_broker;
 
 mod calibration;
-mod course;
+mod connect;
 mod null;
-mod replay;
+mod steps;

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use weir_load::outcome::{End, Phase};
 use weir_load::plan::{ConnectPlan, Group, Phases, Plan, ProtocolVersion, Publish, Subscription};
-use weir_load::{Outcome, Slice, Stop, null, run};
+use weir_load::{Outcome, Stop, null, run};
 
 /// Five publishers to five subscribers over a null broker that burns so many times its own CPU.
 fn outcome(filter: &str, qos: u8, version: ProtocolVersion, burned: f64) -> Outcome {
@@ -31,21 +31,14 @@ fn outcome(filter: &str, qos: u8, version: ProtocolVersion, burned: f64) -> Outc
         ..Publish::default()
     });
     let plan = Plan {
-        target,
         version,
-        run: 1,
-        keep_alive_s: 60,
-        clean_start: true,
-        user_name: None,
-        password: None,
-        sources: None,
         connect: ConnectPlan { rate_per_s: 1_000.0, timeout_ms: 5_000 },
-        groups: vec![subscribers, publishers],
-        phases: Phases { warm_up_ms: 100, measure_ms: 400, drain_ms: 5_000 },
         interval_ms: 100,
-        slice: Slice::WHOLE,
-        course: Default::default(),
-        shifts: None,
+        ..Plan::new(
+            target,
+            vec![subscribers, publishers],
+            Phases { warm_up_ms: 100, measure_ms: 400, drain_ms: 5_000 },
+        )
     };
     let outcome = run(&plan, &Stop::default(), &mut |_| {}).unwrap();
     stop.stop();

@@ -8,11 +8,11 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
-use weir_bench::clients::{self, ClientsOptions, Folder, Settings, Stack, Standing, Workflow};
 use weir_bench::folder;
 use weir_bench::interrupt::note_signals;
-use weir_load::null_stack::{Fault, NullStack};
-use weir_load::replay::PAYLOAD_BYTES;
+use weir_stacks::null_stack::{Fault, NullStack};
+use weir_stacks::replay::PAYLOAD_BYTES;
+use weir_stacks::{ClientsOptions, Folder, Settings, Stack, Standing, Workflow};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -64,11 +64,11 @@ struct Which {
 
 impl Which {
     fn folders(&self) -> anyhow::Result<Vec<Folder>> {
-        Ok(clients::folders(self.stacks.as_deref())?)
+        Ok(weir_stacks::folders(self.stacks.as_deref())?)
     }
 
     fn stacks(&self, weir: &Path) -> anyhow::Result<Vec<Stack>> {
-        Ok(clients::choose(&self.folders()?, &self.stack, weir)?)
+        Ok(weir_stacks::choose(&self.folders()?, &self.stack, weir)?)
     }
 }
 
@@ -144,17 +144,17 @@ pub(super) fn run(args: &ClientsArgs) -> anyhow::Result<ExitCode> {
     let weir = std::env::current_exe().context("cannot find this program")?;
     match &args.command {
         ClientsCommand::List(which) => {
-            say!("{}", clients::render_list(&which.stacks(&weir)?));
+            say!("{}", weir_stacks::render_list(&which.stacks(&weir)?));
             Ok(ExitCode::SUCCESS)
         }
         ClientsCommand::Setup { which, anew } => setup(which, *anew, &weir),
         ClientsCommand::Run(args) => measure(args, weir),
         ClientsCommand::Report { folder } => {
-            let clients = clients::read(folder)?;
-            let text = clients::render(&clients);
+            let clients = weir_stacks::read(folder)?;
+            let text = weir_stacks::render(&clients);
             say!("{text}");
             folder::write(folder, "clients.md", &text)?;
-            folder::write(folder, "clients.html", &clients::html(&clients)?)?;
+            folder::write(folder, "clients.html", &weir_stacks::html(&clients)?)?;
             sayln!("report: {}", folder.join("clients.html").display());
             Ok(ExitCode::SUCCESS)
         }
@@ -164,12 +164,12 @@ pub(super) fn run(args: &ClientsArgs) -> anyhow::Result<ExitCode> {
 /// Each folder that one of the names is in.
 fn setup(which: &Which, is_anew: bool, weir: &Path) -> anyhow::Result<ExitCode> {
     let folders = which.folders()?;
-    let chosen = clients::choose(&folders, &which.stack, weir)?;
+    let chosen = weir_stacks::choose(&folders, &which.stack, weir)?;
     let interrupted = note_signals()?;
     let mut missing = 0;
     for folder in folders.iter().filter(|of| chosen.iter().any(|stack| stack.folder == of.name)) {
         eprintln!("{}: setting up in {}", folder.name, folder.cache.display());
-        let done = clients::setup(folder, weir, is_anew, &interrupted)
+        let done = weir_stacks::setup(folder, weir, is_anew, &interrupted)
             .with_context(|| format!("{}: {}", folder.name, folder.cache.display()))?;
         if interrupted.load(Ordering::Relaxed) {
             eprintln!("{}: interrupted; not set up", folder.name);
@@ -225,11 +225,11 @@ fn measure(args: &RunArgs, weir: PathBuf) -> anyhow::Result<ExitCode> {
         weir,
         version: env!("CARGO_PKG_VERSION").into(),
         commit: env!("WEIR_COMMIT").into(),
-        command: std::env::args().collect(),
+        command: super::command_line(),
     };
     let interrupted = note_signals()?;
-    let (clients, folder) = clients::run(&options, &interrupted)?;
-    say!("{}", clients::render(&clients));
+    let (clients, folder) = weir_stacks::run(&options, &interrupted)?;
+    say!("{}", weir_stacks::render(&clients));
     sayln!("report: {}", folder.join("clients.html").display());
     if interrupted.load(Ordering::Relaxed) {
         return Ok(ExitCode::from(130));
@@ -256,7 +256,7 @@ fn unique<T: PartialEq + Copy>(of: &[T]) -> Vec<T> {
 pub(super) fn replay() -> anyhow::Result<ExitCode> {
     let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen")?;
     let input = BufReader::new(std::io::stdin());
-    weir_load::replay::serve(listener, input, std::io::stdout())?;
+    weir_stacks::replay::serve(listener, input, std::io::stdout())?;
     Ok(ExitCode::SUCCESS)
 }
 

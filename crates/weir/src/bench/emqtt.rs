@@ -5,6 +5,7 @@ use clap::{ArgAction, Args};
 use std::process::ExitCode;
 use weir_bench::emqtt::{self, Audience, Common, Options, Work};
 use weir_bench::interrupt::note_signals;
+use weir_load::plan::Credentials;
 
 /// What all three take. `-h` is the host, as there; help is `--help`.
 #[derive(Debug, Args)]
@@ -195,8 +196,7 @@ impl CommonArgs {
             start_number: self.startnumber,
             connect_rate_per_s: self.connrate,
             connect_interval_ms: self.interval,
-            user_name: self.username,
-            password: self.password,
+            credentials: Credentials { user_name: self.username, password: self.password },
             keep_alive_s: self.keepalive,
             is_clean: self.clean,
             prefix: self.prefix,
@@ -250,8 +250,10 @@ mod tests {
             start_number: 7,
             connect_rate_per_s: 9,
             connect_interval_ms: 3,
-            user_name: Some("me".into()),
-            password: Some("secret".into()),
+            credentials: Credentials {
+                user_name: Some("me".into()),
+                password: Some("secret".into()),
+            },
             keep_alive_s: 30,
             is_clean: false,
             prefix: Some("x".into()),

@@ -11,9 +11,9 @@ use weir_bench::driver::{self, Driver};
 use weir_bench::interrupt::{Interrupted, note_signals};
 use weir_bench::ladder::{self, Climb, Ladder, LadderOptions, Objective, What};
 use weir_bench::run::RunOptions;
-use weir_bench::stats::Chance;
 use weir_bench::usecase::UseCase;
 use weir_bench::{folder, host};
+use weir_chance::Chance;
 
 pub(super) const EXAMPLES: &str = "Examples:
   weir bench ladder p2p-1K-1K-1K-1K --broker weir --broker mosquitto

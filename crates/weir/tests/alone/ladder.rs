@@ -71,7 +71,7 @@ fn a_ladder_climbs_to_the_end_of_its_span_and_keeps_every_step() {
     assert_eq!(knee["confirmed"], 45.0, "{knee}\n{errors}");
     assert_eq!(output.status.code(), Some(0), "{errors}");
     let table = text(&output.stdout);
-    assert!(table.contains("at least 50 published/s: the span ends there"), "{table}");
+    assert!(table.contains("at least 50 published/s: the range ends there"), "{table}");
     assert!(table.contains("2 of 2 ladders end at 50 to 50, 0.0 % apart"), "{table}");
     let page = std::fs::read_to_string(folder.join("ladder.html")).unwrap();
     for part in ["<svg class=\"knee\"", "confirmed at 45", "objective: p99"] {
@@ -144,7 +144,7 @@ fn what_cannot_be_climbed_is_told_in_one_line() {
     let cases: &[(&[&str], &str)] = &[
         (&["--objective", "p98<=20ms"], "unknown figure \"p98\""),
         (&["--what", "speed"], "rate, connections or subscribers"),
-        (&["--from", "5", "--to", "1"], "--from 5 --to 1 is no span"),
+        (&["--from", "5", "--to", "1"], "--from 5 --to 1 is not a range"),
         (&["--cool-down", "1s"], "steps of ladders take turns"),
     ];
     for (arguments, part) in cases {
@@ -155,6 +155,6 @@ fn what_cannot_be_climbed_is_told_in_one_line() {
         assert!(errors.contains(part), "{part} is missing in: {errors}");
     }
     let output = weir(&["bench", "ladder", "conn-tcp-10K-100"], out.path());
-    assert!(text(&output.stderr).contains("has no rate to climb by"));
+    assert!(text(&output.stderr).contains("has no rate to increase"));
     assert_eq!(std::fs::read_dir(out.path()).unwrap().count(), 0, "no folder is left");
 }

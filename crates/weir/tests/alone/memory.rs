@@ -3,24 +3,15 @@
 //! served. `WEIR_CEILING_MIB` sets another ceiling than the quick one.
 
 use crate::support::Broker;
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use crate::support::blocking::Blocking;
 use std::time::{Duration, Instant};
-use weir_wire::packet::{
-    Ack, Connect, Disconnect, Publish, SubscribeBuf, SubscriptionOptions, Will,
-};
-use weir_wire::{
-    Frame, Packet, PacketId, PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode,
-    Version,
-};
+use weir_wire::packet::{Ack, Disconnect, Publish, Will};
+use weir_wire::{Packet, PacketId, Properties, Property, QoS, ReasonCode, Version};
 
 /// A flood stops after so many refusals: then it is sure that more would follow.
 const REFUSALS: usize = 500;
 
-struct Client {
-    stream: TcpStream,
-    bytes: Vec<u8>,
-}
+struct Client(Blocking);
 
 impl Client {
     /// Nothing where the broker cuts the connection before CONNACK.
@@ -30,14 +21,8 @@ impl Client {
         expiry_s: u32,
         will: &[u8],
     ) -> Option<(Self, ReasonCode)> {
-        let stream = TcpStream::connect(&broker.address).ok()?;
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        let mut client = Self { stream, bytes: Vec::new() };
-        let mut properties = PropertiesBuf::new();
-        if expiry_s > 0 {
-            properties.push(Property::SessionExpiryInterval(expiry_s));
-        }
+        let mut client = Blocking::connect(&broker.address, Version::V5).ok()?;
+        let expiry = [Property::SessionExpiryInterval(expiry_s)];
         let will = (!will.is_empty()).then_some(Will {
             topic: "will",
             payload: will,
@@ -45,24 +30,9 @@ impl Client {
             retain: false,
             properties: Properties::EMPTY,
         });
-        let mut bytes = Vec::new();
-        Connect {
-            version: Version::V5,
-            clean_start: true,
-            keep_alive_s: 0,
-            client_id,
-            will,
-            user_name: None,
-            password: None,
-            properties: properties.as_properties(),
-        }
-        .encode(&mut bytes);
-        client.stream.write_all(&bytes).ok()?;
-        let reason = client.packet(|packet| match packet {
-            Packet::ConnAck(connack) => connack.reason,
-            other => panic!("{other:?}"),
-        })?;
-        Some((client, reason))
+        client.join(client_id, will, if expiry_s > 0 { &expiry } else { &[] }).ok()?;
+        let reason = client.connack()?;
+        Some((Self(client), reason))
     }
 
     fn joined(broker: &Broker, client_id: &str, expiry_s: u32) -> Self {
@@ -71,45 +41,21 @@ impl Client {
         client
     }
 
-    fn send(&mut self, bytes: &[u8]) {
-        self.stream.write_all(bytes).unwrap();
+    fn send(&mut self, packet: &Packet<'_>) {
+        self.0.send(packet).unwrap();
     }
 
-    fn packet<T>(&mut self, look: impl Fn(&Packet<'_>) -> T) -> Option<T> {
-        loop {
-            if let Some(frame) = Frame::check(&self.bytes, u32::MAX).unwrap() {
-                let found = look(&Packet::decode(Version::V5, frame).unwrap());
-                let bytes = frame.bytes;
-                self.bytes.drain(..bytes);
-                return Some(found);
-            }
-            let mut buffer = [0; 65_536];
-            match self.stream.read(&mut buffer) {
-                Ok(0) | Err(_) => return None,
-                Ok(count) => self.bytes.extend_from_slice(&buffer[..count]),
-            }
-        }
+    fn packet<T>(&mut self, look: impl FnOnce(&Packet<'_>) -> T) -> Option<T> {
+        self.0.packet(look)
     }
 
     fn subscribe(&mut self, filter: &str) {
-        let mut filters = SubscribeBuf::new();
-        filters.push(filter, SubscriptionOptions { qos: QoS::AtLeastOnce, ..Default::default() });
-        let mut bytes = Vec::new();
-        filters
-            .subscribe(Version::V5, PacketId::FIRST, Properties::EMPTY)
-            .encode(Version::V5, &mut bytes);
-        self.send(&bytes);
-        let codes = self.packet(|packet| match packet {
-            Packet::SubAck(suback) => suback.codes.to_vec(),
-            other => panic!("{other:?}"),
-        });
-        assert_eq!(codes, Some(vec![1]));
+        assert_eq!(self.0.subscribe(filter, QoS::AtLeastOnce), Some(1));
     }
 
     /// Publishes with QoS 1 and waits for the answer.
     fn publish(&mut self, topic: &str, retain: bool, payload: &[u8]) -> ReasonCode {
-        let mut bytes = Vec::new();
-        Publish {
+        self.send(&Packet::Publish(Publish {
             dup: false,
             qos: QoS::AtLeastOnce,
             retain,
@@ -117,9 +63,7 @@ impl Client {
             packet_id: Some(PacketId::FIRST),
             properties: Properties::EMPTY,
             payload,
-        }
-        .encode(Version::V5, &mut bytes);
-        self.send(&bytes);
+        }));
         let reason = self.packet(|packet| match packet {
             Packet::PubAck(ack) => ack.reason,
             other => panic!("{other:?}"),
@@ -128,10 +72,8 @@ impl Client {
     }
 
     fn disconnect(mut self) {
-        let mut bytes = Vec::new();
-        Disconnect { reason: ReasonCode::Success, properties: Properties::EMPTY }
-            .encode(Version::V5, &mut bytes);
-        self.send(&bytes);
+        let (reason, properties) = (ReasonCode::Success, Properties::EMPTY);
+        self.send(&Packet::Disconnect(Disconnect { reason, properties }));
         assert_eq!(self.packet(|_| ()), None);
     }
 }
@@ -194,9 +136,7 @@ impl Test {
             });
             let (packet_id, payload) = got.unwrap();
             assert_eq!(payload, text.as_bytes());
-            let mut ack = Vec::new();
-            Ack::success(packet_id).encode(PacketKind::PubAck, Version::V5, &mut ack);
-            self.subscriber.send(&ack);
+            self.subscriber.send(&Packet::PubAck(Ack::success(packet_id)));
         }
         self.look();
         let percent = self.rss_bytes_max * 100 / self.ceiling_bytes;

@@ -45,7 +45,7 @@ fn what_cannot_go_abreast_is_told_in_one_line() {
         ("p2p-1K-1K-1K-1K --repeat 3 --abreast=1ms", "--abreast must be 0.02s to 0.5s"),
         ("conn-tcp-10K-100 --repeat 3 --abreast", "nothing is published"),
         ("fault-freeze --repeat 3 --abreast", "it has steps"),
-        ("p2p-1K-1K-1K-1K --repeat 3 --abreast", "needs two brokers"),
+        ("p2p-1K-1K-1K-1K --repeat 3 --abreast", "needs at least two brokers"),
         ("p2p-1K-1K-1K-1K --repeat 3 --abreast --agents 2", "agents share cannot take turns"),
     ];
     for (arguments, part) in cases {

@@ -1,53 +1,14 @@
 //! Agents: what they measure together is what one process measures; who is lost is reported.
 
-use crate::fake_broker::{Deeds, FakeBroker, Faults};
+use crate::fake_broker::{Deeds, FakeBroker, Faults, plan, publishers, run_against, subscribers};
 use crate::support::Broker;
 use crate::support::results::results;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 use weir_load::agent::{AgentCommand, Fleet};
 use weir_load::outcome::{End, Messages, Outcome, Phase};
-use weir_load::plan::{ConnectPlan, Group, Phases, Plan, ProtocolVersion, Publish, Subscription};
-use weir_load::{Slice, Stop, run};
-
-fn group(name: &str, clients: u32, filter: Option<&str>, rate_per_s: Option<f64>) -> Group {
-    let publish = |rate_per_s| Publish {
-        topic: "t{run}/{i}".into(),
-        qos: 1,
-        rate_per_s,
-        payload_bytes: 32,
-        retain: false,
-        ..Publish::default()
-    };
-    Group {
-        name: name.into(),
-        clients,
-        client_id: format!("w{{run}}-{name}-{{i}}"),
-        subscriptions: filter.map(|filter| Subscription::plain(filter, 1)).into_iter().collect(),
-        publish: rate_per_s.map(publish),
-        ..Group::default()
-    }
-}
-
-fn plan(groups: Vec<Group>) -> Plan {
-    Plan {
-        target: ([127, 0, 0, 1], 1).into(),
-        version: ProtocolVersion::V5,
-        run: 7,
-        keep_alive_s: 60,
-        clean_start: true,
-        user_name: None,
-        password: None,
-        sources: None,
-        connect: ConnectPlan { rate_per_s: 2_000.0, timeout_ms: 5_000 },
-        groups,
-        phases: Phases { warm_up_ms: 200, measure_ms: 1_000, drain_ms: 1_500 },
-        interval_ms: 250,
-        slice: Slice::WHOLE,
-        course: Default::default(),
-        shifts: None,
-    }
-}
+use weir_load::plan::{Phases, Plan};
+use weir_load::{Stop, run};
 
 fn agents(count: usize) -> Vec<AgentCommand> {
     let command = vec![env!("CARGO_BIN_EXE_weir").to_owned(), "agent".to_owned()];
@@ -55,21 +16,15 @@ fn agents(count: usize) -> Vec<AgentCommand> {
 }
 
 fn run_alone(faults: Faults, plan: &Plan) -> (Outcome, Deeds) {
-    let fake = FakeBroker::start(faults);
-    let plan = Plan { target: fake.address, ..plan.clone() };
-    let outcome = run(&plan, &Stop::default(), &mut |_| {}).unwrap();
-    (outcome, fake.stop())
+    run_against(faults, plan, |plan, heard| run(plan, &Stop::default(), heard))
 }
 
 fn run_together(faults: Faults, plan: &Plan, count: usize) -> (Outcome, Deeds) {
-    let fake = FakeBroker::start(faults);
-    let plan = Plan { target: fake.address, ..plan.clone() };
-    let mut heard = 0;
     let fleet = Fleet::start(&agents(count)).unwrap();
-    let outcome = fleet.run(&plan, &Stop::default(), &mut |_| heard += 1).unwrap();
-    assert_eq!(heard, outcome.intervals.len(), "every interval is told as it ends");
+    let (outcome, deeds) =
+        run_against(faults, plan, |plan, heard| fleet.run(plan, &Stop::default(), heard));
     assert_eq!(outcome.agents.len(), count);
-    (outcome, fake.stop())
+    (outcome, deeds)
 }
 
 /// What must be the same however many processes share the work. Which member of a shared group got
@@ -150,7 +105,7 @@ fn assert_sums_agree(outcome: &Outcome) {
 
 #[test]
 fn agents_find_every_fault_of_fan_out_that_one_process_finds() {
-    let groups = vec![group("sub", 4, Some("t{run}/+"), None), group("pub", 3, None, Some(700.0))];
+    let groups = vec![subscribers(4, &["t{run}/+"], 1), publishers(3, 700.0, 1)];
     let plan = plan(groups);
     let (alone, deeds) = run_alone(FAULTY, &plan);
     assert!(alone.measure.lost > 20 && alone.measure.duplicated > 10, "{:?}", alone.measure);
@@ -168,9 +123,9 @@ fn agents_find_every_fault_of_pairs_and_of_a_shared_group() {
     // Which member holds a message back is chance, so none is.
     let faults = Faults { reordered: 0.0, ..FAULTY };
     let groups = vec![
-        group("pair", 5, Some("t{run}/{i}"), None),
-        group("share", 3, Some("$share/g/t{run}/#"), None),
-        group("pub", 5, None, Some(300.0)),
+        subscribers(5, &["t{run}/{i}"], 1),
+        subscribers(3, &["$share/g/t{run}/#"], 1),
+        publishers(5, 300.0, 1),
     ];
     let plan = plan(groups);
     let (alone, _) = run_alone(faults, &plan);
@@ -181,7 +136,7 @@ fn agents_find_every_fault_of_pairs_and_of_a_shared_group() {
 
 #[test]
 fn an_agent_without_a_client_has_nothing_to_do() {
-    let groups = vec![group("sub", 1, Some("t{run}/#"), None), group("pub", 1, None, Some(100.0))];
+    let groups = vec![subscribers(1, &["t{run}/#"], 1), publishers(1, 100.0, 1)];
     let (outcome, deeds) = run_together(Faults::default(), &plan(groups), 4);
     assert_eq!(outcome.end, End::Completed);
     assert_sums_agree(&outcome);
@@ -191,7 +146,7 @@ fn an_agent_without_a_client_has_nothing_to_do() {
 
 #[test]
 fn what_was_refused_or_never_acknowledged_is_known_across_agents() {
-    let groups = vec![group("sub", 3, Some("t{run}/#"), None), group("pub", 3, None, Some(200.0))];
+    let groups = vec![subscribers(3, &["t{run}/#"], 1), publishers(3, 200.0, 1)];
     let plan = plan(groups);
     for faults in [
         Faults { refused_every: Some(50), ..Faults::default() },
@@ -207,7 +162,7 @@ fn what_was_refused_or_never_acknowledged_is_known_across_agents() {
 
 #[test]
 fn what_comes_after_drain_is_late_and_lost_across_agents() {
-    let groups = vec![group("sub", 2, Some("t{run}/#"), None), group("pub", 1, None, Some(200.0))];
+    let groups = vec![subscribers(2, &["t{run}/#"], 1), publishers(1, 200.0, 1)];
     let mut plan = plan(groups);
     plan.phases = Phases { warm_up_ms: 0, measure_ms: 200, drain_ms: 300 };
     let faults = Faults { late: Some((40, 800_000)), ..Faults::default() };
@@ -219,7 +174,7 @@ fn what_comes_after_drain_is_late_and_lost_across_agents() {
 
 #[test]
 fn a_killed_agent_ends_the_run_which_says_what_went_with_it() {
-    let groups = vec![group("sub", 4, Some("t{run}/#"), None), group("pub", 4, None, Some(100.0))];
+    let groups = vec![subscribers(4, &["t{run}/#"], 1), publishers(4, 100.0, 1)];
     let mut plan = plan(groups);
     plan.phases.measure_ms = 60_000;
     // So that something is under way whenever it happens.
@@ -255,7 +210,7 @@ fn a_killed_agent_ends_the_run_which_says_what_went_with_it() {
 
 #[test]
 fn a_stopped_agent_is_noticed_by_its_silence() {
-    let mut plan = plan(vec![group("idle", 4, None, None)]);
+    let mut plan = plan(vec![subscribers(4, &[], 1)]);
     plan.phases.measure_ms = 60_000;
     let fake = FakeBroker::start(Faults::default());
     plan.target = fake.address;
@@ -313,7 +268,7 @@ fn an_agent_ends_with_its_input() {
     let mut output = BufReader::new(child.stdout.take().unwrap());
     let mut hello = String::new();
     output.read_line(&mut hello).unwrap();
-    assert!(hello.contains("\"hello\"") && hello.contains("\"protocol\":3"), "{hello}");
+    assert!(hello.contains("\"hello\"") && hello.contains("\"protocol\":4"), "{hello}");
     drop(child.stdin.take());
     let mut rest = String::new();
     output.read_to_string(&mut rest).unwrap();
@@ -323,7 +278,7 @@ fn an_agent_ends_with_its_input() {
 #[test]
 fn a_stop_ends_all_agents_and_leaves_no_process() {
     let fake = FakeBroker::start(Faults::default());
-    let groups = vec![group("sub", 4, Some("t{run}/#"), None), group("pub", 4, None, Some(100.0))];
+    let groups = vec![subscribers(4, &["t{run}/#"], 1), publishers(4, 100.0, 1)];
     let mut plan = plan(groups);
     plan.phases.measure_ms = 60_000;
     plan.target = fake.address;
@@ -453,7 +408,7 @@ fn a_latency_between_two_clocks_is_not_measured() {
         eprintln!("skipped: no time namespace without root and util-linux");
         return;
     }
-    let groups = vec![group("sub", 4, Some("t{run}/#"), None), group("pub", 2, None, Some(100.0))];
+    let groups = vec![subscribers(4, &["t{run}/#"], 1), publishers(2, 100.0, 1)];
     let fake = FakeBroker::start(Faults::default());
     let plan = Plan { target: fake.address, ..plan(groups) };
     let mut commands = agents(1);

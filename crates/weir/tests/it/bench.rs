@@ -182,6 +182,92 @@ fn a_report_can_be_made_again() {
     assert!(out.path().join("report.html").is_file());
 }
 
+/// Mosquitto with one user, on a port of its own.
+struct Guarded(Child);
+
+impl Guarded {
+    fn start(folder: &Path, user_name: &str, password: &str) -> Option<(Self, String)> {
+        let (broker, passwd) = (tool(&["mosquitto"])?, tool(&["mosquitto_passwd"])?);
+        let users = folder.join("users");
+        let mut command = Command::new(passwd);
+        command.args(["-b", "-c"]).arg(&users).args([user_name, password]);
+        assert!(command.output().unwrap().status.success());
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let (port, path) = (address.port(), folder.join("mosquitto.conf"));
+        let user = "user root\nallow_anonymous false";
+        let text =
+            format!("listener {port} 127.0.0.1\n{user}\npassword_file {}\n", users.display());
+        std::fs::write(&path, text).unwrap();
+        let child = Command::new(broker).arg("-c").arg(path).stderr(Stdio::null()).spawn().unwrap();
+        let broker = Self(child);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while std::net::TcpStream::connect(address).is_err() {
+            assert!(std::time::Instant::now() < deadline, "mosquitto does not listen");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        Some((broker, address.to_string()))
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Every file below a folder that holds `text`.
+fn holding(folder: &Path, text: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(holding(&path, text));
+        } else if String::from_utf8_lossy(&std::fs::read(&path).unwrap()).contains(text) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+#[test]
+fn a_broker_that_asks_for_a_password_gets_it_and_no_result_holds_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (user_name, password) = ("weir-user", "p@ss=w0rd:x");
+    let Some((_broker, address)) = Guarded::start(folder.path(), user_name, password) else {
+        return;
+    };
+    let url = format!("mqtt://{user_name}:{password}@{address}");
+    for agents in [&[][..], &["--agents", "2"]] {
+        let out = tempfile::tempdir().unwrap();
+        let output = weir(&["bench", "run", "p2p-1K-1K-1K-1K", "--broker", &url, "--pin", "none"])
+            .args(SMALL)
+            .args(agents)
+            .env("WEIR_LOG", "trace")
+            .arg("--out")
+            .arg(out.path())
+            .output()
+            .unwrap();
+        let (result, _) = result(out.path());
+        assert_whole(&result);
+        assert_eq!(result["broker"]["name"], format!("mqtt://{address}"));
+        let broker = &result["disclosed"]["broker"];
+        assert_eq!(broker["authentication"], "user name and password");
+        assert_eq!(broker["tls"], "none: plain TCP");
+        let command = result["suite"]["command"].to_string();
+        assert!(command.contains(&format!("mqtt://{user_name}:***@{address}")), "{command}");
+        assert_eq!(holding(out.path(), password), Vec::<PathBuf>::new());
+        for text in [&output.stdout, &output.stderr] {
+            assert!(!String::from_utf8_lossy(text).contains(password));
+        }
+    }
+    let wrong = format!("mqtt://{user_name}:other@{address}");
+    let output = weir(&["bench", "run", "p2p-1K-1K-1K-1K", "--broker", &wrong]).output().unwrap();
+    assert!(error_of(&output).contains("refused CONNECT with code 5"), "{output:?}");
+}
+
 #[test]
 fn errors_say_in_one_line_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
@@ -285,7 +371,7 @@ fn mosquitto_that_is_not_there_can_be_installed() {
 fn doctor_measures_the_load_generator_when_asked() {
     let output = weir(&["bench", "doctor", "--measure"]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(text.matches(" messages a core-second (").count(), 2, "{text}");
+    assert_eq!(text.matches(" messages per core-second (").count(), 2, "{text}");
 }
 
 #[test]

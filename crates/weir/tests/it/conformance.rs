@@ -76,6 +76,6 @@ fn a_part_of_a_name_that_no_case_has_is_said() {
     let output = conformance(&["--broker", "weir", "--only", "no-such-case"], out.path());
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("no case has \"no-such-case\" in its name"), "{said}");
+    assert!(said.contains("no case for these versions has \"no-such-case\" in its name"), "{said}");
     assert_eq!(std::fs::read_dir(out.path()).unwrap().count(), 0, "nothing is left behind");
 }

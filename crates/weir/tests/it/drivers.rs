@@ -55,7 +55,11 @@ fn a_broker_answers_names_its_version_and_stops_without_a_trace() {
         for profile in [Profile::Default, Profile::Tuned] {
             let Some((mut running, folder)) = start(name, profile, None) else { continue };
             let pid = running.pid.expect("a process of ours");
-            assert!(round_trip_us(running.target).is_some_and(|time_us| time_us > 0.0), "{name}");
+            assert!(
+                round_trip_us(running.target, &running.credentials)
+                    .is_some_and(|time_us| time_us > 0.0),
+                "{name}"
+            );
             let broker = &running.broker;
             assert_eq!((broker.driver.as_str(), &broker.profile), (name, &profile.to_string()));
             assert!(broker.version.starts_with(|c: char| c.is_ascii_digit()), "{broker:?}");
@@ -145,7 +149,7 @@ fn a_url_reaches_a_broker_that_somebody_else_runs_and_leaves_it_running() {
     assert_eq!((running.target, running.pid), (elsewhere.target, None));
     assert_eq!(running.broker.profile, "unknown");
     running.stop();
-    assert!(round_trip_us(elsewhere.target).is_some());
+    assert!(round_trip_us(elsewhere.target, &elsewhere.credentials).is_some());
     elsewhere.stop();
 }
 
@@ -153,7 +157,7 @@ fn a_url_reaches_a_broker_that_somebody_else_runs_and_leaves_it_running() {
 fn a_url_with_a_process_is_watched_and_pinned_and_left_running() {
     let Some((elsewhere, folder)) = start("mosquitto", Profile::Default, None) else { return };
     let process = elsewhere.pid.expect("a process of ours");
-    let driver = parse(&format!("mine=mqtt://{}@{process}", elsewhere.target)).expect("a URL");
+    let driver = parse(&format!("mine=mqtt://{}?pid={process}", elsewhere.target)).expect("a URL");
     let core = Pinning::plan(true).broker_core;
     let running = driver.start(Profile::Default, folder.path(), core).expect("it answers");
     assert_eq!((running.pid, running.broker.name.as_str()), (Some(process), "mine"));
@@ -163,8 +167,8 @@ fn a_url_with_a_process_is_watched_and_pinned_and_left_running() {
         assert!(allowed.is_set(core) && allowed.count() == 1);
     }
     running.stop();
-    assert!(round_trip_us(elsewhere.target).is_some());
-    let driver = parse(&format!("mqtt://{}@{}", elsewhere.target, i32::MAX)).expect("a URL");
+    assert!(round_trip_us(elsewhere.target, &elsewhere.credentials).is_some());
+    let driver = parse(&format!("mqtt://{}?pid={}", elsewhere.target, i32::MAX)).expect("a URL");
     let error = driver.start(Profile::Default, folder.path(), None).unwrap_err().to_string();
     assert!(error.contains("no process 2147483647"), "{error}");
     elsewhere.stop();

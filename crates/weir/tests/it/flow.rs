@@ -348,7 +348,7 @@ fn check_prints_the_rules_or_says_what_is_wrong_where() {
     }
 }
 
-/// `weir flow stack` and the lines to and from it.
+/// `weir bench weir-stack` and the lines to and from it.
 struct Stack {
     child: Child,
     lines: BufReader<std::process::ChildStdout>,
@@ -365,7 +365,7 @@ impl Drop for Stack {
 impl Stack {
     fn start(broker: &Broker, options: &str) -> Self {
         let mut child = Command::new(WEIR)
-            .args(["flow", "stack", "--host", "127.0.0.1", "--port", broker.port()])
+            .args(["bench", "weir-stack", "--host", "127.0.0.1", "--port", broker.port()])
             .args(["--in", "ud/#", "--out", "cells"])
             .args(options.split_whitespace())
             .stdin(Stdio::piped())

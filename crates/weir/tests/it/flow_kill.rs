@@ -5,7 +5,8 @@
 //! seed gives. `WEIR_KILLS` and `WEIR_SEED` change how often and when.
 
 use crate::support::Broker;
-use crate::support::mqtt::{self, Peer, decode};
+use crate::support::blocking::decode;
+use crate::support::mqtt::{self, Peer};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Write;

@@ -104,7 +104,7 @@ fn what_cannot_be_shown_is_said_in_one_line() {
     for (arguments, part) in [
         (["--ui", "screen"], "not a terminal: choose --ui plain"),
         (["--ui", "gui"], "one of auto, plain, screen, web"),
-        (["--ui", "web=here"], "no address such as"),
+        (["--ui", "web=here"], "not an address such as"),
         (["--ui", web.as_str()], "choose another with --ui web=ADDRESS"),
         (["--metrics", address.as_str()], "choose another with --metrics ADDRESS"),
     ] {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use weir_bench::clients::{Clients, Point, Standing, Workflow, read};
+use weir_stacks::{Clients, Point, Standing, Workflow, read};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 

@@ -149,7 +149,7 @@ fn every_driver_starts_its_broker_and_leaves_nothing_behind() {
             assert!(!broker.profile_changes.is_empty() && !broker.configuration.is_empty());
             let shown = broker.command.join(" ");
             assert!(!shown.contains(&*run.path().to_string_lossy()), "{name}: {shown}");
-            assert!(round_trip_us(running.target).is_some(), "{name}");
+            assert!(round_trip_us(running.target, &running.credentials).is_some(), "{name}");
             assert_eq!(running.exited(Duration::ZERO), None);
 
             let daemon = std::fs::read_to_string(run.path().join("daemon.pid")).unwrap();
@@ -223,7 +223,7 @@ fn a_version_of_another_driver_is_refused() {
     let root = TempDir::new().unwrap();
     let of = StandIn { driver: "emqx4", ..played("emqx5") };
     let error = driver(&of, root.path()).about(Profile::Default).unwrap_err().to_string();
-    assert!(error.contains("5.8.6") && error.contains("emqx4 is 4.x"), "{error}");
+    assert!(error.contains("5.8.6") && error.contains("emqx4 must be 4.x"), "{error}");
 }
 
 fn bench(arguments: &[&str]) -> Output {

@@ -48,7 +48,7 @@ fn everything_that_spoils_a_run_is_named_with_a_way_to_mend_it() {
         ("connection tracking", "proc/sys/net/netfilter/nf_conntrack_max", "8192", "NOTRACK"),
         ("memory", "proc/meminfo", "MemAvailable: 100000 kB", "--scale"),
         ("memory", "sys/fs/cgroup/a/memory.max", "100000000", "--scale"),
-        ("processors", "proc/self/status", "Cpus_allowed_list:\t3", "two at least"),
+        ("processors", "proc/self/status", "Cpus_allowed_list:\t3", "at least two"),
         ("CPU quota", "sys/fs/cgroup/cpu.max", "150000 100000", "quota"),
         (
             "CPU governor",
@@ -56,8 +56,8 @@ fn everything_that_spoils_a_run_is_named_with_a_way_to_mend_it() {
             "powersave",
             "-g performance",
         ),
-        ("other load", "proc/loadavg", "", "end what else runs"),
-        ("stolen time", "proc/cpuinfo", "flags: hypervisor", "host with processors of its own"),
+        ("other load", "proc/loadavg", "", "stop whatever else runs"),
+        ("stolen time", "proc/cpuinfo", "flags: hypervisor", "host with dedicated processors"),
         ("soft interrupts", "proc/loadavg", "", "smp_affinity_list"),
         (
             "clock source",

@@ -9,8 +9,7 @@ fn common() -> Common {
         start_number: 0,
         connect_rate_per_s: 0,
         connect_interval_ms: 10,
-        user_name: None,
-        password: None,
+        credentials: Credentials::default(),
         keep_alive_s: 300,
         is_clean: true,
         prefix: Some("p".into()),
@@ -42,7 +41,11 @@ fn topic_of(common: Common, topic: &str) -> Result<String, EmqttError> {
 fn variables_of_a_topic_become_templates() {
     assert_eq!(topic_of(common(), "bench/%i").unwrap(), "bench/{i+1}");
     assert_eq!(topic_of(common(), "%c/x").unwrap(), "p_bench_pub_{i+1}/x");
-    let named = Common { user_name: Some("me".into()), start_number: 40, ..common() };
+    let named = Common {
+        credentials: Credentials { user_name: Some("me".into()), password: None },
+        start_number: 40,
+        ..common()
+    };
     assert_eq!(topic_of(named, "%u/%i/%i").unwrap(), "me/{i+41}/{i+41}");
 }
 

@@ -1,7 +1,7 @@
 //! Searches over brokers whose knee is known.
 
 use super::*;
-use crate::stats::Chance;
+use weir_chance::Chance;
 
 /// Drives a search by `broker`; what was found, and in how many runs.
 fn find(mut search: Search, mut broker: impl FnMut(f64) -> Seen) -> (Knee, u32) {

@@ -56,9 +56,9 @@ const THREE_ROWS: u16 = 24;
 /// All charts that there is room for.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, run: &Run) {
     let (rates, latencies) = if run.has_messages() {
-        (("messages a second", MESSAGES), ("latency from the intended time", LATENCIES))
+        (("messages per second", MESSAGES), ("latency from the intended time", LATENCIES))
     } else {
-        (("connections a second", CONNECTS), ("CONNECT to CONNACK", CONNECT_LATENCIES))
+        (("connections per second", CONNECTS), ("CONNECT to CONNACK", CONNECT_LATENCIES))
     };
     let halves = |area: Rect| Layout::horizontal([Constraint::Ratio(1, 2); 2]).areas::<2>(area);
     let last = match area.height {

@@ -253,9 +253,9 @@ fn verdict(ended: &Ended) -> (&'static str, Style) {
 
 fn footer(state: &State, said: &str, is_stopping: bool) -> Line<'static> {
     if is_stopping {
-        return Line::styled("stopping in good order ...", DOUBT.add_modifier(Modifier::BOLD));
+        return Line::styled("stopping cleanly ...", DOUBT.add_modifier(Modifier::BOLD));
     }
-    let mut spans = vec![Span::raw("q").bold(), Span::styled(" stop in good order", SOFT)];
+    let mut spans = vec![Span::raw("q").bold(), Span::styled(" stop cleanly", SOFT)];
     if let Some(next) = state.next() {
         let name = next.use_case.trim_start_matches("singlenode-");
         let text = format!("   next: {} on {}", printable(name), printable(&next.broker));

@@ -33,7 +33,7 @@ fn a_wide_screen_shows_charts_figures_marks_and_the_runs() {
             "weir bench 1/3 singlenode-p2p-1K-1K-1K-1K on Weir 0.1.0",
             "7 s left",
             "latency from the intended time",
-            "messages a second",
+            "messages per second",
             "deliveries outstanding",
             "CPU in cores",
             "broker's memory",
@@ -46,7 +46,7 @@ fn a_wide_screen_shows_charts_figures_marks_and_the_runs() {
             "0.75 cores, 1500 switches/s",
             "broker frozen",
             "> p2p-1K-1K-1K-1K weir",
-            "q stop in good order   next: p2p-1K-1K-1K-1K on mosquitto",
+            "q stop cleanly   next: p2p-1K-1K-1K-1K on mosquitto",
         ],
     );
 }
@@ -54,7 +54,7 @@ fn a_wide_screen_shows_charts_figures_marks_and_the_runs() {
 #[test]
 fn a_screen_of_80_columns_has_all_figures_too() {
     let text = picture(&state(4), 80, 24, "a warning\u{1b}[2J");
-    let parts = ["p99 max", "broker", "healthy", "messages a second", "a warning?[2J"];
+    let parts = ["p99 max", "broker", "healthy", "messages per second", "a warning?[2J"];
     assert_has(&text, &parts);
 }
 

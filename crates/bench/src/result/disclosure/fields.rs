@@ -58,7 +58,7 @@ pub(super) const FIELDS: &[Field] = fields! {
         "hash of the suite's program", ["/disclosed/suite_sha256"],
             |run| run.disclosed.suite_sha256.clone();
         "command", ["/suite/command"], |run| run.suite.command.join(" ");
-        "begin and end", ["/suite/started", "/suite/ended"],
+        "start and end", ["/suite/started", "/suite/ended"],
             |run| format!("{} to {}", run.suite.started, run.suite.ended);
         "run by", ["/disclosed/run_by"], |run| run.disclosed.run_by.clone();
         "interest", [], |_| "the driver named weir is this suite's own broker".into();
@@ -100,7 +100,7 @@ pub(super) const FIELDS: &[Field] = fields! {
     "Host": {
         "CPU", ["/host/cpu_model", "/host/cores"],
             |run| format!("{}, {} cores", run.host.cpu_model, run.host.cores);
-        "threads of a core", ["/disclosed/host/smt"], |run| run.disclosed.host.smt.clone();
+        "threads per core", ["/disclosed/host/smt"], |run| run.disclosed.host.smt.clone();
         "governor", ["/host/governor", "/host/kernel_facts/governors"], |run| {
             let all = &run.host.kernel_facts.governors;
             if all.is_empty() { run.host.governor.clone() } else { all.clone() }
@@ -165,7 +165,7 @@ pub(super) const FIELDS: &[Field] = fields! {
         "MQTT version", ["/use_case/mqtt_version"], |run| run.use_case.mqtt_version.clone();
         "clients", ["/use_case/publishers", "/use_case/subscribers", "/use_case/idle_clients",
             "/use_case/topics"], clients;
-        "connections of a source address", ["/disclosed/load/connections_per_address"],
+        "connections per source address", ["/disclosed/load/connections_per_address"],
             |run| run.disclosed.load.connections_per_address.clone();
         "rates planned", ["/use_case/publish_rate_planned", "/use_case/deliver_rate_planned",
             "/use_case/connect_rate_planned"], planned;
@@ -185,8 +185,8 @@ pub(super) const FIELDS: &[Field] = fields! {
     }
     "Results": {
         "phases", ["/phases"], phases;
-        "rule of the window", [],
-            |_| "all that was due in measure counts, nothing in it is left out".into();
+        "measurement window", [],
+            |_| "everything due in the measure phase counts; nothing is left out".into();
         "contract", ["/verdict/status", "/verdict/reasons"], |run| {
             let reasons = run.verdict.reasons.join("; ");
             let status = run.verdict.status.name();
@@ -197,12 +197,12 @@ pub(super) const FIELDS: &[Field] = fields! {
         "errors", ["/connections/failed", "/connections/dropped", "/subscriptions/failed"], errors;
         "histograms", ["/latencies"], |run| {
             let names: Vec<&str> = run.latencies.keys().map(String::as_str).collect();
-            format!("whole, of {}", names.join(", "))
+            format!("complete, of {}", names.join(", "))
         };
         "series", ["/series"], |run| format!("{} intervals", run.series.len());
         "histograms of the intervals", ["/interval_histograms"], |run| {
             let names: Vec<&str> = run.interval_histograms.keys().map(String::as_str).collect();
-            format!("whole, of {}", names.join(", "))
+            format!("complete, of {}", names.join(", "))
         };
         "repeats", [], |_| "every run is on this page, none is left out".into();
         "raw data", [], |_| "result.json, to download from this page".into();
@@ -229,12 +229,14 @@ fn profile(run: &RunResult) -> String {
 fn softirq(run: &RunResult) -> String {
     let Some(of) = &run.resources else { return "the broker's core cannot be seen".into() };
     match of.softirq_us {
-        None => "not known: the broker is not pinned to a core, or the thread is not seen".into(),
+        None => "not known: the broker is not pinned to a core, or the thread cannot be \
+            seen"
+            .into(),
         Some(us) => {
             let part = us as f64 / of.deliveries.max(1) as f64;
             format!(
-                "ksoftirqd of the broker's core: {us} us in measure, {part:.3} us a delivery, not \
-                 in the broker's CPU"
+                "ksoftirqd of the broker's core: {us} us in measure, {part:.3} us per delivery, \
+                 not in the broker's CPU"
             )
         }
     }

@@ -4,6 +4,7 @@ use super::Deeds;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::time::Duration;
+use weir_chance::Chance;
 use weir_load::outcome::{Anomaly, AnomalyKind};
 use weir_reactor::{Closed, Handler, Io, ListenerId, Token, now_us};
 use weir_wire::packet::{Ack, ConnAck, PINGRESP, Publish, SubAck, Subscribe};
@@ -117,18 +118,14 @@ impl Fake {
         wait.map(Duration::from_micros)
     }
 
-    /// A number from 0 to 1 (splitmix64), of this message to this receiver: whatever the order in
+    /// A number from 0 to 1, of this message to this receiver: whatever the order in
     /// which messages come.
     fn chance(&self, receiver: u32, payload: &[u8]) -> f64 {
         let parts = [receiver, publisher_of(payload), sequence_of(payload)];
-        let mut z = self.faults.seed;
-        for part in parts {
-            z = z.wrapping_add(0x9E37_79B9_7F4A_7C15) ^ u64::from(part);
-            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            z ^= z >> 31;
-        }
-        (z >> 11) as f64 / (1u64 << 53) as f64
+        let seed = parts
+            .into_iter()
+            .fold(self.faults.seed, |seed, part| Chance::new(seed).bits() ^ u64::from(part));
+        Chance::new(seed).unit()
     }
 
     fn packet(&mut self, io: &mut Io, token: Token, packet: &Packet<'_>) {

@@ -15,6 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use weir_load::outcome::Anomaly;
+use weir_load::plan::{Group, Phases, Plan, Publish, Subscription};
+use weir_load::{Interval, LoadError, Outcome};
 use weir_reactor::{ListenerId, Reactor, Transport, Waker};
 
 /// What the fake did. `publisher` of an anomaly is the stamp's number, not yet the client's.
@@ -74,4 +76,41 @@ impl FakeBroker {
         self.waker.wake();
         self.thread.join().unwrap()
     }
+}
+
+/// Runs a plan by `run` against a fake: what the load generator says, and what the fake did.
+pub(crate) fn run_against(
+    faults: Faults,
+    plan: &Plan,
+    run: impl FnOnce(&Plan, &mut dyn FnMut(&Interval)) -> Result<Outcome, LoadError>,
+) -> (Outcome, Deeds) {
+    let fake = FakeBroker::start(faults);
+    let plan = Plan { target: fake.address, ..plan.clone() };
+    let mut heard = 0;
+    let outcome = run(&plan, &mut |_| heard += 1).unwrap();
+    assert_eq!(heard, outcome.intervals.len(), "every interval is told as it ends");
+    (outcome, fake.stop())
+}
+
+/// A plan of number 7 and of a second, for [`run_against`].
+pub(crate) fn plan(groups: Vec<Group>) -> Plan {
+    let phases = Phases { warm_up_ms: 200, measure_ms: 1_000, drain_ms: 1_500 };
+    Plan { run: 7, ..Plan::new(([127, 0, 0, 1], 1).into(), groups, phases) }
+}
+
+fn group(name: &str, clients: u32) -> Group {
+    let client_id = format!("w{{run}}-{name}-{{i}}");
+    Group { name: name.into(), clients, client_id, ..Group::default() }
+}
+
+pub(crate) fn subscribers(clients: u32, filters: &[&str], qos: u8) -> Group {
+    let subscriptions = filters.iter().map(|&filter| Subscription::plain(filter, qos)).collect();
+    Group { subscriptions, ..group("sub", clients) }
+}
+
+/// Each publishes to a topic of its own, `t{run}/{i}`.
+pub(crate) fn publishers(clients: u32, rate_per_s: f64, qos: u8) -> Group {
+    let (topic, payload_bytes) = ("t{run}/{i}".into(), 32);
+    let publish = Publish { topic, qos, rate_per_s, payload_bytes, ..Publish::default() };
+    Group { publish: Some(publish), ..group("pub", clients) }
 }

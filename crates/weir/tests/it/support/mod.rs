@@ -1,5 +1,7 @@
 //! A broker for a test, and the tools a test needs.
 
+#[path = "../../../../wire/tests/blocking/mod.rs"]
+pub(crate) mod blocking;
 pub(crate) mod command;
 pub(crate) mod mqtt;
 pub(crate) mod results;

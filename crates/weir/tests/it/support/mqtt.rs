@@ -1,25 +1,14 @@
 //! MQTT by blocking sockets: a client for a test, and the other end of one.
 
-use std::io::{Read, Write};
+use super::blocking::{Blocking, decode};
 use std::net::{TcpListener, TcpStream};
-use std::time::Duration;
-use weir_wire::packet::{
-    Ack, ConnAck, Connect, Publish, SubAck, SubscribeBuf, SubscriptionOptions,
-};
+use weir_wire::packet::{Ack, ConnAck, Publish, SubAck};
 use weir_wire::{
-    Frame, Packet, PacketId, PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode,
-    Version,
+    Packet, PacketId, PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode, Version,
 };
-
-/// A test that waits for longer has failed.
-const WAIT: Duration = Duration::from_secs(60);
 
 /// One end of a connection.
-pub(crate) struct Peer {
-    stream: TcpStream,
-    bytes: Vec<u8>,
-    version: Version,
-}
+pub(crate) struct Peer(Blocking);
 
 /// A message, as it came.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,37 +23,19 @@ pub(crate) struct Message {
 
 impl Peer {
     pub(crate) fn new(stream: TcpStream, version: Version) -> Self {
-        stream.set_read_timeout(Some(WAIT)).unwrap();
-        stream.set_nodelay(true).unwrap();
-        Self { stream, bytes: Vec::new(), version }
+        Self(Blocking::new(stream, version))
     }
 
     /// A client that has its CONNACK.
     pub(crate) fn client(address: &str, client_id: &str) -> Self {
-        let mut peer = Self::new(TcpStream::connect(address).unwrap(), Version::V311);
-        let connect = Connect {
-            version: peer.version,
-            clean_start: true,
-            keep_alive_s: 0,
-            client_id,
-            will: None,
-            user_name: None,
-            password: None,
-            properties: Properties::EMPTY,
-        };
-        peer.send(&Packet::Connect(connect));
-        assert_eq!(peer.kind(), PacketKind::ConnAck);
-        peer
+        let mut of = Blocking::connect(address, Version::V311).unwrap();
+        of.join(client_id, None, &[]).unwrap();
+        assert_eq!(of.connack(), Some(ReasonCode::Success));
+        Self(of)
     }
 
     pub(crate) fn subscribe(&mut self, filter: &str, qos: QoS) {
-        let mut filters = SubscribeBuf::new();
-        filters.push(filter, SubscriptionOptions { qos, ..SubscriptionOptions::default() });
-        let subscribe = filters.subscribe(self.version, PacketId::FIRST, Properties::EMPTY);
-        let mut bytes = Vec::new();
-        subscribe.encode(self.version, &mut bytes);
-        self.stream.write_all(&bytes).unwrap();
-        assert_eq!(self.kind(), PacketKind::SubAck);
+        assert!(self.0.subscribe(filter, qos).is_some());
     }
 
     /// The other end of a client that connects to `listener`, once it has subscribed: with its
@@ -93,7 +64,7 @@ impl Peer {
     /// Answers SUBSCRIBE, which is to come next, with these codes.
     pub(crate) fn answer_subscribe(&mut self, codes: &[u8]) {
         let bytes = self.packet().expect("SUBSCRIBE");
-        let Packet::Subscribe(subscribe) = decode(self.version, &bytes) else {
+        let Packet::Subscribe(subscribe) = decode(self.0.version, &bytes) else {
             panic!("no SUBSCRIBE: {bytes:?}");
         };
         let packet_id = subscribe.packet_id;
@@ -102,9 +73,7 @@ impl Peer {
     }
 
     pub(crate) fn send(&mut self, packet: &Packet<'_>) {
-        let mut bytes = Vec::new();
-        packet.encode(self.version, &mut bytes);
-        self.stream.write_all(&bytes).unwrap();
+        self.0.send(packet).unwrap();
     }
 
     /// A PUBLISH; of QoS 1 if it has an identifier.
@@ -133,45 +102,23 @@ impl Peer {
 
     /// The next packet, whole; nothing at the end of the stream.
     pub(crate) fn packet(&mut self) -> Option<Vec<u8>> {
-        loop {
-            if let Some(frame) = Frame::check(&self.bytes, u32::MAX).unwrap() {
-                let bytes = frame.bytes;
-                let rest = self.bytes.split_off(bytes);
-                return Some(std::mem::replace(&mut self.bytes, rest));
-            }
-            let mut more = [0; 4096];
-            match self.stream.read(&mut more) {
-                Ok(0) => return None,
-                Ok(read) => self.bytes.extend_from_slice(&more[..read]),
-                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
-                Err(error) => panic!("nothing came: {error}"),
-            }
-        }
-    }
-
-    fn kind(&mut self) -> PacketKind {
-        let bytes = self.packet().expect("a packet");
-        Frame::check(&bytes, u32::MAX).unwrap().unwrap().kind
+        self.0.next()
     }
 
     /// The next packet, which must be a PUBLISH.
     pub(crate) fn message(&mut self) -> Message {
         let bytes = self.packet().expect("PUBLISH");
-        message(self.version, &bytes).unwrap_or_else(|| panic!("no PUBLISH: {bytes:?}"))
+        message(self.0.version, &bytes).unwrap_or_else(|| panic!("no PUBLISH: {bytes:?}"))
     }
 
     /// The identifier of the next packet, which must be a PUBACK.
     pub(crate) fn acknowledged(&mut self) -> u16 {
         let bytes = self.packet().expect("PUBACK");
-        match decode(self.version, &bytes) {
+        match decode(self.0.version, &bytes) {
             Packet::PubAck(ack) => ack.packet_id.value(),
             packet => panic!("no PUBACK: {packet:?}"),
         }
     }
-}
-
-pub(crate) fn decode(version: Version, bytes: &[u8]) -> Packet<'_> {
-    Packet::decode(version, Frame::check(bytes, u32::MAX).unwrap().unwrap()).unwrap()
 }
 
 /// The message, if it is one.

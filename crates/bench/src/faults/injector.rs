@@ -1,0 +1,218 @@
+//! Does the steps that are done to the broker and to the way to it, at their times.
+
+use crate::driver::Running;
+use crate::monitor::{Monitor, now_us};
+use crate::usecase::{Fault, Step};
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+use weir_load::Cue;
+use weir_load::proxy::{Impairment, Proxy};
+
+/// A step, and when it was done.
+#[derive(Clone, Debug)]
+pub(crate) struct Happened {
+    /// Its place in the use case.
+    pub(crate) step: usize,
+    /// Microseconds of the monotonic clock.
+    pub(crate) begin_us: u64,
+    /// When it was undone: the broker goes on, answers again, the way is clear.
+    pub(crate) end_us: u64,
+    /// Why it could not be done or undone.
+    pub(crate) error: Option<String>,
+}
+
+/// One half of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Event {
+    at_us: u64,
+    step: usize,
+    is_end: bool,
+}
+
+/// Who does the steps.
+pub(crate) struct FaultInjector<'a> {
+    steps: &'a [Step],
+    proxy: Option<Proxy>,
+}
+
+impl<'a> FaultInjector<'a> {
+    /// Makes ready what the steps need: a proxy, if the way to the broker is to be troubled.
+    ///
+    /// # Errors
+    /// A proxy that cannot be started.
+    pub(crate) fn new(steps: &'a [Step], target: SocketAddr) -> std::io::Result<Self> {
+        let is_impaired = |step: &Step| step.fault.is_some_and(Fault::is_of_network);
+        let proxy = match steps.iter().any(is_impaired) {
+            true => Some(Proxy::start(target)?),
+            false => None,
+        };
+        Ok(Self { steps, proxy })
+    }
+
+    /// Where the load is to connect: the broker, or the proxy before it.
+    pub(crate) fn target(&self, broker: SocketAddr) -> SocketAddr {
+        self.proxy.as_ref().map_or(broker, Proxy::address)
+    }
+
+    /// Whether there is a proxy before the broker.
+    pub(crate) fn has_proxy(&self) -> bool {
+        self.proxy.is_some()
+    }
+
+    /// Waits for the begin of measure and does every step in its time. `over` is disconnected when
+    /// the load is done: what is not begun by then is left, what is begun is undone.
+    pub(crate) fn conduct(
+        &self,
+        cue: &Cue,
+        over: &Receiver<()>,
+        running: &Mutex<&mut Running>,
+        monitor: &Monitor,
+    ) -> Vec<Happened> {
+        let mut happened = Vec::new();
+        let events = self.events();
+        if events.is_empty() {
+            return happened;
+        }
+        let Some(start_us) = cue.wait() else { return happened };
+        let mut is_over = false;
+        for event in events {
+            is_over = is_over || !wait_until(start_us + event.at_us, over);
+            if is_over && !event.is_end {
+                continue;
+            }
+            self.act(event, running, monitor, &mut happened);
+        }
+        happened
+    }
+
+    /// In the order of their times.
+    fn events(&self) -> Vec<Event> {
+        let micros = |seconds: f64| (seconds * 1e6) as u64;
+        let mut events = Vec::new();
+        for (step, of) in self.steps.iter().enumerate() {
+            if of.fault.is_some_and(|fault| fault.is_of_broker() || fault.is_of_network()) {
+                let begin_us = micros(of.at.seconds);
+                events.push(Event { at_us: begin_us, step, is_end: false });
+                let at_us = begin_us + micros(of.lasts.seconds);
+                events.push(Event { at_us, step, is_end: true });
+            }
+        }
+        // Stable: a begin stays before its own end.
+        events.sort_by_key(|event| event.at_us);
+        events
+    }
+
+    fn act(
+        &self,
+        event: Event,
+        running: &Mutex<&mut Running>,
+        monitor: &Monitor,
+        happened: &mut Vec<Happened>,
+    ) {
+        let step = &self.steps[event.step];
+        let begun = happened.iter().position(|one| one.step == event.step);
+        if event.is_end && begun.is_none() {
+            return;
+        }
+        let Ok(mut running) = running.lock() else { return };
+        let begin_us = now_us();
+        let done = match (step.fault, event.is_end) {
+            (Some(Fault::Freeze), false) => running.freeze().map_err(|error| error.to_string()),
+            (Some(Fault::Freeze), true) => running.thaw().map_err(|error| error.to_string()),
+            (Some(Fault::Kill), false) => {
+                running.kill();
+                Ok(())
+            }
+            (Some(Fault::Kill), true) => {
+                let again = running.start_again().map_err(|error| error.to_string());
+                monitor.follow(running.pid);
+                again
+            }
+            _ => {
+                self.impair(step, event.is_end);
+                Ok(())
+            }
+        };
+        let at = begun.unwrap_or_else(|| {
+            happened.push(Happened { step: event.step, begin_us, end_us: begin_us, error: None });
+            happened.len() - 1
+        });
+        if event.is_end {
+            happened[at].end_us = now_us();
+        }
+        if let Err(error) = done {
+            happened[at].error.get_or_insert(error);
+        }
+    }
+
+    fn impair(&self, step: &Step, is_end: bool) {
+        let Some(proxy) = &self.proxy else { return };
+        let trouble = match step.fault {
+            _ if is_end => Impairment::default(),
+            Some(Fault::Delay) => {
+                let delay_us = (step.delay_ms.unwrap_or(0.0) * 1e3) as u64;
+                Impairment { delay_us, ..Impairment::default() }
+            }
+            Some(Fault::Loss) => {
+                let loss_ppm = (step.loss_share.unwrap_or(0.0) * 1e6) as u32;
+                Impairment { loss_ppm, ..Impairment::default() }
+            }
+            _ => Impairment { is_dead: true, ..Impairment::default() },
+        };
+        proxy.set(trouble);
+    }
+}
+
+/// Says whether the load is still there when the time has come.
+fn wait_until(at_us: u64, over: &Receiver<()>) -> bool {
+    let wait = Duration::from_micros(at_us.saturating_sub(now_us()));
+    over.recv_timeout(wait) == Err(RecvTimeoutError::Timeout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_in_order_and_only_of_broker_and_network() {
+        #[derive(serde::Deserialize)]
+        struct File {
+            step: Vec<Step>,
+        }
+        let text = r#"
+            [[step]]
+            at = "9s"
+            fault = "kill"
+            [[step]]
+            at = "1s"
+            fault = "freeze"
+            for = "3s"
+            [[step]]
+            at = "2s"
+            fault = "cut"
+            [[step]]
+            at = "3s"
+            fault = "delay"
+            for = "500ms"
+            delay_ms = 10
+        "#;
+        let file: File = toml::from_str(text).unwrap();
+        let injector = FaultInjector { steps: &file.step, proxy: None };
+        let events = injector.events();
+        let seen: Vec<(u64, usize, bool)> =
+            events.iter().map(|event| (event.at_us / 1_000, event.step, event.is_end)).collect();
+        assert_eq!(
+            seen,
+            [
+                (1_000, 1, false),
+                (3_000, 3, false),
+                (3_500, 3, true),
+                (4_000, 1, true),
+                (9_000, 0, false),
+                (9_000, 0, true)
+            ]
+        );
+    }
+}

@@ -1,0 +1,188 @@
+//! Clients that join late, are cut, take over or come back, against the null broker and the fake.
+
+use std::net::{SocketAddr, TcpListener};
+use std::thread::JoinHandle;
+use weir_load::outcome::{End, Outcome};
+use weir_load::plan::{Group, Payload, Phases, Plan, Publish, Subscription};
+use weir_load::proxy::{Impairment, Proxy};
+use weir_load::steps::{Action, ClientStep, StepPlan};
+use weir_load::{Stop, null, run};
+
+/// A null broker on a thread.
+struct Null {
+    target: SocketAddr,
+    stop: Stop,
+    thread: JoinHandle<std::io::Result<()>>,
+}
+
+impl Null {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (target, stop) = (listener.local_addr().unwrap(), Stop::default());
+        let of_broker = stop.clone();
+        let thread = std::thread::spawn(move || null::serve(listener, 0.0, &of_broker));
+        Self { target, stop, thread }
+    }
+
+    fn run(self, plan: &Plan) -> Outcome {
+        let plan = Plan { target: self.target, ..plan.clone() };
+        let outcome = run(&plan, &Stop::default(), &mut |_| {}).unwrap();
+        self.stop.stop();
+        self.thread.join().unwrap().unwrap();
+        outcome
+    }
+}
+
+fn group(name: &str, clients: u32) -> Group {
+    let client_id = format!("{name}-{{i}}");
+    Group { name: name.into(), clients, client_id, ..Group::default() }
+}
+
+fn subscribers(name: &str, clients: u32, filter: &str) -> Group {
+    let subscriptions = vec![Subscription::plain(filter, 1)];
+    Group { subscriptions, ..group(name, clients) }
+}
+
+fn publishers(clients: u32, publish: Publish) -> Group {
+    Group { publish: Some(publish), ..group("pub", clients) }
+}
+
+fn publish(rate_per_s: f64) -> Publish {
+    Publish { topic: "t/{i}".into(), qos: 1, rate_per_s, payload_bytes: 64, ..Publish::default() }
+}
+
+fn plan(groups: Vec<Group>, course: StepPlan) -> Plan {
+    Plan {
+        run: 9,
+        course,
+        ..Plan::new(
+            ([127, 0, 0, 1], 1).into(),
+            groups,
+            Phases { warm_up_ms: 100, measure_ms: 1_500, drain_ms: 2_000 },
+        )
+    }
+}
+
+fn step(action: Action, group: u16, clients: u32) -> ClientStep {
+    ClientStep { at_ms: 500, group, action, clients, over_ms: 0, for_ms: 100, every_ms: 0 }
+}
+
+fn course(steps: Vec<ClientStep>) -> StepPlan {
+    StepPlan { return_after_ms: Some(50), steps, has_pulse: true }
+}
+
+#[test]
+fn publishers_that_are_cut_come_back_and_send_all_that_was_due() {
+    let groups = vec![subscribers("sub", 2, "t/#"), publishers(5, publish(100.0))];
+    let outcome = Null::start().run(&plan(groups, course(vec![step(Action::Cut, 1, 5)])));
+    assert_eq!(outcome.end, End::Completed);
+    let returns = &outcome.course.returns;
+    assert_eq!((returns.ended, returns.returned, returns.resumed), (5, 5, 0));
+    assert_eq!((returns.away_at_end, returns.delay.len()), (0, 5));
+    assert!(returns.delay.min() >= 99_000, "away for 100 ms: {}", returns.delay.min());
+    let measure = outcome.measure;
+    assert_eq!((measure.intended, measure.accepted, measure.lost), (750, 750, 0));
+    let beats = &outcome.course.pulse.beats;
+    let sum = |of: fn(&weir_load::steps::Beat) -> u32| beats.iter().map(of).sum::<u32>();
+    assert_eq!((sum(|beat| beat.gone), sum(|beat| beat.back)), (5, 5));
+    let gone = beats.iter().position(|beat| beat.gone > 0).unwrap();
+    assert!(gone >= 50, "not before its time: beat {gone}");
+}
+
+/// The null broker keeps no session: what was due for a subscriber while it was away is lost, and
+/// the loss stands in the pulse where it was due.
+#[test]
+fn what_a_subscriber_without_a_session_misses_is_lost_and_has_its_time() {
+    let groups = vec![subscribers("sub", 1, "t/#"), publishers(1, publish(200.0))];
+    let cut = ClientStep { for_ms: 300, ..step(Action::Cut, 0, 1) };
+    let outcome = Null::start().run(&plan(groups, course(vec![cut])));
+    let lost = outcome.measure.lost;
+    assert!(lost >= 50, "300 ms at 200/s: {lost}");
+    assert_eq!(outcome.measure.delivered + lost, outcome.measure.expected);
+    let beats = &outcome.course.pulse.beats;
+    let early: u32 = beats[..49].iter().map(|beat| beat.lost).sum();
+    let all: u64 = beats.iter().map(|beat| u64::from(beat.lost)).sum();
+    assert_eq!((early, all), (0, lost));
+}
+
+#[test]
+fn clients_that_join_late_are_not_connected_before() {
+    let groups = vec![group("idle", 3), group("late", 4)];
+    let joins = StepPlan { return_after_ms: None, ..course(vec![step(Action::Join, 1, 4)]) };
+    let outcome = Null::start().run(&plan(groups, joins));
+    assert_eq!(outcome.end, End::Completed);
+    assert_eq!((outcome.connections.planned, outcome.connections.connected), (7, 7));
+    let first = outcome.intervals.iter().find(|interval| interval.connections == 3);
+    assert!(first.is_some(), "three before the step");
+    assert_eq!(outcome.intervals.iter().map(|i| i.connections).max(), Some(7));
+}
+
+#[test]
+fn a_slow_reader_loses_nothing_and_its_messages_are_late() {
+    let groups = vec![subscribers("sub", 1, "t/#"), publishers(1, publish(100.0))];
+    let stall = ClientStep { for_ms: 600, ..step(Action::Stall, 0, 1) };
+    let outcome = Null::start().run(&plan(groups, course(vec![stall])));
+    assert_eq!((outcome.measure.lost, outcome.measure.delivered), (0, 150));
+    assert!(outcome.latencies.end_to_end.max() >= 550_000);
+}
+
+#[test]
+fn a_broker_that_leaves_old_connections_open_at_a_takeover_is_found() {
+    let groups = vec![group("device", 3)];
+    let outcome = Null::start().run(&plan(groups, course(vec![step(Action::TakeOver, 0, 3)])));
+    let returns = &outcome.course.returns;
+    assert_eq!((returns.returned, returns.old_left_open), (3, 3));
+}
+
+#[test]
+fn json_payloads_ramps_and_parts_of_measure_are_audited_like_all() {
+    let json = Publish { payload: Payload::Json, payload_bytes: 300, ..publish(50.0) };
+    let ramp = Publish { topic: "r/{i}".into(), rate_to_per_s: Some(150.0), ..publish(50.0) };
+    let part = Publish {
+        topic: "p/{i}".into(),
+        from_s: Some(0.5),
+        until_s: Some(1.0),
+        payload_bytes_to: Some(20_000),
+        ..publish(20.0)
+    };
+    let mut groups = vec![subscribers("sub", 1, "#")];
+    for (at, publish) in [json, ramp, part].into_iter().enumerate() {
+        let client_id = format!("pub-{at}-{{i}}");
+        groups.push(Group { client_id, ..publishers(2, publish) });
+    }
+    let outcome = Null::start().run(&plan(groups, StepPlan::default()));
+    let measure = outcome.measure;
+    assert_eq!((measure.lost, measure.stray, measure.unsent), (0, 0, 0));
+    assert_eq!(measure.delivered, measure.intended);
+    assert!(outcome.warm_up.intended > 0);
+    // 2 x 75 of JSON, 2 x 20/s for half a second, and the ramp's upper part.
+    let ramp = measure.intended - 150 - 20;
+    assert!((300..=320).contains(&ramp), "{ramp}");
+}
+
+/// The way dies without a word. Clients find out by their keep alive and come back.
+#[test]
+fn half_open_connections_are_found_by_the_keep_alive() {
+    let null = Null::start();
+    let proxy = Proxy::start(null.target).unwrap();
+    let groups = vec![group("idle", 3)];
+    let mut plan = plan(groups, course(Vec::new()));
+    plan.keep_alive_s = 1;
+    plan.phases.measure_ms = 4_000;
+    plan.target = proxy.address();
+    let mut died = false;
+    let outcome = run(&plan, &Stop::default(), &mut |interval| {
+        let is_measure = interval.phase == weir_load::outcome::Phase::Measure;
+        if is_measure && !std::mem::replace(&mut died, true) {
+            proxy.set(Impairment { is_dead: true, ..Impairment::default() });
+            // Every connection there is dies; new ones live.
+            proxy.set(Impairment::default());
+        }
+    })
+    .unwrap();
+    null.stop.stop();
+    null.thread.join().unwrap().unwrap();
+    let returns = &outcome.course.returns;
+    assert_eq!(returns.lost.get("nothing heard for a keep alive"), Some(&3), "{returns:?}");
+    assert_eq!((returns.returned, returns.away_at_end), (3, 0));
+}
