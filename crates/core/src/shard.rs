@@ -46,6 +46,7 @@ use crate::timers::{Timer, Timers};
 use connection::{Connection, Phase, Refusal};
 use connections::Connections;
 use due::Due;
+use parked::is_checked_in_slices;
 use slices::{PACKET_STEPS, Slices};
 use weir_wire::packet::Packet;
 use weir_wire::{Frame, PacketKind, ReasonCode, Version};
@@ -307,6 +308,9 @@ impl Shard {
         let second_connect = Refusal::protocol("a second CONNECT");
         if frame.kind == PacketKind::Connect {
             return Err(second_connect);
+        }
+        if is_checked_in_slices(&frame) {
+            return self.park_unchecked(session, frame, now).map(|()| Next::Continue);
         }
         // Looked at where it is: a packet is not moved.
         match &Packet::decode(version, frame) {

@@ -2,17 +2,109 @@
 //! connection, and what the client sent behind it waits unread.
 
 use super::Shard;
-use super::connection::Connection;
-use super::rest::{Parked, ParkedPacket};
+use super::connection::{Connection, Refusal};
+use super::reasons::check_answer;
+use super::rest::{Common, Parked, ParkedPacket};
 use super::slices::Work;
 use super::unsubscribe::unsuback;
-use crate::answers::Reply;
-use crate::keys::Ticket;
-use crate::keys::{ConnKey, Micros};
+use crate::answers::{Reply, SubscribeReply, Subscriptions};
+use crate::keys::{ConnKey, Micros, SessionKey, Ticket};
+use crate::session::Attachment;
 use crate::sink::Sink;
-use weir_wire::packet::{SubscribeFilters, UnsubscribeFilters};
+use smallvec::SmallVec;
+use weir_wire::packet::{Subscribe, SubscribeFilters, Unsubscribe, UnsubscribeFilters};
+use weir_wire::{Frame, PacketKind};
+
+/// Bytes of a SUBSCRIBE or UNSUBSCRIBE that are checked at once; more are in slices.
+const CHECKED_AT_ONCE_MAX: usize = 128 * 1024;
+
+/// Filters that are checked in a slice.
+const CHECKED_MAX: usize = 8_192;
+
+/// What is checked in a step: so many filters, or so many bytes of long ones.
+const FILTERS_IN_A_STEP: usize = 8;
+const BYTES_IN_A_STEP: usize = 1_024;
+
+/// Whether a packet has too many filters to be checked at once.
+#[inline]
+pub(super) fn is_checked_in_slices(frame: &Frame<'_>) -> bool {
+    frame.body.len() > CHECKED_AT_ONCE_MAX
+        && matches!(frame.kind, PacketKind::Subscribe | PacketKind::Unsubscribe)
+}
 
 impl Shard {
+    /// Takes a packet in whose filters are checked in slices, and then handled in slices.
+    #[cold]
+    pub(super) fn park_unchecked(
+        &mut self,
+        session: SessionKey,
+        frame: Frame<'_>,
+        now: Micros,
+    ) -> Result<(), Refusal> {
+        let Some(Attachment { conn, version, .. }) = self.clients[session].attachment else {
+            return Ok(());
+        };
+        let (reply, packet, filters) = if frame.kind == PacketKind::Subscribe {
+            let subscribe = Subscribe::decode_unchecked(version, frame)?;
+            let round = self.filters.next_round();
+            let done = Subscriptions { round, ..Subscriptions::default() };
+            let reply = SubscribeReply { session, packet_id: subscribe.packet_id, done };
+            let packet = ParkedPacket::Subscribe { common: Common::of(&subscribe) };
+            (Reply::Subscribe(Box::new(reply)), packet, subscribe.filters().rest())
+        } else {
+            let unsubscribe = Unsubscribe::decode_unchecked(version, frame)?;
+            let packet_id = unsubscribe.packet_id;
+            let packet = ParkedPacket::Unsubscribe { packet_id, codes: Vec::new() };
+            (Reply::Packet(SmallVec::new()), packet, unsubscribe.filters().rest())
+        };
+        self.answers.begin();
+        let ticket = self.answers.insert(conn, reply, 1, now);
+        self.hold(conn, ticket);
+        self.park(conn, Parked::unchecked(ticket, filters, packet), now);
+        Ok(())
+    }
+
+    /// Checks the next filters, as far as the steps of this input allow. Says whether all are.
+    fn check_filters(
+        &mut self,
+        attachment: &Attachment,
+        parked: &mut Parked,
+    ) -> Result<bool, Refusal> {
+        let Parked { rest, packet, .. } = parked;
+        if rest.is_checked() {
+            return Ok(true);
+        }
+        let version = attachment.version;
+        let (mut count, all) = (0, rest.bytes().len());
+        let left = match packet {
+            ParkedPacket::Subscribe { .. } => {
+                let mut filters = SubscribeFilters::new(version, rest.unchecked_bytes());
+                while count < CHECKED_MAX && filters.check_next()? {
+                    count += 1;
+                }
+                filters.rest().len()
+            }
+            ParkedPacket::Unsubscribe { .. } => {
+                let mut filters = UnsubscribeFilters::new(rest.unchecked_bytes());
+                while count < CHECKED_MAX && filters.check_next()? {
+                    count += 1;
+                }
+                filters.rest().len()
+            }
+        };
+        let bytes = rest.unchecked_bytes().len() - left;
+        self.slices.add((count / FILTERS_IN_A_STEP + bytes / BYTES_IN_A_STEP) as u64);
+        rest.note_checked(left);
+        if left > 0 {
+            return Ok(false);
+        }
+        check_answer(attachment, all, || match packet {
+            ParkedPacket::Subscribe { .. } => SubscribeFilters::new(version, rest.bytes()).count(),
+            ParkedPacket::Unsubscribe { .. } => UnsubscribeFilters::new(rest.bytes()).count(),
+        })?;
+        Ok(true)
+    }
+
     /// The rest of the packet waits for its turn.
     pub(super) fn park(&mut self, conn: ConnKey, parked: Box<Parked>, now: Micros) {
         let Self { connections, slices, .. } = self;
@@ -31,7 +123,17 @@ impl Shard {
         // It would be heard of, were it read.
         connection.heard(now);
         let Some(mut parked) = connection.take_parked() else { return };
-        let version = self.clients[session].version();
+        let Some(attachment) = self.clients[session].attachment else { return };
+        match self.check_filters(&attachment, &mut parked) {
+            Ok(true) => {}
+            Ok(false) => return self.park(conn, parked, now),
+            Err(refusal) => {
+                // Its answer goes with the connection.
+                self.park(conn, parked, now);
+                return self.end(conn, refusal, now, sink);
+            }
+        }
+        let version = attachment.version;
         let Parked { rest, packet, .. } = &mut *parked;
         let has_more = match packet {
             ParkedPacket::Subscribe { common } => {

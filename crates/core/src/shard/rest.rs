@@ -29,8 +29,15 @@ pub(super) enum ParkedPacket {
 }
 
 impl Parked {
+    /// Of a packet whose filters have been checked.
     pub(super) fn new(ticket: Ticket, rest: &[u8], packet: ParkedPacket) -> Box<Self> {
-        let rest = Rest { encoded: rest.into(), done: 0 };
+        let rest = Rest { encoded: rest.into(), checked: rest.len(), done: 0 };
+        Box::new(Self { ticket, rest, packet })
+    }
+
+    /// Of one whose filters have not.
+    pub(super) fn unchecked(ticket: Ticket, rest: &[u8], packet: ParkedPacket) -> Box<Self> {
+        let rest = Rest { encoded: rest.into(), checked: 0, done: 0 };
         Box::new(Self { ticket, rest, packet })
     }
 }
@@ -39,6 +46,8 @@ impl Parked {
 #[derive(Debug)]
 pub(super) struct Rest {
     encoded: Box<[u8]>,
+    /// Bytes of it that are known to be well formed: all, before any is done.
+    checked: usize,
     /// Bytes of it that are done.
     done: usize,
 }
@@ -46,6 +55,19 @@ pub(super) struct Rest {
 impl Rest {
     pub(super) fn bytes(&self) -> &[u8] {
         &self.encoded[self.done..]
+    }
+
+    pub(super) fn unchecked_bytes(&self) -> &[u8] {
+        &self.encoded[self.checked..]
+    }
+
+    pub(super) fn is_checked(&self) -> bool {
+        self.checked == self.encoded.len()
+    }
+
+    /// All but so many bytes have been checked.
+    pub(super) fn note_checked(&mut self, rest_bytes: usize) {
+        self.checked = self.encoded.len() - rest_bytes;
     }
 
     /// Says whether there are more.

@@ -126,7 +126,8 @@ fn a_subscribe_that_its_client_does_not_wait_for_is_done_in_part_and_leaves_noth
                 let ask = Ask { expiry_s, clean: false, ..Ask::default() };
                 let first = net.join("c", ask);
                 net.send_bytes(first, &filters());
-                net.go_on_once();
+                // Three turns check them, the next subscribes to the first.
+                (0..4).for_each(|_| drop(net.go_on_once()));
                 let second = if is_taken_over { Some(net.join("c", ask)) } else { None };
                 if !is_taken_over {
                     net.cut(first);
@@ -229,4 +230,45 @@ fn packets_that_cost_much_together_are_handled_in_turns() {
     assert!(net.steps_seen_max <= steps_max, "{} steps", net.steps_seen_max);
     let expected: Vec<String> = (0..500).map(|at| format!("PUBLISH t q0 {at}")).collect();
     assert_eq!(net.read(7)[1..], expected, "all of them, in order");
+}
+
+#[test]
+fn a_large_packet_that_is_malformed_far_inside_has_no_effect() {
+    let mut net = Net::new(1);
+    let filters = || (0..20_000).map(|at| format!("f/{at}"));
+    for (mut bytes, is_subscribe) in [(subscribe(filters()), true), (unsubscribe(filters()), false)]
+    {
+        let greedy = net.join("greedy", Ask { expiry_s: 100, clean: false, ..Ask::default() });
+        net.subscribe(greedy, "kept", QoS::AtMostOnce);
+        net.read(greedy);
+        // A byte that no text has, in the last filter but a few.
+        let at = bytes.len() - 30;
+        let letter = bytes[at..].iter().position(|&byte| byte == b'f').unwrap();
+        bytes[at + letter] = 0xFF;
+        net.send_bytes(greedy, &bytes);
+        net.go_on();
+        let lines = net.read(greedy);
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines[0].starts_with("DISCONNECT Malformed Packet"), "{lines:?}");
+        let client = net.shards[0].client("greedy").unwrap();
+        assert_eq!(client.subscriptions, 1, "is SUBSCRIBE: {is_subscribe}");
+    }
+}
+
+#[test]
+fn a_large_packet_is_checked_in_turns() {
+    let mut net = Net::new(1);
+    let greedy = net.join("greedy", Ask::default());
+    net.steps_seen_max = 0;
+    let filters = || (0..60_000).map(|at| format!("f/{}", at % 100));
+    net.send_bytes(greedy, &subscribe(filters()));
+    assert_eq!(net.read(greedy), [] as [&str; 0], "not in the turn in which it came");
+    net.go_on();
+    assert_eq!(count(&net.read(greedy), "SUBACK"), 1);
+    assert_eq!(net.shards[0].client("greedy").unwrap().subscriptions, 100);
+    net.send_bytes(greedy, &unsubscribe(filters()));
+    net.go_on();
+    assert_eq!(count(&net.read(greedy), "UNSUBACK"), 1);
+    assert_eq!(net.shards[0].client("greedy").unwrap().subscriptions, 0);
+    assert!(net.steps_seen_max <= steps_max(), "{} steps", net.steps_seen_max);
 }

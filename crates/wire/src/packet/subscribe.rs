@@ -84,6 +84,23 @@ pub struct Subscribe<'a> {
 
 impl<'a> Subscribe<'a> {
     pub(crate) fn decode(version: Version, frame: Frame<'a>) -> Result<Self, WireError> {
+        let packet = Self::head(version, frame)?;
+        let mut filters = packet.filters();
+        while filters.check_next()? {}
+        Ok(packet)
+    }
+
+    /// As [`crate::Packet::decode`], in a time that does not grow with the number of filters: they
+    /// are still to be checked, see [`SubscribeFilters::check_next`].
+    ///
+    /// # Errors
+    /// What is malformed or a protocol error before the filters, or that there is none.
+    pub fn decode_unchecked(version: Version, frame: Frame<'a>) -> Result<Self, WireError> {
+        frame.check_header(version)?;
+        Self::head(version, frame)
+    }
+
+    fn head(version: Version, frame: Frame<'a>) -> Result<Self, WireError> {
         let mut reader = Reader::new(frame.body);
         let packet_id = reader.packet_id()?;
         let place = Place::Packet(PacketKind::Subscribe);
@@ -92,14 +109,6 @@ impl<'a> Subscribe<'a> {
         // [MQTT-3.8.3-2]
         if filters.is_empty() {
             return Err(WireError::ProtocolError("SUBSCRIBE without a topic filter"));
-        }
-        while !reader.is_empty() {
-            let filter = reader.string()?;
-            let options = SubscriptionOptions::from_byte(version, reader.u8()?)?;
-            // [MQTT-3.8.3-4]
-            if options.no_local && filter.starts_with("$share/") {
-                return Err(WireError::ProtocolError("no local on a shared subscription"));
-            }
         }
         Ok(Self { packet_id, properties, filters, version })
     }
@@ -140,6 +149,24 @@ impl<'a> SubscribeFilters<'a> {
     /// Those not yet read, as they are encoded.
     pub const fn rest(&self) -> &'a [u8] {
         self.reader.rest()
+    }
+
+    /// Checks the next one, and says whether there was one.
+    ///
+    /// # Errors
+    /// What is malformed or a protocol error in it.
+    #[inline]
+    pub fn check_next(&mut self) -> Result<bool, WireError> {
+        if self.reader.is_empty() {
+            return Ok(false);
+        }
+        let filter = self.reader.string()?;
+        let options = SubscriptionOptions::from_byte(self.version, self.reader.u8()?)?;
+        // [MQTT-3.8.3-4]
+        if options.no_local && filter.starts_with("$share/") {
+            return Err(WireError::ProtocolError("no local on a shared subscription"));
+        }
+        Ok(true)
     }
 }
 

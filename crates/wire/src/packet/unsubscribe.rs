@@ -17,6 +17,23 @@ pub struct Unsubscribe<'a> {
 
 impl<'a> Unsubscribe<'a> {
     pub(crate) fn decode(version: Version, frame: Frame<'a>) -> Result<Self, WireError> {
+        let packet = Self::head(version, frame)?;
+        let mut filters = packet.filters();
+        while filters.check_next()? {}
+        Ok(packet)
+    }
+
+    /// As [`crate::Packet::decode`], in a time that does not grow with the number of filters: they
+    /// are still to be checked, see [`UnsubscribeFilters::check_next`].
+    ///
+    /// # Errors
+    /// What is malformed or a protocol error before the filters, or that there is none.
+    pub fn decode_unchecked(version: Version, frame: Frame<'a>) -> Result<Self, WireError> {
+        frame.check_header(version)?;
+        Self::head(version, frame)
+    }
+
+    fn head(version: Version, frame: Frame<'a>) -> Result<Self, WireError> {
         let mut reader = Reader::new(frame.body);
         let packet_id = reader.packet_id()?;
         let place = Place::Packet(PacketKind::Unsubscribe);
@@ -25,9 +42,6 @@ impl<'a> Unsubscribe<'a> {
         // [MQTT-3.10.3-2]
         if filters.is_empty() {
             return Err(WireError::ProtocolError("UNSUBSCRIBE without a topic filter"));
-        }
-        while !reader.is_empty() {
-            reader.string()?;
         }
         Ok(Self { packet_id, properties, filters })
     }
@@ -60,6 +74,18 @@ impl<'a> UnsubscribeFilters<'a> {
     /// Those not yet read, as they are encoded.
     pub const fn rest(&self) -> &'a [u8] {
         self.0.rest()
+    }
+
+    /// Checks the next one, and says whether there was one.
+    ///
+    /// # Errors
+    /// That it is malformed.
+    #[inline]
+    pub fn check_next(&mut self) -> Result<bool, WireError> {
+        if self.0.is_empty() {
+            return Ok(false);
+        }
+        self.0.string().map(|_| true)
     }
 }
 
