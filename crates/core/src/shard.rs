@@ -315,10 +315,10 @@ impl Shard {
         // Looked at where it is: a packet is not moved.
         match &Packet::decode(version, frame) {
             Ok(Packet::Publish(publish)) => self.on_publish(conn, session, publish, now, sink)?,
-            Ok(Packet::PubAck(ack)) => self.on_puback(session, ack, now, sink),
-            Ok(Packet::PubRec(ack)) => self.on_pubrec(session, ack, now, sink),
+            Ok(Packet::PubAck(ack)) => self.on_puback(session, ack, now, sink)?,
+            Ok(Packet::PubRec(ack)) => self.on_pubrec(session, ack, now, sink)?,
             Ok(Packet::PubRel(ack)) => self.on_pubrel(session, ack, now, sink),
-            Ok(Packet::PubComp(ack)) => self.on_pubcomp(session, ack, now, sink),
+            Ok(Packet::PubComp(ack)) => self.on_pubcomp(session, ack, now, sink)?,
             Ok(Packet::Subscribe(subscribe)) => self.on_subscribe(session, subscribe, now, sink)?,
             Ok(Packet::Unsubscribe(unsubscribe)) => {
                 self.on_unsubscribe(session, unsubscribe, now, sink)?;
