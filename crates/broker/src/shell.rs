@@ -277,6 +277,10 @@ impl Sink for Output<'_> {
         self.io.pending(Token(conn.0))
     }
 
+    fn has_unread(&self, conn: ConnKey) -> bool {
+        self.io.has_unread(Token(conn.0))
+    }
+
     fn close(&mut self, conn: ConnKey) {
         self.guard.gone(conn);
         self.io.close(Token(conn.0));

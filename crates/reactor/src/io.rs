@@ -254,6 +254,22 @@ impl Io {
         self.read_again(token);
     }
 
+    /// Whether something may have come on the connection that the handler was not given: because it
+    /// is paused, or because this turn had more to do than it may.
+    pub fn has_unread(&self, token: Token) -> bool {
+        let Some(socket) = self.sockets.get(token.0 as usize) else { return false };
+        if socket.paused || socket.again {
+            return true;
+        }
+        match &socket.descriptor {
+            Descriptor::File(fd) => rustix::io::ioctl_fionread(fd).is_ok_and(|bytes| bytes > 0),
+            // What has happened there is read in the order in which it did.
+            Descriptor::Direct(_) => {
+                self.rings.as_ref().is_some_and(|rings| !rings.ready.is_empty())
+            }
+        }
+    }
+
     /// Takes what the handler has not consumed; [`Io::keep`] puts it back.
     pub fn take_kept(&mut self, token: Token) -> Vec<u8> {
         let socket = self.sockets.get_mut(token.0 as usize);

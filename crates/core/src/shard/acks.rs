@@ -105,8 +105,8 @@ impl Shard {
     }
 }
 
-/// The delivery keeps its place until it is acknowledged as its QoS says (sections 4.3.2, 4.3.3), so
-/// this cannot be left alone.
+/// The delivery keeps its place until it is acknowledged as its QoS says (sections 4.3.2 and
+/// 4.3.3), so this cannot be left alone.
 #[cold]
 fn other_kind() -> Refusal {
     Refusal::protocol("an acknowledgement of another kind than the message waits for")
