@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Largest packet taken, in bytes. Larger: the connection ends with 0x95.
+    /// Largest packet taken, in bytes: by default a payload of 1 MiB with the longest topic name
+    /// and as much of properties. Larger: the connection ends with 0x95.
     pub packet_bytes_max: u32,
     /// Seconds from accept to CONNECT. Later: the connection is closed.
     pub connect_timeout_s: u32,
@@ -75,7 +76,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            packet_bytes_max: 1024 * 1024,
+            packet_bytes_max: (1024 + 128) * 1024,
             connect_timeout_s: 10,
             answers_held_max: 4096,
             answer_wait_s_max: 60,
