@@ -1,5 +1,6 @@
 //! How much memory the process has, and whether that is near its ceiling.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::Read as _;
 use std::sync::Arc;
@@ -18,8 +19,8 @@ const RELEASED_PERCENT: u64 = 90;
 /// While pressed, free memory is given back to the system this often.
 const TRIM_INTERVAL: Micros = Micros(1_000_000);
 
-/// However little room is left, so much input passes between two looks.
-const INPUT_BYTES_MIN: u64 = 256 * 1024;
+/// However little room is left, so many bytes pass between two looks of a thread.
+const BYTES_MIN: u64 = 64 * 1024;
 
 /// What the threads of a process know together of its memory.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ impl Ceiling {
         }
     }
 
-    /// Looks. Says how much input may come before it is worth looking again.
+    /// Looks. Says how much may come and go before it is worth looking again.
     fn look(&self, now: Micros) -> u64 {
         let trimmed_at = self.trimmed_at.load(Relaxed);
         if self.is_pressed.load(Relaxed)
@@ -67,8 +68,10 @@ impl Ceiling {
         let is_pressed = self.is_pressed.load(Relaxed);
         let percent = if is_pressed { RELEASED_PERCENT } else { PRESSED_PERCENT };
         let threshold = self.bytes_max / 100 * percent;
-        self.is_pressed.store(bytes >= threshold, Relaxed);
-        (threshold.saturating_sub(bytes) / 4 / self.watchers).max(INPUT_BYTES_MIN)
+        if is_pressed != (bytes >= threshold) {
+            self.is_pressed.store(!is_pressed, Relaxed);
+        }
+        (threshold.saturating_sub(bytes) / 4 / self.watchers).max(BYTES_MIN)
     }
 }
 
@@ -77,28 +80,38 @@ impl Ceiling {
 pub(crate) struct Memory {
     ceiling: Arc<Ceiling>,
     next_at: Micros,
-    /// Input until the next look.
-    input_bytes_left: u64,
+    /// Input, output and what is kept until the next look.
+    bytes_left: Cell<u64>,
     /// As this thread knows it.
     is_pressed: bool,
 }
 
 impl Memory {
     pub(crate) fn new(ceiling: Arc<Ceiling>) -> Self {
-        Self { ceiling, next_at: Micros(0), input_bytes_left: 0, is_pressed: false }
+        Self { ceiling, next_at: Micros(0), bytes_left: Cell::new(0), is_pressed: false }
     }
 
-    /// Input came in. Says whether it is time to look.
+    /// So many bytes came in, or are to go out or to be kept. Says whether it is time to look.
     #[inline]
-    pub(crate) fn took(&mut self, bytes: usize) -> bool {
-        self.input_bytes_left = self.input_bytes_left.saturating_sub(bytes as u64);
-        self.input_bytes_left == 0
+    pub(crate) fn took(&self, bytes: usize) -> bool {
+        let left = self.bytes_left.get().saturating_sub(bytes as u64);
+        self.bytes_left.set(left);
+        left == 0
+    }
+
+    /// Whether memory is short, looked at now if it is time.
+    #[inline]
+    pub(crate) fn is_short(&self, now: Micros) -> bool {
+        if self.bytes_left.get() == 0 {
+            self.bytes_left.set(self.ceiling.look(now));
+        }
+        self.ceiling.is_pressed.load(Relaxed)
     }
 
     /// Looks again if it is time. Says whether the pressure changed, whoever saw it first.
     pub(crate) fn watch(&mut self, now: Micros) -> Option<bool> {
-        if now >= self.next_at || self.input_bytes_left == 0 {
-            self.input_bytes_left = self.ceiling.look(now);
+        if now >= self.next_at || self.bytes_left.get() == 0 {
+            self.bytes_left.set(self.ceiling.look(now));
             let is_low = self.bytes().0 < self.ceiling.bytes_max / 2;
             self.next_at = now + Micros(if is_low { INTERVAL.0 * 10 } else { INTERVAL.0 });
         }

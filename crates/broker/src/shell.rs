@@ -257,6 +257,11 @@ impl Output<'_> {
 }
 
 impl Sink for Output<'_> {
+    fn keeps(&mut self, bytes: usize) -> Option<bool> {
+        self.guard.memory.took(bytes);
+        Some(self.guard.memory.is_short(self.now()))
+    }
+
     #[inline]
     fn write(&mut self, conn: ConnKey, bytes: &[u8]) {
         self.io.write(Token(conn.0), bytes);
@@ -264,6 +269,7 @@ impl Sink for Output<'_> {
 
     #[inline]
     fn deliver(&mut self, conn: ConnKey, bytes: &[u8]) {
+        self.guard.memory.took(bytes.len());
         self.io.write_gathered(Token(conn.0), bytes);
     }
 
@@ -272,9 +278,12 @@ impl Sink for Output<'_> {
         self.io.write_shared(Token(conn.0), head, payload);
     }
 
+    /// While memory is short, a client that does not read is given no more.
     #[inline]
     fn pending(&self, conn: ConnKey) -> usize {
-        self.io.pending(Token(conn.0))
+        let token = Token(conn.0);
+        let is_short = self.guard.memory.is_short(self.now());
+        if is_short && self.io.is_blocked(token) { usize::MAX } else { self.io.pending(token) }
     }
 
     fn has_unread(&self, conn: ConnKey) -> bool {

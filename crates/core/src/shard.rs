@@ -226,6 +226,7 @@ impl Shard {
         self.slices.begin();
         match mail {
             Mail::Interest { filter, number } => {
+                self.keeps(filter.len(), sink);
                 self.filters.add_shard(&filter, from);
                 self.answers.receipts.note(from, number, true);
             }

@@ -24,6 +24,12 @@ pub trait Sink {
     /// Bytes that wait in the connection's output.
     fn pending(&self, conn: ConnKey) -> usize;
 
+    /// So many bytes are about to be kept. Says whether memory is short for that, where it is the
+    /// shell that knows: nothing changes what [`crate::Shard::set_pressed`] said last.
+    fn keeps(&mut self, _bytes: usize) -> Option<bool> {
+        None
+    }
+
     /// Whether something of the connection's may have come that the shard was not given yet. Asked
     /// before a silent client is given up: the thread may be the one that was held up.
     fn has_unread(&self, _conn: ConnKey) -> bool {

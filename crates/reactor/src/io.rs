@@ -202,6 +202,11 @@ impl Io {
         self.sockets.get(token.0 as usize).map_or(0, Socket::pending)
     }
 
+    /// Whether the peer takes nothing at present.
+    pub fn is_blocked(&self, token: Token) -> bool {
+        self.sockets.get(token.0 as usize).is_some_and(|socket| socket.blocked)
+    }
+
     /// Ends the connection in good order: what was written is sent, then the write half is shut.
     /// The handler hears nothing more of it.
     pub fn close(&mut self, token: Token) {

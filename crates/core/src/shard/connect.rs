@@ -77,6 +77,7 @@ impl Shard {
         // A session that does not outlive its connection ends in the takeover.
         let session_present = !connect.clean_start
             && found.is_some_and(|key| self.clients[key].outlives_connection());
+        self.keeps(connect.will.map_or(0, |will| will.topic.len() + will.payload.len()), sink);
         if self.bounds.is_pressed && found.is_none() {
             let refusal = Refusal::new(ReasonCode::QuotaExceeded, "the memory ceiling is reached");
             return self.refuse_connect(conn, connect.version, Some(asked), refusal, sink);

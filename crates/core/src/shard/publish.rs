@@ -34,7 +34,7 @@ impl Shard {
         sink: &mut impl Sink,
     ) -> Result<(), Refusal> {
         self.stats.publishes_in += 1;
-        let aliased = self.resolve_alias(conn, publish)?;
+        let aliased = self.resolve_alias(conn, publish, sink)?;
         let topic = aliased.as_deref().unwrap_or(publish.topic);
         if publish.qos > self.bounds.features.qos_max {
             // [MQTT-3.2.2-11]
@@ -161,6 +161,7 @@ impl Shard {
         &mut self,
         conn: ConnKey,
         publish: &Publish<'_>,
+        sink: &mut impl Sink,
     ) -> Result<Option<Box<str>>, Refusal> {
         if publish.properties.is_empty() {
             return Ok(None);
@@ -181,6 +182,8 @@ impl Shard {
         if alias == 0 || alias > self.bounds.limits.topic_alias_maximum {
             return Err(invalid);
         }
+        self.keeps(publish.topic.len(), sink);
+        let is_pressed = self.bounds.is_pressed;
         let Some(live) =
             self.connections.get_mut(conn).and_then(|connection| connection.live_mut())
         else {
@@ -190,6 +193,10 @@ impl Shard {
         if publish.topic.is_empty() {
             let unknown = Refusal::protocol("a topic alias that was not set up");
             return aliases.topic(alias).map(|topic| Some(topic.into())).ok_or(unknown);
+        }
+        if is_pressed && aliases.topic(alias) != Some(publish.topic) {
+            let detail = "the memory ceiling is reached";
+            return Err(Refusal::new(ReasonCode::QuotaExceeded, detail));
         }
         aliases.set(alias, publish.topic);
         Ok(None)

@@ -160,6 +160,8 @@ impl Shard {
         if let Some(reason) = self.unsupported(filter, common.subscription_id) {
             return Err(reason.into());
         }
+        // Every shard keeps the text of the filter.
+        self.keeps(text.len() * usize::from(self.place.shards), sink);
         let session = &self.clients[key];
         let records = session.subscriptions();
         let is_full = records.len() >= self.bounds.limits.subscriptions_max as usize;
