@@ -10,6 +10,17 @@ use weir_control::Request;
 use weir_core::Mail;
 use weir_reactor::Moved;
 
+impl Letter {
+    /// Bytes that it holds, or that its receiver will keep of it.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Mail(mail) => mail.bytes(),
+            Self::Connection { moved, .. } => moved.bytes(),
+            Self::Ask(_) => 0,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) enum Letter {
     /// From shard to shard.

@@ -22,6 +22,12 @@ const TRIM_INTERVAL: Micros = Micros(1_000_000);
 /// However little room is left, so many bytes pass between two looks of a thread.
 const BYTES_MIN: u64 = 64 * 1024;
 
+/// Letters between threads may hold this part of the ceiling, within these bounds in bytes. Over
+/// it, nothing more is read from connections until some have come to where they go.
+const LETTERS_PART: u64 = 64;
+const LETTERS_MIN: u64 = 256 * 1024;
+const LETTERS_MAX: u64 = 64 * 1024 * 1024;
+
 /// What the threads of a process know together of its memory.
 #[derive(Debug)]
 pub(crate) struct Ceiling {
@@ -32,6 +38,9 @@ pub(crate) struct Ceiling {
     bytes: AtomicU64,
     is_pressed: AtomicBool,
     trimmed_at: AtomicU64,
+    /// Bytes in letters from thread to thread.
+    in_letters: AtomicU64,
+    in_letters_max: u64,
 }
 
 impl Ceiling {
@@ -47,11 +56,13 @@ impl Ceiling {
             bytes: AtomicU64::new(0),
             is_pressed: AtomicBool::new(false),
             trimmed_at: AtomicU64::new(0),
+            in_letters: AtomicU64::new(0),
+            in_letters_max: (bytes_max / LETTERS_PART).clamp(LETTERS_MIN, LETTERS_MAX),
         }
     }
 
     /// Looks. Says how much may come and go before it is worth looking again.
-    fn look(&self, now: Micros) -> u64 {
+    fn look(&self, now: Micros, unposted_bytes: u64) -> u64 {
         let trimmed_at = self.trimmed_at.load(Relaxed);
         if self.is_pressed.load(Relaxed)
             && now.0 >= trimmed_at + TRIM_INTERVAL.0
@@ -59,8 +70,10 @@ impl Ceiling {
         {
             weir_reactor::trim();
         }
-        // Where the system does not tell, there is no ceiling to keep.
-        self.note(resident_bytes().unwrap_or(0))
+        // Where the system does not tell, there is no ceiling to keep. What is in letters may become
+        // more where it goes.
+        let in_letters = self.in_letters.load(Relaxed) + unposted_bytes;
+        self.note(resident_bytes().unwrap_or(0) + in_letters)
     }
 
     fn note(&self, bytes: u64) -> u64 {
@@ -82,13 +95,21 @@ pub(crate) struct Memory {
     next_at: Micros,
     /// Input, output and what is kept until the next look.
     bytes_left: Cell<u64>,
+    /// Of letters that are still to leave.
+    unposted_bytes: Cell<u64>,
     /// As this thread knows it.
     is_pressed: bool,
 }
 
 impl Memory {
     pub(crate) fn new(ceiling: Arc<Ceiling>) -> Self {
-        Self { ceiling, next_at: Micros(0), bytes_left: Cell::new(0), is_pressed: false }
+        Self {
+            ceiling,
+            next_at: Micros(0),
+            bytes_left: Cell::new(0),
+            unposted_bytes: Cell::new(0),
+            is_pressed: false,
+        }
     }
 
     /// So many bytes came in, or are to go out or to be kept. Says whether it is time to look.
@@ -99,11 +120,44 @@ impl Memory {
         left == 0
     }
 
+    /// Whether another thread has seen what this one is still to be told.
+    #[inline]
+    pub(crate) fn has_changed(&self) -> bool {
+        self.ceiling.is_pressed.load(Relaxed) != self.is_pressed
+    }
+
+    /// A letter of so many bytes is to leave.
+    pub(crate) fn sent(&self, bytes: usize) {
+        self.unposted_bytes.set(self.unposted_bytes.get() + bytes as u64);
+    }
+
+    /// Letters leave: the other threads are to know of what they hold.
+    pub(crate) fn posted(&self) {
+        let bytes = self.unposted_bytes.take();
+        if bytes > 0 {
+            self.ceiling.in_letters.fetch_add(bytes, Relaxed);
+        }
+    }
+
+    /// Letters of so many bytes have come to where they went.
+    pub(crate) fn came(&self, bytes: usize) {
+        if bytes > 0 {
+            self.ceiling.in_letters.fetch_sub(bytes as u64, Relaxed);
+        }
+    }
+
+    /// Whether letters hold as much as they may.
+    #[inline]
+    pub(crate) fn has_full_letters(&self) -> bool {
+        let bytes = self.ceiling.in_letters.load(Relaxed) + self.unposted_bytes.get();
+        bytes > self.ceiling.in_letters_max
+    }
+
     /// Whether memory is short, looked at now if it is time.
     #[inline]
     pub(crate) fn is_short(&self, now: Micros) -> bool {
         if self.bytes_left.get() == 0 {
-            self.bytes_left.set(self.ceiling.look(now));
+            self.bytes_left.set(self.ceiling.look(now, self.unposted_bytes.get()));
         }
         self.ceiling.is_pressed.load(Relaxed)
     }
@@ -111,7 +165,7 @@ impl Memory {
     /// Looks again if it is time. Says whether the pressure changed, whoever saw it first.
     pub(crate) fn watch(&mut self, now: Micros) -> Option<bool> {
         if now >= self.next_at || self.bytes_left.get() == 0 {
-            self.bytes_left.set(self.ceiling.look(now));
+            self.bytes_left.set(self.ceiling.look(now, self.unposted_bytes.get()));
             let is_low = self.bytes().0 < self.ceiling.bytes_max / 2;
             self.next_at = now + Micros(if is_low { INTERVAL.0 * 10 } else { INTERVAL.0 });
         }

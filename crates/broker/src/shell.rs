@@ -20,6 +20,12 @@ use weir_reactor::{
 /// Letters of each sender that are handled in one turn.
 const LETTERS_MAX: usize = 1024;
 
+/// The same while memory is short.
+const SHORT_LETTERS_MAX: usize = 8;
+
+/// Output of one connection that waits for the end of the turn while memory is short, in bytes.
+const SHORT_OUTPUT_BYTES: usize = 16 * 1024;
+
 /// Letters that wait for a place in the receiver's ring. Over it, connections that send are read
 /// no more until these have left: so mail is bounded, and none is dropped.
 const UNPOSTED_MAX: usize = 4096;
@@ -131,14 +137,16 @@ impl Shell {
     }
 
     fn read_letters(&mut self, io: &mut Io) {
-        if !self.mailbox.look(LETTERS_MAX) {
+        // What they say is to leave soon, so that it does not have to be kept.
+        let is_short = self.guard.memory.is_short(Micros(io.now_us()));
+        if !self.mailbox.look(if is_short { SHORT_LETTERS_MAX } else { LETTERS_MAX }) {
             self.has_letters = false;
             return;
         }
         io.read_clock();
         let Self { shard, guard, mailbox, control, resumed, .. } = self;
-        let mut arrived = Vec::new();
-        self.has_letters = mailbox.receive(|mailbox, from, letter| match letter {
+        let (mut arrived, mut bytes) = (Vec::new(), 0);
+        let mut take = |mailbox: &mut Mailbox<Letter>, from: usize, letter| match letter {
             Letter::Mail(mail) => {
                 let (verdict, handed) = (None, None);
                 let mut output = Output { io, guard, mailbox, resumed, verdict, handed };
@@ -152,7 +160,12 @@ impl Shell {
                 let answer = output.answer(request, shard, control.dropped());
                 control.send(answer);
             }
+        };
+        self.has_letters = mailbox.receive(|mailbox, from, letter| {
+            bytes += letter.bytes();
+            take(mailbox, from, letter);
         });
+        guard.memory.came(bytes);
         for (moved, pass) in arrived {
             self.adopt(moved, pass, io);
         }
@@ -186,8 +199,11 @@ impl Shell {
     }
 
     fn post(&mut self, io: &mut Io) {
+        self.guard.memory.posted();
         self.is_posted = self.mailbox.post();
-        if self.mailbox.unposted() > UNPOSTED_MAX / 2 {
+        if self.mailbox.unposted() > UNPOSTED_MAX / 2 || self.guard.memory.has_full_letters() {
+            // What is held back is looked at again soon.
+            self.is_posted &= self.held_back.is_empty();
             return;
         }
         for token in std::mem::take(&mut self.held_back) {
@@ -222,6 +238,11 @@ impl Output<'_> {
         Micros(self.io.now_us())
     }
 
+    fn send(&mut self, to: ShardId, letter: Letter) {
+        self.guard.memory.sent(letter.bytes());
+        self.mailbox.send(usize::from(to.0), letter);
+    }
+
     /// Does what the control thread asks.
     fn answer(&mut self, request: Request, shard: &mut Shard, answers_dropped: u64) -> Answer {
         match request {
@@ -245,7 +266,7 @@ impl Output<'_> {
         match self.io.give_away(token, unread) {
             Ok(moved) => {
                 let pass = self.guard.admission().leave(self.guard.place(token.0));
-                self.mailbox.send(usize::from(to.0), Letter::Connection { moved, pass });
+                self.send(to, Letter::Connection { moved, pass });
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection cannot go to the thread of its client");
@@ -278,12 +299,15 @@ impl Sink for Output<'_> {
         self.io.write_shared(Token(conn.0), head, payload);
     }
 
-    /// While memory is short, a client that does not read is given no more.
+    /// While memory is short, a client that does not read is given no more, and any other only so
+    /// much in a turn.
     #[inline]
     fn pending(&self, conn: ConnKey) -> usize {
         let token = Token(conn.0);
         let is_short = self.guard.memory.is_short(self.now());
-        if is_short && self.io.is_blocked(token) { usize::MAX } else { self.io.pending(token) }
+        let pending = self.io.pending(token);
+        let is_much = is_short && (pending > SHORT_OUTPUT_BYTES || self.io.is_blocked(token));
+        if is_much { usize::MAX } else { pending }
     }
 
     fn has_unread(&self, conn: ConnKey) -> bool {
@@ -300,7 +324,7 @@ impl Sink for Output<'_> {
     }
 
     fn mail(&mut self, to: ShardId, mail: Mail) {
-        self.mailbox.send(usize::from(to.0), Letter::Mail(mail));
+        self.send(to, Letter::Mail(mail));
     }
 
     fn pause(&mut self, conn: ConnKey) {
@@ -339,12 +363,12 @@ impl Handler for Shell {
     }
 
     fn received(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize {
-        if self.mailbox.unposted() > UNPOSTED_MAX {
+        if self.mailbox.unposted() > UNPOSTED_MAX || self.guard.memory.has_full_letters() {
             io.pause(token);
             self.held_back.push(token);
             return 0;
         }
-        if self.guard.memory.took(bytes.len()) {
+        if self.guard.memory.took(bytes.len()) || self.guard.memory.has_changed() {
             self.watch_memory(io);
         }
         let (shard, mut output) = self.parts(io);

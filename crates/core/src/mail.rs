@@ -89,6 +89,27 @@ pub enum Mail {
     RetainedPage(RetainedPage),
 }
 
+impl Mail {
+    /// Bytes that it holds, or that its receiver will keep of it, but for a few of its own.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Interest { filter, .. } | Self::InterestGone { filter } => filter.len(),
+            Self::Joined { share, .. } => share.len(),
+            Self::Publish { message, .. } | Self::Retain { message, .. } => {
+                message.bytes() as usize
+            }
+            Self::RetainedQuery(query) => query.filter.len(),
+            Self::RetainedPage(page) => {
+                page.messages.iter().map(|message| message.bytes() as usize).sum()
+            }
+            Self::Presence { .. }
+            | Self::Left { .. }
+            | Self::Receipt { .. }
+            | Self::Retained { .. } => 0,
+        }
+    }
+}
+
 /// Which retained messages are wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetainedQuery {

@@ -18,6 +18,14 @@ pub struct Moved {
     out: Option<Box<Output>>,
 }
 
+impl Moved {
+    /// Bytes of input and output that it carries.
+    pub fn bytes(&self) -> usize {
+        self.input.as_ref().map_or(0, |input| input.partial.len())
+            + self.out.as_ref().map_or(0, |out| out.pending())
+    }
+}
+
 impl AsFd for Moved {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()

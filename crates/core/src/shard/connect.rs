@@ -29,6 +29,13 @@ impl Shard {
         if !connect.client_id.is_empty() {
             let owner = self.place.owner(connect.client_id);
             if owner != self.place.id {
+                self.keeps(body.len(), sink);
+                if !self.bounds.allows_partial(body.len()) {
+                    let detail = "the memory ceiling is reached";
+                    let refusal = Refusal::new(ReasonCode::QuotaExceeded, detail);
+                    self.refuse_connect(conn, connect.version, Some(&asked), refusal, sink);
+                    return Ok(Next::Continue);
+                }
                 self.drop_connection(conn);
                 sink.hand_over(conn, owner);
                 return Ok(Next::HandedOver);
