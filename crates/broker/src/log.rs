@@ -57,6 +57,9 @@ impl Log {
                 let Some(suppressed) = self.ended.allow(now) else { return };
                 tracing::warn!(client_id, cause, suppressed, "ended an absent session");
             }
+            Notice::Moved { partition, to } => {
+                tracing::info!(partition = partition.0, shard = to.0, "moved a partition");
+            }
             Notice::Refused { client_id, topic, reason, detail } => {
                 let Some(suppressed) = self.refused.allow(now) else { return };
                 let reason = reason.name();

@@ -21,6 +21,7 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
+        let Some(verdict) = self.keep_verdict(ticket, verdict) else { return };
         self.slices.begin();
         let is_asked = self.answers.reply_mut(ticket).is_some_and(|reply| reply.is_verdict());
         let answer = is_asked.then(|| self.answers.remove(ticket)).flatten();
@@ -81,7 +82,7 @@ impl Shard {
             }
             Verdict::Accept(data) => {
                 if let Some(waiting) = connection.take_waiting() {
-                    self.admit_authenticated(conn, &waiting, &data, now, sink);
+                    self.admit_authenticated(conn, waiting, data, now, sink);
                 }
             }
             Verdict::Refuse(reason) => {
@@ -130,16 +131,21 @@ impl Shard {
         self.refuse_connect(conn, waiting.version, asked.as_ref(), refusal, sink);
     }
 
-    fn admit_authenticated(
+    /// Lets a client in that is who it says: here, or where its session is by now.
+    pub(super) fn admit_authenticated(
         &mut self,
         conn: ConnKey,
-        waiting: &AwaitAuth,
-        data: &[u8],
+        waiting: Box<AwaitAuth>,
+        data: Vec<u8>,
         now: Micros,
         sink: &mut impl Sink,
     ) {
         let Some(connect) = connect_again(&waiting.connect) else { return };
-        let proof = waiting.method.as_deref().map(|method| Proof { method, data });
+        let owner = self.place.owner(connect.client_id);
+        if owner != self.place.id && !connect.client_id.is_empty() {
+            return self.send_admitted(conn, waiting, data, owner, sink);
+        }
+        let proof = waiting.method.as_deref().map(|method| Proof { method, data: &data });
         self.admit(conn, &connect, &Asked::of(&connect), proof, now, sink);
     }
 

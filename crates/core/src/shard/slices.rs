@@ -5,8 +5,8 @@
 //! waits has its slice in turn. Packets of one input stop at a multiple of it.
 
 use super::Shard;
-use crate::keys::Ticket;
-use crate::keys::{ConnKey, Micros, SessionKey};
+use crate::keys::{ConnKey, Micros, SessionKey, ShardId, Ticket};
+use crate::partitions::Partition;
 use crate::routing::News;
 use crate::sink::Sink;
 use std::collections::VecDeque;
@@ -43,6 +43,19 @@ pub(super) enum Work {
     Round(u64, Vec<News>),
     /// Packets of a connection that were received together.
     Packets(ConnKey),
+    /// What a partition that moves has here.
+    Move(Box<Walk>),
+}
+
+/// A way through all that a shard has, for a partition that moves to `to`.
+#[derive(Debug)]
+pub(super) struct Walk {
+    pub(super) partition: Partition,
+    pub(super) to: ShardId,
+    /// The place of the next session.
+    pub(super) session: usize,
+    /// The last retained topic that was looked at.
+    pub(super) after: Option<Box<str>>,
 }
 
 impl Slices {
@@ -115,6 +128,7 @@ impl Shard {
                 Work::Replay(session) => self.replay_in_turn(session, now, sink),
                 Work::Queries => self.answer_in_turn(now, sink),
                 Work::Round(round, news) => self.close_round(round, news, now),
+                Work::Move(walk) => self.walk(walk, now, sink),
                 Work::Packets(conn) => {
                     sink.resume(conn);
                     // They come in an input of their own.
