@@ -159,6 +159,7 @@ impl Server {
                 memory: Memory::new(Arc::clone(&ceiling)),
                 auth: Authenticator::new(&config.auth, secret),
                 log: Log::default(),
+                moved: None,
             };
             let shared: std::io::Result<Vec<_>> =
                 listeners.iter().map(Listener::try_clone).collect();

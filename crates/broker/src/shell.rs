@@ -11,8 +11,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_control::Request;
 use weir_core::{
-    AuthRequest, ConnKey, Mail, Message, Micros, Notice, Parcel, Shard, ShardId, Sink, Ticket,
-    Verdict,
+    AuthRequest, ConnKey, Mail, Message, Micros, Notice, Parcel, Partition, Shard, ShardId, Sink,
+    Ticket, Verdict,
 };
 use weir_reactor::{Closed, Handler, Io, ListenerId, Mailbox, SharedBytes, ToOutside, Token};
 
@@ -49,6 +49,8 @@ pub(crate) struct Guard {
     pub(crate) memory: Memory,
     pub(crate) auth: Authenticator,
     pub(crate) log: Log,
+    /// A partition that has moved: who asked for it is still to be told.
+    pub(crate) moved: Option<(Partition, ShardId)>,
 }
 
 impl Guard {
@@ -149,8 +151,9 @@ impl Shell {
                 }
                 Letter::Ask(request) => {
                     let Some(control) = control else { return };
-                    let answer = output.answer(request, shard, control.dropped());
-                    control.send(answer);
+                    if let Some(answer) = output.answer(request, shard, control.dropped()) {
+                        control.send(answer);
+                    }
                 }
             }
         });
@@ -201,9 +204,14 @@ impl Output<'_> {
         Micros(self.io.turn_us())
     }
 
-    /// Does what the control thread asks.
-    fn answer(&mut self, request: Request, shard: &mut Shard, answers_dropped: u64) -> Answer {
-        match request {
+    /// Does what the control thread asks. Nothing if the answer comes later.
+    fn answer(
+        &mut self,
+        request: Request,
+        shard: &mut Shard,
+        answers_dropped: u64,
+    ) -> Option<Answer> {
+        Some(match request {
             Request::Clients { from, clients_max } => {
                 Answer::Clients(shard.clients(from, clients_max.into()))
             }
@@ -216,7 +224,19 @@ impl Output<'_> {
                     ShardCounters { stats, answers_dropped, admission, rss_bytes, rss_bytes_max };
                 Answer::Counters(Box::new(counters))
             }
-        }
+            Request::Partitions => {
+                let held = shard.partitions().map(|Partition(number)| number).collect();
+                let sessions = shard.stats().sessions;
+                Answer::Partitions(weir_control::Partitions { held, sessions })
+            }
+            Request::Move { partition, to } => {
+                let now = self.now();
+                match shard.move_partition(Partition(partition), ShardId(to), now, self) {
+                    Ok(()) => return None,
+                    Err(not_moved) => Answer::Moved(Err(not_moved)),
+                }
+            }
+        })
     }
 
     /// Takes a connection that is to go to another shard, with what is not consumed.
@@ -308,6 +328,9 @@ impl Sink for Output<'_> {
     }
 
     fn notice(&mut self, notice: Notice<'_>) {
+        if let Notice::Moved { partition, to } = notice {
+            self.guard.moved = Some((partition, to));
+        }
         self.guard.log.write(notice, self.now());
     }
 }
@@ -374,6 +397,11 @@ impl Handler for Shell {
         }
         while let Some(token) = self.resumed.pop() {
             self.read_on(io, token);
+        }
+        if let Some(moved) = self.guard.moved.take()
+            && let Some(control) = &mut self.control
+        {
+            control.send(Answer::Moved(Ok(moved)));
         }
         let (shard, mut output) = self.parts(io);
         shard.turn_end(&mut output);

@@ -16,7 +16,6 @@ mod groups;
 mod lifetime;
 mod moves;
 mod outlet;
-mod parcel;
 mod parked;
 mod pressure;
 mod publish;
@@ -31,7 +30,6 @@ mod subscribe;
 mod unsubscribe;
 
 pub use freeze::NotMoved;
-pub use parcel::Parcel;
 
 use crate::answers::Answers;
 use crate::bounds::Bounds;

@@ -4,8 +4,8 @@ use super::asked::{Asked, Proof};
 use super::connection::{AwaitAuth, Connection, Phase, Refusal};
 use super::{Next, Shard};
 use crate::auth::{AuthRequest, AuthStep, Verdict};
-use crate::keys::Ticket;
-use crate::keys::{ConnKey, Micros};
+use crate::keys::{ConnKey, Micros, Ticket};
+use crate::parcel::Admitted;
 use crate::sink::Sink;
 use weir_wire::packet::{Auth, Connect};
 use weir_wire::{Frame, Packet, PacketKind, PropertiesBuf, Property, ReasonCode, Version};
@@ -82,7 +82,9 @@ impl Shard {
             }
             Verdict::Accept(data) => {
                 if let Some(waiting) = connection.take_waiting() {
-                    self.admit_authenticated(conn, waiting, data, now, sink);
+                    let AwaitAuth { connect, method, .. } = *waiting;
+                    let admitted = Admitted { connect, method, data };
+                    self.admit_authenticated(conn, Box::new(admitted), now, sink);
                 }
             }
             Verdict::Refuse(reason) => {
@@ -135,17 +137,17 @@ impl Shard {
     pub(super) fn admit_authenticated(
         &mut self,
         conn: ConnKey,
-        waiting: Box<AwaitAuth>,
-        data: Vec<u8>,
+        admitted: Box<Admitted>,
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let Some(connect) = connect_again(&waiting.connect) else { return };
+        let Admitted { connect, method, data, .. } = &*admitted;
+        let Some(connect) = connect_again(connect) else { return };
         let owner = self.place.owner(connect.client_id);
         if owner != self.place.id && !connect.client_id.is_empty() {
-            return self.send_admitted(conn, waiting, data, owner, sink);
+            return self.send_admitted(conn, admitted, owner, sink);
         }
-        let proof = waiting.method.as_deref().map(|method| Proof { method, data: &data });
+        let proof = method.as_deref().map(|method| Proof { method, data });
         self.admit(conn, &connect, &Asked::of(&connect), proof, now, sink);
     }
 

@@ -7,9 +7,9 @@
 //! and the last of the others', no letter is on its way. Otherwise there is another round.
 //!
 //! Then all are told of the move. Who holds the partition sends what is in it, and there are rounds
-//! again until that has arrived. Then comes the thaw. What may go on meanwhile without a letter that
-//! somebody would have to wait for does: connections end and deadlines pass. Wills, verdicts and
-//! retained messages for new subscriptions wait for the thaw.
+//! again until that has arrived. Then comes the thaw. Meanwhile connections end and deadlines pass:
+//! the letters that this takes need no quiet. Wills, verdicts and retained messages for new
+//! subscriptions wait for the thaw.
 
 use super::Shard;
 use super::slices::{Walk, Work};
@@ -111,10 +111,10 @@ impl Shard {
         self.freeze.is_some()
     }
 
-    /// How many partitions this shard holds, as far as it knows.
-    pub fn partitions_held(&self) -> usize {
+    /// The partitions that this shard holds.
+    pub fn partitions(&self) -> impl Iterator<Item = Partition> {
         let held = self.place.partitions.held_by(self.place.id);
-        Partition::all().filter(|&partition| held.contains(partition)).count()
+        Partition::all().filter(move |&partition| held.contains(partition))
     }
 
     /// What a connection sent waits for the thaw, all of it.

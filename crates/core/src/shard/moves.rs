@@ -2,12 +2,14 @@
 //! the one that holds it next. Every shard tells its replays where to go on.
 
 use super::Shard;
-use super::connection::{AwaitAuth, Connection, Live, Refusal};
-use super::parcel::{Content, MovedConnection, MovedSession, MovedSubscription, Parcel};
+use super::connection::{ColdConnection, Connection, Live, Refusal};
 use super::slices::{Walk, Work};
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
 use crate::mail::Mail;
 use crate::name::Name;
+use crate::parcel::{
+    Admitted, Content, MovedConnection, MovedSession, MovedSubscription, Owned, Parcel,
+};
 use crate::replays::Replays;
 use crate::routing::{Subscribed, Subscriber};
 use crate::session::Attachment;
@@ -147,6 +149,11 @@ impl Shard {
         let Attachment { conn, version, open_max, packet_bytes_max, aliases_max, wants_problems } =
             attachment;
         let Live { keep_alive_s, cold, .. } = self.drop_connection(conn)?.into_live()?;
+        // No answer waits and no packet is parked while all shards are at rest.
+        let owned = cold.map(|cold| {
+            let ColdConnection { will, aliases_in, aliases_out, auth_method, .. } = *cold;
+            Box::new(Owned { will, aliases_in, aliases_out, auth_method })
+        });
         Some(MovedConnection {
             version,
             keep_alive_s,
@@ -154,7 +161,7 @@ impl Shard {
             packet_bytes_max,
             aliases_max,
             wants_problems,
-            cold,
+            owned,
         })
     }
 
@@ -173,10 +180,10 @@ impl Shard {
         }
         match (parcel.0, conn) {
             (Content::Session(moved), conn) => self.take_session(*moved, conn, now, sink),
-            (Content::Admitted(waiting, data), Some(conn)) => {
+            (Content::Admitted(admitted), Some(conn)) => {
                 self.connections.add(conn, Connection::new(None, now));
                 self.stats.connections += 1;
-                self.admit_authenticated(conn, waiting, data, now, sink);
+                self.admit_authenticated(conn, admitted, now, sink);
             }
             (Content::Admitted(..), None) => {}
         }
@@ -264,8 +271,13 @@ impl Shard {
             packet_bytes_max,
             aliases_max,
             wants_problems,
-            cold,
+            owned,
         } = moved;
+        let cold = owned.map(|owned| {
+            let Owned { will, aliases_in, aliases_out, auth_method } = *owned;
+            let none = ColdConnection::default();
+            Box::new(ColdConnection { will, aliases_in, aliases_out, auth_method, ..none })
+        });
         let mut connection = Connection::new(None, now);
         connection.go_live(Live { session: key, version, keep_alive_s, cold }, now);
         let Some(conn) = conn else {
@@ -288,12 +300,11 @@ impl Shard {
     pub(super) fn send_admitted(
         &mut self,
         conn: ConnKey,
-        waiting: Box<AwaitAuth>,
-        data: Vec<u8>,
+        admitted: Box<Admitted>,
         to: ShardId,
         sink: &mut impl Sink,
     ) {
         self.drop_connection(conn);
-        sink.send_parcel(to, Parcel(Content::Admitted(waiting, data)), Some(conn));
+        sink.send_parcel(to, Parcel(Content::Admitted(admitted)), Some(conn));
     }
 }

@@ -1,7 +1,7 @@
 //! Partitions move between shards: what they hold comes along, and nobody notices.
 
 use crate::net::{Ask, Net, Peer, message};
-use weir_core::{Features, Limits, NotMoved, Settings, Shard, Verdict};
+use weir_core::{Features, Limits, NotMoved, Settings, Verdict};
 use weir_wire::packet::{Publish, Will};
 use weir_wire::{PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode};
 
@@ -170,19 +170,19 @@ fn input_waits_for_the_thaw_and_nobody_is_judged_by_it() {
 #[test]
 fn one_partition_moves_at_a_time() {
     let (mut net, ids, _) = pair(kept());
-    let there = net.shards[1].partitions_held();
+    let there = net.shards[1].partitions().count();
     assert_eq!(net.begin_move(&ids[1], 2), Err(NotMoved::UnknownShard));
     assert_eq!(net.begin_move(&ids[1], 1), Err(NotMoved::IsThere));
     assert_eq!(net.begin_move(&ids[1], 0), Ok(()));
     assert_eq!(net.begin_move(&ids[0], 1), Err(NotMoved::UnderWay));
     net.go_on();
     assert_eq!(net.begin_move(&ids[1], 0), Err(NotMoved::IsThere));
-    let held: Vec<_> = net.shards.iter().map(Shard::partitions_held).collect();
+    let held: Vec<_> = net.shards.iter().map(|shard| shard.partitions().count()).collect();
     assert_eq!(held, [256 - there + 1, there - 1]);
     assert!(net.wires[0].notices.iter().any(|notice| notice.starts_with("Moved")));
 }
 
-/// Proves nothing comes twice and nothing is left out, wherever the replay stands.
+/// Nothing comes twice and nothing is left out, wherever the replay stands.
 #[test]
 fn a_replay_under_way_follows_the_topics() {
     for taken in 0..12 {
