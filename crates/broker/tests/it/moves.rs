@@ -183,3 +183,30 @@ fn who_holds_what_is_told() {
     assert_eq!(caller.put("/api/v1/partitions/7?shard=0").unwrap().status, 204);
     assert_eq!(held(), (vec![129, 127], 1));
 }
+
+/// Says how long moves take over the control socket, with as many idle connections as `IDLE` says.
+#[test]
+#[ignore = "a measurement"]
+fn how_long_moves_take() {
+    let idle: usize = std::env::var("IDLE").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("ctl");
+    let control = ControlConfig { socket: Some(socket.clone()) };
+    let broker = Broker::start(Config { shards: SHARDS, control, ..Config::default() });
+    let caller = Caller::new(&socket).unwrap();
+    let mut clients: Vec<Client> =
+        (0..idle).map(|at| broker.connect(&format!("client-{at}"), &[])).collect();
+    for client in &mut clients {
+        assert_eq!(client.connack(), Some(ReasonCode::Success));
+    }
+    let one = |partition: u8| {
+        let path =
+            format!("/api/v1/partitions/{partition}?shard={}", (u16::from(partition) + 1) % SHARDS);
+        let begin = std::time::Instant::now();
+        assert_eq!(caller.put(&path).unwrap().status, 204);
+        begin.elapsed()
+    };
+    let mut took: Vec<_> = (0..=u8::MAX).map(one).collect();
+    took.sort_unstable();
+    println!("{idle} idle: median {:?}, p90 {:?}, longest {:?}", took[128], took[230], took[255]);
+}
