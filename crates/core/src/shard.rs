@@ -160,9 +160,6 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) -> usize {
-        if self.freeze.is_some() {
-            return self.hold_input(conn, sink);
-        }
         let mut at = 0;
         self.slices.begin();
         while at < bytes.len() {

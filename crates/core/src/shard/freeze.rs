@@ -100,8 +100,7 @@ impl Shard {
             () => {}
         }
         let lead = Lead { partition, to, is_moved: false, answers: 0, is_busy: false };
-        self.freeze = Some(Box::new(Freeze { round: 1, lead: Some(lead), ..Freeze::default() }));
-        self.stats.freezes += 1;
+        self.begin_freeze(Some(lead));
         self.come_to_rest(now, sink);
         Ok(())
     }
@@ -117,14 +116,18 @@ impl Shard {
         Partition::all().filter(move |&partition| held.contains(partition))
     }
 
-    /// What a connection sent waits for the thaw, all of it.
-    #[cold]
-    pub(super) fn hold_input(&mut self, conn: ConnKey, sink: &mut impl Sink) -> usize {
-        if let Some(freeze) = &mut self.freeze {
+    fn begin_freeze(&mut self, lead: Option<Lead>) {
+        self.freeze = Some(Box::new(Freeze { round: 1, lead, ..Freeze::default() }));
+        self.slices.set_frozen(true);
+        self.stats.freezes += 1;
+    }
+
+    /// Whether what a connection sent waits for the thaw.
+    pub(super) fn holds_input(&mut self, conn: ConnKey) -> bool {
+        self.freeze.as_mut().is_some_and(|freeze| {
             freeze.held.insert(conn);
-            sink.pause(conn);
-        }
-        0
+            true
+        })
     }
 
     /// Has a session go on at the thaw, if there is a freeze. Says whether there is.
@@ -138,10 +141,10 @@ impl Shard {
 
     /// A shard is at rest: this one freezes as well, if it has not.
     pub(super) fn on_marker(&mut self, round: u32) {
-        let freeze = self.freeze.get_or_insert_with(|| {
-            self.stats.freezes += 1;
-            Box::default()
-        });
+        if self.freeze.is_none() {
+            self.begin_freeze(None);
+        }
+        let Some(freeze) = &mut self.freeze else { return };
         if freeze.round < round {
             freeze.next_round(round);
         }
@@ -234,6 +237,7 @@ impl Shard {
     /// Goes on with what waited for the end of the freeze.
     pub(super) fn thaw(&mut self, now: Micros, sink: &mut impl Sink) {
         let Some(freeze) = self.freeze.take() else { return };
+        self.slices.set_frozen(false);
         for conn in freeze.held {
             if let Some(connection) = self.connections.get_mut(conn) {
                 connection.excuse(now);

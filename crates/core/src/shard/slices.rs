@@ -92,6 +92,11 @@ impl Slices {
         self.steps >= self.packets_steps_max
     }
 
+    /// In a freeze no packet is handled at all: the hot path looks at one bound for both.
+    pub(super) fn set_frozen(&mut self, is_frozen: bool) {
+        self.packets_steps_max = if is_frozen { 0 } else { self.steps_max * PACKETS_FACTOR };
+    }
+
     pub(super) fn put_off(&mut self, work: Work, now: Micros) {
         if self.waiting.is_empty() {
             self.at = now + Micros(1);
@@ -141,10 +146,12 @@ impl Shard {
         crate::shrink::queue(&mut self.slices.waiting);
     }
 
-    /// The rest of what was received waits for a later turn.
+    /// The rest of what was received waits for a later turn, or for the end of a freeze.
     #[cold]
     pub(super) fn hold_packets(&mut self, conn: ConnKey, now: Micros, sink: &mut impl Sink) {
         sink.pause(conn);
-        self.slices.put_off(Work::Packets(conn), now);
+        if !self.holds_input(conn) {
+            self.slices.put_off(Work::Packets(conn), now);
+        }
     }
 }
