@@ -127,9 +127,7 @@ impl Server {
             // It catches its own panics.
             result = result.and(thread.join().unwrap_or(Ok(())));
         }
-        if result.is_err() {
-            return result;
-        }
+        result?;
         tracing::info!("stopped");
         Ok(())
     }
