@@ -20,6 +20,7 @@ mod flaws;
 mod flow;
 mod flow_kill;
 mod live;
+mod log;
 mod pub_sub;
 mod stacks;
 mod stand_ins;
