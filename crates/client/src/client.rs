@@ -312,11 +312,12 @@ impl Client {
 
     /// The PUBLISH at the start of `bytes` and its length, if there is a whole one and the client
     /// is connected: for a caller that acknowledges messages itself, with
-    /// [`Client::acknowledge`], and hands everything else to [`Client::handle`]. It must have
-    /// announced no topic aliases; QoS 2 is for [`Client::handle`] alone.
+    /// [`Client::acknowledge`], and hands everything else to [`Client::handle`], which answers
+    /// PUBREL too. It must have announced no topic aliases. A message of QoS 2 is returned each
+    /// time it comes: to keep it from happening twice is the caller's.
     ///
     /// # Errors
-    /// What no server may send, a topic alias, QoS 2; the connection is to be ended.
+    /// What no server may send, a topic alias; the connection is to be ended.
     #[inline]
     pub fn peek_message<'a>(
         &self,
@@ -334,18 +335,26 @@ impl Client {
         if !publish.properties.is_empty() && publish.properties.find(is_alias).is_some() {
             return Err(ClientError::Protocol("a topic alias above the maximum"));
         }
-        if publish.qos == QoS::ExactlyOnce {
-            return Err(ClientError::Protocol("a message of QoS 2, which was not asked for"));
-        }
         Ok(Some((publish, frame.bytes)))
     }
 
-    /// Writes PUBACK for a message that [`Client::peek_message`] returned on this connection. The
-    /// order must be that of the messages \[MQTT-4.6.0-2\].
+    /// Writes PUBACK or PUBREC for a message of QoS 1 or 2 that [`Client::peek_message`] returned
+    /// on this connection. The order must be that of the messages \[MQTT-4.6.0-2\],
+    /// \[MQTT-4.6.0-3\].
     #[inline]
-    pub fn acknowledge(&mut self, packet_id: PacketId, now_us: u64, sink: &mut impl Sink) {
+    pub fn acknowledge(
+        &mut self,
+        packet_id: PacketId,
+        qos: QoS,
+        now_us: u64,
+        sink: &mut impl Sink,
+    ) {
         if self.phase == Phase::Live {
-            self.answer(PacketKind::PubAck, packet_id, now_us, sink);
+            let kind = match qos {
+                QoS::ExactlyOnce => PacketKind::PubRec,
+                QoS::AtMostOnce | QoS::AtLeastOnce => PacketKind::PubAck,
+            };
+            self.answer(kind, packet_id, now_us, sink);
         }
     }
 

@@ -42,6 +42,12 @@ pub enum Error {
         /// What the system says.
         cause: String,
     },
+    /// More messages came than can be kept until they are acknowledged.
+    #[error("{address} sent more than there is room for")]
+    Full {
+        /// Host and port.
+        address: String,
+    },
     /// The broker sent what a client cannot live with.
     #[error(transparent)]
     Broker(#[from] ClientError),

@@ -6,7 +6,7 @@ use crate::control::{Control, Notice};
 use crate::counts::Count;
 use crate::ear::{Ear, Heard};
 use crate::gather::Gather;
-use crate::link::{Link, NoRoom, Port};
+use crate::link::{Link, Port};
 use crate::options::Settings;
 use crate::work::Work;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -237,6 +237,16 @@ impl<'a, W: Work> Worker<'a, W> {
         self.connection.lost(io, &mut self.link, cause);
     }
 
+    /// Ends the connection in good order and makes it again, if that makes room.
+    fn renew(&mut self, io: &mut Io, now_us: u64) {
+        let Some(token) = self.connection.token() else { return };
+        // Before that it cannot be made again.
+        if self.link.is_to_be_renewed() && self.is_subscribed {
+            self.link.client.disconnect(&mut Port { io, token, now_us });
+            self.connection.renew(io, &mut self.link);
+        }
+    }
+
     /// Says DISCONNECT and lets the last bytes leave.
     fn leave(&mut self, reactor: &mut Reactor) -> Result<(), Error> {
         let Some(token) = self.connection.take_token() else { return Ok(()) };
@@ -300,17 +310,11 @@ impl<W: Work> Handler for Worker<'_, W> {
                     self.link.counts.add(Count::Left, 1);
                     at += bytes;
                 }
-                Ok(Some((publish, _))) if publish.packet_id.is_some() && self.link.is_full() => {
-                    let rule = "more messages at once than our Receive Maximum allows";
-                    self.fail(io, weir_connection::Error::from(ClientError::Protocol(rule)));
-                }
                 Ok(Some((publish, bytes))) => {
                     let mut port = Port { io, token, now_us };
                     at += bytes;
                     self.gather.took(publish.qos);
-                    if let Err(NoRoom) = self.link.message(&publish, &mut self.work, &mut port) {
-                        self.lost(io, "more results wait for it than there is room for".into());
-                    }
+                    self.link.message(&publish, &mut self.work, &mut port);
                 }
                 Ok(None) => {
                     let packet = match Frame::check(rest, u32::MAX) {
@@ -357,6 +361,7 @@ impl<W: Work> Handler for Worker<'_, W> {
                 self.subscribe(io, session_present);
             }
             self.handle_timeout(io, now_us);
+            self.renew(io, now_us);
         }
         self.control.publish(self.thread, &self.link.counts);
     }
