@@ -11,12 +11,11 @@ use crate::options::Settings;
 use crate::work::Work;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
-use weir_client::ClientError;
 use weir_connection::{ANSWER_MAX_US, Connection, Policy, until};
 use weir_flow::RuleCounts;
 use weir_reactor::{Closed, Handler, Io, Reactor, Token, now_us};
 use weir_wire::packet::{Connect, RetainHandling, SubscribeBuf, SubscriptionOptions};
-use weir_wire::{Frame, Properties, PropertiesBuf, Property, ReasonCode};
+use weir_wire::{Properties, PropertiesBuf, Property, ReasonCode};
 
 /// How long the last acknowledgements may take once the end was asked for.
 const STOP_MAX_US: u64 = 2_000_000;
@@ -191,12 +190,7 @@ impl<'a, W: Work> Worker<'a, W> {
     }
 
     fn subscribed(&mut self, io: &mut Io, codes: &[u8], why: Option<String>) {
-        let asked = self.settings.subscriptions.iter();
-        if codes.len() != asked.len() {
-            let rule = "a SUBACK with another number of codes than there were filters";
-            return self.fail(io, weir_connection::Error::from(ClientError::Protocol(rule)));
-        }
-        for (subscription, &code) in asked.zip(codes) {
+        for (subscription, &code) in self.settings.subscriptions.iter().zip(codes) {
             let filter = subscription.text();
             if code >= ReasonCode::UnspecifiedError as u8 {
                 let reason = ReasonCode::from_u8(code).unwrap_or(ReasonCode::UnspecifiedError);
@@ -317,7 +311,7 @@ impl<W: Work> Handler for Worker<'_, W> {
                     self.link.message(&publish, &mut self.work, &mut port);
                 }
                 Ok(None) => {
-                    let packet = match Frame::check(rest, u32::MAX) {
+                    let packet = match self.link.client.frame(rest) {
                         Ok(None) => break,
                         Ok(Some(frame)) => &rest[..frame.bytes],
                         // What is no packet goes to the client as it is, for its error.

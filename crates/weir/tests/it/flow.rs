@@ -243,6 +243,25 @@ fn what_a_broker_sends_beyond_our_receive_maximum_is_taken() {
     }
 }
 
+#[test]
+fn a_hostile_broker_is_left_with_one_line() {
+    for (answer, part) in [
+        (&[0x90, 5, 0, 1, 0, 1, 1][..], "another number of codes"),
+        (&[0x90, 4, 0, 2, 0, 1], "not asked for"),
+        (&[0x90, 0xFF, 0xFF, 0xFF, 0x7F], "larger than the limit of 262144"),
+        (b"\x90\x0c\x00\x01\x08\x1f\x00\x05\x1b[2J\n\x87", "0x87): \\u{1b}[2J\\n\n"),
+    ] {
+        let (listener, address) = listen();
+        let run = Run::spawn(CELLS, &address, "-i kept");
+        let mut broker = Peer::serve(&listener, true, &[]);
+        broker.packet().expect("SUBSCRIBE");
+        broker.send_bytes(answer);
+        let (code, _, log) = run.end();
+        assert_eq!((code, log.lines().count()), (Some(1), 1), "{log}");
+        assert!(log.contains(part), "{log}");
+    }
+}
+
 /// Any payload comes back as it is.
 const ECHO: &str = "[[flow]]\nname = \"echo\"\nfrom = \"ud/#\"\nqos = 1\nto = \"out\"\n";
 
