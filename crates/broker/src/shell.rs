@@ -113,7 +113,7 @@ impl Shell {
     }
 
     fn watch_memory(&mut self, io: &Io) {
-        if let Some(is_pressed) = self.guard.memory.watch(Micros(io.turn_us())) {
+        if let Some(is_pressed) = self.guard.memory.watch(Micros(io.now_us())) {
             let (bytes, bytes_max) = self.guard.memory.bytes();
             let shard = self.own().0;
             if is_pressed {
@@ -131,9 +131,14 @@ impl Shell {
     }
 
     fn read_letters(&mut self, io: &mut Io) {
+        if !self.mailbox.look(LETTERS_MAX) {
+            self.has_letters = false;
+            return;
+        }
+        io.read_clock();
         let Self { shard, guard, mailbox, control, resumed, .. } = self;
         let mut arrived = Vec::new();
-        self.has_letters = mailbox.receive(LETTERS_MAX, |mailbox, from, letter| match letter {
+        self.has_letters = mailbox.receive(|mailbox, from, letter| match letter {
             Letter::Mail(mail) => {
                 let (verdict, handed) = (None, None);
                 let mut output = Output { io, guard, mailbox, resumed, verdict, handed };
@@ -168,7 +173,7 @@ impl Shell {
         if let Some(pass) = pass {
             self.guard.admission().arrive(self.guard.place(token.0), &pass);
         }
-        self.shard.opened(ConnKey(token.0), Micros(io.turn_us()));
+        self.shard.opened(ConnKey(token.0), Micros(io.now_us()));
         self.read_on(io, token);
     }
 
@@ -214,7 +219,7 @@ struct Output<'a> {
 
 impl Output<'_> {
     fn now(&self) -> Micros {
-        Micros(self.io.turn_us())
+        Micros(self.io.now_us())
     }
 
     /// Does what the control thread asks.
@@ -272,6 +277,10 @@ impl Sink for Output<'_> {
         self.io.pending(Token(conn.0))
     }
 
+    fn has_unread(&self, conn: ConnKey) -> bool {
+        self.io.has_unread(Token(conn.0))
+    }
+
     fn close(&mut self, conn: ConnKey) {
         self.guard.gone(conn);
         self.io.close(Token(conn.0));
@@ -309,7 +318,7 @@ impl Handler for Shell {
     }
 
     fn accepted(&mut self, io: &mut Io, token: Token, _by: ListenerId, peer: SocketAddr) {
-        let (conn, now) = (ConnKey(token.0), Micros(io.turn_us()));
+        let (conn, now) = (ConnKey(token.0), Micros(io.now_us()));
         let is_memory_full = self.guard.memory.is_full();
         let place = self.guard.place(token.0);
         let admission = self.guard.admission().admit(place, peer.ip(), is_memory_full, now);
@@ -356,7 +365,7 @@ impl Handler for Shell {
 
     fn turn_end(&mut self, io: &mut Io) {
         self.read_letters(io);
-        if self.shard.poll_timeout().is_some_and(|due| due.0 <= io.turn_us()) {
+        if self.shard.poll_timeout().is_some_and(|due| due.0 <= io.now_us()) {
             let (shard, mut output) = self.parts(io);
             shard.handle_timeout(output.now(), &mut output);
         }

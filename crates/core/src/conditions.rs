@@ -9,7 +9,7 @@ use std::hash::BuildHasher;
 use weir_wire::ReasonCode;
 
 /// A condition in use; the port's slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ConditionId(u32);
 
 /// Why a condition is not to be had.

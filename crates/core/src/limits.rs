@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Largest packet taken, in bytes. Larger: the connection ends with 0x95.
+    /// Largest packet taken, in bytes: by default a payload of 1 MiB with the longest topic name
+    /// and as much of properties. Larger: the connection ends with 0x95.
     pub packet_bytes_max: u32,
     /// Seconds from accept to CONNECT. Later: the connection is closed.
     pub connect_timeout_s: u32,
@@ -48,6 +49,9 @@ pub struct Limits {
     pub input_steps_max: u32,
     /// Distinct conditions of content-filtered subscriptions, a shard. More: SUBACK 0x97.
     pub conditions_max: u32,
+    /// Distinct conditions of one session, so that no client takes what others need. More: SUBACK
+    /// 0x97.
+    pub conditions_per_session_max: u32,
     /// How often a message that a rule made may be given to the rules again: what is deeper is
     /// published, and no rule sees it.
     pub rule_depth_max: u8,
@@ -75,7 +79,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            packet_bytes_max: 1024 * 1024,
+            packet_bytes_max: (1024 + 128) * 1024,
             connect_timeout_s: 10,
             answers_held_max: 4096,
             answer_wait_s_max: 60,
@@ -91,6 +95,7 @@ impl Default for Limits {
             filter_shapes_max: 128,
             input_steps_max: 2_048,
             conditions_max: 1_000,
+            conditions_per_session_max: 250,
             rule_depth_max: 8,
             rule_results_max: 1_000,
             topic_levels_max: 128,

@@ -156,33 +156,39 @@ impl Shard {
         let mut at = 0;
         self.slices.begin();
         while at < bytes.len() {
-            let client =
-                match self.connections.get_mut(conn).map(|connection| connection.heard(now)) {
-                    // A packet may have ended its connection; then the rest is nobody's.
-                    None => {
-                        at = bytes.len();
+            let checked = Frame::check(&bytes[at..], self.bounds.limits.packet_bytes_max);
+            // Keep alive counts whole packets [MQTT-3.1.2-22]: a part of one says nothing.
+            let is_whole = matches!(checked, Ok(Some(_)));
+            let client = match self
+                .connections
+                .get_mut(conn)
+                .map(|connection| connection.came(is_whole, now))
+            {
+                // A packet may have ended its connection; then the rest is nobody's.
+                None => {
+                    at = bytes.len();
+                    break;
+                }
+                Some(Phase::AwaitAuth(waiting)) if waiting.asked.is_some() => {
+                    self.wait_for_verdict(conn, bytes.len() - at, now, sink);
+                    break;
+                }
+                Some(Phase::AwaitConnect(_) | Phase::AwaitAuth(_)) => None,
+                Some(Phase::Live(live)) => {
+                    let client = (live.session, live.version);
+                    if live.cold.is_some() && self.must_wait(conn) {
+                        sink.pause(conn);
                         break;
                     }
-                    Some(Phase::AwaitAuth(waiting)) if waiting.asked.is_some() => {
-                        self.wait_for_verdict(conn, bytes.len() - at, now, sink);
-                        break;
-                    }
-                    Some(Phase::AwaitConnect(_) | Phase::AwaitAuth(_)) => None,
-                    Some(Phase::Live(live)) => {
-                        let client = (live.session, live.version);
-                        if live.cold.is_some() && self.must_wait(conn) {
-                            sink.pause(conn);
-                            break;
-                        }
-                        Some(client)
-                    }
-                };
+                    Some(client)
+                }
+            };
             if self.slices.is_spent_by_packets() {
                 self.hold_packets(conn, now, sink);
                 break;
             }
             self.slices.add(PACKET_STEPS);
-            match Frame::check(&bytes[at..], self.bounds.limits.packet_bytes_max) {
+            match checked {
                 Ok(None) => {
                     self.check_partial(conn, bytes.len() - at, now, sink);
                     break;
@@ -315,10 +321,10 @@ impl Shard {
         // Looked at where it is: a packet is not moved.
         match &Packet::decode(version, frame) {
             Ok(Packet::Publish(publish)) => self.on_publish(conn, session, publish, now, sink)?,
-            Ok(Packet::PubAck(ack)) => self.on_puback(session, ack, now, sink),
-            Ok(Packet::PubRec(ack)) => self.on_pubrec(session, ack, now, sink),
+            Ok(Packet::PubAck(ack)) => self.on_puback(session, ack, now, sink)?,
+            Ok(Packet::PubRec(ack)) => self.on_pubrec(session, ack, now, sink)?,
             Ok(Packet::PubRel(ack)) => self.on_pubrel(session, ack, now, sink),
-            Ok(Packet::PubComp(ack)) => self.on_pubcomp(session, ack, now, sink),
+            Ok(Packet::PubComp(ack)) => self.on_pubcomp(session, ack, now, sink)?,
             Ok(Packet::Subscribe(subscribe)) => self.on_subscribe(session, subscribe, now, sink)?,
             Ok(Packet::Unsubscribe(unsubscribe)) => {
                 self.on_unsubscribe(session, unsubscribe, now, sink)?;

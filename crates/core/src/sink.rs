@@ -24,6 +24,12 @@ pub trait Sink {
     /// Bytes that wait in the connection's output.
     fn pending(&self, conn: ConnKey) -> usize;
 
+    /// Whether something of the connection's may have come that the shard was not given yet. Asked
+    /// before a silent client is given up: the thread may be the one that was held up.
+    fn has_unread(&self, _conn: ConnKey) -> bool {
+        false
+    }
+
     /// Ends the connection after its output. The shard knows it no more: no `closed` follows.
     fn close(&mut self, conn: ConnKey);
 

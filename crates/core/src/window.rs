@@ -24,6 +24,17 @@ pub(crate) enum DeliveryState {
     AwaitPubComp,
 }
 
+/// What an acknowledgement is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Acked {
+    /// A delivery that waited for it.
+    Open,
+    /// None that is known: a late answer, or one that came before.
+    Unknown,
+    /// A delivery that waits for a packet of another kind.
+    OtherKind,
+}
+
 /// What is open towards one client, and the queue behind it: 8 bytes until there was something.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
@@ -126,10 +137,9 @@ impl Window {
         all.push(qos, kept)
     }
 
-    /// PUBACK, PUBCOMP, or PUBREC with an error: the delivery is done. Says whether it was open
-    /// and at that state.
-    pub(crate) fn finish(&mut self, packet_id: PacketId, state: DeliveryState) -> bool {
-        self.deliveries.as_mut().is_some_and(|all| all.finish(packet_id, state))
+    /// PUBACK, PUBCOMP, or PUBREC with an error: the delivery is done, if it is at that state.
+    pub(crate) fn finish(&mut self, packet_id: PacketId, state: DeliveryState) -> Acked {
+        self.deliveries.as_mut().map_or(Acked::Unknown, |all| all.finish(packet_id, state))
     }
 
     /// A delivery that the client cannot take is done whatever it waits for.
@@ -140,9 +150,9 @@ impl Window {
     }
 
     /// PUBREC: the message is the receiver's, only the identifier is still owed. A repeated PUBREC
-    /// is answered again. Says whether the identifier is known.
-    pub(crate) fn received(&mut self, packet_id: PacketId) -> bool {
-        self.deliveries.as_mut().is_some_and(|all| all.received(packet_id))
+    /// is answered again.
+    pub(crate) fn received(&mut self, packet_id: PacketId) -> Acked {
+        self.deliveries.as_mut().map_or(Acked::Unknown, |all| all.received(packet_id))
     }
 
     /// What waits, if something does.
@@ -209,13 +219,16 @@ impl Deliveries {
         (at < self.states.len()).then_some(at)
     }
 
-    fn finish(&mut self, packet_id: PacketId, state: DeliveryState) -> bool {
-        let Some(at) = self.position(packet_id) else { return false };
-        if self.states[at] != state {
-            return false;
+    fn finish(&mut self, packet_id: PacketId, state: DeliveryState) -> Acked {
+        let Some(at) = self.position(packet_id) else { return Acked::Unknown };
+        match self.states[at] {
+            open if open == state => {
+                self.finish_at(at);
+                Acked::Open
+            }
+            DeliveryState::Done => Acked::Unknown,
+            _ => Acked::OtherKind,
         }
-        self.finish_at(at);
-        true
     }
 
     fn give_up(&mut self, packet_id: PacketId) {
@@ -247,14 +260,17 @@ impl Deliveries {
         }
     }
 
-    fn received(&mut self, packet_id: PacketId) -> bool {
-        let Some(at) = self.position(packet_id) else { return false };
-        if !matches!(self.states[at], DeliveryState::AwaitPubRec | DeliveryState::AwaitPubComp) {
-            return false;
+    fn received(&mut self, packet_id: PacketId) -> Acked {
+        let Some(at) = self.position(packet_id) else { return Acked::Unknown };
+        match self.states[at] {
+            DeliveryState::AwaitPubRec | DeliveryState::AwaitPubComp => {
+                self.states[at] = DeliveryState::AwaitPubComp;
+                self.forget(at);
+                Acked::Open
+            }
+            DeliveryState::Done => Acked::Unknown,
+            DeliveryState::AwaitPubAck => Acked::OtherKind,
         }
-        self.states[at] = DeliveryState::AwaitPubComp;
-        self.forget(at);
-        true
     }
 }
 

@@ -21,7 +21,7 @@ use weir_wire::{Frame, Packet, PacketId, Properties, QoS, ReasonCode, Version};
 const TURN_MAX: Duration = Duration::from_millis(50);
 
 /// Largest packet it takes: the load's own are small.
-const PACKET_BYTES_MAX: u32 = 1024 * 1024;
+const PACKET_BYTES_MAX: u32 = (1024 + 128) * 1024;
 
 /// A receiver with so much output waiting is too slow; what more comes for it is dropped.
 const PENDING_BYTES_MAX: usize = 4 * 1024 * 1024;

@@ -65,6 +65,8 @@ pub struct Io {
     pub(crate) pool: Pool,
     /// Memory for what is between layers.
     pub(crate) scratch: Scratch,
+    /// When this turn began.
+    pub(crate) turn_us: u64,
     pub(crate) now_us: u64,
     pub(crate) stats: IoStats,
 }
@@ -86,6 +88,7 @@ impl Io {
             lingering: VecDeque::new(),
             pool: Pool::default(),
             scratch: Scratch::default(),
+            turn_us: crate::now_us(),
             now_us: crate::now_us(),
             stats: IoStats::default(),
         }
@@ -93,7 +96,18 @@ impl Io {
 
     /// The time this turn began, in microseconds of [`crate::now_us`].
     pub fn turn_us(&self) -> u64 {
+        self.turn_us
+    }
+
+    /// The time when the clock was last read, in microseconds of [`crate::now_us`]: when this turn
+    /// began, or later by [`Io::read_clock`].
+    pub fn now_us(&self) -> u64 {
         self.now_us
+    }
+
+    /// Reads the clock in the middle of a turn, for what must not seem to come before it was sent.
+    pub fn read_clock(&mut self) {
+        self.now_us = crate::now_us();
     }
 
     /// What was counted so far.
@@ -238,6 +252,22 @@ impl Io {
         socket.paused = false;
         // Readiness may have been reported while nobody listened.
         self.read_again(token);
+    }
+
+    /// Whether something may have come on the connection that the handler was not given: because it
+    /// is paused, or because this turn had more to do than it may.
+    pub fn has_unread(&self, token: Token) -> bool {
+        let Some(socket) = self.sockets.get(token.0 as usize) else { return false };
+        if socket.paused || socket.again {
+            return true;
+        }
+        match &socket.descriptor {
+            Descriptor::File(fd) => rustix::io::ioctl_fionread(fd).is_ok_and(|bytes| bytes > 0),
+            // What has happened there is read in the order in which it did.
+            Descriptor::Direct(_) => {
+                self.rings.as_ref().is_some_and(|rings| !rings.ready.is_empty())
+            }
+        }
     }
 
     /// Takes what the handler has not consumed; [`Io::keep`] puts it back.

@@ -21,7 +21,7 @@ const RING_LETTERS: usize = 8192;
 pub struct Mailbox<T> {
     ways: Vec<Option<Way<T>>>,
     /// From each thread outside the mesh.
-    outside: Vec<Consumer<T>>,
+    outside: Vec<Inbox<T>>,
     waker: Waker,
     sleeps: Arc<AtomicBool>,
 }
@@ -31,9 +31,22 @@ struct Way<T> {
     /// What was sent in this turn, and what did not fit.
     unposted: VecDeque<T>,
     to: Producer<T>,
-    from: Consumer<T>,
+    from: Inbox<T>,
     waker: Waker,
     sleeps: Arc<AtomicBool>,
+}
+
+/// From one other thread.
+struct Inbox<T> {
+    ring: Consumer<T>,
+    /// Letters that [`Mailbox::look`] found and [`Mailbox::receive`] has not handed over.
+    found: usize,
+}
+
+impl<T> Inbox<T> {
+    fn new(ring: Consumer<T>) -> Self {
+        Self { ring, found: 0 }
+    }
 }
 
 /// The mailboxes of threads with these wakers, each connected with each.
@@ -58,7 +71,7 @@ pub fn mailboxes<T>(wakers: &[Waker]) -> Vec<Mailbox<T>> {
     let mut mailbox = |own: usize| {
         let mut way = |other: usize| {
             let to = producers[own][other].take()?;
-            let from = consumers[other][own].take()?;
+            let from = Inbox::new(consumers[other][own].take()?);
             let (waker, sleeps) = (wakers[other].clone(), Arc::clone(&sleeps[other]));
             Some(Way { unposted: VecDeque::new(), to, from, waker, sleeps })
         };
@@ -103,29 +116,38 @@ impl<T> Mailbox<T> {
         is_all
     }
 
-    /// Hands over what has come, the sender with each letter, at most `letters_max` from each.
-    /// Threads outside the mesh are numbered behind those in it. Says whether there may be more.
-    pub fn receive(
-        &mut self,
-        letters_max: usize,
-        mut take: impl FnMut(&mut Self, usize, T),
-    ) -> bool {
-        let mut may_be_more = false;
-        for from in 0..self.ways.len() + self.outside.len() {
-            for taken in 0.. {
-                let Some(ring) = self.from(from) else { break };
-                if taken == letters_max {
-                    may_be_more |= !ring.is_empty();
-                    break;
-                }
-                let Ok(letter) = ring.pop() else { break };
-                take(self, from, letter);
-            }
+    /// Looks for letters, at most `letters_max` from each sender, and says whether there are any.
+    /// All that it finds was sent before it returns, so a clock that is read then is not behind
+    /// that of any of their senders.
+    pub fn look(&mut self, letters_max: usize) -> bool {
+        let ways = self.ways.iter_mut().flatten().map(|way| &mut way.from);
+        let mut has_found = false;
+        for inbox in ways.chain(&mut self.outside) {
+            inbox.found = inbox.ring.slots().min(letters_max);
+            has_found |= inbox.found > 0;
         }
-        may_be_more
+        has_found
     }
 
-    fn from(&mut self, sender: usize) -> Option<&mut Consumer<T>> {
+    /// Hands over what [`Mailbox::look`] found, the sender with each letter. Threads outside the
+    /// mesh are numbered behind those in it. Says whether there are more.
+    pub fn receive(&mut self, mut take: impl FnMut(&mut Self, usize, T)) -> bool {
+        let mut has_more = false;
+        for sender in 0..self.ways.len() + self.outside.len() {
+            while let Some(inbox) = self.from(sender) {
+                if inbox.found == 0 {
+                    has_more |= !inbox.ring.is_empty();
+                    break;
+                }
+                inbox.found -= 1;
+                let Ok(letter) = inbox.ring.pop() else { break };
+                take(self, sender, letter);
+            }
+        }
+        has_more
+    }
+
+    fn from(&mut self, sender: usize) -> Option<&mut Inbox<T>> {
         match sender.checked_sub(self.ways.len()) {
             None => self.ways[sender].as_mut().map(|way| &mut way.from),
             Some(at) => self.outside.get_mut(at),
@@ -137,8 +159,8 @@ impl<T> Mailbox<T> {
     pub fn fall_asleep(&self) -> bool {
         self.sleeps.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        let mut rings = self.ways.iter().flatten().map(|way| &way.from).chain(&self.outside);
-        let has_letters = rings.any(|ring| !ring.is_empty());
+        let mut inboxes = self.ways.iter().flatten().map(|way| &way.from).chain(&self.outside);
+        let has_letters = inboxes.any(|inbox| !inbox.ring.is_empty());
         if has_letters {
             self.sleeps.store(false, Ordering::Relaxed);
         }
@@ -192,7 +214,9 @@ mod tests {
 
     fn all(mailbox: &mut Mailbox<u32>) -> Vec<u32> {
         let mut letters = Vec::new();
-        while mailbox.receive(100, |_, _, letter| letters.push(letter)) {}
+        while mailbox.look(100) {
+            mailbox.receive(|_, _, letter| letters.push(letter));
+        }
         letters
     }
 
@@ -208,6 +232,20 @@ mod tests {
         came.extend(all(&mut b));
         assert_eq!(came, (0..count).collect::<Vec<_>>());
         assert_eq!(a.unposted(), 0);
+    }
+
+    #[test]
+    fn what_came_after_the_look_waits_for_the_next() {
+        let (mut a, mut b, _) = two();
+        a.send(1, 7);
+        a.post();
+        assert!(b.look(100));
+        a.send(1, 8);
+        a.post();
+        let mut letters = Vec::new();
+        assert!(b.receive(|_, _, letter| letters.push(letter)), "there are more");
+        assert_eq!(letters, [7]);
+        assert_eq!(all(&mut b), [8]);
     }
 
     #[test]

@@ -100,7 +100,7 @@ impl Reactor {
         handler.turn_end(&mut self.io);
         self.flush(handler);
         self.io.reap();
-        self.io.gather.work_done(self.io.now_us);
+        self.io.gather.work_done(self.io.turn_us);
         Ok(())
     }
 
@@ -135,7 +135,8 @@ impl Reactor {
         if let Some(rings) = &mut self.io.rings {
             rings.wake_up();
         }
-        self.io.now_us = crate::now_us();
+        self.io.read_clock();
+        self.io.turn_us = self.io.now_us;
         if self.io.gather.turn_begins(self.io.now_us, self.io.stats.writes) {
             self.io.end_gathering();
         }

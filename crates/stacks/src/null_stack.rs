@@ -28,7 +28,7 @@ const TICK: Duration = Duration::from_millis(1);
 const FAULT_EVERY: u64 = 10;
 
 /// Largest packet it takes.
-const PACKET_BYTES_MAX: u32 = 1024 * 1024;
+const PACKET_BYTES_MAX: u32 = (1024 + 128) * 1024;
 
 /// What is done to every tenth result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@ mod auth;
 mod connack;
 mod connect;
 mod disconnect;
+mod filters;
 mod publish;
 mod reasons;
 mod suback;

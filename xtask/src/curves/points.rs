@@ -61,7 +61,7 @@ const PAYLOAD_PAIRS: u64 = 100;
 const PAYLOAD_PER_S: u64 = 5_000;
 const PAYLOAD_BYTES_PER_S: u64 = 50_000_000;
 
-/// The largest is a little below 1 MiB: a packet of that size is what Weir takes unless told
+/// The largest is a little below 1 MiB: some brokers take packets of that size unless told
 /// otherwise, and the payload is not all of it.
 const PAYLOADS: [u64; 9] = [16, 64, 256, 1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576 - 64];
 

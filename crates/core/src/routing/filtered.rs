@@ -105,6 +105,27 @@ impl Filters {
         self.get(id).groups().filter(wants)
     }
 
+    /// Whether a session with these subscriptions may have one more with this condition: it has
+    /// fewer than `max` distinct ones, or this one already.
+    pub(crate) fn has_condition_for(
+        &self,
+        condition: ConditionId,
+        records: &[SubscriptionRecord],
+        max: usize,
+    ) -> bool {
+        if records.len() < max {
+            return true;
+        }
+        let of = |&record: &SubscriptionRecord| match record.list() {
+            List::Group(at) => self.get(record.filter()).group(at).condition,
+            List::Plain | List::Filtered(_) => self.condition(record),
+        };
+        let mut known: Vec<ConditionId> = records.iter().filter_map(of).collect();
+        known.sort_unstable();
+        known.dedup();
+        known.len() < max || known.binary_search(&condition).is_ok()
+    }
+
     /// The condition of `record`'s subscription, if it is not shared and has one.
     pub(crate) fn condition(&self, record: SubscriptionRecord) -> Option<ConditionId> {
         match record.list() {

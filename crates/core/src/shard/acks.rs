@@ -1,9 +1,10 @@
 //! PUBACK, PUBREC, PUBREL and PUBCOMP from a client.
 
 use super::Shard;
+use super::connection::Refusal;
 use crate::keys::{Micros, SessionKey};
 use crate::sink::Sink;
-use crate::window::DeliveryState;
+use crate::window::{Acked, DeliveryState};
 use weir_wire::packet::Ack;
 use weir_wire::{PacketId, PacketKind, Properties, ReasonCode};
 
@@ -15,8 +16,8 @@ impl Shard {
         ack: &Ack<'_>,
         now: Micros,
         sink: &mut impl Sink,
-    ) {
-        self.finish(key, ack.packet_id, DeliveryState::AwaitPubAck, now, sink);
+    ) -> Result<(), Refusal> {
+        self.finish(key, ack.packet_id, DeliveryState::AwaitPubAck, now, sink)
     }
 
     pub(super) fn on_pubrec(
@@ -25,13 +26,18 @@ impl Shard {
         ack: &Ack<'_>,
         now: Micros,
         sink: &mut impl Sink,
-    ) {
+    ) -> Result<(), Refusal> {
         if ack.reason.is_error() {
             // The receiver refuses: the exchange is over.
             return self.finish(key, ack.packet_id, DeliveryState::AwaitPubRec, now, sink);
         }
-        let is_known = self.clients[key].window.received(ack.packet_id);
+        let is_known = match self.clients[key].window.received(ack.packet_id) {
+            Acked::Open => true,
+            Acked::Unknown => false,
+            Acked::OtherKind => return Err(other_kind()),
+        };
         self.answer(key, ack.packet_id, PacketKind::PubRel, is_known, now, sink);
+        Ok(())
     }
 
     pub(super) fn on_pubrel(
@@ -51,8 +57,8 @@ impl Shard {
         ack: &Ack<'_>,
         now: Micros,
         sink: &mut impl Sink,
-    ) {
-        self.finish(key, ack.packet_id, DeliveryState::AwaitPubComp, now, sink);
+    ) -> Result<(), Refusal> {
+        self.finish(key, ack.packet_id, DeliveryState::AwaitPubComp, now, sink)
     }
 
     /// A delivery is done: what waits for its place in the window may follow.
@@ -63,13 +69,18 @@ impl Shard {
         state: DeliveryState,
         now: Micros,
         sink: &mut impl Sink,
-    ) {
+    ) -> Result<(), Refusal> {
         let session = &mut self.clients[key];
-        let is_done = session.window.finish(packet_id, state);
+        match session.window.finish(packet_id, state) {
+            Acked::Open => {}
+            Acked::Unknown => return Ok(()),
+            Acked::OtherKind => return Err(other_kind()),
+        }
         let waits = !session.queue_is_empty() || session.has_replays();
-        if is_done && (session.window.is_owing() || waits) {
+        if session.window.is_owing() || waits {
             self.pump(key, now, sink);
         }
+        Ok(())
     }
 
     fn answer(
@@ -92,6 +103,13 @@ impl Shard {
         ack.encode(kind, attachment.version, &mut bytes);
         self.reply(attachment.conn, &bytes, now, sink);
     }
+}
+
+/// The delivery keeps its place until it is acknowledged as its QoS says (sections 4.3.2 and
+/// 4.3.3), so this cannot be left alone.
+#[cold]
+fn other_kind() -> Refusal {
+    Refusal::protocol("an acknowledgement of another kind than the message waits for")
 }
 
 /// An acknowledgement without a reason, as all are in good order.

@@ -12,7 +12,7 @@ use weir_wire::{ReasonCode, Version, WireError};
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) phase: Phase,
-    /// When something was last received; until the client is known, when it was opened.
+    /// When a packet was last received whole; until the client is known, when it was opened.
     heard_at: Micros,
 }
 
@@ -82,13 +82,21 @@ impl Connection {
         self.heard_at = now;
     }
 
-    /// Something was received.
+    /// Bytes were received, of a whole packet or of a part of one.
     #[inline]
-    pub(super) fn heard(&mut self, now: Micros) -> &Phase {
+    pub(super) fn came(&mut self, is_whole: bool, now: Micros) -> &Phase {
+        if is_whole {
+            self.heard(now);
+        }
+        &self.phase
+    }
+
+    /// A packet was received, or would have been if the connection were read.
+    #[inline]
+    pub(super) fn heard(&mut self, now: Micros) {
         if let Phase::Live(_) = self.phase {
             self.heard_at = now;
         }
-        &self.phase
     }
 
     /// When it is to be ended, if nothing more comes from it.

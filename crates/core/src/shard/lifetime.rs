@@ -17,6 +17,9 @@ use weir_wire::{ReasonCode, Version};
 /// DISCONNECT with a reason and an empty property length.
 const PLAIN_DISCONNECT_BYTES: usize = 4;
 
+/// Within this time what lies unread in a silent connection's socket is read.
+const UNREAD_GRACE: Micros = Micros(100_000);
+
 /// Steps of taking out a subscription.
 const UNSUBSCRIBE_STEPS: u64 = 4;
 
@@ -195,6 +198,10 @@ impl Shard {
         let due = self.connections.get_mut(conn).and_then(|connection| connection.due(timeout_s));
         if due.is_none_or(|due| due > now) || self.is_paused(conn, now) {
             return self.set_deadline(conn, now);
+        }
+        if sink.has_unread(conn) {
+            // The thread is behind, not the client.
+            return self.timers.connections.set(conn, now + UNREAD_GRACE, now);
         }
         // [MQTT-3.1.2-22]
         self.end(conn, Refusal::new(ReasonCode::KeepAliveTimeout, ""), now, sink);

@@ -13,7 +13,7 @@ use crate::session::Attachment;
 use crate::sink::Sink;
 use smallvec::SmallVec;
 use weir_wire::packet::{Subscribe, SubscribeFilters, Unsubscribe, UnsubscribeFilters};
-use weir_wire::{Frame, PacketKind};
+use weir_wire::{Frame, PacketKind, WireError};
 
 /// Bytes of a SUBSCRIBE or UNSUBSCRIBE that are checked at once; more are in slices.
 const CHECKED_AT_ONCE_MAX: usize = 128 * 1024;
@@ -30,6 +30,15 @@ const BYTES_IN_A_STEP: usize = 1_024;
 pub(super) fn is_checked_in_slices(frame: &Frame<'_>) -> bool {
     frame.body.len() > CHECKED_AT_ONCE_MAX
         && matches!(frame.kind, PacketKind::Subscribe | PacketKind::Unsubscribe)
+}
+
+/// Checks the filters of one slice, and says how many there were.
+fn check_some(mut check_next: impl FnMut() -> Result<bool, WireError>) -> Result<usize, WireError> {
+    let mut count = 0;
+    while count < CHECKED_MAX && check_next()? {
+        count += 1;
+    }
+    Ok(count)
 }
 
 impl Shard {
@@ -57,11 +66,22 @@ impl Shard {
             let packet = ParkedPacket::Unsubscribe { packet_id, codes: Vec::new() };
             (Reply::Packet(SmallVec::new()), packet, unsubscribe.filters().rest())
         };
+        self.park_answer(conn, reply, |ticket| Parked::unchecked(ticket, filters, packet), now);
+        Ok(())
+    }
+
+    /// The answer waits for the rest of the packet, and that for its turn.
+    pub(super) fn park_answer(
+        &mut self,
+        conn: ConnKey,
+        reply: Reply,
+        parked: impl FnOnce(Ticket) -> Box<Parked>,
+        now: Micros,
+    ) {
         self.answers.begin();
         let ticket = self.answers.insert(conn, reply, 1, now);
         self.hold(conn, ticket);
-        self.park(conn, Parked::unchecked(ticket, filters, packet), now);
-        Ok(())
+        self.park(conn, parked(ticket), now);
     }
 
     /// Checks the next filters, as far as the steps of this input allow. Says whether all are.
@@ -74,34 +94,24 @@ impl Shard {
         if rest.is_checked() {
             return Ok(true);
         }
-        let version = attachment.version;
-        let (mut count, all) = (0, rest.bytes().len());
-        let left = match packet {
+        let encoded = rest.unchecked_bytes();
+        let (count, left) = match packet {
             ParkedPacket::Subscribe { .. } => {
-                let mut filters = SubscribeFilters::new(version, rest.unchecked_bytes());
-                while count < CHECKED_MAX && filters.check_next()? {
-                    count += 1;
-                }
-                filters.rest().len()
+                let mut filters = SubscribeFilters::new(attachment.version, encoded);
+                (check_some(|| filters.check_next())?, filters.rest().len())
             }
             ParkedPacket::Unsubscribe { .. } => {
-                let mut filters = UnsubscribeFilters::new(rest.unchecked_bytes());
-                while count < CHECKED_MAX && filters.check_next()? {
-                    count += 1;
-                }
-                filters.rest().len()
+                let mut filters = UnsubscribeFilters::new(encoded);
+                (check_some(|| filters.check_next())?, filters.rest().len())
             }
         };
-        let bytes = rest.unchecked_bytes().len() - left;
+        let bytes = encoded.len() - left;
         self.slices.add((count / FILTERS_IN_A_STEP + bytes / BYTES_IN_A_STEP) as u64);
-        rest.note_checked(left);
+        rest.note_checked(count, left);
         if left > 0 {
             return Ok(false);
         }
-        check_answer(attachment, all, || match packet {
-            ParkedPacket::Subscribe { .. } => SubscribeFilters::new(version, rest.bytes()).count(),
-            ParkedPacket::Unsubscribe { .. } => UnsubscribeFilters::new(rest.bytes()).count(),
-        })?;
+        check_answer(attachment, rest.bytes().len(), || rest.count())?;
         Ok(true)
     }
 

@@ -48,9 +48,10 @@ impl Shard {
         self.answers.begin();
         let taken = match self.check_message(topic, publish.qos, publish.retain) {
             Ok(()) => self.take(conn, session, topic, publish, now, sink),
-            Err(refusal) if refusal.reason == ReasonCode::TopicNameInvalid => {
-                Err(NotTaken { reason: refusal.reason, detail: refusal.detail })
-            }
+            Err(Refusal {
+                reason: reason @ (ReasonCode::TopicNameInvalid | ReasonCode::NotAuthorized),
+                detail,
+            }) => Err(NotTaken { reason, detail }),
             Err(refusal) => {
                 self.release_refused(session, publish);
                 return Err(refusal);
@@ -147,6 +148,10 @@ impl Shard {
         // A topic of n levels has n - 1 separators, so a short one need not be counted.
         if topic.len() >= levels_max && topic.split('/').count() > levels_max {
             return Err(Refusal::new(ReasonCode::TopicNameInvalid, "too many topic levels"));
+        }
+        if topic.starts_with('$') && is_brokers_own(topic) {
+            let detail = "topics below $SYS are the broker's own";
+            return Err(Refusal::new(ReasonCode::NotAuthorized, detail));
         }
         Ok(())
     }
@@ -300,6 +305,15 @@ impl Shard {
             _ => sink.write(conn, &plain_ack(kind, packet_id)),
         }
     }
+}
+
+/// Whether only the broker may publish to a topic (section 4.7.2). Bridges of Mosquitto say below
+/// `$SYS` whether they are there, as retained message and will, and may.
+#[cold]
+fn is_brokers_own(topic: &str) -> bool {
+    let Some(below) = topic.strip_prefix("$SYS/") else { return topic == "$SYS" };
+    let name = below.strip_prefix("broker/connection/").and_then(|it| it.strip_suffix("/state"));
+    name.is_none_or(|name| name.contains('/'))
 }
 
 /// A payload that says it is UTF-8 has to be (section 3.3.2.3.2).

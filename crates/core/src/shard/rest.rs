@@ -31,13 +31,13 @@ pub(super) enum ParkedPacket {
 impl Parked {
     /// Of a packet whose filters have been checked.
     pub(super) fn new(ticket: Ticket, rest: &[u8], packet: ParkedPacket) -> Box<Self> {
-        let rest = Rest { encoded: rest.into(), checked: rest.len(), done: 0 };
+        let rest = Rest { encoded: rest.into(), checked: rest.len(), count: 0, done: 0 };
         Box::new(Self { ticket, rest, packet })
     }
 
     /// Of one whose filters have not.
     pub(super) fn unchecked(ticket: Ticket, rest: &[u8], packet: ParkedPacket) -> Box<Self> {
-        let rest = Rest { encoded: rest.into(), checked: 0, done: 0 };
+        let rest = Rest { encoded: rest.into(), checked: 0, count: 0, done: 0 };
         Box::new(Self { ticket, rest, packet })
     }
 }
@@ -48,6 +48,8 @@ pub(super) struct Rest {
     encoded: Box<[u8]>,
     /// Bytes of it that are known to be well formed: all, before any is done.
     checked: usize,
+    /// Filters that were found there.
+    count: usize,
     /// Bytes of it that are done.
     done: usize,
 }
@@ -65,9 +67,15 @@ impl Rest {
         self.checked == self.encoded.len()
     }
 
-    /// All but so many bytes have been checked.
-    pub(super) fn note_checked(&mut self, rest_bytes: usize) {
+    /// So many more filters have been checked, and all but so many bytes.
+    pub(super) fn note_checked(&mut self, filters: usize, rest_bytes: usize) {
+        self.count += filters;
         self.checked = self.encoded.len() - rest_bytes;
+    }
+
+    /// Filters of a packet that came in unchecked, once they are checked.
+    pub(super) fn count(&self) -> usize {
+        self.count
     }
 
     /// Says whether there are more.

@@ -29,12 +29,14 @@ impl Shard {
             let bytes = unsuback(attachment.version, packet_id, &codes);
             self.reply(attachment.conn, &bytes, now, sink);
         } else {
-            self.answers.begin();
-            let reply = Reply::Packet(SmallVec::new());
-            let ticket = self.answers.insert(attachment.conn, reply, 1, now);
-            self.hold(attachment.conn, ticket);
             let packet = ParkedPacket::Unsubscribe { packet_id, codes };
-            self.park(attachment.conn, Parked::new(ticket, rest, packet), now);
+            let reply = Reply::Packet(SmallVec::new());
+            self.park_answer(
+                attachment.conn,
+                reply,
+                |ticket| Parked::new(ticket, rest, packet),
+                now,
+            );
         }
         Ok(())
     }

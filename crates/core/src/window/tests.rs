@@ -54,24 +54,30 @@ impl Model {
         Some((owed.packet_id, owed.payload.clone()))
     }
 
-    fn finish(&mut self, packet_id: PacketId, state: DeliveryState) -> bool {
-        let found = self.entries.iter_mut().find(|entry| entry.packet_id == packet_id);
-        let Some(entry) = found.filter(|entry| entry.state == state) else { return false };
+    fn find(&mut self, packet_id: PacketId) -> Option<&mut Entry> {
+        let is_it = |entry: &&mut Entry| entry.packet_id == packet_id;
+        self.entries.iter_mut().find(is_it).filter(|entry| entry.state != DeliveryState::Done)
+    }
+
+    fn finish(&mut self, packet_id: PacketId, state: DeliveryState) -> Acked {
+        let Some(entry) = self.find(packet_id) else { return Acked::Unknown };
+        if entry.state != state {
+            return Acked::OtherKind;
+        }
         (entry.state, entry.payload) = (DeliveryState::Done, None);
         let done =
             self.entries.iter().take_while(|entry| entry.state == DeliveryState::Done).count();
         self.entries.drain(..done);
-        true
+        Acked::Open
     }
 
-    fn received(&mut self, packet_id: PacketId) -> bool {
-        let found = self.entries.iter_mut().find(|entry| entry.packet_id == packet_id);
-        let in_exchange = |entry: &&mut Entry| {
-            entry.state == DeliveryState::AwaitPubRec || entry.state == DeliveryState::AwaitPubComp
-        };
-        let Some(entry) = found.filter(in_exchange) else { return false };
+    fn received(&mut self, packet_id: PacketId) -> Acked {
+        let Some(entry) = self.find(packet_id) else { return Acked::Unknown };
+        if entry.state == DeliveryState::AwaitPubAck {
+            return Acked::OtherKind;
+        }
         (entry.state, entry.payload) = (DeliveryState::AwaitPubComp, None);
-        true
+        Acked::Open
     }
 
     /// The nth identifier; behind the last, one that was not given yet.
@@ -194,18 +200,19 @@ fn what_is_kept_is_bounded_in_bytes() {
     let second = window.push(QoS::ExactlyOnce, kept(40), 100);
     assert!(!window.has_room(10));
     // A PUBREC takes the message, an acknowledgement too; each once.
-    assert!(window.received(second) && window.received(second));
+    assert_eq!([window.received(second), window.received(second)], [Acked::Open; 2]);
     assert!(window.has_room(10));
     window.push(QoS::AtLeastOnce, kept(1000), 100);
     assert!(!window.has_room(10));
-    assert!(window.finish(first, DeliveryState::AwaitPubAck));
+    assert_eq!(window.finish(first, DeliveryState::AwaitPubAck), Acked::Open);
     assert!(!window.has_room(10));
     // Whatever the bound, one message at a time goes.
     let mut window = Window::default();
     assert!(window.has_room(10));
     let only = window.push(QoS::AtLeastOnce, kept(7), 0);
     assert!(!window.has_room(10));
-    assert!(window.finish(only, DeliveryState::AwaitPubAck) && window.has_room(10));
+    assert_eq!(window.finish(only, DeliveryState::AwaitPubAck), Acked::Open);
+    assert!(window.has_room(10));
 }
 
 #[test]
@@ -215,10 +222,10 @@ fn who_leaves_the_oldest_open_gets_no_more_than_the_span() {
     for opened in 1..SPAN_MAX {
         assert_eq!(window.room(u16::MAX), SPAN_MAX - opened);
         let newest = window.push(QoS::AtLeastOnce, None, 0);
-        assert!(window.finish(newest, DeliveryState::AwaitPubAck));
+        assert_eq!(window.finish(newest, DeliveryState::AwaitPubAck), Acked::Open);
     }
     assert!(!window.has_room(u16::MAX));
     assert_eq!(window.room(u16::MAX), 0);
-    assert!(window.finish(oldest, DeliveryState::AwaitPubAck));
+    assert_eq!(window.finish(oldest, DeliveryState::AwaitPubAck), Acked::Open);
     assert_eq!(window.room(u16::MAX), SPAN_MAX);
 }

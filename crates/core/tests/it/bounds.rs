@@ -751,3 +751,33 @@ fn a_filter_is_counted_once_however_many_want_it() {
     net.subscribe(peers[0], "t/#", Q0);
     assert_eq!(stats(&net).filters, 2);
 }
+
+#[test]
+fn what_is_below_sys_is_the_brokers_own() {
+    let mut net = Net::new(1);
+    let publ = net.join("pub", Ask::default());
+    for topic in ["$SYS", "$SYS/broker/uptime", "$SYS/broker/connection/a/b/state"] {
+        net.publish(publ, topic, QoS::AtLeastOnce, 1, "x");
+        let why = "topics below $SYS are the broker's own";
+        assert_eq!(net.read(publ), [format!("PUBACK #1 Not authorized: {why}")], "{topic}");
+    }
+    for topic in ["$SYSTEM/a", "$other", "$SYS/broker/connection/bridge/state"] {
+        net.publish(publ, topic, QoS::AtLeastOnce, 1, "x");
+        assert_eq!(net.read(publ), ["PUBACK #1 No matching subscribers"], "{topic}");
+    }
+    net.publish(publ, "$SYS/a", QoS::AtMostOnce, 0, "x");
+    let why = "DISCONNECT Not authorized: topics below $SYS are the broker's own";
+    assert_eq!(net.read(publ), [why, "closed"]);
+}
+
+#[test]
+fn a_payload_of_1_mib_passes_with_the_longest_topic() {
+    for version in [Version::V311, Version::V5] {
+        let mut net = Net::new(1);
+        let publ = net.join("pub", Ask { version, ..Ask::default() });
+        let (topic, payload) = ("t".repeat(65_535), "x".repeat(1024 * 1024));
+        net.publish(publ, &topic, QoS::AtLeastOnce, 1, &payload);
+        assert_eq!(net.read(publ).len(), 1, "an acknowledgement: {version:?}");
+        assert_eq!(net.shards[0].stats().publishes_in, 1);
+    }
+}

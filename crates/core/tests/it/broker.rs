@@ -225,6 +225,34 @@ fn silence_for_one_and_a_half_keep_alives_ends_the_connection() {
     assert_eq!(net.read(quiet), ["DISCONNECT Keep Alive timeout", "closed"]);
 }
 
+/// Proves 5.0:MQTT-3.1.2-22.
+#[test]
+fn a_packet_that_trickles_in_is_silence_until_it_is_whole() {
+    let mut net = Net::new(1);
+    let slow = net.join("slow", Ask { keep_alive_s: 10, ..Ask::default() });
+    let mut bytes = Vec::new();
+    message("t", Q0, 1, "0123456789").encode(Version::V5, &mut bytes);
+    for &byte in &bytes[..15] {
+        net.send_bytes(slow, &[byte]);
+        net.pass(1);
+    }
+    assert_eq!(net.read(slow), ["DISCONNECT Keep Alive timeout", "closed"]);
+}
+
+#[test]
+fn a_client_is_not_silent_while_its_packets_lie_unread() {
+    let mut net = Net::new(1);
+    let client = net.join("c", Ask { keep_alive_s: 10, ..Ask::default() });
+    let key = net.key_of(client);
+    net.wires[0].unread.insert(key);
+    net.pass(100);
+    assert_eq!(net.read(client), [""; 0]);
+    // There was nothing of it but a part of a packet.
+    net.wires[0].unread.clear();
+    net.pass(1);
+    assert_eq!(net.read(client), ["DISCONNECT Keep Alive timeout", "closed"]);
+}
+
 #[test]
 fn a_connection_without_connect_is_closed_in_time() {
     let mut net = Net::new(1);

@@ -31,6 +31,46 @@ fn a_qos_2_delivery_holds_its_place_until_pubcomp() {
 }
 
 #[test]
+fn an_acknowledgement_of_another_kind_ends_the_connection() {
+    let (ack, rec, comp) = (PacketKind::PubAck, PacketKind::PubRec, PacketKind::PubComp);
+    let cases: [(QoS, &[PacketKind], PacketKind); 5] = [
+        (Q1, &[], rec),
+        (Q1, &[], comp),
+        (Q2, &[], ack),
+        (Q2, &[], comp),
+        // PUBREL was sent, and PUBCOMP is what is left.
+        (Q2, &[rec], ack),
+    ];
+    for (qos, right, wrong) in cases {
+        let (mut net, sub, publ) = narrow(&Limits::default(), qos);
+        net.publish(publ, "t", qos, 1, "one");
+        right.iter().for_each(|&kind| net.ack(sub, kind, 1));
+        net.read(sub);
+        // One that nothing is known of is a late answer, and harms nobody.
+        net.ack(sub, wrong, 7);
+        net.read(sub);
+        net.ack(sub, wrong, 1);
+        let lines = net.read(sub);
+        let why = "an acknowledgement of another kind than the message waits for";
+        let expected = [format!("DISCONNECT Protocol Error: {why}"), "closed".to_owned()];
+        assert_eq!(lines, expected, "{qos:?}, {right:?}, {wrong:?}");
+    }
+}
+
+#[test]
+fn an_acknowledgement_that_comes_twice_harms_nobody() {
+    let mut net = Net::new(1);
+    let (sub, publ) = (net.join("sub", Ask::default()), net.join("pub", Ask::default()));
+    net.subscribe(sub, "t", Q1);
+    net.publish(publ, "t", Q1, 1, "one");
+    net.publish(publ, "t", Q1, 2, "two");
+    net.read(sub);
+    // The second waits behind the first, and is done.
+    [2, 2, 1, 1].into_iter().for_each(|id| net.ack(sub, PacketKind::PubAck, id));
+    assert_eq!(net.read(sub), [""; 0]);
+}
+
+#[test]
 fn a_queues_bytes_are_what_waits_in_it_now() {
     // Room for two messages of eleven bytes.
     let limits = Limits { queue_bytes_max: 25, ..Limits::default() };

@@ -191,7 +191,7 @@ fn what_is_off_is_said_in_connack_and_refused() {
 #[test]
 fn what_is_on_is_not_said() {
     let said = connack(&mut Net::new(1), Ask::default());
-    let expected = ["ReceiveMaximum(1024)", "MaximumPacketSize(1048576)", "TopicAliasMaximum(16)"];
+    let expected = ["ReceiveMaximum(1024)", "MaximumPacketSize(1179648)", "TopicAliasMaximum(16)"];
     assert_eq!(said, expected);
     let limits = Limits { topic_alias_maximum: 0, ..Limits::default() };
     let said = connack(&mut Net::with_limits(1, &limits), Ask::default());

@@ -383,6 +383,30 @@ fn over_the_bound_a_new_condition_is_refused_and_a_known_one_is_not() {
     assert_nothing_left(&net, &counts);
 }
 
+#[test]
+fn one_client_leaves_conditions_for_others() {
+    let limits = Limits { conditions_per_session_max: 2, ..Limits::default() };
+    let (mut net, counts) = net_with(1, &limits.into());
+    let (greedy, other) = (net.join("greedy", Ask::default()), net.join("o", Ask::default()));
+    let filters = [
+        ("$filter/has%20a/t", Q1),
+        ("$share/g/$filter/has%20b/t", Q1),
+        ("$filter/has%20c/t", Q1),
+        // No further condition.
+        ("$filter/has%20b/u", Q1),
+        ("plain", Q1),
+    ];
+    subscribe(&mut net, (greedy, Version::V5), &filters, &[]);
+    let why = "too many distinct conditions of one client";
+    assert_eq!(net.read(greedy), [format!("SUBACK [1, 1, 151, 1, 1]: {why}")]);
+    assert_eq!((conditions(&net), net.shards[0].stats().conditions_refused), (vec![2], 1));
+    subscribe(&mut net, (other, Version::V5), &filters[2..3], &[]);
+    assert_eq!(net.read(other), ["SUBACK [1]"]);
+    net.cut(greedy);
+    net.cut(other);
+    assert_nothing_left(&net, &counts);
+}
+
 /// Round robin over members on three shards; `rooms` says how many conditions each shard takes.
 fn shared_over_shards(rooms: u32) {
     let rules = vec![ShareRule { prefix: "g".into(), strategy: ShareStrategy::RoundRobin }];

@@ -35,6 +35,8 @@ pub(crate) struct Wires {
     resumed: Vec<ConnKey>,
     /// What `pending` answers: a socket that takes nothing.
     pub(crate) stuck_bytes: BTreeMap<ConnKey, usize>,
+    /// Connections with input that the shard was not given yet.
+    pub(crate) unread: BTreeSet<ConnKey>,
 }
 
 impl Sink for Wires {
@@ -44,6 +46,10 @@ impl Sink for Wires {
 
     fn pending(&self, conn: ConnKey) -> usize {
         self.stuck_bytes.get(&conn).copied().unwrap_or(0)
+    }
+
+    fn has_unread(&self, conn: ConnKey) -> bool {
+        self.unread.contains(&conn)
     }
 
     fn close(&mut self, conn: ConnKey) {

@@ -4,7 +4,7 @@
 //! handed back to a sender outside, and dropped and counted for a sender in the mesh, which thus
 //! takes no harm from a thread outside that is slow or has ended.
 
-use super::{Mailbox, wake_if_asleep};
+use super::{Inbox, Mailbox, wake_if_asleep};
 use crate::Waker;
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use std::io::{self, Write};
@@ -52,7 +52,7 @@ pub fn outside<T, A>(mailboxes: &mut [Mailbox<T>], letters_max: usize) -> io::Re
     let connect = |mailbox: &mut Mailbox<T>| {
         let (to_mesh, from_outside) = RingBuffer::new(letters_max);
         let (to_outside, from_mesh) = RingBuffer::new(letters_max);
-        mailbox.outside.push(from_outside);
+        mailbox.outside.push(Inbox::new(from_outside));
         let way = Way {
             to: to_mesh,
             from: from_mesh,
@@ -158,7 +158,9 @@ mod tests {
 
     fn all(mailbox: &mut Mailbox<u32>) -> Vec<(usize, u32)> {
         let mut letters = Vec::new();
-        while mailbox.receive(100, |_, from, letter| letters.push((from, letter))) {}
+        while mailbox.look(100) {
+            mailbox.receive(|_, from, letter| letters.push((from, letter)));
+        }
         letters
     }
 

@@ -52,6 +52,40 @@ fn paused_ones_are_passed_over() {
     });
 }
 
+#[test]
+fn what_was_not_given_yet_is_unread() {
+    each(|backend| {
+        let (mut reactor, mut notes, near, far) = all_ready(backend);
+        reactor.io().pause(far[0]);
+        until(&mut reactor, &mut notes, |notes| notes.received.len() == CONNECTIONS - 1);
+        assert!(reactor.io().has_unread(far[0]), "it is paused");
+        assert!(!reactor.io().has_unread(far[1]) && !reactor.io().has_unread(near[0]));
+    });
+}
+
+#[test]
+fn more_than_a_turn_handles_is_unread() {
+    // Sockets as files, on both sides.
+    const MANY: usize = 1_500;
+    let mut reactor = reactor(Backend::Epoll);
+    let address = listen(&mut reactor);
+    let mut notes = Notes::default();
+    let mut peers: Vec<_> =
+        (0..MANY).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+    until(&mut reactor, &mut notes, |notes| notes.accepted.len() == MANY);
+    for peer in &mut peers {
+        std::io::Write::write_all(peer, b"x").unwrap();
+    }
+    // Until the turn that leaves some of them for the next.
+    until(&mut reactor, &mut notes, |notes| !notes.received.is_empty());
+    let unread: Vec<Token> = notes.accepted.iter().map(|&(token, _)| token).collect();
+    for token in unread {
+        let is_given = notes.received.contains_key(&token);
+        assert_eq!(reactor.io().has_unread(token), !is_given);
+    }
+    assert!(notes.received.len() < MANY, "a turn has a bound");
+}
+
 /// The first that is heard ends all others, in a different way each.
 struct Tyrant {
     subjects: Vec<Token>,

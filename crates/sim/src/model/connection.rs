@@ -105,7 +105,7 @@ impl Model {
         self.conns[conn.0].is_open = false;
     }
 
-    /// Bytes of the connection came to the shard.
+    /// A whole packet of the connection came to the shard.
     pub fn heard(&mut self, conn: ConnNo) {
         self.conns[conn.0].heard_at = self.now;
     }

@@ -196,7 +196,9 @@ impl World {
         if self.is_lost_disconnect(conn, &bytes) {
             return self.cut_from_broker(conn);
         }
-        self.model.heard(conn);
+        if matches!(Frame::check(&bytes, u32::MAX), Ok(Some(_))) {
+            self.model.heard(conn);
+        }
         self.model.begin_call(root, shard);
         let (consumed, events) =
             self.act(shard, |shard, now, sink| shard.received(key, &bytes, now, sink));

@@ -1,7 +1,7 @@
 //! SUBSCRIBE (section 3.8).
 
+use super::filters;
 use crate::primitive::{Reader, put_packet, put_string, put_u16};
-use crate::property::Place;
 use crate::{Frame, PacketId, PacketKind, Properties, QoS, Version, WireError};
 
 /// When retained messages are sent at subscribe.
@@ -101,15 +101,9 @@ impl<'a> Subscribe<'a> {
     }
 
     fn head(version: Version, frame: Frame<'a>) -> Result<Self, WireError> {
-        let mut reader = Reader::new(frame.body);
-        let packet_id = reader.packet_id()?;
-        let place = Place::Packet(PacketKind::Subscribe);
-        let properties = Properties::decode(version, place, &mut reader)?;
-        let filters = reader.rest();
         // [MQTT-3.8.3-2]
-        if filters.is_empty() {
-            return Err(WireError::ProtocolError("SUBSCRIBE without a topic filter"));
-        }
+        let none = "SUBSCRIBE without a topic filter";
+        let (packet_id, properties, filters) = filters::head(version, frame, none)?;
         Ok(Self { packet_id, properties, filters, version })
     }
 

@@ -1,7 +1,7 @@
 //! UNSUBSCRIBE (section 3.10).
 
+use super::filters;
 use crate::primitive::{Reader, put_packet, put_string, put_u16};
-use crate::property::Place;
 use crate::{Frame, PacketId, PacketKind, Properties, Version, WireError};
 
 /// A request to unsubscribe; at least one filter.
@@ -34,15 +34,9 @@ impl<'a> Unsubscribe<'a> {
     }
 
     fn head(version: Version, frame: Frame<'a>) -> Result<Self, WireError> {
-        let mut reader = Reader::new(frame.body);
-        let packet_id = reader.packet_id()?;
-        let place = Place::Packet(PacketKind::Unsubscribe);
-        let properties = Properties::decode(version, place, &mut reader)?;
-        let filters = reader.rest();
         // [MQTT-3.10.3-2]
-        if filters.is_empty() {
-            return Err(WireError::ProtocolError("UNSUBSCRIBE without a topic filter"));
-        }
+        let none = "UNSUBSCRIBE without a topic filter";
+        let (packet_id, properties, filters) = filters::head(version, frame, none)?;
         Ok(Self { packet_id, properties, filters })
     }
 
