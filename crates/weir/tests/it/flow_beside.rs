@@ -51,7 +51,8 @@ impl Beside {
         let config = folder.path().join("mosquitto.conf");
         // Its queue holds 1,000 messages by default and drops what comes then.
         let text = format!(
-            "listener {} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\n",
+            "listener {} 127.0.0.1\nallow_anonymous true\n\
+             max_queued_messages 0\nset_tcp_nodelay true\n",
             free.port()
         );
         std::fs::write(&config, text).unwrap();
