@@ -18,6 +18,7 @@ mod emqtt;
 mod export;
 mod flaws;
 mod flow;
+mod flow_beside;
 mod flow_kill;
 mod live;
 mod log;
