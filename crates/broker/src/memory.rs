@@ -70,8 +70,8 @@ impl Ceiling {
         {
             weir_reactor::trim();
         }
-        // Where the system does not tell, there is no ceiling to keep. What is in letters may become
-        // more where it goes.
+        // Where the system does not tell, there is no ceiling to keep. What is in letters may
+        // become more where it goes.
         let in_letters = self.in_letters.load(Relaxed) + unposted_bytes;
         self.note(resident_bytes().unwrap_or(0) + in_letters)
     }

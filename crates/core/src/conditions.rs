@@ -100,6 +100,10 @@ impl Conditions {
         Ok(id)
     }
 
+    pub(crate) fn text(&self, id: ConditionId) -> &str {
+        &self.all[id.0 as usize].text
+    }
+
     /// One needs it less; nobody, and it is forgotten.
     pub(crate) fn release(&mut self, id: ConditionId) {
         let Self { port, all, by_text, hasher, .. } = self;

@@ -93,7 +93,8 @@ impl Broker {
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let path = std::env::temp_dir().join(format!("weir-ceiling-{port}.toml"));
         let text = format!(
-            "listen = [\"{address}\"]\nshards = {shards}\n[process]\nmemory_bytes_max = {ceiling_bytes}\n"
+            "listen = [\"{address}\"]\nshards = {shards}\n\
+             [process]\nmemory_bytes_max = {ceiling_bytes}\n"
         );
         std::fs::write(&path, text)?;
         let child = Command::new(program)

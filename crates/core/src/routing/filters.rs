@@ -34,7 +34,7 @@ pub(crate) struct Picks {
 /// shared and without a condition.
 #[derive(Debug)]
 pub(crate) struct Filter {
-    text: Text,
+    pub(super) text: Text,
     pub(crate) subscribers: Few<Subscriber>,
     cold: Option<Box<ColdFilter>>,
 }

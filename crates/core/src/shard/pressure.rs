@@ -23,8 +23,8 @@ impl Shard {
         self.bounds.set_pressed(is_pressed);
     }
 
-    /// So many bytes are about to be kept: what memory bears is looked at before, not when the input
-    /// that brought them is over.
+    /// So many bytes are about to be kept: what memory bears is looked at before, not when the
+    /// input that brought them is over.
     pub(super) fn keeps(&mut self, bytes: usize, sink: &mut impl Sink) {
         if let Some(is_pressed) = sink.keeps(bytes)
             && is_pressed != self.bounds.is_pressed

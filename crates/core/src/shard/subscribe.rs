@@ -123,7 +123,7 @@ impl Shard {
         done
     }
 
-    fn tell_shards(&mut self, all_news: &[News], sink: &mut impl Sink) {
+    pub(super) fn tell_shards(&mut self, all_news: &[News], sink: &mut impl Sink) {
         self.slices.add((all_news.len() * (usize::from(self.place.shards) - 1)) as u64);
         for shard in self.place.others() {
             for news in all_news {
@@ -197,7 +197,7 @@ impl Shard {
     }
 
     /// Puts a subscription into the index, in the place of one of the same name.
-    fn note(
+    pub(super) fn note(
         &mut self,
         key: SessionKey,
         name: Name<'_>,

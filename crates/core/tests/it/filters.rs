@@ -557,3 +557,31 @@ proptest! {
         assert_nothing_left(&net, &counts);
     }
 }
+
+#[test]
+fn a_session_moves_with_its_conditions() {
+    let limits = Limits { conditions_max: 3, ..Limits::default() };
+    let (mut net, counts) = net_with(2, &limits.into());
+    let names = net.names();
+    let publ = net.join(&names[0][0], Ask::default());
+    for condition in ["has x", "has y", "has z"] {
+        subscribe_if(&mut net, publ, "none", condition);
+    }
+    let sub = net.join(&names[1][0], Ask::default());
+    subscribe_if(&mut net, sub, "t/+", "has a");
+    let named = [("$filter/has%20b/t/x", Q1), ("$share/g/$filter/has%20c/t/#", Q1)];
+    subscribe(&mut net, (sub, Version::V5), &named, &[]);
+    assert_eq!(net.read(sub), ["SUBACK [1, 1]"]);
+    // There is no room for them where it goes, and they were granted.
+    net.move_name(&names[1][0], 0);
+    for payload in ["a", "b", "c", "d"] {
+        publish(&mut net, publ, payload);
+    }
+    let got = ["a", "b", "c"].map(|payload| format!("PUBLISH t/x q0 {payload}"));
+    assert_eq!((net.shard_of(sub), net.read(sub)), (0, got.to_vec()));
+    net.cut(sub);
+    net.cut(publ);
+    net.deliver_mail();
+    assert_eq!(counts.compiled.load(Relaxed), counts.released.load(Relaxed));
+    assert_eq!(net.shards[0].stats().conditions_refused, 0);
+}
