@@ -138,6 +138,7 @@ impl Window {
     }
 
     /// PUBACK, PUBCOMP, or PUBREC with an error: the delivery is done, if it is at that state.
+    #[inline]
     pub(crate) fn finish(&mut self, packet_id: PacketId, state: DeliveryState) -> Acked {
         self.deliveries.as_mut().map_or(Acked::Unknown, |all| all.finish(packet_id, state))
     }
@@ -219,16 +220,15 @@ impl Deliveries {
         (at < self.states.len()).then_some(at)
     }
 
+    #[inline]
     fn finish(&mut self, packet_id: PacketId, state: DeliveryState) -> Acked {
-        let Some(at) = self.position(packet_id) else { return Acked::Unknown };
-        match self.states[at] {
-            open if open == state => {
-                self.finish_at(at);
-                Acked::Open
-            }
-            DeliveryState::Done => Acked::Unknown,
-            _ => Acked::OtherKind,
+        let at = usize::from(packet_id.steps_from(self.oldest));
+        let Some(&found) = self.states.get(at) else { return Acked::Unknown };
+        if found == state {
+            self.finish_at(at);
+            return Acked::Open;
         }
+        if found == DeliveryState::Done { Acked::Unknown } else { Acked::OtherKind }
     }
 
     fn give_up(&mut self, packet_id: PacketId) {

@@ -62,6 +62,7 @@ impl Shard {
     }
 
     /// A delivery is done: what waits for its place in the window may follow.
+    #[inline]
     fn finish(
         &mut self,
         key: SessionKey,
