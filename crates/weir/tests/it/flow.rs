@@ -335,11 +335,13 @@ fn check_prints_the_rules_or_says_what_is_wrong_where() {
     let back = again.replace("cells/{payload.p.mcc}", "ud/{payload.p.mcc}");
     let half = CELLS.replace("\"cells\"", "\"half\"").replace("ud/#", "+/a");
     let twice = CELLS.replace("qos = 1", "qos = 2");
+    let filtered = CELLS.replace("ud/#", "$filter/qos%20>%200/ud/#");
     for (rules, parts) in [
         (bad, &["cells", "when"][..]),
         (format!("{CELLS}{back}"), &["loop", "cells", "again"]),
         (format!("{CELLS}{half}"), &["ud/#", "+/a"]),
         (twice, &["cells", "QoS"]),
+        (filtered, &["cells", "from", "`when`"]),
         (String::new(), &["no [[flow]]"]),
     ] {
         let (code, out, log) = check(&rules);
