@@ -2,6 +2,7 @@
 
 mod check;
 mod cost;
+mod never;
 mod operators;
 mod plan;
 mod resolve;
@@ -138,6 +139,12 @@ impl Condition {
     #[must_use]
     pub fn is_fast(&self) -> bool {
         self.plan.is_some()
+    }
+
+    /// Whether it is false of every message, as far as that can be told: a mistake, most likely.
+    #[must_use]
+    pub fn never_matches(&self) -> bool {
+        never::is_never_true(self.expression.compiled.root())
     }
 
     /// Whether it looks at the payload at all; one that does not takes any bytes.
