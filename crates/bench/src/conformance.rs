@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use weir_conformance::{Board, Case, Patience, Tcp, Version, probe, run_case, tables};
+use weir_conformance::{Board, Case, Credentials, Patience, Tcp, Version, probe, run_case, tables};
 
 pub use page::html;
 pub use text::render;
@@ -147,7 +147,9 @@ fn score(
         "{:04x}",
         (std::process::id() ^ jiff::Timestamp::now().as_second() as u32) & 0xFFFF
     );
-    let mut tcp = Tcp::new(running.target, Patience::default());
+    let weir_load::plan::Credentials { user_name, password } = running.credentials.clone();
+    let mut tcp = Tcp::new(running.target, Patience::default())
+        .with_credentials(Credentials { user_name, password });
     let offers = probe(&mut tcp, &format!("{run}p")).map_err(anyhow::Error::msg)?;
     let bar = progress(cases.len(), &broker);
     let mut outcomes = Vec::new();

@@ -98,18 +98,34 @@ impl fmt::Debug for ByKind<'_> {
     }
 }
 
+/// Rules whose filter is held against a topic in a step.
+const RULES_IN_A_STEP: u64 = 4;
+
+/// Steps of a rule that sees a message, and of one that makes another of it.
+const SEEN_STEPS: u64 = 4;
+const PUBLISHED_STEPS: u64 = 8;
+
 /// The rules of a shard. Its `Debug` is their counters.
 pub(crate) struct FlowOfShard(pub(crate) Flow);
 
 impl Rules for FlowOfShard {
-    fn apply(&mut self, content: &Content<'_>, now: Micros, out: &mut dyn FnMut(Derived<'_>)) {
+    fn apply(
+        &mut self,
+        content: &Content<'_>,
+        now: Micros,
+        out: &mut dyn FnMut(Derived<'_>),
+    ) -> u64 {
         let user_properties = user_properties(content);
         let message = message(content, &user_properties);
-        self.0.apply(&message, now.0, &mut |made| {
+        let applied = self.0.apply(&message, now.0, &mut |made| {
             let qos = QoS::from_u8(made.qos).unwrap_or(QoS::AtMostOnce);
             let (topic, payload, retain) = (made.topic, made.payload, made.retain);
             out(Derived { topic, payload, qos, retain });
         });
+        let rules = self.0.rules().len() as u64 / RULES_IN_A_STEP;
+        rules
+            + u64::from(applied.seen) * SEEN_STEPS
+            + u64::from(applied.published) * PUBLISHED_STEPS
     }
 }
 

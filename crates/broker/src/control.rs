@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use weir_control::{Client, ClientPage, Counters, Full, Link, Port, Request};
-use weir_core::{ClientState, Kicked, Partitions, Stats};
+use weir_core::{ClientState, Kicked, NotMoved, Partition, Partitions, ShardId, Stats};
 use weir_reactor::Outside;
 use weir_wire::Version;
 
@@ -46,6 +46,8 @@ pub(crate) enum Answer {
     Client(Option<ClientState>),
     Kicked(Kicked),
     Counters(Box<ShardCounters>),
+    Partitions(weir_control::Partitions),
+    Moved(Result<(Partition, ShardId), NotMoved>),
 }
 
 /// All counts of one shard, and those of the process as it sees them.
@@ -81,7 +83,13 @@ impl Port for Shards {
     }
 
     fn take_answers(&mut self, take: &mut dyn FnMut(u16, weir_control::Answer)) {
-        self.letters.receive(|shard, answer| take(shard as u16, answer.into()));
+        let Self { letters, partitions, .. } = self;
+        letters.receive(|shard, answer| {
+            if let Answer::Moved(Ok((partition, to))) = answer {
+                partitions.set_holder(partition, to);
+            }
+            take(shard as u16, answer.into());
+        });
     }
 
     fn wakes(&self) -> io::Result<UnixStream> {
@@ -103,6 +111,12 @@ impl From<Answer> for weir_control::Answer {
                 Kicked::Unknown => weir_control::Kicked::Unknown,
             }),
             Answer::Counters(counters) => Self::Counters((*counters).into()),
+            Answer::Partitions(partitions) => Self::Partitions(partitions),
+            Answer::Moved(moved) => Self::Moved(moved.map(|_| ()).map_err(|why| match why {
+                NotMoved::UnderWay | NotMoved::NotLeader => weir_control::NotMoved::UnderWay,
+                NotMoved::UnknownShard => weir_control::NotMoved::UnknownShard,
+                NotMoved::IsThere => weir_control::NotMoved::IsThere,
+            })),
         }
     }
 }

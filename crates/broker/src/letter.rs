@@ -7,19 +7,26 @@
 
 use crate::admission::Pass;
 use weir_control::Request;
-use weir_core::Mail;
+use weir_core::{Mail, Parcel};
 use weir_reactor::Moved;
+
+/// A connection between two threads.
+#[derive(Debug)]
+pub(crate) struct Carried {
+    pub(crate) moved: Moved,
+    /// Its count among all, if it is still held.
+    pub(crate) pass: Option<Pass>,
+}
 
 #[derive(Debug)]
 pub(crate) enum Letter {
     /// From shard to shard.
     Mail(Mail),
     /// A connection whose client the receiver owns. Its CONNECT is unread, with what came behind.
-    Connection {
-        moved: Moved,
-        /// Its count among all, if it is still held.
-        pass: Option<Pass>,
-    },
+    Connection(Carried),
+    /// A session whose partition the receiver is to hold, or a client that was let in, with its
+    /// connection if there is one.
+    Parcel(Box<(Parcel, Option<Carried>)>),
     /// The control thread wants to know or to have done something.
     Ask(Request),
 }

@@ -15,6 +15,7 @@ use crate::worker::Worker;
 use foldhash::fast::RandomState;
 use std::hash::BuildHasher;
 use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weir_control::REQUESTS_MAX;
@@ -41,6 +42,14 @@ pub enum ServeError {
     /// The control socket cannot be served.
     #[error(transparent)]
     Control(#[from] weir_control::SocketError),
+    /// A shard ended by itself, so the others were stopped.
+    #[error("shard {shard} ended: {why}; the broker stopped, since its clients were left alone")]
+    Shard {
+        /// Which.
+        shard: u16,
+        /// An error of its event loop, or a panic.
+        why: String,
+    },
     /// The system refuses what every broker needs.
     #[error("the broker cannot run: {0}")]
     System(#[from] std::io::Error),
@@ -110,19 +119,17 @@ impl Server {
         for worker in workers {
             let name = format!("shard-{}", worker.own().0);
             let stopper = stopper.clone();
-            let serve = move || worker.run().inspect_err(|_| stopper.stop());
+            let serve = move || serve(worker, &stopper);
             threads.push(std::thread::Builder::new().name(name).spawn(serve)?);
         }
-        let mut result = first.map_or(Ok(()), Worker::run).inspect_err(|_| stopper.stop());
+        let mut result = first.map_or(Ok(()), |worker| serve(worker, &stopper));
         for thread in threads {
-            let ended = thread.join().unwrap_or_else(|_| {
-                stopper.stop();
-                Err(std::io::Error::other("a thread of the broker panicked"))
-            });
-            result = result.and(ended);
+            // It catches its own panics.
+            result = result.and(thread.join().unwrap_or(Ok(())));
         }
+        result?;
         tracing::info!("stopped");
-        Ok(result?)
+        Ok(())
     }
 
     /// The threads to be, and the shards as a control thread sees them, if there is to be one.
@@ -159,6 +166,7 @@ impl Server {
                 memory: Memory::new(Arc::clone(&ceiling)),
                 auth: Authenticator::new(&config.auth, secret),
                 log: Log::default(),
+                moved: None,
             };
             let shared: std::io::Result<Vec<_>> =
                 listeners.iter().map(Listener::try_clone).collect();
@@ -170,6 +178,21 @@ impl Server {
         }
         Ok((workers, letters))
     }
+}
+
+/// Runs a shard to its end. If it ends by itself, by an error or a panic, it stops the others: a
+/// broker without one of its shards would leave that one's clients mute.
+fn serve(worker: Worker, stopper: &Stopper) -> Result<(), ServeError> {
+    let shard = worker.own().0;
+    let ended = std::panic::catch_unwind(AssertUnwindSafe(|| worker.run()));
+    let why = match ended {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "it panicked".to_owned(),
+    };
+    tracing::error!(shard, why, "a shard ended; stopping");
+    stopper.stop_broken();
+    Err(ServeError::Shard { shard, why })
 }
 
 /// The control thread's way to the shards, and theirs to it.

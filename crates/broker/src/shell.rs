@@ -1,21 +1,20 @@
 //! Between a reactor, a shard and the other shards: a connection's token is its key, its output is
 //! the sink, letters go through the mailbox.
 
-use crate::admission::{Admission, AdmissionControl, Pass, Place};
+use crate::admission::{Admission, AdmissionControl, Place};
 use crate::auth::Authenticator;
 use crate::control::{Answer, ShardCounters};
-use crate::letter::Letter;
+use crate::letter::{Carried, Letter};
 use crate::log::Log;
 use crate::memory::Memory;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_control::Request;
 use weir_core::{
-    AuthRequest, ConnKey, Mail, Message, Micros, Notice, Shard, ShardId, Sink, Ticket, Verdict,
+    AuthRequest, ConnKey, Mail, Message, Micros, Notice, Parcel, Partition, Shard, ShardId, Sink,
+    Ticket, Verdict,
 };
-use weir_reactor::{
-    Closed, Handler, Io, ListenerId, Mailbox, Moved, SharedBytes, ToOutside, Token,
-};
+use weir_reactor::{Closed, Handler, Io, ListenerId, Mailbox, SharedBytes, ToOutside, Token};
 
 /// Letters of each sender that are handled in one turn.
 const LETTERS_MAX: usize = 1024;
@@ -50,6 +49,8 @@ pub(crate) struct Guard {
     pub(crate) memory: Memory,
     pub(crate) auth: Authenticator,
     pub(crate) log: Log,
+    /// A partition that has moved: who asked for it is still to be told.
+    pub(crate) moved: Option<(Partition, ShardId)>,
 }
 
 impl Guard {
@@ -137,44 +138,30 @@ impl Shell {
         }
         io.read_clock();
         let Self { shard, guard, mailbox, control, resumed, .. } = self;
-        let mut arrived = Vec::new();
-        self.has_letters = mailbox.receive(|mailbox, from, letter| match letter {
-            Letter::Mail(mail) => {
-                let (verdict, handed) = (None, None);
-                let mut output = Output { io, guard, mailbox, resumed, verdict, handed };
-                shard.mail(ShardId(from as u16), mail, output.now(), &mut output);
-            }
-            Letter::Connection { moved, pass } => arrived.push((moved, pass)),
-            Letter::Ask(request) => {
-                let Some(control) = control else { return };
-                let (verdict, handed) = (None, None);
-                let mut output = Output { io, guard, mailbox, resumed, verdict, handed };
-                let answer = output.answer(request, shard, control.dropped());
-                control.send(answer);
+        self.has_letters = mailbox.receive(|mailbox, from, letter| {
+            let (verdict, handed) = (None, None);
+            let mut output = Output { io, guard, mailbox, resumed, verdict, handed };
+            let now = output.now();
+            match letter {
+                Letter::Mail(mail) => shard.mail(ShardId(from as u16), mail, now, &mut output),
+                Letter::Connection(carried) => {
+                    if let Some(conn) = output.adopt(carried) {
+                        shard.opened(conn, now);
+                    }
+                }
+                Letter::Parcel(parcel) => {
+                    let (parcel, carried) = *parcel;
+                    let conn = carried.and_then(|carried| output.adopt(carried));
+                    shard.arrived(parcel, conn, now, &mut output);
+                }
+                Letter::Ask(request) => {
+                    let Some(control) = control else { return };
+                    if let Some(answer) = output.answer(request, shard, control.dropped()) {
+                        control.send(answer);
+                    }
+                }
             }
         });
-        for (moved, pass) in arrived {
-            self.adopt(moved, pass, io);
-        }
-    }
-
-    /// A connection of this shard's client comes from the shard that read its CONNECT.
-    fn adopt(&mut self, moved: Moved, pass: Option<Pass>, io: &mut Io) {
-        let token = match io.adopt(moved) {
-            Ok(token) => token,
-            Err(error) => {
-                tracing::warn!(%error, "a connection was lost on its way between threads");
-                if let Some(pass) = pass {
-                    self.guard.admission().lost(&pass);
-                }
-                return;
-            }
-        };
-        if let Some(pass) = pass {
-            self.guard.admission().arrive(self.guard.place(token.0), &pass);
-        }
-        self.shard.opened(ConnKey(token.0), Micros(io.now_us()));
-        self.read_on(io, token);
     }
 
     /// Gives bytes that were read before.
@@ -222,9 +209,14 @@ impl Output<'_> {
         Micros(self.io.now_us())
     }
 
-    /// Does what the control thread asks.
-    fn answer(&mut self, request: Request, shard: &mut Shard, answers_dropped: u64) -> Answer {
-        match request {
+    /// Does what the control thread asks. Nothing if the answer comes later.
+    fn answer(
+        &mut self,
+        request: Request,
+        shard: &mut Shard,
+        answers_dropped: u64,
+    ) -> Option<Answer> {
+        Some(match request {
             Request::Clients { from, clients_max } => {
                 Answer::Clients(shard.clients(from, clients_max.into()))
             }
@@ -237,22 +229,55 @@ impl Output<'_> {
                     ShardCounters { stats, answers_dropped, admission, rss_bytes, rss_bytes_max };
                 Answer::Counters(Box::new(counters))
             }
-        }
+            Request::Partitions => {
+                let held = shard.partitions().map(|Partition(number)| number).collect();
+                let sessions = shard.stats().sessions;
+                Answer::Partitions(weir_control::Partitions { held, sessions })
+            }
+            Request::Move { partition, to } => {
+                let now = self.now();
+                match shard.move_partition(Partition(partition), ShardId(to), now, self) {
+                    Ok(()) => return None,
+                    Err(not_moved) => Answer::Moved(Err(not_moved)),
+                }
+            }
+        })
     }
 
-    /// Sends the connection to the shard it was handed to, with what is not consumed.
-    fn pass(&mut self, token: Token, to: ShardId, unread: &[u8]) {
+    /// Takes a connection that is to go to another shard, with what is not consumed.
+    fn take_out(&mut self, token: Token, unread: &[u8]) -> Option<Carried> {
         match self.io.give_away(token, unread) {
             Ok(moved) => {
                 let pass = self.guard.admission().leave(self.guard.place(token.0));
-                self.mailbox.send(usize::from(to.0), Letter::Connection { moved, pass });
+                self.guard.auth.forget(ConnKey(token.0));
+                Some(Carried { moved, pass })
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection cannot go to the thread of its client");
                 self.io.abort(token);
                 self.guard.gone(ConnKey(token.0));
+                None
             }
         }
+    }
+
+    /// Takes a connection that comes from another shard; what is unread of it comes next.
+    fn adopt(&mut self, Carried { moved, pass }: Carried) -> Option<ConnKey> {
+        let token = match self.io.adopt(moved) {
+            Ok(token) => token,
+            Err(error) => {
+                tracing::warn!(%error, "a connection was lost on its way between threads");
+                if let Some(pass) = pass {
+                    self.guard.admission().lost(&pass);
+                }
+                return None;
+            }
+        };
+        if let Some(pass) = pass {
+            self.guard.admission().arrive(self.guard.place(token.0), &pass);
+        }
+        self.resumed.push(token);
+        Some(ConnKey(token.0))
     }
 }
 
@@ -290,6 +315,11 @@ impl Sink for Output<'_> {
         self.handed = Some(to);
     }
 
+    fn send_parcel(&mut self, to: ShardId, parcel: Parcel, conn: Option<ConnKey>) {
+        let carried = conn.and_then(|conn| self.take_out(Token(conn.0), &[]));
+        self.mailbox.send(usize::from(to.0), Letter::Parcel(Box::new((parcel, carried))));
+    }
+
     fn mail(&mut self, to: ShardId, mail: Mail) {
         self.mailbox.send(usize::from(to.0), Letter::Mail(mail));
     }
@@ -307,6 +337,9 @@ impl Sink for Output<'_> {
     }
 
     fn notice(&mut self, notice: Notice<'_>) {
+        if let Notice::Moved { partition, to } = notice {
+            self.guard.moved = Some((partition, to));
+        }
         self.guard.log.write(notice, self.now());
     }
 }
@@ -342,7 +375,9 @@ impl Handler for Shell {
         let now = output.now();
         let consumed = shard.received(ConnKey(token.0), bytes, now, &mut output);
         if let Some(to) = output.handed.take() {
-            output.pass(token, to, &bytes[consumed..]);
+            if let Some(carried) = output.take_out(token, &bytes[consumed..]) {
+                output.mailbox.send(usize::from(to.0), Letter::Connection(carried));
+            }
             return bytes.len();
         }
         if let Some((ticket, verdict)) = output.verdict.take() {
@@ -371,6 +406,11 @@ impl Handler for Shell {
         }
         while let Some(token) = self.resumed.pop() {
             self.read_on(io, token);
+        }
+        if let Some(moved) = self.guard.moved.take()
+            && let Some(control) = &mut self.control
+        {
+            control.send(Answer::Moved(Ok(moved)));
         }
         let (shard, mut output) = self.parts(io);
         shard.turn_end(&mut output);

@@ -15,6 +15,8 @@ pub struct Stopper {
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     pub(crate) stop: AtomicBool,
+    /// A shard has ended by itself: the others give their clients less time.
+    pub(crate) is_broken: AtomicBool,
     /// How often the counters were asked for.
     pub(crate) counters: AtomicU64,
 }
@@ -30,21 +32,33 @@ impl Stopper {
         self.wake();
     }
 
+    /// As [`Stopper::stop`], because a shard has ended.
+    pub(crate) fn stop_broken(&self) {
+        self.asked.is_broken.store(true, Ordering::Release);
+        self.stop();
+    }
+
     fn wake(&self) {
         self.wakers.iter().for_each(Waker::wake);
     }
 
-    /// Stops at SIGTERM and SIGINT; writes the counters to the log at SIGUSR1.
+    /// Stops at SIGTERM and SIGINT; writes the counters to the log at SIGUSR1 and, after
+    /// `hung_up`, which may begin the log's file anew, at SIGHUP.
     ///
     /// # Errors
     /// What the system says of installing the handlers.
-    pub fn obey_signals(&self) -> std::io::Result<()> {
-        use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
-        let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGUSR1])?;
+    pub fn obey_signals(&self, hung_up: impl Fn() + Send + 'static) -> std::io::Result<()> {
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+        let obeyed = [SIGHUP, SIGINT, SIGTERM, SIGUSR1];
+        let mut signals = signal_hook::iterator::Signals::new(obeyed)?;
         let stopper = self.clone();
         std::thread::Builder::new().name("signals".into()).spawn(move || {
             for signal in signals.forever() {
-                if signal == SIGUSR1 {
+                if signal == SIGHUP {
+                    hung_up();
+                    tracing::info!("SIGHUP: the counters follow; the configuration stays as it is");
+                }
+                if matches!(signal, SIGUSR1 | SIGHUP) {
                     stopper.asked.counters.fetch_add(1, Ordering::AcqRel);
                     stopper.wake();
                     continue;

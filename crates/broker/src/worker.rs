@@ -12,6 +12,9 @@ use weir_reactor::{Backend, Reactor, Waker};
 /// How long connections get to take their last bytes when the broker stops.
 const STOP_MAX: Duration = Duration::from_secs(2);
 
+/// The same when they stop because another shard has ended.
+const STOP_BROKEN_MAX: Duration = Duration::from_millis(500);
+
 /// How long a turn waits while letters wait for a place in a ring.
 const POST_AGAIN: Duration = Duration::from_millis(1);
 
@@ -79,7 +82,8 @@ impl Worker {
     fn finish(mut self, mut reactor: Reactor) -> std::io::Result<()> {
         reactor.stop_listening();
         self.shell.stop(reactor.io());
-        let deadline = Instant::now() + STOP_MAX;
+        let is_broken = self.asked.is_broken.load(Ordering::Acquire);
+        let deadline = Instant::now() + if is_broken { STOP_BROKEN_MAX } else { STOP_MAX };
         while reactor.io().connections() > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {

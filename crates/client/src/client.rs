@@ -11,8 +11,12 @@ use weir_wire::{
     Version, WireError,
 };
 
-/// Largest packet taken from a server.
-const PACKET_BYTES_MAX: u32 = weir_wire::REMAINING_LENGTH_MAX;
+/// Largest PUBLISH taken from a server that has accepted the client.
+const MESSAGE_BYTES_MAX: u32 = weir_wire::REMAINING_LENGTH_MAX;
+
+/// Largest other packet taken from a server: room for a reason string and some user properties, or
+/// the codes of as many filters. Nobody has asked for more.
+pub const ANSWER_BYTES_MAX: u32 = 256 * 1024;
 
 /// How to connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +82,17 @@ pub struct Client {
     /// Topic Alias Maximum of our CONNECT, and the topics the server has set, from alias 1 on.
     alias_maximum: u16,
     aliases: Vec<Box<str>>,
+    /// SUBSCRIBE and UNSUBSCRIBE that are not answered yet.
+    requests: Vec<Request>,
+}
+
+/// A packet that asks for a SUBACK or an UNSUBACK.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    packet_id: PacketId,
+    /// Of the answer.
+    kind: PacketKind,
+    filters: usize,
 }
 
 impl Client {
@@ -93,6 +108,7 @@ impl Client {
             unreleased: Vec::new(),
             alias_maximum: 0,
             aliases: Vec::new(),
+            requests: Vec::new(),
         }
     }
 
@@ -158,6 +174,7 @@ impl Client {
         self.keep_alive_us = u64::from(connect.keep_alive_s) * 1_000_000;
         self.alias_maximum = connect.properties.find(alias_maximum).unwrap_or(0);
         self.aliases.clear();
+        self.requests = Vec::new();
         self.receive_maximum = u16::MAX;
         self.written_us = now_us;
         sink.write(&bytes);
@@ -186,7 +203,10 @@ impl Client {
     ) -> PacketId {
         let packet_id = self.open.push(None);
         let mut bytes = Vec::with_capacity(64);
-        filters.subscribe(self.version, packet_id, properties).encode(self.version, &mut bytes);
+        let subscribe = filters.subscribe(self.version, packet_id, properties);
+        subscribe.encode(self.version, &mut bytes);
+        let filters = subscribe.filters().count();
+        self.requests.push(Request { packet_id, kind: PacketKind::SubAck, filters });
         self.written_us = now_us;
         sink.write(&bytes);
         packet_id
@@ -209,7 +229,10 @@ impl Client {
     ) -> PacketId {
         let packet_id = self.open.push(None);
         let mut bytes = Vec::with_capacity(64);
-        filters.unsubscribe(packet_id, properties).encode(self.version, &mut bytes);
+        let unsubscribe = filters.unsubscribe(packet_id, properties);
+        unsubscribe.encode(self.version, &mut bytes);
+        let filters = unsubscribe.filters().count();
+        self.requests.push(Request { packet_id, kind: PacketKind::UnsubAck, filters });
         self.written_us = now_us;
         sink.write(&bytes);
         packet_id
@@ -312,11 +335,12 @@ impl Client {
 
     /// The PUBLISH at the start of `bytes` and its length, if there is a whole one and the client
     /// is connected: for a caller that acknowledges messages itself, with
-    /// [`Client::acknowledge`], and hands everything else to [`Client::handle`]. It must have
-    /// announced no topic aliases; QoS 2 is for [`Client::handle`] alone.
+    /// [`Client::acknowledge`], and hands everything else to [`Client::handle`], which answers
+    /// PUBREL too. It must have announced no topic aliases. A message of QoS 2 is returned each
+    /// time it comes: to keep it from happening twice is the caller's.
     ///
     /// # Errors
-    /// What no server may send, a topic alias, QoS 2; the connection is to be ended.
+    /// What no server may send, a topic alias; the connection is to be ended.
     #[inline]
     pub fn peek_message<'a>(
         &self,
@@ -326,7 +350,7 @@ impl Client {
         if self.phase != Phase::Live || bytes.first().is_none_or(|first| first >> 4 != PUBLISH) {
             return Ok(None);
         }
-        let Some(frame) = Frame::check(bytes, PACKET_BYTES_MAX)? else { return Ok(None) };
+        let Some(frame) = self.frame(bytes)? else { return Ok(None) };
         let Packet::Publish(publish) = Packet::decode(self.version, frame)? else {
             return Ok(None);
         };
@@ -334,19 +358,41 @@ impl Client {
         if !publish.properties.is_empty() && publish.properties.find(is_alias).is_some() {
             return Err(ClientError::Protocol("a topic alias above the maximum"));
         }
-        if publish.qos == QoS::ExactlyOnce {
-            return Err(ClientError::Protocol("a message of QoS 2, which was not asked for"));
-        }
         Ok(Some((publish, frame.bytes)))
     }
 
-    /// Writes PUBACK for a message that [`Client::peek_message`] returned on this connection. The
-    /// order must be that of the messages \[MQTT-4.6.0-2\].
+    /// Writes PUBACK or PUBREC for a message of QoS 1 or 2 that [`Client::peek_message`] returned
+    /// on this connection. The order must be that of the messages \[MQTT-4.6.0-2\],
+    /// \[MQTT-4.6.0-3\].
     #[inline]
-    pub fn acknowledge(&mut self, packet_id: PacketId, now_us: u64, sink: &mut impl Sink) {
+    pub fn acknowledge(
+        &mut self,
+        packet_id: PacketId,
+        qos: QoS,
+        now_us: u64,
+        sink: &mut impl Sink,
+    ) {
         if self.phase == Phase::Live {
-            self.answer(PacketKind::PubAck, packet_id, now_us, sink);
+            let kind = match qos {
+                QoS::ExactlyOnce => PacketKind::PubRec,
+                QoS::AtMostOnce | QoS::AtLeastOnce => PacketKind::PubAck,
+            };
+            self.answer(kind, packet_id, now_us, sink);
         }
+    }
+
+    /// The packet at the start of `bytes`, not yet decoded, if it is all there.
+    ///
+    /// # Errors
+    /// What is no packet, or one that is longer than any that is taken now: that is known before
+    /// it is there, so that no server makes a client keep more.
+    #[inline]
+    pub fn frame<'a>(&self, bytes: &'a [u8]) -> Result<Option<Frame<'a>>, ClientError> {
+        const PUBLISH: u8 = PacketKind::Publish as u8;
+        let is_message = bytes.first().is_some_and(|first| first >> 4 == PUBLISH);
+        let is_live = self.phase == Phase::Live;
+        let bytes_max = if is_message && is_live { MESSAGE_BYTES_MAX } else { ANSWER_BYTES_MAX };
+        Ok(Frame::check(bytes, bytes_max)?)
     }
 
     /// Bytes came in, those not consumed the last time first. Returns how many were consumed.
@@ -360,7 +406,7 @@ impl Client {
         sink: &mut impl Sink,
     ) -> Result<usize, ClientError> {
         let mut at = 0;
-        while let Some(frame) = Frame::check(&bytes[at..], PACKET_BYTES_MAX)? {
+        while let Some(frame) = self.frame(&bytes[at..])? {
             if self.phase == Phase::Ended {
                 return Ok(bytes.len());
             }
@@ -397,9 +443,20 @@ impl Client {
             }
             Packet::SubAck(suback) => {
                 let (packet_id, codes) = (suback.packet_id, suback.codes);
+                // [MQTT-3.8.4-6]
+                if self.requested(PacketKind::SubAck, packet_id)? != codes.len() {
+                    let rule = "a SUBACK with another number of codes than there were filters";
+                    return Err(ClientError::Protocol(rule));
+                }
                 sink.event(Event::Subscribed { packet_id, codes });
             }
             Packet::UnsubAck(unsuback) => {
+                let filters = self.requested(PacketKind::UnsubAck, unsuback.packet_id)?;
+                // [MQTT-3.11.3-1], since 5.0
+                if self.version.is_v5() && filters != unsuback.codes.len() {
+                    let rule = "an UNSUBACK with another number of codes than there were filters";
+                    return Err(ClientError::Protocol(rule));
+                }
                 sink.event(Event::Unsubscribed { packet_id: unsuback.packet_id });
             }
             Packet::PingResp => {}
@@ -410,6 +467,20 @@ impl Client {
             _ => return Err(ClientError::Protocol("a packet only clients send")),
         }
         Ok(())
+    }
+
+    /// The request that is answered is done. Says how many filters it had.
+    fn requested(&mut self, kind: PacketKind, packet_id: PacketId) -> Result<usize, ClientError> {
+        let is_it = |one: &Request| one.kind == kind && one.packet_id == packet_id;
+        let Some(at) = self.requests.iter().position(is_it) else {
+            let rule = "a SUBACK or UNSUBACK of something that was not asked for";
+            return Err(ClientError::Protocol(rule));
+        };
+        let filters = self.requests.swap_remove(at).filters;
+        if self.requests.is_empty() {
+            self.requests = Vec::new();
+        }
+        Ok(filters)
     }
 
     fn connack(&mut self, connack: &ConnAck<'_>, sink: &mut impl Sink) {

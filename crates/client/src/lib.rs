@@ -9,7 +9,7 @@ mod open;
 mod sink;
 mod url;
 
-pub use client::{Client, ClientError, ConnectOptions, PublishError};
+pub use client::{ANSWER_BYTES_MAX, Client, ClientError, ConnectOptions, PublishError};
 pub use open::OpenMessage;
 pub use sink::{Event, Sink};
 pub use url::Url;

@@ -160,16 +160,18 @@ fn a_caller_may_take_messages_and_acknowledge_them_itself() {
     let (publish, used) = client.peek_message(&bytes).unwrap().unwrap();
     assert_eq!((publish.topic, publish.payload, used), ("t", &b"x"[..], 8));
     assert_eq!(record.take().0, [], "it is the caller's to answer");
-    client.acknowledge(publish.packet_id.unwrap(), 9, &mut record);
+    client.acknowledge(publish.packet_id.unwrap(), publish.qos, 9, &mut record);
     assert_eq!(record.take(), (vec![0x40, 2, 0, 7], vec![]));
     assert_eq!(client.peek_message(&bytes[..7]), Ok(None), "not all of it");
     assert_eq!(client.peek_message(&bytes[8..]), Ok(None), "no PUBLISH");
     let released = [0x34, 6, 0, 1, b't', 0, 7, b'x'];
-    assert!(matches!(client.peek_message(&released), Err(ClientError::Protocol(_))));
+    let (publish, _) = client.peek_message(&released).unwrap().unwrap();
+    client.acknowledge(publish.packet_id.unwrap(), publish.qos, 9, &mut record);
+    assert_eq!(record.take(), (vec![0x50, 2, 0, 7], vec![]));
     assert!(matches!(client.peek_message(&[0x36, 0]), Err(ClientError::Wire(_))));
     client.closed();
     assert_eq!(client.peek_message(&bytes), Ok(None), "of a connection that is gone");
-    client.acknowledge(PacketId::FIRST, 9, &mut record);
+    client.acknowledge(PacketId::FIRST, QoS::AtLeastOnce, 9, &mut record);
     assert_eq!(record.take().0, []);
     let (client, _) = connected(Version::V5, &[0x20, 3, 0, 0, 0]);
     assert!(matches!(client.peek_message(&aliased(b"t", 1)), Err(ClientError::Protocol(_))));
@@ -426,6 +428,56 @@ fn an_alias_that_is_not_set_or_not_allowed_breaks_the_protocol() {
     let (mut client, mut record) = connected(Version::V5, &[0x20, 3, 0, 0, 0]);
     let result = client.handle(&aliased(b"a", 1), 1, &mut record);
     assert!(matches!(result, Err(ClientError::Protocol(_))), "none was allowed: {result:?}");
+}
+
+#[test]
+fn an_answer_of_another_request_or_with_another_number_of_codes_breaks_the_protocol() {
+    for answer in [
+        &[0x90, 4, 0, 2, 0, 0][..], // another identifier
+        &[0x90, 5, 0, 1, 0, 0, 0],  // two codes for one filter
+        &[0xB0, 4, 0, 1, 0, 0],     // UNSUBACK
+    ] {
+        let (mut client, mut record) = connected(Version::V5, &[0x20, 3, 0, 0, 0]);
+        client.subscribe("a", QoS::AtMostOnce, 1, &mut record);
+        let result = client.handle(answer, 2, &mut record);
+        assert!(matches!(result, Err(ClientError::Protocol(_))), "{answer:?}: {result:?}");
+        assert_eq!(record.events, [""; 0]);
+    }
+    for answer in [&[0xB0, 4, 0, 2, 0, 0][..], &[0xB0, 5, 0, 1, 0, 0, 0], &[0x90, 4, 0, 1, 0, 0]] {
+        let (mut client, mut record) = connected(Version::V5, &[0x20, 3, 0, 0, 0]);
+        client.unsubscribe("a", 1, &mut record);
+        let result = client.handle(answer, 2, &mut record);
+        assert!(matches!(result, Err(ClientError::Protocol(_))), "{answer:?}: {result:?}");
+    }
+    // A second answer to the same request, and one to a request of a connection that is gone.
+    let (mut client, mut record) = live_311();
+    client.subscribe("a", QoS::AtMostOnce, 1, &mut record);
+    let suback = [0x90, 3, 0, 1, 0];
+    assert_eq!(client.handle(&suback, 2, &mut record), Ok(5));
+    assert!(client.handle(&suback, 2, &mut record).is_err());
+    client.subscribe("a", QoS::AtMostOnce, 3, &mut record);
+    client.connect(&options(Version::V311), 4, &mut record);
+    client.handle(&[0x20, 2, 0, 0], 5, &mut record).unwrap();
+    assert!(client.handle(&[0x90, 3, 0, 2, 0], 6, &mut record).is_err());
+}
+
+#[test]
+fn a_packet_that_is_too_long_is_known_by_its_header() {
+    // 256 MB each, of which five bytes have come.
+    let header = |first: u8| [first, 0xFF, 0xFF, 0xFF, 0x7F];
+    let (mut client, mut record) = (Client::new(Version::V5), Record::default());
+    client.connect(&options(Version::V5), 0, &mut record);
+    for first in [0x20, 0x30] {
+        let result = client.handle(&header(first), 1, &mut record);
+        assert!(matches!(result, Err(ClientError::Wire(_))), "before CONNACK: {result:?}");
+    }
+    let (mut client, mut record) = live_311();
+    for first in [0x20, 0x40, 0x90, 0xB0, 0xD0] {
+        let result = client.handle(&header(first), 1, &mut record);
+        assert!(matches!(result, Err(ClientError::Wire(_))), "after CONNACK: {result:?}");
+    }
+    let message = [0x30, 0xFA, 0xFF, 0xFF, 0x7F];
+    assert_eq!(client.handle(&message, 1, &mut record), Ok(0), "one that was subscribed to");
 }
 
 #[test]

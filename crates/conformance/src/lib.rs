@@ -7,6 +7,7 @@
 
 mod assemble;
 mod board;
+mod credentials;
 mod outcome;
 mod pattern;
 mod probe;
@@ -22,6 +23,7 @@ mod varint;
 mod version;
 
 pub use board::{Board, Standing};
+pub use credentials::Credentials;
 pub use outcome::{CaseOutcome, Verdict};
 pub use probe::{Offers, probe};
 pub use run::run_case;

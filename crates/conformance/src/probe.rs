@@ -36,7 +36,8 @@ pub fn probe(target: &mut impl Target, unique: &str) -> Result<Offers, String> {
     let mut offers = Offers { versions: Vec::new(), missing: Vec::new() };
     for version in Version::ALL {
         let connection = target.open()?;
-        target.send(connection, &connect(version, unique));
+        let connect = target.present(connect(version, unique));
+        target.send(connection, &connect);
         let received = target.receive(connection, true);
         target.close(connection);
         let Received::Packet(packet) = received else { continue };
@@ -81,6 +82,9 @@ fn missing(packet: &[u8]) -> Vec<Need> {
     }
     if says(0x24, &[0]) || says(0x24, &[1]) {
         missing.push(Need::Qos2);
+    }
+    if properties.iter().any(|p| p[0] == 0x13) {
+        missing.push(Need::ClientKeepAlive);
     }
     let has_alias = properties.iter().any(|p| p[0] == 0x22 && p[1..] != [0, 0]);
     if !has_alias {

@@ -97,7 +97,7 @@ impl<T: Target> Run<'_, T> {
     }
 
     fn send(&mut self, name: &str, bytes: &[Token], singly: bool) -> Result<(), String> {
-        let bytes = assemble(bytes, &self.context)?;
+        let bytes = self.target.present(assemble(bytes, &self.context)?);
         let number = match self.connections.get(name) {
             Some(connection) => connection.number,
             None => {

@@ -57,6 +57,8 @@ pub enum Need {
     SubscriptionId,
     /// Topic aliases from clients.
     TopicAlias,
+    /// The client's keep alive, for which a server may give another.
+    ClientKeepAlive,
 }
 
 /// What is wrong with a table, and where.

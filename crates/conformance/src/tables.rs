@@ -11,6 +11,7 @@ macro_rules! files {
 }
 
 files! {
+    "exchanges.toml",
     "v3-connect.toml",
     "v3-malformed.toml",
     "v3-publish.toml",

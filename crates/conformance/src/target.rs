@@ -21,6 +21,11 @@ pub trait Target {
     /// Why there is none.
     fn open(&mut self) -> Result<usize, String>;
 
+    /// The bytes as this broker is to get them: with credentials, if it asks for them.
+    fn present(&self, bytes: Vec<u8>) -> Vec<u8> {
+        bytes
+    }
+
     /// Sends bytes. That the other side has ended the connection is no error: what is expected
     /// next will say so.
     fn send(&mut self, connection: usize, bytes: &[u8]);

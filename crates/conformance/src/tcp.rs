@@ -1,5 +1,6 @@
 //! A broker behind TCP.
 
+use crate::credentials::Credentials;
 use crate::target::{Received, Target, take_packet};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -26,6 +27,7 @@ impl Default for Patience {
 pub struct Tcp {
     address: SocketAddr,
     patience: Patience,
+    credentials: Credentials,
     connections: Vec<Option<Connection>>,
 }
 
@@ -38,7 +40,14 @@ struct Connection {
 impl Tcp {
     /// Connects to nothing yet.
     pub fn new(address: SocketAddr, patience: Patience) -> Self {
-        Self { address, patience, connections: Vec::new() }
+        let credentials = Credentials::default();
+        Self { address, patience, credentials, connections: Vec::new() }
+    }
+
+    /// Every CONNECT says these.
+    #[must_use]
+    pub fn with_credentials(self, credentials: Credentials) -> Self {
+        Self { credentials, ..self }
     }
 }
 
@@ -55,6 +64,10 @@ impl Target for Tcp {
         })?;
         self.connections.push(Some(Connection { stream, bytes: Vec::new() }));
         Ok(self.connections.len() - 1)
+    }
+
+    fn present(&self, bytes: Vec<u8>) -> Vec<u8> {
+        self.credentials.present(bytes)
     }
 
     fn send(&mut self, connection: usize, bytes: &[u8]) {

@@ -186,6 +186,16 @@ impl<'a, E: From<Error>> Connection<'a, E> {
         self.lost_by(io, carried, Error::Lost { address, cause });
     }
 
+    /// There is no room for what the broker sends. The connection is ended in good order, after
+    /// what was written, and made again: the broker that keeps the session sends the rest there.
+    pub fn renew(&mut self, io: &mut Io, carried: &mut impl Carried) {
+        if let Some(token) = self.token.take() {
+            io.close(token);
+        }
+        self.drop_socket(io, carried);
+        self.give_up(Error::Full { address: self.address.to_string() }, true);
+    }
+
     fn lost_by(&mut self, io: &mut Io, carried: &mut impl Carried, error: Error) {
         carried.lost();
         self.drop_socket(io, carried);

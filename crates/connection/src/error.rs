@@ -1,5 +1,6 @@
 //! Why a connection ended, or could not be made.
 
+use crate::Shown;
 use weir_client::ClientError;
 use weir_wire::ReasonCode;
 
@@ -42,6 +43,12 @@ pub enum Error {
         /// What the system says.
         cause: String,
     },
+    /// More messages came than can be kept until they are acknowledged.
+    #[error("{address} sent more than there is room for")]
+    Full {
+        /// Host and port.
+        address: String,
+    },
     /// The broker sent what a client cannot live with.
     #[error(transparent)]
     Broker(#[from] ClientError),
@@ -49,6 +56,6 @@ pub enum Error {
 
 /// `Quota exceeded (0x97): no room`.
 pub fn named(reason: ReasonCode, why: Option<&str>) -> String {
-    let why = why.map_or(String::new(), |why| format!(": {why}"));
+    let why = why.map_or(String::new(), |why| format!(": {}", Shown(why)));
     format!("{} (0x{:02x}){why}", reason.name(), reason as u8)
 }

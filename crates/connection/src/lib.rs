@@ -9,9 +9,11 @@
 mod address;
 mod connection;
 mod error;
+mod shown;
 mod signals;
 
 pub use address::Address;
 pub use connection::{ANSWER_MAX_US, Carried, Connection, Policy, until};
 pub use error::{Error, named};
+pub use shown::Shown;
 pub use signals::obey_signals;

@@ -86,6 +86,14 @@ impl Caller {
         self.call(Method::DELETE, path)
     }
 
+    /// Puts what `path` says.
+    ///
+    /// # Errors
+    /// As [`Caller::get`].
+    pub fn put(&self, path: &str) -> Result<Reply, CallError> {
+        self.call(Method::PUT, path)
+    }
+
     /// The path of a client.
     pub fn client_path(client_id: &str) -> String {
         format!("/api/v1/clients/{}", utf8_percent_encode(client_id, NON_ALPHANUMERIC))

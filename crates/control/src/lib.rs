@@ -16,8 +16,8 @@ mod socket;
 
 pub use caller::{CallError, Caller, Reply};
 pub use port::{
-    Answer, Client, ClientPage, Counters, Full, Kicked, Link, PAGE_CLIENTS_MAX, Port, REQUESTS_MAX,
-    Request,
+    Answer, Client, ClientPage, Counters, Full, Kicked, Link, NotMoved, PAGE_CLIENTS_MAX,
+    Partitions, Port, REQUESTS_MAX, Request,
 };
 pub use server::{Control, Server};
 pub use socket::SocketError;

@@ -9,7 +9,7 @@ pub const PAGE_CLIENTS_MAX: u16 = 256;
 
 /// Kinds of requests. At most one of each is under way to a shard, so this is the room that the
 /// port needs for requests to a shard, and for its answers.
-pub const REQUESTS_MAX: usize = 4;
+pub const REQUESTS_MAX: usize = 6;
 
 /// A broker of some shards. It never makes its caller wait.
 pub trait Port: Send + 'static {
@@ -57,6 +57,15 @@ pub enum Request {
     Kick(Box<str>),
     /// Its counters.
     Counters,
+    /// Which partitions it holds.
+    Partitions,
+    /// That a partition goes to another shard; shard 0 is asked, and answers when it is there.
+    Move {
+        /// Which.
+        partition: u8,
+        /// The other shard.
+        to: u16,
+    },
 }
 
 /// What it answers, each to the request of the same name.
@@ -70,6 +79,30 @@ pub enum Answer {
     Kicked(Kicked),
     /// Its counters.
     Counters(Counters),
+    /// What it holds.
+    Partitions(Partitions),
+    /// The partition is there, or why it will not be.
+    Moved(Result<(), NotMoved>),
+}
+
+/// What a shard holds.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Partitions {
+    /// The numbers of its partitions.
+    pub held: Vec<u8>,
+    /// Sessions of clients in them.
+    pub sessions: u64,
+}
+
+/// Why a partition is not moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotMoved {
+    /// Another one is on its way.
+    UnderWay,
+    /// There is no such shard.
+    UnknownShard,
+    /// The shard holds it already.
+    IsThere,
 }
 
 /// Some clients of a shard. May be short of them, or empty, with more behind it.
@@ -139,6 +172,8 @@ impl Request {
             Self::Client(_) => 1,
             Self::Kick(_) => 2,
             Self::Counters => 3,
+            Self::Partitions => 4,
+            Self::Move { .. } => 5,
         }
     }
 }
@@ -151,6 +186,8 @@ impl Answer {
             Self::Client(_) => 1,
             Self::Kicked(_) => 2,
             Self::Counters(_) => 3,
+            Self::Partitions(_) => 4,
+            Self::Moved(_) => 5,
         }
     }
 }

@@ -1,13 +1,13 @@
 //! What is answered to which path.
 
 use crate::asks::Asks;
-use crate::port::{Answer, Client, Counters, Full, Kicked, PAGE_CLIENTS_MAX, Request};
+use crate::port::{Answer, Client, Counters, Full, Kicked, NotMoved, PAGE_CLIENTS_MAX, Request};
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, Request as HttpRequest, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, put};
 use axum::{Json, Router};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -31,6 +31,8 @@ pub(crate) fn routes(asks: &Arc<Asks>) -> Router {
         .route("/api/v1/clients", get(clients))
         .route("/api/v1/clients/{id}", get(client).delete(kick))
         .route("/api/v1/counters", get(counters))
+        .route("/api/v1/partitions", get(partitions))
+        .route("/api/v1/partitions/{partition}", put(move_partition))
         .fallback(|| async { Problem::new(StatusCode::NOT_FOUND, "there is no such path") })
         .method_not_allowed_fallback(|| async {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this path has no such method")
@@ -207,6 +209,50 @@ async fn counters(State(asks): State<Arc<Asks>>) -> Result<Json<Value>, Problem>
         shards.push(own);
     }
     Ok(Json(json!({ "sum": sum, "shards": shards, "process": process })))
+}
+
+/// What each shard holds.
+async fn partitions(State(asks): State<Arc<Asks>>) -> Result<Json<Value>, Problem> {
+    let mut shards = Vec::new();
+    for shard in 0..asks.shards() {
+        let answer = asks.ask(shard, Request::Partitions).await?;
+        let Answer::Partitions(partitions) = answer else { return Err(wrong_answer()) };
+        shards.push(partitions);
+    }
+    Ok(Json(json!({ "shards": shards })))
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MoveQuery {
+    shard: u16,
+}
+
+/// Moves a partition to a shard. It goes on if nobody waits any more.
+async fn move_partition(
+    State(asks): State<Arc<Asks>>,
+    partition: Result<Path<String>, PathRejection>,
+    query: Result<Query<MoveQuery>, QueryRejection>,
+) -> Result<StatusCode, Problem> {
+    let (Path(text), Query(MoveQuery { shard: to })) = (partition?, query?);
+    let partition: u8 =
+        text.parse().map_err(|_| Problem::bad_request("a partition is a number from 0 to 255"))?;
+    let conflict = |text| Err(Problem::new(StatusCode::CONFLICT, text));
+    if asks.shards() == 1 {
+        return conflict("the broker has one shard, which holds all partitions".to_owned());
+    }
+    let Answer::Moved(moved) = asks.ask(0, Request::Move { partition, to }).await? else {
+        return Err(wrong_answer());
+    };
+    match moved {
+        Ok(()) => Ok(StatusCode::NO_CONTENT),
+        Err(NotMoved::UnderWay) => conflict("another partition is being moved".to_owned()),
+        Err(NotMoved::IsThere) => conflict(format!("shard {to} holds partition {partition}")),
+        Err(NotMoved::UnknownShard) => {
+            let text = format!("there is no shard {to}: they are 0 to {}", asks.shards() - 1);
+            Err(Problem::bad_request(text))
+        }
+    }
 }
 
 fn object(counts: &[(&'static str, u64)]) -> Map<String, Value> {

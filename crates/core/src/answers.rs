@@ -122,6 +122,11 @@ impl Answers {
         self.waiting.len()
     }
 
+    /// Whether one waits for another shard, or behind one that does; who a client is may take long.
+    pub(crate) fn waits_for_shards(&self) -> bool {
+        self.waiting.values().any(|answer| !answer.reply.is_verdict())
+    }
+
     /// Whether a SUBACK waits.
     pub(crate) fn has_subscribes(&self) -> bool {
         self.subscribes > 0

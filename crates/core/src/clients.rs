@@ -1,6 +1,6 @@
 //! The sessions of a shard's clients, by key and by client identifier.
 
-use crate::keys::SessionKey;
+use crate::keys::{SessionKey, ShardId};
 use crate::pages::Pages;
 use crate::session::Session;
 use crate::shrink;
@@ -17,13 +17,15 @@ pub(crate) struct Clients {
     hasher: FixedState,
     /// Client identifiers that the broker chose so far.
     assigned: u64,
+    /// No two shards choose the same.
+    shard: ShardId,
 }
 
 impl Clients {
     /// `seed` keeps hashes, and the identifiers that the broker chooses, from being guessed.
-    pub(crate) fn new(seed: u64) -> Self {
+    pub(crate) fn new(shard: ShardId, seed: u64) -> Self {
         let hasher = FixedState::with_seed(seed);
-        Self { sessions: Pages::default(), by_id: HashTable::new(), hasher, assigned: 0 }
+        Self { sessions: Pages::default(), by_id: HashTable::new(), hasher, assigned: 0, shard }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -69,7 +71,7 @@ impl Clients {
     pub(crate) fn assign_id(&mut self, is_own: impl Fn(&str) -> bool) -> Box<str> {
         loop {
             self.assigned += 1;
-            let code = self.hasher.hash_one(self.assigned);
+            let code = self.hasher.hash_one((self.shard, self.assigned));
             let id = format!("weir-{code:016x}").into_boxed_str();
             if is_own(&id) && self.find(&id).is_none() {
                 return id;
@@ -114,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_client_is_found_until_it_is_removed() {
-        let mut clients = Clients::new(7);
+        let mut clients = Clients::new(ShardId(0), 7);
         let keys: Vec<_> = (0..1000).map(|at| clients.add(&at.to_string())).collect();
         assert_eq!(clients.find("17"), Some(keys[17]));
         assert_eq!(&*clients[keys[17]].client_id, "17");
@@ -125,7 +127,7 @@ mod tests {
 
     #[test]
     fn an_assigned_identifier_is_nobodys_and_its_shards() {
-        let mut clients = Clients::new(7);
+        let mut clients = Clients::new(ShardId(0), 7);
         let is_own = |id: &str| id.ends_with(['0', '1', '2', '3']);
         let ids: Vec<_> = (0..20).map(|_| clients.assign_id(is_own)).collect();
         assert!(ids.iter().all(|id| is_own(id)));

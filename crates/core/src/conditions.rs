@@ -9,7 +9,7 @@ use std::hash::BuildHasher;
 use weir_wire::ReasonCode;
 
 /// A condition in use; the port's slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ConditionId(u32);
 
 /// Why a condition is not to be had.
@@ -98,6 +98,10 @@ impl Conditions {
         all.insert(Condition { text: text.into(), needed: 1, message: 0, holds: false });
         by_text.insert_unique(hash, id, |id| hasher.hash_one(&*all[id.0 as usize].text));
         Ok(id)
+    }
+
+    pub(crate) fn text(&self, id: ConditionId) -> &str {
+        &self.all[id.0 as usize].text
     }
 
     /// One needs it less; nobody, and it is forgotten.

@@ -59,8 +59,14 @@ pub struct InvalidCondition {
 /// Rules that make further messages of what is published. What they count is in their `Debug`, for
 /// the shell's log.
 pub trait Rules: fmt::Debug + Send {
-    /// Calls `out` with each message that follows from this one.
-    fn apply(&mut self, message: &Content<'_>, now: Micros, out: &mut dyn FnMut(Derived<'_>));
+    /// Calls `out` with each message that follows from this one. Returns the steps that it took,
+    /// as [`crate::Shard::steps`] counts them.
+    fn apply(
+        &mut self,
+        message: &Content<'_>,
+        now: Micros,
+        out: &mut dyn FnMut(Derived<'_>),
+    ) -> u64;
 }
 
 /// A message that a rule makes: the broker publishes it, without properties.

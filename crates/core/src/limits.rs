@@ -49,6 +49,9 @@ pub struct Limits {
     pub input_steps_max: u32,
     /// Distinct conditions of content-filtered subscriptions, a shard. More: SUBACK 0x97.
     pub conditions_max: u32,
+    /// Distinct conditions of one session, so that no client takes what others need. More: SUBACK
+    /// 0x97.
+    pub conditions_per_session_max: u32,
     /// How often a message that a rule made may be given to the rules again: what is deeper is
     /// published, and no rule sees it.
     pub rule_depth_max: u8,
@@ -92,6 +95,7 @@ impl Default for Limits {
             filter_shapes_max: 128,
             input_steps_max: 2_048,
             conditions_max: 1_000,
+            conditions_per_session_max: 250,
             rule_depth_max: 8,
             rule_results_max: 1_000,
             topic_levels_max: 128,

@@ -1,6 +1,7 @@
 //! What shards of one broker say to each other.
 
-use crate::{Message, Ticket};
+use crate::partitions::{Partition, PartitionSet};
+use crate::{Message, ShardId, Ticket};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -87,6 +88,43 @@ pub enum Mail {
     RetainedQuery(RetainedQuery),
     /// The answer.
     RetainedPage(RetainedPage),
+    /// The sender takes no input of connections and is at rest: all that it mailed before has left.
+    /// Who gets one does as the sender, see `shard/freeze.rs`.
+    Marker {
+        /// From 1 in each freeze.
+        round: u32,
+    },
+    /// To the shard that leads the freeze: the sender has the markers of all others.
+    Rested {
+        /// Whether it had work since its own marker.
+        is_busy: bool,
+    },
+    /// No letter is on its way: a partition goes from the shard that holds it to another.
+    Move {
+        /// Which.
+        partition: Partition,
+        /// The shard that holds it from now on.
+        to: ShardId,
+    },
+    /// Retained messages of a partition that moves to the receiver.
+    MovedRetained {
+        /// They have been retained by the sender.
+        messages: Vec<Arc<Message>>,
+    },
+    /// The partition has moved: input is taken again.
+    Thaw,
+    /// It is.
+    Thawed,
+}
+
+impl Mail {
+    /// Whether it is about what clients do, or a partition that moves; not about the freeze itself.
+    pub(crate) fn is_work(&self) -> bool {
+        let is_about_freeze =
+            matches!(self, Self::Marker { .. } | Self::Rested { .. } | Self::Thaw | Self::Thawed);
+        // What a receipt is for is waited for before a shard is at rest.
+        !is_about_freeze && !matches!(self, Self::Receipt { .. })
+    }
 }
 
 /// Which retained messages are wanted.
@@ -96,6 +134,8 @@ pub struct RetainedQuery {
     pub filter: Box<str>,
     /// Only topics behind this one.
     pub after: Option<Box<str>>,
+    /// Only topics of these partitions; nothing is all that the receiver holds.
+    pub partitions: Option<Box<PartitionSet>>,
     /// So many messages at most.
     pub messages_max: u32,
     /// The number of the last message of each shard that has to have come to the receiver before

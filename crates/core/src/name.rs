@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use weir_wire::topic::{SHARE_PREFIX, TopicFilter};
 
 /// What stands before a condition in percent-encoding.
-const FILTER_PREFIX: &str = "$filter/";
+pub(crate) const FILTER_PREFIX: &str = "$filter/";
 
 /// A name, taken apart. As topic filters are, names are compared character by character: two
 /// spellings of one condition name two subscriptions.

@@ -12,7 +12,45 @@ const PARTITIONS: usize = 256;
 
 /// A partition, of client identifiers or of topics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Partition(u8);
+pub struct Partition(pub u8);
+
+impl Partition {
+    /// Every partition.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..=u8::MAX).map(Self)
+    }
+}
+
+/// Some of the partitions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartitionSet([u64; PARTITIONS / 64]);
+
+impl PartitionSet {
+    /// Whether a partition is one of them.
+    pub fn contains(&self, Partition(at): Partition) -> bool {
+        self.0[usize::from(at / 64)] & 1 << (at % 64) != 0
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    pub(crate) fn insert(&mut self, Partition(at): Partition) {
+        self.0[usize::from(at / 64)] |= 1 << (at % 64);
+    }
+
+    pub(crate) fn remove(&mut self, Partition(at): Partition) {
+        self.0[usize::from(at / 64)] &= !(1 << (at % 64));
+    }
+}
+
+impl FromIterator<Partition> for PartitionSet {
+    fn from_iter<T: IntoIterator<Item = Partition>>(all: T) -> Self {
+        let mut set = Self::default();
+        all.into_iter().for_each(|partition| set.insert(partition));
+        set
+    }
+}
 
 /// Which shard holds which partition.
 #[derive(Clone, Debug)]
@@ -31,7 +69,7 @@ impl Partitions {
 
     /// The partition of a client identifier or topic. SipHash, unlike the hash of the tables, is
     /// the same in every version of the program.
-    fn of(&self, name: &str) -> Partition {
+    pub fn of(&self, name: &str) -> Partition {
         let mut hasher = SipHasher13::new_with_keys(self.seed, 0);
         hasher.write(name.as_bytes());
         Partition((hasher.finish() >> 56) as u8)
@@ -39,7 +77,22 @@ impl Partitions {
 
     /// The shard that holds the partition of a client identifier or topic.
     pub fn owner(&self, name: &str) -> ShardId {
-        self.owners[usize::from(self.of(name).0)]
+        self.holder(self.of(name))
+    }
+
+    /// The shard that holds a partition.
+    pub fn holder(&self, Partition(at): Partition) -> ShardId {
+        self.owners[usize::from(at)]
+    }
+
+    /// The partitions that a shard holds.
+    pub fn held_by(&self, shard: ShardId) -> PartitionSet {
+        Partition::all().filter(|&partition| self.holder(partition) == shard).collect()
+    }
+
+    /// Another shard holds a partition from now on.
+    pub fn set_holder(&mut self, Partition(at): Partition, shard: ShardId) {
+        self.owners[usize::from(at)] = shard;
     }
 }
 
@@ -48,7 +101,7 @@ impl Partitions {
 pub(crate) struct Place {
     pub(crate) id: ShardId,
     pub(crate) shards: u16,
-    partitions: Partitions,
+    pub(crate) partitions: Partitions,
 }
 
 impl Place {

@@ -14,8 +14,9 @@
 //! - What comes live while a page is on its way, and had not come to the owner when it answered,
 //!   is newer than the page: its topic is left out.
 
-use crate::keys::Stamp;
+use crate::keys::{ShardId, Stamp};
 use crate::name::Name;
+use crate::partitions::{Partition, PartitionSet, Place};
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashTable};
 use std::collections::BTreeMap;
@@ -50,15 +51,36 @@ pub(crate) struct Replay {
     encoded: Option<Box<str>>,
     pub(crate) state: ReplayState,
     /// The number of owners whose stores are through.
-    pub(crate) owners_done: u16,
+    owners_done: u16,
     /// The last topic that is through in the present owner's store.
-    pub(crate) after: Option<Box<str>>,
+    after: Option<Box<str>>,
+    /// What is still to go, the present one last, in the place of these two: once a partition has
+    /// moved, owners in turn would leave topics out or bring them twice.
+    legs: Option<Vec<Leg>>,
     /// Which SUBSCRIBE of its shard it is of.
     round: u64,
     /// When the subscription was made, among what came live.
     mark: u64,
     /// Nothing until it begins.
     seen: Option<Arc<Seen>>,
+}
+
+/// The way through some partitions in one owner's store.
+#[derive(Clone, Debug)]
+pub(crate) struct Leg {
+    pub(crate) owner: ShardId,
+    /// The last topic that is through.
+    pub(crate) after: Option<Box<str>>,
+    pub(crate) partitions: PartitionSet,
+}
+
+/// Where a replay goes on.
+#[derive(Debug)]
+pub(crate) struct Next {
+    pub(crate) owner: ShardId,
+    pub(crate) after: Option<Box<str>>,
+    /// Nothing is all that the owner holds.
+    pub(crate) partitions: Option<Box<PartitionSet>>,
 }
 
 /// What was seen of retained messages when all shards had noted the subscriptions of a SUBSCRIBE.
@@ -133,6 +155,15 @@ impl Replays {
         self.in_turn.insert(replay.id, replay);
     }
 
+    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut Replay> {
+        self.in_turn.values_mut()
+    }
+
+    /// All, in turn, to go elsewhere.
+    pub(crate) fn into_all(self) -> Vec<Replay> {
+        self.in_turn.into_values().collect()
+    }
+
     pub(crate) fn drop_front(&mut self, hasher: &FixedState) {
         let Some((id, replay)) = self.in_turn.pop_first() else { return };
         if self.by_name.is_empty() {
@@ -173,6 +204,7 @@ impl Replay {
             state: ReplayState::Telling,
             owners_done: 0,
             after: None,
+            legs: None,
             round,
             mark,
             seen: None,
@@ -183,6 +215,77 @@ impl Replay {
     pub(crate) fn name(&self) -> Name<'_> {
         let topic = TopicFilter { group: None, filter: &self.filter };
         Name { topic, encoded: self.encoded.as_deref() }
+    }
+
+    fn is_wild(&self) -> bool {
+        self.filter.contains(['+', '#'])
+    }
+
+    /// Where it goes on: at the owner of the filter's only topic; for a wildcard at each shard in
+    /// turn, its own first. Nothing if it is over.
+    pub(crate) fn next(&self, place: &Place) -> Option<Next> {
+        if let Some(legs) = &self.legs {
+            let Leg { owner, after, partitions } = legs.last()?.clone();
+            return Some(Next { owner, after, partitions: Some(Box::new(partitions)) });
+        }
+        if self.is_over(place) {
+            return None;
+        }
+        let owner = if self.is_wild() {
+            self.nth_owner(self.owners_done, place)
+        } else {
+            place.owner(&self.filter)
+        };
+        Some(Next { owner, after: self.after.clone(), partitions: None })
+    }
+
+    pub(crate) fn is_over(&self, place: &Place) -> bool {
+        let owners = if self.is_wild() { place.shards } else { 1 };
+        self.legs.as_ref().map_or(self.owners_done == owners, Vec::is_empty)
+    }
+
+    fn nth_owner(&self, nth: u16, place: &Place) -> ShardId {
+        ShardId(((u32::from(place.id.0) + u32::from(nth)) % u32::from(place.shards)) as u16)
+    }
+
+    /// The present owner's topics are through up to this one.
+    pub(crate) fn went_on(&mut self, to: Box<str>) {
+        let present = self.legs.as_mut().and_then(|legs| legs.last_mut());
+        *present.map_or(&mut self.after, |leg| &mut leg.after) = Some(to);
+    }
+
+    /// All of the present owner's are.
+    pub(crate) fn owner_done(&mut self) {
+        match &mut self.legs {
+            Some(legs) => drop(legs.pop()),
+            None => (self.owners_done, self.after) = (self.owners_done + 1, None),
+        }
+    }
+
+    /// A partition moves: what is to go of it is to go at the shard that holds it next. `place` is
+    /// as it was before. Saying so again changes nothing.
+    pub(crate) fn follow(&mut self, partition: Partition, to: ShardId, place: &Place) {
+        if !self.is_wild() {
+            return;
+        }
+        if self.legs.is_none() {
+            let owners = (self.owners_done..place.shards).map(|nth| self.nth_owner(nth, place));
+            let leg =
+                |owner| Leg { owner, after: None, partitions: place.partitions.held_by(owner) };
+            let mut legs: Vec<Leg> = owners.map(leg).collect();
+            legs.iter_mut().take(1).for_each(|leg| leg.after = self.after.take());
+            legs.reverse();
+            self.legs = Some(legs);
+        }
+        let Some(legs) = &mut self.legs else { return };
+        let Some(leg) = legs.iter_mut().find(|leg| leg.partitions.contains(partition)) else {
+            return;
+        };
+        leg.partitions.remove(partition);
+        let partitions = PartitionSet::from_iter([partition]);
+        let moved = Leg { owner: to, after: leg.after.clone(), partitions };
+        legs.retain(|leg| !leg.partitions.is_empty());
+        legs.insert(0, moved);
     }
 
     /// Whether the subscriber has not had this message, which it matches, live, and will not have

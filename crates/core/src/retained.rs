@@ -14,6 +14,7 @@ use crate::keys::{Micros, SessionKey, ShardId, Stamp, Ticket};
 use crate::mail::RetainedPage;
 use crate::message::Message;
 use crate::name::Name;
+use crate::partitions::{Partition, PartitionSet, Partitions};
 use crate::replays::{Replay, Seen};
 use crate::session::Session;
 use foldhash::fast::FixedState;
@@ -88,15 +89,40 @@ impl Retained {
         self.store.set(message, &bounds.limits, !bounds.is_pressed)
     }
 
-    /// A page of this shard's own store.
+    /// Takes a message from the shard that held its topic before. It was acknowledged: no bound
+    /// turns it away.
+    pub(crate) fn adopt(&mut self, message: Arc<Message>) {
+        if let Some(stamp) = message.stamp {
+            self.stamps.receive(stamp);
+        }
+        self.store.put(message);
+    }
+
+    /// Takes a partition's messages out of the store, of the next `count` topics behind `after`.
+    /// Returns where to go on, if there are more.
+    pub(crate) fn take_partition(
+        &mut self,
+        partition: Partition,
+        partitions: &Partitions,
+        after: Option<&str>,
+        count: usize,
+    ) -> (Vec<Arc<Message>>, Option<Box<str>>) {
+        self.store.take_some(after, count, |topic| partitions.of(topic) == partition)
+    }
+
+    /// A page of this shard's own store; of some partitions only, if it is said which.
     pub(crate) fn page(
         &mut self,
         filter: TopicFilter<'_>,
         after: Option<&str>,
+        among: Option<(&PartitionSet, &Partitions)>,
         messages_max: usize,
         now: Micros,
     ) -> Page {
-        self.store.page(filter, after, messages_max, now)
+        let is_other = |topic: &str| {
+            among.is_some_and(|(wanted, partitions)| !wanted.contains(partitions.of(topic)))
+        };
+        self.store.page(filter, after, is_other, messages_max, now)
     }
 
     /// Notes what is delivered live as retained, for those who asked its owner a moment ago. Says
@@ -123,6 +149,15 @@ impl Retained {
         let replay = Replay::new(self.replays, name, round, self.recent.mark());
         replays.push(replay, &self.hasher);
         self.replays
+    }
+
+    /// Takes the replays of a session that came from another shard, in their order.
+    pub(crate) fn adopt_replays(&mut self, session: &mut Session, all: Vec<Replay>) {
+        for mut replay in all {
+            self.replays += 1;
+            replay.id = self.replays;
+            session.cold().replays.get_or_insert_default().push(replay, &self.hasher);
+        }
     }
 
     /// What the session's subscription of this name has not got yet it will not get.

@@ -11,8 +11,10 @@ mod connection;
 mod connections;
 mod disconnect;
 mod due;
+mod freeze;
 mod groups;
 mod lifetime;
+mod moves;
 mod outlet;
 mod parked;
 mod pressure;
@@ -26,6 +28,8 @@ mod rules;
 mod slices;
 mod subscribe;
 mod unsubscribe;
+
+pub use freeze::NotMoved;
 
 use crate::answers::Answers;
 use crate::bounds::Bounds;
@@ -46,6 +50,7 @@ use crate::timers::{Timer, Timers};
 use connection::{Connection, Phase, Refusal};
 use connections::Connections;
 use due::Due;
+use freeze::Freeze;
 use parked::is_checked_in_slices;
 use slices::{PACKET_STEPS, Slices};
 use weir_wire::packet::Packet;
@@ -72,6 +77,7 @@ pub struct Shard {
     timers: Timers,
     slices: Slices,
     due: Due,
+    freeze: Option<Box<Freeze>>,
     encoder: Encoder,
     pool: MessagePool,
     stats: Stats,
@@ -85,7 +91,7 @@ impl Shard {
         Self {
             place: Place::new(id, shards, seed),
             connections: Connections::default(),
-            clients: Clients::new(seed),
+            clients: Clients::new(id, seed),
             filters: Filters::new(id, shards, seed, share),
             matched: Matched::default(),
             picks: Picks::default(),
@@ -95,6 +101,7 @@ impl Shard {
             timers: Timers::default(),
             slices: Slices::new(limits.input_steps_max),
             due: Due::default(),
+            freeze: None,
             encoder: Encoder::default(),
             pool: MessagePool::default(),
             stats: Stats::default(),
@@ -219,11 +226,17 @@ impl Shard {
         self.slices.begin();
         self.forget_live(conn, true, now, sink);
         self.settle(now, sink);
+        self.come_to_rest(now, sink);
     }
 
     /// A letter from another shard.
     pub fn mail(&mut self, from: ShardId, mail: Mail, now: Micros, sink: &mut impl Sink) {
         self.slices.begin();
+        if let Some(freeze) = &mut self.freeze
+            && mail.is_work()
+        {
+            freeze.note_work();
+        }
         match mail {
             Mail::Interest { filter, number } => {
                 self.filters.add_shard(&filter, from);
@@ -253,8 +266,18 @@ impl Shard {
             Mail::Retained { ticket, is_kept } => self.on_retained(ticket, is_kept, now, sink),
             Mail::RetainedQuery(query) => self.on_query(from, query, now, sink),
             Mail::RetainedPage(page) => self.on_page(page, now, sink),
+            Mail::Marker { round } => self.on_marker(round),
+            Mail::Rested { is_busy } => self.on_rested(is_busy, now, sink),
+            Mail::Move { partition, to } => self.on_move(partition, to, now),
+            Mail::MovedRetained { messages } => self.on_moved_retained(messages),
+            Mail::Thaw => {
+                self.thaw(now, sink);
+                sink.mail(from, Mail::Thawed);
+            }
+            Mail::Thawed => self.on_thawed(now, sink),
         }
         self.settle(now, sink);
+        self.come_to_rest(now, sink);
     }
 
     /// When [`Shard::handle_timeout`] is to be called next.
@@ -283,6 +306,7 @@ impl Shard {
             self.settle(now, sink);
         }
         self.go_on(now, sink);
+        self.come_to_rest(now, sink);
     }
 
     /// Ends every connection because the broker stops. Sessions are in memory only, and go with it.
@@ -378,6 +402,10 @@ impl Shard {
         while !self.due.is_empty() {
             while let Some(overflowed) = self.due.overflowed.pop() {
                 self.end_overflowed(overflowed, now, sink);
+            }
+            if self.freeze.is_some() {
+                // Nobody is to get a message while no letter may be on its way.
+                break;
             }
             if let Some(will) = self.due.wills.pop() {
                 self.publish_will(&will, now, sink);

@@ -1,6 +1,6 @@
 //! Where a shard's output goes.
 
-use crate::{AuthRequest, ConnKey, Mail, Message, ShardId};
+use crate::{AuthRequest, ConnKey, Mail, Message, Parcel, Partition, ShardId};
 use std::sync::Arc;
 use weir_wire::ReasonCode;
 
@@ -36,6 +36,12 @@ pub trait Sink {
     /// Moves the connection to the shard that owns its client, with the bytes not consumed.
     /// The shard knows it no more.
     fn hand_over(&mut self, conn: ConnKey, to: ShardId);
+
+    /// Sends a session, or a client that was let in, to another shard, with its connection if it
+    /// has one: [`crate::Shard::arrived`]. It keeps its place among the letters. The shard knows
+    /// the connection no more; bytes that were not consumed go along. Nothing of it without
+    /// [`crate::Shard::move_partition`].
+    fn send_parcel(&mut self, _to: ShardId, _parcel: Parcel, _conn: Option<ConnKey>) {}
 
     /// Sends a letter to another shard.
     fn mail(&mut self, to: ShardId, mail: Mail);
@@ -96,6 +102,13 @@ pub enum Notice<'a> {
         reason: ReasonCode,
         /// In words.
         detail: &'static str,
+    },
+    /// A partition has moved, and input is taken again. Said by the shard that was asked.
+    Moved {
+        /// Which.
+        partition: Partition,
+        /// The shard that holds it now.
+        to: ShardId,
     },
     /// A message was dropped for one receiver.
     Dropped {

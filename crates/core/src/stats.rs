@@ -59,6 +59,8 @@ pub struct Stats {
     pub rule_results_dropped: u64,
     /// Messages that rules made so deep that no rule saw them again.
     pub rule_depth_reached: u64,
+    /// Times that input waited for a partition to move.
+    pub freezes: u64,
     /// Sessions whose queue was full: the connection, or the absent session, was ended.
     pub queue_overflows: u64,
     /// Sessions now.
@@ -120,6 +122,7 @@ impl Stats {
             rule_results_refused,
             rule_results_dropped,
             rule_depth_reached,
+            freezes,
             queue_overflows,
             sessions,
             connections,

@@ -25,11 +25,16 @@ pub(crate) enum Count {
     Invalid,
     /// Results longer than the broker takes.
     TooLarge,
-    /// Results of messages of QoS 0 for which there was no room while the broker's window was
-    /// full.
+    /// Results dropped because there was no room for them while the broker's window was full: of
+    /// messages of QoS 0, and of a message whose results alone are too much.
     Overflowed,
     /// Messages that came after the end was asked for; those of QoS 1 stay with the broker.
     Left,
+    /// Messages taken although the broker had as many open as our Receive Maximum allows.
+    BeyondWindow,
+    /// Messages that came when there was no room for them or their results: they stay with the
+    /// broker, for another connection.
+    Deferred,
     /// Messages unacknowledged when their connection was lost; the broker sends them again if it
     /// keeps the session.
     Unsettled,
@@ -50,6 +55,8 @@ const COUNTS: &[(Count, &str, bool)] = &[
     (Count::TooLarge, "too large", false),
     (Count::Overflowed, "overflowed", false),
     (Count::Left, "left", false),
+    (Count::BeyondWindow, "beyond window", false),
+    (Count::Deferred, "deferred", false),
     (Count::Unsettled, "unsettled", false),
     (Count::Lost, "lost connections", false),
 ];

@@ -2,12 +2,17 @@
 //!
 //! A message of QoS 1 is acknowledged when the broker has acknowledged all its results of QoS 1,
 //! and in the order in which messages came. Results wait in [`HeldResults`] while the broker's
-//! window is full: to stop reading would stop the acknowledgements that open it. What can wait is
-//! bounded by our own Receive Maximum times the results of a message, and by a bound of bytes.
+//! window is full: to stop reading would stop the acknowledgements that open it.
+//!
+//! A broker that keeps to our Receive Maximum bounds what waits, but not all do. Beyond it
+//! messages are taken up to [`OPEN_MAX`], and their results up to a bound of bytes. From the first
+//! message for which there is no room on, all are left to the broker until what was taken is
+//! settled. Then the connection is made again, and what was left comes again: each connection
+//! settles some of it.
 
 use crate::counts::{Count, Counts};
 use crate::held::{Held, HeldResults};
-use crate::sources::Sources;
+use crate::sources::{OPEN_MAX, Sources};
 use crate::work::Work;
 use weir_client::{Client, Event, Sink};
 use weir_connection::Carried;
@@ -42,11 +47,6 @@ impl Sink for Port<'_> {
     fn event(&mut self, _event: Event<'_>) {}
 }
 
-/// There is no room for a result of a message that may not be lost: the connection is to be ended,
-/// so that the broker keeps the message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NoRoom;
-
 /// A client with what is open on its connection.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -59,8 +59,10 @@ pub(crate) struct Link {
     pub(crate) paused_us: Option<u64>,
     /// CONNACK came, and SUBSCRIBE is to be written; with whether the broker had the session.
     pub(crate) subscribe_due: Option<bool>,
-    /// Messages of QoS 1 that the broker may have open.
-    open_max: u16,
+    /// Messages that a broker may have open which keeps to what we told it.
+    window: usize,
+    /// There was no room for a message: it and all after it are left to the broker.
+    is_deferring: bool,
     /// Longest packet that the broker takes.
     packet_bytes_max: usize,
 }
@@ -76,8 +78,8 @@ impl Link {
             scratch: Vec::new(),
             paused_us: None,
             subscribe_due: None,
-            // Before 5.0 the identifiers are the bound.
-            open_max: if version.is_v5() { receive_maximum } else { u16::MAX },
+            window: if version.is_v5() { receive_maximum.into() } else { OPEN_MAX },
+            is_deferring: false,
             packet_bytes_max: PACKET_BYTES_MAX,
         }
     }
@@ -88,62 +90,74 @@ impl Link {
         self.packet_bytes_max = bytes_max.min(PACKET_BYTES_MAX);
     }
 
-    /// Whether the broker has as many messages of QoS 1 open as it may \[MQTT-3.3.4-9\].
-    pub(crate) fn is_full(&self) -> bool {
-        self.sources.len() >= usize::from(self.open_max)
-    }
-
-    /// A message of QoS 0 or 1 came.
-    ///
-    /// # Errors
-    /// A result could not be kept until the broker's window opens.
+    /// A message came.
     #[inline]
     pub(crate) fn message(
         &mut self,
         publish: &Publish<'_>,
         work: &mut impl Work,
         port: &mut Port<'_>,
-    ) -> Result<(), NoRoom> {
-        self.counts.add(Count::Received, 1);
-        if publish.dup {
-            self.counts.add(Count::Redelivered, 1);
+    ) {
+        if publish.packet_id.is_some() && (self.is_deferring || self.sources.len() >= OPEN_MAX) {
+            return self.defer();
         }
-        let number = publish.packet_id.map(|packet_id| self.sources.begin(packet_id));
-        let mut result = Ok(());
+        // A message before which nothing waits would find no more room another time.
+        let is_first = self.sources.len() == 0 && self.held.is_empty();
+        let begin = |packet_id| self.sources.begin(packet_id, publish.qos);
+        let number = publish.packet_id.map(begin);
+        let mut has_room = true;
         let now_us = port.now_us;
         let tally = work.apply(publish, now_us, &mut |output| {
-            result = result.and(self.result(&output, number, port));
+            if !has_room || self.result(&output, number, port) {
+            } else if number.is_none() || is_first {
+                self.counts.add(Count::Overflowed, 1);
+            } else {
+                has_room = false;
+            }
         });
+        if !has_room {
+            self.sources.take_back();
+            return self.defer();
+        }
+        self.counts.add(Count::Received, 1);
+        self.counts.add(Count::Redelivered, u64::from(publish.dup));
         self.counts.add(Count::Matched, tally.matched);
         self.counts.add(Count::Dropped, tally.dropped);
         self.counts.add(Count::Invalid, tally.invalid);
         if number.is_some() {
+            self.counts.add(Count::BeyondWindow, u64::from(self.sources.len() > self.window));
             self.acknowledge(port);
         }
-        result
     }
 
-    /// Publishes a result of the message `number`, or keeps it until the window opens.
-    fn result(
-        &mut self,
-        output: &Output<'_>,
-        number: Option<u64>,
-        port: &mut Port<'_>,
-    ) -> Result<(), NoRoom> {
+    /// Leaves a message to the broker, and all that come after it on this connection: they must be
+    /// acknowledged in the order in which they came.
+    fn defer(&mut self) {
+        self.is_deferring = true;
+        self.counts.add(Count::Deferred, 1);
+    }
+
+    /// Whether messages were left to the broker and all others are settled: on a new connection
+    /// there is room for some of them.
+    pub(crate) fn is_to_be_renewed(&self) -> bool {
+        self.is_deferring && self.is_settled()
+    }
+
+    /// Publishes a result of the message `number`, or keeps it until the window opens. Says
+    /// whether there was room for it.
+    fn result(&mut self, output: &Output<'_>, number: Option<u64>, port: &mut Port<'_>) -> bool {
         let Output { topic, payload, retain, .. } = *output;
         let qos = if output.qos == 0 { QoS::AtMostOnce } else { QoS::AtLeastOnce };
         if PUBLISH_BYTES + topic.len() + payload.len() > self.packet_bytes_max {
             self.counts.add(Count::TooLarge, 1);
-            return Ok(());
+            return true;
         }
         let tag = number.unwrap_or(NO_SOURCE);
         let waits = qos == QoS::AtLeastOnce
             && !(self.held.is_empty() && self.client.can_publish(QoS::AtLeastOnce));
         if waits {
             if !self.held.push(&Held { topic, payload, qos, retain, tag }) {
-                let is_owed = number.is_some();
-                self.counts.add(Count::Overflowed, u64::from(!is_owed));
-                return if is_owed { Err(NoRoom) } else { Ok(()) };
+                return false;
             }
         } else {
             let message = (topic, payload, qos, retain);
@@ -155,7 +169,7 @@ impl Link {
         if let (Some(number), QoS::AtLeastOnce) = (number, qos) {
             self.sources.add_result(number);
         }
-        Ok(())
+        true
     }
 
     /// The broker has answered a result.
@@ -179,8 +193,8 @@ impl Link {
     }
 
     fn acknowledge(&mut self, port: &mut Port<'_>) {
-        while let Some(packet_id) = self.sources.pop_done() {
-            self.client.acknowledge(packet_id, port.now_us, port);
+        while let Some((packet_id, qos)) = self.sources.pop_done() {
+            self.client.acknowledge(packet_id, qos, port.now_us, port);
         }
     }
 
@@ -206,7 +220,7 @@ impl Carried for Link {
 
     /// With all that was open on it: what was not acknowledged comes again.
     fn forget(&mut self) {
-        (self.paused_us, self.subscribe_due) = (None, None);
+        (self.paused_us, self.subscribe_due, self.is_deferring) = (None, None, false);
         self.counts.add(Count::Unsettled, self.sources.forget());
         self.client.forget_open();
         self.held.clear();

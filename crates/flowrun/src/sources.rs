@@ -1,32 +1,49 @@
-//! Messages of QoS 1 that came in and are not acknowledged yet, in the order they came.
+//! Messages of QoS 1 and 2 that came in and are not acknowledged yet, in the order they came.
 //!
-//! PUBACKs leave in that order \[MQTT-4.6.0-2\]: a message whose results are all acknowledged
-//! waits for those before it. A message is named by a number that is never used again, so an
-//! answer that belongs to a connection that is gone finds nothing.
+//! PUBACKs and PUBRECs leave in that order \[MQTT-4.6.0-2\], \[MQTT-4.6.0-3\]: a message whose
+//! results are all acknowledged waits for those before it. A message is named by a number that is
+//! never used again, so an answer that belongs to a connection that is gone finds nothing.
 
 use std::collections::VecDeque;
-use weir_wire::PacketId;
+use weir_wire::{PacketId, QoS};
 
-/// The messages of one connection. As many as the broker's window lets it send: at most 65,535.
+/// Messages of one connection that may be open: as many as there are packet identifiers.
+///
+/// It is not our Receive Maximum. Mosquitto 2.0 sends more than that once messages have queued,
+/// and whatever it had sent it sends again in a resumed session.
+pub(crate) const OPEN_MAX: usize = u16::MAX as usize;
+
+/// The messages of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     open: VecDeque<Source>,
     /// Number of the oldest.
     oldest: u64,
+    /// Number of the next.
+    next: u64,
 }
 
 #[derive(Debug)]
 struct Source {
     packet_id: PacketId,
+    qos: QoS,
     /// Results that the broker has not acknowledged.
     results: u32,
 }
 
 impl Sources {
-    /// A message came. Returns its number.
-    pub(crate) fn begin(&mut self, packet_id: PacketId) -> u64 {
-        self.open.push_back(Source { packet_id, results: 0 });
-        self.oldest + self.open.len() as u64 - 1
+    /// A message came. Returns its number. Not to be called after [`Sources::take_back`] on the
+    /// same connection.
+    pub(crate) fn begin(&mut self, packet_id: PacketId, qos: QoS) -> u64 {
+        debug_assert_eq!(self.next, self.oldest + self.open.len() as u64);
+        self.open.push_back(Source { packet_id, qos, results: 0 });
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// The newest message is not taken after all: it stays unacknowledged.
+    pub(crate) fn take_back(&mut self) {
+        self.open.pop_back();
     }
 
     /// The message has one more result to wait for.
@@ -45,16 +62,16 @@ impl Sources {
 
     /// Takes the oldest message, if it waits for nothing: it is to be acknowledged now. Not to be
     /// called between [`Sources::begin`] and the message's last [`Sources::add_result`].
-    pub(crate) fn pop_done(&mut self) -> Option<PacketId> {
+    pub(crate) fn pop_done(&mut self) -> Option<(PacketId, QoS)> {
         self.open.front().filter(|source| source.results == 0)?;
         self.oldest += 1;
-        self.open.pop_front().map(|source| source.packet_id)
+        self.open.pop_front().map(|source| (source.packet_id, source.qos))
     }
 
     /// The connection is gone: what is open will come again on another. Returns how many.
     pub(crate) fn forget(&mut self) -> u64 {
         let count = self.open.len() as u64;
-        self.oldest += count;
+        self.oldest = self.next;
         self.open.clear();
         count
     }
@@ -74,21 +91,21 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn id(number: u16) -> PacketId {
-        PacketId::new(number).unwrap()
+    fn begin(sources: &mut Sources, packet_id: u16) -> u64 {
+        sources.begin(PacketId::new(packet_id).unwrap(), QoS::AtLeastOnce)
     }
 
     fn done(sources: &mut Sources) -> Vec<u16> {
-        std::iter::from_fn(|| sources.pop_done()).map(PacketId::value).collect()
+        std::iter::from_fn(|| sources.pop_done()).map(|(packet_id, _)| packet_id.value()).collect()
     }
 
     #[test]
     fn a_message_without_results_waits_for_those_before_it() {
         let mut sources = Sources::default();
-        let first = sources.begin(id(7));
+        let first = begin(&mut sources, 7);
         sources.add_result(first);
         sources.add_result(first);
-        sources.begin(id(3));
+        begin(&mut sources, 3);
         assert_eq!(done(&mut sources), [0; 0]);
         sources.result_done(first);
         assert_eq!(done(&mut sources), [0; 0], "one of two");
@@ -100,15 +117,33 @@ mod tests {
     #[test]
     fn an_answer_of_an_old_connection_acknowledges_nothing_of_the_new_one() {
         let mut sources = Sources::default();
-        let old = sources.begin(id(1));
+        let old = begin(&mut sources, 1);
         sources.add_result(old);
         assert_eq!(sources.forget(), 1);
-        let new = sources.begin(id(1));
+        let new = begin(&mut sources, 1);
         sources.add_result(new);
         sources.result_done(old);
         assert_eq!(done(&mut sources), [0; 0]);
         sources.result_done(new);
         assert_eq!(done(&mut sources), [1]);
+    }
+
+    #[test]
+    fn an_answer_for_a_message_that_was_taken_back_finds_nothing() {
+        let mut sources = Sources::default();
+        let first = begin(&mut sources, 1);
+        sources.add_result(first);
+        let back = begin(&mut sources, 2);
+        sources.add_result(back);
+        sources.take_back();
+        sources.result_done(back);
+        sources.result_done(first);
+        assert_eq!(done(&mut sources), [1]);
+        sources.forget();
+        let again = begin(&mut sources, 2);
+        sources.add_result(again);
+        sources.result_done(back);
+        assert_eq!(done(&mut sources), [0; 0]);
     }
 
     proptest! {
@@ -122,7 +157,7 @@ mod tests {
             let mut sources = Sources::default();
             let mut answers = Vec::new();
             for (at, &count) in results.iter().enumerate() {
-                let number = sources.begin(id(at as u16 + 1));
+                let number = begin(&mut sources, at as u16 + 1);
                 for _ in 0..count {
                     sources.add_result(number);
                     answers.push(number);

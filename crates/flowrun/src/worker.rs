@@ -6,17 +6,16 @@ use crate::control::{Control, Notice};
 use crate::counts::Count;
 use crate::ear::{Ear, Heard};
 use crate::gather::Gather;
-use crate::link::{Link, NoRoom, Port};
+use crate::link::{Link, Port};
 use crate::options::Settings;
 use crate::work::Work;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
-use weir_client::ClientError;
 use weir_connection::{ANSWER_MAX_US, Connection, Policy, until};
 use weir_flow::RuleCounts;
 use weir_reactor::{Closed, Handler, Io, Reactor, Token, now_us};
 use weir_wire::packet::{Connect, RetainHandling, SubscribeBuf, SubscriptionOptions};
-use weir_wire::{Frame, Properties, PropertiesBuf, Property, ReasonCode};
+use weir_wire::{Properties, PropertiesBuf, Property, ReasonCode};
 
 /// How long the last acknowledgements may take once the end was asked for.
 const STOP_MAX_US: u64 = 2_000_000;
@@ -191,12 +190,7 @@ impl<'a, W: Work> Worker<'a, W> {
     }
 
     fn subscribed(&mut self, io: &mut Io, codes: &[u8], why: Option<String>) {
-        let asked = self.settings.subscriptions.iter();
-        if codes.len() != asked.len() {
-            let rule = "a SUBACK with another number of codes than there were filters";
-            return self.fail(io, weir_connection::Error::from(ClientError::Protocol(rule)));
-        }
-        for (subscription, &code) in asked.zip(codes) {
+        for (subscription, &code) in self.settings.subscriptions.iter().zip(codes) {
             let filter = subscription.text();
             if code >= ReasonCode::UnspecifiedError as u8 {
                 let reason = ReasonCode::from_u8(code).unwrap_or(ReasonCode::UnspecifiedError);
@@ -235,6 +229,16 @@ impl<'a, W: Work> Worker<'a, W> {
 
     fn lost(&mut self, io: &mut Io, cause: String) {
         self.connection.lost(io, &mut self.link, cause);
+    }
+
+    /// Ends the connection in good order and makes it again, if that makes room.
+    fn renew(&mut self, io: &mut Io, now_us: u64) {
+        let Some(token) = self.connection.token() else { return };
+        // Before that it cannot be made again.
+        if self.link.is_to_be_renewed() && self.is_subscribed {
+            self.link.client.disconnect(&mut Port { io, token, now_us });
+            self.connection.renew(io, &mut self.link);
+        }
     }
 
     /// Says DISCONNECT and lets the last bytes leave.
@@ -300,20 +304,14 @@ impl<W: Work> Handler for Worker<'_, W> {
                     self.link.counts.add(Count::Left, 1);
                     at += bytes;
                 }
-                Ok(Some((publish, _))) if publish.packet_id.is_some() && self.link.is_full() => {
-                    let rule = "more messages at once than our Receive Maximum allows";
-                    self.fail(io, weir_connection::Error::from(ClientError::Protocol(rule)));
-                }
                 Ok(Some((publish, bytes))) => {
                     let mut port = Port { io, token, now_us };
                     at += bytes;
                     self.gather.took(publish.qos);
-                    if let Err(NoRoom) = self.link.message(&publish, &mut self.work, &mut port) {
-                        self.lost(io, "more results wait for it than there is room for".into());
-                    }
+                    self.link.message(&publish, &mut self.work, &mut port);
                 }
                 Ok(None) => {
-                    let packet = match Frame::check(rest, u32::MAX) {
+                    let packet = match self.link.client.frame(rest) {
                         Ok(None) => break,
                         Ok(Some(frame)) => &rest[..frame.bytes],
                         // What is no packet goes to the client as it is, for its error.
@@ -357,6 +355,7 @@ impl<W: Work> Handler for Worker<'_, W> {
                 self.subscribe(io, session_present);
             }
             self.handle_timeout(io, now_us);
+            self.renew(io, now_us);
         }
         self.control.publish(self.thread, &self.link.counts);
     }

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
+use weir_connection::Shown;
 use weir_wire::packet::Publish;
 use weir_wire::{PacketId, Property};
 
@@ -101,19 +102,21 @@ impl std::str::FromStr for Format {
 
 impl Format {
     /// Prints the message, and a line end where one is wanted. An empty payload alone prints
-    /// nothing, not even that.
+    /// nothing, not even that. Payloads are printed as they are, for they were asked for. A topic
+    /// of `-v` holds nothing that a terminal obeys; with a format all text is like that on a
+    /// terminal, and as it came elsewhere, for programs.
     pub(crate) fn print(
         &self,
         message: &Publish<'_>,
         now: Timestamp,
-        line_end: &[u8],
+        (line_end, is_terminal): (&[u8], bool),
         out: &mut impl Write,
     ) -> io::Result<()> {
         match self {
             Self::Payload if message.payload.is_empty() => return Ok(()),
             Self::Payload => out.write_all(message.payload)?,
             Self::Verbose => {
-                write!(out, "{} ", message.topic)?;
+                write!(out, "{} ", Shown(message.topic))?;
                 let is_empty = message.payload.is_empty();
                 out.write_all(if is_empty { b"(null)" } else { message.payload })?;
             }
@@ -121,6 +124,11 @@ impl Format {
                 for piece in pieces {
                     match piece {
                         Piece::Text(text) => out.write_all(text)?,
+                        Piece::Field(name) if is_terminal && is_text(*name) => {
+                            let mut text = Vec::new();
+                            field(*name, message, now, &mut text)?;
+                            write!(out, "{}", Shown(&String::from_utf8_lossy(&text)))?;
+                        }
                         Piece::Field(name) => field(*name, message, now, out)?,
                     }
                 }
@@ -128,6 +136,11 @@ impl Format {
         }
         out.write_all(line_end)
     }
+}
+
+/// Whether the field is text that the publisher chose, and no payload.
+const fn is_text(name: u8) -> bool {
+    matches!(name, b't' | b'C' | b'D' | b'P' | b'R')
 }
 
 fn field(name: u8, message: &Publish<'_>, now: Timestamp, out: &mut impl Write) -> io::Result<()> {
@@ -255,7 +268,7 @@ mod tests {
 
     fn printed(format: &Format, message: &Publish<'_>) -> String {
         let (now, mut out) = (Timestamp::new(1_000_000_000, 5_000).unwrap(), Vec::new());
-        format.print(message, now, b"\n", &mut out).unwrap();
+        format.print(message, now, (b"\n", false), &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -279,6 +292,19 @@ mod tests {
         let empty = Publish { payload: b"", ..message };
         assert_eq!(printed(&Format::Payload, &empty), "");
         assert_eq!(printed(&Format::Verbose, &empty), "a/b (null)\n");
+    }
+
+    #[test]
+    fn no_topic_makes_a_terminal_obey() {
+        let message =
+            Publish { topic: "a\u{1b}[2J", payload: b"\x1b[m", ..message(Properties::EMPTY) };
+        assert_eq!(printed(&Format::Verbose, &message), "a\\u{1b}[2J \u{1b}[m\n");
+        let format: Format = "%t %p".parse().unwrap();
+        for (is_terminal, topic) in [(true, "a\\u{1b}[2J"), (false, "a\u{1b}[2J")] {
+            let mut out = Vec::new();
+            format.print(&message, Timestamp::UNIX_EPOCH, (b"", is_terminal), &mut out).unwrap();
+            assert_eq!(out, format!("{topic} \u{1b}[m").into_bytes());
+        }
     }
 
     #[test]

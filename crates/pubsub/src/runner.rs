@@ -4,7 +4,7 @@ use crate::options::Settings;
 use crate::{Error, trace};
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_client::{Client, Event, PublishError, Sink};
-use weir_connection::{ANSWER_MAX_US, Connection, Policy, until};
+use weir_connection::{ANSWER_MAX_US, Connection, Policy, Shown, until};
 use weir_reactor::{Closed, Handler, Io, Reactor, Token, now_us};
 use weir_wire::packet::{Disconnect, SubscribeBuf, UnsubscribeBuf};
 use weir_wire::{Frame, Packet, Properties, Property, QoS, ReasonCode};
@@ -229,7 +229,7 @@ impl<T: Task> Handler for Runner<'_, T> {
         let mut at = 0;
         // One packet at a time: what comes after the last one wanted is not acknowledged.
         while self.connection.end.is_none()
-            && let Some(frame) = Frame::check(&bytes[at..], u32::MAX).transpose()
+            && let Some(frame) = self.client.frame(&bytes[at..]).transpose()
         {
             // What is no packet goes to the client as it is, for its error.
             let packet = frame.map_or(&bytes[at..], |frame| &bytes[at..at + frame.bytes]);
@@ -277,7 +277,7 @@ impl Sink for Writer<'_> {
             && let Ok(Some(frame)) = Frame::check(bytes, u32::MAX)
             && let Ok(packet) = Packet::decode(self.settings.version, frame)
         {
-            eprintln!("sent {}", trace::line(&packet));
+            eprintln!("sent {}", Shown(&trace::line(&packet)));
         }
         self.io.write(self.token, bytes);
     }
@@ -306,7 +306,7 @@ impl<T: Task> Sink for Ear<'_, T> {
 
     fn packet(&mut self, packet: &Packet<'_>) {
         if self.writer.settings.is_shown {
-            eprintln!("received {}", trace::line(packet));
+            eprintln!("received {}", Shown(&trace::line(packet)));
         }
         self.why = reason_string(packet);
         self.task.packet(packet);

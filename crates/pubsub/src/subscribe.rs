@@ -7,7 +7,7 @@ use crate::runner::{Port, Task, reason_string, run};
 use crate::{Error, format};
 use clap::Args;
 use jiff::Timestamp;
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_client::Event;
@@ -115,6 +115,8 @@ struct Subscriber<'a> {
     unsubscribe_properties: Properties<'a>,
     format: Format,
     line_end: &'static [u8],
+    /// Standard output is one.
+    is_terminal: bool,
     /// Messages still to be printed, if they are counted.
     left: Option<u64>,
     ends_subscribed: bool,
@@ -171,6 +173,7 @@ impl<'a> Subscriber<'a> {
             unsubscribe_properties: settings.properties.of(Place::Unsubscribe),
             format,
             line_end: if args.has_no_line_end { b"" } else { b"\n" },
+            is_terminal: io::stdout().is_terminal(),
             left: args.count,
             ends_subscribed: args.ends_subscribed,
             is_quiet: args.connection.quiet,
@@ -196,7 +199,8 @@ impl<'a> Subscriber<'a> {
         if self.skips_retained && message.retain || self.filters_out.iter().any(is_filtered) {
             return;
         }
-        let printed = self.format.print(message, Timestamp::now(), self.line_end, &mut self.out);
+        let (now, place) = (Timestamp::now(), (self.line_end, self.is_terminal));
+        let printed = self.format.print(message, now, place, &mut self.out);
         self.printed(printed);
         if let Some(left) = &mut self.left {
             *left -= 1;

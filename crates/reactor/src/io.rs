@@ -52,6 +52,8 @@ pub struct Io {
     pub(crate) rings: Option<Rings>,
     /// Whether the table of open files is as full as [`Backend::Auto`] lets it be.
     pub(crate) files_are_full: bool,
+    /// Whether a descriptor was closed since it was last looked at: one more may be accepted.
+    pub(crate) is_freed: bool,
     /// A file of this number or above says so.
     pub(crate) spill_from: i32,
     pub(crate) sockets: Slab<Socket>,
@@ -78,6 +80,7 @@ impl Io {
             backend,
             rings: None,
             files_are_full: false,
+            is_freed: false,
             spill_from: files_spill(),
             sockets: Slab::new(),
             dirty: Vec::new(),
@@ -344,6 +347,7 @@ impl Io {
         }
         while let Some(token) = self.dead.pop() {
             let socket = self.sockets.remove(token.0 as usize);
+            self.is_freed = true;
             if socket.again {
                 self.again.retain(|&other| other != token);
             }

@@ -147,7 +147,9 @@ impl Reactor {
     /// output that gathered.
     fn next_deadline_us(&self) -> Option<u64> {
         let lingering_us = self.io.lingering.front().map(|&(deadline_us, _)| deadline_us);
-        let due = [lingering_us, self.listeners.rest_until_us(), self.io.gather.due_us()];
+        let rest_until_us = self.listeners.rest_until_us();
+        let rest_until_us = rest_until_us.map(|us| if self.io.is_freed { 0 } else { us });
+        let due = [lingering_us, rest_until_us, self.io.gather.due_us()];
         due.into_iter().flatten().min()
     }
 

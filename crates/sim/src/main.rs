@@ -48,6 +48,7 @@ struct Totals {
     dropped: u64,
     queue_overflows: u64,
     shared_rechosen: u64,
+    freezes: u64,
 }
 
 impl Totals {
@@ -65,6 +66,7 @@ impl Totals {
             + stats.dropped_no_member;
         self.queue_overflows += stats.queue_overflows;
         self.shared_rechosen += stats.shared_rechosen;
+        self.freezes += stats.freezes;
     }
 }
 

@@ -153,6 +153,7 @@ struct Call {
     closing: Vec<ConnNo>,
     /// Clients whose queue ran over, or whose PUBLISH was refused.
     blamed: Vec<ClientNo>,
+    wills: Vec<usize>,
 }
 
 impl Model {
@@ -234,6 +235,23 @@ impl Model {
         }
     }
 
+    /// The wills that became due with the present call, by their places among the intakes.
+    pub(crate) fn wills_of_call(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.call.wills)
+    }
+
+    /// Wills that became due before are published only now: from now on they age.
+    pub(crate) fn published_late(&mut self, wills: &[usize]) {
+        let Self { recent, messages, retains, now, .. } = self;
+        for &place in wills {
+            let intake = &mut recent.intakes[place];
+            let Some(expiry_s) = messages[intake.message.0].expiry_s else { continue };
+            intake.expires_at = Some(*now + Micros::from_secs(expiry_s));
+            let its = retains.iter_mut().filter(|retain| retain.intake == Some(place));
+            its.for_each(|retain| retain.expires_at = intake.expires_at);
+        }
+    }
+
     /// The broker took a message in.
     fn take_in(&mut self, message: MessageNo, session: Option<SessionNo>) -> usize {
         let at = self.tick();
@@ -252,6 +270,9 @@ impl Model {
             acked_at: None,
             expires_at,
         });
+        if session.is_none() {
+            self.call.wills.push(intake);
+        }
         let unsettled = self.unsettled();
         unsettled.intakes.push(intake);
         if is_retain {

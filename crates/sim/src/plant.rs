@@ -26,6 +26,7 @@ pub const PLANTS: &[Plant] = &[
     Plant::CutAsDisconnect,
     Plant::SlowClock,
     Plant::MisplaceVerdict,
+    Plant::LoseParcel,
 ];
 
 /// A fault.
@@ -52,6 +53,7 @@ pub enum Plant {
     CutAsDisconnect,
     SlowClock,
     MisplaceVerdict,
+    LoseParcel,
 }
 
 impl Plant {
@@ -78,6 +80,7 @@ impl Plant {
             Self::CutAsDisconnect => "cut-as-disconnect",
             Self::SlowClock => "slow-clock",
             Self::MisplaceVerdict => "misplace-verdict",
+            Self::LoseParcel => "lose-parcel",
         }
     }
 
@@ -93,6 +96,7 @@ impl Plant {
             Self::ForgetDrained => 1,
             // It takes a late answer, and a key that is another's by then.
             Self::MisplaceVerdict => 1,
+            Self::LoseParcel => 4,
             Self::SwapLetters
             // The next receipt makes up for those that are lost before it.
             | Self::LoseReceipt
@@ -113,6 +117,7 @@ impl Plant {
                 | Self::LoseReceipt
                 | Self::RepeatLetter
                 | Self::SwapLetters
+                | Self::LoseParcel
         )
     }
 }

@@ -5,21 +5,23 @@ mod calm;
 mod door;
 mod host;
 mod line;
+mod moves;
 mod sink;
 
 use crate::chance::Chance;
 use crate::client::Client;
 use crate::model::Model;
-use crate::names::Root;
+use crate::names::{ConnNo, Root};
 use crate::plant::{Plant, Saboteur};
 use crate::trace::Trace;
 use door::Question;
 use line::Line;
+use moves::Moves;
 use sink::Letter;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_core::{
-    ConnKey, Features, Limits, Micros, Settings, Shard, ShardId, SharePolicy, ShareRule,
-    ShareStrategy, WhenAbsent, WhenConnected,
+    ConnKey, Features, Limits, Micros, Partitions, Settings, Shard, ShardId, SharePolicy,
+    ShareRule, ShareStrategy, WhenAbsent, WhenConnected,
 };
 use weir_wire::Version;
 
@@ -44,6 +46,9 @@ pub struct World {
     roots: usize,
     /// What the shards asked the authentication port.
     questions: Vec<Question>,
+    /// Connections whose clients are who they say, and have not been let in yet.
+    accepted: BTreeSet<ConnNo>,
+    moves: Moves,
     lines: Vec<Line>,
     clients: Vec<Client>,
     saboteur: Saboteur,
@@ -63,7 +68,7 @@ pub struct World {
 /// The connections of one shard, by the key it knows them by.
 #[derive(Debug, Default)]
 struct Port {
-    conns: BTreeMap<ConnKey, crate::names::ConnNo>,
+    conns: BTreeMap<ConnKey, ConnNo>,
     /// Keys to be given again.
     free: Vec<ConnKey>,
     /// Keys given so far.
@@ -95,6 +100,11 @@ impl World {
             open_letters: BTreeMap::new(),
             roots: 0,
             questions: Vec::new(),
+            accepted: BTreeSet::new(),
+            moves: Moves::new(
+                shards > 1 && Chance::new(seed, MOVES_STREAM).one_in(2),
+                Partitions::spread(shards, seed),
+            ),
             lines: Vec::new(),
             clients,
             saboteur: Saboteur::new(plant, seed),
@@ -120,6 +130,9 @@ const LAST_STEPS_MAX: u64 = 1_000;
 /// So few steps that retained messages wait for later turns. Enough for every filter of a SUBSCRIBE
 /// that comes alone: the books have it that one is in force from when it was taken in.
 const FEW_STEPS: u32 = 40;
+
+/// The stream of chance that says whether partitions move: no step has it.
+const MOVES_STREAM: u64 = u64::MAX - 1;
 
 /// The time at which a run begins.
 const START: Micros = Micros(1_000_000);

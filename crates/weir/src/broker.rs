@@ -1,13 +1,19 @@
 //! `weir broker`: run the broker in the foreground.
 
+use crate::log::Log;
 use anyhow::Context;
 use std::path::PathBuf;
-use weir_broker::{Config, Server, Verifier};
+use std::process::ExitCode;
+use weir_broker::{Config, ServeError, Server, Verifier};
+
+/// A shard ended by itself, by an error of its event loop or a panic.
+const SHARD_ENDED: u8 = 3;
 
 /// Run the MQTT broker in the foreground until SIGTERM or Ctrl-C
 ///
 /// It speaks MQTT 3.1, 3.1.1 and 5.0 over TCP and keeps sessions in memory. Without options it
-/// listens on 127.0.0.1:1883. SIGUSR1 writes all counters to the log; a control socket ([control]
+/// listens on 127.0.0.1:1883. SIGUSR1 writes all counters to the log, and so
+/// does SIGHUP, which also opens the log's file again; a control socket ([control]
 /// in the configuration) lets weir ctl show clients and counters: see docs/control.md. Clients can
 /// subscribe with a condition on the content of messages ($filter/CONDITION/FILTER, or the user
 /// property filter), and [[flow]] tables in the configuration derive messages from messages: see
@@ -28,9 +34,9 @@ pub(crate) struct BrokerArgs {
     verifier: bool,
 }
 
-pub(crate) fn run(args: BrokerArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: BrokerArgs, log: &Log) -> anyhow::Result<ExitCode> {
     if args.verifier {
-        return print_verifier();
+        return print_verifier().map(|()| ExitCode::SUCCESS);
     }
     let mut config = match &args.config {
         Some(path) => Config::read(path)?,
@@ -41,15 +47,21 @@ pub(crate) fn run(args: BrokerArgs) -> anyhow::Result<()> {
     }
     config.check()?;
     if args.check {
-        print!("{}", toml::to_string(&config).context("cannot print the configuration")?);
-        return Ok(());
+        say!("{}", toml::to_string(&config).context("cannot print the configuration")?);
+        return Ok(ExitCode::SUCCESS);
     }
     let server = Server::bind(&config)?;
-    server.stopper().obey_signals().context("cannot install signal handlers")?;
+    let obeyed = server.stopper().obey_signals(log.reopener());
+    obeyed.context("cannot install signal handlers")?;
     for address in server.addresses() {
         tracing::info!("listening on {address}");
     }
-    Ok(server.run()?)
+    match server.run() {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        // The log has it.
+        Err(ServeError::Shard { .. }) => Ok(ExitCode::from(SHARD_ENDED)),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn print_verifier() -> anyhow::Result<()> {
@@ -57,6 +69,6 @@ fn print_verifier() -> anyhow::Result<()> {
     std::io::stdin().read_line(&mut password).context("cannot read the password")?;
     let password = password.trim_end_matches(['\r', '\n']);
     anyhow::ensure!(!password.is_empty(), "no password on standard input");
-    println!("{}", Verifier::generate(password).context("no random source")?);
+    sayln!("{}", Verifier::generate(password).context("no random source")?);
     Ok(())
 }

@@ -49,6 +49,21 @@ enum Command {
         #[arg(value_name = "ID")]
         id: String,
     },
+    /// Show how many partitions and sessions each shard holds
+    Partitions {
+        /// As JSON, with the numbers of the partitions
+        #[arg(long)]
+        json: bool,
+    },
+    /// Move a partition to another shard, with its sessions and retained messages
+    Move {
+        /// Its number
+        #[arg(value_name = "PARTITION")]
+        partition: u8,
+        /// The other shard
+        #[arg(value_name = "SHARD")]
+        shard: u16,
+    },
     /// Show the counters of each shard and their sum
     Counters {
         /// As JSON
@@ -85,6 +100,23 @@ pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
             match reply.status {
                 204 => Ok(ExitCode::SUCCESS),
                 404 => not_found(&reply),
+                _ => granted(&reply).map(|_| ExitCode::SUCCESS),
+            }
+        }
+        Command::Partitions { json } => {
+            let partitions = granted(&caller.get("/api/v1/partitions")?)?;
+            if *json {
+                sayln!("{partitions}");
+            } else {
+                let shards: Vec<_> = serde_json::from_value(partitions["shards"].clone())?;
+                say!("{}", text::partitions(&shards));
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Move { partition, shard } => {
+            let reply = caller.put(&format!("/api/v1/partitions/{partition}?shard={shard}"))?;
+            match reply.status {
+                204 => Ok(ExitCode::SUCCESS),
                 _ => granted(&reply).map(|_| ExitCode::SUCCESS),
             }
         }

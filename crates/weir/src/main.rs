@@ -22,9 +22,11 @@ mod bench;
 mod broker;
 mod ctl;
 mod flow;
+mod log;
 mod pubsub;
 
 use clap::{Parser, Subcommand};
+use std::io::Write as _;
 use std::process::ExitCode;
 
 /// Version and commit.
@@ -36,6 +38,8 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WEIR_COMMIT
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    log: log::LogArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -51,32 +55,23 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    init_log();
-    let result = match cli.command {
-        Command::Broker(args) => broker::run(args).map(|()| ExitCode::SUCCESS),
+    run(cli).unwrap_or_else(|error| {
+        // One line: what was wrong, where, what to do. It may be that nobody reads it.
+        let _ = writeln!(std::io::stderr(), "weir: {error:#}");
+        ExitCode::from(2)
+    })
+}
+
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    let is_broker = matches!(cli.command, Command::Broker(_));
+    let log = log::init(&cli.log, is_broker)?;
+    match cli.command {
+        Command::Broker(args) => broker::run(args, &log),
         Command::Ctl(args) => ctl::run(&args),
         Command::Bench(args) => bench::run(args),
         Command::Agent(args) => agent::run(&args, VERSION).map(|()| ExitCode::SUCCESS),
         Command::Flow(args) => Ok(flow::run(&args)),
         Command::Pub(args) => Ok(pubsub::publish(&args)),
         Command::Sub(args) => Ok(pubsub::subscribe(&args)),
-    };
-    result.unwrap_or_else(|error| {
-        // One line: what was wrong, where, what to do.
-        eprintln!("weir: {error:#}");
-        ExitCode::from(2)
-    })
-}
-
-/// The log goes to standard error; `WEIR_LOG` sets its level, such as `debug` or
-/// `weir_broker=warn`.
-fn init_log() {
-    use std::io::IsTerminal;
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_env_filter(filter)
-        .init();
+    }
 }

@@ -32,6 +32,7 @@ pub fn settings(byte: u8) -> Settings {
         // Two filters of a SUBSCRIBE, or a page of retained messages, and hardly ever.
         input_steps_max: if is_set(7) { 20 } else { 2_048 },
         conditions_max: 3,
+        conditions_per_session_max: 2,
         rule_depth_max: 2,
         rule_results_max: 8,
         topic_levels_max: 5,

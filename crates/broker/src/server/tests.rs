@@ -99,6 +99,45 @@ fn publish(payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// A transport with a fault: the shard that accepts by it panics.
+#[derive(Debug)]
+struct Faulty;
+
+impl Recipe for Faulty {
+    fn layers(&self) -> Layers {
+        panic!("planted")
+    }
+}
+
+#[test]
+fn a_shard_that_panics_ends_the_broker_and_its_clients_hear_of_it() {
+    for shards in [1, 4] {
+        let listen = vec!["127.0.0.1:0".into(), "127.0.0.1:0".into()];
+        let mut server = Server::bind(&Config { listen, shards, ..Config::default() }).unwrap();
+        server.listeners[1].transport = Transport::Layered(Arc::new(Faulty));
+        let addresses = server.addresses().to_vec();
+        let thread = std::thread::spawn(move || server.run());
+        let mut clients: Vec<TcpStream> = (0..CLIENTS)
+            .map(|at| {
+                let mut stream = TcpStream::connect(addresses[0]).unwrap();
+                stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+                stream.write_all(&connect_and_subscribe(&format!("client-{at}"))).unwrap();
+                stream.read_exact(&mut [0; 4]).unwrap();
+                stream
+            })
+            .collect();
+        let _fatal = TcpStream::connect(addresses[1]).unwrap();
+        let error = thread.join().unwrap().unwrap_err();
+        assert!(matches!(&error, ServeError::Shard { why, .. } if why == "it panicked"), "{error}");
+        for client in &mut clients {
+            // The end of the stream or a reset: none is left waiting.
+            let ended = client.read_to_end(&mut Vec::new());
+            let is_mute = ended.is_err_and(|e| e.kind() == std::io::ErrorKind::WouldBlock);
+            assert!(!is_mute);
+        }
+    }
+}
+
 #[test]
 fn clients_below_layers_move_between_shards_and_get_every_message() {
     for (shards, io) in [(1, IoBackend::Epoll), (3, IoBackend::Epoll), (3, IoBackend::IoUring)] {

@@ -5,6 +5,7 @@
 mod content;
 mod control;
 mod io;
+mod moves;
 mod serve;
 mod shards;
 mod support;

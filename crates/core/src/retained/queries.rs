@@ -4,6 +4,7 @@ use super::Retained;
 use super::store::Page;
 use crate::keys::{Micros, ShardId};
 use crate::mail::{RetainedPage, RetainedQuery};
+use crate::partitions::Partitions;
 use weir_wire::topic::TopicFilter;
 
 /// Queries that came before a message they know of. Each session has one open at most.
@@ -44,12 +45,18 @@ impl Retained {
     }
 
     /// Answers the query at a place that [`Retained::next_query`] said.
-    pub(crate) fn answer_query(&mut self, at: usize, now: Micros) -> Answered {
+    pub(crate) fn answer_query(
+        &mut self,
+        at: usize,
+        partitions: &Partitions,
+        now: Micros,
+    ) -> Answered {
         let (to, query) = self.queries.held.remove(at);
         let filter = TopicFilter { group: None, filter: &query.filter };
         let messages_max = query.messages_max as usize;
+        let among = query.partitions.as_deref().map(|wanted| (wanted, partitions));
         let Page { messages, next, looked_at } =
-            self.page(filter, query.after.as_deref(), messages_max, now);
+            self.page(filter, query.after.as_deref(), among, messages_max, now);
         let (received, ticket) = (self.stamps.received(), query.ticket);
         Answered { to, page: RetainedPage { messages, next, received, ticket }, looked_at }
     }

@@ -79,9 +79,11 @@ impl Stamps {
         self.seen.as_slice().into()
     }
 
-    /// This shard's own message, or one mailed to it, is in its store.
+    /// This shard's own message, or one mailed to it, is in its store. Those of a partition that
+    /// moved here are older than what came before them.
     pub(crate) fn receive(&mut self, stamp: Stamp) {
-        self.received[usize::from(stamp.shard.0)] = stamp.number;
+        let received = &mut self.received[usize::from(stamp.shard.0)];
+        *received = stamp.number.max(*received);
     }
 
     pub(crate) fn received(&self) -> Box<[u64]> {

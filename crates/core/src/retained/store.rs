@@ -67,9 +67,34 @@ impl Store {
         if is_over || (bytes > self.bytes && !may_grow) {
             return Err(RetainedFull);
         }
-        self.bytes = bytes;
-        self.messages.insert(message.topic.as_str().into(), message);
+        self.put(message);
         Ok(())
+    }
+
+    /// Keeps `message` in the place of an older one, whatever the bounds say.
+    pub(super) fn put(&mut self, message: Arc<Message>) {
+        self.bytes += message.bytes();
+        let old = self.messages.insert(message.topic.as_str().into(), message);
+        self.bytes -= old.map_or(0, |old| old.bytes());
+    }
+
+    /// Takes out those that `is_wanted`, of the next `count` topics behind `after`. Returns where
+    /// to go on, if there are more.
+    pub(super) fn take_some(
+        &mut self,
+        after: Option<&str>,
+        count: usize,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> (Vec<Arc<Message>>, Option<Box<str>>) {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut in_reach = self.messages.range::<str, _>((start, Bound::Unbounded));
+        let looked_at: Vec<_> = in_reach.by_ref().take(count).collect();
+        let wanted = looked_at.iter().filter(|(topic, _)| is_wanted(topic));
+        let taken: Vec<_> = wanted.map(|(_, message)| Arc::clone(message)).collect();
+        let last = looked_at.last().map(|&(topic, _)| topic.clone());
+        let next = last.filter(|_| in_reach.next().is_some());
+        taken.iter().for_each(|message| self.clear(&message.topic));
+        (taken, next)
     }
 
     /// Forgets the topic's message \[MQTT-3.3.1-6\].
@@ -80,11 +105,12 @@ impl Store {
     }
 
     /// Matching messages in the order of topics, `messages_max` or fewer, from behind the topic
-    /// `after`. Expired ones it comes by are dropped.
+    /// `after`, but for those that `is_other` leaves out. Expired ones it comes by are dropped.
     pub(super) fn page(
         &mut self,
         filter: TopicFilter<'_>,
         after: Option<&str>,
+        is_other: impl Fn(&str) -> bool,
         messages_max: usize,
         now: Micros,
     ) -> Page {
@@ -105,6 +131,7 @@ impl Store {
             looked_at += 1;
             match look(filter.filter, topic, &mut from) {
                 _ if message.is_expired(now) => expired.push(topic.clone()),
+                Look::Match if is_other(topic) => {}
                 Look::Match => {
                     bytes += message.bytes();
                     messages.push(Arc::clone(message));
@@ -174,7 +201,7 @@ mod tests {
         let filter = TopicFilter::parse(filter).unwrap();
         let (mut counts, mut after) = (Vec::new(), None);
         loop {
-            let page = store.page(filter, after.as_deref(), messages_max, Micros(0));
+            let page = store.page(filter, after.as_deref(), |_| false, messages_max, Micros(0));
             counts.push(page.messages.len());
             after = page.next;
             if after.is_none() {

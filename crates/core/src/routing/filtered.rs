@@ -8,6 +8,7 @@ use super::lists::{FilterId, Filtered, List, SubscriptionRecord};
 use crate::conditions::ConditionId;
 use crate::content::Content;
 use crate::few::Few;
+use crate::name::FILTER_PREFIX;
 
 impl Filter {
     fn filtered_or_insert(&mut self, condition: ConditionId, encoded: Option<&str>) -> usize {
@@ -103,6 +104,44 @@ impl Filters {
     pub(crate) fn groups_wanting(&self, id: FilterId) -> impl Iterator<Item = &Group> {
         let wants = |group: &&Group| group.condition.is_none_or(|id| self.conditions.holds(id));
         self.get(id).groups().filter(wants)
+    }
+
+    /// What the subscription of `record` is called, and the condition that came beside its name.
+    pub(crate) fn named(&self, record: SubscriptionRecord) -> (Box<str>, Option<Box<str>>) {
+        let entry = self.get(record.filter());
+        let text = &*entry.text;
+        match record.list() {
+            List::Plain => (text.into(), None),
+            List::Group(at) => ((*entry.group(at).share).into(), None),
+            List::Filtered(at) => {
+                let Filtered { condition, encoded, .. } = entry.filtered_at(at);
+                match encoded {
+                    Some(encoded) => (format!("{FILTER_PREFIX}{encoded}/{text}").into(), None),
+                    None => (text.into(), Some(self.conditions.text(*condition).into())),
+                }
+            }
+        }
+    }
+
+    /// Whether a session with these subscriptions may have one more with this condition: it has
+    /// fewer than `max` distinct ones, or this one already.
+    pub(crate) fn has_condition_for(
+        &self,
+        condition: ConditionId,
+        records: &[SubscriptionRecord],
+        max: usize,
+    ) -> bool {
+        if records.len() < max {
+            return true;
+        }
+        let of = |&record: &SubscriptionRecord| match record.list() {
+            List::Group(at) => self.get(record.filter()).group(at).condition,
+            List::Plain | List::Filtered(_) => self.condition(record),
+        };
+        let mut known: Vec<ConditionId> = records.iter().filter_map(of).collect();
+        known.sort_unstable();
+        known.dedup();
+        known.len() < max || known.binary_search(&condition).is_ok()
     }
 
     /// The condition of `record`'s subscription, if it is not shared and has one.

@@ -34,7 +34,7 @@ pub(crate) struct Picks {
 /// shared and without a condition.
 #[derive(Debug)]
 pub(crate) struct Filter {
-    text: Text,
+    pub(super) text: Text,
     pub(crate) subscribers: Few<Subscriber>,
     cold: Option<Box<ColdFilter>>,
 }
@@ -556,7 +556,7 @@ impl Filter {
         Some(self.group_mut(key))
     }
 
-    fn group(&self, key: usize) -> &Group {
+    pub(super) fn group(&self, key: usize) -> &Group {
         &self.cold.as_ref().expect("a group that has a key is there").groups[key]
     }
 

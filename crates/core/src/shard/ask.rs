@@ -51,6 +51,7 @@ impl Shard {
         let Some(attachment) = self.clients[key].attachment else { return Kicked::Absent };
         self.end(attachment.conn, Refusal::new(ReasonCode::AdministrativeAction, ""), now, sink);
         self.settle(now, sink);
+        self.come_to_rest(now, sink);
         Kicked::Ended
     }
 

@@ -4,8 +4,8 @@ use super::asked::{Asked, Proof};
 use super::connection::{AwaitAuth, Connection, Phase, Refusal};
 use super::{Next, Shard};
 use crate::auth::{AuthRequest, AuthStep, Verdict};
-use crate::keys::Ticket;
-use crate::keys::{ConnKey, Micros};
+use crate::keys::{ConnKey, Micros, Ticket};
+use crate::parcel::Admitted;
 use crate::sink::Sink;
 use weir_wire::packet::{Auth, Connect};
 use weir_wire::{Frame, Packet, PacketKind, PropertiesBuf, Property, ReasonCode, Version};
@@ -21,6 +21,7 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
+        let Some(verdict) = self.keep_verdict(ticket, verdict) else { return };
         self.slices.begin();
         let is_asked = self.answers.reply_mut(ticket).is_some_and(|reply| reply.is_verdict());
         let answer = is_asked.then(|| self.answers.remove(ticket)).flatten();
@@ -81,7 +82,9 @@ impl Shard {
             }
             Verdict::Accept(data) => {
                 if let Some(waiting) = connection.take_waiting() {
-                    self.admit_authenticated(conn, &waiting, &data, now, sink);
+                    let AwaitAuth { connect, method, .. } = *waiting;
+                    let admitted = Admitted { connect, method, data };
+                    self.admit_authenticated(conn, Box::new(admitted), now, sink);
                 }
             }
             Verdict::Refuse(reason) => {
@@ -130,16 +133,21 @@ impl Shard {
         self.refuse_connect(conn, waiting.version, asked.as_ref(), refusal, sink);
     }
 
-    fn admit_authenticated(
+    /// Lets a client in that is who it says: here, or where its session is by now.
+    pub(super) fn admit_authenticated(
         &mut self,
         conn: ConnKey,
-        waiting: &AwaitAuth,
-        data: &[u8],
+        admitted: Box<Admitted>,
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let Some(connect) = connect_again(&waiting.connect) else { return };
-        let proof = waiting.method.as_deref().map(|method| Proof { method, data });
+        let Admitted { connect, method, data, .. } = &*admitted;
+        let Some(connect) = connect_again(connect) else { return };
+        let owner = self.place.owner(connect.client_id);
+        if owner != self.place.id && !connect.client_id.is_empty() {
+            return self.send_admitted(conn, admitted, owner, sink);
+        }
+        let proof = method.as_deref().map(|method| Proof { method, data });
         self.admit(conn, &connect, &Asked::of(&connect), proof, now, sink);
     }
 

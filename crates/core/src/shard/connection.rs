@@ -99,6 +99,11 @@ impl Connection {
         }
     }
 
+    /// Whatever it sent was not read: it was not silent, and had no time to CONNECT.
+    pub(super) fn excuse(&mut self, now: Micros) {
+        self.heard_at = now;
+    }
+
     /// When it is to be ended, if nothing more comes from it.
     pub(super) fn due(&self, connect_timeout_s: u32) -> Option<Micros> {
         let silence_max = match &self.phase {
@@ -112,6 +117,13 @@ impl Connection {
 
     pub(super) fn live_mut(&mut self) -> Option<&mut Live> {
         match &mut self.phase {
+            Phase::Live(live) => Some(live),
+            Phase::AwaitConnect(_) | Phase::AwaitAuth(_) => None,
+        }
+    }
+
+    pub(super) fn into_live(self) -> Option<Live> {
+        match self.phase {
             Phase::Live(live) => Some(live),
             Phase::AwaitConnect(_) | Phase::AwaitAuth(_) => None,
         }

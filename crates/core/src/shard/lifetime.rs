@@ -104,7 +104,7 @@ impl Shard {
         }
     }
 
-    fn leave_session(
+    pub(super) fn leave_session(
         &mut self,
         mut connection: Connection,
         is_will_due: bool,
@@ -142,6 +142,11 @@ impl Shard {
     /// The client is back, or its session is over: what was to happen in its absence will not.
     /// Returns the will that waited.
     pub(super) fn end_absence(&mut self, key: SessionKey) -> Option<Box<Will>> {
+        self.take_absence(key)?.will
+    }
+
+    /// Takes the session's deadlines away.
+    pub(super) fn take_absence(&mut self, key: SessionKey) -> Option<Box<Absence>> {
         let absence = self.clients[key].take_absence()?;
         if let Some(at) = absence.will_at {
             self.timers.clear(at, Timer::Will(key));
@@ -149,7 +154,7 @@ impl Shard {
         if let Some(at) = absence.expires_at {
             self.timers.clear(at, Timer::Expiry(key));
         }
-        absence.will
+        Some(absence)
     }
 
     /// The session is over: subscriptions, queue and all. A delayed will is due with it
@@ -195,6 +200,11 @@ impl Shard {
     /// The connection's timer: no CONNECT came, or nothing came for one and a half keep alives.
     pub(super) fn connection_due(&mut self, conn: ConnKey, now: Micros, sink: &mut impl Sink) {
         let timeout_s = self.bounds.limits.connect_timeout_s;
+        if self.freeze.is_some()
+            && let Some(connection) = self.connections.get_mut(conn)
+        {
+            connection.excuse(now);
+        }
         let due = self.connections.get_mut(conn).and_then(|connection| connection.due(timeout_s));
         if due.is_none_or(|due| due > now) || self.is_paused(conn, now) {
             return self.set_deadline(conn, now);

@@ -7,7 +7,7 @@ use crate::conditions::ConditionId;
 use crate::keys::{Micros, SessionKey, ShardId, Stamp};
 use crate::mail::{Mail, RetainedPage, RetainedQuery};
 use crate::message::{Delivery, Message};
-use crate::replays::{Replay, ReplayState};
+use crate::replays::{Next, Replay, ReplayState};
 use crate::retained::{Answered, PAGE_MESSAGES_MAX, Page};
 use crate::routing::{Standing, Subscriber};
 use crate::session::Session;
@@ -57,11 +57,13 @@ impl Shard {
     /// Goes on with the session's retained messages: takes or asks for pages while it has room,
     /// and the input has steps left.
     pub(super) fn replay(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
+        if self.waits_for_thaw(key) {
+            return;
+        }
         while let Some(replay) = self.front_replay(key)
             && replay.state == ReplayState::Ready
         {
-            let (id, owners_done) = (replay.id, replay.owners_done);
-            let (after, text) = (replay.after.clone(), replay.filter.clone());
+            let (id, text) = (replay.id, replay.filter.clone());
             if self.is_put_off(key) {
                 return;
             }
@@ -69,7 +71,8 @@ impl Shard {
                 return self.put_off_replay(key, now);
             }
             self.slices.add(PAGE_STEPS);
-            let Some(wanted) = self.wanted_by(key) else {
+            let (wanted, next) = (self.wanted_by(key), self.next_of_replay(key));
+            let Some((wanted, next)) = wanted.zip(next) else {
                 self.retained.drop_replay(&mut self.clients[key]);
                 continue;
             };
@@ -78,9 +81,11 @@ impl Shard {
                 return;
             }
             let filter = TopicFilter { group: None, filter: &text };
-            let owner = self.replay_owner(filter, owners_done);
+            let Next { owner, after, partitions } = next;
             if owner == self.place.id {
-                let page = self.retained.page(filter, after.as_deref(), messages_max, now);
+                let Self { retained, place, .. } = self;
+                let among = partitions.as_deref().map(|wanted| (wanted, &place.partitions));
+                let page = retained.page(filter, after.as_deref(), among, messages_max, now);
                 let bytes = if wanted.condition.is_some() { CHECKED_BYTES } else { COPIED_BYTES };
                 self.slices.add((page.looked_at + page.messages.len()) as u64);
                 self.slices.add(page.bytes() / bytes);
@@ -93,7 +98,8 @@ impl Shard {
             let ticket = self.retained.ask(key, id);
             let messages_max = messages_max as u32;
             let needed = self.retained.stamps.needed(owner);
-            let query = RetainedQuery { filter: text, after, messages_max, needed, ticket };
+            let query =
+                RetainedQuery { filter: text, after, partitions, messages_max, needed, ticket };
             return sink.mail(owner, Mail::RetainedQuery(query));
         }
     }
@@ -137,15 +143,9 @@ impl Shard {
         Some(Wanted { subscriber: self.filters.subscriber(record), condition })
     }
 
-    /// The owner of a filter's only topic; for a wildcard each shard in turn, this one first.
-    fn replay_owner(&self, filter: TopicFilter<'_>, owners_done: u16) -> ShardId {
-        if filter.has_wildcard() {
-            let id = (u32::from(self.place.id.0) + u32::from(owners_done))
-                % u32::from(self.place.shards);
-            ShardId(id as u16)
-        } else {
-            self.place.owner(filter.filter)
-        }
+    /// Where the session's first replay goes on.
+    fn next_of_replay(&self, key: SessionKey) -> Option<Next> {
+        self.clients[key].cold.as_ref()?.replays.as_ref()?.front()?.next(&self.place)
     }
 
     /// How many messages the session can take at once. Its queue is for what is published: what is
@@ -187,17 +187,14 @@ impl Shard {
             }
             through = Some(message);
         }
-        if !is_whole {
-            replay.after = through.map(|message| message.topic.as_str().into()).or(replay.after);
-        } else if page.next.is_some() {
-            replay.after = page.next;
-        } else {
-            replay.after = None;
-            replay.owners_done += 1;
+        let next =
+            if is_whole { page.next } else { through.map(|message| message.topic.as_str().into()) };
+        match next {
+            Some(next) => replay.went_on(next),
+            None if is_whole => replay.owner_done(),
+            None => {}
         }
-        let is_wild = replay.filter.contains(['+', '#']);
-        let owners = if is_wild { self.place.shards } else { 1 };
-        let is_over = replay.owners_done == owners;
+        let is_over = replay.is_over(&self.place);
         if let Some(all) = self.clients[key].replays() {
             all.put_back(replay);
         }
@@ -248,7 +245,7 @@ impl Shard {
 
     /// Answers the queries whose needed messages have come, while the input has steps left.
     pub(super) fn answer_queries(&mut self, now: Micros, sink: &mut impl Sink) {
-        let Self { retained, slices, .. } = self;
+        let Self { retained, slices, place, .. } = self;
         if retained.queries.is_empty() || retained.queries.is_put_off {
             return;
         }
@@ -258,7 +255,8 @@ impl Shard {
                 retained.queries.is_put_off = true;
                 return slices.put_off(Work::Queries, now);
             }
-            let Answered { to, page, looked_at } = retained.answer_query(at, now);
+            let Answered { to, page, looked_at } =
+                retained.answer_query(at, &place.partitions, now);
             slices.add(PAGE_STEPS + (looked_at + page.messages.len()) as u64);
             sink.mail(to, Mail::RetainedPage(page));
             from = at;

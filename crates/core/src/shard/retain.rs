@@ -96,6 +96,12 @@ impl Shard {
         self.answer_queries(now, sink);
     }
 
+    /// Messages of a partition that this shard is to hold.
+    pub(super) fn on_moved_retained(&mut self, messages: Vec<Arc<Message>>) {
+        self.slices.add(messages.len() as u64);
+        messages.into_iter().for_each(|message| self.retained.adopt(message));
+    }
+
     /// The owner's answer: what it says is in the acknowledgement.
     pub(super) fn on_retained(
         &mut self,

@@ -74,13 +74,15 @@ impl Shard {
         now: Micros,
     ) {
         let dropped = &mut self.stats.rule_results_dropped;
-        rules.apply(&delivery.content(), now, &mut |derived| match left.checked_sub(1) {
-            Some(fewer) => {
-                *left = fewer;
-                results.push(derived);
-            }
-            None => *dropped += 1,
-        });
+        let steps =
+            rules.apply(&delivery.content(), now, &mut |derived| match left.checked_sub(1) {
+                Some(fewer) => {
+                    *left = fewer;
+                    results.push(derived);
+                }
+                None => *dropped += 1,
+            });
+        self.slices.add(steps);
     }
 
     /// Publishes a result, unless a bound or feature that holds for clients forbids it.

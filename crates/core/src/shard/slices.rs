@@ -5,8 +5,8 @@
 //! waits has its slice in turn. Packets of one input stop at a multiple of it.
 
 use super::Shard;
-use crate::keys::Ticket;
-use crate::keys::{ConnKey, Micros, SessionKey};
+use crate::keys::{ConnKey, Micros, SessionKey, ShardId, Ticket};
+use crate::partitions::Partition;
 use crate::routing::News;
 use crate::sink::Sink;
 use std::collections::VecDeque;
@@ -43,6 +43,19 @@ pub(super) enum Work {
     Round(u64, Vec<News>),
     /// Packets of a connection that were received together.
     Packets(ConnKey),
+    /// What a partition that moves has here.
+    Move(Box<Walk>),
+}
+
+/// A way through all that a shard has, for a partition that moves to `to`.
+#[derive(Debug)]
+pub(super) struct Walk {
+    pub(super) partition: Partition,
+    pub(super) to: ShardId,
+    /// The place of the next session.
+    pub(super) session: usize,
+    /// The last retained topic that was looked at.
+    pub(super) after: Option<Box<str>>,
 }
 
 impl Slices {
@@ -77,6 +90,11 @@ impl Slices {
     #[inline]
     pub(super) fn is_spent_by_packets(&self) -> bool {
         self.steps >= self.packets_steps_max
+    }
+
+    /// In a freeze no packet is handled at all: the hot path looks at one bound for both.
+    pub(super) fn set_frozen(&mut self, is_frozen: bool) {
+        self.packets_steps_max = if is_frozen { 0 } else { self.steps_max * PACKETS_FACTOR };
     }
 
     pub(super) fn put_off(&mut self, work: Work, now: Micros) {
@@ -115,6 +133,7 @@ impl Shard {
                 Work::Replay(session) => self.replay_in_turn(session, now, sink),
                 Work::Queries => self.answer_in_turn(now, sink),
                 Work::Round(round, news) => self.close_round(round, news, now),
+                Work::Move(walk) => self.walk(walk, now, sink),
                 Work::Packets(conn) => {
                     sink.resume(conn);
                     // They come in an input of their own.
@@ -127,10 +146,12 @@ impl Shard {
         crate::shrink::queue(&mut self.slices.waiting);
     }
 
-    /// The rest of what was received waits for a later turn.
+    /// The rest of what was received waits for a later turn, or for the end of a freeze.
     #[cold]
     pub(super) fn hold_packets(&mut self, conn: ConnKey, now: Micros, sink: &mut impl Sink) {
         sink.pause(conn);
-        self.slices.put_off(Work::Packets(conn), now);
+        if !self.holds_input(conn) {
+            self.slices.put_off(Work::Packets(conn), now);
+        }
     }
 }

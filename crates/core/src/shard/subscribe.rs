@@ -21,6 +21,9 @@ use weir_wire::topic::TopicFilter;
 /// Replays that begin in a step.
 const BEGUN_IN_A_STEP: u64 = 8;
 
+/// Subscriptions of a session whose conditions are looked at in a step.
+const RECORDS_IN_A_STEP: u64 = 8;
+
 /// Steps of noting that a filter is known everywhere.
 const NOTED_STEPS: u64 = 2;
 
@@ -120,7 +123,7 @@ impl Shard {
         done
     }
 
-    fn tell_shards(&mut self, all_news: &[News], sink: &mut impl Sink) {
+    pub(super) fn tell_shards(&mut self, all_news: &[News], sink: &mut impl Sink) {
         self.slices.add((all_news.len() * (usize::from(self.place.shards) - 1)) as u64);
         for shard in self.place.others() {
             for news in all_news {
@@ -169,6 +172,7 @@ impl Shard {
             return Err(ReasonCode::QuotaExceeded.into());
         }
         let condition = self.condition(name, common)?;
+        self.check_share(key, condition)?;
         let subscriber = Subscriber::new(key, options, common.subscription_id);
         let Subscribed { is_new, news } =
             self.note(key, name, condition, subscriber, done.round, sink);
@@ -192,7 +196,7 @@ impl Shard {
     }
 
     /// Puts a subscription into the index, in the place of one of the same name.
-    fn note(
+    pub(super) fn note(
         &mut self,
         key: SessionKey,
         name: Name<'_>,
@@ -249,6 +253,25 @@ impl Shard {
         let acquired = asked.and_then(|text| self.acquire(&text));
         self.stats.conditions_refused += u64::from(acquired.is_err());
         acquired.map(Some)
+    }
+
+    /// Gives a condition back that is one too many for the session.
+    fn check_share(
+        &mut self,
+        key: SessionKey,
+        condition: Option<ConditionId>,
+    ) -> Result<(), NotGranted> {
+        let Some(condition) = condition else { return Ok(()) };
+        let records = self.clients[key].subscriptions();
+        let max = self.bounds.limits.conditions_per_session_max as usize;
+        self.slices.add(records.len() as u64 / RECORDS_IN_A_STEP);
+        if self.filters.has_condition_for(condition, records, max) {
+            return Ok(());
+        }
+        self.filters.conditions.release(condition);
+        self.stats.conditions_refused += 1;
+        let detail = "too many distinct conditions of one client".into();
+        Err(NotGranted { reason: ReasonCode::QuotaExceeded, detail })
     }
 
     /// The features that a filter asks for and the broker does not offer.

@@ -391,6 +391,30 @@ fn over_the_bound_a_new_condition_is_refused_and_a_known_one_is_not() {
     assert_nothing_left(&net, &counts);
 }
 
+#[test]
+fn one_client_leaves_conditions_for_others() {
+    let limits = Limits { conditions_per_session_max: 2, ..Limits::default() };
+    let (mut net, counts) = net_with(1, &limits.into());
+    let (greedy, other) = (net.join("greedy", Ask::default()), net.join("o", Ask::default()));
+    let filters = [
+        ("$filter/has%20a/t", Q1),
+        ("$share/g/$filter/has%20b/t", Q1),
+        ("$filter/has%20c/t", Q1),
+        // No further condition.
+        ("$filter/has%20b/u", Q1),
+        ("plain", Q1),
+    ];
+    subscribe(&mut net, (greedy, Version::V5), &filters, &[]);
+    let why = "too many distinct conditions of one client";
+    assert_eq!(net.read(greedy), [format!("SUBACK [1, 1, 151, 1, 1]: {why}")]);
+    assert_eq!((conditions(&net), net.shards[0].stats().conditions_refused), (vec![2], 1));
+    subscribe(&mut net, (other, Version::V5), &filters[2..3], &[]);
+    assert_eq!(net.read(other), ["SUBACK [1]"]);
+    net.cut(greedy);
+    net.cut(other);
+    assert_nothing_left(&net, &counts);
+}
+
 /// Round robin over members on three shards; `rooms` says how many conditions each shard takes.
 fn shared_over_shards(rooms: u32) {
     let rules = vec![ShareRule { prefix: "g".into(), strategy: ShareStrategy::RoundRobin }];
@@ -540,4 +564,32 @@ proptest! {
         net.deliver_mail();
         assert_nothing_left(&net, &counts);
     }
+}
+
+#[test]
+fn a_session_moves_with_its_conditions() {
+    let limits = Limits { conditions_max: 3, ..Limits::default() };
+    let (mut net, counts) = net_with(2, &limits.into());
+    let names = net.names();
+    let publ = net.join(&names[0][0], Ask::default());
+    for condition in ["has x", "has y", "has z"] {
+        subscribe_if(&mut net, publ, "none", condition);
+    }
+    let sub = net.join(&names[1][0], Ask::default());
+    subscribe_if(&mut net, sub, "t/+", "has a");
+    let named = [("$filter/has%20b/t/x", Q1), ("$share/g/$filter/has%20c/t/#", Q1)];
+    subscribe(&mut net, (sub, Version::V5), &named, &[]);
+    assert_eq!(net.read(sub), ["SUBACK [1, 1]"]);
+    // There is no room for them where it goes, and they were granted.
+    net.move_name(&names[1][0], 0);
+    for payload in ["a", "b", "c", "d"] {
+        publish(&mut net, publ, payload);
+    }
+    let got = ["a", "b", "c"].map(|payload| format!("PUBLISH t/x q0 {payload}"));
+    assert_eq!((net.shard_of(sub), net.read(sub)), (0, got.to_vec()));
+    net.cut(sub);
+    net.cut(publ);
+    net.deliver_mail();
+    assert_eq!(counts.compiled.load(Relaxed), counts.released.load(Relaxed));
+    assert_eq!(net.shards[0].stats().conditions_refused, 0);
 }

@@ -17,6 +17,7 @@ mod fuzz;
 #[path = "../../../../fuzz/src/shards/mod.rs"]
 mod fuzzed;
 mod groups;
+mod moves;
 mod net;
 #[expect(unreachable_pub, dead_code, reason = "shared with the library of the fuzz targets")]
 #[path = "../../../../fuzz/src/packet.rs"]

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_core::{
-    AuthRequest, ConnKey, Limits, Mail, Micros, Notice, Settings, Shard, ShardId, Sink, Ticket,
-    Verdict,
+    AuthRequest, ConnKey, Limits, Mail, Micros, NotMoved, Notice, Parcel, Partitions, Settings,
+    Shard, ShardId, Sink, Ticket, Verdict,
 };
 use weir_wire::packet::{
     Ack, Auth, Connect, Disconnect, Publish, SubscribeBuf, SubscriptionOptions, UnsubscribeBuf,
@@ -13,6 +13,9 @@ use weir_wire::{
     Frame, Packet, PacketId, PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode,
     Version,
 };
+
+/// What the shards' hashes hang on.
+const SEED: u64 = 42;
 
 /// A connection of the test: which shard has it, and under which key.
 pub(crate) type Peer = usize;
@@ -25,6 +28,8 @@ pub(crate) struct Wires {
     handed_over: Vec<(ConnKey, ShardId)>,
     /// Letters on their way from this shard, oldest first.
     pub(crate) mail: VecDeque<(ShardId, Mail)>,
+    /// As letters, and before those that are on their way.
+    pub(crate) parcels: VecDeque<(ShardId, Parcel, Option<ConnKey>)>,
     pub(crate) notices: Vec<String>,
     /// What the authentication port was asked.
     pub(crate) asked: Vec<String>,
@@ -62,6 +67,10 @@ impl Sink for Wires {
 
     fn mail(&mut self, to: ShardId, mail: Mail) {
         self.mail.push_back((to, mail));
+    }
+
+    fn send_parcel(&mut self, to: ShardId, parcel: Parcel, conn: Option<ConnKey>) {
+        self.parcels.push_back((to, parcel, conn));
     }
 
     fn pause(&mut self, conn: ConnKey) {
@@ -118,7 +127,7 @@ impl Net {
     pub(crate) fn with_settings(shards: u16, settings: &Settings) -> Self {
         Self {
             shards: (0..shards)
-                .map(|id| Shard::new(ShardId(id), shards, settings.clone(), 42))
+                .map(|id| Shard::new(ShardId(id), shards, settings.clone(), SEED))
                 .collect(),
             wires: (0..shards).map(|_| Wires::default()).collect(),
             peers: Vec::new(),
@@ -208,6 +217,20 @@ impl Net {
         true
     }
 
+    /// Moves the partition of a name. Letters are still to be delivered.
+    pub(crate) fn begin_move(&mut self, name: &str, to: usize) -> Result<(), NotMoved> {
+        let partition = Partitions::spread(self.shards.len() as u16, SEED).of(name);
+        let to = ShardId(to as u16);
+        self.shards[0].move_partition(partition, to, self.now, &mut self.wires[0])
+    }
+
+    /// Moves the partition of a name, until it is done.
+    pub(crate) fn move_name(&mut self, name: &str, to: usize) {
+        assert_eq!(self.begin_move(name, to), Ok(()));
+        self.go_on();
+        assert!(self.shards.iter().all(|shard| !shard.is_frozen()));
+    }
+
     /// Later turns and letters, until nothing waits.
     pub(crate) fn go_on(&mut self) {
         loop {
@@ -224,10 +247,32 @@ impl Net {
     }
 
     fn deliver_one(&mut self, from: usize) -> bool {
+        if let Some((to, parcel, conn)) = self.wires[from].parcels.pop_front() {
+            self.give_parcel(from, usize::from(to.0), parcel, conn);
+            return true;
+        }
         let Some((to, mail)) = self.wires[from].mail.pop_front() else { return false };
         let at = usize::from(to.0);
         self.give_letter(from, at, mail);
         true
+    }
+
+    /// A session comes, with its connection unless that was cut on the way.
+    fn give_parcel(&mut self, from: usize, to: usize, parcel: Parcel, conn: Option<ConnKey>) {
+        let is_it = |peer: &Conn| peer.shard == from && Some(peer.key) == conn;
+        let peer = self.peers.iter().rposition(is_it);
+        let conn = conn.filter(|_| peer.is_some_and(|peer| !self.peers[peer].is_closed));
+        if let Some((key, peer)) = conn.zip(peer) {
+            let output = self.wires[from].outputs.remove(&key).unwrap_or_default();
+            self.wires[to].outputs.insert(key, output);
+            self.wires[from].paused.remove(&key);
+            self.peers[peer].shard = to;
+        }
+        self.shards[to].arrived(parcel, conn, self.now, &mut self.wires[to]);
+        if let Some((_, peer)) = conn.zip(peer) {
+            self.send_bytes(peer, &[]);
+        }
+        self.resume(to);
     }
 
     /// A turn of one letter.
@@ -301,6 +346,11 @@ impl Net {
         self.peers[peer].is_closed = true;
         self.shards[shard].closed(key, self.now, &mut self.wires[shard]);
         self.wires[shard].paused.remove(&key);
+    }
+
+    /// The connection is gone while no shard has it.
+    pub(crate) fn lose(&mut self, peer: Peer) {
+        self.peers[peer].is_closed = true;
     }
 
     /// The authentication port answers.

@@ -4,10 +4,13 @@
 use crate::net::{Ask, Net, message};
 use weir_core::{Content, Derived, Features, Limits, Micros, Rules, Settings};
 use weir_wire::packet::{Publish, Will};
-use weir_wire::{Properties, QoS};
+use weir_wire::{Properties, QoS, Version};
 
 const Q0: QoS = QoS::AtMostOnce;
 const Q1: QoS = QoS::AtLeastOnce;
+
+/// What the toy rules say that each message cost.
+const STEPS: u64 = 50;
 
 /// `a/...` goes on as `b/...`, retained as it was, with QoS 1; `more/N` makes N of `n/...`; `deep`
 /// makes itself again; `bad` makes what is no topic.
@@ -15,7 +18,7 @@ const Q1: QoS = QoS::AtLeastOnce;
 struct Toy;
 
 impl Rules for Toy {
-    fn apply(&mut self, message: &Content<'_>, _: Micros, out: &mut dyn FnMut(Derived<'_>)) {
+    fn apply(&mut self, message: &Content<'_>, _: Micros, out: &mut dyn FnMut(Derived<'_>)) -> u64 {
         let Content { topic, payload, retain, .. } = *message;
         let mut say = |topic: &str| out(Derived { topic, payload, qos: Q1, retain });
         match topic.split_once('/') {
@@ -27,6 +30,7 @@ impl Rules for Toy {
             _ if topic == "bad" => say("a/+"),
             _ => {}
         }
+        STEPS
     }
 }
 
@@ -137,4 +141,22 @@ fn what_no_client_may_publish_no_rule_may() {
     let stats = net.shards[0].stats();
     assert_eq!((stats.rule_results, stats.rule_results_refused), (1, 1));
     assert!(net.wires[0].notices.iter().any(|line| line.contains("a topic that is none")));
+}
+
+#[test]
+fn what_rules_cost_is_counted_so_that_a_flood_is_handled_in_turns() {
+    let mut net = net(1, &Settings::default());
+    let publisher = net.join("p", Ask::default());
+    let mut bytes = Vec::new();
+    for _ in 0..200 {
+        message("more/100", Q0, 0, "x").encode(Version::V5, &mut bytes);
+    }
+    net.steps_seen_max = 0;
+    net.send_bytes(publisher, &bytes);
+    net.go_on();
+    assert_eq!(net.shards[0].stats().rule_results, 200 * 100);
+    // The packets of an input, and the last of them with its results.
+    let of_one = 2 * 101 * STEPS;
+    let steps_max = 16 * u64::from(Limits::default().input_steps_max) + of_one;
+    assert!(net.steps_seen_max <= steps_max, "{} steps", net.steps_seen_max);
 }

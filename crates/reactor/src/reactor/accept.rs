@@ -15,7 +15,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 use weir_transport::Transport;
 
-/// How long accepting rests when the system has no files left.
+/// How long accepting rests when the system has no files left, unless one of ours is closed before.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
 
 /// The listening sockets of a reactor.
@@ -24,6 +24,8 @@ pub(super) struct Listeners {
     list: Vec<Listener>,
     /// They rest until this time, because the system had no files left.
     rest_until_us: Option<u64>,
+    /// How often in a row nothing could be accepted: the first time is logged, and the end.
+    failures: u64,
     /// Direct descriptors offered to the next batch: twice what the last one took.
     batch: usize,
     accepted: Vec<Accepted>,
@@ -34,6 +36,16 @@ struct Listener {
     id: ListenerId,
     fd: OwnedFd,
     transport: Transport,
+}
+
+impl Listener {
+    /// Has epoll report who wants in.
+    fn hear(&self, epoll: &OwnedFd, index: usize) -> io::Result<()> {
+        let data = epoll::EventData::new_u64(LISTENER + index as u64);
+        // Several reactors may share a listener: a connection wakes one of them.
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
+        Ok(epoll::add(epoll, &self.fd, data, flags)?)
+    }
 }
 
 impl Listeners {
@@ -56,12 +68,12 @@ impl Reactor {
         listener.set_nonblocking(true)?;
         // Connections inherit it.
         sockopt::set_tcp_nodelay(&listener, true)?;
-        let fd = OwnedFd::from(listener);
-        let data = epoll::EventData::new_u64(LISTENER + self.listeners.list.len() as u64);
-        // Several reactors may share a listener: a connection wakes one of them.
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
-        epoll::add(&self.io.epoll, &fd, data, flags)?;
-        self.listeners.list.push(Listener { id, fd, transport });
+        let listener = Listener { id, fd: OwnedFd::from(listener), transport };
+        // What begins while the others rest is heard with them.
+        if self.listeners.rest_until_us.is_none() {
+            listener.hear(&self.io.epoll, self.listeners.list.len())?;
+        }
+        self.listeners.list.push(listener);
         Ok(())
     }
 
@@ -72,10 +84,27 @@ impl Reactor {
 
     /// Accepts what came while the listeners rested, once they have rested enough.
     pub(super) fn accept_again(&mut self, handler: &mut impl Handler) {
-        if self.listeners.rest_until_us.is_some_and(|until_us| until_us <= self.io.now_us) {
-            self.listeners.rest_until_us = None;
-            (0..self.listeners.list.len()).for_each(|index| self.accept(index, handler));
+        let is_freed = std::mem::take(&mut self.io.is_freed);
+        let Some(until_us) = self.listeners.rest_until_us else { return };
+        if until_us > self.io.now_us && !is_freed {
+            return;
         }
+        self.listeners.rest_until_us = None;
+        (0..self.listeners.list.len()).for_each(|index| self.accept(index, handler));
+        if self.listeners.rest_until_us.is_none() {
+            self.hear_again();
+        }
+    }
+
+    /// There is room again.
+    fn hear_again(&mut self) {
+        for (index, listener) in self.listeners.list.iter().enumerate() {
+            if let Err(error) = listener.hear(&self.io.epoll, index) {
+                return self.rest(&error);
+            }
+        }
+        let failures = std::mem::take(&mut self.listeners.failures);
+        tracing::info!(failures, "connections can be accepted again");
     }
 
     pub(super) fn accept(&mut self, index: usize, handler: &mut impl Handler) {
@@ -171,10 +200,18 @@ impl Reactor {
         }
     }
 
-    /// No files or no memory: connections stay in the backlog for a while.
+    /// No files or no memory: connections stay in the backlog for a while. Nothing is heard of
+    /// them meanwhile, since a listener that may not accept would end each wait at once.
     fn rest(&mut self, error: &io::Error) {
         self.io.stats.accept_errors += 1;
-        tracing::warn!(%error, "cannot accept a connection; trying again soon");
+        if self.listeners.failures == 0 {
+            tracing::warn!(%error, "cannot accept connections; trying again until there is room");
+        }
+        self.listeners.failures += 1;
+        for listener in &self.listeners.list {
+            // One that is not heard already stays so.
+            let _ = epoll::delete(&self.io.epoll, &listener.fd);
+        }
         let rest_us = ACCEPT_REST.as_micros() as u64;
         self.listeners.rest_until_us = Some(self.io.now_us + rest_us);
     }

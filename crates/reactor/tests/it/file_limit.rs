@@ -1,6 +1,8 @@
 //! More connections than the process may have open files, on both sides.
 
 use crate::support::{Notes, each, listen, reactor, until};
+use std::fs::File;
+use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
 use weir_reactor::{Backend, Token, Transport};
@@ -18,7 +20,10 @@ fn connections_are_not_bounded_by_open_files() {
         limit.current = Some(FILES_MAX);
         rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
         return each(|backend| match backend {
-            Backend::Epoll => is_bounded(),
+            Backend::Epoll => {
+                is_bounded();
+                rests_until_a_file_is_free();
+            }
             Backend::IoUring | Backend::Auto => is_not_bounded(backend),
         });
     }
@@ -41,6 +46,41 @@ fn is_bounded() {
     let refused =
         (0..CONNECTIONS).find_map(|_| reactor.io().connect(&Transport::Plain, address, None).err());
     assert!(refused.is_some(), "the limit is lowered");
+}
+
+/// Tries that fail before a file is given back.
+const FAILURES: u64 = 3;
+
+/// Counts waits: a reactor that may not accept is not woken by whoever wants in.
+fn rests_until_a_file_is_free() {
+    let mut reactor = reactor(Backend::Epoll);
+    let address = listen(&mut reactor);
+    let mut notes = Notes { echoes: false, ..Notes::default() };
+    let first = TcpStream::connect(address).unwrap();
+    until(&mut reactor, &mut notes, |notes| notes.accepted.len() == 1);
+    // A client that has left stays in the backlog, and takes no file of this process there.
+    drop(TcpStream::connect(address).unwrap());
+    let files: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+    assert!(!files.is_empty());
+    let turns = reactor.io().stats().turns;
+    while reactor.io().stats().accept_errors < FAILURES {
+        reactor.turn(None, &mut notes).unwrap();
+    }
+    let turns = reactor.io().stats().turns - turns;
+    assert!(turns <= 2 * FAILURES, "{turns} waits for {FAILURES} tries");
+
+    // One of its own connections ends: the next comes in with it, and then it is full again.
+    let token = notes.accepted[0].0;
+    reactor.io().abort(token);
+    let failures = reactor.io().stats().accept_errors;
+    let turns = reactor.io().stats().turns;
+    until(&mut reactor, &mut notes, |notes| notes.accepted.len() == 2);
+    assert!(reactor.io().stats().turns - turns <= 3);
+    assert!(reactor.io().stats().accept_errors <= failures + 2);
+    // And whoever comes later wakes it again.
+    drop((files, first));
+    let _third = TcpStream::connect(address).unwrap();
+    until(&mut reactor, &mut notes, |notes| notes.accepted.len() == 3);
 }
 
 fn is_not_bounded(backend: Backend) {

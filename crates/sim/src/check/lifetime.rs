@@ -44,9 +44,9 @@ pub fn passed(model: &mut Model) {
         let deadline = if !conn.is_open {
             continue;
         } else if conn.session.is_none() {
-            conn.opened_at + Micros::from_secs(model.limits.connect_timeout_s)
+            conn.opened_at.max(conn.excused_at) + Micros::from_secs(model.limits.connect_timeout_s)
         } else if conn.silence_max.0 > 0 && !conn.is_paused {
-            conn.heard_at + conn.silence_max
+            conn.heard_at.max(conn.excused_at) + conn.silence_max
         } else {
             continue;
         };

@@ -27,6 +27,8 @@ pub struct Conn {
     pub owed_connack: Option<bool>,
     /// When bytes last came to the shard.
     pub heard_at: Micros,
+    /// When its shard was last frozen: until then it was not silent.
+    pub excused_at: Micros,
     /// Nothing is read from it: it cannot be silent.
     pub is_paused: bool,
     /// One and a half times the keep alive; zero is off.
@@ -71,6 +73,7 @@ impl Model {
             is_live: false,
             owed_connack: None,
             heard_at: self.now,
+            excused_at: Micros(0),
             is_paused: false,
             silence_max: Micros(0),
             receive_maximum: usize::MAX,

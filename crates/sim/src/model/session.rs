@@ -74,6 +74,13 @@ impl Model {
         number
     }
 
+    /// A client's session leaves its shard, or comes to another: nobody has it in between.
+    pub(crate) fn moves(&mut self, client: ClientNo, to: Option<usize>) {
+        if let Some(&number) = self.alive.get(&client) {
+            self.sessions[number.0].shard = to.unwrap_or(usize::MAX);
+        }
+    }
+
     /// The session has no connection any more: it ends, or waits for its client.
     pub(super) fn leave(&mut self, number: SessionNo, will: Option<Will>) {
         let now = self.now;

@@ -32,7 +32,10 @@ impl World {
         self.chance = Chance::new(self.seed, step as u64 + 1);
         self.model.now = Micros(self.now().0 + self.chance.below(2000) as u64);
         let client = ClientNo(self.chance.below(CLIENTS));
-        match self.chance.weighted(&[24, 22, 22, 40, 7, 3, 8, 2, 2, 3, 2, 3, 3, 1, 8]) {
+        let moves = if self.moves.are_on { 4 } else { 0 };
+        // A freeze that lasts leaves little to a run.
+        let mail = if self.shards[0].is_frozen() { 150 } else { 22 };
+        match self.chance.weighted(&[24, mail, 22, 40, 7, 3, 8, 2, 2, 3, 2, 3, 3, 1, 8, moves]) {
             0 => self.carry_up(),
             1 => self.carry_mail(),
             2 => self.carry_down(),
@@ -47,7 +50,8 @@ impl World {
             11 => self.ping(client),
             12 => self.let_pass(),
             13 => self.take_over(client),
-            _ => drop(self.answer_one()),
+            14 => drop(self.answer_one()),
+            _ => self.move_one(),
         }
     }
 

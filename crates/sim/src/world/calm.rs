@@ -166,6 +166,7 @@ impl World {
                 self.model.fail(Checker::Answers, what);
             }
         }
+        self.check_thawed();
         check::calm(&mut self.model);
         if self.model.findings.is_empty() {
             self.model.forget();

@@ -4,7 +4,6 @@
 //! was asked of may be gone, and its key another's.
 
 use super::World;
-use super::host::packets;
 use super::line::BrokerEnd;
 use crate::names::ConnNo;
 use crate::plant::Plant;
@@ -46,18 +45,15 @@ impl World {
         {
             ticket = other.ticket;
         }
+        if is_there {
+            self.accepted.insert(asked.conn);
+        }
         let root = self.new_root();
         self.trace.add(format_args!("  shard {}: {} may come in", asked.shard, asked.conn.0));
         self.model.begin_call(root, asked.shard);
         let ((), events) = self.act(asked.shard, |shard, now, sink| {
             shard.authenticated(ticket, Verdict::Accept(Vec::new()), now, sink);
         });
-        if is_there {
-            let Self { lines, model, .. } = self;
-            let line = &mut lines[asked.conn.0];
-            let connect = std::mem::take(&mut line.connect);
-            packets(&connect, line.version, |packet| model.consumed(asked.conn, packet));
-        }
         self.carry_out(asked.shard, root, events);
         true
     }

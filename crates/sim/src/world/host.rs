@@ -28,7 +28,12 @@ impl World {
         }
         let mut output =
             Output { port: &self.ports[shard], lines: &self.lines, events: Vec::new() };
+        let was_frozen = self.shards[shard].is_frozen();
         let result = call(&mut self.shards[shard], now, &mut output);
+        if was_frozen && !self.shards[shard].is_frozen() {
+            self.moves.thawed(shard, &mut self.model);
+            Self::excuse(&mut self.model, &self.lines, shard);
+        }
         let (events, steps) = (output.events, self.shards[shard].steps());
         if steps > self.steps_max {
             let what = format!("shard {shard} took {steps} steps for one input");
@@ -39,6 +44,7 @@ impl World {
 
     /// Carries out what a shard did in a call, in its order.
     pub(super) fn carry_out(&mut self, shard: usize, root: Root, mut events: Vec<Event>) {
+        self.let_in(shard, &events);
         self.swap_writes(&mut events);
         let mut resumed = Vec::new();
         for event in events {
@@ -56,6 +62,7 @@ impl World {
                     self.model.handed_over(conn);
                     self.post(shard, to, root, Letter::Conn(conn));
                 }
+                Event::Parcel(to, parcel, key) => self.send_parcel(shard, to, root, parcel, key),
                 Event::Mail(to, mail) => {
                     let times = self.saboteur.letter(&mail);
                     for _ in 0..times {
@@ -72,6 +79,12 @@ impl World {
             }
         }
         self.model.end_call();
+        let wills = self.model.wills_of_call();
+        if self.shards[shard].is_frozen() && !wills.is_empty() {
+            // They are published at the thaw.
+            self.moves.hold_wills(shard, root, wills);
+            *self.open_letters.entry(root).or_default() += 1;
+        }
         self.settle(root);
         for conn in resumed {
             self.receive(conn, 0);
@@ -90,10 +103,16 @@ impl World {
         if self.open_letters.get(&root).is_none_or(|&count| count == 0) {
             self.open_letters.remove(&root);
             self.model.settled(root);
+            for held in self.moves.settled(root) {
+                if let Some(count) = self.open_letters.get_mut(&held) {
+                    *count -= 1;
+                }
+                self.settle(held);
+            }
         }
     }
 
-    fn post(&mut self, from: usize, to: usize, root: Root, letter: Letter) {
+    pub(super) fn post(&mut self, from: usize, to: usize, root: Root, letter: Letter) {
         *self.open_letters.entry(root).or_default() += 1;
         self.mail.entry((from, to)).or_default().push_back((root, letter));
     }
@@ -161,7 +180,7 @@ impl World {
         self.model.closed(conn);
     }
 
-    fn take_key(&mut self, shard: usize, key: ConnKey) -> Option<ConnNo> {
+    pub(super) fn take_key(&mut self, shard: usize, key: ConnKey) -> Option<ConnNo> {
         let conn = self.ports[shard].conns.remove(&key)?;
         self.ports[shard].free.push(key);
         Some(conn)
@@ -170,6 +189,12 @@ impl World {
     /// A shard is told of a connection.
     pub(super) fn open(&mut self, shard: usize, conn: ConnNo) {
         let now = self.now();
+        let key = self.give_key(shard, conn);
+        self.shards[shard].opened(key, now);
+    }
+
+    /// A shard is to have a connection under a key of its own.
+    pub(super) fn give_key(&mut self, shard: usize, conn: ConnNo) -> ConnKey {
         let port = &mut self.ports[shard];
         let key = port.free.pop().unwrap_or_else(|| {
             port.count += 1;
@@ -178,7 +203,7 @@ impl World {
         port.conns.insert(key, conn);
         self.lines[conn.0].end = BrokerEnd::At(shard, key);
         self.model.opened(conn);
-        self.shards[shard].opened(key, now);
+        key
     }
 
     /// A shard is given bytes of a connection, behind those it left.
@@ -297,6 +322,7 @@ impl World {
                 }
                 self.settle(root);
             }
+            Letter::Parcel(parcel, conn) => self.take_parcel(to, root, parcel, conn),
         }
         true
     }
@@ -318,6 +344,9 @@ impl World {
             self.carry_out(shard, root, events);
         }
         self.model.now = end.max(self.model.now);
+        for shard in (0..self.shards.len()).filter(|&shard| self.shards[shard].is_frozen()) {
+            Self::excuse(&mut self.model, &self.lines, shard);
+        }
         crate::check::lifetime::passed(&mut self.model);
     }
 

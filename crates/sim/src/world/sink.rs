@@ -4,7 +4,7 @@ use super::Port;
 use super::line::Line;
 use crate::model::Said;
 use crate::names::ConnNo;
-use weir_core::{AuthRequest, ConnKey, Mail, Notice, ShardId, Sink, Ticket};
+use weir_core::{AuthRequest, ConnKey, Mail, Notice, Parcel, ShardId, Sink, Ticket};
 
 /// What goes from one shard to another.
 #[derive(Debug)]
@@ -13,6 +13,8 @@ pub(super) enum Letter {
     Mail(Mail),
     /// A connection whose client the receiver owns.
     Conn(ConnNo),
+    /// A session or a client that was let in, with its connection.
+    Parcel(Parcel, Option<ConnNo>),
 }
 
 /// One thing that a shard did in a call.
@@ -23,6 +25,7 @@ pub(super) enum Event {
     Pause(ConnKey),
     Resume(ConnKey),
     HandOver(ConnKey, usize),
+    Parcel(usize, Parcel, Option<ConnKey>),
     Mail(usize, Mail),
     Ask(ConnKey, Ticket),
     Said(Said, String),
@@ -64,6 +67,10 @@ impl Sink for Output<'_> {
 
     fn hand_over(&mut self, conn: ConnKey, to: ShardId) {
         self.events.push(Event::HandOver(conn, to.0.into()));
+    }
+
+    fn send_parcel(&mut self, to: ShardId, parcel: Parcel, conn: Option<ConnKey>) {
+        self.events.push(Event::Parcel(to.0.into(), parcel, conn));
     }
 
     fn mail(&mut self, to: ShardId, mail: Mail) {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
-use weir_control::Client;
+use weir_control::{Client, Partitions};
 
 const COLUMNS: usize = 80;
 
@@ -48,6 +48,15 @@ pub(super) fn client(client: &Client) -> String {
         client.queued_bytes,
         client.in_flight,
     )
+}
+
+/// What each shard holds, a line a shard.
+pub(super) fn partitions(shards: &[Partitions]) -> String {
+    let mut text = "SHARD  PARTITIONS    SESSIONS\n".to_owned();
+    for (shard, Partitions { held, sessions }) in shards.iter().enumerate() {
+        text += &format!("{shard:>5}  {:>10}  {sessions:>10}\n", held.len());
+    }
+    text
 }
 
 /// A line a counter: the sum, then each shard where all of them fit, and the name.

@@ -120,6 +120,29 @@ fn a_client_is_shown_and_kicked_and_its_session_stays() {
 }
 
 #[test]
+fn partitions_are_shown_and_moved() {
+    let asked = Asked::start();
+    let client = asked.join("c", true);
+    let shown = said(&asked.ctl(&["partitions"]));
+    let lines: Vec<Vec<_>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0], ["SHARD", "PARTITIONS", "SESSIONS"]);
+    assert_eq!(
+        (lines[1][..2].to_vec(), lines[2][..2].to_vec()),
+        (vec!["0", "128"], vec!["1", "128"])
+    );
+    assert_eq!(said(&asked.ctl(&["move", "7", "0"])), "");
+    let json: Value = serde_json::from_str(&said(&asked.ctl(&["partitions", "--json"]))).unwrap();
+    assert_eq!(json["shards"][0]["held"].as_array().unwrap().len(), 129);
+    let text = refused(&asked.ctl(&["move", "7", "0"]), 2);
+    assert!(text.contains("shard 0 holds partition 7"), "{text}");
+    let text = refused(&asked.ctl(&["move", "7", "2"]), 2);
+    assert!(text.contains("there is no shard 2: they are 0 to 1"), "{text}");
+    let text = refused(&asked.ctl(&["move", "256", "0"]), 2);
+    assert!(text.contains("256"), "{text}");
+    drop(client);
+}
+
+#[test]
 fn counters_are_shown_for_each_shard_and_all() {
     let asked = Asked::start();
     let _clients: Vec<_> = (0..9).map(|at| asked.join(&format!("c{at}"), true)).collect();

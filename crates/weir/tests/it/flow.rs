@@ -2,6 +2,7 @@
 //! the test holds, where the order of packets is what matters.
 
 use crate::support::Broker;
+use crate::support::blocking::decode;
 use crate::support::mqtt::Peer;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
@@ -9,7 +10,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use tempfile::NamedTempFile;
-use weir_wire::{Property, QoS};
+use weir_wire::packet::{Ack, Publish};
+use weir_wire::{Packet, PacketId, Properties, Property, QoS, Version};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 
@@ -158,11 +160,11 @@ fn a_refused_result_does_not_hold_its_message_for_ever() {
     let mut broker = Peer::serve(&listener, false, &[]);
     broker.publish("ud/a", &with_mcc(257, 1), Some(1), false);
     let result = broker.message();
-    let packet_id = weir_wire::PacketId::new(result.packet_id).unwrap();
-    broker.send(&weir_wire::Packet::PubAck(weir_wire::packet::Ack {
+    let packet_id = PacketId::new(result.packet_id).unwrap();
+    broker.send(&Packet::PubAck(Ack {
         packet_id,
         reason: weir_wire::ReasonCode::NotAuthorized,
-        properties: weir_wire::Properties::EMPTY,
+        properties: Properties::EMPTY,
     }));
     assert_eq!(broker.acknowledged(), 1);
     let (_, out, _) = run.stop();
@@ -218,23 +220,158 @@ fn results_wait_while_the_window_of_the_broker_is_full() {
     assert_eq!(run.stop().0, Some(0));
 }
 
+/// Mosquitto 2.0 sends more than our Receive Maximum once messages have queued, and all of it again
+/// in a resumed session. To leave it would be to leave it for ever.
 #[test]
-fn a_broker_that_breaks_its_bounds_is_left() {
-    let (listener, address) = listen();
-    let run = Run::spawn(CELLS, &address, "--receive-maximum 2");
-    let mut broker = Peer::serve(&listener, false, &[]);
-    for number in 1..=3 {
-        broker.publish("ud/a", &with_mcc(257, number), Some(number as u16), false);
+fn what_a_broker_sends_beyond_our_receive_maximum_is_taken() {
+    for session_present in [false, true] {
+        let (listener, address) = listen();
+        let run = Run::spawn(CELLS, &address, "--receive-maximum 2 -i kept");
+        let mut broker = Peer::serve(&listener, session_present, &[]);
+        if session_present {
+            broker.answer_subscribe(&[1]);
+        }
+        for number in 1..=4 {
+            broker.publish("ud/a", &with_mcc(257, number), Some(number as u16), session_present);
+        }
+        let results: Vec<_> = (0..4).map(|_| broker.message().packet_id).collect();
+        results.into_iter().for_each(|packet_id| broker.acknowledge(packet_id));
+        assert_eq!([(); 4].map(|()| broker.acknowledged()), [1, 2, 3, 4]);
+        let (code, out, log) = run.stop();
+        assert_eq!(code, Some(0), "{log}");
+        assert!(out.starts_with("received 4, ") && out.contains("beyond window 2"), "{out}");
     }
-    let (code, out, log) = run.end();
-    assert_eq!(code, Some(1));
-    assert!(out.starts_with("received 2, ") && log.contains("Receive Maximum"), "{out}{log}");
-    let run = Run::spawn(CELLS, &address, "");
+}
+
+#[test]
+fn a_hostile_broker_is_left_with_one_line() {
+    for (answer, part) in [
+        (&[0x90, 5, 0, 1, 0, 1, 1][..], "another number of codes"),
+        (&[0x90, 4, 0, 2, 0, 1], "not asked for"),
+        (&[0x90, 0xFF, 0xFF, 0xFF, 0x7F], "larger than the limit of 262144"),
+        (b"\x90\x0c\x00\x01\x08\x1f\x00\x05\x1b[2J\n\x87", "0x87): \\u{1b}[2J\\n\n"),
+    ] {
+        let (listener, address) = listen();
+        let run = Run::spawn(CELLS, &address, "-i kept");
+        let mut broker = Peer::serve(&listener, true, &[]);
+        broker.packet().expect("SUBSCRIBE");
+        broker.send_bytes(answer);
+        let (code, _, log) = run.end();
+        assert_eq!((code, log.lines().count()), (Some(1), 1), "{log}");
+        assert!(log.contains(part), "{log}");
+    }
+}
+
+/// Any payload comes back as it is.
+const ECHO: &str = "[[flow]]\nname = \"echo\"\nfrom = \"ud/#\"\nqos = 1\nto = \"out\"\n";
+
+/// Takes all results that come while the window is of one, and says of how many messages each is
+/// acknowledged, until the connection ends.
+fn settle(broker: &mut Peer) -> Vec<u16> {
+    let mut acknowledged = Vec::new();
+    while let Some(bytes) = broker.packet() {
+        match decode(Version::V5, &bytes) {
+            Packet::Publish(publish) => broker.acknowledge(publish.packet_id.unwrap().value()),
+            Packet::PubAck(ack) => acknowledged.push(ack.packet_id.value()),
+            Packet::Disconnect(_) => break,
+            packet => panic!("{packet:?}"),
+        }
+    }
+    acknowledged
+}
+
+#[test]
+fn messages_without_room_for_their_results_come_again_on_a_new_connection() {
+    let (listener, address) = listen();
+    let mut run = Run::spawn(ECHO, &address, "-i kept");
+    let mut broker = Peer::serve(&listener, false, &[Property::ReceiveMaximum(1)]);
+    run.wait_for("run on");
+    let payload = "x".repeat(20_000_000);
+    // The result of one is on its way, those of three wait, and for the others there is no room.
+    broker.publish("ud/a", "x", Some(1), false);
+    (2..=6).for_each(|number| broker.publish("ud/a", &payload, Some(number), false));
+    assert_eq!(settle(&mut broker), [1, 2, 3, 4]);
+    drop(broker);
+    let mut broker = Peer::serve(&listener, true, &[Property::ReceiveMaximum(1)]);
+    for number in [5, 6] {
+        broker.publish("ud/a", &payload, Some(number), true);
+        let result = broker.message().packet_id;
+        broker.acknowledge(result);
+        assert_eq!(broker.acknowledged(), number);
+    }
+    let (code, out, log) = run.stop();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(out.starts_with("received 6, ") && out.contains("deferred 2"), "{out}");
+    assert!(log.contains("more than there is room for"), "{log}");
+}
+
+#[test]
+fn a_message_whose_results_alone_have_no_room_holds_nobody_up() {
+    let (listener, address) = listen();
+    let twice = format!("{ECHO}{}", ECHO.replace("echo", "again"));
+    let run = Run::spawn(&twice, &address, "-i kept");
+    let mut broker = Peer::serve(&listener, false, &[Property::ReceiveMaximum(1)]);
+    broker.publish("ud/a", &"x".repeat(70_000_000), Some(1), false);
+    broker.publish("ud/a", "y", Some(2), false);
+    for acknowledged in [&[1][..], &[], &[2]] {
+        let result = broker.message().packet_id;
+        broker.acknowledge(result);
+        acknowledged.iter().for_each(|&number| assert_eq!(broker.acknowledged(), number));
+    }
+    let (code, out, log) = run.stop();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(out.contains("overflowed 1") && out.contains("published 3"), "{out}");
+}
+
+#[test]
+fn more_messages_than_there_are_identifiers_come_again_on_a_new_connection() {
+    let (listener, address) = listen();
+    let mut run = Run::spawn(ECHO, &address, "-i kept");
+    let mut broker = Peer::serve(&listener, false, &[Property::ReceiveMaximum(1)]);
+    run.wait_for("run on");
+    for number in 1..=u16::MAX {
+        broker.publish("ud/a", "x", Some(number), false);
+    }
+    broker.publish("ud/a", "y", Some(1), false);
+    assert_eq!(settle(&mut broker), (1..=u16::MAX).collect::<Vec<_>>());
+    drop(broker);
     let mut broker = Peer::serve(&listener, true, &[]);
-    broker.answer_subscribe(&[1, 1]);
-    let (code, _, log) = run.end();
-    assert_eq!(code, Some(1));
-    assert!(log.contains("SUBACK"), "{log}");
+    broker.publish("ud/a", "y", Some(1), true);
+    let result = broker.message();
+    assert_eq!(result.payload, "y");
+    broker.acknowledge(result.packet_id);
+    assert_eq!(broker.acknowledged(), 1);
+    let (code, out, log) = run.stop();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(out.contains("deferred 1"), "{out}");
+}
+
+/// Another program subscribed at QoS 2 under the same client identifier.
+#[test]
+fn a_message_of_qos_2_that_a_session_holds_is_taken() {
+    let (listener, address) = listen();
+    let run = Run::spawn(CELLS, &address, "-i kept");
+    let mut broker = Peer::serve(&listener, true, &[]);
+    broker.answer_subscribe(&[1]);
+    let released = PacketId::new(8).unwrap();
+    broker.send(&Packet::PubRel(Ack::success(released)));
+    let packet_id = PacketId::new(9);
+    broker.send(&Packet::Publish(Publish {
+        dup: true,
+        qos: QoS::ExactlyOnce,
+        retain: false,
+        topic: "ud/a",
+        packet_id,
+        properties: Properties::EMPTY,
+        payload: with_mcc(257, 1).as_bytes(),
+    }));
+    assert_eq!(broker.packet().unwrap(), [0x70, 2, 0, 8], "PUBCOMP");
+    let result = broker.message();
+    broker.acknowledge(result.packet_id);
+    assert_eq!(broker.packet().unwrap(), [0x50, 2, 0, 9], "PUBREC");
+    broker.send(&Packet::PubRel(Ack::success(packet_id.unwrap())));
+    assert_eq!(broker.packet().unwrap(), [0x70, 2, 0, 9], "PUBCOMP");
+    assert_eq!(run.stop().0, Some(0));
 }
 
 #[test]
@@ -295,12 +432,12 @@ fn threads_share_the_messages_and_each_comes_back_once() {
 fn what_cannot_be_run_ends_with_one_line_and_its_code() {
     let (listener, address) = listen();
     let run = Run::spawn(CELLS, &address, "");
-    let mut broker = Peer::new(listener.accept().unwrap().0, weir_wire::Version::V5);
+    let mut broker = Peer::new(listener.accept().unwrap().0, Version::V5);
     broker.packet().unwrap();
-    broker.send(&weir_wire::Packet::ConnAck(weir_wire::packet::ConnAck {
+    broker.send(&Packet::ConnAck(weir_wire::packet::ConnAck {
         session_present: false,
         reason: weir_wire::ReasonCode::Success,
-        properties: weir_wire::Properties::EMPTY,
+        properties: Properties::EMPTY,
     }));
     broker.answer_subscribe(&[0x87]);
     let (code, _, log) = run.end();

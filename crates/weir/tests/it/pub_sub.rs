@@ -176,6 +176,10 @@ fn read_packet(stream: &mut TcpStream, got: &mut Vec<u8>) {
 const CONNACK: &[u8] = &[0x20, 2, 0, 0];
 const CONNACK_5: &[u8] = &[0x20, 3, 0, 0, 0];
 const SUBACK: &[u8] = &[0x90, 3, 0, 1, 0];
+/// The start of one of 256 MB.
+const LONG_CONNACK: &[u8] = &[0x20, 0xFF, 0xFF, 0xFF, 0x7F];
+/// Refuses, with a reason string that clears a terminal and ends its line.
+const HOSTILE_CONNACK: &[u8] = b"\x20\x0b\x00\x87\x08\x1f\x00\x05\x1b[2J\n";
 
 /// What `weir pub` or `weir sub` says on its one line, with its exit code.
 fn complaint(arguments: &str) -> (Option<i32>, String) {
@@ -516,6 +520,12 @@ fn the_reason_of_a_refusal_stands_in_the_one_line() {
         (vec![not_retained], "pub -V 5 -t a -m x -r", "no retained messages"),
         (vec![CONNACK_5], "pub -t a -m x -D publish topic-alias 1", "no topic alias above 0"),
         (vec![CONNACK, &[0x90, 3, 0, 1, 0x80]], "sub -t a", "to subscribe to a: Unspecified error"),
+        (vec![CONNACK, &[0x90, 3, 0, 2, 0]], "sub -t a", "something that was not asked for"),
+        (vec![CONNACK, &[0x90, 4, 0, 1, 0, 0]], "sub -t a", "another number of codes"),
+        (vec![LONG_CONNACK], "sub -t a", "larger than the limit of 262144"),
+        (vec![LONG_CONNACK], "pub -t a -m x", "larger than the limit of 262144"),
+        (vec![CONNACK, &[0x90, 0xFF, 0xFF, 0xFF, 0x7F]], "sub -t a", "the limit of 262144"),
+        (vec![HOSTILE_CONNACK], "pub -V 5 -t a -m x", "Not authorized (0x87): \\u{1b}[2J\\n\n"),
         (vec![CONNACK_5, &[0xE0, 1, 0x8E]], "sub -V 5 -t a", "Session taken over (0x8e)"),
         (vec![&[0x20, 2, 0, 1]], "pub -V 5 -t a -m x", "Unsupported Protocol Version (0x84)"),
         (vec![b"HTTP/1.1 400"], "pub -t a -m x", "not MQTT"),
@@ -552,6 +562,19 @@ fn a_sub_connects_again_and_goes_on() {
     assert_eq!(log.matches("connecting again").count(), 1, "{log}");
     let got = server.join().unwrap();
     assert!(got.ends_with(&[0xE0, 0]), "it said DISCONNECT: {got:?}");
+}
+
+#[test]
+fn a_topic_cannot_make_a_terminal_obey() {
+    let message: &[u8] = b"\x90\x03\x00\x01\x00\x30\x08\x00\x05a\x1b[2JX";
+    for (options, printed) in [("-v", "a\\u{1b}[2J X\n"), ("-F %t", "a\u{1b}[2J\n")] {
+        let (port, server) = fake(vec![vec![CONNACK, message, b""]]);
+        let output = weir(&words(&format!("sub -h 127.0.0.1 -p {port} -t # -C 1 -d {options}")));
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), printed);
+        let log = String::from_utf8(output.stderr).unwrap();
+        assert!(log.contains("PUBLISH: a\\u{1b}[2J,") && !log.contains('\u{1b}'), "{log:?}");
+        server.join().unwrap();
+    }
 }
 
 #[test]

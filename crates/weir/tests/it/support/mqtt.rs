@@ -1,6 +1,7 @@
 //! MQTT by blocking sockets: a client for a test, and the other end of one.
 
 use super::blocking::{Blocking, decode};
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use weir_wire::packet::{Ack, ConnAck, Publish, SubAck};
 use weir_wire::{
@@ -74,6 +75,11 @@ impl Peer {
 
     pub(crate) fn send(&mut self, packet: &Packet<'_>) {
         self.0.send(packet).unwrap();
+    }
+
+    /// Bytes that may be no packet.
+    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
+        self.0.stream.write_all(bytes).unwrap();
     }
 
     /// A PUBLISH; of QoS 1 if it has an identifier.

@@ -1,0 +1,87 @@
+//! What goes from one shard to another as a value: a session whose partition moves, and a client
+//! that was let in where its session no longer is. Nothing in it is a key of a shard's.
+
+use crate::aliases::{AliasesIn, AliasesOut};
+use crate::replays::Replay;
+use crate::session::{Absence, Will};
+use crate::text::Text;
+use crate::window::Window;
+use weir_wire::packet::SubscriptionOptions;
+use weir_wire::{PacketId, Version};
+
+/// A session, or a client that was let in, on its way to the shard that holds its partition.
+#[derive(Debug)]
+pub struct Parcel(pub(crate) Content);
+
+impl Parcel {
+    /// Whose session it is; nothing if it is no session.
+    pub fn client_id(&self) -> Option<&str> {
+        match &self.0 {
+            Content::Session(moved) => Some(&moved.client_id),
+            Content::Admitted(..) => None,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) enum Content {
+    Session(Box<MovedSession>),
+    /// A client that is who it says.
+    Admitted(Box<Admitted>),
+}
+
+/// A client that was let in.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    /// The body of its CONNECT.
+    pub(crate) connect: Box<[u8]>,
+    pub(crate) method: Option<Box<str>>,
+    /// The last data of its authentication, for CONNACK.
+    pub(crate) data: Vec<u8>,
+}
+
+/// All that a session is.
+#[derive(Debug)]
+pub(crate) struct MovedSession {
+    pub(crate) client_id: Text,
+    pub(crate) expiry_s: u32,
+    /// With the queue behind it.
+    pub(crate) window: Window,
+    pub(crate) unreleased: Vec<PacketId>,
+    pub(crate) absence: Option<Box<Absence>>,
+    pub(crate) subscriptions: Vec<MovedSubscription>,
+    /// In turn.
+    pub(crate) replays: Vec<Replay>,
+    pub(crate) connection: Option<MovedConnection>,
+}
+
+/// A subscription, as a SUBSCRIBE would name it.
+#[derive(Debug)]
+pub(crate) struct MovedSubscription {
+    pub(crate) name: Box<str>,
+    /// What came beside the name.
+    pub(crate) condition: Option<Box<str>>,
+    pub(crate) options: SubscriptionOptions,
+    pub(crate) subscription_id: Option<u32>,
+}
+
+/// What was agreed with the client, and what its connection owns.
+#[derive(Debug)]
+pub(crate) struct MovedConnection {
+    pub(crate) version: Version,
+    pub(crate) keep_alive_s: u16,
+    pub(crate) open_max: u16,
+    pub(crate) packet_bytes_max: u32,
+    pub(crate) aliases_max: u16,
+    pub(crate) wants_problems: bool,
+    pub(crate) owned: Option<Box<Owned>>,
+}
+
+/// What few connections have.
+#[derive(Debug)]
+pub(crate) struct Owned {
+    pub(crate) will: Option<Box<Will>>,
+    pub(crate) aliases_in: AliasesIn,
+    pub(crate) aliases_out: AliasesOut,
+    pub(crate) auth_method: Option<Box<str>>,
+}
