@@ -397,6 +397,7 @@ mod tests {
             ("to = \"cells/{payload.p.mcc}", "to = \"ud/{payload.p.mcc}", "loop: \"cells\" -> "),
             ("retain = false", "retained = false", ":10: "),
             ("action = \"count\"", "action = \"cuont\"", "rule \"count\": action: "),
+            ("\"ud/#\"", "\"$filter/true/ud/#\"", "rule \"cells\": from: "),
         ] {
             let error = read(&CELLS.replace(old, new)).unwrap_err().to_string();
             assert!(error.contains(named), "{error}");

@@ -47,6 +47,30 @@ impl<'a> Name<'a> {
         Some(Self { topic: TopicFilter { group, filter }, encoded: Some(encoded) })
     }
 
+    /// Why a text with `$filter/` in front is no name, in words; nothing of any other.
+    #[cold]
+    pub(crate) fn fault(text: &str) -> &'static str {
+        let shared = text.strip_prefix(SHARE_PREFIX).and_then(|rest| rest.split_once('/'));
+        let name = shared.map_or(text, |(_, filter)| filter);
+        let Some(rest) = name.strip_prefix(FILTER_PREFIX) else { return "" };
+        match rest.split_once('/') {
+            None | Some((_, "")) => {
+                "no topic filter after the condition: $filter/{condition}/{topic filter}"
+            }
+            Some(("", _)) => "the condition is empty: $filter/{condition}/{topic filter}",
+            Some((condition, _)) if condition.contains(['+', '#']) => {
+                "a + in a condition is written %2B, a # is written %23"
+            }
+            Some((_, filter)) if filter.starts_with(FILTER_PREFIX) => {
+                "two conditions: one of both is written A && B"
+            }
+            Some((_, filter)) if filter.starts_with(SHARE_PREFIX) => {
+                "the group stands in front: $share/{name}/$filter/{condition}/{topic filter}"
+            }
+            Some(_) => "what stands after the condition is no topic filter",
+        }
+    }
+
     /// The condition; nothing if the encoding is none, or not of UTF-8.
     pub(crate) fn condition(&self) -> Option<Result<Cow<'a, str>, BadEncoding>> {
         self.encoded.map(decode)
@@ -112,19 +136,26 @@ mod tests {
 
     #[test]
     fn a_condition_without_a_filter_or_twice_or_before_a_group_is_no_name() {
-        for text in [
-            "$filter/",
-            "$filter/x",
-            "$filter/x/",
-            "$filter//a",
-            "$filter/x/a+",
-            "$filter/a+b/c",
-            "$filter/x/$filter/y/a",
-            "$filter/x/$share/g/a",
-            "$share/g/$filter/x",
-            "$share/g/$filter/x/$share/h/a",
+        for (text, fault) in [
+            ("$filter/", "no topic filter"),
+            ("$filter/x", "no topic filter"),
+            ("$filter/x/", "no topic filter"),
+            ("$filter//a", "is empty"),
+            ("$filter/x/a+", "is no topic filter"),
+            ("$filter/a+b/c", "%2B"),
+            ("$filter/a#b/c", "%23"),
+            ("$filter/x/$filter/y/a", "two conditions"),
+            ("$filter/x/$share/g/a", "in front"),
+            ("$share/g/$filter/x", "no topic filter"),
+            ("$share/g/$filter//a", "is empty"),
+            ("$share/g/$filter/x/$share/h/a", "in front"),
         ] {
             assert_eq!(Name::parse(text), None, "{text}");
+            assert!(Name::fault(text).contains(fault), "{text}: {}", Name::fault(text));
+        }
+        for text in ["", "a#", "$share/g", "$filters/a+"] {
+            assert_eq!(Name::parse(text), None, "{text}");
+            assert_eq!(Name::fault(text), "", "{text}");
         }
     }
 

@@ -2,6 +2,8 @@
 
 mod check;
 mod cost;
+mod never;
+mod operators;
 mod plan;
 mod resolve;
 mod source;
@@ -11,7 +13,7 @@ use crate::Fault;
 use crate::json::{Index, Json};
 use crate::path::Path;
 use plan::{Outcome, Plan};
-use tree::Tree;
+use tree::{Functions, Tree};
 
 pub use cost::{PLAIN_STEPS_PER_MESSAGE_MAX, STEPS_MAX, STEPS_PER_MESSAGE_MAX};
 pub use source::{BRACKETS_DEPTH_MAX, EXPRESSION_BYTES_MAX, EXPRESSION_TOKENS_MAX};
@@ -139,6 +141,12 @@ impl Condition {
         self.plan.is_some()
     }
 
+    /// Whether it is false of every message, as far as that can be told: a mistake, most likely.
+    #[must_use]
+    pub fn never_matches(&self) -> bool {
+        never::is_never_true(self.expression.compiled.root())
+    }
+
     /// Whether it looks at the payload at all; one that does not takes any bytes.
     #[must_use]
     pub fn reads_payload(&self) -> bool {
@@ -156,16 +164,19 @@ impl Condition {
 pub struct Scratch {
     index: Index,
     slots: Vec<u32>,
+    /// What the interpreter calls, once it was needed.
+    functions: Option<Functions>,
 }
 
 impl Scratch {
     /// Begins with a message, whose payload is read at most once for all that is asked of it.
     pub fn reading<'a>(&'a mut self, message: &'a Message<'a>) -> Reading<'a> {
-        let Self { index, slots } = self;
+        let Self { index, slots, functions } = self;
         Reading {
             message,
             index,
             slots,
+            functions,
             beside: cost::values_beside(message),
             text: None,
             tree: None,
@@ -181,6 +192,7 @@ pub struct Reading<'a> {
     message: &'a Message<'a>,
     index: &'a mut Index,
     slots: &'a mut Vec<u32>,
+    functions: &'a mut Option<Functions>,
     /// How much there is to look at beside the payload.
     beside: u64,
     /// The payload as text, once it was read.
@@ -280,7 +292,8 @@ impl<'a> Reading<'a> {
         };
         let steps = expression.cost.allow(self.values(expression.reads_payload))?;
         self.steps_left = self.steps_left.checked_sub(steps).ok_or(Fault::TooCostly)?;
-        let tree = self.tree.get_or_insert_with(|| Tree::of(self.message));
+        let functions = self.functions.get_or_insert_default();
+        let tree = self.tree.get_or_insert_with(|| Tree::of(self.message, functions));
         if let Some(text) = text {
             tree.read(&self.index.json(text));
         }

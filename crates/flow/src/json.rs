@@ -7,6 +7,7 @@ mod scan;
 pub(crate) mod text;
 
 use crate::Fault;
+use crate::number::Number;
 
 /// What a payload may be long, in bytes.
 pub const PAYLOAD_BYTES_MAX: usize = 256 * 1024;
@@ -93,15 +94,6 @@ fn tag_of(word: u32, length: usize) -> u32 {
     if length >= 4 { word } else { word & !(u32::MAX << (8 * length)) }
 }
 
-/// A number as conditions see it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Number {
-    /// Without fraction and exponent, within 64 bits.
-    Int(i64),
-    /// Every other one; infinite where it is larger than a double.
-    Double(f64),
-}
-
 /// The memory of an index, used for one payload after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
@@ -154,10 +146,13 @@ impl<'a> Json<'a> {
     /// The value of a number; of anything else 0.
     pub(crate) fn number(&self, entry: Entry) -> Number {
         let raw = self.raw(entry);
-        if entry.kind == Kind::Whole
-            && let Ok(value) = raw.parse()
-        {
-            return Number::Int(value);
+        if entry.kind == Kind::Whole {
+            if let Ok(value) = raw.parse() {
+                return Number::Int(value);
+            }
+            if let Ok(value) = raw.parse::<u64>() {
+                return Number::from(value);
+            }
         }
         Number::Double(raw.parse().unwrap_or_default())
     }

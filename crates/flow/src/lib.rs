@@ -12,6 +12,7 @@ mod fault;
 mod flow;
 mod json;
 mod loops;
+mod number;
 mod pace;
 mod path;
 mod rule;

@@ -34,6 +34,10 @@ impl Filter {
         if filter.contains('\0') {
             return Err("it has a null character");
         }
+        // Rules see topics, and no topic is one of these.
+        if filter.starts_with("$filter/") {
+            return Err("a rule has its condition in `when`, not in front of its topic filter");
+        }
         let levels: Vec<String> = filter.split('/').map(str::to_owned).collect();
         for (at, level) in levels.iter().enumerate() {
             if level.len() > 1 && level.contains(['+', '#']) {
@@ -140,6 +144,11 @@ mod tests {
         for text in ["", "a/#/b", "a#", "a+/b", "$share/g", "$share//a", "$share/+/a", "a\0"] {
             assert!(Filter::parse(text).is_err(), "{text:?}");
         }
+        // Nor one that is a subscription with a condition.
+        for text in ["$filter/x/a", "$filter/x", "$filter/", "$share/g/$filter/x/a"] {
+            assert!(Filter::parse(text).is_err_and(|error| error.contains("when")), "{text:?}");
+        }
+        assert!(filter("$filter").matches("$filter"));
     }
 
     #[test]

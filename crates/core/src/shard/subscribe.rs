@@ -149,7 +149,8 @@ impl Shard {
     ) -> Result<(), NotGranted> {
         let levels_max = usize::from(self.bounds.limits.topic_levels_max);
         let Some(name) = Name::parse(text) else {
-            return Err(ReasonCode::TopicFilterInvalid.into());
+            let (reason, detail) = (ReasonCode::TopicFilterInvalid, Name::fault(text).into());
+            return Err(NotGranted { reason, detail });
         };
         let filter = name.topic;
         let bytes = text.len() - name.encoded.map_or(0, str::len);

@@ -187,6 +187,14 @@ fn a_bad_condition_is_refused_with_its_place_and_the_rest_of_the_packet_is_not()
     subscribe(&mut net, (new, Version::V5), &both[2..], &[condition, condition]);
     assert_eq!(net.read(new), ["SUBACK [143]: more than one user property filter"]);
     assert_eq!(net.shards[0].stats().conditions_refused, 2 + 2 + 2 + 1);
+    // A name that is none says why, and so does one that has no condition.
+    for (filter, reason) in [
+        ("$filter/true", "no topic filter after the condition: $filter/{condition}/{topic filter}"),
+        ("$filter//x", "the condition is empty: $filter/{condition}/{topic filter}"),
+    ] {
+        subscribe(&mut net, (new, Version::V5), &[(filter, Q0), ("t", Q1)], &[]);
+        assert_eq!(net.read(new), [format!("SUBACK [143, 1]: {reason}")]);
+    }
 }
 
 #[test]

@@ -7,7 +7,8 @@
 use super::Message;
 use super::resolve::{Paths, Slot};
 use crate::Fault;
-use crate::json::{Entry, Json, Kind, Name, Number, text};
+use crate::json::{Entry, Json, Kind, Name, text};
+use crate::number::Number;
 use crate::path::{Path, Segment};
 use cel::IdedExpr;
 use cel::common::ast::{CallExpr, Expr, LiteralValue, operators};
@@ -106,9 +107,7 @@ enum Affix {
 enum Literal {
     Null,
     Bool(bool),
-    Int(i64),
-    Uint(u64),
-    Double(f64),
+    Number(Number),
     Text(String),
 }
 
@@ -117,8 +116,7 @@ enum Literal {
 enum Scalar<'a> {
     Null,
     Bool(bool),
-    Int(i64),
-    Double(f64),
+    Number(Number),
     Text(&'a str),
     /// Text of JSON with escapes in it.
     Escaped(&'a str),
@@ -291,7 +289,7 @@ fn segments(part: &Expr) -> Option<Vec<Segment>> {
             let mut segments = segments(&of.expr)?;
             segments.push(match literal(&index.expr)? {
                 Literal::Text(name) => Segment::Field(Name::new(&name)),
-                Literal::Int(index) => Segment::Item(usize::try_from(index).ok()?),
+                Literal::Number(Number::Int(index)) => Segment::Item(usize::try_from(index).ok()?),
                 _ => return None,
             });
             Some(segments)
@@ -304,17 +302,16 @@ fn literal(part: &Expr) -> Option<Literal> {
     match part {
         Expr::Literal(literal) => Some(match literal {
             LiteralValue::Boolean(value) => Literal::Bool(**value),
-            LiteralValue::Int(value) => Literal::Int(**value),
-            LiteralValue::UInt(value) => Literal::Uint(**value),
-            LiteralValue::Double(value) => Literal::Double(**value),
+            LiteralValue::Int(value) => Literal::Number(Number::Int(**value)),
+            LiteralValue::UInt(value) => Literal::Number(Number::from(**value)),
+            LiteralValue::Double(value) => Literal::Number(Number::Double(**value)),
             LiteralValue::String(value) => Literal::Text(value.inner().to_owned()),
             LiteralValue::Null => Literal::Null,
             LiteralValue::Bytes(_) => return None,
         }),
         Expr::Call(call) if call.func_name == operators::NEGATE => match call.args.as_slice() {
             [part] => match literal(&part.expr)? {
-                Literal::Int(value) => Some(Literal::Int(value.checked_neg()?)),
-                Literal::Double(value) => Some(Literal::Double(-value)),
+                Literal::Number(value) => Some(Literal::Number(value.negated()?)),
                 _ => None,
             },
             _ => None,
@@ -401,7 +398,7 @@ impl<'a> Run<'a> {
             Operand::Property(name) => {
                 Scalar::Text(self.message.property(name).ok_or(Fault::NoField)?)
             }
-            Operand::Qos => Scalar::Int(i64::from(self.message.qos)),
+            Operand::Qos => Scalar::Number(Number::Int(self.message.qos.into())),
             Operand::Retain => Scalar::Bool(self.message.retain),
         })
     }
@@ -416,10 +413,7 @@ impl<'a> Scalar<'a> {
             Kind::True => Self::Bool(true),
             Kind::False => Self::Bool(false),
             Kind::Null => Self::Null,
-            Kind::Whole | Kind::Fraction => match json.number(entry) {
-                Number::Int(value) => Self::Int(value),
-                Number::Double(value) => Self::Double(value),
-            },
+            Kind::Whole | Kind::Fraction => Self::Number(json.number(entry)),
         }
     }
 
@@ -450,14 +444,7 @@ impl<'a> Scalar<'a> {
     fn order(self, literal: &Literal) -> Option<Ordering> {
         match (self, literal) {
             (Self::Bool(value), Literal::Bool(other)) => Some(value.cmp(other)),
-            (Self::Int(value), Literal::Int(other)) => Some(value.cmp(other)),
-            (Self::Int(value), Literal::Uint(other)) => {
-                Some(u64::try_from(value).map_or(Ordering::Less, |value| value.cmp(other)))
-            }
-            (Self::Int(value), Literal::Double(other)) => (value as f64).partial_cmp(other),
-            (Self::Double(value), Literal::Int(other)) => value.partial_cmp(&(*other as f64)),
-            (Self::Double(value), Literal::Uint(other)) => value.partial_cmp(&(*other as f64)),
-            (Self::Double(value), Literal::Double(other)) => value.partial_cmp(other),
+            (Self::Number(value), Literal::Number(other)) => value.order(*other),
             (Self::Text(value), Literal::Text(other)) => Some(value.cmp(other)),
             (Self::Escaped(value), Literal::Text(other)) => {
                 Some(text::characters(value).cmp(other.chars()))

@@ -3,6 +3,7 @@
 //! The parser is recursive, so that what is too long or nests too deep must not reach it.
 
 use super::ConditionError;
+use std::borrow::Cow;
 
 /// What an expression may be long, in bytes.
 pub const EXPRESSION_BYTES_MAX: usize = 4096;
@@ -111,6 +112,30 @@ pub(super) fn check(text: &str) -> Result<(), ConditionError> {
         return Err(ConditionError::new(0, "the expression is empty"));
     }
     Ok(())
+}
+
+/// The text as the parser reads it, each byte at its place.
+///
+/// It takes whole numbers above those of a signed 64-bit integer only with a suffix `u`, for which
+/// there is no room. In hexadecimal digits they are shorter by one.
+pub(super) fn readable(text: &str) -> Cow<'_, str> {
+    let mut readable = Cow::Borrowed(text);
+    let mut after_point = false;
+    for token in tokens(text) {
+        let after = text.get(token.at + token.text.len()..).unwrap_or("");
+        // Not the digits of a fraction.
+        let whole = !after_point && !after.starts_with('.');
+        after_point = token.text == ".";
+        if whole
+            && token.text.bytes().all(|byte| byte.is_ascii_digit())
+            && token.text.parse::<i64>().is_err()
+            && let Ok(value) = token.text.parse::<u64>()
+        {
+            let digits = format!("{:width$}", format!("{value:#x}u"), width = token.text.len());
+            readable.to_mut().replace_range(token.at..token.at + token.text.len(), &digits);
+        }
+    }
+    readable
 }
 
 /// Where a name stands last at or before a byte; that byte where it does not.

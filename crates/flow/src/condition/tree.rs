@@ -1,17 +1,16 @@
 //! The interpreter: the `cel` crate's parser and evaluation, and the tree of values it works on.
 
-use super::{ConditionError, Message, source};
-use crate::json::{Json, Kind, Number, PAYLOAD_BYTES_MAX, text};
+use super::{ConditionError, Message, operators, source};
+use crate::json::{Json, Kind, PAYLOAD_BYTES_MAX, text};
 use crate::{Fault, json};
 use cel::common::ast::SourceInfo;
-use cel::common::types::{
-    CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString,
-};
+use cel::common::types::{CelBool, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString};
 use cel::common::value::Val;
 use cel::objects::Key;
-use cel::{Context, ExecutionError, IdedExpr, Program, Value};
+use cel::{Context, Env, ExecutionError, IdedExpr, Program, Value};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 /// What the parser says in front of an error of the grammar.
 const GRAMMAR: &str = "Syntax error: ";
@@ -37,6 +36,8 @@ fn told(message: &str) -> String {
 /// An expression as the interpreter takes it.
 pub(super) struct Compiled {
     program: Program,
+    /// The same where numbers mix.
+    mixing: IdedExpr,
 }
 
 impl fmt::Debug for Compiled {
@@ -50,9 +51,13 @@ impl Compiled {
     pub(super) fn parse(text: &str) -> Result<Self, ConditionError> {
         // The parser is not ours and the text can come from any client: what it does not expect
         // must end the expression and nothing else.
-        let parsed = catch_unwind(AssertUnwindSafe(|| Program::compile(text)));
+        let parsed = catch_unwind(AssertUnwindSafe(|| Program::compile(&source::readable(text))));
         let errors = match parsed {
-            Ok(Ok(program)) => return Ok(Self { program }),
+            Ok(Ok(program)) => {
+                let mut mixing = program.expression().clone();
+                operators::replace(&mut mixing);
+                return Ok(Self { program, mixing });
+            }
             Ok(Err(errors)) => errors,
             Err(_) => return Err(ConditionError::new(0, "the expression cannot be read")),
         };
@@ -77,6 +82,21 @@ impl Compiled {
     }
 }
 
+/// The functions that expressions call: made once, as that takes as long as an expression.
+pub(super) struct Functions(Arc<Env>);
+
+impl Default for Functions {
+    fn default() -> Self {
+        Self(Arc::new(operators::environment()))
+    }
+}
+
+impl fmt::Debug for Functions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Functions").finish_non_exhaustive()
+    }
+}
+
 /// What expressions see of one message.
 pub(super) struct Tree {
     context: Context<'static, 'static>,
@@ -91,8 +111,8 @@ impl fmt::Debug for Tree {
 
 impl Tree {
     /// Without the payload.
-    pub(super) fn of(message: &Message<'_>) -> Self {
-        let mut context = Context::default();
+    pub(super) fn of(message: &Message<'_>, functions: &Functions) -> Self {
+        let mut context = Context::with_env(Arc::clone(&functions.0));
         context.add_variable_as_val("topic", Box::new(CelString::from(message.topic.to_owned())));
         context.add_variable_as_val("qos", Box::new(CelInt::from(i64::from(message.qos))));
         context.add_variable_as_val("retain", Box::new(CelBool::from(message.retain)));
@@ -126,7 +146,7 @@ impl Tree {
     }
 
     fn run(&self, compiled: &Compiled) -> Result<Value, Fault> {
-        compiled.program.execute(&self.context).map_err(|error| fault(&error))
+        Value::resolve(&compiled.mixing, &self.context).map_err(|error| fault(&error))
     }
 }
 
@@ -161,10 +181,7 @@ fn value(json: &Json<'_>, at: usize) -> Box<dyn Val> {
             Box::new(CelList::from(elements))
         }
         Kind::Text | Kind::Escaped => Box::new(CelString::from(string(json, entry))),
-        Kind::Whole | Kind::Fraction => match json.number(entry) {
-            Number::Int(value) => Box::new(CelInt::from(value)),
-            Number::Double(value) => Box::new(CelDouble::from(value)),
-        },
+        Kind::Whole | Kind::Fraction => operators::value(json.number(entry)),
         Kind::True => Box::new(CelBool::from(true)),
         Kind::False => Box::new(CelBool::from(false)),
         Kind::Null => Box::new(CelNull),

@@ -24,6 +24,7 @@ fn value(json: &Json<'_>, at: usize) -> Value {
         Kind::Null => Value::Null,
         Kind::Whole | Kind::Fraction => match json.number(entry) {
             Number::Int(value) => value.into(),
+            Number::Uint(value) => value.into(),
             Number::Double(value) => value.into(),
         },
     }
@@ -72,7 +73,10 @@ fn numbers_are_whole_or_double() {
         ("-0", Number::Int(0)),
         ("9223372036854775807", Number::Int(i64::MAX)),
         ("-9223372036854775808", Number::Int(i64::MIN)),
-        ("9223372036854775808", Number::Double(9_223_372_036_854_775_808.0)),
+        ("9223372036854775808", Number::Uint(9_223_372_036_854_775_808)),
+        ("18446744073709551615", Number::Uint(u64::MAX)),
+        ("18446744073709551616", Number::Double(18_446_744_073_709_551_616.0)),
+        ("-9223372036854775809", Number::Double(-9_223_372_036_854_775_809.0)),
         ("1.0", Number::Double(1.0)),
         ("1e2", Number::Double(100.0)),
         ("1E+2", Number::Double(100.0)),

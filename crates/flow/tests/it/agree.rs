@@ -26,7 +26,10 @@ fn scalar() -> impl Strategy<Value = String> {
             "-0.0",
             "9223372036854775807",
             "9223372036854775808",
+            "9007199254740992.0",
+            "9007199254740993",
             "18446744073709551615",
+            "18446744073709551616",
             "1e-5",
             "\"\"",
             "\"a\"",
@@ -84,8 +87,11 @@ fn constant() -> impl Strategy<Value = &'static str> {
         "1.0",
         "1.5",
         "-0.5",
+        "9007199254740992.0",
+        "9007199254740993",
         "9223372036854775807",
         "9223372036854775808u",
+        "18446744073709551615",
         "\"a\"",
         "\"ab\"",
         "\"\"",
@@ -244,7 +250,7 @@ fn what_needs_the_interpreter_says_what_it_should() {
         ("size(payload.l) == 2", Verdict::Match),
         ("payload.a > 1 ? payload.b == 3 : false", Verdict::Match),
         ("\"a\" in payload", Verdict::Match),
-        ("9223372036854775807 + payload.a > 0", Verdict::Invalid(OutOfRange)),
+        ("18446744073709551615 + payload.a > 0", Verdict::Invalid(OutOfRange)),
     ] {
         let condition = Condition::parse(text).unwrap();
         assert!(!condition.is_fast(), "{text}");

@@ -6,4 +6,5 @@ mod agree;
 mod expressions;
 mod flow;
 mod fuzz;
+mod numbers;
 mod payloads;

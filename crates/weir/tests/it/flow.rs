@@ -465,18 +465,23 @@ fn check_prints_the_rules_or_says_what_is_wrong_where() {
     assert_eq!((code, log.as_str()), (Some(0), ""));
     assert!(out.contains("cells: ud/# (QoS 1), when has(payload.p.mcc)"), "{out}");
     assert!(out.contains("-> cells/{payload.p.mcc}/{topic[1]}"), "{out}");
-    assert!(out.contains("subscribes to ud/#, QoS 1"), "{out}");
+    assert!(out.contains("subscribes to ud/#, QoS 1") && !out.contains("warning"), "{out}");
+    let (code, out, _) = check(&CELLS.replace("has(payload.p.mcc)", "qos > 2"));
+    assert_eq!(code, Some(0));
+    assert!(out.contains("warning: cells: no message can match its `when`\n"), "{out}");
 
     let bad = CELLS.replace("&& payload", "&& && payload");
     let again = CELLS.replace("\"cells\"", "\"again\"").replace("ud/#", "cells/#");
     let back = again.replace("cells/{payload.p.mcc}", "ud/{payload.p.mcc}");
     let half = CELLS.replace("\"cells\"", "\"half\"").replace("ud/#", "+/a");
     let twice = CELLS.replace("qos = 1", "qos = 2");
+    let filtered = CELLS.replace("ud/#", "$filter/qos%20>%200/ud/#");
     for (rules, parts) in [
         (bad, &["cells", "when"][..]),
         (format!("{CELLS}{back}"), &["loop", "cells", "again"]),
         (format!("{CELLS}{half}"), &["ud/#", "+/a"]),
         (twice, &["cells", "QoS"]),
+        (filtered, &["cells", "from", "`when`"]),
         (String::new(), &["no [[flow]]"]),
     ] {
         let (code, out, log) = check(&rules);
