@@ -2,7 +2,6 @@
 //! which do not jitter and are checked, and times by `cargo bench -p weir-costs`, which do.
 
 pub mod attacks;
-pub mod ceiling;
 mod hub;
 pub mod memory;
 mod packets;

@@ -22,14 +22,14 @@ const ATTACK_MAX: Duration = Duration::from_secs(5);
 const ANSWER_BYTES: usize = 64 * 1024;
 
 /// An attack: what one attacker does until its time is over.
-pub struct Attack {
+pub(crate) struct Attack {
     /// What it is.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     act: fn(&Attacker<'_>) -> std::io::Result<()>,
 }
 
 /// All of them.
-pub const ATTACKS: [Attack; 5] = [
+pub(crate) const ATTACKS: [Attack; 5] = [
     Attack { name: "queues of absent sessions, 4 kB a message", act: absent_queues },
     Attack { name: "wills of 60 kB", act: wills },
     Attack { name: "filters of 60 kB", act: filters },
@@ -37,25 +37,15 @@ pub const ATTACKS: [Attack; 5] = [
     Attack { name: "QoS 0 to clients that do not read", act: non_readers },
 ];
 
-/// What a broker was seen with, in bytes.
-#[derive(Clone, Copy, Debug)]
-pub struct Seen {
-    /// Before the attack.
-    pub before: u64,
-    /// At most, in the attack.
-    pub most: u64,
-}
-
 impl Attack {
-    /// Attacks a broker, which is gone afterwards.
+    /// Attacks a broker. Returns the most resident memory that it was seen with, in bytes.
     ///
     /// # Errors
     /// The broker does not start, or ends.
-    pub fn run(&self, broker: &mut Broker) -> anyhow::Result<Seen> {
-        let before = broker.resident()?;
+    pub(crate) fn run(&self, broker: &Broker) -> anyhow::Result<u64> {
         let (address, until) = (broker.address, Instant::now() + ATTACK_MAX);
         let done = AtomicUsize::new(0);
-        let mut most = before;
+        let mut most = 0;
         std::thread::scope(|scope| {
             for number in 0..ATTACKERS {
                 let (done, act) = (&done, self.act);
@@ -71,14 +61,14 @@ impl Attack {
                 most = most.max(broker.resident()?);
                 std::thread::sleep(Duration::from_millis(1));
             }
-            Ok(Seen { before, most })
+            Ok(most)
         })
     }
 }
 
 /// A broker in a process of its own.
 #[derive(Debug)]
-pub struct Broker {
+pub(crate) struct Broker {
     child: Child,
     address: SocketAddr,
 }
@@ -88,7 +78,7 @@ impl Broker {
     ///
     /// # Errors
     /// It does not start.
-    pub fn start(program: &str, shards: u16, ceiling_bytes: u64) -> anyhow::Result<Self> {
+    pub(crate) fn start(program: &str, shards: u16, ceiling_bytes: u64) -> anyhow::Result<Self> {
         let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let path = std::env::temp_dir().join(format!("weir-ceiling-{port}.toml"));
@@ -118,7 +108,7 @@ impl Broker {
     ///
     /// # Errors
     /// It is gone.
-    pub fn resident(&self) -> anyhow::Result<u64> {
+    pub(crate) fn resident(&self) -> anyhow::Result<u64> {
         let process = Process::new(self.child.id().cast_signed())?;
         Ok(process.statm()?.resident * procfs::page_size())
     }

@@ -1,7 +1,9 @@
 //! How close a broker stays to its memory ceiling, by attack and number of shards: `ceiling`.
 
+mod attacks;
+
+use attacks::{ATTACKS, Broker};
 use clap::Parser;
-use weir_costs::ceiling::{ATTACKS, Broker};
 
 /// Attacks a broker's memory, and prints the most that it was seen with in percent of its ceiling.
 #[derive(Parser)]
@@ -32,9 +34,9 @@ fn main() -> anyhow::Result<()> {
         for &shards in &shards {
             print!("  {shards} shards:");
             for _ in 0..repeat {
-                let mut broker = Broker::start(&program, shards, ceiling_bytes)?;
-                let seen = attack.run(&mut broker)?;
-                print!(" {}", seen.most * 100 / ceiling_bytes);
+                let broker = Broker::start(&program, shards, ceiling_bytes)?;
+                let most = attack.run(&broker)?;
+                print!(" {}", most * 100 / ceiling_bytes);
             }
             println!();
         }
