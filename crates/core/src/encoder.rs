@@ -127,8 +127,7 @@ fn encode(
         }
         if let Some(expires_at) = delivery.expires_at {
             // What is left, not what was asked for [MQTT-3.3.2-6].
-            let seconds = now.secs_until(expires_at).max(1);
-            properties.push(Property::MessageExpiryInterval(seconds));
+            properties.push(Property::MessageExpiryInterval(now.secs_until(expires_at)));
         }
         for &id in shape.subscription_ids {
             properties.push(Property::SubscriptionIdentifier(id));

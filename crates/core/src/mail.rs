@@ -125,9 +125,7 @@ impl Mail {
         // What a receipt is for is waited for before a shard is at rest.
         !is_about_freeze && !matches!(self, Self::Receipt { .. })
     }
-}
 
-impl Mail {
     /// Bytes that it holds, or that its receiver will keep of it, but for a few of its own.
     pub fn bytes(&self) -> usize {
         match self {

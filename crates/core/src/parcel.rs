@@ -3,11 +3,11 @@
 
 use crate::aliases::{AliasesIn, AliasesOut};
 use crate::replays::Replay;
-use crate::session::{Absence, Will};
+use crate::session::{Absence, Attachment, Will};
 use crate::text::Text;
 use crate::window::Window;
+use weir_wire::PacketId;
 use weir_wire::packet::SubscriptionOptions;
-use weir_wire::{PacketId, Version};
 
 /// A session, or a client that was let in, on its way to the shard that holds its partition.
 #[derive(Debug)]
@@ -68,12 +68,9 @@ pub(crate) struct MovedSubscription {
 /// What was agreed with the client, and what its connection owns.
 #[derive(Debug)]
 pub(crate) struct MovedConnection {
-    pub(crate) version: Version,
+    /// The key of its connection is that of the shard it comes from.
+    pub(crate) attachment: Attachment,
     pub(crate) keep_alive_s: u16,
-    pub(crate) open_max: u16,
-    pub(crate) packet_bytes_max: u32,
-    pub(crate) aliases_max: u16,
-    pub(crate) wants_problems: bool,
     pub(crate) owned: Option<Box<Owned>>,
 }
 

@@ -85,11 +85,8 @@ impl Drop for Log {
 
 /// Begins the log. With `is_queued` no line ever waits for who reads it.
 pub(crate) fn init(args: &LogArgs, is_queued: bool) -> anyhow::Result<Log> {
-    let filter = match (&args.log_level, std::env::var("WEIR_LOG")) {
-        (Some(level), _) => EnvFilter::builder().parse(level).ok(),
-        (None, Ok(level)) => EnvFilter::builder().parse(level).ok(),
-        (None, Err(_)) => None,
-    };
+    let directives = args.log_level.clone().or_else(|| std::env::var("WEIR_LOG").ok());
+    let filter = directives.and_then(|text| EnvFilter::builder().parse(text).ok());
     let filter = filter.unwrap_or_else(|| EnvFilter::new("info"));
     let has_colour = args.log_file.is_none()
         && io::stderr().is_terminal()
@@ -234,26 +231,21 @@ enum Writer {
 }
 
 /// Gives each line a bound before it goes anywhere.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Lines {
     writer: Writer,
     format: Format,
 }
 
-struct Line {
-    writer: Writer,
-    format: Format,
-}
+impl MakeWriter<'_> for Lines {
+    type Writer = Self;
 
-impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Line;
-
-    fn make_writer(&'a self) -> Line {
-        Line { writer: self.writer.clone(), format: self.format }
+    fn make_writer(&self) -> Self {
+        self.clone()
     }
 }
 
-impl Write for Line {
+impl Write for Lines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let replaced;
         let shown = if line.len() > LINE_BYTES_MAX {

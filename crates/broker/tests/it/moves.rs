@@ -4,6 +4,7 @@ use crate::support::{Broker, Client};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tempfile::TempDir;
 use weir_broker::{Config, ControlConfig};
 use weir_control::Caller;
 use weir_wire::packet::{Ack, Publish};
@@ -98,17 +99,25 @@ fn take_part(client: &mut Client, number: usize, is_over: &AtomicBool) {
     }
 }
 
-#[test]
-fn nobody_notices_that_partitions_move() {
+/// A broker with the folder of its socket, who asks it, and so many clients of it.
+fn start(clients: usize) -> (TempDir, Broker, Caller, Vec<Client>) {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("ctl");
     let control = ControlConfig { socket: Some(socket.clone()) };
     let broker = Broker::start(Config { shards: SHARDS, control, ..Config::default() });
     let caller = Caller::new(&socket).unwrap();
     let mut clients: Vec<Client> =
-        (0..CLIENTS).map(|at| broker.connect(&format!("client-{at}"), &[])).collect();
+        (0..clients).map(|at| broker.connect(&format!("client-{at}"), &[])).collect();
     for client in &mut clients {
         assert_eq!(client.connack(), Some(ReasonCode::Success));
+    }
+    (folder, broker, caller, clients)
+}
+
+#[test]
+fn nobody_notices_that_partitions_move() {
+    let (_folder, _broker, caller, mut clients) = start(CLIENTS);
+    for client in &mut clients {
         client.subscribe("m/+", QoS::ExactlyOnce);
     }
     let is_over = AtomicBool::new(false);
@@ -189,16 +198,7 @@ fn who_holds_what_is_told() {
 #[ignore = "a measurement"]
 fn how_long_moves_take() {
     let idle: usize = std::env::var("IDLE").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
-    let folder = tempfile::tempdir().unwrap();
-    let socket = folder.path().join("ctl");
-    let control = ControlConfig { socket: Some(socket.clone()) };
-    let broker = Broker::start(Config { shards: SHARDS, control, ..Config::default() });
-    let caller = Caller::new(&socket).unwrap();
-    let mut clients: Vec<Client> =
-        (0..idle).map(|at| broker.connect(&format!("client-{at}"), &[])).collect();
-    for client in &mut clients {
-        assert_eq!(client.connack(), Some(ReasonCode::Success));
-    }
+    let (_folder, _broker, caller, _clients) = start(idle);
     let one = |partition: u8| {
         let path =
             format!("/api/v1/partitions/{partition}?shard={}", (u16::from(partition) + 1) % SHARDS);

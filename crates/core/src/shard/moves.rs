@@ -146,23 +146,13 @@ impl Shard {
     }
 
     fn take_connection(&mut self, attachment: Attachment) -> Option<MovedConnection> {
-        let Attachment { conn, version, open_max, packet_bytes_max, aliases_max, wants_problems } =
-            attachment;
-        let Live { keep_alive_s, cold, .. } = self.drop_connection(conn)?.into_live()?;
+        let Live { keep_alive_s, cold, .. } = self.drop_connection(attachment.conn)?.into_live()?;
         // No answer waits and no packet is parked while all shards are at rest.
         let owned = cold.map(|cold| {
             let ColdConnection { will, aliases_in, aliases_out, auth_method, .. } = *cold;
             Box::new(Owned { will, aliases_in, aliases_out, auth_method })
         });
-        Some(MovedConnection {
-            version,
-            keep_alive_s,
-            open_max,
-            packet_bytes_max,
-            aliases_max,
-            wants_problems,
-            owned,
-        })
+        Some(MovedConnection { attachment, keep_alive_s, owned })
     }
 
     /// A session comes from the shard that held its partition, or a client from one that let it in.
@@ -264,15 +254,8 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let MovedConnection {
-            version,
-            keep_alive_s,
-            open_max,
-            packet_bytes_max,
-            aliases_max,
-            wants_problems,
-            owned,
-        } = moved;
+        let MovedConnection { attachment, keep_alive_s, owned } = moved;
+        let version = attachment.version;
         let cold = owned.map(|owned| {
             let Owned { will, aliases_in, aliases_out, auth_method } = *owned;
             let none = ColdConnection::default();
@@ -286,14 +269,7 @@ impl Shard {
         self.connections.add(conn, connection);
         self.stats.connections += 1;
         self.set_deadline(conn, now);
-        self.clients[key].attachment = Some(Attachment {
-            conn,
-            version,
-            open_max,
-            packet_bytes_max,
-            aliases_max,
-            wants_problems,
-        });
+        self.clients[key].attachment = Some(Attachment { conn, ..attachment });
     }
 
     /// A client that was let in where its session was before goes on to where it is.
