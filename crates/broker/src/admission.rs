@@ -11,6 +11,10 @@ use weir_wire::ReasonCode;
 /// Connections that are open only to be told why they are refused. More are cut at once.
 const REFUSALS_MAX: u32 = 1024;
 
+/// Connections at a time that are let in while the memory ceiling is reached, so that sessions can
+/// come back for what is kept for them. More are cut at once.
+const AT_CEILING_MAX: u32 = 64;
+
 /// The `[process]` table. 0 is "no bound" where nothing else is said.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -24,7 +28,8 @@ pub struct ProcessLimits {
     pub connects_per_second_max: u32,
     /// Resident memory of the process, in bytes; 0 is three quarters of the host's. Near it
     /// nothing is taken that has to be kept: new sessions, retained messages, messages that would
-    /// wait for a subscriber, subscriptions: 0x97. At it, connections are cut at accept.
+    /// wait for a subscriber, subscriptions: 0x97. At it, connections are cut at accept, but for a
+    /// few at a time, so that sessions can come back for what is kept for them.
     pub memory_bytes_max: u64,
 }
 
@@ -61,6 +66,8 @@ pub(crate) struct AdmissionStats {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Held {
     Served,
+    /// Served, let in while the memory ceiling was reached.
+    AtCeiling,
     Refused,
 }
 
@@ -101,6 +108,7 @@ pub(crate) struct AdmissionControl {
     /// By shard, then token.
     held: Vec<Vec<Option<Held>>>,
     served: u32,
+    at_ceiling: u32,
     refused: u32,
     /// Kept only where addresses are bounded.
     addresses: HashMap<Place, IpAddr, RandomState>,
@@ -120,6 +128,7 @@ impl AdmissionControl {
             limits,
             held: Vec::new(),
             served: 0,
+            at_ceiling: 0,
             refused: 0,
             addresses: HashMap::default(),
             per_address: HashMap::default(),
@@ -137,7 +146,7 @@ impl AdmissionControl {
         now: Micros,
     ) -> Admission {
         let reason = match () {
-            () if is_memory_full => return self.cut(),
+            () if is_memory_full && self.at_ceiling >= AT_CEILING_MAX => return self.cut(),
             () if self.served >= self.limits.connections_max => {
                 self.stats.refused_count += 1;
                 ReasonCode::QuotaExceeded
@@ -151,8 +160,9 @@ impl AdmissionControl {
                 ReasonCode::ConnectionRateExceeded
             }
             () => {
-                self.hold(place, Held::Served);
+                self.hold(place, if is_memory_full { Held::AtCeiling } else { Held::Served });
                 self.served += 1;
+                self.at_ceiling += u32::from(is_memory_full);
                 if self.limits.connections_per_address_max > 0 {
                     self.addresses.insert(place, peer);
                     *self.per_address.entry(peer).or_default() += 1;
@@ -180,6 +190,10 @@ impl AdmissionControl {
         match pass.held {
             Held::Refused => self.refused -= 1,
             Held::Served => self.served -= 1,
+            Held::AtCeiling => {
+                self.served -= 1;
+                self.at_ceiling -= 1;
+            }
         }
         if let Some(address) = pass.address
             && let Some(count) = self.per_address.get_mut(&address)
@@ -291,6 +305,20 @@ mod tests {
         admission.gone(at(2));
         assert_eq!(admission.admit(at(0), A, false, now), Admission::Serve);
         assert_eq!(admission.stats.refused_count, 1);
+    }
+
+    #[test]
+    fn at_the_ceiling_a_few_may_come_back() {
+        let mut admission = admission(1_000, 0, 0);
+        let now = Micros(0);
+        for token in 0..AT_CEILING_MAX {
+            assert_eq!(admission.admit(at(token), A, true, now), Admission::Serve);
+        }
+        assert_eq!(admission.admit(at(AT_CEILING_MAX), A, true, now), Admission::Cut);
+        assert_eq!(admission.admit(at(AT_CEILING_MAX), A, false, now), Admission::Serve);
+        admission.gone(at(0));
+        assert_eq!(admission.admit(at(0), A, true, now), Admission::Serve);
+        assert_eq!(admission.served, AT_CEILING_MAX + 1);
     }
 
     #[test]

@@ -2,11 +2,12 @@
 
 use std::cell::Cell;
 use std::fs::File;
-use std::io::Read as _;
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use weir_core::Micros;
+use std::time::Instant;
+use weir_core::{Micros, Stats};
 
 /// Resident memory is asked for this often while the ceiling is near, and ten times as rarely
 /// while less than half of it is used.
@@ -16,11 +17,21 @@ const INTERVAL: Micros = Micros(10_000);
 const PRESSED_PERCENT: u64 = 95;
 const RELEASED_PERCENT: u64 = 90;
 
-/// While pressed, free memory is given back to the system this often.
-const TRIM_INTERVAL: Micros = Micros(1_000_000);
+/// While pressed, free memory is given back to the system when this has passed since the last time,
+/// or so many times what that took.
+const TRIM_INTERVAL: Micros = Micros(10_000);
+const TRIM_COSTS: u64 = 20;
+
+/// Free memory is given back as well when half of so many connections, sessions, retained messages
+/// and filters of a thread have gone.
+const LEAVING_MIN: u64 = 64;
 
 /// However little room is left, so many bytes pass between two looks of a thread.
-const BYTES_MIN: u64 = 64 * 1024;
+const BYTES_MIN: u64 = 16 * 1024;
+
+/// A byte that comes in may take so many: where it is put together, on its way to another thread,
+/// where it is kept there, in pieces of memory that are larger than it or that lie free.
+const COST_PER_BYTE: u64 = 16;
 
 /// Letters between threads may hold this part of the ceiling, within these bounds in bytes. Over
 /// it, nothing more is read from connections until some have come to where they go.
@@ -37,7 +48,10 @@ pub(crate) struct Ceiling {
     /// Resident bytes at the last look of any of them.
     bytes: AtomicU64,
     is_pressed: AtomicBool,
-    trimmed_at: AtomicU64,
+    /// Free memory is given back no sooner.
+    trim_at: AtomicU64,
+    /// What the system tells of this process; nothing where it does not.
+    statm: Option<File>,
     /// Bytes in letters from thread to thread.
     in_letters: AtomicU64,
     in_letters_max: u64,
@@ -55,7 +69,8 @@ impl Ceiling {
             watchers: watchers.into(),
             bytes: AtomicU64::new(0),
             is_pressed: AtomicBool::new(false),
-            trimmed_at: AtomicU64::new(0),
+            trim_at: AtomicU64::new(0),
+            statm: File::open("/proc/self/statm").ok(),
             in_letters: AtomicU64::new(0),
             in_letters_max: (bytes_max / LETTERS_PART).clamp(LETTERS_MIN, LETTERS_MAX),
         }
@@ -63,17 +78,34 @@ impl Ceiling {
 
     /// Looks. Says how much may come and go before it is worth looking again.
     fn look(&self, now: Micros, unposted_bytes: u64) -> u64 {
-        let trimmed_at = self.trimmed_at.load(Relaxed);
-        if self.is_pressed.load(Relaxed)
-            && now.0 >= trimmed_at + TRIM_INTERVAL.0
-            && self.trimmed_at.compare_exchange(trimmed_at, now.0, Relaxed, Relaxed).is_ok()
-        {
-            weir_reactor::trim();
+        if self.is_pressed.load(Relaxed) {
+            self.trim(now);
         }
         // Where the system does not tell, there is no ceiling to keep. What is in letters may
         // become more where it goes.
         let in_letters = self.in_letters.load(Relaxed) + unposted_bytes;
-        self.note(resident_bytes().unwrap_or(0) + in_letters)
+        self.note(self.resident_bytes().unwrap_or(0) + in_letters)
+    }
+
+    /// Gives free memory back, unless a thread did so a moment ago.
+    fn trim(&self, now: Micros) {
+        let trim_at = self.trim_at.load(Relaxed);
+        let is_due = now.0 >= trim_at;
+        if is_due && self.trim_at.compare_exchange(trim_at, u64::MAX, Relaxed, Relaxed).is_ok() {
+            let begin = Instant::now();
+            weir_reactor::trim();
+            let took_us = begin.elapsed().as_micros() as u64;
+            self.trim_at.store(now.0 + TRIM_INTERVAL.0.max(took_us * TRIM_COSTS), Relaxed);
+        }
+    }
+
+    /// The second number of statm, which is pages. Read without an allocation, since it is asked for
+    /// while messages flow.
+    fn resident_bytes(&self) -> Option<u64> {
+        let mut text = [0; 128];
+        let count = self.statm.as_ref()?.read_at(&mut text, 0).ok()?;
+        let pages = std::str::from_utf8(&text[..count]).ok()?.split(' ').nth(1)?;
+        Some(pages.parse::<u64>().ok()? * procfs::page_size())
     }
 
     fn note(&self, bytes: u64) -> u64 {
@@ -84,7 +116,7 @@ impl Ceiling {
         if is_pressed != (bytes >= threshold) {
             self.is_pressed.store(!is_pressed, Relaxed);
         }
-        (threshold.saturating_sub(bytes) / 4 / self.watchers).max(BYTES_MIN)
+        (threshold.saturating_sub(bytes) / COST_PER_BYTE / self.watchers).max(BYTES_MIN)
     }
 }
 
@@ -99,6 +131,9 @@ pub(crate) struct Memory {
     unposted_bytes: Cell<u64>,
     /// As this thread knows it.
     is_pressed: bool,
+    /// The most that this thread held since free memory was last given back for it: connections,
+    /// sessions, retained messages and filters.
+    held_max: u64,
 }
 
 impl Memory {
@@ -109,6 +144,7 @@ impl Memory {
             bytes_left: Cell::new(0),
             unposted_bytes: Cell::new(0),
             is_pressed: false,
+            held_max: 0,
         }
     }
 
@@ -163,8 +199,11 @@ impl Memory {
     }
 
     /// Looks again if it is time. Says whether the pressure changed, whoever saw it first.
-    pub(crate) fn watch(&mut self, now: Micros) -> Option<bool> {
+    pub(crate) fn watch(&mut self, now: Micros, stats: impl FnOnce() -> Stats) -> Option<bool> {
         if now >= self.next_at || self.bytes_left.get() == 0 {
+            if now >= self.next_at {
+                self.watch_leaving(now, &stats());
+            }
             self.bytes_left.set(self.ceiling.look(now, self.unposted_bytes.get()));
             let is_low = self.bytes().0 < self.ceiling.bytes_max / 2;
             self.next_at = now + Micros(if is_low { INTERVAL.0 * 10 } else { INTERVAL.0 });
@@ -175,6 +214,16 @@ impl Memory {
         changed.then_some(is_pressed)
     }
 
+    /// The memory of clients who left goes back to the system, and not for each of them.
+    fn watch_leaving(&mut self, now: Micros, stats: &Stats) {
+        let held = stats.connections + stats.sessions + stats.retained + stats.filters;
+        self.held_max = self.held_max.max(held);
+        if held <= self.held_max / 2 && self.held_max >= LEAVING_MIN {
+            self.held_max = held;
+            self.ceiling.trim(now);
+        }
+    }
+
     pub(crate) fn is_full(&self) -> bool {
         self.bytes().0 >= self.ceiling.bytes_max
     }
@@ -183,15 +232,6 @@ impl Memory {
     pub(crate) fn bytes(&self) -> (u64, u64) {
         (self.ceiling.bytes.load(Relaxed), self.ceiling.bytes_max)
     }
-}
-
-/// The second number of statm, which is pages. Read without an allocation, since it is asked for
-/// while messages flow.
-fn resident_bytes() -> Option<u64> {
-    let mut text = [0; 128];
-    let count = File::open("/proc/self/statm").ok()?.read(&mut text).ok()?;
-    let pages = std::str::from_utf8(&text[..count]).ok()?.split(' ').nth(1)?;
-    Some(pages.parse::<u64>().ok()? * procfs::page_size())
 }
 
 fn host_bytes() -> Option<u64> {
@@ -221,18 +261,18 @@ mod tests {
     fn one_thread_sees_what_another_saw() {
         let ceiling = Arc::new(Ceiling::new(u64::MAX, 2));
         let (mut first, mut second) = (Memory::new(ceiling.clone()), Memory::new(ceiling.clone()));
-        assert_eq!(first.watch(Micros(0)), None);
-        assert_eq!(second.watch(Micros(0)), None);
+        assert_eq!(first.watch(Micros(0), Stats::default), None);
+        assert_eq!(second.watch(Micros(0), Stats::default), None);
         ceiling.is_pressed.store(true, Relaxed);
-        assert_eq!(first.watch(Micros(1)), Some(true));
-        assert_eq!(second.watch(Micros(1)), Some(true));
-        assert_eq!(second.watch(Micros(1)), None);
+        assert_eq!(first.watch(Micros(1), Stats::default), Some(true));
+        assert_eq!(second.watch(Micros(1), Stats::default), Some(true));
+        assert_eq!(second.watch(Micros(1), Stats::default), None);
     }
 
     #[test]
     fn the_system_tells_how_much_this_process_has() {
         let mut memory = Memory::new(Arc::new(Ceiling::new(1, 1)));
-        assert_eq!(memory.watch(Micros(0)), Some(true));
+        assert_eq!(memory.watch(Micros(0), Stats::default), Some(true));
         assert!(memory.is_full() && memory.bytes().0 > 100_000);
         assert!(Ceiling::new(0, 1).bytes_max > 1_000_000);
     }

@@ -120,7 +120,8 @@ impl Shell {
     }
 
     fn watch_memory(&mut self, io: &Io) {
-        if let Some(is_pressed) = self.guard.memory.watch(Micros(io.now_us())) {
+        let now = Micros(io.now_us());
+        if let Some(is_pressed) = self.guard.memory.watch(now, || self.shard.stats()) {
             let (bytes, bytes_max) = self.guard.memory.bytes();
             let shard = self.own().0;
             if is_pressed {

@@ -69,6 +69,16 @@ pub enum Mail {
         /// Comes back in [`Mail::Receipt`], if the publisher waits for an acknowledgement.
         number: Option<u64>,
     },
+    /// The sender had no room for a message whose publisher waits for an acknowledgement: nobody got
+    /// it there. It comes before the receipt.
+    Refused {
+        /// The message.
+        message: Arc<Message>,
+        /// As in [`Mail::Publish`].
+        number: u64,
+        /// What there was no room for, as a part of a sentence.
+        detail: &'static str,
+    },
     /// A message for a topic that the receiver owns, to be retained; one without payload clears.
     /// The sender mails it before any other letter that the message takes.
     Retain {
@@ -142,6 +152,8 @@ impl Mail {
             | Self::Left { .. }
             | Self::Receipt { .. }
             | Self::Retained { .. }
+            // Its publisher's shard has the message already.
+            | Self::Refused { .. }
             // What moves was there before.
             | Self::Marker { .. }
             | Self::Rested { .. }

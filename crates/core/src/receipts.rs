@@ -67,6 +67,13 @@ impl Receipts {
         Some(ticket)
     }
 
+    /// The answer that waits for the receipt of this letter.
+    pub(crate) fn waiting_for(&self, from: ShardId, number: u64) -> Option<Ticket> {
+        let waits = &self.peers[usize::from(from.0)].waits;
+        let at = waits.binary_search_by_key(&number, |&(waited, _)| waited).ok()?;
+        Some(waits[at].1)
+    }
+
     /// A letter with a number is in force here.
     pub(crate) fn note(&mut self, from: ShardId, number: u64, wants_retains: bool) {
         let peer = &mut self.peers[usize::from(from.0)];
@@ -106,6 +113,8 @@ mod tests {
             let number = receipts.number(OTHER);
             receipts.wait(OTHER, number, ticket);
         }
+        assert_eq!(receipts.waiting_for(OTHER, 2), Some(waiting[1]));
+        assert_eq!(receipts.waiting_for(OTHER, 4), None);
         assert_eq!(receipts.take_met(OTHER, 2), Some(waiting[0]));
         assert_eq!(receipts.take_met(OTHER, 2), Some(waiting[1]));
         assert_eq!(receipts.take_met(OTHER, 2), None);

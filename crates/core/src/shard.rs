@@ -52,6 +52,7 @@ use connections::Connections;
 use due::Due;
 use freeze::Freeze;
 use parked::is_checked_in_slices;
+use publish::NotTaken;
 use slices::{PACKET_STEPS, Slices};
 use weir_wire::packet::Packet;
 use weir_wire::{Frame, PacketKind, ReasonCode, Version};
@@ -258,10 +259,17 @@ impl Shard {
             }
             Mail::Publish { message, to_subscribers, picks, number } => {
                 self.note_stamp(from, &message);
-                self.route_mail(&message, to_subscribers, picks, now, sink);
+                let routed =
+                    self.route_mail(&message, to_subscribers, picks, number.is_some(), now, sink);
                 if let Some(number) = number {
+                    if let Err(NotTaken { detail, .. }) = routed {
+                        sink.mail(from, Mail::Refused { message, number, detail });
+                    }
                     self.answers.receipts.note(from, number, false);
                 }
+            }
+            Mail::Refused { message, number, detail } => {
+                self.on_refused(from, &message, number, detail, now, sink);
             }
             Mail::Retain { message, ticket } => self.on_retain(from, message, ticket, now, sink),
             Mail::Retained { ticket, is_kept } => self.on_retained(ticket, is_kept, now, sink),

@@ -231,6 +231,13 @@ impl Filters {
         group.pick_again(pick, chance, standing)
     }
 
+    /// The group of a shared subscription, if it is known.
+    pub(crate) fn group(&self, share: &str) -> Option<&Group> {
+        let (id, name) = self.share(share)?;
+        let filter = self.get(id);
+        Some(filter.group(filter.key_of_name(name)?))
+    }
+
     /// The filter of a shared subscription, if it is known, and the group's name.
     fn share<'a>(&self, share: &'a str) -> Option<(FilterId, &'a str)> {
         let TopicFilter { group, filter } = Name::parse(share)?.topic;

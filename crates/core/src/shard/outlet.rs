@@ -10,7 +10,6 @@ use crate::encoder::{Encoded, Encoder, Shape};
 use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::limits::WhenAbsent;
 use crate::message::{Delivery, Queued};
-use crate::queue::Queue;
 use crate::routing::{Standing, Subscriber};
 use crate::session::{Attachment, Session};
 use crate::sink::{Notice, Sink};
@@ -150,6 +149,9 @@ impl Outlet<'_> {
     /// that the next message would end each connection before it could take anything. Until the
     /// queue was empty once, the absent's rule holds ([`Shard::keep_for_absent`]).
     fn enqueue(&mut self, to: Receiver<'_>, delivery: &mut Delivery<'_>, sink: &mut impl Sink) {
+        if self.drops_for_memory(to, delivery, sink) {
+            return;
+        }
         let session = &mut self.clients[to.session];
         session.enqueue(queued(to, delivery));
         let may_drop =
@@ -162,8 +164,7 @@ impl Outlet<'_> {
         }
     }
 
-    /// An absent session: QoS 1 and 2 wait for it, over the bound the oldest goes. So it does while
-    /// memory is short, for a message whose publisher can no longer be refused.
+    /// An absent session: QoS 1 and 2 wait for it, over the bound the oldest goes.
     fn keep_for_absent(
         &mut self,
         to: Receiver<'_>,
@@ -174,12 +175,10 @@ impl Outlet<'_> {
             self.stats.dropped_absent_qos0 += 1;
             return;
         }
-        let session = &mut self.clients[to.session];
-        let bytes = session.queue().map_or(0, |queue| queue.bytes);
-        session.enqueue(queued(to, delivery));
-        if self.bounds.is_pressed && delivery.publisher.is_none() {
-            self.drop_to(to.session, bytes, sink);
+        if self.drops_for_memory(to, delivery, sink) {
+            return;
         }
+        self.clients[to.session].enqueue(queued(to, delivery));
         if self.bounds.limits.queue_full_absent == WhenAbsent::EndSession
             && self.is_over(to.session)
         {
@@ -194,12 +193,20 @@ impl Outlet<'_> {
         self.bounds.is_over(&self.clients[session])
     }
 
-    /// Drops the oldest, but for the newest one, until the queue has no more than so many bytes.
-    fn drop_to(&mut self, key: SessionKey, bytes: u64, sink: &mut impl Sink) {
-        let has_more = |queue: &Queue| queue.bytes > bytes && queue.deliveries.len() > 1;
-        while self.clients[key].queue().is_some_and(has_more) {
-            self.drop_oldest(key, sink);
+    /// While memory is short, what nobody waits to be told of is not kept: a will, the result of a
+    /// rule. What waits already may have been acknowledged to its publisher.
+    fn drops_for_memory(
+        &mut self,
+        to: Receiver<'_>,
+        delivery: &Delivery<'_>,
+        sink: &mut impl Sink,
+    ) -> bool {
+        let drops = self.bounds.is_pressed && delivery.publisher.is_none();
+        if drops {
+            self.stats.dropped_queue_full += 1;
+            drop_notice(&self.clients[to.session], delivery.topic, "memory is short", sink);
         }
+        drops
     }
 
     fn drop_oldest(&mut self, key: SessionKey, sink: &mut impl Sink) {

@@ -12,6 +12,7 @@ use crate::bounds::Bounds;
 use crate::clients::Clients;
 use crate::keys::{ConnKey, Micros};
 use crate::limits::{WhenAbsent, WhenConnected};
+use crate::mail::GroupPick;
 use crate::message::Delivery;
 use crate::routing::{Standing, Subscriber};
 use crate::sink::Sink;
@@ -60,25 +61,54 @@ impl Shard {
         if delivery.qos == QoS::AtMostOnce || !(self.bounds.is_pressed || may_refuse) {
             return Ok(());
         }
+        self.check_subscribers_room(delivery, sink)?;
+        let Self { matched, filters, clients, bounds, .. } = self;
+        let room = Room { clients, bounds };
+        let no_room = |member: &_| room.no_room_for(member, delivery.bytes(), sink);
+        let mut groups = matched.filters.iter().flat_map(|&id| filters.groups_wanting(id));
+        not_taken(groups.find_map(|group| group.no_room(no_room)))
+    }
+
+    /// The same for a message of another shard that waits to be told.
+    pub(super) fn check_mailed_room(
+        &mut self,
+        delivery: &Delivery<'_>,
+        to_subscribers: bool,
+        picks: &[GroupPick],
+        sink: &impl Sink,
+    ) -> Result<(), NotTaken> {
+        if delivery.qos == QoS::AtMostOnce {
+            return Ok(());
+        }
+        if to_subscribers {
+            self.check_subscribers_room(delivery, sink)?;
+        }
+        let Self { filters, clients, bounds, .. } = self;
+        let room = Room { clients, bounds };
+        let no_room = |member: &_| room.no_room_for(member, delivery.bytes(), sink);
+        let mut groups = picks.iter().filter_map(|pick| filters.group(&pick.share));
+        not_taken(groups.find_map(|group| group.no_room(no_room)))
+    }
+
+    fn check_subscribers_room(
+        &mut self,
+        delivery: &Delivery<'_>,
+        sink: &impl Sink,
+    ) -> Result<(), NotTaken> {
         let Self { matched, filters, clients, bounds, .. } = self;
         matched.find(filters, delivery.topic);
         matched.collect(filters, delivery);
         let room = Room { clients, bounds };
-        let bytes = delivery.bytes();
-        let refused = matched
-            .subscribers
-            .iter()
-            .filter(|target| !(target.no_local && delivery.publisher == Some(target.session)))
-            .find_map(|target| room.no_room_for(target, bytes, sink))
-            .or_else(|| {
-                matched.filters.iter().find_map(|&id| {
-                    let no_room = |member: &_| room.no_room_for(member, bytes, sink);
-                    filters.groups_wanting(id).find_map(|group| group.no_room(no_room))
-                })
-            });
-        let reason = ReasonCode::QuotaExceeded;
-        refused.map_or(Ok(()), |detail| Err(NotTaken { reason, detail }))
+        let is_own =
+            |target: &&Subscriber| target.no_local && delivery.publisher == Some(target.session);
+        let mut others = matched.subscribers.iter().filter(|target| !is_own(target));
+        not_taken(others.find_map(|target| room.no_room_for(target, delivery.bytes(), sink)))
     }
+}
+
+fn not_taken(detail: Option<&'static str>) -> Result<(), NotTaken> {
+    let reason = ReasonCode::QuotaExceeded;
+    detail.map_or(Ok(()), |detail| Err(NotTaken { reason, detail }))
 }
 
 /// What says whether a session has room.

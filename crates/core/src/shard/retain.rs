@@ -121,19 +121,60 @@ impl Shard {
         let message = ack.retained.take();
         if !is_kept {
             (ack.reason, ack.detail) = (ReasonCode::QuotaExceeded, STORE_FULL);
-            self.stats.publishes_refused += 1;
-            let Some(key) = self.connections.session(conn) else { return };
-            let publisher = &self.clients[key];
-            let (client_id, topic) =
-                (&publisher.client_id, message.as_ref().map_or("", |message| &*message.topic));
-            let (reason, detail) = (ReasonCode::QuotaExceeded, STORE_FULL);
-            sink.notice(Notice::Refused { client_id, topic, reason, detail });
-            if !publisher.version().is_v5() {
-                // There is no packet to say it with.
-                return self.end(conn, Refusal::new(reason, detail), now, sink);
+            let topic = message.as_ref().map_or("", |message| &*message.topic);
+            if !self.tell_refused(conn, topic, STORE_FULL, now, sink) {
+                return;
             }
-            self.stats.refusals.add(reason);
         }
         self.met(ticket, now, sink);
+    }
+
+    /// Another shard had no room for a message of this one's client.
+    pub(super) fn on_refused(
+        &mut self,
+        from: ShardId,
+        message: &Message,
+        number: u64,
+        detail: &'static str,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let ticket = self.answers.receipts.waiting_for(from, number);
+        let answer = ticket.and_then(|ticket| self.answers.get_mut(ticket));
+        // A publisher that has gone sends again what was not acknowledged.
+        let Some((Some(conn), Reply::Ack(ack))) =
+            answer.map(|answer| (answer.conn, &mut answer.reply))
+        else {
+            return;
+        };
+        let is_first = !ack.reason.is_error();
+        (ack.reason, ack.detail) = (ReasonCode::QuotaExceeded, detail);
+        if is_first {
+            self.tell_refused(conn, &message.topic, detail, now, sink);
+        }
+    }
+
+    /// Says that a message is not taken whose acknowledgement waits. Before 5.0 no packet says it:
+    /// the connection ends, and this is false.
+    fn tell_refused(
+        &mut self,
+        conn: ConnKey,
+        topic: &str,
+        detail: &'static str,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) -> bool {
+        self.stats.publishes_refused += 1;
+        let Some(key) = self.connections.session(conn) else { return false };
+        let publisher = &self.clients[key];
+        let client_id = &publisher.client_id;
+        let reason = ReasonCode::QuotaExceeded;
+        sink.notice(Notice::Refused { client_id, topic, reason, detail });
+        if !publisher.version().is_v5() {
+            self.end(conn, Refusal::new(reason, detail), now, sink);
+            return false;
+        }
+        self.stats.refusals.add(reason);
+        true
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Shard;
 use super::outlet::Outlet;
+use super::publish::NotTaken;
 use crate::keys::{Micros, SessionKey};
 use crate::mail::GroupPick;
 use crate::message::{Delivery, Message};
@@ -34,16 +35,22 @@ impl Shard {
     }
 
     /// Gives a message of another shard, which has told the others itself, to whom it is for here.
+    /// One that is awaited is refused if there is no room for it while memory is short: then nobody
+    /// here gets it.
     pub(super) fn route_mail(
         &mut self,
         message: &Arc<Message>,
         to_subscribers: bool,
         picks: SmallVec<[GroupPick; 1]>,
+        is_awaited: bool,
         now: Micros,
         sink: &mut impl Sink,
-    ) {
+    ) -> Result<(), NotTaken> {
         let mut delivery = Delivery::from_message(message, None);
         self.filters.conditions.next_message();
+        if is_awaited && self.bounds.is_pressed {
+            self.check_mailed_room(&delivery, to_subscribers, &picks, sink)?;
+        }
         self.encoder.begin();
         if to_subscribers {
             self.matched.find(&self.filters, delivery.topic);
@@ -56,6 +63,7 @@ impl Shard {
         if !self.picks.there.is_empty() {
             self.mail_to_shards(false, &mut delivery, sink);
         }
+        Ok(())
     }
 
     /// To those that the filters found bring, but for groups.

@@ -2,7 +2,8 @@
 //! messages.
 
 use crate::net::{Ask, Net};
-use weir_wire::{QoS, ReasonCode};
+use weir_wire::packet::Will;
+use weir_wire::{Properties, QoS, ReasonCode, Version};
 
 /// Client identifiers that shards 0 and 1 own.
 fn names(net: &mut Net) -> [Vec<String>; 2] {
@@ -131,7 +132,7 @@ fn a_message_is_mailed_only_to_shards_that_want_it() {
 }
 
 #[test]
-fn while_memory_is_short_a_message_from_another_shard_takes_the_place_of_the_oldest() {
+fn while_memory_is_short_a_message_from_another_shard_is_refused() {
     let mut net = Net::new(2);
     let names = names(&mut net);
     let keeps = || Ask { clean: false, expiry_s: 100, ..Ask::default() };
@@ -139,19 +140,34 @@ fn while_memory_is_short_a_message_from_another_shard_takes_the_place_of_the_old
     net.subscribe(absent, "t", QoS::AtLeastOnce);
     net.deliver_mail();
     net.disconnect(absent, ReasonCode::Success);
-    let publ = net.join(&names[0][0], Ask::default());
-    let publish = |net: &mut Net, id, text| {
+    let will = Will {
+        topic: "t",
+        payload: b"will",
+        qos: QoS::AtLeastOnce,
+        retain: false,
+        properties: Properties::EMPTY,
+    };
+    let publ = net.join(&names[0][0], Ask { will: Some(will), ..Ask::default() });
+    let older = net.join(&names[0][1], Ask { version: Version::V311, ..Ask::default() });
+    net.deliver_mail();
+    let publish = |net: &mut Net, publ, id, text| {
         net.publish(publ, "t", QoS::AtLeastOnce, id, text);
         net.deliver_mail();
+        net.read(publ)
     };
-    publish(&mut net, 1, "a");
-    publish(&mut net, 2, "b");
+    assert_eq!(publish(&mut net, publ, 1, "a"), ["PUBACK #1 Success"]);
     net.shards[1].set_pressed(true);
-    publish(&mut net, 3, "c");
-    publish(&mut net, 4, "dd");
+    let refused = "PUBACK #2 Quota exceeded: the memory ceiling is reached";
+    assert_eq!(publish(&mut net, publ, 2, "b"), [refused]);
+    assert_eq!(publish(&mut net, older, 3, "c"), ["closed"]);
+    assert_eq!(net.shards[0].stats().publishes_refused, 2);
+    // Nobody waits to be told of a will.
+    net.cut(publ);
+    net.deliver_mail();
+    assert_eq!(net.shards[1].stats().dropped_queue_full, 1);
     net.shards[1].set_pressed(false);
-    publish(&mut net, 5, "e");
-    assert_eq!(net.shards[1].stats().dropped_queue_full, 3);
+    let publ = net.join(&names[0][0], Ask::default());
+    assert_eq!(publish(&mut net, publ, 1, "d"), ["PUBACK #1 Success"]);
     let back = net.connect(&names[1][0], keeps());
-    assert_eq!(net.read(back)[1..], ["PUBLISH t q1 #1 dd", "PUBLISH t q1 #2 e"]);
+    assert_eq!(net.read(back)[1..], ["PUBLISH t q1 #1 a", "PUBLISH t q1 #2 d"]);
 }

@@ -179,8 +179,9 @@ fn what_comes_after_drain_is_late_and_lost() {
     let groups = vec![subscribers(2, &["t{run}/#"], 1), publishers(1, 200.0, 1)];
     let mut plan = plan(ProtocolVersion::V5, groups);
     plan.phases = Phases { warm_up_ms: 0, measure_ms: 200, drain_ms: 300 };
-    // Sequence 0 of 0 to 39, due at the begin: it comes 700 to 800 ms later.
-    let faults = Faults { late: Some((40, 800_000)), ..Faults::default() };
+    // Sequence 0 of 0 to 39, due at the begin: it comes a second later, in the middle of the second
+    // in which late messages are listened for.
+    let faults = Faults { late: Some((40, 1_000_000)), ..Faults::default() };
     let (outcome, deeds) = run_against(faults, &plan);
     assert_sums_agree(&outcome);
     assert_eq!(deeds.late, 2);

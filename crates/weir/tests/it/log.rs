@@ -107,6 +107,10 @@ fn lines_are_json_short_and_go_on_in_a_new_file_after_sighup() {
     let (child, address) = start(Stdio::null(), &arguments);
     assert!(serves(address));
     is_refused(address);
+    // What waits to be written when the file changes goes to the new one.
+    while !std::fs::read_to_string(&path).is_ok_and(|text| text.contains("listening on")) {
+        std::thread::yield_now();
+    }
     std::fs::rename(&path, &moved).unwrap();
     signal(&child, rustix::process::Signal::HUP);
     while !path.exists() {

@@ -3,15 +3,14 @@
 //! Each attack would take several times the ceiling. Four attackers send without waiting for more
 //! than a window of answers, and the broker's resident memory is looked at all the while.
 
-use anyhow::Context as _;
-use procfs::process::Process;
-use std::io::{Read as _, Write as _};
+use crate::broker::Broker;
+use crate::client::{self, publish, read_some, subscribe};
+use crate::witness::Witness;
+use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use weir_wire::packet::{Connect, Publish, SubscribeBuf, SubscriptionOptions, Will};
-use weir_wire::{PacketId, Properties, PropertiesBuf, Property, QoS, Version};
+use weir_wire::QoS;
 
 const ATTACKERS: usize = 4;
 
@@ -37,16 +36,27 @@ pub(crate) const ATTACKS: [Attack; 5] = [
     Attack { name: "QoS 0 to clients that do not read", act: non_readers },
 ];
 
+/// What was seen of a broker under an attack.
+pub(crate) struct Seen {
+    /// The most resident memory, in bytes.
+    pub(crate) most_bytes: u64,
+    /// Messages to an absent session that were acknowledged meanwhile.
+    pub(crate) acknowledged: usize,
+    /// Those of them that it was not given when it came back.
+    pub(crate) lost: usize,
+}
+
 impl Attack {
-    /// Attacks a broker. Returns the most resident memory that it was seen with, in bytes.
+    /// Attacks a broker.
     ///
     /// # Errors
     /// The broker does not start, or ends.
-    pub(crate) fn run(&self, broker: &Broker) -> anyhow::Result<u64> {
+    pub(crate) fn run(&self, broker: &Broker) -> anyhow::Result<Seen> {
         let (address, until) = (broker.address, Instant::now() + ATTACK_MAX);
         let done = AtomicUsize::new(0);
-        let mut most = 0;
-        std::thread::scope(|scope| {
+        let mut most_bytes = 0;
+        let mut witness = Witness::new(address)?;
+        let watched = std::thread::scope(|scope| -> anyhow::Result<()> {
             for number in 0..ATTACKERS {
                 let (done, act) = (&done, self.act);
                 scope.spawn(move || {
@@ -57,67 +67,16 @@ impl Attack {
                     done.fetch_add(1, Ordering::Release);
                 });
             }
+            let witness = &mut witness;
+            scope.spawn(move || witness.publish(until));
             while done.load(Ordering::Acquire) < ATTACKERS {
-                most = most.max(broker.resident()?);
+                most_bytes = most_bytes.max(broker.resident()?);
                 std::thread::sleep(Duration::from_millis(1));
             }
-            Ok(most)
-        })
-    }
-}
-
-/// A broker in a process of its own.
-#[derive(Debug)]
-pub(crate) struct Broker {
-    child: Child,
-    address: SocketAddr,
-}
-
-impl Broker {
-    /// Starts `program` with so many shards and such a ceiling, in bytes.
-    ///
-    /// # Errors
-    /// It does not start.
-    pub(crate) fn start(program: &str, shards: u16, ceiling_bytes: u64) -> anyhow::Result<Self> {
-        let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
-        let path = std::env::temp_dir().join(format!("weir-ceiling-{port}.toml"));
-        let text = format!(
-            "listen = [\"{address}\"]\nshards = {shards}\n\
-             [process]\nmemory_bytes_max = {ceiling_bytes}\n"
-        );
-        std::fs::write(&path, text)?;
-        let child = Command::new(program)
-            .args(["broker", "--config"])
-            .arg(&path)
-            .stderr(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .with_context(|| format!("{program} does not start"))?;
-        let broker = Self { child, address };
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while TcpStream::connect(address).is_err() {
-            anyhow::ensure!(Instant::now() < deadline, "the broker does not listen");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        std::fs::remove_file(&path)?;
-        Ok(broker)
-    }
-
-    /// Resident bytes.
-    ///
-    /// # Errors
-    /// It is gone.
-    pub(crate) fn resident(&self) -> anyhow::Result<u64> {
-        let process = Process::new(self.child.id().cast_signed())?;
-        Ok(process.statm()?.resident * procfs::page_size())
-    }
-}
-
-impl Drop for Broker {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+            Ok(())
+        });
+        watched?;
+        Ok(Seen { most_bytes, acknowledged: witness.acknowledged(), lost: witness.lost()? })
     }
 }
 
@@ -134,73 +93,8 @@ impl Attacker<'_> {
 
     /// A connection whose CONNECT is sent and not answered yet.
     fn connect(&self, id: &str, expiry_s: u32, will: &[u8]) -> std::io::Result<TcpStream> {
-        let mut stream = TcpStream::connect(self.address)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(Duration::from_secs(1)))?;
-        stream.set_write_timeout(Some(Duration::from_secs(1)))?;
-        let mut properties = PropertiesBuf::new();
-        if expiry_s > 0 {
-            properties.push(Property::SessionExpiryInterval(expiry_s));
-        }
-        let will = (!will.is_empty()).then_some(Will {
-            topic: "will",
-            payload: will,
-            qos: QoS::AtMostOnce,
-            retain: false,
-            properties: Properties::EMPTY,
-        });
-        let connect = Connect {
-            version: Version::V5,
-            clean_start: false,
-            keep_alive_s: 0,
-            client_id: id,
-            will,
-            user_name: None,
-            password: None,
-            properties: properties.as_properties(),
-        };
-        let mut bytes = Vec::new();
-        connect.encode(&mut bytes);
-        stream.write_all(&bytes)?;
-        Ok(stream)
+        client::connect(self.address, id, expiry_s, will)
     }
-}
-
-/// Reads what has come, and waits if it is nothing.
-fn read_some(stream: &mut TcpStream, buffer: &mut [u8]) -> std::io::Result<()> {
-    match stream.read(buffer)? {
-        0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
-        _ => Ok(()),
-    }
-}
-
-fn subscribe(filters: &[String]) -> Vec<u8> {
-    let mut buf = SubscribeBuf::new();
-    let options = SubscriptionOptions { qos: QoS::AtLeastOnce, ..SubscriptionOptions::default() };
-    filters.iter().for_each(|filter| buf.push(filter, options));
-    let mut bytes = Vec::new();
-    let subscribe = buf.subscribe(Version::V5, PacketId::FIRST, Properties::EMPTY);
-    subscribe.encode(Version::V5, &mut bytes);
-    bytes
-}
-
-fn publish(topic: &str, qos: QoS, packet_id: u16, alias: u16, payload: &[u8]) -> Vec<u8> {
-    let mut properties = PropertiesBuf::new();
-    if alias > 0 {
-        properties.push(Property::TopicAlias(alias));
-    }
-    let mut bytes = Vec::new();
-    let publish = Publish {
-        dup: false,
-        qos,
-        retain: false,
-        topic,
-        packet_id: PacketId::new(packet_id),
-        properties: properties.as_properties(),
-        payload,
-    };
-    publish.encode(Version::V5, &mut bytes);
-    bytes
 }
 
 fn absent_queues(attacker: &Attacker<'_>) -> std::io::Result<()> {

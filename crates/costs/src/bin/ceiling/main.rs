@@ -1,9 +1,14 @@
 //! How close a broker stays to its memory ceiling, by attack and number of shards: `ceiling`.
 
 mod attacks;
+mod broker;
+mod client;
+mod witness;
 
-use attacks::{ATTACKS, Broker};
+use attacks::ATTACKS;
+use broker::Broker;
 use clap::Parser;
+use std::io::Write as _;
 
 /// Attacks a broker's memory, and prints the most that it was seen with in percent of its ceiling.
 #[derive(Parser)]
@@ -28,17 +33,23 @@ struct Arguments {
 fn main() -> anyhow::Result<()> {
     let Arguments { program, mib, shards, repeat, only } = Arguments::parse();
     let ceiling_bytes = mib * 1024 * 1024;
-    println!("most memory in percent of {mib} MiB, each of {repeat} runs");
+    println!(
+        "most memory in percent of {mib} MiB, each of {repeat} runs; acknowledged messages and lost ones"
+    );
     for attack in ATTACKS.iter().filter(|attack| attack.name.contains(&only)) {
         println!("{}", attack.name);
         for &shards in &shards {
             print!("  {shards} shards:");
+            let (mut acknowledged, mut lost) = (0, 0);
             for _ in 0..repeat {
                 let broker = Broker::start(&program, shards, ceiling_bytes)?;
-                let most = attack.run(&broker)?;
-                print!(" {}", most * 100 / ceiling_bytes);
+                let seen = attack.run(&broker)?;
+                acknowledged += seen.acknowledged;
+                lost += seen.lost;
+                print!(" {}", seen.most_bytes * 100 / ceiling_bytes);
+                std::io::stdout().flush()?;
             }
-            println!();
+            println!("; {acknowledged} acknowledged, {lost} lost");
         }
     }
     Ok(())
