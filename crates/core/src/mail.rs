@@ -15,14 +15,14 @@ pub enum Mail {
     /// The sender has its first subscription to `filter` beside shared ones.
     Interest {
         /// A topic filter without `$share`.
-        filter: Box<str>,
+        filter: Arc<str>,
         /// Comes back in [`Mail::Receipt`].
         number: u64,
     },
     /// The sender has no subscription to `filter` any more beside shared ones.
     InterestGone {
         /// As in [`Mail::Interest`].
-        filter: Box<str>,
+        filter: Arc<str>,
     },
     /// The sender has a member of a shared subscription; it is connected.
     Joined {

@@ -122,7 +122,7 @@ pub(crate) struct Subscribed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum News {
     /// A subscription to this filter, beside shared ones.
-    Interest(Box<str>),
+    Interest(Arc<str>),
     /// This member of this shared subscription.
     Member(Arc<str>, u64),
 }
