@@ -19,8 +19,11 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weir_control::REQUESTS_MAX;
-use weir_core::{Partitions, Shard, ShardId};
+use weir_core::{Limits, Partitions, Shard, ShardId};
 use weir_reactor::{Backend, ListenerId, Mailbox, ToOutside, Waker};
+
+/// What a connection may have of answers that its client does not take, in bytes, beside messages.
+const UNREAD_ANSWERS_BYTES: usize = 64 * 1024;
 
 /// Why the broker cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -154,6 +157,8 @@ impl Server {
             false => (None, wakers.iter().map(|_| None).collect()),
         };
         let ends = mailboxes.into_iter().zip(to_control);
+        let Limits { output_bytes_max, packet_bytes_max, .. } = config.limits;
+        let unread_bytes_max = output_bytes_max + packet_bytes_max as usize + UNREAD_ANSWERS_BYTES;
         for (((mailbox, control), own), flow) in ends.zip(0..shards).zip(flows) {
             let mut shard = Shard::new(ShardId(own), shards, config.settings(), seed);
             shard.set_conditions(Box::<Conditions>::default());
@@ -166,6 +171,7 @@ impl Server {
                 memory: Memory::new(Arc::clone(&ceiling)),
                 auth: Authenticator::new(&config.auth, secret),
                 log: Log::default(),
+                unread_bytes_max,
                 moved: None,
             };
             let shared: std::io::Result<Vec<_>> =

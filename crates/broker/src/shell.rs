@@ -25,6 +25,10 @@ const SHORT_LETTERS_MAX: usize = 8;
 /// Output of one connection that waits for the end of the turn while memory is short, in bytes.
 const SHORT_OUTPUT_BYTES: usize = 16 * 1024;
 
+/// Output that a client does not take while memory is short, in bytes: over it, the client is read
+/// no more.
+const SHORT_UNREAD_BYTES: usize = 128 * 1024;
+
 /// Letters that wait for a place in the receiver's ring. Over it, connections that send are read
 /// no more until these have left: so mail is bounded, and none is dropped.
 const UNPOSTED_MAX: usize = 4096;
@@ -55,6 +59,9 @@ pub(crate) struct Guard {
     pub(crate) memory: Memory,
     pub(crate) auth: Authenticator,
     pub(crate) log: Log,
+    /// Output that a client does not take, in bytes: over it, the client is read no more. More than
+    /// messages to it may have, so only who does not take its answers gets there.
+    pub(crate) unread_bytes_max: usize,
     /// A partition that has moved: who asked for it is still to be told.
     pub(crate) moved: Option<(Partition, ShardId)>,
 }
@@ -119,7 +126,12 @@ impl Shell {
         (shard, Output { io, guard, mailbox, resumed, verdict: None, handed: None })
     }
 
-    fn watch_memory(&mut self, io: &Io) {
+    /// Before the first turn.
+    pub(crate) fn begin(&self, io: &mut Io) {
+        io.set_unread_max(self.guard.unread_bytes_max);
+    }
+
+    fn watch_memory(&mut self, io: &mut Io) {
         let now = Micros(io.now_us());
         if let Some(is_pressed) = self.guard.memory.watch(now, || self.shard.stats()) {
             let (bytes, bytes_max) = self.guard.memory.bytes();
@@ -135,6 +147,8 @@ impl Shell {
                 tracing::info!(shard, bytes, bytes_max, "memory is free again");
             }
             self.shard.set_pressed(is_pressed);
+            let bytes_max = if is_pressed { SHORT_UNREAD_BYTES } else { usize::MAX };
+            io.set_unread_max(self.guard.unread_bytes_max.min(bytes_max));
         }
     }
 

@@ -47,6 +47,7 @@ impl Worker {
     pub(crate) fn run(mut self) -> std::io::Result<()> {
         let mut reactor = Reactor::with_backend(self.waker.clone(), self.io)?;
         reactor.io().set_gather(self.gather);
+        self.shell.begin(reactor.io());
         for listener in std::mem::take(&mut self.listeners) {
             reactor.listen(listener.id, listener.socket, listener.transport)?;
         }

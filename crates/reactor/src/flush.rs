@@ -135,6 +135,10 @@ impl Io {
         let out = socket.out.take();
         let is_layered = socket.input.is_some();
         let was_blocked = std::mem::take(&mut socket.blocked);
+        if was_blocked && std::mem::take(&mut socket.held_back) {
+            self.read_again(token);
+        }
+        let socket = &mut self.sockets[token.0 as usize];
         let was_long = out.as_ref().is_some_and(|out| out.was_long(DRAINED_BYTES_MIN));
         match socket.state {
             State::Live if was_blocked || was_long => {

@@ -38,7 +38,7 @@ pub struct IoStats {
     pub accept_errors: u64,
     /// Connections that a layer ended, by what came or by the bound on what it may hold.
     pub transport_errors: u64,
-    /// How often a peer was read no more, because it took too little of what layers said.
+    /// How often a peer was read no more, because it took too little of its output.
     pub held_back: u64,
 }
 
@@ -65,6 +65,8 @@ pub struct Io {
     pub(crate) drained: Vec<Token>,
     pub(crate) lingering: VecDeque<(u64, Token)>,
     pub(crate) pool: Pool,
+    /// Output that a peer does not take, in bytes: over it, the peer is read no more.
+    pub(crate) unread_bytes_max: usize,
     /// Memory for what is between layers.
     pub(crate) scratch: Scratch,
     /// When this turn began.
@@ -90,6 +92,7 @@ impl Io {
             drained: Vec::new(),
             lingering: VecDeque::new(),
             pool: Pool::default(),
+            unread_bytes_max: usize::MAX,
             scratch: Scratch::default(),
             turn_us: crate::now_us(),
             now_us: crate::now_us(),
@@ -262,10 +265,20 @@ impl Io {
         self.read_again(token);
     }
 
+    /// Whoever has more output than this, in bytes, and does not take it is read no more until it
+    /// has taken all of it. What is read is answered, so it is also what answers may take.
+    pub fn set_unread_max(&mut self, bytes: usize) {
+        self.unread_bytes_max = bytes;
+    }
+
     /// Whether something may have come on the connection that the handler was not given: because it
-    /// is paused, or because this turn had more to do than it may.
+    /// is paused, or because this turn had more to do than it may. What a peer says that does not
+    /// listen counts for nothing.
     pub fn has_unread(&self, token: Token) -> bool {
         let Some(socket) = self.sockets.get(token.0 as usize) else { return false };
+        if socket.held_back {
+            return false;
+        }
         if socket.paused || socket.again {
             return true;
         }

@@ -65,6 +65,8 @@ pub(crate) struct Socket {
     pub(crate) reading: bool,
     /// The handler wants no input for now.
     pub(crate) paused: bool,
+    /// Not read until its output has left: the peer does not take it.
+    pub(crate) held_back: bool,
     /// Output as the handler wrote it, while there is some; its memory comes from the pool.
     pub(crate) out: Option<Box<Output>>,
     /// Boxed, because few plain connections have some.
@@ -107,6 +109,7 @@ impl Socket {
             again: false,
             reading: false,
             paused: false,
+            held_back: false,
             out: None,
             input: None,
         }
@@ -120,6 +123,12 @@ impl Socket {
             None => plain,
             Some(input) => plain + input.layered.as_ref().map_or(0, |layered| layered.pending()),
         }
+    }
+
+    /// Whether the peer has to take some of its output before more is read of it.
+    #[inline]
+    pub(crate) fn is_to_be_held_back(&self, output_bytes_max: usize) -> bool {
+        self.blocked && self.state == State::Live && self.pending() > output_bytes_max
     }
 
     #[inline]

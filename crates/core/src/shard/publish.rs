@@ -17,6 +17,9 @@ use weir_wire::{PacketId, PacketKind, Properties, PropertiesBuf, Property, QoS, 
 /// PUBACK or PUBREC with a reason and an empty property length.
 const ACK_BYTES: usize = 6;
 
+/// Output of a client that is not told why in words: it does not read what it is told.
+const BEHIND_BYTES: usize = 16 * 1024;
+
 /// A message that the broker does not take, said to its publisher alone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NotTaken {
@@ -300,6 +303,8 @@ impl Shard {
         // Older versions never carry a reason.
         match attachment {
             Some(attachment) if reason != ReasonCode::Success && attachment.version.is_v5() => {
+                let is_behind = sink.pending(conn) > BEHIND_BYTES;
+                let detail = if is_behind { "" } else { detail };
                 let properties = reason_string(&attachment, detail, ACK_BYTES);
                 let mut bytes = Vec::new();
                 Ack { packet_id, reason, properties: properties.as_properties() }.encode(

@@ -4,11 +4,10 @@ use super::decode::decode;
 use super::{Reactor, fail};
 use crate::handler::Handler;
 use crate::io::Io;
-use crate::socket::{Closed, Descriptor, Input, Socket, State};
+use crate::socket::{Closed, Descriptor, Input, State};
 use crate::token::Token;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
-use slab::Slab;
 
 /// Size of the thread's read buffer, and so the most that one connection is read in a turn.
 pub(super) const READ_BYTES: usize = 64 * 1024;
@@ -58,7 +57,7 @@ impl Reactor {
             }
             return;
         }
-        let begun = begin(&mut self.io.sockets, token, ended, &mut self.buffer);
+        let begun = begin(&mut self.io, token, ended, &mut self.buffer);
         let Some(mut reading) = begun else { return };
         let Descriptor::File(fd) = &self.io.sockets[token.0 as usize].descriptor else { return };
         reading.result = match &mut reading.input {
@@ -77,17 +76,17 @@ impl Reactor {
     /// Reads the direct descriptors that are listed, with one call, then handles each.
     pub(super) fn read_batch(&mut self, handler: &mut impl Handler) {
         let Self { io, batch, .. } = self;
-        let Some(rings) = &mut io.rings else { return };
-        if batch.list.is_empty() {
+        if io.rings.is_none() || batch.list.is_empty() {
             return;
         }
         batch.buffer.resize(BATCH * PART_BYTES, 0);
         let mut readings = std::mem::take(&mut batch.readings);
         for (token, ended) in batch.list.drain(..) {
             let part = &mut batch.buffer[readings.len() * PART_BYTES..][..PART_BYTES];
-            let begun = begin(&mut io.sockets, token, ended, part);
+            let begun = begin(io, token, ended, part);
             let Some(mut reading) = begun else { continue };
-            let Descriptor::Direct(slot) = &io.sockets[token.0 as usize].descriptor else {
+            let Io { sockets, rings: Some(rings), .. } = &mut *io else { return };
+            let Descriptor::Direct(slot) = &sockets[token.0 as usize].descriptor else {
                 continue;
             };
             let space = match &mut reading.input {
@@ -104,6 +103,7 @@ impl Reactor {
             }
             readings.push(reading);
         }
+        let Some(rings) = &mut io.rings else { return };
         rings.run_all();
         for (index, result) in rings.results.drain(..) {
             let reading = &mut readings[index as usize];
@@ -126,14 +126,14 @@ impl Reactor {
 /// Takes a socket's partial packet to where the rest is to be read: `buffer`, or its own memory
 /// if it is long. With layers the rest is not read but decoded, and the packet stays.
 #[inline]
-fn begin(
-    sockets: &mut Slab<Socket>,
-    token: Token,
-    ended: bool,
-    buffer: &mut [u8],
-) -> Option<Reading> {
-    let socket = sockets.get_mut(token.0 as usize)?;
+fn begin(io: &mut Io, token: Token, ended: bool, buffer: &mut [u8]) -> Option<Reading> {
+    let socket = io.sockets.get_mut(token.0 as usize)?;
     if socket.state == State::Dead || socket.paused {
+        return None;
+    }
+    if socket.is_to_be_held_back(io.unread_bytes_max) {
+        socket.held_back = true;
+        io.stats.held_back += 1;
         return None;
     }
     let mut input = match socket.layered() {

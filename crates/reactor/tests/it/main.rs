@@ -158,6 +158,41 @@ fn output_waits_for_a_slow_peer_and_is_told_when_all_has_left() {
 }
 
 #[test]
+fn who_does_not_take_the_answers_is_read_no_more_until_they_are_taken() {
+    const BYTES: usize = 32_000_000;
+    const UNREAD_MAX: usize = 100_000;
+    /// What is read with one call at most, and so what is answered before the next look.
+    const READ_MAX: usize = 64 * 1024;
+    each(|backend| {
+        let mut reactor = reactor(backend);
+        reactor.io().set_unread_max(UNREAD_MAX);
+        let address = listen(&mut reactor);
+        let mut notes = Notes { echoes: true, ..Notes::default() };
+        let peer = TcpStream::connect(address).unwrap();
+        until(&mut reactor, &mut notes, |notes| !notes.accepted.is_empty());
+        let far = notes.accepted[0].0;
+        let mut input = peer.try_clone().unwrap();
+        let writer = std::thread::spawn(move || (&peer).write_all(&vec![7; BYTES]).unwrap());
+        while reactor.io().stats().held_back == 0 {
+            reactor.turn(Some(Duration::from_secs(60)), &mut notes).unwrap();
+            assert!(reactor.io().pending(far) <= UNREAD_MAX + READ_MAX);
+        }
+        assert!(!reactor.io().has_unread(far), "who does not listen is not waited for");
+        let reader = std::thread::spawn(move || {
+            let mut echo = vec![0; BYTES];
+            input.read_exact(&mut echo).unwrap();
+            echo
+        });
+        until(&mut reactor, &mut notes, |notes| notes.bytes(far).len() == BYTES);
+        while reactor.io().pending(far) > 0 {
+            reactor.turn(Some(Duration::from_secs(60)), &mut notes).unwrap();
+        }
+        assert!(reader.join().unwrap() == vec![7; BYTES]);
+        writer.join().unwrap();
+    });
+}
+
+#[test]
 fn close_lets_the_last_bytes_arrive() {
     each(|backend| {
         let (mut reactor, mut notes, near, far) = pair(backend);
