@@ -29,7 +29,8 @@ impl Io {
         let mut results = std::mem::take(&mut rings.results);
         for (token, result) in results.drain(..) {
             let token = Token(token);
-            if let Err(errno) = self.sent(token, result) {
+            // It was offered all there was.
+            if let Err(errno) = self.sent(token, result, usize::MAX) {
                 failed(token, Closed::Error(errno));
             }
         }
@@ -63,11 +64,11 @@ impl Io {
         match (descriptor, rings) {
             (Descriptor::File(fd), _) => {
                 let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-                let result = match out.as_one() {
-                    Some(bytes) => send(fd, bytes, flags),
+                let (result, offered) = match out.as_one() {
+                    Some(bytes) => (send(fd, bytes, flags), bytes.len()),
                     None => send_slices(fd, out, flags),
                 };
-                self.sent(token, result)
+                self.sent(token, result, offered)
             }
             (Descriptor::Direct(slot), Some(rings)) => {
                 if out.as_one().is_none() {
@@ -86,8 +87,13 @@ impl Io {
         }
     }
 
-    /// A send took so many bytes.
-    fn sent(&mut self, token: Token, result: Result<usize, Errno>) -> Result<(), Errno> {
+    /// A send took so many bytes of those it was offered.
+    fn sent(
+        &mut self,
+        token: Token,
+        result: Result<usize, Errno>,
+        offered: usize,
+    ) -> Result<(), Errno> {
         let Some(socket) = self.sockets.get_mut(token.0 as usize) else { return Ok(()) };
         let Some(out) = socket.leaving() else { return Ok(()) };
         match result {
@@ -101,7 +107,12 @@ impl Io {
         }
         if out.pending() > 0 {
             out.drop_sent_prefix();
-            socket.blocked = true;
+            if result == Ok(offered) {
+                // The socket may take more: nobody will say so, since it was never full.
+                self.list(token);
+            } else {
+                socket.blocked = true;
+            }
         } else if socket.input.is_none() || socket.pending() == 0 {
             self.all_sent(token);
             return Ok(());
@@ -178,8 +189,11 @@ impl Io {
     }
 }
 
-fn send_slices(fd: &OwnedFd, out: &Output, flags: SendFlags) -> Result<usize, Errno> {
+/// Sends as much as one call takes; says as well how much that was offered.
+fn send_slices(fd: &OwnedFd, out: &Output, flags: SendFlags) -> (Result<usize, Errno>, usize) {
     let mut slices = std::array::from_fn(|_| IoSlice::new(&[]));
     let count = out.slices(&mut slices);
-    sendmsg(fd, &slices[..count], &mut SendAncillaryBuffer::default(), flags)
+    let slices = &slices[..count];
+    let offered = slices.iter().map(|slice| slice.len()).sum();
+    (sendmsg(fd, slices, &mut SendAncillaryBuffer::default(), flags), offered)
 }

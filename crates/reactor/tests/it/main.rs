@@ -13,9 +13,10 @@ mod support;
 use rustix::io::Errno;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 use support::{Notes, each, listen, pair, reactor, until};
-use weir_reactor::{Closed, ListenerId, Transport};
+use weir_reactor::{Closed, ListenerId, SharedBytes, Transport};
 
 #[test]
 fn bytes_go_both_ways() {
@@ -189,6 +190,20 @@ fn who_does_not_take_the_answers_is_read_no_more_until_they_are_taken() {
         }
         assert!(reader.join().unwrap() == vec![7; BYTES]);
         writer.join().unwrap();
+    });
+}
+
+/// A socket that takes all it is given never says that it takes more.
+#[test]
+fn output_of_more_pieces_than_one_call_takes_leaves_whole() {
+    each(|backend| {
+        let (mut reactor, mut notes, near, far) = pair(backend);
+        let piece: SharedBytes = Arc::new(vec![3; 5_000]);
+        for _ in 0..100 {
+            reactor.io().write_shared(far, b"head", Arc::clone(&piece));
+        }
+        until(&mut reactor, &mut notes, |notes| notes.bytes(near).len() == 100 * 5_004);
+        assert_eq!(reactor.io().pending(far), 0);
     });
 }
 
