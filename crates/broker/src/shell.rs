@@ -206,6 +206,9 @@ impl Shell {
             self.is_posted &= self.held_back.is_empty();
             return;
         }
+        for token in io.release_input() {
+            io.resume(token);
+        }
         for token in std::mem::take(&mut self.held_back) {
             self.read_on(io, token);
         }
@@ -410,6 +413,8 @@ impl Handler for Shell {
 
     fn received(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize {
         if self.mailbox.unposted() > UNPOSTED_MAX || self.guard.memory.has_full_letters() {
+            // What the others have to say stays with the system.
+            io.hold_input();
             io.pause(token);
             self.held_back.push(token);
             return 0;

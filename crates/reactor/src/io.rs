@@ -65,6 +65,9 @@ pub struct Io {
     pub(crate) drained: Vec<Token>,
     pub(crate) lingering: VecDeque<(u64, Token)>,
     pub(crate) pool: Pool,
+    /// Nothing is read: these have something, and are paused.
+    pub(crate) holds_input: bool,
+    pub(crate) held: Vec<Token>,
     /// Output that a peer does not take, in bytes: over it, the peer is read no more.
     pub(crate) unread_bytes_max: usize,
     /// Memory for what is between layers.
@@ -92,6 +95,8 @@ impl Io {
             drained: Vec::new(),
             lingering: VecDeque::new(),
             pool: Pool::default(),
+            holds_input: false,
+            held: Vec::new(),
             unread_bytes_max: usize::MAX,
             scratch: Scratch::default(),
             turn_us: crate::now_us(),
@@ -289,6 +294,18 @@ impl Io {
                 self.rings.as_ref().is_some_and(|rings| !rings.ready.is_empty())
             }
         }
+    }
+
+    /// Reads from no connection, so that what comes waits in the system instead of here. Whoever has
+    /// something to be read is paused, until [`Io::release_input`].
+    pub fn hold_input(&mut self) {
+        self.holds_input = true;
+    }
+
+    /// Reads again. Returns who was paused meanwhile and is to be resumed.
+    pub fn release_input(&mut self) -> Vec<Token> {
+        self.holds_input = false;
+        std::mem::take(&mut self.held)
     }
 
     /// Takes what the handler has not consumed; [`Io::keep`] puts it back.

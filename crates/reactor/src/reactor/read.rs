@@ -131,6 +131,11 @@ fn begin(io: &mut Io, token: Token, ended: bool, buffer: &mut [u8]) -> Option<Re
     if socket.state == State::Dead || socket.paused {
         return None;
     }
+    if io.holds_input {
+        socket.paused = true;
+        io.held.push(token);
+        return None;
+    }
     if socket.is_to_be_held_back(io.unread_bytes_max) {
         socket.held_back = true;
         io.stats.held_back += 1;
