@@ -72,8 +72,8 @@ pub enum Mail {
     /// The sender had no room for a message whose publisher waits for an acknowledgement: nobody got
     /// it there. It comes before the receipt.
     Refused {
-        /// The message.
-        message: Arc<Message>,
+        /// Of the message.
+        topic: Box<str>,
         /// As in [`Mail::Publish`].
         number: u64,
         /// What there was no room for, as a part of a sentence.
@@ -141,6 +141,7 @@ impl Mail {
         match self {
             Self::Interest { filter, .. } | Self::InterestGone { filter } => filter.len(),
             Self::Joined { share, .. } => share.len(),
+            Self::Refused { topic, .. } => topic.len(),
             Self::Publish { message, .. } | Self::Retain { message, .. } => {
                 message.bytes() as usize
             }
@@ -152,8 +153,6 @@ impl Mail {
             | Self::Left { .. }
             | Self::Receipt { .. }
             | Self::Retained { .. }
-            // Its publisher's shard has the message already.
-            | Self::Refused { .. }
             // What moves was there before.
             | Self::Marker { .. }
             | Self::Rested { .. }

@@ -263,13 +263,14 @@ impl Shard {
                     self.route_mail(&message, to_subscribers, picks, number.is_some(), now, sink);
                 if let Some(number) = number {
                     if let Err(NotTaken { detail, .. }) = routed {
-                        sink.mail(from, Mail::Refused { message, number, detail });
+                        let topic = message.topic.as_str().into();
+                        sink.mail(from, Mail::Refused { topic, number, detail });
                     }
                     self.answers.receipts.note(from, number, false);
                 }
             }
-            Mail::Refused { message, number, detail } => {
-                self.on_refused(from, &message, number, detail, now, sink);
+            Mail::Refused { topic, number, detail } => {
+                self.on_refused(from, &topic, number, detail, now, sink);
             }
             Mail::Retain { message, ticket } => self.on_retain(from, message, ticket, now, sink),
             Mail::Retained { ticket, is_kept } => self.on_retained(ticket, is_kept, now, sink),

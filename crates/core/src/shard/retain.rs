@@ -133,7 +133,7 @@ impl Shard {
     pub(super) fn on_refused(
         &mut self,
         from: ShardId,
-        message: &Message,
+        topic: &str,
         number: u64,
         detail: &'static str,
         now: Micros,
@@ -150,7 +150,7 @@ impl Shard {
         let is_first = !ack.reason.is_error();
         (ack.reason, ack.detail) = (ReasonCode::QuotaExceeded, detail);
         if is_first {
-            self.tell_refused(conn, &message.topic, detail, now, sink);
+            self.tell_refused(conn, topic, detail, now, sink);
         }
     }
 
