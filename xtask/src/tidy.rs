@@ -62,7 +62,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         ],
     ),
     ("weir-costs", &["weir-wire", "weir-core", "weir-load"]),
-    ("xtask", &["weir-conformance", "weir-stats"]),
+    ("xtask", &["weir-broker", "weir-conformance", "weir-stats"]),
 ];
 
 /// Crates without I/O, clock, thread, lock or random source; each has a clippy.toml that says so.

@@ -24,30 +24,37 @@ use weir_reactor::Backend;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Addresses to listen on, each `HOST:PORT`.
+    /// Addresses to listen on, each `HOST:PORT`. `0.0.0.0:1883` is port 1883 of every address that
+    /// this host has, `[::]:1883` the same with IPv6.
     pub listen: Vec<String>,
-    /// Threads that serve connections, each with a part of the sessions; 0 is one for each core
+    /// Threads that serve connections, each with a part of the sessions. 0 is one for each core
     /// that the process may run on.
     pub shards: u16,
-    /// While a thread is busy more than half its time, messages for a connection that gets several
-    /// in so many milliseconds leave together, after at most that; 0 sends each turn's at once.
+    /// How long output waits for more of it, so that it leaves with fewer system calls: only while a
+    /// thread is busy more than half its time, and only for connections that get several messages
+    /// in that time. 0 sends at once.
     pub gather_ms: u16,
-    /// What holds the connections.
+    /// What holds the connections: open files, of which the process may have only so many
+    /// (`ulimit -n`), or direct descriptors of io_uring, which that limit does not bound in all. These
+    /// need Linux 6.11, and the permission to use io_uring.
     pub io: IoBackend,
-    /// Bounds of connections, sessions and messages.
+    /// Bounds of connections, sessions, messages and topics. [limits.md](limits.md) says what happens
+    /// at each of them.
     pub limits: Limits,
-    /// Bounds of the whole process.
+    /// Bounds of all connections together. [limits.md](limits.md) says what happens at each of them.
     pub process: ProcessLimits,
-    /// What the broker offers.
+    /// What the broker offers. Clients of MQTT 5.0 are told what is off when they connect.
     pub features: Features,
-    /// Who is let in.
+    /// Who is let in. By default that is everybody.
     pub auth: AuthConfig,
-    /// How shared subscriptions choose a member: `[[share]]` tables, tried in order.
+    /// How shared subscriptions choose the member that gets a message: the first table whose prefix
+    /// fits the group says it, and round robin is the rule where none does.
     pub share: SharePolicy,
-    /// What the broker makes of messages by their content: `[[flow]]` tables, in order.
+    /// What the broker makes of messages by their content: a table for each rule, in their order.
+    /// [flow.md](flow.md#rules) explains them.
     #[serde(skip_serializing_if = "FlowRules::is_empty")]
     pub flow: FlowRules,
-    /// How the broker can be asked while it runs.
+    /// How the broker can be asked while it runs: [control.md](control.md).
     #[serde(skip_serializing_if = "ControlConfig::is_off")]
     pub control: ControlConfig,
 }
@@ -70,9 +77,7 @@ impl Default for Config {
     }
 }
 
-/// What holds the connections: open files, of which the process may have only so many
-/// (`ulimit -n`), or direct descriptors of io_uring, which that limit does not bound in all. These
-/// need Linux 6.11, and the permission to use io_uring.
+/// What holds the connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IoBackend {
@@ -81,7 +86,7 @@ pub enum IoBackend {
     Auto,
     /// Open files only.
     Epoll,
-    /// Direct descriptors only. The broker does not start where they cannot be had.
+    /// Direct descriptors only; where they cannot be had the broker does not start.
     IoUring,
 }
 
@@ -99,7 +104,7 @@ impl From<IoBackend> for Backend {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("cannot read the configuration file {}: {source}", path.display())]
+    #[error("cannot read the configuration file {}", path.display())]
     Read {
         /// The file.
         path: PathBuf,

@@ -116,17 +116,26 @@ impl fmt::Display for MosquittoFile {
             }
         }
         if !self.notes.is_empty() {
-            write!(f, "\nPlease note:")?;
+            write!(f, "\nAbout the rest:")?;
         }
         for (note, lines) in &self.notes {
-            let of = lines.iter().map(|(number, option)| format!("{option} (line {number})"));
-            let of = of.collect::<Vec<_>>().join(", ");
-            let colon = if of.is_empty() { "" } else { ": " };
-            write!(f, "\n  - {of}{colon}{note}")?;
+            let shown = lines.iter().take(LINES_SHOWN_MAX);
+            let mut of: Vec<_> =
+                shown.map(|(number, option)| format!("{option} (line {number})")).collect();
+            if let more @ 1.. = lines.len().saturating_sub(LINES_SHOWN_MAX) {
+                of.push(format!("and {more} more"));
+            }
+            match &of[..] {
+                [] => write!(f, "\n  {note}")?,
+                of => write!(f, "\n  {}\n      {note}", of.join(", "))?,
+            }
         }
         Ok(())
     }
 }
+
+/// More lines of one kind than this are counted only.
+const LINES_SHOWN_MAX: usize = 5;
 
 fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);

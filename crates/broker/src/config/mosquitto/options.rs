@@ -99,7 +99,7 @@ pub const OPTIONS: &[Options] = &[
             bytes @ 1_i64.. => Some(bytes.max(32 * 1024 * 1024).into()),
             _ => None,
         },
-        "",
+        "it bounds the resident memory; 0 is three quarters of the host's",
     ),
     key(&["max_topic_alias"], "limits.topic_alias_maximum", |text| up_to(text, 65_535), ""),
     key(&["max_topic_alias_broker"], "limits.topic_alias_out_max", |text| up_to(text, 65_535), ""),

@@ -46,10 +46,10 @@ fn a_file_of_mosquitto_is_named_and_said_in_our_words() {
     assert_eq!(limits.session_expiry_s_max, 14 * 86_400);
     for said in [
         "m.conf is a configuration of Mosquitto",
-        "persistence (line 8), persistence_location (line 9): nothing is kept on disk yet",
-        "log_dest (line 14): the log goes to standard error",
-        "connection (line 15), remote_password (line 16): there are no bridges",
-        "frobnicate (line 17): not an option that Weir knows of",
+        "persistence (line 8), persistence_location (line 9)\n      nothing is kept on disk yet",
+        "log_dest (line 14)\n      the log goes to standard error",
+        "connection (line 15), remote_password (line 16)\n      there are no bridges",
+        "frobnicate (line 17)\n      not an option that Weir knows of",
     ] {
         assert!(shown.contains(said), "{said}: {shown}");
     }
