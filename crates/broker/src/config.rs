@@ -30,18 +30,19 @@ pub struct Config {
     /// Threads that serve connections, each with a part of the sessions. 0 is one for each core
     /// that the process may run on.
     pub shards: u16,
-    /// How long output waits for more of it, so that it leaves with fewer system calls: only while a
-    /// thread is busy more than half its time, and only for connections that get several messages
+    /// How long output waits for more of it, so that it leaves with fewer system calls: only while
+    /// a thread is busy more than half its time, and only for connections that get several messages
     /// in that time. 0 sends at once.
     pub gather_ms: u16,
-    /// What holds the connections: open files, of which the process may have only so many
-    /// (`ulimit -n`), or direct descriptors of io_uring, which that limit does not bound in all. These
-    /// need Linux 6.11, and the permission to use io_uring.
+    /// What holds the connections: open files, of which the process may have only so many (`ulimit
+    /// -n`), or direct descriptors of io_uring, which that limit does not bound in all. These need
+    /// Linux 6.11, and the permission to use io_uring.
     pub io: IoBackend,
-    /// Bounds of connections, sessions, messages and topics. [limits.md](limits.md) says what happens
-    /// at each of them.
+    /// Bounds of connections, sessions, messages and topics. [limits.md](limits.md) says what
+    /// happens at each of them.
     pub limits: Limits,
-    /// Bounds of all connections together. [limits.md](limits.md) says what happens at each of them.
+    /// Bounds of all connections together. [limits.md](limits.md) says what happens at each of
+    /// them.
     pub process: ProcessLimits,
     /// What the broker offers. Clients of MQTT 5.0 are told what is off when they connect.
     pub features: Features,

@@ -11,7 +11,8 @@ pub struct Features {
     /// Highest QoS accepted from clients. A PUBLISH or will above it is refused with 0x9B.
     #[serde(serialize_with = "write_qos", deserialize_with = "read_qos")]
     pub qos_max: QoS,
-    /// Whether messages can be retained. If not, a PUBLISH or will with RETAIN is refused with 0x9A.
+    /// Whether messages can be retained. If not, a PUBLISH or will with RETAIN is refused with
+    /// 0x9A.
     pub retain: bool,
     /// Whether topic filters may contain `+` and `#`. If not, SUBACK has 0xA2.
     pub wildcard_subscriptions: bool,
@@ -19,8 +20,8 @@ pub struct Features {
     pub shared_subscriptions: bool,
     /// Whether a SUBSCRIBE may have a subscription identifier. If not, SUBACK has 0xA1.
     pub subscription_identifiers: bool,
-    /// The keep alive that clients of 5.0 use instead of their own (Server Keep Alive). 0 leaves them
-    /// theirs.
+    /// The keep alive that clients of 5.0 use instead of their own (Server Keep Alive). 0 leaves
+    /// them theirs.
     pub server_keep_alive_s: u16,
     /// Response Information, for clients of 5.0 that request it. Empty is none.
     pub response_information: Box<str>,

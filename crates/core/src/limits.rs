@@ -26,8 +26,8 @@ pub struct Limits {
     ///
     /// Longer: CONNACK 0x85.
     pub client_id_bytes_max: u16,
-    /// Messages of QoS 1 and 2 that were sent to a client and are not yet acknowledged. The client's
-    /// Receive Maximum may lower it.
+    /// Messages of QoS 1 and 2 that were sent to a client and are not yet acknowledged. The
+    /// client's Receive Maximum may lower it.
     ///
     /// At the bound, deliveries wait in the session's queue.
     pub in_flight_max: u16,
@@ -40,8 +40,8 @@ pub struct Limits {
     ///
     /// Over it, `queue_full_connected` and `queue_full_absent` say what happens.
     pub queue_messages_max: u32,
-    /// Payload, topic and properties of the messages in the queue of a session. As many bytes may be
-    /// in flight to a session that outlives its connection.
+    /// Payload, topic and properties of the messages in the queue of a session. As many bytes may
+    /// be in flight to a session that outlives its connection.
     ///
     /// The rule is that of `queue_messages_max`; in flight, deliveries wait in the queue.
     pub queue_bytes_max: u64,

@@ -30,7 +30,8 @@ pub(crate) struct BrokerArgs {
     config: Option<PathBuf>,
     /// Port to listen on, for clients on this host only (127.0.0.1 and ::1), instead of the
     /// addresses in the file; may be given several times
-    #[arg(short, long = "port", value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(short, long = "port", value_name = "PORT",
+        value_parser = clap::value_parser!(u16).range(1..))]
     ports: Vec<u16>,
     /// Address to listen on, instead of those in the file; may be given several times
     #[arg(long, value_name = "HOST:PORT")]

@@ -56,8 +56,8 @@ pub const OPTIONS: &[Options] = &[
     key(&["allow_anonymous"], "auth.allow_anonymous", flag, ""),
     note(
         &["password_file"],
-        "passwords are not taken yet: `weir broker --verifier` makes a line for `[auth.users]`, for \
-         clients that authenticate by SCRAM-SHA-256 (MQTT 5.0)",
+        "passwords are not taken yet: `weir broker --verifier` makes a line for `[auth.users]`, \
+         for clients that authenticate by SCRAM-SHA-256 (MQTT 5.0)",
     ),
     note(
         &["acl_file", "plugin*", "auth_*", "use_username_as_clientid", "clientid_prefixes"],
