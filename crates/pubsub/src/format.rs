@@ -64,16 +64,17 @@ const FIELDS: [(u8, &str); 20] = [
     (b'J', "everything as JSON, with the payload as JSON"),
 ];
 
+const REST: &str = r"  %% a %; @@ an @; \n \r \t \a \e \v \0 \\ as in C
+  @H, @M and so on: the time in UTC, by the letters of strftime(3); @N its nanoseconds
+Widths are as in printf, in bytes: %20t at least 20, %-20t with the blanks behind, %06l with zeros;
+%.20t at most 20 (of t, p, x, X, C, R, I)
+";
+
 /// The help on `-F`.
 pub(crate) fn help() -> String {
     let fields = FIELDS.map(|(name, shown)| format!("\n  %{} {shown}", char::from(name)));
     let fields = fields.concat();
-    format!(
-        "Fields of -F:{fields}\n  %% is %; \\n \\r \\t \\a \\e \\v \\0 \\\\ as in C; @H and the like are the time \
-         (UTC) by strftime(3), @N its nanoseconds; @@ is @\n  A width as in printf may follow the %: \
-         %20t is at least 20 bytes, %-20t has the blanks behind, %06l zeros in front; %.20t is at \
-         most 20 bytes (t, p, x, X, C, R, I)"
-    )
+    format!("Fields of -F:{fields}\n{}", REST.trim_end())
 }
 
 impl std::str::FromStr for Format {

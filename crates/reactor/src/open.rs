@@ -37,8 +37,8 @@ impl Io {
 
     /// Connects to a unix socket, as a file; `connected` or `closed` of the handler follows.
     ///
-    /// # Errors
-    /// What the system says: a path too long, no such file, nobody who listens there, no more files.
+    /// # Errors What the system says: a path too long, no such file, nobody who listens there, no
+    /// more files.
     pub fn connect_unix(&mut self, transport: &Transport, path: &Path) -> io::Result<Token> {
         let address = SocketAddrUnix::new(path)?;
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;

@@ -150,7 +150,8 @@ fn shown(value: &Value, unit: &str) -> String {
 /// Whole binary units.
 fn rounded(bytes: u64) -> Option<String> {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    let (size, name) = units.into_iter().find(|(size, _)| bytes >= *size && bytes % size == 0)?;
+    let (size, name) =
+        units.into_iter().find(|(size, _)| bytes >= *size && bytes.is_multiple_of(*size))?;
     Some(format!("{} {name}", grouped(bytes / size)))
 }
 

@@ -57,14 +57,17 @@ fn a_port_is_one_of_this_host_only_and_counts_more_than_the_file() {
 #[test]
 fn a_broker_on_a_port_is_reached_by_each_address_of_the_loopback() {
     // Another process may take the port meanwhile; then another is tried.
-    let broker = (0..10).find_map(|_| {
+    let started = (0..10).find_map(|_| {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         Broker::try_start(&["-p", &free.to_string()])
     });
-    let port: u16 = broker.as_ref().unwrap().port().parse().unwrap();
+    let port: u16 = started.as_ref().unwrap().port().parse().unwrap();
     assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok());
     if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok() {
         assert!(TcpStream::connect((Ipv6Addr::LOCALHOST, port)).is_ok());
+        let again = broker(&["--listen", &format!("[::1]:{port}")]);
+        let said = text(&again.stderr);
+        assert!(said.contains("the port is taken") && said.contains("[::1]:PORT"), "{said}");
     }
 }
 

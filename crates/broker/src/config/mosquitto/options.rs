@@ -35,7 +35,8 @@ pub const OPTIONS: &[Options] = &[
         "listen",
         // It takes more than its own line to say.
         |_| None,
-        "without an address it is \"0.0.0.0:PORT\"; there are no unix sockets yet",
+        "without an address it is \"0.0.0.0:PORT\", or \"[::]:PORT\" for IPv4 and IPv6; there are no \
+         unix sockets yet",
     ),
     note(&["bind_address"], "it is the host of an address in `listen`"),
     note(
