@@ -24,8 +24,8 @@ use weir_reactor::Backend;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Addresses to listen on, each `HOST:PORT`. `0.0.0.0:1883` is every IPv4 address that this host
-    /// has, `[::]:1883` every address, IPv4 and IPv6.
+    /// Addresses to listen on, each `HOST:PORT`. `0.0.0.0:1883` is every IPv4 address that this
+    /// host has, `[::]:1883` every address, IPv4 and IPv6.
     pub listen: Vec<String>,
     /// Threads that serve connections, each with a part of the sessions. 0 is one for each core
     /// that the process may run on.

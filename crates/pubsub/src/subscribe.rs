@@ -44,7 +44,7 @@ pub struct SubArgs {
     /// Exit when the broker has answered all subscriptions
     #[arg(short = 'E')]
     ends_subscribed: bool,
-    /// Print the topic before the payload; -F goes before it
+    /// Print the topic before the payload, unless there is a format (-F)
     #[arg(short, long)]
     verbose: bool,
     /// Print no newline after a message

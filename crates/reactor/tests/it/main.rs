@@ -69,7 +69,7 @@ fn a_connection_comes_from_the_address_it_is_told() {
 fn a_unix_socket_is_connected_to_and_where_there_is_none_the_error_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s");
-    let mut reactor = reactor(Backend::Epoll);
+    let mut reactor = reactor(weir_reactor::Backend::Epoll);
     let error = reactor.io().connect_unix(&Transport::Plain, &path).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
     let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
@@ -79,9 +79,9 @@ fn a_unix_socket_is_connected_to_and_where_there_is_none_the_error_says_so() {
     let mut notes = Notes::default();
     until(&mut reactor, &mut notes, |notes| notes.connected == [near]);
     let mut bytes = [0; 5];
-    std::io::Read::read_exact(&mut far, &mut bytes).unwrap();
+    far.read_exact(&mut bytes).unwrap();
     assert_eq!(&bytes, b"hello");
-    std::io::Write::write_all(&mut far, b"back").unwrap();
+    far.write_all(b"back").unwrap();
     until(&mut reactor, &mut notes, |notes| notes.received.values().any(|bytes| bytes == b"back"));
     drop(far);
     until(&mut reactor, &mut notes, |notes| !notes.closed.is_empty());

@@ -35,15 +35,18 @@ pub const OPTIONS: &[Options] = &[
         "listen",
         // It takes more than its own line to say.
         |_| None,
-        "without an address it is \"0.0.0.0:PORT\", or \"[::]:PORT\" for IPv4 and IPv6; there are no \
-         unix sockets yet",
+        "without an address it is \"0.0.0.0:PORT\", or \"[::]:PORT\" for IPv4 and IPv6; there are \
+         no unix sockets yet",
     ),
     note(&["bind_address"], "it is the host of an address in `listen`"),
     note(
         &["bind_interface", "socket_domain"],
         "choose by addresses in `listen`, such as \"192.0.2.1:1883\" or \"[::1]:1883\"",
     ),
-    note(&["protocol"], "`mqtt` is all there is; there is no WebSocket yet"),
+    note(
+        &["protocol"],
+        "`mqtt` is all there is: a listener for WebSocket would be one for plain MQTT here",
+    ),
     key(
         &["max_connections", "global_max_connections"],
         "process.connections_max",
@@ -154,7 +157,7 @@ pub const OPTIONS: &[Options] = &[
             "use_identity_as_username",
             "use_subject_as_username",
         ],
-        "there is no TLS yet",
+        "there is no TLS yet: a listener with it would be one without it here",
     ),
     note(&["http_dir", "websockets_*"], "there is no WebSocket yet"),
     note(

@@ -28,6 +28,7 @@ fn recognised(text: &str) -> Option<String> {
 /// The lines of Weir's own in a message.
 fn config(shown: &str) -> Config {
     let lines = shown.lines().filter_map(|line| line.strip_prefix("    "));
+    let lines = lines.filter(|line| !line.starts_with(' '));
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), lines.collect::<Vec<_>>().join("\n")).unwrap();
     Config::read(file.path()).unwrap()
