@@ -28,7 +28,8 @@ const fn note(names: &'static [&'static str], note: &'static str) -> Options {
     Options { names, key: None, value: |_| None, note }
 }
 
-/// Every option of Mosquitto 2.0 and 2.1. The first row that has a name counts.
+/// Every option of Mosquitto 2.0, and those of 2.1 that are known here. The first row that has a
+/// name counts.
 pub const OPTIONS: &[Options] = &[
     key(
         &["listener", "port"],
