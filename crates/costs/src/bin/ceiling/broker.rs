@@ -31,10 +31,7 @@ impl Broker {
         let child = Command::new(program)
             .args(["broker", "--config"])
             .arg(&path)
-            .stderr(
-                std::env::var("CEILING_LOG")
-                    .map_or_else(|_| Stdio::null(), |p| std::fs::File::create(p).unwrap().into()),
-            )
+            .stderr(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
             .with_context(|| format!("{program} does not start"))?;
