@@ -403,7 +403,10 @@ mod tests {
 
     #[test]
     fn without_memory_or_room_to_answer_a_connection_is_cut() {
-        let mut admission = admission(1, 0, 0);
+        let mut admission = admission(AT_CEILING_MAX + 1, 0, 0);
+        for token in 0..AT_CEILING_MAX {
+            assert_eq!(admission.admit(at(token), A, true, Micros(0)), Admission::Serve);
+        }
         assert_eq!(admission.admit(at(0), A, true, Micros(0)), Admission::Cut);
         assert_eq!(admission.admit(at(0), A, false, Micros(0)), Admission::Serve);
         for token in 1..=REFUSALS_MAX {
