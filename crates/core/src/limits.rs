@@ -1,11 +1,19 @@
 //! The bounds of one shard, each with its default.
 
+pub(crate) mod quotas;
+
 use serde::{Deserialize, Serialize};
 
 /// Every bound has a rule for what happens at it and a counter in [`crate::Stats`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
+    /// What one client may take of a bound that all clients share, in percent; the rest is for the
+    /// others. A client is an address, of IPv6 a network of 64 bits; on the broker's own host it
+    /// is a client identifier, since a proxy there brings everybody. 100 is all. More: 0x97.
+    pub client_share_percent: u8,
+    /// Sessions, connected or not, per shard. More: CONNACK 0x97.
+    pub sessions_max: u32,
     /// Largest packet taken, in bytes: by default a payload of 1 MiB with the longest topic name
     /// and as much of properties. Larger: the connection ends with 0x95.
     pub packet_bytes_max: u32,
@@ -39,10 +47,15 @@ pub struct Limits {
     pub output_bytes_max: usize,
     /// Subscriptions of one session. More: SUBACK 0x97.
     pub subscriptions_max: u32,
+    /// Bytes of the filters and conditions of one session's subscriptions. More: SUBACK 0x97.
+    pub subscription_bytes_max: usize,
     /// Distinct shapes of one session's filters: where their wildcards are, how many levels they
     /// have, and their groups; those without either count for none. Each may cost a search for a
     /// topic's filters one probe. More: SUBACK 0x97.
     pub filter_shapes_max: u32,
+    /// Distinct shapes of all filters that a shard's clients have, groups left aside. More: SUBACK
+    /// 0x97 for a filter that brings a new one.
+    pub filter_shapes_total_max: u32,
     /// Steps of work, about a tenth of a microsecond each, that one input may cost where the rest
     /// can wait for later turns: topics looked at for retained messages, filters of a SUBSCRIBE or
     /// UNSUBSCRIBE. The packets of one input may cost 16 times as many.
@@ -79,6 +92,8 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
+            client_share_percent: 75,
+            sessions_max: 2_000_000,
             packet_bytes_max: (1024 + 128) * 1024,
             connect_timeout_s: 10,
             answers_held_max: 4096,
@@ -92,7 +107,9 @@ impl Default for Limits {
             queue_full_absent: WhenAbsent::DropOldest,
             output_bytes_max: 1024 * 1024,
             subscriptions_max: 10_000,
+            subscription_bytes_max: 4 * 1024 * 1024,
             filter_shapes_max: 128,
+            filter_shapes_total_max: 4_096,
             input_steps_max: 2_048,
             conditions_max: 1_000,
             conditions_per_session_max: 250,

@@ -81,8 +81,8 @@ pub enum Mail {
     Retained {
         /// As in [`Mail::Retain`].
         ticket: Ticket,
-        /// Whether there was room for it.
-        is_kept: bool,
+        /// Why it is not kept, if it is not.
+        refused: Option<NotRetained>,
     },
     /// The sender wants retained messages of topics that the receiver owns.
     RetainedQuery(RetainedQuery),
@@ -149,6 +149,25 @@ impl Mail {
             | Self::MovedRetained { .. }
             | Self::Thaw
             | Self::Thawed => 0,
+        }
+    }
+}
+
+/// Why a message is not retained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotRetained {
+    /// There is no room for anybody's.
+    Full,
+    /// Its publisher has its share of all that may be retained.
+    ShareTaken,
+}
+
+impl NotRetained {
+    /// In words.
+    pub(crate) fn detail(self) -> &'static str {
+        match self {
+            Self::Full => "the retained store is full",
+            Self::ShareTaken => "this client, or its address, has its share of the retained store",
         }
     }
 }
