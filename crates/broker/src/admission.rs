@@ -1,12 +1,17 @@
 //! Who may come in at all: bounds of the whole process, checked once per connection.
 
 use foldhash::fast::RandomState;
+use hosts::{Held, Hosts, Kind};
+use rate::Rate;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 use std::net::IpAddr;
-use weir_core::Micros;
+use weir_core::{Micros, Origin, share_of};
 use weir_wire::ReasonCode;
+
+mod hosts;
+mod rate;
 
 /// Connections that are open only to be told why they are refused. More are cut at once.
 const REFUSALS_MAX: u32 = 1024;
@@ -23,13 +28,15 @@ pub struct ProcessLimits {
     ///
     /// More: CONNACK 0x97 (return code 3 before 5.0).
     pub connections_max: u32,
-    /// Connections at a time from one address. 0 is no bound.
+    /// Connections at a time from one address. 0 is `limits.client_share_percent` of
+    /// `connections_max`, and no bound for clients on the broker's own host.
     ///
-    /// More: the same refusal.
+    /// The addresses of an IPv6 network of 64 bits are one. More: the same refusal.
     pub connections_per_address_max: u32,
     /// Connections accepted per second, on average. 0 is no bound.
     ///
-    /// A burst of one second's is let through. More: CONNACK 0x9F (return code 3 before 5.0).
+    /// A burst of one second's is let through. One address may have `limits.client_share_percent`
+    /// of them, the broker's own host all. More: CONNACK 0x9F (return code 3 before 5.0).
     pub connects_per_second_max: u32,
     /// Resident memory of the process. 0 is three quarters of the host's.
     ///
@@ -69,14 +76,6 @@ pub(crate) struct AdmissionStats {
     pub(crate) cut: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Held {
-    Served,
-    /// Served, let in while the memory ceiling was reached.
-    AtCeiling,
-    Refused,
-}
-
 /// Where a connection is: its shard and the shell's token there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
@@ -86,10 +85,7 @@ pub(crate) struct Place {
 
 /// A connection between two places.
 #[derive(Debug)]
-pub(crate) struct Pass {
-    held: Held,
-    address: Option<IpAddr>,
-}
+pub(crate) struct Pass(Held);
 
 /// Entries for which a table or list keeps its memory.
 const KEPT: usize = 1024;
@@ -100,7 +96,7 @@ fn is_roomy(len: usize, capacity: usize) -> bool {
     capacity > KEPT && len < capacity / 4
 }
 
-fn shrink<K: Eq + Hash, V>(table: &mut HashMap<K, V, RandomState>) {
+pub(crate) fn shrink<K: Eq + Hash, V>(table: &mut HashMap<K, V, RandomState>) {
     if is_roomy(table.len(), table.capacity()) {
         table.shrink_to(table.len() * 2);
     }
@@ -111,34 +107,32 @@ fn shrink<K: Eq + Hash, V>(table: &mut HashMap<K, V, RandomState>) {
 #[derive(Debug)]
 pub(crate) struct AdmissionControl {
     limits: ProcessLimits,
+    /// What one address may take of what all share.
+    share_percent: u8,
     /// By shard, then token.
     held: Vec<Vec<Option<Held>>>,
     served: u32,
     at_ceiling: u32,
     refused: u32,
-    /// Kept only where addresses are bounded.
-    addresses: HashMap<Place, IpAddr, RandomState>,
-    per_address: HashMap<IpAddr, u32, RandomState>,
-    /// Connects allowed now, in millionths.
-    tokens: u64,
-    filled_at: Micros,
+    hosts: Hosts,
+    rate: Rate,
+    /// Names addresses to the shards.
+    hasher: RandomState,
     pub(crate) stats: AdmissionStats,
 }
 
-const ONE: u64 = 1_000_000;
-
 impl AdmissionControl {
-    pub(crate) fn new(limits: ProcessLimits) -> Self {
+    pub(crate) fn new(limits: ProcessLimits, share_percent: u8) -> Self {
         Self {
-            tokens: u64::from(limits.connects_per_second_max) * ONE,
+            rate: Rate::new(limits.connects_per_second_max, share_percent),
             limits,
+            share_percent,
             held: Vec::new(),
             served: 0,
             at_ceiling: 0,
             refused: 0,
-            addresses: HashMap::default(),
-            per_address: HashMap::default(),
-            filled_at: Micros(0),
+            hosts: Hosts::default(),
+            hasher: RandomState::default(),
             stats: AdmissionStats::default(),
         }
     }
@@ -151,36 +145,37 @@ impl AdmissionControl {
         is_memory_full: bool,
         now: Micros,
     ) -> Admission {
+        let host = host_of(peer);
         let reason = match () {
             () if is_memory_full && self.at_ceiling >= AT_CEILING_MAX => return self.cut(),
             () if self.served >= self.limits.connections_max => {
                 self.stats.refused_count += 1;
                 ReasonCode::QuotaExceeded
             }
-            () if self.is_address_full(peer) => {
+            () if self.hosts.served(host) >= self.served_max(host) => {
                 self.stats.refused_address += 1;
                 ReasonCode::QuotaExceeded
             }
-            () if !self.take_token(now) => {
+            () if !self.rate.take(host, now) => {
                 self.stats.refused_rate += 1;
                 ReasonCode::ConnectionRateExceeded
             }
             () => {
-                self.hold(place, if is_memory_full { Held::AtCeiling } else { Held::Served });
                 self.served += 1;
                 self.at_ceiling += u32::from(is_memory_full);
-                if self.limits.connections_per_address_max > 0 {
-                    self.addresses.insert(place, peer);
-                    *self.per_address.entry(peer).or_default() += 1;
-                }
+                let kind = if is_memory_full { Kind::AtCeiling } else { Kind::Served };
+                let held = self.hosts.hold(host, kind);
+                self.hold(place, held);
                 return Admission::Serve;
             }
         };
-        if self.refused >= REFUSALS_MAX {
+        let refused_max = self.share_for(host, REFUSALS_MAX);
+        if self.refused >= REFUSALS_MAX || self.hosts.refused(host) >= refused_max {
             return self.cut();
         }
-        self.hold(place, Held::Refused);
         self.refused += 1;
+        let held = self.hosts.hold(host, Kind::Refused);
+        self.hold(place, held);
         Admission::Refuse(reason)
     }
 
@@ -192,43 +187,35 @@ impl AdmissionControl {
     }
 
     /// The connection ended after it left its place.
-    pub(crate) fn lost(&mut self, pass: &Pass) {
-        match pass.held {
-            Held::Refused => self.refused -= 1,
-            Held::Served => self.served -= 1,
-            Held::AtCeiling => {
+    pub(crate) fn lost(&mut self, &Pass(held): &Pass) {
+        match held.kind() {
+            Kind::Served => self.served -= 1,
+            Kind::AtCeiling => {
                 self.served -= 1;
                 self.at_ceiling -= 1;
             }
+            Kind::Refused => self.refused -= 1,
         }
-        if let Some(address) = pass.address
-            && let Some(count) = self.per_address.get_mut(&address)
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.per_address.remove(&address);
-                shrink(&mut self.per_address);
-            }
-        }
+        self.hosts.release(held);
     }
 
     /// The connection leaves its place, which another may have at once, and is still counted:
     /// until [`AdmissionControl::arrive`] or [`AdmissionControl::lost`].
     pub(crate) fn leave(&mut self, from: Place) -> Option<Pass> {
-        let held = self.take(from)?;
-        let address = self.addresses.remove(&from);
-        if address.is_some() {
-            shrink(&mut self.addresses);
-        }
-        Some(Pass { held, address })
+        self.take(from).map(Pass)
     }
 
     /// The connection has another place now.
-    pub(crate) fn arrive(&mut self, to: Place, pass: &Pass) {
-        self.hold(to, pass.held);
-        if let Some(address) = pass.address {
-            self.addresses.insert(to, address);
-        }
+    pub(crate) fn arrive(&mut self, to: Place, &Pass(held): &Pass) {
+        self.hold(to, held);
+    }
+
+    /// What the shards call the address of a connection; nothing for the broker's own host, which
+    /// may be a proxy's.
+    pub(crate) fn origin(&self, place: Place) -> Option<Origin> {
+        let held = *self.held.get(usize::from(place.shard))?.get(place.token as usize)?;
+        let host = self.hosts.address(held?);
+        (!host.is_loopback()).then(|| Origin::address(self.hasher.hash_one(host) as u32))
     }
 
     fn take(&mut self, place: Place) -> Option<Held> {
@@ -258,29 +245,35 @@ impl AdmissionControl {
         held_there[at] = Some(held);
     }
 
-    fn is_address_full(&self, peer: IpAddr) -> bool {
-        let count_max = self.limits.connections_per_address_max;
-        count_max > 0 && self.per_address.get(&peer).is_some_and(|&count| count >= count_max)
+    /// Connections that a host may have.
+    fn served_max(&self, host: IpAddr) -> u32 {
+        match self.limits.connections_per_address_max {
+            0 => self.share_for(host, self.limits.connections_max),
+            count_max => count_max,
+        }
     }
 
-    /// A token bucket that holds one second's connects.
-    fn take_token(&mut self, now: Micros) -> bool {
-        let rate = u64::from(self.limits.connects_per_second_max);
-        if rate == 0 {
-            return true;
+    /// What a host may have of `max`.
+    fn share_for(&self, host: IpAddr, max: u32) -> u32 {
+        if host.is_loopback() { max } else { share_of(max.into(), self.share_percent) as u32 }
+    }
+}
+
+/// Whom a connection from this address counts for: whoever has an IPv6 address has 2^64 of them.
+fn host_of(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(address) if !address.is_loopback() => {
+            let [a, b, c, d, ..] = address.segments();
+            std::net::Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
         }
-        let passed_us = now.0.saturating_sub(self.filled_at.0).min(ONE);
-        self.tokens = (self.tokens + passed_us * rate).min(rate * ONE);
-        self.filled_at = now;
-        let has_one = self.tokens >= ONE;
-        self.tokens -= if has_one { ONE } else { 0 };
-        has_one
+        host => host,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_core::{Walk, walked_by};
 
     const A: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 1));
     const B: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 2));
@@ -290,13 +283,30 @@ mod tests {
         Place { shard: 0, token }
     }
 
+    /// Hosts elsewhere.
+    const FAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+    const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
+
     fn admission(connections: u32, per_address: u32, per_second: u32) -> AdmissionControl {
-        AdmissionControl::new(ProcessLimits {
+        let limits = ProcessLimits {
             connections_max: connections,
             connections_per_address_max: per_address,
             connects_per_second_max: per_second,
             memory_bytes_max: 0,
-        })
+        };
+        AdmissionControl::new(limits, 75)
+    }
+
+    /// How many of these connections from `peer` are served.
+    fn served(
+        admission: &mut AdmissionControl,
+        tokens: std::ops::Range<u32>,
+        peer: IpAddr,
+        now: Micros,
+    ) -> usize {
+        tokens
+            .filter(|&token| admission.admit(at(token), peer, false, now) == Admission::Serve)
+            .count()
     }
 
     #[test]
@@ -355,7 +365,7 @@ mod tests {
         assert_eq!(admission.admit(at(2), B, false, now), Admission::Serve);
         admission.gone(at(0));
         assert_eq!(admission.admit(at(3), A, false, now), Admission::Serve);
-        assert_eq!(admission.per_address.len(), 2);
+        assert_eq!(admission.hosts.len(), 2);
         assert_eq!(admission.stats.refused_address, 1);
     }
 
@@ -376,25 +386,16 @@ mod tests {
             admission.gone(at(token));
         }
         assert_eq!(admission.served, 1);
-        let kept = [
-            admission.held[0].capacity(),
-            admission.addresses.capacity(),
-            admission.per_address.capacity(),
-        ];
+        let kept = [admission.held[0].capacity(), admission.hosts.capacity()];
         assert!(kept.iter().all(|&kept| kept < 4 * KEPT), "{kept:?}");
     }
 
     #[test]
     fn connects_come_at_the_rate_after_the_first_burst() {
         let mut admission = admission(1000, 0, 10);
-        let served = |admission: &mut AdmissionControl, now: Micros| {
-            (0..100)
-                .filter(|&token| admission.admit(at(token), A, false, now) == Admission::Serve)
-                .count()
-        };
-        assert_eq!(served(&mut admission, Micros(5_000_000)), 10);
-        assert_eq!(served(&mut admission, Micros(5_000_000)), 0);
-        assert_eq!(served(&mut admission, Micros(5_500_000)), 5);
+        assert_eq!(served(&mut admission, 0..100, A, Micros(5_000_000)), 10);
+        assert_eq!(served(&mut admission, 0..100, A, Micros(5_000_000)), 0);
+        assert_eq!(served(&mut admission, 0..100, A, Micros(5_500_000)), 5);
         assert_eq!(
             admission.admit(at(0), A, false, Micros(5_500_000)),
             Admission::Refuse(ReasonCode::ConnectionRateExceeded)
@@ -414,5 +415,89 @@ mod tests {
         }
         assert_eq!(admission.admit(at(REFUSALS_MAX + 1), A, false, Micros(0)), Admission::Cut);
         assert_eq!(admission.stats.cut, 2);
+    }
+
+    #[test]
+    fn one_host_leaves_others_a_part_of_all_places_whatever_addresses_it_has() {
+        let networks: [[&str; 2]; 3] = [
+            ["192.0.2.1", "::ffff:192.0.2.1"],
+            ["2001:db8::1", "2001:db8::2"],
+            ["2001:db8::1", "2001:db8:0:0:ffff::"],
+        ];
+        for greedy in networks {
+            let mut admission = admission(100, 0, 0);
+            let now = Micros(0);
+            let taken = greedy.map(|text| text.parse().unwrap()).map(|peer| {
+                let from = admission.served;
+                served(&mut admission, from..from + 50, peer, now)
+            });
+            assert_eq!(taken, [50, 25], "{greedy:?}");
+            assert_eq!(admission.stats.refused_address, 25);
+            assert_eq!(served(&mut admission, 200..300, OTHER, now), 25);
+        }
+    }
+
+    /// A proxy on this host, or a load generator, brings everybody.
+    #[test]
+    fn the_brokers_own_host_may_have_all_places_unless_that_is_bounded() {
+        for (per_address, taken) in [(0, 100), (30, 30)] {
+            let mut admission = admission(100, per_address, 0);
+            assert_eq!(served(&mut admission, 0..200, A, Micros(0)), taken);
+        }
+    }
+
+    #[test]
+    fn one_host_leaves_others_a_part_of_the_rate() {
+        let mut admission = admission(1000, 0, 8);
+        let mut second = |at: u64| {
+            let now = Micros(at * 1_000_000);
+            let greedy = served(&mut admission, 0..100, FAR, now);
+            (greedy, served(&mut admission, 100..200, OTHER, now))
+        };
+        assert_eq!(second(5), (6, 2));
+        assert_eq!(second(6), (6, 2));
+        // Whoever tries all the time gets no more: a second's share at once, and another one.
+        let all: usize =
+            (7_000..8_000).map(|ms| served(&mut admission, 0..1, FAR, Micros(ms * 1_000))).sum();
+        assert!(all <= 12, "{all}");
+        assert!(served(&mut admission, 100..200, OTHER, Micros(8_000_000)) >= 2);
+    }
+
+    #[test]
+    fn one_host_leaves_others_room_to_be_told_why() {
+        let mut admission = admission(1, 0, 0);
+        let now = Micros(0);
+        assert_eq!(admission.admit(at(0), A, false, now), Admission::Serve);
+        let last =
+            (1..=REFUSALS_MAX).map(|token| admission.admit(at(token), FAR, false, now)).last();
+        assert_eq!(last, Some(Admission::Cut));
+        assert_eq!(admission.admit(at(REFUSALS_MAX + 1), OTHER, false, now), FULL);
+    }
+
+    #[test]
+    fn a_connection_s_origin_is_its_host_s_wherever_it_goes() {
+        let mut admission = admission(10, 0, 0);
+        for (token, peer) in [(0, FAR), (1, FAR), (2, OTHER), (3, A)] {
+            admission.admit(at(token), peer, false, Micros(0));
+        }
+        let origin = admission.origin(at(0));
+        assert!(origin.is_some());
+        assert_eq!(admission.origin(at(1)), origin);
+        assert_ne!(admission.origin(at(2)), origin);
+        assert_eq!(admission.origin(at(3)), None);
+        let pass = admission.leave(at(0)).unwrap();
+        admission.arrive(Place { shard: 3, token: 9 }, &pass);
+        assert_eq!(admission.origin(Place { shard: 3, token: 9 }), origin);
+    }
+
+    #[test]
+    fn every_shared_bound_of_admission_is_walked_over() {
+        // The three tests above that begin with "one host leaves others".
+        let walked = [
+            "process.connections_max",
+            "process.connects_per_second_max",
+            "1,024 connections that are told why they are refused",
+        ];
+        assert_eq!(walked_by(Walk::Admission), walked);
     }
 }

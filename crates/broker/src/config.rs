@@ -246,7 +246,8 @@ fn value_error(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_core::{ShareRule, ShareStrategy};
+    use std::collections::BTreeSet;
+    use weir_core::{QUOTAS, ShareRule, ShareStrategy, quotas_as_text};
 
     fn read(text: &str) -> Result<Config, ConfigError> {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -263,6 +264,38 @@ mod tests {
             .flat_map(|&table| all[table].as_table().unwrap().keys().map(move |key| (table, key)))
         {
             assert!(text.contains(&format!("`{key}`")), "docs/limits.md lacks {table}.{key}");
+        }
+    }
+
+    #[test]
+    fn every_bound_is_in_the_table_of_quotas() {
+        let all = toml::Table::try_from(Config::default()).unwrap();
+        let tables = ["limits", "process"].into_iter();
+        let settings: BTreeSet<String> = tables
+            .flat_map(|table| {
+                let keys = all[table].as_table().unwrap().keys();
+                keys.map(move |key| format!("{table}.{key}"))
+            })
+            .collect();
+        let named = QUOTAS.iter().map(|quota| quota.bound).filter(|bound| !bound.contains(' '));
+        let named: BTreeSet<String> = named.map(String::from).collect();
+        assert_eq!(named, settings);
+    }
+
+    /// `WEIR_WRITE_DOCS=1` writes it.
+    #[test]
+    fn the_page_of_limits_has_the_table_of_quotas() {
+        const BEGIN: &str = "<!-- quotas -->\n";
+        const END: &str = "<!-- end of quotas -->\n";
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/limits.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        let (before, rest) = page.split_once(BEGIN).unwrap();
+        let (shown, after) = rest.split_once(END).unwrap();
+        let text = quotas_as_text();
+        if std::env::var_os("WEIR_WRITE_DOCS").is_some() {
+            std::fs::write(path, [before, BEGIN, &text, END, after].concat()).unwrap();
+        } else {
+            assert_eq!(shown, text);
         }
     }
 

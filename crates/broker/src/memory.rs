@@ -99,8 +99,8 @@ impl Ceiling {
         }
     }
 
-    /// The second number of statm, which is pages. Read without an allocation, since it is asked for
-    /// while messages flow.
+    /// The second number of statm, which is pages. Read without an allocation, since it is asked
+    /// for while messages flow.
     fn resident_bytes(&self) -> Option<u64> {
         let mut text = [0; 128];
         let count = self.statm.as_ref()?.read_at(&mut text, 0).ok()?;

@@ -146,7 +146,8 @@ impl Server {
         let seed = RandomState::default().hash_one("weir");
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(std::io::Error::from)?;
-        let admission = AdmissionControl::new(config.process.clone());
+        let admission =
+            AdmissionControl::new(config.process.clone(), config.limits.client_share_percent);
         let admission = Arc::new(Mutex::new(admission));
         let ceiling = Arc::new(Ceiling::new(config.process.memory_bytes_max, shards));
         let flows = config.flow.compile().map_err(ConfigError::Flow)?.split(shards.into());
@@ -169,6 +170,7 @@ impl Server {
                 own: ShardId(own),
                 admission: Arc::clone(&admission),
                 memory: Memory::new(Arc::clone(&ceiling)),
+                is_lean: false,
                 auth: Authenticator::new(&config.auth, secret),
                 log: Log::default(),
                 unread_bytes_max,

@@ -11,10 +11,15 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_control::Request;
 use weir_core::{
-    AuthRequest, ConnKey, Mail, Message, Micros, Notice, Parcel, Partition, Shard, ShardId, Sink,
-    Ticket, Verdict,
+    AuthRequest, ConnKey, Mail, Message, Micros, Notice, Origin, Parcel, Partition, Shard, ShardId,
+    Shortage, Sink, Ticket, Verdict,
 };
 use weir_reactor::{Closed, Handler, Io, ListenerId, Mailbox, SharedBytes, ToOutside, Token};
+
+/// From so much of the memory ceiling on, until there is less than the second, whoever has much
+/// gets no more.
+const LEAN_PERCENT: u64 = 80;
+const RELAXED_PERCENT: u64 = 75;
 
 /// Letters of each sender that are handled in one turn.
 const LETTERS_MAX: usize = 1024;
@@ -57,6 +62,8 @@ pub(crate) struct Guard {
     pub(crate) own: ShardId,
     pub(crate) admission: Arc<Mutex<AdmissionControl>>,
     pub(crate) memory: Memory,
+    /// Memory is about to be short.
+    pub(crate) is_lean: bool,
     pub(crate) auth: Authenticator,
     pub(crate) log: Log,
     /// Output that a client does not take, in bytes: over it, the client is read no more. More than
@@ -70,6 +77,14 @@ impl Guard {
     fn admission(&self) -> MutexGuard<'_, AdmissionControl> {
         // Counts stay usable whatever a thread died of.
         self.admission.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether memory is about to be short, as it was seen last.
+    fn watch_lean(&mut self) -> bool {
+        let (bytes, bytes_max) = self.memory.bytes();
+        let percent = if self.is_lean { RELAXED_PERCENT } else { LEAN_PERCENT };
+        self.is_lean = bytes >= bytes_max / 100 * percent;
+        self.is_lean
     }
 
     fn place(&self, token: u32) -> Place {
@@ -132,6 +147,10 @@ impl Shell {
     }
 
     fn watch_memory(&mut self, io: &mut Io) {
+        let is_lean = self.guard.is_lean;
+        if self.guard.watch_lean() != is_lean {
+            self.shard.set_lean(!is_lean);
+        }
         let now = Micros(io.now_us());
         if let Some(is_pressed) = self.guard.memory.watch(now, || self.shard.stats()) {
             let (bytes, bytes_max) = self.guard.memory.bytes();
@@ -319,9 +338,10 @@ impl Output<'_> {
 }
 
 impl Sink for Output<'_> {
-    fn keeps(&mut self, bytes: usize) -> Option<bool> {
+    fn keeps(&mut self, bytes: usize) -> Option<Shortage> {
         self.guard.memory.took(bytes);
-        Some(self.guard.memory.is_short(self.now()))
+        let is_pressed = self.guard.memory.is_short(self.now());
+        Some(Shortage { is_lean: self.guard.watch_lean(), is_pressed })
     }
 
     #[inline]
@@ -341,14 +361,19 @@ impl Sink for Output<'_> {
     }
 
     /// While memory is short, a client that does not read is given no more, and any other only so
-    /// much in a turn.
+    /// much in a turn. While it is about to be, only a client that does not read has less.
     #[inline]
     fn pending(&self, conn: ConnKey) -> usize {
         let token = Token(conn.0);
         let is_short = self.guard.memory.is_short(self.now());
         let pending = self.io.pending(token);
-        let is_much = is_short && (pending > SHORT_OUTPUT_BYTES || self.io.is_blocked(token));
+        let is_much = (is_short && (pending > SHORT_OUTPUT_BYTES || self.io.is_blocked(token)))
+            || (self.guard.is_lean && pending > SHORT_OUTPUT_BYTES && self.io.is_blocked(token));
         if is_much { usize::MAX } else { pending }
+    }
+
+    fn origin(&self, conn: ConnKey) -> Option<Origin> {
+        self.guard.admission().origin(self.guard.place(conn.0))
     }
 
     fn has_unread(&self, conn: ConnKey) -> bool {

@@ -3,12 +3,27 @@
 use crate::features::Features;
 use crate::limits::Limits;
 use crate::session::Session;
+use crate::shares::{Part, share_of};
 
 /// Output of one connection while pressed, in bytes.
 const PRESSED_OUTPUT_BYTES_MAX: usize = 64 * 1024;
 
 /// A part of a packet while pressed, in bytes; more ends the connection.
 const PRESSED_PARTIAL_BYTES_MAX: usize = 16 * 1024;
+
+/// What one client may have while memory is about to be short, in bytes: whoever has more gets no
+/// more, so that there is some for all others.
+pub(crate) const LEAN_QUEUE_BYTES_MAX: u64 = 256 * 1024;
+pub(crate) const LEAN_SUBSCRIPTION_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const LEAN_WILL_BYTES_MAX: usize = 4 * 1024;
+pub(crate) const LEAN_ALIAS_BYTES_MAX: usize = 256;
+
+/// By what the output of one connection is divided then.
+const LEAN_OUTPUT_DIVISOR: usize = 4;
+
+/// An origin that has no more than this part of a bound may have a little more then, however large
+/// its part of what there is.
+const LEAN_PART: u64 = 1_000;
 
 /// Limits, features, and whether memory is short.
 #[derive(Debug)]
@@ -17,23 +32,53 @@ pub(crate) struct Bounds {
     pub(crate) features: Features,
     /// The memory ceiling is reached: nothing is taken that has to be kept.
     pub(crate) is_pressed: bool,
-    /// The limit of this name, lowered while pressed.
+    /// Memory is about to be short: whoever has much gets no more.
+    pub(crate) is_lean: bool,
+    /// One of the two.
+    pub(crate) is_short: bool,
+    /// The limit of this name, lowered while memory is short.
     pub(crate) output_bytes_max: usize,
 }
 
 impl Bounds {
     pub(crate) fn new(limits: Limits, features: Features) -> Self {
         let output_bytes_max = limits.output_bytes_max;
-        Self { limits, features, is_pressed: false, output_bytes_max }
+        let (is_pressed, is_lean, is_short) = (false, false, false);
+        Self { limits, features, is_pressed, is_lean, is_short, output_bytes_max }
     }
 
     pub(crate) fn set_pressed(&mut self, is_pressed: bool) {
         self.is_pressed = is_pressed;
-        self.output_bytes_max = if is_pressed {
-            self.limits.output_bytes_max.min(PRESSED_OUTPUT_BYTES_MAX)
-        } else {
-            self.limits.output_bytes_max
+        self.changed();
+    }
+
+    pub(crate) fn set_lean(&mut self, is_lean: bool) {
+        self.is_lean = is_lean;
+        self.changed();
+    }
+
+    fn changed(&mut self) {
+        let output_bytes_max = self.limits.output_bytes_max;
+        self.is_short = self.is_pressed || self.is_lean;
+        self.output_bytes_max = match () {
+            () if self.is_pressed => output_bytes_max.min(PRESSED_OUTPUT_BYTES_MAX),
+            () if self.is_lean => output_bytes_max / LEAN_OUTPUT_DIVISOR,
+            () => output_bytes_max,
         };
+    }
+
+    /// Whether an origin that has so much of something may have so much more, where there are
+    /// `total` of it and may be `max`.
+    pub(crate) fn may_take(&self, has: u64, more: u64, total: u64, max: u64) -> bool {
+        let percent = self.limits.client_share_percent;
+        let has_most = has > total / 2 && has + more > max / LEAN_PART && percent < 100;
+        has + more <= share_of(max, percent) && !(self.is_lean && has_most)
+    }
+
+    /// Whether there may be another condition of whoever has this part of all.
+    pub(crate) fn has_condition_for(&self, part: Part, total: usize) -> bool {
+        let (total, max) = (total as u64, u64::from(self.limits.conditions_max));
+        total < max && self.may_take(part.count, 1, total, max)
     }
 
     /// Whether so many bytes of a packet may wait for their rest.
@@ -69,5 +114,31 @@ mod tests {
         assert!(bounds.output_bytes_max < relaxed && !bounds.allows_partial(1_000_000));
         bounds.set_pressed(false);
         assert_eq!(bounds.output_bytes_max, relaxed);
+        bounds.set_lean(true);
+        assert!(bounds.output_bytes_max < relaxed && bounds.allows_partial(1_000_000));
+    }
+
+    #[test]
+    fn whoever_has_most_gets_no_more_while_memory_is_about_to_be_short() {
+        let mut bounds = Bounds::new(Limits::default(), Features::default());
+        // Of a million there are 100,000.
+        let mut may_take = |has, is_lean| {
+            bounds.set_lean(is_lean);
+            bounds.may_take(has, 1, 100_000, 1_000_000)
+        };
+        for (has, relaxed, lean) in [
+            (0, true, true),
+            (1_000, true, true),
+            (50_000, true, true),
+            (50_001, true, false),
+            (749_999, true, false),
+            (750_000, false, false),
+        ] {
+            assert_eq!((may_take(has, false), may_take(has, true)), (relaxed, lean), "{has}");
+        }
+        bounds.set_lean(true);
+        assert!(bounds.may_take(900, 1, 900, 1_000_000), "it is not much");
+        bounds.limits.client_share_percent = 100;
+        assert!(bounds.may_take(100_000, 1, 100_000, 1_000_000), "there are no shares");
     }
 }

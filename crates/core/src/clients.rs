@@ -1,8 +1,10 @@
 //! The sessions of a shard's clients, by key and by client identifier.
 
-use crate::keys::{SessionKey, ShardId};
+use crate::bounds::Bounds;
+use crate::keys::{Origin, SessionKey, ShardId};
 use crate::pages::Pages;
 use crate::session::Session;
+use crate::shares::Shares;
 use crate::shrink;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
@@ -14,6 +16,8 @@ use std::ops::{Index, IndexMut};
 pub(crate) struct Clients {
     sessions: Pages<Session>,
     by_id: HashTable<SessionKey>,
+    /// What addresses have. A client identifier has one session, however often it comes.
+    shares: Shares,
     hasher: FixedState,
     /// Client identifiers that the broker chose so far.
     assigned: u64,
@@ -25,7 +29,8 @@ impl Clients {
     /// `seed` keeps hashes, and the identifiers that the broker chooses, from being guessed.
     pub(crate) fn new(shard: ShardId, seed: u64) -> Self {
         let hasher = FixedState::with_seed(seed);
-        Self { sessions: Pages::default(), by_id: HashTable::new(), hasher, assigned: 0, shard }
+        let (sessions, by_id, shares) = (Pages::default(), HashTable::new(), Shares::default());
+        Self { sessions, by_id, shares, hasher, assigned: 0, shard }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -47,9 +52,36 @@ impl Clients {
         self.by_id.find(self.hasher.hash_one(client_id), is_its).copied()
     }
 
+    /// Whom a client counts for; its identifier if its address says nothing.
+    pub(crate) fn origin(&self, key: SessionKey) -> Origin {
+        let Session { address, client_id, .. } = &self[key];
+        address.unwrap_or_else(|| Origin::client(self.hasher.hash_one(client_id.as_bytes()) as u32))
+    }
+
+    /// Whether there may be another session from this address; if not, why.
+    pub(crate) fn check_room(
+        &self,
+        address: Option<Origin>,
+        bounds: &Bounds,
+    ) -> Result<(), &'static str> {
+        let (total, max) = (self.len() as u64, u64::from(bounds.limits.sessions_max));
+        if total >= max {
+            return Err("there are too many sessions");
+        }
+        let may_take = |address| bounds.may_take(self.shares.of(address).count, 1, total, max);
+        if address.is_none_or(may_take) {
+            Ok(())
+        } else {
+            Err("too many sessions of clients from this address")
+        }
+    }
+
     /// A new session of a client that has none.
-    pub(crate) fn add(&mut self, client_id: &str) -> SessionKey {
-        let key = SessionKey(self.sessions.insert(Session::new(client_id)) as u32);
+    pub(crate) fn add(&mut self, client_id: &str, address: Option<Origin>) -> SessionKey {
+        if let Some(address) = address {
+            self.shares.add(address, 0);
+        }
+        let key = SessionKey(self.sessions.insert(Session::new(client_id, address)) as u32);
         let Self { sessions, by_id, hasher, .. } = self;
         let hash = |key: &SessionKey| hash(hasher, &sessions[key.0 as usize]);
         by_id.insert_unique(hash(&key), key, hash);
@@ -63,7 +95,19 @@ impl Clients {
             entry.remove();
         }
         shrink::table(by_id, hash);
-        sessions.take(key.0 as usize);
+        let session = self.sessions.take(key.0 as usize);
+        if let Some(address) = session.and_then(|session| session.address) {
+            self.shares.remove(address, 0);
+        }
+    }
+
+    /// The client is back, maybe from elsewhere.
+    pub(crate) fn set_address(&mut self, key: SessionKey, address: Option<Origin>) {
+        let old = std::mem::replace(&mut self[key].address, address);
+        if old != address {
+            address.into_iter().for_each(|address| self.shares.add(address, 0));
+            old.into_iter().for_each(|old| self.shares.remove(old, 0));
+        }
     }
 
     /// A client identifier that nobody has or can guess. `is_own` says whether a client of this
@@ -117,7 +161,7 @@ mod tests {
     #[test]
     fn a_client_is_found_until_it_is_removed() {
         let mut clients = Clients::new(ShardId(0), 7);
-        let keys: Vec<_> = (0..1000).map(|at| clients.add(&at.to_string())).collect();
+        let keys: Vec<_> = (0..1000).map(|at| clients.add(&at.to_string(), None)).collect();
         assert_eq!(clients.find("17"), Some(keys[17]));
         assert_eq!(&*clients[keys[17]].client_id, "17");
         keys.iter().skip(1).for_each(|&key| clients.remove(key));

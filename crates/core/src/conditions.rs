@@ -2,6 +2,8 @@
 //! who needs it, and checked at most once a message.
 
 use crate::content::{ConditionEvaluator, ConditionQuery, Content};
+use crate::keys::Origin;
+use crate::shares::{Part, Shares};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use slab::Slab;
@@ -26,6 +28,7 @@ pub(crate) struct Conditions {
     all: Slab<Condition>,
     by_text: HashTable<ConditionId>,
     hasher: FixedState,
+    shares: Shares,
     /// Which message is looked at: a verdict holds for one.
     message: u64,
     /// What the port is to be asked of it.
@@ -38,6 +41,8 @@ struct Condition {
     text: Box<str>,
     /// How many lists of subscribers it stands before.
     needed: u32,
+    /// Whoever asked for it first.
+    address: Option<Origin>,
     /// The message that it was last asked of, and the verdict.
     message: u64,
     holds: bool,
@@ -50,6 +55,7 @@ impl Conditions {
             all: Slab::new(),
             by_text: HashTable::new(),
             hasher: FixedState::with_seed(seed),
+            shares: Shares::default(),
             message: 1,
             asked: Vec::new(),
             checks: 0,
@@ -76,9 +82,15 @@ impl Conditions {
         self.checks
     }
 
-    /// The condition of this text, needed once more; a new one if there are fewer than `max`.
-    pub(crate) fn acquire(&mut self, text: &str, max: u32) -> Result<ConditionId, NoCondition> {
-        let Self { port, all, by_text, hasher, .. } = self;
+    /// The condition of this text, needed once more. A new one counts for `address`, if `has_room`
+    /// says of what that has, and of how many there are, that there may be more.
+    pub(crate) fn acquire(
+        &mut self,
+        text: &str,
+        address: Option<Origin>,
+        has_room: impl FnOnce(Part, usize) -> bool,
+    ) -> Result<ConditionId, NoCondition> {
+        let Self { port, all, by_text, hasher, shares, .. } = self;
         let refused = |reason, detail: &str| NoCondition { reason, detail: detail.into() };
         let Some(port) = port else {
             let reason = ReasonCode::ImplementationSpecificError;
@@ -89,13 +101,15 @@ impl Conditions {
             all[id.0 as usize].needed += 1;
             return Ok(id);
         }
-        if all.len() >= max as usize {
+        let part = address.map_or(Part::default(), |address| shares.of(address));
+        if !has_room(part, all.len()) {
             return Err(refused(ReasonCode::QuotaExceeded, "too many distinct conditions"));
         }
         let id = ConditionId(all.vacant_key() as u32);
         let reason = ReasonCode::TopicFilterInvalid;
         port.compile(id.0, text).map_err(|unfit| NoCondition { reason, detail: unfit.reason })?;
-        all.insert(Condition { text: text.into(), needed: 1, message: 0, holds: false });
+        all.insert(Condition { text: text.into(), needed: 1, address, message: 0, holds: false });
+        address.into_iter().for_each(|address| shares.add(address, 0));
         by_text.insert_unique(hash, id, |id| hasher.hash_one(&*all[id.0 as usize].text));
         Ok(id)
     }
@@ -106,7 +120,7 @@ impl Conditions {
 
     /// One needs it less; nobody, and it is forgotten.
     pub(crate) fn release(&mut self, id: ConditionId) {
-        let Self { port, all, by_text, hasher, .. } = self;
+        let Self { port, all, by_text, hasher, shares, .. } = self;
         let condition = &mut all[id.0 as usize];
         condition.needed -= 1;
         if condition.needed > 0 {
@@ -116,7 +130,9 @@ impl Conditions {
         if let Ok(entry) = by_text.find_entry(hash, |other| *other == id) {
             entry.remove();
         }
-        all.remove(id.0 as usize);
+        if let Some(address) = all.remove(id.0 as usize).address {
+            shares.remove(address, 0);
+        }
         if let Some(port) = port {
             port.release(id.0);
         }

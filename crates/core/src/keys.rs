@@ -1,5 +1,6 @@
 //! Names of things, kept from being mixed up.
 
+use std::num::NonZeroU32;
 use std::ops::Add;
 
 /// A connection of one shard, as its shell names it. May be used again after `closed`, or after
@@ -16,11 +17,36 @@ slotmap::new_key_type! {
     pub struct Ticket;
 }
 
+/// For whom something counts that all clients share: a network address, or a client identifier
+/// where the address says nothing. Two of a kind may have the same, which nobody can choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Origin(NonZeroU32);
+
+impl Origin {
+    /// Set in those that are addresses.
+    const ADDRESS: u32 = 1 << 31;
+
+    /// Clients of other shards, whose addresses are not known here.
+    pub(crate) const OTHER_SHARDS: Self = Self(NonZeroU32::MIN);
+
+    /// An address, by a hash that nobody outside can guess.
+    pub fn address(hash: u32) -> Self {
+        Self(NonZeroU32::MIN | hash | Self::ADDRESS)
+    }
+
+    /// A client identifier, by such a hash.
+    pub(crate) fn client(hash: u32) -> Self {
+        Self(NonZeroU32::MIN | (hash & !Self::ADDRESS))
+    }
+}
+
 /// Which message published as retained it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stamp {
     /// The shard it was published on.
     pub shard: ShardId,
+    /// Whom it counts for where it is kept.
+    pub origin: Origin,
     /// Which of that shard's it is, from 1.
     pub number: u64,
 }

@@ -1,5 +1,7 @@
 //! The bounds of one shard, each with its default.
 
+pub(crate) mod quotas;
+
 use serde::{Deserialize, Serialize};
 
 /// Every bound has a rule for what happens at it and a counter in [`crate::Stats`]. The first
@@ -7,6 +9,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
+    /// What one client may take of a bound that all clients share; the rest is for the others. A
+    /// client is an address; on the broker's own host it is a client identifier, since a proxy
+    /// there brings everybody.
+    ///
+    /// Of IPv6 an address is a network of 64 bits. 100 is all. More: 0x97.
+    pub client_share_percent: u8,
+    /// Sessions per thread, connected or not.
+    ///
+    /// More: CONNACK 0x97.
+    pub sessions_max: u32,
     /// Largest packet accepted. The default has room for a payload of 1 MiB with the longest topic
     /// name and as much of properties.
     ///
@@ -60,12 +72,20 @@ pub struct Limits {
     ///
     /// More: SUBACK 0x97.
     pub subscriptions_max: u32,
+    /// Filters and conditions of the subscriptions of one session.
+    ///
+    /// More: SUBACK 0x97.
+    pub subscription_bytes_max: usize,
     /// Distinct shapes of the topic filters of one session: where their wildcards are, how many
     /// levels they have, and the group that shares them. A filter without wildcards that is not
     /// shared has no shape.
     ///
     /// Each may cost a search for a topic's filters one probe. More: SUBACK 0x97.
     pub filter_shapes_max: u32,
+    /// Distinct shapes of all topic filters of a thread's clients, whatever groups share them.
+    ///
+    /// More: SUBACK 0x97 for a filter that brings a new one.
+    pub filter_shapes_total_max: u32,
     /// Work that one packet may cause at once where the rest can wait for its turn, in steps of
     /// about a tenth of a microsecond.
     ///
@@ -120,6 +140,8 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
+            client_share_percent: 75,
+            sessions_max: 2_000_000,
             packet_bytes_max: (1024 + 128) * 1024,
             connect_timeout_s: 10,
             answers_held_max: 4096,
@@ -133,7 +155,9 @@ impl Default for Limits {
             queue_full_absent: WhenAbsent::DropOldest,
             output_bytes_max: 1024 * 1024,
             subscriptions_max: 10_000,
+            subscription_bytes_max: 4 * 1024 * 1024,
             filter_shapes_max: 128,
+            filter_shapes_total_max: 4_096,
             input_steps_max: 2_048,
             conditions_max: 1_000,
             conditions_per_session_max: 250,

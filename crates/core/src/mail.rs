@@ -69,8 +69,8 @@ pub enum Mail {
         /// Comes back in [`Mail::Receipt`], if the publisher waits for an acknowledgement.
         number: Option<u64>,
     },
-    /// The sender had no room for a message whose publisher waits for an acknowledgement: nobody got
-    /// it there. It comes before the receipt.
+    /// The sender had no room for a message whose publisher waits for an acknowledgement: nobody
+    /// got it there. It comes before the receipt.
     Refused {
         /// Of the message.
         topic: Box<str>,
@@ -91,8 +91,8 @@ pub enum Mail {
     Retained {
         /// As in [`Mail::Retain`].
         ticket: Ticket,
-        /// Whether there was room for it.
-        is_kept: bool,
+        /// Why it is not kept, if it is not.
+        refused: Option<NotRetained>,
     },
     /// The sender wants retained messages of topics that the receiver owns.
     RetainedQuery(RetainedQuery),
@@ -160,6 +160,25 @@ impl Mail {
             | Self::MovedRetained { .. }
             | Self::Thaw
             | Self::Thawed => 0,
+        }
+    }
+}
+
+/// Why a message is not retained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotRetained {
+    /// There is no room for anybody's.
+    Full,
+    /// Its publisher has its share of all that may be retained.
+    ShareTaken,
+}
+
+impl NotRetained {
+    /// In words.
+    pub(crate) fn detail(self) -> &'static str {
+        match self {
+            Self::Full => "the retained store is full",
+            Self::ShareTaken => "this client, or its address, has its share of the retained store",
         }
     }
 }

@@ -2,6 +2,7 @@
 //! that was let in where its session no longer is. Nothing in it is a key of a shard's.
 
 use crate::aliases::{AliasesIn, AliasesOut};
+use crate::keys::Origin;
 use crate::replays::Replay;
 use crate::session::{Absence, Attachment, Will};
 use crate::text::Text;
@@ -44,6 +45,7 @@ pub(crate) struct Admitted {
 #[derive(Debug)]
 pub(crate) struct MovedSession {
     pub(crate) client_id: Text,
+    pub(crate) address: Option<Origin>,
     pub(crate) expiry_s: u32,
     /// With the queue behind it.
     pub(crate) window: Window,

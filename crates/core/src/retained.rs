@@ -7,11 +7,11 @@ mod stamps;
 mod store;
 
 pub(crate) use queries::Answered;
-pub(crate) use store::{PAGE_MESSAGES_MAX, Page, RetainedFull};
+pub(crate) use store::{PAGE_MESSAGES_MAX, Page};
 
 use crate::bounds::Bounds;
 use crate::keys::{Micros, SessionKey, ShardId, Stamp, Ticket};
-use crate::mail::RetainedPage;
+use crate::mail::{NotRetained, RetainedPage};
 use crate::message::Message;
 use crate::name::Name;
 use crate::partitions::{Partition, PartitionSet, Partitions};
@@ -78,7 +78,7 @@ impl Retained {
         &mut self,
         message: Arc<Message>,
         bounds: &Bounds,
-    ) -> Result<(), RetainedFull> {
+    ) -> Result<(), NotRetained> {
         if let Some(stamp) = message.stamp {
             self.stamps.receive(stamp);
         }
@@ -86,7 +86,7 @@ impl Retained {
             self.store.clear(&message.topic);
             return Ok(());
         }
-        self.store.set(message, &bounds.limits, !bounds.is_pressed)
+        self.store.set(message, bounds)
     }
 
     /// Takes a message from the shard that held its topic before. It was acknowledged: no bound

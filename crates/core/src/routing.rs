@@ -1,5 +1,6 @@
 //! Which sessions, groups and shards a topic goes to.
 
+mod brought;
 mod deep;
 mod filtered;
 mod filters;
@@ -8,9 +9,10 @@ mod lists;
 mod matched;
 mod records;
 mod shape;
+mod weigh;
 mod wildcards;
 
-pub(crate) use filters::{Filters, News, Picks, Subscribed};
+pub(crate) use filters::{Filters, News, Picks, Subscribed, Who};
 pub(crate) use group::{HOPS_MAX, Picked};
 pub(crate) use lists::{FilterId, SubscriptionRecord};
 pub(crate) use matched::Matched;

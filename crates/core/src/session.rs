@@ -1,6 +1,6 @@
 //! What is known of a client beyond its connection.
 
-use crate::keys::{ConnKey, Micros};
+use crate::keys::{ConnKey, Micros, Origin};
 use crate::message::Queued;
 use crate::queue::Queue;
 use crate::replays::Replays;
@@ -16,6 +16,8 @@ pub(crate) struct Session {
     pub(crate) client_id: Text,
     /// The connection, while there is one.
     pub(crate) attachment: Option<Attachment>,
+    /// Where its client came from last, if that says something.
+    pub(crate) address: Option<Origin>,
     /// Seconds the session outlives its connection; `u32::MAX` is for ever.
     pub(crate) expiry_s: u32,
     /// Deliveries of QoS 1 and 2 that are open, and all that wait.
@@ -66,13 +68,16 @@ pub(crate) struct Will {
     pub(crate) qos: QoS,
     pub(crate) retain: bool,
     pub(crate) delay_s: u32,
+    /// Whom it counts for if it is retained.
+    pub(crate) origin: Origin,
     pub(crate) message_expiry_s: Option<u32>,
 }
 
 impl Session {
-    pub(crate) fn new(client_id: &str) -> Self {
+    pub(crate) fn new(client_id: &str, address: Option<Origin>) -> Self {
         Self {
             client_id: client_id.into(),
+            address,
             attachment: None,
             expiry_s: 0,
             window: Window::default(),

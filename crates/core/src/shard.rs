@@ -246,7 +246,9 @@ impl Shard {
             }
             Mail::InterestGone { filter } => self.filters.remove_shard(&filter, from),
             Mail::Joined { share, member, number } => {
-                self.filters.join(&share, from, member, self.bounds.limits.conditions_max);
+                let Self { filters, bounds, .. } = self;
+                let has_room = |part, total| bounds.has_condition_for(part, total);
+                filters.join(&share, from, member, has_room);
                 // Retained messages do not go to shared subscriptions.
                 self.answers.receipts.note(from, number, false);
             }
@@ -273,7 +275,7 @@ impl Shard {
                 self.on_refused(from, &topic, number, detail, now, sink);
             }
             Mail::Retain { message, ticket } => self.on_retain(from, message, ticket, now, sink),
-            Mail::Retained { ticket, is_kept } => self.on_retained(ticket, is_kept, now, sink),
+            Mail::Retained { ticket, refused } => self.on_retained(ticket, refused, now, sink),
             Mail::RetainedQuery(query) => self.on_query(from, query, now, sink),
             Mail::RetainedPage(page) => self.on_page(page, now, sink),
             Mail::Marker { round } => self.on_marker(round),

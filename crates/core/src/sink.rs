@@ -1,6 +1,6 @@
 //! Where a shard's output goes.
 
-use crate::{AuthRequest, ConnKey, Mail, Message, Parcel, Partition, ShardId};
+use crate::{AuthRequest, ConnKey, Mail, Message, Origin, Parcel, Partition, ShardId};
 use std::sync::Arc;
 use weir_wire::ReasonCode;
 
@@ -25,8 +25,14 @@ pub trait Sink {
     fn pending(&self, conn: ConnKey) -> usize;
 
     /// So many bytes are about to be kept. Says whether memory is short for that, where it is the
-    /// shell that knows: nothing changes what [`crate::Shard::set_pressed`] said last.
-    fn keeps(&mut self, _bytes: usize) -> Option<bool> {
+    /// shell that knows: nothing changes what [`crate::Shard::set_pressed`] and
+    /// [`crate::Shard::set_lean`] said last.
+    fn keeps(&mut self, _bytes: usize) -> Option<Shortage> {
+        None
+    }
+
+    /// Where the connection comes from, if that tells its client from others.
+    fn origin(&self, _conn: ConnKey) -> Option<Origin> {
         None
     }
 
@@ -66,6 +72,15 @@ pub trait Sink {
 
     /// Something a person may want to read in a log. Rare: never once a message in good order.
     fn notice(&mut self, notice: Notice<'_>);
+}
+
+/// How short memory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    /// As [`crate::Shard::set_lean`] says it.
+    pub is_lean: bool,
+    /// As [`crate::Shard::set_pressed`] says it.
+    pub is_pressed: bool,
 }
 
 /// What a person may want to read in a log.

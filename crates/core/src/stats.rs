@@ -38,7 +38,9 @@ pub struct Stats {
     pub shared_rechosen: u64,
     /// Messages for a shared subscription whose last member left while they were on their way.
     pub dropped_no_member: u64,
-    /// Not retained because the store was full.
+    /// New sessions refused: there were too many, in all or of one address.
+    pub sessions_refused: u64,
+    /// Not retained because the store was full, or the publisher had its share of it.
     pub retained_refused: u64,
     /// Retained messages delivered live and forgotten while a query for retained messages was on
     /// its way: somebody may have got one of them again, or an older one after it.
@@ -132,6 +134,7 @@ impl Stats {
             awaited,
             answers_late,
             shapes_refused,
+            sessions_refused,
         ]
         .into_iter()
     }

@@ -296,8 +296,8 @@ impl Io {
         }
     }
 
-    /// Reads from no connection, so that what comes waits in the system instead of here. Whoever has
-    /// something to be read is paused, until [`Io::release_input`].
+    /// Reads from no connection, so that what comes waits in the system instead of here. Whoever
+    /// has something to be read is paused, until [`Io::release_input`].
     pub fn hold_input(&mut self) {
         self.holds_input = true;
     }

@@ -15,6 +15,8 @@ pub fn settings(byte: u8) -> Settings {
         _ => (WhenConnected::RefusePublisher, WhenAbsent::RefusePublisher),
     };
     let limits = Limits {
+        client_share_percent: 75,
+        sessions_max: 8,
         packet_bytes_max: 2000,
         connect_timeout_s: 10,
         answers_held_max: 3,
@@ -28,7 +30,9 @@ pub fn settings(byte: u8) -> Settings {
         queue_full_absent,
         output_bytes_max: 300,
         subscriptions_max: 5,
+        subscription_bytes_max: 100,
         filter_shapes_max: 3,
+        filter_shapes_total_max: 5,
         // Two filters of a SUBSCRIBE, or a page of retained messages, and hardly ever.
         input_steps_max: if is_set(7) { 20 } else { 2_048 },
         conditions_max: 3,

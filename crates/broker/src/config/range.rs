@@ -36,6 +36,10 @@ const MEMORY_BYTES_MIN: u64 = 32 * 1024 * 1024;
 pub const RANGES: &[Range] = &[
     up_to("shards", 0, SHARDS_MAX as u64, |config| config.shards.into()),
     up_to("gather_ms", 0, GATHER_MS_MAX, |config| config.gather_ms.into()),
+    up_to("limits.client_share_percent", 1, 100, |config| {
+        config.limits.client_share_percent.into()
+    }),
+    from("limits.sessions_max", 1, |config| config.limits.sessions_max.into()),
     up_to("limits.packet_bytes_max", 16, PACKET_BYTES_MAX, |config| {
         config.limits.packet_bytes_max.into()
     }),

@@ -8,4 +8,5 @@ mod io;
 mod moves;
 mod serve;
 mod shards;
+mod shares;
 mod support;

@@ -55,11 +55,11 @@ impl Recent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ShardId;
+    use crate::{Origin, ShardId};
 
     #[test]
     fn the_oldest_are_forgotten_and_marks_stay_true() {
-        let stamp = |number| Stamp { shard: ShardId(0), number };
+        let stamp = |number| Stamp { shard: ShardId(0), origin: Origin::client(0), number };
         let mut recent = Recent::default();
         let forgotten = (0..RECENT_MAX as u64 + 5).filter(|&at| recent.push("t", stamp(at)));
         assert_eq!(forgotten.count(), 5);

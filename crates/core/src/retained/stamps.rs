@@ -5,7 +5,7 @@
 //! retained message whether a subscriber has had it, or will have it, as it was published: see
 //! [`crate::replays::Replay`].
 
-use crate::keys::{ShardId, Stamp};
+use crate::keys::{Origin, ShardId, Stamp};
 
 /// Numbers known to one shard; 0 is none.
 #[derive(Debug)]
@@ -34,9 +34,9 @@ impl Stamps {
     }
 
     /// Numbers a message of this shard for `owner`, which is told before anybody else.
-    pub(crate) fn next(&mut self, owner: ShardId) -> Stamp {
+    pub(crate) fn next(&mut self, owner: ShardId, origin: Origin) -> Stamp {
         let number = self.seen[self.own] + 1;
-        let stamp = Stamp { shard: ShardId(self.own as u16), number };
+        let stamp = Stamp { shard: ShardId(self.own as u16), origin, number };
         self.saw(stamp, owner);
         stamp
     }

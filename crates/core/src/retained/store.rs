@@ -1,7 +1,10 @@
 //! The retained messages of the topics that one shard owns, in the order of the topics.
 
 use super::seek::{Look, look};
-use crate::{Limits, Message, Micros};
+use crate::bounds::Bounds;
+use crate::keys::Origin;
+use crate::shares::Shares;
+use crate::{Message, Micros, NotRetained};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -24,11 +27,9 @@ const SEEK_STEPS: usize = 4;
 pub(super) struct Store {
     messages: BTreeMap<Box<str>, Arc<Message>>,
     bytes: u64,
+    /// What is whose: a topic's message counts for whoever published it last.
+    shares: Shares,
 }
-
-/// The store is at its bound.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct RetainedFull;
 
 /// A part of what a filter matches.
 #[derive(Debug, Default)]
@@ -47,6 +48,11 @@ impl Page {
     }
 }
 
+/// Whom a message counts for.
+fn origin(message: &Message) -> Option<Origin> {
+    message.stamp.map(|stamp| stamp.origin)
+}
+
 impl Store {
     pub(super) fn len(&self) -> usize {
         self.messages.len()
@@ -56,16 +62,33 @@ impl Store {
     pub(super) fn set(
         &mut self,
         message: Arc<Message>,
-        limits: &Limits,
-        may_grow: bool,
-    ) -> Result<(), RetainedFull> {
-        let old_bytes = self.messages.get(&*message.topic).map(|old| old.bytes());
-        let count = self.messages.len() + usize::from(old_bytes.is_none());
-        let bytes = self.bytes - old_bytes.unwrap_or(0) + message.bytes();
-        let is_over =
-            count > limits.retained_messages_max as usize || bytes > limits.retained_bytes_max;
-        if is_over || (bytes > self.bytes && !may_grow) {
-            return Err(RetainedFull);
+        bounds: &Bounds,
+    ) -> Result<(), NotRetained> {
+        let (count_max, bytes_max) =
+            (u64::from(bounds.limits.retained_messages_max), bounds.limits.retained_bytes_max);
+        let old = self.messages.get(&*message.topic);
+        let old_bytes = old.map_or(0, |old| old.bytes());
+        let count = self.messages.len() as u64 + u64::from(old.is_none());
+        let bytes = self.bytes - old_bytes + message.bytes();
+        let is_over = count > count_max || bytes > bytes_max;
+        if is_over || (bytes > self.bytes && bounds.is_pressed) {
+            return Err(NotRetained::Full);
+        }
+        if let Some(origin) = origin(&message) {
+            let is_own = old.is_some_and(|old| self::origin(old) == Some(origin));
+            let (mut has, more) = (self.shares.of(origin), message.bytes());
+            if is_own {
+                has.count -= 1;
+                has.bytes -= old_bytes;
+            }
+            let (messages, total) = (self.messages.len() as u64, self.bytes);
+            let has_room = bounds.may_take(has.count, 1, messages, count_max)
+                && bounds.may_take(has.bytes, more, total, bytes_max);
+            // What it has may be replaced by what is no more.
+            let is_no_more = is_own && more <= old_bytes;
+            if !has_room && !is_no_more {
+                return Err(NotRetained::ShareTaken);
+            }
         }
         self.put(message);
         Ok(())
@@ -74,8 +97,20 @@ impl Store {
     /// Keeps `message` in the place of an older one, whatever the bounds say.
     pub(super) fn put(&mut self, message: Arc<Message>) {
         self.bytes += message.bytes();
+        if let Some(origin) = origin(&message) {
+            self.shares.add(origin, message.bytes());
+        }
         let old = self.messages.insert(message.topic.as_str().into(), message);
-        self.bytes -= old.map_or(0, |old| old.bytes());
+        self.forget(old);
+    }
+
+    /// It is in the store no more.
+    fn forget(&mut self, old: Option<Arc<Message>>) {
+        let Some(old) = old else { return };
+        self.bytes -= old.bytes();
+        if let Some(origin) = origin(&old) {
+            self.shares.remove(origin, old.bytes());
+        }
     }
 
     /// Takes out those that `is_wanted`, of the next `count` topics behind `after`. Returns where
@@ -99,9 +134,8 @@ impl Store {
 
     /// Forgets the topic's message \[MQTT-3.3.1-6\].
     pub(super) fn clear(&mut self, topic: &str) {
-        if let Some(old) = self.messages.remove(topic) {
-            self.bytes -= old.bytes();
-        }
+        let old = self.messages.remove(topic);
+        self.forget(old);
     }
 
     /// Matching messages in the order of topics, `messages_max` or fewer, from behind the topic
@@ -177,10 +211,12 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Features, Limits};
     use weir_wire::{PropertiesBuf, QoS};
 
     fn store(topics: impl Iterator<Item = String>, payload_bytes: usize) -> Store {
         let mut store = Store::default();
+        let bounds = Bounds::new(Limits::default(), Features::default());
         for topic in topics {
             let message = Message {
                 topic,
@@ -191,7 +227,7 @@ mod tests {
                 expires_at: None,
                 stamp: None,
             };
-            store.set(Arc::new(message), &Limits::default(), true).unwrap();
+            store.set(Arc::new(message), &bounds).unwrap();
         }
         store
     }

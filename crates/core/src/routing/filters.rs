@@ -3,16 +3,17 @@
 use crate::conditions::{ConditionId, Conditions};
 use crate::content::Content;
 use crate::few::Few;
-use crate::keys::SessionKey;
+use crate::keys::{Origin, SessionKey};
 use crate::mail::GroupPick;
 use crate::name::Name;
 use crate::pages::Pages;
 use crate::routing::group::{Group, Member, Picked};
 use crate::routing::lists::{FilterId, Filtered, List, ListKey, SubscriptionRecord};
-use crate::routing::records::{Records, ShapeKey};
+use crate::routing::records::Records;
 use crate::routing::shape::hash;
 use crate::routing::wildcards::Wildcards;
 use crate::routing::{Standing, Subscriber};
+use crate::shares::Part;
 use crate::text::Text;
 use crate::{ShardId, SharePolicy, shrink};
 use foldhash::fast::FixedState;
@@ -109,6 +110,13 @@ impl Filter {
     }
 }
 
+/// Who subscribes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Who<'a> {
+    pub(crate) client_id: &'a str,
+    pub(crate) address: Option<Origin>,
+}
+
 /// What [`Filters::subscribe`] did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Subscribed {
@@ -135,7 +143,7 @@ pub(crate) struct Filters {
     pub(crate) conditions: Conditions,
     /// Filters without wildcards, by their text.
     by_text: HashTable<FilterId>,
-    wildcards: Wildcards,
+    pub(super) wildcards: Wildcards,
     hasher: FixedState,
     /// There are other shards to tell.
     has_others: bool,
@@ -257,7 +265,7 @@ impl Filters {
         self.by_text.find(hash, same).copied()
     }
 
-    fn id_or_insert(&mut self, filter: TopicFilter<'_>) -> FilterId {
+    fn id_or_insert(&mut self, filter: TopicFilter<'_>, by: Option<Origin>) -> FilterId {
         let text = filter.filter;
         if let Some(id) = self.id(text) {
             return id;
@@ -268,7 +276,7 @@ impl Filters {
         let Self { filters, by_text, wildcards, hasher, .. } = self;
         let text_of = |id: FilterId| &filters[id.0 as usize].text;
         if is_wildcard(text) {
-            wildcards.insert(text, id, text_of);
+            wildcards.insert(text, id, by, text_of);
         } else {
             let hash = |text: &[u8]| hash(hasher, text);
             by_text.insert_unique(hash(text.as_bytes()), id, |&id| hash(text_of(id).as_bytes()));
@@ -296,7 +304,7 @@ impl Filters {
         filters.take(id.0 as usize);
     }
 
-    /// Adds or replaces a subscription of `client_id`; `records` are the session's own. A name that
+    /// Adds or replaces a subscription of a client; `records` are the session's own. A name that
     /// its session has with another condition beside it is added: the caller takes out the old.
     /// The index takes over what was acquired as `condition`. If other shards have to be told, that
     /// is `round`, in which they are told once, see [`Filters::round_noted`].
@@ -304,12 +312,12 @@ impl Filters {
         &mut self,
         Name { topic: filter, encoded }: Name<'_>,
         condition: Option<ConditionId>,
-        client_id: &str,
+        who: Who<'_>,
         subscriber: Subscriber,
         round: u64,
         records: &mut Records,
     ) -> Subscribed {
-        let id = self.id_or_insert(filter);
+        let id = self.id_or_insert(filter, who.address);
         let was_wanted = self.get(id).is_wanted_here();
         let list = match filter.group {
             None => self.list_for(id, condition, encoded),
@@ -325,7 +333,7 @@ impl Filters {
             // Told again if it was told before: the first letter may still be on its way.
             List::Group(group) => {
                 let share = Arc::clone(&entry.group(group).share);
-                Some(News::Member(share, hasher.hash_one(client_id)))
+                Some(News::Member(share, hasher.hash_one(who.client_id)))
             }
             _ if !was_wanted || entry.is_in_another_round(round) => {
                 if *has_others {
@@ -345,13 +353,13 @@ impl Filters {
             List::Filtered(at) => entry.cold().filtered[at].subscribers.push(subscriber),
             List::Group(group) => {
                 let members = &mut entry.group_mut(group).members;
-                members.push(Member { id: hasher.hash_one(client_id), subscriber });
+                members.push(Member { id: hasher.hash_one(who.client_id), subscriber });
                 members.len() - 1
             }
         };
         let position = position as u32;
         let record = SubscriptionRecord { filter: id, list: key, position };
-        records.push(record, |record| self.shape_of(record));
+        records.push(record, |record| self.weigh(record));
         Subscribed { is_new: true, news }
     }
 
@@ -370,25 +378,9 @@ impl Filters {
         records.find(id, is_same)
     }
 
-    /// Whether a session may have a subscription of this name, with so many shapes at most.
-    pub(crate) fn has_shape_for(&self, name: Name<'_>, records: &Records, max: u32) -> bool {
-        let TopicFilter { group, filter } = name.topic;
-        let Some(key) = self.wildcards.shape_key(filter, group) else { return true };
-        records.has_room_for(key, max as usize, |record| self.shape_of(record))
-    }
-
-    fn shape_of(&self, record: &SubscriptionRecord) -> ShapeKey {
-        let entry = self.get(record.filter);
-        let group = match record.list() {
-            List::Group(at) => Some(entry.group(at).name()),
-            List::Plain | List::Filtered(_) => None,
-        };
-        self.wildcards.shape_key(&entry.text, group)
-    }
-
     /// Takes out the record at `at` of a session's, for [`Filters::unsubscribe`].
     pub(crate) fn take_record(&self, records: &mut Records, at: usize) -> SubscriptionRecord {
-        records.swap_remove(at, |record| self.shape_of(record))
+        records.swap_remove(at, |record| self.weigh(record))
     }
 
     /// Takes out the subscription of `record`. Returns the session whose record moved into its
@@ -466,15 +458,23 @@ impl Filters {
 
     /// Another shard has a member of a shared subscription. If its condition is not to be had here,
     /// that shard checks what it is sent.
-    pub(crate) fn join(&mut self, share: &str, shard: ShardId, member: u64, conditions_max: u32) {
+    pub(crate) fn join(
+        &mut self,
+        share: &str,
+        shard: ShardId,
+        member: u64,
+        has_room: impl FnOnce(Part, usize) -> bool,
+    ) {
         let Some(parsed) = Name::parse(share) else { return };
         let Some(name) = parsed.topic.group else { return };
-        let id = self.id_or_insert(parsed.topic);
+        // Other shards' clients have a share together.
+        let origin = Some(Origin::OTHER_SHARDS);
+        let id = self.id_or_insert(parsed.topic, origin);
         let at = self.filters[id.at()].group_or_insert(name, &self.share);
         if self.get(id).group(at).condition.is_none()
             && let Some(Ok(text)) = parsed.condition()
         {
-            let condition = self.conditions.acquire(&text, conditions_max).ok();
+            let condition = self.conditions.acquire(&text, origin, has_room).ok();
             self.give_condition(id, at, condition);
         }
         self.get_mut(id).group_mut(at).join(shard, member);
@@ -507,7 +507,7 @@ impl Filters {
 
     /// Another shard has its first subscription to `filter`.
     pub(crate) fn add_shard(&mut self, filter: &str, shard: ShardId) {
-        let id = self.id_or_insert(TopicFilter { group: None, filter });
+        let id = self.id_or_insert(TopicFilter { group: None, filter }, Some(Origin::OTHER_SHARDS));
         let shards = &mut self.filters[id.0 as usize].cold().shards;
         if !shards.contains(&shard) {
             shards.push(shard);
@@ -643,7 +643,8 @@ mod tests {
                     let subscriber = Subscriber::new(key, options, None);
                     let records = &mut records[session];
                     let done =
-                        filters.subscribe(parsed.into(), None, "", subscriber, 0, records);
+                        filters
+                            .subscribe(parsed.into(), None, Who::default(), subscriber, 0, records);
                     prop_assert_eq!(done.is_new, model.insert((session, text)));
                 } else if let Some(at) = filters.position(parsed.into(), &records[session]) {
                     remove(&mut filters, &mut records, session, at);
@@ -691,7 +692,7 @@ mod tests {
                 let subscriber =
                     Subscriber::new(SessionKey(at), SubscriptionOptions::default(), None);
                 let parsed = TopicFilter::parse(&text).unwrap();
-                filters.subscribe(parsed.into(), None, "", subscriber, 0, &mut records);
+                filters.subscribe(parsed.into(), None, Who::default(), subscriber, 0, &mut records);
             }
         }
         for at in 0..4_000 {

@@ -25,6 +25,15 @@ pub(crate) struct Many {
     places: HashTable<u32>,
     /// Each shape that is not nothing, and how many of the records have it.
     shapes: Vec<(ShapeKey, u32)>,
+    /// Of all their names.
+    bytes: usize,
+}
+
+/// What a record costs: its filter's shape, and the bytes of its name and condition.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Weight {
+    pub(super) shape: ShapeKey,
+    pub(super) bytes: usize,
 }
 
 /// Names what makes a search for a topic's filters longer: where a filter's wildcards are and how
@@ -57,11 +66,11 @@ impl Records {
         }
     }
 
-    /// Appends a record; `shape` says which shape a record's filter has.
+    /// Appends a record; `weigh` says what one costs.
     pub(super) fn push(
         &mut self,
         record: SubscriptionRecord,
-        shape: impl Fn(&SubscriptionRecord) -> ShapeKey,
+        weigh: impl Fn(&SubscriptionRecord) -> Weight,
     ) {
         match self {
             Self::Few(few) if few.len() < SCANNED_MAX => {
@@ -69,10 +78,10 @@ impl Records {
             }
             Self::Few(few) => {
                 let mut many = Box::<Many>::default();
-                few.iter().chain([&record]).for_each(|&record| many.push(record, shape(&record)));
+                few.iter().chain([&record]).for_each(|&record| many.push(record, weigh(&record)));
                 *self = Self::Many(many);
             }
-            Self::Many(many) => many.push(record, shape(&record)),
+            Self::Many(many) => many.push(record, weigh(&record)),
         }
     }
 
@@ -80,12 +89,12 @@ impl Records {
     pub(super) fn swap_remove(
         &mut self,
         at: usize,
-        shape: impl Fn(&SubscriptionRecord) -> ShapeKey,
+        weigh: impl Fn(&SubscriptionRecord) -> Weight,
     ) -> SubscriptionRecord {
         match self {
             Self::Few(few) => few.swap_remove(at),
             Self::Many(many) => {
-                let removed = many.swap_remove(at, shape(&many.list[at]));
+                let removed = many.swap_remove(at, weigh(&many.list[at]));
                 if many.list.len() <= SCANNED_MAX / 2 {
                     let mut few = Few::None;
                     for &record in &many.list {
@@ -110,8 +119,16 @@ impl Records {
         }
     }
 
+    /// Bytes of all names and conditions; `bytes` says those of one.
+    pub(super) fn bytes(&self, bytes: impl Fn(&SubscriptionRecord) -> usize) -> usize {
+        match self {
+            Self::Few(few) => few.iter().map(bytes).sum(),
+            Self::Many(many) => many.bytes,
+        }
+    }
+
     /// Whether the session may have one more filter of this shape, with so many shapes at most;
-    /// `shape` as in [`Records::push`].
+    /// `shape` says that of one.
     pub(super) fn has_room_for(
         &self,
         key: u64,
@@ -135,7 +152,8 @@ impl Records {
 }
 
 impl Many {
-    fn push(&mut self, record: SubscriptionRecord, shape: ShapeKey) {
+    fn push(&mut self, record: SubscriptionRecord, Weight { shape, bytes }: Weight) {
+        self.bytes += bytes;
         let place = self.list.len() as u32;
         self.list.push(record);
         let Self { list, places, .. } = self;
@@ -150,7 +168,8 @@ impl Many {
         }
     }
 
-    fn swap_remove(&mut self, at: usize, shape: ShapeKey) -> SubscriptionRecord {
+    fn swap_remove(&mut self, at: usize, Weight { shape, bytes }: Weight) -> SubscriptionRecord {
+        self.bytes -= bytes;
         let last = self.list.len() as u32 - 1;
         let Self { list, places, .. } = self;
         let hash_at = |place: u32| hash(list[place as usize].filter());

@@ -3,8 +3,11 @@
 //! A filter's shape says where its wildcards are. A topic put into a shape is the text of the one
 //! filter of that shape which matches it, so a hash table of filters answers each shape at once.
 //! What a search costs is the number of shapes, however many filters have them: each session may
-//! bring so many, see [`crate::Limits::filter_shapes_max`].
+//! bring so many, see [`crate::Limits::filter_shapes_max`], and all of a shard's clients together
+//! [`crate::Limits::filter_shapes_total_max`].
 
+use crate::keys::Origin;
+use crate::routing::brought::Brought;
 use crate::routing::deep::{DeepLevels, DeepShape};
 use crate::routing::lists::FilterId;
 use crate::routing::records::ShapeKey;
@@ -27,6 +30,9 @@ pub(crate) struct Wildcards {
     depth: usize,
     /// Shapes of more levels, and how many filters have each.
     deep: Vec<(DeepShape, u32)>,
+    /// Who brought each, in the order of these two.
+    probed_by: Brought,
+    deep_by: Brought,
 }
 
 /// A shape and how many filters have it.
@@ -44,6 +50,8 @@ impl Wildcards {
             probed: Vec::new(),
             depth: 0,
             deep: Vec::new(),
+            probed_by: Brought::default(),
+            deep_by: Brought::default(),
         }
     }
 
@@ -86,30 +94,56 @@ impl Wildcards {
         &mut self,
         filter: &str,
         id: FilterId,
+        by: Option<Origin>,
         text: impl Fn(FilterId) -> &'a Text,
     ) {
         match Shape::of(filter) {
-            Some(shape) => self.count(shape),
-            None => self.count_deep(filter),
+            Some(shape) => self.count(shape, by),
+            None => self.count_deep(filter, by),
         }
         let Self { table, hasher, .. } = self;
         let hash = |&id: &FilterId| hasher.hash_filter(text(id));
         table.insert_unique(hasher.hash_filter(filter), id, hash);
     }
 
-    fn count(&mut self, shape: Shape) {
+    /// Whether a wildcard filter has a shape that is there, or brings one for which `has_room` says
+    /// that there may be more: of what its address has, and of how many this shard's clients have.
+    pub(super) fn may_bring(
+        &self,
+        filter: &str,
+        by: Option<Origin>,
+        has_room: impl FnOnce(u64, u64) -> bool,
+    ) -> bool {
+        let is_there = match Shape::of(filter) {
+            Some(shape) => self.probed.iter().any(|probed| probed.shape == shape),
+            None => {
+                let shape = DeepShape::of(filter);
+                self.deep.iter().any(|(other, _)| *other == shape)
+            }
+        };
+        let Self { probed_by, deep_by, .. } = self;
+        is_there || has_room(probed_by.of(by) + deep_by.of(by), probed_by.own + deep_by.own)
+    }
+
+    fn count(&mut self, shape: Shape, by: Option<Origin>) {
         match self.probed.iter_mut().find(|probed| probed.shape == shape) {
             Some(probed) => probed.filters += 1,
-            None => self.probed.push(Counted { shape, filters: 1 }),
+            None => {
+                self.probed.push(Counted { shape, filters: 1 });
+                self.probed_by.push(by);
+            }
         }
         self.depth = self.depth.max(shape.depth());
     }
 
-    fn count_deep(&mut self, filter: &str) {
+    fn count_deep(&mut self, filter: &str, by: Option<Origin>) {
         let shape = DeepShape::of(filter);
         match self.deep.iter_mut().find(|(other, _)| *other == shape) {
             Some((_, filters)) => *filters += 1,
-            None => self.deep.push((shape, 1)),
+            None => {
+                self.deep.push((shape, 1));
+                self.deep_by.push(by);
+            }
         }
     }
 
@@ -136,6 +170,7 @@ impl Wildcards {
         self.probed[at].filters -= 1;
         if self.probed[at].filters == 0 {
             self.probed.swap_remove(at);
+            self.probed_by.swap_remove(at);
             crate::shrink::list(&mut self.probed);
             let depths = self.probed.iter().map(|probed| probed.shape.depth());
             self.depth = depths.max().unwrap_or(0);
@@ -148,6 +183,7 @@ impl Wildcards {
         self.deep[at].1 -= 1;
         if self.deep[at].1 == 0 {
             self.deep.swap_remove(at);
+            self.deep_by.swap_remove(at);
             crate::shrink::list(&mut self.deep);
         }
     }

@@ -5,7 +5,8 @@ use super::connection::{AwaitAuth, Live, Phase, Refusal};
 use super::publish::check_payload_format;
 use super::{Next, Shard};
 use crate::auth::{AuthRequest, AuthStep};
-use crate::keys::{ConnKey, Micros, SessionKey};
+use crate::bounds::LEAN_WILL_BYTES_MAX;
+use crate::keys::{ConnKey, Micros, Origin, SessionKey};
 use crate::message::passed_on;
 use crate::session::{Attachment, Will};
 use crate::sink::{Notice, Sink};
@@ -84,9 +85,15 @@ impl Shard {
         // A session that does not outlive its connection ends in the takeover.
         let session_present = !connect.clean_start
             && found.is_some_and(|key| self.clients[key].outlives_connection());
-        self.keeps(connect.will.map_or(0, |will| will.topic.len() + will.payload.len()), sink);
-        if self.bounds.is_pressed && found.is_none() {
-            let refusal = Refusal::new(ReasonCode::QuotaExceeded, "the memory ceiling is reached");
+        let will_bytes = connect.will.map_or(0, |will| {
+            will.topic.len() + will.payload.len() + will.properties.as_bytes().len()
+        });
+        self.keeps(will_bytes, sink);
+        let address = sink.origin(conn);
+        if found.is_none()
+            && let Err(detail) = self.check_room_for_session(address, will_bytes)
+        {
+            let refusal = Refusal::new(ReasonCode::QuotaExceeded, detail);
             return self.refuse_connect(conn, connect.version, Some(asked), refusal, sink);
         }
         let connack = self.connack(session_present, connect, asked, assigned.as_deref(), proof);
@@ -96,10 +103,10 @@ impl Shard {
             return self.refuse_connect(conn, connect.version, Some(asked), refusal, sink);
         }
         let session = match found {
-            None => self.clients.add(client_id),
+            None => self.clients.add(client_id, address),
             Some(key) => {
                 self.end_predecessor(key, now, sink);
-                self.session_for(client_id, connect.clean_start, sink)
+                self.session_for(client_id, address, connect.clean_start, sink)
             }
         };
         self.attach(conn, session, connect, asked, now);
@@ -160,16 +167,34 @@ impl Shard {
     fn session_for(
         &mut self,
         client_id: &str,
+        address: Option<Origin>,
         clean_start: bool,
         sink: &mut impl Sink,
     ) -> SessionKey {
         if let Some(key) = self.clients.find(client_id) {
             if !clean_start {
+                self.clients.set_address(key, address);
                 return key;
             }
             self.end_session(key, sink);
         }
-        self.clients.add(client_id)
+        self.clients.add(client_id, address)
+    }
+
+    fn check_room_for_session(
+        &mut self,
+        address: Option<Origin>,
+        will_bytes: usize,
+    ) -> Result<(), &'static str> {
+        if self.bounds.is_pressed {
+            return Err("the memory ceiling is reached");
+        }
+        if self.bounds.is_lean && will_bytes > LEAN_WILL_BYTES_MAX {
+            return Err("memory is about to be short, and the will is long");
+        }
+        let room = self.clients.check_room(address, &self.bounds);
+        self.stats.sessions_refused += u64::from(room.is_err());
+        room
     }
 
     fn attach(
@@ -201,7 +226,7 @@ impl Shard {
         };
         let mut live = Live { session: key, version: connect.version, keep_alive_s, cold: None };
         if let Some(will) = &connect.will {
-            live.cold().will = Some(Box::new(kept_will(will, now)));
+            live.cold().will = Some(Box::new(kept_will(will, self.clients.origin(key), now)));
         }
         if let Some(method) = asked.auth_method {
             live.cold().auth_method = Some(method.into());
@@ -225,7 +250,7 @@ impl Shard {
 }
 
 /// The will as it is kept: its delay and expiry begin when the connection ends.
-fn kept_will(will: &wire::Will<'_>, now: Micros) -> Will {
+fn kept_will(will: &wire::Will<'_>, origin: Origin, now: Micros) -> Will {
     let (properties, _) = passed_on(will.properties, now);
     let mut kept = Will {
         topic: will.topic.into(),
@@ -234,6 +259,7 @@ fn kept_will(will: &wire::Will<'_>, now: Micros) -> Will {
         qos: will.qos,
         retain: will.retain,
         delay_s: 0,
+        origin,
         message_expiry_s: None,
     };
     for property in will.properties.iter() {

@@ -268,7 +268,7 @@ impl Shard {
             expires_at,
             None,
         );
-        self.publish_own(&mut delivery, now, sink);
-        self.apply_rules(&delivery, now, sink);
+        self.publish_own(&mut delivery, will.origin, now, sink);
+        self.apply_rules(&delivery, |_| will.origin, now, sink);
     }
 }

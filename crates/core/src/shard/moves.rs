@@ -111,6 +111,7 @@ impl Shard {
         });
         let moved = MovedSession {
             client_id: session.client_id.clone(),
+            address: session.address,
             expiry_s: session.expiry_s,
             window: std::mem::take(&mut session.window),
             unreleased,
@@ -188,7 +189,7 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let key = self.clients.add(&moved.client_id);
+        let key = self.clients.add(&moved.client_id, moved.address);
         let session = &mut self.clients[key];
         (session.expiry_s, session.window) = (moved.expiry_s, moved.window);
         if !moved.unreleased.is_empty() {
@@ -221,6 +222,7 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
+        let address = self.clients[key].address;
         let round = self.filters.next_round();
         let mut all_news = Vec::new();
         for MovedSubscription { name, condition, options, subscription_id } in all {
@@ -229,7 +231,8 @@ impl Shard {
                 Some(encoded) => encoded.ok(),
                 None => condition.as_deref().map(Cow::from),
             };
-            let acquired = text.map(|text| self.filters.conditions.acquire(&text, u32::MAX));
+            let acquired =
+                text.map(|text| self.filters.conditions.acquire(&text, address, |_, _| true));
             let Ok(condition) = acquired.transpose() else {
                 // Another shard has compiled it, so this one can.
                 self.stats.conditions_refused += 1;

@@ -8,14 +8,14 @@ use super::Shard;
 use super::connection::Refusal;
 use super::outlet::standing;
 use super::publish::NotTaken;
-use crate::bounds::Bounds;
+use crate::bounds::{Bounds, LEAN_QUEUE_BYTES_MAX};
 use crate::clients::Clients;
 use crate::keys::{ConnKey, Micros};
 use crate::limits::{WhenAbsent, WhenConnected};
 use crate::mail::GroupPick;
 use crate::message::Delivery;
 use crate::routing::{Standing, Subscriber};
-use crate::sink::Sink;
+use crate::sink::{Shortage, Sink};
 use weir_wire::{QoS, ReasonCode};
 
 impl Shard {
@@ -24,12 +24,17 @@ impl Shard {
         self.bounds.set_pressed(is_pressed);
     }
 
+    /// Says whether the process comes near its memory ceiling: whoever has much gets no more.
+    pub fn set_lean(&mut self, is_lean: bool) {
+        self.bounds.set_lean(is_lean);
+    }
+
     /// So many bytes are about to be kept: what memory bears is looked at before, not when the
     /// input that brought them is over.
     pub(super) fn keeps(&mut self, bytes: usize, sink: &mut impl Sink) {
-        if let Some(is_pressed) = sink.keeps(bytes)
-            && is_pressed != self.bounds.is_pressed
-        {
+        let Some(Shortage { is_lean, is_pressed }) = sink.keeps(bytes) else { return };
+        if (is_lean, is_pressed) != (self.bounds.is_lean, self.bounds.is_pressed) {
+            self.bounds.set_lean(is_lean);
             self.bounds.set_pressed(is_pressed);
         }
     }
@@ -58,7 +63,7 @@ impl Shard {
         let limits = &self.bounds.limits;
         let may_refuse = limits.queue_full_connected == WhenConnected::RefusePublisher
             || limits.queue_full_absent == WhenAbsent::RefusePublisher;
-        if delivery.qos == QoS::AtMostOnce || !(self.bounds.is_pressed || may_refuse) {
+        if delivery.qos == QoS::AtMostOnce || !(self.bounds.is_short || may_refuse) {
             return Ok(());
         }
         self.check_subscribers_room(delivery, sink)?;
@@ -127,7 +132,7 @@ impl Room<'_> {
         if target.qos == QoS::AtMostOnce {
             return None;
         }
-        let Bounds { limits, is_pressed, .. } = self.bounds;
+        let Bounds { limits, is_pressed, is_lean, .. } = self.bounds;
         let session = &self.clients[target.session];
         let refuses_when_full = match standing(session, self.bounds, sink) {
             Standing::Ready => return None,
@@ -140,6 +145,10 @@ impl Room<'_> {
         };
         if *is_pressed {
             return Some("the memory ceiling is reached");
+        }
+        let waiting = session.queue().map_or(0, |queue| queue.bytes) + bytes;
+        if *is_lean && waiting > LEAN_QUEUE_BYTES_MAX {
+            return Some("memory is about to be short, and a subscriber has much that waits");
         }
         (refuses_when_full && self.bounds.would_be_over(session, 1, bytes))
             .then_some("a subscriber's queue is full")

@@ -4,12 +4,12 @@ use super::Shard;
 use super::acks::plain_ack;
 use super::connection::Refusal;
 use super::reasons::reason_string;
-use super::retain::{Kept, STORE_FULL};
+use super::retain::Kept;
 use crate::answers::{AckReply, Reply};
+use crate::bounds::{Bounds, LEAN_ALIAS_BYTES_MAX};
 use crate::keys::Ticket;
 use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::message::{Delivery, passed_on};
-use crate::retained::RetainedFull;
 use crate::sink::{Notice, Sink};
 use weir_wire::packet::{Ack, Publish};
 use weir_wire::{PacketId, PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode};
@@ -112,14 +112,18 @@ impl Shard {
         delivery.is_awaited = publish.packet_id.is_some();
         let mut ticket = None;
         let kept = match publish.retain {
-            true => self.retain(&mut delivery, publish.packet_id.map(|id| (conn, id)), now, sink),
+            true => {
+                let origin = self.clients.origin(session);
+                let publisher = publish.packet_id.map(|id| (conn, id));
+                self.retain(&mut delivery, origin, publisher, now, sink)
+            }
             false => Kept::Yes,
         };
         match kept {
             Kept::Yes => {}
             Kept::Asked(asked) => ticket = Some(asked),
-            Kept::No(RetainedFull) => {
-                let (reason, detail) = (ReasonCode::QuotaExceeded, STORE_FULL);
+            Kept::No(why) => {
+                let (reason, detail) = (ReasonCode::QuotaExceeded, why.detail());
                 if publish.qos != QoS::AtMostOnce {
                     return Err(NotTaken { reason, detail });
                 }
@@ -129,7 +133,7 @@ impl Shard {
             }
         }
         let is_matched = self.route(&mut delivery, now, sink);
-        self.apply_rules(&delivery, now, sink);
+        self.apply_rules(&delivery, |shard| shard.clients.origin(session), now, sink);
         let reason =
             if is_matched { ReasonCode::Success } else { ReasonCode::NoMatchingSubscribers };
         Ok((reason, ticket))
@@ -186,7 +190,8 @@ impl Shard {
             return Err(invalid);
         }
         self.keeps(publish.topic.len(), sink);
-        let is_pressed = self.bounds.is_pressed;
+        let Bounds { is_pressed, is_lean, .. } = self.bounds;
+        let is_long = is_lean && publish.topic.len() > LEAN_ALIAS_BYTES_MAX;
         let Some(live) =
             self.connections.get_mut(conn).and_then(|connection| connection.live_mut())
         else {
@@ -197,7 +202,7 @@ impl Shard {
             let unknown = Refusal::protocol("a topic alias that was not set up");
             return aliases.topic(alias).map(|topic| Some(topic.into())).ok_or(unknown);
         }
-        if is_pressed && aliases.topic(alias) != Some(publish.topic) {
+        if (is_pressed || is_long) && aliases.topic(alias) != Some(publish.topic) {
             let detail = "the memory ceiling is reached";
             return Err(Refusal::new(ReasonCode::QuotaExceeded, detail));
         }

@@ -13,43 +13,38 @@ use super::Shard;
 use super::connection::Refusal;
 use crate::answers::{AckReply, Reply};
 use crate::keys::Ticket;
-use crate::keys::{ConnKey, Micros, ShardId};
-use crate::mail::Mail;
+use crate::keys::{ConnKey, Micros, Origin, ShardId};
+use crate::mail::{Mail, NotRetained};
 use crate::message::{Delivery, Message};
-use crate::retained::RetainedFull;
+
 use crate::sink::{Notice, Sink};
 use std::sync::Arc;
 use weir_wire::{PacketId, ReasonCode};
-
-/// Why a message is not retained, in words.
-pub(super) const STORE_FULL: &str = "the retained store is full";
 
 /// What became of a message that may ask to be retained.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Kept {
     /// It does not ask for it, is in the store, or nobody waits to know.
     Yes,
-    No(RetainedFull),
+    No(NotRetained),
     /// The owner's answer to this ticket will say.
     Asked(Ticket),
 }
 
 impl Shard {
     /// Keeps or clears the topic's retained message, or has its owner do so. Comes before
-    /// [`Shard::route`], whose letters say that the owner has been told. The owner's answer is
-    /// wanted where there is a `publisher` to tell.
+    /// [`Shard::route`], whose letters say that the owner has been told. It counts for `origin`.
+    /// The owner's answer is wanted where there is a `publisher` to tell.
     pub(super) fn retain(
         &mut self,
         delivery: &mut Delivery<'_>,
+        origin: Origin,
         publisher: Option<(ConnKey, PacketId)>,
         now: Micros,
         sink: &mut impl Sink,
     ) -> Kept {
-        if !delivery.retain {
-            return Kept::Yes;
-        }
         let owner = self.place.owner(delivery.topic);
-        delivery.stamp = Some(self.retained.stamps.next(owner));
+        delivery.stamp = Some(self.retained.stamps.next(owner, origin));
         let message = Arc::clone(delivery.shared());
         if owner == self.place.id {
             return self.keep(message).map_or_else(Kept::No, |()| Kept::Yes);
@@ -74,7 +69,7 @@ impl Shard {
     }
 
     /// Changes this shard's own store.
-    fn keep(&mut self, message: Arc<Message>) -> Result<(), RetainedFull> {
+    fn keep(&mut self, message: Arc<Message>) -> Result<(), NotRetained> {
         let result = self.retained.keep(message, &self.bounds);
         self.stats.retained_refused += u64::from(result.is_err());
         result
@@ -89,9 +84,9 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let is_kept = self.keep(message).is_ok();
+        let refused = self.keep(message).err();
         if let Some(ticket) = ticket {
-            sink.mail(from, Mail::Retained { ticket, is_kept });
+            sink.mail(from, Mail::Retained { ticket, refused });
         }
         self.answer_queries(now, sink);
     }
@@ -106,7 +101,7 @@ impl Shard {
     pub(super) fn on_retained(
         &mut self,
         ticket: Ticket,
-        is_kept: bool,
+        refused: Option<NotRetained>,
         now: Micros,
         sink: &mut impl Sink,
     ) {
@@ -119,10 +114,10 @@ impl Shard {
             return;
         };
         let message = ack.retained.take();
-        if !is_kept {
-            (ack.reason, ack.detail) = (ReasonCode::QuotaExceeded, STORE_FULL);
+        if let Some(why) = refused {
+            (ack.reason, ack.detail) = (ReasonCode::QuotaExceeded, why.detail());
             let topic = message.as_ref().map_or("", |message| &*message.topic);
-            if !self.tell_refused(conn, topic, STORE_FULL, now, sink) {
+            if !self.tell_refused(conn, topic, why.detail(), now, sink) {
                 return;
             }
         }

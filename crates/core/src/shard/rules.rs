@@ -3,7 +3,7 @@
 
 use super::Shard;
 use crate::content::{Derived, Rules};
-use crate::keys::Micros;
+use crate::keys::{Micros, Origin};
 use crate::message::Delivery;
 use crate::rules::Results;
 use crate::sink::{Notice, Sink};
@@ -20,16 +20,18 @@ impl Shard {
         self.rules.port.as_deref()
     }
 
-    /// Gives a message that was routed to the rules.
+    /// Gives a message that was routed to the rules. What they make of it counts for `origin`.
     #[inline]
     pub(super) fn apply_rules(
         &mut self,
         delivery: &Delivery<'_>,
+        origin: impl FnOnce(&Self) -> Origin,
         now: Micros,
         sink: &mut impl Sink,
     ) {
         if let Some(rules) = self.rules.port.take() {
-            self.rules.port = Some(self.apply(rules, delivery, now, sink));
+            let origin = origin(self);
+            self.rules.port = Some(self.apply(rules, delivery, origin, now, sink));
         }
     }
 
@@ -37,6 +39,7 @@ impl Shard {
         &mut self,
         mut rules: Box<dyn Rules>,
         delivery: &Delivery<'_>,
+        origin: Origin,
         now: Micros,
         sink: &mut impl Sink,
     ) -> Box<dyn Rules> {
@@ -50,7 +53,9 @@ impl Shard {
             next.clear();
             for at in 0..level.len() {
                 let Some(derived) = level.get(at) else { continue };
-                let Some(delivery) = self.publish_derived(derived, now, sink) else { continue };
+                let Some(delivery) = self.publish_derived(derived, origin, now, sink) else {
+                    continue;
+                };
                 if is_seen {
                     self.make(&mut *rules, &delivery, &mut next, &mut left, now);
                 } else {
@@ -89,6 +94,7 @@ impl Shard {
     fn publish_derived<'a>(
         &mut self,
         derived: Derived<'a>,
+        origin: Origin,
         now: Micros,
         sink: &mut impl Sink,
     ) -> Option<Delivery<'a>> {
@@ -103,7 +109,7 @@ impl Shard {
         let properties = Properties::EMPTY;
         let mut delivery =
             Delivery::from_parts(topic, payload, properties, (qos, retain), None, None);
-        self.publish_own(&mut delivery, now, sink);
+        self.publish_own(&mut delivery, origin, now, sink);
         self.stats.rule_results += 1;
         Some(delivery)
     }
@@ -125,11 +131,14 @@ impl Shard {
     pub(super) fn publish_own(
         &mut self,
         delivery: &mut Delivery<'_>,
+        origin: Origin,
         now: Micros,
         sink: &mut impl Sink,
     ) {
         self.filters.conditions.next_message();
-        self.retain(delivery, None, now, sink);
+        if delivery.retain {
+            self.retain(delivery, origin, None, now, sink);
+        }
         self.route(delivery, now, sink);
     }
 }

@@ -6,12 +6,13 @@ use super::reasons::{check_answer, suback_properties};
 use super::rest::{Common, NotGranted, Parked, ParkedPacket, filter_steps};
 use super::slices::Work;
 use crate::answers::{Reply, SubscribeReply, Subscriptions};
+use crate::bounds::LEAN_SUBSCRIPTION_BYTES_MAX;
 use crate::conditions::{ConditionId, NoCondition};
 use crate::keys::Ticket;
 use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::mail::Mail;
 use crate::name::{BadEncoding, Name};
-use crate::routing::{News, Subscribed, Subscriber};
+use crate::routing::{News, Records, Subscribed, Subscriber, Who};
 use crate::session::Session;
 use crate::sink::Sink;
 use weir_wire::ReasonCode;
@@ -92,7 +93,7 @@ impl Shard {
         let is_v5 = self.clients[session].version().is_v5();
         // Compiled once, also if it is refused: a packet may have a hundred thousand filters.
         let text = common.condition.as_deref().filter(|_| common.unfit.is_none());
-        let condition = text.map(|text| self.acquire(text)).transpose();
+        let condition = text.map(|text| self.acquire(session, text)).transpose();
         let condition = condition.unwrap_or_else(|unfit| {
             common.unfit = Some(unfit);
             None
@@ -166,14 +167,21 @@ impl Shard {
         let session = &self.clients[key];
         let records = session.subscriptions();
         let is_full = records.len() >= self.bounds.limits.subscriptions_max as usize;
-        if (is_full || self.bounds.is_pressed) && self.filters.position(name, records).is_none() {
+        let is_full =
+            is_full || self.bounds.is_pressed || self.would_be_over_bytes(records, text.len());
+        if is_full && self.filters.position(name, records).is_none() {
             return Err(ReasonCode::QuotaExceeded.into());
         }
-        if !self.filters.has_shape_for(name, records, self.bounds.limits.filter_shapes_max) {
+        let shapes_max = u64::from(self.bounds.limits.filter_shapes_total_max);
+        let has_room =
+            |has, total| total < shapes_max && self.bounds.may_take(has, 1, total, shapes_max);
+        if !self.filters.has_shape_for(name, records, self.bounds.limits.filter_shapes_max)
+            || !self.filters.may_bring(filter.filter, session.address, has_room)
+        {
             self.stats.shapes_refused += 1;
             return Err(ReasonCode::QuotaExceeded.into());
         }
-        let condition = self.condition(name, common)?;
+        let condition = self.condition(key, name, common)?;
         self.check_share(key, condition)?;
         let subscriber = Subscriber::new(key, options, common.subscription_id);
         let Subscribed { is_new, news } =
@@ -197,6 +205,17 @@ impl Shard {
         Ok(())
     }
 
+    /// Whether the names of a session's subscriptions would be too long with one more of so many
+    /// bytes. Few sessions have enough for it to be worth a look.
+    fn would_be_over_bytes(&self, records: &Records, more: usize) -> bool {
+        let mut bytes_max = self.bounds.limits.subscription_bytes_max;
+        if self.bounds.is_lean {
+            bytes_max = bytes_max.min(LEAN_SUBSCRIPTION_BYTES_MAX);
+        }
+        let most = records.len().saturating_mul(usize::from(u16::MAX)) + more;
+        most > bytes_max && self.filters.bytes_of(records) + more > bytes_max
+    }
+
     /// Puts a subscription into the index, in the place of one of the same name.
     pub(super) fn note(
         &mut self,
@@ -208,13 +227,13 @@ impl Shard {
         sink: &mut impl Sink,
     ) -> Subscribed {
         let Self { clients, filters, .. } = self;
-        let Session { client_id, cold, .. } = &mut clients[key];
+        let Session { client_id, cold, address, .. } = &mut clients[key];
+        let who = Who { client_id, address: *address };
         let records = &mut cold.get_or_insert_default().subscriptions;
         // Only a condition beside the name can put the same name into another list.
         let may_move = name.encoded.is_none() && !filters.conditions.is_empty();
         let old = if may_move { filters.position(name, records) } else { None };
-        let mut subscribed =
-            filters.subscribe(name, condition, client_id, subscriber, round, records);
+        let mut subscribed = filters.subscribe(name, condition, who, subscriber, round, records);
         if let Some(old) = old
             && subscribed.is_new
         {
@@ -224,14 +243,17 @@ impl Shard {
         subscribed
     }
 
-    fn acquire(&mut self, text: &str) -> Result<ConditionId, NotGranted> {
-        let acquired = self.filters.conditions.acquire(text, self.bounds.limits.conditions_max);
+    fn acquire(&mut self, key: SessionKey, text: &str) -> Result<ConditionId, NotGranted> {
+        let Self { filters, bounds, clients, .. } = self;
+        let has_room = |part, total| bounds.has_condition_for(part, total);
+        let acquired = filters.conditions.acquire(text, clients[key].address, has_room);
         acquired.map_err(|NoCondition { reason, detail }| NotGranted { reason, detail })
     }
 
     /// The condition that the name or the properties ask for, acquired.
     fn condition(
         &mut self,
+        key: SessionKey,
         name: Name<'_>,
         common: &Common,
     ) -> Result<Option<ConditionId>, NotGranted> {
@@ -252,7 +274,7 @@ impl Shard {
             (Some(Err(BadEncoding)), None) => refused("the condition is not percent-encoded UTF-8"),
             (Some(Ok(text)), None) => Ok(text),
         };
-        let acquired = asked.and_then(|text| self.acquire(&text));
+        let acquired = asked.and_then(|text| self.acquire(key, &text));
         self.stats.conditions_refused += u64::from(acquired.is_err());
         acquired.map(Some)
     }

@@ -719,7 +719,7 @@ fn counters_of_messages_count_each_once() {
 #[test]
 fn the_retained_stores_bytes_are_what_it_holds_now() {
     // Room for two messages of eleven bytes.
-    let limits = Limits { retained_bytes_max: 22, ..Limits::default() };
+    let limits = Limits { retained_bytes_max: 22, client_share_percent: 100, ..Limits::default() };
     let mut net = Net::with_limits(1, &limits);
     let publ = net.join("pub", Ask::default());
     let full = "PUBACK #1 Quota exceeded: the retained store is full";

@@ -19,8 +19,8 @@ const Q1: QoS = QoS::AtLeastOnce;
 const CONDITION: &str = "filter";
 
 /// `has X`: the payload holds X. `kept`: the message is retained. All else is unfit.
-#[derive(Debug)]
-struct Toy {
+#[derive(Debug, Default)]
+pub(crate) struct Toy {
     slots: BTreeMap<u32, String>,
     counts: Arc<Counts>,
 }

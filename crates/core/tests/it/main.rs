@@ -25,4 +25,5 @@ mod packet;
 mod retained;
 mod rules;
 mod shards;
+mod shares;
 mod steps;

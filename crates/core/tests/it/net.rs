@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_core::{
-    AuthRequest, ConnKey, Limits, Mail, Micros, NotMoved, Notice, Parcel, Partitions, Settings,
-    Shard, ShardId, Sink, Ticket, Verdict,
+    AuthRequest, ConnKey, Limits, Mail, Micros, NotMoved, Notice, Origin, Parcel, Partitions,
+    Settings, Shard, ShardId, Sink, Ticket, Verdict,
 };
 use weir_wire::packet::{
     Ack, Auth, Connect, Disconnect, Publish, SubscribeBuf, SubscriptionOptions, UnsubscribeBuf,
@@ -40,6 +40,8 @@ pub(crate) struct Wires {
     resumed: Vec<ConnKey>,
     /// What `pending` answers: a socket that takes nothing.
     pub(crate) stuck_bytes: BTreeMap<ConnKey, usize>,
+    /// Where those that CONNECT now come from.
+    origin: Option<Origin>,
     /// Connections with input that the shard was not given yet.
     pub(crate) unread: BTreeSet<ConnKey>,
 }
@@ -51,6 +53,10 @@ impl Sink for Wires {
 
     fn pending(&self, conn: ConnKey) -> usize {
         self.stuck_bytes.get(&conn).copied().unwrap_or(0)
+    }
+
+    fn origin(&self, _conn: ConnKey) -> Option<Origin> {
+        self.origin
     }
 
     fn has_unread(&self, conn: ConnKey) -> bool {
@@ -146,6 +152,16 @@ impl Net {
         });
         self.shards[0].opened(key, self.now);
         self.peers.push(Conn { shard: 0, key, version, is_closed: false, left: Vec::new() });
+        self.peers.len() - 1
+    }
+
+    /// Whoever connects from now on does so from this address.
+    pub(crate) fn come_from(&mut self, address: u32) {
+        self.wires.iter_mut().for_each(|wires| wires.origin = Some(Origin::address(address)));
+    }
+
+    /// Whoever came last.
+    pub(crate) fn last_peer(&self) -> Peer {
         self.peers.len() - 1
     }
 
