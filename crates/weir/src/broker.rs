@@ -5,6 +5,7 @@ use anyhow::Context;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weir_broker::{Config, ServeError, Server, Verifier};
+use weir_say::{say, sayln};
 
 /// A shard ended by itself, by an error of its event loop or a panic.
 const SHARD_ENDED: u8 = 3;

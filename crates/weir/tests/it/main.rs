@@ -22,6 +22,7 @@ mod flow_beside;
 mod flow_kill;
 mod live;
 mod log;
+mod printing;
 mod pub_sub;
 mod stacks;
 mod stand_ins;
