@@ -87,7 +87,7 @@ fn is_roomy(len: usize, capacity: usize) -> bool {
     capacity > KEPT && len < capacity / 4
 }
 
-fn shrink<K: Eq + Hash, V>(table: &mut HashMap<K, V, RandomState>) {
+pub(crate) fn shrink<K: Eq + Hash, V>(table: &mut HashMap<K, V, RandomState>) {
     if is_roomy(table.len(), table.capacity()) {
         table.shrink_to(table.len() * 2);
     }

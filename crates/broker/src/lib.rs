@@ -22,6 +22,7 @@ pub use admission::ProcessLimits;
 pub use auth::{AuthConfig, Verifier, VerifierError, scram_client_final};
 pub use config::{Config, ConfigError, IoBackend};
 pub use control::ControlConfig;
+pub use log::CLIENTS;
 pub use rules::FlowRules;
 pub use server::{ServeError, Server};
 pub use stopper::Stopper;

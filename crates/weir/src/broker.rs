@@ -51,7 +51,8 @@ pub(crate) fn run(args: BrokerArgs, log: &Log) -> anyhow::Result<ExitCode> {
         say!("{}", toml::to_string(&config).context("cannot print the configuration")?);
         return Ok(ExitCode::SUCCESS);
     }
-    let server = Server::bind(&config)?;
+    let mut server = Server::bind(&config)?;
+    server.count_lost_lines(log.lost_lines());
     let obeyed = server.stopper().obey_signals(log.reopener());
     obeyed.context("cannot install signal handlers")?;
     for address in server.addresses() {

@@ -127,7 +127,7 @@ impl Shard {
             let (client_id, topic) =
                 (&publisher.client_id, message.as_ref().map_or("", |message| &*message.topic));
             let (reason, detail) = (ReasonCode::QuotaExceeded, STORE_FULL);
-            sink.notice(Notice::Refused { client_id, topic, reason, detail });
+            sink.notice(Notice::Refused { conn: Some(conn), client_id, topic, reason, detail });
             if !publisher.version().is_v5() {
                 // There is no packet to say it with.
                 return self.end(conn, Refusal::new(reason, detail), now, sink);
