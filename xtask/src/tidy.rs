@@ -36,7 +36,10 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         &["weir-chance", "weir-conformance", "weir-http", "weir-load", "weir-say", "weir-stats"],
     ),
     ("weir-connection", &["weir-wire", "weir-client", "weir-reactor", "weir-say"]),
-    ("weir-pubsub", &["weir-wire", "weir-client", "weir-connection", "weir-reactor", "weir-say"]),
+    (
+        "weir-pubsub",
+        &["weir-chance", "weir-wire", "weir-client", "weir-connection", "weir-reactor", "weir-say"],
+    ),
     (
         "weir-flowrun",
         &["weir-wire", "weir-client", "weir-connection", "weir-reactor", "weir-flow", "weir-say"],
@@ -72,7 +75,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         ],
     ),
     ("weir-costs", &["weir-wire", "weir-core", "weir-load"]),
-    ("xtask", &["weir-conformance", "weir-stats"]),
+    ("xtask", &["weir-broker", "weir-conformance", "weir-stats"]),
 ];
 
 /// Crates without I/O, clock, thread, lock or random source; each has a clippy.toml that says so.

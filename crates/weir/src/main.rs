@@ -37,7 +37,12 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let mut cli = Cli::parse();
+    if let Command::Broker(args) = &cli.command
+        && args.verbose
+    {
+        cli.log.be_verbose();
+    }
     let code = run(cli).unwrap_or_else(|error| {
         // One line: what was wrong, where, what to do.
         noteln!("weir: {error:#}");
