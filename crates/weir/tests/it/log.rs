@@ -180,12 +180,15 @@ impl Lines {
         Self(BufReader::new(child.stderr.take().unwrap()))
     }
 
+    /// Whether one comes in this time.
+    fn comes(&self, within: Duration) -> bool {
+        let within = Timespec::try_from(within).unwrap();
+        let mut pipe = [PollFd::new(self.0.get_ref(), PollFlags::IN)];
+        !self.0.buffer().is_empty() || rustix::event::poll(&mut pipe, Some(&within)) == Ok(1)
+    }
+
     fn next(&mut self) -> String {
-        if self.0.buffer().is_empty() {
-            let mut pipe = [PollFd::new(self.0.get_ref(), PollFlags::IN)];
-            let long = Timespec { tv_sec: LONG.as_secs() as i64, tv_nsec: 0 };
-            assert_eq!(rustix::event::poll(&mut pipe, Some(&long)), Ok(1), "no line comes");
-        }
+        assert!(self.comes(LONG), "no line comes");
         let mut line = String::new();
         assert!(self.0.read_line(&mut line).unwrap() > 0, "there are no more lines");
         line
@@ -384,8 +387,8 @@ fn lines_that_nobody_takes_are_counted_and_said_when_somebody_does() {
     // Each shard has a line of counters.
     let text = format!("shards = 64\n[control]\nsocket = {socket:?}\n");
     let file = config(folder.path(), &text);
-    let (mut child, _) = start(Stdio::piped(), &["--config", file.to_str().unwrap()]);
-    until(|| socket.exists());
+    let (mut child, address) = start(Stdio::piped(), &["--config", file.to_str().unwrap()]);
+    assert!(serves(address));
     let counters = || -> serde_json::Value {
         let socket = socket.to_str().unwrap();
         let output =
@@ -397,16 +400,13 @@ fn lines_that_nobody_takes_are_counted_and_said_when_somebody_does() {
         counters()["process"]["log_lines_lost"].as_u64().unwrap() > 0
     });
     let mut lines = Lines::of(&mut child);
-    loop {
-        let line = lines.next();
-        if line.contains(" lines of the log were lost: nobody took them") {
-            break;
-        }
-        // There is always a next line.
-        if line.contains("counters shard=0") {
+    until(|| {
+        // It is said with the next line, at most once in a second.
+        if !lines.comes(Duration::from_millis(10)) {
             signal(&child, rustix::process::Signal::USR1);
         }
-    }
+        lines.next().contains(" lines of the log were lost: nobody took them")
+    });
     let rest = std::thread::spawn(move || lines.0.lines().count());
     ends(child);
     rest.join().unwrap();
