@@ -11,6 +11,8 @@ use syn::spanned::Spanned;
 const DIRECTIONS: &[(&str, &[&str])] = &[
     // Nothing of ours: whoever needs chance from a seed may have it.
     ("weir-chance", &[]),
+    // Whoever prints for people may have it.
+    ("weir-say", &[]),
     ("weir-wire", &[]),
     ("weir-core", &["weir-chance", "weir-wire"]),
     ("weir-client", &["weir-wire"]),
@@ -29,13 +31,19 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     // It knows numbers only.
     ("weir-stats", &["weir-chance"]),
     // Neutral: no way into our broker but the one that every broker has.
-    ("weir-bench", &["weir-chance", "weir-conformance", "weir-http", "weir-load", "weir-stats"]),
-    ("weir-connection", &["weir-wire", "weir-client", "weir-reactor"]),
+    (
+        "weir-bench",
+        &["weir-chance", "weir-conformance", "weir-http", "weir-load", "weir-say", "weir-stats"],
+    ),
+    ("weir-connection", &["weir-wire", "weir-client", "weir-reactor", "weir-say"]),
     (
         "weir-pubsub",
-        &["weir-chance", "weir-wire", "weir-client", "weir-connection", "weir-reactor"],
+        &["weir-chance", "weir-wire", "weir-client", "weir-connection", "weir-reactor", "weir-say"],
     ),
-    ("weir-flowrun", &["weir-wire", "weir-client", "weir-connection", "weir-reactor", "weir-flow"]),
+    (
+        "weir-flowrun",
+        &["weir-wire", "weir-client", "weir-connection", "weir-reactor", "weir-flow", "weir-say"],
+    ),
     (
         "weir-stacks",
         &[
@@ -46,6 +54,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "weir-flow",
             "weir-flowrun",
             "weir-load",
+            "weir-say",
             "weir-stats",
             "weir-bench",
         ],
@@ -61,6 +70,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "weir-flowrun",
             "weir-load",
             "weir-pubsub",
+            "weir-say",
             "weir-stacks",
         ],
     ),
@@ -87,6 +97,9 @@ const CIRCLES: &[(&str, usize)] = &[];
 
 /// The one folder with unsafe code.
 const UNSAFE: &str = "crates/reactor";
+
+/// Crates that are not shipped: what they print is for us.
+const NOT_SHIPPED: &[&str] = &["crates/sim", "crates/costs", "crates/flow/compare", "xtask"];
 
 const LINE_CHARS_MAX: usize = 100;
 const FILE_LINES_MAX: usize = 600;
@@ -212,6 +225,16 @@ fn lengths(root: &Path, faults: &mut Vec<String>) -> anyhow::Result<()> {
         if text.contains(concat!("expect(", "unsafe_code")) && !path.starts_with(root.join(UNSAFE))
         {
             faults.push(format!("{shown} holds unsafe code: only {UNSAFE} may"));
+        }
+        let is_shipped = !NOT_SHIPPED.iter().any(|folder| path.starts_with(root.join(folder)));
+        let in_sources = path.components().any(|part| part.as_os_str() == "src");
+        let panics = |line: &str| line.contains("println!(") || line.contains("print!(");
+        if is_shipped
+            && in_sources
+            && let Some(at) = text.lines().position(panics)
+        {
+            let rule = "println! ends a program that nobody reads; weir_say::sayln! does not";
+            faults.push(format!("{shown}:{}: {rule}", at + 1));
         }
         for (at, line) in text.lines().enumerate() {
             if line.chars().count() > LINE_CHARS_MAX {

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weir_load::{Shifts, StartBarrier};
+use weir_say::noteln;
 
 /// Rest between repeats, in seconds, where none is asked for.
 const COOL_DOWN_S: f64 = 2.0;
@@ -133,19 +134,19 @@ impl Session {
         let once_s: f64 = use_cases.iter().map(length_s).sum();
         let each = (count / together * self.repeats as usize) as f64;
         let rounds = self.repeats;
-        eprintln!("plan: {runs} runs (use cases {cases}, brokers {count}, rounds {rounds})");
-        eprintln!("  {pinning}");
+        noteln!("plan: {runs} runs (use cases {cases}, brokers {count}, rounds {rounds})");
+        noteln!("  {pinning}");
         if let Some(length_us) = self.abreast_us {
             let ms = length_us / 1_000;
-            eprintln!("  brokers of a round are all up, each loaded for about {ms} ms in turn");
+            noteln!("  brokers of a round are all up, each loaded for about {ms} ms in turn");
         }
         if self.is_repeated() {
             let (seed, cool_down_s) = (self.seed, self.cool_down_s);
-            eprintln!("  order by seed {seed}; {cool_down_s} s of rest before each run");
-            eprintln!("  results go to {}", self.out.display());
+            noteln!("  order by seed {seed}; {cool_down_s} s of rest before each run");
+            noteln!("  results go to {}", self.out.display());
         }
         let minutes = (once_s * each + self.cool_down_s * (runs / together) as f64) / 60.0;
-        eprintln!("  at least {minutes:.1} min, plus the time to connect and drain");
+        noteln!("  at least {minutes:.1} min, plus the time to connect and drain");
     }
 
     /// What [`Session::run_each`] is going to run.
@@ -187,7 +188,7 @@ impl Session {
             if self.is_repeated() {
                 let last = first + group.len();
                 let runs = if together == 1 { String::new() } else { format!("{} to ", first + 1) };
-                eprintln!("run {runs}{last} of {}, round {}", turns.len(), group[0].round);
+                noteln!("run {runs}{last} of {}, round {}", turns.len(), group[0].round);
             }
             let barrier = StartBarrier::new(group.len() as u32);
             let options_of = |at: usize| RunOptions {

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weir_http::Thread;
+use weir_say::{noteln, sayln};
 
 /// Where the page is when nobody says where: a free port of this host alone.
 pub const ADDRESS: SocketAddr =
@@ -48,13 +49,13 @@ impl Web {
         let mut sites = Vec::new();
         if let Some(address) = page {
             let listener = listen(address, "--ui web=ADDRESS")?;
-            eprintln!("page: http://{}/", listener.local_addr()?);
+            noteln!("page: http://{}/", listener.local_addr()?);
             let names = routes::Names::of(&listener);
             sites.push((listener, routes::page(&hub, results, names)));
         }
         if let Some(address) = metrics {
             let listener = listen(address, "--metrics ADDRESS")?;
-            eprintln!("metrics: http://{}/metrics", listener.local_addr()?);
+            noteln!("metrics: http://{}/metrics", listener.local_addr()?);
             sites.push((listener, routes::metrics(&hub)));
         }
         Ok(Self { hub, _server: start(sites, core)? })
@@ -80,7 +81,7 @@ impl Viewer for Web {
 pub fn browse(results: &Path, address: SocketAddr, interrupted: &AtomicBool) -> anyhow::Result<()> {
     anyhow::ensure!(results.is_dir(), "there is no folder {}", results.display());
     let listener = listen(address, "--listen ADDRESS")?;
-    println!("http://{}/ until Ctrl-C", listener.local_addr()?);
+    sayln!("http://{}/ until Ctrl-C", listener.local_addr()?);
     let names = routes::Names::of(&listener);
     let site = routes::page(&Arc::new(Hub::default()), results, names);
     let _server = start(vec![(listener, site)], None)?;

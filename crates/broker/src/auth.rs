@@ -62,6 +62,8 @@ pub(crate) struct Authenticator {
     users: HashMap<String, Verifier>,
     /// Exchanges begun and not finished, by connection.
     exchanges: HashMap<ConnKey, Exchange>,
+    /// Who was answered last, and the user that it claimed to be by its method.
+    answered: Option<(ConnKey, String)>,
     /// Makes up a constant salt for users that do not exist, so that nobody can tell.
     secret: [u8; 32],
 }
@@ -75,7 +77,7 @@ impl Authenticator {
             .filter_map(|(user, text)| Some((user.clone(), text.parse().ok()?)))
             .collect();
         let allow_anonymous = config.allow_anonymous;
-        Self { allow_anonymous, users, exchanges: HashMap::new(), secret }
+        Self { allow_anonymous, users, exchanges: HashMap::new(), answered: None, secret }
     }
 
     /// One step of one client. Whatever is wrong is refused; nothing is told of why.
@@ -95,6 +97,12 @@ impl Authenticator {
     /// The connection is over.
     pub(crate) fn forget(&mut self, conn: ConnKey) {
         self.exchanges.remove(&conn);
+        self.answered.take_if(|(answered, _)| *answered == conn);
+    }
+
+    /// The user that a connection just answered claimed to be by its method.
+    pub(crate) fn user(&self, conn: ConnKey) -> Option<&str> {
+        self.answered.as_ref().filter(|(answered, _)| *answered == conn).map(|(_, user)| &**user)
     }
 
     fn begin(&mut self, request: &AuthRequest<'_>) -> Verdict {
@@ -104,6 +112,7 @@ impl Authenticator {
         if getrandom::fill(&mut random).is_err() {
             return Verdict::Refuse(ReasonCode::ServerUnavailable);
         }
+        self.answered = Some((request.conn, first.user.clone()));
         let verifier = match self.users.get(&first.user) {
             Some(verifier) => verifier.clone(),
             None => Verifier::of_nobody(&self.secret, &first.user),
@@ -117,6 +126,7 @@ impl Authenticator {
     fn finish(&mut self, request: &AuthRequest<'_>) -> Verdict {
         let refused = Verdict::Refuse(ReasonCode::NotAuthorized);
         let Some(exchange) = self.exchanges.remove(&request.conn) else { return refused };
+        self.answered = Some((request.conn, exchange.user().to_owned()));
         let Some(last) = ClientFinal::parse(request.data) else { return refused };
         match exchange.finish(&last) {
             Some(server_final) => Verdict::Accept(server_final.into_bytes()),

@@ -5,6 +5,7 @@
 
 use crate::admission::AdmissionStats;
 use crate::letter::Letter;
+use crate::log::LogCounts;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -55,7 +56,9 @@ pub(crate) struct ShardCounters {
     pub(crate) stats: Stats,
     /// Answers that found no room on their way to the control thread.
     pub(crate) answers_dropped: u64,
+    pub(crate) accept_errors: u64,
     pub(crate) admission: AdmissionStats,
+    pub(crate) log: LogCounts,
     pub(crate) rss_bytes: u64,
     pub(crate) rss_bytes_max: u64,
 }
@@ -122,17 +125,30 @@ impl From<Answer> for weir_control::Answer {
 
 impl From<ShardCounters> for Counters {
     fn from(counters: ShardCounters) -> Self {
-        let ShardCounters { stats, answers_dropped, admission, rss_bytes, rss_bytes_max } =
-            counters;
+        let ShardCounters {
+            stats,
+            answers_dropped,
+            accept_errors,
+            admission,
+            log,
+            rss_bytes,
+            rss_bytes_max,
+        } = counters;
         let AdmissionStats { refused_count, refused_address, refused_rate, cut } = admission;
+        let of_shell = [
+            ("answers_dropped", answers_dropped),
+            ("accept_errors", accept_errors),
+            ("log_lines_left_out", log.left_out),
+        ];
         Self {
-            shard: stats.by_name().chain([("answers_dropped", answers_dropped)]).collect(),
+            shard: stats.by_name().chain(of_shell).collect(),
             refusals: stats.refusals.by_name().collect(),
             process: vec![
                 ("refused_count", refused_count),
                 ("refused_address", refused_address),
                 ("refused_rate", refused_rate),
                 ("cut", cut),
+                ("log_lines_lost", log.lost),
                 ("rss_bytes", rss_bytes),
                 ("rss_bytes_max", rss_bytes_max),
             ],

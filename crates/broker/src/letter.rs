@@ -6,6 +6,7 @@
 //! the control thread's is.
 
 use crate::admission::Pass;
+use std::net::SocketAddr;
 use weir_control::Request;
 use weir_core::{Mail, Parcel};
 use weir_reactor::Moved;
@@ -16,6 +17,8 @@ pub(crate) struct Carried {
     pub(crate) moved: Moved,
     /// Its count among all, if it is still held.
     pub(crate) pass: Option<Pass>,
+    /// Where its peer is, if its CONNECT is not answered yet.
+    pub(crate) peer: Option<SocketAddr>,
 }
 
 #[derive(Debug)]

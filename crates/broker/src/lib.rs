@@ -25,6 +25,7 @@ pub use config::{
     Range,
 };
 pub use control::ControlConfig;
+pub use log::CLIENTS;
 pub use rules::FlowRules;
 pub use server::{ServeError, Server};
 pub use stopper::Stopper;

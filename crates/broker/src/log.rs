@@ -1,10 +1,33 @@
-//! What the core has to say, in the log, at a bounded rate.
+//! What the core has to say of its clients, in the log, at a bounded rate.
+//!
+//! A line of a connection begins with its peer's address, its user and its client identifier, as
+//! far as they are known. The address is taken at accept and kept until CONNECT is answered; later
+//! the system is asked for it, which knows it until a connection is reset. So a connection that is
+//! at rest costs nothing here.
 
-use weir_core::{Micros, Notice};
+mod bound;
+
+use crate::admission::shrink;
+use bound::Bound;
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tracing::field::display;
+use tracing::{Level, debug, info, warn};
+use weir_core::{ConnKey, Micros, Notice};
+use weir_reactor::{Closed, Io, Token};
 use weir_wire::ReasonCode;
 
-/// Lines of one kind in one second; the rest is counted and said in one line.
-const LINES_PER_SECOND: u32 = 10;
+/// The target of lines that clients cause: `--log-level info,clients=warn` shows fewer of them.
+pub const CLIENTS: &str = "clients";
+
+/// Lines of a fault of one kind in one second.
+const FAULTS_PER_SECOND: u32 = 10;
+
+/// Lines of clients that come in one second, and of those that go.
+const CLIENTS_PER_SECOND: u32 = 100;
 
 /// Bytes of a name or a detail that a line shows; a client chooses how long its names are. Control
 /// characters are escaped where the line is made, at most six times as long.
@@ -15,73 +38,233 @@ fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(SHOWN_BYTES_MAX)]
 }
 
-/// Writes notices through `tracing`. A flood of faults costs a counter, not a log line each.
-#[derive(Debug, Default)]
+/// A name, if there is one.
+fn named(text: &str) -> Option<&str> {
+    (!text.is_empty()).then(|| cut(text))
+}
+
+/// Writes notices through `tracing`. A flood of them costs a counter, not a line each.
+#[derive(Debug)]
 pub(crate) struct Log {
+    connected: Bound,
+    left: Bound,
     ended: Bound,
-    dropped: Bound,
     refused: Bound,
+    dropped: Bound,
+    /// Peers whose CONNECT is not answered yet.
+    peers: HashMap<ConnKey, SocketAddr, RandomState>,
+    /// How many lines got lost behind this.
+    lost: LostLines,
 }
 
-/// A second's allowance.
-#[derive(Debug, Default)]
-struct Bound {
-    second: u64,
-    lines: u32,
-    suppressed: u64,
-}
-
-impl Bound {
-    /// Says whether a line may be written, and how many were not in the last such second.
-    fn allow(&mut self, now: Micros) -> Option<u64> {
-        let second = now.0 / 1_000_000;
-        if second != self.second {
-            self.second = second;
-            self.lines = 0;
-        }
-        self.lines += 1;
-        if self.lines > LINES_PER_SECOND {
-            self.suppressed += 1;
-            return None;
-        }
-        Some(std::mem::take(&mut self.suppressed))
-    }
+/// What was known of a connection when something happened to it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Known<'a> {
+    /// The user that it claimed to be, where its CONNECT does not say.
+    pub(crate) user: Option<&'a str>,
+    /// Why it ended, if it did not end in good order.
+    pub(crate) cause: Option<Closed>,
 }
 
 impl Log {
-    pub(crate) fn write(&mut self, notice: Notice<'_>, now: Micros) {
+    pub(crate) fn new(lost: LostLines) -> Self {
+        Self {
+            connected: Bound::new("connected", Level::INFO, CLIENTS_PER_SECOND),
+            left: Bound::new("disconnected", Level::INFO, CLIENTS_PER_SECOND),
+            ended: Bound::new("ended", Level::WARN, FAULTS_PER_SECOND),
+            refused: Bound::new("refused a message", Level::WARN, FAULTS_PER_SECOND),
+            dropped: Bound::new("dropped a message", Level::WARN, FAULTS_PER_SECOND),
+            peers: HashMap::default(),
+            lost,
+        }
+    }
+
+    /// A connection is there.
+    pub(crate) fn accepted(&mut self, conn: ConnKey, peer: SocketAddr) {
+        self.peers.insert(conn, peer);
+    }
+
+    /// The connection is over, or goes to another shard, which is told its address.
+    pub(crate) fn forget(&mut self, conn: ConnKey) -> Option<SocketAddr> {
+        let peer = self.peers.remove(&conn)?;
+        shrink(&mut self.peers);
+        Some(peer)
+    }
+
+    /// A connection is cut that there is not even room to refuse.
+    pub(crate) fn cut(&mut self, peer: SocketAddr, now: Micros) {
+        if self.ended.allows(now) {
+            let peer = display(peer);
+            warn!(target: CLIENTS, peer, message = "cut: memory or room for refusals is full");
+        }
+    }
+
+    /// A connection was lost between two threads.
+    pub(crate) fn lost(&mut self, peer: Option<SocketAddr>, error: &std::io::Error, now: Micros) {
+        if self.ended.allows(now) {
+            let (peer, error) = (peer.map(display), display(error));
+            warn!(target: CLIENTS, peer, message = "lost on its way between threads", error);
+        }
+    }
+
+    /// `io` has the connections.
+    pub(crate) fn write(&mut self, notice: Notice<'_>, known: Known<'_>, now: Micros, io: &mut Io) {
         match notice {
-            Notice::Connected { conn, client_id, session_present } => {
-                let client_id = cut(client_id);
-                tracing::debug!(conn = conn.0, client_id, session_present, "connected");
+            Notice::Connected { conn, client_id, user_name, session_present } => {
+                let peer = self.forget(conn);
+                if !self.connected.allows(now) {
+                    return;
+                }
+                let peer = peer.or_else(|| io.peer(Token(conn.0))).map(display);
+                let (user, client_id) = (user_name.or(known.user).map(cut), cut(client_id));
+                let message = "connected";
+                info!(target: CLIENTS, peer, user, client_id, message, session_present);
             }
-            Notice::Ended { conn, reason: ReasonCode::ServerShuttingDown, .. } => {
-                tracing::debug!(conn = conn.0, "ended: the broker stops");
+            Notice::Left { conn, client_id, reason } => {
+                self.left(conn, client_id, reason, known, now, io);
             }
-            Notice::Ended { conn, client_id, reason, detail } => {
-                let Some(suppressed) = self.ended.allow(now) else { return };
-                let (client_id, reason, detail) = (cut(client_id), reason.name(), cut(detail));
-                tracing::warn!(conn = conn.0, client_id, reason, detail, suppressed, "ended");
+            Notice::Ended { conn, client_id, user_name, was_live, reason, detail } => {
+                let is_usual = was_live && is_usual(reason);
+                let bound = if is_usual { &mut self.left } else { &mut self.ended };
+                if !bound.allows(now) {
+                    return;
+                }
+                let peer = self.peer(Some(conn), io).map(display);
+                let user = user_name.or(known.user).map(cut);
+                let (client_id, detail) = (named(client_id), named(detail));
+                let (message, reason) = (if was_live { "ended" } else { "refused" }, reason.name());
+                if is_usual {
+                    info!(target: CLIENTS, peer, user, client_id, message, reason, detail);
+                } else {
+                    warn!(target: CLIENTS, peer, user, client_id, message, reason, detail);
+                }
             }
             Notice::SessionEnded { client_id, cause } => {
-                let Some(suppressed) = self.ended.allow(now) else { return };
-                let client_id = cut(client_id);
-                tracing::warn!(client_id, cause, suppressed, "ended an absent session");
+                if self.ended.allows(now) {
+                    let client_id = cut(client_id);
+                    warn!(target: CLIENTS, client_id, message = "ended an absent session", cause);
+                }
             }
             Notice::Moved { partition, to } => {
-                tracing::info!(partition = partition.0, shard = to.0, "moved a partition");
+                info!(partition = partition.0, shard = to.0, "moved a partition");
             }
-            Notice::Refused { client_id, topic, reason, detail } => {
-                let Some(suppressed) = self.refused.allow(now) else { return };
-                let (client_id, topic, reason) = (cut(client_id), cut(topic), reason.name());
-                tracing::warn!(client_id, topic, reason, detail, suppressed, "refused a message");
+            Notice::Refused { conn, client_id, topic, reason, detail } => {
+                if self.refused.allows(now) {
+                    let (peer, client_id) = (self.peer(conn, io).map(display), named(client_id));
+                    let (message, topic, reason) = ("refused a message", cut(topic), reason.name());
+                    warn!(target: CLIENTS, peer, client_id, message, topic, reason, detail);
+                }
             }
-            Notice::Dropped { client_id, topic, cause } => {
-                let Some(suppressed) = self.dropped.allow(now) else { return };
-                let (client_id, topic) = (cut(client_id), cut(topic));
-                tracing::warn!(client_id, topic, cause, suppressed, "dropped a message");
+            Notice::Dropped { conn, client_id, topic, cause } => {
+                if self.dropped.allows(now) {
+                    let (peer, client_id) = (self.peer(conn, io).map(display), cut(client_id));
+                    let (message, topic) = ("dropped a message", cut(topic));
+                    warn!(target: CLIENTS, peer, client_id, message, topic, cause);
+                }
             }
         }
+    }
+
+    fn left(
+        &mut self,
+        conn: ConnKey,
+        client_id: &str,
+        reason: Option<ReasonCode>,
+        known: Known<'_>,
+        now: Micros,
+        io: &mut Io,
+    ) {
+        if client_id.is_empty() {
+            // Whoever looks whether the port is open comes and goes like this.
+            let peer = self.peer(Some(conn), io).map(display);
+            debug!(target: CLIENTS, peer, message = "left without CONNECT");
+            return;
+        }
+        if !self.left.allows(now) {
+            return;
+        }
+        let peer = self.peer(Some(conn), io).map(display);
+        let (client_id, message) = (cut(client_id), "disconnected");
+        let error;
+        let reason = match (reason, known.cause) {
+            (Some(ReasonCode::Success), _) => "Normal disconnection",
+            (Some(reason), _) => reason.name(),
+            (None, None | Some(Closed::ByPeer)) => "closed without DISCONNECT",
+            (None, Some(Closed::Error(errno))) => {
+                error = errno.to_string();
+                &error
+            }
+            (None, Some(Closed::Transport(fault))) => {
+                error = fault.to_string();
+                &error
+            }
+        };
+        info!(target: CLIENTS, peer, client_id, message, reason);
+    }
+
+    fn peer(&self, conn: Option<ConnKey>, io: &mut Io) -> Option<SocketAddr> {
+        let conn = conn?;
+        self.peers.get(&conn).copied().or_else(|| io.peer(Token(conn.0)))
+    }
+
+    fn bounds(&mut self) -> [&mut Bound; 5] {
+        let Self { connected, left, ended, refused, dropped, .. } = self;
+        [connected, left, ended, refused, dropped]
+    }
+
+    /// When [`Log::sum_up`] has something to say.
+    pub(crate) fn due(&self) -> Option<Micros> {
+        let Self { connected, left, ended, refused, dropped, .. } = self;
+        [connected, left, ended, refused, dropped].into_iter().filter_map(Bound::due).min()
+    }
+
+    /// Says what was left out in seconds that are over.
+    pub(crate) fn sum_up(&mut self, now: Micros) {
+        self.bounds().into_iter().for_each(|bound| bound.sum_up(now));
+    }
+
+    /// Lines left out, and those that got lost in the whole process.
+    pub(crate) fn counts(&self) -> LogCounts {
+        let Self { connected, left, ended, refused, dropped, .. } = self;
+        let bounds = [connected, left, ended, refused, dropped];
+        let left_out = bounds.into_iter().map(|bound| bound.left_out).sum();
+        LogCounts { left_out, lost: (self.lost.0)() }
+    }
+}
+
+/// Whether this is how clients go, and no fault.
+fn is_usual(reason: ReasonCode) -> bool {
+    matches!(
+        reason,
+        ReasonCode::KeepAliveTimeout
+            | ReasonCode::SessionTakenOver
+            | ReasonCode::AdministrativeAction
+            | ReasonCode::ServerShuttingDown
+    )
+}
+
+/// Lines of the log that nobody will read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LogCounts {
+    /// By this shard, over its bounds.
+    pub(crate) left_out: u64,
+    /// By the process' writer, whatever for.
+    pub(crate) lost: u64,
+}
+
+/// Tells how many lines the process' log has lost.
+#[derive(Clone)]
+pub(crate) struct LostLines(pub(crate) Arc<dyn Fn() -> u64 + Send + Sync>);
+
+impl Default for LostLines {
+    fn default() -> Self {
+        Self(Arc::new(|| 0))
+    }
+}
+
+impl fmt::Debug for LostLines {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("LostLines")
     }
 }
 

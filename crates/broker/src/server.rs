@@ -7,7 +7,7 @@ use crate::content::{Conditions, FlowOfShard};
 use crate::control::{Answer, Shards};
 use crate::letter::Letter;
 use crate::listener::Listener;
-use crate::log::Log;
+use crate::log::{Log, LostLines};
 use crate::memory::{Ceiling, Memory};
 use crate::shell::{Guard, Shell};
 use crate::stopper::{Asked, Stopper};
@@ -67,6 +67,7 @@ pub struct Server {
     asked: Arc<Asked>,
     /// Listens already where `[control]` says so.
     control: Option<weir_control::Server>,
+    lost_lines: LostLines,
 }
 
 impl Server {
@@ -89,7 +90,13 @@ impl Server {
         let (config, wakers) = (config.clone(), wakers?);
         let control = config.control.socket.as_deref();
         let control = control.map(weir_control::Server::bind).transpose()?;
-        Ok(Self { config, listeners, addresses, wakers, asked: Arc::default(), control })
+        let (asked, lost_lines) = (Arc::default(), LostLines::default());
+        Ok(Self { config, listeners, addresses, wakers, asked, control, lost_lines })
+    }
+
+    /// Has the counters say how many lines the log has lost, which its writer knows.
+    pub fn count_lost_lines(&mut self, lost: impl Fn() -> u64 + Send + Sync + 'static) {
+        self.lost_lines = LostLines(Arc::new(lost));
     }
 
     /// Where it listens; the system's choice in the place of port 0.
@@ -172,7 +179,7 @@ impl Server {
                 memory: Memory::new(Arc::clone(&ceiling)),
                 is_lean: false,
                 auth: Authenticator::new(&config.auth, secret),
-                log: Log::default(),
+                log: Log::new(self.lost_lines.clone()),
                 unread_bytes_max,
                 moved: None,
             };

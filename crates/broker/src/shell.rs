@@ -5,7 +5,7 @@ use crate::admission::{Admission, AdmissionControl, Place};
 use crate::auth::Authenticator;
 use crate::control::{Answer, ShardCounters};
 use crate::letter::{Carried, Letter};
-use crate::log::Log;
+use crate::log::{Known, Log};
 use crate::memory::Memory;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -94,6 +94,7 @@ impl Guard {
     fn gone(&mut self, conn: ConnKey) {
         self.admission().gone(self.place(conn.0));
         self.auth.forget(conn);
+        self.log.forget(conn);
     }
 }
 
@@ -120,11 +121,23 @@ impl Shell {
     }
 
     /// Writes every counter to the log.
-    pub(crate) fn log_counters(&self) {
+    pub(crate) fn log_counters(&mut self, io: &Io) {
+        self.guard.log.sum_up(Micros(u64::MAX));
         let (rss_bytes, rss_bytes_max) = self.guard.memory.bytes();
         let (stats, admission) = (self.shard.stats(), self.guard.admission().stats);
-        let shard = self.guard.own.0;
-        tracing::info!(shard, ?stats, ?admission, rss_bytes, rss_bytes_max, "counters");
+        let (shard, log, accept_errors) =
+            (self.guard.own.0, self.guard.log.counts(), io.stats().accept_errors);
+        tracing::info!(
+            shard,
+            ?stats,
+            ?admission,
+            accept_errors,
+            log_lines_left_out = log.left_out,
+            log_lines_lost = log.lost,
+            rss_bytes,
+            rss_bytes_max,
+            "counters"
+        );
         if let Some(conditions) = self.shard.conditions()
             && stats.condition_checks > 0
         {
@@ -138,7 +151,12 @@ impl Shell {
     /// The shard, and its sink for one call.
     fn parts<'a>(&'a mut self, io: &'a mut Io) -> (&'a mut Shard, Output<'a>) {
         let Self { shard, guard, mailbox, resumed, .. } = self;
-        (shard, Output { io, guard, mailbox, resumed, verdict: None, handed: None })
+        (shard, Output::new(io, guard, mailbox, resumed))
+    }
+
+    /// When something is to be done though nothing happens.
+    pub(crate) fn poll_timeout(&self) -> Option<Micros> {
+        self.shard.poll_timeout().into_iter().chain(self.guard.log.due()).min()
     }
 
     /// Before the first turn.
@@ -183,8 +201,7 @@ impl Shell {
         let mut bytes = 0;
         self.has_letters = mailbox.receive(|mailbox, from, letter| {
             bytes += letter.bytes();
-            let (verdict, handed) = (None, None);
-            let mut output = Output { io, guard, mailbox, resumed, verdict, handed };
+            let mut output = Output::new(io, guard, mailbox, resumed);
             let now = output.now();
             match letter {
                 Letter::Mail(mail) => shard.mail(ShardId(from as u16), mail, now, &mut output),
@@ -253,9 +270,20 @@ struct Output<'a> {
     verdict: Option<(Ticket, Verdict)>,
     /// The shard that the connection goes to.
     handed: Option<ShardId>,
+    /// Why the connection ended that the shard is told of.
+    cause: Option<Closed>,
 }
 
-impl Output<'_> {
+impl<'a> Output<'a> {
+    fn new(
+        io: &'a mut Io,
+        guard: &'a mut Guard,
+        mailbox: &'a mut Mailbox<Letter>,
+        resumed: &'a mut Vec<Token>,
+    ) -> Self {
+        Self { io, guard, mailbox, resumed, verdict: None, handed: None, cause: None }
+    }
+
     fn now(&self) -> Micros {
         Micros(self.io.now_us())
     }
@@ -281,8 +309,15 @@ impl Output<'_> {
             Request::Counters => {
                 let (stats, admission) = (shard.stats(), self.guard.admission().stats);
                 let (rss_bytes, rss_bytes_max) = self.guard.memory.bytes();
-                let counters =
-                    ShardCounters { stats, answers_dropped, admission, rss_bytes, rss_bytes_max };
+                let counters = ShardCounters {
+                    stats,
+                    answers_dropped,
+                    accept_errors: self.io.stats().accept_errors,
+                    admission,
+                    log: self.guard.log.counts(),
+                    rss_bytes,
+                    rss_bytes_max,
+                };
                 Answer::Counters(Box::new(counters))
             }
             Request::Partitions => {
@@ -306,10 +341,12 @@ impl Output<'_> {
             Ok(moved) => {
                 let pass = self.guard.admission().leave(self.guard.place(token.0));
                 self.guard.auth.forget(ConnKey(token.0));
-                Some(Carried { moved, pass })
+                let peer = self.guard.log.forget(ConnKey(token.0));
+                Some(Carried { moved, pass, peer })
             }
             Err(error) => {
-                tracing::warn!(%error, "a connection cannot go to the thread of its client");
+                let (peer, now) = (self.guard.log.forget(ConnKey(token.0)), self.now());
+                self.guard.log.lost(peer, &error, now);
                 self.io.abort(token);
                 self.guard.gone(ConnKey(token.0));
                 None
@@ -318,11 +355,12 @@ impl Output<'_> {
     }
 
     /// Takes a connection that comes from another shard; what is unread of it comes next.
-    fn adopt(&mut self, Carried { moved, pass }: Carried) -> Option<ConnKey> {
+    fn adopt(&mut self, Carried { moved, pass, peer }: Carried) -> Option<ConnKey> {
         let token = match self.io.adopt(moved) {
             Ok(token) => token,
             Err(error) => {
-                tracing::warn!(%error, "a connection was lost on its way between threads");
+                let now = self.now();
+                self.guard.log.lost(peer, &error, now);
                 if let Some(pass) = pass {
                     self.guard.admission().lost(&pass);
                 }
@@ -331,6 +369,9 @@ impl Output<'_> {
         };
         if let Some(pass) = pass {
             self.guard.admission().arrive(self.guard.place(token.0), &pass);
+        }
+        if let Some(peer) = peer {
+            self.guard.log.accepted(ConnKey(token.0), peer);
         }
         self.resumed.push(token);
         Some(ConnKey(token.0))
@@ -414,7 +455,13 @@ impl Sink for Output<'_> {
         if let Notice::Moved { partition, to } = notice {
             self.guard.moved = Some((partition, to));
         }
-        self.guard.log.write(notice, self.now());
+        let now = self.now();
+        let Guard { auth, log, .. } = &mut *self.guard;
+        let user = match notice {
+            Notice::Connected { conn, .. } | Notice::Ended { conn, .. } => auth.user(conn),
+            _ => None,
+        };
+        log.write(notice, Known { user, cause: self.cause }, now, self.io);
     }
 }
 
@@ -422,6 +469,7 @@ impl Handler for Shell {
     fn turn_begin(&mut self, io: &mut Io) {
         self.mailbox.wake_up();
         self.watch_memory(io);
+        self.guard.log.sum_up(Micros(io.now_us()));
     }
 
     fn accepted(&mut self, io: &mut Io, token: Token, _by: ListenerId, peer: SocketAddr) {
@@ -432,8 +480,12 @@ impl Handler for Shell {
         match admission {
             Admission::Serve => self.shard.opened(conn, now),
             Admission::Refuse(reason) => self.shard.opened_refused(conn, reason, now),
-            Admission::Cut => io.abort(token),
+            Admission::Cut => {
+                self.guard.log.cut(peer, now);
+                return io.abort(token);
+            }
         }
+        self.guard.log.accepted(conn, peer);
     }
 
     fn received(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize {
@@ -467,11 +519,12 @@ impl Handler for Shell {
         shard.drained(ConnKey(token.0), output.now(), &mut output);
     }
 
-    fn closed(&mut self, io: &mut Io, token: Token, _cause: Closed) {
+    fn closed(&mut self, io: &mut Io, token: Token, cause: Closed) {
         let conn = ConnKey(token.0);
-        self.guard.gone(conn);
         let (shard, mut output) = self.parts(io);
+        output.cause = Some(cause);
         shard.closed(conn, output.now(), &mut output);
+        self.guard.gone(conn);
     }
 
     fn turn_end(&mut self, io: &mut Io) {

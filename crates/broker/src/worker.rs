@@ -56,7 +56,7 @@ impl Worker {
             let asked = self.asked.counters.load(Ordering::Acquire);
             if asked != counters {
                 counters = asked;
-                self.shell.log_counters();
+                self.shell.log_counters(reactor.io());
             }
             let timeout = self.timeout();
             reactor.turn(timeout, &mut self.shell)?;
@@ -69,7 +69,7 @@ impl Worker {
         if self.shell.has_letters || !self.shell.mailbox.fall_asleep() {
             return Some(Duration::ZERO);
         }
-        let due = self.shell.shard.poll_timeout();
+        let due = self.shell.poll_timeout();
         let due =
             due.map(|due| Duration::from_micros(due.0.saturating_sub(weir_reactor::now_us())));
         let again = (!self.shell.is_posted).then_some(POST_AGAIN);
@@ -92,7 +92,7 @@ impl Worker {
             }
             reactor.turn(Some(left), &mut self.shell)?;
         }
-        self.shell.log_counters();
+        self.shell.log_counters(reactor.io());
         Ok(())
     }
 }

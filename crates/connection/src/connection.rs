@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 use weir_client::Client;
 use weir_reactor::{Closed, Io, Token, Transport, now_us};
+use weir_say::noteln;
 use weir_wire::ReasonCode;
 
 /// How long the broker may take to accept the connection, to answer CONNECT or a PINGREQ, and to
@@ -285,7 +286,7 @@ impl<'a, E: From<Error>> Connection<'a, E> {
         // A rest that does not grow is not worth a line each time.
         let is_news = was_live || self.rest_us > *self.policy.rests_us.start();
         if is_news && !self.policy.is_quiet {
-            eprintln!("weir: {error}; connecting again in {} ms", self.rest_us / 1000);
+            noteln!("weir: {error}; connecting again in {} ms", self.rest_us / 1000);
         }
         self.tried = 0;
         self.connect_again_us = Some(now_us() + self.rest_us);

@@ -225,6 +225,7 @@ impl Shard {
     /// The peer or the network ended the connection.
     pub fn closed(&mut self, conn: ConnKey, now: Micros, sink: &mut impl Sink) {
         self.slices.begin();
+        self.tell_left(conn, None, sink);
         self.forget_live(conn, true, now, sink);
         self.settle(now, sink);
         self.come_to_rest(now, sink);

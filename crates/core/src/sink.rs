@@ -92,6 +92,8 @@ pub enum Notice<'a> {
         conn: ConnKey,
         /// Its client identifier.
         client_id: &'a str,
+        /// The user name of its CONNECT.
+        user_name: Option<&'a str>,
         /// Whether its session was there already.
         session_present: bool,
     },
@@ -101,10 +103,23 @@ pub enum Notice<'a> {
         conn: ConnKey,
         /// Its client identifier; empty before CONNECT.
         client_id: &'a str,
+        /// The user name of the CONNECT that is refused.
+        user_name: Option<&'a str>,
+        /// Whether its client was connected; else its CONNECT is refused, or was none.
+        was_live: bool,
         /// As DISCONNECT or CONNACK names it.
         reason: ReasonCode,
         /// In words, where there is more to say than the reason.
         detail: &'a str,
+    },
+    /// A client ended its connection, or lost it.
+    Left {
+        /// The connection.
+        conn: ConnKey,
+        /// Its client identifier; empty before CONNECT.
+        client_id: &'a str,
+        /// As its DISCONNECT names it; nothing if none came.
+        reason: Option<ReasonCode>,
     },
     /// The broker ended an absent session before its time.
     SessionEnded {
@@ -115,6 +130,8 @@ pub enum Notice<'a> {
     },
     /// A PUBLISH was not taken, or its message not retained.
     Refused {
+        /// Its publisher's connection; nothing for a message that a rule made.
+        conn: Option<ConnKey>,
         /// Its publisher.
         client_id: &'a str,
         /// The message's topic.
@@ -133,6 +150,8 @@ pub enum Notice<'a> {
     },
     /// A message was dropped for one receiver.
     Dropped {
+        /// The receiver's connection; nothing while it is absent.
+        conn: Option<ConnKey>,
         /// The receiver.
         client_id: &'a str,
         /// The message's topic.

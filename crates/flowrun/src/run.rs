@@ -14,6 +14,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use weir_connection::{Address, obey_signals};
 use weir_flow::{Flow, RuleCounts};
+use weir_say::{note, noteln};
 use weir_wire::{QoS, Version};
 
 /// How often the line on a terminal is written anew.
@@ -178,7 +179,7 @@ fn watch(
                 ready += 1;
                 if ready == settings.threads && !settings.is_quiet {
                     let (address, threads) = (&settings.address, settings.threads);
-                    eprintln!("weir: {rules} rules run on {address}, {threads} connections");
+                    noteln!("weir: {rules} rules run on {address}, {threads} connections");
                 }
             }
             Ok(Notice::Ended(ended, counts)) => {
@@ -211,13 +212,13 @@ impl Line {
         if self.is_shown {
             let (then, before) = std::mem::replace(&mut self.last, (Instant::now(), counts));
             let rates = counts.since(&before).rates(then.elapsed().as_secs_f64());
-            eprint!("\r\x1b[K{rates}; {counts}");
+            note!("\r\x1b[K{rates}; {counts}");
         }
     }
 
     fn clear(&self) {
         if self.is_shown {
-            eprint!("\r\x1b[K");
+            note!("\r\x1b[K");
         }
     }
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use weir_connection::{ANSWER_MAX_US, Connection, Policy, until};
 use weir_flow::RuleCounts;
 use weir_reactor::{Closed, Handler, Io, Reactor, Token, now_us};
+use weir_say::noteln;
 use weir_wire::packet::{Connect, RetainHandling, SubscribeBuf, SubscriptionOptions};
 use weir_wire::{Properties, PropertiesBuf, Property, ReasonCode};
 
@@ -197,7 +198,7 @@ impl<'a, W: Work> Worker<'a, W> {
                 return self.fail(io, Error::NotSubscribed { filter, reason, why });
             }
             if code < subscription.qos as u8 && !self.settings.is_quiet {
-                eprintln!("weir: the broker grants QoS {code} for {filter}");
+                noteln!("weir: the broker grants QoS {code} for {filter}");
             }
         }
         self.is_subscribed = true;

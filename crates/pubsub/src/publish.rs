@@ -13,6 +13,7 @@ use std::time::Duration;
 use weir_client::Event;
 use weir_connection::named;
 use weir_reactor::{Reactor, Waker};
+use weir_say::noteln;
 use weir_wire::topic::is_valid_name;
 use weir_wire::{Packet, Properties, Property, QoS, REMAINING_LENGTH_MAX, ReasonCode};
 
@@ -331,7 +332,7 @@ impl Publisher<'_> {
         // Who types line after line should not learn it at the end.
         if matches!(self.source, Source::Lines(_)) && !self.is_quiet {
             let reason = named(reason, why.as_deref());
-            eprintln!("weir: message {number} was refused: {reason}");
+            noteln!("weir: message {number} was refused: {reason}");
         }
         self.first_refusal.get_or_insert((reason, why));
     }

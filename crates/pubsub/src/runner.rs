@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use weir_client::{Client, Event, PublishError, Sink};
 use weir_connection::{ANSWER_MAX_US, Connection, Policy, Shown, until};
 use weir_reactor::{Closed, Handler, Io, Reactor, Token, now_us};
+use weir_say::noteln;
 use weir_wire::packet::{Disconnect, SubscribeBuf, UnsubscribeBuf};
 use weir_wire::{Frame, Packet, Properties, Property, QoS, ReasonCode};
 
@@ -280,7 +281,7 @@ impl Sink for Writer<'_> {
             && let Ok(Some(frame)) = Frame::check(bytes, u32::MAX)
             && let Ok(packet) = Packet::decode(self.settings.version, frame)
         {
-            eprintln!("sent {}", Shown(&trace::line(&packet)));
+            noteln!("sent {}", Shown(&trace::line(&packet)));
         }
         self.io.write(self.token, bytes);
     }
@@ -309,7 +310,7 @@ impl<T: Task> Sink for Ear<'_, T> {
 
     fn packet(&mut self, packet: &Packet<'_>) {
         if self.writer.settings.is_shown {
-            eprintln!("received {}", Shown(&trace::line(packet)));
+            noteln!("received {}", Shown(&trace::line(packet)));
         }
         self.why = reason_string(packet);
         self.task.packet(packet);

@@ -17,6 +17,7 @@ use weir_chance::Chance;
 use weir_client::Event;
 use weir_connection::{named, obey_signals};
 use weir_reactor::Reactor;
+use weir_say::noteln;
 use weir_wire::packet::{
     Publish, RetainHandling, SubscribeBuf, SubscriptionOptions, UnsubscribeBuf,
 };
@@ -283,7 +284,7 @@ impl<'a> Subscriber<'a> {
         } else if !self.is_quiet {
             for (filter, reason) in refused {
                 let reason = named(reason, self.why.as_deref());
-                eprintln!("weir: the broker refused to subscribe to {filter}: {reason}");
+                noteln!("weir: the broker refused to subscribe to {filter}: {reason}");
             }
         }
     }

@@ -8,9 +8,10 @@ use crate::socket::{Descriptor, LINGER, Socket, State};
 use crate::token::Token;
 use crate::uring::Rings;
 use rustix::fd::OwnedFd;
-use rustix::net::sockopt;
+use rustix::net::{getpeername, sockopt};
 use slab::Slab;
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use weir_transport::Scratch;
 
 /// Connections that may linger at once; the oldest is cut for a newer one.
@@ -124,6 +125,18 @@ impl Io {
     /// What was counted so far.
     pub fn stats(&self) -> IoStats {
         self.stats
+    }
+
+    /// Where the connection's peer is, as far as the system knows: of one that was reset it does
+    /// not any more. A direct descriptor needs a file for as long as this takes.
+    pub fn peer(&mut self, token: Token) -> Option<SocketAddr> {
+        let socket = self.sockets.get(token.0 as usize)?;
+        let peer = match (&socket.descriptor, &mut self.rings) {
+            (Descriptor::File(file), _) => getpeername(file),
+            (Descriptor::Direct(slot), Some(rings)) => getpeername(rings.open_file(*slot).ok()?),
+            (Descriptor::Direct(_), None) => return None,
+        };
+        SocketAddr::try_from(peer.ok()??).ok()
     }
 
     /// Sockets that are open, lingering ones included.

@@ -15,6 +15,7 @@ use weir_bench::interrupt::Interrupted;
 use weir_bench::repeat::order;
 use weir_bench::result::Suite;
 use weir_bench::{folder, numbers};
+use weir_say::noteln;
 
 /// Wait for what is owed after the last message at a fixed rate: of an overloaded stack there is
 /// much.
@@ -79,7 +80,7 @@ pub fn run(
     let logs = kept.join("logs");
     std::fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
     let mut clients = begin(options, &text);
-    eprintln!("{text}");
+    noteln!("{text}");
     // The replay server and the monitor are where this thread is.
     if let Some(core) = pinning.load_core {
         host::pin_this_thread(core);
@@ -186,7 +187,7 @@ impl Runner<'_> {
                 Some(rate_per_s) => self.fixed(stack, cell, rate_per_s, place),
                 None => self.knee(stack, cell, place),
             };
-            eprintln!("{:>4} of {}, round {}: {said}", at + 1, turns.len(), turn.round);
+            noteln!("{:>4} of {}, round {}: {said}", at + 1, turns.len(), turn.round);
             // A run of hours that is killed leaves what it had.
             folder::write(kept, "clients.json", &serde_json::to_string_pretty(&*self.clients)?)?;
         }

@@ -23,6 +23,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use weir_client::Url;
 use weir_flowrun::{Embedded, EmbeddedHandle, EmbeddedOptions};
+use weir_say::noteln;
 use weir_wire::QoS;
 use weir_wire::topic::is_valid_name;
 use work::{Count, Fields, Tree};
@@ -157,7 +158,7 @@ fn obey_lines(of: Arc<impl Obey + Send + Sync + 'static>) -> std::io::Result<()>
                 "start" => of.start(),
                 "counts" => say(&of.counts_line()),
                 "stop" => break,
-                other => eprintln!("weir: no such line: {other}"),
+                other => noteln!("weir: no such line: {other}"),
             }
         }
         of.stop();

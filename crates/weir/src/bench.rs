@@ -28,6 +28,7 @@ use weir_bench::session::Session;
 use weir_bench::usecase::{self, Span, UseCase};
 use weir_bench::{ceiling, conformance, doctor, folder, report, tables};
 use weir_conformance::Version;
+use weir_say::{say, sayln};
 
 /// Benchmark MQTT brokers with the Open MQTT Benchmark Suite
 #[derive(Debug, Args)]

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weir_broker::{Config, ServeError, Server, Verifier};
+use weir_say::{say, sayln};
 
 /// A shard ended by itself, by an error of its event loop or a panic.
 const SHARD_ENDED: u8 = 3;
@@ -72,7 +73,8 @@ pub(crate) fn run(args: BrokerArgs, log: &Log) -> anyhow::Result<ExitCode> {
         say!("{}", toml::to_string(&config).context("cannot print the configuration")?);
         return Ok(ExitCode::SUCCESS);
     }
-    let server = Server::bind(&config)?;
+    let mut server = Server::bind(&config)?;
+    server.count_lost_lines(log.lost_lines());
     let obeyed = server.stopper().obey_signals(log.reopener());
     obeyed.context("cannot install signal handlers")?;
     for address in server.addresses() {

@@ -8,6 +8,7 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weir_control::{Caller, Client, Reply};
+use weir_say::{noteln, say, sayln};
 
 /// Ask a running broker: who is connected, end a connection, counters
 ///
@@ -135,7 +136,7 @@ pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
 /// Lists clients page by page, each as soon as it is there.
 fn clients(caller: &Caller, limit: u64, json: bool) -> anyhow::Result<()> {
     let (mut listed, mut cursor) = (0, String::new());
-    while listed < limit {
+    while listed < limit && weir_say::is_read() {
         let page = (limit - listed).min(PAGE_CLIENTS);
         let reply = caller.get(&format!("/api/v1/clients?limit={page}{cursor}"))?;
         let mut page = granted(&reply)?;
@@ -171,7 +172,7 @@ fn granted(reply: &Reply) -> anyhow::Result<Value> {
 
 /// Says what is not there.
 fn not_found(reply: &Reply) -> anyhow::Result<ExitCode> {
-    eprintln!("weir: {}", refused(reply));
+    noteln!("weir: {}", refused(reply));
     Ok(ExitCode::from(1))
 }
 

@@ -3,6 +3,7 @@
 use clap::Subcommand;
 use std::process::ExitCode;
 use weir_flowrun::{CheckArgs, RunArgs};
+use weir_say::{noteln, say};
 
 /// Apply rules to the messages of any MQTT broker: select, transform, republish
 ///
@@ -26,6 +27,6 @@ pub(crate) fn run(args: &FlowArgs) -> ExitCode {
         Command::Check(args) => weir_flowrun::check(args).map(|text| say!("{text}")),
     };
     let Err(error) = result else { return ExitCode::SUCCESS };
-    eprintln!("weir: {error}");
+    noteln!("weir: {error}");
     ExitCode::from(error.exit_code())
 }

@@ -1,22 +1,5 @@
 //! The binary: subcommands only.
 
-/// Prints to standard output. A reader that has gone away, such as `head`, is no failure of the
-/// command: what it does and keeps is done all the same.
-macro_rules! say {
-    ($($text:tt)*) => {{
-        use std::io::Write as _;
-        let _ = write!(std::io::stdout(), $($text)*);
-    }};
-}
-
-/// The same, with the end of a line.
-macro_rules! sayln {
-    ($($text:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stdout(), $($text)*);
-    }};
-}
-
 mod agent;
 mod bench;
 mod broker;
@@ -26,8 +9,8 @@ mod log;
 mod pubsub;
 
 use clap::{Parser, Subcommand};
-use std::io::Write as _;
 use std::process::ExitCode;
+use weir_say::noteln;
 
 /// Version and commit.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WEIR_COMMIT"), ")");
@@ -60,11 +43,14 @@ fn main() -> ExitCode {
     {
         cli.log.be_verbose();
     }
-    run(cli).unwrap_or_else(|error| {
-        // One line: what was wrong, where, what to do. It may be that nobody reads it.
-        let _ = writeln!(std::io::stderr(), "weir: {error:#}");
+    let code = run(cli).unwrap_or_else(|error| {
+        // One line: what was wrong, where, what to do.
+        noteln!("weir: {error:#}");
         ExitCode::from(2)
-    })
+    });
+    let Some(error) = weir_say::failure() else { return code };
+    noteln!("weir: cannot write to standard output: {error}");
+    ExitCode::from(2)
 }
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {

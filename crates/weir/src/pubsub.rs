@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 use weir_pubsub::{Error, PubArgs, SubArgs};
+use weir_say::noteln;
 
 pub(crate) fn publish(args: &PubArgs) -> ExitCode {
     told(args.is_quiet(), weir_pubsub::publish(args))
@@ -14,7 +15,7 @@ pub(crate) fn subscribe(args: &SubArgs) -> ExitCode {
 fn told(is_quiet: bool, result: Result<(), Error>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
     if !is_quiet {
-        eprintln!("weir: {error}");
+        noteln!("weir: {error}");
     }
     ExitCode::from(error.exit_code())
 }

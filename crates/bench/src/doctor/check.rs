@@ -5,6 +5,7 @@ use super::{CONNECTION_BYTES, PORTS_PER_SOURCE};
 use crate::numbers::grouped;
 use crate::usecase::UseCase;
 use serde::Serialize;
+use weir_say::noteln;
 
 /// What a run asks of its host.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -151,7 +152,7 @@ fn all(looks: &Looks, demand: &Demand) -> Vec<Check> {
 /// One line on standard error for each thing that would spoil the run.
 pub fn warn(demand: &Demand) {
     for check in checks(demand).iter().filter(|check| check.state == State::Warning) {
-        eprintln!("warning: {}: {}; to fix it: {}", check.name, check.found, check.mend);
+        noteln!("warning: {}: {}; to fix it: {}", check.name, check.found, check.mend);
     }
 }
 

@@ -19,6 +19,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
+use weir_say::noteln;
 
 /// How long a guard may take to say that it has started the broker.
 const START_MAX: Duration = Duration::from_secs(20);
@@ -93,7 +94,7 @@ pub fn guard_through(command: &[OsString], patience: Duration) -> ExitCode {
         Ok(child) => child,
         Err(error) => {
             let program = command.first().map(|program| program.to_string_lossy());
-            eprintln!("weir: {} cannot be started: {error}", program.unwrap_or_default());
+            noteln!("weir: {} cannot be started: {error}", program.unwrap_or_default());
             return ExitCode::from(127);
         }
     };
@@ -137,7 +138,7 @@ fn end_all(patience: Duration) {
     // A stopped process hears SIGTERM only when it goes on.
     signal_all(Signal::CONT);
     std::thread::sleep(patience);
-    eprintln!("weir: the program did not end within {patience:?} of SIGTERM; killing it");
+    noteln!("weir: the program did not end within {patience:?} of SIGTERM; killing it");
     let deadline = Instant::now() + KILL_MAX;
     while Instant::now() < deadline {
         signal_all(Signal::KILL);

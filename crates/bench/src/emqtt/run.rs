@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 use weir_load::{Interval, Stop};
+use weir_say::noteln;
 
 /// How soon a wish to stop is heard.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -41,7 +42,7 @@ pub fn run(
         );
     }
     for note in planned.notes {
-        eprintln!("note: {note}");
+        noteln!("note: {note}");
     }
     let demand = Demand { connections, connect_rate_per_s: plan.connect.rate_per_s };
     doctor::warn(&demand);

@@ -7,6 +7,7 @@ use super::text::{millis, si};
 use crate::result::Status;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::Duration;
+use weir_say::noteln;
 
 /// How often a plain line is written, in seconds of the run.
 const PLAIN_EVERY_S: f64 = 5.0;
@@ -28,8 +29,8 @@ impl Lines {
 
     fn say(&self, line: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("{line}")),
-            None => eprintln!("{line}"),
+            Some(bar) => bar.suspend(|| noteln!("{line}")),
+            None => noteln!("{line}"),
         }
     }
 }
@@ -65,7 +66,7 @@ impl Viewer for Lines {
                     bar.set_message(line(run));
                 } else if is_due {
                     self.last_plain = Some((row.t_s, phase));
-                    eprintln!("  {}", line(run));
+                    noteln!("  {}", line(run));
                 }
             }
             Event::Mark(mark) => self.say(&format!("  {:>6.1} s {}", mark.t_s, mark.text)),
@@ -79,7 +80,7 @@ impl Viewer for Lines {
                     let is_unsupported = ended.status == Status::Unsupported;
                     let status = if is_unsupported { "" } else { ended.status.name() };
                     let between = if is_unsupported { "" } else { ": " };
-                    eprintln!("  {status}{between}{reason}");
+                    noteln!("  {status}{between}{reason}");
                 }
             }
             Event::Planned(_) | Event::Phase(_) | Event::Over => {}

@@ -164,6 +164,11 @@ impl Exchange {
         Self { first, verifier, nonce }
     }
 
+    /// The user that the client claims to be.
+    pub(super) fn user(&self) -> &str {
+        &self.first.user
+    }
+
     /// `server-first-message`.
     pub(super) fn server_first(&self) -> String {
         let Verifier { salt, iterations, .. } = &self.verifier;

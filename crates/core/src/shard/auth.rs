@@ -1,14 +1,14 @@
 //! AUTH, and what the authentication port answers (section 4.12).
 
 use super::asked::{Asked, Proof};
-use super::connection::{AwaitAuth, Connection, Phase, Refusal};
+use super::connection::{AwaitAuth, Connection, Phase, Refusal, connect_again};
 use super::{Next, Shard};
 use crate::auth::{AuthRequest, AuthStep, Verdict};
 use crate::keys::{ConnKey, Micros, Ticket};
 use crate::parcel::Admitted;
 use crate::sink::Sink;
-use weir_wire::packet::{Auth, Connect};
-use weir_wire::{Frame, Packet, PacketKind, PropertiesBuf, Property, ReasonCode, Version};
+use weir_wire::packet::Auth;
+use weir_wire::{Frame, Packet, PropertiesBuf, Property, ReasonCode, Version};
 
 impl Shard {
     /// The answer of the authentication port to the question that `ticket` names. One that comes
@@ -128,9 +128,7 @@ impl Shard {
             self.answers.remove(ticket);
         }
         let connect = connect_again(&waiting.connect);
-        // A stranger is told the reason and no words.
-        let asked = connect.map(|connect| Asked { wants_problems: false, ..Asked::of(&connect) });
-        self.refuse_connect(conn, waiting.version, asked.as_ref(), refusal, sink);
+        self.refuse_stranger(conn, waiting.version, connect.as_ref(), refusal, sink);
     }
 
     /// Lets a client in that is who it says: here, or where its session is by now.
@@ -188,7 +186,8 @@ impl Shard {
                 });
                 Ok(Next::Continue)
             }
-            Packet::Disconnect(_) => {
+            Packet::Disconnect(disconnect) => {
+                self.tell_left(conn, Some(disconnect.reason), sink);
                 self.drop_connection(conn);
                 sink.close(conn);
                 Ok(Next::Continue)
@@ -262,13 +261,4 @@ fn auth_bytes(reason: ReasonCode, method: Option<&str>, data: &[u8]) -> Vec<u8> 
     let mut bytes = Vec::new();
     Auth { reason, properties: properties.as_properties() }.encode(Version::V5, &mut bytes);
     bytes
-}
-
-/// The CONNECT whose body was kept. It decoded before.
-fn connect_again(body: &[u8]) -> Option<Connect<'_>> {
-    let frame = Frame::of(PacketKind::Connect, body);
-    match Packet::decode(Version::V5, frame) {
-        Ok(Packet::Connect(connect)) => Some(connect),
-        _ => None,
-    }
 }

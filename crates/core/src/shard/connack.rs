@@ -82,14 +82,40 @@ impl Shard {
         &mut self,
         conn: ConnKey,
         version: Version,
-        asked: Option<&Asked<'_>>,
+        connect: Option<&Connect<'_>>,
+        refusal: Refusal,
+        sink: &mut impl Sink,
+    ) {
+        self.refuse(conn, (version, connect), false, refusal, sink);
+    }
+
+    /// The same of a client that is not who it says it is, as far as is known.
+    pub(super) fn refuse_stranger(
+        &mut self,
+        conn: ConnKey,
+        version: Version,
+        connect: Option<&Connect<'_>>,
+        refusal: Refusal,
+        sink: &mut impl Sink,
+    ) {
+        self.refuse(conn, (version, connect), true, refusal, sink);
+    }
+
+    fn refuse(
+        &mut self,
+        conn: ConnKey,
+        (version, connect): (Version, Option<&Connect<'_>>),
+        is_stranger: bool,
         refusal: Refusal,
         sink: &mut impl Sink,
     ) {
         let Refusal { reason, detail } = refusal;
-        let bytes_max = asked.map_or(usize::MAX, |asked| asked.packet_bytes_max as usize);
+        let asked = connect.map(Asked::of);
+        let bytes_max = asked.as_ref().map_or(usize::MAX, |asked| asked.packet_bytes_max as usize);
         let mut properties = PropertiesBuf::new();
-        if !detail.is_empty() && asked.is_some_and(|asked| asked.wants_problems) {
+        // A stranger is told the reason and no words.
+        let has_words = !detail.is_empty() && !is_stranger;
+        if has_words && asked.is_some_and(|asked| asked.wants_problems) {
             properties.push(Property::ReasonString(detail));
         }
         let mut bytes = refusal_bytes(version, reason, properties.as_properties());
@@ -103,8 +129,11 @@ impl Shard {
         self.stats.connections_refused += 1;
         self.stats.refusals.add(reason);
         self.drop_connection(conn);
+        let client_id = connect.map_or("", |connect| connect.client_id);
+        let user_name = connect.and_then(|connect| connect.user_name);
+        let was_live = false;
+        sink.notice(Notice::Ended { conn, client_id, user_name, was_live, reason, detail });
         sink.close(conn);
-        sink.notice(Notice::Ended { conn, client_id: "", reason, detail });
     }
 }
 

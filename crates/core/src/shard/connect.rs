@@ -24,7 +24,7 @@ impl Shard {
     ) -> Result<Next, Refusal> {
         let asked = Asked::of(connect);
         if let Err(refusal) = self.check_connect(conn, connect, &asked) {
-            self.refuse_connect(conn, connect.version, Some(&asked), refusal, sink);
+            self.refuse_connect(conn, connect.version, Some(connect), refusal, sink);
             return Ok(Next::Continue);
         }
         if !connect.client_id.is_empty() {
@@ -34,7 +34,7 @@ impl Shard {
                 if !self.bounds.allows_partial(body.len()) {
                     let detail = "the memory ceiling is reached";
                     let refusal = Refusal::new(ReasonCode::QuotaExceeded, detail);
-                    self.refuse_connect(conn, connect.version, Some(&asked), refusal, sink);
+                    self.refuse_connect(conn, connect.version, Some(connect), refusal, sink);
                     return Ok(Next::Continue);
                 }
                 self.drop_connection(conn);
@@ -94,13 +94,13 @@ impl Shard {
             && let Err(detail) = self.check_room_for_session(address, will_bytes)
         {
             let refusal = Refusal::new(ReasonCode::QuotaExceeded, detail);
-            return self.refuse_connect(conn, connect.version, Some(asked), refusal, sink);
+            return self.refuse_connect(conn, connect.version, Some(connect), refusal, sink);
         }
         let connack = self.connack(session_present, connect, asked, assigned.as_deref(), proof);
         if connack.len() > asked.packet_bytes_max as usize {
             // [MQTT-3.1.2-24]: what cannot even be told what is granted cannot be served.
             let refusal = Refusal::new(ReasonCode::PacketTooLarge, "");
-            return self.refuse_connect(conn, connect.version, Some(asked), refusal, sink);
+            return self.refuse_connect(conn, connect.version, Some(connect), refusal, sink);
         }
         let session = match found {
             None => self.clients.add(client_id, address),
@@ -112,8 +112,8 @@ impl Shard {
         self.attach(conn, session, connect, asked, now);
         self.tell_presence(session, true, sink);
         sink.write(conn, &connack);
-        let client_id = &self.clients[session].client_id;
-        sink.notice(Notice::Connected { conn, client_id, session_present });
+        let user_name = connect.user_name;
+        sink.notice(Notice::Connected { conn, client_id, user_name, session_present });
         self.pump(session, now, sink);
     }
 

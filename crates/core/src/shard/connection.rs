@@ -6,7 +6,8 @@ use crate::keys::Ticket;
 use crate::keys::{Micros, SessionKey};
 use crate::session::Will;
 use std::collections::VecDeque;
-use weir_wire::{ReasonCode, Version, WireError};
+use weir_wire::packet::{Connect, Packet};
+use weir_wire::{Frame, PacketKind, ReasonCode, Version, WireError};
 
 /// 24 bytes.
 #[derive(Debug)]
@@ -144,6 +145,15 @@ impl Connection {
 
     pub(super) fn take_will(&mut self) -> Option<Box<Will>> {
         self.live_mut()?.cold.as_mut()?.will.take()
+    }
+}
+
+/// The CONNECT whose body was kept. It decoded before.
+pub(super) fn connect_again(body: &[u8]) -> Option<Connect<'_>> {
+    let frame = Frame::of(PacketKind::Connect, body);
+    match Packet::decode(Version::V5, frame) {
+        Ok(Packet::Connect(connect)) => Some(connect),
+        _ => None,
     }
 }
 

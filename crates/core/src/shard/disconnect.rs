@@ -1,9 +1,9 @@
 //! DISCONNECT from a client.
 
 use super::Shard;
-use super::connection::{Phase, Refusal};
+use super::connection::{AwaitAuth, Phase, Refusal, connect_again};
 use crate::keys::{ConnKey, Micros};
-use crate::sink::Sink;
+use crate::sink::{Notice, Sink};
 use weir_wire::packet::Disconnect;
 use weir_wire::{Property, ReasonCode};
 
@@ -35,8 +35,32 @@ impl Shard {
         }
         // [MQTT-3.14.4-3]: the will goes, but for the one reason that asks for it.
         let is_will_due = disconnect.reason != ReasonCode::Success;
+        self.tell_left(conn, Some(disconnect.reason), sink);
         sink.close(conn);
         self.forget_live(conn, is_will_due, now, sink);
         Ok(())
     }
+
+    /// Says of a connection that it ends from the client's side.
+    pub(super) fn tell_left(
+        &self,
+        conn: ConnKey,
+        reason: Option<ReasonCode>,
+        sink: &mut impl Sink,
+    ) {
+        let client_id = match self.connections.session(conn) {
+            Some(session) => &self.clients[session].client_id,
+            None => match self.connections.get(conn).map(|connection| &connection.phase) {
+                Some(Phase::AwaitAuth(waiting)) => claimed_id(waiting),
+                Some(_) => "",
+                None => return,
+            },
+        };
+        sink.notice(Notice::Left { conn, client_id, reason });
+    }
+}
+
+#[cold]
+fn claimed_id(waiting: &AwaitAuth) -> &str {
+    connect_again(&waiting.connect).map_or("", |connect| connect.client_id)
 }

@@ -1,7 +1,7 @@
 //! How connections and sessions end: by fault, by silence, by time.
 
 use super::Shard;
-use super::connection::{Connection, Phase, Refusal};
+use super::connection::{Connection, Phase, Refusal, connect_again};
 use super::due::Overflowed;
 use super::reasons::reason_string;
 use crate::keys::{ConnKey, Micros, SessionKey};
@@ -52,7 +52,8 @@ impl Shard {
         self.stats.connections_ended += 1;
         self.stats.refusals.add(reason);
         let client_id = &self.clients[session].client_id;
-        sink.notice(Notice::Ended { conn, client_id, reason, detail });
+        let (user_name, was_live) = (None, true);
+        sink.notice(Notice::Ended { conn, client_id, user_name, was_live, reason, detail });
         sink.close(conn);
         self.forget_live(conn, true, now, sink);
     }
@@ -70,11 +71,18 @@ impl Shard {
             }
             _ => {}
         }
-        self.drop_connection(conn);
+        let connection = self.drop_connection(conn);
+        let connect = match connection.as_ref().map(|connection| &connection.phase) {
+            Some(Phase::AwaitAuth(waiting)) => connect_again(&waiting.connect),
+            _ => None,
+        };
+        let (client_id, user_name) =
+            connect.map_or(("", None), |connect| (connect.client_id, connect.user_name));
         self.stats.connections_ended += 1;
         self.stats.refusals.add(reason);
+        let was_live = false;
+        sink.notice(Notice::Ended { conn, client_id, user_name, was_live, reason, detail });
         sink.close(conn);
-        sink.notice(Notice::Ended { conn, client_id: "", reason, detail });
     }
 
     /// Takes the connection out of the table, with its timer.
@@ -213,8 +221,10 @@ impl Shard {
             // The thread is behind, not the client.
             return self.timers.connections.set(conn, now + UNREAD_GRACE, now);
         }
+        let is_live = self.connections.session(conn).is_some();
+        let detail = if is_live { "" } else { "not connected in time" };
         // [MQTT-3.1.2-22]
-        self.end(conn, Refusal::new(ReasonCode::KeepAliveTimeout, ""), now, sink);
+        self.end(conn, Refusal::new(ReasonCode::KeepAliveTimeout, detail), now, sink);
     }
 
     pub(super) fn will_due(&mut self, key: SessionKey) {

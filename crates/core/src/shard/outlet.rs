@@ -373,7 +373,8 @@ fn alias_sent(
 }
 
 fn drop_notice(session: &Session, topic: &str, cause: &'static str, sink: &mut impl Sink) {
-    sink.notice(Notice::Dropped { client_id: &session.client_id, topic, cause });
+    let conn = session.attachment.map(|attachment| attachment.conn);
+    sink.notice(Notice::Dropped { conn, client_id: &session.client_id, topic, cause });
 }
 
 /// Whether a delivery would be sent at once.

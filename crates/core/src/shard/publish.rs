@@ -70,7 +70,7 @@ impl Shard {
                 let publisher = &self.clients[session];
                 let version = publisher.version();
                 let client_id = &publisher.client_id;
-                sink.notice(Notice::Refused { client_id, topic, reason, detail });
+                sink.notice(Notice::Refused { conn: Some(conn), client_id, topic, reason, detail });
                 if publish.qos == QoS::AtMostOnce || !version.is_v5() {
                     // There is no packet to say it with.
                     return Err(Refusal::new(reason, detail));
@@ -129,7 +129,8 @@ impl Shard {
                 }
                 // Live subscribers get a message that cannot be refused in words.
                 let client_id = &self.clients[session].client_id;
-                sink.notice(Notice::Refused { client_id, topic, reason, detail });
+                let conn = Some(conn);
+                sink.notice(Notice::Refused { conn, client_id, topic, reason, detail });
             }
         }
         let is_matched = self.route(&mut delivery, now, sink);

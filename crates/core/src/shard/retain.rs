@@ -164,7 +164,7 @@ impl Shard {
         let publisher = &self.clients[key];
         let client_id = &publisher.client_id;
         let reason = ReasonCode::QuotaExceeded;
-        sink.notice(Notice::Refused { client_id, topic, reason, detail });
+        sink.notice(Notice::Refused { conn: Some(conn), client_id, topic, reason, detail });
         if !publisher.version().is_v5() {
             self.end(conn, Refusal::new(reason, detail), now, sink);
             return false;

@@ -103,7 +103,8 @@ impl Shard {
         if let Err((reason, detail)) = self.check_derived(derived) {
             self.stats.rule_results_refused += 1;
             self.stats.refusals.add(reason);
-            sink.notice(Notice::Refused { client_id: "", topic, reason, detail });
+            let (conn, client_id) = (None, "");
+            sink.notice(Notice::Refused { conn, client_id, topic, reason, detail });
             return None;
         }
         let properties = Properties::EMPTY;

@@ -2,7 +2,8 @@
 
 use crate::net::{Ask, Net, Peer};
 use weir_core::{Features, Settings, Verdict};
-use weir_wire::{Property, QoS, ReasonCode, Version};
+use weir_wire::packet::Connect;
+use weir_wire::{Properties, Property, QoS, ReasonCode, Version};
 
 const METHOD: Ask<'static> = Ask {
     version: Version::V5,
@@ -211,4 +212,33 @@ fn who_never_finishes_is_cut_in_time() {
     // A late answer finds nobody.
     net.authenticated(peer, Verdict::Accept(Vec::new()));
     assert_eq!(net.shards[0].stats().sessions, 0);
+}
+
+#[test]
+fn a_refused_client_is_told_of_with_the_user_it_said() {
+    for is_in_time in [true, false] {
+        let mut net = net();
+        let peer = net.open(Version::V5);
+        let mut bytes = Vec::new();
+        Connect {
+            version: Version::V5,
+            clean_start: true,
+            keep_alive_s: 0,
+            client_id: "c",
+            will: None,
+            user_name: Some("ann"),
+            password: None,
+            properties: Properties::EMPTY,
+        }
+        .encode(&mut bytes);
+        net.send_bytes(peer, &bytes);
+        if is_in_time {
+            net.authenticated(peer, Verdict::Refuse(ReasonCode::NotAuthorized));
+        } else {
+            net.pass(60);
+        }
+        let said = net.wires[0].notices.concat();
+        let who = "client_id: \"c\", user_name: Some(\"ann\"), was_live: false";
+        assert!(said.contains(who), "{said}");
+    }
 }

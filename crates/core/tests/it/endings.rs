@@ -111,3 +111,26 @@ fn a_wills_expiry_is_counted_from_when_it_is_due() {
     let expected = ["CONNACK Success present", "PUBLISH w q1 #1 MessageExpiryInterval(6) gone"];
     assert_eq!(net.read(sub), expected);
 }
+
+#[test]
+fn who_goes_is_told_with_client_and_reason() {
+    let mut net = Net::new(1);
+    let (leaves, lost) = (net.join("leaves", kept(0)), net.join("lost", kept(0)));
+    let stranger = net.open(Version::V5);
+    net.wires[0].notices.clear();
+    net.disconnect(leaves, ReasonCode::DisconnectWithWill);
+    net.cut(lost);
+    net.cut(stranger);
+    let told = |peer, client_id, reason| {
+        format!(
+            "Left {{ conn: {:?}, client_id: {client_id:?}, reason: {reason} }}",
+            net.key_of(peer)
+        )
+    };
+    let expected = [
+        told(leaves, "leaves", "Some(DisconnectWithWill)"),
+        told(lost, "lost", "None"),
+        told(stranger, "", "None"),
+    ];
+    assert_eq!(net.wires[0].notices, expected);
+}

@@ -107,7 +107,10 @@ fn what_waits_in_a_queue_is_sent_as_it_would_have_been_at_once() {
     }
     let stats = net.shards[0].stats();
     assert_eq!((stats.publishes_out, stats.dropped_too_large), (3, 1));
-    let dropped =
-        "Dropped { client_id: \"sub\", topic: \"t\", cause: \"over Maximum Packet Size\" }";
-    assert!(net.wires[0].notices.contains(&dropped.to_owned()), "{:?}", net.wires[0].notices);
+    let conn = net.key_of(sub);
+    let dropped = format!(
+        "Dropped {{ conn: Some({conn:?}), client_id: \"sub\", topic: \"t\", \
+         cause: \"over Maximum Packet Size\" }}"
+    );
+    assert!(net.wires[0].notices.contains(&dropped), "{:?}", net.wires[0].notices);
 }

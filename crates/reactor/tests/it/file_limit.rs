@@ -24,7 +24,10 @@ fn connections_are_not_bounded_by_open_files() {
                 is_bounded();
                 rests_until_a_file_is_free();
             }
-            Backend::IoUring | Backend::Auto => is_not_bounded(backend),
+            Backend::IoUring | Backend::Auto => {
+                is_not_bounded(backend);
+                rests_until_a_slot_is_free(backend);
+            }
         });
     }
     // The limit is the process', so it is lowered where no other test runs.
@@ -81,6 +84,47 @@ fn rests_until_a_file_is_free() {
     drop((files, first));
     let _third = TcpStream::connect(address).unwrap();
     until(&mut reactor, &mut notes, |notes| notes.accepted.len() == 3);
+}
+
+/// The same where the table of direct descriptors is full, and no file is left for another ring.
+fn rests_until_a_slot_is_free(backend: Backend) {
+    // Clients first: a ring holds as many as the limit on files.
+    let (mut near, mut near_notes) = (reactor(Backend::IoUring), Notes::default());
+    let mut reactor = reactor(backend);
+    let address = listen(&mut reactor);
+    let mut notes = Notes { echoes: false, ..Notes::default() };
+    let mut connect = |count: usize| -> Vec<Token> {
+        let tokens = (0..count)
+            .map(|_| near.io().connect(&Transport::Plain, address, None).unwrap())
+            .collect();
+        let all = near_notes.connected.len() + count;
+        until(&mut near, &mut near_notes, |notes| notes.connected.len() == all);
+        tokens
+    };
+    let clients = 2 * FILES_MAX as usize;
+    connect(1);
+    until(&mut reactor, &mut notes, |notes| notes.accepted.len() == 1);
+    connect(clients - 1);
+    let files: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+    let before = reactor.io().stats();
+    while reactor.io().stats().accept_errors < before.accept_errors + FAILURES {
+        reactor.turn(None, &mut notes).unwrap();
+    }
+    let turns = reactor.io().stats().turns - before.turns;
+    // Those that find room take some turns themselves.
+    let accepted = notes.accepted.len();
+    assert!(accepted < clients, "{accepted} of {clients} found room");
+    assert!(turns <= 2 * FAILURES + accepted as u64, "{turns} waits for {FAILURES} tries");
+
+    // Whoever goes makes room for the next, at once, until all have been in.
+    while notes.accepted.len() < clients {
+        let token = notes.accepted[notes.accepted.len() - accepted].0;
+        reactor.io().abort(token);
+        let (count, turns) = (notes.accepted.len(), reactor.io().stats().turns);
+        until(&mut reactor, &mut notes, |notes| notes.accepted.len() > count);
+        assert!(reactor.io().stats().turns - turns <= 3);
+    }
+    drop(files);
 }
 
 fn is_not_bounded(backend: Backend) {

@@ -33,6 +33,24 @@ fn bytes_go_both_ways() {
 }
 
 #[test]
+fn the_peer_of_a_connection_is_known_until_it_is_reset() {
+    each(|backend| {
+        let mut reactor = reactor(backend);
+        let address = listen(&mut reactor);
+        let mut notes = Notes::default();
+        let stream = TcpStream::connect(address).unwrap();
+        until(&mut reactor, &mut notes, |notes| !notes.accepted.is_empty());
+        let (token, peer) = notes.accepted[0];
+        assert_eq!(peer, stream.local_addr().unwrap());
+        assert_eq!(reactor.io().peer(token), Some(peer));
+        rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+        drop(stream);
+        until(&mut reactor, &mut notes, |notes| !notes.closed.is_empty());
+        assert_eq!(reactor.io().peer(token), None);
+    });
+}
+
+#[test]
 fn what_is_written_before_the_connection_is_there_goes_first() {
     each(|backend| {
         let mut reactor = reactor(backend);

@@ -24,12 +24,15 @@ impl Said {
     pub fn of(notice: Notice<'_>) -> Self {
         let of = |client_id| ClientNo::of(client_id).unwrap_or(ClientNo(usize::MAX));
         match notice {
-            Notice::Dropped { client_id, topic, cause } => {
+            Notice::Dropped { client_id, topic, cause, .. } => {
                 Self::Dropped(of(client_id), topic.into(), cause)
             }
             Notice::Refused { client_id, .. } => Self::Refused(of(client_id)),
             Notice::SessionEnded { client_id, .. } => Self::SessionEnded(of(client_id)),
-            Notice::Connected { .. } | Notice::Ended { .. } | Notice::Moved { .. } => Self::Nothing,
+            Notice::Connected { .. }
+            | Notice::Ended { .. }
+            | Notice::Left { .. }
+            | Notice::Moved { .. } => Self::Nothing,
         }
     }
 }

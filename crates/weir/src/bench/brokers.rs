@@ -4,6 +4,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use std::process::ExitCode;
 use weir_bench::driver::{self, State};
+use weir_say::{say, sayln};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

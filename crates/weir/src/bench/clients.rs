@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use weir_bench::folder;
 use weir_bench::interrupt::note_signals;
+use weir_say::{noteln, say, sayln};
 use weir_stacks::null_stack::{Fault, NullStack};
 use weir_stacks::replay::PAYLOAD_BYTES;
 use weir_stacks::{ClientsOptions, Folder, Settings, Stack, Standing, Workflow};
@@ -168,11 +169,11 @@ fn setup(which: &Which, is_anew: bool, weir: &Path) -> anyhow::Result<ExitCode> 
     let interrupted = note_signals()?;
     let mut missing = 0;
     for folder in folders.iter().filter(|of| chosen.iter().any(|stack| stack.folder == of.name)) {
-        eprintln!("{}: setting up in {}", folder.name, folder.cache.display());
+        noteln!("{}: setting up in {}", folder.name, folder.cache.display());
         let done = weir_stacks::setup(folder, weir, is_anew, &interrupted)
             .with_context(|| format!("{}: {}", folder.name, folder.cache.display()))?;
         if interrupted.load(Ordering::Relaxed) {
-            eprintln!("{}: interrupted; not set up", folder.name);
+            noteln!("{}: interrupted; not set up", folder.name);
             return Ok(ExitCode::from(130));
         }
         for (name, why) in &done.variants {
@@ -182,7 +183,7 @@ fn setup(which: &Which, is_anew: bool, weir: &Path) -> anyhow::Result<ExitCode> 
                 Some(why) => {
                     missing += 1;
                     sayln!("{name}: cannot be had: {why}");
-                    eprintln!("  {}", done.log.display());
+                    noteln!("  {}", done.log.display());
                 }
             }
         }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use weir_bench::compare::{self, Comparison, Options};
 use weir_bench::folder;
 use weir_bench::result::RunResult;
+use weir_say::{say, sayln};
 
 pub(super) const EXAMPLES: &str = "Examples:
   weir bench compare weir-results/before weir-results/after --fail-on worse

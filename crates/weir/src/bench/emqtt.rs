@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use weir_bench::emqtt::{self, Audience, Common, Options, Work};
 use weir_bench::interrupt::note_signals;
 use weir_load::plan::Credentials;
+use weir_say::noteln;
 
 /// What all three take. `-h` is the host, as there; help is `--help`.
 #[derive(Debug, Args)]
@@ -156,7 +157,7 @@ pub(super) fn subscribe(args: SubArgs) -> anyhow::Result<ExitCode> {
 pub(super) fn publish(args: PubArgs) -> anyhow::Result<ExitCode> {
     let common = args.common.common::<PubArgs>("pub")?;
     if args.wait {
-        eprintln!(
+        noteln!(
             "note: --wait-before-publishing is always so: publishing begins when all are connected"
         );
     }
@@ -186,7 +187,7 @@ impl CommonArgs {
             bail!("{}", emqtt::refusal(command, first, &taken::<A>()));
         }
         if self.lowmem {
-            eprintln!("note: --lowmem is not needed: an idle client has no buffers");
+            noteln!("note: --lowmem is not needed: an idle client has no buffers");
         }
         Ok(Common {
             host: self.host,

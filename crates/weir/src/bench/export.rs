@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use weir_bench::export::{self, Format};
 use weir_bench::folder;
 use weir_bench::result::RunResult;
+use weir_say::say;
 
 /// Export stored results as JUnit, CSV, HdrHistogram, OpenMetrics or Markdown
 #[derive(Debug, Args)]

@@ -14,6 +14,7 @@ use weir_bench::run::RunOptions;
 use weir_bench::usecase::UseCase;
 use weir_bench::{folder, host};
 use weir_chance::Chance;
+use weir_say::{noteln, say, sayln};
 
 pub(super) const EXAMPLES: &str = "Examples:
   weir bench ladder p2p-1K-1K-1K-1K --broker weir --broker mosquitto
@@ -79,7 +80,7 @@ pub(super) fn run(args: &LadderArgs) -> anyhow::Result<ExitCode> {
         to: args.to,
     };
     let is_pinned = how.pin == "auto";
-    eprintln!("{}", host::Pinning::plan(is_pinned).of_agents(how.agents).text);
+    noteln!("{}", host::Pinning::plan(is_pinned).of_agents(how.agents).text);
     doctor::warn(&Demand::of(std::slice::from_ref(&use_case), how.scale));
     let interrupted = note_signals()?;
     let live = how.live.open(is_pinned, &how.out, &interrupted)?;
@@ -143,7 +144,7 @@ fn climb_in_turn(
             let climb = &mut climbs[at];
             let (name, unit) = (climb.name(), climb.unit());
             if let Some(step) = climb.step(run, interrupted).with_context(|| name.clone())? {
-                eprintln!("{}", ladder::step_line(&name, step, unit));
+                noteln!("{}", ladder::step_line(&name, step, unit));
             }
         }
     }

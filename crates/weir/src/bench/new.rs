@@ -3,6 +3,7 @@
 use clap::Args;
 use std::process::ExitCode;
 use weir_bench::usecase;
+use weir_say::say;
 
 #[derive(Debug, Args)]
 pub(super) struct NewArgs {

@@ -4,6 +4,7 @@ use anyhow::ensure;
 use clap::Args;
 use weir_bench::compare::{self, CompareError, Comparison};
 use weir_bench::session::Session;
+use weir_say::{noteln, say};
 
 /// How often, and in which order.
 #[derive(Debug, Args)]
@@ -67,7 +68,7 @@ pub(super) fn tell(
             session.keep(comparison)
         }
         Err(error) => {
-            eprintln!("  note: the brokers {error}");
+            noteln!("  note: the brokers {error}");
             Ok(())
         }
     }

@@ -154,6 +154,10 @@ fn counters_are_shown_for_each_shard_and_all() {
     let json: Value = serde_json::from_str(&said(&asked.ctl(&["counters", "--json"]))).unwrap();
     assert_eq!(json["sum"]["sessions"], 9);
     assert_eq!(json["shards"].as_array().unwrap().len(), 2);
+    for counter in ["accept_errors", "log_lines_left_out"] {
+        assert_eq!((&json["sum"][counter], &json["shards"][1][counter]), (&0.into(), &0.into()));
+    }
+    assert_eq!(json["process"]["log_lines_lost"], 0);
 }
 
 #[test]

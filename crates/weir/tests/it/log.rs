@@ -1,16 +1,36 @@
 //! The log of `weir broker`: whoever reads it, or does not, the broker serves and ends.
 
+use crate::support::blocking::Blocking;
+use crate::support::{command, tool};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use weir_wire::packet::{Auth, Connect, Disconnect};
+use weir_wire::{Packet, Properties, PropertiesBuf, Property, ReasonCode, Version};
+
+/// Far too long to be met.
+const LONG: Duration = Duration::from_secs(60);
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 
 /// A client identifier of control characters, as long as the protocol lets it be.
 const NAME_BYTES: usize = 65_535;
 
-fn start(stderr: Stdio, arguments: &[&str]) -> (Child, SocketAddr) {
+/// A broker that does not outlive its test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already; then there is nothing to end.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(stderr: Stdio, arguments: &[&str]) -> (Running, SocketAddr) {
     // Where a broker listens is what its log would say.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let child = Command::new(WEIR)
@@ -21,7 +41,7 @@ fn start(stderr: Stdio, arguments: &[&str]) -> (Child, SocketAddr) {
         .stderr(stderr)
         .spawn()
         .unwrap();
-    (child, address)
+    (Running(child), address)
 }
 
 /// What the broker answers to a PINGREQ of a client, which it lets in first. Waits until it is up.
@@ -47,20 +67,29 @@ fn is_refused(address: SocketAddr) {
     let _ = stream.read_to_end(&mut Vec::new());
 }
 
-fn signal(child: &Child, signal: rustix::process::Signal) {
+/// Waits for what no event tells.
+fn until(mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < LONG, "what is awaited does not come");
+        std::thread::yield_now();
+    }
+}
+
+fn signal(Running(child): &Running, signal: rustix::process::Signal) {
     let pid = rustix::process::Pid::from_child(child);
     rustix::process::kill_process(pid, signal).unwrap();
 }
 
-fn ends(mut child: Child) {
+fn ends(mut child: Running) {
     signal(&child, rustix::process::Signal::TERM);
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(child.0.wait().unwrap().code(), Some(0));
 }
 
 #[test]
 fn a_log_that_nobody_reads_any_more_does_not_end_the_broker() {
     let (mut child, address) = start(Stdio::piped(), &[]);
-    let mut log = BufReader::new(child.stderr.take().unwrap());
+    let mut log = BufReader::new(child.0.stderr.take().unwrap());
     log.read_line(&mut String::new()).unwrap();
     drop(log);
     assert!(serves(address));
@@ -113,9 +142,7 @@ fn lines_are_json_short_and_go_on_in_a_new_file_after_sighup() {
     }
     std::fs::rename(&path, &moved).unwrap();
     signal(&child, rustix::process::Signal::HUP);
-    while !path.exists() {
-        std::thread::yield_now();
-    }
+    until(|| path.exists());
     assert!(serves(address));
     ends(child);
     for (path, said) in [(&moved, "listening on"), (&path, "SIGHUP")] {
@@ -129,11 +156,320 @@ fn lines_are_json_short_and_go_on_in_a_new_file_after_sighup() {
 }
 
 #[test]
-fn a_wrong_level_is_named() {
-    let output = Command::new(WEIR)
-        .args(["broker", "--check", "--log-level", "weir=loud"])
-        .output()
+fn a_wrong_level_is_an_error_that_names_the_right_ones() {
+    for wrong in ["nonsense", "weir=loud", "info,nonsense", ""] {
+        let check = |command: &mut Command| command.args(["broker", "--check"]).output().unwrap();
+        let option = check(Command::new(WEIR).args(["--log-level", wrong]));
+        let variable = check(Command::new(WEIR).env("WEIR_LOG", wrong));
+        for (output, place) in [(option, "--log-level"), (variable, "WEIR_LOG")] {
+            let text = command::text(&output.stderr);
+            // A variable that is empty is none.
+            let is_wrong = place == "--log-level" || !wrong.is_empty();
+            assert_eq!(output.status.code(), Some(if is_wrong { 2 } else { 0 }), "{text}");
+            let names = text.contains(place) && text.contains("error, warn, info, debug or trace");
+            assert!(!is_wrong || names, "{text}");
+        }
+    }
+    for right in ["off", "WARN", "info,clients=warn", "weir_broker=debug"] {
+        let output = Command::new(WEIR).args(["broker", "--check", "--log-level", right]).output();
+        assert!(output.unwrap().status.success(), "{right}");
+    }
+}
+
+/// The lines of a broker as they come.
+struct Lines(BufReader<ChildStderr>);
+
+impl Lines {
+    fn of(Running(child): &mut Running) -> Self {
+        Self(BufReader::new(child.stderr.take().unwrap()))
+    }
+
+    /// Whether one comes in this time.
+    fn comes(&self, within: Duration) -> bool {
+        let within = Timespec::try_from(within).unwrap();
+        let mut pipe = [PollFd::new(self.0.get_ref(), PollFlags::IN)];
+        !self.0.buffer().is_empty() || rustix::event::poll(&mut pipe, Some(&within)) == Ok(1)
+    }
+
+    fn next(&mut self) -> String {
+        assert!(self.comes(LONG), "no line comes");
+        let mut line = String::new();
+        assert!(self.0.read_line(&mut line).unwrap() > 0, "there are no more lines");
+        line
+    }
+
+    /// The first one from here on that has all of this, without its time and level.
+    fn find(&mut self, parts: &[&str]) -> String {
+        loop {
+            let line = self.next();
+            if parts.iter().all(|part| line.contains(part)) {
+                return line.split_once("clients: ").map_or(&*line, |(_, said)| said).trim().into();
+            }
+        }
+    }
+}
+
+/// A configuration file in `folder`.
+fn config(folder: &Path, text: &str) -> PathBuf {
+    let path = folder.join("weir.toml");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// A client that said CONNECT, once the broker is up.
+fn comes(
+    address: SocketAddr,
+    (client_id, user_name): (&str, Option<&str>),
+    properties: Properties<'_>,
+) -> Blocking {
+    let stream = loop {
+        match TcpStream::connect(address) {
+            Ok(stream) => break stream,
+            Err(_) => std::thread::yield_now(),
+        }
+    };
+    let mut client = Blocking::new(stream, Version::V5);
+    let connect = Connect {
+        version: Version::V5,
+        clean_start: true,
+        keep_alive_s: 0,
+        client_id,
+        will: None,
+        user_name,
+        password: None,
+        properties,
+    };
+    client.send(&Packet::Connect(connect)).unwrap();
+    client
+}
+
+fn is_connected(address: SocketAddr, client: (&str, Option<&str>)) -> Blocking {
+    let mut client = comes(address, client, Properties::EMPTY);
+    assert_eq!(client.connack(), Some(ReasonCode::Success));
+    client
+}
+
+#[test]
+fn clients_come_and_go_with_peer_user_and_reason() {
+    for io in ["epoll", "io_uring"] {
+        if io == "io_uring" && weir_reactor::Backend::IoUring.check().is_err() {
+            assert!(std::env::var_os("CI").is_none(), "io_uring cannot be used");
+            continue;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = config(folder.path(), &format!("shards = 2\nio = \"{io}\""));
+        let arguments = ["--config", file.to_str().unwrap()];
+        let (mut child, address) = start(Stdio::piped(), &arguments);
+        let mut lines = Lines::of(&mut child);
+        // Some of them are handed over to the other shard.
+        for number in 0..8 {
+            let name = format!("c\n{number}");
+            let shown = format!("client_id=\"c\\n{number}\"");
+            for end in 0..3 {
+                let mut client = is_connected(address, (&name, Some("ann")));
+                let peer = format!("peer={}", client.stream.local_addr().unwrap());
+                let line = lines.find(&["connected", &shown]);
+                let expected =
+                    format!("{peer} user=\"ann\" {shown} connected session_present=false");
+                assert_eq!(line, expected);
+                let reason = match end {
+                    0 => {
+                        let (reason, properties) = (ReasonCode::Success, Properties::EMPTY);
+                        client
+                            .send(&Packet::Disconnect(Disconnect { reason, properties }))
+                            .unwrap();
+                        "Normal disconnection"
+                    }
+                    1 => "closed without DISCONNECT",
+                    _ => {
+                        let now = Some(Duration::ZERO);
+                        rustix::net::sockopt::set_socket_linger(&client.stream, now).unwrap();
+                        "reset"
+                    }
+                };
+                drop(client);
+                let line = lines.find(&["disconnected", &shown]);
+                assert!(line.contains(reason), "{line}");
+                // The system forgets where a connection came from that was reset.
+                assert!(reason == "reset" || line.starts_with(&peer), "{line}");
+            }
+        }
+        ends(child);
+    }
+}
+
+#[test]
+fn peer_user_and_client_are_fields_of_json() {
+    let (mut child, address) = start(Stdio::piped(), &["--log-format", "json"]);
+    let mut lines = Lines::of(&mut child);
+    let client = is_connected(address, ("meter", Some("ann")));
+    let line: serde_json::Value = serde_json::from_str(&lines.find(&["\"connected\""])).unwrap();
+    let peer = client.stream.local_addr().unwrap().to_string();
+    for (field, value) in [
+        ("peer", &*peer),
+        ("user", "ann"),
+        ("client_id", "meter"),
+        ("level", "INFO"),
+        ("message", "connected"),
+    ] {
+        assert_eq!(line[field], value, "{line}");
+    }
+    ends(child);
+}
+
+#[test]
+fn a_client_that_is_refused_is_named_with_peer_and_user() {
+    let mut verifier = Command::new(WEIR)
+        .args(["broker", "--verifier"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
         .unwrap();
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && text.contains("--log-level"), "{text}");
+    verifier.stdin.take().unwrap().write_all(b"pencil\n").unwrap();
+    let verifier = command::text(&verifier.wait_with_output().unwrap().stdout);
+    let folder = tempfile::tempdir().unwrap();
+    let text =
+        format!("[auth]\nallow_anonymous = false\n[auth.users]\nbob = {:?}\n", verifier.trim());
+    let file = config(folder.path(), &text);
+    let (mut child, address) = start(Stdio::piped(), &["--config", file.to_str().unwrap()]);
+    let mut lines = Lines::of(&mut child);
+    let why = "refused reason=\"Not authorized\" detail=\"not authenticated\"";
+
+    let mut client = comes(address, ("meter", Some("ann")), Properties::EMPTY);
+    assert_eq!(client.connack(), Some(ReasonCode::NotAuthorized));
+    let peer = client.stream.local_addr().unwrap();
+    let expected = format!("peer={peer} user=\"ann\" client_id=\"meter\" {why}");
+    assert_eq!(lines.find(&["refused"]), expected);
+
+    // The method says who it is.
+    let with = |data| {
+        let mut properties = PropertiesBuf::new();
+        properties.push(Property::AuthenticationMethod("SCRAM-SHA-256"));
+        properties.push(Property::AuthenticationData(data));
+        properties
+    };
+    let mut client = comes(address, ("meter", None), with(b"n,,n=bob,r=abc").as_properties());
+    assert!(client.packet(|packet| matches!(packet, Packet::Auth(_))).unwrap());
+    let (reason, properties) = (ReasonCode::ContinueAuthentication, with(b"wrong"));
+    let properties = properties.as_properties();
+    client.send(&Packet::Auth(Auth { reason, properties })).unwrap();
+    assert_eq!(client.connack(), Some(ReasonCode::NotAuthorized));
+    let peer = client.stream.local_addr().unwrap();
+    let expected = format!("peer={peer} user=\"bob\" client_id=\"meter\" {why}");
+    assert_eq!(lines.find(&["refused"]), expected);
+    ends(child);
+}
+
+#[test]
+fn of_a_storm_every_client_is_a_line_or_counted_as_left_out() {
+    const CLIENTS: u64 = 500;
+    let folder = tempfile::tempdir().unwrap();
+    let (log, file) = (folder.path().join("log"), config(folder.path(), "shards = 1\n"));
+    let arguments = ["--log-file", log.to_str().unwrap(), "--log-format", "json", "--config"];
+    let arguments = [&arguments[..], &[file.to_str().unwrap()]].concat();
+    let (child, address) = start(Stdio::null(), &arguments);
+    for number in 0..CLIENTS {
+        drop(is_connected(address, (&format!("c{number}"), None)));
+    }
+    ends(child);
+    let text = std::fs::read_to_string(log).unwrap();
+    let (mut shown, mut left_out) = (0, 0);
+    for line in text.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        shown += u64::from(line["message"] == "connected");
+        if line["kind"] == "connected" {
+            left_out += line["lines"].as_u64().unwrap();
+        }
+    }
+    assert_eq!(shown + left_out, CLIENTS, "{shown} shown");
+}
+
+#[test]
+fn lines_that_nobody_takes_are_counted_and_said_when_somebody_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("ctl");
+    // Each shard has a line of counters.
+    let text = format!("shards = 64\n[control]\nsocket = {socket:?}\n");
+    let file = config(folder.path(), &text);
+    let (mut child, address) = start(Stdio::piped(), &["--config", file.to_str().unwrap()]);
+    assert!(serves(address));
+    let counters = || -> serde_json::Value {
+        let socket = socket.to_str().unwrap();
+        let output =
+            Command::new(WEIR).args(["ctl", "--socket", socket, "counters", "--json"]).output();
+        serde_json::from_slice(&output.unwrap().stdout).unwrap()
+    };
+    until(|| {
+        signal(&child, rustix::process::Signal::USR1);
+        counters()["process"]["log_lines_lost"].as_u64().unwrap() > 0
+    });
+    let mut lines = Lines::of(&mut child);
+    until(|| {
+        // It is said with the next line, at most once in a second.
+        if !lines.comes(Duration::from_millis(10)) {
+            signal(&child, rustix::process::Signal::USR1);
+        }
+        lines.next().contains(" lines of the log were lost: nobody took them")
+    });
+    let rest = std::thread::spawn(move || lines.0.lines().count());
+    ends(child);
+    rest.join().unwrap();
+}
+
+#[test]
+fn a_log_file_that_cannot_be_opened_again_is_named_in_the_old_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (logs, moved) = (folder.path().join("logs"), folder.path().join("logs.1"));
+    std::fs::create_dir(&logs).unwrap();
+    let log = logs.join("weir.log");
+    let (child, address) = start(Stdio::null(), &["--log-file", log.to_str().unwrap()]);
+    assert!(serves(address));
+    std::fs::rename(&logs, &moved).unwrap();
+    signal(&child, rustix::process::Signal::HUP);
+    let expected = format!("cannot open the log file {} again", log.display());
+    until(|| std::fs::read_to_string(moved.join("weir.log")).unwrap().contains(&expected));
+    ends(child);
+}
+
+/// A shell that lowers its limit on open files before it becomes `weir`.
+fn with_files(files: u32, arguments: &[&str]) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n $0 && exec \"$@\"", &files.to_string()]);
+    command.arg(WEIR).args(arguments).env_remove("WEIR_LOG");
+    command
+}
+
+#[test]
+fn no_color_keeps_colours_from_a_terminal() {
+    let Some(python) = tool(&["python3"]) else { return };
+    // A port that is taken ends the broker after its first line.
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for (value, has_colour) in [(None, true), (Some(""), true), (Some("1"), false)] {
+        let on_terminal = "import pty, sys; pty.spawn(sys.argv[1:])";
+        let mut command = Command::new(&python);
+        command.args(["-c", on_terminal]).stdin(Stdio::null());
+        let broker = with_files(512, &["broker", "--listen", &address]);
+        command.arg(broker.get_program()).args(broker.get_args());
+        command.env_remove("NO_COLOR").env_remove("WEIR_LOG");
+        command.envs(value.map(|value| ("NO_COLOR", value)));
+        let text = command::text(&command.output().unwrap().stdout);
+        assert!(text.contains("files may be open") && text.contains("cannot listen"), "{text}");
+        assert_eq!(text.contains('\u{1b}'), has_colour, "{value:?}: {text}");
+    }
+}
+
+#[test]
+fn a_shard_that_ends_ends_the_broker_with_a_line_and_a_code_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = config(folder.path(), "shards = 8\n");
+    let arguments = ["broker", "--listen", "127.0.0.1:0", "--config", file.to_str().unwrap()];
+    // With fewer files it does not begin; with some more there are none for a shard to wait with.
+    let ended: Output = (8..)
+        .map(|files| with_files(files, &arguments).output().unwrap())
+        .find(|output| output.status.code() != Some(2))
+        .unwrap();
+    let text = command::text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(3), "{text}");
+    assert!(text.contains("a shard ended; stopping") && text.contains("Too many open"), "{text}");
 }

@@ -23,6 +23,7 @@ mod flow_beside;
 mod flow_kill;
 mod live;
 mod log;
+mod printing;
 mod pub_sub;
 mod pub_sub_options;
 mod stacks;
