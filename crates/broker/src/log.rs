@@ -21,6 +21,7 @@ pub(crate) struct Log {
     ended: Bound,
     dropped: Bound,
     refused: Bound,
+    left_out: Bound,
 }
 
 /// A second's allowance.
@@ -75,6 +76,12 @@ impl Log {
                 let Some(suppressed) = self.refused.allow(now) else { return };
                 let (client_id, topic, reason) = (cut(client_id), cut(topic), reason.name());
                 tracing::warn!(client_id, topic, reason, detail, suppressed, "refused a message");
+            }
+            Notice::ConditionLeftOut { client_id, topic, condition } => {
+                let Some(suppressed) = self.left_out.allow(now) else { return };
+                let (client_id, topic, condition) = (cut(client_id), cut(topic), cut(condition));
+                let what = "left a condition out: those of this client cost too much";
+                tracing::warn!(client_id, topic, condition, suppressed, "{what}");
             }
             Notice::Dropped { client_id, topic, cause } => {
                 let Some(suppressed) = self.dropped.allow(now) else { return };

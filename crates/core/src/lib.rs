@@ -46,7 +46,10 @@ mod window;
 
 pub use ask::{ClientPage, ClientState, ConnectionState, Kicked};
 pub use auth::{AuthRequest, AuthStep, Verdict};
-pub use content::{ConditionEvaluator, ConditionQuery, Content, Derived, InvalidCondition, Rules};
+pub use content::{
+    ConditionEvaluator, ConditionQuery, Content, CostlyCondition, Derived, InvalidCondition, Rules,
+    Warning,
+};
 pub use features::Features;
 pub use keys::{ConnKey, Micros, ShardId, Stamp, Ticket};
 pub use limits::{Limits, WhenAbsent, WhenConnected};

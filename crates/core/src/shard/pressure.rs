@@ -52,7 +52,7 @@ impl Shard {
     pub(super) fn check_room(
         &mut self,
         delivery: &Delivery<'_>,
-        sink: &impl Sink,
+        sink: &mut impl Sink,
     ) -> Result<(), NotTaken> {
         let limits = &self.bounds.limits;
         let may_refuse = limits.queue_full_connected == WhenConnected::RefusePublisher
@@ -60,9 +60,11 @@ impl Shard {
         if delivery.qos == QoS::AtMostOnce || !(self.bounds.is_pressed || may_refuse) {
             return Ok(());
         }
-        let Self { matched, filters, clients, bounds, .. } = self;
+        let Self { matched, filters, .. } = self;
         matched.find(filters, delivery.topic);
         matched.collect(filters, delivery);
+        self.settle_conditions(delivery, sink);
+        let Self { matched, filters, clients, bounds, .. } = self;
         let room = Room { clients, bounds };
         let bytes = delivery.bytes();
         let refused = matched

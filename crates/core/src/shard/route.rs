@@ -2,10 +2,11 @@
 
 use super::Shard;
 use super::outlet::Outlet;
+use crate::conditions::Holder;
 use crate::keys::{Micros, SessionKey};
 use crate::mail::GroupPick;
 use crate::message::{Delivery, Message};
-use crate::sink::Sink;
+use crate::sink::{Notice, Sink};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -50,6 +51,10 @@ impl Shard {
             self.note_recent(delivery.topic, delivery.stamp);
             self.deliver_to_subscribers(&mut delivery, now, sink);
         }
+        if picks.len() > 1 {
+            self.filters.ask_picks(&picks, &delivery.content());
+            self.settle_conditions(&delivery, sink);
+        }
         for pick in picks {
             self.deliver_pick(pick, &mut delivery, now, sink);
         }
@@ -66,6 +71,9 @@ impl Shard {
         sink: &mut impl Sink,
     ) {
         self.matched.collect(&mut self.filters, delivery);
+        if self.matched.has_lists_beside {
+            self.settle_conditions(delivery, sink);
+        }
         self.slices.add(self.matched.steps(&self.filters));
         let mut subscribers = std::mem::take(&mut self.matched.subscribers);
         let is_one_list = self.matched.is_one_list;
@@ -78,6 +86,20 @@ impl Shard {
             outlet.deliver_merged(&mut subscribers, delivery, now, sink);
         }
         self.matched.subscribers = subscribers;
+    }
+
+    /// Counts what the conditions of a message took, and says whose were left out.
+    pub(super) fn settle_conditions(&mut self, delivery: &Delivery<'_>, sink: &mut impl Sink) {
+        let Self { filters, clients, slices, .. } = self;
+        slices.add(filters.conditions.take_steps());
+        while let Some((id, holder)) = filters.conditions.next_left_out() {
+            let client_id = match holder {
+                Some(Holder::Here(session)) => &*clients[session].client_id,
+                Some(Holder::There(_)) | None => "",
+            };
+            let (topic, condition) = (delivery.topic, filters.conditions.text(id));
+            sink.notice(Notice::ConditionLeftOut { client_id, topic, condition });
+        }
     }
 
     /// Sends a session what waits for it, as far as its window and output allow.

@@ -29,7 +29,10 @@ impl Said {
             }
             Notice::Refused { client_id, .. } => Self::Refused(of(client_id)),
             Notice::SessionEnded { client_id, .. } => Self::SessionEnded(of(client_id)),
-            Notice::Connected { .. } | Notice::Ended { .. } | Notice::Moved { .. } => Self::Nothing,
+            Notice::Connected { .. }
+            | Notice::Ended { .. }
+            | Notice::Moved { .. }
+            | Notice::ConditionLeftOut { .. } => Self::Nothing,
         }
     }
 }
