@@ -36,7 +36,8 @@ impl Mosquitto {
             let mut log = BufReader::new(child.stderr.take().unwrap());
             let mut line = String::new();
             while log.read_line(&mut line).unwrap() > 0 {
-                if line.contains("running") {
+                // 2.1 says before that it is running as some user.
+                if line.trim_end().ends_with(" running") {
                     return Some(Self { child, port, _log: log, _folder: folder });
                 }
                 line.clear();
