@@ -80,8 +80,7 @@ impl Log {
             Notice::ConditionLeftOut { client_id, topic, condition } => {
                 let Some(suppressed) = self.left_out.allow(now) else { return };
                 let (client_id, topic, condition) = (cut(client_id), cut(topic), cut(condition));
-                let what = "left a condition out: those of this client cost too much";
-                tracing::warn!(client_id, topic, condition, suppressed, "{what}");
+                tracing::warn!(client_id, topic, condition, suppressed, "left a condition out");
             }
             Notice::Dropped { client_id, topic, cause } => {
                 let Some(suppressed) = self.dropped.allow(now) else { return };

@@ -121,7 +121,8 @@ impl Shard {
         if let Some(condition) = condition {
             self.filters.conditions.release(condition);
         }
-        if done.warning.is_empty() && self.filters.conditions.left_out_count() > 0 {
+        let may_warn = is_v5 && filters.rest().is_empty() && done.warning.is_empty();
+        if may_warn && self.filters.conditions.left_out_count() > 0 {
             done.warning = self.left_out_warning(session);
         }
         done
