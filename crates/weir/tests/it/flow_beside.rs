@@ -202,7 +202,13 @@ fn withstand(name: &str, broker: &str, kills: u32, cuts: u32) {
 }
 
 fn beside_weir_broker(kills: u32, cuts: u32) {
-    withstand("weir broker", &Broker::start().address, kills, cuts);
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("weir.toml");
+    // On a busy machine it is away for longer than 10,000 messages, and then the oldest is dropped.
+    let limits = "[limits]\nqueue_messages_max = 1000000\nqueue_bytes_max = 1073741824\n";
+    std::fs::write(&config, limits).unwrap();
+    let broker = Broker::start_with(&["--config", config.to_str().unwrap()]);
+    withstand("weir broker", &broker.address, kills, cuts);
 }
 
 /// Unless it is not installed.
