@@ -25,6 +25,7 @@ lint:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	$(XTASK) tidy
 	$(XTASK) coverage --check
+	$(XTASK) manual --check
 	@if cargo deny --version >/dev/null 2>&1; then \
 	    cargo deny --log-level error check bans licenses sources; \
 	else \

@@ -4,8 +4,9 @@
 //! A case of a byte table names its statements; a test in Rust says `Proves 5.0:MQTT-3.1.0-1.` in
 //! its doc comment.
 
+use crate::page;
 use crate::tidy::sources;
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
@@ -45,14 +46,8 @@ pub(crate) fn run(is_check: bool) -> anyhow::Result<()> {
     for name in tests.keys() {
         ensure!(names.contains(name), "{name} is proven, but no such statement exists");
     }
-    let text = page(&known, &tests)?;
-    let path = root.join(PAGE);
-    if is_check {
-        let kept = std::fs::read_to_string(&path).unwrap_or_default();
-        ensure!(kept == text, "{PAGE} is out of date: run cargo xtask coverage");
-        return Ok(());
-    }
-    std::fs::write(&path, text).with_context(|| format!("cannot write {PAGE}"))
+    let text = text(&known, &tests)?;
+    page::keep(PAGE, &text, is_check, "coverage")
 }
 
 fn cases() -> anyhow::Result<Tests> {
@@ -101,7 +96,7 @@ fn function(line: &str) -> Option<&str> {
     line.strip_prefix("fn ")?.split(['(', '<']).next()
 }
 
-fn page(known: &[Statement], tests: &Tests) -> anyhow::Result<String> {
+fn text(known: &[Statement], tests: &Tests) -> anyhow::Result<String> {
     let mut text = String::from(HEAD);
     let ran = |version| -> anyhow::Result<usize> {
         let all = tables()?;

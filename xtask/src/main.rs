@@ -6,6 +6,8 @@ mod costs;
 mod coverage;
 mod curves;
 mod functions;
+mod manual;
+mod page;
 mod perf;
 mod programs;
 mod tidy;
@@ -20,6 +22,12 @@ enum Task {
     Tidy,
     /// Write the page that lists the tests of every statement of the standards
     Coverage {
+        /// Only check that it is up to date
+        #[arg(long)]
+        check: bool,
+    },
+    /// Write the page of the broker's configuration and options
+    Manual {
         /// Only check that it is up to date
         #[arg(long)]
         check: bool,
@@ -40,6 +48,7 @@ fn main() -> anyhow::Result<()> {
     match Task::parse() {
         Task::Tidy => tidy::run(),
         Task::Coverage { check } => coverage::run(check),
+        Task::Manual { check } => manual::run(check),
         Task::Costs(arguments) => costs::run(&arguments),
         Task::Calibrate { arguments } => calibrate::Calibrator::build()?.show(&arguments),
         Task::Perf(arguments) => perf::run(&arguments),

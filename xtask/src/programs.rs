@@ -15,8 +15,22 @@ pub(crate) fn root() -> PathBuf {
 /// # Errors
 /// It does not compile.
 pub(crate) fn build(package: &str, name: &str) -> anyhow::Result<PathBuf> {
+    built(&["--release", "--package", package, "--bin", name], name)
+}
+
+/// Builds the program `name` as tests have it, which is quick where these are built, and says where
+/// it is.
+///
+/// # Errors
+/// It does not compile.
+pub(crate) fn debug(name: &str) -> anyhow::Result<PathBuf> {
+    built(&["--quiet", "--bin", name], name)
+}
+
+fn built(arguments: &[&str], name: &str) -> anyhow::Result<PathBuf> {
     let output = Command::new("cargo")
-        .args(["build", "--release", "--locked", "--package", package, "--bin", name])
+        .args(["build", "--locked"])
+        .args(arguments)
         .args(["--message-format", "json-render-diagnostics"])
         .current_dir(root())
         .stderr(Stdio::inherit())

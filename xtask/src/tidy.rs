@@ -31,7 +31,10 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     // Neutral: no way into our broker but the one that every broker has.
     ("weir-bench", &["weir-chance", "weir-conformance", "weir-http", "weir-load", "weir-stats"]),
     ("weir-connection", &["weir-wire", "weir-client", "weir-reactor"]),
-    ("weir-pubsub", &["weir-wire", "weir-client", "weir-connection", "weir-reactor"]),
+    (
+        "weir-pubsub",
+        &["weir-chance", "weir-wire", "weir-client", "weir-connection", "weir-reactor"],
+    ),
     ("weir-flowrun", &["weir-wire", "weir-client", "weir-connection", "weir-reactor", "weir-flow"]),
     (
         "weir-stacks",
@@ -62,7 +65,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         ],
     ),
     ("weir-costs", &["weir-wire", "weir-core", "weir-load"]),
-    ("xtask", &["weir-conformance", "weir-stats"]),
+    ("xtask", &["weir-broker", "weir-conformance", "weir-stats"]),
 ];
 
 /// Crates without I/O, clock, thread, lock or random source; each has a clippy.toml that says so.

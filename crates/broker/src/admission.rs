@@ -15,16 +15,22 @@ const REFUSALS_MAX: u32 = 1024;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProcessLimits {
-    /// Connections at a time. More: CONNACK 0x97 (return code 3 before 5.0).
+    /// Connections at a time.
+    ///
+    /// More: CONNACK 0x97 (return code 3 before 5.0).
     pub connections_max: u32,
-    /// Connections at a time from one address; same refusal.
+    /// Connections at a time from one address. 0 is no bound.
+    ///
+    /// More: the same refusal.
     pub connections_per_address_max: u32,
-    /// Connections accepted in a second, on average; a burst of one second's is let through.
-    /// More: CONNACK 0x9F (return code 3 before 5.0).
+    /// Connections accepted per second, on average. 0 is no bound.
+    ///
+    /// A burst of one second's is let through. More: CONNACK 0x9F (return code 3 before 5.0).
     pub connects_per_second_max: u32,
-    /// Resident memory of the process, in bytes; 0 is three quarters of the host's. Near it
-    /// nothing is taken that has to be kept: new sessions, retained messages, messages that would
-    /// wait for a subscriber, subscriptions: 0x97. At it, connections are cut at accept.
+    /// Resident memory of the process. 0 is three quarters of the host's.
+    ///
+    /// Near it nothing is taken that has to be kept: new sessions, retained messages, messages that
+    /// would wait for a subscriber, subscriptions: 0x97. At it, connections are cut at accept.
     pub memory_bytes_max: u64,
 }
 

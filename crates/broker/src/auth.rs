@@ -22,9 +22,11 @@ const DATA_BYTES_MAX: usize = 4096;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AuthConfig {
-    /// Whether a client without an authentication method is let in.
+    /// Whether clients are let in that do not authenticate themselves by SCRAM-SHA-256. Their user
+    /// names and passwords are not looked at.
     pub allow_anonymous: bool,
-    /// Verifiers by user name, as `weir broker --verifier` prints them.
+    /// A verifier for each user name, as `weir broker --verifier` prints it. Such a user may
+    /// authenticate by SCRAM-SHA-256, for which MQTT 5.0 is needed.
     pub users: BTreeMap<String, String>,
 }
 

@@ -1,4 +1,13 @@
 //! The configuration file: TOML, every key with a default, an unknown key an error.
+//!
+//! docs/broker.md is made of it by `cargo xtask manual`: the first paragraph of a key's comment is
+//! what people read there.
+
+mod mosquitto;
+mod range;
+
+pub use mosquitto::{MosquittoFile, OPTIONS as MOSQUITTO_OPTIONS, Options as MosquittoOptions};
+pub use range::{RANGES, Range};
 
 use crate::admission::ProcessLimits;
 use crate::auth::AuthConfig;
@@ -15,30 +24,38 @@ use weir_reactor::Backend;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Addresses to listen on, each `HOST:PORT`.
+    /// Addresses to listen on, each `HOST:PORT`. `0.0.0.0:1883` is every IPv4 address that this
+    /// host has, `[::]:1883` every address, IPv4 and IPv6.
     pub listen: Vec<String>,
-    /// Threads that serve connections, each with a part of the sessions; 0 is one for each core
+    /// Threads that serve connections, each with a part of the sessions. 0 is one for each core
     /// that the process may run on.
     pub shards: u16,
-    /// While a thread is busy more than half its time, messages for a connection that gets several
-    /// in so many milliseconds leave together, after at most that; 0 sends each turn's at once.
+    /// How long output waits for more of it, so that it leaves with fewer system calls: only while
+    /// a thread is busy more than half its time, and only for connections that get several messages
+    /// in that time. 0 sends at once.
     pub gather_ms: u16,
-    /// What holds the connections.
+    /// What holds the connections: open files, of which the process may have only so many (`ulimit
+    /// -n`), or direct descriptors of io_uring, which that limit does not bound in all. These need
+    /// Linux 6.11, and the permission to use io_uring.
     pub io: IoBackend,
-    /// Bounds of connections, sessions and messages.
+    /// Bounds of connections, sessions, messages and topics. [limits.md](limits.md) says what
+    /// happens at each of them.
     pub limits: Limits,
-    /// Bounds of the whole process.
+    /// Bounds of all connections together. [limits.md](limits.md) says what happens at each of
+    /// them.
     pub process: ProcessLimits,
-    /// What the broker offers.
+    /// What the broker offers. Clients of MQTT 5.0 are told what is off when they connect.
     pub features: Features,
-    /// Who is let in.
+    /// Who is let in. By default that is everybody.
     pub auth: AuthConfig,
-    /// How shared subscriptions choose a member: `[[share]]` tables, tried in order.
+    /// How shared subscriptions choose the member that gets a message: the first table whose prefix
+    /// fits the group says it, and round robin is the rule where none does.
     pub share: SharePolicy,
-    /// What the broker makes of messages by their content: `[[flow]]` tables, in order.
+    /// What the broker makes of messages by their content: a table for each rule, in their order.
+    /// [flow.md](flow.md#rules) explains them.
     #[serde(skip_serializing_if = "FlowRules::is_empty")]
     pub flow: FlowRules,
-    /// How the broker can be asked while it runs.
+    /// How the broker can be asked while it runs: [control.md](control.md).
     #[serde(skip_serializing_if = "ControlConfig::is_off")]
     pub control: ControlConfig,
 }
@@ -61,9 +78,7 @@ impl Default for Config {
     }
 }
 
-/// What holds the connections: open files, of which the process may have only so many
-/// (`ulimit -n`), or direct descriptors of io_uring, which that limit does not bound in all. These
-/// need Linux 6.11, and the permission to use io_uring.
+/// What holds the connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IoBackend {
@@ -72,7 +87,7 @@ pub enum IoBackend {
     Auto,
     /// Open files only.
     Epoll,
-    /// Direct descriptors only. The broker does not start where they cannot be had.
+    /// Direct descriptors only; where they cannot be had the broker does not start.
     IoUring,
 }
 
@@ -86,26 +101,11 @@ impl From<IoBackend> for Backend {
     }
 }
 
-/// Packets this long still fit the protocol when they are encoded again with more properties.
-const PACKET_BYTES_MAX: u32 = 256 * 1024 * 1024 - 1024 * 1024;
-
-/// More threads than any host has cores for.
-const SHARDS_MAX: u16 = 256;
-
-/// A longer wait than this gains nothing more.
-const GATHER_MS_MAX: u16 = 1_000;
-
-/// Below this a connection's output could not hold what the reactor reports as drained.
-const OUTPUT_BYTES_MIN: usize = 64 * 1024;
-
-/// Below this the broker would be at its ceiling without a client.
-const MEMORY_BYTES_MIN: u64 = 32 * 1024 * 1024;
-
 /// What is wrong with a configuration, and where.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("cannot read the configuration file {}: {source}", path.display())]
+    #[error("cannot read the configuration file {}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
@@ -120,6 +120,9 @@ pub enum ConfigError {
         /// What is wrong there.
         message: String,
     },
+    /// The file is Mosquitto's.
+    #[error("{0}")]
+    Mosquitto(Box<MosquittoFile>),
     /// A value is out of its range.
     #[error("{key} = {value} is not usable: {rule}")]
     Value {
@@ -128,7 +131,7 @@ pub enum ConfigError {
         /// What it is set to.
         value: String,
         /// What it has to be.
-        rule: &'static str,
+        rule: String,
     },
     /// A rule on content cannot be used, or feeds itself.
     #[error("flow: {0}")]
@@ -165,6 +168,9 @@ impl Config {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Read { path: path.into(), source })?;
         let config: Self = toml::from_str(&text).map_err(|error| {
+            if let Some(file) = MosquittoFile::recognise(path, &text) {
+                return ConfigError::Mosquitto(Box::new(file));
+            }
             let at = error.span().map_or(0, |span| span.start);
             let line = text[..at].matches('\n').count() + 1;
             let message = error.message().replace('\n', " ");
@@ -186,41 +192,10 @@ impl Config {
     /// # Errors
     /// The first value out of its range.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let limits = &self.limits;
-        let positive = [
-            ("limits.in_flight_max", u64::from(limits.in_flight_max)),
-            ("limits.receive_maximum", u64::from(limits.receive_maximum)),
-            ("limits.connect_timeout_s", u64::from(limits.connect_timeout_s)),
-            ("limits.client_id_bytes_max", u64::from(limits.client_id_bytes_max)),
-            ("limits.queue_messages_max", u64::from(limits.queue_messages_max)),
-            ("limits.topic_levels_max", u64::from(limits.topic_levels_max)),
-            ("limits.topic_bytes_max", u64::from(limits.topic_bytes_max)),
-            ("process.connections_max", u64::from(self.process.connections_max)),
-        ];
-        for (key, value) in positive {
-            if value == 0 {
-                return Err(value_error(key, value, "it must be at least 1"));
+        for range in RANGES {
+            if let Some(value) = range.violation(self) {
+                return Err(value_error(range.key, value, format!("it must be {range}")));
             }
-        }
-        if !(16..=PACKET_BYTES_MAX).contains(&limits.packet_bytes_max) {
-            let rule = "it must be 16 to 267386880 (255 MiB)";
-            return Err(value_error("limits.packet_bytes_max", limits.packet_bytes_max, rule));
-        }
-        if limits.output_bytes_max < OUTPUT_BYTES_MIN {
-            let rule = "it must be at least 65536 (64 KiB)";
-            return Err(value_error("limits.output_bytes_max", limits.output_bytes_max, rule));
-        }
-        if self.shards > SHARDS_MAX {
-            let rule = "it must be 0 (one a core) to 256";
-            return Err(value_error("shards", self.shards, rule));
-        }
-        if self.gather_ms > GATHER_MS_MAX {
-            return Err(value_error("gather_ms", self.gather_ms, "it must be 0 (never) to 1000"));
-        }
-        let memory_bytes_max = self.process.memory_bytes_max;
-        if memory_bytes_max != 0 && memory_bytes_max < MEMORY_BYTES_MIN {
-            let rule = "it must be 0 (three quarters of the host's) or at least 33554432 (32 MiB)";
-            return Err(value_error("process.memory_bytes_max", memory_bytes_max, rule));
         }
         if let Some(rule) = self.control.fault() {
             let path = self.control.socket.clone().unwrap_or_default();
@@ -241,7 +216,7 @@ impl Config {
         match self.shards {
             0 => {
                 let cores = std::thread::available_parallelism().map_or(1, usize::from);
-                cores.min(usize::from(SHARDS_MAX)) as u16
+                cores.min(usize::from(range::SHARDS_MAX)) as u16
             }
             shards => shards,
         }
@@ -265,8 +240,12 @@ impl Config {
     }
 }
 
-fn value_error(key: &'static str, value: impl fmt::Display, rule: &'static str) -> ConfigError {
-    ConfigError::Value { key, value: value.to_string(), rule }
+fn value_error(
+    key: &'static str,
+    value: impl fmt::Display,
+    rule: impl Into<String>,
+) -> ConfigError {
+    ConfigError::Value { key, value: value.to_string(), rule: rule.into() }
 }
 
 #[cfg(test)]
@@ -308,6 +287,40 @@ mod tests {
     fn a_value_out_of_range_is_named_with_its_rule() {
         let text = read("[limits]\nin_flight_max = 0\n").unwrap_err().to_string();
         assert!(text.contains("limits.in_flight_max = 0") && text.contains("at least 1"), "{text}");
+    }
+
+    #[test]
+    fn every_range_is_of_a_key_whose_default_lies_in_it() {
+        let all = toml::Value::try_from(Config::default()).unwrap();
+        for range in RANGES {
+            let value = range.key.split('.').try_fold(&all, |at, name| at.get(name));
+            assert!(value.is_some_and(toml::Value::is_integer), "{} is no number", range.key);
+            assert_eq!(range.violation(&Config::default()), None, "{}", range.key);
+        }
+    }
+
+    #[test]
+    fn the_ends_of_a_range_are_taken_and_what_lies_beyond_is_not() {
+        for range in RANGES {
+            let text = |value: u64| match range.key.split_once('.') {
+                Some((table, key)) => format!("[{table}]\n{key} = {value}\n"),
+                None => format!("{} = {value}\n", range.key),
+            };
+            for (value, is_taken) in [
+                (Some(range.least), true),
+                (range.most, true),
+                (Some(0), range.or_zero || range.least == 0),
+                (range.most.map(|most| most + 1), false),
+                (range.least.checked_sub(1).filter(|below| *below > 0), false),
+            ] {
+                let Some(value) = value else { continue };
+                let result = read(&text(value));
+                assert_eq!(result.is_ok(), is_taken, "{} = {value}: {result:?}", range.key);
+                if let Err(error) = result {
+                    assert!(error.to_string().contains(range.key), "{error}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -18,8 +18,7 @@ use weir_wire::Version;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ControlConfig {
-    /// The file of a unix socket for `weir ctl` and whoever else may ask; nothing is served where
-    /// it is not set. Only the user that the broker runs as may use it.
+    /// The file of a unix socket for `weir ctl` and other programs. Without it nothing is served.
     pub socket: Option<PathBuf>,
 }
 

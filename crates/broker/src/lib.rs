@@ -20,7 +20,10 @@ mod worker;
 
 pub use admission::ProcessLimits;
 pub use auth::{AuthConfig, Verifier, VerifierError, scram_client_final};
-pub use config::{Config, ConfigError, IoBackend};
+pub use config::{
+    Config, ConfigError, IoBackend, MOSQUITTO_OPTIONS, MosquittoFile, MosquittoOptions, RANGES,
+    Range,
+};
 pub use control::ControlConfig;
 pub use rules::FlowRules;
 pub use server::{ServeError, Server};

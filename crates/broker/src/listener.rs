@@ -31,7 +31,11 @@ fn hint(address: SocketAddr, error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::AddrInUse => format!(
             "the port is taken; stop what listens there, or choose another with --listen {}:PORT",
-            address.ip()
+            if address.is_ipv6() {
+                format!("[{}]", address.ip())
+            } else {
+                address.ip().to_string()
+            }
         ),
         ErrorKind::PermissionDenied => {
             "ports below 1024 need privileges; choose another with --listen HOST:PORT".into()

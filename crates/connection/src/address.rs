@@ -3,6 +3,7 @@
 use crate::Error;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
 use weir_client::Url;
 
 /// A broker and who to be there; no part is decoded.
@@ -12,6 +13,8 @@ pub struct Address {
     pub host: String,
     /// Of TCP.
     pub port: u16,
+    /// The file of a unix socket, in the place of host and port.
+    pub socket: Option<PathBuf>,
     /// Who to be there, if anybody.
     pub user_name: Option<String>,
     /// The secret of that user, if there is one.
@@ -19,11 +22,14 @@ pub struct Address {
 }
 
 impl Address {
-    /// The addresses of the host that can be reached from `source`.
+    /// The addresses of the host that can be reached from `source`; none of a unix socket.
     ///
     /// # Errors
     /// There is none; what the resolver says.
     pub fn resolve(&self, source: Option<IpAddr>) -> Result<Vec<SocketAddr>, Error> {
+        if self.socket.is_some() {
+            return Ok(Vec::new());
+        }
         let found = (self.host.as_str(), self.port).to_socket_addrs();
         let found = found.map_err(|error| self.unreachable(error.to_string()))?;
         // An address of the other family cannot be reached from the one given.
@@ -52,14 +58,17 @@ impl std::str::FromStr for Address {
             return Err("it must have no topic: the rules have theirs");
         }
         let Url { host, port, user_name, password, .. } = url;
-        Ok(Self { host, port: port.unwrap_or(Url::PORT), user_name, password })
+        Ok(Self { host, port: port.unwrap_or(Url::PORT), socket: None, user_name, password })
     }
 }
 
 /// Without the user, whose password is a secret.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { host, port, .. } = self;
+        let Self { host, port, socket, .. } = self;
+        if let Some(path) = socket {
+            return write!(f, "{}", path.display());
+        }
         if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
     }
 }

@@ -155,10 +155,16 @@ impl<'a, E: From<Error>> Connection<'a, E> {
 
     /// Begins to connect to the next address.
     fn connect(&mut self, io: &mut Io, carried: &mut impl Carried) {
-        let address = self.addresses[self.tried];
-        self.tried += 1;
         self.connect_again_us = None;
-        match io.connect(&Transport::Plain, address, self.policy.source) {
+        let begun = match &self.address.socket {
+            Some(path) => io.connect_unix(&Transport::Plain, path),
+            None => {
+                let address = self.addresses[self.tried];
+                io.connect(&Transport::Plain, address, self.policy.source)
+            }
+        };
+        self.tried += 1;
+        match begun {
             Ok(token) => {
                 self.token = Some(token);
                 self.expect_answer(now_us());

@@ -15,5 +15,5 @@ mod signals;
 pub use address::Address;
 pub use connection::{ANSWER_MAX_US, Carried, Connection, Policy, until};
 pub use error::{Error, named};
-pub use shown::Shown;
+pub use shown::{Shown, ShownJson};
 pub use signals::obey_signals;

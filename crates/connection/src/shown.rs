@@ -17,6 +17,23 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
+/// JSON with text that a peer chose, for a terminal: what one would obey is escaped as JSON has it,
+/// so that it is the same JSON. Control characters of ASCII are escaped in any JSON.
+#[derive(Clone, Copy, Debug)]
+pub struct ShownJson<'a>(pub &'a str);
+
+impl fmt::Display for ShownJson<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let show = |char: char| match char {
+            // Between values, where it is the writer's.
+            '\n' | '\t' => f.write_char(char),
+            char if is_obeyed(char) => write!(f, "\\u{:04x}", u32::from(char)),
+            char => f.write_char(char),
+        };
+        self.0.chars().try_for_each(show)
+    }
+}
+
 /// Control characters, line ends of Unicode, and marks that turn the direction of writing.
 fn is_obeyed(char: char) -> bool {
     let is_mark = matches!(
@@ -40,5 +57,12 @@ mod tests {
         ] {
             assert_eq!(Shown(text).to_string(), shown);
         }
+    }
+
+    #[test]
+    fn json_for_a_terminal_is_the_same_json_with_nothing_to_obey() {
+        let text = "{\n\t\"a\":\t\"\\u001b[2J\u{7f}\u{9b}31m \u{202e}\u{fc}\"\n}";
+        let shown = "{\n\t\"a\":\t\"\\u001b[2J\\u007f\\u009b31m \\u202e\u{fc}\"\n}";
+        assert_eq!(ShownJson(text).to_string(), shown);
     }
 }

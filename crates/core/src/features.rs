@@ -8,20 +8,22 @@ use weir_wire::QoS;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Features {
-    /// Highest QoS taken from clients. A PUBLISH or will above it: 0x9B.
+    /// Highest QoS accepted from clients. A PUBLISH or will above it is refused with 0x9B.
     #[serde(serialize_with = "write_qos", deserialize_with = "read_qos")]
     pub qos_max: QoS,
-    /// Whether messages can be retained. If not, a PUBLISH or will with RETAIN: 0x9A.
+    /// Whether messages can be retained. If not, a PUBLISH or will with RETAIN is refused with
+    /// 0x9A.
     pub retain: bool,
-    /// Whether filters may hold `+` and `#`. If not: SUBACK 0xA2.
+    /// Whether topic filters may contain `+` and `#`. If not, SUBACK has 0xA2.
     pub wildcard_subscriptions: bool,
-    /// Whether `$share/...` is taken. If not: SUBACK 0x9E.
+    /// Whether there are shared subscriptions (`$share/...`). If not, SUBACK has 0x9E.
     pub shared_subscriptions: bool,
-    /// Whether a SUBSCRIBE may carry an identifier. If not: SUBACK 0xA1.
+    /// Whether a SUBSCRIBE may have a subscription identifier. If not, SUBACK has 0xA1.
     pub subscription_identifiers: bool,
-    /// Server Keep Alive, in seconds: 5.0 clients use this in the place of theirs. 0 is off.
+    /// The keep alive that clients of 5.0 use instead of their own (Server Keep Alive). 0 leaves
+    /// them theirs.
     pub server_keep_alive_s: u16,
-    /// Response Information, for 5.0 clients that request it. Empty is none.
+    /// Response Information, for clients of 5.0 that request it. Empty is none.
     pub response_information: Box<str>,
     /// Whether every CONNECT has to pass the authentication port ([`crate::AuthRequest`]). If
     /// not, everybody is let in and an authentication method is refused with 0x8C.

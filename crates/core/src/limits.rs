@@ -2,77 +2,118 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Every bound has a rule for what happens at it and a counter in [`crate::Stats`].
+/// Every bound has a rule for what happens at it and a counter in [`crate::Stats`]. The first
+/// paragraph of each comment is what docs/broker.md says; docs/limits.md has rules and counters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Largest packet taken, in bytes: by default a payload of 1 MiB with the longest topic name
-    /// and as much of properties. Larger: the connection ends with 0x95.
+    /// Largest packet accepted. The default has room for a payload of 1 MiB with the longest topic
+    /// name and as much of properties.
+    ///
+    /// Larger: the connection ends with 0x95.
     pub packet_bytes_max: u32,
-    /// Seconds from accept to CONNECT. Later: the connection is closed.
+    /// How long a new connection may take to send its CONNECT.
     pub connect_timeout_s: u32,
-    /// Answers to one client that wait: for another shard, or behind one that does. At the bound no
-    /// more is read from it.
+    /// Answers to one client that may wait for another thread, or behind one that does.
+    ///
+    /// At the bound no more is read from it.
     pub answers_held_max: u32,
-    /// Seconds that an answer to a client waits for another shard. Longer: the connection ends with
-    /// 0x83, so that the client asks again.
+    /// How long an answer to a client may wait for another thread.
+    ///
+    /// Longer: the connection ends with 0x83, so that the client asks again.
     pub answer_wait_s_max: u32,
-    /// Longest client identifier, in bytes. Longer: CONNACK 0x85.
+    /// Longest client identifier.
+    ///
+    /// Longer: CONNACK 0x85.
     pub client_id_bytes_max: u16,
-    /// Deliveries of QoS 1 and 2 sent to a client and not yet acknowledged; the client's Receive
-    /// Maximum may lower it. At the bound, deliveries wait in the session's queue.
+    /// Messages of QoS 1 and 2 that were sent to a client and are not yet acknowledged. The
+    /// client's Receive Maximum may lower it.
+    ///
+    /// At the bound, deliveries wait in the session's queue.
     pub in_flight_max: u16,
-    /// Receive Maximum told to clients: QoS 2 messages they may have open. More: 0x93.
+    /// QoS 2 messages that a client may have in flight to the broker, which tells it so (Receive
+    /// Maximum).
+    ///
+    /// More: 0x93.
     pub receive_maximum: u16,
-    /// Messages that wait in a session's queue. Over it, the next two settings say what happens.
+    /// Messages that wait in the queue of a session.
+    ///
+    /// Over it, `queue_full_connected` and `queue_full_absent` say what happens.
     pub queue_messages_max: u32,
-    /// Bytes of payload, topic and properties in a session's queue; same rule. As many may be in
-    /// flight to a session that may resume; at the bound, deliveries wait in the queue.
+    /// Payload, topic and properties of the messages in the queue of a session. As many bytes may
+    /// be in flight to a session that outlives its connection.
+    ///
+    /// The rule is that of `queue_messages_max`; in flight, deliveries wait in the queue.
     pub queue_bytes_max: u64,
-    /// What a full queue means for a connected session.
+    /// What happens when the queue of a connected session is full.
     pub queue_full_connected: WhenConnected,
-    /// What a full queue means for an absent session, and for one that came back until its queue
-    /// was empty once. Another shard's message cannot be refused: the oldest is dropped for it.
+    /// What happens when the queue of an absent session is full, or that of a client that has come
+    /// back and has not caught up yet.
+    ///
+    /// Another shard's message cannot be refused: the oldest is dropped for it.
     pub queue_full_absent: WhenAbsent,
-    /// Bytes of output that wait for a connection's socket. Over it, QoS 0 is dropped for this
-    /// connection and QoS 1 and 2 wait in the queue.
+    /// Output of a connection that waits for the network.
+    ///
+    /// Over it, QoS 0 is dropped for this connection and QoS 1 and 2 wait in the queue.
     pub output_bytes_max: usize,
-    /// Subscriptions of one session. More: SUBACK 0x97.
+    /// Subscriptions of one session.
+    ///
+    /// More: SUBACK 0x97.
     pub subscriptions_max: u32,
-    /// Distinct shapes of one session's filters: where their wildcards are, how many levels they
-    /// have, and their groups; those without either count for none. Each may cost a search for a
-    /// topic's filters one probe. More: SUBACK 0x97.
+    /// Distinct shapes of the topic filters of one session: where their wildcards are, how many
+    /// levels they have, and the group that shares them. A filter without wildcards that is not
+    /// shared has no shape.
+    ///
+    /// Each may cost a search for a topic's filters one probe. More: SUBACK 0x97.
     pub filter_shapes_max: u32,
-    /// Steps of work, about a tenth of a microsecond each, that one input may cost where the rest
-    /// can wait for later turns: topics looked at for retained messages, filters of a SUBSCRIBE or
+    /// Work that one packet may cause at once where the rest can wait for its turn, in steps of
+    /// about a tenth of a microsecond.
+    ///
+    /// What can wait: topics looked at for retained messages, filters of a SUBSCRIBE or
     /// UNSUBSCRIBE. The packets of one input may cost 16 times as many.
     pub input_steps_max: u32,
-    /// Distinct conditions of content-filtered subscriptions, a shard. More: SUBACK 0x97.
+    /// Distinct conditions of subscriptions, per thread. 0 refuses every condition.
+    ///
+    /// More: SUBACK 0x97.
     pub conditions_max: u32,
-    /// Distinct conditions of one session, so that no client takes what others need. More: SUBACK
-    /// 0x97.
+    /// Distinct conditions of one session, so that no client takes what others need.
+    ///
+    /// More: SUBACK 0x97.
     pub conditions_per_session_max: u32,
-    /// How often a message that a rule made may be given to the rules again: what is deeper is
-    /// published, and no rule sees it.
+    /// How often a message that a rule made may be given to the rules again.
+    ///
+    /// What is deeper is published, and no rule sees it.
     pub rule_depth_max: u8,
-    /// Messages that rules make of one PUBLISH, in all. More are dropped.
+    /// Messages that rules make of one PUBLISH, in all.
+    ///
+    /// More are dropped.
     pub rule_results_max: u32,
-    /// Levels of a topic name or filter. More: 0x90 or 0x8F.
+    /// Levels of a topic name or filter.
+    ///
+    /// More: 0x90 or 0x8F.
     pub topic_levels_max: u16,
-    /// Length of a topic name or filter, in bytes; the protocol's own bound is the default.
+    /// Length of a topic name or filter. The default is the protocol's own bound.
+    ///
     /// Longer: 0x90 or 0x8F.
     pub topic_bytes_max: u16,
-    /// Topic aliases a client may set up. Higher: 0x94.
+    /// Topic aliases that a client may use.
+    ///
+    /// Higher: 0x94.
     pub topic_alias_maximum: u16,
-    /// Topic aliases the broker sets up towards a client that allows it; further topics go by
-    /// their name.
+    /// Topic aliases that the broker uses towards a client that allows them.
+    ///
+    /// Further topics go by their name.
     pub topic_alias_out_max: u16,
-    /// Retained messages. More: not retained, PUBACK or PUBREC 0x97. Where another shard owns the
-    /// topic, those who are subscribed have it by the time the publisher is told.
+    /// Retained messages, per thread.
+    ///
+    /// More: not retained, PUBACK or PUBREC 0x97. Where another shard owns the topic, those who are
+    /// subscribed have it by the time the publisher is told.
     pub retained_messages_max: u32,
-    /// Bytes of retained messages; same rule.
+    /// Payload, topic and properties of the retained messages, per thread.
+    ///
+    /// The rule is that of `retained_messages_max`.
     pub retained_bytes_max: u64,
-    /// Longest time an absent session is kept, in seconds; `u32::MAX` is for ever.
+    /// How long the session of an absent client is kept at most. 4294967295 is for ever.
     pub session_expiry_s_max: u32,
 }
 
@@ -113,12 +154,14 @@ impl Default for Limits {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhenConnected {
-    /// Its connection ends with 0x97. The message that found no room stands for one dropped.
+    /// Its connection ends with DISCONNECT 0x97.
+    ///
+    /// The message that found no room stands for one dropped.
     #[default]
     EndConnection,
     /// The PUBLISH that would overfill it is refused: PUBACK or PUBREC 0x97; before 5.0, which
-    /// has no such answer, the publisher's connection ends. Only the publisher's own shard is
-    /// asked: on others the rule is the default.
+    /// has no such answer, the publisher's connection ends. Sessions on other threads than the
+    /// publisher's follow the default.
     RefusePublisher,
 }
 
@@ -126,11 +169,13 @@ pub enum WhenConnected {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhenAbsent {
-    /// Its oldest message is dropped, counted and named.
+    /// Its oldest message is dropped.
+    ///
+    /// It is counted and named.
     #[default]
     DropOldest,
     /// The session ends.
     EndSession,
-    /// As [`WhenConnected::RefusePublisher`].
+    /// The PUBLISH is refused, as above.
     RefusePublisher,
 }

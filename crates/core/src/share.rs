@@ -16,9 +16,9 @@ pub struct SharePolicy {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShareRule {
-    /// Beginning of the share name: `work` for `$share/workers/...`.
+    /// Beginning of the share name: `work` for `$share/workers/...`. An empty one fits every group.
     pub prefix: Box<str>,
-    /// How these groups choose.
+    /// How these groups choose the member that gets a message.
     pub strategy: ShareStrategy,
 }
 
@@ -36,17 +36,21 @@ pub struct ShareRule {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ShareStrategy {
-    /// Each in turn. Among members that can always take, the counts of what one shard publishes
-    /// differ by at most one.
+    /// Each in turn.
+    ///
+    /// Among members that can always take, the counts of what one shard publishes differ by at most
+    /// one.
     #[default]
     RoundRobin,
     /// Any, all with the same chance.
     Random,
-    /// All messages of one publisher go to one member. The publisher of a will is gone: its topic
-    /// stands for it.
+    /// All messages of one publisher go to one member.
+    ///
+    /// The publisher of a will is gone: its topic stands for it.
     StickyClient,
-    /// All topics with the same value of this level, counted from 1, go to one member. A topic
-    /// without that level is taken as a whole.
+    /// All topics with the same value of level N, counted from 1, go to one member.
+    ///
+    /// A topic without that level is taken as a whole.
     StickyLevel(NonZeroU16),
     /// All messages of one topic go to one member.
     Hash,

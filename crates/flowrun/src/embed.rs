@@ -72,7 +72,7 @@ impl Embedded {
             .ok_or_else(|| Error::option("filter", "it must be a topic filter"))?;
         let (group, filter) = (parsed.group.map(str::to_owned), parsed.filter.to_owned());
         let settings = Settings {
-            address: Address { host, port, user_name: None, password: None },
+            address: Address { host, port, socket: None, user_name: None, password: None },
             version: Version::V311,
             client_id,
             threads: 1,

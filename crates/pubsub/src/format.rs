@@ -1,10 +1,14 @@
 //! How a received message is printed: payload, topic and payload, or by a format.
 
+mod json;
+mod layout;
+
 use jiff::Timestamp;
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use jiff::fmt::strtime;
+use jiff::tz::TimeZone;
+use layout::Layout;
 use std::io::{self, Write};
-use weir_connection::Shown;
+use weir_connection::{Shown, ShownJson};
 use weir_wire::packet::Publish;
 use weir_wire::{PacketId, Property};
 
@@ -20,7 +24,20 @@ pub(crate) enum Format {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     Text(Vec<u8>),
-    Field(u8),
+    Field(u8, Layout),
+    /// The time by one letter of strftime.
+    Time(char),
+}
+
+/// Where and how messages are printed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Target {
+    /// What a terminal would obey in text of the publisher is escaped, but for payloads.
+    pub(crate) is_terminal: bool,
+    /// JSON takes several lines.
+    pub(crate) is_pretty: bool,
+    /// No newline follows a message.
+    pub(crate) has_no_line_end: bool,
 }
 
 /// Every field with what it prints, for the help.
@@ -47,11 +64,17 @@ const FIELDS: [(u8, &str); 20] = [
     (b'J', "everything as JSON, with the payload as JSON"),
 ];
 
+const REST: &str = r"  %% a %; @@ an @; \n \r \t \a \e \v \0 \\ as in C
+  @H, @M and so on: the time in UTC, by the letters of strftime(3); @N its nanoseconds
+Widths are as in printf, in bytes: %20t at least 20, %-20t with the blanks behind, %06l with zeros;
+%.20t at most 20 (of t, p, x, X, C, R, I)
+";
+
 /// The help on `-F`.
 pub(crate) fn help() -> String {
     let fields = FIELDS.map(|(name, shown)| format!("\n  %{} {shown}", char::from(name)));
     let fields = fields.concat();
-    format!("Fields of -F:{fields}\n  %% is %; \\n \\r \\t \\a \\e \\v \\0 \\\\ as in C; @@ is @")
+    format!("Fields of -F:{fields}\n{}", REST.trim_end())
 }
 
 impl std::str::FromStr for Format {
@@ -59,22 +82,23 @@ impl std::str::FromStr for Format {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (mut pieces, mut plain) = (Vec::new(), Vec::new());
-        let mut bytes = text.bytes();
+        let mut bytes = text.bytes().peekable();
         while let Some(byte) = bytes.next() {
             match byte {
-                b'%' => match bytes.next() {
-                    Some(b'%') => plain.push(b'%'),
-                    Some(name) if FIELDS.iter().any(|(known, _)| *known == name) => {
-                        if !plain.is_empty() {
-                            pieces.push(Piece::Text(std::mem::take(&mut plain)));
+                b'%' => {
+                    let layout = Layout::read(&mut bytes)?;
+                    match bytes.next() {
+                        Some(b'%') => plain.push(b'%'),
+                        Some(name) if FIELDS.iter().any(|(known, _)| *known == name) => {
+                            pieces.extend(text_of(&mut plain));
+                            pieces.push(Piece::Field(name, layout));
                         }
-                        pieces.push(Piece::Field(name));
+                        name => {
+                            let name = name.map(char::from).into_iter().collect::<String>();
+                            return Err(format!("no field %{name}; --help lists them"));
+                        }
                     }
-                    name => {
-                        let name = name.map(char::from).into_iter().collect::<String>();
-                        return Err(format!("no field %{name}; --help lists them"));
-                    }
-                },
+                }
                 b'\\' => plain.push(match bytes.next() {
                     Some(b'n') => b'\n',
                     Some(b'r') => b'\r',
@@ -88,15 +112,33 @@ impl std::str::FromStr for Format {
                 }),
                 b'@' => match bytes.next() {
                     Some(b'@') => plain.push(b'@'),
-                    _ => return Err("no time by @ (use %I or %U); @@ is an @".into()),
+                    Some(letter) if time(letter.into(), Timestamp::UNIX_EPOCH).is_some() => {
+                        pieces.extend(text_of(&mut plain));
+                        pieces.push(Piece::Time(letter.into()));
+                    }
+                    _ => return Err("a @ that no letter of strftime follows; @@ is an @".into()),
                 },
                 byte => plain.push(byte),
             }
         }
-        if !plain.is_empty() {
-            pieces.push(Piece::Text(plain));
-        }
+        pieces.extend(text_of(&mut plain));
         Ok(Self::Pieces(pieces))
+    }
+}
+
+/// The piece of what has been read, if there is any.
+fn text_of(plain: &mut Vec<u8>) -> Option<Piece> {
+    (!plain.is_empty()).then(|| Piece::Text(std::mem::take(plain)))
+}
+
+/// What strftime(3) has for this letter, in UTC.
+fn time(letter: char, now: Timestamp) -> Option<String> {
+    match letter {
+        'N' => Some(format!("{:09}", now.subsec_nanosecond())),
+        letter if letter.is_ascii_alphabetic() => {
+            strtime::format(format!("%{letter}"), &now.to_zoned(TimeZone::UTC)).ok()
+        }
+        _ => None,
     }
 }
 
@@ -109,7 +151,7 @@ impl Format {
         &self,
         message: &Publish<'_>,
         now: Timestamp,
-        (line_end, is_terminal): (&[u8], bool),
+        target: Target,
         out: &mut impl Write,
     ) -> io::Result<()> {
         match self {
@@ -124,17 +166,50 @@ impl Format {
                 for piece in pieces {
                     match piece {
                         Piece::Text(text) => out.write_all(text)?,
-                        Piece::Field(name) if is_terminal && is_text(*name) => {
-                            let mut text = Vec::new();
-                            field(*name, message, now, &mut text)?;
-                            write!(out, "{}", Shown(&String::from_utf8_lossy(&text)))?;
+                        Piece::Time(letter) => {
+                            out.write_all(time(*letter, now).unwrap_or_default().as_bytes())?;
                         }
-                        Piece::Field(name) => field(*name, message, now, out)?,
+                        Piece::Field(name, layout) => {
+                            print_field((*name, *layout), message, now, target, out)?;
+                        }
                     }
                 }
             }
         }
-        out.write_all(line_end)
+        if target.has_no_line_end { Ok(()) } else { out.write_all(b"\n") }
+    }
+}
+
+fn print_field(
+    (name, layout): (u8, Layout),
+    message: &Publish<'_>,
+    now: Timestamp,
+    target: Target,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let is_escaped = target.is_terminal && (is_text(name) || is_json(name));
+    if layout.is_plain() && !is_escaped {
+        return field(name, message, now, target, out);
+    }
+    let mut text = Vec::new();
+    field(name, message, now, target, &mut text)?;
+    if is_escaped {
+        let peers = String::from_utf8_lossy(&text);
+        let shown = match is_json(name) {
+            true => ShownJson(&peers).to_string(),
+            false => Shown(&peers).to_string(),
+        };
+        text = shown.into_bytes();
+    }
+    match name {
+        // Of one digit, or of any number of parts: mosquitto_sub has no widths for these.
+        b'q' | b'r' | b'D' | b'P' | b'U' | b'j' | b'J' => out.write_all(&text),
+        name => {
+            let is_number = matches!(name, b'l' | b'm' | b'A' | b'E' | b'F' | b'S');
+            let is_cut = matches!(name, b't' | b'p' | b'x' | b'X' | b'C' | b'R' | b'I');
+            let layout = if is_cut { layout } else { layout.uncut() };
+            layout.print(&text, is_number || matches!(name, b'p' | b'x' | b'X'), out)
+        }
     }
 }
 
@@ -143,7 +218,17 @@ const fn is_text(name: u8) -> bool {
     matches!(name, b't' | b'C' | b'D' | b'P' | b'R')
 }
 
-fn field(name: u8, message: &Publish<'_>, now: Timestamp, out: &mut impl Write) -> io::Result<()> {
+const fn is_json(name: u8) -> bool {
+    matches!(name, b'j' | b'J')
+}
+
+fn field(
+    name: u8,
+    message: &Publish<'_>,
+    now: Timestamp,
+    target: Target,
+    out: &mut impl Write,
+) -> io::Result<()> {
     match name {
         b't' => write!(out, "{}", message.topic),
         b'p' => out.write_all(message.payload),
@@ -155,12 +240,7 @@ fn field(name: u8, message: &Publish<'_>, now: Timestamp, out: &mut impl Write) 
         b'm' => write!(out, "{}", message.packet_id.map_or(0, PacketId::value)),
         b'I' => write!(out, "{}", now.strftime("%Y-%m-%dT%H:%M:%S+0000")),
         b'U' => write!(out, "{}.{:09}", now.as_second(), now.subsec_nanosecond()),
-        b'j' => json(message, text(message.payload), now, out),
-        // What is no JSON is shown as a string rather than left out.
-        b'J' => {
-            let payload = serde_json::from_slice(message.payload);
-            json(message, payload.unwrap_or_else(|_| text(message.payload)), now, out)
-        }
+        b'j' | b'J' => json::print(message, now, (name == b'J', target.is_pretty), out),
         name => properties(name, message, out),
     }
 }
@@ -190,85 +270,15 @@ fn properties(name: u8, message: &Publish<'_>, out: &mut impl Write) -> io::Resu
     Ok(())
 }
 
-fn text(bytes: &[u8]) -> Value {
-    String::from_utf8_lossy(bytes).into()
-}
-
-/// A message as JSON, with the names mosquitto_sub uses.
-#[derive(Serialize)]
-struct Record<'a> {
-    tst: String,
-    topic: &'a str,
-    qos: u8,
-    retain: u8,
-    payloadlen: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mid: Option<u16>,
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    properties: Map<String, Value>,
-    payload: Value,
-}
-
-fn json(
-    message: &Publish<'_>,
-    payload: Value,
-    now: Timestamp,
-    out: &mut impl Write,
-) -> io::Result<()> {
-    let record = Record {
-        tst: now.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),
-        topic: message.topic,
-        qos: message.qos as u8,
-        retain: message.retain.into(),
-        payloadlen: message.payload.len(),
-        mid: message.packet_id.map(PacketId::value),
-        properties: json_properties(message),
-        payload,
-    };
-    Ok(serde_json::to_writer(out, &record)?)
-}
-
-fn json_properties(message: &Publish<'_>) -> Map<String, Value> {
-    let mut all = Map::new();
-    let (mut users, mut identifiers) = (Vec::new(), Vec::new());
-    for property in message.properties.iter() {
-        let (name, value) = match property {
-            Property::PayloadFormatIndicator(format) => ("payload-format-indicator", json!(format)),
-            Property::MessageExpiryInterval(seconds) => ("message-expiry-interval", json!(seconds)),
-            Property::ContentType(text) => ("content-type", json!(text)),
-            Property::ResponseTopic(topic) => ("response-topic", json!(topic)),
-            Property::CorrelationData(data) => ("correlation-data", text(data)),
-            Property::TopicAlias(alias) => ("topic-alias", json!(alias)),
-            Property::UserProperty(name, value) => {
-                users.push(json!({ name: value }));
-                continue;
-            }
-            Property::SubscriptionIdentifier(number) => {
-                identifiers.push(json!(number));
-                continue;
-            }
-            _ => continue,
-        };
-        all.insert(name.into(), value);
-    }
-    // Both may stand several times, a user property with one name too.
-    if !users.is_empty() {
-        all.insert("user-properties".into(), users.into());
-    }
-    if !identifiers.is_empty() {
-        all.insert("subscription-identifiers".into(), identifiers.into());
-    }
-    all
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
     use weir_wire::{Properties, PropertiesBuf, QoS};
 
     fn printed(format: &Format, message: &Publish<'_>) -> String {
         let (now, mut out) = (Timestamp::new(1_000_000_000, 5_000).unwrap(), Vec::new());
-        format.print(message, now, (b"\n", false), &mut out).unwrap();
+        format.print(message, now, Target::default(), &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -302,9 +312,90 @@ mod tests {
         let format: Format = "%t %p".parse().unwrap();
         for (is_terminal, topic) in [(true, "a\\u{1b}[2J"), (false, "a\u{1b}[2J")] {
             let mut out = Vec::new();
-            format.print(&message, Timestamp::UNIX_EPOCH, (b"", is_terminal), &mut out).unwrap();
+            let target = Target { is_terminal, has_no_line_end: true, ..Target::default() };
+            format.print(&message, Timestamp::UNIX_EPOCH, target, &mut out).unwrap();
             assert_eq!(out, format!("{topic} \u{1b}[m").into_bytes());
         }
+    }
+
+    #[test]
+    fn no_json_makes_a_terminal_obey_and_it_is_the_same_json() {
+        let hostile = "\u{9b}2J\u{7f}\u{202e}\u{1b}";
+        let payload = format!("{{\"k\": \"{}\"}}", hostile.replace('\u{1b}', ""));
+        let message =
+            Publish { topic: hostile, payload: payload.as_bytes(), ..message(Properties::EMPTY) };
+        for format in ["%j", "%J"] {
+            let format: Format = format.parse().unwrap();
+            let printed = |is_terminal| {
+                let target = Target { is_terminal, ..Target::default() };
+                let mut out = Vec::new();
+                format.print(&message, Timestamp::UNIX_EPOCH, target, &mut out).unwrap();
+                String::from_utf8(out).unwrap()
+            };
+            let (shown, raw) = (printed(true), printed(false));
+            assert!(
+                shown.trim_end().chars().all(|char| (' '..'\u{7f}').contains(&char)),
+                "{shown}"
+            );
+            let [shown, raw]: [Value; 2] =
+                [shown, raw].map(|text| serde_json::from_str(&text).unwrap());
+            assert_eq!(shown, raw);
+            assert_eq!(shown["topic"], hostile);
+        }
+    }
+
+    #[test]
+    fn widths_are_those_of_printf() {
+        let mut properties = PropertiesBuf::new();
+        properties.push(Property::ContentType("text/plain"));
+        properties.push(Property::MessageExpiryInterval(60));
+        let message =
+            Publish { topic: "a/\u{e4}", payload: b"hello", ..message(properties.as_properties()) };
+        for (text, expected) in [
+            (
+                "%6t|%-6t|%06t|%.2t|%.3t|%6.1t|%-6.1t|%0t",
+                "  a/\u{e4}|a/\u{e4}  |  a/\u{e4}|a/|a/|     a|a     |a/\u{e4}",
+            ),
+            (
+                "%8p|%-8p|%08p|%-08p|%3p|%.3p|%5.3p",
+                "   hello|hello   |000hello|hello   |hello|hel|  hel",
+            ),
+            ("%12x|%-12X|%012x|%4x|%.4x", "  68656c6c6f|68656C6C6F  |0068656c6c6f|68656c6c6f|6865"),
+            ("%5l|%05l|%-05l|%.1l|%3m", "    5|00005|5    |5|  9"),
+            (
+                "%5E|%05E|%05A|%-5F|%5S|%5R|%3C|%.4C|%6.4C",
+                "   60|00060|00000|     |     |     |text/plain|text|  text",
+            ),
+            (
+                "%5q|%5r|%5%|%27I|%-26I|%.4I",
+                "1|1|%|   2001-09-09T01:46:40+0000|2001-09-09T01:46:40+0000  |2001",
+            ),
+            ("@Y-@m-@d @H:@M:@S.@N @j @Z", "2001-09-09 01:46:40.000005000 252 UTC"),
+        ] {
+            assert_eq!(
+                printed(&text.parse().unwrap(), &message),
+                format!("{expected}\n"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn pretty_json_has_a_line_for_each_member() {
+        let mut properties = PropertiesBuf::new();
+        properties.push(Property::ContentType("c"));
+        let payload = br#"{"b":1,"a":[1,2,{"x":null}],"e":{},"g":[]}"#;
+        let message = Publish { payload, ..message(properties.as_properties()) };
+        let mut out = Vec::new();
+        let target = Target { is_pretty: true, ..Target::default() };
+        let format: Format = "%J".parse().unwrap();
+        format.print(&message, Timestamp::UNIX_EPOCH, target, &mut out).unwrap();
+        let expected = "{\n\t\"tst\":\t\"1970-01-01T00:00:00.000000Z\",\n\t\"topic\":\t\"a/b\",\n\
+            \t\"qos\":\t1,\n\t\"retain\":\t1,\n\t\"payloadlen\":\t42,\n\t\"mid\":\t9,\n\
+            \t\"properties\":\t{\n\t\t\"content-type\":\t\"c\"\n\t},\n\t\"payload\":\t{\n\
+            \t\t\"b\":\t1,\n\t\t\"a\":\t[1, 2, {\n\t\t\t\t\"x\":\tnull\n\t\t\t}],\n\
+            \t\t\"e\":\t{\n\t\t},\n\t\t\"g\":\t[]\n\t}\n}\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 
     #[test]
@@ -353,7 +444,7 @@ mod tests {
                 printed(&format, &message);
             }
         }
-        for text in ["%", "\\", "\\q", "@H"] {
+        for text in ["%", "\\", "\\q", "@", "@!", "%5", "%-", "%5.", "%5z", "%0-8t", "%10001t"] {
             assert!(text.parse::<Format>().is_err(), "{text}");
         }
     }

@@ -6,6 +6,7 @@ use clap::{ArgAction, Args};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use weir_client::Url;
 use weir_connection::Address;
 use weir_wire::packet::{Connect, Will};
@@ -26,6 +27,9 @@ pub(crate) struct ConnectionArgs {
     #[arg(short = 'L', long, value_name = "URL",
         conflicts_with_all = ["host", "port", "user_name", "password"])]
     pub(crate) url: Option<Url>,
+    /// Unix socket of the broker, instead of host and port
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["url", "source"])]
+    unix: Option<PathBuf>,
     /// Local address to connect from
     #[arg(short = 'A', value_name = "ADDRESS")]
     source: Option<IpAddr>,
@@ -71,6 +75,9 @@ pub(crate) struct ConnectionArgs {
     #[arg(short = 'D', long = "property", num_args = 3..=4, action = ArgAction::Append,
         value_names = ["PACKET", "NAME", "VALUE", "VALUE"])]
     properties: Vec<String>,
+    /// Send without Nagle's delay; this is always so, and the option is for scripts that have it
+    #[arg(long = "nodelay")]
+    _has_no_delay: bool,
     /// Print every packet to standard error
     #[arg(short, long)]
     debug: bool,
@@ -222,11 +229,13 @@ impl ConnectionArgs {
             None => Address {
                 host: self.host.clone(),
                 port: self.port,
+                socket: self.unix.clone(),
                 user_name: self.user_name.clone(),
                 password: self.password.clone(),
             },
             Some(Url { host, port, user_name, password, .. }) => {
-                Address { host, port: port.unwrap_or(self.port), user_name, password }
+                let port = port.unwrap_or(self.port);
+                Address { host, port, socket: None, user_name, password }
             }
         }
     }

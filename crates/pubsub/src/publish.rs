@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::options::{ConnectionArgs, NOT_A_NAME, Settings, parse_qos};
 use crate::property::{Place, help};
-use crate::runner::{Port, Task, reason_string, run};
+use crate::runner::{OUTPUT_BYTES_MAX, Port, Task, reason_string, run};
 use clap::Args;
 use std::io::{BufRead, Read};
 use std::path::PathBuf;
@@ -15,9 +15,6 @@ use weir_connection::named;
 use weir_reactor::{Reactor, Waker};
 use weir_wire::topic::is_valid_name;
 use weir_wire::{Packet, Properties, Property, QoS, REMAINING_LENGTH_MAX, ReasonCode};
-
-/// Output that may wait for the broker before no more is written.
-const OUTPUT_BYTES_MAX: usize = 64 * 1024;
 
 /// Lines read ahead of the broker.
 const LINES_MAX: usize = 64;

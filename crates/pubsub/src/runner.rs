@@ -12,6 +12,9 @@ use weir_wire::{Frame, Packet, Properties, Property, QoS, ReasonCode};
 /// Rest between two tries to connect again.
 const REST_US: u64 = 1_000_000;
 
+/// Output that may wait for the broker before no more is written.
+pub(crate) const OUTPUT_BYTES_MAX: usize = 64 * 1024;
+
 /// What a client is there for.
 pub(crate) trait Task {
     /// Whether a lost connection is made again.

@@ -1,15 +1,19 @@
 //! `weir sub`: subscribe and print what arrives.
 
-use crate::format::Format;
+use crate::format::{Format, Target};
 use crate::options::{ConnectionArgs, Settings, parse_qos};
 use crate::property::{self, Place};
-use crate::runner::{Port, Task, reason_string, run};
+use crate::runner::{OUTPUT_BYTES_MAX, Port, Task, reason_string, run};
 use crate::{Error, format};
 use clap::Args;
 use jiff::Timestamp;
+use std::collections::VecDeque;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use weir_chance::Chance;
 use weir_client::Event;
 use weir_connection::{named, obey_signals};
 use weir_reactor::Reactor;
@@ -40,8 +44,8 @@ pub struct SubArgs {
     /// Exit when the broker has answered all subscriptions
     #[arg(short = 'E')]
     ends_subscribed: bool,
-    /// Print the topic before the payload
-    #[arg(short, long, conflicts_with = "format")]
+    /// Print the topic before the payload, unless there is a format (-F)
+    #[arg(short, long)]
     verbose: bool,
     /// Print no newline after a message
     #[arg(short = 'N')]
@@ -49,12 +53,21 @@ pub struct SubArgs {
     /// Print each message in this format, such as '%I %t %p'
     #[arg(short = 'F', value_name = "FORMAT", allow_hyphen_values = true)]
     format: Option<Format>,
+    /// Print JSON of -F over several lines
+    #[arg(long)]
+    pretty: bool,
+    /// Print only this percentage of the messages, chosen at random: 0.1 to 100; -C counts them all
+    #[arg(long, value_name = "PERCENT", default_value_t = 100.0, value_parser = parse_percentage)]
+    random_filter: f64,
     /// Skip retained messages
     #[arg(short = 'R')]
     is_without_retained: bool,
     /// Print only retained messages, and exit at the first that is not
     #[arg(long, conflicts_with = "is_without_retained")]
     retained_only: bool,
+    /// Have the broker clear each retained message that comes, but for those of -T
+    #[arg(long, conflicts_with = "is_without_retained")]
+    remove_retained: bool,
     /// Keep the RETAIN flag as published (5.0)
     #[arg(long)]
     retain_as_published: bool,
@@ -66,6 +79,11 @@ pub struct SubArgs {
     unsubscribe: Vec<String>,
     #[command(flatten)]
     connection: ConnectionArgs,
+}
+
+fn parse_percentage(text: &str) -> Result<f64, &'static str> {
+    let percentage = text.parse().ok().filter(|percentage| (0.1..=100.0).contains(percentage));
+    percentage.ok_or("it must be a percentage from 0.1 to 100")
 }
 
 fn after_help() -> String {
@@ -103,7 +121,7 @@ pub fn subscribe(args: &SubArgs) -> Result<(), Error> {
     let mut subscriber = Subscriber::new(args, &settings)?;
     let result = run(&mut reactor, &settings, &mut subscriber, args.timeout, &stop);
     // What is known by now matters more than that it could not be printed.
-    result.and(subscriber.flush())
+    result.and(subscriber.flush()).and(subscriber.verdict())
 }
 
 struct Subscriber<'a> {
@@ -114,9 +132,9 @@ struct Subscriber<'a> {
     subscribe_properties: Properties<'a>,
     unsubscribe_properties: Properties<'a>,
     format: Format,
-    line_end: &'static [u8],
-    /// Standard output is one.
-    is_terminal: bool,
+    target: Target,
+    /// Chooses what is printed, and how much of it is.
+    chance: (Chance, f64),
     /// Messages still to be printed, if they are counted.
     left: Option<u64>,
     ends_subscribed: bool,
@@ -124,6 +142,8 @@ struct Subscriber<'a> {
     retained_only: bool,
     /// Older versions cannot ask the broker to leave retained messages out.
     skips_retained: bool,
+    /// What is done with retained messages that came, if anything.
+    clearing: Option<Clearing>,
     /// CONNACK came, and nothing is subscribed yet.
     is_due: bool,
     /// Answers that have not come.
@@ -172,13 +192,18 @@ impl<'a> Subscriber<'a> {
             subscribe_properties: settings.properties.of(Place::Subscribe),
             unsubscribe_properties: settings.properties.of(Place::Unsubscribe),
             format,
-            line_end: if args.has_no_line_end { b"" } else { b"\n" },
-            is_terminal: io::stdout().is_terminal(),
+            target: Target {
+                is_terminal: io::stdout().is_terminal(),
+                is_pretty: args.pretty,
+                has_no_line_end: args.has_no_line_end,
+            },
+            chance: (Chance::new(RandomState::new().hash_one("random")), args.random_filter),
             left: args.count,
             ends_subscribed: args.ends_subscribed,
             is_quiet: args.connection.quiet,
             retained_only: args.retained_only,
             skips_retained: args.is_without_retained && !is_v5,
+            clearing: args.remove_retained.then(Clearing::default),
             is_due: false,
             awaited: 0,
             is_done: false,
@@ -189,6 +214,10 @@ impl<'a> Subscriber<'a> {
     }
 
     fn message(&mut self, message: &Publish<'_>) {
+        // It came while the broker still has retained messages to clear.
+        if self.is_done {
+            return;
+        }
         if self.retained_only && !message.retain {
             self.is_done = true;
             return;
@@ -199,9 +228,14 @@ impl<'a> Subscriber<'a> {
         if self.skips_retained && message.retain || self.filters_out.iter().any(is_filtered) {
             return;
         }
-        let (now, place) = (Timestamp::now(), (self.line_end, self.is_terminal));
-        let printed = self.format.print(message, now, place, &mut self.out);
-        self.printed(printed);
+        if let Some(clearing) = self.clearing.as_mut().filter(|_| message.retain) {
+            clearing.due.push_back(message.topic.into());
+        }
+        let (chance, percentage) = &mut self.chance;
+        if *percentage == 100.0 || 100.0 * chance.unit() < *percentage {
+            let printed = self.format.print(message, Timestamp::now(), self.target, &mut self.out);
+            self.printed(printed);
+        }
         if let Some(left) = &mut self.left {
             *left -= 1;
             self.is_done |= *left == 0;
@@ -223,6 +257,18 @@ impl<'a> Subscriber<'a> {
         let flushed = self.out.flush();
         self.printed(flushed);
         self.error.take().map_or(Ok(()), Err)
+    }
+
+    /// What has to be said at the end of retained messages that could not be cleared.
+    fn verdict(&mut self) -> Result<(), Error> {
+        let Some(Clearing { refused, sent: published, first_refusal, .. }) = self.clearing.take()
+        else {
+            return Ok(());
+        };
+        match first_refusal {
+            Some((reason, why)) => Err(Error::NotPublished { refused, published, reason, why }),
+            None => Ok(()),
+        }
     }
 
     fn subscribed(&mut self, codes: &[u8]) {
@@ -259,7 +305,20 @@ impl Task for Subscriber<'_> {
 
     fn event(&mut self, event: Event<'_>) {
         match event {
-            Event::Connected { .. } => self.is_due = true,
+            Event::Connected { .. } => {
+                self.is_due = true;
+                // What is still retained comes again.
+                if let Some(clearing) = &mut self.clearing {
+                    clearing.due.clear();
+                    clearing.in_flight = 0;
+                }
+            }
+            Event::Acknowledged { reason, .. } => {
+                let why = self.why.take();
+                if let Some(clearing) = &mut self.clearing {
+                    clearing.acknowledged(reason, why);
+                }
+            }
             Event::Message(message) => self.message(&message),
             Event::Subscribed { codes, .. } => {
                 self.subscribed(codes);
@@ -271,13 +330,30 @@ impl Task for Subscriber<'_> {
     }
 
     fn is_done(&self) -> bool {
-        self.is_done || self.error.is_some()
+        self.is_done && self.clearing.as_ref().is_none_or(Clearing::is_done) || self.error.is_some()
     }
 
     fn act(&mut self, port: &mut Port<'_>) -> Result<(), Error> {
-        if !std::mem::take(&mut self.is_due) {
-            return Ok(());
+        if std::mem::take(&mut self.is_due) {
+            self.subscribe(port);
         }
+        if let Some(clearing) = &mut self.clearing {
+            clearing.send(port);
+        }
+        Ok(())
+    }
+
+    fn turn_end(&mut self) -> Result<(), Error> {
+        self.flush()
+    }
+
+    fn poll_timeout(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl Subscriber<'_> {
+    fn subscribe(&mut self, port: &mut Port<'_>) {
         self.awaited = 0;
         if !self.filters.is_empty() {
             let mut filters = SubscribeBuf::new();
@@ -291,14 +367,42 @@ impl Task for Subscriber<'_> {
             port.unsubscribe(&filters, self.unsubscribe_properties);
             self.awaited += 1;
         }
-        Ok(())
+    }
+}
+
+/// Retained messages that the broker is asked to clear.
+#[derive(Debug, Default)]
+struct Clearing {
+    /// Topics; as many as the broker has sent messages that it keeps.
+    due: VecDeque<String>,
+    in_flight: u64,
+    sent: u64,
+    refused: u64,
+    first_refusal: Option<(ReasonCode, Option<String>)>,
+}
+
+impl Clearing {
+    fn is_done(&self) -> bool {
+        self.due.is_empty() && self.in_flight == 0
     }
 
-    fn turn_end(&mut self) -> Result<(), Error> {
-        self.flush()
+    fn send(&mut self, port: &mut Port<'_>) {
+        while port.pending() < OUTPUT_BYTES_MAX
+            && port.can_publish(QoS::AtLeastOnce)
+            && let Some(topic) = self.due.pop_front()
+        {
+            self.sent += 1;
+            self.in_flight += 1;
+            port.publish((&topic, b"", QoS::AtLeastOnce, true), Properties::EMPTY, self.sent)
+                .expect("there is room in the window");
+        }
     }
 
-    fn poll_timeout(&self) -> Option<u64> {
-        None
+    fn acknowledged(&mut self, reason: ReasonCode, why: Option<String>) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        if reason.is_error() {
+            self.refused += 1;
+            self.first_refusal.get_or_insert((reason, why));
+        }
     }
 }

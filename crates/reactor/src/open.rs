@@ -10,10 +10,12 @@ use rustix::event::epoll;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, socket_with, sockopt,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, ipproto, socket_with,
+    sockopt,
 };
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use weir_transport::Transport;
 
 impl Io {
@@ -29,6 +31,20 @@ impl Io {
         source: Option<IpAddr>,
     ) -> io::Result<Token> {
         let token = self.connect_socket(peer, source)?;
+        self.put_layers(token, transport, false);
+        Ok(token)
+    }
+
+    /// Connects to a unix socket, as a file; `connected` or `closed` of the handler follows.
+    ///
+    /// # Errors What the system says: a path too long, no such file, nobody who listens there, no
+    /// more files.
+    pub fn connect_unix(&mut self, transport: &Transport, path: &Path) -> io::Result<Token> {
+        let address = SocketAddrUnix::new(path)?;
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        connect(&fd, &address)?;
+        let token = self.insert_file(fd, State::Connecting)?;
         self.put_layers(token, transport, false);
         Ok(token)
     }

@@ -2,6 +2,7 @@
 
 use crate::log::Log;
 use anyhow::Context;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weir_broker::{Config, ServeError, Server, Verifier};
@@ -12,38 +13,59 @@ const SHARD_ENDED: u8 = 3;
 /// Run the MQTT broker in the foreground until SIGTERM or Ctrl-C
 ///
 /// It speaks MQTT 3.1, 3.1.1 and 5.0 over TCP and keeps sessions in memory. Without options it
-/// listens on 127.0.0.1:1883. SIGUSR1 writes all counters to the log, and so
-/// does SIGHUP, which also opens the log's file again; a control socket ([control]
-/// in the configuration) lets weir ctl show clients and counters: see docs/control.md. Clients can
-/// subscribe with a condition on the content of messages ($filter/CONDITION/FILTER, or the user
-/// property filter), and [[flow]] tables in the configuration derive messages from messages: see
+/// listens on 127.0.0.1:1883, and whoever reaches it may use it. docs/broker.md has every key of
+/// the configuration file, with examples; docs/limits.md says what happens at each bound.
+///
+/// SIGUSR1 writes all counters to the log, and so does SIGHUP, which also opens the log's file
+/// again. With a control socket ([control] in the file), weir ctl shows clients and counters:
+/// docs/control.md. Subscriptions and rules that look at the content of messages are in
 /// docs/flow.md.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BrokerArgs {
+    /// Configuration file (TOML); the same as --config
+    #[arg(value_name = "FILE", conflicts_with = "config")]
+    file: Option<PathBuf>,
+    /// Configuration file (TOML)
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Port to listen on, for clients on this host only (127.0.0.1 and ::1), instead of the
+    /// addresses in the file; may be given several times
+    #[arg(short, long = "port", value_name = "PORT",
+        value_parser = clap::value_parser!(u16).range(1..))]
+    ports: Vec<u16>,
     /// Address to listen on, instead of those in the file; may be given several times
     #[arg(long, value_name = "HOST:PORT")]
     listen: Vec<String>,
-    /// Configuration file (TOML)
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    /// Log everything, as --log-level debug does
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
     /// Check the configuration, print it with its defaults, and exit
     #[arg(long)]
     check: bool,
     /// Read a password from standard input, print its verifier for [auth.users], and exit
-    #[arg(long, conflicts_with_all = ["listen", "config", "check"])]
+    #[arg(long, exclusive = true)]
     verifier: bool,
+    /// Mosquitto's option for the background
+    #[arg(short, long = "daemon", hide = true)]
+    daemon: bool,
 }
 
 pub(crate) fn run(args: BrokerArgs, log: &Log) -> anyhow::Result<ExitCode> {
     if args.verifier {
         return print_verifier().map(|()| ExitCode::SUCCESS);
     }
-    let mut config = match &args.config {
-        Some(path) => Config::read(path)?,
+    anyhow::ensure!(
+        !args.daemon,
+        "-d: weir broker stays in the foreground; have systemd start it, or a shell with &"
+    );
+    let mut config = match args.file.or(args.config) {
+        Some(path) => Config::read(&path)?,
         None => Config::default(),
     };
-    if !args.listen.is_empty() {
-        config.listen = args.listen;
+    let addresses: Vec<_> =
+        args.listen.into_iter().chain(args.ports.into_iter().flat_map(loopback)).collect();
+    if !addresses.is_empty() {
+        config.listen = addresses;
     }
     config.check()?;
     for warning in config.warnings() {
@@ -65,6 +87,16 @@ pub(crate) fn run(args: BrokerArgs, log: &Log) -> anyhow::Result<ExitCode> {
         Err(ServeError::Shard { .. }) => Ok(ExitCode::from(SHARD_ENDED)),
         Err(error) => Err(error.into()),
     }
+}
+
+/// This host alone, by each family of addresses that it has.
+fn loopback(port: u16) -> impl Iterator<Item = String> {
+    let addresses = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
+    let is_here = |address: &IpAddr| UdpSocket::bind((*address, 0)).is_ok();
+    addresses
+        .into_iter()
+        .filter(is_here)
+        .map(move |address| SocketAddr::new(address, port).to_string())
 }
 
 fn print_verifier() -> anyhow::Result<()> {

@@ -42,6 +42,13 @@ pub(crate) struct LogArgs {
     log_format: Format,
 }
 
+impl LogArgs {
+    /// Logs what helps to find a fault, unless a level is given.
+    pub(crate) fn be_verbose(&mut self) {
+        self.log_level.get_or_insert_with(|| "debug".into());
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
     #[default]

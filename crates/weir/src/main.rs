@@ -54,7 +54,12 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let mut cli = Cli::parse();
+    if let Command::Broker(args) = &cli.command
+        && args.verbose
+    {
+        cli.log.be_verbose();
+    }
     run(cli).unwrap_or_else(|error| {
         // One line: what was wrong, where, what to do. It may be that nobody reads it.
         let _ = writeln!(std::io::stderr(), "weir: {error:#}");

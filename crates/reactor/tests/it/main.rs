@@ -66,6 +66,28 @@ fn a_connection_comes_from_the_address_it_is_told() {
 }
 
 #[test]
+fn a_unix_socket_is_connected_to_and_where_there_is_none_the_error_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s");
+    let mut reactor = reactor(weir_reactor::Backend::Epoll);
+    let error = reactor.io().connect_unix(&Transport::Plain, &path).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let near = reactor.io().connect_unix(&Transport::Plain, &path).unwrap();
+    let mut far = listener.accept().unwrap().0;
+    reactor.io().write(near, b"hello");
+    let mut notes = Notes::default();
+    until(&mut reactor, &mut notes, |notes| notes.connected == [near]);
+    let mut bytes = [0; 5];
+    far.read_exact(&mut bytes).unwrap();
+    assert_eq!(&bytes, b"hello");
+    far.write_all(b"back").unwrap();
+    until(&mut reactor, &mut notes, |notes| notes.received.values().any(|bytes| bytes == b"back"));
+    drop(far);
+    until(&mut reactor, &mut notes, |notes| !notes.closed.is_empty());
+}
+
+#[test]
 fn version_6_of_the_internet_protocol_works_as_well() {
     // Not every host has it.
     if std::net::TcpListener::bind("[::1]:0").is_err() {

@@ -12,7 +12,7 @@ const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 const VERSIONS: [&str; 3] = ["31", "311", "5"];
 
 /// Runs `test` with the port of every broker there is.
-fn on_every_broker(test: impl Fn(&str)) {
+pub(crate) fn on_every_broker(test: impl Fn(&str)) {
     let weir = Broker::start();
     test(weir.port());
     if let Some(mosquitto) = Mosquitto::start("allow_anonymous true\nmax_queued_messages 0") {
@@ -20,19 +20,19 @@ fn on_every_broker(test: impl Fn(&str)) {
     }
 }
 
-fn weir(arguments: &[&str]) -> Output {
+pub(crate) fn weir(arguments: &[&str]) -> Output {
     Command::new(WEIR).args(arguments).output().unwrap()
 }
 
 /// Runs `weir pub` with options, the last of them the message, and expects success.
-fn publish(port: &str, options: &str, message: &str) {
+pub(crate) fn publish(port: &str, options: &str, message: &str) {
     let arguments: Vec<_> = ["pub", "-p", port, "-m", message].into_iter().collect();
     let output = weir(&[&arguments[..], &words(options)].concat());
     assert!(output.status.success(), "{options}: {output:?}");
     assert!(output.stdout.is_empty() && output.stderr.is_empty(), "{options}: {output:?}");
 }
 
-fn words(line: &str) -> Vec<&str> {
+pub(crate) fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }
 
@@ -49,13 +49,13 @@ fn publish_lines(port: &str, options: &str, lines: &str) -> Output {
 }
 
 /// `weir sub` that has its SUBACK; it ends after 60 s at most.
-struct Sub {
+pub(crate) struct Sub {
     child: Child,
     log: JoinHandle<String>,
 }
 
 impl Sub {
-    fn start(port: &str, options: &str) -> Self {
+    pub(crate) fn start(port: &str, options: &str) -> Self {
         let mut child = Command::new(WEIR)
             .args(["sub", "-p", port, "-d", "-W", "60"])
             .args(words(options))
@@ -79,7 +79,7 @@ impl Sub {
     }
 
     /// What it printed, once it has ended by itself with success.
-    fn printed(self) -> String {
+    pub(crate) fn printed(self) -> String {
         let (code, printed, log) = self.end();
         assert_eq!(code, Some(0), "{log}");
         printed
@@ -100,7 +100,7 @@ impl Sub {
 
 /// A broker that answers the packets of each connection, in their order, with these bytes and
 /// then closes; it returns what it got.
-fn fake(connections: Vec<Vec<&'static [u8]>>) -> (String, JoinHandle<Vec<u8>>) {
+pub(crate) fn fake(connections: Vec<Vec<&'static [u8]>>) -> (String, JoinHandle<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
     let server = std::thread::spawn(move || {
@@ -128,7 +128,7 @@ fn read_packet(stream: &mut TcpStream, got: &mut Vec<u8>) {
 }
 
 const CONNACK: &[u8] = &[0x20, 2, 0, 0];
-const CONNACK_5: &[u8] = &[0x20, 3, 0, 0, 0];
+pub(crate) const CONNACK_5: &[u8] = &[0x20, 3, 0, 0, 0];
 const SUBACK: &[u8] = &[0x90, 3, 0, 1, 0];
 /// The start of one of 256 MB.
 const LONG_CONNACK: &[u8] = &[0x20, 0xFF, 0xFF, 0xFF, 0x7F];

@@ -27,8 +27,14 @@ impl Broker {
 
     /// With more arguments of `weir broker`.
     pub(crate) fn start_with(arguments: &[&str]) -> Self {
+        let broker = Self::try_start(&[&["--listen", "127.0.0.1:0"], arguments].concat());
+        broker.expect("the broker ended before it listened")
+    }
+
+    /// With these arguments alone; nothing if it ends before it listens.
+    pub(crate) fn try_start(arguments: &[&str]) -> Option<Self> {
         let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
-            .args(["broker", "--listen", "127.0.0.1:0"])
+            .arg("broker")
             .args(arguments)
             .env("NO_COLOR", "1")
             .env_remove("WEIR_LOG")
@@ -38,12 +44,15 @@ impl Broker {
         let mut log = BufReader::new(child.stderr.take().unwrap());
         let address = loop {
             let mut line = String::new();
-            assert!(log.read_line(&mut line).unwrap() > 0, "the broker ended before it listened");
+            if log.read_line(&mut line).unwrap() == 0 {
+                child.wait().unwrap();
+                return None;
+            }
             if let Some((_, address)) = line.split_once("listening on ") {
                 break address.trim().to_owned();
             }
         };
-        Self { child, address, _log: log }
+        Some(Self { child, address, _log: log })
     }
 
     pub(crate) fn port(&self) -> &str {
