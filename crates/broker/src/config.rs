@@ -206,6 +206,11 @@ impl Config {
         self.addresses().map(drop)
     }
 
+    /// What is odd about a configuration that can be used, a line each.
+    pub fn warnings(&self) -> Vec<String> {
+        self.flow.warnings()
+    }
+
     /// How many shards there are.
     pub fn shard_count(&self) -> u16 {
         match self.shards {

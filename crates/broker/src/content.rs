@@ -4,9 +4,12 @@
 use smallvec::SmallVec;
 use std::fmt;
 use weir_core::{
-    ConditionEvaluator, ConditionQuery, Content, Derived, InvalidCondition, Micros, Rules,
+    ConditionEvaluator, ConditionQuery, Content, CostlyCondition, Derived, InvalidCondition,
+    Micros, Rules, Warning,
 };
-use weir_flow::{Condition, Faults, Flow, Message, RuleCounts, Scratch, Verdict};
+use weir_flow::{
+    Condition, Faults, Flow, Message, RuleCounts, STEPS_PER_MESSAGE_MAX, Scratch, Verdict,
+};
 use weir_wire::{Property, QoS};
 
 /// A message of few user properties needs no memory for them.
@@ -33,12 +36,20 @@ fn message<'a>(content: &Content<'a>, user_properties: &'a [(&'a str, &'a str)])
 pub(crate) struct Conditions {
     compiled: Vec<Option<Condition>>,
     scratch: Scratch,
+    /// Those of a message that have to wait for their turn.
+    costly: Vec<CostlyCondition>,
     matched: u64,
     faults: Faults,
 }
 
+/// What a client is told whose condition is false of every message.
+const NEVER_MATCHES: Warning = "no message can match the condition";
+
+/// Steps of conditions in one of a shard.
+const CHECKED_IN_A_STEP: u64 = 64;
+
 impl ConditionEvaluator for Conditions {
-    fn compile(&mut self, slot: u32, text: &str) -> Result<(), InvalidCondition> {
+    fn compile(&mut self, slot: u32, text: &str) -> Result<Option<Warning>, InvalidCondition> {
         let unfit =
             |error: weir_flow::ConditionError| InvalidCondition { reason: one_line(&error) };
         let condition = Condition::parse(text).map_err(unfit)?;
@@ -46,8 +57,9 @@ impl ConditionEvaluator for Conditions {
         if self.compiled.len() <= at {
             self.compiled.resize_with(at + 1, || None);
         }
+        let warning = condition.never_matches().then_some(NEVER_MATCHES);
         self.compiled[at] = Some(condition);
-        Ok(())
+        Ok(warning)
     }
 
     fn release(&mut self, slot: u32) {
@@ -55,22 +67,47 @@ impl ConditionEvaluator for Conditions {
         while self.compiled.pop_if(|last| last.is_none()).is_some() {}
     }
 
-    fn check(&mut self, content: &Content<'_>, asked: &mut [ConditionQuery]) {
-        let Self { compiled, scratch, matched, faults } = self;
+    fn check(
+        &mut self,
+        content: &Content<'_>,
+        asked: &mut [ConditionQuery],
+        order: &mut dyn FnMut(&mut [CostlyCondition]),
+    ) -> u64 {
+        let Self { compiled, scratch, costly, matched, faults } = self;
         let user_properties = user_properties(content);
         let message = message(content, &user_properties);
         let mut reading = scratch.reading(&message);
-        for asked in asked {
+        let mut note = |asked: &mut ConditionQuery, verdict| match verdict {
+            Verdict::Match => {
+                asked.holds = true;
+                *matched += 1;
+            }
+            Verdict::NoMatch => {}
+            Verdict::Invalid(fault) => faults.add(fault),
+        };
+        // All of them together leave half of the steps to the others.
+        let cheap = STEPS_PER_MESSAGE_MAX / 2 / asked.len().max(1) as u64;
+        costly.clear();
+        for asked in asked.iter_mut() {
             let Some(Some(condition)) = compiled.get(asked.slot as usize) else { continue };
-            match reading.check(condition) {
-                Verdict::Match => {
-                    asked.holds = true;
-                    *matched += 1;
-                }
-                Verdict::NoMatch => {}
-                Verdict::Invalid(fault) => faults.add(fault),
+            match reading.check_within(condition, cheap) {
+                Ok(verdict) => note(asked, verdict),
+                Err(steps) => costly.push(CostlyCondition { slot: asked.slot, steps }),
             }
         }
+        if costly.iter().map(|costly| costly.steps).sum::<u64>() > reading.steps_left() {
+            order(costly);
+        }
+        for costly in costly {
+            let is_it = |asked: &&mut ConditionQuery| asked.slot == costly.slot;
+            let Some(asked) = asked.iter_mut().find(is_it) else { continue };
+            let Some(Some(condition)) = compiled.get(asked.slot as usize) else { continue };
+            match reading.check_within(condition, u64::MAX) {
+                Ok(verdict) => note(asked, verdict),
+                Err(_) => asked.is_left_out = true,
+            }
+        }
+        (STEPS_PER_MESSAGE_MAX - reading.steps_left()) / CHECKED_IN_A_STEP
     }
 }
 
@@ -186,11 +223,11 @@ mod tests {
         for (slot, text) in (0..).zip(texts) {
             conditions.compile(slot, text).unwrap();
         }
-        let mut asked: Vec<ConditionQuery> =
-            (0..6).map(|slot| ConditionQuery { slot, holds: false }).collect();
+        let mut asked: Vec<ConditionQuery> = (0..6).map(ConditionQuery::new).collect();
         let mut properties = PropertiesBuf::new();
         properties.push(Property::UserProperty("unit", "km"));
-        conditions.check(&content(r#"{"pos":{"s":90}}"#, &properties), &mut asked);
+        let content = content(r#"{"pos":{"s":90}}"#, &properties);
+        conditions.check(&content, &mut asked, &mut |_| panic!("there are steps for all"));
         let held: Vec<bool> = asked.iter().map(|asked| asked.holds).collect();
         assert_eq!(held, [true, true, true, true, false, false]);
         let text = format!("{conditions:?}");

@@ -50,6 +50,7 @@ pub(crate) struct Log {
     left: Bound,
     ended: Bound,
     refused: Bound,
+    left_out: Bound,
     dropped: Bound,
     /// Peers whose CONNECT is not answered yet.
     peers: HashMap<ConnKey, SocketAddr, RandomState>,
@@ -73,6 +74,7 @@ impl Log {
             left: Bound::new("disconnected", Level::INFO, CLIENTS_PER_SECOND),
             ended: Bound::new("ended", Level::WARN, FAULTS_PER_SECOND),
             refused: Bound::new("refused a message", Level::WARN, FAULTS_PER_SECOND),
+            left_out: Bound::new("left a condition out", Level::WARN, FAULTS_PER_SECOND),
             dropped: Bound::new("dropped a message", Level::WARN, FAULTS_PER_SECOND),
             peers: HashMap::default(),
             lost,
@@ -153,6 +155,14 @@ impl Log {
                     let (peer, client_id) = (self.peer(conn, io).map(display), named(client_id));
                     let (message, topic, reason) = ("refused a message", cut(topic), reason.name());
                     warn!(target: CLIENTS, peer, client_id, message, topic, reason, detail);
+                }
+            }
+            Notice::ConditionLeftOut { client_id, topic, condition } => {
+                if self.left_out.allows(now) {
+                    let (client_id, topic, condition) =
+                        (named(client_id), cut(topic), cut(condition));
+                    let message = "left a condition out";
+                    warn!(target: CLIENTS, client_id, message, topic, condition);
                 }
             }
             Notice::Dropped { conn, client_id, topic, cause } => {

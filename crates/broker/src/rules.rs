@@ -1,7 +1,7 @@
 //! The `[[flow]]` rules of a configuration: as they are written, and checked.
 
 use serde::{Deserialize, Serialize, Serializer};
-use weir_flow::{Flow, FlowError, RuleSource};
+use weir_flow::{Flow, FlowError, Rule, RuleSource};
 
 /// The rules, in the order in which they see a message.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -23,6 +23,12 @@ impl FlowRules {
     /// Names the rule and the place; a circle of rules that feed each other is one.
     pub(crate) fn compile(&self) -> Result<Flow, FlowError> {
         Flow::compile(self.rules.clone())
+    }
+
+    /// What is odd about rules that can be used, a line each.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let Ok(flow) = self.compile() else { return Vec::new() };
+        flow.rules().iter().filter_map(Rule::warning).collect()
     }
 }
 

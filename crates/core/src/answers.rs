@@ -11,6 +11,7 @@ use crate::receipts::Receipts;
 use crate::routing::News;
 use slotmap::SlotMap;
 use smallvec::SmallVec;
+use std::borrow::Cow;
 use std::sync::Arc;
 use weir_wire::{PacketId, QoS, ReasonCode};
 
@@ -78,6 +79,8 @@ pub(crate) struct Subscriptions {
     pub(crate) codes: Vec<u8>,
     /// What is wrong with the first condition that was refused.
     pub(crate) detail: Box<str>,
+    /// What is odd about a condition that was granted.
+    pub(crate) warning: Cow<'static, str>,
     /// The first of the replays that begin when the subscriptions are effective.
     pub(crate) first_replay: Option<u64>,
     /// What the other shards are told.
@@ -92,6 +95,14 @@ impl Subscriptions {
         if self.detail.is_empty() {
             self.detail = other.detail;
         }
+        if self.warning.is_empty() {
+            self.warning = other.warning;
+        }
+    }
+
+    /// What the client is told: first of all why something was refused.
+    pub(crate) fn reason(&self) -> &str {
+        if self.detail.is_empty() { &self.warning } else { &self.detail }
     }
 }
 

@@ -1,7 +1,10 @@
 //! The conditions of content-filtered subscriptions: each distinct one is compiled once, counted by
-//! who needs it, and checked at most once a message.
+//! who needs it, and checked at most once a message. Where all of a message cost too much, each
+//! client has its part (`charges`).
 
-use crate::content::{ConditionEvaluator, ConditionQuery, Content};
+mod charges;
+
+use crate::content::{ConditionEvaluator, ConditionQuery, Content, Warning};
 use crate::keys::Origin;
 use crate::shares::{Part, Shares};
 use foldhash::fast::FixedState;
@@ -9,6 +12,8 @@ use hashbrown::HashTable;
 use slab::Slab;
 use std::hash::BuildHasher;
 use weir_wire::ReasonCode;
+
+pub(crate) use charges::{Charges, Holder};
 
 /// A condition in use; the port's slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,7 +38,14 @@ pub(crate) struct Conditions {
     message: u64,
     /// What the port is to be asked of it.
     asked: Vec<ConditionQuery>,
+    /// Those that it left out, until somebody is told.
+    left_out: Vec<ConditionId>,
+    charges: Charges,
+    /// Steps of what was asked, until they are counted.
+    steps: u64,
     checks: u64,
+    /// How often one was left out.
+    left_out_count: u64,
 }
 
 #[derive(Debug)]
@@ -46,6 +58,10 @@ struct Condition {
     /// The message that it was last asked of, and the verdict.
     message: u64,
     holds: bool,
+    /// What whoever asks for it is told.
+    warning: Option<Warning>,
+    /// Messages of which it was not asked, since it cost too much.
+    left_out: u64,
 }
 
 impl Conditions {
@@ -58,7 +74,11 @@ impl Conditions {
             shares: Shares::default(),
             message: 1,
             asked: Vec::new(),
+            left_out: Vec::new(),
+            charges: Charges::default(),
+            steps: 0,
             checks: 0,
+            left_out_count: 0,
         }
     }
 
@@ -80,6 +100,11 @@ impl Conditions {
     /// How often one was checked.
     pub(crate) fn checks(&self) -> u64 {
         self.checks
+    }
+
+    /// How often one was left out, since all of a message cost too much.
+    pub(crate) fn left_out_count(&self) -> u64 {
+        self.left_out_count
     }
 
     /// The condition of this text, needed once more. A new one counts for `address`, if `has_room`
@@ -107,8 +132,11 @@ impl Conditions {
         }
         let id = ConditionId(all.vacant_key() as u32);
         let reason = ReasonCode::TopicFilterInvalid;
-        port.compile(id.0, text).map_err(|unfit| NoCondition { reason, detail: unfit.reason })?;
-        all.insert(Condition { text: text.into(), needed: 1, address, message: 0, holds: false });
+        let compiled = port.compile(id.0, text);
+        let warning = compiled.map_err(|unfit| NoCondition { reason, detail: unfit.reason })?;
+        let (text, needed) = (text.into(), 1);
+        let (message, holds, left_out) = (0, false, 0);
+        all.insert(Condition { text, needed, address, message, holds, warning, left_out });
         address.into_iter().for_each(|address| shares.add(address, 0));
         by_text.insert_unique(hash, id, |id| hasher.hash_one(&*all[id.0 as usize].text));
         Ok(id)
@@ -116,6 +144,16 @@ impl Conditions {
 
     pub(crate) fn text(&self, id: ConditionId) -> &str {
         &self.all[id.0 as usize].text
+    }
+
+    /// What whoever asks for it is told.
+    pub(crate) fn warning(&self, id: ConditionId) -> Option<Warning> {
+        self.all[id.0 as usize].warning
+    }
+
+    /// Messages of which it was not asked.
+    pub(crate) fn left_out_of(&self, id: ConditionId) -> u64 {
+        self.all[id.0 as usize].left_out
     }
 
     /// One needs it less; nobody, and it is forgotten.
@@ -153,21 +191,45 @@ impl Conditions {
         let condition = &mut self.all[id.0 as usize];
         if condition.message != self.message {
             condition.message = self.message;
-            self.asked.push(ConditionQuery { slot: id.0, holds: false });
+            self.asked.push(ConditionQuery::new(id.0));
         }
     }
 
-    /// Asks the port what is wanted and not known.
-    pub(crate) fn ask(&mut self, content: &Content<'_>) {
-        let Self { port: Some(port), all, asked, checks, .. } = self else { return };
+    /// Asks the port what is wanted and not known. `charge` adds everybody who has one of those,
+    /// if it has to be known.
+    pub(crate) fn ask(&mut self, content: &Content<'_>, charge: impl Fn(&mut Charges)) {
+        let Self { port: Some(port), all, asked, charges, left_out, steps, checks, .. } = self
+        else {
+            return;
+        };
         if asked.is_empty() {
             return;
         }
-        port.check(content, asked);
+        *steps += port.check(content, asked, &mut |costly| {
+            charges.clear();
+            charge(charges);
+            charges.order(costly);
+        });
         *checks += asked.len() as u64;
-        for ConditionQuery { slot, holds } in asked.drain(..) {
+        for ConditionQuery { slot, holds, is_left_out } in asked.drain(..) {
             all[slot as usize].holds = holds;
+            if is_left_out {
+                all[slot as usize].left_out += 1;
+                left_out.push(ConditionId(slot));
+            }
         }
+    }
+
+    /// What was asked took so many steps.
+    pub(crate) fn take_steps(&mut self) -> u64 {
+        std::mem::take(&mut self.steps)
+    }
+
+    /// The next condition that was left out, and who is charged with it.
+    pub(crate) fn next_left_out(&mut self) -> Option<(ConditionId, Option<Holder>)> {
+        let id = self.left_out.pop()?;
+        self.left_out_count += 1;
+        Some((id, self.charges.holder(id)))
     }
 
     /// Whether the message fulfils a condition that was asked for.
@@ -180,7 +242,8 @@ impl Conditions {
     /// As [`Conditions::holds`], of a condition that may not have been asked for.
     pub(crate) fn check(&mut self, id: ConditionId, content: &Content<'_>) -> bool {
         self.want(id);
-        self.ask(content);
+        // One alone has nobody to make way for.
+        self.ask(content, |_| {});
         self.holds(id)
     }
 }

@@ -26,19 +26,32 @@ pub struct Content<'a> {
 /// of its own is in its `Debug`, for the shell's log.
 pub trait ConditionEvaluator: fmt::Debug + Send {
     /// Compiles `text` into a slot that is free. Slots are small numbers, given again after their
-    /// release.
+    /// release. Returns what whoever asks for it is told although it can be used.
     ///
     /// # Errors
     /// What is wrong with the text, and where.
-    fn compile(&mut self, slot: u32, text: &str) -> Result<(), InvalidCondition>;
+    fn compile(&mut self, slot: u32, text: &str) -> Result<Option<Warning>, InvalidCondition>;
 
     /// Forgets the condition of a slot.
     fn release(&mut self, slot: u32);
 
     /// Says of each condition asked, all at once, whether the message is wanted. What cannot be
     /// evaluated is not.
-    fn check(&mut self, message: &Content<'_>, asked: &mut [ConditionQuery]);
+    ///
+    /// All together take a bounded number of steps. Those that cost an equal part of half the bound
+    /// at most are checked first. If there are not enough steps for the others, they are given to
+    /// `order`, which puts them into the order in which they are checked, and those for which none
+    /// are left are left out. Returns the steps taken, as [`crate::Shard::steps`] counts them.
+    fn check(
+        &mut self,
+        message: &Content<'_>,
+        asked: &mut [ConditionQuery],
+        order: &mut dyn FnMut(&mut [CostlyCondition]),
+    ) -> u64;
 }
+
+/// What is odd about a condition that can be used, in one line.
+pub type Warning = &'static str;
 
 /// A condition that a message is checked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +60,24 @@ pub struct ConditionQuery {
     pub slot: u32,
     /// The answer: false when asked.
     pub holds: bool,
+    /// It was not checked, since others had taken the steps: false when asked.
+    pub is_left_out: bool,
+}
+
+impl ConditionQuery {
+    /// Not answered yet.
+    pub const fn new(slot: u32) -> Self {
+        Self { slot, holds: false, is_left_out: false }
+    }
+}
+
+/// A condition that costs so much of what a message may take that it has to wait for its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CostlyCondition {
+    /// Which condition, see [`ConditionEvaluator::compile`].
+    pub slot: u32,
+    /// What it takes at most, in whatever unit the port counts.
+    pub steps: u64,
 }
 
 /// A condition that cannot be used.

@@ -47,7 +47,10 @@ mod window;
 
 pub use ask::{ClientPage, ClientState, ConnectionState, Kicked};
 pub use auth::{AuthRequest, AuthStep, Verdict};
-pub use content::{ConditionEvaluator, ConditionQuery, Content, Derived, InvalidCondition, Rules};
+pub use content::{
+    ConditionEvaluator, ConditionQuery, Content, CostlyCondition, Derived, InvalidCondition, Rules,
+    Warning,
+};
 pub use features::Features;
 pub use keys::{ConnKey, Micros, Origin, ShardId, Stamp, Ticket};
 pub use limits::quotas::{QUOTAS, Quota, Walk, Whose, quotas_as_text, walked_by};

@@ -128,6 +128,7 @@ impl Shard {
             retained: self.retained.len() as u64,
             conditions: self.filters.conditions.len() as u64,
             condition_checks: self.filters.conditions.checks(),
+            conditions_left_out: self.filters.conditions.left_out_count(),
             filters: self.filters.len() as u64,
             awaited: (self.answers.len() + self.retained.awaited()) as u64,
             ..self.stats

@@ -148,6 +148,16 @@ pub enum Notice<'a> {
         /// The shard that holds it now.
         to: ShardId,
     },
+    /// A message was not held against a condition: all conditions that it brings up cost more than
+    /// it may take, and those of this client more than an equal part of that.
+    ConditionLeftOut {
+        /// Whose condition it is; empty if that client is on another shard.
+        client_id: &'a str,
+        /// The message's topic.
+        topic: &'a str,
+        /// The condition.
+        condition: &'a str,
+    },
     /// A message was dropped for one receiver.
     Dropped {
         /// The receiver's connection; nothing while it is absent.

@@ -53,6 +53,8 @@ pub struct Stats {
     pub conditions_refused: u64,
     /// Conditions checked: once a message and distinct condition.
     pub condition_checks: u64,
+    /// Conditions left out: all that a message brought up cost more than it may take.
+    pub conditions_left_out: u64,
     /// Messages that rules made and the broker published.
     pub rule_results: u64,
     /// Messages that rules made and the broker did not take: a bound, an invalid topic.
@@ -120,6 +122,7 @@ impl Stats {
             subscriptions_refused,
             conditions_refused,
             condition_checks,
+            conditions_left_out,
             rule_results,
             rule_results_refused,
             rule_results_dropped,

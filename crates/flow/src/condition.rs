@@ -12,10 +12,11 @@ mod tree;
 use crate::Fault;
 use crate::json::{Index, Json};
 use crate::path::Path;
+use cost::STEPS_WITHOUT_TREE;
 use plan::{Outcome, Plan};
 use tree::{Functions, Tree};
 
-pub use cost::{PLAIN_STEPS_PER_MESSAGE_MAX, STEPS_MAX, STEPS_PER_MESSAGE_MAX};
+pub use cost::{STEPS_MAX, STEPS_PER_MESSAGE_MAX};
 pub use source::{BRACKETS_DEPTH_MAX, EXPRESSION_BYTES_MAX, EXPRESSION_TOKENS_MAX};
 
 /// A message as conditions see it, wherever it came from.
@@ -181,7 +182,6 @@ impl Scratch {
             text: None,
             tree: None,
             steps_left: STEPS_PER_MESSAGE_MAX,
-            plain_steps_left: PLAIN_STEPS_PER_MESSAGE_MAX,
         }
     }
 }
@@ -199,56 +199,105 @@ pub struct Reading<'a> {
     text: Option<Result<&'a str, Fault>>,
     /// What the interpreter sees, once it was needed.
     tree: Option<Tree>,
-    /// What expressions that build a tree may still cost, all together.
+    /// What expressions may still take, all together.
     steps_left: u64,
-    /// What conditions that build none may still cost.
-    plain_steps_left: u64,
+}
+
+/// Why an expression was not evaluated to its end.
+#[derive(Debug)]
+enum Halt {
+    Fault(Fault),
+    /// It takes more steps than it was given: so many at most.
+    Steps(u64),
+}
+
+impl From<Fault> for Halt {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl From<Halt> for Fault {
+    fn from(halt: Halt) -> Self {
+        match halt {
+            Halt::Fault(fault) => fault,
+            Halt::Steps(_) => Self::TooCostly,
+        }
+    }
 }
 
 impl<'a> Reading<'a> {
-    /// Evaluates a condition.
+    /// Evaluates a condition; one that takes more steps than are left is too costly.
     pub fn check(&mut self, condition: &Condition) -> Verdict {
-        match &condition.plan {
-            Some(plan) => self.planned(plan, condition.reads_payload()),
-            None => self.interpreted(condition),
+        let checked = self.check_within(condition, u64::MAX);
+        checked.unwrap_or(Verdict::Invalid(Fault::TooCostly))
+    }
+
+    /// Evaluates a condition if it takes at most so many steps, and no more than are left.
+    ///
+    /// # Errors
+    /// So many steps it would take at most, out of [`STEPS_PER_MESSAGE_MAX`]. One that could never
+    /// be evaluated on this message is [`Fault::TooCostly`] instead.
+    #[inline]
+    pub fn check_within(&mut self, condition: &Condition, steps_max: u64) -> Result<Verdict, u64> {
+        let checked = match &condition.plan {
+            Some(plan) => self.planned(plan, condition.reads_payload(), steps_max),
+            None => self.interpreted(condition, steps_max),
+        };
+        match checked {
+            Ok(verdict) => Ok(verdict),
+            Err(Halt::Fault(fault)) => Ok(Verdict::Invalid(fault)),
+            Err(Halt::Steps(steps)) => Err(steps),
         }
     }
 
     /// Evaluates a condition by the interpreter, whether or not there is a shorter way.
     #[doc(hidden)]
     pub fn check_by_interpreter(&mut self, condition: &Condition) -> Verdict {
-        self.interpreted(condition)
+        let checked = self.interpreted(condition, u64::MAX);
+        checked.unwrap_or_else(|halt| Verdict::Invalid(halt.into()))
     }
 
-    fn planned(&mut self, plan: &Plan, reads_payload: bool) -> Verdict {
-        let text = match reads_payload {
-            true => self.text(),
-            false => Ok(""),
-        };
-        let text = match text {
-            Ok(text) => text,
-            Err(fault) => return Verdict::Invalid(fault),
-        };
-        match self.plain_steps_left.checked_sub(plan.steps(self.values(reads_payload))) {
-            Some(left) => self.plain_steps_left = left,
-            None => return Verdict::Invalid(Fault::TooCostly),
+    /// Steps that are left of the message's.
+    #[must_use]
+    pub fn steps_left(&self) -> u64 {
+        self.steps_left
+    }
+
+    #[inline]
+    fn take(&mut self, steps: u64, steps_max: u64) -> Result<(), Halt> {
+        if steps <= steps_max.min(self.steps_left) {
+            self.steps_left -= steps;
+            return Ok(());
         }
+        let is_possible = steps <= STEPS_PER_MESSAGE_MAX;
+        Err(if is_possible { Halt::Steps(steps) } else { Halt::Fault(Fault::TooCostly) })
+    }
+
+    fn planned(
+        &mut self,
+        plan: &Plan,
+        reads_payload: bool,
+        steps_max: u64,
+    ) -> Result<Verdict, Halt> {
+        let text = match reads_payload {
+            true => self.text()?,
+            false => "",
+        };
+        self.take(plan.steps(self.values(reads_payload)), steps_max)?;
         let json = self.index.json(text);
-        match plan.run(self.message, &json, self.slots) {
+        Ok(match plan.run(self.message, &json, self.slots) {
             Outcome::True => Verdict::Match,
             Outcome::False => Verdict::NoMatch,
             Outcome::NotBool => Verdict::Invalid(Fault::WrongType),
             Outcome::Fault(fault) => Verdict::Invalid(fault),
-        }
+        })
     }
 
-    fn interpreted(&mut self, condition: &Condition) -> Verdict {
+    fn interpreted(&mut self, condition: &Condition, steps_max: u64) -> Result<Verdict, Halt> {
         let expression = &condition.expression;
-        match self.tree(expression).and_then(|tree| tree.test(&expression.compiled)) {
-            Ok(true) => Verdict::Match,
-            Ok(false) => Verdict::NoMatch,
-            Err(fault) => Verdict::Invalid(fault),
-        }
+        let holds = self.tree(expression, steps_max)?.test(&expression.compiled)?;
+        Ok(if holds { Verdict::Match } else { Verdict::NoMatch })
     }
 
     /// The payload, read.
@@ -267,7 +316,7 @@ impl<'a> Reading<'a> {
             out.extend_from_slice(json.whole(entry).as_bytes());
             return Ok(());
         }
-        self.tree(made)?.write(&made.compiled, out)
+        self.tree(made, u64::MAX)?.write(&made.compiled, out)
     }
 
     fn text(&mut self) -> Result<&'a str, Fault> {
@@ -285,13 +334,13 @@ impl<'a> Reading<'a> {
     }
 
     /// What the interpreter sees, if the expression is not too costly for it.
-    fn tree(&mut self, expression: &Expression) -> Result<&Tree, Fault> {
+    fn tree(&mut self, expression: &Expression, steps_max: u64) -> Result<&Tree, Halt> {
         let text = match expression.reads_payload {
             true => Some(self.text()?),
             false => None,
         };
         let steps = expression.cost.allow(self.values(expression.reads_payload))?;
-        self.steps_left = self.steps_left.checked_sub(steps).ok_or(Fault::TooCostly)?;
+        self.take(steps * STEPS_WITHOUT_TREE, steps_max)?;
         let functions = self.functions.get_or_insert_default();
         let tree = self.tree.get_or_insert_with(|| Tree::of(self.message, functions));
         if let Some(text) = text {

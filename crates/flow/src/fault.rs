@@ -22,7 +22,7 @@ pub enum Fault {
     #[error("a result is out of range")]
     OutOfRange,
     /// The expression would do more steps on this payload than [`crate::STEPS_MAX`], or all so far
-    /// more than [`crate::STEPS_PER_MESSAGE_MAX`] or [`crate::PLAIN_STEPS_PER_MESSAGE_MAX`].
+    /// more than [`crate::STEPS_PER_MESSAGE_MAX`].
     #[error("the expression is too costly for this payload")]
     TooCostly,
     /// A value cannot stand in a topic: empty, or with `/`, `+`, `#` or a control character.

@@ -4,6 +4,7 @@ use crate::condition::{Message, Reading, Scratch, Verdict};
 use crate::pace::{Sample, Throttle};
 use crate::rule::{self, Action, FlowError, Publish, Rule, RuleSource};
 use crate::{Fault, Faults};
+use std::sync::Arc;
 
 /// A message to publish. Topic and payload are borrowed until the call returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +63,8 @@ pub struct Applied {
 #[derive(Debug, Clone)]
 struct State {
     sample: Option<Sample>,
-    throttle: Option<Throttle>,
+    /// Shared with the other threads.
+    throttle: Option<Arc<Throttle>>,
     counts: RuleCounts,
 }
 
@@ -96,19 +98,20 @@ impl Flow {
     /// # Errors
     /// Names the rule and the place.
     pub fn compile(sources: Vec<RuleSource>) -> Result<Self, FlowError> {
-        Ok(Self::new(rule::compile(sources)?, 1))
+        let rules = rule::compile(sources)?;
+        let states = states(&rules);
+        Ok(Self::new(rules, states))
     }
 
-    fn new(rules: Vec<Rule>, threads: u32) -> Self {
-        let states = rules.iter().map(|rule| State::new(rule.source(), threads)).collect();
+    fn new(rules: Vec<Rule>, states: Vec<State>) -> Self {
         Self { rules, states, scratch: Scratch::default(), made: Made::default() }
     }
 
-    /// The same rules for so many threads, each with its part of every rate and with counts of 0.
+    /// The same rules for so many threads, which share every rate and count from 0.
     #[must_use]
     pub fn split(&self, threads: u32) -> Vec<Self> {
-        let threads = threads.max(1);
-        (0..threads).map(|_| Self::new(self.rules.clone(), threads)).collect()
+        let states = states(&self.rules);
+        (0..threads.max(1)).map(|_| Self::new(self.rules.clone(), states.clone())).collect()
     }
 
     /// The rules in the order in which they see a message.
@@ -125,7 +128,7 @@ impl Flow {
     /// Shows a message to each rule that listens to its topic, in order.
     ///
     /// Calls `out` for each message to publish. A rule that drops ends it: later rules do not see
-    /// the message. `now_us` is any clock that goes forward, in microseconds.
+    /// the message. `now_us` is any clock that goes forward, in microseconds; threads share it.
     pub fn apply(
         &mut self,
         message: &Message<'_>,
@@ -180,13 +183,16 @@ impl Flow {
     }
 }
 
+fn states(rules: &[Rule]) -> Vec<State> {
+    rules.iter().map(|rule| State::new(rule.source())).collect()
+}
+
 impl State {
-    fn new(source: &RuleSource, threads: u32) -> Self {
+    fn new(source: &RuleSource) -> Self {
         let share = source.sample.filter(|share| *share < 1.0);
-        let per_s = source.throttle_per_s.map(|per_s| per_s / f64::from(threads));
         Self {
             sample: share.map(|share| Sample::new(share, &source.name)),
-            throttle: per_s.map(Throttle::new),
+            throttle: source.throttle_per_s.map(|per_s| Arc::new(Throttle::new(per_s))),
             counts: RuleCounts::default(),
         }
     }
@@ -202,7 +208,7 @@ impl State {
             self.counts.sampled_out += 1;
             return false;
         }
-        if self.throttle.as_mut().is_some_and(|throttle| !throttle.pass(now_us)) {
+        if self.throttle.as_ref().is_some_and(|throttle| !throttle.pass(now_us)) {
             applied.throttled += 1;
             self.counts.throttled += 1;
             return false;

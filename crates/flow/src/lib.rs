@@ -21,8 +21,7 @@ mod topic;
 
 pub use condition::{
     BRACKETS_DEPTH_MAX, Condition, ConditionError, EXPRESSION_BYTES_MAX, EXPRESSION_TOKENS_MAX,
-    Expression, Message, PLAIN_STEPS_PER_MESSAGE_MAX, Reading, STEPS_MAX, STEPS_PER_MESSAGE_MAX,
-    Scratch, Verdict,
+    Expression, Message, Reading, STEPS_MAX, STEPS_PER_MESSAGE_MAX, Scratch, Verdict,
 };
 pub use fault::{Fault, Faults};
 pub use flow::{Applied, Flow, Output, RuleCounts};

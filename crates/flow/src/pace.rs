@@ -1,5 +1,6 @@
-//! How many of the matches a rule lets through: a share of them, or so many a second.
+//! How many of the matches a rule lets through: a share of them, or so many per second.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use weir_chance::Chance;
 
 /// Lets a share through, chosen by a generator with a seed: the same input, the same choice.
@@ -23,32 +24,39 @@ impl Sample {
     }
 }
 
-/// Lets so many a second through: a bucket that a tenth of a second's worth fills, at least one.
-#[derive(Debug, Clone)]
+/// Lets so many per second through, with bursts of a tenth of a second's worth, at least one. All
+/// threads of a flow share it, so it makes no difference which of them a match comes up on.
+#[derive(Debug)]
 pub(crate) struct Throttle {
-    per_s: f64,
-    tokens: f64,
-    tokens_max: f64,
-    seen_us: Option<u64>,
+    interval_ns: u64,
+    /// How much earlier one may pass than if each waited for its turn.
+    burst_ns: u64,
+    /// When the next one's turn is.
+    turn_ns: AtomicU64,
 }
 
 impl Throttle {
     pub(crate) fn new(per_s: f64) -> Self {
-        let tokens_max = (per_s / 10.0).max(1.0);
-        Self { per_s, tokens: tokens_max, tokens_max, seen_us: None }
+        let burst = (per_s / 10.0).max(1.0) - 1.0;
+        let interval_ns = 1e9 / per_s;
+        Self {
+            interval_ns: interval_ns as u64,
+            burst_ns: (burst * interval_ns) as u64,
+            turn_ns: AtomicU64::new(0),
+        }
     }
 
-    pub(crate) fn pass(&mut self, now_us: u64) -> bool {
-        let seen_us = self.seen_us.unwrap_or(now_us).min(now_us);
-        let gained = (now_us - seen_us) as f64 / 1e6 * self.per_s;
-        self.tokens = (self.tokens + gained).min(self.tokens_max);
-        // A clock that goes back gains nothing twice.
-        self.seen_us = Some(self.seen_us.unwrap_or(now_us).max(now_us));
-        if self.tokens < 1.0 {
-            return false;
-        }
-        self.tokens -= 1.0;
-        true
+    /// Whether a match passes now, in microseconds of a clock that all threads share. If it goes
+    /// back, nothing is gained twice.
+    pub(crate) fn pass(&self, now_us: u64) -> bool {
+        let now_ns = now_us.saturating_mul(1_000);
+        let next = |turn_ns: u64| {
+            let turn_ns = turn_ns.max(now_ns);
+            let is_early = turn_ns - now_ns > self.burst_ns;
+            (!is_early).then(|| turn_ns.saturating_add(self.interval_ns))
+        };
+        // Nothing else is told by it, so no order with other memory is needed.
+        self.turn_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
     }
 }
 
@@ -67,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_throttle_passes_its_rate_and_no_more() {
-        let mut throttle = Throttle::new(100.0);
+        let throttle = Throttle::new(100.0);
         // Ten seconds of a message each millisecond: the burst of 10 and 100 each second.
         let passed = (0..10_000_u64).filter(|ms| throttle.pass(ms * 1000)).count();
         assert!((1_000..=1_010).contains(&passed), "{passed}");
@@ -77,8 +85,20 @@ mod tests {
     }
 
     #[test]
+    fn threads_that_share_one_pass_its_rate_together() {
+        let throttle = Throttle::new(100_000.0);
+        let passed: usize = std::thread::scope(|scope| {
+            let each = || (0..200_000_u64).filter(|us| throttle.pass(*us)).count();
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(each)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        // A fifth of a second and the burst; whose clock is behind passes nothing more.
+        assert!((20_000..=30_000).contains(&passed), "{passed}");
+    }
+
+    #[test]
     fn a_slow_throttle_passes_one_at_first() {
-        let mut throttle = Throttle::new(0.5);
+        let throttle = Throttle::new(0.5);
         assert!(throttle.pass(0));
         assert!(!throttle.pass(1_900_000));
         assert!(throttle.pass(2_100_000));
@@ -86,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_goes_back_gains_nothing() {
-        let mut throttle = Throttle::new(1.0);
+        let throttle = Throttle::new(1.0);
         assert!(throttle.pass(5_000_000));
         for now_us in [4_000_000, 5_000_000, 4_000_000, 5_100_000] {
             assert!(!throttle.pass(now_us));

@@ -172,6 +172,13 @@ impl Rule {
         self.condition.as_deref()
     }
 
+    /// What is odd about it although it can be used: no message can match its condition.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        let never = self.condition().filter(|condition| condition.never_matches());
+        never.map(|_| format!("{}: no message can match its `when`", self.name()))
+    }
+
     /// The rule as it was written.
     #[must_use]
     pub fn source(&self) -> &RuleSource {

@@ -5,7 +5,7 @@ use crate::subscriptions::subscriptions;
 use clap::Args;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use weir_flow::{Condition, Flow, Rule};
+use weir_flow::{Flow, Rule};
 
 /// Check a flow file: print its rules and subscriptions, or what is wrong and where
 #[derive(Clone, Debug, Args)]
@@ -26,8 +26,8 @@ pub fn check(args: &CheckArgs) -> Result<String, Error> {
     for rule in flow.rules() {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{}", rule_line(rule));
-        if rule.condition().is_some_and(Condition::never_matches) {
-            let _ = writeln!(text, "warning: {}: no message can match its `when`", rule.name());
+        if let Some(warning) = rule.warning() {
+            let _ = writeln!(text, "warning: {warning}");
         }
     }
     for subscription in &subscriptions {

@@ -69,6 +69,9 @@ pub(crate) fn run(args: BrokerArgs, log: &Log) -> anyhow::Result<ExitCode> {
         config.listen = addresses;
     }
     config.check()?;
+    for warning in config.warnings() {
+        tracing::warn!("{warning}");
+    }
     if args.check {
         say!("{}", toml::to_string(&config).context("cannot print the configuration")?);
         return Ok(ExitCode::SUCCESS);

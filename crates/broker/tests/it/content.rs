@@ -201,3 +201,50 @@ fn a_rules_result_is_accepted_before_the_message_is_acknowledged_and_goes_on_to_
     );
     assert_eq!(delivered(&mut late), ("cells/257/7".into(), cell.into()));
 }
+
+/// A condition that goes through a list once for each of its elements; no two numbers are alike.
+fn costly(number: u32) -> String {
+    format!("payload.l.all(a, payload.l.all(b, a == b && b < {number}))")
+}
+
+#[test]
+fn costly_conditions_of_one_client_do_not_silence_anothers() {
+    const MESSAGES: usize = 10;
+    for shards in [1, 2] {
+        let broker = Broker::start(Config { shards, ..Config::default() });
+        let mut greedy = join(&broker, "greedy", Version::V5);
+        for number in 100..112 {
+            let condition = costly(number).replace('&', "%26").replace(' ', "%20");
+            let name = format!("$filter/{condition}/t");
+            assert_eq!(subscribe(&mut greedy, &[&name], None), (vec![1], String::new()));
+        }
+        let mut other = join(&broker, "other", Version::V5);
+        assert_eq!(subscribe(&mut other, &["t"], Some(&costly(99))), (vec![1], String::new()));
+        let mut publisher = join(&broker, "publisher", Version::V5);
+        let payload = format!("{{\"l\":[{}]}}", ["1"; 160].join(","));
+        for _ in 0..MESSAGES {
+            publish(&mut publisher, "t", &payload);
+            acknowledged(&mut publisher);
+        }
+        for _ in 0..MESSAGES {
+            assert_eq!(delivered(&mut other), ("t".into(), payload.clone()));
+            // The cheapest of its own have room beside it.
+            assert_eq!(delivered(&mut greedy), ("t".into(), payload.clone()));
+        }
+        // Its own are left out, which it is told at once when it asks for more.
+        let (codes, reason) = subscribe(&mut greedy, &["u"], Some("payload.l.size() > 0"));
+        let told = format!("left out {MESSAGES} times: ");
+        assert!(codes == [1] && reason.starts_with(&told), "{codes:?} {reason}");
+    }
+}
+
+#[test]
+fn a_client_is_told_that_no_message_can_match_its_condition() {
+    let broker = Broker::start(Config::default());
+    let mut client = join(&broker, "client", Version::V5);
+    for condition in ["qos > 2", "false && payload.a > 1"] {
+        let told = subscribe(&mut client, &["t"], Some(condition));
+        assert_eq!(told, (vec![1], "no message can match the condition".into()), "{condition}");
+    }
+    assert_eq!(subscribe(&mut client, &["t"], Some("qos > 1")), (vec![1], String::new()));
+}

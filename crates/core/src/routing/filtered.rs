@@ -5,10 +5,12 @@ use super::Subscriber;
 use super::filters::{Filter, Filters};
 use super::group::Group;
 use super::lists::{FilterId, Filtered, List, SubscriptionRecord};
-use crate::conditions::ConditionId;
+use crate::conditions::{Charges, ConditionId, Holder};
 use crate::content::Content;
 use crate::few::Few;
+use crate::mail::GroupPick;
 use crate::name::FILTER_PREFIX;
+use smallvec::SmallVec;
 
 impl Filter {
     fn filtered_or_insert(&mut self, condition: ConditionId, encoded: Option<&str>) -> usize {
@@ -20,6 +22,16 @@ impl Filter {
         }
         let encoded = encoded.map(Into::into);
         lists.insert(Filtered { condition, encoded, subscribers: Few::default() })
+    }
+
+    /// Adds everybody who has one of its conditions.
+    fn charge(&self, charges: &mut Charges) {
+        for list in self.filtered() {
+            for subscriber in &*list.subscribers {
+                charges.add(Holder::Here(subscriber.session), list.condition);
+            }
+        }
+        self.groups().for_each(|group| group.charge(charges));
     }
 }
 
@@ -84,7 +96,9 @@ impl Filters {
             filter.filtered().for_each(|list| conditions.want(list.condition));
             filter.groups().filter_map(|group| group.condition).for_each(|id| conditions.want(id));
         }
-        conditions.ask(content);
+        conditions.ask(content, |charges| {
+            found.iter().for_each(|id| filters[id.at()].charge(charges));
+        });
         let mut lists = 0;
         for id in found {
             let filter = &filters[id.at()];
@@ -97,6 +111,19 @@ impl Filters {
             }
         }
         lists
+    }
+
+    /// Asks for the conditions of groups that another shard chose members of, all at once.
+    pub(crate) fn ask_picks(&mut self, picks: &[GroupPick], content: &Content<'_>) {
+        if self.conditions.is_empty() {
+            return;
+        }
+        let groups: SmallVec<[(FilterId, usize); 8]> =
+            picks.iter().filter_map(|pick| self.group_of(&pick.share)).collect();
+        let Self { filters, conditions, .. } = self;
+        let group = |&(id, at): &(FilterId, usize)| filters[id.at()].group(at);
+        groups.iter().filter_map(|key| group(key).condition).for_each(|id| conditions.want(id));
+        conditions.ask(content, |charges| groups.iter().for_each(|key| group(key).charge(charges)));
     }
 
     /// The filter's groups that want the message, as far as their conditions are known here; they
@@ -134,14 +161,26 @@ impl Filters {
         if records.len() < max {
             return true;
         }
-        let of = |&record: &SubscriptionRecord| match record.list() {
-            List::Group(at) => self.get(record.filter()).group(at).condition,
-            List::Plain | List::Filtered(_) => self.condition(record),
-        };
+        let of = |&record: &SubscriptionRecord| self.any_condition(record);
         let mut known: Vec<ConditionId> = records.iter().filter_map(of).collect();
         known.sort_unstable();
         known.dedup();
         known.len() < max || known.binary_search(&condition).is_ok()
+    }
+
+    /// How often a message was not held against the one of these subscriptions' conditions that
+    /// fared worst.
+    pub(crate) fn left_out_of(&self, records: &[SubscriptionRecord]) -> u64 {
+        let conditions = records.iter().filter_map(|&record| self.any_condition(record));
+        conditions.map(|id| self.conditions.left_out_of(id)).max().unwrap_or(0)
+    }
+
+    /// The condition of `record`'s subscription, shared or not.
+    fn any_condition(&self, record: SubscriptionRecord) -> Option<ConditionId> {
+        match record.list() {
+            List::Group(at) => self.get(record.filter()).group(at).condition,
+            List::Plain | List::Filtered(_) => self.condition(record),
+        }
     }
 
     /// The condition of `record`'s subscription, if it is not shared and has one.

@@ -252,6 +252,12 @@ impl Filters {
         Some((self.id(filter)?, group?))
     }
 
+    /// As [`Filters::share`], with the group's key.
+    pub(super) fn group_of(&self, share: &str) -> Option<(FilterId, usize)> {
+        let (id, name) = self.share(share)?;
+        Some((id, self.get(id).key_of_name(name)?))
+    }
+
     fn id(&self, text: &str) -> Option<FilterId> {
         if is_wildcard(text) {
             return self.wildcards.id(text, |id| &self.get(id).text);

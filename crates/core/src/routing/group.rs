@@ -1,7 +1,7 @@
 //! A shared subscription's group: its members on all shards, and whose turn it is.
 
 use crate::ShardId;
-use crate::conditions::ConditionId;
+use crate::conditions::{Charges, ConditionId, Holder};
 use crate::mail::GroupPick;
 use crate::routing::{Standing, Subscriber};
 use crate::share::ShareStrategy;
@@ -72,6 +72,14 @@ impl Group {
 
     pub(crate) fn name(&self) -> &str {
         &self.share[SHARE_PREFIX.len()..SHARE_PREFIX.len() + self.name_bytes]
+    }
+
+    /// Adds its members as those who have its condition.
+    pub(super) fn charge(&self, charges: &mut Charges) {
+        let Some(condition) = self.condition else { return };
+        let here = self.members.iter().map(|member| Holder::Here(member.subscriber.session));
+        let there = self.remote.iter().map(|remote| Holder::There(remote.id));
+        here.chain(there).for_each(|holder| charges.add(holder, condition));
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -58,7 +58,7 @@ impl Shard {
     pub(super) fn check_room(
         &mut self,
         delivery: &Delivery<'_>,
-        sink: &impl Sink,
+        sink: &mut impl Sink,
     ) -> Result<(), NotTaken> {
         let limits = &self.bounds.limits;
         let may_refuse = limits.queue_full_connected == WhenConnected::RefusePublisher
@@ -80,7 +80,7 @@ impl Shard {
         delivery: &Delivery<'_>,
         to_subscribers: bool,
         picks: &[GroupPick],
-        sink: &impl Sink,
+        sink: &mut impl Sink,
     ) -> Result<(), NotTaken> {
         if delivery.qos == QoS::AtMostOnce {
             return Ok(());
@@ -98,11 +98,13 @@ impl Shard {
     fn check_subscribers_room(
         &mut self,
         delivery: &Delivery<'_>,
-        sink: &impl Sink,
+        sink: &mut impl Sink,
     ) -> Result<(), NotTaken> {
-        let Self { matched, filters, clients, bounds, .. } = self;
+        let Self { matched, filters, .. } = self;
         matched.find(filters, delivery.topic);
         matched.collect(filters, delivery);
+        self.settle_conditions(delivery, sink);
+        let Self { matched, clients, bounds, .. } = self;
         let room = Room { clients, bounds };
         let is_own =
             |target: &&Subscriber| target.no_local && delivery.publisher == Some(target.session);

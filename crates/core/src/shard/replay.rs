@@ -176,6 +176,8 @@ impl Shard {
         let Some(mut replay) = replays.and_then(|all| all.take_front()) else { return };
         let mut through = None;
         let mut is_whole = true;
+        // A condition may cost much more than what is counted by the length of a message.
+        let (mut checked, checked_max) = (0, u64::from(self.bounds.limits.input_steps_max));
         for message in &page.messages {
             if self.room(key, subscriber.qos.min(message.qos), sink) == 0 {
                 is_whole = false;
@@ -186,6 +188,13 @@ impl Shard {
                 self.send_retained(subscriber, message, now, sink);
             }
             through = Some(message);
+            let steps = self.filters.conditions.take_steps();
+            self.slices.add(steps);
+            checked += steps;
+            if checked > checked_max {
+                is_whole = false;
+                break;
+            }
         }
         let next =
             if is_whole { page.next } else { through.map(|message| message.topic.as_str().into()) };

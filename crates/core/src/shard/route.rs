@@ -3,10 +3,11 @@
 use super::Shard;
 use super::outlet::Outlet;
 use super::publish::NotTaken;
+use crate::conditions::Holder;
 use crate::keys::{Micros, SessionKey};
 use crate::mail::GroupPick;
 use crate::message::{Delivery, Message};
-use crate::sink::Sink;
+use crate::sink::{Notice, Sink};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -48,7 +49,7 @@ impl Shard {
     ) -> Result<(), NotTaken> {
         let mut delivery = Delivery::from_message(message, None);
         self.filters.conditions.next_message();
-        if is_awaited && self.bounds.is_pressed {
+        if is_awaited && self.bounds.is_short {
             self.check_mailed_room(&delivery, to_subscribers, &picks, sink)?;
         }
         self.encoder.begin();
@@ -56,6 +57,10 @@ impl Shard {
             self.matched.find(&self.filters, delivery.topic);
             self.note_recent(delivery.topic, delivery.stamp);
             self.deliver_to_subscribers(&mut delivery, now, sink);
+        }
+        if picks.len() > 1 {
+            self.filters.ask_picks(&picks, &delivery.content());
+            self.settle_conditions(&delivery, sink);
         }
         for pick in picks {
             self.deliver_pick(pick, &mut delivery, now, sink);
@@ -74,6 +79,9 @@ impl Shard {
         sink: &mut impl Sink,
     ) {
         self.matched.collect(&mut self.filters, delivery);
+        if self.matched.has_lists_beside {
+            self.settle_conditions(delivery, sink);
+        }
         self.slices.add(self.matched.steps(&self.filters));
         let mut subscribers = std::mem::take(&mut self.matched.subscribers);
         let is_one_list = self.matched.is_one_list;
@@ -86,6 +94,20 @@ impl Shard {
             outlet.deliver_merged(&mut subscribers, delivery, now, sink);
         }
         self.matched.subscribers = subscribers;
+    }
+
+    /// Counts what the conditions of a message took, and says whose were left out.
+    pub(super) fn settle_conditions(&mut self, delivery: &Delivery<'_>, sink: &mut impl Sink) {
+        let Self { filters, clients, slices, .. } = self;
+        slices.add(filters.conditions.take_steps());
+        while let Some((id, holder)) = filters.conditions.next_left_out() {
+            let client_id = match holder {
+                Some(Holder::Here(session)) => &*clients[session].client_id,
+                Some(Holder::There(_)) | None => "",
+            };
+            let (topic, condition) = (delivery.topic, filters.conditions.text(id));
+            sink.notice(Notice::ConditionLeftOut { client_id, topic, condition });
+        }
     }
 
     /// Sends a session what waits for it, as far as its window and output allow.

@@ -15,6 +15,7 @@ use crate::name::{BadEncoding, Name};
 use crate::routing::{News, Records, Subscribed, Subscriber, Who};
 use crate::session::Session;
 use crate::sink::Sink;
+use std::borrow::Cow;
 use weir_wire::ReasonCode;
 use weir_wire::packet::{RetainHandling, SubAck, Subscribe, SubscribeFilters, SubscriptionOptions};
 use weir_wire::topic::TopicFilter;
@@ -121,7 +122,25 @@ impl Shard {
         if let Some(condition) = condition {
             self.filters.conditions.release(condition);
         }
+        let may_warn = is_v5 && filters.rest().is_empty() && done.warning.is_empty();
+        if may_warn && self.filters.conditions.left_out_count() > 0 {
+            done.warning = self.left_out_warning(session);
+        }
         done
+    }
+
+    /// What a client is told whose conditions are too costly for the messages that they are for.
+    fn left_out_warning(&mut self, key: SessionKey) -> Cow<'static, str> {
+        let records = self.clients[key].subscriptions();
+        self.slices.add(records.len() as u64 / RECORDS_IN_A_STEP);
+        match self.filters.left_out_of(records) {
+            0 => Cow::default(),
+            times => format!(
+                "left out {times} times: a condition of this client, since all that were to be \
+                 checked cost more than a message may take, and its own more than their part"
+            )
+            .into(),
+        }
     }
 
     pub(super) fn tell_shards(&mut self, all_news: &[News], sink: &mut impl Sink) {
@@ -183,6 +202,9 @@ impl Shard {
         }
         let condition = self.condition(key, name, common)?;
         self.check_share(key, condition)?;
+        if let Some(warning) = condition.and_then(|id| self.filters.conditions.warning(id)) {
+            done.warning = warning.into();
+        }
         let subscriber = Subscriber::new(key, options, common.subscription_id);
         let Subscribed { is_new, news } =
             self.note(key, name, condition, subscriber, done.round, sink);
@@ -357,10 +379,10 @@ impl Shard {
         sink: &mut impl Sink,
     ) {
         self.take_effect(subscribe.session, &mut subscribe.done, now);
-        let SubscribeReply { packet_id, done: Subscriptions { codes, detail, .. }, .. } =
-            &subscribe;
+        let SubscribeReply { packet_id, done, .. } = &subscribe;
+        let codes = &done.codes;
         let session = &self.clients[subscribe.session];
-        let properties = suback_properties(session, detail, codes.len());
+        let properties = suback_properties(session, done.reason(), codes.len());
         let properties = properties.as_properties();
         let mut bytes = Vec::new();
         SubAck { packet_id: *packet_id, properties, codes }.encode(session.version(), &mut bytes);

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use weir_core::{
-    ConditionEvaluator, ConditionQuery, Content, InvalidCondition, Limits, Mail, SharePolicy,
-    ShareRule, ShareStrategy, WhenAbsent,
+    ConditionEvaluator, ConditionQuery, Content, CostlyCondition, InvalidCondition, Limits, Mail,
+    SharePolicy, ShareRule, ShareStrategy, Warning, WhenAbsent,
 };
 use weir_wire::packet::{SubscribeBuf, SubscriptionOptions};
 use weir_wire::{PacketId, PropertiesBuf, Property, QoS, Version};
@@ -18,12 +18,15 @@ const Q0: QoS = QoS::AtMostOnce;
 const Q1: QoS = QoS::AtLeastOnce;
 const CONDITION: &str = "filter";
 
-/// `has X`: the payload holds X. `kept`: the message is retained. All else is unfit.
+/// `has X`: the payload holds X. `kept`: the message is retained. `never`: no message matches it.
+/// `N: has X` takes N of the [`STEPS`] of a message. All else is unfit.
 #[derive(Debug, Default)]
 pub(crate) struct Toy {
     slots: BTreeMap<u32, String>,
     counts: Arc<Counts>,
 }
+
+const STEPS: u64 = 100;
 
 #[derive(Debug, Default)]
 struct Counts {
@@ -33,13 +36,13 @@ struct Counts {
 }
 
 impl ConditionEvaluator for Toy {
-    fn compile(&mut self, slot: u32, text: &str) -> Result<(), InvalidCondition> {
-        if !text.starts_with("has ") && text != "kept" {
+    fn compile(&mut self, slot: u32, text: &str) -> Result<Option<Warning>, InvalidCondition> {
+        if !text.contains("has ") && !["kept", "never"].contains(&text) {
             return Err(InvalidCondition { reason: format!("at 0: no such word: {text}").into() });
         }
         assert!(self.slots.insert(slot, text.into()).is_none(), "the slot is free");
         self.counts.compiled.fetch_add(1, Relaxed);
-        Ok(())
+        Ok((text == "never").then_some("no message can match it"))
     }
 
     fn release(&mut self, slot: u32) {
@@ -47,19 +50,43 @@ impl ConditionEvaluator for Toy {
         self.counts.released.fetch_add(1, Relaxed);
     }
 
-    fn check(&mut self, message: &Content<'_>, asked: &mut [ConditionQuery]) {
+    fn check(
+        &mut self,
+        message: &Content<'_>,
+        asked: &mut [ConditionQuery],
+        order: &mut dyn FnMut(&mut [CostlyCondition]),
+    ) -> u64 {
         self.counts.checks.fetch_add(asked.len() as u64, Relaxed);
-        for asked in asked {
-            assert!(!asked.holds);
-            asked.holds = holds(&self.slots[&asked.slot], message.payload, message.retain);
+        let costly = asked.iter().map(|asked| {
+            assert!(!asked.holds && !asked.is_left_out);
+            CostlyCondition { slot: asked.slot, steps: steps(&self.slots[&asked.slot]) }
+        });
+        let mut costly: Vec<CostlyCondition> = costly.collect();
+        if costly.iter().map(|costly| costly.steps).sum::<u64>() > STEPS {
+            order(&mut costly);
         }
+        let mut left = STEPS;
+        for CostlyCondition { slot, steps } in costly {
+            let asked = asked.iter_mut().find(|asked| asked.slot == slot).unwrap();
+            match left.checked_sub(steps) {
+                Some(rest) => left = rest,
+                None => asked.is_left_out = true,
+            }
+            let condition = &self.slots[&slot];
+            asked.holds = !asked.is_left_out && holds(condition, message.payload, message.retain);
+        }
+        STEPS - left
     }
 }
 
+fn steps(condition: &str) -> u64 {
+    condition.split_once(": ").map_or(0, |(steps, _)| steps.parse().unwrap())
+}
+
 fn holds(condition: &str, payload: &[u8], retain: bool) -> bool {
-    match condition.strip_prefix("has ") {
-        Some(wanted) => std::str::from_utf8(payload).is_ok_and(|text| text.contains(wanted)),
-        None => retain,
+    match condition.split_once("has ") {
+        Some((_, wanted)) => std::str::from_utf8(payload).is_ok_and(|text| text.contains(wanted)),
+        None => retain && condition == "kept",
     }
 }
 
@@ -413,6 +440,138 @@ fn one_client_leaves_conditions_for_others() {
     net.cut(greedy);
     net.cut(other);
     assert_nothing_left(&net, &counts);
+}
+
+/// Subscribes to `t/x` with a condition in the name; returns the SUBACK.
+fn subscribe_costly(net: &mut Net, peer: Peer, share: &str, condition: &str) -> String {
+    let filter = format!("{share}$filter/{}/t/x", condition.replace(' ', "%20"));
+    subscribe(net, (peer, Version::V5), &[(&filter, Q0)], &[]);
+    net.read(peer).remove(0)
+}
+
+#[test]
+fn costly_conditions_of_one_client_leave_those_of_others_their_part() {
+    for (shards, share) in [(1, ""), (3, ""), (1, "$share/g/"), (3, "$share/g/")] {
+        let (mut net, counts) = toy(shards);
+        let names = net.names();
+        let publisher = net.join(&names[0][0], Ask::default());
+        let last = usize::from(shards) - 1;
+        let (greedy, other) =
+            (net.join(&names[last][1], Ask::default()), net.join(&names[last][2], Ask::default()));
+        for at in 0..12 {
+            let condition = format!("{}: has {}", 40 + at, "a".repeat(at + 1));
+            assert_eq!(subscribe_costly(&mut net, greedy, share, &condition), "SUBACK [0]");
+        }
+        // One of its own, and one that both have: it is the other's as well.
+        let own = subscribe_costly(&mut net, other, share, "45: has b");
+        assert_eq!(own, "SUBACK [0]", "{shards} {share}");
+        for _ in 0..100 {
+            publish(&mut net, publisher, "ab");
+        }
+        assert_eq!(payloads(&mut net, other).len(), 100, "{shards} {share}");
+        assert_eq!(payloads(&mut net, greedy).len(), 100, "of its cheapest {shards} {share}");
+        let left_out: u64 = net.shards.iter().map(|one| one.stats().conditions_left_out).sum();
+        assert_eq!(left_out, 11 * 100, "{shards} {share}");
+        let notices = net.wires.iter().flat_map(|wires| &wires.notices);
+        let notices = notices.filter(|line| line.contains("ConditionLeftOut"));
+        // Which client a member on another shard is, nobody here knows.
+        let is_far = shards > 1 && !share.is_empty();
+        let client_id = if is_far { "" } else { &*names[last][1] };
+        let client_id = format!("client_id: \"{client_id}\"");
+        assert!(notices.clone().all(|line| line.contains(&client_id)), "{shards} {share}");
+        assert_eq!(notices.count(), 11 * 100);
+        net.cut(greedy);
+        net.cut(other);
+        net.deliver_mail();
+        assert_nothing_left(&net, &counts);
+    }
+}
+
+#[test]
+fn a_client_is_told_that_its_conditions_are_left_out_when_it_subscribes_next() {
+    let (mut net, _) = toy(1);
+    let (publisher, greedy, other) = (
+        net.join("publisher", Ask::default()),
+        net.join("greedy", Ask::default()),
+        net.join("other", Ask::default()),
+    );
+    for condition in ["60: has a", "70: has a"] {
+        subscribe_costly(&mut net, greedy, "", condition);
+    }
+    for _ in 0..3 {
+        publish(&mut net, publisher, "a");
+    }
+    assert_eq!(payloads(&mut net, greedy).len(), 3);
+    let told = subscribe_costly(&mut net, greedy, "", "has b");
+    assert!(told.starts_with("SUBACK [0]: left out 3 times: "), "{told}");
+    assert_eq!(subscribe_costly(&mut net, other, "", "has b"), "SUBACK [0]");
+    // What both have is left out of both.
+    let told = subscribe_costly(&mut net, other, "", "70: has a");
+    assert!(told.starts_with("SUBACK [0]: left out 3 times: "), "{told}");
+}
+
+#[test]
+fn a_client_is_told_of_a_condition_that_no_message_can_match() {
+    let (mut net, _) = toy(1);
+    let peers = [net.join("one", Ask::default()), net.join("two", Ask::default())];
+    for peer in peers {
+        // The second has the condition that the first has brought.
+        let condition = Property::UserProperty(CONDITION, "never");
+        subscribe(&mut net, (peer, Version::V5), &[("t", Q1)], &[condition]);
+        assert_eq!(net.read(peer), ["SUBACK [1]: no message can match it"]);
+    }
+    let filters = [("$filter/never/t", Q0), ("$filter/no%20such/t", Q1)];
+    subscribe(&mut net, (peers[0], Version::V5), &filters, &[]);
+    let refused = "SUBACK [0, 143]: at 0: no such word: no such";
+    assert_eq!(net.read(peers[0]), [refused], "what was refused goes first");
+    let quiet = [Property::RequestProblemInformation(0)];
+    let quiet = net.join("quiet", Ask { properties: &quiet, ..Ask::default() });
+    subscribe(&mut net, (quiet, Version::V5), &filters[..1], &[]);
+    assert_eq!(net.read(quiet), ["SUBACK [0]"]);
+}
+
+#[test]
+fn many_chosen_members_of_groups_share_the_steps_of_a_message() {
+    // The shard of the publisher has no room for their conditions.
+    let (mut net, _) = net_with(2, &Limits { conditions_max: 3, ..Limits::default() }.into());
+    let names = net.names();
+    let publisher = net.join(&names[0][0], Ask::default());
+    let filler = net.join(&names[0][1], Ask::default());
+    for at in 0..3 {
+        subscribe_costly(&mut net, filler, "", &format!("has c{at}"));
+    }
+    let (greedy, other) =
+        (net.join(&names[1][1], Ask::default()), net.join(&names[1][2], Ask::default()));
+    for (peer, share, condition) in [
+        (greedy, "$share/g/", "60: has a"),
+        (greedy, "$share/h/", "70: has a"),
+        (other, "$share/i/", "40: has a"),
+    ] {
+        assert_eq!(subscribe_costly(&mut net, peer, share, condition), "SUBACK [0]");
+    }
+    publish(&mut net, publisher, "a");
+    assert_eq!((payloads(&mut net, greedy).len(), payloads(&mut net, other).len()), (1, 1));
+    assert_eq!(net.shards[1].stats().conditions_left_out, 1);
+}
+
+#[test]
+fn a_replay_with_a_costly_condition_goes_on_in_later_turns() {
+    let limits = Limits { input_steps_max: 1_000, ..Limits::default() };
+    let (mut net, counts) = net_with(1, &limits.into());
+    let publisher = net.join("publisher", Ask::default());
+    for at in 0..200 {
+        let topic = format!("t/{at:03}");
+        let retained = message(&topic, Q0, 0, "a");
+        let retained = weir_wire::packet::Publish { retain: true, ..retained };
+        net.publish_packet(publisher, &retained);
+    }
+    let peer = net.join("peer", Ask::default());
+    let condition = Property::UserProperty(CONDITION, "100: has a");
+    subscribe(&mut net, (peer, Version::V5), &[("t/#", Q0)], &[condition]);
+    assert!(counts.checks.load(Relaxed) < 20, "{counts:?}");
+    net.pass(1);
+    assert_eq!(payloads(&mut net, peer).len(), 200);
+    assert_eq!(counts.checks.load(Relaxed), 200);
 }
 
 /// Round robin over members on three shards; `rooms` says how many conditions each shard takes.

@@ -345,7 +345,12 @@ impl Net {
 
     /// Lets time pass; everything due on the way is done.
     pub(crate) fn pass(&mut self, seconds: u32) {
-        let end = self.now + Micros::from_secs(seconds);
+        self.pass_time(Micros::from_secs(seconds));
+    }
+
+    /// As [`Net::pass`].
+    pub(crate) fn pass_time(&mut self, time: Micros) {
+        let end = self.now + time;
         for (shard, wires) in self.shards.iter_mut().zip(&mut self.wires) {
             while let Some(due) = shard.poll_timeout().filter(|&due| due <= end) {
                 self.now = self.now.max(due);
@@ -406,6 +411,18 @@ impl Net {
         let frame = Frame::check(&bytes, u32::MAX).unwrap().unwrap();
         let Packet::ConnAck(connack) = Packet::decode(version, frame).unwrap() else { panic!() };
         connack.properties.iter().map(|property| format!("{property:?}")).collect()
+    }
+
+    /// Whether the connection has ended, from either side.
+    pub(crate) fn is_closed(&self, peer: Peer) -> bool {
+        let Conn { shard, key, is_closed, .. } = self.peers[peer];
+        is_closed || self.wires[shard].closed.contains(&key)
+    }
+
+    /// Bytes that the peer got and nobody has looked at.
+    pub(crate) fn output(&mut self, peer: Peer) -> &mut Vec<u8> {
+        let Conn { shard, key, .. } = self.peers[peer];
+        self.wires[shard].outputs.entry(key).or_default()
     }
 
     /// What the peer got since it last looked, a line a packet; `closed` at the end.

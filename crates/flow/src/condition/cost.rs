@@ -12,15 +12,16 @@ use crate::Fault;
 use cel::IdedExpr;
 use cel::common::ast::{EntryExpr, Expr, LiteralValue, operators};
 
-/// How many steps an evaluation may take; a step is a value looked at or copied.
+/// How many steps of an expression with a tree may take on one message; a step is a value looked
+/// at or copied.
 pub const STEPS_MAX: u64 = 1_000_000;
 
-/// Steps that all expressions with a tree together may take on one message.
-pub const STEPS_PER_MESSAGE_MAX: u64 = 2 * STEPS_MAX;
+/// Steps without a tree that count as much as one with a tree: such a step is a key compared or
+/// some bytes gone over.
+pub(super) const STEPS_WITHOUT_TREE: u64 = 5;
 
-/// Steps that all conditions without a tree together may take on one message. Such a step is a
-/// key compared or some bytes gone over, and cheaper by far.
-pub const PLAIN_STEPS_PER_MESSAGE_MAX: u64 = 10 * STEPS_MAX;
+/// Steps that all expressions together may take on one message, counted as those without a tree.
+pub const STEPS_PER_MESSAGE_MAX: u64 = 2 * STEPS_MAX * STEPS_WITHOUT_TREE;
 
 /// The highest power of n that an expression may take.
 const POWER_MAX: usize = 4;

@@ -32,7 +32,8 @@ impl Said {
             Notice::Connected { .. }
             | Notice::Ended { .. }
             | Notice::Left { .. }
-            | Notice::Moved { .. } => Self::Nothing,
+            | Notice::Moved { .. }
+            | Notice::ConditionLeftOut { .. } => Self::Nothing,
         }
     }
 }

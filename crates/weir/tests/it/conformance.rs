@@ -1,6 +1,6 @@
 //! The byte tables over TCP against `weir broker`, by `weir bench conformance`, and its page.
 
-use crate::support::tool;
+use crate::support::{Broker, tool};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -27,10 +27,10 @@ fn board(folder: &Path) -> Value {
     serde_json::from_str::<Value>(&text).unwrap()["brokers"][0]["board"].clone()
 }
 
-#[test]
-fn weir_passes_every_case_over_tcp() {
+/// Every case passes on this broker, in every version.
+fn all_pass(broker: &str) {
     let out = tempfile::tempdir().unwrap();
-    let output = conformance(&["--broker", "weir"], out.path());
+    let output = conformance(&["--broker", broker], out.path());
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     let board = board(&kept(out.path()));
@@ -45,6 +45,26 @@ fn weir_passes_every_case_over_tcp() {
     for case in cases {
         assert_eq!(case["verdict"]["verdict"], "pass", "{case}");
     }
+}
+
+#[test]
+fn weir_passes_every_case_over_tcp() {
+    all_pass("weir");
+}
+
+#[test]
+fn weir_passes_every_case_over_tcp_with_several_shards() {
+    std::thread::scope(|scope| {
+        for shards in [2, 4] {
+            scope.spawn(move || {
+                let folder = tempfile::tempdir().unwrap();
+                let config = folder.path().join("weir.toml");
+                std::fs::write(&config, format!("shards = {shards}\n")).unwrap();
+                let broker = Broker::start_with(&["--config", config.to_str().unwrap()]);
+                all_pass(&format!("mqtt://{}", broker.address));
+            });
+        }
+    });
 }
 
 #[test]

@@ -428,6 +428,75 @@ fn threads_share_the_messages_and_each_comes_back_once() {
     assert!(out.starts_with("received 300, matched 300, published 300"), "{out}");
 }
 
+/// A rate that lets one message through, and a rule that says when all have been seen.
+const LIMITED: &str = r#"
+[[flow]]
+name = "limited"
+from = "in/#"
+qos = 1
+to = "out/limited"
+throttle_per_s = 0.001
+
+[[flow]]
+name = "all"
+from = "in/#"
+qos = 1
+to = "out/all"
+"#;
+
+#[test]
+fn a_rate_is_the_rules_with_any_number_of_threads_and_in_the_broker() {
+    const MESSAGES: u16 = 60;
+    let folder = tempfile::tempdir().unwrap();
+    let config = |shards: u32| {
+        let path = folder.path().join("weir.toml");
+        std::fs::write(&path, format!("shards = {shards}\n{LIMITED}")).unwrap();
+        path
+    };
+    for threads in [1, 2, 3] {
+        for is_beside in [true, false] {
+            let path = config(threads);
+            let arguments = ["--config", path.to_str().unwrap()];
+            let broker = Broker::start_with(if is_beside { &[] } else { &arguments });
+            let mut sub = Peer::client(&broker.address, "sub");
+            sub.subscribe("out/+", QoS::AtLeastOnce);
+            let beside = || Run::start(LIMITED, &broker.address, &format!("--threads {threads}"));
+            let _run = is_beside.then(beside);
+            // Enough clients that each thread of the broker has some.
+            for client in 0..6 {
+                let mut source = Peer::client(&broker.address, &format!("source-{client}"));
+                for number in 1..=MESSAGES / 6 {
+                    source.publish("in/a", "", Some(number), false);
+                    source.acknowledged();
+                }
+            }
+            let (mut limited, mut all) = (0, 0);
+            while all < MESSAGES {
+                match &*sub.message().topic {
+                    "out/all" => all += 1,
+                    _ => limited += 1,
+                }
+            }
+            assert_eq!(limited, 1, "beside it: {is_beside}, threads: {threads}");
+        }
+    }
+}
+
+#[test]
+fn the_broker_warns_of_a_rule_that_no_message_can_match() {
+    let rules = LIMITED.replacen("to =", "when = 'qos > 2'\nto =", 1);
+    for (rules, warns) in [(LIMITED, false), (&rules, true)] {
+        let file = file(rules);
+        let output =
+            Command::new(WEIR).args(["broker", "--check", "--config"]).arg(file.path()).output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        let log = String::from_utf8(output.stderr).unwrap();
+        let warning = "limited: no message can match its `when`";
+        assert_eq!(log.contains(warning), warns, "{log}");
+    }
+}
+
 #[test]
 fn what_cannot_be_run_ends_with_one_line_and_its_code() {
     let (listener, address) = listen();

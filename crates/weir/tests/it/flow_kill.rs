@@ -6,12 +6,12 @@
 
 use crate::support::Broker;
 use crate::support::blocking::decode;
+use crate::support::flow::Flow;
 use crate::support::mqtt::{self, Peer};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Write;
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use weir_wire::{Packet, QoS, Version};
@@ -189,35 +189,6 @@ fn publish(source: &mut Peer, numbers: std::ops::Range<u64>) {
     });
 }
 
-/// `weir flow run`; ended with the value.
-struct Flow(Child);
-
-impl Drop for Flow {
-    fn drop(&mut self) {
-        // It has ended already, unless the test failed.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Flow {
-    fn is_alive(&mut self) -> bool {
-        self.0.try_wait().unwrap().is_none()
-    }
-
-    fn pid(&self) -> Pid {
-        Pid::from_child(&self.0)
-    }
-}
-
-fn start(rules: &str, address: &str) -> Flow {
-    let child = Command::new(env!("CARGO_BIN_EXE_weir"))
-        .args(["flow", "run", rules, "--quiet", "--broker", address, "--client-id", "killed"])
-        .stdout(Stdio::null())
-        .spawn();
-    Flow(child.unwrap())
-}
-
 fn variable(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }
@@ -236,7 +207,6 @@ fn killed_at_any_packet_it_loses_no_result_and_repeats_only_what_was_redelivered
     let folder = tempfile::tempdir().unwrap();
     let rules = folder.path().join("flow.toml");
     std::fs::write(&rules, RULES).unwrap();
-    let rules = rules.to_str().unwrap().to_owned();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let seen = Arc::new(Mutex::new(Seen::default()));
@@ -250,7 +220,7 @@ fn killed_at_any_packet_it_loses_no_result_and_repeats_only_what_was_redelivered
     let collector = std::thread::spawn(move || collected.collect(sub));
     let mut source = Peer::client(&broker.address, "source");
 
-    let mut flow = start(&rules, &address);
+    let mut flow = Flow::start(&rules, &address, "killed");
     let mut next = 0;
     let mut random = seed;
     // The first result says that it is subscribed: from here on nothing may be lost.
@@ -272,14 +242,13 @@ fn killed_at_any_packet_it_loses_no_result_and_repeats_only_what_was_redelivered
             // Of the last batches some may not have come, so that there is work at any time.
             results.wait_while_alive(&mut flow, (next - first).saturating_sub(5 * BATCH) / 2);
         }
-        flow = start(&rules, &address);
+        flow = Flow::start(&rules, &address, "killed");
     }
     publish(&mut source, next..next + BATCH);
     next += BATCH;
     let expected = (next - first).div_ceil(2);
     results.wait_for(expected);
-    kill_process(flow.pid(), Signal::TERM).unwrap();
-    assert_eq!(flow.0.wait().unwrap().code(), Some(0));
+    assert_eq!(flow.stop(), Some(0));
     source.publish("cells", "last", None, false);
     collector.join().unwrap();
 

@@ -1,61 +1,15 @@
 //! `weir pub` and `weir sub` as processes: against `weir broker`, against Mosquitto and its
 //! clients, and against a fake broker where the answer must be a certain one.
 
+use crate::support::mosquitto::Mosquitto;
 use crate::support::{Broker, tool};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread::JoinHandle;
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 const VERSIONS: [&str; 3] = ["31", "311", "5"];
-
-/// Mosquitto on a port of its own; ended with the value.
-pub(crate) struct Mosquitto {
-    child: Child,
-    pub(crate) port: String,
-    _log: BufReader<ChildStderr>,
-    _folder: tempfile::TempDir,
-}
-
-impl Mosquitto {
-    /// With these lines in its configuration; nothing if it is not installed.
-    pub(crate) fn start(lines: &str) -> Option<Self> {
-        let program = tool(&["mosquitto"])?;
-        let folder = tempfile::tempdir().unwrap();
-        // Another process may take the port meanwhile; then another is tried.
-        for _ in 0..10 {
-            let free = TcpListener::bind("127.0.0.1:0").unwrap();
-            let port = free.local_addr().unwrap().port().to_string();
-            drop(free);
-            let (file, acl) = (folder.path().join("m.conf"), folder.path().join("acl"));
-            std::fs::write(&acl, "topic read #\ntopic write open/#\n").unwrap();
-            let lines = lines.replace("ACL", acl.to_str().unwrap());
-            std::fs::write(&file, format!("listener {port} 127.0.0.1\nuser root\n{lines}\n"))
-                .unwrap();
-            let mut child =
-                Command::new(&program).arg("-c").arg(&file).stderr(Stdio::piped()).spawn().unwrap();
-            let mut log = BufReader::new(child.stderr.take().unwrap());
-            let mut line = String::new();
-            while log.read_line(&mut line).unwrap() > 0 {
-                if line.contains("running") {
-                    return Some(Self { child, port, _log: log, _folder: folder });
-                }
-                line.clear();
-            }
-            child.wait().unwrap();
-        }
-        panic!("mosquitto does not start");
-    }
-}
-
-impl Drop for Mosquitto {
-    fn drop(&mut self) {
-        // It may have ended already; then there is nothing to end.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// Runs `test` with the port of every broker there is.
 pub(crate) fn on_every_broker(test: impl Fn(&str)) {

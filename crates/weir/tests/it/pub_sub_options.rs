@@ -1,7 +1,8 @@
 //! Options of `weir sub` and `weir pub` beside those of mosquitto_sub and mosquitto_pub, whose
 //! output is compared byte by byte where both are installed.
 
-use crate::pub_sub::{CONNACK_5, Mosquitto, Sub, fake, on_every_broker, publish, weir, words};
+use crate::pub_sub::{CONNACK_5, Sub, fake, on_every_broker, publish, weir, words};
+use crate::support::mosquitto::Mosquitto;
 use crate::support::{Broker, tool};
 use std::process::{Command, Stdio};
 

@@ -3,6 +3,8 @@
 #[path = "../../../../wire/tests/blocking/mod.rs"]
 pub(crate) mod blocking;
 pub(crate) mod command;
+pub(crate) mod flow;
+pub(crate) mod mosquitto;
 pub(crate) mod mqtt;
 pub(crate) mod results;
 
