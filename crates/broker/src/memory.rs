@@ -13,9 +13,15 @@ use weir_core::{Micros, Stats};
 /// while less than half of it is used.
 const INTERVAL: Micros = Micros(10_000);
 
-/// Pressed from 95 % of the ceiling on, until less than 90 %.
+/// Pressed from 95 % of the ceiling on, until less than 90 %; from less on where that leaves too
+/// little for what threads have in hand.
 const PRESSED_PERCENT: u64 = 95;
 const RELEASED_PERCENT: u64 = 90;
+
+/// What a thread may have in hand, in bytes: what it has read, letters, output. All of them together
+/// have no more than this part of the ceiling.
+const IN_HAND_BYTES: u64 = 1024 * 1024;
+const IN_HAND_PART: u64 = 8;
 
 /// While pressed, free memory is given back to the system when this has passed since the last time,
 /// or so many times what that took.
@@ -111,8 +117,10 @@ impl Ceiling {
     fn note(&self, bytes: u64) -> u64 {
         self.bytes.store(bytes, Relaxed);
         let is_pressed = self.is_pressed.load(Relaxed);
-        let percent = if is_pressed { RELEASED_PERCENT } else { PRESSED_PERCENT };
-        let threshold = self.bytes_max / 100 * percent;
+        let in_hand = (self.watchers * IN_HAND_BYTES).min(self.bytes_max / IN_HAND_PART);
+        let pressed_from = (self.bytes_max / 100 * PRESSED_PERCENT).min(self.bytes_max - in_hand);
+        let released_by = self.bytes_max / 100 * (PRESSED_PERCENT - RELEASED_PERCENT);
+        let threshold = pressed_from - if is_pressed { released_by } else { 0 };
         if is_pressed != (bytes >= threshold) {
             self.is_pressed.store(!is_pressed, Relaxed);
         }
@@ -245,9 +253,10 @@ mod tests {
 
     #[test]
     fn pressure_begins_at_95_percent_and_ends_below_90() {
-        let ceiling = Ceiling::new(1000, 1);
-        let at = |bytes| {
-            ceiling.note(bytes);
+        const MIB: u64 = 1024 * 1024;
+        let ceiling = Ceiling::new(1000 * MIB, 1);
+        let at = |mib: u64| {
+            ceiling.note(mib * MIB);
             ceiling.is_pressed.load(Relaxed)
         };
         assert!(!at(940));
@@ -255,6 +264,18 @@ mod tests {
         assert!(at(910));
         assert!(!at(899));
         assert!(!at(930));
+    }
+
+    #[test]
+    fn many_threads_at_a_low_ceiling_are_left_more_room() {
+        const MIB: u64 = 1024 * 1024;
+        let is_pressed_at = |mib: u64, threads| {
+            let ceiling = Ceiling::new(64 * MIB, threads);
+            ceiling.note(mib * MIB);
+            ceiling.is_pressed.load(Relaxed)
+        };
+        assert!(!is_pressed_at(60, 2) && is_pressed_at(61, 2));
+        assert!(!is_pressed_at(55, 8) && is_pressed_at(56, 8) && is_pressed_at(56, 64));
     }
 
     #[test]

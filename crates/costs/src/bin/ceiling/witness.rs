@@ -93,13 +93,12 @@ impl Witness {
         let deadline = Instant::now() + RETURN_MAX;
         loop {
             match self.take_messages() {
-                // Nothing came for as long as a read may take: that is all.
-                Err(error) if is_timeout(&error) => return Ok(self.acknowledged.len()),
                 Ok(()) => return Ok(0),
-                Err(error) => {
-                    anyhow::ensure!(Instant::now() < deadline, "the witness is refused: {error}");
-                    std::thread::sleep(Duration::from_millis(10));
+                Err(error) if Instant::now() >= deadline => {
+                    anyhow::ensure!(is_timeout(&error), "the witness is refused: {error}");
+                    return Ok(self.acknowledged.len());
                 }
+                Err(_) => std::thread::sleep(Duration::from_millis(10)),
             }
         }
     }
