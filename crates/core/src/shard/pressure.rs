@@ -113,12 +113,13 @@ impl Shard {
         let Self { matched, picks, clients, bounds, .. } = self;
         let room = Room { clients, bounds };
         matched.subscribers.sort_unstable_by_key(|target| target.session);
-        picks.here.sort_unstable_by_key(|member| member.session);
+        picks.here.sort_unstable_by_key(|member| (member.session, member.qos));
         let refused = picks.here.chunk_by(|a, b| a.session == b.session).find_map(|same| {
+            let waiting = same.iter().filter(|member| member.qos != QoS::AtMostOnce).count();
+            let member = same.last()?;
             let its_own =
-                matched.subscribers.binary_search_by_key(&same[0].session, |it| it.session);
-            let copies = same.len() + usize::from(its_own.is_ok());
-            let member = same.iter().max_by_key(|member| member.qos)?;
+                matched.subscribers.binary_search_by_key(&member.session, |it| it.session);
+            let copies = waiting + usize::from(its_own.is_ok());
             room.refuses(member, copies, delivery.bytes(), sink)
         });
         if refused.is_some() {
@@ -139,9 +140,11 @@ impl Shard {
         let Self { matched, clients, bounds, .. } = self;
         let room = Room { clients, bounds };
         let is_own =
-            |target: &&Subscriber| target.no_local && delivery.publisher == Some(target.session);
-        let mut others = matched.subscribers.iter().filter(|target| !is_own(target));
-        not_taken(others.find_map(|target| room.refuses(target, 1, delivery.bytes(), sink)))
+            |target: &Subscriber| target.no_local && delivery.publisher == Some(target.session);
+        let may_wait = |target: &Subscriber| target.qos != QoS::AtMostOnce && !is_own(target);
+        matched.subscribers.retain(|target| may_wait(target));
+        let mut waiting = matched.subscribers.iter();
+        not_taken(waiting.find_map(|target| room.refuses(target, 1, delivery.bytes(), sink)))
     }
 }
 
