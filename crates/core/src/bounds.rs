@@ -36,6 +36,8 @@ pub(crate) struct Bounds {
     pub(crate) is_lean: bool,
     /// One of the two.
     pub(crate) is_short: bool,
+    /// Whether a message may be refused for what waits: memory is short, or the settings say so.
+    pub(crate) may_refuse: bool,
     /// The limit of this name, lowered while memory is short.
     pub(crate) output_bytes_max: usize,
 }
@@ -43,8 +45,9 @@ pub(crate) struct Bounds {
 impl Bounds {
     pub(crate) fn new(limits: Limits, features: Features) -> Self {
         let output_bytes_max = limits.output_bytes_max;
+        let may_refuse = limits.may_refuse();
         let (is_pressed, is_lean, is_short) = (false, false, false);
-        Self { limits, features, is_pressed, is_lean, is_short, output_bytes_max }
+        Self { limits, features, is_pressed, is_lean, is_short, may_refuse, output_bytes_max }
     }
 
     pub(crate) fn set_pressed(&mut self, is_pressed: bool) {
@@ -60,6 +63,7 @@ impl Bounds {
     fn changed(&mut self) {
         let output_bytes_max = self.limits.output_bytes_max;
         self.is_short = self.is_pressed || self.is_lean;
+        self.may_refuse = self.is_short || self.limits.may_refuse();
         self.output_bytes_max = match () {
             () if self.is_pressed => output_bytes_max.min(PRESSED_OUTPUT_BYTES_MAX),
             () if self.is_lean => output_bytes_max / LEAN_OUTPUT_DIVISOR,

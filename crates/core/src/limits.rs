@@ -174,6 +174,14 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// Whether a full queue lets a message be refused.
+    pub(crate) fn may_refuse(&self) -> bool {
+        self.queue_full_connected == WhenConnected::RefusePublisher
+            || self.queue_full_absent == WhenAbsent::RefusePublisher
+    }
+}
+
 /// What happens to a connected session whose queue is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -25,12 +25,22 @@ use weir_wire::packet::SubscriptionOptions;
 /// Whether a group's member can take a message: the later, the rather.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Standing {
+    /// It is absent, and the message would be refused.
+    AbsentFull,
+    /// It is connected, and the message would be refused rather than wait in its queue.
+    Full,
     /// Its session waits for it.
     Absent,
     /// The message would have to wait in its queue.
     Busy,
     /// It would be sent at once.
     Ready,
+}
+
+impl Standing {
+    pub(crate) fn is_connected(self) -> bool {
+        !matches!(self, Self::AbsentFull | Self::Absent)
+    }
 }
 
 /// One subscription, as delivery needs it.

@@ -23,6 +23,7 @@ mod reasons;
 mod replay;
 mod rest;
 mod retain;
+mod room;
 mod route;
 mod rules;
 mod slices;

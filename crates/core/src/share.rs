@@ -26,7 +26,8 @@ pub struct ShareRule {
 ///
 /// Round robin and random pass a member over while it cannot take the message at once: it is
 /// absent, its queue is not empty, or its window or output is full. If nobody can, a connected
-/// member queues it; if nobody is connected, an absent one does.
+/// member queues it; if nobody is connected, an absent one does. Where a message may be refused,
+/// members whose queues have no room for it come last.
 ///
 /// The others choose by the weight of member and key together (rendezvous hashing), so that a
 /// member that joins or leaves moves its own share of the keys and no other. Their choice holds

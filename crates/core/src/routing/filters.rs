@@ -31,6 +31,17 @@ pub(crate) struct Picks {
     pub(crate) there: Vec<(ShardId, GroupPick)>,
 }
 
+impl Picks {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.here.is_empty() && self.there.is_empty()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.here.clear();
+        self.there.clear();
+    }
+}
+
 /// One filter: 48 bytes, and no memory of its own while it is short, of one subscriber, not
 /// shared and without a condition.
 #[derive(Debug)]
@@ -237,13 +248,6 @@ impl Filters {
             return Some(Picked::Unwanted);
         }
         group.pick_again(pick, chance, standing)
-    }
-
-    /// The group of a shared subscription, if it is known.
-    pub(crate) fn group(&self, share: &str) -> Option<&Group> {
-        let (id, name) = self.share(share)?;
-        let filter = self.get(id);
-        Some(filter.group(filter.key_of_name(name)?))
     }
 
     /// The filter of a shared subscription, if it is known, and the group's name.

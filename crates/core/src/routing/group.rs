@@ -153,15 +153,14 @@ impl Group {
         chance: &mut Chance,
         standing: impl Fn(&Subscriber) -> Standing,
     ) -> Option<Picked> {
-        let (least, hops_max) = if self.is_sticky() {
-            (Standing::Busy, HOPS_MAX)
-        } else {
-            (Standing::Ready, BUSY_HOPS_MAX)
+        let is_sticky = self.is_sticky();
+        let hops_max = if is_sticky { HOPS_MAX } else { BUSY_HOPS_MAX };
+        let can_take = |member: &Member| match standing(&member.subscriber) {
+            Standing::Ready => true,
+            standing => is_sticky && standing.is_connected(),
         };
         let named = self.members.iter().find(|member| member.id == pick.member);
-        if let Some(named) = named
-            && standing(&named.subscriber) >= least
-        {
+        if let Some(named) = named.filter(|member| can_take(member)) {
             return Some(Picked::Here(named.subscriber));
         }
         if pick.hops < hops_max || self.members.is_empty() {
@@ -213,7 +212,7 @@ impl Group {
 /// The first from `next` on with the best standing.
 fn in_turn(next: usize, count: usize, standing: impl Fn(usize) -> Standing) -> usize {
     let start = next % count;
-    let (mut best, mut best_standing) = (start, Standing::Absent);
+    let (mut best, mut best_standing) = (start, Standing::AbsentFull);
     for at in (start..count).chain(0..start) {
         let standing = standing(at);
         if standing == Standing::Ready {
@@ -233,7 +232,7 @@ fn at_random(count: usize, chance: &mut Chance, standing: impl Fn(usize) -> Stan
         return first;
     }
     // Somebody cannot take it: one pass keeps each of the best so far with the same chance.
-    let (mut best, mut best_standing, mut equals) = (first, Standing::Absent, 0);
+    let (mut best, mut best_standing, mut equals) = (first, Standing::AbsentFull, 0);
     for at in 0..count {
         let standing = standing(at);
         if standing > best_standing {
@@ -256,10 +255,10 @@ fn by_weight(
 ) -> usize {
     let heaviest = |members: &mut dyn Iterator<Item = usize>| members.max_by_key(|&at| weight(at));
     let chosen = heaviest(&mut (0..count)).unwrap_or_default();
-    if standing(chosen) > Standing::Absent {
+    if standing(chosen).is_connected() {
         return chosen;
     }
-    let connected = heaviest(&mut (0..count).filter(|&at| standing(at) > Standing::Absent));
+    let connected = heaviest(&mut (0..count).filter(|&at| standing(at).is_connected()));
     connected.unwrap_or(chosen)
 }
 

@@ -6,7 +6,7 @@
 //! group has one.
 
 use super::Shard;
-use super::outlet::standing;
+use super::room::Room;
 use crate::keys::{Micros, SessionKey};
 use crate::mail::{GroupPick, Mail};
 use crate::message::Delivery;
@@ -25,36 +25,67 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
+        self.choose_members(id, delivery, sink);
+        self.deliver_to_chosen(delivery, now, sink);
+    }
+
+    /// Chooses a member of each of the filter's groups that want the message.
+    pub(super) fn choose_members(
+        &mut self,
+        id: FilterId,
+        delivery: &Delivery<'_>,
+        sink: &impl Sink,
+    ) {
         let Self { filters, clients, bounds, picks, .. } = self;
-        let standing = |member: &Subscriber| standing(&clients[member.session], bounds, sink);
+        let room = Room { clients, bounds };
+        let standing = |member: &Subscriber| room.standing(member, delivery, sink);
         let publisher = delivery.publisher.map(|key| clients[key].client_id.as_bytes());
         filters.pick(id, delivery.topic, publisher, standing, picks);
+    }
+
+    pub(super) fn deliver_to_chosen(
+        &mut self,
+        delivery: &mut Delivery<'_>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
         while let Some(member) = self.picks.here.pop() {
             self.outlet().deliver_to_one(&member, delivery, now, sink);
         }
     }
 
-    /// Serves what another shard chose: [`GroupPick::member`], or who is chosen in its place.
-    pub(super) fn deliver_pick(
+    /// What another shard chose: [`GroupPick::member`], or who is chosen in its place.
+    pub(super) fn choose_again(
         &mut self,
         pick: GroupPick,
-        delivery: &mut Delivery<'_>,
-        now: Micros,
-        sink: &mut impl Sink,
+        delivery: &Delivery<'_>,
+        sink: &impl Sink,
     ) {
-        let Self { filters, clients, bounds, .. } = self;
-        let standing = |member: &Subscriber| standing(&clients[member.session], bounds, sink);
+        let Self { filters, clients, bounds, picks, stats, .. } = self;
+        let room = Room { clients, bounds };
+        let standing = |member: &Subscriber| room.standing(member, delivery, sink);
         match filters.pick_again(&pick, &delivery.content(), standing) {
-            Some(Picked::Here(member)) => {
-                self.outlet().deliver_to_one(&member, delivery, now, sink);
-            }
+            Some(Picked::Here(member)) => picks.here.push(member),
             Some(Picked::There { shard, member }) if pick.hops < HOPS_MAX => {
-                self.stats.shared_rechosen += 1;
-                let pick = GroupPick { member, hops: pick.hops + 1, ..pick };
-                self.picks.there.push((shard, pick));
+                stats.shared_rechosen += 1;
+                picks.there.push((shard, GroupPick { member, hops: pick.hops + 1, ..pick }));
             }
             Some(Picked::Unwanted) => {}
-            _ => self.stats.dropped_no_member += 1,
+            _ => stats.dropped_no_member += 1,
+        }
+    }
+
+    /// Asks for the conditions of groups that another shard chose members of.
+    pub(super) fn ask_picks(
+        &mut self,
+        picks: &[GroupPick],
+        delivery: &Delivery<'_>,
+        sink: &mut impl Sink,
+    ) {
+        // A single one is asked when it is needed.
+        if picks.len() > 1 {
+            self.filters.ask_picks(picks, &delivery.content());
+            self.settle_conditions(delivery, sink);
         }
     }
 

@@ -6,15 +6,12 @@
 
 use super::Shard;
 use super::connection::Refusal;
-use super::outlet::standing;
 use super::publish::NotTaken;
-use crate::bounds::{Bounds, LEAN_QUEUE_BYTES_MAX};
-use crate::clients::Clients;
+use super::room::Room;
 use crate::keys::{ConnKey, Micros};
-use crate::limits::{WhenAbsent, WhenConnected};
 use crate::mail::GroupPick;
 use crate::message::Delivery;
-use crate::routing::{Standing, Subscriber};
+use crate::routing::Subscriber;
 use crate::sink::{Shortage, Sink};
 use weir_wire::{QoS, ReasonCode};
 
@@ -55,26 +52,29 @@ impl Shard {
 
     /// Refuses a message that would have to wait for one of its receivers while memory is short,
     /// or where the settings let a full queue refuse it. Costs nothing otherwise.
+    ///
+    /// Members of groups are chosen for that: [`Shard::route`] serves them, and no others.
     pub(super) fn check_room(
         &mut self,
         delivery: &Delivery<'_>,
         sink: &mut impl Sink,
     ) -> Result<(), NotTaken> {
-        let limits = &self.bounds.limits;
-        let may_refuse = limits.queue_full_connected == WhenConnected::RefusePublisher
-            || limits.queue_full_absent == WhenAbsent::RefusePublisher;
-        if delivery.qos == QoS::AtMostOnce || !(self.bounds.is_short || may_refuse) {
+        if delivery.qos == QoS::AtMostOnce || !self.bounds.may_refuse {
             return Ok(());
         }
         self.check_subscribers_room(delivery, sink)?;
-        let Self { matched, filters, clients, bounds, .. } = self;
-        let room = Room { clients, bounds };
-        let no_room = |member: &_| room.no_room_for(member, delivery.bytes(), sink);
-        let mut groups = matched.filters.iter().flat_map(|&id| filters.groups_wanting(id));
-        not_taken(groups.find_map(|group| group.no_room(no_room)))
+        if !self.matched.has_lists_beside {
+            return Ok(());
+        }
+        self.check_groups_room(delivery, sink)?;
+        for at in 0..self.matched.filters.len() {
+            self.choose_members(self.matched.filters[at], delivery, sink);
+        }
+        self.check_chosen(delivery, sink)
     }
 
-    /// The same for a message of another shard that waits to be told.
+    /// The same for a message of another shard that waits to be told: the members that it is for
+    /// are chosen anew, as far as need be.
     pub(super) fn check_mailed_room(
         &mut self,
         delivery: &Delivery<'_>,
@@ -82,17 +82,50 @@ impl Shard {
         picks: &[GroupPick],
         sink: &mut impl Sink,
     ) -> Result<(), NotTaken> {
-        if delivery.qos == QoS::AtMostOnce {
-            return Ok(());
-        }
+        self.matched.subscribers.clear();
         if to_subscribers {
             self.check_subscribers_room(delivery, sink)?;
         }
-        let Self { filters, clients, bounds, .. } = self;
+        self.ask_picks(picks, delivery, sink);
+        for pick in picks {
+            self.choose_again(pick.clone(), delivery, sink);
+        }
+        if self.bounds.is_pressed && !self.picks.there.is_empty() {
+            // Nobody would be told whether there is room for it where it would go next.
+            self.picks.clear();
+            return not_taken(Some("the memory ceiling is reached"));
+        }
+        self.check_chosen(delivery, sink)
+    }
+
+    /// Refuses a message that no member of a group has room for, as far as this shard knows.
+    fn check_groups_room(&self, delivery: &Delivery<'_>, sink: &impl Sink) -> Result<(), NotTaken> {
+        let Self { matched, filters, clients, bounds, .. } = self;
         let room = Room { clients, bounds };
-        let no_room = |member: &_| room.no_room_for(member, delivery.bytes(), sink);
-        let mut groups = picks.iter().filter_map(|pick| filters.group(&pick.share));
-        not_taken(groups.find_map(|group| group.no_room(no_room)))
+        let refuses = |member: &_| room.refuses(member, 1, delivery.bytes(), sink);
+        let mut groups = matched.filters.iter().flat_map(|&id| filters.groups_wanting(id));
+        not_taken(groups.find_map(|group| group.no_room(refuses)))
+    }
+
+    /// Refuses a message that a member chosen here has no room for, beside what it gets of the
+    /// message by other subscriptions.
+    fn check_chosen(&mut self, delivery: &Delivery<'_>, sink: &impl Sink) -> Result<(), NotTaken> {
+        let Self { matched, picks, clients, bounds, .. } = self;
+        let room = Room { clients, bounds };
+        matched.subscribers.sort_unstable_by_key(|target| target.session);
+        picks.here.sort_unstable_by_key(|member| (member.session, member.qos));
+        let refused = picks.here.chunk_by(|a, b| a.session == b.session).find_map(|same| {
+            let waiting = same.iter().filter(|member| member.qos != QoS::AtMostOnce).count();
+            let member = same.last()?;
+            let its_own =
+                matched.subscribers.binary_search_by_key(&member.session, |it| it.session);
+            let copies = waiting + usize::from(its_own.is_ok());
+            room.refuses(member, copies, delivery.bytes(), sink)
+        });
+        if refused.is_some() {
+            picks.clear();
+        }
+        not_taken(refused)
     }
 
     fn check_subscribers_room(
@@ -107,52 +140,15 @@ impl Shard {
         let Self { matched, clients, bounds, .. } = self;
         let room = Room { clients, bounds };
         let is_own =
-            |target: &&Subscriber| target.no_local && delivery.publisher == Some(target.session);
-        let mut others = matched.subscribers.iter().filter(|target| !is_own(target));
-        not_taken(others.find_map(|target| room.no_room_for(target, delivery.bytes(), sink)))
+            |target: &Subscriber| target.no_local && delivery.publisher == Some(target.session);
+        let may_wait = |target: &Subscriber| target.qos != QoS::AtMostOnce && !is_own(target);
+        matched.subscribers.retain(|target| may_wait(target));
+        let mut waiting = matched.subscribers.iter();
+        not_taken(waiting.find_map(|target| room.refuses(target, 1, delivery.bytes(), sink)))
     }
 }
 
 fn not_taken(detail: Option<&'static str>) -> Result<(), NotTaken> {
     let reason = ReasonCode::QuotaExceeded;
     detail.map_or(Ok(()), |detail| Err(NotTaken { reason, detail }))
-}
-
-/// What says whether a session has room.
-struct Room<'a> {
-    clients: &'a Clients,
-    bounds: &'a Bounds,
-}
-
-impl Room<'_> {
-    fn no_room_for(
-        &self,
-        target: &Subscriber,
-        bytes: u64,
-        sink: &impl Sink,
-    ) -> Option<&'static str> {
-        if target.qos == QoS::AtMostOnce {
-            return None;
-        }
-        let Bounds { limits, is_pressed, is_lean, .. } = self.bounds;
-        let session = &self.clients[target.session];
-        let refuses_when_full = match standing(session, self.bounds, sink) {
-            Standing::Ready => return None,
-            Standing::Busy if !session.catches_up() => {
-                limits.queue_full_connected == WhenConnected::RefusePublisher
-            }
-            Standing::Busy | Standing::Absent => {
-                limits.queue_full_absent == WhenAbsent::RefusePublisher
-            }
-        };
-        if *is_pressed {
-            return Some("the memory ceiling is reached");
-        }
-        let waiting = session.queue().map_or(0, |queue| queue.bytes) + bytes;
-        if *is_lean && waiting > LEAN_QUEUE_BYTES_MAX {
-            return Some("memory is about to be short, and a subscriber has much that waits");
-        }
-        (refuses_when_full && self.bounds.would_be_over(session, 1, bytes))
-            .then_some("a subscriber's queue is full")
-    }
 }

@@ -125,6 +125,7 @@ impl Shard {
             Kept::No(why) => {
                 let (reason, detail) = (ReasonCode::QuotaExceeded, why.detail());
                 if publish.qos != QoS::AtMostOnce {
+                    self.picks.clear();
                     return Err(NotTaken { reason, detail });
                 }
                 // Live subscribers get a message that cannot be refused in words.

@@ -25,8 +25,13 @@ impl Shard {
         self.encoder.begin();
         self.deliver_to_subscribers(delivery, now, sink);
         if self.matched.has_lists_beside {
-            for at in 0..self.matched.filters.len() {
-                self.deliver_to_groups(self.matched.filters[at], delivery, now, sink);
+            if self.picks.is_empty() {
+                for at in 0..self.matched.filters.len() {
+                    self.deliver_to_groups(self.matched.filters[at], delivery, now, sink);
+                }
+            } else {
+                // Room was asked for, see [`Shard::check_room`].
+                self.deliver_to_chosen(delivery, now, sink);
             }
         }
         if !self.place.is_alone() {
@@ -49,7 +54,8 @@ impl Shard {
     ) -> Result<(), NotTaken> {
         let mut delivery = Delivery::from_message(message, None);
         self.filters.conditions.next_message();
-        if is_awaited && self.bounds.is_short {
+        let is_checked = is_awaited && self.bounds.is_short;
+        if is_checked {
             self.check_mailed_room(&delivery, to_subscribers, &picks, sink)?;
         }
         self.encoder.begin();
@@ -58,12 +64,14 @@ impl Shard {
             self.note_recent(delivery.topic, delivery.stamp);
             self.deliver_to_subscribers(&mut delivery, now, sink);
         }
-        if picks.len() > 1 {
-            self.filters.ask_picks(&picks, &delivery.content());
-            self.settle_conditions(&delivery, sink);
-        }
-        for pick in picks {
-            self.deliver_pick(pick, &mut delivery, now, sink);
+        if is_checked {
+            self.deliver_to_chosen(&mut delivery, now, sink);
+        } else {
+            self.ask_picks(&picks, &delivery, sink);
+            for pick in picks {
+                self.choose_again(pick, &delivery, sink);
+                self.deliver_to_chosen(&mut delivery, now, sink);
+            }
         }
         if !self.picks.there.is_empty() {
             self.mail_to_shards(false, &mut delivery, sink);

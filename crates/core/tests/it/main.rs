@@ -12,6 +12,7 @@ mod endings;
 mod exchanges;
 mod features;
 mod filters;
+mod full_groups;
 mod fuzz;
 #[expect(unreachable_pub, dead_code, reason = "shared with the library of the fuzz targets")]
 #[path = "../../../../fuzz/src/shards/mod.rs"]
