@@ -34,7 +34,7 @@ fn main() -> anyhow::Result<()> {
     let Arguments { program, mib, shards, repeat, only } = Arguments::parse();
     let ceiling_bytes = mib * 1024 * 1024;
     println!(
-        "most memory in percent of {mib} MiB, each of {repeat} runs; acknowledged messages, lost ones"
+        "most memory in percent of {mib} MiB, each of {repeat} runs; messages acknowledged and lost"
     );
     for attack in ATTACKS.iter().filter(|attack| attack.name.contains(&only)) {
         println!("{}", attack.name);
