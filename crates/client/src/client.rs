@@ -79,6 +79,8 @@ pub struct Client {
     open: Open,
     /// QoS 2 messages received and not yet released, sorted.
     unreleased: Vec<PacketId>,
+    /// The server had a session: it may answer what another client of this identifier sent.
+    is_resumed: bool,
     /// Topic Alias Maximum of our CONNECT, and the topics the server has set, from alias 1 on.
     alias_maximum: u16,
     aliases: Vec<Box<str>>,
@@ -106,6 +108,7 @@ impl Client {
             written_us: 0,
             open: Open::default(),
             unreleased: Vec::new(),
+            is_resumed: false,
             alias_maximum: 0,
             aliases: Vec::new(),
             requests: Vec::new(),
@@ -432,9 +435,9 @@ impl Client {
         }
         match packet {
             Packet::Publish(publish) => self.message(publish, now_us, sink)?,
-            Packet::PubAck(ack) => self.finish(&ack, Step::Acknowledge, sink),
-            Packet::PubRec(ack) => self.pubrec(&ack, now_us, sink),
-            Packet::PubComp(ack) => self.finish(&ack, Step::Complete, sink),
+            Packet::PubAck(ack) => self.finish(&ack, Step::Acknowledge, sink)?,
+            Packet::PubRec(ack) => self.pubrec(&ack, now_us, sink)?,
+            Packet::PubComp(ack) => self.finish(&ack, Step::Complete, sink)?,
             Packet::PubRel(ack) => {
                 if let Ok(at) = self.unreleased.binary_search(&ack.packet_id) {
                     self.unreleased.remove(at);
@@ -460,11 +463,11 @@ impl Client {
                 sink.event(Event::Unsubscribed { packet_id: unsuback.packet_id });
             }
             Packet::PingResp => {}
-            Packet::Disconnect(disconnect) => {
+            Packet::Disconnect(disconnect) if self.version.is_v5() => {
                 self.phase = Phase::Ended;
                 sink.event(Event::Disconnected(disconnect.reason));
             }
-            _ => return Err(ClientError::Protocol("a packet only clients send")),
+            packet => return Err(ClientError::Protocol(never_sent(&packet))),
         }
         Ok(())
     }
@@ -489,6 +492,7 @@ impl Client {
             return sink.event(Event::Refused(connack.reason));
         }
         self.phase = Phase::Live;
+        self.is_resumed = connack.session_present;
         if !connack.session_present {
             // The server forgot what it owes an end: the identifiers are new messages'.
             self.unreleased.clear();
@@ -557,23 +561,54 @@ impl Client {
         Ok(Some(at))
     }
 
-    fn pubrec(&mut self, ack: &Ack<'_>, now_us: u64, sink: &mut impl Sink) {
-        if ack.reason.is_error() {
-            return self.finish(ack, Step::Receive, sink);
+    fn pubrec(
+        &mut self,
+        ack: &Ack<'_>,
+        now_us: u64,
+        sink: &mut impl Sink,
+    ) -> Result<(), ClientError> {
+        match self.open.get_mut(ack.packet_id) {
+            Some(tagged) if tagged.step == Step::Receive && !ack.reason.is_error() => {
+                tagged.step = Step::Complete;
+            }
+            Some(tagged) if tagged.step == Step::Receive => {
+                return self.finish(ack, Step::Receive, sink);
+            }
+            Some(tagged) if tagged.step == Step::Complete => {}
+            // Some servers send PUBREC again when their session is resumed.
+            _ if self.is_resumed => {}
+            _ => return Err(self.unexpected(ack.packet_id)),
         }
-        if let Some(tagged) = self.open.get_mut(ack.packet_id)
-            && tagged.step == Step::Receive
-        {
-            tagged.step = Step::Complete;
+        if !ack.reason.is_error() {
+            // An identifier we do not know is answered too: the server is owed an end.
+            self.answer(PacketKind::PubRel, ack.packet_id, now_us, sink);
         }
-        // An identifier we do not know is answered too: the server is owed an end.
-        self.answer(PacketKind::PubRel, ack.packet_id, now_us, sink);
+        Ok(())
     }
 
-    fn finish(&mut self, ack: &Ack<'_>, step: Step, sink: &mut impl Sink) {
-        if let Some(tag) = self.open.finish(ack.packet_id, step) {
-            sink.event(Event::Acknowledged { tag, reason: ack.reason });
+    #[inline]
+    fn finish(
+        &mut self,
+        ack: &Ack<'_>,
+        step: Step,
+        sink: &mut impl Sink,
+    ) -> Result<(), ClientError> {
+        match self.open.finish(ack.packet_id, step) {
+            Some(tag) => sink.event(Event::Acknowledged { tag, reason: ack.reason }),
+            // Of what was sent before the connection was lost, or by another client.
+            None if self.is_resumed && self.open.get_mut(ack.packet_id).is_none() => {}
+            None => return Err(self.unexpected(ack.packet_id)),
         }
+        Ok(())
+    }
+
+    /// What an acknowledgement is that nothing waits for.
+    #[cold]
+    fn unexpected(&mut self, packet_id: PacketId) -> ClientError {
+        ClientError::Protocol(match self.open.get_mut(packet_id) {
+            Some(_) => "an acknowledgement that the message's QoS does not have there",
+            None => "an acknowledgement of a message that is not open",
+        })
     }
 
     /// Four bytes: the shortest form of PUBACK, PUBREC, PUBREL and PUBCOMP in every version.
@@ -583,6 +618,21 @@ impl Client {
         let [high, low] = packet_id.value().to_be_bytes();
         self.written_us = now_us;
         sink.write(&[(kind as u8) << 4 | flags, 2, high, low]);
+    }
+}
+
+/// What is wrong about a packet that no server sends to a client that is connected.
+#[cold]
+fn never_sent(packet: &Packet<'_>) -> &'static str {
+    match packet {
+        Packet::ConnAck(_) => "a second CONNACK",
+        Packet::Disconnect(_) => "a DISCONNECT, which only clients send before MQTT 5.0",
+        Packet::Auth(_) => "an AUTH that nobody asked for",
+        Packet::Connect(_) => "a CONNECT, which only clients send",
+        Packet::Subscribe(_) => "a SUBSCRIBE, which only clients send",
+        Packet::Unsubscribe(_) => "an UNSUBSCRIBE, which only clients send",
+        Packet::PingReq => "a PINGREQ, which only clients send",
+        _ => "a packet that has no place there",
     }
 }
 

@@ -124,12 +124,24 @@ fn a_packet_before_connack_breaks_the_protocol() {
 }
 
 #[test]
-fn a_packet_only_clients_send_breaks_the_protocol() {
-    for bytes in [&[0xC0, 0][..], &[0x20, 2, 0, 0], &[0x82, 6, 0, 1, 0, 1, b't', 0]] {
+fn a_packet_that_no_server_sends_breaks_the_protocol() {
+    const CONNECT: [u8; 14] = [0x10, 12, 0, 4, b'M', b'Q', b'T', b'T', 4, 2, 0, 9, 0, 0];
+    for (bytes, what) in [
+        (&[0xC0, 0][..], "a PINGREQ, which only clients send"),
+        (&CONNECT, "a CONNECT, which only clients send"),
+        (&[0x82, 6, 0, 1, 0, 1, b't', 0], "a SUBSCRIBE, which only clients send"),
+        (&[0xA2, 5, 0, 1, 0, 1, b't'], "an UNSUBSCRIBE, which only clients send"),
+        (&[0xE0, 0], "a DISCONNECT, which only clients send before MQTT 5.0"),
+        (&[0x20, 2, 0, 0], "a second CONNACK"),
+    ] {
         let (mut client, mut record) = live_311();
         let result = client.handle(bytes, 1, &mut record);
-        assert!(matches!(result, Err(ClientError::Protocol(_))), "{bytes:?}: {result:?}");
+        assert_eq!(result, Err(ClientError::Protocol(what)));
+        assert_eq!(record.events, [""; 0]);
     }
+    let (mut client, mut record) = connected(Version::V5, &[0x20, 3, 0, 0, 0]);
+    let result = client.handle(&[0xF0, 0], 1, &mut record);
+    assert_eq!(result, Err(ClientError::Protocol("an AUTH that nobody asked for")));
 }
 
 #[test]
@@ -231,12 +243,36 @@ fn acknowledgements_find_their_message_in_any_order() {
     client.handle(&[0x40, 2, 0, 3, 0x40, 2, 0, 1], 6, &mut record).unwrap();
     assert_eq!(record.take().1, ["acknowledged 12 Success", "acknowledged 10 Success"]);
     assert_eq!(client.open_tags().collect::<Vec<_>>(), [11]);
-    // Again, never given, and of the wrong kind: nobody's.
-    client.handle(&[0x40, 2, 0, 3, 0x40, 2, 1, 0, 0x70, 2, 0, 2], 7, &mut record).unwrap();
-    assert_eq!(record.take().1, [""; 0]);
     client.handle(&[0x40, 2, 0, 2], 8, &mut record).unwrap();
     assert_eq!(record.take().1, ["acknowledged 11 Success"]);
     assert_eq!(client.open_count(), 0);
+}
+
+#[test]
+fn an_acknowledgement_of_nothing_that_is_open_breaks_the_protocol_of_a_new_session() {
+    const OPEN: [(QoS, u64); 2] = [(QoS::AtLeastOnce, 1), (QoS::ExactlyOnce, 2)];
+    // PUBACK, PUBREC and PUBCOMP of each message, and of none.
+    for (kind, packet_id, is_new_fault, is_fault) in [
+        (0x40, 1, false, false),
+        (0x40, 2, true, true),
+        (0x40, 3, true, false),
+        (0x50, 1, true, false),
+        (0x50, 2, false, false),
+        (0x50, 3, true, false),
+        (0x70, 1, true, true),
+        (0x70, 2, true, true),
+        (0x70, 3, true, false),
+    ] {
+        for (session_present, expected) in [(0, is_new_fault), (1, is_fault)] {
+            let (mut client, mut record) = connected(Version::V311, &[0x20, 2, session_present, 0]);
+            for (qos, tag) in OPEN {
+                publish(&mut client, &mut record, qos, tag).unwrap();
+            }
+            let result = client.handle(&[kind, 2, 0, packet_id], 6, &mut record);
+            let is_broken = matches!(result, Err(ClientError::Protocol(_)));
+            assert_eq!(is_broken, expected, "{kind:x} {packet_id} {session_present}: {result:?}");
+        }
+    }
 }
 
 #[test]
@@ -531,7 +567,8 @@ proptest! {
         ];
         let bytes: Vec<u8> = packets.iter().flat_map(|&at| PACKETS[at]).copied().collect();
         let start = || {
-            let (mut client, mut record) = live_311();
+            // Of a resumed session, so that a PUBACK may come twice.
+            let (mut client, mut record) = connected(Version::V311, &[0x20, 2, 1, 0]);
             publish(&mut client, &mut record, QoS::AtLeastOnce, 3).unwrap();
             (client, record)
         };

@@ -5,6 +5,7 @@ mod text;
 use anyhow::Context;
 use clap::Subcommand;
 use serde_json::Value;
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weir_control::{Caller, Client, Reply};
@@ -99,9 +100,8 @@ pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
         Command::Kick { id } => {
             let reply = caller.delete(&Caller::client_path(id))?;
             match reply.status {
-                204 => Ok(ExitCode::SUCCESS),
                 404 => not_found(&reply),
-                _ => granted(&reply).map(|_| ExitCode::SUCCESS),
+                _ => done(&reply),
             }
         }
         Command::Partitions { json } => {
@@ -115,11 +115,7 @@ pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Move { partition, shard } => {
-            let reply = caller.put(&format!("/api/v1/partitions/{partition}?shard={shard}"))?;
-            match reply.status {
-                204 => Ok(ExitCode::SUCCESS),
-                _ => granted(&reply).map(|_| ExitCode::SUCCESS),
-            }
+            done(&caller.put(&format!("/api/v1/partitions/{partition}?shard={shard}"))?)
         }
         Command::Counters { json } => {
             let counters = granted(&caller.get("/api/v1/counters")?)?;
@@ -136,6 +132,7 @@ pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
 /// Lists clients page by page, each as soon as it is there.
 fn clients(caller: &Caller, limit: u64, json: bool) -> anyhow::Result<()> {
     let (mut listed, mut cursor) = (0, String::new());
+    let mut cursors = HashSet::new();
     while listed < limit && weir_say::is_read() {
         let page = (limit - listed).min(PAGE_CLIENTS);
         let reply = caller.get(&format!("/api/v1/clients?limit={page}{cursor}"))?;
@@ -153,7 +150,11 @@ fn clients(caller: &Caller, limit: u64, json: bool) -> anyhow::Result<()> {
             }
         }
         match page["cursor"].as_str() {
-            Some(next) => cursor = format!("&cursor={next}"),
+            Some(next) => {
+                let is_new = cursors.insert(next.to_owned());
+                anyhow::ensure!(is_new, "the broker sent the same part of the list twice");
+                cursor = format!("&cursor={next}");
+            }
             None => break,
         }
     }
@@ -170,6 +171,12 @@ fn granted(reply: &Reply) -> anyhow::Result<Value> {
     serde_json::from_slice(&reply.body).context("the broker sent no JSON")
 }
 
+/// What was asked for is done, if the broker did not refuse: it has nothing else to say.
+fn done(reply: &Reply) -> anyhow::Result<ExitCode> {
+    anyhow::ensure!(reply.status == 204, "{}", refused(reply));
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Says what is not there.
 fn not_found(reply: &Reply) -> anyhow::Result<ExitCode> {
     noteln!("weir: {}", refused(reply));
@@ -179,7 +186,7 @@ fn not_found(reply: &Reply) -> anyhow::Result<ExitCode> {
 fn refused(reply: &Reply) -> String {
     let body: Option<Value> = serde_json::from_slice(&reply.body).ok();
     match body.as_ref().and_then(|body| body["error"].as_str()) {
-        Some(error) => error.into(),
-        None => format!("the broker refused with status {} of HTTP", reply.status),
+        Some(error) => text::error(error),
+        None => format!("the broker answered with status {} of HTTP", reply.status),
     }
 }

@@ -37,6 +37,10 @@ pub enum Walk {
     Admission,
     /// `broker/tests/it/shares.rs`.
     Broker,
+    /// `core/tests/it/filters.rs`.
+    Conditions,
+    /// Nowhere: one client can take it all.
+    Nowhere,
 }
 
 const fn each(bound: &'static str, whose: &'static str) -> Quota {
@@ -77,6 +81,12 @@ pub const QUOTAS: &[Quota] = &[
         "closed without a word",
     ),
     all(
+        "64 connections that are let in at the memory ceiling",
+        Walk::Nowhere,
+        "all: whoever comes first",
+        "closed without a word",
+    ),
+    all(
         "process.memory_bytes_max",
         Walk::Core,
         "from 80 % of it on, whoever has much gets no more: see below",
@@ -113,6 +123,12 @@ pub const QUOTAS: &[Quota] = &[
         Walk::Core,
         "one slice of it per turn, whatever it asked for; rules' work counts",
         "its own rest waits for later turns",
+    ),
+    all(
+        "10,000,000 steps of conditions per message, on each thread",
+        Walk::Conditions,
+        "an equal part of half of them is certain; of the rest, whoever has taken least goes first",
+        "the condition is not checked: the message does not match it",
     ),
     all(
         "letters between two threads: 8,192 in a ring, and bytes",

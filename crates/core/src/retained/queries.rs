@@ -20,7 +20,7 @@ pub(crate) struct Queries {
 pub(crate) struct Answered {
     pub(crate) to: ShardId,
     pub(crate) page: RetainedPage,
-    /// Topics looked at for it.
+    /// Steps of looking at topics for it.
     pub(crate) looked_at: usize,
 }
 

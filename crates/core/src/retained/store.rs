@@ -16,8 +16,11 @@ pub(crate) const PAGE_MESSAGES_MAX: usize = 256;
 /// Bytes of a page; the message that passes this is its last.
 const PAGE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Topics looked at for a page, so that no turn is long for a filter that few match.
+/// Steps of looking at topics for a page, so that no turn is long for a filter that few match.
 const PAGE_SCAN_MAX: usize = 1024;
+
+/// Bytes of a topic and a filter that are compared in a step.
+const COMPARED_BYTES: usize = 1024;
 
 /// A search for a topic costs as much as looking at so many.
 const SEEK_STEPS: usize = 4;
@@ -37,7 +40,7 @@ pub(crate) struct Page {
     pub(crate) messages: Vec<Arc<Message>>,
     /// The topic to go on behind; nothing if that was all.
     pub(crate) next: Option<Box<str>>,
-    /// Topics looked at for it.
+    /// Steps of looking at topics for it: one for each that is not long.
     pub(crate) looked_at: usize,
 }
 
@@ -46,6 +49,11 @@ impl Page {
     pub(crate) fn bytes(&self) -> u64 {
         self.messages.iter().map(|message| message.bytes()).sum()
     }
+}
+
+/// What it costs to compare so many bytes of a topic.
+fn steps(bytes: usize) -> usize {
+    1 + bytes / COMPARED_BYTES
 }
 
 /// Whom a message counts for.
@@ -156,13 +164,14 @@ impl Store {
         let start = after.map_or(Bound::Included(prefix), Bound::Excluded);
         let mut in_reach = self.messages.range::<str, _>((start, Bound::Unbounded));
         let (mut messages, mut bytes, mut expired) = (Vec::new(), 0, Vec::new());
-        let (mut last, mut looked_at) = (None, 0);
+        let from_bytes = after.unwrap_or(prefix).len();
+        let (mut last, mut looked_at) = (None, from_bytes / COMPARED_BYTES * SEEK_STEPS);
         let (mut from, mut is_whole) = (String::new(), false);
         while looked_at < PAGE_SCAN_MAX && messages.len() < messages_max && bytes <= PAGE_BYTES_MAX
         {
             let Some((topic, message)) = in_reach.next() else { break };
             last = Some(topic);
-            looked_at += 1;
+            looked_at += steps(topic.len() + filter.filter.len());
             match look(filter.filter, topic, &mut from) {
                 _ if message.is_expired(now) => expired.push(topic.clone()),
                 Look::Match if is_other(topic) => {}
@@ -174,7 +183,7 @@ impl Store {
                 Look::From => {
                     // A search costs as much as looking at a few; often the next one is behind.
                     if in_reach.clone().next().is_some_and(|(next, _)| **next < *from) {
-                        looked_at += SEEK_STEPS;
+                        looked_at += SEEK_STEPS * steps(from.len());
                         in_reach = self
                             .messages
                             .range::<str, _>((Bound::Included(from.as_str()), Bound::Unbounded));
@@ -202,9 +211,9 @@ impl Store {
         let messages: Vec<_> = found.cloned().into_iter().collect();
         if messages.iter().any(|message| message.is_expired(now)) {
             self.clear(topic);
-            return Page { looked_at: 1, ..Page::default() };
+            return Page { looked_at: steps(topic.len()), ..Page::default() };
         }
-        Page { messages, next: None, looked_at: 1 }
+        Page { messages, next: None, looked_at: steps(topic.len()) }
     }
 }
 
@@ -263,6 +272,25 @@ mod tests {
         let hit = |at: usize| if at.is_multiple_of(1500) { "hit" } else { "miss" };
         let mut wide = store((0..3000).map(|at| format!("{at:05}/{}", hit(at))), 1);
         assert_eq!(pages(&mut wide, "+/hit", 100), [1, 1, 0]);
+    }
+
+    #[test]
+    fn long_topics_and_long_filters_make_pages_shorter() {
+        let long = "x".repeat(60_000);
+        let mut deep = store((0..100).map(|at| format!("{at:03}/{long}")), 1);
+        let mut flat = store((0..100).map(|at| format!("{at:03}/a")), 1);
+        assert_eq!(pages(&mut flat, "+/+/none", 100), [0]);
+        // 18 topics, of 59 steps each, pass the bound; 14 on pages that begin behind such a one.
+        assert_eq!(pages(&mut deep, "+/+/none", 100), [0; 7]);
+        assert_eq!(pages(&mut flat, &format!("+/{long}/none"), 100), [0; 6]);
+        assert!(pages(&mut deep, &format!("+/{long}/none"), 100).len() > 7);
+        let one = store(["a".to_owned(), long.clone()].into_iter(), 1);
+        let looked_at = |topic: &str| {
+            let filter = TopicFilter::parse(topic).unwrap();
+            let mut store = Store { messages: one.messages.clone(), ..Store::default() };
+            store.page(filter, None, |_| false, 100, Micros(0)).looked_at
+        };
+        assert_eq!([looked_at("a"), looked_at(&long)], [1, 59]);
     }
 
     #[test]

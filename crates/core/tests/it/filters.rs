@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use weir_core::{
     ConditionEvaluator, ConditionQuery, Content, CostlyCondition, InvalidCondition, Limits, Mail,
-    SharePolicy, ShareRule, ShareStrategy, Warning, WhenAbsent,
+    SharePolicy, ShareRule, ShareStrategy, Walk, Warning, WhenAbsent, walked_by,
 };
 use weir_wire::packet::{SubscribeBuf, SubscriptionOptions};
 use weir_wire::{PacketId, PropertiesBuf, Property, QoS, Version};
@@ -485,6 +485,8 @@ fn costly_conditions_of_one_client_leave_those_of_others_their_part() {
         net.deliver_mail();
         assert_nothing_left(&net, &counts);
     }
+    let bound = "10,000,000 steps of conditions per message, on each thread";
+    assert_eq!(walked_by(Walk::Conditions), [bound]);
 }
 
 #[test]

@@ -12,11 +12,15 @@ pub(super) const CLIENT_HEAD: &str = "MQTT    KEEP ALIVE    SUBS   QUEUED  IN FL
 /// Columns that are left for the client identifier, which stands last.
 const ID_COLUMNS: usize = COLUMNS - 48;
 
+const VERSION_COLUMNS: usize = 6;
+
 /// A client on a line; an identifier too long for it is cut.
 pub(super) fn client_line(client: &Client) -> String {
     let (version, keep_alive) = match &client.connection {
-        Some(link) => (link.version.as_str(), format!("{} s", link.keep_alive_s)),
-        None => ("absent", "-".into()),
+        Some(link) => {
+            (cut(&printable(&link.version), VERSION_COLUMNS), format!("{} s", link.keep_alive_s))
+        }
+        None => ("absent".into(), "-".into()),
     };
     format!(
         "{version:<6}  {keep_alive:>10}  {:>6}  {:>7}  {:>9}  {}",
@@ -30,8 +34,13 @@ pub(super) fn client_line(client: &Client) -> String {
 /// All of one client.
 pub(super) fn client(client: &Client) -> String {
     let connection = match &client.connection {
-        Some(link) if link.keep_alive_s == 0 => format!("MQTT {}, no keep alive", link.version),
-        Some(link) => format!("MQTT {}, keep alive {} s", link.version, link.keep_alive_s),
+        Some(link) => {
+            let keep_alive = match link.keep_alive_s {
+                0 => "no keep alive".into(),
+                seconds => format!("keep alive {seconds} s"),
+            };
+            format!("MQTT {}, {keep_alive}", printable(&link.version))
+        }
         None => "none; the session is kept".into(),
     };
     let session = match client.session_expiry_s {
@@ -106,10 +115,13 @@ pub(super) fn counters(counters: &Value) -> String {
 fn names_of(object: &Value) -> Vec<(String, String)> {
     let mut names = Vec::new();
     for (name, value) in object.as_object().into_iter().flatten() {
+        let shown = printable(name);
         match value.as_object() {
-            None => names.push((format!("/{name}"), name.clone())),
+            None => names.push((format!("/{name}"), shown)),
             Some(inner) => names.extend(
-                inner.keys().map(|key| (format!("/{name}/{key}"), format!("{name}: {key}"))),
+                inner
+                    .keys()
+                    .map(|key| (format!("/{name}/{key}"), format!("{shown}: {}", printable(key)))),
             ),
         }
     }
@@ -127,6 +139,11 @@ fn short(number: u64) -> String {
         1_000_000..1_000_000_000 => format!("{}k", number / 1_000),
         _ => format!("{}M", number / 1_000_000),
     }
+}
+
+/// As [`printable`] has it; what the broker has escaped stays as it is.
+pub(super) fn error(text: &str) -> String {
+    text.split('\\').map(printable).collect::<Vec<_>>().join("\\")
 }
 
 /// The text with everything escaped that a terminal would obey or not show.
@@ -200,6 +217,20 @@ mod tests {
         ] {
             assert_eq!(printable(text), shown);
         }
+    }
+
+    #[test]
+    fn a_version_and_the_name_of_a_counter_are_escaped_too() {
+        let mut client = of("c");
+        client.connection = Some(Link { version: "\u{1b}[2J".into(), keep_alive_s: 1 });
+        let line = client_line(&client);
+        assert!(line.starts_with("\\u{1b…  ") && line.len() < 80, "{line}");
+        assert!(self::client(&client).contains("MQTT \\u{1b}[2J, keep"));
+        let name = "\u{1b}[31m";
+        let counts = json!({ name: 1, "refusals": { name: 2 } });
+        let shown = counters(&json!({ "sum": counts, "shards": [], "process": counts }));
+        assert!(!shown.contains('\u{1b}'), "{shown}");
+        assert_eq!(shown.matches("\\u{1b}[31m").count(), 4, "{shown}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::support::Broker;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -180,4 +181,43 @@ fn a_broker_whose_socket_is_in_use_says_so_and_does_not_start() {
     let text = refused(&output, 2);
     assert!(text.contains("another process listens on"), "{text}");
     assert!(said(&asked.ctl(&["clients"])).ends_with("\n0 clients\n"));
+}
+
+/// `weir ctl` with a server that gives each request this answer.
+fn ctl_of(status: &str, body: &str, arguments: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("ctl");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    // It ends with the process: whoever asks without end is answered without end.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                request.push(byte[0]);
+            }
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let output = ctl(&socket, arguments);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_server_that_is_no_broker_is_found_out() {
+    let text = ctl_of("200 OK", r#"{"clients":[],"cursor":"0-1"}"#, &["clients", "--json"]);
+    assert_eq!(text, "weir: the broker sent the same part of the list twice\n");
+    for arguments in [&["kick", "c"][..], &["move", "1", "0"]] {
+        let text = ctl_of("200 OK", "{}", arguments);
+        assert_eq!(text, "weir: the broker answered with status 200 of HTTP\n");
+    }
+    let error = r#"{"error":"\u001b[31mno \"\\u{1b}\"\nfake"}"#;
+    for arguments in [&["kick", "c"][..], &["clients"], &["counters"]] {
+        let text = ctl_of("500 Broken", error, arguments);
+        assert_eq!(text, "weir: \\u{1b}[31mno \"\\u{1b}\"\\nfake\n");
+    }
 }

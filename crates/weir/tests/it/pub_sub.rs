@@ -483,6 +483,9 @@ fn the_reason_of_a_refusal_stands_in_the_one_line() {
         (vec![CONNACK_5, &[0xE0, 1, 0x8E]], "sub -V 5 -t a", "Session taken over (0x8e)"),
         (vec![&[0x20, 2, 0, 1]], "pub -V 5 -t a -m x", "Unsupported Protocol Version (0x84)"),
         (vec![b"HTTP/1.1 400"], "pub -t a -m x", "not MQTT"),
+        (vec![CONNACK, &[0x70, 2, 0, 1]], "pub -t a -m x -q 1", "the message's QoS does not have"),
+        (vec![CONNACK, &[0x40, 2, 0, 9]], "pub -t a -m x -q 1", "a message that is not open"),
+        (vec![CONNACK, &[0xE0, 0]], "sub -t a", "which only clients send before MQTT 5.0"),
         (vec![b""], "pub -t a -m x", "without an answer to CONNECT"),
         (vec![CONNACK, b""], "pub -t a -m x -q 1", "was lost: it closed the connection"),
     ] {
