@@ -18,8 +18,8 @@ const INTERVAL: Micros = Micros(10_000);
 const PRESSED_PERCENT: u64 = 95;
 const RELEASED_PERCENT: u64 = 90;
 
-/// What a thread may have in hand, in bytes: what it has read, letters, output. All of them together
-/// have no more than this part of the ceiling.
+/// What a thread may have in hand, in bytes: what it has read, letters, output. All of them
+/// together have no more than this part of the ceiling.
 const IN_HAND_BYTES: u64 = 1024 * 1024;
 const IN_HAND_PART: u64 = 8;
 
