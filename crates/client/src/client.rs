@@ -1,6 +1,8 @@
 //! The client's state machine.
 
+use crate::error::{ClientError, PublishError, never_sent};
 use crate::open::{Open, OpenMessage, Step, Tagged};
+use crate::options::ConnectOptions;
 use crate::sink::{Event, Sink};
 use weir_wire::packet::{
     Ack, ConnAck, Connect, Disconnect, PINGREQ, Publish, SubscribeBuf, SubscriptionOptions,
@@ -8,7 +10,7 @@ use weir_wire::packet::{
 };
 use weir_wire::{
     Frame, Packet, PacketId, PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode,
-    Version, WireError,
+    Version,
 };
 
 /// Largest PUBLISH taken from a server that has accepted the client.
@@ -17,47 +19,6 @@ const MESSAGE_BYTES_MAX: u32 = weir_wire::REMAINING_LENGTH_MAX;
 /// Largest other packet taken from a server: room for a reason string and some user properties, or
 /// the codes of as many filters. Nobody has asked for more.
 pub const ANSWER_BYTES_MAX: u32 = 256 * 1024;
-
-/// How to connect.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConnectOptions<'a> {
-    /// Protocol to speak.
-    pub version: Version,
-    /// Client identifier; may be empty.
-    pub client_id: &'a str,
-    /// Clean Start or Clean Session.
-    pub clean_start: bool,
-    /// Seconds; 0 is off.
-    pub keep_alive_s: u16,
-    /// 5.0: seconds the session outlives the connection.
-    pub session_expiry_s: u32,
-    /// Credentials, if any.
-    pub user_name: Option<&'a str>,
-    /// Credentials, if any.
-    pub password: Option<&'a [u8]>,
-}
-
-/// What a server sends that a client cannot live with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ClientError {
-    /// The bytes are not MQTT.
-    #[error("the server sent what is not MQTT: {0}")]
-    Wire(#[from] WireError),
-    /// A packet that has no place there.
-    #[error("the server broke the protocol: {0}")]
-    Protocol(&'static str),
-}
-
-/// Why a message cannot be published now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PublishError {
-    /// The client is not connected.
-    #[error("not connected")]
-    NotConnected,
-    /// As many messages are open as the server's Receive Maximum, or the identifiers, allow.
-    #[error("too many messages are not yet acknowledged")]
-    WindowFull,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -618,21 +579,6 @@ impl Client {
         let [high, low] = packet_id.value().to_be_bytes();
         self.written_us = now_us;
         sink.write(&[(kind as u8) << 4 | flags, 2, high, low]);
-    }
-}
-
-/// What is wrong about a packet that no server sends to a client that is connected.
-#[cold]
-fn never_sent(packet: &Packet<'_>) -> &'static str {
-    match packet {
-        Packet::ConnAck(_) => "a second CONNACK",
-        Packet::Disconnect(_) => "a DISCONNECT, which only clients send before MQTT 5.0",
-        Packet::Auth(_) => "an AUTH that nobody asked for",
-        Packet::Connect(_) => "a CONNECT, which only clients send",
-        Packet::Subscribe(_) => "a SUBSCRIBE, which only clients send",
-        Packet::Unsubscribe(_) => "an UNSUBSCRIBE, which only clients send",
-        Packet::PingReq => "a PINGREQ, which only clients send",
-        _ => "a packet that has no place there",
     }
 }
 

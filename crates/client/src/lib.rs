@@ -5,11 +5,15 @@
 //! Used by the load generator, which holds tens of thousands of them in one thread.
 
 mod client;
+mod error;
 mod open;
+mod options;
 mod sink;
 mod url;
 
-pub use client::{ANSWER_BYTES_MAX, Client, ClientError, ConnectOptions, PublishError};
+pub use client::{ANSWER_BYTES_MAX, Client};
+pub use error::{ClientError, PublishError};
 pub use open::OpenMessage;
+pub use options::ConnectOptions;
 pub use sink::{Event, Sink};
 pub use url::Url;
