@@ -14,8 +14,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
-/// Letters in a ring. What does not fit waits with its sender.
+/// Letters in a ring, and in all rings of a process: their memory grows with the square of the
+/// threads, and is all touched in time. What does not fit waits with its sender.
 const RING_LETTERS: usize = 8192;
+const ALL_LETTERS: usize = 65_536;
+const RING_LETTERS_MIN: usize = 256;
 
 /// One thread's letter boxes: to each other thread, and from each.
 pub struct Mailbox<T> {
@@ -52,6 +55,8 @@ impl<T> Inbox<T> {
 /// The mailboxes of threads with these wakers, each connected with each.
 pub fn mailboxes<T>(wakers: &[Waker]) -> Vec<Mailbox<T>> {
     let count = wakers.len();
+    let rings = count * count.saturating_sub(1);
+    let letters = (ALL_LETTERS / rings.max(1)).clamp(RING_LETTERS_MIN, RING_LETTERS);
     let sleeps: Vec<_> = wakers.iter().map(|_| Arc::new(AtomicBool::new(false))).collect();
     // By sender, then receiver.
     let mut producers: Vec<Vec<Option<Producer<T>>>> = Vec::new();
@@ -61,7 +66,7 @@ pub fn mailboxes<T>(wakers: &[Waker]) -> Vec<Mailbox<T>> {
             if receiver == sender {
                 return (None, None);
             }
-            let (producer, consumer) = RingBuffer::new(RING_LETTERS);
+            let (producer, consumer) = RingBuffer::new(letters);
             (Some(producer), Some(consumer))
         });
         let (to, from): (Vec<_>, Vec<_>) = rings.unzip();

@@ -131,7 +131,7 @@ pub const QUOTAS: &[Quota] = &[
         "the condition is not checked: the message does not match it",
     ),
     all(
-        "letters between two threads: 8,192 in a ring, and bytes",
+        "letters between two threads: up to 8,192 in a ring, and bytes",
         Walk::Broker,
         "all, as long as nobody else wants some: its connection is read no faster than letters \
          leave, and each connection in turn",
