@@ -14,7 +14,7 @@ const CLIENTS: usize = 8;
 fn whoever_fills_the_letters_between_threads_holds_nobody_up_for_good() {
     assert_eq!(
         walked_by(Walk::Broker),
-        ["letters between two threads: 8,192 in a ring, and bytes"]
+        ["letters between two threads: up to 8,192 in a ring, and bytes"]
     );
     let broker = Broker::start(Config { shards: 3, ..Config::default() });
     let join = |name: &str, count: usize| -> Vec<Client> {
