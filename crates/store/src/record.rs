@@ -1,0 +1,69 @@
+//! What the log takes and tells.
+
+use crate::format::frame::{Frame, SINCE_BYTES};
+use crate::{Lsn, SegmentNumber};
+
+/// A kind of record, from 1 to 127. What it means is the caller's.
+pub type Kind = u8;
+
+/// The kind of the record that ends a commit for good; nobody is told of it.
+pub(crate) const CLOSING: Kind = 0;
+
+/// What a record says, in two parts. A start may read only the head.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Body<'a> {
+    /// What a start needs to know.
+    pub head: &'a [u8],
+    /// What is read when it is wanted.
+    pub tail: &'a [u8],
+}
+
+/// What was acknowledged is not as it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("segment {segment} is damaged at byte {offset}")]
+pub struct Damage {
+    /// In which segment.
+    pub segment: SegmentNumber,
+    /// Where in it.
+    pub offset: u32,
+}
+
+/// A record that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Its number.
+    pub lsn: Lsn,
+    /// Its kind.
+    pub kind: Kind,
+    /// For a tombstone, where what it stands for begins.
+    pub since: Option<Lsn>,
+    /// What it says.
+    pub body: Body<'a>,
+    /// Whether the tail was read.
+    pub has_tail: bool,
+    /// What it takes on the disk.
+    pub bytes: u32,
+}
+
+impl<'a> Record<'a> {
+    pub(crate) fn of(frame: &Frame<'a>) -> Self {
+        let &Frame { lsn, kind, is_tomb, head, tail, .. } = frame;
+        Self::new(lsn, kind, is_tomb, Body { head, tail }, true, frame.bytes())
+    }
+
+    pub(crate) fn new(
+        lsn: Lsn,
+        kind: Kind,
+        is_tomb: bool,
+        mut body: Body<'a>,
+        has_tail: bool,
+        bytes: usize,
+    ) -> Self {
+        let mut since = None;
+        if is_tomb && let Some((front, rest)) = body.head.split_first_chunk::<SINCE_BYTES>() {
+            since = Some(Lsn::from_bits(u64::from_be_bytes(*front)));
+            body.head = rest;
+        }
+        Self { lsn, kind, since, body, has_tail, bytes: bytes as u32 }
+    }
+}

@@ -1,0 +1,9 @@
+//! The log against disks that fail.
+
+mod crashes;
+mod drive;
+mod folder;
+mod harness;
+mod open;
+mod pages;
+mod reclaim;
