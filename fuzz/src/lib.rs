@@ -6,6 +6,7 @@
 pub mod flow;
 pub mod frames;
 pub mod packet;
+pub mod record;
 pub mod shards;
 
 /// The whole of a target for one kind of packet in one family of versions.

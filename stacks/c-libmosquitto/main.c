@@ -1,9 +1,11 @@
 /* libmosquitto: callbacks on its network thread (mosquitto_loop_start), commands on the main
- * thread, yyjson or cJSON. */
+ * thread, yyjson or cJSON. With --rest-us the network thread is ours: when something has come it
+ * rests for so long, and then takes all that is there. */
 
 #define _GNU_SOURCE
 #include <cjson/cJSON.h>
 #include <mosquitto.h>
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -42,6 +44,7 @@ static struct {
     int port, qos;
     enum workflow workflow;
     double rate;
+    unsigned rest_us;
     bool is_cjson;
     char id[32];
 } options = {.host = "127.0.0.1", .port = 1883, .in = "ud/#", .out = "out"};
@@ -177,6 +180,31 @@ static struct mosquitto *new_client(void *data) {
     return made;
 }
 
+/* A library call that finds nothing to read takes no message: then all that was there has been. */
+static void take_all(void) {
+    unsigned long long before;
+    do {
+        before = received;
+        must(mosquitto_loop_read(client, 1), "read");
+    } while (received != before);
+}
+
+static void *rest_and_take(void *unused) {
+    (void)unused;
+    struct pollfd socket = {.fd = mosquitto_socket(client), .events = POLLIN};
+    while (!leaving) {
+        if (poll(&socket, 1, 1000) > 0 && received > 0) {
+            usleep(options.rest_us);
+        }
+        take_all();
+        must(mosquitto_loop_write(client, 1), "write");
+        must(mosquitto_loop_misc(client), "keep alive");
+    }
+    return NULL;
+}
+
+static pthread_t resting;
+
 static void join(void) {
     client = new_client(NULL);
     mosquitto_connect_callback_set(client, on_connect);
@@ -185,7 +213,14 @@ static void join(void) {
     mosquitto_message_callback_set(client, on_message);
     mosquitto_publish_callback_set(client, on_publish);
     must(mosquitto_connect(client, options.host, options.port, KEEP_ALIVE_S), "connect");
-    must(mosquitto_loop_start(client), "loop");
+    if (options.rest_us > 0) {
+        mosquitto_threaded_set(client, true);
+        if (pthread_create(&resting, NULL, rest_and_take, NULL) != 0) {
+            fail("pthread_create", "no thread");
+        }
+    } else {
+        must(mosquitto_loop_start(client), "loop");
+    }
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += WAIT_S;
@@ -248,8 +283,13 @@ static void leave(void) {
         nanosleep(&(struct timespec){.tv_nsec = TICK_NS}, NULL);
     }
     leaving = true;
-    mosquitto_disconnect(client);
-    mosquitto_loop_stop(client, false);
+    if (options.rest_us > 0) {
+        pthread_join(resting, NULL);
+        mosquitto_disconnect(client);
+    } else {
+        mosquitto_disconnect(client);
+        mosquitto_loop_stop(client, false);
+    }
     mosquitto_destroy(client);
 }
 
@@ -306,6 +346,8 @@ static void read_options(int count, char **values) {
             options.qos = atoi(value);
         } else if (strcmp(name, "--rate") == 0) {
             options.rate = atof(value);
+        } else if (strcmp(name, "--rest-us") == 0) {
+            options.rest_us = (unsigned)atoi(value);
         } else if (strcmp(name, "--json") == 0) {
             options.is_cjson = strcmp(value, "cjson") == 0;
             if (!options.is_cjson && strcmp(value, "yyjson") != 0) {
@@ -320,6 +362,10 @@ static void read_options(int count, char **values) {
     }
     if (options.qos < 0 || options.qos > 1) {
         fail("--qos", "is 0 or 1");
+    }
+    /* A publisher has nothing to take. */
+    if (options.workflow >= PUBLISH) {
+        options.rest_us = 0;
     }
     snprintf(options.id, sizeof options.id, "stack-%d", (int)getpid());
 }

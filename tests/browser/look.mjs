@@ -1,8 +1,9 @@
 // Opens a page of weir in Chromium, as a desktop, a phone and in the dark, and says what is wrong:
-// errors of its scripts, requests to anywhere, what axe finds, a page wider than its screen. With a
-// folder it keeps pictures.
+// errors of its scripts, requests to anywhere, what axe finds, a page wider than its screen, a table
+// that is cut, more sheets of paper than allowed. With a folder it keeps pictures and the PDF.
 //
-//   node look.mjs PAGE.html [--pictures FOLDER] [--schema SCHEMA.json] [--browser PROGRAM]
+//   node look.mjs PAGE.html [--pictures FOLDER] [--schema SCHEMA.json] [--sheets N] [--values]
+//     [--browser PROGRAM]
 //
 // Prints one JSON object; its "faults" is empty where all is well.
 
@@ -32,6 +33,8 @@ const { values: options, positionals: [page] } = parseArgs({
   options: {
     pictures: { type: "string" },
     schema: { type: "string" },
+    sheets: { type: "string" },
+    values: { type: "boolean" },
     browser: { type: "string", default: "chromium" },
   },
 });
@@ -75,6 +78,9 @@ const look = async (client, view) => {
       && !of.closest(".scroll, .legend, pre")).slice(0, 3).map((of) => of.tagName + "." + of.className).join(", ")`);
     fault("the page is " + width + " px wide on a screen of " + view.width + ": " + wide);
   }
+  const cut = await evaluate(client, `[...document.querySelectorAll(".scroll, .legend, th")].filter((of) => !of.closest(".behind, thead")
+    && of.clientWidth > 0 && of.scrollWidth > of.clientWidth + 1).slice(0, 3).map((of) => (of.getAttribute("aria-label") || of.textContent.slice(0, 60)) + " (" + of.scrollWidth + " in " + of.clientWidth + " px)")`);
+  cut.forEach((of) => fault("cut: " + of));
   await evaluate(client, AXE + "; 0");
   const axe = await evaluate(client, "axe.run(document, { resultTypes: ['violations'] }).then((found) => found.violations.map((v) => ({ id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)), count: v.nodes.length })))");
   for (const found of axe) {
@@ -89,6 +95,30 @@ const look = async (client, view) => {
     const whole = await client.Page.captureScreenshot({ format: "png", captureBeyondViewport: true, clip: { x: 0, y: 0, width: view.width, height, scale: 1 } });
     writeFileSync(join(options.pictures, view.name + "-whole.png"), Buffer.from(whole.data, "base64"));
   }
+};
+
+// The last value of each line of each chart, by "title: line", as the table behind the chart has it.
+const values = (client) => evaluate(client, `(async () => {
+  const all = {};
+  for (const card of document.querySelectorAll(".chart")) {
+    const behind = card.querySelector("details.behind");
+    if (!behind) continue;
+    behind.open = true;
+    await new Promise((done) => setTimeout(done));
+    const heads = [...behind.querySelectorAll("thead th")].slice(1), cells = [...behind.querySelectorAll("tbody tr:last-child td")];
+    heads.forEach((head, at) => { all[card.querySelector("h4").textContent + ": " + (head.textContent.split(", ")[1] ?? "")] = cells[at].textContent; });
+  }
+  return all;
+})()`);
+
+// The sheets of paper the page takes.
+const printed = async (client) => {
+  await client.Emulation.setEmulatedMedia({ features: [{ name: "prefers-color-scheme", value: "dark" }] });
+  const { data } = await client.Page.printToPDF({ printBackground: false, preferCSSPageSize: true });
+  const pdf = Buffer.from(data, "base64");
+  seen.sheets = pdf.toString("latin1").match(/\/Type\s*\/Page\b(?!s)/g)?.length ?? 0;
+  if (options.pictures) writeFileSync(join(options.pictures, "page.pdf"), pdf);
+  if (seen.sheets > Number(options.sheets)) faults.push("paper: " + seen.sheets + " sheets, not " + options.sheets);
 };
 
 // What the page's buttons save, read again: each result must be of the schema.
@@ -135,6 +165,8 @@ try {
   });
   for (const view of VIEWS) await look(client, view);
   if (await evaluate(client, "!!document.getElementById('data')")) await saved(client);
+  if (options.values) seen.values = await values(client);
+  if (options.sheets) await printed(client);
   await client.Browser.close();
 } catch (error) {
   faults.push("look: " + error.message);

@@ -74,6 +74,8 @@ impl Tree {
         let mut module = Module::default();
         for item in items {
             match item {
+                // What another program has too is looked at there.
+                syn::Item::Mod(inner) if is_elsewhere(&inner.attrs) => {}
                 syn::Item::Mod(inner) if !is_test(&inner.attrs) => {
                     let name = inner.ident.to_string();
                     let path = join(at, std::slice::from_ref(&name));
@@ -198,6 +200,11 @@ pub(crate) fn is_test(attributes: &[syn::Attribute]) -> bool {
         let word = attribute.parse_args::<syn::Ident>();
         attribute.path().is_ident("cfg") && word.is_ok_and(|word| word == "test")
     })
+}
+
+/// Whether a module's file has its place in another program.
+fn is_elsewhere(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|attribute| attribute.path().is_ident("path"))
 }
 
 /// The attributes of an item, where it can have some.

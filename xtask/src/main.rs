@@ -26,7 +26,7 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
-    /// Write the page of the broker's configuration and options
+    /// Write the pages that are made of the code: broker.md, limits.md, metrics.md
     Manual {
         /// Only check that it is up to date
         #[arg(long)]

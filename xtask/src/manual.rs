@@ -1,7 +1,9 @@
-//! Writes docs/broker.md: the broker's options, every key of its configuration, examples, and what
-//! the options of a mosquitto.conf are here.
+//! Writes the pages of docs/ that are made of the code.
 //!
-//! Its text is manual/page.md, where a line such as `{{keys}}` stands for what the code knows.
+//! broker.md has the broker's options, every key of its configuration, examples, and what the
+//! options of a mosquitto.conf are here. Its text is manual/page.md, where a line such as
+//! `{{keys}}` stands for what the code knows. limits.md has the tables of bounds between two marks;
+//! metrics.md is a table of the suite's as a whole.
 
 mod keys;
 
@@ -12,17 +14,36 @@ use std::fmt::Write;
 use std::process::Command;
 use weir_broker::MOSQUITTO_OPTIONS;
 
-const PAGE: &str = "docs/broker.md";
+const LIMITS: &str = "docs/limits.md";
 const TEXT: &str = include_str!("manual/page.md");
 /// Columns of the help.
 const COLUMNS: &str = "96";
 
-/// Writes the page; with `is_check` it says whether the page is as it would be written.
+/// Writes the pages; with `is_check` it says whether they are as they would be written.
 ///
 /// # Errors
 /// The program does not compile, a source or an example cannot be read; in a check a page that is
 /// not up to date.
 pub(crate) fn run(is_check: bool) -> anyhow::Result<()> {
+    // What takes no compiler goes first.
+    page::keep(LIMITS, &limits()?, is_check, "manual")?;
+    page::keep("docs/metrics.md", &weir_bench::metrics::glossary(), is_check, "manual")?;
+    page::keep("docs/broker.md", &broker()?, is_check, "manual")
+}
+
+/// The page as it is, with the tables of bounds as the core has them.
+fn limits() -> anyhow::Result<String> {
+    const BEGIN: &str = "<!-- quotas -->\n";
+    const END: &str = "<!-- end of quotas -->\n";
+    let page = std::fs::read_to_string(root().join(LIMITS))
+        .with_context(|| format!("cannot read {LIMITS}"))?;
+    let (before, rest) =
+        page.split_once(BEGIN).context("docs/limits.md has no place for bounds")?;
+    let (_, after) = rest.split_once(END).context("the bounds of docs/limits.md have no end")?;
+    Ok([before, BEGIN, &weir_core::quotas_as_text(), END, after].concat())
+}
+
+fn broker() -> anyhow::Result<String> {
     let mut text = String::new();
     for line in TEXT.lines() {
         match line.strip_prefix("{{").and_then(|line| line.strip_suffix("}}")) {
@@ -30,7 +51,7 @@ pub(crate) fn run(is_check: bool) -> anyhow::Result<()> {
             None => writeln!(text, "{line}")?,
         }
     }
-    page::keep(PAGE, &text, is_check, "manual")
+    Ok(text)
 }
 
 /// What stands for a line of the text.

@@ -15,6 +15,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("weir-say", &[]),
     ("weir-wire", &[]),
     ("weir-core", &["weir-chance", "weir-wire"]),
+    ("weir-store", &["weir-chance"]),
     ("weir-client", &["weir-wire"]),
     // The broker and the program beside it give it what they have.
     ("weir-flow", &["weir-chance"]),
@@ -23,7 +24,10 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("weir-http", &[]),
     // Nothing of the broker, which answers it by its port.
     ("weir-control", &["weir-http"]),
-    ("weir-broker", &["weir-wire", "weir-core", "weir-reactor", "weir-flow", "weir-control"]),
+    (
+        "weir-broker",
+        &["weir-wire", "weir-core", "weir-reactor", "weir-flow", "weir-control", "weir-store"],
+    ),
     ("weir-load", &["weir-chance", "weir-wire", "weir-client", "weir-reactor"]),
     ("weir-sim", &["weir-chance", "weir-wire", "weir-core"]),
     // Nothing of ours: a fault of the codec cannot hide itself.
@@ -59,6 +63,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "weir-bench",
         ],
     ),
+    ("weir-crash", &["weir-bench", "weir-chance", "weir-load", "weir-say", "weir-wire"]),
     (
         "weir",
         &[
@@ -67,6 +72,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "weir-chance",
             "weir-conformance",
             "weir-control",
+            "weir-crash",
             "weir-flowrun",
             "weir-load",
             "weir-pubsub",
@@ -75,7 +81,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         ],
     ),
     ("weir-costs", &["weir-wire", "weir-core", "weir-load"]),
-    ("xtask", &["weir-broker", "weir-conformance", "weir-stats"]),
+    ("xtask", &["weir-bench", "weir-broker", "weir-conformance", "weir-core", "weir-stats"]),
 ];
 
 /// Crates without I/O, clock, thread, lock or random source; each has a clippy.toml that says so.

@@ -5,8 +5,8 @@ use crate::latency::{encode, summarize};
 use crate::monitor::system::Work;
 use crate::monitor::{self, Sample, Window};
 use crate::result::{
-    Broker, Generator, Host, LatencyResult, PhaseResult, Rates, Resources, RunResult, SCHEMA,
-    SeriesRow, Status, Suite, System, UseCaseRun, phase_name,
+    Broker, Generator, Host, LatencyResult, Mark, PhaseResult, Rates, Resources, RunResult, SCHEMA,
+    SeriesRow, SilenceResult, Status, Suite, System, UseCaseRun, phase_name,
 };
 use crate::slope;
 use crate::usecase::Scaled;
@@ -44,14 +44,8 @@ pub(crate) fn result(
     seen: &Seen,
 ) -> RunResult {
     (host.round_trip_us_before, host.round_trip_us_after) = seen.round_trip_us;
-    let mut verdict = verdict::judge(outcome, &scaled.use_case.contract);
-    if let Some(exit) = &seen.broker_exit {
-        verdict.reasons.push(exit.clone());
-        // What is invalid or aborted stays so.
-        if verdict.status == Status::Passed {
-            verdict.status = Status::Failed;
-        }
-    }
+    let contract = &scaled.use_case.contract;
+    let verdict = verdict::judge(outcome, contract, seen.broker_exit.as_deref());
     let steps = &scaled.use_case.step;
     let course = faults::course(steps, &seen.happened, seen.has_proxy, outcome);
     let (measure_us, measure_end_us) = span(outcome, Phase::Measure);
@@ -62,7 +56,9 @@ pub(crate) fn result(
     let resources = is_local.then(|| resources(outcome, seen, host.cores));
     let system = system(outcome, seen, resources.as_ref());
     let measure_s = measure_us.saturating_sub(start_us) as f64 / 1e6;
-    let marks = course.iter().flat_map(|course| faults::marks(course, measure_s)).collect();
+    let silences = silences(outcome, start_us);
+    let marks = course.iter().flat_map(|course| faults::marks(course, measure_s));
+    let marks = marks.chain(silences.iter().map(mark)).collect();
     let result = RunResult {
         system: Some(system),
         schema: SCHEMA,
@@ -74,6 +70,7 @@ pub(crate) fn result(
         broker,
         host,
         repetition: None,
+        invalid_before: Vec::new(),
         verdict,
         phases: phases(outcome, start_us),
         connections: outcome.connections.clone(),
@@ -85,11 +82,46 @@ pub(crate) fn result(
         resources,
         generator: generator(outcome),
         series: series(outcome, &seen.samples, start_us),
+        silences,
         marks,
         interval_histograms: interval_histograms(outcome),
         disclosed: seen.disclosed.clone(),
     };
-    verdict::judge_result(result, &scaled.use_case.thresholds)
+    without_figures(verdict::judge_result(result, &scaled.use_case.thresholds))
+}
+
+/// A run that was stopped before its end has no figures: they would be of another run than the one
+/// that was asked for. What was seen from interval to interval stays.
+fn without_figures(result: RunResult) -> RunResult {
+    if result.verdict.status != Status::Aborted {
+        return result;
+    }
+    let why = "the run was stopped before its end".to_owned();
+    RunResult {
+        rates: Rates::default(),
+        latencies: BTreeMap::new(),
+        interval_histograms: BTreeMap::new(),
+        memory_slope: None,
+        resources: None,
+        system: None,
+        not_measured: BTreeMap::from([("every figure".to_owned(), why)]),
+        ..result
+    }
+}
+
+/// The broker's silences, in seconds from the run's begin.
+fn silences(outcome: &Outcome, start_us: u64) -> Vec<SilenceResult> {
+    let seconds = |us: u64| us as f64 / 1e6;
+    let of = |silence: &outcome::Silence| SilenceResult {
+        t_s: seconds(silence.start_us.saturating_sub(start_us)),
+        length_s: seconds(silence.length_us),
+    };
+    outcome.silences.iter().map(of).collect()
+}
+
+fn mark(silence: &SilenceResult) -> Mark {
+    let until_s = Some(silence.t_s + silence.length_s);
+    Mark { t_s: silence.t_s, until_s, label: "the broker was silent".into() }
 }
 
 fn span(outcome: &Outcome, phase: Phase) -> (u64, u64) {
@@ -233,6 +265,8 @@ fn generator(outcome: &Outcome) -> Generator {
         cpu_user_cores_avg: generator.cpu_user_us as f64 / wall_us,
         cpu_system_cores_avg: generator.cpu_system_us as f64 / wall_us,
         ledger_bytes: generator.ledger_bytes,
+        late_setup: generator.late_setup,
+        late_measure: generator.late_measure,
         invalid: generator.invalid.clone(),
         agents: outcome.agents.clone(),
     }
@@ -331,4 +365,76 @@ fn not_measured(
         note("message rates and end-to-end latency", "this use case publishes nothing");
     }
     missing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::Verdict;
+    use crate::verdict::tests::outcome;
+    use weir_load::outcome::Silence;
+
+    #[test]
+    fn each_latency_has_its_own_name() {
+        let mut of = outcome();
+        let all = [
+            (&mut of.latencies.connect, "connect"),
+            (&mut of.latencies.subscribe, "subscribe"),
+            (&mut of.latencies.acknowledge, "acknowledge"),
+            (&mut of.latencies.acknowledge_from_intended, "acknowledge_from_intended"),
+            (&mut of.latencies.end_to_end, "end_to_end"),
+            (&mut of.latencies.end_to_end_from_send, "end_to_end_from_send"),
+            (&mut of.generator.lag, "generator_lag"),
+            (&mut of.generator.turn, "generator_turn"),
+        ];
+        let names = all.each_ref().map(|(_, name)| *name);
+        for (place, (histogram, _)) in all.into_iter().enumerate() {
+            histogram.record(100 * (place as u64 + 1)).unwrap();
+        }
+        let latencies = latencies(&of);
+        assert_eq!(latencies.len(), names.len());
+        for (place, name) in names.into_iter().enumerate() {
+            assert_eq!(latencies[name].max_us, 100 * (place as u64 + 1), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_the_generator_says_of_itself_is_in_the_result() {
+        let mut of = outcome();
+        of.generator.invalid = vec!["late".into()];
+        of.generator.late_measure.absences = 3;
+        of.generator.late_setup.absences = 4;
+        let told = generator(&of);
+        assert_eq!((told.late_measure.absences, told.late_setup.absences), (3, 4));
+        assert_eq!(told.invalid, ["late"]);
+        assert!((told.cpu_cores_avg - 300e-6).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_silence_is_told_and_marked_in_seconds_of_the_run() {
+        let mut of = outcome();
+        of.silences = vec![Silence { start_us: 3_000_000, length_us: 1_500_000 }];
+        let silences = silences(&of, 1_000_000);
+        assert_eq!(silences, [SilenceResult { t_s: 2.0, length_s: 1.5 }]);
+        let mark = mark(&silences[0]);
+        assert_eq!((mark.t_s, mark.until_s), (2.0, Some(3.5)));
+    }
+
+    #[test]
+    fn a_run_that_was_stopped_has_no_figures() {
+        let text = include_str!("../tests/data/result-2.json");
+        let with = |status| {
+            let mut result: RunResult = serde_json::from_str(text).unwrap();
+            result.verdict = Verdict { status, reasons: Vec::new() };
+            without_figures(result)
+        };
+        let aborted = with(Status::Aborted);
+        assert!(aborted.latencies.is_empty() && aborted.interval_histograms.is_empty());
+        assert!(aborted.resources.is_none() && aborted.rates.success == 0.0);
+        assert!(aborted.not_measured["every figure"].contains("stopped"));
+        for status in [Status::Passed, Status::Failed, Status::Invalid] {
+            let kept = with(status);
+            assert!(!kept.latencies.is_empty() && kept.resources.is_some(), "{status:?}");
+        }
+    }
 }

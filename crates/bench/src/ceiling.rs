@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use weir_load::outcome::{End, Phase};
 use weir_load::plan::{ConnectPlan, Group, Phases, ProtocolVersion, Publish, Subscription};
-use weir_load::{Outcome, Plan, Stop};
+use weir_load::{Interval, Outcome, Plan, Stop};
 
 const PHASES: Phases = Phases { warm_up_ms: 500, measure_ms: 1_500, drain_ms: 1_000 };
 
@@ -126,17 +126,23 @@ fn run(shape: &Shape, target: SocketAddr, core: Option<usize>) -> anyhow::Result
     if outcome.end != End::Completed {
         bail!("the load against the null broker did not finish: {:?}", outcome.end);
     }
-    let in_measure = outcome.intervals.iter().filter(|interval| interval.phase == Phase::Measure);
+    match of_intervals(&outcome.intervals) {
+        Some(figures) => Ok(figures),
+        None => bail!("nothing came back from the null broker"),
+    }
+}
+
+/// Of the measure phase; nothing where no message came.
+fn of_intervals(intervals: &[Interval]) -> Option<(f64, f64)> {
+    let in_measure = intervals.iter().filter(|interval| interval.phase == Phase::Measure);
     let (mut received, mut cpu_us, mut wall_us) = (0, 0.0, 0);
     for interval in in_measure {
         received += interval.received;
         wall_us += interval.length_us;
         cpu_us += interval.generator_cpu_cores * interval.length_us as f64;
     }
-    if received == 0 {
-        bail!("nothing came back from the null broker");
-    }
-    Ok((received as f64 * 1e6 / wall_us as f64, cpu_us / received as f64))
+    let messages = received as f64;
+    (received > 0).then_some((messages * 1e6 / wall_us as f64, cpu_us / messages))
 }
 
 fn plan(shape: &Shape, target: SocketAddr) -> Plan {
@@ -165,5 +171,28 @@ fn plan(shape: &Shape, target: SocketAddr) -> Plan {
         keep_alive_s: 300,
         connect: ConnectPlan { rate_per_s: 5_000.0, timeout_ms: 10_000 },
         ..Plan::new(target, vec![subscribers, publishers], PHASES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_figures_are_those_of_measure_each_interval_by_its_length() {
+        let of = |phase, length_us, received, generator_cpu_cores| Interval {
+            phase,
+            length_us,
+            received,
+            generator_cpu_cores,
+            ..Interval::default()
+        };
+        let intervals = [
+            of(Phase::WarmUp, 1_000_000, 9_999, 1.0),
+            of(Phase::Measure, 1_000_000, 1_000, 0.5),
+            of(Phase::Measure, 500_000, 2_000, 0.8),
+        ];
+        assert_eq!(of_intervals(&intervals), Some((2_000.0, 300.0)));
+        assert_eq!(of_intervals(&intervals[..1]), None);
     }
 }

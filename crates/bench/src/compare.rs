@@ -13,7 +13,7 @@ pub use cells::{Cell, Pair, Side};
 pub use metrics::{COMPARED, Compared};
 pub use refuse::{Difference, differences};
 pub use table::render;
-pub(crate) use table::{HEAD, confidence, row};
+pub(crate) use table::{confidence, head, row};
 
 use crate::result::{RunResult, Status};
 use crate::stats::Standing;

@@ -12,6 +12,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use weir_conformance::{Board, Case, Credentials, Patience, Tcp, Version, probe, run_case, tables};
+use weir_say::noteln;
 
 pub use page::html;
 pub use text::render;
@@ -55,12 +56,22 @@ pub struct Scored {
     pub broker: Broker,
     /// Its cases and statements.
     pub board: Board,
+    /// Cases that were to be run.
+    pub asked: usize,
+    /// Why the cases were not all run: somebody stopped them, or the broker did not start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut: Option<String>,
 }
 
 impl Scored {
     /// The broker's name and version, as it is called wherever people read of it.
     fn label(&self) -> String {
         label(&self.broker)
+    }
+
+    /// Whether it broke no MUST, and every case was run.
+    fn is_clean(&self) -> bool {
+        self.board.is_clean() && self.cut.is_none()
     }
 }
 
@@ -72,9 +83,9 @@ fn label(broker: &Broker) -> String {
 const SCHEMA: u32 = 1;
 
 impl Scoreboard {
-    /// Whether no broker broke a MUST.
+    /// Whether no broker broke a MUST, and every case was run.
     pub fn is_clean(&self) -> bool {
-        self.brokers.iter().all(|scored| scored.board.is_clean())
+        self.brokers.iter().all(Scored::is_clean)
     }
 }
 
@@ -98,17 +109,62 @@ pub fn run(
         started: Suite::time(jiff::Timestamp::now()),
         brokers: Vec::new(),
     };
-    for driver in brokers {
-        let scored = score(&**driver, &cases, options.profile, &folder, interrupted)
-            .with_context(|| format!("conformance of {}", driver.name()))
-            .inspect_err(|_| folder::remove_if_empty(&folder))?;
-        scoreboard.brokers.push(scored);
+    announce(cases.len(), &names);
+    let mut first_error = None;
+    for (at, driver) in brokers.iter().enumerate() {
+        // Each has a folder of its own for its log, if there are several.
+        let own = match brokers.len() {
+            1 => folder.clone(),
+            _ => folder.join(format!("{}-{}", at + 1, folder::safe(driver.name()))),
+        };
+        std::fs::create_dir_all(&own).with_context(|| format!("cannot make {}", own.display()))?;
+        let scored = score(&**driver, &cases, options.profile, &own, interrupted);
+        match scored.with_context(|| format!("conformance of {}", driver.name())) {
+            Ok(scored) => scoreboard.brokers.push(scored),
+            // One broker that does not start is no end of the others.
+            Err(error) => {
+                folder::remove_if_empty(&own);
+                scoreboard.brokers.push(unstarted(&**driver, options, cases.len(), &error));
+                first_error.get_or_insert(error);
+            }
+        }
         if interrupted.load(Ordering::Relaxed) {
             break;
         }
     }
+    if let Some(error) = first_error
+        && scoreboard.brokers.iter().all(|scored| scored.board.cases.is_empty())
+    {
+        folder::remove_if_empty(&folder);
+        return Err(error);
+    }
     keep(&scoreboard, &folder)?;
     Ok((scoreboard, folder))
+}
+
+/// What a case takes on a broker that does what it says: most of it is waiting for what must not
+/// come.
+const CASE_S: f64 = 0.2;
+
+fn announce(cases: usize, brokers: &[&str]) {
+    let minutes = (cases * brokers.len()) as f64 * CASE_S / 60.0;
+    let names = brokers.join(", ");
+    noteln!(
+        "plan: {cases} cases on {names}; about {minutes:.1} min, more where answers are missing"
+    );
+}
+
+/// A broker that answered nothing.
+fn unstarted(
+    driver: &dyn Driver,
+    options: &Options,
+    asked: usize,
+    error: &anyhow::Error,
+) -> Scored {
+    let name = || Broker { name: driver.name().into(), ..Broker::default() };
+    let broker = driver.about(options.profile).unwrap_or_else(|_| name());
+    let cut = Some(format!("not run: {error:#}"));
+    Scored { broker, board: Board::new(Vec::new()), asked, cut }
 }
 
 /// A case in one version.
@@ -162,7 +218,9 @@ fn score(
     }
     bar.finish_and_clear();
     running.stop();
-    Ok(Scored { broker, board: Board::new(outcomes) })
+    let (ran, asked) = (outcomes.len(), cases.len());
+    let cut = (ran < asked).then(|| format!("stopped after {ran} of {asked} cases"));
+    Ok(Scored { broker, board: Board::new(outcomes), asked, cut })
 }
 
 /// A line that moves, on a terminal only.

@@ -9,11 +9,11 @@ pub use check::{Check, Demand, State, checks, warn};
 pub use tune::{Tune, tune};
 
 use crate::host::{Files, memory_bytes};
+use crate::lines::{narrow, prose, wrap};
 use crate::numbers::grouped;
 use crate::usecase::{self, UseCase, connections_max};
 use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
-use std::fmt::Write as _;
 
 /// Memory of one connection over loopback: both ends of the socket in the kernel (about 8 KiB
 /// measured), and what broker and generator keep of it.
@@ -132,8 +132,8 @@ pub fn report() -> DoctorReport {
     let checks = checks(&Demand::of(&basic, 1.0));
     let text = format!(
         "{}\n\n{}\n\n{}\n{}",
-        verdicts(&rows),
-        host(&rows),
+        narrow(verdicts(&rows)),
+        narrow(host(&rows)),
         advice(&rows),
         told::text(&checks)
     );
@@ -207,14 +207,14 @@ fn advice(rows: &[Row]) -> String {
     }
     let mut text = String::from("To run everything at full scale:\n");
     for need in missing {
-        let _ = writeln!(text, "  {}: {}", need.what, (need.raise)(need.needed));
+        prose(&mut text, &format!("{}: {}", need.what, (need.raise)(need.needed)));
     }
-    let _ = writeln!(
-        text,
+    let agents = format!(
         "Each agent of `weir bench run --agents N` has its own limit on open files and holds up \
          to {} connections. The broker is still one process.",
         grouped(connections_max(&[]))
     );
+    wrap(&mut text, "", "", &agents);
     text
 }
 
@@ -238,6 +238,7 @@ mod tests {
     #[test]
     fn every_use_case_is_looked_at() {
         let text = report().text;
+        crate::lines::assert_fits(&text);
         for use_case in usecase::all() {
             assert!(text.contains(&use_case.name), "{text}");
         }

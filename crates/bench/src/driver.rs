@@ -9,6 +9,7 @@ mod catalog;
 mod file;
 mod find;
 mod guard;
+mod label;
 mod process;
 mod program;
 mod url;
@@ -27,6 +28,7 @@ use serde::{Deserialize, Deserializer};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use weir_load::plan::Credentials;
 
 /// The names [`parse`] knows, in the order for help and errors.
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -42,6 +44,8 @@ pub enum Profile {
     Tuned,
     /// As in the published runs of mqttbs, where their configuration is known.
     Published,
+    /// As little as possible is lost in a crash, each change with its reason.
+    Durable,
 }
 
 impl FromStr for Profile {
@@ -52,7 +56,8 @@ impl FromStr for Profile {
             "default" => Ok(Self::Default),
             "tuned" => Ok(Self::Tuned),
             "published" => Ok(Self::Published),
-            _ => Err("a profile is default, tuned or published".into()),
+            "durable" => Ok(Self::Durable),
+            _ => Err("a profile is default, tuned, published or durable".into()),
         }
     }
 }
@@ -63,6 +68,7 @@ impl fmt::Display for Profile {
             Self::Default => "default",
             Self::Tuned => "tuned",
             Self::Published => "published",
+            Self::Durable => "durable",
         })
     }
 }
@@ -73,13 +79,20 @@ impl<'de> Deserialize<'de> for Profile {
     }
 }
 
+/// What was meant by the address of a broker without the part that says so.
+fn tip(name: &str) -> String {
+    let port = name.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+    port.map_or_else(String::new, |_| format!("did you mean mqtt://{name}? "))
+}
+
 /// Why a broker cannot be had; one line that says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
     /// No such driver.
     #[error(
-        "unknown broker {name:?}; use one of {}, NAME=COMMAND, [NAME=]mqtt://HOST:PORT[?pid=PID]",
-        names().collect::<Vec<_>>().join(", ")
+        "unknown broker {name:?}; {}use one of {}, NAME[@LABEL]=COMMAND, \
+         [NAME=]mqtt://HOST:PORT[?pid=PID]",
+        tip(.name), names().collect::<Vec<_>>().join(", ")
     )]
     Unknown {
         /// What was asked for.
@@ -183,11 +196,20 @@ pub trait Driver: Sync {
     /// It is not there to be asked for its version.
     fn lacks(&self, needs: &Needs) -> Result<Option<String>, DriverError>;
 
+    /// Whether it can be run with a profile.
+    fn has(&self, profile: Profile) -> bool;
+
     /// What is known of it without a start.
     ///
     /// # Errors
     /// It is not there.
     fn about(&self, profile: Profile) -> Result<Broker, DriverError>;
+
+    /// The same broker with the credentials of a use case: one that somebody else runs, and of
+    /// which nobody has said who to be there.
+    fn with_credentials(&self, _credentials: &Credentials) -> Option<Box<dyn Driver>> {
+        None
+    }
 
     /// Starts it with its files in `folder`, on the processor `core` if one is given, and waits
     /// until it answers a CONNECT.
@@ -215,7 +237,17 @@ pub fn parse(text: &str) -> Result<Box<dyn Driver>, DriverError> {
     // Brokers run in folders of their own: a path from here would lead elsewhere there.
     let weir = weir.and_then(std::path::absolute);
     let weir = weir.map_err(|source| DriverError::System { broker: text.into(), source })?;
-    parse_with(text, &weir)
+    label::parse(text, &weir)
+}
+
+/// The drivers of a command line, each with a name of its own: a broker that is given twice, in
+/// two versions or builds, is two.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_all(texts: &[String], profile: Profile) -> Result<Vec<Box<dyn Driver>>, DriverError> {
+    let brokers = texts.iter().map(|text| parse(text)).collect::<Result<_, _>>()?;
+    Ok(label::apart(brokers, profile))
 }
 
 /// The same, where the program `weir`, which guards every broker and is one of them, is another

@@ -3,6 +3,7 @@
 use crate::export;
 use crate::result::{self, RunResult};
 use anyhow::{Context, bail};
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use weir_load::Outcome;
@@ -14,8 +15,7 @@ use weir_load::outcome::AnomalyKind;
 /// A folder that cannot be made or written.
 pub fn create(out: &Path, use_case: &str, broker: &str) -> anyhow::Result<PathBuf> {
     let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
-    let safe: String =
-        broker.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let safe = safe(broker);
     let name = format!("{time}-{}-{safe}", use_case.trim_start_matches("singlenode-"));
     let hint = "choose a writable folder with --out DIR";
     for attempt in 0..100 {
@@ -33,6 +33,11 @@ pub fn create(out: &Path, use_case: &str, broker: &str) -> anyhow::Result<PathBu
         }
     }
     bail!("cannot find a free name in {}; {hint}", out.display())
+}
+
+/// A name as a part of a folder's.
+pub(crate) fn safe(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }
 
 /// Takes away a folder of a run that never began and left no log.
@@ -71,6 +76,11 @@ pub fn keep(folder: &Path, result: &RunResult, outcome: &Outcome) -> anyhow::Res
             AnomalyKind::Lost => "lost",
             AnomalyKind::Duplicated => "duplicated",
             AnomalyKind::Reordered => "reordered",
+            AnomalyKind::AlteredTopic => "altered topic",
+            AnomalyKind::AlteredLength => "altered length",
+            AnomalyKind::AlteredContent => "altered content",
+            AnomalyKind::AlteredQos => "altered QoS",
+            AnomalyKind::AlteredRetain => "altered RETAIN",
         };
         let (subscriber, publisher) = (anomaly.subscriber, anomaly.publisher);
         let _ = writeln!(anomalies, "{kind},{subscriber},{publisher},{}", anomaly.sequence);
@@ -87,6 +97,24 @@ pub fn read(folder: &Path) -> anyhow::Result<RunResult> {
     let text = std::fs::read_to_string(&path)
         .with_context(|| format!("{} is not a result folder", folder.display()))?;
     result::read(&text).with_context(|| format!("{} cannot be read", path.display()))
+}
+
+/// Reads every result below `root`, or that of `root` itself, but for invalid runs in whose place
+/// another was made.
+///
+/// # Errors
+/// As [`find`] and [`read`] have them.
+pub fn read_all(root: &Path) -> anyhow::Result<Vec<RunResult>> {
+    let folders = find(root)?;
+    let runs: Vec<RunResult> =
+        folders.iter().map(|folder| read(folder)).collect::<Result<_, _>>()?;
+    let before = |(folder, run): (&PathBuf, &RunResult)| {
+        let beside = |name: &String| folder.with_file_name(name);
+        run.invalid_before.iter().map(|of| beside(&of.folder)).collect::<Vec<_>>()
+    };
+    let replaced: HashSet<PathBuf> = folders.iter().zip(&runs).flat_map(before).collect();
+    let stands = |(folder, run)| (!replaced.contains(&folder)).then_some(run);
+    Ok(folders.into_iter().zip(runs).filter_map(stands).collect())
 }
 
 /// The runs of a session of repeats or of a ladder, which have a folder of their own.
@@ -120,4 +148,32 @@ pub fn find(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
         bail!("there are no results in {}", root.display());
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::InvalidRun;
+
+    #[test]
+    fn a_run_in_whose_place_another_was_made_is_read_only_where_it_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        let text = include_str!("../tests/data/result-2.json");
+        let mut run = result::read(text).unwrap();
+        for name in ["first", "second", "third"] {
+            run.broker.version = name.into();
+            let folder = root.path().join(name);
+            std::fs::create_dir(&folder).unwrap();
+            write(&folder, "result.json", &serde_json::to_string(&run).unwrap()).unwrap();
+            run.invalid_before = match name {
+                "first" => vec![InvalidRun { folder: name.into(), reasons: Vec::new() }],
+                _ => Vec::new(),
+            };
+        }
+        let versions = |root: &Path| -> Vec<String> {
+            read_all(root).unwrap().into_iter().map(|run| run.broker.version).collect()
+        };
+        assert_eq!(versions(root.path()), ["second", "third"]);
+        assert_eq!(versions(&root.path().join("first")), ["first"]);
+    }
 }

@@ -5,7 +5,7 @@ mod kernel;
 
 pub(crate) use files::{Files, Ticks};
 
-use crate::result::Host;
+use crate::result::{Disturbance, Host};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use weir_load::plan::Credentials;
@@ -68,6 +68,7 @@ pub fn facts(pinning: &str) -> Host {
         pinning: pinning.into(),
         round_trip_us_before: None,
         round_trip_us_after: None,
+        disturbance: Disturbance::default(),
     }
 }
 

@@ -5,12 +5,12 @@
 //! page, and docs/metrics.md are made. The figures of an interval are in `result::series`. Names
 //! have their unit last; OpenMetrics asks for base units, so [`exposed`] makes its names of ours.
 
-#[cfg(test)]
 mod glossary;
 
-use crate::numbers::{grouped, mega};
+use crate::numbers::{cores, grouped, mega};
 use crate::result::{LatencyResult, Resources, RunResult, Status};
 use crate::stats::Better;
+pub use glossary::glossary;
 
 /// A metric of a run.
 #[derive(Clone, Copy, Debug)]
@@ -238,8 +238,15 @@ pub const METRICS: &[Metric] = &[
     .columns(&[col(RESOURCES, "max", "% max")]),
     metric(
         "cpu_us_per_message",
-        "The broker's CPU per message, including the kernel's network thread",
-        cpu_us,
+        "The broker's CPU per delivery, or per connect if none are sent",
+        RunResult::cpu_us_each,
+    )
+    .less(),
+    metric(
+        "softirq_us_per_message",
+        "CPU of the kernel's network thread on the broker's core, by the same; it works for \
+         others, too, and is in no other figure",
+        softirq_us_each,
     )
     .less(),
     metric("broker_cpu_us_per_delivery", "The broker's CPU per delivery", |run| {
@@ -318,16 +325,15 @@ fn of_latency(run: &RunResult, value: fn(&LatencyResult) -> f64) -> Option<f64> 
     run.latency().filter(|latency| latency.count > 0).map(value)
 }
 
-/// CPU of the broker and of the kernel's network thread that works for it, by deliveries; by
-/// connections made where nothing is published.
-fn cpu_us(run: &RunResult) -> Option<f64> {
+/// CPU of the kernel's network thread of the broker's core, by what `cpu_us_each` is divided by.
+fn softirq_us_each(run: &RunResult) -> Option<f64> {
     let of = run.resources.as_ref()?;
     let (softirq_us, count) = if run.has_messages() {
         (of.softirq_us, of.deliveries)
     } else {
         (of.connect_softirq_us, run.connections.connected)
     };
-    Some(run.cpu_us_each()? + softirq_us.unwrap_or(0) as f64 / count.max(1) as f64)
+    (count > 0).then_some(softirq_us? as f64 / count as f64)
 }
 
 fn rate(run: &RunResult) -> Option<f64> {
@@ -368,8 +374,9 @@ impl Metric {
             Place::Terminal => format!("{value:.0}"),
         };
         let text = match place {
-            _ if has("_cores") || has("_us_per_") => format!("{value:.2}"),
-            _ if has("_percent") => format!("{value:.0}"),
+            _ if has("_cores") => cores(value),
+            _ if has("_us_per_") => format!("{value:.2}"),
+            _ if has("_percent") => format!("{value:.1}"),
             _ if self.name.ends_with("_bytes") => mega(value as u64),
             Place::Page if has("_ratio") => format!("{:.3} %", value * 100.0),
             Place::Terminal if has("_ratio") => format!("{:.3}", value * 100.0),

@@ -1,5 +1,6 @@
 //! The broker's processes and the host, looked at while a run lasts.
 
+pub mod disturbance;
 mod ended;
 mod energy;
 mod group;
@@ -33,10 +34,13 @@ const NEWEST: usize = 16;
 pub struct Sample {
     /// Microseconds of the monotonic clock, as the load's.
     pub at_us: u64,
-    /// CPU of the process tree since its begin, in user mode.
-    pub cpu_user_us: u64,
+    /// CPU of the process tree since its begin.
+    pub cpu_us: u64,
+    /// As much of it as the kernel's ticks met in user mode. They miss much: only what grows in a
+    /// time, set against the next, says how the CPU of that time is split.
+    pub user_ticks_us: u64,
     /// The same in the kernel.
-    pub cpu_system_us: u64,
+    pub system_ticks_us: u64,
     /// Resident memory of the tree.
     pub rss_bytes: u64,
     /// Threads of the tree.
@@ -70,16 +74,14 @@ pub struct HostSample {
     pub network: Option<Network>,
     /// CPU at work since boot, of all processors.
     pub busy_us: Option<u64>,
+    /// Of it, handling network packets and other soft interrupts.
+    pub softirq_us: Option<u64>,
     /// CPU that the hypervisor gave to others since boot.
     pub steal_us: Option<u64>,
+    /// CPU of this process since its begin: the load, unless agents generate it, and the monitor.
+    pub suite_us: u64,
     /// Energy of the processors' packages since the first look.
     pub energy_uj: Option<u64>,
-}
-
-impl Sample {
-    fn cpu_us(&self) -> u64 {
-        self.cpu_user_us + self.cpu_system_us
-    }
 }
 
 type Samples = Arc<(Mutex<Vec<Sample>>, Condvar)>;
@@ -214,11 +216,17 @@ pub struct At {
 pub fn at(samples: &[Sample], from_us: u64, to_us: u64) -> At {
     let nearest = samples.iter().min_by_key(|sample| sample.at_us.abs_diff(to_us));
     let Some(end) = nearest else { return At::default() };
+    let growth = |of: fn(&Sample) -> u64| per_us(samples, from_us, to_us, &of).unwrap_or(0.0);
+    let cores = growth(|sample| sample.cpu_us);
+    let (user, system) = match (growth(|of| of.user_ticks_us), growth(|of| of.system_ticks_us)) {
+        // No tick met it in this time: as in all of its time.
+        (0.0, 0.0) => (end.user_ticks_us as f64, end.system_ticks_us as f64),
+        of_this_time => of_this_time,
+    };
+    let cpu_user_cores = if user > 0.0 { cores * user / (user + system) } else { 0.0 };
     At {
-        cpu_user_cores: per_us(samples, from_us, to_us, &|sample| sample.cpu_user_us)
-            .unwrap_or(0.0),
-        cpu_system_cores: per_us(samples, from_us, to_us, &|sample| sample.cpu_system_us)
-            .unwrap_or(0.0),
+        cpu_user_cores,
+        cpu_system_cores: cores - cpu_user_cores,
         rss_bytes: end.rss_bytes,
         files: end.files,
         threads: end.threads,
@@ -285,7 +293,7 @@ pub fn resources(
         Some(per_us(samples, from_us, to_us, &of)? * (to_us - from_us) as f64)
     };
     let per = |span, count: u64| {
-        let cpu_us = sum(span, Sample::cpu_us)?;
+        let cpu_us = sum(span, |sample| sample.cpu_us)?;
         (count > 0).then(|| cpu_us / count as f64)
     };
     let is_softirq_seen = samples.iter().all(|sample| sample.softirq_us.is_some());
@@ -309,11 +317,13 @@ pub fn resources(
         connect_softirq_us: softirq(window.connect_us),
         rss_baseline_bytes: baseline.rss_bytes,
         rss_max_bytes: highest(|sample| sample.rss_bytes),
-        rss_avg_bytes: mean(&within),
-        rss_stable_bytes: median_of_last_third(&within),
+        rss_avg_bytes: mean(&within, |sample| sample.rss_bytes),
+        rss_stable_bytes: median_of_last_third(&within, |sample| sample.rss_bytes),
         pss_bytes,
         host_used_max_bytes: highest(|sample| sample.host_used_bytes),
         host_used_baseline_bytes: baseline.host_used_bytes,
+        host_used_avg_bytes: mean(&within, |sample| sample.host_used_bytes),
+        host_used_stable_bytes: median_of_last_third(&within, |sample| sample.host_used_bytes),
         files_max: highest(|sample| sample.files),
         threads_max: highest(|sample| sample.threads),
         disk_read_bytes_per_s: disk(|sample| sample.disk_read_bytes),
@@ -328,7 +338,7 @@ fn highest_cpu(samples: &[&Sample]) -> Option<f64> {
     for to in samples {
         let wall_us = to.at_us - from.at_us;
         if wall_us >= 1_000_000 {
-            let cores = to.cpu_us().saturating_sub(from.cpu_us()) as f64 / wall_us as f64;
+            let cores = to.cpu_us.saturating_sub(from.cpu_us) as f64 / wall_us as f64;
             highest = Some(highest.map_or(cores, |highest| highest.max(cores)));
             from = to;
         }
@@ -336,146 +346,17 @@ fn highest_cpu(samples: &[&Sample]) -> Option<f64> {
     highest
 }
 
-fn mean(samples: &[&Sample]) -> u64 {
-    let sum: u64 = samples.iter().map(|sample| sample.rss_bytes).sum();
+fn mean(samples: &[&Sample], of: fn(&Sample) -> u64) -> u64 {
+    let sum: u64 = samples.iter().copied().map(of).sum();
     sum / samples.len().max(1) as u64
 }
 
-fn median_of_last_third(samples: &[&Sample]) -> u64 {
+fn median_of_last_third(samples: &[&Sample], of: fn(&Sample) -> u64) -> u64 {
     let last = &samples[samples.len() - samples.len().div_ceil(3)..];
-    let mut sizes: Vec<u64> = last.iter().map(|sample| sample.rss_bytes).collect();
+    let mut sizes: Vec<u64> = last.iter().copied().map(of).collect();
     sizes.sort_unstable();
     sizes.get(sizes.len() / 2).copied().unwrap_or(0)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::look::{Softirq, tree};
-    use super::*;
-    use procfs::process::all_processes;
-
-    fn sample(second: u64, cpu_s: u64, rss_bytes: u64) -> Sample {
-        let (at_us, cpu_user_us) = (second * 1_000_000, cpu_s * 1_000_000);
-        Sample { at_us, cpu_user_us, rss_bytes, ..Sample::default() }
-    }
-
-    #[test]
-    fn cpu_is_of_the_measure_phase_and_stable_memory_of_its_last_third() {
-        let samples: Vec<Sample> = (0..10).map(|s| sample(s, s * s / 10, 100 * s)).collect();
-        let window = Window {
-            measure_us: (3_000_000, 9_000_000),
-            connect_us: (0, 3_000_000),
-            deliveries: 1000,
-            connections: 10,
-            cores: 2,
-        };
-        let resources = resources(&samples, &samples[0], &window, None);
-        assert!((resources.cpu_cores_avg - 8.0 / 6.0).abs() < 1e-9, "{resources:?}");
-        assert!((resources.cpu_percent_avg - 100.0 * 4.0 / 6.0).abs() < 1e-9);
-        assert_eq!(resources.rss_stable_bytes, 800);
-        assert_eq!(resources.rss_max_bytes, 900);
-        assert_eq!(resources.cpu_us_per_delivery, Some(8000.0));
-        assert_eq!(resources.cpu_us_per_connection, Some(0.0));
-    }
-
-    #[test]
-    fn what_nobody_looked_at_is_absent_and_not_zero() {
-        let window = Window {
-            measure_us: (3_000_000, 9_000_000),
-            connect_us: (0, 3_000_000),
-            deliveries: 1000,
-            connections: 10,
-            cores: 2,
-        };
-        let resources = resources(&[sample(1, 1, 1)], &sample(1, 1, 1), &window, None);
-        assert_eq!(resources.cpu_us_per_delivery, None);
-        assert_eq!(resources.cpu_us_per_connection, None);
-        assert_eq!(resources.rss_stable_bytes, 0);
-        assert_eq!(at(&[], 0, 1), At::default());
-    }
-
-    #[test]
-    fn the_kernels_network_thread_counts_where_it_was_seen_at_every_look() {
-        let look = |second: u64| Sample { softirq_us: Some(50 * second), ..sample(second, 0, 1) };
-        let mut samples: Vec<Sample> = (0..10).map(look).collect();
-        let window = Window {
-            measure_us: (3_000_000, 9_000_000),
-            connect_us: (0, 2_000_000),
-            deliveries: 1000,
-            connections: 10,
-            cores: 2,
-        };
-        let of = |samples: &[Sample]| {
-            let resources = resources(samples, &samples[0], &window, None);
-            (resources.softirq_us, resources.connect_softirq_us, resources.deliveries)
-        };
-        assert_eq!(of(&samples), (Some(300), Some(100), 1000));
-        samples[5].softirq_us = None;
-        assert_eq!(of(&samples), (None, None, 1000));
-    }
-
-    #[test]
-    fn the_network_thread_of_a_core_is_found_by_its_name() {
-        let is_seen = |core| Softirq::of(core).and_then(|softirq| softirq.cpu_us()).is_some();
-        // In a container the kernel's threads are not to be seen.
-        let all = all_processes().unwrap().flatten();
-        let has_kernel = all.flat_map(|p| p.stat()).any(|stat| stat.comm == "ksoftirqd/0");
-        assert_eq!(is_seen(0), has_kernel);
-        assert!(!is_seen(1_000_000));
-    }
-
-    #[test]
-    fn the_edges_of_measure_are_looked_at_whatever_the_interval() {
-        let monitor = Monitor::start(Some(std::process::id()), None, Duration::from_secs(3_600));
-        let (_until_over, over) = channel::<()>();
-        monitor.first(Duration::from_secs(60)).unwrap();
-        let (from_us, to_us) = (now_us() + 1_000, now_us() + 2_000);
-        monitor.look_at_edges(from_us, to_us, &over);
-        let samples = monitor.stop();
-        assert_eq!(samples.len(), 3);
-        assert!(samples[1].at_us >= from_us && samples[2].at_us >= to_us, "{samples:?}");
-    }
-
-    #[test]
-    fn cpu_of_a_time_between_two_looks_is_interpolated() {
-        let samples = [sample(0, 0, 5), sample(2, 0, 6), sample(4, 4, 7)];
-        let row = at(&samples, 1_000_000, 3_000_000);
-        assert!((row.cpu_user_cores - 1.0).abs() < 1e-9, "{row:?}");
-        // Only what was looked at counts: the broker did not idle after the last look.
-        let row = at(&samples, 2_000_000, 9_000_000);
-        assert!((row.cpu_user_cores - 2.0).abs() < 1e-9, "{row:?}");
-        assert_eq!(row.rss_bytes, 7);
-    }
-
-    #[test]
-    fn a_monitor_without_a_process_sees_the_host() {
-        let monitor = Monitor::start(None, None, Duration::from_millis(5));
-        let first = monitor.first(Duration::from_secs(10)).unwrap();
-        assert!(first.host_used_bytes > 0 && first.cpu_us() == 0 && first.rss_bytes == 0);
-        assert!(!monitor.stop().is_empty());
-        assert!(pss(std::process::id()).is_none_or(|bytes| bytes > 0));
-    }
-
-    #[test]
-    fn a_busy_child_is_seen_to_use_cpu() {
-        let mut child = std::process::Command::new("sh")
-            .args(["-c", "sh -c 'while :; do :; done'; :"])
-            .spawn()
-            .unwrap();
-        let monitor = Monitor::start(Some(child.id()), None, Duration::from_millis(20));
-        let deadline = Instant::now() + Duration::from_secs(30);
-        let is_seen = || monitor.newest().last().is_some_and(|s| s.cpu_us() > 0 && s.threads >= 2);
-        while !is_seen() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let found = tree(child.id());
-        for (process, _) in &found {
-            let pid = rustix::process::Pid::from_raw(process.pid).unwrap();
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-        }
-        child.wait().unwrap();
-        let samples = monitor.stop();
-        assert!(found.len() >= 2, "the shell and its child");
-        assert!(samples.iter().any(|s| s.cpu_us() > 0 && s.rss_bytes > 0), "{samples:?}");
-    }
-}
+mod tests;

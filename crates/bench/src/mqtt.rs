@@ -1,6 +1,7 @@
 //! As much MQTT as it takes to ask a broker whether it is there, and how far: written by hand, so
 //! that the suite shares no codec with any broker.
 
+use std::io::ErrorKind::{TimedOut, WouldBlock};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -11,6 +12,12 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
 const PINGREQ: [u8; 2] = [0xC0, 0];
 const DISCONNECT: [u8; 2] = [0xE0, 0];
+
+/// Of a subscription that nobody else publishes to, with a packet identifier of 1.
+const FILTER: &[u8] = b"weir/ready";
+
+/// The packet type of PUBLISH.
+const PUBLISH: u8 = 3;
 
 /// A connection that CONNACK has accepted.
 struct Probe(TcpStream);
@@ -54,6 +61,51 @@ impl Probe {
         Ok(Self(stream))
     }
 
+    /// Whether a subscription is granted.
+    fn subscribe(&mut self, version: ProtocolVersion) -> io::Result<bool> {
+        let mut body = vec![0, 1];
+        body.extend_from_slice(match version {
+            ProtocolVersion::V311 => &[],
+            ProtocolVersion::V5 => &[0],
+        });
+        body.extend_from_slice(&(FILTER.len() as u16).to_be_bytes());
+        body.extend_from_slice(FILTER);
+        body.push(0);
+        let mut packet = vec![0x82];
+        packet.extend(remaining_length(body.len()));
+        packet.extend(body);
+        self.0.write_all(&packet)?;
+        let mut start = [0; 2];
+        self.0.read_exact(&mut start)?;
+        let [0x90, length @ 3..0x80] = start else {
+            return Err(io::Error::other(format!("it answered SUBSCRIBE with {start:02x?}")));
+        };
+        let mut body = vec![0; usize::from(length)];
+        self.0.read_exact(&mut body)?;
+        // The last byte is the only reason code.
+        Ok(body.last().is_some_and(|code| *code < 0x80))
+    }
+
+    /// Whether a message at QoS 0 comes back that is published to the subscription.
+    fn publish(&mut self, version: ProtocolVersion) -> io::Result<bool> {
+        let mut body = (FILTER.len() as u16).to_be_bytes().to_vec();
+        body.extend_from_slice(FILTER);
+        body.extend_from_slice(match version {
+            ProtocolVersion::V311 => &[],
+            ProtocolVersion::V5 => &[0],
+        });
+        let mut packet = vec![PUBLISH << 4];
+        packet.extend(remaining_length(body.len()));
+        packet.extend(body);
+        self.0.write_all(&packet)?;
+        let mut start = [0];
+        match self.0.read_exact(&mut start) {
+            Ok(()) => Ok(start[0] >> 4 == PUBLISH),
+            Err(error) if matches!(error.kind(), WouldBlock | TimedOut) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     fn round_trip(&mut self) -> io::Result<Duration> {
         let start = Instant::now();
         self.0.write_all(&PINGREQ)?;
@@ -89,10 +141,21 @@ fn connack(stream: &mut TcpStream) -> io::Result<()> {
         other => return Err(io::Error::other(format!("it answered CONNECT with {other:02x?}"))),
     };
     if flags != 0 || code != 0 {
-        return Err(io::Error::other(format!("it refused CONNECT with code {code}")));
+        return Err(io::Error::other(format!("it refused CONNECT with code {code}{}", hint(code))));
     }
     let mut properties = vec![0; length.saturating_sub(2)];
     stream.read_exact(&mut properties)
+}
+
+/// What to do about a refusal, of 3.1.1 or 5.0.
+fn hint(code: u8) -> &'static str {
+    match code {
+        4 | 5 | 0x86 | 0x87 => {
+            ": it wants a user name and a password, or others; give them as \
+             mqtt://USER:PASSWORD@HOST:PORT"
+        }
+        _ => "",
+    }
 }
 
 impl Drop for Probe {
@@ -111,15 +174,37 @@ pub(crate) fn answers(
     version: ProtocolVersion,
     credentials: &Credentials,
 ) -> io::Result<()> {
-    Probe::connect(target, version, credentials).map(drop).map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+    Probe::connect(target, version, credentials).map(drop).map_err(told)
+}
+
+fn told(error: io::Error) -> io::Error {
+    match error.kind() {
+        WouldBlock | TimedOut => {
             io::Error::new(error.kind(), format!("no answer within {CONNECT_TIMEOUT:?}"))
         }
         io::ErrorKind::UnexpectedEof => {
             io::Error::new(error.kind(), "it closed the connection instead of answering CONNECT")
         }
         _ => error,
-    })
+    }
+}
+
+/// Whether a broker that answers CONNECT there grants a subscription, too, and passes on what is
+/// published to it: some listen before they know who may do what, and refuse it until then.
+///
+/// # Errors
+/// As [`answers`] has them, or no SUBACK in time.
+pub(crate) fn serves(
+    target: SocketAddr,
+    version: ProtocolVersion,
+    credentials: &Credentials,
+) -> io::Result<bool> {
+    let probe = Probe::connect(target, version, credentials);
+    let tried = probe.and_then(|mut probe| {
+        let is_granted = probe.subscribe(version)?;
+        Ok(is_granted && probe.publish(version)?)
+    });
+    tried.map_err(told)
 }
 
 /// Median of some round trips of PINGREQ and PINGRESP, in microseconds.
@@ -136,4 +221,59 @@ pub(crate) fn round_trips(target: SocketAddr, credentials: &Credentials) -> Opti
         (0..ROUND_TRIPS).map(|_| probe.round_trip()).collect::<Result<_, _>>().ok()?;
     times.sort();
     Some(times)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broker_that_refuses_subscriptions_or_messages_yet_is_there_and_does_not_serve() {
+        for (version, answer, serves_by_then) in [
+            (
+                ProtocolVersion::V311,
+                &[0x20, 2, 0, 0, 0x90, 3, 0, 1, 0, 0x30, 12, 0, 10, b'w'][..],
+                true,
+            ),
+            (ProtocolVersion::V311, &[0x20, 2, 0, 0, 0x90, 3, 0, 1, 0], false),
+            (ProtocolVersion::V311, &[0x20, 2, 0, 0, 0x90, 3, 0, 1, 0x80], false),
+            (ProtocolVersion::V5, &[0x20, 3, 0, 0, 0, 0x90, 4, 0, 1, 0, 0, 0x30], true),
+            (ProtocolVersion::V5, &[0x20, 3, 0, 0, 0, 0x90, 4, 0, 1, 0, 0, 0xE0], false),
+            (ProtocolVersion::V5, &[0x20, 3, 0, 0, 0, 0x90, 4, 0, 1, 0, 0x87], false),
+        ] {
+            let (target, server) = answering(answer);
+            let found = serves(target, version, &Credentials::default()).unwrap();
+            assert_eq!(found, serves_by_then, "{answer:02x?}");
+            server.join().unwrap();
+        }
+    }
+
+    /// A server of one client that says only this.
+    fn answering(answer: &'static [u8]) -> (SocketAddr, std::thread::JoinHandle<()>) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = listener.local_addr().unwrap();
+        let server = std::thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            stream.write_all(answer).unwrap();
+            // Until the client is gone: what it sent is of no interest.
+            let _ = io::copy(&mut stream, &mut io::sink());
+        });
+        (target, server)
+    }
+
+    #[test]
+    fn a_refusal_for_want_of_a_password_says_so_and_another_does_not() {
+        for (version, answer, is_password) in [
+            (ProtocolVersion::V311, &[0x20, 2, 0, 5][..], true),
+            (ProtocolVersion::V5, &[0x20, 3, 0, 0x86, 0], true),
+            (ProtocolVersion::V5, &[0x20, 3, 0, 0x87, 0], true),
+            (ProtocolVersion::V5, &[0x20, 3, 0, 0x97, 0], false),
+        ] {
+            let (target, server) = answering(answer);
+            let error = answers(target, version, &Credentials::default()).unwrap_err().to_string();
+            server.join().unwrap();
+            assert!(error.contains("refused CONNECT with code"), "{error}");
+            assert_eq!(error.contains("mqtt://USER:PASSWORD@"), is_password, "{error}");
+        }
+    }
 }

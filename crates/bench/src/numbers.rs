@@ -15,8 +15,14 @@ pub fn count(rate: f64) -> String {
         rate if rate >= 999_500.0 => format!("{:.2}M", rate / 1e6),
         rate if rate >= 99_950.0 => format!("{:.0}k", rate / 1e3),
         rate if rate >= 9_995.0 => format!("{:.1}k", rate / 1e3),
+        rate if rate < 9.95 && rate.fract() != 0.0 => format!("{rate:.2}"),
         rate => format!("{rate:.0}"),
     }
+}
+
+/// Processors: two digits behind the point, three where they are few: little is not nothing.
+pub fn cores(cores: f64) -> String {
+    if cores < 0.1 { format!("{cores:.3}") } else { format!("{cores:.2}") }
 }
 
 /// Megabytes, or gigabytes from one of them.

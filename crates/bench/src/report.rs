@@ -1,7 +1,9 @@
 //! The report as one page: no network, tables without scripts, charts over time.
 
 mod charts;
+mod conclusion;
 mod context;
+mod health;
 mod heat;
 mod overview;
 mod raw;
@@ -9,6 +11,7 @@ pub(crate) mod runs;
 mod section;
 pub(crate) mod shape;
 mod sheets;
+mod tiles;
 mod told;
 
 use crate::compare::{self, CompareError, Comparison};
@@ -43,7 +46,7 @@ fn html_with(results: &[RunResult], stand: Option<&Stand>) -> anyhow::Result<Str
     anyhow::ensure!(!results.is_empty(), "there is no result to report");
     let uses = runs::group(results);
     let data = json!({ "uses": charts::columns(&uses), "raw": raw::runs(&uses)? });
-    let shown = context::page(results, &uses);
+    let shown = context::page(results, &uses, matches!(stand, Some(Ok(_))));
     let script = format!("(() => {{\n{}\ndrawAll();\n}})();", JS.concat());
     let page = Page {
         title: &format!("Weir bench: {}", shown["title"].as_str().unwrap_or_default()),

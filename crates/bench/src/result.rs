@@ -15,10 +15,10 @@ mod system;
 
 pub use course::{CourseResult, FaultResult};
 pub use disclosed::{BrokerFacts, Disclosed, HostFacts, LoadFacts, NetworkFacts};
-pub use host::{Host, KernelFacts};
+pub use host::{Disturbance, Host, KernelFacts};
 pub use marks::Mark;
 pub use read::{ReadError, read};
-pub use repetition::{Repetition, Slope};
+pub use repetition::{InvalidRun, Repetition, Slope};
 pub use series::{SeriesRow, SystemRow};
 pub use system::{MonitorCost, System};
 
@@ -26,8 +26,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-use weir_load::outcome::Phase;
 pub use weir_load::outcome::{Connections, Messages, Operations};
+use weir_load::outcome::{Lateness, Phase};
 
 /// Version of the schema of `result.json`. A reader lifts what is older and refuses what is newer.
 pub const SCHEMA: u32 = 2;
@@ -48,6 +48,9 @@ pub struct RunResult {
     /// Place among its repeats; absent for a run of its own.
     #[serde(default)]
     pub repetition: Option<Repetition>,
+    /// Runs before it that came out invalid, in whose place it was made.
+    #[serde(default)]
+    pub invalid_before: Vec<InvalidRun>,
     /// Whether it can be believed and whether the contract was kept.
     pub verdict: Verdict,
     /// Phases with their lengths.
@@ -86,6 +89,9 @@ pub struct RunResult {
     /// Metrics the suite names and this run has not, each with its reason.
     #[serde(default)]
     pub not_measured: BTreeMap<String, String>,
+    /// Times in which the broker sent nothing although something was owed: it stood still.
+    #[serde(default)]
+    pub silences: Vec<SilenceResult>,
     /// Moments of the run that its charts name, such as faults.
     #[serde(default)]
     pub marks: Vec<Mark>,
@@ -105,6 +111,20 @@ impl RunResult {
         self.use_case.qos.is_some()
     }
 
+    /// Whether the broker was started and loaded: what was not has no figures, not zeros.
+    pub fn was_run(&self) -> bool {
+        self.connections.planned > 0
+    }
+
+    /// The program that the broker's process ran, as its SHA-256; nothing where it is not known.
+    pub fn program(&self) -> Option<&str> {
+        let hash = self.disclosed.broker.executable_sha256.as_str();
+        hash.bytes()
+            .all(|byte| byte.is_ascii_hexdigit())
+            .then_some(hash)
+            .filter(|of| !of.is_empty())
+    }
+
     /// The latency that the use case is about: of messages, or of connections.
     pub fn latency(&self) -> Option<&LatencyResult> {
         self.latencies.get(if self.has_messages() { "end_to_end" } else { "connect" })
@@ -116,12 +136,14 @@ impl RunResult {
         if self.has_messages() { of.cpu_us_per_delivery } else { of.cpu_us_per_connection }
     }
 
-    /// Stable less baseline memory of the broker's process, by connections.
+    /// Stable less baseline memory of the broker's process, by connections; nothing where it did
+    /// not grow: so few connections cannot be told from what else a process does.
     pub fn bytes_per_connection(&self) -> Option<f64> {
         let resources = self.resources.as_ref()?;
         let connected = self.connections.connected;
-        let grown = resources.rss_stable_bytes.saturating_sub(resources.rss_baseline_bytes);
-        (connected > 0).then(|| grown as f64 / connected as f64)
+        let grown = resources.rss_stable_bytes.checked_sub(resources.rss_baseline_bytes);
+        let grown = grown.filter(|&bytes| bytes > 0 && connected > 0)?;
+        Some(grown as f64 / connected as f64)
     }
 }
 
@@ -228,7 +250,8 @@ pub struct Verdict {
     /// passed, failed (the broker broke the contract), invalid (the generator was the limit),
     /// or aborted (the run did not reach its end).
     pub status: Status,
-    /// Why, one line each; empty when passed.
+    /// Why, one line each; when passed, only what makes its figures doubtful: a host that was not
+    /// quiet.
     pub reasons: Vec<String>,
 }
 
@@ -281,6 +304,15 @@ pub(crate) const fn phase_name(phase: Phase) -> &'static str {
         Phase::Measure => "measure",
         Phase::Drain => "drain",
     }
+}
+
+/// A time in which the broker sent nothing at all although something was owed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SilenceResult {
+    /// Seconds from the run's begin, as in the series.
+    pub t_s: f64,
+    /// How long it was.
+    pub length_s: f64,
 }
 
 /// Rates of the measure phase, a second.
@@ -362,6 +394,12 @@ pub struct Resources {
     pub host_used_max_bytes: u64,
     /// Host memory in use before the broker was started.
     pub host_used_baseline_bytes: u64,
+    /// Host memory in use, over the measure phase; 0 in results of before.
+    #[serde(default)]
+    pub host_used_avg_bytes: u64,
+    /// The same, median of the last third of measure.
+    #[serde(default)]
+    pub host_used_stable_bytes: u64,
     /// Most open files.
     pub files_max: u64,
     /// Most threads.
@@ -383,9 +421,35 @@ pub struct Generator {
     pub cpu_system_cores_avg: f64,
     /// Memory of the ledger.
     pub ledger_bytes: u64,
+    /// Its absences while clients connected and subscribed.
+    #[serde(default)]
+    pub late_setup: Lateness,
+    /// Its absences in measure, and in drain while messages were owed.
+    #[serde(default)]
+    pub late_measure: Lateness,
     /// Why it was the limit; empty when it was not.
     pub invalid: Vec<String>,
     /// The agents that shared the load, a line for each; empty where one thread was all.
     #[serde(default)]
     pub agents: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_per_connection_is_what_grew_with_them_or_nothing() {
+        let mut run = read(include_str!("../tests/data/result-2.json")).unwrap();
+        let mut of = |before, after, connected| {
+            let resources = run.resources.as_mut().unwrap();
+            (resources.rss_baseline_bytes, resources.rss_stable_bytes) = (before, after);
+            run.connections.connected = connected;
+            run.bytes_per_connection()
+        };
+        assert_eq!(of(1_000, 11_000, 10), Some(1_000.0));
+        assert_eq!(of(1_000, 1_000, 10), None);
+        assert_eq!(of(2_000, 1_000, 10), None);
+        assert_eq!(of(1_000, 2_000, 0), None);
+    }
 }

@@ -1,6 +1,7 @@
 //! One use case on one broker: start, measure, stop, keep.
 
 mod unsupported;
+mod void;
 
 use crate::agents::Agents;
 use crate::assemble::Seen;
@@ -10,18 +11,20 @@ use crate::host::{self, Pinning};
 use crate::interrupt::Interrupted;
 use crate::live::events::{Ended, Event, PhaseLength, Started};
 use crate::live::{Live, Teller};
+use crate::monitor::disturbance::{self, Known};
 use crate::monitor::{self, Monitor, Sample};
 use crate::repeat::Abreast;
-use crate::result::{Repetition, RunResult, Suite, phase_name};
+use crate::result::{Disclosed, InvalidRun, Repetition, RunResult, Suite, phase_name};
 use crate::usecase::{self, Scaled, Step, Times, UseCase};
 use crate::{assemble, disclosure, folder};
 use anyhow::bail;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
+use void::Void;
 use weir_load::agent::Fleet;
 use weir_load::outcome::{End, Phase};
 use weir_load::{Cue, Interval, LoadError, Outcome, Plan, Seat, Stop};
@@ -51,8 +54,13 @@ pub struct RunOptions {
     pub agents: Agents,
     /// Which repeat the next run is; absent where runs are not repeated.
     pub repetition: Option<Repetition>,
+    /// Runs that came out invalid, in whose place the next one is made.
+    pub invalid_before: Vec<InvalidRun>,
     /// With whom it takes turns, if with anyone.
     pub abreast: Option<Abreast>,
+    /// Whether others run beside it: then a broker that does not start is a failed run, and no end
+    /// of the command.
+    pub is_one_of_many: bool,
     /// Folder that gets a folder a run.
     pub out: PathBuf,
     /// Who hears of what happens.
@@ -78,8 +86,13 @@ pub fn run_one(
 ) -> anyhow::Result<(RunResult, PathBuf)> {
     // Given back whatever happens: the others do not wait for a broker that does not start.
     let seat = options.abreast.as_ref().map(|of| of.barrier.seat());
-    if let Some(lacks) = unsupported::lacks(use_case, driver, &options.agents)? {
-        return unsupported::keep(use_case, driver, options, &lacks);
+    let with_credentials = driver.with_credentials(&use_case.connection.credentials()?);
+    let driver = with_credentials.as_deref().unwrap_or(driver);
+    let void = Void { use_case, driver, options };
+    match unsupported::lacks(use_case, driver, &options.agents) {
+        Ok(None) => {}
+        Ok(Some(lacks)) => return void.unsupported(&lacks),
+        Err(error) => return void.unstarted(None, error),
     }
     let pinning = Pinning::plan(options.is_pinned && driver.is_local());
     let pinning = pinning.of_agents(options.agents.local);
@@ -88,21 +101,18 @@ pub fn run_one(
     let connections_max = usecase::connections_max(&holds).min(options.brokers_hold);
     let scaled = usecase::scale(use_case, options.scale, connections_max)?;
     let folder = folder::create(&options.out, &use_case.name, driver.name())?;
-    let host = host::facts(&pinning.text);
-    let (_, host_used_bytes) = host::memory_bytes();
-    let started = driver.start(options.profile, &folder, pinning.broker_core);
-    let mut running = started.inspect_err(|_| folder::remove_if_empty(&folder))?;
-
+    let (host, (_, host_used_bytes)) = (host::facts(&pinning.text), host::memory_bytes());
+    let mut running = match driver.start(options.profile, &folder, pinning.broker_core) {
+        Ok(running) => running,
+        Err(error) => return void.unstarted(Some(folder), error),
+    };
     let target = running.target_of(use_case.mqtt_version);
     let injector = FaultInjector::new(&use_case.step, target)?;
     let plan = plan_of(&scaled, injector.target(target), &running, options);
-    let started = Started {
-        driver: driver.name().into(),
-        agents: holds.len(),
-        folder: folder.display().to_string(),
-        ..started_of(&scaled, &plan, &running)
-    };
-    options.live.tell(&Event::Started(Box::new(started)));
+    let (driver, agents, place) = (driver.name().into(), holds.len(), folder.display().to_string());
+    let started = started_of(&scaled, &plan, &running);
+    let started = Box::new(Started { driver, agents, folder: place, ..started });
+    options.live.tell(&Event::Started(started));
     // The kernel's network thread of a core that others use as well is nobody's.
     let own_core = pinning.broker_core.filter(|_| seat.is_none());
     let monitor = Monitor::start(running.pid, own_core, SAMPLE_EVERY);
@@ -114,13 +124,10 @@ pub fn run_one(
         baseline: Sample { host_used_bytes, ..baseline },
         group: monitor.group.clone(),
         round_trip_us: (host::round_trip_us(running.target, &running.credentials), None),
-        disclosed: disclosure::before(&running, &folder),
+        disclosed: disclosed(options, &running, &folder),
         has_proxy: injector.has_proxy(),
         ..Seen::default()
     };
-    if let Some(Repetition { seed, .. }) = &options.repetition {
-        seen.disclosed.seed = format!("{seed}, for the order of repeats; nothing else is random");
-    }
     let (core, steps) = (pinning.load_core, &use_case.step[..]);
     let load = Load { plan: &plan, core, fleet, injector: &injector, steps, seat };
     let shared = Mutex::new(&mut running);
@@ -130,21 +137,69 @@ pub fn run_one(
     seen.round_trip_us.1 = host::round_trip_us(running.target, &running.credentials);
     seen.samples = monitor.stop();
     disclosure::after(&mut seen.disclosed, &running, &folder, outcome.access);
-    seen.broker_exit = running.exited(exit_patience(&outcome));
-    let broker = running.broker.clone();
+    let silence = running.silence(use_case.mqtt_version);
+    seen.broker_exit = running.exited(exit_patience(&outcome, silence.as_ref())).or(silence);
+    let (broker, pid) = (running.broker.clone(), running.pid);
     running.stop();
     let suite = suite(options, seen.started);
     let mut result = assemble::result(suite, &scaled, &plan, broker, host, &outcome, &seen);
-    result.repetition = options.repetition.clone();
+    add(&mut result, options, &seen.samples, measure_us(&outcome), pid);
     folder::keep(&folder, &result, &outcome)?;
     options.live.tell(&Event::Ended(Box::new(Ended::of(&result))));
     Ok((result, folder))
 }
 
+/// What is disclosed of a run that is about to begin.
+fn disclosed(options: &RunOptions, running: &Running, folder: &Path) -> Disclosed {
+    let mut disclosed = disclosure::before(running, folder);
+    if let Some(Repetition { seed, .. }) = &options.repetition {
+        disclosed.seed = format!("{seed}, for the order of repeats; nothing else is random");
+    }
+    disclosed
+}
+
+/// Adds to a result what does not come from the load: which repeat it is, what cannot be measured,
+/// and who else was on the host.
+fn add(
+    result: &mut RunResult,
+    options: &RunOptions,
+    samples: &[Sample],
+    measure_us: (u64, u64),
+    pid: Option<u32>,
+) {
+    result.repetition = options.repetition.clone();
+    tell_invalid_before(result, &options.invalid_before);
+    if result.resources.is_some() && result.bytes_per_connection().is_none() {
+        let why = "not measurable at this scale: memory did not grow with the connections";
+        result.not_measured.insert("memory per connection".into(), why.into());
+    }
+    let known = Known {
+        // Agents elsewhere, a broker elsewhere and other runs at the same time take CPU, too.
+        is_whole: pid.is_some() && options.agents.commands.is_empty() && options.abreast.is_none(),
+        has_agents: !options.agents.is_empty(),
+    };
+    disturbance::tell(result, samples, measure_us, known);
+}
+
+fn tell_invalid_before(result: &mut RunResult, runs: &[InvalidRun]) {
+    let number = |at: usize| format!("in place of an invalid run ({} of {})", at + 1, runs.len());
+    let tell = |(at, run): (usize, &InvalidRun)| {
+        format!("{}: {}: {}", number(at), run.folder, run.reasons.join("; "))
+    };
+    result.verdict.reasons.extend(runs.iter().enumerate().map(tell));
+    result.invalid_before = runs.to_vec();
+}
+
+/// The measure phase, microseconds of the monotonic clock.
+fn measure_us(outcome: &Outcome) -> (u64, u64) {
+    let found = outcome.phases.iter().find(|span| span.phase == Phase::Measure);
+    found.map_or((0, 0), |span| (span.start_us, span.end_us))
+}
+
 /// How long the end of the broker's process is waited for. Where connections were dropped it may
 /// be a script that has yet to hear of the end of what it started.
-fn exit_patience(outcome: &Outcome) -> Duration {
-    let is_gone = matches!(outcome.end, End::BrokerGone(_));
+fn exit_patience(outcome: &Outcome, silence: Option<&String>) -> Duration {
+    let is_gone = silence.is_some() || matches!(outcome.end, End::BrokerGone(_));
     if is_gone || !outcome.connections.dropped.is_empty() { GOING_MAX } else { Duration::ZERO }
 }
 
@@ -154,7 +209,8 @@ fn plan_of(
     running: &Running,
     options: &RunOptions,
 ) -> Plan {
-    let times = Times::new(scaled.use_case, options.warm_up_s, options.measure_s);
+    let times = Times::new(scaled.use_case, options.warm_up_s, options.measure_s)
+        .with_resends(running.resends_max);
     // The stamp's run number tells this run's messages from another's.
     let run = (std::process::id() ^ jiff::Timestamp::now().as_second() as u32) as u16;
     let shifts = options.abreast.as_ref().map(|of| of.shifts);

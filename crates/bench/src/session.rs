@@ -8,7 +8,7 @@ use crate::interrupt::Interrupted;
 use crate::live::Live;
 use crate::live::events::Cell;
 use crate::repeat::{Abreast, Turn, order};
-use crate::result::{Repetition, RunResult};
+use crate::result::{InvalidRun, Repetition, RunResult, Status};
 use crate::run::{RunOptions, run_one};
 use crate::usecase::{Times, UseCase};
 use crate::{folder, report};
@@ -49,6 +49,8 @@ pub struct Repeats {
     pub cool_down_s: Option<f64>,
     /// Length of the turns of brokers that are all up at once, if they are.
     pub abreast_s: Option<f64>,
+    /// How often a run that came out invalid is run again.
+    pub again: u32,
 }
 
 /// The runs of one command.
@@ -61,6 +63,7 @@ pub struct Session {
     cool_down_s: f64,
     /// Length of the turns of brokers that go abreast, in microseconds.
     abreast_us: Option<u64>,
+    again: u32,
 }
 
 impl Session {
@@ -81,6 +84,7 @@ impl Session {
         if let Some(length_s) = asked.abreast_s {
             let (least, most) = (ABREAST_S.start(), ABREAST_S.end());
             ensure!(ABREAST_S.contains(&length_s), "--abreast must be {least}s to {most}s");
+            ensure!(asked.again == 0, "--again: one of those that go abreast cannot run alone");
             ensure!(asked.repeats > 1, "--abreast needs --repeat: it makes repeats comparable");
             ensure!(agents.is_empty(), "--abreast: a load that agents share cannot take turns");
             for use_case in use_cases {
@@ -106,6 +110,7 @@ impl Session {
             seed: asked.seed,
             cool_down_s: asked.cool_down_s.unwrap_or(default_s),
             abreast_us: asked.abreast_s.map(|length_s| (length_s * 1e6) as u64),
+            again: asked.again,
         })
     }
 
@@ -178,6 +183,7 @@ impl Session {
     ) -> anyhow::Result<()> {
         let turns = self.turns(use_cases, brokers);
         let together = self.together(brokers);
+        let mut unstarted = Vec::new();
         for (group_at, group) in turns.chunks(together).enumerate() {
             let first = group_at * together;
             let cool_down_s = if first == 0 { 0.0 } else { self.cool_down_s };
@@ -194,22 +200,54 @@ impl Session {
             let options_of = |at: usize| RunOptions {
                 repetition: self.repetition(&group[at], first + at, cool_down_s),
                 abreast: self.abreast(&barrier, at, group.len()),
+                is_one_of_many: turns.len() > 1,
                 // There is one line and one screen: they show the first.
                 live: if at == 0 { options.live.clone() } else { Live::default() },
                 ..options.clone()
             };
             let run = |turn: &Turn, options: &RunOptions| {
                 let (use_case, broker) = (&use_cases[turn.use_case], &*brokers[turn.broker]);
-                run_one(use_case, broker, options, interrupted)
+                self.until_valid(use_case, broker, options, interrupted)
                     .with_context(|| format!("{} on {}", use_case.name, broker.name()))
             };
             for ended in at_once(group, &options_of, &run) {
                 let (result, folder) = ended?;
+                if !result.was_run() && result.verdict.status == Status::Failed {
+                    unstarted.extend(result.verdict.reasons.clone());
+                }
                 report::write(std::slice::from_ref(&result), &folder.join("report.html"))?;
                 kept(result, folder);
             }
         }
+        // Nothing was run at all: that is no result, however many cells it has.
+        ensure!(unstarted.len() < turns.len(), "{}", unstarted[0]);
         Ok(())
+    }
+
+    /// Once, and again as often as may be while it comes out invalid. Only what the generator or
+    /// the host did makes a run invalid, never what the broker did.
+    fn until_valid(
+        &self,
+        use_case: &UseCase,
+        broker: &dyn Driver,
+        options: &RunOptions,
+        interrupted: &Interrupted,
+    ) -> Ran {
+        let mut options = options.clone();
+        loop {
+            let (result, folder) = run_one(use_case, broker, &options, interrupted)?;
+            let tries = options.invalid_before.len() as u32;
+            let is_over = tries >= self.again || interrupted.load(Ordering::Relaxed);
+            if is_over || result.verdict.status != Status::Invalid {
+                return Ok((result, folder));
+            }
+            report::write(std::slice::from_ref(&result), &folder.join("report.html"))?;
+            noteln!("  run again, {} of {}: it was invalid", tries + 1, self.again);
+            let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let reasons = result.verdict.reasons;
+            options.invalid_before.push(InvalidRun { folder: name, reasons });
+            rest(self.cool_down_s, interrupted);
+        }
     }
 
     fn abreast(&self, barrier: &StartBarrier, index: usize, of: usize) -> Option<Abreast> {

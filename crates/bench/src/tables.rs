@@ -1,10 +1,15 @@
 //! The tables of mqttbs, in the terminal.
 
+mod fit;
 mod system;
+
+pub(crate) use crate::lines::printable;
+pub use crate::lines::prose;
+pub use fit::fit;
 
 use crate::faults;
 use crate::metrics::{self, Metric, Place, Sheet};
-use crate::numbers::{count, millis};
+use crate::numbers::{count, mega, millis};
 use crate::published::{self, Published};
 use crate::result::{LatencyResult, RunResult, Status};
 use comfy_table::Table;
@@ -14,11 +19,8 @@ use std::fmt::Write as _;
 /// Longest name of a broker in a table.
 const NAME_CHARS_MAX: usize = 22;
 
-/// Longest line of prose; the tables are made to stay below it too.
-const LINE_CHARS_MAX: usize = 118;
-
 /// Every use case with its runs, and the published figures beneath: plain text without colour,
-/// at most 120 columns, with no control character but the ends of lines.
+/// at most 80 columns, with no control character but the ends of lines.
 pub fn render(results: &[RunResult]) -> String {
     let mut names: Vec<&str> = Vec::new();
     for result in results {
@@ -27,28 +29,41 @@ pub fn render(results: &[RunResult]) -> String {
         }
     }
     let mut text = String::new();
+    let mut sources = Vec::new();
     for name in names {
         let runs: Vec<&RunResult> =
             results.iter().filter(|result| result.use_case.name == name).collect();
-        use_case(&mut text, name, &runs);
+        use_case(&mut text, name, &runs, &mut sources);
+    }
+    if !sources.is_empty() {
+        text += "\nsources of the published figures:\n";
+    }
+    for (at, source) in sources.iter().enumerate() {
+        prose(&mut text, &format!("[{}] {}", at + 1, published::title(source)));
     }
     text
 }
 
-fn use_case(text: &mut String, name: &str, runs: &[&RunResult]) {
+/// `sources` are those of the published rows so far: they stand once, below all use cases.
+fn use_case(text: &mut String, name: &str, runs: &[&RunResult], sources: &mut Vec<String>) {
     let Some(first) = runs.first() else { return };
     let of = &first.use_case;
     let _ = writeln!(text, "\n{}", printable(name));
-    if of.scale != 1.0 {
-        let why = of.scale_reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-        prose(text, &format!("SCALE {:.4} of the suite's size{why}", of.scale));
-    }
     let is_cut = runs.iter().any(|run| run.verdict.status == Status::Aborted);
     let measured = if is_cut { "to be measured for" } else { "measured" };
-    prose(text, &format!("{}; {measured} {} s", of.about, of.duration_s));
+    prose(text, &of.about);
+    // Runs of one size share a line; where sizes are mixed, each line says whose it is.
+    let sizes: Vec<String> = runs.iter().map(|run| size(run, measured)).collect();
+    if sizes.iter().all(|size| *size == sizes[0]) {
+        prose(text, &sizes[0]);
+    } else {
+        for (run, size) in runs.iter().zip(&sizes) {
+            prose(text, &format!("{}: {size}", short(run)));
+        }
+    }
     let has_messages = of.qos.is_some();
-    let (unsupported, runs): (Vec<&RunResult>, Vec<&RunResult>) =
-        runs.iter().partition(|run| run.verdict.status == Status::Unsupported);
+    let (runs, not_run): (Vec<&RunResult>, Vec<&RunResult>) =
+        runs.iter().partition(|run| run.was_run());
     if !runs.is_empty() {
         tables(text, &runs, has_messages);
     }
@@ -56,18 +71,24 @@ fn use_case(text: &mut String, name: &str, runs: &[&RunResult]) {
         if let Some(course) = &run.course {
             let (table, sentence) = faults::table(course);
             prose(text, &format!("{}, steps:", broker(run)));
-            let _ = writeln!(text, "{table}");
+            let _ = writeln!(text, "{}", fit(&table));
             prose(text, &sentence);
             text.push('\n');
         }
     }
-    for run in runs {
+    for run in &runs {
         for reason in &run.verdict.reasons {
             prose(text, &format!("{} {}: {reason}", broker(run), status(run)));
         }
     }
-    for run in unsupported {
-        prose(text, &format!("{}: {}", broker(run), run.verdict.reasons.join("; ")));
+    for run in not_run {
+        let reasons = run.verdict.reasons.join("; ");
+        let status = match run.verdict.status {
+            // Says so itself.
+            Status::Unsupported => String::new(),
+            _ => format!(" {}", status(run)),
+        };
+        prose(text, &format!("{}{status}: {reasons}", broker(run)));
     }
     let rows = published::of(name);
     if !rows.is_empty() {
@@ -78,8 +99,32 @@ fn use_case(text: &mut String, name: &str, runs: &[&RunResult]) {
                 published::hosts(&rows)
             ),
         );
-        published_rows(text, &rows, has_messages);
+        published_rows(text, &rows, has_messages, sources);
+        for run in &runs {
+            host_memory(text, run);
+        }
     }
+}
+
+/// What stands beside the published memory: the host's, as theirs is.
+fn host_memory(text: &mut String, run: &RunResult) {
+    let Some(of) = &run.resources else { return };
+    let [before, max] = [of.host_used_baseline_bytes, of.host_used_max_bytes].map(mega);
+    let who = short(run);
+    let sentence =
+        format!("{who}: the host had {before} in use before, {max} at most, load included");
+    prose(text, &sentence);
+}
+
+/// At which part of the suite's size, and how long.
+fn size(run: &RunResult, measured: &str) -> String {
+    let of = &run.use_case;
+    let length = format!("{measured} {} s", of.duration_s);
+    if of.scale == 1.0 {
+        return length;
+    }
+    let why = of.scale_reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    format!("SCALE {:.4} of the suite's size, {length}{why}", of.scale)
 }
 
 fn tables(text: &mut String, runs: &[&RunResult], has_messages: bool) {
@@ -88,29 +133,13 @@ fn tables(text: &mut String, runs: &[&RunResult], has_messages: bool) {
     let resources = metric_table(runs, Sheet::Resources { of_messages: has_messages });
     let first = [latency_table(runs, has_messages), resources];
     for table in first.into_iter().chain(system::system_table(runs)).chain([last]) {
-        let _ = writeln!(text, "{table}\n");
+        let _ = writeln!(text, "{}\n", fit(&table));
     }
-}
-
-/// A sentence, indented, broken where a line would grow too long.
-pub(crate) fn prose(text: &mut String, sentence: &str) {
-    let mut line = String::new();
-    for word in printable(sentence).split(' ') {
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > LINE_CHARS_MAX - 4
-        {
-            let _ = writeln!(text, "  {line}");
-            line = "  ".into();
-        } else if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
+    let is_measurable =
+        |run: &&RunResult| run.resources.is_none() || run.bytes_per_connection().is_some();
+    if !runs.iter().copied().all(|run| is_measurable(&run)) {
+        prose(text, "n/m: not measurable at this scale: memory did not grow with the connections");
     }
-    let _ = writeln!(text, "  {line}");
-}
-
-/// What a broker says of itself may hold bytes that move a cursor or colour a terminal.
-pub(crate) fn printable(text: &str) -> String {
-    text.chars().map(|char| if char.is_control() { '?' } else { char }).collect()
 }
 
 /// The broker as a table names it.
@@ -149,7 +178,7 @@ pub(crate) fn status(run: &RunResult) -> &'static str {
     }
 }
 
-fn new_table<'a>(header: impl IntoIterator<Item = &'a str>) -> Table {
+pub(crate) fn new_table<'a>(header: impl IntoIterator<Item = &'a str>) -> Table {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
     table.set_header(header);
@@ -188,9 +217,13 @@ fn metric_table(runs: &[&RunResult], sheet: Sheet) -> Table {
     table
 }
 
-/// The published rows, and beneath them their sources by number.
-fn published_rows(text: &mut String, rows: &[Published], has_messages: bool) {
-    let mut sources: Vec<&str> = Vec::new();
+/// The published rows, with their sources by number.
+fn published_rows(
+    text: &mut String,
+    rows: &[Published],
+    has_messages: bool,
+    sources: &mut Vec<String>,
+) {
     let memory = if has_messages { "avg" } else { "stable" };
     let mut table = new_table([
         "broker", "rate", "avg ms", "p50", "p75", "p90", "p95", "p99", "CPU %", "max", "mem max",
@@ -200,8 +233,8 @@ fn published_rows(text: &mut String, rows: &[Published], has_messages: bool) {
         let number = |value: Option<f64>| value.map_or_else(|| "-".into(), |v| format!("{v}"));
         let word = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".into());
         let at = |name: &str| number(row.latency_ms.get(name).copied());
-        if !sources.contains(&row.source.as_str()) {
-            sources.push(&row.source);
+        if !sources.contains(&row.source) {
+            sources.push(row.source.clone());
         }
         let source = sources.iter().position(|source| *source == row.source).unwrap_or_default();
         table.add_row([
@@ -220,10 +253,7 @@ fn published_rows(text: &mut String, rows: &[Published], has_messages: bool) {
             format!("[{}]", source + 1),
         ]);
     }
-    let _ = writeln!(text, "{table}");
-    for (at, source) in sources.iter().enumerate() {
-        prose(text, &format!("[{}] {}", at + 1, published::title(source)));
-    }
+    let _ = writeln!(text, "{}", fit(&table));
     for (row, note) in rows.iter().filter_map(|row| row.note.as_ref().map(|note| (row, note))) {
         prose(text, &format!("{} {}: {note}", row.broker, row.version));
     }

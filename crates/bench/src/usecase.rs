@@ -2,6 +2,7 @@
 
 mod catalog;
 mod check;
+mod connection;
 mod file;
 mod needs;
 mod plan;

@@ -81,7 +81,7 @@ impl Viewer for Web {
 pub fn browse(results: &Path, address: SocketAddr, interrupted: &AtomicBool) -> anyhow::Result<()> {
     anyhow::ensure!(results.is_dir(), "there is no folder {}", results.display());
     let listener = listen(address, "--listen ADDRESS")?;
-    sayln!("http://{}/ until Ctrl-C", listener.local_addr()?);
+    sayln!("http://{}/#runs until Ctrl-C", listener.local_addr()?);
     let names = routes::Names::of(&listener);
     let site = routes::page(&Arc::new(Hub::default()), results, names);
     let _server = start(vec![(listener, site)], None)?;

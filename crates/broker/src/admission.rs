@@ -260,7 +260,7 @@ impl AdmissionControl {
 }
 
 /// Whom a connection from this address counts for: whoever has an IPv6 address has 2^64 of them.
-fn host_of(peer: IpAddr) -> IpAddr {
+pub(crate) fn host_of(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) if !address.is_loopback() => {
             let [a, b, c, d, ..] = address.segments();

@@ -12,6 +12,7 @@ pub use range::{RANGES, Range};
 use crate::admission::ProcessLimits;
 use crate::auth::AuthConfig;
 use crate::control::ControlConfig;
+use crate::journal::StoreConfig;
 use crate::rules::FlowRules;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -46,6 +47,9 @@ pub struct Config {
     pub process: ProcessLimits,
     /// What the broker offers. Clients of MQTT 5.0 are told what is off when they connect.
     pub features: Features,
+    /// Where sessions and messages outlive the broker, and how safe they are before they are
+    /// acknowledged: [durability.md](durability.md). Without it they are kept in memory only.
+    pub store: StoreConfig,
     /// Who is let in. By default that is everybody.
     pub auth: AuthConfig,
     /// How shared subscriptions choose the member that gets a message: the first table whose prefix
@@ -70,6 +74,7 @@ impl Default for Config {
             limits: Limits::default(),
             process: ProcessLimits::default(),
             features: Features::default(),
+            store: StoreConfig::default(),
             auth: AuthConfig::default(),
             share: SharePolicy::default(),
             flow: FlowRules::default(),
@@ -201,6 +206,13 @@ impl Config {
             let path = self.control.socket.clone().unwrap_or_default();
             return Err(value_error("control.socket", path.display(), rule));
         }
+        let bytes_min = self.store.disk_bytes_min(self.shard_count());
+        if (1..bytes_min).contains(&self.store.disk_bytes_max) {
+            let value = self.store.disk_bytes_max;
+            let why = "16 files of store.segment_bytes for each shard";
+            let rule = format!("it must be 0, or at least {bytes_min}: {why}");
+            return Err(value_error("store.disk_bytes_max", value, rule));
+        }
         self.auth.check().map_err(|(user, rule)| ConfigError::User { user, rule })?;
         self.flow.compile().map_err(ConfigError::Flow)?;
         self.addresses().map(drop)
@@ -252,7 +264,7 @@ fn value_error(
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
-    use weir_core::{QUOTAS, ShareRule, ShareStrategy, quotas_as_text};
+    use weir_core::{QUOTAS, ShareRule, ShareStrategy};
 
     fn read(text: &str) -> Result<Config, ConfigError> {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -285,23 +297,6 @@ mod tests {
         let named = QUOTAS.iter().map(|quota| quota.bound).filter(|bound| !bound.contains(' '));
         let named: BTreeSet<String> = named.map(String::from).collect();
         assert_eq!(named, settings);
-    }
-
-    /// `WEIR_WRITE_DOCS=1` writes it.
-    #[test]
-    fn the_page_of_limits_has_the_table_of_quotas() {
-        const BEGIN: &str = "<!-- quotas -->\n";
-        const END: &str = "<!-- end of quotas -->\n";
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/limits.md");
-        let page = std::fs::read_to_string(path).unwrap();
-        let (before, rest) = page.split_once(BEGIN).unwrap();
-        let (shown, after) = rest.split_once(END).unwrap();
-        let text = quotas_as_text();
-        if std::env::var_os("WEIR_WRITE_DOCS").is_some() {
-            std::fs::write(path, [before, BEGIN, &text, END, after].concat()).unwrap();
-        } else {
-            assert_eq!(shown, text);
-        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! that is done on the control thread.
 
 use crate::admission::AdmissionStats;
+use crate::journal::JournalCounts;
 use crate::letter::Letter;
 use crate::log::LogCounts;
 use serde::{Deserialize, Serialize};
@@ -59,6 +60,8 @@ pub(crate) struct ShardCounters {
     pub(crate) accept_errors: u64,
     pub(crate) admission: AdmissionStats,
     pub(crate) log: LogCounts,
+    /// Where there is a store.
+    pub(crate) journal: Option<JournalCounts>,
     pub(crate) rss_bytes: u64,
     pub(crate) rss_bytes_max: u64,
 }
@@ -118,6 +121,7 @@ impl From<Answer> for weir_control::Answer {
                 NotMoved::UnderWay | NotMoved::NotLeader => weir_control::NotMoved::UnderWay,
                 NotMoved::UnknownShard => weir_control::NotMoved::UnknownShard,
                 NotMoved::IsThere => weir_control::NotMoved::IsThere,
+                NotMoved::Logged => weir_control::NotMoved::Logged,
             })),
         }
     }
@@ -131,6 +135,7 @@ impl From<ShardCounters> for Counters {
             accept_errors,
             admission,
             log,
+            journal,
             rss_bytes,
             rss_bytes_max,
         } = counters;
@@ -140,8 +145,9 @@ impl From<ShardCounters> for Counters {
             ("accept_errors", accept_errors),
             ("log_lines_left_out", log.left_out),
         ];
+        let of_store = journal.into_iter().flat_map(JournalCounts::by_name);
         Self {
-            shard: stats.by_name().chain(of_shell).collect(),
+            shard: stats.by_name().chain(of_shell).chain(of_store).collect(),
             refusals: stats.refusals.by_name().collect(),
             process: vec![
                 ("refused_count", refused_count),

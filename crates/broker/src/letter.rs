@@ -1,11 +1,11 @@
 //! What the shards' threads get from other threads.
 //!
-//! Other threads that are no shards will have a kind of their own: `Verdict` for the answer of an
-//! authentication service, with the generation of the connection that it is for, and `Durable` for
-//! the position up to which a log is committed. What such a thread gets is a type of its own, as
-//! the control thread's is.
+//! Other threads that are no shards have a kind of their own, and what such a thread gets is a type
+//! of its own, as the control thread's is. `Verdict` will be the answer of an authentication
+//! service, with the generation of the connection that it is for.
 
 use crate::admission::Pass;
+use crate::journal::Flushed;
 use std::net::SocketAddr;
 use weir_control::Request;
 use weir_core::{Mail, Parcel};
@@ -32,6 +32,8 @@ pub(crate) enum Letter {
     Parcel(Box<(Parcel, Option<Carried>)>),
     /// The control thread wants to know or to have done something.
     Ask(Request),
+    /// The thread that has the shard's disk has done something.
+    Flushed(Box<Flushed>),
 }
 
 impl Letter {
@@ -41,7 +43,13 @@ impl Letter {
         match self {
             Self::Mail(mail) => mail.bytes(),
             Self::Connection(carried) => carried.moved.bytes(),
-            Self::Parcel(_) | Self::Ask(_) => 0,
+            Self::Parcel(_) | Self::Ask(_) | Self::Flushed(_) => 0,
         }
+    }
+}
+
+impl From<Flushed> for Letter {
+    fn from(flushed: Flushed) -> Self {
+        Self::Flushed(Box::new(flushed))
     }
 }

@@ -1,13 +1,15 @@
 //! The broker: shards of `weir-core`, each on a thread and reactor of its own, with configuration,
 //! log and signals; conditions and rules on content are `weir-flow`'s.
 //!
-//! Authentication is SCRAM-SHA-256 from the configuration; TLS and storage are not here yet.
+//! What must outlive the broker goes through `journal` to the logs of `weir-store`. Authentication
+//! is SCRAM-SHA-256 from the configuration; TLS is not here yet.
 
 mod admission;
 mod auth;
 mod config;
 mod content;
 mod control;
+mod journal;
 mod letter;
 mod listener;
 mod log;
@@ -25,6 +27,7 @@ pub use config::{
     Range,
 };
 pub use control::ControlConfig;
+pub use journal::{Durability, NoStore, StoreConfig};
 pub use log::CLIENTS;
 pub use rules::FlowRules;
 pub use server::{ServeError, Server};

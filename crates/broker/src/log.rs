@@ -7,11 +7,12 @@
 
 mod bound;
 
-use crate::admission::shrink;
+use crate::admission::{host_of, shrink};
 use bound::Bound;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::BuildHasher;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tracing::field::display;
@@ -53,7 +54,7 @@ pub(crate) struct Log {
     left_out: Bound,
     dropped: Bound,
     /// Peers whose CONNECT is not answered yet.
-    peers: HashMap<ConnKey, SocketAddr, RandomState>,
+    peers: Peers,
     /// How many lines got lost behind this.
     lost: LostLines,
 }
@@ -68,14 +69,17 @@ pub(crate) struct Known<'a> {
 }
 
 impl Log {
-    pub(crate) fn new(lost: LostLines) -> Self {
+    /// One origin may have `share_percent` of the lines.
+    pub(crate) fn new(lost: LostLines, share_percent: u8) -> Self {
+        let fault = |kind| Bound::new(kind, Level::WARN, FAULTS_PER_SECOND, share_percent);
+        let client = |kind| Bound::new(kind, Level::INFO, CLIENTS_PER_SECOND, share_percent);
         Self {
-            connected: Bound::new("connected", Level::INFO, CLIENTS_PER_SECOND),
-            left: Bound::new("disconnected", Level::INFO, CLIENTS_PER_SECOND),
-            ended: Bound::new("ended", Level::WARN, FAULTS_PER_SECOND),
-            refused: Bound::new("refused a message", Level::WARN, FAULTS_PER_SECOND),
-            left_out: Bound::new("left a condition out", Level::WARN, FAULTS_PER_SECOND),
-            dropped: Bound::new("dropped a message", Level::WARN, FAULTS_PER_SECOND),
+            connected: client("connected"),
+            left: client("disconnected"),
+            ended: fault("ended"),
+            refused: fault("refused a message"),
+            left_out: fault("left a condition out"),
+            dropped: fault("dropped a message"),
             peers: HashMap::default(),
             lost,
         }
@@ -95,7 +99,7 @@ impl Log {
 
     /// A connection is cut that there is not even room to refuse.
     pub(crate) fn cut(&mut self, peer: SocketAddr, now: Micros) {
-        if self.ended.allows(now) {
+        if self.ended.allows(now, || origin(&self.peers, Some(peer), "")) {
             let peer = display(peer);
             warn!(target: CLIENTS, peer, message = "cut: memory or room for refusals is full");
         }
@@ -103,7 +107,7 @@ impl Log {
 
     /// A connection was lost between two threads.
     pub(crate) fn lost(&mut self, peer: Option<SocketAddr>, error: &std::io::Error, now: Micros) {
-        if self.ended.allows(now) {
+        if self.ended.allows(now, || origin(&self.peers, peer, "")) {
             let (peer, error) = (peer.map(display), display(error));
             warn!(target: CLIENTS, peer, message = "lost on its way between threads", error);
         }
@@ -113,11 +117,11 @@ impl Log {
     pub(crate) fn write(&mut self, notice: Notice<'_>, known: Known<'_>, now: Micros, io: &mut Io) {
         match notice {
             Notice::Connected { conn, client_id, user_name, session_present } => {
-                let peer = self.forget(conn);
-                if !self.connected.allows(now) {
+                let peer = self.forget(conn).or_else(|| io.peer(Token(conn.0)));
+                if !self.connected.allows(now, || origin(&self.peers, peer, client_id)) {
                     return;
                 }
-                let peer = peer.or_else(|| io.peer(Token(conn.0))).map(display);
+                let peer = peer.map(display);
                 let (user, client_id) = (user_name.or(known.user).map(cut), cut(client_id));
                 let message = "connected";
                 info!(target: CLIENTS, peer, user, client_id, message, session_present);
@@ -128,10 +132,9 @@ impl Log {
             Notice::Ended { conn, client_id, user_name, was_live, reason, detail } => {
                 let is_usual = was_live && is_usual(reason);
                 let bound = if is_usual { &mut self.left } else { &mut self.ended };
-                if !bound.allows(now) {
-                    return;
-                }
-                let peer = self.peer(Some(conn), io).map(display);
+                let peers = (&self.peers, io);
+                let Some(peer) = allowed_peer(bound, peers, (conn, client_id), now) else { return };
+                let peer = peer.map(display);
                 let user = user_name.or(known.user).map(cut);
                 let (client_id, detail) = (named(client_id), named(detail));
                 let (message, reason) = (if was_live { "ended" } else { "refused" }, reason.name());
@@ -142,7 +145,7 @@ impl Log {
                 }
             }
             Notice::SessionEnded { client_id, cause } => {
-                if self.ended.allows(now) {
+                if self.ended.allows(now, || origin(&self.peers, None, client_id)) {
                     let client_id = cut(client_id);
                     warn!(target: CLIENTS, client_id, message = "ended an absent session", cause);
                 }
@@ -151,14 +154,15 @@ impl Log {
                 info!(partition = partition.0, shard = to.0, "moved a partition");
             }
             Notice::Refused { conn, client_id, topic, reason, detail } => {
-                if self.refused.allows(now) {
-                    let (peer, client_id) = (self.peer(conn, io).map(display), named(client_id));
+                if self.refused.allows(now, || origin(&self.peers, None, client_id)) {
+                    let (peer, client_id) =
+                        (peer_of(&self.peers, conn, io).map(display), named(client_id));
                     let (message, topic, reason) = ("refused a message", cut(topic), reason.name());
                     warn!(target: CLIENTS, peer, client_id, message, topic, reason, detail);
                 }
             }
             Notice::ConditionLeftOut { client_id, topic, condition } => {
-                if self.left_out.allows(now) {
+                if self.left_out.allows(now, || origin(&self.peers, None, client_id)) {
                     let (client_id, topic, condition) =
                         (named(client_id), cut(topic), cut(condition));
                     let message = "left a condition out";
@@ -166,8 +170,9 @@ impl Log {
                 }
             }
             Notice::Dropped { conn, client_id, topic, cause } => {
-                if self.dropped.allows(now) {
-                    let (peer, client_id) = (self.peer(conn, io).map(display), cut(client_id));
+                if self.dropped.allows(now, || origin(&self.peers, None, client_id)) {
+                    let (peer, client_id) =
+                        (peer_of(&self.peers, conn, io).map(display), cut(client_id));
                     let (message, topic) = ("dropped a message", cut(topic));
                     warn!(target: CLIENTS, peer, client_id, message, topic, cause);
                 }
@@ -186,14 +191,14 @@ impl Log {
     ) {
         if client_id.is_empty() {
             // Whoever looks whether the port is open comes and goes like this.
-            let peer = self.peer(Some(conn), io).map(display);
+            let peer = peer_of(&self.peers, Some(conn), io).map(display);
             debug!(target: CLIENTS, peer, message = "left without CONNECT");
             return;
         }
-        if !self.left.allows(now) {
-            return;
-        }
-        let peer = self.peer(Some(conn), io).map(display);
+        let peers = (&self.peers, io);
+        let allowed = allowed_peer(&mut self.left, peers, (conn, client_id), now);
+        let Some(peer) = allowed else { return };
+        let peer = peer.map(display);
         let (client_id, message) = (cut(client_id), "disconnected");
         let error;
         let reason = match (reason, known.cause) {
@@ -212,33 +217,58 @@ impl Log {
         info!(target: CLIENTS, peer, client_id, message, reason);
     }
 
-    fn peer(&self, conn: Option<ConnKey>, io: &mut Io) -> Option<SocketAddr> {
-        let conn = conn?;
-        self.peers.get(&conn).copied().or_else(|| io.peer(Token(conn.0)))
-    }
-
-    fn bounds(&mut self) -> [&mut Bound; 5] {
-        let Self { connected, left, ended, refused, dropped, .. } = self;
-        [connected, left, ended, refused, dropped]
+    fn bounds(&self) -> [&Bound; 6] {
+        let Self { connected, left, ended, refused, left_out, dropped, .. } = self;
+        [connected, left, ended, refused, left_out, dropped]
     }
 
     /// When [`Log::sum_up`] has something to say.
     pub(crate) fn due(&self) -> Option<Micros> {
-        let Self { connected, left, ended, refused, dropped, .. } = self;
-        [connected, left, ended, refused, dropped].into_iter().filter_map(Bound::due).min()
+        self.bounds().into_iter().filter_map(Bound::due).min()
     }
 
     /// Says what was left out in seconds that are over.
     pub(crate) fn sum_up(&mut self, now: Micros) {
-        self.bounds().into_iter().for_each(|bound| bound.sum_up(now));
+        let Self { connected, left, ended, refused, left_out, dropped, .. } = self;
+        let bounds = [connected, left, ended, refused, left_out, dropped];
+        bounds.into_iter().for_each(|bound| bound.sum_up(now));
     }
 
     /// Lines left out, and those that got lost in the whole process.
     pub(crate) fn counts(&self) -> LogCounts {
-        let Self { connected, left, ended, refused, dropped, .. } = self;
-        let bounds = [connected, left, ended, refused, dropped];
-        let left_out = bounds.into_iter().map(|bound| bound.left_out).sum();
+        let left_out = self.bounds().into_iter().map(|bound| bound.left_out).sum();
         LogCounts { left_out, lost: (self.lost.0)() }
+    }
+}
+
+type Peers = HashMap<ConnKey, SocketAddr, RandomState>;
+
+fn peer_of(peers: &Peers, conn: Option<ConnKey>, io: &mut Io) -> Option<SocketAddr> {
+    let conn = conn?;
+    peers.get(&conn).copied().or_else(|| io.peer(Token(conn.0)))
+}
+
+/// The peer of a client that a line may be written about, as far as it is known.
+fn allowed_peer(
+    bound: &mut Bound,
+    (peers, io): (&Peers, &mut Io),
+    (conn, client_id): (ConnKey, &str),
+    now: Micros,
+) -> Option<Option<SocketAddr>> {
+    let mut peer = None;
+    let is_allowed = bound.allows(now, || {
+        peer = peer_of(peers, Some(conn), io);
+        origin(peers, peer, client_id)
+    });
+    is_allowed.then_some(peer)
+}
+
+/// Whom a line counts for: an address, or a client identifier where that is not known or the
+/// broker's own host's. The table lends its hasher.
+fn origin(peers: &Peers, peer: Option<SocketAddr>, client_id: &str) -> u64 {
+    match peer.map(|peer| host_of(peer.ip())) {
+        Some(host) if !host.is_loopback() => peers.hasher().hash_one(host),
+        _ => peers.hasher().hash_one(client_id),
     }
 }
 

@@ -18,6 +18,11 @@ const INTERVAL: Micros = Micros(10_000);
 const PRESSED_PERCENT: u64 = 95;
 const RELEASED_PERCENT: u64 = 90;
 
+/// Lean from so much of the ceiling on, until there is less than the second: whoever has much gets
+/// no more.
+const LEAN_PERCENT: u64 = 80;
+const RELAXED_PERCENT: u64 = 75;
+
 /// What a thread may have in hand, in bytes: what it has read, letters, output. All of them
 /// together have no more than this part of the ceiling.
 const IN_HAND_BYTES: u64 = 1024 * 1024;
@@ -93,16 +98,18 @@ impl Ceiling {
         self.note(self.resident_bytes().unwrap_or(0) + in_letters)
     }
 
-    /// Gives free memory back, unless a thread did so a moment ago.
-    fn trim(&self, now: Micros) {
+    /// Gives free memory back, unless a thread did so a moment ago. Says whether it did.
+    fn trim(&self, now: Micros) -> bool {
         let trim_at = self.trim_at.load(Relaxed);
         let is_due = now.0 >= trim_at;
-        if is_due && self.trim_at.compare_exchange(trim_at, u64::MAX, Relaxed, Relaxed).is_ok() {
-            let begin = Instant::now();
-            weir_reactor::trim();
-            let took_us = begin.elapsed().as_micros() as u64;
-            self.trim_at.store(now.0 + TRIM_INTERVAL.0.max(took_us * TRIM_COSTS), Relaxed);
+        if !is_due || self.trim_at.compare_exchange(trim_at, u64::MAX, Relaxed, Relaxed).is_err() {
+            return false;
         }
+        let begin = Instant::now();
+        weir_reactor::trim();
+        let took_us = begin.elapsed().as_micros() as u64;
+        self.trim_at.store(now.0 + TRIM_INTERVAL.0.max(took_us * TRIM_COSTS), Relaxed);
+        true
     }
 
     /// The second number of statm, which is pages. Read without an allocation, since it is asked
@@ -139,6 +146,8 @@ pub(crate) struct Memory {
     unposted_bytes: Cell<u64>,
     /// As this thread knows it.
     is_pressed: bool,
+    /// Memory is about to be short.
+    is_lean: bool,
     /// The most that this thread held since free memory was last given back for it: connections,
     /// sessions, retained messages and filters.
     held_max: u64,
@@ -152,6 +161,7 @@ impl Memory {
             bytes_left: Cell::new(0),
             unposted_bytes: Cell::new(0),
             is_pressed: false,
+            is_lean: false,
             held_max: 0,
         }
     }
@@ -226,10 +236,25 @@ impl Memory {
     fn watch_leaving(&mut self, now: Micros, stats: &Stats) {
         let held = stats.connections + stats.sessions + stats.retained + stats.filters;
         self.held_max = self.held_max.max(held);
-        if held <= self.held_max / 2 && self.held_max >= LEAVING_MIN {
+        let have_left = held <= self.held_max / 2 && self.held_max >= LEAVING_MIN;
+        if have_left && self.ceiling.trim(now) {
             self.held_max = held;
-            self.ceiling.trim(now);
         }
+    }
+
+    /// Whether memory is about to be short, by what the last look saw.
+    #[inline]
+    pub(crate) fn watch_lean(&mut self) -> bool {
+        let (bytes, bytes_max) = self.bytes();
+        let percent = if self.is_lean { RELAXED_PERCENT } else { LEAN_PERCENT };
+        self.is_lean = bytes >= bytes_max / 100 * percent;
+        self.is_lean
+    }
+
+    /// The same, as it was when that was last asked.
+    #[inline]
+    pub(crate) fn is_lean(&self) -> bool {
+        self.is_lean
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -251,9 +276,10 @@ fn host_bytes() -> Option<u64> {
 mod tests {
     use super::*;
 
+    const MIB: u64 = 1024 * 1024;
+
     #[test]
     fn pressure_begins_at_95_percent_and_ends_below_90() {
-        const MIB: u64 = 1024 * 1024;
         let ceiling = Ceiling::new(1000 * MIB, 1);
         let at = |mib: u64| {
             ceiling.note(mib * MIB);
@@ -268,7 +294,6 @@ mod tests {
 
     #[test]
     fn many_threads_at_a_low_ceiling_are_left_more_room() {
-        const MIB: u64 = 1024 * 1024;
         let is_pressed_at = |mib: u64, threads| {
             let ceiling = Ceiling::new(64 * MIB, threads);
             ceiling.note(mib * MIB);
@@ -276,6 +301,31 @@ mod tests {
         };
         assert!(!is_pressed_at(60, 2) && is_pressed_at(61, 2));
         assert!(!is_pressed_at(55, 8) && is_pressed_at(56, 8) && is_pressed_at(56, 64));
+    }
+
+    #[test]
+    fn lean_begins_at_80_percent_and_ends_below_75() {
+        let ceiling = Arc::new(Ceiling::new(1000 * MIB, 1));
+        let mut memory = Memory::new(ceiling.clone());
+        let mut at = |mib: u64| {
+            ceiling.note(mib * MIB);
+            memory.watch_lean()
+        };
+        assert!(!at(799) && at(800) && at(751) && !at(749) && !at(799));
+    }
+
+    /// A trim that is not due yet is made up for at the next look.
+    #[test]
+    fn memory_of_those_who_left_is_given_back_once_it_is_due() {
+        let mut memory = Memory::new(Arc::new(Ceiling::new(u64::MAX, 1)));
+        let of = |sessions| Stats { sessions, ..Stats::default() };
+        memory.watch_leaving(Micros(0), &of(1000));
+        memory.ceiling.trim_at.store(5, Relaxed);
+        memory.watch_leaving(Micros(4), &of(0));
+        assert_eq!(memory.held_max, 1000);
+        memory.watch_leaving(Micros(5), &of(0));
+        assert_eq!(memory.held_max, 0);
+        assert!(memory.ceiling.trim_at.load(Relaxed) > 5);
     }
 
     #[test]

@@ -5,13 +5,14 @@ use crate::auth::Authenticator;
 use crate::config::{Config, ConfigError, IoBackend};
 use crate::content::{Conditions, FlowOfShard};
 use crate::control::{Answer, Shards};
+use crate::journal::{self, Flusher, Generations, Journal, NoStore, Started};
 use crate::letter::Letter;
 use crate::listener::Listener;
 use crate::log::{Log, LostLines};
 use crate::memory::{Ceiling, Memory};
 use crate::shell::{Guard, Shell};
 use crate::stopper::{Asked, Stopper};
-use crate::worker::Worker;
+use crate::worker::{Ended, Worker};
 use foldhash::fast::RandomState;
 use std::hash::BuildHasher;
 use std::net::SocketAddr;
@@ -45,6 +46,9 @@ pub enum ServeError {
     /// The control socket cannot be served.
     #[error(transparent)]
     Control(#[from] weir_control::SocketError),
+    /// What sessions and messages are kept in cannot be used.
+    #[error(transparent)]
+    Store(#[from] NoStore),
     /// A shard ended by itself, so the others were stopped.
     #[error("shard {shard} ended: {why}; the broker stopped, since its clients were left alone")]
     Shard {
@@ -52,6 +56,14 @@ pub enum ServeError {
         shard: u16,
         /// An error of its event loop, or a panic.
         why: String,
+    },
+    /// The disk of a shard has failed. Nothing was acknowledged that is not on it.
+    #[error("the log of shard {shard} cannot be written: {error}")]
+    Disk {
+        /// Whose.
+        shard: u16,
+        /// What the system says.
+        error: std::io::Error,
     },
     /// The system refuses what every broker needs.
     #[error("the broker cannot run: {0}")]
@@ -116,7 +128,8 @@ impl Server {
     /// only. A thread that cannot go on stops all.
     pub fn run(mut self) -> Result<(), ServeError> {
         let control = self.control.take();
-        let (workers, shards) = self.workers(control.is_some())?;
+        // The folder stays locked until all has been written.
+        let (workers, shards, _store) = self.workers(control.is_some())?;
         // It answers until this is over.
         let _control = match control.zip(shards) {
             Some((control, shards)) => Some(control.start(shards)?),
@@ -142,11 +155,8 @@ impl Server {
         Ok(())
     }
 
-    /// The threads to be, and the shards as a control thread sees them, if there is to be one.
-    pub(crate) fn workers(
-        &self,
-        has_control: bool,
-    ) -> Result<(Vec<Worker>, Option<Shards>), ServeError> {
+    /// What is to run.
+    pub(crate) fn workers(&self, has_control: bool) -> Result<Made, ServeError> {
         let Self { config, listeners, wakers, asked, .. } = self;
         let shards = wakers.len() as u16;
         // A hash that nobody outside can guess keeps clients from choosing colliding names.
@@ -158,8 +168,18 @@ impl Server {
         let admission = Arc::new(Mutex::new(admission));
         let ceiling = Arc::new(Ceiling::new(config.process.memory_bytes_max, shards));
         let flows = config.flow.compile().map_err(ConfigError::Flow)?.split(shards.into());
-        let mut workers = Vec::new();
+        let make = |(own, flow)| {
+            let mut shard = Shard::new(ShardId(own), shards, config.settings(), seed);
+            shard.set_conditions(Box::<Conditions>::default());
+            if !config.flow.is_empty() {
+                shard.set_rules(Box::new(FlowOfShard(flow)));
+            }
+            shard
+        };
+        let mut made: Vec<Shard> = (0..shards).zip(flows).map(make).collect();
         let mut mailboxes = weir_reactor::mailboxes(wakers);
+        let (journals, generations) = self.journals(&mut made, seed, &mut mailboxes)?;
+        let mut workers = Vec::new();
         let (letters, to_control) = match has_control {
             true => connect_control(&mut mailboxes, seed)?,
             false => (None, wakers.iter().map(|_| None).collect()),
@@ -167,21 +187,18 @@ impl Server {
         let ends = mailboxes.into_iter().zip(to_control);
         let Limits { output_bytes_max, packet_bytes_max, .. } = config.limits;
         let unread_bytes_max = output_bytes_max + packet_bytes_max as usize + UNREAD_ANSWERS_BYTES;
-        for (((mailbox, control), own), flow) in ends.zip(0..shards).zip(flows) {
-            let mut shard = Shard::new(ShardId(own), shards, config.settings(), seed);
-            shard.set_conditions(Box::<Conditions>::default());
-            if !config.flow.is_empty() {
-                shard.set_rules(Box::new(FlowOfShard(flow)));
-            }
+        let made = made.into_iter().zip(journals);
+        for (((mailbox, control), own), (shard, journal)) in ends.zip(0..shards).zip(made) {
             let guard = Guard {
                 own: ShardId(own),
                 admission: Arc::clone(&admission),
                 memory: Memory::new(Arc::clone(&ceiling)),
-                is_lean: false,
                 auth: Authenticator::new(&config.auth, secret),
-                log: Log::new(self.lost_lines.clone()),
+                log: Log::new(self.lost_lines.clone(), config.limits.client_share_percent),
                 unread_bytes_max,
                 moved: None,
+                journal,
+                is_disk_short: false,
             };
             let shared: std::io::Result<Vec<_>> =
                 listeners.iter().map(Listener::try_clone).collect();
@@ -191,7 +208,30 @@ impl Server {
             let io = config.io.into();
             workers.push(Worker::new(shell, shared?, (waker, io), asked, gather));
         }
-        Ok((workers, letters))
+        Ok((workers, letters, generations))
+    }
+
+    /// Has the shards take up what the store has of them. Returns their logs, with a flusher each.
+    fn journals(
+        &self,
+        shards: &mut [Shard],
+        seed: u64,
+        mailboxes: &mut [Mailbox<Letter>],
+    ) -> Result<Logs, ServeError> {
+        let Config { store, limits, .. } = &self.config;
+        let Some(root) = store.folder() else {
+            return Ok((shards.iter().map(|_| None).collect(), None));
+        };
+        shards.iter_mut().for_each(Shard::keep_log);
+        let partitions = Partitions::spread(shards.len() as u16, seed);
+        let Started { logs, generations } =
+            journal::start(store, root, limits.packet_bytes_max, shards, &partitions)?;
+        let mut journals = Vec::new();
+        for ((own, mailbox), (mut journal, disk)) in (0..).zip(mailboxes).zip(logs) {
+            journal.flush_by(Flusher::start(ShardId(own), disk, mailbox)?);
+            journals.push(Some(Box::new(journal)));
+        }
+        Ok((journals, Some(generations)))
     }
 }
 
@@ -200,15 +240,31 @@ impl Server {
 fn serve(worker: Worker, stopper: &Stopper) -> Result<(), ServeError> {
     let shard = worker.own().0;
     let ended = std::panic::catch_unwind(AssertUnwindSafe(|| worker.run()));
-    let why = match ended {
+    let error = match ended {
         Ok(Ok(())) => return Ok(()),
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => "it panicked".to_owned(),
+        Ok(Err(Ended::Disk(error))) => {
+            tracing::error!(shard, %error, "the log cannot be written; stopping");
+            ServeError::Disk { shard, error }
+        }
+        ended => {
+            let why = match ended {
+                Ok(Err(error)) => error.to_string(),
+                _ => "it panicked".to_owned(),
+            };
+            tracing::error!(shard, why, "a shard ended; stopping");
+            ServeError::Shard { shard, why }
+        }
     };
-    tracing::error!(shard, why, "a shard ended; stopping");
     stopper.stop_broken();
-    Err(ServeError::Shard { shard, why })
+    Err(error)
 }
+
+/// The threads to be, the shards as a control thread sees them, if there is to be one, and the
+/// folder that the shards' logs are in, if there is one.
+pub(crate) type Made = (Vec<Worker>, Option<Shards>, Option<Generations>);
+
+/// The log of each shard, if they have any, and the folder that they are in.
+type Logs = (Vec<Option<Box<Journal>>>, Option<Generations>);
 
 /// The control thread's way to the shards, and theirs to it.
 type ControlWays = (Option<Shards>, Vec<Option<ToOutside<Answer>>>);

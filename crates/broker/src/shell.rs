@@ -1,9 +1,12 @@
 //! Between a reactor, a shard and the other shards: a connection's token is its key, its output is
 //! the sink, letters go through the mailbox.
 
+mod disk;
+
 use crate::admission::{Admission, AdmissionControl, Place};
 use crate::auth::Authenticator;
 use crate::control::{Answer, ShardCounters};
+use crate::journal::Journal;
 use crate::letter::{Carried, Letter};
 use crate::log::{Known, Log};
 use crate::memory::Memory;
@@ -11,15 +14,11 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_control::Request;
 use weir_core::{
-    AuthRequest, ConnKey, Mail, Message, Micros, Notice, Origin, Parcel, Partition, Shard, ShardId,
-    Shortage, Sink, Ticket, Verdict,
+    AuthRequest, ConnKey, Lsn, Mail, Message, Micros, Notice, Origin, Parcel, Partition, Record,
+    Shard, ShardId, Shortage, Sink, Ticket, Verdict,
 };
 use weir_reactor::{Closed, Handler, Io, ListenerId, Mailbox, SharedBytes, ToOutside, Token};
-
-/// From so much of the memory ceiling on, until there is less than the second, whoever has much
-/// gets no more.
-const LEAN_PERCENT: u64 = 80;
-const RELAXED_PERCENT: u64 = 75;
+use weir_wire::ReasonCode;
 
 /// Letters of each sender that are handled in one turn.
 const LETTERS_MAX: usize = 1024;
@@ -46,8 +45,6 @@ pub(crate) struct Shell {
     pub(crate) mailbox: Mailbox<Letter>,
     /// To the control thread, where there is one.
     control: Option<ToOutside<Answer>>,
-    /// Not read, because letters wait.
-    held_back: Vec<Token>,
     /// To be read again: what they waited for has come.
     resumed: Vec<Token>,
     /// Whether more letters may be there than the last turn took.
@@ -62,8 +59,6 @@ pub(crate) struct Guard {
     pub(crate) own: ShardId,
     pub(crate) admission: Arc<Mutex<AdmissionControl>>,
     pub(crate) memory: Memory,
-    /// Memory is about to be short.
-    pub(crate) is_lean: bool,
     pub(crate) auth: Authenticator,
     pub(crate) log: Log,
     /// Output that a client does not take, in bytes: over it, the client is read no more. More than
@@ -71,6 +66,10 @@ pub(crate) struct Guard {
     pub(crate) unread_bytes_max: usize,
     /// A partition that has moved: who asked for it is still to be told.
     pub(crate) moved: Option<(Partition, ShardId)>,
+    /// The shard's log, where one is kept.
+    pub(crate) journal: Option<Box<Journal>>,
+    /// The disk has no room for more than there is.
+    pub(crate) is_disk_short: bool,
 }
 
 impl Guard {
@@ -79,16 +78,13 @@ impl Guard {
         self.admission.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether memory is about to be short, as it was seen last.
-    fn watch_lean(&mut self) -> bool {
-        let (bytes, bytes_max) = self.memory.bytes();
-        let percent = if self.is_lean { RELAXED_PERCENT } else { LEAN_PERCENT };
-        self.is_lean = bytes >= bytes_max / 100 * percent;
-        self.is_lean
-    }
-
     fn place(&self, token: u32) -> Place {
         Place { shard: self.own.0, token }
+    }
+
+    /// Whether no more should come before some of it has left for other shards or the disk.
+    fn is_full(&self) -> bool {
+        self.memory.has_full_letters() || self.journal.as_ref().is_some_and(|it| it.is_full())
     }
 
     fn gone(&mut self, conn: ConnKey) {
@@ -105,9 +101,8 @@ impl Shell {
         mailbox: Mailbox<Letter>,
         control: Option<ToOutside<Answer>>,
     ) -> Self {
-        let (held_back, resumed) = (Vec::new(), Vec::new());
         let (has_letters, is_posted) = (false, true);
-        Self { shard, guard, mailbox, control, held_back, resumed, has_letters, is_posted }
+        Self { shard, guard, mailbox, control, resumed: Vec::new(), has_letters, is_posted }
     }
 
     pub(crate) fn own(&self) -> ShardId {
@@ -138,6 +133,9 @@ impl Shell {
             rss_bytes_max,
             "counters"
         );
+        if let Some(journal) = &self.guard.journal {
+            tracing::info!(shard, store = ?journal.counts(), "counters of the store");
+        }
         if let Some(conditions) = self.shard.conditions()
             && stats.condition_checks > 0
         {
@@ -156,7 +154,8 @@ impl Shell {
 
     /// When something is to be done though nothing happens.
     pub(crate) fn poll_timeout(&self) -> Option<Micros> {
-        self.shard.poll_timeout().into_iter().chain(self.guard.log.due()).min()
+        let journal = self.guard.journal.as_ref().and_then(|journal| journal.due());
+        self.shard.poll_timeout().into_iter().chain(self.guard.log.due()).chain(journal).min()
     }
 
     /// Before the first turn.
@@ -165,8 +164,8 @@ impl Shell {
     }
 
     fn watch_memory(&mut self, io: &mut Io) {
-        let is_lean = self.guard.is_lean;
-        if self.guard.watch_lean() != is_lean {
+        let is_lean = self.guard.memory.is_lean();
+        if self.guard.memory.watch_lean() != is_lean {
             self.shard.set_lean(!is_lean);
         }
         let now = Micros(io.now_us());
@@ -183,7 +182,7 @@ impl Shell {
             } else {
                 tracing::info!(shard, bytes, bytes_max, "memory is free again");
             }
-            self.shard.set_pressed(is_pressed);
+            self.shard.set_pressed(is_pressed || self.guard.is_disk_short);
             let bytes_max = if is_pressed { SHORT_UNREAD_BYTES } else { usize::MAX };
             io.set_unread_max(self.guard.unread_bytes_max.min(bytes_max));
         }
@@ -191,7 +190,7 @@ impl Shell {
 
     fn read_letters(&mut self, io: &mut Io) {
         // What they say is to leave soon, so that it does not have to be kept.
-        let is_short = self.guard.memory.is_short(Micros(io.now_us()));
+        let is_short = self.guard.memory.is_short(Micros(io.now_us())) || self.guard.is_full();
         if !self.mailbox.look(if is_short { SHORT_LETTERS_MAX } else { LETTERS_MAX }) {
             self.has_letters = false;
             return;
@@ -221,6 +220,9 @@ impl Shell {
                         control.send(answer);
                     }
                 }
+                Letter::Flushed(flushed) => {
+                    output.flushed(*flushed, shard, now);
+                }
             }
         });
         guard.memory.came(bytes);
@@ -237,15 +239,12 @@ impl Shell {
     fn post(&mut self, io: &mut Io) {
         self.guard.memory.posted();
         self.is_posted = self.mailbox.post();
-        if self.mailbox.unposted() > UNPOSTED_MAX / 2 || self.guard.memory.has_full_letters() {
+        if self.mailbox.unposted() > UNPOSTED_MAX / 2 || self.guard.is_full() {
             // What is held back is looked at again soon.
-            self.is_posted &= self.held_back.is_empty();
+            self.is_posted &= !io.holds_input();
             return;
         }
         for token in io.release_input() {
-            io.resume(token);
-        }
-        for token in std::mem::take(&mut self.held_back) {
             self.read_on(io, token);
         }
     }
@@ -281,6 +280,9 @@ impl<'a> Output<'a> {
         mailbox: &'a mut Mailbox<Letter>,
         resumed: &'a mut Vec<Token>,
     ) -> Self {
+        if let Some(journal) = &mut guard.journal {
+            journal.begin_input();
+        }
         Self { io, guard, mailbox, resumed, verdict: None, handed: None, cause: None }
     }
 
@@ -315,6 +317,7 @@ impl<'a> Output<'a> {
                     accept_errors: self.io.stats().accept_errors,
                     admission,
                     log: self.guard.log.counts(),
+                    journal: self.guard.journal.as_ref().map(|journal| journal.counts()),
                     rss_bytes,
                     rss_bytes_max,
                 };
@@ -335,23 +338,22 @@ impl<'a> Output<'a> {
         })
     }
 
-    /// Takes a connection that is to go to another shard, with what is not consumed.
-    fn take_out(&mut self, token: Token, unread: &[u8]) -> Option<Carried> {
-        match self.io.give_away(token, unread) {
-            Ok(moved) => {
-                let pass = self.guard.admission().leave(self.guard.place(token.0));
-                self.guard.auth.forget(ConnKey(token.0));
-                let peer = self.guard.log.forget(ConnKey(token.0));
-                Some(Carried { moved, pass, peer })
-            }
-            Err(error) => {
-                let (peer, now) = (self.guard.log.forget(ConnKey(token.0)), self.now());
-                self.guard.log.lost(peer, &error, now);
-                self.io.abort(token);
-                self.guard.gone(ConnKey(token.0));
-                None
-            }
-        }
+    /// Takes a connection that is to go to another shard, with what is not consumed. On an error
+    /// it is still here.
+    fn take_out(&mut self, token: Token, unread: &[u8]) -> std::io::Result<Carried> {
+        let moved = self.io.give_away(token, unread)?;
+        let pass = self.guard.admission().leave(self.guard.place(token.0));
+        self.guard.auth.forget(ConnKey(token.0));
+        let peer = self.guard.log.forget(ConnKey(token.0));
+        Ok(Carried { moved, pass, peer })
+    }
+
+    /// A connection whose session has gone to another shard, and which cannot follow.
+    fn lose(&mut self, token: Token, error: &std::io::Error) {
+        let (peer, now) = (self.guard.log.forget(ConnKey(token.0)), self.now());
+        self.guard.log.lost(peer, error, now);
+        self.io.abort(token);
+        self.guard.gone(ConnKey(token.0));
     }
 
     /// Takes a connection that comes from another shard; what is unread of it comes next.
@@ -381,8 +383,8 @@ impl<'a> Output<'a> {
 impl Sink for Output<'_> {
     fn keeps(&mut self, bytes: usize) -> Option<Shortage> {
         self.guard.memory.took(bytes);
-        let is_pressed = self.guard.memory.is_short(self.now());
-        Some(Shortage { is_lean: self.guard.watch_lean(), is_pressed })
+        let is_pressed = self.guard.is_disk_short || self.guard.memory.is_short(self.now());
+        Some(Shortage { is_lean: self.guard.memory.watch_lean(), is_pressed })
     }
 
     #[inline]
@@ -409,8 +411,14 @@ impl Sink for Output<'_> {
         let is_short = self.guard.memory.is_short(self.now());
         let pending = self.io.pending(token);
         let is_much = (is_short && (pending > SHORT_OUTPUT_BYTES || self.io.is_blocked(token)))
-            || (self.guard.is_lean && pending > SHORT_OUTPUT_BYTES && self.io.is_blocked(token));
+            || (self.guard.memory.is_lean()
+                && pending > SHORT_OUTPUT_BYTES
+                && self.io.is_blocked(token));
         if is_much { usize::MAX } else { pending }
+    }
+
+    fn is_read(&self, conn: ConnKey) -> bool {
+        !self.io.is_blocked(Token(conn.0))
     }
 
     fn origin(&self, conn: ConnKey) -> Option<Origin> {
@@ -431,7 +439,10 @@ impl Sink for Output<'_> {
     }
 
     fn send_parcel(&mut self, to: ShardId, parcel: Parcel, conn: Option<ConnKey>) {
-        let carried = conn.and_then(|conn| self.take_out(Token(conn.0), &[]));
+        let carried = conn.and_then(|ConnKey(token)| {
+            let taken = self.take_out(Token(token), &[]);
+            taken.inspect_err(|error| self.lose(Token(token), error)).ok()
+        });
         self.send(to, Letter::Parcel(Box::new((parcel, carried))));
     }
 
@@ -449,6 +460,10 @@ impl Sink for Output<'_> {
 
     fn authenticate(&mut self, request: AuthRequest<'_>) {
         self.verdict = Some((request.ticket, self.guard.auth.answer(&request)));
+    }
+
+    fn log(&mut self, record: &Record<'_>) -> Lsn {
+        self.guard.journal.as_mut().map_or(Lsn::NONE, |journal| journal.append(record))
     }
 
     fn notice(&mut self, notice: Notice<'_>) {
@@ -489,11 +504,9 @@ impl Handler for Shell {
     }
 
     fn received(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize {
-        if self.mailbox.unposted() > UNPOSTED_MAX || self.guard.memory.has_full_letters() {
+        if self.mailbox.unposted() > UNPOSTED_MAX || self.guard.is_full() {
             // What the others have to say stays with the system.
-            io.hold_input();
-            io.pause(token);
-            self.held_back.push(token);
+            io.hold_input(token);
             return 0;
         }
         if self.guard.memory.took(bytes.len()) || self.guard.memory.has_changed() {
@@ -503,8 +516,14 @@ impl Handler for Shell {
         let now = output.now();
         let consumed = shard.received(ConnKey(token.0), bytes, now, &mut output);
         if let Some(to) = output.handed.take() {
-            if let Some(carried) = output.take_out(token, &bytes[consumed..]) {
-                output.send(to, Letter::Connection(carried));
+            let unread = &bytes[consumed..];
+            match output.take_out(token, unread) {
+                Ok(carried) => output.send(to, Letter::Connection(carried)),
+                // No file is left for the way: the client is told, and may try again.
+                Err(_) => {
+                    shard.opened_refused(ConnKey(token.0), ReasonCode::ServerBusy, now);
+                    shard.received(ConnKey(token.0), unread, now, &mut output);
+                }
             }
             return bytes.len();
         }
@@ -543,6 +562,9 @@ impl Handler for Shell {
         }
         let (shard, mut output) = self.parts(io);
         shard.turn_end(&mut output);
+        if self.guard.journal.is_some() {
+            self.journal_turn_end(io);
+        }
         self.post(io);
     }
 }

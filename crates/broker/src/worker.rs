@@ -15,8 +15,20 @@ const STOP_MAX: Duration = Duration::from_secs(2);
 /// The same when they stop because another shard has ended.
 const STOP_BROKEN_MAX: Duration = Duration::from_millis(500);
 
+/// How long a slow disk gets for what was recorded before the end.
+const WRITE_OUT_MAX: Duration = Duration::from_secs(30);
+
 /// How long a turn waits while letters wait for a place in a ring.
 const POST_AGAIN: Duration = Duration::from_millis(1);
+
+/// Why a thread cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Ended {
+    #[error("{0}")]
+    Loop(#[from] std::io::Error),
+    #[error("its log cannot be written: {0}")]
+    Disk(std::io::Error),
+}
 
 /// What a thread takes along; its reactor is made there.
 pub(crate) struct Worker {
@@ -44,7 +56,7 @@ impl Worker {
     }
 
     /// Serves until it is asked to stop.
-    pub(crate) fn run(mut self) -> std::io::Result<()> {
+    pub(crate) fn run(mut self) -> Result<(), Ended> {
         let mut reactor = Reactor::with_backend(self.waker.clone(), self.io)?;
         reactor.io().set_gather(self.gather);
         self.shell.begin(reactor.io());
@@ -60,6 +72,10 @@ impl Worker {
             }
             let timeout = self.timeout();
             reactor.turn(timeout, &mut self.shell)?;
+            if let Some(error) = self.shell.take_failure() {
+                // Nothing that waits for the disk may leave.
+                return Err(Ended::Disk(error));
+            }
         }
         self.finish(reactor)
     }
@@ -79,8 +95,20 @@ impl Worker {
         }
     }
 
+    /// What was recorded up to the end goes to the disk.
+    fn write_out(&mut self, reactor: &mut Reactor) -> Result<(), Ended> {
+        let deadline = Instant::now() + WRITE_OUT_MAX;
+        while !self.shell.is_at_rest() && Instant::now() < deadline {
+            reactor.turn(Some(POST_AGAIN), &mut self.shell)?;
+            if let Some(error) = self.shell.take_failure() {
+                return Err(Ended::Disk(error));
+            }
+        }
+        Ok(())
+    }
+
     /// Tells every client and waits a little for the last bytes to leave.
-    fn finish(mut self, mut reactor: Reactor) -> std::io::Result<()> {
+    fn finish(mut self, mut reactor: Reactor) -> Result<(), Ended> {
         reactor.stop_listening();
         self.shell.stop(reactor.io());
         let is_broken = self.asked.is_broken.load(Ordering::Acquire);
@@ -92,6 +120,7 @@ impl Worker {
             }
             reactor.turn(Some(left), &mut self.shell)?;
         }
+        self.write_out(&mut reactor)?;
         self.shell.log_counters(reactor.io());
         Ok(())
     }

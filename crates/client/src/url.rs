@@ -26,7 +26,7 @@ impl std::str::FromStr for Url {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text.starts_with("mqtts://") {
-            return Err("TLS is not supported; use mqtt://");
+            return Err("TLS is not built yet; use mqtt://");
         }
         let rest = text.strip_prefix("mqtt://").ok_or(FORM)?;
         let (place, topic) = rest.split_once('/').unwrap_or((rest, ""));

@@ -103,6 +103,8 @@ pub enum NotMoved {
     UnknownShard,
     /// The shard holds it already.
     IsThere,
+    /// Its sessions are in a log on disk that stays where it is.
+    Logged,
 }
 
 /// Some clients of a shard. May be short of them, or empty, with more behind it.

@@ -247,6 +247,9 @@ async fn move_partition(
     match moved {
         Ok(()) => Ok(StatusCode::NO_CONTENT),
         Err(NotMoved::UnderWay) => conflict("another partition is being moved".to_owned()),
+        Err(NotMoved::Logged) => {
+            conflict("partitions do not move while sessions are kept on disk".to_owned())
+        }
         Err(NotMoved::IsThere) => conflict(format!("shard {to} holds partition {partition}")),
         Err(NotMoved::UnknownShard) => {
             let text = format!("there is no shard {to}: they are 0 to {}", asks.shards() - 1);

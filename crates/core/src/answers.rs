@@ -6,12 +6,14 @@
 //! of one connection leave in the order of its requests; what need not wait goes behind what does.
 
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId, Ticket};
+use crate::mail::NotRetained;
 use crate::message::Message;
 use crate::receipts::Receipts;
 use crate::routing::News;
 use slotmap::SlotMap;
 use smallvec::SmallVec;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_wire::{PacketId, QoS, ReasonCode};
 
@@ -22,6 +24,9 @@ pub(crate) struct Answers {
     pub(crate) receipts: Receipts,
     /// Letters of the present input that its answer waits for.
     mailed: SmallVec<[(ShardId, u64); 4]>,
+    /// PUBRECs that wait and whose connections are gone: a session that comes back has no message
+    /// acknowledged before it is known whether it was taken. No more than identifiers are noted.
+    unseen: BTreeMap<(SessionKey, u16), Ticket>,
     /// How many of those that wait are SUBACKs.
     subscribes: usize,
     /// How long an answer waits, and when they are looked at next.
@@ -32,7 +37,7 @@ pub(crate) struct Answers {
 /// An answer that waits.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// Whom it is for; nobody once the connection is gone.
+    /// Whom it is for; nobody once the connection is gone, or if it is another shard.
     pub(crate) conn: Option<ConnKey>,
     /// How much it still waits for.
     pub(crate) open: u32,
@@ -48,6 +53,21 @@ pub(crate) enum Reply {
     Subscribe(Box<SubscribeReply>),
     /// A packet that waits only for those before it.
     Packet(SmallVec<[u8; 4]>),
+    /// A PUBLISH of QoS 2 to the client, which is in its session's window.
+    Publish(PacketId),
+    /// The CONNACK that accepts.
+    ConnAck(Box<[u8]>),
+    /// What another shard is told of a letter that is pending here.
+    Receipt {
+        from: ShardId,
+        number: u64,
+    },
+    /// What another shard is told of a message that it gave this one to retain.
+    Retained {
+        from: ShardId,
+        ticket: Ticket,
+        refused: Option<NotRetained>,
+    },
     /// What the authentication port says; no packet has its place for it.
     Verdict,
 }
@@ -55,12 +75,15 @@ pub(crate) enum Reply {
 /// A PUBACK or PUBREC to be.
 #[derive(Debug)]
 pub(crate) struct AckReply {
+    pub(crate) session: SessionKey,
     pub(crate) packet_id: PacketId,
     pub(crate) qos: QoS,
     pub(crate) reason: ReasonCode,
     pub(crate) detail: &'static str,
     /// The message, while its owner is asked to retain it.
     pub(crate) retained: Option<Arc<Message>>,
+    /// At QoS 2: once all others have the message, its identifier goes into the log.
+    pub(crate) is_to_note: bool,
 }
 
 /// A SUBACK to be: it means that the subscriptions are effective.
@@ -118,6 +141,7 @@ impl Answers {
             waiting: SlotMap::with_key(),
             receipts: Receipts::new(shards),
             mailed: SmallVec::new(),
+            unseen: BTreeMap::new(),
             subscribes: 0,
             wait_max,
             due_at: Micros(0),
@@ -170,7 +194,7 @@ impl Answers {
     /// An answer that waits for the letters of the present input, and `more` beside them.
     pub(crate) fn insert(
         &mut self,
-        conn: ConnKey,
+        conn: Option<ConnKey>,
         reply: Reply,
         more: u32,
         since: Micros,
@@ -180,17 +204,25 @@ impl Answers {
             self.due_at = since + self.wait_max;
         }
         let open = self.mailed.len() as u32 + more;
-        let ticket = self.waiting.insert(Answer { conn: Some(conn), open, since, reply });
+        let ticket = self.waiting.insert(Answer { conn, open, since, reply });
         for (shard, number) in self.mailed.drain(..) {
             self.receipts.wait(shard, number, ticket);
         }
         ticket
     }
 
+    /// An answer that waits for one thing, and nothing of the present input.
+    pub(crate) fn insert_alone(&mut self, conn: ConnKey, reply: Reply, since: Micros) -> Ticket {
+        let mailed = std::mem::take(&mut self.mailed);
+        let ticket = self.insert(Some(conn), reply, 1, since);
+        self.mailed = mailed;
+        ticket
+    }
+
     /// Asks the authentication port who a client is. The connection notes the ticket.
     pub(crate) fn ask_verdict(&mut self, conn: ConnKey, since: Micros) -> Ticket {
         self.begin();
-        self.insert(conn, Reply::Verdict, 1, since)
+        self.insert(Some(conn), Reply::Verdict, 1, since)
     }
 
     /// An answer that waits already waits for the letters of the present input too.
@@ -229,8 +261,52 @@ impl Answers {
 
     pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<Answer> {
         let answer = self.waiting.remove(ticket)?;
-        self.subscribes -= usize::from(matches!(answer.reply, Reply::Subscribe(_)));
+        match &answer.reply {
+            Reply::Subscribe(_) => self.subscribes -= 1,
+            Reply::Ack(ack) if answer.conn.is_none() => {
+                self.unseen.remove(&(ack.session, ack.packet_id.value()));
+            }
+            _ => {}
+        }
         Some(answer)
+    }
+
+    /// The connection is gone that an acknowledgement waits for others for.
+    pub(crate) fn keep_unseen(&mut self, ticket: Ticket) {
+        let Some(Answer { conn, reply: Reply::Ack(ack), .. }) = self.waiting.get_mut(ticket) else {
+            return;
+        };
+        *conn = None;
+        if let Some(older) = self.unseen.insert((ack.session, ack.packet_id.value()), ticket) {
+            self.waiting.remove(older);
+        }
+    }
+
+    /// The session is back, and waits on `conn` for the acknowledgement that is still to come.
+    pub(crate) fn take_up(
+        &mut self,
+        session: SessionKey,
+        packet_id: PacketId,
+        conn: ConnKey,
+        now: Micros,
+    ) -> Option<Ticket> {
+        let ticket = self.unseen.remove(&(session, packet_id.value()))?;
+        let answer = self.waiting.get_mut(ticket)?;
+        (answer.conn, answer.since) = (Some(conn), now);
+        Some(ticket)
+    }
+
+    /// The session is over, and its key may become another's. Returns how many waited.
+    #[inline]
+    pub(crate) fn forget_session(&mut self, session: SessionKey) -> u64 {
+        if self.unseen.is_empty() { 0 } else { self.forget_unseen(session) }
+    }
+
+    #[cold]
+    fn forget_unseen(&mut self, session: SessionKey) -> u64 {
+        let Self { unseen, waiting, .. } = self;
+        let all = (session, u16::MIN)..=(session, u16::MAX);
+        unseen.extract_if(all, |_, &mut ticket| waiting.remove(ticket).is_some()).count() as u64
     }
 
     /// When answers that wait are to be looked at.

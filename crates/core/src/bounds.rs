@@ -5,10 +5,14 @@ use crate::limits::Limits;
 use crate::session::Session;
 use crate::shares::{Part, share_of};
 
+/// Why nothing is taken that has to be kept.
+pub(crate) const CEILING: &str = "the memory ceiling is reached";
+
 /// Output of one connection while pressed, in bytes.
 const PRESSED_OUTPUT_BYTES_MAX: usize = 64 * 1024;
 
-/// A part of a packet while pressed, in bytes; more ends the connection.
+/// A part of a packet while pressed, in bytes; of a PUBLISH the rest is skipped, any other packet
+/// ends the connection.
 const PRESSED_PARTIAL_BYTES_MAX: usize = 16 * 1024;
 
 /// What one client may have while memory is about to be short, in bytes: whoever has more gets no

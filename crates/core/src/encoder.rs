@@ -151,6 +151,15 @@ fn encode(
     places
 }
 
+/// Length of the packet for a receiver.
+#[cold]
+pub(crate) fn encoded_bytes(delivery: &Delivery<'_>, shape: Shape<'_>) -> usize {
+    let (mut properties, mut head) = (PropertiesBuf::new(), Vec::new());
+    // The expiry takes as many bytes at any time.
+    encode(delivery, shape, &mut properties, Micros(0), &mut head);
+    head.len() + if is_long(delivery) { delivery.payload.len() } else { 0 }
+}
+
 /// Whether receivers share the payload: copying it for each would cost more than another slice.
 fn is_long(delivery: &Delivery<'_>) -> bool {
     delivery.payload.len() >= SHARED_BYTES_MIN

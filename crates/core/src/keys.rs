@@ -51,6 +51,16 @@ pub struct Stamp {
     pub number: u64,
 }
 
+/// The place of a record in the log of a shard. It grows from record to record and is never used
+/// twice, so that it also names what the record says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lsn(pub u64);
+
+impl Lsn {
+    /// No record has it.
+    pub const NONE: Self = Self(0);
+}
+
 /// A session of one shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SessionKey(pub(crate) u32);

@@ -4,12 +4,14 @@
 //! `received`, `drained`, `closed`, `mail`, `handle_timeout`) and writes what follows into a
 //! [`Sink`]: the shell's connection outputs, or a simulator's record. Shards talk by [`Mail`] only.
 //!
-//! Durability will hang on the acknowledgement of a PUBLISH; it is not here yet.
+//! With [`Shard::keep_log`] every change of what outlives a crash is a [`Record`] for
+//! [`Sink::log`], and an answer that promises it waits for [`Shard::committed`].
 
 mod aliases;
 mod answers;
 mod ask;
 mod auth;
+mod base;
 mod bounds;
 mod clients;
 mod conditions;
@@ -19,6 +21,7 @@ mod features;
 mod few;
 mod keys;
 mod limits;
+mod log;
 mod mail;
 mod message;
 mod name;
@@ -27,7 +30,9 @@ mod parcel;
 mod partitions;
 mod pool;
 mod queue;
+mod rebuild;
 mod receipts;
+mod record;
 mod replays;
 mod retained;
 mod routing;
@@ -52,13 +57,15 @@ pub use content::{
     Warning,
 };
 pub use features::Features;
-pub use keys::{ConnKey, Micros, Origin, ShardId, Stamp, Ticket};
+pub use keys::{ConnKey, Lsn, Micros, Origin, ShardId, Stamp, Ticket};
 pub use limits::quotas::{QUOTAS, Quota, Walk, Whose, quotas_as_text, walked_by};
 pub use limits::{Limits, WhenAbsent, WhenConnected};
 pub use mail::{GroupPick, Mail, NotRetained, RetainedPage, RetainedQuery};
 pub use message::Message;
 pub use parcel::Parcel;
 pub use partitions::{Partition, PartitionSet, Partitions};
+pub use rebuild::{Rebuild, Unfit};
+pub use record::{BadRecord, Record, Wall, WillRecord};
 pub use settings::Settings;
 pub use shard::{NotMoved, Shard};
 pub use share::{SharePolicy, ShareRule, ShareStrategy};

@@ -66,7 +66,8 @@ pub struct Limits {
     pub queue_full_absent: WhenAbsent,
     /// Output of a connection that waits for the network.
     ///
-    /// Over it, QoS 0 is dropped for this connection and QoS 1 and 2 wait in the queue.
+    /// Over it, QoS 0 is dropped for this connection and QoS 1 and 2 wait in the queue. While its
+    /// client reads, four times as much may wait for the end of a turn.
     pub output_bytes_max: usize,
     /// Subscriptions of one session.
     ///

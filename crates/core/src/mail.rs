@@ -9,7 +9,8 @@ use std::sync::Arc;
 ///
 /// A letter that an answer to a client waits for has a number: a SUBACK goes out when every shard
 /// has noted its filters, a PUBACK when the message is with every shard that it is for. The
-/// receiver answers all letters up to a number with one [`Mail::Receipt`].
+/// receiver answers all letters up to a number with one [`Mail::Receipt`], which excepts those that
+/// wait for its log, or for a third shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mail {
     /// The sender has its first subscription to `filter` beside shared ones.
@@ -24,12 +25,14 @@ pub enum Mail {
         /// As in [`Mail::Interest`].
         filter: Arc<str>,
     },
-    /// The sender has a member of a shared subscription; it is connected.
+    /// The sender has a member of a shared subscription.
     Joined {
         /// The whole topic filter, `$share/{name}/{filter}`.
         share: Arc<str>,
         /// A hash of the member's client identifier.
         member: u64,
+        /// Bytes of a packet that it takes; nothing while it is absent.
+        packet_bytes_max: Option<u32>,
         /// Comes back in [`Mail::Receipt`].
         number: u64,
     },
@@ -39,8 +42,8 @@ pub enum Mail {
         share: Arc<str>,
         /// As in [`Mail::Joined`].
         member: u64,
-        /// Which of the two.
-        is_connected: bool,
+        /// As in [`Mail::Joined`].
+        packet_bytes_max: Option<u32>,
     },
     /// The sender has this member no more.
     Left {
@@ -49,10 +52,16 @@ pub enum Mail {
         /// As in [`Mail::Joined`].
         member: u64,
     },
-    /// What letters up to this number said is in force at the sender.
+    /// What letters up to this number said is in force at the sender, but for those that are
+    /// pending.
     Receipt {
         /// The last number that came.
         number: u64,
+        /// Letters that came since the last receipt and wait for something, in their order. A later
+        /// receipt says that they are done.
+        pending: Box<[u64]>,
+        /// Letters that were pending, and are in force by now.
+        done: Box<[u64]>,
         /// The last number that the sender gave a message for each shard to retain, in the order
         /// of shards, see [`crate::Stamp`]; empty where that is not wanted.
         retains: Box<[u64]>,

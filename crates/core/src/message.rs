@@ -1,7 +1,7 @@
 //! An application message on its way to its receivers.
 
 use crate::content::Content;
-use crate::keys::SessionKey;
+use crate::keys::{Lsn, SessionKey};
 use crate::{Micros, Stamp};
 use std::sync::Arc;
 use weir_wire::{Properties, PropertiesBuf, Property, QoS};
@@ -60,6 +60,8 @@ pub(crate) struct Delivery<'a> {
     pub(crate) stamp: Option<Stamp>,
     /// Its publisher is answered when it is with every shard that it is for.
     pub(crate) is_awaited: bool,
+    /// Its record in the log, once it has one.
+    pub(crate) lsn: Lsn,
     shared: Option<Arc<Message>>,
 }
 
@@ -82,6 +84,7 @@ impl<'a> Delivery<'a> {
             publisher,
             stamp: None,
             is_awaited: false,
+            lsn: Lsn::NONE,
             shared: None,
         }
     }
@@ -97,6 +100,7 @@ impl<'a> Delivery<'a> {
             publisher,
             stamp: message.stamp,
             is_awaited: false,
+            lsn: Lsn::NONE,
             shared: Some(Arc::clone(message)),
         }
     }

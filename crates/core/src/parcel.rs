@@ -1,16 +1,20 @@
 //! What goes from one shard to another as a value: a session whose partition moves, and a client
-//! that was let in where its session no longer is. Nothing in it is a key of a shard's.
+//! that was let in where its session no longer is; and what comes from a log: sessions and retained
+//! messages. Nothing in it is a key of a shard's.
 
 use crate::aliases::{AliasesIn, AliasesOut};
 use crate::keys::Origin;
+use crate::message::Message;
 use crate::replays::Replay;
 use crate::session::{Absence, Attachment, Will};
 use crate::text::Text;
 use crate::window::Window;
+use std::sync::Arc;
 use weir_wire::PacketId;
 use weir_wire::packet::SubscriptionOptions;
 
-/// A session, or a client that was let in, on its way to the shard that holds its partition.
+/// A session, a client that was let in, or a retained message from a log, on its way to the shard
+/// that holds its partition.
 #[derive(Debug)]
 pub struct Parcel(pub(crate) Content);
 
@@ -19,6 +23,16 @@ impl Parcel {
     pub fn client_id(&self) -> Option<&str> {
         match &self.0 {
             Content::Session(moved) => Some(&moved.client_id),
+            Content::Admitted(..) | Content::Retained(..) => None,
+        }
+    }
+
+    /// The client identifier or topic whose partition says which shard is to hold it:
+    /// [`crate::Partitions::owner`]. Nothing if it is a client that was let in.
+    pub fn name(&self) -> Option<&str> {
+        match &self.0 {
+            Content::Session(moved) => Some(&moved.client_id),
+            Content::Retained(message) => Some(&message.topic),
             Content::Admitted(..) => None,
         }
     }
@@ -29,6 +43,8 @@ pub(crate) enum Content {
     Session(Box<MovedSession>),
     /// A client that is who it says.
     Admitted(Box<Admitted>),
+    /// A retained message that was in a log.
+    Retained(Arc<Message>),
 }
 
 /// A client that was let in.
@@ -83,4 +99,6 @@ pub(crate) struct Owned {
     pub(crate) aliases_in: AliasesIn,
     pub(crate) aliases_out: AliasesOut,
     pub(crate) auth_method: Option<Box<str>>,
+    /// Bytes of a refused packet that are still to come.
+    pub(crate) skipped_bytes: usize,
 }

@@ -2,7 +2,9 @@
 //! all up to a number that they are in force where they went.
 //!
 //! Letters between two shards keep their order, so a receipt is one number, sent once a turn
-//! however many letters it is for.
+//! however many letters it is for. It names those that are pending: they wait for the receiver's
+//! log, or for a third shard, and a later receipt says that they are done. So no letter holds up
+//! those behind it, and shards that wait for each other's letters never wait in a circle.
 
 use crate::keys::ShardId;
 use crate::keys::Ticket;
@@ -22,21 +24,29 @@ struct Peer {
     sent: u64,
     /// Answers that wait for its receipt, by the number of the letter.
     waits: VecDeque<(u64, Ticket)>,
+    /// Those of them whose letters came there and are not in force yet.
+    waits_longer: VecDeque<(u64, Ticket)>,
     /// The last number that came from it.
     received: u64,
-    /// The last that it was given a receipt for.
-    receipted: u64,
     /// Its letters said something that hangs on what is retained.
     wants_retains: bool,
+    /// Letters that came and are not in force yet; it is to be told so.
+    pending: Vec<u64>,
+    /// Letters of which it was told that they are pending, and that are in force by now.
+    done: Vec<u64>,
+    /// It is among those that wait for a receipt from here.
+    is_owed: bool,
 }
 
 /// What a peer is to be told.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Owed {
     pub(crate) to: ShardId,
-    /// All its letters up to this one are in force here.
+    /// All its letters up to this one are in force here, but for those that are pending.
     pub(crate) number: u64,
     pub(crate) wants_retains: bool,
+    pub(crate) pending: Box<[u64]>,
+    pub(crate) done: Box<[u64]>,
 }
 
 impl Receipts {
@@ -56,42 +66,85 @@ impl Receipts {
         self.peers[usize::from(shard.0)].waits.push_back((number, ticket));
     }
 
-    /// A receipt came: the next answer that waited for it and has not been taken yet.
-    pub(crate) fn take_met(&mut self, from: ShardId, number: u64) -> Option<Ticket> {
-        let waits = &mut self.peers[usize::from(from.0)].waits;
-        let (_, ticket) = waits.pop_front_if(|&mut (waited, _)| waited <= number)?;
+    /// A receipt came: the next answer that waited for it and has not been taken yet. Those that
+    /// wait for pending letters go on waiting.
+    pub(crate) fn take_met(
+        &mut self,
+        from: ShardId,
+        number: u64,
+        pending: &[u64],
+    ) -> Option<Ticket> {
+        let Peer { waits, waits_longer, .. } = &mut self.peers[usize::from(from.0)];
+        while let Some((number, ticket)) = waits.pop_front_if(|&mut (waited, _)| waited <= number) {
+            if waits.is_empty() {
+                // The memory of a burst goes with it.
+                waits.shrink_to(WAITS_KEPT);
+            }
+            if pending.binary_search(&number).is_err() {
+                return Some(ticket);
+            }
+            waits_longer.push_back((number, ticket));
+        }
+        None
+    }
+
+    /// A letter that was pending is in force: the answer that waited for it.
+    pub(crate) fn take_done(&mut self, from: ShardId, number: u64) -> Option<Ticket> {
+        let waits = &mut self.peers[usize::from(from.0)].waits_longer;
+        let (_, ticket) = waits.remove(position(waits, number)?)?;
         if waits.is_empty() {
-            // The memory of a burst goes with it.
             waits.shrink_to(WAITS_KEPT);
         }
         Some(ticket)
     }
 
-    /// The answer that waits for the receipt of this letter.
+    /// The answer that waits for this letter.
     pub(crate) fn waiting_for(&self, from: ShardId, number: u64) -> Option<Ticket> {
-        let waits = &self.peers[usize::from(from.0)].waits;
-        let at = waits.binary_search_by_key(&number, |&(waited, _)| waited).ok()?;
-        Some(waits[at].1)
+        let Peer { waits, waits_longer, .. } = &self.peers[usize::from(from.0)];
+        [waits, waits_longer].into_iter().find_map(|waits| Some(waits[position(waits, number)?].1))
     }
 
-    /// A letter with a number is in force here.
+    /// A letter with a number came, and is in force here.
     pub(crate) fn note(&mut self, from: ShardId, number: u64, wants_retains: bool) {
-        let peer = &mut self.peers[usize::from(from.0)];
-        if peer.received == peer.receipted {
-            self.owed.push(from);
-        }
+        let peer = self.owe(from);
         peer.received = number.max(peer.received);
         peer.wants_retains |= wants_retains;
+    }
+
+    /// A letter with a number came, and is not in force yet: [`Receipts::note_done`] follows.
+    pub(crate) fn note_pending(&mut self, from: ShardId, number: u64) {
+        self.note(from, number, false);
+        self.peers[usize::from(from.0)].pending.push(number);
+    }
+
+    /// A letter that was pending is in force.
+    pub(crate) fn note_done(&mut self, from: ShardId, number: u64) {
+        self.owe(from).done.push(number);
+    }
+
+    fn owe(&mut self, to: ShardId) -> &mut Peer {
+        let peer = &mut self.peers[usize::from(to.0)];
+        if !std::mem::replace(&mut peer.is_owed, true) {
+            self.owed.push(to);
+        }
+        peer
     }
 
     /// The next receipt that is owed.
     pub(crate) fn take_owed(&mut self) -> Option<Owed> {
         let to = self.owed.pop()?;
         let peer = &mut self.peers[usize::from(to.0)];
-        peer.receipted = peer.received;
+        peer.is_owed = false;
         let wants_retains = std::mem::take(&mut peer.wants_retains);
-        Some(Owed { to, number: peer.received, wants_retains })
+        let pending = std::mem::take(&mut peer.pending).into_boxed_slice();
+        let done = std::mem::take(&mut peer.done).into_boxed_slice();
+        Some(Owed { to, number: peer.received, wants_retains, pending, done })
     }
+}
+
+/// Where the answer is that waits for this letter: numbers come in their order.
+fn position(waits: &VecDeque<(u64, Ticket)>, number: u64) -> Option<usize> {
+    waits.binary_search_by_key(&number, |&(waited, _)| waited).ok()
 }
 
 /// Places for waiting answers whose memory is kept.
@@ -115,10 +168,53 @@ mod tests {
         }
         assert_eq!(receipts.waiting_for(OTHER, 2), Some(waiting[1]));
         assert_eq!(receipts.waiting_for(OTHER, 4), None);
-        assert_eq!(receipts.take_met(OTHER, 2), Some(waiting[0]));
-        assert_eq!(receipts.take_met(OTHER, 2), Some(waiting[1]));
-        assert_eq!(receipts.take_met(OTHER, 2), None);
-        assert_eq!(receipts.take_met(OTHER, 3), Some(waiting[2]));
+        assert_eq!(receipts.take_met(OTHER, 2, &[]), Some(waiting[0]));
+        assert_eq!(receipts.take_met(OTHER, 2, &[]), Some(waiting[1]));
+        assert_eq!(receipts.take_met(OTHER, 2, &[]), None);
+        assert_eq!(receipts.take_met(OTHER, 3, &[]), Some(waiting[2]));
+    }
+
+    #[test]
+    fn who_waits_for_a_pending_letter_waits_until_it_is_done_and_nobody_else_does() {
+        let mut tickets = SlotMap::<Ticket, ()>::with_key();
+        let mut receipts = Receipts::new(2);
+        let waiting: Vec<Ticket> = (0..4).map(|_| tickets.insert(())).collect();
+        for &ticket in &waiting {
+            let number = receipts.number(OTHER);
+            receipts.wait(OTHER, number, ticket);
+        }
+        assert_eq!(receipts.take_met(OTHER, 3, &[1, 3]), Some(waiting[1]));
+        assert_eq!(receipts.take_met(OTHER, 3, &[1, 3]), None);
+        assert_eq!(receipts.take_met(OTHER, 4, &[]), Some(waiting[3]));
+        let still = [1, 3].map(|number| receipts.waiting_for(OTHER, number));
+        assert_eq!(still, [Some(waiting[0]), Some(waiting[2])]);
+        assert_eq!(receipts.take_done(OTHER, 2), None);
+        assert_eq!(receipts.take_done(OTHER, 3), Some(waiting[2]));
+        assert_eq!(receipts.take_done(OTHER, 1), Some(waiting[0]));
+        assert_eq!(receipts.waiting_for(OTHER, 1), None);
+    }
+
+    fn owed(to: ShardId, number: u64, pending: &[u64], done: &[u64]) -> Owed {
+        Owed { to, number, wants_retains: false, pending: pending.into(), done: done.into() }
+    }
+
+    #[test]
+    fn a_pending_letter_is_said_to_be_so_and_then_to_be_done() {
+        let mut receipts = Receipts::new(2);
+        receipts.note(OTHER, 1, false);
+        receipts.note_pending(OTHER, 2);
+        receipts.note_pending(OTHER, 3);
+        receipts.note(OTHER, 4, false);
+        assert_eq!(receipts.take_owed(), Some(owed(OTHER, 4, &[2, 3], &[])));
+        assert_eq!(receipts.take_owed(), None);
+        receipts.note_done(OTHER, 3);
+        assert_eq!(receipts.take_owed(), Some(owed(OTHER, 4, &[], &[3])));
+        // One that was pending for less than a turn.
+        receipts.note_pending(OTHER, 5);
+        receipts.note_done(OTHER, 5);
+        receipts.note_done(OTHER, 2);
+        assert_eq!(receipts.take_owed(), Some(owed(OTHER, 5, &[5], &[5, 2])));
+        assert_eq!(receipts.take_owed(), None);
     }
 
     #[test]
@@ -127,13 +223,12 @@ mod tests {
         receipts.note(OTHER, 1, false);
         receipts.note(OTHER, 2, true);
         receipts.note(ShardId(2), 7, false);
-        let mut owed = [receipts.take_owed().unwrap(), receipts.take_owed().unwrap()];
-        owed.sort_unstable_by_key(|owed| owed.to);
-        assert_eq!(owed[0], Owed { to: OTHER, number: 2, wants_retains: true });
-        assert_eq!(owed[1], Owed { to: ShardId(2), number: 7, wants_retains: false });
+        let mut both = [receipts.take_owed().unwrap(), receipts.take_owed().unwrap()];
+        both.sort_unstable_by_key(|owed| owed.to);
+        assert_eq!(both[0], Owed { wants_retains: true, ..owed(OTHER, 2, &[], &[]) });
+        assert_eq!(both[1], owed(ShardId(2), 7, &[], &[]));
         assert_eq!(receipts.take_owed(), None);
         receipts.note(OTHER, 3, false);
-        let owed = receipts.take_owed();
-        assert_eq!(owed, Some(Owed { to: OTHER, number: 3, wants_retains: false }));
+        assert_eq!(receipts.take_owed(), Some(owed(OTHER, 3, &[], &[])));
     }
 }

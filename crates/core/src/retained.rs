@@ -73,20 +73,30 @@ impl Retained {
         self.asked.len()
     }
 
-    /// Changes this shard's own store. An empty payload clears \[MQTT-3.3.1-6\].
+    /// Changes this shard's own store. An empty payload clears \[MQTT-3.3.1-6\]. Says whether it
+    /// is another one now.
     pub(crate) fn keep(
         &mut self,
         message: Arc<Message>,
         bounds: &Bounds,
-    ) -> Result<(), NotRetained> {
+    ) -> Result<bool, NotRetained> {
         if let Some(stamp) = message.stamp {
             self.stamps.receive(stamp);
         }
         if message.payload.is_empty() {
-            self.store.clear(&message.topic);
-            return Ok(());
+            return Ok(self.store.clear(&message.topic));
         }
-        self.store.set(message, bounds)
+        self.store.set(message, bounds).map(|()| true)
+    }
+
+    /// The first message behind the topic `after`, of this shard's own store.
+    pub(crate) fn next(&self, after: Option<&str>) -> Option<&Arc<Message>> {
+        self.store.next(after)
+    }
+
+    /// Forgets a message of this shard's own store that is expired.
+    pub(crate) fn drop_expired(&mut self, topic: &str) {
+        self.store.clear(topic);
     }
 
     /// Takes a message from the shard that held its topic before. It was acknowledged: no bound

@@ -25,6 +25,8 @@ use weir_wire::packet::SubscriptionOptions;
 /// Whether a group's member can take a message: the later, the rather.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Standing {
+    /// It takes no packet of this size.
+    TooLarge,
     /// It is absent, and the message would be refused.
     AbsentFull,
     /// It is connected, and the message would be refused rather than wait in its queue.
@@ -39,7 +41,7 @@ pub(crate) enum Standing {
 
 impl Standing {
     pub(crate) fn is_connected(self) -> bool {
-        !matches!(self, Self::AbsentFull | Self::Absent)
+        !matches!(self, Self::TooLarge | Self::AbsentFull | Self::Absent)
     }
 }
 

@@ -123,6 +123,11 @@ impl Session {
         self.cold.as_mut()?.absence.as_deref_mut()
     }
 
+    /// Bytes of a packet that its client takes; nothing while it is absent.
+    pub(crate) fn packet_bytes_max(&self) -> Option<u32> {
+        self.attachment.map(|attachment| attachment.packet_bytes_max)
+    }
+
     /// The version of its acknowledgements.
     pub(crate) fn version(&self) -> Version {
         self.attachment.map_or(Version::V311, |attachment| attachment.version)
@@ -184,6 +189,12 @@ impl Session {
                 true
             }
         }
+    }
+
+    /// Whether this QoS 2 message was received and is not yet released.
+    pub(crate) fn is_unreleased(&self, packet_id: PacketId) -> bool {
+        let cold = self.cold.as_ref();
+        cold.is_some_and(|cold| cold.unreleased.binary_search(&packet_id).is_ok())
     }
 
     /// QoS 2 messages received and not yet released.

@@ -2,18 +2,23 @@
 
 mod acks;
 mod answers;
+mod arriving;
 mod ask;
 mod asked;
 mod auth;
+mod base;
 mod connack;
 mod connect;
 mod connection;
 mod connections;
 mod disconnect;
 mod due;
+mod exact;
 mod freeze;
 mod groups;
+mod held;
 mod lifetime;
+mod logged;
 mod moves;
 mod outlet;
 mod parked;
@@ -26,9 +31,11 @@ mod retain;
 mod room;
 mod route;
 mod rules;
+mod skipped;
 mod slices;
 mod subscribe;
 mod unsubscribe;
+mod verdicts;
 
 pub use freeze::NotMoved;
 
@@ -38,12 +45,14 @@ use crate::clients::Clients;
 use crate::content::ConditionEvaluator;
 use crate::encoder::Encoder;
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
+use crate::log::Log;
 use crate::mail::Mail;
 use crate::partitions::Place;
 use crate::pool::MessagePool;
 use crate::retained::Retained;
 use crate::routing::{Filters, Matched, Picks};
 use crate::rules::RuleSet;
+use crate::session::Attachment;
 use crate::settings::Settings;
 use crate::sink::Sink;
 use crate::stats::Stats;
@@ -55,6 +64,7 @@ use freeze::Freeze;
 use parked::is_checked_in_slices;
 use publish::NotTaken;
 use slices::{PACKET_STEPS, Slices};
+use std::collections::BTreeMap;
 use weir_wire::packet::Packet;
 use weir_wire::{Frame, PacketKind, ReasonCode, Version};
 
@@ -70,12 +80,14 @@ pub struct Shard {
     bounds: Bounds,
     connections: Connections,
     clients: Clients,
+    arriving: BTreeMap<SessionKey, Attachment>,
     filters: Filters,
     matched: Matched,
     picks: Picks,
     retained: Retained,
     rules: RuleSet,
     answers: Answers,
+    log: Log,
     timers: Timers,
     slices: Slices,
     due: Due,
@@ -94,12 +106,14 @@ impl Shard {
             place: Place::new(id, shards, seed),
             connections: Connections::default(),
             clients: Clients::new(id, seed),
+            arriving: BTreeMap::new(),
             filters: Filters::new(id, shards, seed, share),
             matched: Matched::default(),
             picks: Picks::default(),
             retained: Retained::new(id, shards, seed),
             rules: RuleSet::default(),
             answers: Answers::new(shards, Micros::from_secs(limits.answer_wait_s_max)),
+            log: Log::default(),
             timers: Timers::default(),
             slices: Slices::new(limits.input_steps_max),
             due: Due::default(),
@@ -131,6 +145,8 @@ impl Shard {
             condition_checks: self.filters.conditions.checks(),
             conditions_left_out: self.filters.conditions.left_out_count(),
             filters: self.filters.len() as u64,
+            records_logged: self.log.records(),
+            log_waits: self.log.waits() as u64,
             awaited: (self.answers.len() + self.retained.awaited()) as u64,
             ..self.stats
         }
@@ -186,8 +202,10 @@ impl Shard {
                 Some(Phase::AwaitConnect(_) | Phase::AwaitAuth(_)) => None,
                 Some(Phase::Live(live)) => {
                     let client = (live.session, live.version);
-                    if live.cold.is_some() && self.must_wait(conn) {
-                        sink.pause(conn);
+                    if live.cold.is_some()
+                        && let Some(consumed) = self.set_aside(conn, &bytes[at..], now, sink)
+                    {
+                        at += consumed;
                         break;
                     }
                     Some(client)
@@ -200,7 +218,9 @@ impl Shard {
             self.slices.add(PACKET_STEPS);
             match checked {
                 Ok(None) => {
-                    self.check_partial(conn, bytes.len() - at, now, sink);
+                    if !self.bounds.allows_partial(bytes.len() - at) {
+                        at += self.refuse_partial(conn, &bytes[at..], now, sink);
+                    }
                     break;
                 }
                 Ok(Some(frame)) => match self.handle(conn, client, frame, now, sink) {
@@ -227,7 +247,10 @@ impl Shard {
     /// The peer or the network ended the connection.
     pub fn closed(&mut self, conn: ConnKey, now: Micros, sink: &mut impl Sink) {
         self.slices.begin();
-        self.tell_left(conn, None, sink);
+        // Of a DISCONNECT it was said when that came.
+        if !self.is_leaving(conn) {
+            self.tell_left(conn, None, sink);
+        }
         self.forget_live(conn, true, now, sink);
         self.settle(now, sink);
         self.come_to_rest(now, sink);
@@ -248,22 +271,24 @@ impl Shard {
                 self.answers.receipts.note(from, number, true);
             }
             Mail::InterestGone { filter } => self.filters.remove_shard(&filter, from),
-            Mail::Joined { share, member, number } => {
+            Mail::Joined { share, member, packet_bytes_max, number } => {
                 let Self { filters, bounds, .. } = self;
                 let has_room = |part, total| bounds.has_condition_for(part, total);
-                filters.join(&share, from, member, has_room);
+                filters.join(&share, from, (member, packet_bytes_max), has_room);
                 // Retained messages do not go to shared subscriptions.
                 self.answers.receipts.note(from, number, false);
             }
-            Mail::Presence { share, member, is_connected } => {
-                self.filters.set_connected(&share, from, member, is_connected);
+            Mail::Presence { share, member, packet_bytes_max } => {
+                self.filters.set_presence(&share, from, member, packet_bytes_max);
             }
             Mail::Left { share, member } => self.filters.leave(&share, from, member),
-            Mail::Receipt { number, retains } => {
-                self.on_receipt(from, number, &retains, now, sink);
+            Mail::Receipt { number, pending, done, retains } => {
+                self.retained.stamps.saw_sent(from, &retains);
+                self.on_receipt(from, number, &pending, &done, now, sink);
             }
             Mail::Publish { message, to_subscribers, picks, number } => {
                 self.note_stamp(from, &message);
+                self.begin_answer();
                 let routed =
                     self.route_mail(&message, to_subscribers, picks, number.is_some(), now, sink);
                 if let Some(number) = number {
@@ -271,7 +296,7 @@ impl Shard {
                         let topic = message.topic.as_str().into();
                         sink.mail(from, Mail::Refused { topic, number, detail });
                     }
-                    self.answers.receipts.note(from, number, false);
+                    self.answer_letter(from, number, now);
                 }
             }
             Mail::Refused { topic, number, detail } => {
@@ -311,7 +336,7 @@ impl Shard {
             let Some(timer) = timers.take_due(now, due) else { break };
             match timer {
                 Timer::Connection(conn) => self.connection_due(conn, now, sink),
-                Timer::Will(session) => self.will_due(session),
+                Timer::Will(session) => self.will_due(session, sink),
                 Timer::Expiry(session) => self.session_due(session, sink),
             }
             self.settle(now, sink);
@@ -324,7 +349,8 @@ impl Shard {
         self.come_to_rest(now, sink);
     }
 
-    /// Ends every connection because the broker stops. Sessions are in memory only, and go with it.
+    /// Ends every connection because the broker stops. Without a log sessions are in memory only,
+    /// and go with it.
     pub fn stop(&mut self, now: Micros, sink: &mut impl Sink) {
         for conn in self.connections.keys() {
             if let Some(connection) = self.connections.get_mut(conn) {

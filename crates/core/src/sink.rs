@@ -1,6 +1,6 @@
 //! Where a shard's output goes.
 
-use crate::{AuthRequest, ConnKey, Mail, Message, Origin, Parcel, Partition, ShardId};
+use crate::{AuthRequest, ConnKey, Lsn, Mail, Message, Origin, Parcel, Partition, Record, ShardId};
 use std::sync::Arc;
 use weir_wire::ReasonCode;
 
@@ -23,6 +23,12 @@ pub trait Sink {
 
     /// Bytes that wait in the connection's output.
     fn pending(&self, conn: ConnKey) -> usize;
+
+    /// Whether the connection's client reads, as far as is known: what waits has only been written
+    /// since it was last sent what there was.
+    fn is_read(&self, _conn: ConnKey) -> bool {
+        false
+    }
 
     /// So many bytes are about to be kept. Says whether memory is short for that, where it is the
     /// shell that knows: nothing changes what [`crate::Shard::set_pressed`] and
@@ -69,6 +75,12 @@ pub trait Sink {
     /// Asks who a client is; [`crate::Shard::authenticated`] is the answer, and until it comes the
     /// connection's bytes are left unconsumed. Only with [`crate::Features::authentication`].
     fn authenticate(&mut self, _request: AuthRequest<'_>) {}
+
+    /// Appends to the shard's log and says where; only with [`crate::Shard::keep_log`]. All records
+    /// of one input are committed together, and [`crate::Shard::committed`] says when they are.
+    fn log(&mut self, _record: &Record<'_>) -> Lsn {
+        Lsn::NONE
+    }
 
     /// Something a person may want to read in a log. Rare: never once a message in good order.
     fn notice(&mut self, notice: Notice<'_>);
@@ -130,7 +142,7 @@ pub enum Notice<'a> {
     },
     /// A PUBLISH was not taken, or its message not retained.
     Refused {
-        /// Its publisher's connection; nothing for a message that a rule made.
+        /// Its publisher's connection; nothing if that is gone, or if a rule made the message.
         conn: Option<ConnKey>,
         /// Its publisher.
         client_id: &'a str,

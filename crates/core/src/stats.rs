@@ -82,6 +82,10 @@ pub struct Stats {
     /// Answers of another shard or of an authentication that came too late: whoever waited for them
     /// was gone.
     pub answers_late: u64,
+    /// Records written into the log.
+    pub records_logged: u64,
+    /// Answers that wait for the log, now.
+    pub log_waits: u64,
 }
 
 /// A count for each reason code of failure.
@@ -138,6 +142,8 @@ impl Stats {
             answers_late,
             shapes_refused,
             sessions_refused,
+            records_logged,
+            log_waits,
         ]
         .into_iter()
     }

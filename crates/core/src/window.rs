@@ -10,7 +10,7 @@ use weir_wire::{PacketId, QoS};
 
 /// Identifiers between the oldest open delivery and the newest. A client that leaves one open and
 /// acknowledges all others stops getting more here; 65,535 would bite its own tail.
-const SPAN_MAX: usize = 16_384;
+pub(crate) const SPAN_MAX: usize = 16_384;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeliveryState {
@@ -59,6 +59,15 @@ struct Deliveries {
     oldest: PacketId,
 }
 
+/// A delivery that is open.
+#[derive(Clone, Debug)]
+pub(crate) struct InFlight {
+    pub(crate) packet_id: PacketId,
+    pub(crate) state: DeliveryState,
+    /// While it must be kept.
+    pub(crate) message: Option<Queued>,
+}
+
 /// What a resumed session must send again: PUBREL, or a PUBLISH where there is a message.
 #[derive(Debug)]
 pub(crate) struct Owed {
@@ -82,6 +91,43 @@ impl Default for Deliveries {
 }
 
 impl Window {
+    /// The window of a session that is taken up after a crash: what is in flight, oldest first, is
+    /// owed, and what waits is what the client missed.
+    pub(crate) fn restored(in_flight: Vec<InFlight>, waiting: VecDeque<Queued>) -> Self {
+        let mut window = Self::default();
+        if let Some(first) = in_flight.first() {
+            let all = window.deliveries.get_or_insert_default();
+            all.oldest = first.packet_id;
+            in_flight.into_iter().for_each(|delivery| all.restore(delivery));
+        }
+        if !waiting.is_empty() {
+            let queue = window.queue_or_insert();
+            queue.bytes = waiting.iter().map(|queued| queued.message.bytes()).sum();
+            (queue.deliveries, queue.is_from_absence) = (waiting, true);
+        }
+        window
+    }
+
+    /// The deliveries that are open, oldest first.
+    pub(crate) fn in_flight(
+        &self,
+    ) -> impl Iterator<Item = (PacketId, DeliveryState, Option<&Queued>)> {
+        self.deliveries.iter().flat_map(|all| {
+            let open = all.states.iter().enumerate();
+            let open = open.filter(|&(_, &state)| state != DeliveryState::Done);
+            open.map(move |(at, &state)| {
+                let kept = all.kept.get(at).and_then(Option::as_ref);
+                (nth_after(all.oldest, at), state, kept)
+            })
+        })
+    }
+
+    /// The message of a delivery whose PUBREC or PUBACK has not come, if it is kept.
+    pub(crate) fn kept(&self, packet_id: PacketId) -> Option<&Queued> {
+        let all = self.deliveries.as_ref()?;
+        all.kept.get(all.position(packet_id)?)?.as_ref()
+    }
+
     /// Whether a new delivery may be opened: never before all that is owed was sent. The last one
     /// may carry what is kept over its bound.
     #[inline]
@@ -213,6 +259,18 @@ impl Deliveries {
         self.sent += 1;
         self.open += 1;
         nth_after(self.oldest, at)
+    }
+
+    /// Puts a delivery behind the last. Those between the two were done.
+    fn restore(&mut self, InFlight { packet_id, state, message }: InFlight) {
+        let at = usize::from(packet_id.steps_from(self.oldest));
+        while self.states.len() < at {
+            self.states.push_back(DeliveryState::Done);
+            self.kept.push_back(None);
+        }
+        self.states.push_back(state);
+        self.kept_bytes += message.as_ref().map_or(0, |kept| kept.message.bytes());
+        self.kept.push_back(message);
     }
 
     fn position(&self, packet_id: PacketId) -> Option<usize> {

@@ -12,7 +12,7 @@ mod tree;
 use crate::Fault;
 use crate::json::{Index, Json};
 use crate::path::Path;
-use cost::STEPS_WITHOUT_TREE;
+use cost::{CALL_STEPS, STEPS_WITHOUT_TREE};
 use plan::{Outcome, Plan};
 use tree::{Functions, Tree};
 
@@ -284,7 +284,9 @@ impl<'a> Reading<'a> {
             true => self.text()?,
             false => "",
         };
-        self.take(plan.steps(self.values(reads_payload)), steps_max)?;
+        let values = self.values(reads_payload);
+        let texts = if reads_payload { values - self.index.len() as u64 } else { values };
+        self.take(plan.steps(values, texts), steps_max)?;
         let json = self.index.json(text);
         Ok(match plan.run(self.message, &json, self.slots) {
             Outcome::True => Verdict::Match,
@@ -340,7 +342,7 @@ impl<'a> Reading<'a> {
             false => None,
         };
         let steps = expression.cost.allow(self.values(expression.reads_payload))?;
-        self.take(steps * STEPS_WITHOUT_TREE, steps_max)?;
+        self.take((steps + CALL_STEPS) * STEPS_WITHOUT_TREE, steps_max)?;
         let functions = self.functions.get_or_insert_default();
         let tree = self.tree.get_or_insert_with(|| Tree::of(self.message, functions));
         if let Some(text) = text {

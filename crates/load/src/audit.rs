@@ -7,7 +7,7 @@ pub(crate) use slices::{Counted, Joint, Track};
 use crate::audience::Audiences;
 use crate::cast::{Cast, Part, Receiver};
 use crate::ledger::{Arrival, Ledger};
-use crate::outcome::{ANOMALIES_MAX, Anomaly, AnomalyKind, Messages};
+use crate::outcome::{ANOMALIES_MAX, Altered, Anomaly, AnomalyKind, Messages};
 use crate::plan::Plan;
 use crate::plan::Slice;
 use crate::stamp::Stamp;
@@ -190,12 +190,11 @@ impl Audit {
         stamp: Option<Stamp>,
         dup: bool,
     ) -> (Received, bool) {
-        let stamp = stamp.filter(|stamp| {
-            stamp.run == self.run && (stamp.publisher as usize) < self.publishers.len()
-        });
-        let Some(stamp) = stamp else { return (self.stray(), false) };
+        let is_own = stamp.is_some_and(|stamp| stamp.run == self.run);
+        let known = stamp.filter(|stamp| (stamp.publisher as usize) < self.publishers.len());
+        let Some(stamp) = known.filter(|_| is_own) else { return (self.stray(is_own), false) };
         let Some((pair, own_next)) = self.place(client, stamp) else {
-            return (self.stray(), false);
+            return (self.stray(true), false);
         };
         let is_measured = self.is_measured(stamp.publisher, stamp.sequence);
         let messages = if is_measured { &mut self.measure } else { &mut self.warm_up };
@@ -226,11 +225,22 @@ impl Audit {
         self.delivered += 1;
         if is_after_later {
             messages.reordered += 1;
+            messages.reordered_shared += u64::from(own_next.is_some());
             let client = self.clients[client as usize];
             self.list(AnomalyKind::Reordered, client, stamp.publisher, stamp.sequence);
             return (Received::Reordered, is_measured);
         }
         (Received::First, is_measured)
+    }
+
+    /// What has just been received as a part of the run was not what was published.
+    #[cold]
+    pub(crate) fn note_altered(&mut self, client: u32, stamp: Stamp, altered: Altered) {
+        self.messages_of(stamp.publisher, stamp.sequence).altered.add(&altered);
+        let client = self.clients[client as usize];
+        for kind in altered.kinds() {
+            self.list(kind, client, stamp.publisher, stamp.sequence);
+        }
     }
 
     /// The pair that a message to `client` belongs to and, in a shared group, one past the highest
@@ -264,9 +274,17 @@ impl Audit {
         Some((pair, own_next))
     }
 
-    fn stray(&mut self) -> Received {
-        // Whose it was is not known; it belongs to the whole run.
+    /// A message came whose stamp names what was never sent.
+    #[cold]
+    pub(crate) fn unsent(&mut self, stamp: Stamp) -> Received {
+        self.stray(stamp.run == self.run)
+    }
+
+    /// A message that is owed to nobody came; `is_own` says whether it is of this run.
+    fn stray(&mut self, is_own: bool) -> Received {
+        // In which phase it was sent is not known; it belongs to the whole run.
         self.measure.stray += 1;
+        self.measure.stray_own += u64::from(is_own);
         self.measure.received += 1;
         Received::Stray
     }
@@ -408,7 +426,7 @@ impl Audit {
                 messages.delivered_unaccepted += 1;
             } else {
                 messages.received -= 1;
-                self.stray();
+                self.stray(true);
             }
         }
     }

@@ -2,11 +2,12 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// User and system time of the calling thread so far.
+/// User and system time of the calling thread so far, and the time it waited for a core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ThreadCpu {
     pub(crate) user_us: u64,
     pub(crate) system_us: u64,
+    pub(crate) waited_us: u64,
 }
 
 /// CPU time of the calling thread in microseconds, user and system together.
@@ -21,15 +22,23 @@ impl ThreadCpu {
         let total_us = thread_cpu_us();
         let (user, system) = ticks().unwrap_or((1, 0));
         let user_us = total_us * user / (user + system).max(1);
-        Self { user_us, system_us: total_us - user_us }
+        Self { user_us, system_us: total_us - user_us, waited_us: waited_us().unwrap_or(0) }
     }
 
     pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             user_us: self.user_us.saturating_sub(earlier.user_us),
             system_us: self.system_us.saturating_sub(earlier.system_us),
+            waited_us: self.waited_us.saturating_sub(earlier.waited_us),
         }
     }
+}
+
+/// Runnable without a core, which a kernel without schedstats does not tell.
+fn waited_us() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let waited_ns: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
+    Some(waited_ns / 1_000)
 }
 
 /// Fields 14 and 15 of the thread's stat; the name in field 2 may hold anything but ends at `)`.

@@ -4,13 +4,17 @@ mod book;
 mod deadlines;
 mod finish;
 mod handler;
+mod health;
+mod inspection;
 mod phase_clock;
 mod phases;
 mod publishing;
 mod sending;
 mod setup;
+mod silences;
 mod step_runner;
 mod tokens;
+mod watch;
 
 pub(crate) use finish::SliceOutcome;
 pub(crate) use setup::topics_of;
@@ -18,7 +22,7 @@ pub(crate) use setup::topics_of;
 use crate::audit::Fate;
 use crate::baton::Baton;
 use crate::cpu::{ThreadCpu, thread_cpu_us};
-use crate::outcome::{End, Interval, Outcome, Phase, Traffic};
+use crate::outcome::{ABSENT_US_MAX, End, Interval, LATE_US_MIN, Outcome, Phase, Traffic};
 use crate::plan::Plan;
 use crate::recorder::{Gauges, Sketches};
 use crate::steps::Cue;
@@ -27,16 +31,19 @@ use book::{Book, State};
 use deadlines::Deadlines;
 use phase_clock::PhaseClock;
 use publishing::Publishing;
+use silences::Silences;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 use step_runner::StepRunner;
 use tokens::Tokens;
+use watch::{Watch, Window};
 use weir_client::Client;
 use weir_reactor::{Backend, Reactor, Waker, now_us};
 
-/// The loop looks up at least this often, so that a stop is soon heard.
-const TURN_MAX: Duration = Duration::from_millis(50);
+/// The loop looks up at least this often: an absence is seen where the loop is later than it meant
+/// to be, and one within a rest is not.
+const TURN_MAX: Duration = Duration::from_millis(5);
 
 pub(crate) struct Engine<'a> {
     plan: &'a Plan,
@@ -53,6 +60,10 @@ pub(crate) struct Engine<'a> {
     publishing: Publishing,
     pings: BinaryHeap<Reverse<(u64, u32)>>,
     runner: StepRunner,
+    watch: Watch,
+    silences: Silences,
+    /// When connecting began.
+    began_us: u64,
     /// The start and the end of measure.
     edges: (Edge, Edge),
     /// What became of the publishers' messages, once the books of a slice are closed.
@@ -69,6 +80,8 @@ struct Connecting {
     next: usize,
     /// Clients passed over, as they join later.
     skipped: u32,
+    /// When there was last no room for another.
+    held_us: u64,
     /// CONNACK is awaited of them.
     open: Deadlines,
 }
@@ -141,6 +154,7 @@ impl Engine<'_> {
         on_tick: &mut dyn FnMut(&Tick<'_>),
     ) -> Result<(), LoadError> {
         let mut reactor = Reactor::with_backend(Waker::new()?, Backend::Auto)?;
+        self.watch.start(now_us(), thread_cpu_us());
         while !self.ending.is_over {
             if stop.is_stopped() && self.ending.end.is_none() {
                 self.stop_run(End::Stopped);
@@ -149,7 +163,9 @@ impl Engine<'_> {
                 self.finish(now_us());
             }
             self.advance(reactor.io());
-            reactor.turn(Some(self.timeout()), self)?;
+            let rest = self.timeout();
+            self.watch.rest(rest.as_micros() as u64);
+            reactor.turn(Some(rest), self)?;
             self.note_turn(reactor.io().turn_us());
             self.tick_interval(reactor.io(), on_tick);
         }
@@ -158,6 +174,7 @@ impl Engine<'_> {
 
     /// Everything is counted from here.
     fn begin_at(&mut self, begin_us: u64) {
+        self.began_us = begin_us;
         self.clock.restart(begin_us);
         self.book.recorder.begin(begin_us, thread_cpu_us());
     }
@@ -192,9 +209,66 @@ impl Engine<'_> {
             baton.tell(&self.status());
         }
         self.beat();
+        self.note_absence(turn_us);
+        self.note_silence();
         if self.clock.phase() == Phase::Measure {
             self.book.recorder.turn.saturating_record(now_us().saturating_sub(turn_us));
         }
+    }
+
+    /// If the loop was absent before the turn that began at `turn_us`, notes what waited for it.
+    fn note_absence(&mut self, turn_us: u64) {
+        let Some(absent_us) = self.watch.absent_us() else { return };
+        self.silences.skip(absent_us);
+        let due = [self.next_connect_us(), self.next_act_us()].into_iter().flatten();
+        let others = due.filter(|&due_us| due_us + LATE_US_MIN < turn_us).count() as u64;
+        let pings = if absent_us > ABSENT_US_MAX { self.pings_overdue(turn_us) } else { 0 };
+        let is_measured = self.clock.measure_us().is_some_and(|(start_us, _)| turn_us >= start_us);
+        let window = if self.clock.is_setting_up() {
+            Window::Setup
+        } else if is_measured && self.is_counting() {
+            Window::Measure
+        } else {
+            Window::Neither
+        };
+        self.watch.note(self.book.recorder.counts.answers(), others + pings, window);
+    }
+
+    /// PINGREQs that came late by more than any keep alive minds, or too late: the broker has ended
+    /// the connection, as it must.
+    fn pings_overdue(&self, turn_us: u64) -> u64 {
+        let is_late = |due_us: u64| due_us + ABSENT_US_MAX < turn_us;
+        // What a client has sent since then put its PINGREQ off.
+        let is_overdue = |&&Reverse((due_us, client)): &&Reverse<(u64, u32)>| {
+            is_late(due_us) && self.clients[client as usize].poll_timeout().is_none_or(is_late)
+        };
+        self.pings.iter().filter(is_overdue).count() as u64
+    }
+
+    /// Whether what comes now counts as in time.
+    fn is_counting(&self) -> bool {
+        self.ending.end.is_none() && !self.book.audit.is_closed()
+    }
+
+    /// Notes whether the broker is silent. What a slice publishes may be owed to another, so there
+    /// only acknowledgements are waited for.
+    fn note_silence(&mut self) {
+        let is_measured = matches!(self.clock.phase(), Phase::Measure | Phase::Drain);
+        if !(is_measured || self.clock.is_setting_up()) || !self.is_counting() {
+            return self.silences.end(now_us());
+        }
+        let counts = &self.book.recorder.counts;
+        let owed = if self.baton.is_none() { self.book.owed } else { 0 };
+        let awaited = (self.connecting.open.len() + self.subscribing.len()) as u64;
+        let asked = owed
+            + self.book.open
+            + counts.acknowledged
+            + counts.publish_failures
+            + awaited
+            + counts.connected
+            + counts.subscribed
+            + counts.subscribe_failures;
+        self.silences.note(now_us(), counts.answers(), asked);
     }
 
     fn gauges(&self) -> Gauges {

@@ -1,5 +1,6 @@
 //! What happened. Times are microseconds of the monotonic clock unless a name says otherwise.
 
+use crate::histogram::histogram;
 use crate::plan::Transport;
 use hdrhistogram::Histogram;
 use schemars::JsonSchema;
@@ -33,6 +34,10 @@ pub struct Outcome {
     pub distributions: Vec<crate::Distribution>,
     /// How the generator itself did.
     pub generator: Generator,
+    /// The broker's silences, up to [`SILENCES_MAX`] of each process that generated load.
+    pub silences: Vec<Silence>,
+    /// Silences beyond that bound.
+    pub silences_unlisted: u64,
     /// Single messages that were lost, duplicated or reordered, up to [`ANOMALIES_MAX`].
     pub anomalies: Vec<Anomaly>,
     /// Anomalies beyond that bound.
@@ -147,8 +152,62 @@ pub struct Operations {
     pub asked: u64,
     /// Granted.
     pub granted: u64,
+    /// Of these, with another QoS than was asked for, by both.
+    #[serde(default)]
+    pub other_qos: BTreeMap<String, u64>,
     /// Refused or never answered, by reason.
     pub failed: BTreeMap<String, u64>,
+}
+
+/// Deliveries that came, and were not what was published, by what differs. One may differ in more
+/// than one way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Altered {
+    /// Under another topic.
+    pub topic: u64,
+    /// Longer or shorter.
+    pub length: u64,
+    /// With other bytes.
+    pub content: u64,
+    /// At another QoS than the lower of publication and subscription.
+    pub qos: u64,
+    /// With a RETAIN flag that it must not have, or without one that it must have.
+    pub retain: u64,
+}
+
+impl Altered {
+    /// Each with its name.
+    pub fn named(&self) -> [(&'static str, u64); 5] {
+        let Self { topic, length, content, qos, retain } = *self;
+        [
+            ("topic", topic),
+            ("length", length),
+            ("content", content),
+            ("QoS", qos),
+            ("RETAIN flag", retain),
+        ]
+    }
+
+    /// What single messages are listed as for it.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = AnomalyKind> {
+        let all = [
+            (self.topic, AnomalyKind::AlteredTopic),
+            (self.length, AnomalyKind::AlteredLength),
+            (self.content, AnomalyKind::AlteredContent),
+            (self.qos, AnomalyKind::AlteredQos),
+            (self.retain, AnomalyKind::AlteredRetain),
+        ];
+        all.into_iter().filter(|(count, _)| *count > 0).map(|(_, kind)| kind)
+    }
+
+    /// Adds what others saw.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.topic += other.topic;
+        self.length += other.length;
+        self.content += other.content;
+        self.qos += other.qos;
+        self.retain += other.retain;
+    }
 }
 
 /// The ledger's sums. A delivery is one message to one subscriber, or to one shared group.
@@ -182,6 +241,12 @@ pub struct Messages {
     pub duplicated_with_dup: u64,
     /// Deliveries that came after a later one of the same publisher to the same subscriber.
     pub reordered: u64,
+    /// Of these, to a member of a shared group: MQTT promises no order there.
+    #[serde(default)]
+    pub reordered_shared: u64,
+    /// Deliveries that were not what was published.
+    #[serde(default)]
+    pub altered: Altered,
     /// Deliveries that came only after drain had ended; also counted as lost, or as unaudited.
     pub late_after_drain: u64,
     /// Deliveries of messages that the broker never accepted, or of which only a lost agent knew
@@ -189,6 +254,10 @@ pub struct Messages {
     pub delivered_unaccepted: u64,
     /// Received messages that are none of this run's, or not for this subscriber.
     pub stray: u64,
+    /// Of these, the broker's doing: of this run, and never sent or not for this subscriber.
+    /// Others may come from whoever else uses the broker.
+    #[serde(default)]
+    pub stray_own: u64,
     /// Received PUBLISH packets in all, counted at the socket: must equal delivered + duplicated
     /// + late_after_drain + delivered_unaccepted + stray over both phases.
     pub received: u64,
@@ -209,6 +278,19 @@ pub struct Latencies {
     pub end_to_end: Histogram<u64>,
     /// Actual send to receipt.
     pub end_to_end_from_send: Histogram<u64>,
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self {
+            connect: histogram(),
+            subscribe: histogram(),
+            acknowledge: histogram(),
+            acknowledge_from_intended: histogram(),
+            end_to_end: histogram(),
+            end_to_end_from_send: histogram(),
+        }
+    }
 }
 
 /// One interval of the series.
@@ -283,9 +365,82 @@ pub struct Summary {
 pub const CPU_SHARE_MAX: f64 = 0.95;
 
 /// One message in a hundred may be picked up this late: a scheduler's stall on a shared machine,
-/// not a generator behind its schedule. A tenth of the latency it is part of is allowed in any
-/// case: it does not change the finding.
+/// not a generator behind its schedule. It does not follow the latency that is measured, of which
+/// the lag is a part.
 pub const LAG_P99_US_MAX: u64 = 10_000;
+
+/// Being late by less is the scheduling of any shared machine.
+pub const LATE_US_MIN: u64 = 10_000;
+
+/// The longest absence that a run may have and still speak of the broker: the highest latency is
+/// wrong by this at most.
+pub const ABSENT_US_MAX: u64 = 50_000;
+
+/// So many of its samples may have been delayed by absences: the p99 told is then at most the true
+/// p99.1.
+pub const DELAYED_SHARE_MAX: f64 = 0.001;
+
+/// How often the generator's loop did not run for more than [`LATE_US_MIN`] although something
+/// waited for it: a message, connect or step that was due, an answer that lay unread, or, beyond
+/// [`ABSENT_US_MAX`], a PINGREQ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Lateness {
+    /// Latencies and lags that were taken.
+    pub samples: u64,
+    /// Messages, answers and the like that waited for the generator.
+    pub delayed: u64,
+    /// Times it was absent.
+    pub absences: u64,
+    /// The sum of their lengths.
+    pub absent_us: u64,
+    /// The longest.
+    pub absent_us_max: u64,
+    /// When that one ended.
+    pub longest_at_us: u64,
+}
+
+impl Lateness {
+    /// Adds an absence that ended at `at_us`.
+    pub(crate) fn add(&mut self, at_us: u64, absent_us: u64, delayed: u64) {
+        let longest_at_us = at_us;
+        self.merge(&Self {
+            samples: 0,
+            delayed,
+            absences: 1,
+            absent_us,
+            absent_us_max: absent_us,
+            longest_at_us,
+        });
+    }
+
+    /// Adds what another slice was late.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.samples += other.samples;
+        self.delayed += other.delayed;
+        self.absences += other.absences;
+        self.absent_us += other.absent_us;
+        if other.absent_us_max > self.absent_us_max {
+            (self.absent_us_max, self.longest_at_us) = (other.absent_us_max, other.longest_at_us);
+        }
+    }
+}
+
+/// A broker that sends nothing for so long, although something new is owed, was silent.
+pub const SILENT_US_MIN: u64 = 500_000;
+
+/// Silences that are listed.
+pub const SILENCES_MAX: usize = 100;
+
+/// A time in which nothing at all came from the broker, although an acknowledgement, of a CONNECT
+/// or a SUBSCRIBE too, or a delivery was owed and the generator listened. Warm-up is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Silence {
+    /// When what was owed was asked for.
+    pub start_us: u64,
+    /// From there to the next answer.
+    pub length_us: u64,
+}
 
 /// How the generator itself did in the measure phase.
 #[derive(Clone, Debug)]
@@ -300,13 +455,33 @@ pub struct Generator {
     pub lag: Histogram<u64>,
     /// Length of one turn of the loop: how long a message may lie unread because of us.
     pub turn: Histogram<u64>,
+    /// Its absences while clients connected and subscribed.
+    pub late_setup: Lateness,
+    /// Its absences in measure, and in drain while messages were owed.
+    pub late_measure: Lateness,
     /// Memory of the ledger in bytes.
     pub ledger_bytes: u64,
     /// Why the generator was the limit; empty when it was not.
     pub invalid: Vec<String>,
 }
 
-/// A single message that did not arrive once and in order.
+impl Default for Generator {
+    fn default() -> Self {
+        Self {
+            cpu_user_us: 0,
+            cpu_system_us: 0,
+            wall_us: 0,
+            lag: histogram(),
+            turn: histogram(),
+            late_setup: Lateness::default(),
+            late_measure: Lateness::default(),
+            ledger_bytes: 0,
+            invalid: Vec::new(),
+        }
+    }
+}
+
+/// A single message that did not arrive once, in order and as it was published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Anomaly {
     /// What is wrong with it.
@@ -329,4 +504,14 @@ pub enum AnomalyKind {
     Duplicated,
     /// Came after a later one.
     Reordered,
+    /// Came under another topic.
+    AlteredTopic,
+    /// Came longer or shorter.
+    AlteredLength,
+    /// Came with other bytes.
+    AlteredContent,
+    /// Came at another QoS.
+    AlteredQos,
+    /// Came with a RETAIN flag that it must not have, or without.
+    AlteredRetain,
 }

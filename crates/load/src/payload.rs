@@ -20,8 +20,13 @@ pub fn bytes_min(payload: Payload) -> u32 {
     }
 }
 
+/// The largest payload of a stream, without its stamp.
+pub(crate) fn blank_of(publish: &Publish) -> Vec<u8> {
+    blank(publish.payload, publish.payload_bytes.max(publish.payload_bytes_to.unwrap_or(0)))
+}
+
 /// A payload without its stamp.
-pub(crate) fn blank(payload: Payload, bytes: u32) -> Vec<u8> {
+fn blank(payload: Payload, bytes: u32) -> Vec<u8> {
     let bytes = bytes.max(bytes_min(payload)) as usize;
     if payload == Payload::Bytes {
         return vec![b'.'; bytes];

@@ -294,3 +294,27 @@ pub struct Phases {
     /// At most this long is waited for what is still owed.
     pub drain_ms: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_publish_is_as_long_on_the_wire_as_its_parts() {
+        let of = |qos, payload_bytes| Publish {
+            topic: "test/{i}".into(),
+            qos,
+            payload_bytes,
+            ..Publish::default()
+        };
+        let bytes = |qos, payload, version| of(qos, payload).bytes_on_wire(version, 7);
+        // Fixed header 2, topic 2 + 6, payload 16; a packet identifier 2, no properties 1.
+        assert_eq!(bytes(0, 16, ProtocolVersion::V311), 26);
+        assert_eq!(bytes(1, 16, ProtocolVersion::V311), 28);
+        assert_eq!(bytes(1, 16, ProtocolVersion::V5), 29);
+        // The remaining length takes a second byte from 128 on, a third from 16,384 on.
+        assert_eq!(bytes(0, 119, ProtocolVersion::V311), 129);
+        assert_eq!(bytes(0, 120, ProtocolVersion::V311), 131);
+        assert_eq!(bytes(0, 16_376, ProtocolVersion::V311), 16_388);
+    }
+}

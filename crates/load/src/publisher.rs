@@ -76,27 +76,9 @@ impl Publisher {
         }
     }
 
-    /// One that another slice runs: what it may send is known, what it has sent is not.
-    pub(crate) fn elsewhere(no_topic: &Rc<str>, total: u32, is_clocked: bool) -> Self {
-        Self {
-            client: u32::MAX,
-            topic: Rc::clone(no_topic),
-            qos: QoS::AtMostOnce,
-            retain: false,
-            payload_bytes: 0,
-            is_json: false,
-            is_will: false,
-            cut_us: 0,
-            orphans: Vec::new(),
-            schedule: 0,
-            place: 0,
-            due: 0,
-            sent: total,
-            is_clocked,
-            is_held: false,
-            refused: Vec::new(),
-            delays_us: Box::default(),
-        }
+    /// The same, if another slice runs it: what it may send is known, what it has sent is not.
+    pub(crate) fn elsewhere(self, total: u32, is_clocked: bool) -> Self {
+        Self { client: u32::MAX, sent: total, is_clocked, delays_us: Box::default(), ..self }
     }
 
     /// Whether this slice runs it.

@@ -73,6 +73,16 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
+    /// What has come of the broker and is timed.
+    pub(crate) fn answers(&self) -> u64 {
+        self.connected
+            + self.subscribed
+            + self.subscribe_failures
+            + self.acknowledged
+            + self.publish_failures
+            + self.received
+    }
+
     pub(crate) fn traffic(&self) -> Traffic {
         let &Self { published, received, duplicated, .. } = self;
         Traffic { published, received, duplicated }
@@ -197,5 +207,24 @@ impl Recorder {
             end_to_end: self.end_to_end.all.clone(),
             end_to_end_from_send: self.from_send.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_answer_counts_once() {
+        let counts = Counts {
+            connected: 1,
+            subscribed: 20,
+            subscribe_failures: 300,
+            acknowledged: 4_000,
+            publish_failures: 50_000,
+            received: 600_000,
+            ..Counts::default()
+        };
+        assert_eq!(counts.answers(), 654_321);
     }
 }

@@ -66,6 +66,14 @@ pub enum Error {
         /// Its reason string, if any.
         why: Option<String>,
     },
+    /// The broker lives and does not answer.
+    #[error("the broker gave no answer for {seconds} s (--answer-timeout): {owed}")]
+    NoAnswer {
+        /// What `--answer-timeout` says.
+        seconds: u32,
+        /// What was not answered.
+        owed: String,
+    },
     /// The time of `-W` is over.
     #[error("timed out after {seconds} s")]
     TimedOut {
@@ -75,11 +83,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// 2 for what clap would refuse as well, 27 for `-W` as mosquitto_sub has it, else 1.
+    /// 2 for what clap would refuse as well, 27 when a time is over, as mosquitto_sub has it for
+    /// `-W`, else 1.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Option { .. } => 2,
-            Self::TimedOut { .. } => 27,
+            Self::TimedOut { .. } | Self::NoAnswer { .. } => 27,
             _ => 1,
         }
     }

@@ -8,6 +8,7 @@
 mod error;
 mod format;
 mod options;
+mod patience;
 mod property;
 mod publish;
 mod runner;

@@ -52,6 +52,10 @@ pub(crate) struct ConnectionArgs {
     /// Keep alive in seconds; 0 turns it off
     #[arg(short, long = "keepalive", value_name = "SECONDS", default_value_t = 60)]
     keep_alive: u16,
+    /// Exit, with code 27, when the broker owes an answer and gives none for this many seconds; 0
+    /// waits for ever
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub(crate) answer_timeout: u32,
     /// Keep the session (no Clean Session, no Clean Start); needs -i
     #[arg(short = 'c', long = "disable-clean-session")]
     is_session_kept: bool,
@@ -117,6 +121,8 @@ pub(crate) struct Settings {
     pub(crate) source: Option<IpAddr>,
     pub(crate) version: Version,
     pub(crate) keep_alive_s: u16,
+    /// Zero is no bound.
+    pub(crate) answer_timeout_s: u32,
     pub(crate) properties: PacketProperties,
     pub(crate) is_shown: bool,
     pub(crate) is_quiet: bool,
@@ -149,6 +155,7 @@ impl Settings {
             source: args.source,
             version,
             keep_alive_s: args.keep_alive,
+            answer_timeout_s: args.answer_timeout,
             properties: PacketProperties::parse(&args.properties)?,
             is_shown: args.debug,
             is_quiet: args.quiet,

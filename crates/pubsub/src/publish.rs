@@ -81,7 +81,8 @@ struct What {
 fn after_help() -> String {
     format!(
         "At QoS 1 and 2 it exits once the broker has acknowledged every message.\n\n{}\n\n\
-         Exit codes:\n  0 published; 1 failed or refused; 2 wrong options\n\nExamples:\n  \
+         Exit codes:\n  0 published; 1 failed or refused; 2 wrong options; \
+         27 no answer in time\n\nExamples:\n  \
          weir pub -t sensors/1 -m 21.5 -q 1 -r\n  \
          vmstat 1 | weir pub -t host/vmstat -l\n  \
          weir pub -t ask -m hello -D publish response-topic answers",
@@ -127,6 +128,7 @@ pub fn publish(args: &PubArgs) -> Result<(), Error> {
         due_us: None,
         published: 0,
         in_flight: 0,
+        answers: 0,
         refused: 0,
         first_refusal: None,
         why: None,
@@ -264,6 +266,8 @@ struct Publisher<'a> {
     due_us: Option<u64>,
     published: u64,
     in_flight: u16,
+    /// Acknowledgements of any kind.
+    answers: u64,
     refused: u64,
     first_refusal: Option<(ReasonCode, Option<String>)>,
     /// Reason string of the last packet.
@@ -354,7 +358,14 @@ impl Task for Publisher<'_> {
 
     fn packet(&mut self, packet: &Packet<'_>) {
         self.why = reason_string(packet);
-        let Packet::ConnAck(connack) = packet else { return };
+        let connack = match packet {
+            Packet::ConnAck(connack) => connack,
+            Packet::PubAck(_) | Packet::PubRec(_) | Packet::PubComp(_) => {
+                self.answers += 1;
+                return;
+            }
+            _ => return,
+        };
         for property in connack.properties.iter() {
             match property {
                 Property::MaximumQoS(qos) => self.takes.qos = qos,
@@ -377,6 +388,15 @@ impl Task for Publisher<'_> {
 
     fn is_done(&self) -> bool {
         self.is_exhausted && self.in_flight == 0
+    }
+
+    fn owed(&self) -> Option<u64> {
+        (self.in_flight > 0).then_some(self.answers)
+    }
+
+    fn unanswered(&self) -> String {
+        let plural = if self.published == 1 { "" } else { "s" };
+        format!("{} of {} message{plural} not acknowledged", self.in_flight, self.published)
     }
 
     fn act(&mut self, port: &mut Port<'_>) -> Result<(), Error> {

@@ -1,6 +1,7 @@
 //! One client on one reactor: hands its task what happens, pings, leaves in good order.
 
 use crate::options::Settings;
+use crate::patience::Patience;
 use crate::{Error, trace};
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_client::{Client, Event, PublishError, Sink};
@@ -29,6 +30,12 @@ pub(crate) trait Task {
 
     /// Nothing more is wanted, not even the next packet.
     fn is_done(&self) -> bool;
+
+    /// While the broker owes answers: how many it has given.
+    fn owed(&self) -> Option<u64>;
+
+    /// What it has not answered, for an error.
+    fn unanswered(&self) -> String;
 
     /// All input of a turn has been handled and the client is connected: writes what is due.
     fn act(&mut self, port: &mut Port<'_>) -> Result<(), Error>;
@@ -99,6 +106,7 @@ pub(crate) fn run<T: Task>(
         client: Client::new(settings.version),
         scratch: Vec::new(),
         connection: Connection::new(&settings.address, policy),
+        patience: Patience::new(settings.answer_timeout_s),
         why: None,
     };
     runner.connection.begin(reactor.io(), &mut runner.client)?;
@@ -127,6 +135,7 @@ struct Runner<'a, T> {
     client: Client,
     scratch: Vec<u8>,
     connection: Connection<'a, Error>,
+    patience: Patience,
     /// Reason string of the last packet.
     why: Option<String>,
 }
@@ -134,8 +143,25 @@ struct Runner<'a, T> {
 impl<T: Task> Runner<'_, T> {
     fn poll_timeout(&self) -> Option<u64> {
         let task = self.task.poll_timeout().filter(|_| self.client.is_live());
-        let dues = [self.connection.poll_timeout(), self.client.poll_timeout(), task];
+        let patience = self.patience.poll_timeout();
+        let dues = [self.connection.poll_timeout(), self.client.poll_timeout(), task, patience];
         dues.into_iter().flatten().min()
+    }
+
+    /// Gives a broker up that owes an answer for too long; `pending` bytes were still to be sent.
+    fn check_patience(&mut self, io: &mut Io, pending: usize, now_us: u64) {
+        let owed = self.task.owed().filter(|_| self.client.is_live());
+        if !self.patience.look(owed.map(|answers| (answers, pending)), now_us) {
+            return;
+        }
+        let seconds = self.settings.answer_timeout_s;
+        if T::CONNECTS_AGAIN && owed > Some(0) {
+            let cause = format!("no answer within {seconds} s");
+            self.connection.lost(io, &mut self.client, cause);
+        } else {
+            let owed = self.task.unanswered();
+            self.connection.end = Some(Err(Error::NoAnswer { seconds, owed }));
+        }
     }
 
     /// Does what has become due.
@@ -258,12 +284,14 @@ impl<T: Task> Handler for Runner<'_, T> {
             return;
         }
         let now_us = now_us();
+        // Before a ping is added.
+        let pending = self.connection.token().map_or(0, |token| io.pending(token));
         self.handle_timeout(io, now_us);
         let acted = self.act(io, now_us).and_then(|()| self.task.turn_end());
         match acted {
             Err(error) => self.connection.end = Some(Err(error)),
             Ok(()) if self.task.is_done() => self.connection.end = Some(Ok(())),
-            Ok(()) => {}
+            Ok(()) => self.check_patience(io, pending, now_us),
         }
     }
 }

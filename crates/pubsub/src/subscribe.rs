@@ -91,8 +91,9 @@ fn after_help() -> String {
     format!(
         "It runs until Ctrl-C, -C or -W, and reconnects if the connection is lost.\n\n\
          {}\n\n{}\n\nExit codes:\n  0 ended as asked; 1 failed or refused; 2 wrong options; \
-         27 the time of -W is up\n\nExamples:\n  weir sub -t 'sensors/#' -v\n  \
-         weir sub -t jobs -q 1 -c -i worker-1\n  weir sub -t ask -C 1 -W 10 -F '%R %P %p'",
+         27 the time of -W is up, or no\n  answer in time\n\nExamples:\n  \
+         weir sub -t 'sensors/#' -v\n  weir sub -t jobs -q 1 -c -i worker-1\n  \
+         weir sub -t ask -C 1 -W 10 -F '%R %P %p'",
         format::help(),
         property::help()
     )
@@ -149,6 +150,8 @@ struct Subscriber<'a> {
     is_due: bool,
     /// Answers that have not come.
     awaited: u8,
+    /// Answers that have come.
+    answers: u64,
     is_done: bool,
     error: Option<Error>,
     /// Reason string of the last packet.
@@ -207,6 +210,7 @@ impl<'a> Subscriber<'a> {
             clearing: args.remove_retained.then(Clearing::default),
             is_due: false,
             awaited: 0,
+            answers: 0,
             is_done: false,
             error: None,
             why: None,
@@ -291,6 +295,7 @@ impl<'a> Subscriber<'a> {
 
     fn answered(&mut self) {
         self.awaited = self.awaited.saturating_sub(1);
+        self.answers += 1;
         self.is_done |= self.ends_subscribed && self.awaited == 0;
     }
 }
@@ -315,6 +320,7 @@ impl Task for Subscriber<'_> {
                 }
             }
             Event::Acknowledged { reason, .. } => {
+                self.answers += 1;
                 let why = self.why.take();
                 if let Some(clearing) = &mut self.clearing {
                     clearing.acknowledged(reason, why);
@@ -332,6 +338,19 @@ impl Task for Subscriber<'_> {
 
     fn is_done(&self) -> bool {
         self.is_done && self.clearing.as_ref().is_none_or(Clearing::is_done) || self.error.is_some()
+    }
+
+    fn owed(&self) -> Option<u64> {
+        let is_clearing = self.clearing.as_ref().is_some_and(|clearing| clearing.in_flight > 0);
+        (self.awaited > 0 || is_clearing).then_some(self.answers)
+    }
+
+    fn unanswered(&self) -> String {
+        let what = match self.clearing.as_ref().filter(|_| self.awaited == 0) {
+            Some(_) => "that retained messages are cleared",
+            None => "the subscription",
+        };
+        format!("{what} is not acknowledged")
     }
 
     fn act(&mut self, port: &mut Port<'_>) -> Result<(), Error> {

@@ -2,7 +2,7 @@
 
 use crate::io::Io;
 use crate::output::Output;
-use crate::socket::{Closed, Descriptor, Socket, State};
+use crate::socket::{Descriptor, Socket, State};
 use crate::token::Token;
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, IoSlice};
@@ -14,11 +14,11 @@ const DRAINED_BYTES_MIN: usize = 64 * 1024;
 impl Io {
     /// Sends what every dirty connection has: files with one call each, direct descriptors all
     /// together.
-    pub(crate) fn flush(&mut self, mut failed: impl FnMut(Token, Closed)) {
+    pub(crate) fn flush(&mut self) {
         let mut dirty = std::mem::take(&mut self.dirty);
         for token in dirty.drain(..) {
             if let Err(errno) = self.flush_one(token) {
-                failed(token, Closed::Error(errno));
+                self.broke(token, errno);
             }
         }
         // What layers could not seal yet goes on in the next turn.
@@ -31,11 +31,25 @@ impl Io {
             let token = Token(token);
             // It was offered all there was.
             if let Err(errno) = self.sent(token, result, usize::MAX) {
-                failed(token, Closed::Error(errno));
+                self.broke(token, errno);
             }
         }
         if let Some(rings) = &mut self.rings {
             rings.results = results;
+        }
+    }
+
+    /// A send failed. What the peer said before lies in the system still: it is read before the end
+    /// is told, and a paused connection when its pause is over.
+    #[cold]
+    fn broke(&mut self, token: Token, errno: Errno) {
+        let Some(socket) = self.sockets.get_mut(token.0 as usize) else { return };
+        match socket.state {
+            State::Live => {
+                socket.set_broken(errno);
+                self.read_again(token);
+            }
+            _ => self.kill(token),
         }
     }
 
@@ -44,6 +58,11 @@ impl Io {
         let Some(socket) = sockets.get_mut(token.0 as usize) else { return Ok(()) };
         socket.dirty = false;
         if matches!(socket.state, State::Dead | State::Connecting) {
+            return Ok(());
+        }
+        if socket.broken().is_some() {
+            // What layers said meanwhile.
+            socket.drop_output();
             return Ok(());
         }
         let Socket { descriptor, state, out, input, .. } = socket;
@@ -83,7 +102,7 @@ impl Io {
                 }
                 Ok(())
             }
-            (Descriptor::Direct(_), None) => Err(Errno::BADF),
+            (Descriptor::Direct(_), None) | (Descriptor::Gone, _) => Err(Errno::BADF),
         }
     }
 
@@ -164,7 +183,7 @@ impl Io {
                     // The request of the same name always takes a thread of the system.
                     let _ = rings.open_file(*slot).map(|fd| shutdown(fd, Shutdown::Write));
                 }
-                (Descriptor::Direct(_), None) => {}
+                (Descriptor::Direct(_), None) | (Descriptor::Gone, _) => {}
             },
             _ => {}
         }

@@ -1,7 +1,7 @@
 //! What a handler may do with its connections during a turn.
 
 use crate::backend::Backend;
-use crate::files::files_spill;
+use crate::files::{FileBound, files_spill};
 use crate::gather::{GATHERED_BYTES_MAX, Gather};
 use crate::output::{Pool, SharedBytes};
 use crate::socket::{Descriptor, LINGER, Socket, State};
@@ -57,6 +57,8 @@ pub struct Io {
     pub(crate) is_freed: bool,
     /// A file of this number or above says so.
     pub(crate) spill_from: i32,
+    /// Files in which connections may be accepted while there are no rings to go on with.
+    pub(crate) file_bound: FileBound,
     pub(crate) sockets: Slab<Socket>,
     pub(crate) dirty: Vec<Token>,
     pub(crate) gather: Gather,
@@ -66,8 +68,9 @@ pub struct Io {
     pub(crate) drained: Vec<Token>,
     pub(crate) lingering: VecDeque<(u64, Token)>,
     pub(crate) pool: Pool,
-    /// Nothing is read: these have something, and are paused.
+    /// Nothing is read.
     pub(crate) holds_input: bool,
+    /// Who has something meanwhile, and is paused.
     pub(crate) held: Vec<Token>,
     /// Output that a peer does not take, in bytes: over it, the peer is read no more.
     pub(crate) unread_bytes_max: usize,
@@ -88,6 +91,7 @@ impl Io {
             files_are_full: false,
             is_freed: false,
             spill_from: files_spill(),
+            file_bound: FileBound::new(),
             sockets: Slab::new(),
             dirty: Vec::new(),
             gather: Gather::default(),
@@ -134,7 +138,7 @@ impl Io {
         let peer = match (&socket.descriptor, &mut self.rings) {
             (Descriptor::File(file), _) => getpeername(file),
             (Descriptor::Direct(slot), Some(rings)) => getpeername(rings.open_file(*slot).ok()?),
-            (Descriptor::Direct(_), None) => return None,
+            (Descriptor::Direct(_), None) | (Descriptor::Gone, _) => return None,
         };
         SocketAddr::try_from(peer.ok()??).ok()
     }
@@ -198,7 +202,7 @@ impl Io {
     fn append(&mut self, token: Token, bytes: &[u8]) -> Option<&mut Socket> {
         let Self { sockets, pool, .. } = self;
         let socket = sockets.get_mut(token.0 as usize)?;
-        if !matches!(socket.state, State::Live | State::Connecting) {
+        if !matches!(socket.state, State::Live | State::Connecting) || socket.broken().is_some() {
             return None;
         }
         socket.out.get_or_insert_with(|| pool.take()).push(bytes);
@@ -236,6 +240,7 @@ impl Io {
     pub fn close(&mut self, token: Token) {
         let Some(socket) = self.sockets.get_mut(token.0 as usize) else { return };
         match socket.state {
+            State::Live if socket.broken().is_some() => self.kill(token),
             State::Live => {
                 socket.state = State::Lingering;
                 socket.take_partial();
@@ -262,7 +267,7 @@ impl Io {
                 let _ = sockopt::set_socket_linger(fd, Some(std::time::Duration::ZERO));
             }
             (Descriptor::Direct(slot), Some(rings)) => rings.set_reset(*slot),
-            (Descriptor::Direct(_), None) => {}
+            (Descriptor::Direct(_), None) | (Descriptor::Gone, _) => {}
         }
         self.kill(token);
     }
@@ -306,13 +311,21 @@ impl Io {
             Descriptor::Direct(_) => {
                 self.rings.as_ref().is_some_and(|rings| !rings.ready.is_empty())
             }
+            Descriptor::Gone => false,
         }
     }
 
-    /// Reads from no connection, so that what comes waits in the system instead of here. Whoever
-    /// has something to be read is paused, until [`Io::release_input`].
-    pub fn hold_input(&mut self) {
+    /// Reads from no connection, so that what comes waits in the system instead of here. Pauses
+    /// this one, and then whoever else has something to be read, until [`Io::release_input`].
+    pub fn hold_input(&mut self, token: Token) {
         self.holds_input = true;
+        self.pause(token);
+        self.held.push(token);
+    }
+
+    /// Whether no connection is read.
+    pub fn holds_input(&self) -> bool {
+        self.holds_input
     }
 
     /// Reads again. Returns who was paused meanwhile and is to be resumed.
@@ -395,7 +408,7 @@ impl Io {
         }
         while let Some(token) = self.dead.pop() {
             let socket = self.sockets.remove(token.0 as usize);
-            self.is_freed = true;
+            self.is_freed |= !matches!(socket.descriptor, Descriptor::Gone);
             if socket.again {
                 self.again.retain(|&other| other != token);
             }
@@ -403,7 +416,7 @@ impl Io {
                 (Descriptor::Direct(slot), Some(rings)) => rings.close(slot, socket.serial, token),
                 // Closed by being dropped.
                 (Descriptor::File(_), _) => self.files_are_full = false,
-                (Descriptor::Direct(_), None) => {}
+                (Descriptor::Direct(_), None) | (Descriptor::Gone, _) => {}
             }
         }
     }

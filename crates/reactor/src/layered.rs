@@ -24,12 +24,14 @@ pub(crate) struct Layered {
     has_ended: bool,
     /// Not read, because the network takes too little of what the layers say.
     is_held_back: bool,
+    /// How they ended while the handler wanted no more.
+    pub(crate) end: Option<Result<(), TransportError>>,
 }
 
 impl Layered {
     /// Of a connection that the handler knows already, or hears of once the layers are open.
     pub(crate) fn new(layers: Layers, is_told: bool) -> Self {
-        Self { layers, network: None, is_told, has_ended: false, is_held_back: false }
+        Self { layers, network: None, is_told, has_ended: false, is_held_back: false, end: None }
     }
 
     /// Bytes for the network that wait to be sent.

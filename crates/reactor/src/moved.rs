@@ -38,23 +38,33 @@ impl Io {
     ///
     /// # Errors
     /// A connection that is closing, or of which something was read that its handler has not
-    /// heard of (it is not the one being handled), or what the system says of `dup`: no more files.
+    /// heard of (it is not the one being handled), or what the system says of making a file of a
+    /// direct descriptor: no more files. Then it is still here.
     pub fn give_away(&mut self, token: Token, unread: &[u8]) -> io::Result<Moved> {
         let socket = self
             .sockets
             .get_mut(token.0 as usize)
             .filter(|socket| socket.state == State::Live && !socket.reading);
         let socket = socket.ok_or(io::ErrorKind::NotConnected)?;
-        let fd = match (&socket.descriptor, &mut self.rings) {
-            (Descriptor::Direct(slot), Some(rings)) => rings.open_file(*slot)?,
-            (Descriptor::Direct(_), None) => return Err(io::ErrorKind::NotConnected.into()),
-            (Descriptor::File(file), _) => {
-                let fd = rustix::io::fcntl_dupfd_cloexec(file, 0)?;
-                // Else the other descriptor would keep reporting readiness here.
-                epoll::delete(&self.epoll, file)?;
-                fd
-            }
-        };
+        let fd =
+            match (std::mem::replace(&mut socket.descriptor, Descriptor::Gone), &mut self.rings) {
+                // The file itself goes: at the limit there is no other.
+                (Descriptor::File(file), _) => {
+                    // Else it would keep reporting readiness here.
+                    if let Err(error) = epoll::delete(&self.epoll, &file) {
+                        socket.descriptor = Descriptor::File(file);
+                        return Err(error.into());
+                    }
+                    file
+                }
+                (Descriptor::Direct(slot), Some(rings)) => {
+                    socket.descriptor = Descriptor::Direct(slot);
+                    rings.open_file(slot)?
+                }
+                (Descriptor::Direct(_), None) | (Descriptor::Gone, _) => {
+                    return Err(io::ErrorKind::NotConnected.into());
+                }
+            };
         if !unread.is_empty() {
             let mut partial = unread.to_vec();
             partial.append(&mut socket.take_partial());
@@ -72,7 +82,7 @@ impl Io {
     /// What the system says of epoll, or of io_uring.
     pub fn adopt(&mut self, moved: Moved) -> io::Result<Token> {
         let Moved { fd, input, out } = moved;
-        let token = self.insert(fd)?;
+        let token = self.insert_moved(fd)?;
         let socket = &mut self.sockets[token.0 as usize];
         (socket.input, socket.out) = (input, out);
         if socket.pending() > 0 {

@@ -87,9 +87,25 @@ impl Io {
         if !self.wants_direct() && self.fits(&fd) {
             return self.insert_file(fd, State::Live);
         }
+        self.install(&fd)
+    }
+
+    /// As [`Io::insert`], of a file that was given away: where there is no room for it as a direct
+    /// descriptor, it stays a file.
+    pub(crate) fn insert_moved(&mut self, fd: OwnedFd) -> io::Result<Token> {
+        if (self.wants_direct() || !self.fits(&fd))
+            && let Ok(token) = self.install(&fd)
+        {
+            return Ok(token);
+        }
+        self.insert_file(fd, State::Live)
+    }
+
+    /// Makes a direct descriptor of an open file, which the caller closes.
+    fn install(&mut self, fd: &OwnedFd) -> io::Result<Token> {
         let slot = self.take_slot()?;
         let rings = self.rings.as_mut().expect("a slot is of a ring");
-        rings.install(slot, &fd).inspect_err(|_| rings.free_slot(slot))?;
+        rings.install(slot, fd).inspect_err(|_| rings.free_slot(slot))?;
         Ok(self.insert_direct(slot, State::Live))
     }
 

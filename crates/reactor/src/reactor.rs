@@ -98,7 +98,7 @@ impl Reactor {
         self.read_again(handler);
         self.dispatch(handler);
         handler.turn_end(&mut self.io);
-        self.flush(handler);
+        self.io.flush();
         self.io.reap();
         self.io.gather.work_done(self.io.turn_us);
         Ok(())
@@ -268,21 +268,16 @@ impl Reactor {
         }
         self.read_batch(handler);
     }
-
-    fn flush(&mut self, handler: &mut impl Handler) {
-        let mut failed: Vec<(Token, Closed)> = Vec::new();
-        self.io.flush(|token, cause| failed.push((token, cause)));
-        for (token, cause) in failed {
-            fail(&mut self.io, token, cause, handler);
-        }
-    }
 }
 
 /// The connection ended by itself: its owner hears of it, unless it was closing.
 fn fail(io: &mut Io, token: Token, cause: Closed, handler: &mut impl Handler) {
-    let lingering = io.sockets[token.0 as usize].state == State::Lingering;
+    let socket = &io.sockets[token.0 as usize];
+    let is_lingering = socket.state == State::Lingering;
+    // After that, a read finds no more than an end.
+    let cause = socket.broken().map_or(cause, Closed::Error);
     io.kill(token);
-    if !lingering {
+    if !is_lingering {
         handler.closed(io, token, cause);
     }
 }

@@ -6,6 +6,7 @@ use crate::output::{Output, Pool};
 use crate::uring::Slot;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
+use std::num::NonZeroU8;
 use std::time::Duration;
 use weir_transport::{Scratch, TransportError};
 
@@ -42,6 +43,8 @@ pub(crate) enum Descriptor {
     File(OwnedFd),
     /// A direct descriptor of one of the reactor's rings.
     Direct(Slot),
+    /// Given away, as the file it was.
+    Gone,
 }
 
 /// 40 bytes and no heap while idle, if it is plain TCP.
@@ -67,6 +70,9 @@ pub(crate) struct Socket {
     pub(crate) paused: bool,
     /// Not read until its output has left: the peer does not take it.
     pub(crate) held_back: bool,
+    /// The error of a send, by its number: the peer takes nothing any more. What it said before is
+    /// still read, as soon as the handler wants it; then its end is told.
+    broken: Option<NonZeroU8>,
     /// Output as the handler wrote it, while there is some; its memory comes from the pool.
     pub(crate) out: Option<Box<Output>>,
     /// Boxed, because few plain connections have some.
@@ -110,6 +116,7 @@ impl Socket {
             reading: false,
             paused: false,
             held_back: false,
+            broken: None,
             out: None,
             input: None,
         }
@@ -122,6 +129,27 @@ impl Socket {
         match &self.input {
             None => plain,
             Some(input) => plain + input.layered.as_ref().map_or(0, |layered| layered.pending()),
+        }
+    }
+
+    /// Output has failed: what waits is dropped, and nothing is added.
+    pub(crate) fn set_broken(&mut self, errno: Errno) {
+        let number = u8::try_from(errno.raw_os_error()).ok().and_then(NonZeroU8::new);
+        self.broken = self.broken.or(number).or(Some(NonZeroU8::MAX));
+        (self.blocked, self.held_back) = (false, false);
+        self.drop_output();
+    }
+
+    /// Why output has failed, if it has.
+    #[inline]
+    pub(crate) fn broken(&self) -> Option<Errno> {
+        self.broken.map(|number| Errno::from_raw_os_error(number.get().into()))
+    }
+
+    pub(crate) fn drop_output(&mut self) {
+        self.out = None;
+        if let Some(layered) = self.layered() {
+            layered.network = None;
         }
     }
 

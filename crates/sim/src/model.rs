@@ -13,7 +13,7 @@ mod subscription;
 
 pub use connection::{Conn, Will};
 pub use notice::Said;
-pub use session::{Out, OutStep, Session};
+pub use session::{Out, OutStep, Session, Unreleased};
 pub use subscription::{Subscribe, Subscription};
 
 use crate::finding::{Checker, Finding};
@@ -108,6 +108,8 @@ pub struct Retain {
     pub settled: Option<u64>,
     /// When it is gone by itself.
     pub expires_at: Option<Micros>,
+    /// Whether it may not have been: it came again, and the first time may have been refused.
+    pub is_doubtful: bool,
 }
 
 /// A PUBLISH to a client for the first time.
@@ -151,6 +153,12 @@ struct Call {
     shard: usize,
     /// Connections that the shard has to close before it returns.
     closing: Vec<ConnNo>,
+    /// The connection whose input it is.
+    input: Option<ConnNo>,
+    /// It, if the shard leaves it open.
+    open: Option<ConnNo>,
+    /// It, if its client has sent DISCONNECT.
+    leaving: Option<ConnNo>,
     /// Clients whose queue ran over, or whose PUBLISH was refused.
     blamed: Vec<ClientNo>,
     wills: Vec<usize>,
@@ -210,7 +218,9 @@ impl Model {
 
     /// It has returned.
     pub fn end_call(&mut self) {
-        for conn in std::mem::take(&mut self.call.closing) {
+        let is_owed_nothing = |conn: &ConnNo| self.conns[conn.0].owed.is_empty();
+        let late = self.call.leaving.take().filter(is_owed_nothing);
+        for conn in std::mem::take(&mut self.call.closing).into_iter().chain(late) {
             let what = format!("connection {} should have been closed", conn.0);
             self.fail(Checker::Lifetime, what);
         }
@@ -286,6 +296,7 @@ impl Model {
                 at,
                 settled: None,
                 expires_at,
+                is_doubtful: false,
             });
         }
         intake
@@ -318,7 +329,7 @@ impl Model {
                 let is_later = old.settled.is_some_and(|settled| settled < new.at)
                     || (old.shard == new.shard && old.at < new.at);
                 let is_together = old.will_of.is_some() && old.will_of == new.will_of;
-                new.topic == old.topic && is_later && !is_together
+                new.topic == old.topic && is_later && !is_together && !new.is_doubtful
             })
         };
         self.retains.iter().filter(|retain| !is_replaced(retain)).cloned().collect()
@@ -332,5 +343,7 @@ impl Model {
             retain.settled.get_or_insert(self.at);
         }
         self.recent = Recent::default();
+        let unreleased = self.sessions.iter_mut().flat_map(|it| it.unreleased.values_mut());
+        unreleased.for_each(|message| message.intake = None);
     }
 }

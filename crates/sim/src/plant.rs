@@ -10,6 +10,7 @@ pub const PLANTS: &[Plant] = &[
     Plant::LoseRetainLetter,
     Plant::LoseLeaveLetter,
     Plant::LoseReceipt,
+    Plant::LoseRefusal,
     Plant::RepeatLetter,
     Plant::SwapLetters,
     Plant::LoseWrite,
@@ -37,6 +38,7 @@ pub enum Plant {
     LoseRetainLetter,
     LoseLeaveLetter,
     LoseReceipt,
+    LoseRefusal,
     RepeatLetter,
     SwapLetters,
     LoseWrite,
@@ -64,6 +66,7 @@ impl Plant {
             Self::LoseRetainLetter => "lose-retain-letter",
             Self::LoseLeaveLetter => "lose-leave-letter",
             Self::LoseReceipt => "lose-receipt",
+            Self::LoseRefusal => "lose-refusal",
             Self::RepeatLetter => "repeat-letter",
             Self::SwapLetters => "swap-letters",
             Self::LoseWrite => "lose-write",
@@ -96,6 +99,8 @@ impl Plant {
             Self::ForgetDrained => 1,
             // It takes a late answer, and a key that is another's by then.
             Self::MisplaceVerdict => 1,
+            // Another shard may say the same, or the publisher be gone.
+            Self::LoseRefusal => 1,
             Self::LoseParcel => 4,
             Self::SwapLetters
             // The next receipt makes up for those that are lost before it.
@@ -115,6 +120,7 @@ impl Plant {
                 | Self::LoseRetainLetter
                 | Self::LoseLeaveLetter
                 | Self::LoseReceipt
+                | Self::LoseRefusal
                 | Self::RepeatLetter
                 | Self::SwapLetters
                 | Self::LoseParcel
@@ -151,6 +157,7 @@ impl Saboteur {
         let is_lost = matches!(mail, Mail::Publish { .. }) && self.strikes(Plant::LoseLetter)
             || matches!(mail, Mail::Retain { .. }) && self.strikes(Plant::LoseRetainLetter)
             || matches!(mail, Mail::Receipt { .. }) && self.strikes(Plant::LoseReceipt)
+            || matches!(mail, Mail::Refused { .. }) && self.strikes(Plant::LoseRefusal)
             || is_leave && self.strikes(Plant::LoseLeaveLetter);
         let is_publish = matches!(mail, Mail::Publish { .. });
         match (is_lost, is_publish && self.strikes(Plant::RepeatLetter)) {

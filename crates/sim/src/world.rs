@@ -6,6 +6,7 @@ mod door;
 mod host;
 mod line;
 mod moves;
+mod pressure;
 mod sink;
 
 use crate::chance::Chance;
@@ -17,6 +18,7 @@ use crate::trace::Trace;
 use door::Question;
 use line::Line;
 use moves::Moves;
+use pressure::Pressure;
 use sink::Letter;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_core::{
@@ -49,6 +51,7 @@ pub struct World {
     /// Connections whose clients are who they say, and have not been let in yet.
     accepted: BTreeSet<ConnNo>,
     moves: Moves,
+    pressure: Pressure,
     lines: Vec<Line>,
     clients: Vec<Client>,
     saboteur: Saboteur,
@@ -105,6 +108,7 @@ impl World {
                 shards > 1 && Chance::new(seed, MOVES_STREAM).one_in(2),
                 Partitions::spread(shards, seed),
             ),
+            pressure: Pressure::new(seed),
             lines: Vec::new(),
             clients,
             saboteur: Saboteur::new(plant, seed),

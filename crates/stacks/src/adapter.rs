@@ -7,6 +7,7 @@
 //! that it started, and the error says what it did and how its log ends.
 
 use crate::catalog::{Stack, Workflow};
+use crate::replay::RESULT_TOPIC;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -290,9 +291,8 @@ fn launch(start: &Start<'_>) -> std::io::Result<Adapter> {
     Ok(Adapter { name, log, guard, input, lines, pid: 0, is_connecting, patience })
 }
 
-/// What the stack subscribes to, and where its results go.
+/// What the stack subscribes to.
 const FEED_FILTER: &str = "ud/#";
-const RESULT_TOPIC: &str = "cells";
 
 /// Reads lines on a thread of their own, as fast as they are asked for.
 fn listen(output: Option<impl Read + Send + 'static>) -> Receiver<Line> {

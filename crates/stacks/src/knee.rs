@@ -27,8 +27,6 @@ pub(crate) struct Climb<'a> {
     pub(crate) task: Task<'a>,
     /// Where to begin, if something is known.
     pub(crate) from_per_s: f64,
-    /// p99 from the intended time that a step may have.
-    pub(crate) p99_us_max: u64,
     /// How long a stack that was started anew is warmed up, in seconds.
     pub(crate) warm_up_s: f64,
 }
@@ -68,7 +66,7 @@ impl Climb<'_> {
                 Ok(mut point) => {
                     broken = 0;
                     point.purpose = Some(purpose);
-                    let seen = self.seen(&mut point);
+                    let seen = seen(point.standing);
                     tracing::debug!(stack = %point.stack, rate_per_s, ?seen, "step");
                     if !point.is_idle() {
                         session = None;
@@ -93,20 +91,14 @@ impl Climb<'_> {
         found.per_core_s = at_knee(&found);
         found
     }
+}
 
-    /// What a step shows; a p99 over the objective is a reason of its own.
-    fn seen(&self, point: &mut Point) -> Seen {
-        let latency = point.latency.as_ref().or(point.acknowledge.as_ref());
-        let p99_us = latency.map_or(0, |latency| latency.p99_us);
-        match point.standing {
-            Standing::Kept if p99_us > self.p99_us_max => {
-                point.reasons.push(format!("p99 of {:.1} ms", p99_us as f64 / 1e3));
-                Seen::Missed
-            }
-            Standing::Kept => Seen::Met,
-            Standing::ReplayLimit => Seen::GeneratorLimit,
-            Standing::Overloaded | Standing::Wrong | Standing::Broken => Seen::Missed,
-        }
+/// What a step shows.
+const fn seen(standing: Standing) -> Seen {
+    match standing {
+        Standing::Kept => Seen::Met,
+        Standing::ReplayLimit => Seen::GeneratorLimit,
+        Standing::Overloaded | Standing::Wrong | Standing::Broken => Seen::Missed,
     }
 }
 

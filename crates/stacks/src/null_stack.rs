@@ -30,6 +30,13 @@ const FAULT_EVERY: u64 = 10;
 /// Largest packet it takes.
 const PACKET_BYTES_MAX: u32 = (1024 + 128) * 1024;
 
+/// A topic nobody asked for.
+const ELSEWHERE: &str = "elsewhere";
+
+/// A stack that stalls does so once, before this result.
+const STALL_AT: u64 = 9;
+const STALL: Duration = Duration::from_millis(500);
+
 /// What is done to every tenth result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -41,6 +48,16 @@ pub enum Fault {
     Alter,
     /// Something else is published, too.
     Invent,
+    /// It is published to another topic.
+    Stray,
+    /// It is published with RETAIN.
+    Retain,
+    /// It is published after the one that follows it.
+    Swap,
+    /// It is counted twice.
+    Overstate,
+    /// Everything waits for half a second, once.
+    Stall,
 }
 
 impl FromStr for Fault {
@@ -52,7 +69,14 @@ impl FromStr for Fault {
             "double" => Ok(Self::Double),
             "alter" => Ok(Self::Alter),
             "invent" => Ok(Self::Invent),
-            _ => Err("a fault is lose, double, alter or invent".into()),
+            "stray" => Ok(Self::Stray),
+            "retain" => Ok(Self::Retain),
+            "swap" => Ok(Self::Swap),
+            "overstate" => Ok(Self::Overstate),
+            "stall" => Ok(Self::Stall),
+            _ => Err("a fault is lose, double, alter, invent, stray, retain, swap, overstate or \
+                      stall"
+                .into()),
         }
     }
 }
@@ -85,6 +109,20 @@ struct Counts {
     published: AtomicU64,
     connects: AtomicU64,
     is_over: AtomicBool,
+}
+
+/// What is to be sent.
+struct Sending {
+    bytes: Vec<u8>,
+    next: PacketId,
+    /// A payload that another is to overtake.
+    held: Vec<u8>,
+}
+
+impl Sending {
+    const fn new() -> Self {
+        Self { bytes: Vec::new(), next: PacketId::FIRST, held: Vec::new() }
+    }
 }
 
 impl NullStack {
@@ -199,7 +237,7 @@ impl NullStack {
     fn read(&self, mut stream: TcpStream, counts: &Counts) -> io::Result<()> {
         stream.set_read_timeout(None)?;
         let (mut buffer, mut known) = (vec![0; READ_BYTES], 0);
-        let (mut out, mut next_id) = (Vec::new(), PacketId::FIRST);
+        let mut to = Sending::new();
         loop {
             let read = match stream.read(&mut buffer[known..]) {
                 Ok(0) | Err(_) => return Ok(()),
@@ -210,52 +248,64 @@ impl NullStack {
             while let Ok(Some(frame)) = Frame::check(&buffer[at..known], PACKET_BYTES_MAX) {
                 at += frame.bytes;
                 if let Ok(Packet::Publish(publish)) = Packet::decode(self.version(), frame) {
-                    self.take(&publish, counts, &mut out, &mut next_id);
+                    self.take(&publish, counts, &mut to);
                 }
             }
             buffer.copy_within(at..known, 0);
             known -= at;
-            stream.write_all(&out)?;
-            out.clear();
+            stream.write_all(&to.bytes)?;
+            to.bytes.clear();
         }
     }
 
-    fn take(&self, of: &Publish<'_>, counts: &Counts, out: &mut Vec<u8>, next: &mut PacketId) {
-        let version = self.version();
+    fn take(&self, of: &Publish<'_>, counts: &Counts, to: &mut Sending) {
         if self.workflow == "workflow" && has_cell(of.payload) {
             let number = counts.matched.fetch_add(1, Ordering::Relaxed);
             let mut payload = of.payload.to_vec();
-            let mut times = 1;
+            let (mut times, mut topic, mut retain, mut counted) = (1, &*self.topic, false, 1);
+            let held = std::mem::take(&mut to.held);
             match self.fault.filter(|_| number % FAULT_EVERY == FAULT_EVERY - 1) {
                 Some(Fault::Lose) => times = 0,
                 Some(Fault::Double) => times = 2,
                 Some(Fault::Alter) => payload[8] ^= 1,
-                Some(Fault::Invent) => self.publish(b"{}", version, out, next),
-                None => {}
+                Some(Fault::Invent) => self.publish(b"{}", (topic, retain), to),
+                Some(Fault::Stray) => topic = ELSEWHERE,
+                Some(Fault::Retain) => retain = true,
+                Some(Fault::Overstate) => counted = 2,
+                Some(Fault::Swap) => {
+                    times = 0;
+                    to.held.clone_from(&payload);
+                }
+                Some(Fault::Stall) if number == STALL_AT => std::thread::sleep(STALL),
+                Some(Fault::Stall) | None => {}
             }
             for _ in 0..times {
-                self.publish(&payload, version, out, next);
+                self.publish(&payload, (topic, retain), to);
             }
-            counts.published.fetch_add(1, Ordering::Relaxed);
+            if !held.is_empty() {
+                self.publish(&held, (topic, retain), to);
+            }
+            counts.published.fetch_add(counted, Ordering::Relaxed);
         }
         counts.received.fetch_add(1, Ordering::Relaxed);
         if let Some(packet_id) = of.packet_id {
-            Packet::PubAck(Ack::success(packet_id)).encode(version, out);
+            Packet::PubAck(Ack::success(packet_id)).encode(self.version(), &mut to.bytes);
         }
     }
 
-    fn publish(&self, payload: &[u8], version: Version, out: &mut Vec<u8>, next: &mut PacketId) {
+    fn publish(&self, payload: &[u8], (topic, retain): (&str, bool), to: &mut Sending) {
         let qos = self.qos();
-        let packet_id = (qos != QoS::AtMostOnce).then_some(*next);
-        *next = next.next();
-        let (dup, retain, topic, properties) = (false, false, &*self.topic, Properties::EMPTY);
-        Publish { dup, qos, retain, topic, packet_id, properties, payload }.encode(version, out);
+        let packet_id = (qos != QoS::AtMostOnce).then_some(to.next);
+        to.next = to.next.next();
+        let (dup, properties) = (false, Properties::EMPTY);
+        Publish { dup, qos, retain, topic, packet_id, properties, payload }
+            .encode(self.version(), &mut to.bytes);
     }
 
     /// Publishes, or connects, at its rate.
     fn pace(&self, mut stream: TcpStream, counts: &Counts) -> io::Result<()> {
         let (begin, mut done) = (Instant::now(), 0);
-        let (mut out, mut next_id) = (Vec::new(), PacketId::FIRST);
+        let mut to = Sending::new();
         let template = Recorded::new();
         while !counts.is_over.load(Ordering::Relaxed) {
             let due = (begin.elapsed().as_secs_f64() * self.rate_per_s) as u64 + 1;
@@ -268,9 +318,9 @@ impl NullStack {
                 } else {
                     // The first message of the feed, with its own number.
                     let payload = &template.of(FIRST_NUMBER).payload;
-                    self.publish(payload, self.version(), &mut out, &mut next_id);
-                    stream.write_all(&out)?;
-                    out.clear();
+                    self.publish(payload, (&self.topic, false), &mut to);
+                    stream.write_all(&to.bytes)?;
+                    to.bytes.clear();
                     counts.published.fetch_add(1, Ordering::Relaxed);
                 }
                 done += 1;

@@ -201,6 +201,18 @@ pub struct PointLedger {
     pub alien: u64,
     /// Results with other bytes, or of another QoS, than their message.
     pub altered: u64,
+    /// Results that came after one of a later message.
+    #[serde(default)]
+    pub reordered: u64,
+    /// What was published to another topic.
+    #[serde(default)]
+    pub astray: u64,
+    /// What was published with RETAIN.
+    #[serde(default)]
+    pub retained: u64,
+    /// Results that the stack says it published, beyond those that came or were lost.
+    #[serde(default)]
+    pub overstated: u64,
     /// QoS 1 messages without PUBACK.
     pub unacknowledged: u64,
     /// Operations that failed, as the stack says.

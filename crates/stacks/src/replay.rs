@@ -14,7 +14,7 @@ mod play;
 mod server;
 
 pub use feed::{FIRST_NUMBER, PAYLOAD_BYTES, Recorded, Template};
-pub use lines::{Counts, Order, Play, PlayError, Played, Said};
+pub use lines::{Counts, Order, Play, PlayError, Played, RESULT_TOPIC, Said};
 
 use server::Server;
 use std::io::{self, BufRead, Read, Write};

@@ -91,6 +91,7 @@ pub fn run(
         interrupted,
         per_segment: options.settings.per_segment,
         window: options.settings.window,
+        p99_us_max: (options.settings.p99_max_ms * 1e3) as u64,
         patience: Duration::from_secs_f64(options.settings.patience_s),
     };
     let mut runner = Runner { options, context: &context, logs: &logs, clients: &mut clients };
@@ -234,7 +235,6 @@ impl Runner<'_> {
             task: Task { stack, workflow, qos, rate_per_s: 0.0, length, log: &log },
             from_per_s: promised.map_or(first_per_s(workflow), |rate| rate * FROM_SHARE),
             warm_up_s: self.options.settings.warm_up_s,
-            p99_us_max: (self.options.settings.p99_max_ms * 1e3) as u64,
         };
         let mut found = climb.run(self.used(&stack.name));
         found.round = round;

@@ -56,6 +56,8 @@ pub(crate) struct Context<'a> {
     pub(crate) interrupted: &'a Interrupted,
     pub(crate) per_segment: u32,
     pub(crate) window: u32,
+    /// What 99 of 100 results have to keep, from the intended time, in microseconds.
+    pub(crate) p99_us_max: u64,
     /// How long an adapter may take to be ready, and to answer.
     pub(crate) patience: Duration,
 }
@@ -188,6 +190,7 @@ impl<'a> Session<'a> {
             returns: task.workflow == Workflow::Workflow,
         };
         let monitor = watch(&self.adapter)?;
+        let before = self.replay.counts()?;
         let times = self.replay.play(play)?;
         self.sleep_until(times.measure_us.0)?;
         let from = self.edge(&monitor)?;
@@ -208,7 +211,9 @@ impl<'a> Session<'a> {
         point.acknowledge = summary(&played.acknowledge);
         let all = since(begin, end.counts);
         point.ledger = ledger(&played, all);
-        let late = is_late.then(|| format!("what was due last came {:.0} ms late", late_us / 1e3));
+        note_strays(&mut point.ledger, &before, &self.replay.counts()?);
+        let end = is_late.then(|| format!("what was due last came {:.0} ms late", late_us / 1e3));
+        let late = end.or_else(|| late_within(&point, self.context.p99_us_max));
         judge_played(&mut point, &played, late);
         judge_window(&mut point, length.measure_s);
         Ok(point)
@@ -250,7 +255,7 @@ impl<'a> Session<'a> {
         let Self { context, adapter, mut replay, .. } = self;
         let end = adapter.stop()?;
         let deadline_us = now_us() + (task.length.drain_s * 1e6) as u64;
-        let (sent, came) = loop {
+        let (sent, came, after) = loop {
             let after = replay.counts()?;
             let sent = match task.workflow {
                 Workflow::Connect => end.connects,
@@ -259,7 +264,7 @@ impl<'a> Session<'a> {
             let came = arrived(task.workflow, &after) - arrived(task.workflow, &before);
             if came >= sent || now_us() >= deadline_us {
                 judge_payloads(&mut point, &before, &after);
-                break (sent, came);
+                break (sent, came, after);
             }
             sleep_until(now_us() + ASK_EVERY_US, context.interrupted)?;
         };
@@ -270,6 +275,7 @@ impl<'a> Session<'a> {
             failed: end.failed,
             ..PointLedger::default()
         };
+        note_strays(&mut point.ledger, &before, &after);
         judge_paced(&mut point);
         Ok(point)
     }
@@ -375,6 +381,8 @@ fn ledger(played: &Played, counts: AdapterCounts) -> PointLedger {
     let is_all_published = counts.published >= played.required;
     let missing = played.required - played.delivered.min(played.required);
     let is_done = is_all_received && is_all_published;
+    let came = played.delivered + played.duplicated + played.alien;
+    let lost = if is_done { missing } else { 0 };
     PointLedger {
         sent: played.sent,
         received: counts.received,
@@ -382,14 +390,42 @@ fn ledger(played: &Played, counts: AdapterCounts) -> PointLedger {
         matched: counts.matched,
         unsent: played.unsent,
         delivered: played.delivered,
-        lost: if is_done { missing } else { 0 },
+        lost,
         behind: played.sent.saturating_sub(counts.received) + if is_done { 0 } else { missing },
         duplicated: played.duplicated,
         alien: played.alien,
         altered: played.altered,
+        reordered: played.reordered,
+        astray: 0,
+        retained: 0,
+        overstated: counts.published.saturating_sub(came + lost),
         unacknowledged: played.unacknowledged,
         failed: counts.failed,
     }
+}
+
+/// What came of a stack in a way in which it was not to come.
+fn note_strays(ledger: &mut PointLedger, before: &Counts, after: &Counts) {
+    ledger.astray = after.astray - before.astray;
+    ledger.retained = after.retained - before.retained;
+}
+
+/// What is wrong whether the stack is played to or publishes by itself.
+fn strays(of: &PointLedger) -> [(&'static str, u64); 3] {
+    [
+        ("messages published to another topic", of.astray),
+        ("messages published with RETAIN", of.retained),
+        ("operations failed", of.failed),
+    ]
+}
+
+/// Results that were late in the middle of a play, though the last of them were not.
+fn late_within(point: &Point, p99_us_max: u64) -> Option<String> {
+    let latency = point.latency.as_ref().or(point.acknowledge.as_ref())?;
+    let (p99, max) = (latency.p99_us as f64 / 1e3, p99_us_max as f64 / 1e3);
+    (latency.p99_us > p99_us_max).then(|| {
+        format!("one in a hundred came {p99:.0} ms late or more, where {max:.0} ms may be")
+    })
 }
 
 fn judge_played(point: &mut Point, played: &Played, late: Option<String>) {
@@ -404,13 +440,15 @@ fn judge_played(point: &mut Point, played: &Played, late: Option<String>) {
     count("results duplicated", of.duplicated);
     count("results that nobody asked for", of.alien);
     count("results altered", of.altered);
-    count("operations failed", of.failed);
+    count("results out of order", of.reordered);
+    strays(&of).into_iter().for_each(|(what, of_them)| count(what, of_them));
     count("acknowledgements of nothing", played.acknowledged_alien);
     count("messages received more than were sent", of.received.saturating_sub(of.sent));
     // It counts what it has done, or its figures mean nothing.
     count("results of messages it did not count", of.delivered.saturating_sub(of.received));
     if of.behind == 0 && played.unsent == 0 {
         count("messages never acknowledged", of.unacknowledged);
+        count("results counted that never came", of.overstated);
         if point.workflow == Workflow::Workflow && of.matched != of.required {
             wrong.push(format!("{} cells found of {}", of.matched, of.required));
         }
@@ -468,8 +506,10 @@ fn judge_paced(point: &mut Point) {
     if of.lost > 0 {
         point.reasons.push(format!("{} of {} never came", of.lost, of.sent));
     }
-    if of.failed > 0 {
-        point.reasons.push(format!("{} operations failed", of.failed));
+    for (what, of_them) in strays(&of) {
+        if of_them > 0 {
+            point.reasons.push(format!("{of_them} {what}"));
+        }
     }
     // What was under way at the end may have come uncounted.
     if of.received > of.sent + of.sent / 100 + 1 {

@@ -3,6 +3,7 @@
 mod brokers;
 mod clients;
 mod compare;
+mod crash;
 mod emqtt;
 mod export;
 mod guard;
@@ -26,7 +27,7 @@ use weir_bench::result::{RunResult, Status};
 use weir_bench::run::RunOptions;
 use weir_bench::session::Session;
 use weir_bench::usecase::{self, Span, UseCase};
-use weir_bench::{ceiling, conformance, doctor, folder, report, tables};
+use weir_bench::{ceiling, conformance, doctor, folder, report, summary, tables};
 use weir_conformance::Version;
 use weir_say::{say, sayln};
 
@@ -78,6 +79,9 @@ enum BenchCommand {
     /// Find the highest rate, or the most clients, at which brokers meet an objective
     #[command(after_help = ladder::EXAMPLES)]
     Ladder(Box<ladder::LadderArgs>),
+    /// Crash brokers under load, and count what they had acknowledged and lost
+    #[command(after_help = crash::EXAMPLES)]
+    Crash(crash::CrashArgs),
     /// Open and hold connections, with emqtt-bench's options
     #[command(after_help = emqtt::CONN_EXAMPLES)]
     Conn(emqtt::ConnArgs),
@@ -144,7 +148,7 @@ const CONFORMANCE_EXAMPLES: &str = "Examples:
 #[derive(Debug, Args)]
 struct ConformanceArgs {
     /// Broker under test: a name from `weir bench brokers`, NAME=COMMAND or mqtt://HOST:PORT; may
-    /// be given several times
+    /// be given several times, and NAME@LABEL tells versions or builds of one broker apart
     #[arg(long, value_name = "BROKER", default_value = "weir")]
     broker: Vec<String>,
     /// Only cases whose name contains this
@@ -170,14 +174,14 @@ fn parse_version(text: &str) -> Result<Version, String> {
 #[derive(Debug, Args)]
 struct How {
     /// Broker under test: a name from `weir bench brokers`, NAME=COMMAND or mqtt://HOST:PORT; may
-    /// be given several times
+    /// be given several times, and NAME@LABEL tells versions or builds of one broker apart
     #[arg(long, value_name = "BROKER", default_value = "weir")]
     broker: Vec<String>,
     /// Configuration of the broker: default (as shipped), tuned (for the suite) or published
     #[arg(long, default_value = "default")]
     profile: Profile,
     /// Size relative to the use case; 1 is full size
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, value_parser = parse_scale, allow_negative_numbers = true)]
     scale: f64,
     /// Length of the measure phase, such as 10s, 5m or 1h [default: from the use case, or 10s].
     /// Never shorter than the use case's steps need. mqttbs measures for 30m
@@ -228,12 +232,23 @@ impl How {
             agents,
             repetition: None,
             abreast: None,
+            invalid_before: Vec::new(),
+            is_one_of_many: false,
             out,
             live,
             version: env!("CARGO_PKG_VERSION").into(),
             commit: env!("WEIR_COMMIT").into(),
             command: command_line(),
         }
+    }
+
+    /// Each with its program found, so that a name that was mistyped is not told after hours.
+    fn brokers(&self) -> anyhow::Result<Vec<Box<dyn Driver>>> {
+        let brokers = driver::parse_all(&self.broker, self.profile)?;
+        for broker in &brokers {
+            broker.about(self.profile)?;
+        }
+        Ok(brokers)
     }
 
     fn agents(&self) -> anyhow::Result<Agents> {
@@ -247,6 +262,14 @@ impl How {
     }
 }
 
+/// More than any host holds of any use case, and little enough for every sum of clients.
+const SCALE_MAX: f64 = 1_000.0;
+
+fn parse_scale(text: &str) -> Result<f64, String> {
+    let scale = text.parse().ok().filter(|&scale| scale > 0.0 && scale <= SCALE_MAX);
+    scale.ok_or_else(|| format!("it must be above 0 and at most {SCALE_MAX}, such as 0.1"))
+}
+
 /// What was typed, but for passwords: it is kept with the results.
 fn command_line() -> Vec<String> {
     std::env::args().map(|argument| driver::without_password(&argument)).collect()
@@ -255,6 +278,12 @@ fn command_line() -> Vec<String> {
 /// Seconds of `90`, `10s`, `5m`, `1h` or `500ms`.
 fn parse_seconds(text: &str) -> Result<f64, String> {
     Ok(Span::parse(text)?.seconds)
+}
+
+/// Messages per second.
+fn parse_rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|&rate: &f64| rate > 0.0 && rate.is_finite());
+    rate.ok_or_else(|| "it must be above 0, such as 1000".into())
 }
 
 /// The same, and not nothing.
@@ -282,6 +311,7 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
         BenchCommand::Browse(args) => live::browse(&args),
         BenchCommand::Compare(args) => compare::run(&args),
         BenchCommand::Ladder(args) => ladder::run(&args),
+        BenchCommand::Crash(args) => crash::run(&args),
         BenchCommand::Conn(args) => emqtt::conn(args),
         BenchCommand::Pub(args) => emqtt::publish(args),
         BenchCommand::Sub(args) => emqtt::subscribe(args),
@@ -328,8 +358,7 @@ fn null_broker(burned: f64) -> anyhow::Result<ExitCode> {
 
 /// Every use case on every broker; one report over all.
 fn run_all(use_cases: &[UseCase], how: &How) -> anyhow::Result<ExitCode> {
-    let brokers: Vec<Box<dyn Driver>> =
-        how.broker.iter().map(|name| driver::parse(name)).collect::<Result<_, _>>()?;
+    let brokers = how.brokers()?;
     let agents = how.agents()?;
     let asked = how.repeats.asked();
     let session = Session::new(asked, &how.out, use_cases, brokers.len(), &agents)?;
@@ -348,7 +377,7 @@ fn run_all(use_cases: &[UseCase], how: &How) -> anyhow::Result<ExitCode> {
     let outcome = session.run_each(use_cases, &brokers, &options, &interrupted, &mut kept);
     live.close();
     if !results.is_empty() {
-        say!("{}", tables::render(&results));
+        say!("{}{}", tables::render(&results), summary::render(&results));
         let stand = weir_bench::compare::of_repeats(&results);
         if let Some(stand) = &stand {
             repeat::tell(&session, stand)?;
@@ -375,8 +404,7 @@ fn report_path(out: &Path, folders: &[PathBuf]) -> PathBuf {
 }
 
 fn conform(args: ConformanceArgs) -> anyhow::Result<ExitCode> {
-    let brokers: Vec<Box<dyn Driver>> =
-        args.broker.iter().map(|name| driver::parse(name)).collect::<Result<_, _>>()?;
+    let brokers = driver::parse_all(&args.broker, args.profile)?;
     let options = conformance::Options {
         only: args.only,
         versions: args.mqtt,
@@ -396,13 +424,11 @@ fn conform(args: ConformanceArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn show(roots: &[PathBuf]) -> anyhow::Result<ExitCode> {
-    let mut folders = Vec::new();
+    let mut results: Vec<RunResult> = Vec::new();
     for root in roots {
-        folders.extend(folder::find(root)?);
+        results.extend(folder::read_all(root)?);
     }
-    let results: Vec<RunResult> =
-        folders.iter().map(|folder| folder::read(folder)).collect::<Result<_, _>>()?;
-    say!("{}", tables::render(&results));
+    say!("{}{}", tables::render(&results), summary::render(&results));
     let [root, ..] = roots else { bail!("name a result folder") };
     let path = root.join("report.html");
     report::write(&results, &path)?;

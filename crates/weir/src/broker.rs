@@ -11,11 +11,17 @@ use weir_say::{say, sayln};
 /// A shard ended by itself, by an error of its event loop or a panic.
 const SHARD_ENDED: u8 = 3;
 
+/// The disk that the log is on has failed.
+const DISK_FAILED: u8 = 4;
+
 /// Run the MQTT broker in the foreground until SIGTERM or Ctrl-C
 ///
-/// It speaks MQTT 3.1, 3.1.1 and 5.0 over TCP and keeps sessions in memory. Without options it
-/// listens on 127.0.0.1:1883, and whoever reaches it may use it. docs/broker.md has every key of
+/// It speaks MQTT 3.1, 3.1.1 and 5.0 over TCP. Without options it listens on 127.0.0.1:1883,
+/// whoever reaches it may use it, and sessions are in memory only. docs/broker.md has every key of
 /// the configuration file, with examples; docs/limits.md says what happens at each bound.
+///
+/// With --store, sessions and their messages outlive the broker, and nothing is acknowledged before
+/// it is on the disk: docs/durability.md.
 ///
 /// SIGUSR1 writes all counters to the log, and so does SIGHUP, which also opens the log's file
 /// again. With a control socket ([control] in the file), weir ctl shows clients and counters:
@@ -37,6 +43,10 @@ pub(crate) struct BrokerArgs {
     /// Address to listen on, instead of those in the file; may be given several times
     #[arg(long, value_name = "HOST:PORT")]
     listen: Vec<String>,
+    /// Folder in which sessions and messages outlive the broker, instead of [store] path in the
+    /// file; it is made if it is not there
+    #[arg(long, value_name = "DIR")]
+    store: Option<PathBuf>,
     /// Log everything, as --log-level debug does
     #[arg(short, long)]
     pub(crate) verbose: bool,
@@ -68,6 +78,9 @@ pub(crate) fn run(args: BrokerArgs, log: &Log) -> anyhow::Result<ExitCode> {
     if !addresses.is_empty() {
         config.listen = addresses;
     }
+    if args.store.is_some() {
+        config.store.path = args.store;
+    }
     config.check()?;
     for warning in config.warnings() {
         tracing::warn!("{warning}");
@@ -87,6 +100,7 @@ pub(crate) fn run(args: BrokerArgs, log: &Log) -> anyhow::Result<ExitCode> {
         Ok(()) => Ok(ExitCode::SUCCESS),
         // The log has it.
         Err(ServeError::Shard { .. }) => Ok(ExitCode::from(SHARD_ENDED)),
+        Err(ServeError::Disk { .. }) => Ok(ExitCode::from(DISK_FAILED)),
         Err(error) => Err(error.into()),
     }
 }

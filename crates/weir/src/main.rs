@@ -7,8 +7,9 @@ mod ctl;
 mod flow;
 mod log;
 mod pubsub;
+mod shell;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 use weir_say::noteln;
 
@@ -34,10 +35,12 @@ enum Command {
     Flow(flow::FlowArgs),
     Pub(weir_pubsub::PubArgs),
     Sub(weir_pubsub::SubArgs),
+    Completions(shell::CompletionsArgs),
+    Man(shell::ManArgs),
 }
 
 fn main() -> ExitCode {
-    let mut cli = Cli::parse();
+    let mut cli = Cli::try_parse().unwrap_or_else(|error| shell::without_far_tips(error).exit());
     if let Command::Broker(args) = &cli.command
         && args.verbose
     {
@@ -64,5 +67,10 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Flow(args) => Ok(flow::run(&args)),
         Command::Pub(args) => Ok(pubsub::publish(&args)),
         Command::Sub(args) => Ok(pubsub::subscribe(&args)),
+        Command::Completions(args) => {
+            shell::completions(&args, Cli::command());
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Man(args) => shell::man(&args, Cli::command()).map(|()| ExitCode::SUCCESS),
     }
 }

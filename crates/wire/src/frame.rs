@@ -71,6 +71,19 @@ impl<'a> Frame<'a> {
         Ok(body.map(|body| Self { kind, flags, body, bytes: bytes as usize }))
     }
 
+    /// What is there of the packet at the start of `input`, which [`Frame::check`] has seen: its
+    /// body may end early. Nothing while the fixed header is not all there.
+    pub(crate) fn start(version: Version, input: &'a [u8]) -> Result<Option<Self>, WireError> {
+        let Some((&first, rest)) = input.split_first() else { return Ok(None) };
+        let Some(kind) = PacketKind::from_number(first >> 4) else { return Ok(None) };
+        let Some((body_bytes, body)) = split_varint(rest)? else { return Ok(None) };
+        let (flags, body_bytes) = (first & 0x0F, body_bytes as usize);
+        let bytes = input.len() - body.len() + body_bytes;
+        check_length(version, bytes, body_bytes)?;
+        let body = &body[..body.len().min(body_bytes)];
+        Ok(Some(Self { kind, flags, body, bytes }))
+    }
+
     /// The packet of `kind` with a body that was taken from such a packet and kept.
     pub const fn of(kind: PacketKind, body: &'a [u8]) -> Self {
         let flags = kind.first_byte() & 0x0F;
@@ -83,12 +96,17 @@ impl<'a> Frame<'a> {
         if !matches!(version, Version::V31) && self.kind.has_dup_in_31() && self.flags & DUP != 0 {
             return Err(WireError::Malformed("reserved flags in the fixed header"));
         }
-        // [MQTT-1.5.5-1]
-        if version.is_v5() && self.bytes != packet_bytes(self.body.len()) {
-            return Err(WireError::Malformed("remaining length longer than needed"));
-        }
-        Ok(())
+        check_length(version, self.bytes, self.body.len())
     }
+}
+
+/// The remaining length takes no more bytes than it needs [MQTT-1.5.5-1].
+#[inline]
+const fn check_length(version: Version, bytes: usize, body_bytes: usize) -> Result<(), WireError> {
+    if version.is_v5() && bytes != packet_bytes(body_bytes) {
+        return Err(WireError::Malformed("remaining length longer than needed"));
+    }
+    Ok(())
 }
 
 /// The flag that marks a redelivery.

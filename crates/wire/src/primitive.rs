@@ -107,7 +107,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-const TRUNCATED: WireError = WireError::Malformed("packet that ends inside a field");
+pub(crate) const TRUNCATED: WireError = WireError::Malformed("packet that ends inside a field");
 
 /// The variable byte integer at the start of `input` and what follows it, or `None` while it is
 /// not all there. Takes forms longer than needed, which MQTT 3.1.1 does not forbid.

@@ -15,6 +15,7 @@ const SOURCES: &[&str] = &[
     "crates/broker/src/auth.rs",
     "crates/broker/src/config.rs",
     "crates/broker/src/control.rs",
+    "crates/broker/src/journal/config.rs",
     "crates/broker/src/rules.rs",
     "crates/core/src/features.rs",
     "crates/core/src/limits.rs",

@@ -1,22 +1,23 @@
 // Draws the charts of the page from the data it carries. A chart has a line for each run and each
 // of its columns: a broker has its colour, a column its stroke; with a single run a column has a
-// colour. Part of the page's one script; page.js begins it.
+// colour. Part of the page's one script; page.js begins it. On paper
+// there are the charts with a `key`: all of them, or those of use cases with messages or without.
 const MS = 1e-3, MB = 1e-6;
 const THIN = { width: 1.2, alpha: 0.65 }, DASHED = { css: "dashed", dash: [6, 4] }, DOTTED = { css: "dotted", dash: [2, 3] };
 const SECTIONS = [
   ["Latency", [
-    { quantiles: true },
+    { quantiles: true, key: true },
     { heat: true },
-    { title: "End-to-end latency", sub: "ms, from the intended send, log", messages: true, log: true, scale: MS,
+    { title: "End-to-end latency", key: true, sub: "ms, from the intended send, log", messages: true, log: true, scale: MS,
       lines: [["p50", "latency_p50_us", DOTTED], ["p90", "latency_p90_us", DASHED], ["p99", "latency_p99_us"], ["max", "latency_max_us", THIN]] },
     { title: "Response time by kind, mean", sub: "ms, log", log: true, scale: MS,
       lines: [["connect", "connect_mean_us", DOTTED], ["subscribe", "subscribe_mean_us", DASHED], ["publish", "acknowledge_mean_us"]] },
-    { title: "Response time by kind, p99", sub: "ms, log", log: true, scale: MS,
+    { title: "Response time by kind, p99", key: "connects", sub: "ms, log", log: true, scale: MS,
       lines: [["connect", "connect_p99_us", DOTTED], ["subscribe", "subscribe_p99_us", DASHED], ["publish", "acknowledge_p99_us"]] },
   ]],
   ["Throughput and success", [
     { title: "Published", sub: "messages per second", messages: true, planned: "publish_rate", lines: [["", "published_per_s"]] },
-    { title: "Received", sub: "messages per second", messages: true, planned: "deliver_rate", lines: [["", "received_per_s"]] },
+    { title: "Received", key: true, sub: "messages per second", messages: true, planned: "deliver_rate", lines: [["", "received_per_s"]] },
     { title: "Throughput by kind", sub: "a second, log", log: true,
       lines: [["connect", "connected_per_s", DOTTED], ["subscribe", "subscribed_per_s", DASHED], ["publish", "published_per_s"], ["acknowledged", "acknowledged_per_s", THIN]] },
     { title: "Overall throughput", sub: "operations of all kinds per second", lines: [["succeeded", "succeeded_per_s"], ["failed", "failed_per_s", DASHED]] },
@@ -28,18 +29,19 @@ const SECTIONS = [
       lines: [["duplicated", "duplicated"], ["reordered", "reordered", DASHED]] },
   ]],
   ["Clients and bytes", [
-    { title: "Virtual users", sub: "clients", present: true, lines: [["started", "started", DOTTED], ["active", "connections"], ["publishers", "publishers", THIN], ["subscribers", "subscribers", DASHED]] },
+    { title: "Virtual users", key: "connects", sub: "clients", present: true, lines: [["started", "started", DOTTED], ["active", "connections"], ["publishers", "publishers", THIN], ["subscribers", "subscribers", DASHED]] },
     { title: "Bytes to and from the broker", sub: "MB per second", scale: MB, lines: [["to", "bytes_out_per_s"], ["from", "bytes_in_per_s", DASHED]] },
     { title: "Bytes per message", sub: "both directions, including acknowledgements", messages: true, lines: [["", "bytes_per_message"]] },
   ]],
   ["Resources", [
-    { title: "Broker CPU", sub: "cores", local: true, lines: [["all", "broker_cpu_cores"], ["user", "broker_cpu_user_cores", DASHED], ["system", "broker_cpu_system_cores", DOTTED]] },
-    { title: "Broker memory", sub: "resident MB", local: true, scale: MB, lines: [["", "broker_rss_bytes"]] },
-    { title: "Broker memory per connection", sub: "bytes above the baseline, by open connections", local: true, lines: [["", "bytes_per_connection"]] },
+    { title: "Broker CPU", key: true, sub: "cores", local: true, lines: [["all", "broker_cpu_cores"], ["user", "broker_cpu_user_cores", DASHED], ["system", "broker_cpu_system_cores", DOTTED]] },
+    { title: "Broker memory", key: true, sub: "resident MB", local: true, scale: MB, lines: [["", "broker_rss_bytes"]] },
+    { title: "Broker memory per connection", key: "connects", sub: "bytes above the baseline, by open connections", local: true, lines: [["", "bytes_per_connection"]] },
     { title: "Open files and threads of the broker", sub: "log", local: true, log: true, lines: [["files", "broker_files"], ["threads", "broker_threads", DASHED]] },
     { title: "Host memory in use", sub: "MB", scale: MB, lines: [["", "host_used_bytes"]] },
+    { title: "Host CPU", sub: "cores of the whole host; stolen are those that other guests had", present: true, lines: [["busy", "host_cpu_cores"], ["stolen", "host_steal_cores", DASHED]] },
     { title: "Load generator CPU", sub: "cores", lines: [["", "generator_cpu_cores"]] },
-    { title: "Load generator lag", sub: "ms late to send, log; where it is close to the latency, it is part of the latency", messages: true, log: true, scale: MS,
+    { title: "Load generator lag", key: true, sub: "ms late to send, log; where it is close to the latency, it is part of the latency", messages: true, log: true, scale: MS,
       lines: [["p99", "generator_lag_p99_us"], ["max", "generator_lag_max_us", THIN]] },
   ]],
 ];
@@ -47,7 +49,7 @@ const NINES = [0, 0.001, 0.01, 0.1, 1, 10, 100];
 const QUANTILES = { 1: "0 %", 10: "90 %", 100: "99 %", 1e3: "99.9 %", 1e4: "99.99 %", 1e5: "99.999 %", 1e6: "99.9999 %", 1e7: "99.99999 %" };
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const colour = (at) => css("--c" + (at % 8));
+const colour = (at) => css("--c" + (at % 16));
 const short = (v) => {
   if (v == null) return "";
   const [by, unit] = Math.abs(v) >= 1e9 ? [1e9, "G"] : Math.abs(v) >= 1e6 ? [1e6, "M"] : Math.abs(v) >= 1e4 ? [1e3, "k"] : [1, ""];
@@ -101,10 +103,22 @@ const phases = (runs) => ({
   }] },
 });
 
+// Rows for words that would lie upon each other: the first row with room from one place to another,
+// nothing where all are taken.
+const rows = (most) => {
+  const taken = Array.from({ length: most }, () => []);
+  return (begin, end) => {
+    const row = taken.findIndex((words) => words.every(([a, b]) => begin > b || end < a));
+    if (row < 0) return null;
+    taken[row].push([begin, end]);
+    return row;
+  };
+};
+
 // Moments of a run that explain a bend: a line across the plot and a word at its foot.
 const marks = (u, runs, at) => {
   const { ctx } = u, px = uPlot.pxRatio, { left, top, width, height } = u.bbox;
-  const known = new Set();
+  const known = new Set(), words = rows(4);
   runs.forEach((run) => run.marks.forEach((mark) => {
     if (known.has(mark.t_s + mark.label)) return;
     known.add(mark.t_s + mark.label);
@@ -114,10 +128,10 @@ const marks = (u, runs, at) => {
     ctx.fillRect(x0, top, x1 - x0, height);
     ctx.globalAlpha = 1;
     ctx.fillRect(x0, top, px, height);
-    const room = left + width - x0;
-    ctx.textAlign = ctx.measureText(mark.label).width + 6 * px > room ? "right" : "left";
-    ctx.fillText(mark.label, x0 + (ctx.textAlign === "left" ? 4 : -4) * px, top + height - 6 * px);
-    ctx.textAlign = "left";
+    const room = left + width - x0, length = ctx.measureText(mark.label).width + 4 * px;
+    const begin = length + 2 * px > room ? x0 - length : x0 + 4 * px;
+    const row = words(begin, begin + length);
+    if (row != null) ctx.fillText(mark.label, begin, top + height - (6 + 13 * row) * px);
   }));
 };
 
@@ -170,7 +184,8 @@ const legend = (card, runs, names, lines) => {
 };
 
 const draw = (box, use, runs, spec, lines, options, stampOf) => {
-  const card = element("div", box, "", "chart");
+  const isKey = spec.key === true || spec.key === (use.has_messages ? "messages" : "connects");
+  const card = element("div", box, "", isKey ? "chart" : "chart minor");
   element("h4", card, spec.title);
   element("p", card, spec.sub);
   const quiet = spec.calm && lines.every((line) => line.table[1].every((v) => !v));
@@ -182,7 +197,7 @@ const draw = (box, use, runs, spec, lines, options, stampOf) => {
   const data = uPlot.join(lines.map((line) => line.table), lines.map(() => [0, 1]));
   const names = [...new Set(lines.map((line) => line.name))];
   const table = legend(card, runs, names, lines);
-  const size = () => ({ width: card.clientWidth - 24, height: 236 });
+  const size = () => ({ width: card.clientWidth - 24, height: isPaper() ? 150 : 236 });
   const plot = new uPlot({
     ...size(), legend: { show: false }, ...options,
     series: [{}].concat(lines.map((line, at) => ({ width: 1.8, ...line, points: { show: true, size: 5, fill: line.stroke, filter: () => lonely(data[at + 1]) } }))),
@@ -249,7 +264,7 @@ const drawQuantiles = (box, use) => {
   const lines = runs.map((run) => ({ name: "", run, text: (v) => (v == null ? "" : short(v) + " ms"), stroke: colour(run.colour),
     table: [run.quantiles.map((q) => q[0]), run.quantiles.map((q) => Math.max(q[1] * MS, MS))] }));
   const last = Math.max(...lines.map((line) => line.table[0].at(-1)));
-  const spec = { title: (use.has_messages ? "End-to-end" : "Connect") + " latency by percentile", sub: "ms, log" };
+  const spec = { key: true, title: (use.has_messages ? "End-to-end" : "Connect") + " latency by percentile", sub: "ms, log" };
   draw(box, use, runs, spec, lines, {
     padding: [12, 24, 0, 0],
     cursor: { y: false },

@@ -14,7 +14,7 @@ const drawHeat = (box, use) => {
 
 const drawMap = (box, use, run, { first, last, end }) => {
   const heat = run.heat, perDecade = heat.rows_a_decade;
-  const card = element("div", box, "", "chart");
+  const card = element("div", box, "", "chart minor");
   element("h4", card, "Where the time went: " + run.label);
   element("p", card, "every " + (use.has_messages ? "message" : "connect") + " by its time and its latency; darker is more, the scale of counts is logarithmic");
   const canvas = element("canvas", card, "", "heat");
@@ -64,10 +64,14 @@ const drawMap = (box, use, run, { first, last, end }) => {
     const step = steps.find((of) => (of / end) * plotWidth >= 60) || steps.at(-1);
     for (let s = 0; s <= end; s += step) ctx.fillText(clock(s), x(s), HEAT_HEIGHT - 10);
     ctx.textAlign = "left";
+    const words = rows(4);
     run.marks.forEach((mark) => {
       ctx.fillStyle = css("--doubt");
       ctx.fillRect(x(mark.t_s), 8, 1, plotHeight);
-      ctx.fillText(mark.label, x(mark.t_s) + 4, 16);
+      const length = ctx.measureText(mark.label).width + 4;
+      const begin = Math.min(x(mark.t_s) + 4, width - length);
+      const row = words(begin, begin + length);
+      if (row != null) ctx.fillText(mark.label, begin, 16 + 13 * row);
     });
   };
   paint();

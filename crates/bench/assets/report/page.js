@@ -173,7 +173,8 @@ const controls = document.getElementById("controls");
 if (controls) controls.hidden = false;
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
-addEventListener("beforeprint", () => {
-  drawRest();
-  document.querySelectorAll("article > details, article details details").forEach((of) => { of.open = true; });
-});
+
+// Paper has its own widths and is always light: the charts are drawn for it and then anew.
+const isPaper = () => document.documentElement.classList.contains("paper");
+addEventListener("beforeprint", () => { document.documentElement.classList.add("paper"); drawAll(); drawRest(); });
+addEventListener("afterprint", () => { document.documentElement.classList.remove("paper"); drawAll(); });

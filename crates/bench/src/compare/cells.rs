@@ -37,6 +37,9 @@ pub struct Side {
     /// Runs without a statement: the generator was the limit, somebody stopped them, or the broker
     /// lacks what they need.
     pub void: usize,
+    /// Runs on a host that was not quiet, whose figures are doubtful.
+    #[serde(default)]
+    pub disturbed: usize,
 }
 
 /// One metric.
@@ -95,12 +98,19 @@ pub(super) fn count(pair: &Matched<'_>) -> usize {
 pub(super) fn judge(pair: &Matched<'_>, share: f64, seed: u64) -> Pair {
     let cells = COMPARED.iter().enumerate();
     let cells = cells.filter_map(|(at, metric)| cell(pair, metric, share, seed ^ at as u64));
-    Pair {
-        use_case: pair.use_case.into(),
-        base: side(&pair.base),
-        other: side(&pair.other),
-        cells: cells.collect(),
+    let (mut base, mut other) = (side(&pair.base), side(&pair.other));
+    let [mine, theirs] = [&pair.base, &pair.other].map(|runs| program(runs));
+    if base.label == other.label && mine != theirs {
+        // Two builds of one version.
+        for (side, program) in [(&mut base, mine), (&mut other, theirs)] {
+            side.label += &program.map(|hash| format!(" ({hash:.7})")).unwrap_or_default();
+        }
     }
+    Pair { use_case: pair.use_case.into(), base, other, cells: cells.collect() }
+}
+
+fn program<'a>(runs: &[&'a RunResult]) -> Option<&'a str> {
+    runs.iter().find_map(|run| run.program())
 }
 
 fn side(runs: &[&RunResult]) -> Side {
@@ -122,6 +132,7 @@ fn side(runs: &[&RunResult]) -> Side {
         passed: count(Status::Passed),
         failed: reasons,
         void: [Status::Invalid, Status::Aborted, Status::Unsupported].map(count).iter().sum(),
+        disturbed: runs.iter().filter(|run| !run.host.disturbance.reasons.is_empty()).count(),
     }
 }
 

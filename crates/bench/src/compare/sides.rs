@@ -1,7 +1,7 @@
 //! Which runs stand against which.
 
 use super::CompareError;
-use crate::result::RunResult;
+use crate::result::{Broker, RunResult};
 
 /// The runs of one use case on two sides.
 pub(super) struct Matched<'a> {
@@ -17,11 +17,33 @@ impl<'a> Matched<'a> {
     }
 }
 
-/// A broker as one side: another version of it is the same side, another profile is not.
-type Who<'a> = (&'a str, &'a str);
+/// A broker as one side: another version, build or profile of it is another.
+#[derive(Clone, Copy)]
+struct Who<'a> {
+    name: &'a str,
+    profile: &'a str,
+    version: &'a str,
+    /// Nothing where it is not known: then the version has to do.
+    program: Option<&'a str>,
+}
+
+impl PartialEq for Who<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        let is_program = self.program.zip(other.program).is_none_or(|(one, other)| one == other);
+        self.is_broker(other) && self.version == other.version && is_program
+    }
+}
+
+impl Who<'_> {
+    /// Whether it is the same but for version and build.
+    fn is_broker(&self, other: &Who<'_>) -> bool {
+        (self.name, self.profile) == (other.name, other.profile)
+    }
+}
 
 fn who(run: &RunResult) -> Who<'_> {
-    (&run.broker.name, &run.broker.profile)
+    let Broker { name, profile, version, .. } = &run.broker;
+    Who { name, profile, version, program: run.program() }
 }
 
 /// What is there, each once, in the order of its first run.
@@ -59,27 +81,44 @@ pub(super) fn within(runs: &[RunResult]) -> Result<Vec<Matched<'_>>, CompareErro
         return Err(CompareError::Nothing("there is no result".into()));
     };
     if rest.is_empty() {
-        let text = format!("all runs are of {}; give two folders, or run two brokers", first.0);
+        let text = format!("all runs are of {}; give two folders, or run two brokers", first.name);
         return Err(CompareError::Nothing(text));
     }
     let pairs: Vec<_> = rest.iter().map(|&other| (*first, other)).collect();
     matched(runs, runs, &pairs)
 }
 
-/// Each broker of one set against itself in the other, or the only one against the only one.
+/// Each broker of one set against itself in the other: the same program, or the only version of it
+/// that is left on either side. Or the only one against the only one.
 pub(super) fn between<'a>(
     base: &'a [RunResult],
     other: &'a [RunResult],
 ) -> Result<Vec<Matched<'a>>, CompareError> {
     let [mine, theirs] = [base, other].map(|runs| distinct(runs, who));
-    let both: Vec<_> =
+    let mut both: Vec<_> =
         mine.iter().filter(|broker| theirs.contains(broker)).map(|&who| (who, who)).collect();
+    let left = |all: &[Who<'a>], twin: &[Who<'a>]| -> Vec<Who<'a>> {
+        all.iter().filter(|broker| !twin.contains(broker)).copied().collect()
+    };
+    let (mine_left, theirs_left) = (left(&mine, &theirs), left(&theirs, &mine));
+    for &one in &mine_left {
+        let versions = mine_left.iter().filter(|who| who.is_broker(&one)).count();
+        let others: Vec<_> = theirs_left.iter().filter(|who| who.is_broker(&one)).collect();
+        if let (1, [another]) = (versions, &*others) {
+            both.push((one, **another));
+        }
+    }
+    both.sort_by_key(|(one, _)| mine.iter().position(|who| who == one));
     let pairs = match (&*mine, &*theirs) {
         _ if !both.is_empty() => both,
         ([one], [another]) => vec![(*one, *another)],
         _ => {
             let names = |all: &[Who<'_>]| {
-                all.iter().map(|(name, profile)| format!("{name} ({profile})")).collect::<Vec<_>>()
+                let name = |of: &Who<'_>| {
+                    let version = of.version.split(' ').next().unwrap_or_default();
+                    format!("{} {version} ({})", of.name, of.profile)
+                };
+                all.iter().map(name).collect::<Vec<_>>()
             };
             let [mine, theirs] = [names(&mine).join(", "), names(&theirs).join(", ")];
             let text = format!("one side has {mine}, the other {theirs}");

@@ -5,7 +5,7 @@ use super::cells::{Cell, Pair, Side};
 use super::metrics::COMPARED;
 use crate::numbers;
 use crate::stats::{Interval, Spread};
-use crate::tables::printable;
+use crate::tables::{fit, printable};
 use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
 use std::fmt::Write as _;
@@ -13,8 +13,17 @@ use std::fmt::Write as _;
 /// A ratio that nobody reads to its third digit.
 const FAR: f64 = 100.0;
 
-/// The columns behind the metric.
-pub(crate) const HEAD: [&str; 6] = ["base", "other", "ratio", "interval", "matters", "verdict"];
+/// The columns behind the metric: both sides by their names.
+pub(crate) fn head(base: &str, other: &str) -> [String; 6] {
+    let [base, other] = if base == other {
+        [format!("{base}, base"), format!("{other}, other")]
+    } else {
+        [base, other].map(str::to_owned)
+    };
+    let [ratio, interval, matters, verdict] =
+        ["ratio", "interval", "matters", "verdict"].map(str::to_owned);
+    [base, other, ratio, interval, matters, verdict]
+}
 
 /// A table a use case and pair of brokers, and above them what they rest on.
 pub fn render(comparison: &Comparison) -> String {
@@ -52,12 +61,12 @@ fn pair_table(text: &mut String, pair: &Pair) {
     }
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
-    table.set_header([&["metric"], &HEAD[..]].concat());
+    table.set_header(["metric".to_owned()].into_iter().chain(head(&base, &other)));
     for cell in &pair.cells {
         table.add_row(row(cell));
     }
     if !pair.cells.is_empty() {
-        let _ = writeln!(text, "{table}");
+        let _ = writeln!(text, "{}", fit(&table));
     }
 }
 
@@ -74,11 +83,19 @@ impl Side {
         let failed = self.failed.iter().map(|reason| format!("{label} FAILED: {reason}"));
         let void = (self.void > 0)
             .then(|| format!("{label}: {} of {} runs say nothing", self.void, self.runs));
-        failed.chain(void).collect()
+        let disturbed = (self.disturbed > 0).then(|| {
+            format!("{label}: the host was not quiet in {} of {} runs", self.disturbed, self.runs)
+        });
+        let medians = match self.passed {
+            0 => None,
+            1 => Some(format!("{label}: figures of one run")),
+            runs => Some(format!("{label}: medians of {runs} runs")),
+        };
+        failed.chain(void).chain(disturbed).chain(medians).collect()
     }
 }
 
-/// A metric and its figures, as [`HEAD`] has them.
+/// A metric and its figures, as [`head`] has them.
 pub(crate) fn row(cell: &Cell) -> [String; 7] {
     let metric = COMPARED.iter().find(|metric| metric.name == cell.metric);
     let title = metric.map_or(cell.metric.as_str(), |metric| metric.title);

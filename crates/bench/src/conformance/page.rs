@@ -64,7 +64,8 @@ fn broker(scored: &Scored) -> Value {
         .collect();
     json!({
         "label": scored.label(),
-        "clean": board.is_clean(),
+        "clean": scored.is_clean(),
+        "cut": scored.cut,
         "counts": counts,
         "failures": failures,
         "profile": scored.broker.profile,

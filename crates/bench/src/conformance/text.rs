@@ -1,6 +1,7 @@
 //! The scoreboard for a terminal.
 
 use super::{Scoreboard, Scored};
+use crate::tables::fit;
 use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
 use std::fmt::Write as _;
@@ -31,8 +32,11 @@ pub fn render(scoreboard: &Scoreboard) -> String {
             }
         }
     }
-    let mut text = format!("{table}\n");
+    let mut text = format!("{}\n", fit(&table));
     for scored in &scoreboard.brokers {
+        if let Some(cut) = &scored.cut {
+            let _ = writeln!(text, "\n{}: INCOMPLETE: {cut}", scored.label());
+        }
         failures(scored, &mut text);
     }
     text

@@ -4,7 +4,7 @@ use crate::host::{self, Files};
 use procfs::process::all_processes;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Between two looks at how busy the processors are.
 const SAMPLE: Duration = Duration::from_millis(250);
@@ -37,10 +37,12 @@ impl Looks {
     /// At this host; takes a quarter of a second.
     pub(super) fn here() -> Self {
         let mut looks = Self { files: Files::here(), busy: None, busiest: Vec::new() };
-        let (before, processes) = (looks.times(), cpu_ticks());
+        let (begin, before, processes) = (Instant::now(), looks.files.ticks(), cpu_ticks());
         std::thread::sleep(SAMPLE);
-        looks.busy = before.zip(looks.times()).map(|(before, after)| after.since(before));
-        looks.busiest = busiest(&processes, &cpu_ticks());
+        // A busy host lets a sleeper lie: what was asked for is not how long it was.
+        let elapsed = begin.elapsed();
+        looks.busy = before.zip(looks.files.ticks()).map(|(from, to)| Busy::of(from, to, elapsed));
+        looks.busiest = busiest(&processes, &cpu_ticks(), elapsed);
         looks
     }
 
@@ -89,11 +91,23 @@ impl Looks {
         }
         Some(count)
     }
+}
 
-    fn times(&self) -> Option<Times> {
-        let cores = self.files.processors()?.max(1) as f64;
-        Some(Times { cores, ticks: self.files.ticks()? })
+impl Busy {
+    /// Between two looks so far apart.
+    fn of(from: host::Ticks, to: host::Ticks, elapsed: Duration) -> Self {
+        let cores = |to: u64, from: u64| cores(to.saturating_sub(from), elapsed);
+        Self {
+            cores: cores(to.busy, from.busy),
+            softirq: cores(to.softirq, from.softirq),
+            steal: cores(to.steal, from.steal),
+        }
     }
+}
+
+/// So many ticks of CPU in so much time.
+fn cores(ticks: u64, elapsed: Duration) -> f64 {
+    ticks as f64 / (procfs::ticks_per_second() as f64 * elapsed.as_secs_f64())
 }
 
 /// By process: its name, and the ticks of CPU that it has had.
@@ -106,38 +120,17 @@ fn cpu_ticks() -> Ticks {
 }
 
 /// Those that had most between the two.
-fn busiest(before: &Ticks, after: &Ticks) -> Vec<(String, f64)> {
-    let ticks_per_sample = procfs::ticks_per_second() as f64 * SAMPLE.as_secs_f64();
+fn busiest(before: &Ticks, after: &Ticks, elapsed: Duration) -> Vec<(String, f64)> {
     let mut all: Vec<(String, f64)> = after
         .iter()
         .filter_map(|(pid, (name, ticks))| {
             let had = ticks.saturating_sub(before.get(pid)?.1);
-            (had > 0).then(|| (name.clone(), had as f64 / ticks_per_sample))
+            (had > 0).then(|| (name.clone(), cores(had, elapsed)))
         })
         .collect();
     all.sort_by(|one, other| other.1.total_cmp(&one.1));
     all.truncate(BUSIEST_MAX);
     all
-}
-
-/// What the processors have done since boot.
-#[derive(Clone, Copy, Debug)]
-struct Times {
-    cores: f64,
-    ticks: host::Ticks,
-}
-
-impl Times {
-    fn since(self, before: Self) -> Busy {
-        let (now, before) = (self.ticks, before.ticks);
-        let all = now.all.saturating_sub(before.all).max(1) as f64;
-        let cores = |now: u64, before: u64| now.saturating_sub(before) as f64 / all * self.cores;
-        Busy {
-            cores: cores(now.busy, before.busy),
-            softirq: cores(now.softirq, before.softirq),
-            steal: cores(now.steal, before.steal),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -152,14 +145,18 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_the_processors_did_is_the_difference_of_two_looks() {
-        let first = "cpu  100 0 100 800 0 0 0 0 0 0\ncpu0 1\ncpu1 1\nintr 5";
-        let (_root, before) = host(&[("proc/stat", first)]);
-        let second = "cpu  150 0 110 1400 100 10 30 200 0 0\ncpu0 1\ncpu1 1\nintr 5";
-        let (_root, after) = host(&[("proc/stat", second)]);
-        let busy = after.times().unwrap().since(before.times().unwrap());
-        // 1,000 ticks of two cores: 100 busy, of them 30 in soft interrupts; 200 stolen.
+    fn what_the_processors_did_is_by_the_time_that_passed() {
+        let look = |text| host(&[("proc/stat", text)]).1.files.ticks().unwrap();
+        let from = look("cpu  100 0 100 800 0 0 0 0 0 0\ncpu0 1\ncpu1 1\nintr 5");
+        let to = look("cpu  150 0 110 1400 100 10 30 200 0 0\ncpu0 1\ncpu1 1\nintr 5");
+        // 5 s of two processors: 100 ticks busy, of them 30 in soft interrupts; 200 stolen.
+        let ticks_per_s = procfs::ticks_per_second() as f64;
+        let busy = Busy::of(from, to, Duration::from_secs_f64(500.0 / ticks_per_s));
         assert_eq!(busy, Busy { cores: 0.2, softirq: 0.06, steal: 0.4 });
+        // A processor without ticks while it idles lets its idle time fall behind, and go back.
+        let odd = look("cpu  150 0 110 750 0 10 30 0 0 0\ncpu0 1\ncpu1 1\nintr 5");
+        let busy = Busy::of(from, odd, Duration::from_secs_f64(50.0 / ticks_per_s));
+        assert_eq!(busy.cores, 2.0, "no more than the two that there are");
     }
 
     #[test]
@@ -170,11 +167,10 @@ pub(super) mod tests {
         let before = ticks(&[(1, "init", 900), (2, "cc", 5), (3, "top", 1), (4, "a", 1)]);
         let after =
             ticks(&[(1, "init", 900), (2, "cc", 25), (3, "top", 2), (4, "a", 4), (5, "new", 9)]);
-        let found = busiest(&before, &after);
+        let found = busiest(&before, &after, Duration::from_secs(2));
         let names: Vec<&str> = found.iter().map(|(name, _)| &**name).collect();
         assert_eq!(names, ["cc", "a", "top"]);
-        let per_sample = procfs::ticks_per_second() as f64 / 4.0;
-        assert_eq!(found[0].1, 20.0 / per_sample);
+        assert_eq!(found[0].1, 10.0 / procfs::ticks_per_second() as f64);
     }
 
     #[test]

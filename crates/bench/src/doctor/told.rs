@@ -2,6 +2,7 @@
 
 use super::check::{Check, State};
 use super::{Need, Row, runs, shortage};
+use crate::lines::{narrow, prose, wrap};
 use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
 use serde::Serialize;
@@ -70,8 +71,12 @@ pub(super) fn text(checks: &[Check]) -> String {
         table.add_row([check.name, mark, &check.found]);
     }
     let warnings = checks.iter().filter(|check| check.state == State::Warning);
-    let mend = |check: &Check| format!("  {}: {}\n    {}\n", check.name, check.mend, check.why);
-    let mend: String = warnings.map(mend).collect();
+    let mut mend = String::new();
+    for Check { name, mend: how, why, .. } in warnings {
+        prose(&mut mend, &format!("{name}: {how}"));
+        wrap(&mut mend, "    ", "    ", why);
+    }
+    let table = narrow(table);
     match mend.as_str() {
         "" => format!("{table}\n\nNothing here would spoil a run of the Basic Set.\n"),
         mend => format!(
@@ -94,6 +99,9 @@ mod tests {
         let told = text(&[check(State::Fine), check(State::Warning)]);
         assert!(told.contains("accept backlog: sysctl -w it=1\n    they wait\n"), "{told}");
         assert!(text(&[check(State::Fine)]).contains("Nothing here would spoil"));
+        let found = "1.98 processors busy, ".repeat(9);
+        let long = Check { mend: found.clone(), found, ..check(State::Warning) };
+        crate::lines::assert_fits(&text(&[long]));
     }
 
     #[test]

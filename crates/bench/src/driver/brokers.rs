@@ -4,10 +4,10 @@ use super::catalog::{CATALOG, Entry, entry};
 use super::file::{Values, fill};
 use super::program::Program;
 use super::{Can, DriverError, find};
+use crate::lines::{narrow, wrap};
 use anyhow::{Context, bail, ensure};
 use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -97,13 +97,14 @@ pub fn render(listed: &[Listed]) -> String {
             driver(of),
         ]);
     }
-    let mut text = format!("{table}\n\n");
+    let mut text = format!("{}\n\n", narrow(table));
     for of in listed {
         let place = match &of.state {
             State::Found { path, .. } => format!("at {}", path.display()),
             State::Missing(_) => format!("to get it: {}", of.get),
         };
-        let _ = writeln!(text, "{}: {}\n  {place}", of.name, of.about);
+        wrap(&mut text, "", "  ", &format!("{}: {}", of.name, of.about));
+        wrap(&mut text, "  ", "    ", &place);
     }
     text
 }
@@ -182,6 +183,15 @@ mod tests {
         assert!(error.contains("exit status: 1"), "{error}");
         let error = run(&["no-such-program".to_owned()], folder.path()).unwrap_err();
         assert!(format!("{error:#}").contains("no-such-program cannot be run"), "{error:#}");
+    }
+
+    #[test]
+    fn the_list_is_as_wide_as_a_terminal() {
+        let mut all = list(Path::new("/no/such/weir"));
+        all[0].state = State::Missing(
+            "a reason why it cannot be run that is far too long for one cell of the table".into(),
+        );
+        crate::lines::assert_fits(&render(&all));
     }
 
     #[test]

@@ -56,7 +56,9 @@ pub(super) static CATALOG: LazyLock<Vec<Entry>> = LazyLock::new(|| {
     FOLDERS.iter().filter_map(read).collect()
 });
 
-/// The broker of a name.
+/// The broker of a name, or of another that people know it by.
 pub(super) fn entry(name: &str) -> Option<&'static Entry> {
-    CATALOG.iter().find(|entry| entry.folder.name == name)
+    let is_alias = |entry: &&Entry| entry.file.aliases.iter().any(|alias| alias == name);
+    let named = CATALOG.iter().find(|entry| entry.folder.name == name);
+    named.or_else(|| CATALOG.iter().find(is_alias))
 }

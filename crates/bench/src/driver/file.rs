@@ -1,5 +1,6 @@
 //! The file of a driver, `brokers/NAME/broker.toml`: all there is to know of how a broker is found,
 //! asked, configured, started and got, as data. What is in braces is filled in for each run.
+//! Beside what docs/brokers.md lists, `{threads}` is how many processors the broker may run on.
 
 use super::{Can, Profile};
 use serde::Deserialize;
@@ -12,6 +13,9 @@ use std::time::Duration;
 pub(super) struct BrokerFile {
     /// Name for tables, such as `NanoMQ`.
     pub(super) title: String,
+    /// Other names that people know it by.
+    #[serde(default)]
+    pub(super) aliases: Vec<String>,
     /// One line: by whom, in what language, how it is built.
     pub(super) about: String,
     /// Names of its program, in the order they are looked for; `{weir}` is this program.
@@ -43,6 +47,10 @@ pub(super) struct BrokerFile {
     /// Seconds it may take to end at SIGTERM.
     #[serde(default = "stop_s")]
     stop_s: u64,
+    /// Seconds within which it sends again what was not acknowledged. What comes so late is late
+    /// and not lost: a run's drain lasts at least as long.
+    #[serde(default)]
+    resends_s: u64,
     /// Whether it holds connections beyond its limit of open files, as direct descriptors of
     /// io_uring.
     #[serde(default)]
@@ -104,6 +112,9 @@ pub(super) struct Change {
     pub(super) setting: String,
     /// Why.
     pub(super) reason: String,
+    /// Whether it is certain that the broker is told: a command of the user's may not care.
+    #[serde(skip, default = "yes")]
+    is_told: bool,
 }
 
 /// How to have a broker.
@@ -123,6 +134,9 @@ fn usual_profiles() -> Vec<Profile> {
 }
 fn settings() -> String {
     "{settings}\n".into()
+}
+const fn yes() -> bool {
+    true
 }
 fn slot() -> String {
     "settings".into()
@@ -154,11 +168,13 @@ impl BrokerFile {
     pub(super) fn bare(name: &str, can: Can, get: Get) -> Self {
         Self {
             title: name.into(),
+            aliases: Vec::new(),
             about: "your own command".into(),
             programs: Vec::new(),
             version: Ask { command: Vec::new(), after: String::new(), begins: String::new() },
             runtime: None,
-            profiles: usual_profiles(),
+            // A command of the user's is what it is.
+            profiles: vec![Profile::Default, Profile::Tuned, Profile::Durable],
             command: Vec::new(),
             environment: BTreeMap::new(),
             ports: Vec::new(),
@@ -166,6 +182,7 @@ impl BrokerFile {
             change: Vec::new(),
             ready_s: ready_s(),
             stop_s: stop_s(),
+            resends_s: 0,
             has_direct_descriptors: false,
             can,
             get,
@@ -181,6 +198,31 @@ impl BrokerFile {
     /// How long it may take to end at SIGTERM.
     pub(super) const fn stop_max(&self) -> Duration {
         Duration::from_secs(self.stop_s)
+    }
+
+    /// Within how long it sends again what was not acknowledged.
+    pub(super) const fn resends_max(&self) -> Duration {
+        Duration::from_secs(self.resends_s)
+    }
+
+    /// Whether the command line names the files that are written.
+    pub(super) fn names_files(&self) -> bool {
+        let names = |word: &String| word.contains("{config}") || word.contains("{folder}");
+        self.command.iter().any(names)
+    }
+
+    /// The same for a command line of the user's in place of the file's own: no more is listed as
+    /// set than what the command line names.
+    pub(super) fn with_command(&self, command: Vec<String>) -> Self {
+        let of = Self { command, ..self.clone() };
+        let files = of.file.iter().filter(|_| of.names_files()).map(|file| &file.text);
+        let texts: Vec<&String> = files.chain(&of.command).collect();
+        let is_named = |change: &Change| {
+            texts.iter().any(|text| text.contains(&format!("{{{}}}", change.slot)))
+        };
+        let change =
+            of.change.iter().map(|change| Change { is_told: is_named(change), ..change.clone() });
+        Self { change: change.collect(), ..of }
     }
 
     /// Everything of a profile, with its braces filled.
@@ -213,6 +255,7 @@ impl BrokerFile {
                 .collect(),
             changes: chosen
                 .iter()
+                .filter(|(change, _)| change.is_told)
                 .map(|(change, setting)| format!("{}: {}", one_line(setting), change.reason))
                 .collect(),
         }

@@ -2,6 +2,7 @@
 
 use super::guard::LOOK_EVERY;
 use rustix::process::{Pid, Signal, kill_process_group};
+use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -43,6 +44,12 @@ pub(super) fn find(programs: &[String], broker: &str) -> Option<PathBuf> {
 /// Whether a file is there and can be run.
 pub fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|of| of.is_file() && of.permissions().mode() & 0o111 != 0)
+}
+
+/// Whether a program is a script: it begins with `#!`.
+pub(super) fn is_script(path: &Path) -> bool {
+    let mut head = [0; 2];
+    File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == *b"#!"
 }
 
 /// What a command prints on both its outputs; empty if it cannot be run, or does not end in time.

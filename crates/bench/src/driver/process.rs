@@ -8,11 +8,18 @@ use crate::result::Broker;
 use again::Again;
 use rustix::process::Pid;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 use weir_load::plan::{Credentials, ProtocolVersion};
+
+/// How often a broker that takes connections and ends them is asked whether it is still there.
+const SILENCE_TRIES: u32 = 50;
+
+/// How long a broker that refuses a subscription is taken for one that is not ready.
+const REFUSES_MAX: Duration = Duration::from_secs(5);
 
 /// A broker that answers. Dropping it ends its process.
 #[derive(Debug)]
@@ -25,6 +32,8 @@ pub struct Running {
     pub pid: Option<u32>,
     /// What is disclosed of it.
     pub broker: Broker,
+    /// Within how long it sends again what was not acknowledged.
+    pub resends_max: Duration,
     target_v5: Option<SocketAddr>,
     guarded: Option<Guarded>,
     /// How to start it again, if the suite has started it.
@@ -52,6 +61,7 @@ pub(super) struct Launch<'a> {
     pub(super) core: Option<usize>,
     pub(super) ready_max: Duration,
     pub(super) stop_max: Duration,
+    pub(super) resends_max: Duration,
 }
 
 impl Running {
@@ -67,6 +77,7 @@ impl Running {
             credentials,
             pid,
             broker,
+            resends_max: Duration::ZERO,
             target_v5: None,
             guarded: None,
             again: None,
@@ -83,12 +94,12 @@ impl Running {
             std::fs::create_dir_all(data).map_err(system)?;
         }
         let guarded = again.launch(log).map_err(system)?;
-        let (target, target_v5) = (launch.target, launch.target_v5);
+        let Launch { target, target_v5, resends_max, .. } = launch;
         let (pid, guarded, data) = (Some(guarded.broker()), Some(guarded), launch.data);
         let again = Some(again);
         let credentials = Credentials::default();
         let mut running =
-            Self { target, credentials, pid, broker, target_v5, guarded, again, data };
+            Self { target, credentials, pid, broker, resends_max, target_v5, guarded, again, data };
         running.answer()?;
         Ok(running)
     }
@@ -119,11 +130,18 @@ impl Running {
         deadline: Instant,
         log: &Path,
     ) -> Result<(), DriverError> {
+        let mut refused_at = None;
         loop {
-            let why = match mqtt::answers(target, version, &self.credentials) {
+            let why = match mqtt::serves(target, version, &self.credentials) {
+                // Its rights may refuse this topic for good.
+                Ok(false)
+                    if refused_at.get_or_insert_with(Instant::now).elapsed() < REFUSES_MAX =>
+                {
+                    "it refuses subscriptions, or messages".into()
+                }
                 // Somebody else may have taken the port, and ours ended for it.
-                Ok(()) if self.exited(Duration::ZERO).is_none() => return Ok(()),
-                Ok(()) => "another program listens there".into(),
+                Ok(_) if self.exited(Duration::ZERO).is_none() => return Ok(()),
+                Ok(_) => "another program listens there".into(),
                 Err(error) => error.to_string(),
             };
             let exit = self.exited(Duration::ZERO);
@@ -140,6 +158,23 @@ impl Running {
     /// waited for: afterwards it is known whether the broker is there.
     pub fn exited(&mut self, patience: Duration) -> Option<String> {
         self.guarded.as_mut()?.exited(patience).map(str::to_owned)
+    }
+
+    /// Why nobody listens there any longer, if that is so. One that takes its time is only busy.
+    pub fn silence(&self, version: ProtocolVersion) -> Option<String> {
+        let target = self.target_of(version);
+        for _ in 0..SILENCE_TRIES {
+            match mqtt::answers(target, version, &self.credentials).map_err(|error| error.kind()) {
+                Err(ErrorKind::ConnectionRefused) => {
+                    return Some(format!("nothing listens at {target} after the run"));
+                }
+                // On its way out: whether it is, the next try tells.
+                Err(ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof) => {}
+                _ => return None,
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        None
     }
 
     /// Ends the broker: SIGTERM, and SIGKILL if it does not heed that.
@@ -187,5 +222,26 @@ pub(super) fn pin(thread: Option<Pid>, core: usize) {
     cores.set(core);
     if let Err(error) = rustix::thread::sched_setaffinity(thread, &cores) {
         tracing::warn!(%error, "the broker could not be pinned");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_broker_that_is_gone_after_the_last_message_is_not_silent_about_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = listener.local_addr().unwrap();
+        let stop = weir_load::Stop::default();
+        let at_end = stop.clone();
+        let broker = std::thread::spawn(move || weir_load::null::serve(listener, 0.0, &stop));
+        let running = Running::elsewhere(target, Credentials::default(), None, Broker::default());
+        assert_eq!(running.silence(ProtocolVersion::V5), None);
+        at_end.stop();
+        broker.join().unwrap().unwrap();
+        let why = running.silence(ProtocolVersion::V5).unwrap();
+        assert!(why.contains("nothing listens at 127.0.0.1:"), "{why}");
     }
 }

@@ -20,11 +20,27 @@ const V5: &str = "v5";
 pub(super) struct Program {
     name: String,
     file: BrokerFile,
-    /// The user's way to start it, in words.
-    given: Option<Vec<String>>,
+    given: Option<Given>,
     /// The program that guards it: `weir`.
     weir: PathBuf,
     found: OnceLock<Found>,
+}
+
+/// The user's way to start it.
+struct Given {
+    words: Vec<String>,
+    /// Whether its first word is called as the broker's program is.
+    is_named_so: bool,
+    /// Whether it is a whole command line, and not just another place of the program.
+    is_whole: bool,
+}
+
+impl Given {
+    /// Whether the program may be run for its version: a script of the user's may do anything when
+    /// it is run, such as start the broker.
+    fn can_be_asked(&self, path: &Path) -> bool {
+        self.is_named_so || !find::is_script(path)
+    }
 }
 
 /// A program that is there.
@@ -59,17 +75,20 @@ impl Program {
             false => program.into(),
         };
         let program = program.to_string_lossy().into_owned();
-        let mut file = match catalog::entry(name) {
-            Some(entry) => entry.file.clone(),
-            None => unknown(name),
-        };
+        let entry = catalog::entry(name);
+        let mut file = entry.map_or_else(|| unknown(name), |entry| entry.file.clone());
+        let file_name = |path: &str| path.rsplit('/').next().map(str::to_owned);
+        let called = file_name(&program);
+        let is_named_so = file.programs.iter().any(|of| file_name(&fill_weir(of)) == called);
+        let is_whole = words.len() > 1 || command.contains('{') || entry.is_none();
         file.programs = vec![program];
-        if words.len() > 1 || command.contains('{') || catalog::entry(name).is_none() {
-            file.command =
-                ["{program}".to_owned()].into_iter().chain(words[1..].to_vec()).collect();
+        if is_whole {
+            let program = "{program}".to_owned();
+            file = file.with_command([program].into_iter().chain(words[1..].to_vec()).collect());
         }
-        let given = Some(words);
-        Ok(Self { name: name.into(), file, given, weir, found: OnceLock::new() })
+        let name = entry.map_or(name, |entry| entry.folder.name).into();
+        let given = Some(Given { words, is_named_so, is_whole });
+        Ok(Self { name, file, given, weir, found: OnceLock::new() })
     }
 
     /// The program, with its version; looked for once.
@@ -79,7 +98,10 @@ impl Program {
         }
         let path = self.path()?;
         let values = self.values(&path);
-        let version = asked(&self.file.version, &values);
+        let ask = &self.file.version;
+        let is_run = ask.command.first().is_some_and(|program| program == "{program}");
+        let can_be_asked = !is_run || self.given.as_ref().is_none_or(|of| of.can_be_asked(&path));
+        let version = can_be_asked.then(|| asked(ask, &values)).flatten();
         let begins = &self.file.version.begins;
         if let Some(version) = version.as_ref().filter(|version| !version.starts_with(begins)) {
             return Err(DriverError::OtherVersion {
@@ -106,9 +128,9 @@ impl Program {
         let programs: Vec<String> =
             self.file.programs.iter().map(|name| file::fill(name, &values)).collect();
         find::find(&programs, &self.name).ok_or_else(|| match &self.given {
-            Some(words) => DriverError::Command {
+            Some(given) => DriverError::Command {
                 name: self.name.clone(),
-                why: format!("{} is not a program", words[0]),
+                why: format!("{} is not a program", given.words[0]),
             },
             None => DriverError::NotInstalled {
                 broker: self.name.clone(),
@@ -155,6 +177,7 @@ impl Program {
         folder: &Path,
         path: &Path,
         addresses: &[SocketAddr],
+        core: Option<usize>,
     ) -> Filled {
         let mut values = self.values(path);
         let mut set = |key: &str, value: String| values.insert(key.into(), value);
@@ -164,6 +187,7 @@ impl Program {
         for (name, address) in self.file.ports.iter().zip(&addresses[1..]) {
             set(&format!("port_{name}"), address.port().to_string());
         }
+        set("threads", threads(core).to_string());
         set("folder", folder.display().to_string());
         set("data", folder.join(DATA).display().to_string());
         if let Some(first) = self.file.file.first() {
@@ -185,7 +209,9 @@ impl Program {
             |text: &str| text.replace(&within, "").replace(&folder, ".").replace(&program, &name);
         let environment = filled.environment.iter();
         let environment = environment.map(|(key, value)| format!("{key}={}", short(value)));
+        let is_whole = self.given.as_ref().is_some_and(|given| given.is_whole);
         let configuration = match &*filled.files {
+            [_, ..] if is_whole && !self.file.names_files() => NO_FILE_NAMED.into(),
             [] => "none: its command line says it all".into(),
             [(_, text)] => text.clone(),
             files => files.iter().map(|(name, text)| format!("# {name}\n{text}\n")).collect(),
@@ -206,6 +232,22 @@ impl Program {
 
 /// The folder within the run's that a broker may fill.
 const DATA: &str = "broker-data";
+
+/// Processors that a broker may run on.
+fn threads(core: Option<usize>) -> usize {
+    match core {
+        Some(_) => 1,
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    }
+}
+
+/// Of a command line of the user's that leaves out the driver's files.
+const NO_FILE_NAMED: &str = "unknown: the command line does not name the driver's {config}";
+
+/// The name of this program in place of its braces.
+fn fill_weir(program: &str) -> String {
+    file::fill(program, &Values::from([("weir".to_owned(), "weir".to_owned())]))
+}
 
 /// Of a command that no file describes.
 fn unknown(name: &str) -> BrokerFile {
@@ -247,6 +289,10 @@ impl Driver for Program {
         Ok(self.file.can.of_version(&self.found()?.version).lacks(needs))
     }
 
+    fn has(&self, profile: Profile) -> bool {
+        self.file.profiles.contains(&profile)
+    }
+
     fn about(&self, profile: Profile) -> Result<Broker, DriverError> {
         Ok(self.disclosed(profile, self.found()?, &Filled::default(), Path::new("/")))
     }
@@ -258,7 +304,7 @@ impl Driver for Program {
         core: Option<usize>,
     ) -> Result<Running, DriverError> {
         let system = |source| DriverError::System { broker: self.file.title.clone(), source };
-        if !self.file.profiles.contains(&profile) {
+        if !self.has(profile) {
             let known: Vec<String> = self.file.profiles.iter().map(Profile::to_string).collect();
             let known = known.join(", ");
             return Err(DriverError::NoProfile { broker: self.name.clone(), profile, known });
@@ -267,7 +313,7 @@ impl Driver for Program {
         // The broker runs in the folder: no path may hang on where the suite runs.
         let folder = std::path::absolute(folder).map_err(system)?;
         let addresses = self.addresses().map_err(system)?;
-        let filled = self.filled(profile, &folder, &found.path, &addresses);
+        let filled = self.filled(profile, &folder, &found.path, &addresses, core);
         for (name, text) in &filled.files {
             let path = folder.join(name);
             let parent = path.parent().unwrap_or(&folder);
@@ -292,6 +338,7 @@ impl Driver for Program {
             core,
             ready_max: self.file.ready_max(),
             stop_max: self.file.stop_max(),
+            resends_max: self.file.resends_max(),
         };
         Running::start(launch, broker).map_err(|error| self.advised(error))
     }

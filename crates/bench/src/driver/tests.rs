@@ -30,7 +30,7 @@ fn every_setting_has_a_place_and_every_brace_a_value() {
         let program = program::Program::of(entry, "/bin/weir".into());
         for &profile in &file.profiles {
             let (folder, path) = (Path::new("/run"), Path::new("/bin/it"));
-            let filled = program.filled(profile, folder, path, &addresses);
+            let filled = program.filled(profile, folder, path, &addresses, None);
             let files = filled.files.iter().map(|(_, text)| text);
             let environment = filled.environment.iter().map(|(_, text)| text);
             let all: Vec<&String> = files.chain(environment).chain(&filled.command).collect();
@@ -85,8 +85,111 @@ fn a_command_that_cannot_be_one_is_refused_with_its_reason() {
 
 #[test]
 fn a_profile_reads_what_it_writes() {
-    for profile in [Profile::Default, Profile::Tuned, Profile::Published] {
+    for profile in [Profile::Default, Profile::Tuned, Profile::Published, Profile::Durable] {
         assert_eq!(profile.to_string().parse::<Profile>(), Ok(profile));
     }
     assert!("fast".parse::<Profile>().is_err());
+}
+
+/// What a broker is given for a run on one processor: its files and its environment.
+fn rendered(name: &str, profile: Profile) -> String {
+    let entry = catalog::entry(name).unwrap();
+    let program = program::Program::of(entry, "/bin/weir".into());
+    let address = |at| std::net::SocketAddr::from(([127, 0, 0, 1], 20_000 + at));
+    let addresses: Vec<_> = (0..=entry.file.ports.len() as u16).map(address).collect();
+    let path = Path::new("/bin/it");
+    let filled = program.filled(profile, Path::new("/run"), path, &addresses, Some(1));
+    let environment = filled.environment.iter().map(|(key, value)| format!("{key}={value}"));
+    filled.files.into_iter().map(|(_, text)| text).chain(environment).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn flashmq_listens_on_this_host_alone_and_has_a_thread_per_processor_it_may_use() {
+    for profile in [Profile::Default, Profile::Tuned] {
+        let text = rendered("flashmq", profile);
+        for part in ["inet_protocol ip4\n", "inet4_bind_address 127.0.0.1\n", "thread_count 1\n"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+}
+
+#[test]
+fn nanomq_leaves_alone_what_another_nanomq_of_the_host_has() {
+    let text = rendered("nanomq", Profile::Default);
+    for part in
+        ["enable_ipc_internal = false", "NANOMQ_PID_FILE=/run/broker-data/", "level = error"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn nanomq_is_set_as_it_ships_and_no_key_without_effect_is_said_to_be_a_change() {
+    let shipped = ["max_mqueue_len = 2048", "max_packet_size = 256MB", "max_topic_alias = 1024"];
+    let text = rendered("nanomq", Profile::Default);
+    assert!(shipped.iter().all(|part| text.contains(part)), "{text}");
+    let text = rendered("nanomq", Profile::Tuned);
+    assert!(!text.contains("max_inflight_window"), "nothing in NanoMQ reads it: {text}");
+    assert!(text.contains("retry_interval = 1s, batch_resend = true"), "{text}");
+}
+
+#[test]
+fn emqx_is_emqx_5() {
+    let of = |text| parse(text).unwrap().name().to_owned();
+    assert_eq!([of("emqx"), of("emqx=/opt/emqx/bin/emqx console")], ["emqx5", "emqx5"]);
+}
+
+/// A script that writes down that it was run.
+fn script(folder: &Path, name: &str) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let path = folder.join(name);
+    let text = "#!/bin/sh\necho run >>\"$0.runs\"\necho mosquitto version 2.0.11\n";
+    std::fs::write(&path, text).unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn a_wrapper_is_not_run_for_its_version() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let wrapper = script(folder.path(), "wrap");
+    for rest in ["", " -c {config}"] {
+        let driver = parse(&format!("mosquitto={}{rest}", wrapper.display())).unwrap();
+        assert_eq!(driver.about(Profile::Default).unwrap().version, "unknown");
+    }
+    assert!(!folder.path().join("wrap.runs").exists());
+    // In the place of the broker's program a script may stand.
+    let program = script(folder.path(), "mosquitto");
+    for rest in ["", " -c {config}"] {
+        let driver = parse(&format!("mosquitto={}{rest}", program.display())).unwrap();
+        assert_eq!(driver.about(Profile::Default).unwrap().version, "2.0.11");
+    }
+}
+
+#[test]
+fn another_program_in_front_is_not_taken_for_the_broker() {
+    for broker in ["weir", "rmqttd"] {
+        // It prints a version of its own.
+        let driver = parse(&format!("{broker}=env {broker} --config {{config}}")).unwrap();
+        assert_eq!(driver.about(Profile::Default).unwrap().version, "unknown", "{broker}");
+    }
+}
+
+#[test]
+fn a_command_line_of_the_users_lists_as_set_only_what_it_names() {
+    let of = |text: &str| {
+        let (name, command) = text.split_once('=').unwrap();
+        let program = program::Program::given(name, command, "/bin/weir".into()).unwrap();
+        let addresses: Vec<_> =
+            (0..9).map(|at| std::net::SocketAddr::from(([127, 0, 0, 1], 20_000 + at))).collect();
+        let path = Path::new("/bin/it");
+        program.filled(Profile::Tuned, Path::new("/run"), path, &addresses, None).changes
+    };
+    assert_eq!(of("emqx5=docker run emqx"), [""; 0], "it may not care for the environment");
+    assert_eq!(of("mosquitto=/opt/wrap --fast"), [""; 0], "it has a configuration of its own");
+    let all = of("mosquitto=/opt/m/sbin/mosquitto");
+    assert!(!all.is_empty());
+    assert_eq!(of("mosquitto=/opt/wrap -c {config}"), all);
+    assert_eq!(of("mosquitto=/opt/docker run -v {folder}:/etc/mosquitto it"), all);
+    assert!(!of("emqx5=/opt/emqx/bin/emqx").is_empty());
 }

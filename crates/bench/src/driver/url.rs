@@ -13,6 +13,7 @@ use weir_load::plan::{Credentials, ProtocolVersion};
 
 /// `mqtt://[USER[:PASSWORD]@]HOST[:PORT]`; `?pid=PID` behind it if it is a process of this host
 /// that can be watched; `NAME=` before it.
+#[derive(Clone)]
 pub(super) struct Url {
     name: String,
     target: SocketAddr,
@@ -23,7 +24,7 @@ pub(super) struct Url {
 impl Url {
     pub(super) fn parse(text: &str) -> Result<Self, DriverError> {
         let fail = |why: String| DriverError::Url { url: without_password(text), why };
-        let at = text.find("mqtt://").unwrap_or_default();
+        let at = scheme_at(text).unwrap_or_default();
         // A password may hold an = as well.
         let (name, url) = text.split_at(at);
         if !name.is_empty() && !name.ends_with('=') {
@@ -103,11 +104,17 @@ fn target(host: &str, port: u16) -> Result<SocketAddr, String> {
 /// A text in which a URL may be, such as an argument, with `***` for the URL's password: no result
 /// and no message holds one.
 pub fn without_password(text: &str) -> String {
-    let Some((before, rest)) = text.split_once("mqtt://") else { return text.into() };
+    let Some((before, rest)) = text.split_once("://") else { return text.into() };
     match rest.rsplit_once('@').and_then(|(user, place)| Some((user.split_once(':')?.0, place))) {
-        Some((user, place)) => format!("{before}mqtt://{user}:***@{place}"),
+        Some((user, place)) => format!("{before}://{user}:***@{place}"),
         None => text.into(),
     }
+}
+
+/// Where a URL begins: its scheme is the letters before `://`.
+fn scheme_at(text: &str) -> Option<usize> {
+    let before = &text[..text.find("://")?];
+    Some(before.rfind(|char: char| !char.is_ascii_alphanumeric()).map_or(0, |at| at + 1))
 }
 
 fn without_user(url: &str) -> String {
@@ -137,8 +144,19 @@ impl Driver for Url {
         Ok(None)
     }
 
+    /// Its configuration is its owner's.
+    fn has(&self, _profile: Profile) -> bool {
+        true
+    }
+
     fn about(&self, _profile: Profile) -> Result<Broker, DriverError> {
         Ok(self.broker(Vec::new(), Vec::new()))
+    }
+
+    fn with_credentials(&self, credentials: &Credentials) -> Option<Box<dyn Driver>> {
+        let names_nobody = self.credentials == Credentials::default();
+        let of = Self { credentials: credentials.clone(), ..self.clone() };
+        names_nobody.then(|| Box::new(of) as Box<dyn Driver>)
     }
 
     fn start(
@@ -201,6 +219,7 @@ mod tests {
     fn nothing_that_is_shown_has_the_password() {
         for (text, shown) in [
             ("a=mqtt://me:p=w@x@h:1", "a=mqtt://me:***@h:1"),
+            ("mqtts://me:secret@h:1", "mqtts://me:***@h:1"),
             ("mqtt://me@h", "mqtt://me@h"),
             ("mqtt://h:1?pid=2", "mqtt://h:1?pid=2"),
             ("weir=/bin/weir broker", "weir=/bin/weir broker"),
@@ -209,6 +228,11 @@ mod tests {
         }
         let error = Url::parse("mqtt://me:secret@h:none").map(|_| ()).unwrap_err().to_string();
         assert!(error.contains("mqtt://me:***@h:none"), "{error}");
+        let error = Url::parse("mine=mqtts://me:secret@h").map(|_| ()).unwrap_err().to_string();
+        assert!(
+            error.contains("mqtts://me:***@h") && error.contains("TLS is not built"),
+            "{error}"
+        );
         let credentials = Url::parse("mqtt://me:secret@127.0.0.1").unwrap().credentials;
         assert!(!format!("{credentials:?}").contains("secret"), "{credentials:?}");
     }

@@ -13,7 +13,7 @@ use weir_load::{Outcome, Plan};
 /// Whether the run can be believed and its messages came, by the contract of a use case that names
 /// none: the rate within 1 %, nothing lost.
 pub(super) fn verdict(outcome: &Outcome) -> Verdict {
-    judge(outcome, &Contract::default())
+    judge(outcome, &Contract::default(), None)
 }
 
 /// The summary as lines of `name  what`.
@@ -159,4 +159,31 @@ fn generator(outcome: &Outcome) -> String {
     let turn = millis(of.turn.value_at_quantile(0.99));
     let health = if of.invalid.is_empty() { "healthy" } else { "it was the limit" };
     format!("{cores:.2} cores{lag}, loop p99={turn}: {health}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::tests::outcome;
+    use weir_load::outcome::PhaseSpan;
+
+    #[test]
+    fn the_times_are_those_of_setting_up_of_measuring_and_of_waiting() {
+        let mut outcome = outcome();
+        let mut begin_us = 5_000_000;
+        for (phase, ms) in [
+            (Phase::Connect, 1_000),
+            (Phase::Subscribe, 500),
+            (Phase::WarmUp, 3_000),
+            (Phase::Measure, 10_000),
+            (Phase::Drain, 200),
+        ] {
+            let end_us = begin_us + ms * 1_000;
+            outcome.phases.push(PhaseSpan { phase, start_us: begin_us, end_us });
+            begin_us = end_us;
+        }
+        let text =
+            "1.5 s to connect and subscribe, 13.0 s measured, 0.2 s waited for what was owed";
+        assert_eq!(times(&outcome), text);
+    }
 }

@@ -109,31 +109,13 @@ pub fn refusal(command: &str, argument: &str, taken: &[String]) -> String {
     }
 }
 
-/// The option with the fewest letters to change, if they are few; a letter's other case first.
-fn nearest<'a>(name: &str, taken: &'a [String]) -> Option<&'a String> {
+/// The option it may be; a letter's other case first.
+fn nearest<'a>(name: &str, taken: &'a [String]) -> Option<&'a str> {
     if let Some(found) = taken.iter().find(|one| one.eq_ignore_ascii_case(name)) {
         return Some(found);
     }
     let long = taken.iter().filter(|one| one.starts_with("--") && name.starts_with("--"));
-    let (steps, found) =
-        long.map(|one| (distance(name, one), one)).min_by_key(|(steps, _)| *steps)?;
-    (steps <= name.len() / 3).then_some(found)
-}
-
-/// Levenshtein's: letters to add, drop or change.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (at, of_one) in one.chars().enumerate() {
-        let mut before = at;
-        row[0] = at + 1;
-        for (place, &of_other) in other.iter().enumerate() {
-            let changed = before + usize::from(of_one != of_other);
-            before = row[place + 1];
-            row[place + 1] = changed.min(before + 1).min(row[place] + 1);
-        }
-    }
-    row.last().copied().unwrap_or_default()
+    crate::near::nearest(name, long.map(String::as_str))
 }
 
 #[cfg(test)]
@@ -169,14 +151,5 @@ mod tests {
         assert!(near("-T").ends_with("did you mean -t?"));
         assert!(near("--frobnicate").contains("--help"));
         assert!(near("topic").contains("options begin with -"));
-    }
-
-    #[test]
-    fn a_distance_is_the_letters_to_change() {
-        for (one, other, steps) in
-            [("size", "size", 0), ("size", "sizes", 1), ("", "abc", 3), ("kitten", "sitting", 3)]
-        {
-            assert_eq!(distance(one, other), steps, "{one} {other}");
-        }
     }
 }

@@ -19,8 +19,6 @@ pub(crate) struct Ticks {
     pub(crate) softirq: u64,
     /// Taken by the hypervisor for others.
     pub(crate) steal: u64,
-    /// With the idle ones.
-    pub(crate) all: u64,
 }
 
 impl Files {
@@ -67,22 +65,15 @@ impl Files {
         line[key.len()..].split_whitespace().find_map(|word| word.parse().ok())
     }
 
-    /// Processors that the host has.
-    pub(crate) fn processors(&self) -> Option<usize> {
-        let text = self.read("proc/stat")?;
-        Some(text.lines().filter(|line| line.starts_with("cpu")).count().saturating_sub(1))
-    }
-
     /// The first line of `/proc/stat`.
     pub(crate) fn ticks(&self) -> Option<Ticks> {
         let text = self.read("proc/stat")?;
         let fields = text.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
         let ticks: Vec<u64> = fields.map(str::parse).collect::<Result<_, _>>().ok()?;
-        let [user, nice, system, idle, iowait, irq, softirq, steal, ..] = *ticks else {
+        let [user, nice, system, _idle, _iowait, irq, softirq, steal, ..] = *ticks else {
             return None;
         };
-        let busy = user + nice + system + irq + softirq;
-        Some(Ticks { busy, softirq, steal, all: busy + idle + iowait + steal })
+        Some(Ticks { busy: user + nice + system + irq + softirq, softirq, steal })
     }
 }
 
@@ -104,7 +95,7 @@ pub(crate) mod tests {
     #[test]
     fn the_processors_work_where_they_are_not_idle_and_do_not_wait() {
         let of = |text| Files::at(host(&[("proc/stat", text)]).path()).ticks();
-        let expected = Ticks { busy: 21, softirq: 3, steal: 4, all: 1_075 };
+        let expected = Ticks { busy: 21, softirq: 3, steal: 4 };
         assert_eq!(of("cpu  10 1 5 1000 50 2 3 4 0 0\ncpu0 1 2 3\n"), Some(expected));
         assert_eq!(of("cpu  1 2 x"), None);
         assert_eq!(of(""), None);

@@ -16,7 +16,7 @@ const MARK: f64 = 4.5;
 /// Ticks a decade.
 const TICKS: [f64; 3] = [1.0, 2.0, 5.0];
 /// Colours of the page's style, by number.
-const COLOURS: usize = 8;
+const COLOURS: usize = 16;
 
 /// A logarithmic axis.
 struct Axis {

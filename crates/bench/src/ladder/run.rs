@@ -154,6 +154,11 @@ impl<'a> Climb<'a> {
         Ok(self.steps.last())
     }
 
+    /// Takes no further step.
+    pub const fn stop(&mut self) {
+        self.is_stopped = true;
+    }
+
     /// What was climbed; without a knee where the search had to stop. None of a search that never
     /// began.
     pub fn ladder(self) -> Option<Ladder> {

@@ -4,7 +4,7 @@ use super::record::{Ladder, LadderStep};
 use super::search::{Ending, Purpose, Seen};
 use crate::numbers::{count, millis};
 use crate::stats::Spread;
-use crate::tables::{printable, prose};
+use crate::tables::{fit, printable, prose};
 use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
 use std::fmt::Write as _;
@@ -93,7 +93,7 @@ pub fn render(ladder: &Ladder) -> String {
             seen(step.seen).into(),
         ]);
     }
-    let _ = writeln!(text, "{table}");
+    let _ = writeln!(text, "{}", fit(&table));
     for step in steps {
         for reason in &step.reasons {
             prose(&mut text, &format!("step {}: {reason}", step.number));

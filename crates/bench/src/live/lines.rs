@@ -4,7 +4,6 @@ use super::Viewer;
 use super::events::Event;
 use super::state::{Run, State};
 use super::text::{millis, si};
-use crate::result::Status;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::Duration;
 use weir_say::noteln;
@@ -75,12 +74,9 @@ impl Viewer for Lines {
                     bar.disable_steady_tick();
                     bar.set_draw_target(ProgressDrawTarget::hidden());
                 }
-                for reason in &ended.reasons {
-                    // Says so itself.
-                    let is_unsupported = ended.status == Status::Unsupported;
-                    let status = if is_unsupported { "" } else { ended.status.name() };
-                    let between = if is_unsupported { "" } else { ": " };
-                    noteln!("  {status}{between}{reason}");
+                // Why, is said below the tables.
+                if !ended.reasons.is_empty() {
+                    noteln!("  {}", ended.status.name());
                 }
             }
             Event::Planned(_) | Event::Phase(_) | Event::Over => {}

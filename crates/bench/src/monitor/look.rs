@@ -100,7 +100,9 @@ impl Looker {
         let tick_us = 1_000_000 / procfs::ticks_per_second().max(1);
         let ticks = Files::here().ticks();
         sample.host.busy_us = ticks.map(|ticks| ticks.busy * tick_us);
+        sample.host.softirq_us = ticks.map(|ticks| ticks.softirq * tick_us);
         sample.host.steal_us = ticks.map(|ticks| ticks.steal * tick_us);
+        sample.host.suite_us = cpu_of(ClockId::ProcessCPUTime);
         sample.host.energy_uj = self.energy.as_mut().and_then(Energy::read);
         sample.group = self.group.as_ref().map(Group::read).unwrap_or_default();
         let processes = self.processes();
@@ -112,7 +114,7 @@ impl Looker {
         for (process, stat) in &processes {
             add(&mut sample, process, stat);
         }
-        sample.monitor_cpu_us = thread_cpu_us();
+        sample.monitor_cpu_us = cpu_of(ClockId::ThreadCPUTime);
         sample
     }
 
@@ -153,13 +155,20 @@ impl Looker {
 }
 
 fn add(sample: &mut Sample, process: &Process, stat: &Stat) {
-    let threads = threads(process);
-    let (user, system) = cpu_us(threads.map(|(ns, _)| ns), stat.utime, stat.stime);
-    sample.cpu_user_us += user;
-    sample.cpu_system_us += system;
+    let tick_us = 1_000_000 / procfs::ticks_per_second().max(1);
+    let cpu = Cpu::of(process.pid).unwrap_or(Cpu {
+        all_us: (stat.utime + stat.stime) * tick_us,
+        ticks_us: (stat.utime + stat.stime) * tick_us,
+        user_ticks_us: stat.utime * tick_us,
+    });
+    // Children that have ended are in the books of the parent that waited for them.
+    let [user_us, system_us] = [stat.cutime, stat.cstime].map(|of| of.unsigned_abs() * tick_us);
+    sample.cpu_us += cpu.all_us + user_us + system_us;
+    sample.user_ticks_us += cpu.user_ticks_us + user_us;
+    sample.system_ticks_us += cpu.ticks_us.saturating_sub(cpu.user_ticks_us) + system_us;
     sample.rss_bytes += stat.rss * procfs::page_size();
     sample.threads += stat.num_threads.max(0) as u64;
-    if let Some((_, switches)) = threads {
+    if let Some(switches) = switches(process) {
         sample.switches = Some(sample.switches.unwrap_or(0) + switches);
     }
     if let Ok(io) = process.io() {
@@ -168,33 +177,40 @@ fn add(sample: &mut Sample, process: &Process, stat: &Stat) {
     }
 }
 
-/// Sums over the threads of a process: nanoseconds on a processor, and how often they were put on
-/// one. Absent where the kernel does not keep them.
-fn threads(process: &Process) -> Option<(u64, u64)> {
-    let (mut ns, mut switches) = (0, 0);
+/// How often the threads of a process were put on a processor. Absent where the kernel does not
+/// count it.
+fn switches(process: &Process) -> Option<u64> {
+    let mut switches = 0;
     // One that ends meanwhile makes the sum useless.
     for task in process.tasks().ok()?.filter_map(Result::ok) {
-        let times = task.schedstat().ok()?;
-        ns += times.sum_exec_runtime;
-        switches += times.pcount;
+        switches += task.schedstat().ok()?.pcount;
     }
-    Some((ns, switches))
+    Some(switches)
 }
 
-/// CPU of a process: the exact sum over its threads where the kernel keeps it, divided into user
-/// and system as its ticks of 10 ms are. Threads that have ended count in the ticks only.
-fn cpu_us(exact_ns: Option<u64>, user_ticks: u64, system_ticks: u64) -> (u64, u64) {
-    let tick_us = 1_000_000 / procfs::ticks_per_second().max(1);
-    let ticks = user_ticks + system_ticks;
-    let total_us = match exact_ns {
-        Some(ns) if ns / 1_000 + tick_us >= ticks * tick_us => ns / 1_000,
-        _ => ticks * tick_us,
-    };
-    if ticks == 0 {
-        return (total_us, 0);
+/// CPU of a process with all its threads, those that have ended too.
+struct Cpu {
+    /// As the scheduler counts it, exact.
+    all_us: u64,
+    /// As ticks met it.
+    ticks_us: u64,
+    /// Of the ticks, in user mode.
+    user_ticks_us: u64,
+}
+
+impl Cpu {
+    /// By the process's own clocks. `utime` and `stime` of its `stat` are no ticks: the kernel
+    /// makes them fit the whole and lets neither fall, so after a start that was mostly in user
+    /// mode `utime` stands still for as long as its share of the whole is too high.
+    fn of(pid: i32) -> Option<Self> {
+        // The kernel's CPUCLOCK_PROF, CPUCLOCK_VIRT and CPUCLOCK_SCHED of a process.
+        let [ticks, user, exact] = [0, 1, 2].map(|which| {
+            let time = nix::time::ClockId::from_raw((!pid << 3) | which).now().ok()?;
+            let us = time.tv_sec() * 1_000_000 + time.tv_nsec() / 1_000;
+            u64::try_from(us).ok()
+        });
+        Some(Self { all_us: exact?, ticks_us: ticks?, user_ticks_us: user? })
     }
-    let user_us = (u128::from(total_us) * u128::from(user_ticks) / u128::from(ticks)) as u64;
-    (user_us, total_us - user_us)
 }
 
 /// The process and all that descend from it, with what was just read of each.
@@ -265,8 +281,8 @@ impl Softirq {
     }
 }
 
-fn thread_cpu_us() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
+fn cpu_of(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
     time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000
 }
 

@@ -70,15 +70,17 @@ pub fn run(samples: &[Sample], work: &Work) -> System {
     let messages = (work.published + work.delivered) as f64;
     let cpu_s = work.cpu_cores * seconds;
     let each = |sum: f64, count: u64| (count > 0).then(|| sum / count as f64);
+    // What did not grow with the connections cannot be measured at this scale.
     let kib = |(before, after): (u64, u64)| {
-        each((after as f64 - before as f64) / 1024.0, work.connections)
+        let grown = after.checked_sub(before).filter(|&bytes| bytes > 0)?;
+        each(grown as f64 / 1024.0, work.connections)
     };
     let (first, last) = (samples.first(), samples.last());
     let lasted_us = first.zip(last).map_or(0, |(first, last)| last.at_us - first.at_us);
     let cost_us = last.map_or(0, |last| last.monitor_cpu_us) as f64;
     System {
         messages_per_core_s: (messages > 0.0 && cpu_s > 0.0).then(|| messages / cpu_s),
-        kib_per_connection: kib(work.rss_bytes).filter(|_| work.rss_bytes.1 > 0),
+        kib_per_connection: kib(work.rss_bytes),
         host_kib_per_connection: kib(work.host_bytes),
         context_switches_per_delivery: measure
             .context_switches_per_s
@@ -157,6 +159,9 @@ mod tests {
         assert_eq!(system.pss_max_bytes, Some(9));
         assert_eq!(system.monitor.looks, 10);
         assert!((system.monitor.look_us - 100.0).abs() < 1e-9);
+        let shrunk = Work { rss_bytes: (3_072_000, 1_024_000), host_bytes: (9, 9), ..work };
+        let shrunk = run(&samples, &shrunk);
+        assert_eq!((shrunk.kib_per_connection, shrunk.host_kib_per_connection), (None, None));
         let idle = run(&samples, &Work::default());
         assert_eq!((idle.messages_per_core_s, idle.kib_per_connection), (None, None));
     }

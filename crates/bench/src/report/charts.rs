@@ -2,7 +2,7 @@
 
 use super::heat;
 use super::runs::{Named, Use};
-use crate::result::series::{DERIVED, Kind, SERIES};
+use crate::result::series::{DERIVED, Kind, SERIES, SYSTEM};
 use crate::result::{LatencyResult, SeriesRow};
 use serde_json::{Map, Value, json};
 
@@ -45,6 +45,9 @@ fn run(named: &Named<'_>, is_typical: bool, points: usize) -> Value {
     };
     for figure in SERIES.iter().chain(DERIVED) {
         insert(figure.name, figure.kind, rows.iter().map(figure.of).collect());
+    }
+    for figure in SYSTEM.iter().filter(|figure| figure.name.starts_with("host_")) {
+        insert(figure.name, figure.kind, rows.iter().map(|row| (figure.of)(&row.system)).collect());
     }
     insert("started", Kind::State, started(rows));
     insert("loss_percent", Kind::Peak, loss_percent(rows));
@@ -195,6 +198,20 @@ mod tests {
 
     fn row(t_s: f64, received_per_s: f64, outstanding: u64) -> SeriesRow {
         SeriesRow { t_s, received_per_s, outstanding, ..SeriesRow::default() }
+    }
+
+    #[test]
+    fn the_percentile_curve_goes_from_the_least_to_the_highest_latency() {
+        let run = crate::result::read(include_str!("../../tests/data/result-2.json")).unwrap();
+        let latency = &run.latencies["end_to_end"];
+        let curve = quantiles(Some(latency));
+        let highest = curve.last().unwrap();
+        assert_eq!(curve[0][0], 1.0, "all are as slow as the fastest");
+        assert!(curve[0][1] <= latency.p50_us as f64, "{curve:?}");
+        assert!(highest[0] >= latency.count as f64, "{curve:?}");
+        assert_eq!(highest[1], latency.max_us as f64);
+        assert!(curve.windows(2).all(|two| two[0][0] < two[1][0] && two[0][1] <= two[1][1]));
+        assert_eq!(quantiles(None), Vec::<[f64; 2]>::new());
     }
 
     #[test]

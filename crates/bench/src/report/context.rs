@@ -1,7 +1,7 @@
 //! What the template is filled with: texts, ready to be read.
 
 use super::runs::{Named, Use, status};
-use super::{overview, sheets};
+use super::{conclusion, health, overview, sheets, tiles};
 use crate::published;
 use crate::result::disclosure::{self, Pair};
 use crate::result::{Host, RunResult, Status};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Everything the template shows but the charts.
-pub(super) fn page(results: &[RunResult], uses: &[Use<'_>]) -> Value {
+pub(super) fn page(results: &[RunResult], uses: &[Use<'_>], is_judged: bool) -> Value {
     let suite = &results[0].suite;
     let ran = results.iter().find(|run| run.verdict.status != Status::Unsupported);
     let reduced = results.iter().filter(|run| run.use_case.scale < 1.0).count();
@@ -21,6 +21,9 @@ pub(super) fn page(results: &[RunResult], uses: &[Use<'_>]) -> Value {
         "host": host(&ran.unwrap_or(&results[0]).host),
         "other_hosts": other_hosts(results),
         "badges": badges(results),
+        "conclusion": conclusion::sentences(uses, is_judged),
+        "panels": tiles::panels(uses),
+        "health": health::section(uses),
         "runs": results.len(),
         "reduced": reduced,
         "incomplete": results.iter().filter(|run| is_incomplete(run)).count(),
@@ -100,6 +103,7 @@ fn use_case(of: &Use<'_>) -> Value {
     let published = published::of(of.name);
     json!({
         "name": of.name,
+        "short": tiles::short(of.name),
         "about": case.about,
         "terms": format!("{about}; measured {} s; scale {}", case.duration_s, scale(case.scale)),
         "reduced": scale_notes(of),
@@ -107,7 +111,7 @@ fn use_case(of: &Use<'_>) -> Value {
         "sha256": case.file_sha256,
         "file": case.file,
         "verdicts": of.runs.iter().filter_map(verdict).collect::<Vec<_>>(),
-        "tiles": sheets::tiles(of),
+        "tiles": tiles::of(of),
         "sheets": sheets::sheets(of, &published),
         "published_hosts": published::hosts(&published),
         "has_published": !published.is_empty(),

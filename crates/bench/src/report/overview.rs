@@ -1,25 +1,32 @@
 //! The first thing a reader sees: use cases by brokers, and what did not pass.
 
-use super::runs::{Repeats, Use, status};
+use super::runs::{Repeats, Use, status, worst};
+use super::tiles::short;
 use crate::numbers::millis;
 use crate::result::{RunResult, Status};
 use crate::stats::Spread;
 use serde_json::{Value, json};
 
-/// The matrix: a row a use case, a column a broker, in a cell the verdict and three figures.
-pub(super) fn matrix(uses: &[Use<'_>]) -> Value {
+/// All brokers of the page with their colours, in the order they first ran.
+pub(super) fn brokers<'a>(uses: &'a [Use<'_>]) -> Vec<(usize, &'a str)> {
     let mut brokers: Vec<(usize, &str)> = Vec::new();
     for broker in uses.iter().flat_map(|of| &of.brokers) {
         if !brokers.iter().any(|(colour, _)| *colour == broker.colour) {
             brokers.push((broker.colour, &broker.label));
         }
     }
+    brokers
+}
+
+/// The matrix: a row a use case, a column a broker, in a cell the verdict and three figures.
+pub(super) fn matrix(uses: &[Use<'_>]) -> Value {
+    let brokers = brokers(uses);
     let row = |of: &Use<'_>| {
         let cell = |(colour, _): &(usize, &str)| {
             let found = of.brokers.iter().find(|broker| broker.colour == *colour);
             found.map_or(Value::Null, |broker| cell(of, broker))
         };
-        json!({ "name": of.name, "cells": brokers.iter().map(cell).collect::<Vec<_>>() })
+        json!({ "name": short(of.name), "cells": brokers.iter().map(cell).collect::<Vec<_>>() })
     };
     json!({
         "brokers": brokers.iter()
@@ -51,19 +58,6 @@ fn cell(of: &Use<'_>, broker: &Repeats<'_>) -> Value {
 
 fn figure(name: &str, of: Option<Spread>, text: impl Fn(f64) -> String) -> Option<String> {
     of.map(|of| format!("{name} {}", text(of.median)))
-}
-
-/// A broker has passed when all its runs have.
-fn worst(broker: &Repeats<'_>) -> Status {
-    let rank = |status: Status| match status {
-        Status::Passed => 0,
-        Status::Unsupported => 1,
-        Status::Aborted => 2,
-        Status::Invalid => 3,
-        Status::Failed => 4,
-    };
-    let all = broker.runs.iter().map(|named| named.run.verdict.status);
-    all.max_by_key(|status| rank(*status)).unwrap_or(Status::Aborted)
 }
 
 /// What did not pass, and why: a line a run.

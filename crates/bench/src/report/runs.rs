@@ -7,9 +7,9 @@ use crate::tables::broker;
 /// A use case with its runs.
 pub(crate) struct Use<'a> {
     pub(crate) name: &'a str,
-    /// In the order they were run.
+    /// A broker's in the order they were run.
     pub(crate) runs: Vec<Named<'a>>,
-    /// In the order they first ran.
+    /// In the order of the command line.
     pub(crate) brokers: Vec<Repeats<'a>>,
 }
 
@@ -43,24 +43,37 @@ pub(crate) struct Repeats<'a> {
 }
 
 impl Repeats<'_> {
+    /// Runs that medians are made of.
+    pub(crate) fn counted(&self) -> usize {
+        self.telling().count()
+    }
+
     /// Median, least and highest of what the runs say; nothing where none says anything.
     pub(crate) fn spread(&self, of: impl Fn(&RunResult) -> Option<f64>) -> Option<Spread> {
-        let runs = self.runs.iter().map(|named| named.run).filter(|run| has_figures(run));
-        Spread::of(runs.filter_map(of))
+        Spread::of(self.telling().filter_map(of))
+    }
+
+    fn telling(&self) -> impl Iterator<Item = &RunResult> {
+        let all_invalid = self.runs.iter().all(|named| !is_valid(named.run));
+        let runs = self.runs.iter().map(|named| named.run);
+        runs.filter(move |run| all_invalid && has_figures(run) || is_valid(run))
     }
 }
 
-/// Groups the runs by use case and broker, and names them.
+/// Groups the runs by use case and broker, and names them. The brokers of repeats stand in the
+/// order of the command line, not in that of the first round, which is drawn by lot.
 pub(crate) fn group(results: &[RunResult]) -> Vec<Use<'_>> {
     let mut uses: Vec<Use<'_>> = Vec::new();
     let mut brokers: Vec<String> = Vec::new();
-    for (at, run) in results.iter().enumerate() {
+    let mut all: Vec<(usize, &RunResult)> = results.iter().enumerate().collect();
+    all.sort_by_key(|(_, run)| run.repetition.as_ref().map_or(0, |of| of.broker));
+    for (at, run) in all {
         let name = run.use_case.name.as_str();
         let place = uses.iter().position(|of| of.name == name).unwrap_or_else(|| {
             uses.push(Use { name, runs: Vec::new(), brokers: Vec::new() });
             uses.len() - 1
         });
-        let label = broker(run) + &otherwise(run, uses[place].runs.first());
+        let label = broker(run) + &build(run, results) + &otherwise(run, uses[place].runs.first());
         let colour = brokers.iter().position(|known| *known == label).unwrap_or_else(|| {
             brokers.push(label.clone());
             brokers.len() - 1
@@ -74,6 +87,15 @@ pub(crate) fn group(results: &[RunResult]) -> Vec<Use<'_>> {
         of.brokers = repeats(&of.runs, &brokers);
     }
     uses
+}
+
+/// Which program it was, where another of the same name and version ran before.
+fn build(run: &RunResult, results: &[RunResult]) -> String {
+    let first = results.iter().find(|of| of.program().is_some() && broker(of) == broker(run));
+    match (first.and_then(RunResult::program), run.program()) {
+        (Some(first), Some(own)) if first != own => format!(" ({own:.7})"),
+        _ => String::new(),
+    }
 }
 
 /// How a run differs in size from the first of its use case: it is no repeat of a run of another
@@ -96,7 +118,13 @@ fn otherwise(run: &RunResult, first: Option<&Named<'_>>) -> String {
 
 /// Whether it can have figures: what was never run has none, not zeros.
 fn has_figures(run: &RunResult) -> bool {
-    !matches!(run.verdict.status, Status::Unsupported | Status::Aborted)
+    run.was_run() && run.verdict.status != Status::Aborted
+}
+
+/// An invalid run says nothing of the broker, so its figures count only where there are no others:
+/// then the verdict beside them says what they are.
+fn is_valid(run: &RunResult) -> bool {
+    has_figures(run) && run.verdict.status != Status::Invalid
 }
 
 /// Says in the labels which run of a broker it is, where there are several.
@@ -123,13 +151,27 @@ fn repeats<'a>(runs: &[Named<'a>], brokers: &[String]) -> Vec<Repeats<'a>> {
         }
     }
     for of in &mut all {
-        let mut by_p99: Vec<&Named<'a>> = of.runs.iter().collect();
+        let mut by_p99: Vec<&Named<'a>> =
+            of.runs.iter().filter(|named| is_valid(named.run)).collect();
         by_p99.sort_by_key(|named| named.run.latency().map(|latency| latency.p99_us));
-        if let Some(median) = by_p99.get((by_p99.len() - 1) / 2) {
+        if let Some(median) = by_p99.get(by_p99.len().saturating_sub(1) / 2) {
             of.typical = (*median).clone();
         }
     }
     all
+}
+
+/// A broker has passed when all its runs have.
+pub(crate) fn worst(broker: &Repeats<'_>) -> Status {
+    let rank = |status: Status| match status {
+        Status::Passed => 0,
+        Status::Unsupported => 1,
+        Status::Aborted => 2,
+        Status::Invalid => 3,
+        Status::Failed => 4,
+    };
+    let all = broker.runs.iter().map(|named| named.run.verdict.status);
+    all.max_by_key(|status| rank(*status)).unwrap_or(Status::Aborted)
 }
 
 /// The verdict as a word, and as a class of the page.
@@ -162,5 +204,22 @@ mod tests {
         let spread = first.spread(|run| Some(run.latency()?.p99_us as f64));
         assert_eq!(spread, Some(Spread { median: 20.0, low: 10.0, high: 30.0, count: 3 }));
         assert_eq!(second.spread(|_| None), None);
+    }
+
+    #[test]
+    fn the_figures_of_an_invalid_run_count_only_where_there_are_no_others() {
+        let mut all = [kept("1", 10), kept("1", 90), kept("1", 80)];
+        let p99 = |of: &Repeats<'_>| of.spread(|run| Some(run.latency()?.p99_us as f64));
+        let of = |all: &[RunResult]| {
+            let uses = group(all);
+            let broker = &uses[0].brokers[0];
+            (p99(broker).unwrap(), broker.counted(), broker.typical.repeat)
+        };
+        for invalid in &mut all[1..] {
+            invalid.verdict.status = Status::Invalid;
+        }
+        assert_eq!(of(&all), (Spread { median: 10.0, low: 10.0, high: 10.0, count: 1 }, 1, 1));
+        all[0].verdict.status = Status::Invalid;
+        assert_eq!(of(&all).0, Spread { median: 80.0, low: 10.0, high: 90.0, count: 3 });
     }
 }

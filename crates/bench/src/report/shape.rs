@@ -12,8 +12,13 @@ pub(crate) struct Shape {
     pub(crate) rows: Vec<(String, Vec<String>)>,
 }
 
-const RESOURCES: [&str; 4] =
-    ["Max CPU user+system", "Avg CPU user+system", "Max memory used", "Avg memory used"];
+/// Memory is the whole host's, which here runs the load, too.
+const RESOURCES: [&str; 4] = [
+    "Max CPU user+system",
+    "Avg CPU user+system",
+    "Max memory used (host)",
+    "Avg memory used (host)",
+];
 
 /// The table headed Metrics. A broker that ran several times has its medians in it.
 pub(crate) fn metrics(of: &Use<'_>) -> Shape {
@@ -25,7 +30,7 @@ pub(crate) fn metrics(of: &Use<'_>) -> Shape {
     };
     head.extend(RESOURCES);
     if !has_messages {
-        head.push("Memory used stable at");
+        head.push("Memory used stable at (host)");
     }
     let ours = of.brokers.iter().map(|broker| (label(broker), cells(broker, has_messages)));
     let theirs = published::of(of.name).into_iter().map(|row| {
@@ -36,19 +41,26 @@ pub(crate) fn metrics(of: &Use<'_>) -> Shape {
 }
 
 fn label(of: &Repeats<'_>) -> String {
-    match of.runs.len() {
-        1 => of.label.clone(),
-        runs => format!("{} (median of {runs} runs)", of.label),
+    match (of.runs.len(), of.counted()) {
+        (1, _) => of.label.clone(),
+        (_, 1) => format!("{} (one run)", of.label),
+        (_, counted) => format!("{} (median of {counted} runs)", of.label),
     }
 }
 
-fn cells(of: &Repeats<'_>, has_messages: bool) -> Vec<String> {
+fn cells(broker: &Repeats<'_>, has_messages: bool) -> Vec<String> {
+    let of = broker;
     let median = |value: fn(&RunResult) -> Option<f64>| of.spread(value).map(|of| of.median);
     let resource = |value: fn(&crate::result::Resources) -> f64| {
         of.spread(|run| run.resources.as_ref().map(value)).map(|of| of.median)
     };
+    // Of the whole host, as the suite has it. Results of before have only the highest.
+    let host = |bytes: fn(&crate::result::Resources) -> u64| {
+        let of = |run: &RunResult| Some(bytes(run.resources.as_ref()?)).filter(|&of| of > 0);
+        broker.spread(|run| Some(of(run)? as f64)).map(|of| of.median)
+    };
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
-    let percent = |value: Option<f64>| or_dash(value.map(|value| format!("{value:.0}%")));
+    let percent = |value: Option<f64>| or_dash(value.map(|value| format!("{value:.1}%")));
     let memory = |value: Option<f64>| or_dash(value.map(|bytes| mega(bytes as u64)));
     let mean_ms = median(|run| Some(run.latency().filter(|of| of.count > 0)?.mean_us / 1e3));
     let mut cells = Vec::new();
@@ -64,11 +76,11 @@ fn cells(of: &Repeats<'_>, has_messages: bool) -> Vec<String> {
         or_dash(mean_ms.map(|ms| format!("{ms:.2}"))),
         percent(resource(|of| of.cpu_percent_max)),
         percent(resource(|of| of.cpu_percent_avg)),
-        memory(resource(|of| of.rss_max_bytes as f64)),
-        memory(resource(|of| of.rss_avg_bytes as f64)),
+        memory(host(|of| of.host_used_max_bytes)),
+        memory(host(|of| of.host_used_avg_bytes)),
     ]);
     if !has_messages {
-        cells.push(memory(resource(|of| of.rss_stable_bytes as f64)));
+        cells.push(memory(host(|of| of.host_used_stable_bytes)));
     }
     cells
 }
@@ -116,8 +128,8 @@ pub(crate) fn terms(run: &RunResult) -> Vec<[String; 2]> {
     let pair = |name: &str, value: String| [name.to_owned(), value];
     let mut terms = vec![
         pair("MQTT protocol", case.mqtt_version.clone()),
-        pair("TLS authentication enablement", "No".into()),
-        pair("Authentication enablement", "No".into()),
+        pair("TLS authentication enablement", enabled(&run.disclosed.broker.tls)),
+        pair("Authentication enablement", enabled(&run.disclosed.broker.authentication)),
         pair("Keep Alive (seconds)", keep_alive.to_string()),
         pair("Clean Session", u8::from(is_clean).to_string()),
     ];
@@ -130,6 +142,15 @@ pub(crate) fn terms(run: &RunResult) -> Vec<[String; 2]> {
     terms.push(pair("Measured (seconds)", case.duration_s.to_string()));
     terms.push(pair("Part of the full size", case.scale.to_string()));
     terms
+}
+
+/// What was disclosed of something that is on or off.
+fn enabled(told: &str) -> String {
+    match told {
+        told if told.starts_with("none") => "No".into(),
+        told if told.is_empty() || told.starts_with("not known") => "not known".into(),
+        told => format!("Yes: {told}"),
+    }
 }
 
 /// The lines about the host.

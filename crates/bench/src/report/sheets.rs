@@ -1,12 +1,11 @@
-//! The tables of the page, and the tiles with the few figures one looks at first.
+//! The tables of the page.
 
-use super::runs::{Named, Repeats, Use, status};
+use super::runs::{Named, Use, status};
 use super::shape;
 use crate::metrics::{self, Metric, Place, Sheet};
-use crate::numbers::{count, grouped, mega, millis};
+use crate::numbers::{cores, count, grouped, mega};
 use crate::published::Published;
-use crate::result::{LatencyResult, Resources, RunResult};
-use crate::stats::Spread;
+use crate::result::{Resources, RunResult};
 use crate::tables::latency_cells;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -59,7 +58,7 @@ pub(super) fn summary(of: &Use<'_>) -> Value {
             latency[5].clone(),
             latency[7].clone(),
             lost(run),
-            or_dash(resources, |of| format!("{:.2}", of.cpu_cores_avg)),
+            or_dash(resources, |of| cores(of.cpu_cores_avg)),
             each.map_or_else(dash, |each| format!("{each:.2}")),
             or_dash(resources, |of| mega(of.rss_stable_bytes)),
         ];
@@ -117,7 +116,9 @@ fn results(of: &Use<'_>, published: &[Published]) -> Table {
         cells.extend(["p50", "p75", "p90", "p95", "p99", "p999", "max"].map(at));
         Row::published(row, cells)
     };
-    let rows = of.runs.iter().map(ours).chain(published.iter().map(theirs)).collect();
+    // What a published row has beside percentiles stands in the table of the suite's page.
+    let published = published.iter().filter(|row| !row.latency_ms.is_empty());
+    let rows = of.runs.iter().map(ours).chain(published.map(theirs)).collect();
     let head = [rate_name].into_iter().chain(LATENCY_HEAD).collect();
     Table { title, head, rows }
 }
@@ -156,95 +157,6 @@ fn response_times(of: &Use<'_>) -> Table {
     Table { title: "Response times by kind, ms", head, rows }
 }
 
-/// A figure of each broker side by side, with bars.
-#[derive(Serialize)]
-pub(super) struct Tile {
-    name: &'static str,
-    bars: Vec<Bar>,
-}
-
-#[derive(Serialize)]
-struct Bar {
-    label: String,
-    colour: usize,
-    text: String,
-    /// Length in percent of the longest.
-    share: f64,
-    /// Least and highest of several runs, in the same percent, and in words.
-    low: f64,
-    high: f64,
-    range: Option<String>,
-}
-
-impl Tile {
-    /// Nothing where no run has the figure.
-    fn new(
-        of: &Use<'_>,
-        name: &'static str,
-        value: impl Fn(&RunResult) -> Option<f64>,
-        text: impl Fn(f64) -> String,
-    ) -> Option<Self> {
-        let spreads: Vec<_> = of.brokers.iter().map(|broker| broker.spread(&value)).collect();
-        let longest = spreads.iter().flatten().map(|spread| spread.high).fold(0.0, f64::max);
-        let share = |value: f64| {
-            if longest > 0.0 { (value / longest * 1000.0).round() / 10.0 } else { 0.0 }
-        };
-        let bar = |(broker, spread): (&Repeats<'_>, &Option<Spread>)| Bar {
-            label: broker.label.clone(),
-            colour: broker.colour,
-            text: spread.map_or_else(dash, |of| text(of.median)),
-            share: spread.map_or(0.0, |of| share(of.median)),
-            low: spread.map_or(0.0, |of| share(of.low)),
-            high: spread.map_or(0.0, |of| share(of.high)),
-            range: spread.filter(|_| broker.runs.len() > 1).map(|of| {
-                format!(
-                    "median of {} runs: {} to {}",
-                    broker.runs.len(),
-                    text(of.low),
-                    text(of.high)
-                )
-            }),
-        };
-        let bars = of.brokers.iter().zip(&spreads).map(bar).collect();
-        spreads.iter().any(Option::is_some).then_some(Self { name, bars })
-    }
-}
-
-/// The figures one looks at first.
-pub(super) fn tiles(of: &Use<'_>) -> Vec<Tile> {
-    let has_messages = of.has_messages();
-    let us = |of: fn(&LatencyResult) -> u64| {
-        move |run: &RunResult| {
-            run.latency().filter(|of| of.count > 0).map(|latency| of(latency) as f64)
-        }
-    };
-    let ms = |us: f64| format!("{} ms", millis(us));
-    let whole = |value: f64| grouped(value as u64);
-    let mut tiles = if has_messages {
-        vec![
-            Tile::new(of, "Received per second", |run| Some(run.rates.received), count),
-            Tile::new(of, "Median latency", us(|latency| latency.p50_us), ms),
-            Tile::new(of, "p99 latency", us(|latency| latency.p99_us), ms),
-            Tile::new(of, "Deliveries lost", |run| Some(run.measure.lost as f64), count),
-        ]
-    } else {
-        vec![
-            Tile::new(of, "Connections made", |run| Some(run.connections.connected as f64), whole),
-            Tile::new(of, "Median to CONNACK", us(|latency| latency.p50_us), ms),
-            Tile::new(of, "p99 to CONNACK", us(|latency| latency.p99_us), ms),
-            Tile::new(of, "Memory per connection", RunResult::bytes_per_connection, |b| {
-                format!("{b:.0} B")
-            }),
-        ]
-    };
-    let name = if has_messages { "Broker CPU per delivery" } else { "Broker CPU per connect" };
-    tiles
-        .push(Tile::new(of, name, RunResult::cpu_us_each, |us| format!("{} µs", millis(us * 1e3))));
-    let stable = |run: &RunResult| Some(run.resources.as_ref()?.rss_stable_bytes as f64);
-    tiles.push(Tile::new(of, "Broker memory, stable", stable, |bytes| mega(bytes as u64)));
-    tiles.into_iter().flatten().collect()
-}
-
 fn rate(run: &RunResult) -> String {
     if run.use_case.qos.is_some() {
         format!("{} : {}", count(run.rates.published), count(run.rates.received))
@@ -262,7 +174,7 @@ fn lost(run: &RunResult) -> String {
     grouped(of.failed.values().chain(of.dropped.values()).sum())
 }
 
-fn dash() -> String {
+pub(super) fn dash() -> String {
     "–".into()
 }
 

@@ -25,6 +25,8 @@ pub(super) fn extras(stand: Option<&Stand>, uses: &[Use<'_>]) -> Vec<Section> {
 fn verdicts(comparison: &Comparison) -> Vec<Section> {
     let mut extras: Vec<Section> = Vec::new();
     for pair in &comparison.pairs {
+        let is_it = |of: &&Pair| of.use_case == pair.use_case;
+        let is_alone = comparison.pairs.iter().filter(is_it).count() == 1;
         let title = format!("Comparison: {}", pair.use_case);
         if extras.last().is_none_or(|last| last.title != title) {
             let mut about = vec![format!("Ratios are relative to {}.", pair.base.label)];
@@ -33,20 +35,26 @@ fn verdicts(comparison: &Comparison) -> Vec<Section> {
                 about.extend(comparison.notes.iter().cloned());
             }
             about.extend(pair.base.told());
-            let head = ["broker: metric"].into_iter().chain(compare::HEAD).map(Into::into);
-            extras.push(Section { title, about, head: head.collect(), ..Section::default() });
+            let (first, other) = if is_alone {
+                ("metric", pair.other.label.as_str())
+            } else {
+                ("broker: metric", "the row's broker")
+            };
+            let head = compare::head(&pair.base.label, other);
+            let head = [first.to_owned()].into_iter().chain(head).collect();
+            extras.push(Section { title, about, head, ..Section::default() });
         }
         let extra = extras.last_mut().expect("one was pushed above");
         extra.about.extend(pair.other.told());
-        extra.rows.extend(rows(pair));
+        extra.rows.extend(rows(pair, is_alone));
     }
     extras
 }
 
-fn rows(pair: &Pair) -> impl Iterator<Item = SectionRow> + '_ {
-    pair.cells.iter().map(|cell| {
+fn rows(pair: &Pair, is_alone: bool) -> impl Iterator<Item = SectionRow> + '_ {
+    pair.cells.iter().map(move |cell| {
         let [metric, figures @ ..] = compare::row(cell);
-        let name = format!("{}: {metric}", pair.other.label);
+        let name = if is_alone { metric } else { format!("{}: {metric}", pair.other.label) };
         SectionRow {
             cells: [name].into_iter().chain(figures).collect(),
             badge: cell.standing.map(|standing| standing.name().into()),

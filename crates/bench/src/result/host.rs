@@ -37,6 +37,26 @@ pub struct Host {
     pub round_trip_us_before: Option<f64>,
     /// The same after the run.
     pub round_trip_us_after: Option<f64>,
+    /// What the host did in measure beside the run.
+    #[serde(default)]
+    pub disturbance: Disturbance,
+}
+
+/// Processors that were taken from a run in measure. Absent where nobody can tell: of an older
+/// kernel, or where broker or load run elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Disturbance {
+    /// By other programs of the host.
+    pub others_cores: Option<f64>,
+    /// The same in the worst interval.
+    pub others_cores_max: Option<f64>,
+    /// By the hypervisor, for other guests.
+    pub steal_cores: Option<f64>,
+    /// The same in the worst interval.
+    pub steal_cores_max: Option<f64>,
+    /// What of it is too much, a line each; empty where the host was quiet.
+    pub reasons: Vec<String>,
 }
 
 /// How the kernel treats clocks, processors and connections, beside its settings. Every field is

@@ -26,6 +26,15 @@ pub struct Repetition {
     pub abreast_ms: Option<u64>,
 }
 
+/// A run that came out invalid, in whose place another was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InvalidRun {
+    /// Its folder, beside that of the run in its place.
+    pub folder: String,
+    /// Why it was invalid.
+    pub reasons: Vec<String>,
+}
+
 /// Memory of the broker in measure as a straight line over time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Slope {

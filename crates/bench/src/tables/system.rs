@@ -1,7 +1,7 @@
 //! What a run cost beside CPU and memory: the host's network, switches, power, and what follows.
 
 use super::{new_table, short};
-use crate::numbers::{count, mega};
+use crate::numbers::{cores, count, mega};
 use crate::result::RunResult;
 use comfy_table::Table;
 
@@ -27,12 +27,15 @@ pub(super) fn system_table(runs: &[&RunResult]) -> Option<Table> {
         let cell = |value: Option<f64>, text: fn(f64) -> String| {
             value.map_or_else(|| "-".to_owned(), text)
         };
-        let cores = |value| cell(value, |cores| format!("{cores:.2}"));
+        let cores = |value| cell(value, cores);
         let (net_in, net_out) = (measure.net_received_bytes_per_s, measure.net_sent_bytes_per_s);
         table.add_row([
             short(run),
             cell(of.messages_per_core_s, count),
-            cell(of.kib_per_connection, |kib| format!("{kib:.1}")),
+            match (of.kib_per_connection, &run.resources) {
+                (None, Some(_)) => "n/m".into(),
+                (kib, _) => cell(kib, |kib| format!("{kib:.1}")),
+            },
             of.pss_max_bytes.map_or_else(|| "-".into(), mega),
             cell(measure.context_switches_per_s, count),
             cell(measure.loopback_bytes_per_s, bytes),

@@ -1,6 +1,8 @@
 //! The use cases that are built in.
 
 use super::file::{SETS, UseCase, UseCaseError};
+use crate::lines::wrap;
+use crate::near;
 use std::fmt::Write as _;
 use std::io::Read as _;
 
@@ -40,6 +42,9 @@ pub(super) const FILES: &[(&str, &str)] = files![
     "singlenode-sharedsub-9K-500-9K-50K",
     "singlenode-ingest-1K-10-1K-200K",
     "singlenode-ingest-qos1-1K-10-1K-20K",
+    "durable-p2p-1K-1K-1K-10K",
+    "durable-p2p-1K-1K-1K-50K",
+    "durable-p2p-qos2-1K-1K-1K-10K",
     "composite",
     "ingest-json",
     "content-filters",
@@ -74,7 +79,11 @@ pub(crate) fn all() -> Vec<UseCase> {
 pub fn set(name: &str) -> Result<Vec<UseCase>, UseCaseError> {
     let wanted = name.to_lowercase();
     let found: Vec<UseCase> = all().into_iter().filter(|use_case| use_case.set == wanted).collect();
-    if found.is_empty() { Err(UseCaseError::UnknownSet { name: name.into() }) } else { Ok(found) }
+    if found.is_empty() {
+        let is_use_case = UseCase::builtin(name).is_ok();
+        return Err(UseCaseError::UnknownSet { name: name.into(), is_use_case });
+    }
+    Ok(found)
 }
 
 impl UseCase {
@@ -108,9 +117,10 @@ impl UseCase {
         if let Some(at) = all.iter().position(|use_case| plain(&use_case.name) == wanted) {
             return Ok(all.swap_remove(at));
         }
-        let nearest =
-            all.into_iter().min_by_key(|use_case| distance(&plain(&use_case.name), &wanted));
-        let nearest = nearest.map(|use_case| use_case.name).unwrap_or_default();
+        let names: Vec<String> = all.iter().map(|use_case| plain(&use_case.name)).collect();
+        let found = near::nearest(&wanted, names.iter().map(String::as_str));
+        let at = names.iter().position(|name| Some(name.as_str()) == found);
+        let nearest = at.map(|at| all.swap_remove(at).name);
         Err(UseCaseError::Unknown { name: name.into(), nearest })
     }
 
@@ -132,22 +142,6 @@ fn plain(name: &str) -> String {
     name.replace("sharesub", "sharedsub")
 }
 
-/// Edits from one text to the other (Levenshtein).
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in other.iter().enumerate() {
-            let replaced = diagonal + usize::from(a != *b);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[other.len()]
-}
-
 /// What `weir bench list` prints.
 pub fn list() -> String {
     let mut text = String::new();
@@ -155,7 +149,8 @@ pub fn list() -> String {
     for set in SETS {
         let _ = writeln!(text, "{set}");
         for use_case in all.iter().filter(|use_case| use_case.set == set) {
-            let _ = writeln!(text, "  {:<38} {}", use_case.name, use_case.about);
+            let name = format!("  {:<38} ", use_case.name);
+            wrap(&mut text, &name, &" ".repeat(name.len()), &use_case.about);
         }
     }
     text += "\nNames are accepted in any case and without `singlenode-`.\n";
@@ -177,6 +172,11 @@ mod tests {
                 assert!(use_case.step.is_empty() && use_case.needs.is_empty());
             }
         }
+    }
+
+    #[test]
+    fn the_list_is_as_wide_as_a_terminal() {
+        crate::lines::assert_fits(&list());
     }
 
     #[test]

@@ -103,6 +103,9 @@ fn top(use_case: &UseCase) -> Result<(), Fault> {
         let text = format!("connect_timeout_s = {timeout} must be 1 to {CONNECT_TIMEOUT_S_MAX}");
         return fault(&["connect_timeout_s"], text);
     }
+    if let Err((key, message)) = use_case.connection.check() {
+        return fault(&["connection", key], message);
+    }
     let contract = &use_case.contract;
     let shares = [
         ("rate_tolerance", contract.rate_tolerance),

@@ -1,5 +1,6 @@
 //! The file of a use case.
 
+use super::connection::Connection;
 use super::step::{Fault, Reconnect, Step};
 use super::thresholds::Thresholds;
 use serde::Deserialize;
@@ -9,25 +10,30 @@ use weir_load::plan::{Publish, Subscription};
 
 /// The suite's three; `perf`, what else a broker's speed is judged by; `beyond`, what brokers meet
 /// in the field; `storms`, much at once; `faults`, what goes wrong.
-pub(super) const SETS: [&str; 8] =
-    ["basic", "enterprise", "throughput", "perf", "beyond", "storms", "soak", "faults"];
+pub(super) const SETS: [&str; 9] =
+    ["basic", "enterprise", "throughput", "perf", "durable", "beyond", "storms", "soak", "faults"];
 
 /// Why a use case cannot be used; one line that says where and what.
 #[derive(Debug, thiserror::Error)]
 pub enum UseCaseError {
     /// No use case has this name.
-    #[error("unknown use case {name:?}; did you mean {nearest}? `weir bench list` shows all")]
+    #[error("unknown use case {name:?}; {}`weir bench list` shows all", tip(.name, .nearest))]
     Unknown {
         /// What was asked for.
         name: String,
-        /// The one it may be.
-        nearest: String,
+        /// The one it may be, if one is near.
+        nearest: Option<String>,
     },
     /// No set has this name.
-    #[error("unknown set {name:?}; the sets are {}", SETS.join(", "))]
+    #[error(
+        "unknown set {name:?}; {}the sets are {}",
+        set_tip(.name, *.is_use_case), SETS.join(", ")
+    )]
     UnknownSet {
         /// What was asked for.
         name: String,
+        /// Whether it is the name of a use case.
+        is_use_case: bool,
     },
     /// The file cannot be read.
     #[error("cannot read the use case {path}: {why}")]
@@ -78,6 +84,17 @@ pub enum UseCaseError {
     },
 }
 
+fn set_tip(name: &str, is_use_case: bool) -> String {
+    if is_use_case { format!("for one use case: `weir bench run {name}`; ") } else { String::new() }
+}
+
+fn tip(name: &str, nearest: &Option<String>) -> String {
+    if SETS.contains(&name) {
+        return format!("for the set: `weir bench suite {name}`; ");
+    }
+    nearest.as_ref().map_or_else(String::new, |name| format!("did you mean {name}? "))
+}
+
 /// A use case.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -112,6 +129,9 @@ pub struct UseCase {
     /// At most this long is waited for what is owed, in seconds.
     #[serde(default = "drain_s")]
     pub drain_s: f64,
+    /// Who the clients say they are.
+    #[serde(default)]
+    pub connection: Connection,
     /// The clients.
     pub group: Vec<Group>,
     /// What the broker has to keep to.
@@ -229,6 +249,12 @@ pub struct Contract {
     pub behind_share_max: f64,
     /// Deliveries that may come twice; nothing leaves that open, as QoS 1 does.
     pub duplicated_max: Option<u64>,
+    /// Deliveries that may come after a later one of the same publisher, topic and QoS. Shared
+    /// groups have no order to keep [MQTT-4.6.0-6 of 5.0].
+    pub reordered_max: u64,
+    /// Deliveries of this run that may come to a subscriber they are not owed to, or of messages
+    /// that were never sent. What others on the same broker publish is not judged.
+    pub stray_max: u64,
 }
 
 impl Default for Contract {
@@ -238,6 +264,8 @@ impl Default for Contract {
             lost_share_max: 0.0,
             behind_share_max: 0.03,
             duplicated_max: None,
+            reordered_max: 0,
+            stray_max: 0,
         }
     }
 }

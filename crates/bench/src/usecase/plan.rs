@@ -5,6 +5,7 @@ use super::scale::Scaled;
 use super::span::Span;
 use crate::result::UseCaseRun;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 use weir_load::plan::{self, ConnectPlan, Phases, ProtocolVersion, Publish, Sources, Subscription};
 use weir_load::{Plan, Slice, StepPlan, steps};
 
@@ -33,6 +34,12 @@ impl Times {
             measure_s: use_case.measure_s(measure_s),
             drain_s: use_case.drain_s,
         }
+    }
+
+    /// The same with a drain of at least `resends_max`: what the broker sends again within that is
+    /// late, and not lost.
+    pub fn with_resends(self, resends_max: Duration) -> Self {
+        Self { drain_s: self.drain_s.max(resends_max.as_secs_f64()), ..self }
     }
 }
 
@@ -191,6 +198,14 @@ mod tests {
                 assert_eq!(plan.sources.is_some(), clients > CONNECTIONS_PER_SOURCE);
             }
         }
+    }
+
+    #[test]
+    fn a_drain_is_as_long_as_the_broker_takes_to_send_again() {
+        let use_case = UseCase::builtin("p2p-1K-1K-1K-1K").unwrap();
+        let times = Times::new(&use_case, None, None);
+        let of = |seconds| times.with_resends(Duration::from_secs(seconds)).drain_s;
+        assert_eq!([of(0), of(23)], [times.drain_s, 23.0]);
     }
 
     #[test]

@@ -198,6 +198,21 @@ mod tests {
     }
 
     #[test]
+    fn a_filter_matches_level_by_level() {
+        for (filter, topic, is_match) in [
+            ("a/+/c", "a/b/c", true),
+            ("a/+/c", "a/b/d", false),
+            ("a/+", "a", false),
+            ("a/+", "a/b/c", false),
+            ("a/#", "a/b/c", true),
+            ("+", "a", true),
+            ("a", "b", false),
+        ] {
+            assert_eq!(matches(filter, topic), is_match, "{filter} {topic}");
+        }
+    }
+
+    #[test]
     fn rates_are_what_the_names_say() {
         let rates = [
             ("fanout-1-1K-1-1K", 1.0, 1_000.0),

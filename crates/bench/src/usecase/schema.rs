@@ -107,6 +107,7 @@ fn keys<T: DeserializeOwned>() -> BTreeSet<String> {
 
 #[test]
 fn the_schema_and_the_reader_know_the_same_keys() {
+    use crate::usecase::connection::Connection;
     use crate::usecase::file::{Contract, Group};
     use crate::usecase::step::{Reconnect, Step};
     use crate::usecase::thresholds::Thresholds;
@@ -119,6 +120,7 @@ fn the_schema_and_the_reader_know_the_same_keys() {
         ("/properties/group/items/properties/publish", keys::<Publish>()),
         ("/properties/reconnect", keys::<Reconnect>()),
         ("/properties/step/items", keys::<Step>()),
+        ("/properties/connection", keys::<Connection>()),
         ("/properties/contract", keys::<Contract>()),
         ("/properties/thresholds", keys::<Thresholds>()),
     ] {

@@ -36,7 +36,7 @@ const CHARTS = [
   { title: "Connections", text: count, for: "connections", lines: [["open", (row) => row.connections]] },
   { title: "Connections a second", text: count, for: "connections", lines: [["made", (row) => row.connected_per_s]] },
   { title: "Deliveries outstanding", text: count, for: "messages", lines: [["owed", (row) => row.outstanding]] },
-  { title: "CPU in cores", text: cores, lines: [["broker", brokerCores], ["of it in the kernel", (row) => row.broker_cpu_system_cores],
+  { title: "CPU in cores", text: cores, least: 0.01, lines: [["broker", brokerCores], ["of it in the kernel", (row) => row.broker_cpu_system_cores],
     ["load generator", (row) => row.generator_cpu_cores]] },
   { title: "Broker's memory", text: bytes, lines: [["resident", (row) => positive(row.broker_rss_bytes)], ["PSS", (row) => row.broker_pss_bytes]] },
   { title: "Network of the host", text: (b) => bytes(b) + "/s", lines: [["loopback", (row) => row.loopback_bytes_per_s],
@@ -49,6 +49,9 @@ const CHARTS = [
 ];
 const suits = (chart, hasMessages) => !chart.for || (chart.for === "messages") === hasMessages;
 const colour = (at) => getComputedStyle(document.documentElement).getPropertyValue(`--${at}`).trim();
+
+// Distances between the lines of a grid: none so small that two of its labels read the same.
+const steps = (least) => Array.from({ length: 45 }, (_, at) => [1, 2, 5][at % 3] * 10 ** Math.floor(at / 3) * least);
 
 // One chart: `lines` are names, `data` columns with the seconds first.
 function draw(place, chart, names, data, marks, bands) {
@@ -68,11 +71,17 @@ function draw(place, chart, names, data, marks, bands) {
     const context = u.ctx, { left, top, width, height } = u.bbox;
     context.save();
     context.font = "11px system-ui"; context.textAlign = "left"; context.fillStyle = context.strokeStyle = colour("soft"); context.setLineDash([3, 3]);
-    for (const [at, text] of [...bands(), ...marks()]) {
+    // Words that would lie upon each other stand in rows.
+    const ends = [];
+    for (const [at, text] of [...bands(), ...marks()].sort(([one], [other]) => one - other)) {
       const x = u.valToPos(at, "x", true);
       if (!(x >= left && x <= left + width)) continue;
       context.beginPath(); context.moveTo(x, top); context.lineTo(x, top + height); context.stroke();
-      context.fillText(text, x + 4, top + 12);
+      let row = ends.findIndex((end) => end < x);
+      if (row < 0) row = ends.length;
+      if (row > 3) continue;
+      ends[row] = x + 8 + context.measureText(text).width;
+      context.fillText(text, x + 4, top + 12 + 12 * row);
     }
     context.restore();
   };
@@ -80,7 +89,7 @@ function draw(place, chart, names, data, marks, bands) {
     width: 400, height: 190, legend: { show: false }, cursor: { y: false },
     scales: { x: { time: false }, y: chart.log ? { distr: 3 } : { range: (_, low, high) => [Math.min(0, low || 0), (high || 1) * 1.05] } },
     axes: [{ ...axis, values: (_, all) => all.map((second) => second + " s") },
-      { ...axis, size: 74, values: (_, all) => all.map((value) => value === null ? "" : chart.text(value)) }],
+      { ...axis, size: 74, ...(chart.log ? {} : { incrs: steps(chart.least ?? 1) }), values: (_, all) => all.map((value) => value === null ? "" : chart.text(value)) }],
     series: [{}, ...names.map((name, at) => ({ label: name, stroke: () => colour(`c${at % 6}`), width: 1.6, points: { show: false }, spanGaps: true }))],
     hooks: { drawAxes: [decorate] },
   }, data, plot);
@@ -214,7 +223,7 @@ function showCells() {
 
 function listen() {
   const source = new EventSource("events");
-  source.addEventListener("state", (message) => { state = JSON.parse(message.data); liveCharts = []; id("link").textContent = "live"; later(); });
+  source.addEventListener("state", (message) => { state = JSON.parse(message.data); liveCharts = []; if (!state.cells.length && !state.run && !location.hash) location.replace("#runs"); id("link").textContent = "live"; later(); });
   source.onmessage = (message) => {
     const event = JSON.parse(message.data);
     if (event.event !== "over") return apply(event);

@@ -1,5 +1,6 @@
-//! The page in a browser, as a desktop, a phone and in the dark: no error, no request, nothing that
-//! axe finds, no page wider than its screen; what it saves is of the schema.
+//! The page in a browser, as a desktop, a phone, in the dark and on paper: no error, no request,
+//! nothing that axe finds, no page wider than its screen and no table cut, at most twelve sheets;
+//! what it saves is of the schema.
 
 use crate::fixture;
 use crate::look::{look, look_mjs, seen};
@@ -16,7 +17,8 @@ fn the_page_is_sound_on_every_screen_and_saves_results_of_the_schema() {
     report::write(&runs, &page).unwrap();
     let schema = folder.path().join("schema.json");
     std::fs::write(&schema, export::text(Format::JsonSchema, &[]).unwrap()).unwrap();
-    let seen = seen(&look(&program, &page, &["--schema", schema.to_str().unwrap()]));
+    let more = ["--schema", schema.to_str().unwrap(), "--sheets", "12"];
+    let seen = seen(&look(&program, &page, &more));
     assert_eq!(seen["faults"], serde_json::json!([]), "{seen:#}");
     assert!(seen["charts"].as_u64() > Some(60), "{seen}");
     assert!(seen["heatMaps"].as_u64() > Some(7), "{seen}");

@@ -135,7 +135,7 @@ fn sets_without_anything_in_common_are_told_what_they_have() {
     let mut two = repeats("b", 1, 3, 1.0);
     two.extend(repeats("c", 2, 3, 1.0));
     let error = compare::between(&one, &two, OPTIONS).unwrap_err().to_string();
-    assert!(error.contains("b (default), c (default)"), "{error}");
+    assert!(error.contains("b 0.1.0 (default), c 0.1.0 (default)"), "{error}");
 }
 
 #[test]
@@ -167,4 +167,60 @@ fn too_few_repeats_and_void_runs_are_no_verdict() {
         "{cells:?}"
     );
     assert_eq!(comparison.worse(), 0);
+}
+
+/// The runs of a broker as another version, or another build, of it.
+fn as_build(mut runs: Vec<RunResult>, version: &str, program: &str) -> Vec<RunResult> {
+    for run in &mut runs {
+        run.broker.version = version.into();
+        run.disclosed.broker.executable_sha256 = program.repeat(64);
+    }
+    runs
+}
+
+#[test]
+fn two_versions_and_two_builds_of_one_broker_are_two_brokers() {
+    let old = as_build(repeats("Mosquitto", 1, 5, 1.0), "2.0.11", "a");
+    for (version, program) in [("2.1.2", "b"), ("2.0.11", "b")] {
+        let new = as_build(repeats("Mosquitto", 2, 5, 1.5), version, program);
+        let runs = [old.clone(), new].concat();
+        let comparison = compare::within(&runs, OPTIONS).unwrap();
+        let [pair] = &comparison.pairs[..] else { panic!("one pair: {comparison:?}") };
+        assert_eq!((pair.base.runs, pair.other.runs), (5, 5));
+        assert_ne!(pair.base.label, pair.other.label);
+        assert_eq!(standing(&comparison, "cpu_us_per_message"), Some(Standing::Worse));
+    }
+    // The same program is one broker, however often it is named.
+    let twice = as_build(repeats("Mosquitto", 2, 5, 1.5), "2.0.11", "a");
+    let runs = [old, twice].concat();
+    assert!(matches!(compare::within(&runs, OPTIONS), Err(CompareError::Nothing(_))));
+}
+
+#[test]
+fn sides_match_by_program_and_then_by_the_version_that_is_left() {
+    let of = |version: &str, program: &str, place| {
+        as_build(repeats("Weir", place, 5, 1.0), version, program)
+    };
+    let base = [of("1", "a", 1), of("2", "b", 2)].concat();
+    let other = [of("1", "a", 1), of("3", "c", 2)].concat();
+    let comparison = compare::between(&base, &other, OPTIONS).unwrap();
+    let labels: Vec<_> = comparison
+        .pairs
+        .iter()
+        .map(|pair| (pair.base.label.as_str(), pair.other.label.as_str()))
+        .collect();
+    assert_eq!(labels, [("Weir 1", "Weir 1"), ("Weir 2", "Weir 3")]);
+    // Before and after a change: another build of the same version.
+    let comparison = compare::between(&of("1", "a", 1), &of("1", "d", 1), OPTIONS).unwrap();
+    let pair = &comparison.pairs[0];
+    assert_eq!((&*pair.base.label, &*pair.other.label), ("Weir 1 (aaaaaaa)", "Weir 1 (ddddddd)"));
+}
+
+#[test]
+fn a_median_says_of_how_many_runs_and_a_busy_host_is_told() {
+    let mut runs = [repeats("a", 1, 5, 1.0), repeats("b", 2, 4, 1.5)].concat();
+    runs[7].host.disturbance.reasons = vec!["the host was not quiet".into()];
+    let text = compare::render(&compare::within(&runs, OPTIONS).unwrap());
+    assert!(text.contains("medians of 5 runs") && text.contains("medians of 4 runs"), "{text}");
+    assert!(text.contains("the host was not quiet in 1 of 4 runs"), "{text}");
 }

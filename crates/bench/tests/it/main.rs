@@ -5,9 +5,11 @@
 mod fixture;
 
 mod browser;
+mod cells;
 mod compare;
 mod export;
 mod ladder;
 mod look;
 mod report;
+mod usecases;
 mod verdicts;

@@ -32,6 +32,15 @@ const OUTPUT_BYTES_MIN: u64 = 64 * 1024;
 /// Below this the broker would be at its ceiling without a client.
 const MEMORY_BYTES_MIN: u64 = 32 * 1024 * 1024;
 
+/// A publisher that waits longer for an acknowledgement takes the broker for dead.
+const GAP_MS_MAX: u64 = 1_000;
+
+/// Smaller files cost more than they save.
+const SEGMENT_BYTES_MIN: u64 = 1024 * 1024;
+
+/// What the numbers in a file of the log have room for.
+const SEGMENT_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
 /// Every key whose numbers its type does not bound.
 pub const RANGES: &[Range] = &[
     up_to("shards", 0, SHARDS_MAX as u64, |config| config.shards.into()),
@@ -54,6 +63,10 @@ pub const RANGES: &[Range] = &[
     from("limits.topic_levels_max", 1, |config| config.limits.topic_levels_max.into()),
     from("limits.topic_bytes_max", 1, |config| config.limits.topic_bytes_max.into()),
     from("process.connections_max", 1, |config| config.process.connections_max.into()),
+    up_to("store.gap_ms", 0, GAP_MS_MAX, |config| config.store.gap_ms.into()),
+    up_to("store.segment_bytes", SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX, |config| {
+        config.store.segment_bytes.into()
+    }),
     Range {
         or_zero: true,
         ..from("process.memory_bytes_max", MEMORY_BYTES_MIN, |config| {

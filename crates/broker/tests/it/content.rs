@@ -221,7 +221,7 @@ fn costly_conditions_of_one_client_do_not_silence_anothers() {
         let mut other = join(&broker, "other", Version::V5);
         assert_eq!(subscribe(&mut other, &["t"], Some(&costly(99))), (vec![1], String::new()));
         let mut publisher = join(&broker, "publisher", Version::V5);
-        let payload = format!("{{\"l\":[{}]}}", ["1"; 160].join(","));
+        let payload = format!("{{\"l\":[{}]}}", ["1"; 80].join(","));
         for _ in 0..MESSAGES {
             publish(&mut publisher, "t", &payload);
             acknowledged(&mut publisher);

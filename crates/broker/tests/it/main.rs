@@ -4,6 +4,7 @@
 
 mod content;
 mod control;
+mod file_limit;
 mod io;
 mod moves;
 mod serve;

@@ -37,6 +37,8 @@ pub enum Walk {
     Admission,
     /// `broker/tests/it/shares.rs`.
     Broker,
+    /// The tests of `broker/src/log/bound.rs`.
+    Log,
     /// `core/tests/it/filters.rs`.
     Conditions,
     /// Nowhere: one client can take it all.
@@ -125,7 +127,7 @@ pub const QUOTAS: &[Quota] = &[
         "its own rest waits for later turns",
     ),
     all(
-        "10,000,000 steps of conditions per message, on each thread",
+        "7,000,000 steps of conditions per message, on each thread",
         Walk::Conditions,
         "an equal part of half of them is certain; of the rest, whoever has taken least goes first",
         "the condition is not checked: the message does not match it",
@@ -136,6 +138,34 @@ pub const QUOTAS: &[Quota] = &[
         "all, as long as nobody else wants some: its connection is read no faster than letters \
          leave, and each connection in turn",
         "its packets wait in its socket",
+    ),
+    all(
+        "100 lines of the log for clients that come, 100 for those that go, 10 for each fault, per \
+         second and thread",
+        Walk::Log,
+        "`client_share_percent` of them for an address; for a client identifier on the broker's \
+         own host, and where the line is about a message or a condition",
+        "left out: `log_lines_left_out`",
+    ),
+    all(
+        "1,024 lines of the log that wait, 64 KiB of lines about clients per second",
+        Walk::Nowhere,
+        "what its share of the lines above comes to",
+        "lost: `log_lines_lost`",
+    ),
+    all(
+        "10,000 connections of a thread that the broker has ended and whose last bytes leave",
+        Walk::Nowhere,
+        "all, for a second at most. The oldest is closed for a newer one: who ends 20,000 in a \
+         second still leaves half a second to each",
+        "closed at once",
+    ),
+    all(
+        "16 connections to the control socket",
+        Walk::Nowhere,
+        "all, for 60 s at most: only the user that the broker runs as may connect, and no MQTT \
+         client",
+        "waits",
     ),
     each("process.connections_per_address_max", "address"),
     each("limits.packet_bytes_max", CONNECTION),

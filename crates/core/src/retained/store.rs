@@ -136,14 +136,24 @@ impl Store {
         let taken: Vec<_> = wanted.map(|(_, message)| Arc::clone(message)).collect();
         let last = looked_at.last().map(|&(topic, _)| topic.clone());
         let next = last.filter(|_| in_reach.next().is_some());
-        taken.iter().for_each(|message| self.clear(&message.topic));
+        for message in &taken {
+            self.clear(&message.topic);
+        }
         (taken, next)
     }
 
-    /// Forgets the topic's message \[MQTT-3.3.1-6\].
-    pub(super) fn clear(&mut self, topic: &str) {
+    /// Forgets the topic's message \[MQTT-3.3.1-6\]. Says whether there was one.
+    pub(super) fn clear(&mut self, topic: &str) -> bool {
         let old = self.messages.remove(topic);
+        let is_there = old.is_some();
         self.forget(old);
+        is_there
+    }
+
+    /// The first message behind the topic `after`.
+    pub(super) fn next(&self, after: Option<&str>) -> Option<&Arc<Message>> {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.messages.range::<str, _>((start, Bound::Unbounded)).next().map(|(_, message)| message)
     }
 
     /// Matching messages in the order of topics, `messages_max` or fewer, from behind the topic

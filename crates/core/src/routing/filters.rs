@@ -208,7 +208,7 @@ impl Filters {
     pub(crate) fn pick(
         &mut self,
         id: FilterId,
-        topic: &str,
+        (topic, bytes): (&str, u64),
         client_id: Option<&[u8]>,
         standing: impl Fn(&Subscriber) -> Standing,
         picks: &mut Picks,
@@ -220,7 +220,7 @@ impl Filters {
                 continue;
             }
             let key = group.key(topic, client_id, hasher);
-            match group.pick(key, chance, &standing) {
+            match group.pick(key, bytes, chance, &standing) {
                 None | Some(Picked::Unwanted) => {}
                 Some(Picked::Here(subscriber)) => picks.here.push(subscriber),
                 Some(Picked::There { shard, member }) => {
@@ -236,7 +236,7 @@ impl Filters {
     pub(crate) fn pick_again(
         &mut self,
         pick: &GroupPick,
-        content: &Content<'_>,
+        (content, bytes): (&Content<'_>, u64),
         standing: impl Fn(&Subscriber) -> Standing,
     ) -> Option<Picked> {
         let (id, name) = self.share(&pick.share)?;
@@ -247,7 +247,7 @@ impl Filters {
         {
             return Some(Picked::Unwanted);
         }
-        group.pick_again(pick, chance, standing)
+        group.pick_again(pick, bytes, chance, standing)
     }
 
     /// The filter of a shared subscription, if it is known, and the group's name.
@@ -472,7 +472,7 @@ impl Filters {
         &mut self,
         share: &str,
         shard: ShardId,
-        member: u64,
+        (member, packet_bytes_max): (u64, Option<u32>),
         has_room: impl FnOnce(Part, usize) -> bool,
     ) {
         let Some(parsed) = Name::parse(share) else { return };
@@ -487,20 +487,20 @@ impl Filters {
             let condition = self.conditions.acquire(&text, origin, has_room).ok();
             self.give_condition(id, at, condition);
         }
-        self.get_mut(id).group_mut(at).join(shard, member);
+        self.get_mut(id).group_mut(at).join(shard, member, packet_bytes_max);
     }
 
     /// Another shard's member of a shared subscription came back or is absent.
-    pub(crate) fn set_connected(
+    pub(crate) fn set_presence(
         &mut self,
         share: &str,
         shard: ShardId,
         member: u64,
-        is_connected: bool,
+        packet_bytes_max: Option<u32>,
     ) {
         let Some((id, name)) = self.share(share) else { return };
         if let Some(group) = self.filters[id.0 as usize].group_of_name(name) {
-            group.set_connected(shard, member, is_connected);
+            group.set_presence(shard, member, packet_bytes_max);
         }
     }
 

@@ -47,7 +47,8 @@ pub(crate) struct Member {
 struct Remote {
     shard: ShardId,
     id: u64,
-    is_connected: bool,
+    /// Bytes of a packet that it takes while it is connected.
+    packet_bytes_max: Option<u32>,
 }
 
 /// Who was chosen.
@@ -87,20 +88,20 @@ impl Group {
     }
 
     /// Notes a member of another shard.
-    pub(crate) fn join(&mut self, shard: ShardId, id: u64) {
+    pub(crate) fn join(&mut self, shard: ShardId, id: u64, packet_bytes_max: Option<u32>) {
         self.leave(shard, id);
-        self.remote.push(Remote { shard, id, is_connected: true });
+        self.remote.push(Remote { shard, id, packet_bytes_max });
     }
 
     pub(crate) fn leave(&mut self, shard: ShardId, id: u64) {
         self.remote.retain(|remote| (remote.shard, remote.id) != (shard, id));
     }
 
-    /// Notes whether a member of another shard is connected.
-    pub(crate) fn set_connected(&mut self, shard: ShardId, id: u64, is_connected: bool) {
+    /// Notes what a member of another shard takes; nothing while it is absent.
+    pub(crate) fn set_presence(&mut self, shard: ShardId, id: u64, packet_bytes_max: Option<u32>) {
         let mut all = self.remote.iter_mut();
         if let Some(remote) = all.find(|remote| (remote.shard, remote.id) == (shard, id)) {
-            remote.is_connected = is_connected;
+            remote.packet_bytes_max = packet_bytes_max;
         }
     }
 
@@ -120,7 +121,7 @@ impl Group {
     /// What `no_room` says of its members, if it says so of all: of members of other shards this
     /// shard knows only that the connected ones may have room.
     pub(crate) fn no_room<T>(&self, no_room: impl Fn(&Subscriber) -> Option<T>) -> Option<T> {
-        if self.remote.iter().any(|remote| remote.is_connected) {
+        if self.remote.iter().any(|remote| remote.packet_bytes_max.is_some()) {
             return None;
         }
         let mut said = None;
@@ -134,15 +135,17 @@ impl Group {
         !matches!(self.strategy, ShareStrategy::RoundRobin | ShareStrategy::Random)
     }
 
-    /// Chooses a member as [`ShareStrategy`] says; nothing if there is none. What a member of
-    /// another shard can take is known there only: here it counts as ready while connected.
+    /// Chooses a member as [`ShareStrategy`] says for a message of so many bytes; nothing if there
+    /// is none. Whether a member of another shard has room is known there only: here it counts as
+    /// ready while connected.
     pub(crate) fn pick(
         &mut self,
         key: u64,
+        bytes: u64,
         chance: &mut Chance,
         standing: impl Fn(&Subscriber) -> Standing,
     ) -> Option<Picked> {
-        self.pick_of(self.members.len() + self.remote.len(), key, chance, standing)
+        self.pick_of(self.members.len() + self.remote.len(), key, bytes, chance, standing)
     }
 
     /// What another shard chose came here: its member if that can take it, or a new choice. Only
@@ -150,24 +153,27 @@ impl Group {
     pub(crate) fn pick_again(
         &mut self,
         pick: &GroupPick,
+        bytes: u64,
         chance: &mut Chance,
         standing: impl Fn(&Subscriber) -> Standing,
     ) -> Option<Picked> {
         let is_sticky = self.is_sticky();
-        let hops_max = if is_sticky { HOPS_MAX } else { BUSY_HOPS_MAX };
-        let can_take = |member: &Member| match standing(&member.subscriber) {
-            Standing::Ready => true,
-            standing => is_sticky && standing.is_connected(),
-        };
-        let named = self.members.iter().find(|member| member.id == pick.member);
-        if let Some(named) = named.filter(|member| can_take(member)) {
-            return Some(Picked::Here(named.subscriber));
+        let mut hops_max = if is_sticky { HOPS_MAX } else { BUSY_HOPS_MAX };
+        if let Some(named) = self.members.iter().find(|member| member.id == pick.member) {
+            let standing = standing(&named.subscriber);
+            if standing == Standing::Ready || (is_sticky && standing.is_connected()) {
+                return Some(Picked::Here(named.subscriber));
+            }
+            if standing == Standing::TooLarge {
+                // By a few bytes that only this shard knows of: others may choose it again.
+                hops_max = BUSY_HOPS_MAX;
+            }
         }
         if pick.hops < hops_max || self.members.is_empty() {
-            return self.pick(pick.key, chance, standing);
+            return self.pick(pick.key, bytes, chance, standing);
         }
         // It has travelled enough: somebody here queues it.
-        self.pick_of(self.members.len(), pick.key, chance, standing)
+        self.pick_of(self.members.len(), pick.key, bytes, chance, standing)
     }
 
     /// Chooses among the first `count`: own members, then the others.
@@ -175,6 +181,7 @@ impl Group {
         &mut self,
         count: usize,
         key: u64,
+        bytes: u64,
         chance: &mut Chance,
         standing: impl Fn(&Subscriber) -> Standing,
     ) -> Option<Picked> {
@@ -184,8 +191,11 @@ impl Group {
         let Self { members, remote, .. } = self;
         let standing = |at: usize| match members.get(at) {
             Some(member) => standing(&member.subscriber),
-            None if remote[at - members.len()].is_connected => Standing::Ready,
-            None => Standing::Absent,
+            None => match remote[at - members.len()].packet_bytes_max {
+                Some(max) if bytes > u64::from(max) => Standing::TooLarge,
+                Some(_) => Standing::Ready,
+                None => Standing::Absent,
+            },
         };
         let id = |at: usize| match members.get(at) {
             Some(member) => member.id,
@@ -212,7 +222,7 @@ impl Group {
 /// The first from `next` on with the best standing.
 fn in_turn(next: usize, count: usize, standing: impl Fn(usize) -> Standing) -> usize {
     let start = next % count;
-    let (mut best, mut best_standing) = (start, Standing::AbsentFull);
+    let (mut best, mut best_standing) = (start, Standing::TooLarge);
     for at in (start..count).chain(0..start) {
         let standing = standing(at);
         if standing == Standing::Ready {
@@ -232,7 +242,7 @@ fn at_random(count: usize, chance: &mut Chance, standing: impl Fn(usize) -> Stan
         return first;
     }
     // Somebody cannot take it: one pass keeps each of the best so far with the same chance.
-    let (mut best, mut best_standing, mut equals) = (first, Standing::AbsentFull, 0);
+    let (mut best, mut best_standing, mut equals) = (first, Standing::TooLarge, 0);
     for at in 0..count {
         let standing = standing(at);
         if standing > best_standing {
@@ -247,7 +257,8 @@ fn at_random(count: usize, chance: &mut Chance, standing: impl Fn(usize) -> Stan
     best
 }
 
-/// The one with the highest weight that is connected; failing that, with the highest weight.
+/// The one with the highest weight that is connected; failing that, that takes the message at all;
+/// failing that, with the highest weight.
 fn by_weight(
     count: usize,
     weight: impl Fn(usize) -> u64,
@@ -259,7 +270,8 @@ fn by_weight(
         return chosen;
     }
     let connected = heaviest(&mut (0..count).filter(|&at| standing(at).is_connected()));
-    connected.unwrap_or(chosen)
+    let takes = |&at: &usize| standing(at) != Standing::TooLarge;
+    connected.or_else(|| heaviest(&mut (0..count).filter(takes))).unwrap_or(chosen)
 }
 
 #[cfg(test)]
@@ -285,7 +297,7 @@ mod tests {
         chance: &mut Chance,
         standing: impl Fn(&Subscriber) -> Standing,
     ) -> usize {
-        match group.pick(mix(key), chance, standing) {
+        match group.pick(mix(key), 0, chance, standing) {
             Some(Picked::Here(subscriber)) => subscriber.session.0 as usize,
             other => panic!("{other:?}"),
         }
@@ -314,7 +326,7 @@ mod tests {
     fn a_group_without_members_chooses_nobody() {
         for strategy in ALL {
             let mut chance = Chance::new(1);
-            let picked = group(strategy, 0).pick(0, &mut chance, |_| Standing::Ready);
+            let picked = group(strategy, 0).pick(0, 0, &mut chance, |_| Standing::Ready);
             assert_eq!(picked, None);
         }
     }

@@ -3,6 +3,7 @@
 use super::Shard;
 use super::connection::Refusal;
 use crate::keys::{Micros, SessionKey};
+use crate::record::Record;
 use crate::sink::Sink;
 use crate::window::{Acked, DeliveryState};
 use weir_wire::packet::Ack;
@@ -31,8 +32,13 @@ impl Shard {
             // The receiver refuses: the exchange is over.
             return self.finish(key, ack.packet_id, DeliveryState::AwaitPubRec, now, sink);
         }
+        self.begin_answer();
         let is_known = match self.clients[key].window.received(ack.packet_id) {
-            Acked::Open => true,
+            Acked::Open => {
+                let packet_id = ack.packet_id;
+                self.log.append_of(key, |session| Record::Received { session, packet_id }, sink);
+                true
+            }
             Acked::Unknown => false,
             Acked::OtherKind => return Err(other_kind()),
         };
@@ -47,7 +53,13 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let is_known = self.clients[key].release(ack.packet_id);
+        self.begin_answer();
+        let packet_id = ack.packet_id;
+        let is_known = self.clients[key].release(packet_id);
+        if is_known {
+            // Otherwise the next message with this identifier would be taken for this one.
+            self.log.append_of(key, |session| Record::Released { session, packet_id }, sink);
+        }
         self.answer(key, ack.packet_id, PacketKind::PubComp, is_known, now, sink);
     }
 
@@ -73,7 +85,9 @@ impl Shard {
     ) -> Result<(), Refusal> {
         let session = &mut self.clients[key];
         match session.window.finish(packet_id, state) {
-            Acked::Open => {}
+            Acked::Open => {
+                self.log.append_of(key, |session| Record::Done { session, packet_id }, sink);
+            }
             Acked::Unknown => return Ok(()),
             Acked::OtherKind => return Err(other_kind()),
         }
@@ -96,7 +110,7 @@ impl Shard {
         let session = &self.clients[key];
         let Some(attachment) = session.attachment else { return };
         if is_known || !attachment.version.is_v5() {
-            return self.reply(attachment.conn, &plain_ack(kind, packet_id), now, sink);
+            return self.reply_logged(attachment.conn, &plain_ack(kind, packet_id), now, sink);
         }
         let reason = ReasonCode::PacketIdentifierNotFound;
         let mut bytes = Vec::new();

@@ -16,9 +16,10 @@ impl Shard {
     /// The end of a turn, before its letters leave: other shards get their receipts, one for all
     /// letters of the turn.
     pub fn turn_end(&mut self, sink: &mut impl Sink) {
-        while let Some(Owed { to, number, wants_retains }) = self.answers.receipts.take_owed() {
+        while let Some(owed) = self.answers.receipts.take_owed() {
+            let Owed { to, number, wants_retains, pending, done } = owed;
             let retains = if wants_retains { self.retained.stamps.sent() } else { Box::default() };
-            sink.mail(to, Mail::Receipt { number, retains });
+            sink.mail(to, Mail::Receipt { number, pending, done, retains });
         }
     }
 
@@ -30,7 +31,23 @@ impl Shard {
         }
         let reply = Reply::Packet(SmallVec::from_slice(bytes));
         self.answers.begin();
-        let ticket = self.answers.insert(conn, reply, 0, now);
+        let ticket = self.answers.insert(Some(conn), reply, 0, now);
+        self.hold(conn, ticket);
+    }
+
+    /// As [`Shard::reply`], but after what the present request has recorded.
+    pub(super) fn reply_logged(
+        &mut self,
+        conn: ConnKey,
+        bytes: &[u8],
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        if self.log.logged().is_none() {
+            return self.reply(conn, bytes, now, sink);
+        }
+        let reply = Reply::Packet(SmallVec::from_slice(bytes));
+        let ticket = self.insert_answer(Some(conn), reply, 0, now);
         self.hold(conn, ticket);
     }
 
@@ -50,29 +67,63 @@ impl Shard {
         }
     }
 
-    /// Whether what the connection sends waits: until its last packet is handled whole, or some of
-    /// its answers have left.
+    /// Whether what the connection has sent is not handled now, and then how many bytes of it are
+    /// consumed. It waits until the last packet is handled whole, or some answers have left; the
+    /// rest of a refused packet is skipped, and whatever follows a DISCONNECT.
     #[inline(never)]
-    pub(super) fn must_wait(&mut self, conn: ConnKey) -> bool {
+    pub(super) fn set_aside(
+        &mut self,
+        conn: ConnKey,
+        bytes: &[u8],
+        now: Micros,
+        sink: &mut impl Sink,
+    ) -> Option<usize> {
         let held_max = self.bounds.limits.answers_held_max as usize;
-        let live = self.connections.get_mut(conn).and_then(Connection::live_mut);
-        let Some(cold) = live.and_then(|live| live.cold.as_mut()) else { return false };
+        let cold = self.connections.live_mut(conn)?.cold.as_mut()?;
+        if cold.is_leaving {
+            return Some(bytes.len());
+        }
+        if cold.skipped_bytes > 0 {
+            let skipped = cold.skipped_bytes.min(bytes.len());
+            cold.skipped_bytes -= skipped;
+            return Some(skipped + self.received(conn, &bytes[skipped..], now, sink));
+        }
         cold.is_paused |= cold.answers.len() >= held_max;
-        cold.is_paused || cold.parked.is_some()
+        if !cold.is_paused && cold.parked.is_none() {
+            return None;
+        }
+        sink.pause(conn);
+        Some(0)
     }
 
-    /// Another shard has all letters up to this one.
+    /// A letter with a number was handled: its sender gets a receipt at the end of the turn, or
+    /// once what the letter recorded here and mailed on outlives a crash too.
+    #[inline]
+    pub(super) fn answer_letter(&mut self, from: ShardId, number: u64, now: Micros) {
+        if !self.must_wait() {
+            return self.answers.receipts.note(from, number, false);
+        }
+        self.answers.receipts.note_pending(from, number);
+        self.insert_answer(None, Reply::Receipt { from, number }, 0, now);
+    }
+
+    /// Another shard has all letters up to this one; some are pending, others no longer.
     pub(super) fn on_receipt(
         &mut self,
         from: ShardId,
         number: u64,
-        retains: &[u64],
+        pending: &[u64],
+        done: &[u64],
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        self.retained.stamps.saw_sent(from, retains);
-        while let Some(ticket) = self.answers.receipts.take_met(from, number) {
+        while let Some(ticket) = self.answers.receipts.take_met(from, number, pending) {
             self.met(ticket, now, sink);
+        }
+        for &number in done {
+            if let Some(ticket) = self.answers.receipts.take_done(from, number) {
+                self.met(ticket, now, sink);
+            }
         }
     }
 
@@ -80,9 +131,10 @@ impl Shard {
     pub(super) fn met(&mut self, ticket: Ticket, now: Micros, sink: &mut impl Sink) {
         match self.answers.meet(ticket) {
             None => {}
+            Some(_) if self.log.is_on() && self.waits_for_note(ticket, sink) => {}
             Some(Some(conn)) => self.send_answers(conn, now, sink),
             Some(None) => {
-                if let Some(session) = self.finish_unseen(ticket, now) {
+                if let Some(session) = self.finish_unseen(ticket, now, sink) {
                     self.replay(session, now, sink);
                 }
             }
@@ -95,6 +147,8 @@ impl Shard {
             let Some(Answer { reply, .. }) = self.answers.remove(ticket) else { continue };
             match reply {
                 Reply::Packet(bytes) => sink.write(conn, &bytes),
+                Reply::Publish(packet_id) => self.send_held(conn, packet_id, now, sink),
+                Reply::ConnAck(bytes) => self.greet_arrived(conn, &bytes, now, sink),
                 Reply::Ack(ack) => {
                     if let Some(session) = self.connections.session(conn) {
                         let (id, why) = ((ack.packet_id, ack.qos), (ack.reason, ack.detail));
@@ -102,8 +156,11 @@ impl Shard {
                     }
                 }
                 Reply::Subscribe(subscribe) => self.write_suback(conn, *subscribe, now, sink),
-                Reply::Verdict => {}
+                Reply::Receipt { .. } | Reply::Retained { .. } | Reply::Verdict => {}
             }
+        }
+        if self.is_leaving(conn) && !self.holds_answers(conn) {
+            return self.leave(conn, now, sink);
         }
         let held_max = self.bounds.limits.answers_held_max as usize;
         let Some(connection) = self.connections.get_mut(conn) else { return };
@@ -137,25 +194,47 @@ impl Shard {
 
     /// The connection is gone, and with it whom its answers were for. What a session asked for is
     /// done all the same.
-    pub(super) fn release_answers(&mut self, connection: &Connection, now: Micros) {
+    pub(super) fn release_answers(
+        &mut self,
+        connection: &Connection,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
         let Phase::Live(Live { cold: Some(cold), .. }) = &connection.phase else { return };
         for &ticket in &cold.answers {
             match self.answers.get_mut(ticket) {
                 Some(Answer { conn, open: 1.., reply: Reply::Subscribe(_), .. }) => *conn = None,
+                Some(Answer { reply: Reply::Ack(_), .. }) => self.lose_ack(ticket),
                 // An absent session takes nothing: what begins goes on when it is back.
-                _ => drop(self.finish_unseen(ticket, now)),
+                _ => drop(self.finish_unseen(ticket, now, sink)),
             }
         }
     }
 
-    /// Does what an answer that nobody gets would have done: retained messages may go to the
-    /// session.
-    fn finish_unseen(&mut self, ticket: Ticket, now: Micros) -> Option<SessionKey> {
-        let Reply::Subscribe(mut subscribe) = self.answers.remove(ticket)?.reply else {
-            return None;
-        };
-        self.take_effect(subscribe.session, &mut subscribe.done, now);
-        Some(subscribe.session)
+    /// Does what an answer that no client gets is for: retained messages may go to the session, a
+    /// shard has its receipt.
+    fn finish_unseen(
+        &mut self,
+        ticket: Ticket,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) -> Option<SessionKey> {
+        match self.answers.remove(ticket)?.reply {
+            Reply::Subscribe(mut subscribe) => {
+                self.take_effect(subscribe.session, &mut subscribe.done, now);
+                return Some(subscribe.session);
+            }
+            Reply::Receipt { from, number } => self.answers.receipts.note_done(from, number),
+            Reply::Retained { from, ticket, refused } => {
+                sink.mail(from, Mail::Retained { ticket, refused });
+            }
+            Reply::Ack(_)
+            | Reply::Packet(_)
+            | Reply::Publish(_)
+            | Reply::ConnAck(_)
+            | Reply::Verdict => {}
+        }
+        None
     }
 
     /// No answer waits for ever: whoever waits for one too long is ended, and may ask again.
@@ -173,7 +252,7 @@ impl Shard {
     pub(super) fn is_paused(&mut self, conn: ConnKey, now: Micros) -> bool {
         let Some(connection) = self.connections.get_mut(conn) else { return false };
         let cold = connection.live_mut().and_then(|live| live.cold.as_ref());
-        let is_paused = cold.is_some_and(|cold| cold.is_paused);
+        let is_paused = cold.is_some_and(|cold| cold.is_paused || cold.is_leaving);
         if is_paused {
             connection.heard(now);
         }

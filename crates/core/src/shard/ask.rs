@@ -48,8 +48,8 @@ impl Shard {
     /// protocol has it. Its will is sent, and its session is kept if it outlives the connection.
     pub fn kick(&mut self, client_id: &str, now: Micros, sink: &mut impl Sink) -> Kicked {
         let Some(key) = self.clients.find(client_id) else { return Kicked::Unknown };
-        let Some(attachment) = self.clients[key].attachment else { return Kicked::Absent };
-        self.end(attachment.conn, Refusal::new(ReasonCode::AdministrativeAction, ""), now, sink);
+        let Some(conn) = self.connection_of(key) else { return Kicked::Absent };
+        self.end(conn, Refusal::new(ReasonCode::AdministrativeAction, ""), now, sink);
         self.settle(now, sink);
         self.come_to_rest(now, sink);
         Kicked::Ended

@@ -5,7 +5,7 @@ use super::connection::{AwaitAuth, Live, Phase, Refusal};
 use super::publish::check_payload_format;
 use super::{Next, Shard};
 use crate::auth::{AuthRequest, AuthStep};
-use crate::bounds::LEAN_WILL_BYTES_MAX;
+use crate::bounds::{CEILING, LEAN_WILL_BYTES_MAX};
 use crate::keys::{ConnKey, Micros, Origin, SessionKey};
 use crate::message::passed_on;
 use crate::session::{Attachment, Will};
@@ -32,8 +32,7 @@ impl Shard {
             if owner != self.place.id {
                 self.keeps(body.len(), sink);
                 if !self.bounds.allows_partial(body.len()) {
-                    let detail = "the memory ceiling is reached";
-                    let refusal = Refusal::new(ReasonCode::QuotaExceeded, detail);
+                    let refusal = Refusal::new(ReasonCode::QuotaExceeded, CEILING);
                     self.refuse_connect(conn, connect.version, Some(connect), refusal, sink);
                     return Ok(Next::Continue);
                 }
@@ -102,6 +101,7 @@ impl Shard {
             let refusal = Refusal::new(ReasonCode::PacketTooLarge, "");
             return self.refuse_connect(conn, connect.version, Some(connect), refusal, sink);
         }
+        self.begin_answer();
         let session = match found {
             None => self.clients.add(client_id, address),
             Some(key) => {
@@ -109,12 +109,10 @@ impl Shard {
                 self.session_for(client_id, address, connect.clean_start, sink)
             }
         };
-        self.attach(conn, session, connect, asked, now);
-        self.tell_presence(session, true, sink);
-        sink.write(conn, &connack);
+        let attachment = self.attach(conn, session, connect, asked, now, sink);
         let user_name = connect.user_name;
         sink.notice(Notice::Connected { conn, client_id, user_name, session_present });
-        self.pump(session, now, sink);
+        self.greet(session, attachment, connack, now, sink);
     }
 
     fn check_connect(
@@ -158,9 +156,9 @@ impl Shard {
 
     /// Ends an older connection of the same client [MQTT-3.1.4-3].
     fn end_predecessor(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
-        let Some(attachment) = self.clients[key].attachment else { return };
+        let Some(conn) = self.connection_of(key) else { return };
         self.stats.takeovers += 1;
-        self.end(attachment.conn, Refusal::new(ReasonCode::SessionTakenOver, ""), now, sink);
+        self.end(conn, Refusal::new(ReasonCode::SessionTakenOver, ""), now, sink);
     }
 
     /// The client's session: the one there is, or a new one.
@@ -187,7 +185,7 @@ impl Shard {
         will_bytes: usize,
     ) -> Result<(), &'static str> {
         if self.bounds.is_pressed {
-            return Err("the memory ceiling is reached");
+            return Err(CEILING);
         }
         if self.bounds.is_lean && will_bytes > LEAN_WILL_BYTES_MAX {
             return Err("memory is about to be short, and the will is long");
@@ -197,6 +195,8 @@ impl Shard {
         room
     }
 
+    /// The session is the connection's from now on. Returns what there is to know of its client
+    /// once that was greeted.
     fn attach(
         &mut self,
         conn: ConnKey,
@@ -204,21 +204,22 @@ impl Shard {
         connect: &Connect<'_>,
         asked: &Asked<'_>,
         now: Micros,
-    ) {
+        sink: &mut impl Sink,
+    ) -> Attachment {
         // A will that waited is not due any more [MQTT-3.1.3-9].
         self.end_absence(key);
         let session = &mut self.clients[key];
         session.expiry_s = asked.session_expiry_s.min(self.bounds.limits.session_expiry_s_max);
         session.window.resume();
         session.note_absence();
-        session.attachment = Some(Attachment {
+        let attachment = Attachment {
             conn,
             version: connect.version,
             open_max: asked.receive_maximum.min(self.bounds.limits.in_flight_max),
             packet_bytes_max: asked.packet_bytes_max,
             aliases_max: asked.aliases_max.min(self.bounds.limits.topic_alias_out_max),
             wants_problems: connect.version.is_v5() && asked.wants_problems,
-        });
+        };
         let keep_alive_s = match self.bounds.features.server_keep_alive_s {
             // [MQTT-3.2.2-21]
             keep_alive_s if keep_alive_s > 0 && connect.version.is_v5() => keep_alive_s,
@@ -231,10 +232,12 @@ impl Shard {
         if let Some(method) = asked.auth_method {
             live.cold().auth_method = Some(method.into());
         }
+        self.log_connected(key, live.cold.as_ref().and_then(|cold| cold.will.as_deref()), sink);
         if let Some(connection) = self.connections.get_mut(conn) {
             connection.go_live(live, now);
         }
         self.set_deadline(conn, now);
+        attachment
     }
 
     /// Sets the connection's timer to what it is due at now.

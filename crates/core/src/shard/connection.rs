@@ -60,7 +60,13 @@ pub(super) struct ColdConnection {
     pub(super) asked: Option<Ticket>,
     /// Answers that wait, in the order of the requests.
     pub(super) answers: VecDeque<Ticket>,
-    /// So many that nothing more is read.
+    /// How many of them are PUBLISHes to the client.
+    pub(super) publishes_held: u32,
+    /// Bytes of a refused packet that are still to come: nobody looks at them.
+    pub(super) skipped_bytes: usize,
+    /// Its client has sent DISCONNECT: it ends when its answers have left.
+    pub(super) is_leaving: bool,
+    /// So many answers that nothing more is read.
     pub(super) is_paused: bool,
     /// A packet of many filters that is handled in slices: nothing more is read.
     pub(super) parked: Option<Box<Parked>>,

@@ -32,13 +32,38 @@ impl Shard {
                 return Err(Refusal::protocol("a session expiry after none in CONNECT"));
             }
             session.expiry_s = expiry_s.min(limit_s);
+            if !session.outlives_connection() {
+                // What is sent from here on is not kept.
+                self.log.end_session(key, sink);
+            }
         }
         // [MQTT-3.14.4-3]: the will goes, but for the one reason that asks for it.
         let is_will_due = disconnect.reason != ReasonCode::Success;
         self.tell_left(conn, Some(disconnect.reason), sink);
-        sink.close(conn);
-        self.forget_live(conn, is_will_due, now, sink);
+        if !self.holds_answers(conn) {
+            sink.close(conn);
+            self.forget_live(conn, is_will_due, now, sink);
+            return Ok(());
+        }
+        // What the client asked for before is answered first; its DISCONNECT holds from now on.
+        if let Some(live) = self.connections.live_mut(conn) {
+            let cold = live.cold();
+            cold.will.take_if(|_| !is_will_due);
+            cold.is_leaving = true;
+        }
         Ok(())
+    }
+
+    /// Whether its client has sent DISCONNECT.
+    pub(super) fn is_leaving(&self, conn: ConnKey) -> bool {
+        let cold = self.connections.live(conn).and_then(|live| live.cold.as_ref());
+        cold.is_some_and(|cold| cold.is_leaving)
+    }
+
+    /// Ends a connection after the client's DISCONNECT: nothing is sent after it [MQTT-3.14.4-1].
+    pub(super) fn leave(&mut self, conn: ConnKey, now: Micros, sink: &mut impl Sink) {
+        sink.close(conn);
+        self.forget_live(conn, true, now, sink);
     }
 
     /// Says of a connection that it ends from the client's side.

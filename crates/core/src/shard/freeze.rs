@@ -34,6 +34,8 @@ pub enum NotMoved {
     IsThere,
     /// Only shard 0 moves partitions.
     NotLeader,
+    /// A log is kept: a session is in that of its shard, and does not change it yet.
+    Logged,
 }
 
 /// One shard's part in a freeze.
@@ -94,6 +96,7 @@ impl Shard {
     ) -> Result<(), NotMoved> {
         match () {
             () if self.place.id != LEADER => return Err(NotMoved::NotLeader),
+            () if self.log.is_on() => return Err(NotMoved::Logged),
             () if to.0 >= self.place.shards => return Err(NotMoved::UnknownShard),
             () if self.place.partitions.holder(partition) == to => return Err(NotMoved::IsThere),
             () if self.freeze.is_some() => return Err(NotMoved::UnderWay),

@@ -40,7 +40,7 @@ impl Shard {
         let room = Room { clients, bounds };
         let standing = |member: &Subscriber| room.standing(member, delivery, sink);
         let publisher = delivery.publisher.map(|key| clients[key].client_id.as_bytes());
-        filters.pick(id, delivery.topic, publisher, standing, picks);
+        filters.pick(id, (delivery.topic, delivery.bytes()), publisher, standing, picks);
     }
 
     pub(super) fn deliver_to_chosen(
@@ -64,7 +64,7 @@ impl Shard {
         let Self { filters, clients, bounds, picks, stats, .. } = self;
         let room = Room { clients, bounds };
         let standing = |member: &Subscriber| room.standing(member, delivery, sink);
-        match filters.pick_again(&pick, &delivery.content(), standing) {
+        match filters.pick_again(&pick, (&delivery.content(), delivery.bytes()), standing) {
             Some(Picked::Here(member)) => picks.here.push(member),
             Some(Picked::There { shard, member }) if pick.hops < HOPS_MAX => {
                 stats.shared_rechosen += 1;
@@ -111,16 +111,18 @@ impl Shard {
         }
     }
 
-    /// Tells the other shards whether the client is connected, for each group it is a member of.
-    pub(super) fn tell_presence(&self, key: SessionKey, is_connected: bool, sink: &mut impl Sink) {
+    /// Tells the other shards what the client takes, if it is connected, for each group it is a
+    /// member of.
+    pub(super) fn tell_presence(&self, key: SessionKey, sink: &mut impl Sink) {
         if self.place.is_alone() {
             return;
         }
+        let packet_bytes_max = self.clients[key].packet_bytes_max();
         for &record in self.clients[key].subscriptions().iter() {
             let Some((share, member)) = self.filters.membership(record) else { continue };
             for shard in self.place.others() {
                 let share = Arc::clone(&share);
-                sink.mail(shard, Mail::Presence { share, member, is_connected });
+                sink.mail(shard, Mail::Presence { share, member, packet_bytes_max });
             }
         }
     }

@@ -7,6 +7,7 @@ use super::reasons::reason_string;
 use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::mail::Mail;
 use crate::message::Delivery;
+use crate::record::Record;
 use crate::routing::{News, SubscriptionRecord};
 use crate::session::{Absence, Will};
 use crate::sink::{Notice, Sink};
@@ -33,6 +34,9 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
+        if self.is_leaving(conn) {
+            return self.leave(conn, now, sink);
+        }
         let Some(connection) = self.connections.get_mut(conn) else { return };
         let Refusal { reason, detail } = refusal;
         let Phase::Live(live) = &connection.phase else {
@@ -104,7 +108,7 @@ impl Shard {
     ) {
         let Some(mut connection) = self.drop_connection(conn) else { return };
         let parked = connection.take_parked();
-        self.release_answers(&connection, now);
+        self.release_answers(&connection, now, sink);
         self.leave_session(connection, is_will_due, now, sink);
         if let Some(parked) = parked {
             // What is subscribed to is so for good, and the rest is not.
@@ -122,6 +126,7 @@ impl Shard {
         let will = connection.take_will();
         let Phase::Live(live) = connection.phase else { return };
         let key = live.session;
+        self.arriving.remove(&key);
         let session = &mut self.clients[key];
         session.attachment = None;
         let expiry_s = session.expiry_s;
@@ -141,10 +146,11 @@ impl Shard {
         if let Some(at) = will_at {
             self.timers.set(at, Timer::Will(key));
         }
+        self.log.append_of(key, |session| Record::Absent { session, expires_at, will_at }, sink);
         if expires_at.is_some() || will_at.is_some() {
             session.cold().absence = Some(Box::new(Absence { will, will_at, expires_at }));
         }
-        self.tell_presence(key, false, sink);
+        self.tell_presence(key, sink);
     }
 
     /// The client is back, or its session is over: what was to happen in its absence will not.
@@ -171,12 +177,14 @@ impl Shard {
         if let Some(will) = self.end_absence(key) {
             self.due.wills.push(*will);
         }
+        self.slices.add(self.answers.forget_session(key));
         let cold = self.clients[key].cold.as_mut();
         let records = cold.map(|cold| std::mem::take(&mut cold.subscriptions));
         for &record in records.iter().flat_map(|records| records.iter()) {
             self.end_subscription(record, sink);
             self.slices.add(UNSUBSCRIBE_STEPS);
         }
+        self.log.end_session(key, sink);
         self.clients.remove(key);
     }
 
@@ -227,9 +235,12 @@ impl Shard {
         self.end(conn, Refusal::new(ReasonCode::KeepAliveTimeout, detail), now, sink);
     }
 
-    pub(super) fn will_due(&mut self, key: SessionKey) {
+    pub(super) fn will_due(&mut self, key: SessionKey, sink: &mut impl Sink) {
         let Some(absence) = self.clients[key].absence() else { return };
         absence.will_at = None;
+        let (expires_at, will_at) = (absence.expires_at, None);
+        // In the input that publishes the will: a crash has both or none.
+        self.log.append_of(key, |session| Record::Absent { session, expires_at, will_at }, sink);
         if let Some(will) = absence.will.take() {
             self.due.wills.push(*will);
         }
@@ -262,7 +273,14 @@ impl Shard {
                 self.stats.queue_overflows += 1;
                 let client_id = &session.client_id;
                 sink.notice(Notice::SessionEnded { client_id, cause: "queue full" });
-                self.end_session(key, sink);
+                if let Some(conn) = self.connection_of(key) {
+                    // Its CONNACK says of the session what is true no longer.
+                    let refusal = Refusal::new(ReasonCode::QuotaExceeded, "its queue is full");
+                    self.end(conn, refusal, now, sink);
+                }
+                if self.clients.get(key).is_some() {
+                    self.end_session(key, sink);
+                }
             }
             (Overflowed::Connected(_), None) | (Overflowed::Absent(_), Some(_)) => {}
         }

@@ -130,7 +130,7 @@ impl Shard {
         cold.is_some_and(|cold| cold.is_authenticating)
     }
 
-    fn moved_subscriptions(&self, key: SessionKey) -> Vec<MovedSubscription> {
+    pub(super) fn moved_subscriptions(&self, key: SessionKey) -> Vec<MovedSubscription> {
         let records = self.clients[key].subscriptions().iter();
         let moved = records.map(|&record| {
             let (name, condition) = self.filters.named(record);
@@ -150,8 +150,10 @@ impl Shard {
         let Live { keep_alive_s, cold, .. } = self.drop_connection(attachment.conn)?.into_live()?;
         // No answer waits and no packet is parked while all shards are at rest.
         let owned = cold.map(|cold| {
-            let ColdConnection { will, aliases_in, aliases_out, auth_method, .. } = *cold;
-            Box::new(Owned { will, aliases_in, aliases_out, auth_method })
+            let ColdConnection {
+                will, aliases_in, aliases_out, auth_method, skipped_bytes, ..
+            } = *cold;
+            Box::new(Owned { will, aliases_in, aliases_out, auth_method, skipped_bytes })
         });
         Some(MovedConnection { attachment, keep_alive_s, owned })
     }
@@ -177,6 +179,7 @@ impl Shard {
                 self.admit_authenticated(conn, admitted, now, sink);
             }
             (Content::Admitted(..), None) => {}
+            (Content::Retained(message), _) => self.on_moved_retained(vec![message]),
         }
         self.settle(now, sink);
         self.come_to_rest(now, sink);
@@ -205,10 +208,12 @@ impl Shard {
             session.cold().absence = Some(absence);
         }
         self.slices.add(SESSION_STEPS + SUBSCRIPTION_STEPS * moved.subscriptions.len() as u64);
-        self.subscribe_again(key, moved.subscriptions, now, sink);
+        let attachment = moved.connection.as_ref().map(|connection| connection.attachment);
+        let packet_bytes_max = attachment.filter(|_| conn.is_some()).map(|it| it.packet_bytes_max);
+        self.subscribe_again(key, moved.subscriptions, packet_bytes_max, now, sink);
         match moved.connection {
             Some(connection) => self.take_over_connection(key, connection, conn, now, sink),
-            None => self.tell_presence(key, false, sink),
+            None => self.tell_presence(key, sink),
         }
         // What waits for room in its output may have it by now.
         self.waits_for_thaw(key);
@@ -219,6 +224,7 @@ impl Shard {
         &mut self,
         key: SessionKey,
         all: Vec<MovedSubscription>,
+        packet_bytes_max: Option<u32>,
         now: Micros,
         sink: &mut impl Sink,
     ) {
@@ -243,7 +249,7 @@ impl Shard {
             all_news.extend(news);
         }
         self.answers.begin();
-        self.tell_shards(&all_news, sink);
+        self.tell_shards(&all_news, packet_bytes_max, sink);
         // Nobody waits: all shards have noted them before the thaw.
         self.answers.begin();
         self.close_round(round, all_news, now);
@@ -260,9 +266,15 @@ impl Shard {
         let MovedConnection { attachment, keep_alive_s, owned } = moved;
         let version = attachment.version;
         let cold = owned.map(|owned| {
-            let Owned { will, aliases_in, aliases_out, auth_method } = *owned;
-            let none = ColdConnection::default();
-            Box::new(ColdConnection { will, aliases_in, aliases_out, auth_method, ..none })
+            let Owned { will, aliases_in, aliases_out, auth_method, skipped_bytes } = *owned;
+            Box::new(ColdConnection {
+                will,
+                aliases_in,
+                aliases_out,
+                auth_method,
+                skipped_bytes,
+                ..ColdConnection::default()
+            })
         });
         let mut connection = Connection::new(None, now);
         connection.go_live(Live { session: key, version, keep_alive_s, cold }, now);

@@ -3,13 +3,17 @@
 use super::acks::plain_ack;
 use super::connections::Connections;
 use super::due::{Due, Overflowed};
+use super::exact::{hold_publish, is_held};
 use crate::aliases::AliasOut;
+use crate::answers::Answers;
 use crate::bounds::Bounds;
 use crate::clients::Clients;
 use crate::encoder::{Encoded, Encoder, Shape};
 use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::limits::WhenAbsent;
+use crate::log::Log;
 use crate::message::{Delivery, Queued};
+use crate::record::Record;
 use crate::routing::{Standing, Subscriber};
 use crate::session::{Attachment, Session};
 use crate::sink::{Notice, Sink};
@@ -31,9 +35,11 @@ pub(super) struct Receiver<'a> {
 pub(super) struct Outlet<'a> {
     pub(super) clients: &'a mut Clients,
     pub(super) connections: &'a mut Connections,
+    pub(super) answers: &'a mut Answers,
     pub(super) encoder: &'a mut Encoder,
     pub(super) bounds: &'a Bounds,
     pub(super) due: &'a mut Due,
+    pub(super) log: &'a mut Log,
     pub(super) stats: &'a mut Stats,
 }
 
@@ -94,7 +100,7 @@ impl Outlet<'_> {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let Self { clients, connections, encoder, stats, bounds, .. } = self;
+        let Self { clients, connections, answers, encoder, log, stats, bounds, .. } = self;
         let session = &mut clients[to.session];
         let Some(attachment) = session.attachment else {
             return self.keep_for_absent(to, delivery, sink);
@@ -109,7 +115,7 @@ impl Outlet<'_> {
         };
         let is_output_full = sink.pending(attachment.conn) > bounds.output_bytes_max;
         if to.qos == QoS::AtMostOnce {
-            if is_output_full {
+            if is_output_full && !may_overfill(attachment.conn, bounds, sink) {
                 stats.dropped_output_full += 1;
                 return drop_notice(session, delivery.topic, "output full", sink);
             }
@@ -134,8 +140,15 @@ impl Outlet<'_> {
             stats.dropped_too_large += 1;
             return drop_notice(session, delivery.topic, "over Maximum Packet Size", sink);
         }
-        let kept = session.outlives_connection().then(|| queued(to, delivery));
+        let is_kept = session.outlives_connection();
+        let kept = is_kept.then(|| queued(to, delivery));
         let packet_id = session.window.push(to.qos, kept, bounds.limits.queue_bytes_max);
+        if is_kept
+            && log_queued(log, to, Some(packet_id), delivery, sink)
+            && is_held(connections, attachment.conn, to.qos)
+        {
+            return hold_publish(connections, answers, log, (attachment.conn, packet_id), now);
+        }
         stats.publishes_out += 1;
         // Without room what comes next waits for the client's answer to this.
         let may_wait = session.window.has_room(attachment.open_max);
@@ -152,8 +165,8 @@ impl Outlet<'_> {
         if self.drops_for_memory(to, delivery, sink) {
             return;
         }
-        let session = &mut self.clients[to.session];
-        session.enqueue(queued(to, delivery));
+        self.enqueue_one(to, delivery, sink);
+        let session = &self.clients[to.session];
         let may_drop =
             session.catches_up() && self.bounds.limits.queue_full_absent != WhenAbsent::EndSession;
         while self.is_over(to.session) {
@@ -178,7 +191,7 @@ impl Outlet<'_> {
         if self.drops_for_memory(to, delivery, sink) {
             return;
         }
-        self.clients[to.session].enqueue(queued(to, delivery));
+        self.enqueue_one(to, delivery, sink);
         if self.bounds.limits.queue_full_absent == WhenAbsent::EndSession
             && self.is_over(to.session)
         {
@@ -187,6 +200,11 @@ impl Outlet<'_> {
         while self.is_over(to.session) {
             self.drop_oldest(to.session, sink);
         }
+    }
+
+    fn enqueue_one(&mut self, to: Receiver<'_>, delivery: &mut Delivery<'_>, sink: &mut impl Sink) {
+        log_queued(self.log, to, None, delivery, sink);
+        self.clients[to.session].enqueue(queued(to, delivery));
     }
 
     fn is_over(&self, session: SessionKey) -> bool {
@@ -212,6 +230,7 @@ impl Outlet<'_> {
     fn drop_oldest(&mut self, key: SessionKey, sink: &mut impl Sink) {
         let session = &mut self.clients[key];
         if let Some(oldest) = session.dequeue() {
+            self.log.append_of(key, |session| Record::Dropped { session }, sink);
             self.stats.dropped_queue_full += 1;
             drop_notice(session, &oldest.message.topic, "queue full", sink);
         }
@@ -223,7 +242,7 @@ impl Outlet<'_> {
         if self.clients[key].window.is_owing() {
             self.send_owed(key, now, sink);
         }
-        let Self { clients, connections, encoder, stats, bounds, .. } = self;
+        let Self { clients, connections, answers, encoder, log, stats, bounds, .. } = self;
         let session = &mut clients[key];
         let Some(attachment) = session.attachment else { return };
         while !session.queue_is_empty()
@@ -232,6 +251,7 @@ impl Outlet<'_> {
         {
             let Some(queued) = session.dequeue() else { return };
             if queued.message.is_expired(now) {
+                log.append_of(key, |session| Record::Dropped { session }, sink);
                 stats.dropped_expired += 1;
                 drop_notice(session, &queued.message.topic, "expired", sink);
                 continue;
@@ -242,6 +262,7 @@ impl Outlet<'_> {
             encoder.begin();
             let packet = encoder.encode(&delivery, shape, now);
             if packet.len() > attachment.packet_bytes_max as usize {
+                log.append_of(key, |session| Record::Dropped { session }, sink);
                 stats.dropped_too_large += 1;
                 drop_notice(session, &queued.message.topic, "over Maximum Packet Size", sink);
                 continue;
@@ -250,6 +271,14 @@ impl Outlet<'_> {
             let kept_bytes_max = bounds.limits.queue_bytes_max;
             let packet_id = (queued.qos != QoS::AtMostOnce)
                 .then(|| session.window.push(queued.qos, kept, kept_bytes_max));
+            if let Some(packet_id) = packet_id {
+                log.append_of(key, |session| Record::Sent { session, packet_id }, sink);
+                if log.session(key).is_some() && is_held(connections, attachment.conn, queued.qos) {
+                    let delivery = (attachment.conn, packet_id);
+                    hold_publish(connections, answers, log, delivery, now);
+                    continue;
+                }
+            }
             stats.publishes_out += 1;
             send(packet, packet_id, false, attachment.conn, &mut delivery, sink);
             alias_sent(connections, &attachment, delivery.topic, alias);
@@ -260,7 +289,7 @@ impl Outlet<'_> {
     /// identifiers it had [MQTT-4.4.0-1], as far as the client's Receive Maximum and its output
     /// allow.
     fn send_owed(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
-        let Self { clients, encoder, stats, bounds, .. } = self;
+        let Self { clients, encoder, log, stats, bounds, .. } = self;
         let session = &mut clients[key];
         let Some(attachment) = session.attachment else { return };
         while sink.pending(attachment.conn) <= bounds.output_bytes_max
@@ -277,6 +306,7 @@ impl Outlet<'_> {
                 // The client takes less than it did: as if it had been sent and done
                 // [MQTT-3.1.2-25].
                 session.window.give_up(packet_id);
+                log.append_of(key, |session| Record::Done { session, packet_id }, sink);
                 stats.dropped_too_large += 1;
                 drop_notice(session, &queued.message.topic, "over Maximum Packet Size", sink);
                 continue;
@@ -287,9 +317,20 @@ impl Outlet<'_> {
     }
 }
 
+/// How many times the bound on its output a client that reads may be sent in one turn: what waits
+/// then is not its fault.
+const TURN_FACTOR: usize = 4;
+
+/// Whether a full output takes another message at QoS 0, which nobody keeps for later.
+#[cold]
+fn may_overfill(conn: ConnKey, bounds: &Bounds, sink: &impl Sink) -> bool {
+    let bytes_max = bounds.output_bytes_max.saturating_mul(TURN_FACTOR);
+    !bounds.is_short && sink.pending(conn) <= bytes_max && sink.is_read(conn)
+}
+
 /// Writes a packet; `may_wait` says that it need not leave at once.
 #[inline(always)]
-fn send(
+pub(super) fn send(
     packet: Encoded<'_>,
     packet_id: Option<PacketId>,
     may_wait: bool,
@@ -328,7 +369,26 @@ fn queued(to: Receiver<'_>, delivery: &mut Delivery<'_>) -> Queued {
     }
 }
 
-fn shape_of(queued: &Queued, attachment: Attachment, dup: bool) -> Shape<'_> {
+/// A durable session gets a message, which waits or, with an identifier, is sent. Says whether the
+/// session is one.
+#[inline]
+fn log_queued(
+    log: &mut Log,
+    to: Receiver<'_>,
+    packet_id: Option<PacketId>,
+    delivery: &mut Delivery<'_>,
+    sink: &mut impl Sink,
+) -> bool {
+    let Some(session) = log.session(to.session) else { return false };
+    let message = log.message(delivery, sink);
+    let Receiver { qos, retain, subscription_ids, .. } = to;
+    let subscription_ids = subscription_ids.into();
+    let queued = Record::Queued { session, message, qos, retain, subscription_ids, packet_id };
+    log.append(&queued, sink);
+    true
+}
+
+pub(super) fn shape_of(queued: &Queued, attachment: Attachment, dup: bool) -> Shape<'_> {
     Shape {
         version: attachment.version,
         qos: queued.qos,
@@ -343,7 +403,11 @@ fn shape_of(queued: &Queued, attachment: Attachment, dup: bool) -> Shape<'_> {
 const SHORT_TOPIC_BYTES: usize = 4;
 
 #[inline]
-fn alias_for(connections: &mut Connections, attachment: &Attachment, topic: &str) -> AliasOut {
+pub(super) fn alias_for(
+    connections: &mut Connections,
+    attachment: &Attachment,
+    topic: &str,
+) -> AliasOut {
     if attachment.aliases_max == 0 || topic.len() <= SHORT_TOPIC_BYTES {
         return AliasOut::None;
     }
@@ -359,7 +423,7 @@ fn choose_alias(connections: &mut Connections, attachment: &Attachment, topic: &
 }
 
 #[inline]
-fn alias_sent(
+pub(super) fn alias_sent(
     connections: &mut Connections,
     attachment: &Attachment,
     topic: &str,
@@ -372,7 +436,12 @@ fn alias_sent(
     }
 }
 
-fn drop_notice(session: &Session, topic: &str, cause: &'static str, sink: &mut impl Sink) {
+pub(super) fn drop_notice(
+    session: &Session,
+    topic: &str,
+    cause: &'static str,
+    sink: &mut impl Sink,
+) {
     let conn = session.attachment.map(|attachment| attachment.conn);
     sink.notice(Notice::Dropped { conn, client_id: &session.client_id, topic, cause });
 }

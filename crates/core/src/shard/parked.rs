@@ -66,11 +66,13 @@ impl Shard {
             let packet = ParkedPacket::Unsubscribe { packet_id, codes: Vec::new() };
             (Reply::Packet(SmallVec::new()), packet, unsubscribe.filters().rest())
         };
+        self.begin_answer();
         self.park_answer(conn, reply, |ticket| Parked::unchecked(ticket, filters, packet), now);
         Ok(())
     }
 
-    /// The answer waits for the rest of the packet, and that for its turn.
+    /// The answer waits for the rest of the packet, and that for its turn; and for what the request
+    /// that was begun has mailed and recorded.
     pub(super) fn park_answer(
         &mut self,
         conn: ConnKey,
@@ -78,8 +80,7 @@ impl Shard {
         parked: impl FnOnce(Ticket) -> Box<Parked>,
         now: Micros,
     ) {
-        self.answers.begin();
-        let ticket = self.answers.insert(conn, reply, 1, now);
+        let ticket = self.insert_answer(Some(conn), reply, 1, now);
         self.hold(conn, ticket);
         self.park(conn, parked(ticket), now);
     }
@@ -154,7 +155,9 @@ impl Shard {
             }
             ParkedPacket::Unsubscribe { codes, .. } => {
                 let mut filters = UnsubscribeFilters::new(rest.bytes());
+                self.begin_answer();
                 self.unsubscribe_some(session, &mut filters, codes, sink);
+                self.add_waits(ticket);
                 let rest_bytes = filters.rest().len();
                 rest.keep(rest_bytes)
             }

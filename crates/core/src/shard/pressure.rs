@@ -5,10 +5,9 @@
 //! queue. What can be passed on at once is served as ever.
 
 use super::Shard;
-use super::connection::Refusal;
 use super::publish::NotTaken;
 use super::room::Room;
-use crate::keys::{ConnKey, Micros};
+use crate::bounds::CEILING;
 use crate::mail::GroupPick;
 use crate::message::Delivery;
 use crate::routing::Subscriber;
@@ -33,20 +32,6 @@ impl Shard {
         if (is_lean, is_pressed) != (self.bounds.is_lean, self.bounds.is_pressed) {
             self.bounds.set_lean(is_lean);
             self.bounds.set_pressed(is_pressed);
-        }
-    }
-
-    /// An incomplete packet of `bytes` waits for its rest.
-    pub(super) fn check_partial(
-        &mut self,
-        conn: ConnKey,
-        bytes: usize,
-        now: Micros,
-        sink: &mut impl Sink,
-    ) {
-        if !self.bounds.allows_partial(bytes) {
-            let detail = "the memory ceiling is reached";
-            self.end(conn, Refusal::new(ReasonCode::QuotaExceeded, detail), now, sink);
         }
     }
 
@@ -93,7 +78,7 @@ impl Shard {
         if self.bounds.is_pressed && !self.picks.there.is_empty() {
             // Nobody would be told whether there is room for it where it would go next.
             self.picks.clear();
-            return not_taken(Some("the memory ceiling is reached"));
+            return not_taken(Some(CEILING));
         }
         self.check_chosen(delivery, sink)
     }

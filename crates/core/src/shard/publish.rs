@@ -6,7 +6,7 @@ use super::connection::Refusal;
 use super::reasons::reason_string;
 use super::retain::Kept;
 use crate::answers::{AckReply, Reply};
-use crate::bounds::{Bounds, LEAN_ALIAS_BYTES_MAX};
+use crate::bounds::{Bounds, CEILING, LEAN_ALIAS_BYTES_MAX};
 use crate::keys::Ticket;
 use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::message::{Delivery, passed_on};
@@ -36,19 +36,12 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) -> Result<(), Refusal> {
-        self.stats.publishes_in += 1;
-        let aliased = self.resolve_alias(conn, publish, sink)?;
+        let aliased = self.begin_publish(conn, publish, sink)?;
         let topic = aliased.as_deref().unwrap_or(publish.topic);
-        if publish.qos > self.bounds.features.qos_max {
-            // [MQTT-3.2.2-11]
-            return Err(Refusal::new(ReasonCode::QoSNotSupported, ""));
-        }
         if publish.qos == QoS::ExactlyOnce && !self.note_unreleased(session, publish)? {
-            // Delivered already: only the acknowledgement is owed again [MQTT-4.3.3-10].
-            let reason = (ReasonCode::Success, "");
-            return self.acknowledge(conn, session, publish, reason, None, now, sink);
+            return self.acknowledge_again(conn, session, publish, now, sink);
         }
-        self.answers.begin();
+        self.begin_answer();
         let taken = match self.check_message(topic, publish.qos, publish.retain) {
             Ok(()) => self.take(conn, session, topic, publish, now, sink),
             Err(Refusal {
@@ -62,23 +55,70 @@ impl Shard {
         };
         match taken {
             Ok((reason, ticket)) => {
+                if publish.qos == QoS::ExactlyOnce && !self.asks_others(ticket) {
+                    self.log_noted(session, publish.packet_id, sink);
+                }
                 self.acknowledge(conn, session, publish, (reason, ""), ticket, now, sink)
             }
-            Err(NotTaken { reason, detail }) => {
-                self.stats.publishes_refused += 1;
-                self.release_refused(session, publish);
-                let publisher = &self.clients[session];
-                let version = publisher.version();
-                let client_id = &publisher.client_id;
-                sink.notice(Notice::Refused { conn: Some(conn), client_id, topic, reason, detail });
-                if publish.qos == QoS::AtMostOnce || !version.is_v5() {
-                    // There is no packet to say it with.
-                    return Err(Refusal::new(reason, detail));
-                }
-                self.stats.refusals.add(reason);
-                self.acknowledge(conn, session, publish, (reason, detail), None, now, sink)
+            Err(not_taken) => {
+                self.refuse_message(conn, session, publish, topic, not_taken, now, sink)
             }
         }
+    }
+
+    /// Delivered already: only the acknowledgement is owed again [MQTT-4.3.3-10].
+    #[cold]
+    pub(super) fn acknowledge_again(
+        &mut self,
+        conn: ConnKey,
+        session: SessionKey,
+        publish: &Publish<'_>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) -> Result<(), Refusal> {
+        if self.waits_again(conn, session, publish, now) {
+            return self.check_held_acks(conn, session);
+        }
+        self.begin_answer();
+        let reason = (ReasonCode::Success, "");
+        self.acknowledge(conn, session, publish, reason, None, now, sink)
+    }
+
+    /// Tells the publisher that its message is not taken, or ends its connection where no packet
+    /// says so.
+    #[cold]
+    #[expect(clippy::too_many_arguments, reason = "an input of the shard with its answer")]
+    pub(super) fn refuse_message(
+        &mut self,
+        conn: ConnKey,
+        session: SessionKey,
+        publish: &Publish<'_>,
+        topic: &str,
+        not_taken: NotTaken,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) -> Result<(), Refusal> {
+        self.release_refused(session, publish);
+        self.note_refused(Some(conn), session, topic, not_taken, sink);
+        let NotTaken { reason, detail } = not_taken;
+        if publish.qos == QoS::AtMostOnce || !self.clients[session].version().is_v5() {
+            return Err(Refusal::new(reason, detail));
+        }
+        self.stats.refusals.add(reason);
+        self.acknowledge(conn, session, publish, (reason, detail), None, now, sink)
+    }
+
+    pub(super) fn note_refused(
+        &mut self,
+        conn: Option<ConnKey>,
+        session: SessionKey,
+        topic: &str,
+        NotTaken { reason, detail }: NotTaken,
+        sink: &mut impl Sink,
+    ) {
+        self.stats.publishes_refused += 1;
+        let client_id = &self.clients[session].client_id;
+        sink.notice(Notice::Refused { conn, client_id, topic, reason, detail });
     }
 
     /// Retains and routes a new message. Says with which reason it is acknowledged, and which
@@ -114,7 +154,7 @@ impl Shard {
         let kept = match publish.retain {
             true => {
                 let origin = self.clients.origin(session);
-                let publisher = publish.packet_id.map(|id| (conn, id));
+                let publisher = publish.packet_id.map(|id| (conn, session, id));
                 self.retain(&mut delivery, origin, publisher, now, sink)
             }
             false => Kept::Yes,
@@ -165,6 +205,23 @@ impl Shard {
         Ok(())
     }
 
+    /// Counts it, and says the topic of one that has only an alias, unless its QoS is not
+    /// supported [MQTT-3.2.2-11].
+    #[inline(always)]
+    pub(super) fn begin_publish(
+        &mut self,
+        conn: ConnKey,
+        publish: &Publish<'_>,
+        sink: &mut impl Sink,
+    ) -> Result<Option<Box<str>>, Refusal> {
+        self.stats.publishes_in += 1;
+        let aliased = self.resolve_alias(conn, publish, sink)?;
+        if publish.qos > self.bounds.features.qos_max {
+            return Err(Refusal::new(ReasonCode::QoSNotSupported, ""));
+        }
+        Ok(aliased)
+    }
+
     /// The topic of a PUBLISH that has only an alias; notes a new alias [MQTT-3.3.2-8 to -12].
     fn resolve_alias(
         &mut self,
@@ -205,21 +262,27 @@ impl Shard {
             return aliases.topic(alias).map(|topic| Some(topic.into())).ok_or(unknown);
         }
         if (is_pressed || is_long) && aliases.topic(alias) != Some(publish.topic) {
-            let detail = "the memory ceiling is reached";
-            return Err(Refusal::new(ReasonCode::QuotaExceeded, detail));
+            return Err(Refusal::new(ReasonCode::QuotaExceeded, CEILING));
         }
         aliases.set(alias, publish.topic);
         Ok(None)
     }
 
     /// Says whether a QoS 2 message is new.
-    fn note_unreleased(&mut self, key: SessionKey, publish: &Publish<'_>) -> Result<bool, Refusal> {
+    pub(super) fn note_unreleased(
+        &mut self,
+        key: SessionKey,
+        publish: &Publish<'_>,
+    ) -> Result<bool, Refusal> {
         let Some(packet_id) = publish.packet_id else { return Ok(true) };
         let session = &mut self.clients[key];
         let is_new = session.note_unreleased(packet_id);
         let is_v5 = session.attachment.is_some_and(|attachment| attachment.version.is_v5());
         // Older clients are told no Receive Maximum; their identifiers are the bound.
         if is_v5 && session.unreleased() > usize::from(self.bounds.limits.receive_maximum) {
+            if is_new {
+                session.release(packet_id);
+            }
             return Err(Refusal::new(ReasonCode::ReceiveMaximumExceeded, ""));
         }
         Ok(is_new)
@@ -238,7 +301,7 @@ impl Shard {
     /// Acknowledges a PUBLISH once it is where it has to be, after all that the connection's client
     /// sent before it. `ticket` is the answer that waits for the owner of the topic already.
     #[expect(clippy::too_many_arguments, reason = "an input of the shard with its answer")]
-    fn acknowledge(
+    pub(super) fn acknowledge(
         &mut self,
         conn: ConnKey,
         session: SessionKey,
@@ -249,16 +312,17 @@ impl Shard {
         sink: &mut impl Sink,
     ) -> Result<(), Refusal> {
         let Some(packet_id) = publish.packet_id else { return Ok(()) };
-        if ticket.is_none() && !self.answers.has_mailed() && !self.holds_answers(conn) {
+        if ticket.is_none() && !self.must_wait() && !self.holds_answers(conn) {
             self.write_ack(conn, session, (packet_id, publish.qos), (reason, detail), sink);
             return Ok(());
         }
-        self.check_held_acks(conn, session)?;
-        let mut ack = AckReply { packet_id, qos: publish.qos, reason, detail, retained: None };
+        let (qos, retained) = (publish.qos, None);
+        let is_to_note = qos == QoS::ExactlyOnce && !reason.is_error() && self.asks_others(ticket);
+        let mut ack = AckReply { session, packet_id, qos, reason, detail, retained, is_to_note };
         let ticket = match ticket {
-            None => self.answers.insert(conn, Reply::Ack(ack), 0, now),
+            None => self.insert_answer(Some(conn), Reply::Ack(ack), 0, now),
             Some(ticket) => {
-                self.answers.add_mailed(ticket);
+                self.add_waits(ticket);
                 if let Some(Reply::Ack(asked)) = self.answers.reply_mut(ticket) {
                     ack.retained = asked.retained.take();
                     *asked = ack;
@@ -267,7 +331,15 @@ impl Shard {
             }
         };
         self.hold(conn, ticket);
-        Ok(())
+        // It is among them, so that it goes the way of all answers of a connection that ends.
+        self.check_held_acks(conn, session)
+    }
+
+    /// Whether other shards have a say in the present message, those included that `ticket` waits
+    /// for.
+    #[inline]
+    fn asks_others(&self, ticket: Option<Ticket>) -> bool {
+        ticket.is_some() || self.answers.has_mailed()
     }
 
     /// No more acknowledgements wait than the client was told it may have open.
@@ -276,14 +348,14 @@ impl Shard {
         // Older clients are told no Receive Maximum; their identifiers are the bound.
         let held_max =
             usize::from(if is_v5 { self.bounds.limits.receive_maximum } else { u16::MAX });
-        let Some(held) = self.connections.held_answers(conn).filter(|held| held.len() >= held_max)
+        let Some(held) = self.connections.held_answers(conn).filter(|held| held.len() > held_max)
         else {
             return Ok(());
         };
         let is_ack = |&&ticket: &&Ticket| {
             self.answers.get(ticket).is_some_and(|answer| matches!(answer.reply, Reply::Ack(_)))
         };
-        if held.iter().filter(is_ack).count() >= held_max {
+        if held.iter().filter(is_ack).count() > held_max {
             return Err(Refusal::new(ReasonCode::ReceiveMaximumExceeded, ""));
         }
         Ok(())

@@ -10,14 +10,12 @@
 //! to be retained, they may have it.
 
 use super::Shard;
-use super::connection::Refusal;
-use crate::answers::{AckReply, Reply};
-use crate::keys::Ticket;
-use crate::keys::{ConnKey, Micros, Origin, ShardId};
+use crate::answers::{AckReply, Answer, Reply};
+use crate::keys::{ConnKey, Micros, Origin, SessionKey, ShardId, Ticket};
 use crate::mail::{Mail, NotRetained};
 use crate::message::{Delivery, Message};
-
-use crate::sink::{Notice, Sink};
+use crate::record::Record;
+use crate::sink::Sink;
 use std::sync::Arc;
 use weir_wire::{PacketId, ReasonCode};
 
@@ -39,7 +37,7 @@ impl Shard {
         &mut self,
         delivery: &mut Delivery<'_>,
         origin: Origin,
-        publisher: Option<(ConnKey, PacketId)>,
+        publisher: Option<(ConnKey, SessionKey, PacketId)>,
         now: Micros,
         sink: &mut impl Sink,
     ) -> Kept {
@@ -47,13 +45,15 @@ impl Shard {
         delivery.stamp = Some(self.retained.stamps.next(owner, origin));
         let message = Arc::clone(delivery.shared());
         if owner == self.place.id {
-            return self.keep(message).map_or_else(Kept::No, |()| Kept::Yes);
+            return self.keep(message, sink).map_or_else(Kept::No, |()| Kept::Yes);
         }
-        let ticket = publisher.map(|(conn, packet_id)| {
+        let ticket = publisher.map(|(conn, session, packet_id)| {
             let retained = Some(Arc::clone(&message));
             let (qos, reason, detail) = (delivery.qos, ReasonCode::Success, "");
-            let reply = Reply::Ack(AckReply { packet_id, qos, reason, detail, retained });
-            self.answers.insert(conn, reply, 1, now)
+            let is_to_note = false;
+            let ack = AckReply { session, packet_id, qos, reason, detail, retained, is_to_note };
+            let reply = Reply::Ack(ack);
+            self.answers.insert(Some(conn), reply, 1, now)
         });
         sink.mail(owner, Mail::Retain { message, ticket });
         ticket.map_or(Kept::Yes, Kept::Asked)
@@ -68,11 +68,17 @@ impl Shard {
         }
     }
 
-    /// Changes this shard's own store.
-    fn keep(&mut self, message: Arc<Message>) -> Result<(), NotRetained> {
+    /// Changes this shard's own store, and logs the change. Whoever published the message waits for
+    /// that as for all that its request logged.
+    fn keep(&mut self, message: Arc<Message>, sink: &mut impl Sink) -> Result<(), NotRetained> {
+        let to_log = self.log.is_on().then(|| Arc::clone(&message));
         let result = self.retained.keep(message, &self.bounds);
         self.stats.retained_refused += u64::from(result.is_err());
-        result
+        let is_changed = result?;
+        if let Some(message) = to_log.filter(|_| is_changed) {
+            self.log.append(&retained_record(&message), sink);
+        }
+        Ok(())
     }
 
     /// A message of another shard for a topic of this one's.
@@ -84,9 +90,16 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let refused = self.keep(message).err();
-        if let Some(ticket) = ticket {
-            sink.mail(from, Mail::Retained { ticket, refused });
+        self.begin_answer();
+        let refused = self.keep(message, sink).err();
+        match ticket {
+            // What it recorded is to outlive a crash before the publisher hears of it.
+            Some(ticket) if self.must_wait() => {
+                let reply = Reply::Retained { from, ticket, refused };
+                self.insert_answer(None, reply, 0, now);
+            }
+            Some(ticket) => sink.mail(from, Mail::Retained { ticket, refused }),
+            None => {}
         }
         self.answer_queries(now, sink);
     }
@@ -105,71 +118,27 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let answer = self.answers.get_mut(ticket);
-        let Some((Some(conn), Reply::Ack(ack))) =
-            answer.map(|answer| (answer.conn, &mut answer.reply))
-        else {
+        let Some(Answer { reply: Reply::Ack(ack), .. }) = self.answers.get_mut(ticket) else {
             // A publisher that comes back sends again what was not acknowledged.
             self.stats.answers_late += 1;
             return;
         };
         let message = ack.retained.take();
         if let Some(why) = refused {
-            (ack.reason, ack.detail) = (ReasonCode::QuotaExceeded, why.detail());
             let topic = message.as_ref().map_or("", |message| &*message.topic);
-            if !self.tell_refused(conn, topic, why.detail(), now, sink) {
-                return;
-            }
+            self.refuse_waiting(ticket, topic, why.detail(), now, sink);
         }
         self.met(ticket, now, sink);
     }
+}
 
-    /// Another shard had no room for a message of this one's client.
-    pub(super) fn on_refused(
-        &mut self,
-        from: ShardId,
-        topic: &str,
-        number: u64,
-        detail: &'static str,
-        now: Micros,
-        sink: &mut impl Sink,
-    ) {
-        let ticket = self.answers.receipts.waiting_for(from, number);
-        let answer = ticket.and_then(|ticket| self.answers.get_mut(ticket));
-        // A publisher that has gone sends again what was not acknowledged.
-        let Some((Some(conn), Reply::Ack(ack))) =
-            answer.map(|answer| (answer.conn, &mut answer.reply))
-        else {
-            return;
-        };
-        let is_first = !ack.reason.is_error();
-        (ack.reason, ack.detail) = (ReasonCode::QuotaExceeded, detail);
-        if is_first {
-            self.tell_refused(conn, topic, detail, now, sink);
-        }
+/// What is logged of a message that is kept, or that clears its topic.
+pub(super) fn retained_record(message: &Message) -> Record<'_> {
+    let Message { topic, payload, properties, qos, expires_at, .. } = message;
+    if payload.is_empty() {
+        return Record::Cleared { topic };
     }
-
-    /// Says that a message is not taken whose acknowledgement waits. Before 5.0 no packet says it:
-    /// the connection ends, and this is false.
-    fn tell_refused(
-        &mut self,
-        conn: ConnKey,
-        topic: &str,
-        detail: &'static str,
-        now: Micros,
-        sink: &mut impl Sink,
-    ) -> bool {
-        self.stats.publishes_refused += 1;
-        let Some(key) = self.connections.session(conn) else { return false };
-        let publisher = &self.clients[key];
-        let client_id = &publisher.client_id;
-        let reason = ReasonCode::QuotaExceeded;
-        sink.notice(Notice::Refused { conn: Some(conn), client_id, topic, reason, detail });
-        if !publisher.version().is_v5() {
-            self.end(conn, Refusal::new(reason, detail), now, sink);
-            return false;
-        }
-        self.stats.refusals.add(reason);
-        true
-    }
+    let properties = properties.as_properties().as_bytes();
+    let (qos, expires_at) = (*qos, *expires_at);
+    Record::Retained { topic, payload, properties, qos, expires_at }
 }

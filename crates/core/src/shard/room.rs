@@ -1,14 +1,19 @@
 //! Whether a session has room for a message that may be refused for want of it.
 
 use super::outlet::standing;
-use crate::bounds::{Bounds, LEAN_QUEUE_BYTES_MAX};
+use crate::aliases::AliasOut;
+use crate::bounds::{Bounds, CEILING, LEAN_QUEUE_BYTES_MAX};
 use crate::clients::Clients;
+use crate::encoder::{Shape, encoded_bytes};
 use crate::limits::{WhenAbsent, WhenConnected};
 use crate::message::Delivery;
 use crate::routing::{Standing, Subscriber};
 use crate::session::Session;
 use crate::sink::Sink;
 use weir_wire::QoS;
+
+/// Bytes of a PUBLISH beside topic, payload and the properties that are passed on, at most.
+const HEAD_BYTES_MAX: u64 = 32;
 
 /// What says so.
 #[derive(Clone, Copy)]
@@ -26,11 +31,31 @@ impl Room<'_> {
         delivery: &Delivery<'_>,
         sink: &impl Sink,
     ) -> Standing {
-        let standing = standing(&self.clients[member.session], self.bounds, sink);
+        let session = &self.clients[member.session];
+        let packet_bytes_max = session.packet_bytes_max().unwrap_or(u32::MAX);
+        if delivery.bytes() + HEAD_BYTES_MAX > u64::from(packet_bytes_max)
+            && self.is_too_large(member, delivery)
+        {
+            return Standing::TooLarge;
+        }
+        let standing = standing(session, self.bounds, sink);
         if standing == Standing::Ready || !self.bounds.may_refuse {
             return standing;
         }
         self.lowered(standing, member, delivery, sink)
+    }
+
+    /// Whether a member's client takes no packet of this size. A topic alias may make it smaller,
+    /// but that is known only when it is sent.
+    #[cold]
+    fn is_too_large(&self, member: &Subscriber, delivery: &Delivery<'_>) -> bool {
+        let Some(attachment) = self.clients[member.session].attachment else { return false };
+        let qos = member.qos.min(delivery.qos);
+        let ids = [member.subscription_id];
+        let subscription_ids = if member.subscription_id == 0 { &[][..] } else { &ids };
+        let (version, alias) = (attachment.version, AliasOut::None);
+        let shape = Shape { version, qos, retain: false, dup: false, subscription_ids, alias };
+        encoded_bytes(delivery, shape) > attachment.packet_bytes_max as usize
     }
 
     #[cold]
@@ -71,7 +96,7 @@ impl Room<'_> {
             return None;
         }
         if *is_pressed {
-            return Some("the memory ceiling is reached");
+            return Some(CEILING);
         }
         let bytes = bytes * waiting as u64;
         let has_much =

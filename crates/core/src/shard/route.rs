@@ -53,6 +53,8 @@ impl Shard {
         sink: &mut impl Sink,
     ) -> Result<(), NotTaken> {
         let mut delivery = Delivery::from_message(message, None);
+        // Who is chosen again elsewhere is awaited in the publisher's name.
+        delivery.is_awaited = is_awaited;
         self.filters.conditions.next_message();
         let is_checked = is_awaited && self.bounds.is_short;
         if is_checked {
@@ -129,7 +131,7 @@ impl Shard {
     /// The way to this shard's clients.
     #[inline]
     pub(super) fn outlet(&mut self) -> Outlet<'_> {
-        let Self { clients, connections, encoder, bounds, due, stats, .. } = self;
-        Outlet { clients, connections, encoder, bounds, due, stats }
+        let Self { clients, connections, answers, encoder, bounds, due, log, stats, .. } = self;
+        Outlet { clients, connections, answers, encoder, bounds, due, log, stats }
     }
 }

@@ -45,6 +45,10 @@ pub(super) enum Work {
     Packets(ConnKey),
     /// What a partition that moves has here.
     Move(Box<Walk>),
+    /// Answers that waited for the log.
+    Log,
+    /// What is to be logged anew.
+    Base,
 }
 
 /// A way through all that a shard has, for a partition that moves to `to`.
@@ -134,6 +138,11 @@ impl Shard {
                 Work::Queries => self.answer_in_turn(now, sink),
                 Work::Round(round, news) => self.close_round(round, news, now),
                 Work::Move(walk) => self.walk(walk, now, sink),
+                Work::Log => {
+                    self.log.is_put_off = false;
+                    self.answer_logged(now, sink);
+                }
+                Work::Base => self.base_in_turn(now, sink),
                 Work::Packets(conn) => {
                     sink.resume(conn);
                     // They come in an input of their own.

@@ -42,18 +42,18 @@ impl Shard {
         check_answer(&attachment, filters.rest().len(), || filters.count())?;
         let mut common = Common::of(subscribe);
         let round = self.filters.next_round();
+        self.begin_answer();
         let done = self.subscribe_some(session, round, &mut filters, &mut common, sink);
         let (packet_id, rest) = (subscribe.packet_id, filters.rest());
-        self.answers.begin();
-        self.tell_shards(&done.news, sink);
+        self.tell_shards(&done.news, self.clients[session].packet_bytes_max(), sink);
         let reply = SubscribeReply { session, packet_id, done };
         let is_parked = !rest.is_empty();
-        if !is_parked && !self.answers.has_mailed() && !self.holds_answers(attachment.conn) {
+        if !is_parked && !self.must_wait() && !self.holds_answers(attachment.conn) {
             self.write_suback(attachment.conn, reply, now, sink);
             return Ok(());
         }
         let reply = Reply::Subscribe(Box::new(reply));
-        let ticket = self.answers.insert(attachment.conn, reply, u32::from(is_parked), now);
+        let ticket = self.insert_answer(Some(attachment.conn), reply, u32::from(is_parked), now);
         self.hold(attachment.conn, ticket);
         if is_parked {
             let packet = ParkedPacket::Subscribe { common };
@@ -73,10 +73,10 @@ impl Shard {
     ) {
         let Some(Reply::Subscribe(reply)) = self.answers.reply_mut(ticket) else { return };
         let round = reply.done.round;
+        self.begin_answer();
         let done = self.subscribe_some(session, round, filters, common, sink);
-        self.answers.begin();
-        self.tell_shards(&done.news, sink);
-        self.answers.add_mailed(ticket);
+        self.tell_shards(&done.news, self.clients[session].packet_bytes_max(), sink);
+        self.add_waits(ticket);
         if let Some(Reply::Subscribe(reply)) = self.answers.reply_mut(ticket) {
             reply.done.append(done);
         }
@@ -143,14 +143,23 @@ impl Shard {
         }
     }
 
-    pub(super) fn tell_shards(&mut self, all_news: &[News], sink: &mut impl Sink) {
+    /// Tells the other shards of a session's subscriptions. `packet_bytes_max` is what its client
+    /// takes, if it is connected.
+    pub(super) fn tell_shards(
+        &mut self,
+        all_news: &[News],
+        packet_bytes_max: Option<u32>,
+        sink: &mut impl Sink,
+    ) {
         self.slices.add((all_news.len() * (usize::from(self.place.shards) - 1)) as u64);
         for shard in self.place.others() {
             for news in all_news {
                 let number = self.answers.mailed(shard);
                 let mail = match news.clone() {
                     News::Interest(filter) => Mail::Interest { filter, number },
-                    News::Member(share, member) => Mail::Joined { share, member, number },
+                    News::Member(share, member) => {
+                        Mail::Joined { share, member, packet_bytes_max, number }
+                    }
                 };
                 sink.mail(shard, mail);
             }
@@ -208,6 +217,7 @@ impl Shard {
         let subscriber = Subscriber::new(key, options, common.subscription_id);
         let Subscribed { is_new, news } =
             self.note(key, name, condition, subscriber, done.round, sink);
+        self.log_subscribed(key, text, options, common, sink);
         let wants_retained = match options.retain_handling {
             RetainHandling::Send => true,
             RetainHandling::SendIfNew => is_new,

@@ -7,6 +7,7 @@ use super::rest::{Parked, ParkedPacket, filter_steps};
 use crate::answers::Reply;
 use crate::keys::{Micros, SessionKey};
 use crate::name::Name;
+use crate::record::Record;
 use crate::sink::Sink;
 use smallvec::SmallVec;
 use weir_wire::packet::{UnsubAck, Unsubscribe, UnsubscribeFilters};
@@ -23,11 +24,12 @@ impl Shard {
         let Some(attachment) = self.clients[key].attachment else { return Ok(()) };
         let (mut codes, mut filters) = (Vec::new(), unsubscribe.filters());
         check_answer(&attachment, filters.rest().len(), || filters.count())?;
+        self.begin_answer();
         self.unsubscribe_some(key, &mut filters, &mut codes, sink);
         let (packet_id, rest) = (unsubscribe.packet_id, filters.rest());
         if rest.is_empty() {
             let bytes = unsuback(attachment.version, packet_id, &codes);
-            self.reply(attachment.conn, &bytes, now, sink);
+            self.reply_logged(attachment.conn, &bytes, now, sink);
         } else {
             let packet = ParkedPacket::Unsubscribe { packet_id, codes };
             let reply = Reply::Packet(SmallVec::new());
@@ -67,6 +69,7 @@ impl Shard {
             self.retained.cancel_replay(&mut self.clients[key], name);
         }
         self.unsubscribe_at(key, at, sink);
+        self.log.append_of(key, |session| Record::Unsubscribed { session, name: text }, sink);
         ReasonCode::Success
     }
 }

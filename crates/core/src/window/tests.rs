@@ -229,3 +229,31 @@ fn who_leaves_the_oldest_open_gets_no_more_than_the_span() {
     assert_eq!(window.finish(oldest, DeliveryState::AwaitPubAck), Acked::Open);
     assert_eq!(window.room(u16::MAX), SPAN_MAX);
 }
+
+#[test]
+fn a_restored_window_owes_what_was_in_flight_and_then_what_waited() {
+    let id = |value| PacketId::new(value).unwrap();
+    let in_flight = |packet_id, state, message| InFlight { packet_id, state, message };
+    // Of those between the second and the third nothing is owed.
+    let all = vec![
+        in_flight(id(65_534), DeliveryState::AwaitPubAck, Some(queued(b"a"))),
+        in_flight(id(65_535), DeliveryState::AwaitPubComp, None),
+        in_flight(id(3), DeliveryState::AwaitPubRec, Some(queued(b"b"))),
+    ];
+    let mut window = Window::restored(all, VecDeque::from([queued(b"c")]));
+    assert_eq!(window.queue().map(|queue| queue.bytes), Some(2));
+    assert!(window.is_owing() && window.open() == 0 && !window.has_room(10));
+    let open: Vec<u16> = window.in_flight().map(|(id, ..)| id.value()).collect();
+    assert_eq!(open, [65_534, 65_535, 3]);
+    let mut owed = Vec::new();
+    while let Some(Owed { packet_id, message }) = window.take_owed(10) {
+        owed.push((packet_id.value(), message.map(|queued| queued.message.payload.clone())));
+    }
+    assert_eq!(owed, [(65_534, Some(b"a".into())), (65_535, None), (3, Some(b"b".into()))]);
+    assert_eq!(window.finish(id(1), DeliveryState::AwaitPubRec), Acked::Unknown);
+    assert_eq!(window.finish(id(65_534), DeliveryState::AwaitPubAck), Acked::Open);
+    assert_eq!(window.finish(id(65_535), DeliveryState::AwaitPubComp), Acked::Open);
+    assert_eq!(window.received(id(3)), Acked::Open);
+    assert_eq!(window.finish(id(3), DeliveryState::AwaitPubComp), Acked::Open);
+    assert_eq!(window.push(QoS::AtLeastOnce, Some(queued(b"d")), 100), id(4));
+}

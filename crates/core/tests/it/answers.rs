@@ -2,7 +2,7 @@
 
 use crate::net::{Ask, Net, Peer, message};
 use weir_core::{Features, Limits, Settings, Verdict};
-use weir_wire::packet::{PINGREQ, SubscriptionOptions};
+use weir_wire::packet::{PINGREQ, SubscriptionOptions, Will};
 use weir_wire::{QoS, ReasonCode};
 
 fn with_authentication() -> Net {
@@ -218,4 +218,91 @@ fn a_client_from_which_nothing_is_read_is_not_silent() {
     assert_eq!(net.read(client).len(), 11);
     net.pass(4);
     assert_eq!(net.read(client).last().unwrap(), "closed");
+}
+
+#[test]
+fn a_disconnect_lets_the_answers_before_it_go_out() {
+    for reason in [ReasonCode::Success, ReasonCode::DisconnectWithWill] {
+        let mut net = Net::new(2);
+        let (publisher, subscriber) = publisher_and_subscriber(&mut net);
+        net.publish(publisher, "t", QoS::AtLeastOnce, 7, "x");
+        net.publish(publisher, "t", QoS::ExactlyOnce, 8, "y");
+        net.send_bytes(publisher, &PINGREQ);
+        net.disconnect(publisher, reason);
+        // Nothing is looked at behind it.
+        net.send_bytes(publisher, &PINGREQ);
+        assert_eq!((net.read(publisher), net.left(publisher)), (vec![], 0));
+        net.deliver_mail();
+        let answers = ["PUBACK #7 Success", "PUBREC #8 Success", "PINGRESP", "closed"];
+        assert_eq!(net.read(publisher), answers);
+        assert_eq!(net.read(subscriber).len(), 2);
+        let stats = net.shards[0].stats();
+        assert_eq!((stats.connections, stats.connections_ended, stats.awaited), (0, 0, 0));
+        let left = |notice: &&String| notice.starts_with("Left");
+        assert_eq!(net.wires[0].notices.iter().filter(left).count(), 1);
+    }
+}
+
+#[test]
+fn a_disconnect_takes_the_will_though_answers_wait() {
+    let will = Will {
+        qos: QoS::AtLeastOnce,
+        retain: false,
+        topic: "t",
+        payload: b"will",
+        properties: weir_wire::Properties::EMPTY,
+    };
+    for (reason, wills) in [(ReasonCode::Success, 0), (ReasonCode::DisconnectWithWill, 1)] {
+        for is_cut in [false, true] {
+            let mut net = Net::new(2);
+            let (_, subscriber) = publisher_and_subscriber(&mut net);
+            let name = net.names()[0][1].clone();
+            let publisher = net.join(&name, Ask { will: Some(will), ..Ask::default() });
+            net.publish(publisher, "t", QoS::AtLeastOnce, 7, "x");
+            net.disconnect(publisher, reason);
+            if is_cut {
+                net.cut(publisher);
+            }
+            net.deliver_mail();
+            assert_eq!(net.read(subscriber).len(), 1 + wills, "{reason:?} {is_cut}");
+        }
+    }
+}
+
+#[test]
+fn whoever_disconnects_does_not_wait_for_ever_and_is_told_nothing_more() {
+    type End = fn(&mut Net);
+    let ends: [End; 2] = [|net| net.pass(61), |net| net.shards[0].stop(net.now, &mut net.wires[0])];
+    for end in ends {
+        let mut net = Net::new(2);
+        let (_, subscriber) = publisher_and_subscriber(&mut net);
+        let name = net.names()[0][1].clone();
+        // It is not silent meanwhile.
+        let publisher = net.join(&name, Ask { keep_alive_s: 1, ..Ask::default() });
+        net.publish(publisher, "t", QoS::AtLeastOnce, 7, "x");
+        net.disconnect(publisher, ReasonCode::Success);
+        net.pass(50);
+        assert_eq!(net.read(publisher), [""; 0]);
+        end(&mut net);
+        assert_eq!(net.read(publisher), ["closed"]);
+        net.deliver_mail();
+        assert_eq!((net.read(publisher).len(), net.read(subscriber).len()), (0, 1));
+        assert_eq!(net.shards[0].stats().awaited, 0);
+    }
+}
+
+#[test]
+fn whoever_comes_back_while_its_disconnect_waits_takes_its_session_over() {
+    let mut net = Net::new(2);
+    let kept = Ask { clean: false, expiry_s: 100, ..Ask::default() };
+    let (_, subscriber) = publisher_and_subscriber(&mut net);
+    let name = net.names()[0][1].clone();
+    let publisher = net.join(&name, kept);
+    net.publish(publisher, "t", QoS::AtLeastOnce, 7, "x");
+    net.disconnect(publisher, ReasonCode::Success);
+    let again = net.connect(&name, kept);
+    assert_eq!(net.read(again), ["CONNACK Success present"]);
+    assert_eq!(net.read(publisher), ["closed"]);
+    net.deliver_mail();
+    assert_eq!((net.read(again).len(), net.read(subscriber).len()), (0, 1));
 }

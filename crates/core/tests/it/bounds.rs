@@ -510,29 +510,6 @@ fn under_pressure_a_retained_message_may_still_be_cleared_or_shrink() {
 }
 
 #[test]
-fn under_pressure_a_large_packet_is_not_awaited() {
-    let mut net = Net::new(1);
-    let peer = net.join("c", Ask::default());
-    let mut start = vec![0x30, 0x80, 0x80, 0x20, 0, 1, b't', 0];
-    start.resize(16 * 1024 + 1, 0);
-    net.send_bytes(peer, &start);
-    assert_eq!(net.read(peer), [""; 0]);
-    net.cut(peer);
-    let peer = net.join("c", Ask::default());
-    net.shards[0].set_pressed(true);
-    // What comes whole before it does not count.
-    let mut pings = weir_wire::packet::PINGREQ.repeat(8000);
-    pings.extend_from_slice(&start[..1000]);
-    net.send_bytes(peer, &pings);
-    assert_eq!(net.read(peer), vec!["PINGRESP"; 8000]);
-    net.send_bytes(peer, &start[1000..16 * 1024]);
-    assert_eq!(net.read(peer), [""; 0]);
-    net.send_bytes(peer, &start[16 * 1024..]);
-    assert!(net.read(peer)[0].starts_with("DISCONNECT Quota exceeded"));
-    assert_eq!(stats(&net).connections, 0);
-}
-
-#[test]
 fn under_pressure_a_slow_readers_output_is_bounded_closely() {
     let mut net = Net::new(1);
     let (sub, publ) = (net.join("sub", Ask::default()), net.join("pub", Ask::default()));

@@ -1,7 +1,7 @@
 //! One shard, seen from its clients.
 
 use crate::net::{Ask, Net, message};
-use weir_core::Limits;
+use weir_core::{ConnKey, Limits};
 use weir_wire::packet::{Publish, RetainHandling, SubscriptionOptions, Will};
 use weir_wire::{PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode, Version};
 
@@ -427,6 +427,32 @@ fn a_full_output_drops_qos_0_with_a_count_and_keeps_qos_1_waiting() {
     net.set_stuck(slow, 0);
     net.drained(slow);
     assert_eq!(net.read(slow), ["PUBLISH t q1 #1 b"]);
+}
+
+#[test]
+fn a_client_that_reads_gets_more_than_its_output_holds_in_one_turn() {
+    let limits = Limits { output_bytes_max: 100, ..Limits::default() };
+    type Change = fn(&mut Net, ConnKey);
+    let changes: [(Change, usize); 4] = [
+        (|_, _| {}, 400),
+        (|net, key| net.wires[0].reading.retain(|reading| *reading != key), 100),
+        (|net, _| net.shards[0].set_lean(true), 25),
+        (|net, _| net.shards[0].set_pressed(true), 100),
+    ];
+    for (change, bytes_max) in changes {
+        let mut net = Net::with_limits(1, &limits);
+        let (sub, publ) = (net.join("sub", Ask::default()), net.join("publ", Ask::default()));
+        net.subscribe(sub, "t", Q1);
+        net.read(sub);
+        let key = net.key_of(sub);
+        net.wires[0].reading.insert(key);
+        change(&mut net, key);
+        for bytes in [0, 25, 26, 100, 101, 400, 401] {
+            net.set_stuck(sub, bytes);
+            net.publish(publ, "t", Q0, 0, "x");
+            assert_eq!(net.read(sub).len(), usize::from(bytes <= bytes_max), "{bytes}");
+        }
+    }
 }
 
 #[test]

@@ -485,7 +485,7 @@ fn costly_conditions_of_one_client_leave_those_of_others_their_part() {
         net.deliver_mail();
         assert_nothing_left(&net, &counts);
     }
-    let bound = "10,000,000 steps of conditions per message, on each thread";
+    let bound = "7,000,000 steps of conditions per message, on each thread";
     assert_eq!(walked_by(Walk::Conditions), [bound]);
 }
 

@@ -302,7 +302,7 @@ fn letter(member: u64, key: u64, hops: u8) -> Mail {
 }
 
 fn joined(member: u64) -> Mail {
-    Mail::Joined { share: "$share/g/t".into(), member, number: 1 }
+    Mail::Joined { share: "$share/g/t".into(), member, packet_bytes_max: Some(u32::MAX), number: 1 }
 }
 
 #[test]
@@ -521,5 +521,73 @@ proptest! {
         prop_assert_eq!(got, expected);
         world.net.cut(stayer);
         world.end();
+    }
+}
+
+#[test]
+fn a_message_that_is_too_large_for_a_member_goes_to_one_that_takes_it() {
+    let small = Ask { packet_bytes_max: 200, ..kept() };
+    for strategy in [
+        ShareStrategy::RoundRobin,
+        ShareStrategy::Random,
+        ShareStrategy::Hash,
+        ShareStrategy::StickyClient,
+    ] {
+        for shards in [1, 3] {
+            for qos in [Q0, Q1] {
+                let mut net = with_strategy(shards, strategy);
+                let narrow = members(&mut net, 4, qos, small);
+                let names = net.names();
+                let wide = net.join(&names[usize::from(shards) - 1][9], kept());
+                net.subscribe(wide, "$share/g/t/#", qos);
+                net.deliver_mail();
+                net.read(wide);
+                let publishers = publishers(&mut net);
+                let payload = "x".repeat(200);
+                for id in 1..=8 {
+                    for &publisher in &publishers {
+                        let topic = format!("t/{id}");
+                        net.publish(publisher, &topic, qos, id, &payload);
+                        net.deliver_mail();
+                    }
+                }
+                let expected = 8 * publishers.len();
+                assert_eq!(counts(&mut net, &[wide]), [expected], "{strategy:?} {shards} {qos:?}");
+                assert_eq!(counts(&mut net, &narrow), [0; 4]);
+                let dropped = |shard: &weir_core::Shard| shard.stats().dropped_too_large;
+                assert_eq!(net.shards.iter().map(dropped).sum::<u64>(), 0);
+            }
+        }
+    }
+}
+
+/// By the bytes that only a member's own shard knows of.
+#[test]
+fn a_message_is_too_large_by_its_head_as_well() {
+    let packet_bytes = 2 + 2 + "t/1".len() + 2 + 1 + 100;
+    for (packet_bytes_max, is_taken) in [(packet_bytes, true), (packet_bytes - 1, false)] {
+        for strategy in [ShareStrategy::RoundRobin, ShareStrategy::Hash] {
+            let mut net = with_strategy(2, strategy);
+            let names = net.names();
+            let ask = Ask { packet_bytes_max: packet_bytes_max as u32, ..kept() };
+            let narrow = net.join(&names[1][0], ask);
+            net.subscribe(narrow, "$share/g/t/#", Q1);
+            net.deliver_mail();
+            net.read(narrow);
+            let publisher = net.join(&names[0][0], Ask::default());
+            // One that is absent has it when it is back; else it is dropped.
+            let absent = net.join(&names[1][1], kept());
+            net.subscribe(absent, "$share/g/t/#", Q1);
+            net.deliver_mail();
+            net.cut(absent);
+            net.deliver_mail();
+            net.publish(publisher, "t/1", Q1, 1, &"x".repeat(100));
+            net.deliver_mail();
+            assert_eq!(net.read(publisher), ["PUBACK #1 Success"]);
+            let absent = net.connect(&names[1][1], kept());
+            let took = counts(&mut net, &[narrow, absent]);
+            let expected = if is_taken { [1, 0] } else { [0, 1] };
+            assert_eq!(took, expected, "{packet_bytes_max} {strategy:?}");
+        }
     }
 }

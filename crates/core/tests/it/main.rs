@@ -3,11 +3,15 @@
 #![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
 
 mod answers;
+mod arriving;
 mod ask;
 mod auth;
+mod bases;
 mod bounds;
 mod broker;
+mod commits;
 mod conformance;
+mod durable;
 mod endings;
 mod exchanges;
 mod features;
@@ -17,14 +21,21 @@ mod fuzz;
 #[expect(unreachable_pub, dead_code, reason = "shared with the library of the fuzz targets")]
 #[path = "../../../../fuzz/src/shards/mod.rs"]
 mod fuzzed;
+#[expect(unreachable_pub, reason = "shared with the library of the fuzz targets")]
+#[path = "../../../../fuzz/src/record.rs"]
+mod fuzzed_record;
 mod groups;
 mod moves;
 mod net;
 #[expect(unreachable_pub, dead_code, reason = "shared with the library of the fuzz targets")]
 #[path = "../../../../fuzz/src/packet.rs"]
 mod packet;
+mod rebuild;
+mod records;
+mod refusals;
 mod retained;
 mod rules;
 mod shards;
 mod shares;
+mod skipped;
 mod steps;

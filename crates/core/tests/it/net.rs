@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_core::{
-    AuthRequest, ConnKey, Limits, Mail, Micros, NotMoved, Notice, Origin, Parcel, Partitions,
-    Settings, Shard, ShardId, Sink, Ticket, Verdict,
+    AuthRequest, ConnKey, Limits, Lsn, Mail, Micros, NotMoved, Notice, Origin, Parcel, Partitions,
+    Record, Settings, Shard, ShardId, Sink, Ticket, Verdict, Wall,
 };
 use weir_wire::packet::{
     Ack, Auth, Connect, Disconnect, Publish, SubscribeBuf, SubscriptionOptions, UnsubscribeBuf,
@@ -15,7 +15,7 @@ use weir_wire::{
 };
 
 /// What the shards' hashes hang on.
-const SEED: u64 = 42;
+pub(crate) const SEED: u64 = 42;
 
 /// A connection of the test: which shard has it, and under which key.
 pub(crate) type Peer = usize;
@@ -40,10 +40,14 @@ pub(crate) struct Wires {
     resumed: Vec<ConnKey>,
     /// What `pending` answers: a socket that takes nothing.
     pub(crate) stuck_bytes: BTreeMap<ConnKey, usize>,
+    /// Connections whose clients read.
+    pub(crate) reading: BTreeSet<ConnKey>,
     /// Where those that CONNECT now come from.
     origin: Option<Origin>,
     /// Connections with input that the shard was not given yet.
     pub(crate) unread: BTreeSet<ConnKey>,
+    /// The log: where each record is, its kind and its body.
+    pub(crate) log: Vec<(Lsn, u8, Vec<u8>)>,
 }
 
 impl Sink for Wires {
@@ -53,6 +57,10 @@ impl Sink for Wires {
 
     fn pending(&self, conn: ConnKey) -> usize {
         self.stuck_bytes.get(&conn).copied().unwrap_or(0)
+    }
+
+    fn is_read(&self, conn: ConnKey) -> bool {
+        self.reading.contains(&conn)
     }
 
     fn origin(&self, _conn: ConnKey) -> Option<Origin> {
@@ -92,6 +100,15 @@ impl Sink for Wires {
         let AuthRequest { conn, ticket, step, method, data, .. } = request;
         self.tickets.insert(conn, ticket);
         self.asked.push(format!("{step:?} {method:?} {}", String::from_utf8_lossy(data)));
+    }
+
+    fn log(&mut self, record: &Record<'_>) -> Lsn {
+        // As a log of some age: no number tells a place in this list.
+        let lsn = Lsn(self.log.last().map_or(100, |(lsn, ..)| lsn.0 + 3));
+        let mut body = Vec::new();
+        record.encode(Wall(0), &mut body);
+        self.log.push((lsn, record.kind(), body));
+        lsn
     }
 
     fn notice(&mut self, notice: Notice<'_>) {
@@ -142,6 +159,32 @@ impl Net {
             free_keys: Vec::new(),
             steps_seen_max: 0,
         }
+    }
+
+    /// As [`Net::with_limits`], with a log for each shard.
+    pub(crate) fn with_logs(shards: u16, limits: &Limits) -> Self {
+        let mut net = Self::with_limits(shards, limits);
+        net.shards.iter_mut().for_each(Shard::keep_log);
+        net
+    }
+
+    /// All that a shard has recorded outlives a crash from now on.
+    pub(crate) fn commit(&mut self, shard: usize) {
+        let last = self.wires[shard].log.last().map(|&(lsn, ..)| lsn);
+        last.into_iter().for_each(|lsn| self.commit_to(shard, lsn));
+    }
+
+    /// As [`Net::commit`], up to this record.
+    pub(crate) fn commit_to(&mut self, shard: usize, lsn: Lsn) {
+        self.shards[shard].committed(lsn, self.now, &mut self.wires[shard]);
+        self.count_steps(shard);
+        self.shards[shard].turn_end(&mut self.wires[shard]);
+        self.resume(shard);
+    }
+
+    /// The kinds of what a shard has recorded.
+    pub(crate) fn kinds(&self, shard: usize) -> Vec<u8> {
+        self.wires[shard].log.iter().map(|&(_, kind, _)| kind).collect()
     }
 
     /// Opens a connection on shard 0, as accepted anywhere.
@@ -564,10 +607,18 @@ impl Net {
         self.send_bytes(peer, &bytes);
     }
 
-    /// Connects and takes the CONNACK away.
+    /// Connects and takes the CONNACK away. If that waits for the log, all is committed.
     pub(crate) fn join(&mut self, client_id: &str, ask: Ask<'_>) -> Peer {
         let peer = self.connect(client_id, ask);
-        let lines = self.read(peer);
+        let mut lines = self.read(peer);
+        if lines.is_empty() {
+            self.commit(self.shard_of(peer));
+            lines = self.read(peer);
+        }
+        if lines.is_empty() {
+            self.go_on();
+            lines = self.read(peer);
+        }
         assert!(lines[0].starts_with("CONNACK Success"), "{lines:?}");
         peer
     }

@@ -4,12 +4,15 @@
 //! longer than one and a half keep alives, as on a host that was suspended, and goes on. What lay
 //! in its sockets then was in time, so nobody may be ended.
 
+#[path = "ceiling/broker.rs"]
+mod broker;
+
 use anyhow::Context as _;
+use broker::Broker;
 use clap::Parser;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, kill_process};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use weir_wire::packet::{Connect, PINGREQ};
 use weir_wire::{Properties, Version};
@@ -50,13 +53,13 @@ fn main() -> anyhow::Result<()> {
 
 /// Says how many clients were ended.
 fn run(arguments: &Arguments, io: &str, shards: u16) -> anyhow::Result<usize> {
-    let broker = Broker::start(&arguments.program, io, shards)?;
+    let broker = Broker::start(&arguments.program, &format!("shards = {shards}\nio = \"{io}\"\n"))?;
     let mut clients = Clients::connect(broker.address, arguments)?;
     let keep_alive = Duration::from_secs(arguments.keep_alive_s.into());
     clients.ping_for(keep_alive)?;
-    broker.signal(Signal::STOP)?;
+    kill_process(broker.pid(), Signal::STOP)?;
     let pinged = clients.ping_for(Duration::from_secs(arguments.pause_s));
-    broker.signal(Signal::CONT)?;
+    kill_process(broker.pid(), Signal::CONT)?;
     pinged?;
     clients.ping_for(keep_alive * 3)?;
     Ok(clients.streams.iter().filter(|stream| stream.is_none()).count())
@@ -127,50 +130,5 @@ impl Clients {
             self.streams[at] = None;
         }
         Ok(())
-    }
-}
-
-/// A broker in a process of its own.
-struct Broker {
-    child: Child,
-    address: SocketAddr,
-}
-
-impl Broker {
-    fn start(program: &str, io: &str, shards: u16) -> anyhow::Result<Self> {
-        let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
-        let path = std::env::temp_dir().join(format!("weir-pause-{port}.toml"));
-        std::fs::write(
-            &path,
-            format!("listen = [\"{address}\"]\nshards = {shards}\nio = \"{io}\"\n"),
-        )?;
-        let child = Command::new(program)
-            .args(["broker", "--config"])
-            .arg(&path)
-            .stderr(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .with_context(|| format!("{program} does not start"))?;
-        let broker = Self { child, address };
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while TcpStream::connect(address).is_err() {
-            anyhow::ensure!(Instant::now() < deadline, "the broker does not listen");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        std::fs::remove_file(&path)?;
-        Ok(broker)
-    }
-
-    fn signal(&self, signal: Signal) -> anyhow::Result<()> {
-        let pid = Pid::from_child(&self.child);
-        kill_process(pid, signal).context("the broker is gone")
-    }
-}
-
-impl Drop for Broker {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

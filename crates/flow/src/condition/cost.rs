@@ -14,14 +14,31 @@ use cel::common::ast::{EntryExpr, Expr, LiteralValue, operators};
 
 /// How many steps of an expression with a tree may take on one message; a step is a value looked
 /// at or copied.
-pub const STEPS_MAX: u64 = 1_000_000;
+pub const STEPS_MAX: u64 = 280_000;
 
 /// Steps without a tree that count as much as one with a tree: such a step is a key compared or
-/// some bytes gone over.
-pub(super) const STEPS_WITHOUT_TREE: u64 = 5;
+/// some bytes gone over. The dearest with a tree took 37 ns, 1.5 ns for each of these.
+pub(super) const STEPS_WITHOUT_TREE: u64 = 25;
 
-/// Steps that all expressions together may take on one message, counted as those without a tree.
-pub const STEPS_PER_MESSAGE_MAX: u64 = 2 * STEPS_MAX * STEPS_WITHOUT_TREE;
+/// Steps that all expressions together may take on one message, counted as those without a tree:
+/// about 10 ms of the dearest, which is once through a list of 20,000 elements.
+pub const STEPS_PER_MESSAGE_MAX: u64 = STEPS_MAX * STEPS_WITHOUT_TREE;
+
+/// Steps without a tree of 16 bytes of a text that is searched, and of one that may have escapes:
+/// 25 ns and 65 ns.
+pub(super) const SEARCH_STEPS: u64 = 16;
+pub(super) const ESCAPED_STEPS: u64 = 44;
+
+/// The same of a number: 41 ns, of which the test that compares it is one step already.
+pub(super) const NUMBER_STEPS: u64 = 1;
+
+/// Values that there are to look at, at least, and pieces of text: a test takes 20 ns and a search
+/// 110 ns on the smallest message.
+pub(super) const VALUES_MIN: u64 = 16;
+pub(super) const TEXTS_MIN: u64 = 4;
+
+/// Steps with a tree before the first of an expression: 0.8 µs.
+pub(super) const CALL_STEPS: u64 = 24;
 
 /// The highest power of n that an expression may take.
 const POWER_MAX: usize = 4;

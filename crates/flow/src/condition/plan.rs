@@ -5,6 +5,7 @@
 //! left gives way to a right side that decides; of two faults the right one is told.
 
 use super::Message;
+use super::cost::{ESCAPED_STEPS, NUMBER_STEPS, SEARCH_STEPS, TEXTS_MIN, VALUES_MIN};
 use super::resolve::{Paths, Slot};
 use crate::Fault;
 use crate::json::{Entry, Json, Kind, Name, text};
@@ -130,6 +131,8 @@ pub(super) struct Plan {
     test: Test,
     /// What may each go through the whole of a message: segments of paths, and tests.
     parts: u64,
+    /// What searches take for each 16 bytes of text.
+    searches: u64,
 }
 
 impl Plan {
@@ -138,12 +141,15 @@ impl Plan {
         let mut paths = Paths::default();
         let test = test(&root.expr, &mut paths)?;
         let parts = (paths.len() + test.len()) as u64;
-        Some(Self { paths, test, parts })
+        let searches = test.searches();
+        Some(Self { paths, test, parts, searches })
     }
 
-    /// Steps that it takes at most where there are `n` values to look at.
-    pub(super) const fn steps(&self, n: u64) -> u64 {
-        self.parts.saturating_mul(n)
+    /// Steps that it takes at most where there are `n` values to look at, `texts` of which are 16
+    /// bytes of text each.
+    pub(super) fn steps(&self, n: u64, texts: u64) -> u64 {
+        let parts = self.parts.saturating_mul(n.max(VALUES_MIN));
+        parts.saturating_add(self.searches.saturating_mul(texts.max(TEXTS_MIN)))
     }
 
     /// Evaluates it.
@@ -327,6 +333,19 @@ impl Test {
             Self::And(sides) | Self::Or(sides) => sides.0.len() + sides.1.len(),
             Self::Not(part) => part.len(),
             _ => 1,
+        }
+    }
+
+    /// Steps of what goes through a whole text, for each 16 bytes of it.
+    fn searches(&self) -> u64 {
+        match self {
+            Self::And(sides) | Self::Or(sides) => sides.0.searches() + sides.1.searches(),
+            Self::Not(part) => part.searches(),
+            Self::Compare(Operand::Payload(_), _, Literal::Number(_))
+            | Self::OneOf(Operand::Payload(_), _) => NUMBER_STEPS,
+            Self::Affix(Operand::Payload(_), ..) => ESCAPED_STEPS,
+            Self::Affix(_, Affix::Part, _) => SEARCH_STEPS,
+            _ => 0,
         }
     }
 }

@@ -156,6 +156,9 @@ proptest! {
         // Here a negative zero is the integer, there a double.
         prop_assume!(!text.contains("-0"));
         let other = serde_json::from_str::<Value>(&text);
+        // It refuses a number that no double holds, which the grammar allows.
+        let is_too_large = |error: &serde_json::Error| error.to_string().contains("out of range");
+        prop_assume!(!other.as_ref().is_err_and(is_too_large));
         let ours = read(text.as_bytes());
         prop_assert_eq!(ours.is_ok(), other.is_ok(), "{}", text);
         if let (Ok(ours), Ok(other)) = (ours, other) {

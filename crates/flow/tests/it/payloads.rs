@@ -2,7 +2,10 @@
 
 use weir_flow::Fault::{NoField, NotJson, TooCostly, TooDeep, TooLarge, WrongType};
 use weir_flow::Verdict::{Invalid, Match, NoMatch};
-use weir_flow::{Condition, Message, PAYLOAD_BYTES_MAX, PAYLOAD_DEPTH_MAX, Scratch, Verdict};
+use weir_flow::{
+    Condition, Message, PAYLOAD_BYTES_MAX, PAYLOAD_DEPTH_MAX, STEPS_PER_MESSAGE_MAX, Scratch,
+    Verdict,
+};
 
 /// What is asked of every payload here.
 const CONDITION: &str = "has(payload.p.mcc) && payload.p.mcc > 200";
@@ -297,7 +300,7 @@ fn what_costs_too_much_on_a_payload_is_not_evaluated() {
 
 #[test]
 fn conditions_of_one_message_share_a_bound_of_steps() {
-    let payload = format!("[{}]", ["1"; 100].join(","));
+    let payload = format!("[{}]", ["1"; 50].join(","));
     let message = Message {
         topic: "t",
         payload: payload.as_bytes(),
@@ -331,10 +334,11 @@ fn conditions_without_a_tree_have_a_bound_too() {
         retain: false,
         user_properties: &[],
     };
-    let wide = |part: fn(u32) -> String| {
-        let parts: Vec<String> = (0..56).map(part).collect();
+    let several = |count: u32, part: fn(u32) -> String| {
+        let parts: Vec<String> = (0..count).map(part).collect();
         Condition::parse(&parts.join(" || ")).unwrap()
     };
+    let wide = |part| several(56, part);
     let elements = wide(|at| format!("payload[{at}] == 2"));
     let named = wide(|at| format!("has(properties.p{at})"));
     assert!(elements.is_fast() && named.is_fast());
@@ -346,6 +350,19 @@ fn conditions_without_a_tree_have_a_bound_too() {
     assert_eq!((verdicts[0], verdicts[99]), (NoMatch, Invalid(TooCostly)));
     message.user_properties = &properties;
     assert_eq!(named.check(&message, &mut scratch), Invalid(TooCostly));
+    // A search is dearer than a test: of a long text there are few.
+    let text = format!("{{\"l\":\"{}\"}}", "\\u00e9".repeat(15_000));
+    let found = several(40, |at| format!("payload.l.contains(\"{at}\")"));
+    let equal = several(40, |at| format!("payload.l == \"{at}\""));
+    let texts = Message { payload: text.as_bytes(), user_properties: &[], ..message };
+    assert_eq!(equal.check(&texts, &mut scratch), NoMatch);
+    assert_eq!(found.check(&texts, &mut scratch), Invalid(TooCostly));
+    // The smallest of messages takes as much as one with some values.
+    let tiny = Message { payload: b"1", user_properties: &[], ..message };
+    let qos = wide(|at| format!("qos == {}", at + 3));
+    let mut reading = scratch.reading(&tiny);
+    assert_eq!(reading.check(&qos), NoMatch);
+    assert!(reading.steps_left() <= STEPS_PER_MESSAGE_MAX - 56 * 16);
     let short = Message { payload: b"[1]", user_properties: &[], ..message };
     assert_eq!(elements.check(&short, &mut scratch), Invalid(NoField));
 }

@@ -3,7 +3,9 @@
 use crate::audit::{Counted, Fate, Track};
 use crate::baton::Status;
 use crate::engine::SliceOutcome;
-use crate::outcome::{Access, Anomaly, Connections, End, Interval, Operations, PhaseSpan, Traffic};
+use crate::outcome::{
+    Access, Anomaly, Connections, End, Interval, Lateness, Operations, PhaseSpan, Silence, Traffic,
+};
 use crate::plan::Plan;
 use crate::plan::Slice;
 use crate::recorder::Sketches;
@@ -15,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Read};
 
 /// Version of the lines; both ends speak the same or not at all.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 
 /// Longest line: one pair of which every second message of an hour at 4,000/s is lost.
 const LINE_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -122,7 +124,11 @@ pub(super) struct OutcomeLine {
     pub(super) cpu_system_us: u64,
     pub(super) wall_us: u64,
     pub(super) ledger_bytes: u64,
+    pub(super) late_setup: Lateness,
+    pub(super) late_measure: Lateness,
     pub(super) invalid: Vec<String>,
+    pub(super) silences: Vec<Silence>,
+    pub(super) silences_unlisted: u64,
     pub(super) unclocked: u64,
     pub(super) traffic: Traffic,
     pub(super) counted: Counted,
@@ -163,7 +169,11 @@ pub(super) fn outcome_lines(outcome: SliceOutcome) -> Vec<Said> {
         cpu_system_us: generator.cpu_system_us,
         wall_us: generator.wall_us,
         ledger_bytes: generator.ledger_bytes,
+        late_setup: generator.late_setup,
+        late_measure: generator.late_measure,
         invalid: generator.invalid.clone(),
+        silences: outcome.silences,
+        silences_unlisted: outcome.silences_unlisted,
         end: outcome.end,
         phases: outcome.phases,
         connections: outcome.connections,

@@ -5,9 +5,9 @@ use crate::LoadError;
 use crate::audit::{Fate, Joint, Track};
 use crate::distribution::Distribution;
 use crate::engine::topics_of;
-use crate::histogram::histogram;
 use crate::outcome::{
-    Anomaly, Connections, End, Generator, Interval, Latencies, Operations, Outcome, PhaseSpan,
+    Anomaly, Connections, End, Generator, Interval, Latencies, Lateness, Operations, Outcome,
+    PhaseSpan, Silence,
 };
 use crate::plan::Plan;
 use crate::plan::Slice;
@@ -49,25 +49,12 @@ pub(super) fn merge(
         warm_up: Default::default(),
         measure: Default::default(),
         traffic: Default::default(),
-        latencies: Latencies {
-            connect: histogram(),
-            subscribe: histogram(),
-            acknowledge: histogram(),
-            acknowledge_from_intended: histogram(),
-            end_to_end: histogram(),
-            end_to_end_from_send: histogram(),
-        },
+        latencies: Latencies::default(),
         intervals,
         distributions,
-        generator: Generator {
-            cpu_user_us: 0,
-            cpu_system_us: 0,
-            wall_us: 0,
-            lag: histogram(),
-            turn: histogram(),
-            ledger_bytes: 0,
-            invalid: Vec::new(),
-        },
+        generator: Generator::default(),
+        silences: Vec::new(),
+        silences_unlisted: 0,
         anomalies: Vec::new(),
         anomalies_unlisted: 0,
         unclocked: 0,
@@ -104,6 +91,7 @@ fn add(outcome: &mut Outcome, report: &Report) -> Option<()> {
     outcome.subscriptions.asked += of.subscriptions.asked;
     outcome.subscriptions.granted += of.subscriptions.granted;
     add_counts(&mut outcome.subscriptions.failed, &of.subscriptions.failed);
+    add_counts(&mut outcome.subscriptions.other_qos, &of.subscriptions.other_qos);
     outcome.access = outcome.access.or(of.access);
     outcome.unclocked += of.unclocked;
     outcome.traffic.published += of.traffic.published;
@@ -114,6 +102,19 @@ fn add(outcome: &mut Outcome, report: &Report) -> Option<()> {
     generator.cpu_system_us += of.cpu_system_us;
     generator.wall_us = generator.wall_us.max(of.wall_us);
     generator.ledger_bytes += of.ledger_bytes;
+    for (sum, of) in
+        [(&mut generator.late_setup, of.late_setup), (&mut generator.late_measure, of.late_measure)]
+    {
+        // Times are the agent's until here.
+        let longest_at_us = of.longest_at_us.saturating_add_signed(report.ahead_us);
+        sum.merge(&Lateness { longest_at_us, ..of });
+    }
+    let here = |silence: &Silence| Silence {
+        start_us: silence.start_us.saturating_add_signed(report.ahead_us),
+        ..*silence
+    };
+    outcome.silences.extend(of.silences.iter().map(here));
+    outcome.silences_unlisted += of.silences_unlisted;
     generator.invalid.extend(of.invalid.iter().map(|why| format!("{}: {why}", report.name)));
     let sums = [
         &mut latencies.connect,
@@ -193,4 +194,162 @@ fn books(plan: &Plan, reports: &mut [Report], end: &End) -> Result<crate::audit:
     // What the others had under way when an agent was lost is no fault of the broker's.
     let is_cut_short = matches!(end, End::Stopped | End::AgentLost(_));
     Ok(joint.close(&fates, is_cut_short))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::line::to_text;
+    use crate::audit::Counted;
+    use crate::histogram::histogram;
+    use crate::outcome::{Access, Altered, Messages, Phase, Traffic};
+    use crate::plan::slice::tests::plan;
+
+    /// What agent `at` of two says, each of whose numbers is its own; its clock is 5 s behind.
+    fn report(at: u64, plan: &Plan) -> Report {
+        let slice = Slice::new(at as u32, 2);
+        let counts = |reason: &str, count: u64| BTreeMap::from([(reason.to_owned(), count)]);
+        let histograms = std::array::from_fn(|place| {
+            let mut of = histogram();
+            of.record_n(1_000 * (place as u64 + 1), 1 + at).unwrap();
+            to_text(&of)
+        });
+        let late = |us: u64| Lateness {
+            samples: 100,
+            delayed: 1 + at,
+            absences: 1,
+            absent_us: us,
+            absent_us_max: us,
+            longest_at_us: 1_000_000,
+        };
+        let fates = (0..plan.groups[1].clients)
+            .filter(|&place| slice.has(&plan.groups[1], plan.groups[0].clients + place))
+            .map(|place| (place, Fate { due: 1, sent: 1, ..Fate::default() }))
+            .collect();
+        let received = Messages {
+            altered: Altered { topic: 1, length: 2, content: 3, qos: 4, retain: 5 },
+            stray: 1,
+            received: 1,
+            ..Messages::default()
+        };
+        let outcome = OutcomeLine {
+            end: End::Completed,
+            phases: vec![PhaseSpan {
+                phase: Phase::Measure,
+                start_us: 1_000_000,
+                end_us: 2_000_000,
+            }],
+            connections: Connections {
+                planned: 2,
+                connected: 1,
+                failed: counts("refused", 1 + at),
+                dropped: counts("closed", 2 + at),
+            },
+            subscriptions: Operations {
+                asked: 5,
+                granted: 3,
+                other_qos: counts("QoS 0 instead of 1", 1 + at),
+                failed: counts("no SUBACK in time", 2),
+            },
+            access: (at == 1).then(Access::default),
+            histograms,
+            cpu_user_us: 10 + at,
+            cpu_system_us: 20 + at,
+            wall_us: 1_000_000 + at,
+            ledger_bytes: 16,
+            late_setup: late(20_000 + 30_000 * at),
+            late_measure: late(50_000 - 30_000 * at),
+            invalid: vec![format!("was late {at}")],
+            silences: vec![Silence { start_us: 1_500_000, length_us: 600_000 }],
+            silences_unlisted: at,
+            unclocked: 3,
+            traffic: Traffic { published: 1, received: 2, duplicated: 3 },
+            counted: Counted { measure: received, ..Counted::default() },
+        };
+        Report {
+            slice,
+            name: format!("agent {}", at + 1),
+            ahead_us: 5_000_000 * at as i64,
+            fates,
+            tracks: Vec::new(),
+            anomalies: Vec::new(),
+            outcome: Box::new(outcome),
+        }
+    }
+
+    fn merged() -> Outcome {
+        let mut plan = plan(&[(2, false), (2, false)]);
+        let publish = crate::plan::Publish {
+            topic: "t".into(),
+            rate_per_s: 1.0,
+            payload_bytes: 16,
+            ..Default::default()
+        };
+        plan.groups[1].publish = Some(publish);
+        plan.phases = crate::plan::Phases { warm_up_ms: 0, measure_ms: 1_000, drain_ms: 0 };
+        let mut reports = [report(0, &plan), report(1, &plan)];
+        let (nothing, agents) = ((Vec::new(), Vec::new()), vec!["one".into(), "two".into()]);
+        merge(&plan, &mut reports, End::Completed, nothing, agents).unwrap()
+    }
+
+    #[test]
+    fn what_each_agent_says_of_itself_is_kept_with_its_name() {
+        let Outcome { generator, agents, access, unclocked, traffic, .. } = merged();
+        assert_eq!(generator.invalid, ["agent 1: was late 0", "agent 2: was late 1"]);
+        assert_eq!((generator.cpu_user_us, generator.cpu_system_us), (21, 41));
+        assert_eq!((generator.wall_us, generator.ledger_bytes), (1_000_001, 32));
+        let setup = Lateness {
+            samples: 200,
+            delayed: 3,
+            absences: 2,
+            absent_us: 70_000,
+            absent_us_max: 50_000,
+            longest_at_us: 6_000_000,
+        };
+        assert_eq!(generator.late_setup, setup, "the longest is the second's, on our clock");
+        assert_eq!(generator.late_measure, Lateness { longest_at_us: 1_000_000, ..setup });
+        assert_eq!((agents.len(), unclocked, access.is_some()), (2, 6, true));
+        assert_eq!(traffic, Traffic { published: 2, received: 4, duplicated: 6 });
+    }
+
+    #[test]
+    fn what_each_agent_saw_of_the_broker_adds_up() {
+        let Outcome { connections, subscriptions, measure, .. } = merged();
+        assert_eq!((connections.planned, connections.connected), (4, 2));
+        assert_eq!((connections.failed["refused"], connections.dropped["closed"]), (3, 5));
+        assert_eq!((subscriptions.asked, subscriptions.granted), (10, 6));
+        assert_eq!(subscriptions.other_qos["QoS 0 instead of 1"], 3);
+        assert_eq!(subscriptions.failed["no SUBACK in time"], 4);
+        assert_eq!((measure.accepted, measure.stray, measure.received), (2, 2, 2));
+        let altered = Altered { topic: 2, length: 4, content: 6, qos: 8, retain: 10 };
+        assert_eq!(measure.altered, altered);
+    }
+
+    #[test]
+    fn each_histogram_is_added_to_its_own() {
+        let Outcome { latencies, generator, .. } = merged();
+        let all = [
+            latencies.connect,
+            latencies.subscribe,
+            latencies.acknowledge,
+            latencies.acknowledge_from_intended,
+            latencies.end_to_end,
+            latencies.end_to_end_from_send,
+            generator.lag,
+            generator.turn,
+        ];
+        for (place, of) in all.iter().enumerate() {
+            let us = 1_000 * (place as u64 + 1);
+            assert_eq!((of.len(), of.count_at(us)), (3, 3), "{place}");
+        }
+    }
+
+    #[test]
+    fn times_of_an_agent_with_another_clock_are_set_to_ours() {
+        let Outcome { phases, silences, silences_unlisted, .. } = merged();
+        let measure = PhaseSpan { phase: Phase::Measure, start_us: 1_000_000, end_us: 7_000_000 };
+        assert_eq!(phases, [measure]);
+        let starts: Vec<u64> = silences.iter().map(|silence| silence.start_us).collect();
+        assert_eq!((starts, silences_unlisted), (vec![1_500_000, 6_500_000], 1));
+    }
 }

@@ -1,14 +1,15 @@
 //! What is known of each client, and what the clients say, noted.
 
+use super::inspection::{Inspection, Listener};
 use crate::audit::{Audit, Received};
-use crate::outcome::{Access, Connections, Operations};
+use crate::outcome::{Access, Altered, Connections, Operations};
 use crate::publisher::Publisher;
 use crate::recorder::Recorder;
 use crate::stamp::Stamp;
 use weir_client::{Event, Sink};
 use weir_reactor::{Io, Token, now_us};
-use weir_wire::ReasonCode;
 use weir_wire::packet::Publish;
+use weir_wire::{PacketId, ReasonCode};
 
 /// What a client is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +50,10 @@ pub(crate) struct Slot {
     pub(crate) publisher: Option<u32>,
     /// When the operation under way was begun.
     pub(crate) asked_us: u64,
+    /// When its last subscription was granted; the end of time while one is open.
+    pub(crate) subscribed_us: u64,
+    /// Whether it subscribed anew while no message of QoS 1 or 2 was open.
+    pub(crate) was_quiet: bool,
     /// When its connection ended, until it is ready again; 0 for one that never did.
     pub(crate) lost_us: u64,
     /// When something last came.
@@ -73,6 +78,7 @@ pub(crate) struct Book {
     pub(crate) slots: Vec<Slot>,
     pub(crate) publishers: Vec<Publisher>,
     pub(crate) audit: Audit,
+    pub(super) inspection: Inspection,
     pub(crate) recorder: Recorder,
     pub(crate) connections: Connections,
     pub(crate) subscriptions: Operations,
@@ -125,7 +131,9 @@ impl Sink for ClientSink<'_> {
             Event::Refused(reason) => {
                 self.book.refused(self.client, &format!("refused: {}", reason.name()));
             }
-            Event::Subscribed { codes, .. } => self.book.subscribed(self.client, codes),
+            Event::Subscribed { packet_id, codes } => {
+                self.book.subscribed(self.client, packet_id, codes);
+            }
             Event::Disconnected(reason) => {
                 self.book.slots[self.client as usize].disconnect = Some(reason);
             }
@@ -137,14 +145,34 @@ impl Sink for ClientSink<'_> {
 impl Book {
     #[inline]
     fn message(&mut self, client: u32, stamp: Option<Stamp>, publish: &Publish<'_>) {
-        // A stamp that names what was never sent is not ours.
-        let stamp = stamp.filter(|stamp| {
-            let publisher = self.publishers.get(stamp.publisher as usize);
-            publisher.is_some_and(|publisher| stamp.sequence < publisher.sent)
-        });
-        let (received, is_measured) = self.audit.receive(client, stamp, publish.dup);
+        let publisher_of = |stamp: &Stamp| self.publishers.get(stamp.publisher as usize);
+        let was_sent =
+            |stamp: &Stamp| publisher_of(stamp).is_some_and(|of| stamp.sequence < of.sent);
+        // A broker may publish a will before the client is to be cut, if it loses the connection.
+        let is_will = |stamp: &Stamp| publisher_of(stamp).is_some_and(|of| of.is_will);
+        let (stamp, unsent) = match stamp {
+            Some(stamp) if was_sent(&stamp) => (Some(stamp), None),
+            unsent => (None, unsent.filter(|stamp| !is_will(stamp))),
+        };
+        let (received, is_measured) = match unsent {
+            Some(unsent) => (self.audit.unsent(unsent), false),
+            None => self.audit.receive(client, stamp, publish.dup),
+        };
         let counts = &mut self.recorder.counts;
         counts.received += 1;
+        if received != Received::Stray
+            && let Some(stamp) = stamp
+        {
+            let publisher = &self.publishers[stamp.publisher as usize];
+            let &Slot { group, index, asked_us, subscribed_us, was_quiet, .. } =
+                &self.slots[client as usize];
+            let to = Listener { group, index, asked_us, subscribed_us, was_quiet };
+            let altered = self.inspection.altered(publisher, to, stamp, publish);
+            if altered != Altered::default() {
+                self.audit.note_altered(client, stamp, altered);
+            }
+        }
+        let counts = &mut self.recorder.counts;
         match received {
             Received::First => {}
             Received::Reordered => counts.reordered += 1,
@@ -255,19 +283,25 @@ impl Book {
         *self.connections.dropped.entry(cause).or_default() += 1;
     }
 
-    fn subscribed(&mut self, client: u32, codes: &[u8]) {
+    fn subscribed(&mut self, client: u32, packet_id: PacketId, codes: &[u8]) {
         let slot = &mut self.slots[client as usize];
+        let asked = self.inspection.take_request(client, slot.group, packet_id);
         let latency_us = self.read_us.saturating_sub(slot.asked_us);
         slot.subscriptions_open = slot.subscriptions_open.saturating_sub(1);
         let is_done = slot.subscriptions_open == 0 && slot.state == State::Subscribing;
         if is_done {
             slot.state = State::Ready;
             slot.is_subscribed = true;
+            slot.subscribed_us = self.read_us;
             self.ready += 1;
         }
         match codes.first() {
             Some(&code) if code < 0x80 => {
                 self.subscriptions.granted += 1;
+                if let Some(asked) = asked.filter(|&asked| asked as u8 != code) {
+                    let text = format!("QoS {code} instead of {}", asked as u8);
+                    *self.subscriptions.other_qos.entry(text).or_default() += 1;
+                }
                 self.recorder.counts.subscribed += 1;
                 self.recorder.subscribe.record(latency_us, true);
             }

@@ -3,16 +3,10 @@
 use super::Engine;
 use crate::audit::{Counted, Fate, Track};
 use crate::outcome::{
-    Access, Anomaly, CPU_SHARE_MAX, Connections, End, Generator, LAG_P99_US_MAX, Latencies,
-    Operations, Outcome, PhaseSpan, Traffic,
+    Access, Anomaly, Connections, End, Generator, Latencies, Operations, Outcome, PhaseSpan,
+    Silence, Traffic,
 };
 use crate::schedule::streams;
-
-/// Of fewer messages or turns the highest in a hundred is one stall, which says nothing.
-const SAMPLES_MIN: u64 = 100;
-
-/// One turn in a hundred may be this long; within it a received message lies unread.
-const TURN_P99_US_MAX: u64 = 50_000;
 
 /// What a slice has to say at its end.
 pub(crate) struct SliceOutcome {
@@ -23,6 +17,8 @@ pub(crate) struct SliceOutcome {
     pub(crate) access: Option<Access>,
     pub(crate) latencies: Latencies,
     pub(crate) generator: Generator,
+    pub(crate) silences: Vec<Silence>,
+    pub(crate) silences_unlisted: u64,
     pub(crate) unclocked: u64,
     pub(crate) traffic: Traffic,
     pub(crate) counted: Counted,
@@ -49,6 +45,7 @@ impl Engine<'_> {
 
     pub(super) fn into_outcome(self) -> Outcome {
         let (generator, traffic) = (self.generator(), self.traffic());
+        let (silences, silences_unlisted) = self.silences.found();
         let Self { book, ending, clock, runner, .. } = self;
         let end = match ending.end {
             // Told at the end, when all have been seen to go.
@@ -70,6 +67,8 @@ impl Engine<'_> {
             intervals: book.recorder.intervals,
             distributions: book.recorder.distributions,
             generator,
+            silences,
+            silences_unlisted,
             anomalies: books.anomalies,
             anomalies_unlisted: books.anomalies_unlisted,
             unclocked: 0,
@@ -88,6 +87,7 @@ impl Engine<'_> {
     pub(super) fn into_slice(mut self) -> SliceOutcome {
         self.close_books();
         let (generator, traffic) = (self.generator(), self.traffic());
+        let (silences, silences_unlisted) = self.silences.found();
         let totals: Vec<u32> = streams(self.plan, 0)
             .iter()
             .flat_map(|stream| {
@@ -111,6 +111,8 @@ impl Engine<'_> {
             latencies,
             traffic,
             generator,
+            silences,
+            silences_unlisted,
             unclocked: book.unclocked,
             counted,
             fates,
@@ -139,49 +141,5 @@ impl Engine<'_> {
     fn traffic(&self) -> Traffic {
         let (begin, end) = self.edges;
         end.traffic.since(begin.traffic)
-    }
-
-    fn generator(&self) -> Generator {
-        let (begin, end) = self.edges;
-        let cpu = end.cpu.since(begin.cpu);
-        let wall_us = end.at_us.saturating_sub(begin.at_us);
-        let recorder = &self.book.recorder;
-        let (lag, turn) = (recorder.lag.all.clone(), recorder.turn.clone());
-        let mut invalid = Vec::new();
-        let share = (cpu.user_us + cpu.system_us) as f64 / wall_us.max(1) as f64;
-        if wall_us > 0 && share > CPU_SHARE_MAX {
-            invalid.push(format!(
-                "the load generator used {:.0} % of its core (limit {:.0} %)",
-                share * 100.0,
-                CPU_SHARE_MAX * 100.0
-            ));
-        }
-        let lag_us = lag.value_at_quantile(0.99);
-        let latency_us = recorder.end_to_end.all.value_at_quantile(0.99);
-        let lag_us_max = LAG_P99_US_MAX.max(latency_us / 10);
-        if lag.len() >= SAMPLES_MIN && lag_us > lag_us_max {
-            invalid.push(format!(
-                "the load generator was late: p99 of its lag is {:.1} ms (limit {:.0} ms)",
-                lag_us as f64 / 1e3,
-                lag_us_max as f64 / 1e3
-            ));
-        }
-        let turn_us = turn.value_at_quantile(0.99);
-        if turn.len() >= SAMPLES_MIN && turn_us > TURN_P99_US_MAX {
-            invalid.push(format!(
-                "the load generator read too seldom: p99 of its loop is {:.1} ms (limit {:.0} ms)",
-                turn_us as f64 / 1e3,
-                TURN_P99_US_MAX as f64 / 1e3
-            ));
-        }
-        Generator {
-            cpu_user_us: cpu.user_us,
-            cpu_system_us: cpu.system_us,
-            wall_us,
-            lag,
-            turn,
-            ledger_bytes: self.book.audit.ledger_bytes(),
-            invalid,
-        }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Engine;
 use super::book::{ClientSink, State};
+use crate::cpu::thread_cpu_us;
 use crate::outcome::{Access, Connections, End, Phase};
 use crate::template::expand;
 use std::cmp::Reverse;
@@ -42,10 +43,14 @@ impl Engine<'_> {
         slot.asked_us = now;
         if group.subscriptions.is_empty() || has_subscriptions {
             slot.state = State::Ready;
+            slot.was_quiet = false;
             self.book.ready += 1;
             return self.note_return(client, io, token);
         }
         slot.state = State::Subscribing;
+        slot.subscribed_us = u64::MAX;
+        slot.was_quiet = self.book.open == 0 && !slot.has_session;
+        let group_at = slot.group;
         slot.subscriptions_open = group.subscriptions.len() as u16;
         self.subscribing.push(now + u64::from(self.plan.connect.timeout_ms) * 1_000, client);
         self.book.subscriptions.asked += group.subscriptions.len() as u64;
@@ -54,7 +59,8 @@ impl Engine<'_> {
             let filter = expand(asked, index, self.plan.run);
             let qos = QoS::from_u8(subscription.qos).unwrap_or_default();
             let mut sink = ClientSink { io, token, client, book: &mut self.book };
-            self.clients[client as usize].subscribe(&filter, qos, now, &mut sink);
+            let packet_id = self.clients[client as usize].subscribe(&filter, qos, now, &mut sink);
+            self.book.inspection.note_request(client, group_at, packet_id, qos);
         }
     }
 
@@ -75,6 +81,10 @@ impl Engine<'_> {
 }
 
 impl Handler for Engine<'_> {
+    fn turn_begin(&mut self, io: &mut Io) {
+        self.watch.wake(io.turn_us(), self.book.recorder.counts.answers(), thread_cpu_us);
+    }
+
     fn connected(&mut self, io: &mut Io, token: Token) {
         let Some(client) = self.tokens.client(token) else { return };
         let slot = &self.book.slots[client as usize];

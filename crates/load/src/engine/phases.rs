@@ -95,11 +95,16 @@ impl Engine<'_> {
 
     fn connect_due(&mut self, now: u64, io: &mut Io) {
         self.skip_joining();
-        while self.next_connect_us().is_some_and(|due_us| due_us <= now) {
+        while let Some(due_us) = self.next_connect_us().filter(|&due_us| due_us <= now) {
+            // While there was no room, it was the broker's answers that were late.
+            self.watch.connected(now - due_us.max(self.connecting.held_us));
             let client = self.connecting.next as u32;
             self.connecting.next += 1;
             self.connect(client, io);
             self.skip_joining();
+        }
+        if !self.has_room_to_connect() {
+            self.connecting.held_us = now;
         }
         self.expire_connects(now, io);
         self.judge_connects(now);
@@ -196,6 +201,7 @@ impl Engine<'_> {
         let Some(go_us) = go_us else { return };
         let start_us = self.plan.shifts.map_or(go_us, |shifts| shifts.cycle_from(go_us));
         self.publishing.begin(self.plan, start_us);
+        self.book.inspection.begin(self.publishing.schedules());
         self.clock.publish_from(start_us);
         if let Some((measure_us, _)) = self.clock.measure_us() {
             self.cue.begin(measure_us);

@@ -1,8 +1,8 @@
 //! What there is to publish: the schedules, how far they have been picked up, and what is sent.
 
 use super::book::{Book, ClientSink, State};
-use crate::payload::blank;
-use crate::plan::{Plan, Publish};
+use crate::payload::blank_of;
+use crate::plan::Plan;
 use crate::publisher::Publisher;
 use crate::schedule::{Schedule, Stream, streams};
 use crate::stamp::Stamp;
@@ -52,6 +52,10 @@ impl Publishing {
     pub(super) fn begin(&mut self, plan: &Plan, start_us: u64) {
         let streams = streams(plan, start_us).into_iter();
         self.schedules = streams.map(|stream| stream.schedule).collect();
+    }
+
+    pub(super) fn schedules(&self) -> &[Schedule] {
+        &self.schedules
     }
 
     /// Nothing becomes due from `now_us` on.
@@ -194,11 +198,6 @@ impl Publishing {
             }
         }
     }
-}
-
-/// The largest payload of a stream, without its stamp.
-fn blank_of(publish: &Publish) -> Vec<u8> {
-    blank(publish.payload, publish.payload_bytes.max(publish.payload_bytes_to.unwrap_or(0)))
 }
 
 /// How far one group's schedule has been picked up.

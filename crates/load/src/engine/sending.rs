@@ -48,6 +48,7 @@ impl Engine<'_> {
                 return;
             };
             self.book.recorder.lag.record(now - due_us, self.clock.is_measured(due_us));
+            self.watch.picked(now - due_us);
             self.book.publishers[publisher as usize].due += 1;
             self.book.backlog += 1;
             if is_will {

@@ -2,10 +2,13 @@
 
 use super::book::{Book, Slot, State};
 use super::deadlines::Deadlines;
+use super::inspection::Inspection;
 use super::phase_clock::PhaseClock;
 use super::publishing::Publishing;
+use super::silences::Silences;
 use super::step_runner::StepRunner;
 use super::tokens::Tokens;
+use super::watch::Watch;
 use super::{Connecting, Ending, Engine};
 use crate::audit::Audit;
 use crate::baton::Baton;
@@ -52,6 +55,7 @@ impl<'a> Engine<'a> {
             clock: PhaseClock::new(plan.phases, !publishers.is_empty(), now_us),
             book: Book {
                 audit,
+                inspection: Inspection::new(plan, &streams),
                 slots,
                 publishers,
                 recorder: Recorder::new(now_us, thread_cpu_us()),
@@ -74,6 +78,9 @@ impl<'a> Engine<'a> {
             publishing,
             pings: BinaryHeap::new(),
             runner: StepRunner::new(plan),
+            watch: Watch::default(),
+            silences: Silences::default(),
+            began_us: now_us,
             cue: Cue::default(),
             edges: Default::default(),
             fates: Vec::new(),
@@ -222,7 +229,6 @@ fn clients_of(
     baton: Option<&Baton>,
 ) -> (Vec<Slot>, Vec<Publisher>) {
     let (mut slots, mut publishers) = (Vec::new(), Vec::with_capacity(topics.len()));
-    let no_topic: Rc<str> = "".into();
     let mut client = 0;
     let mut streams = streams.iter().enumerate();
     for (at, group) in plan.groups.iter().enumerate() {
@@ -233,13 +239,14 @@ fn clients_of(
             let is_here = plan.slice.has(group, client);
             let number = publishers.len() as u32;
             if let Some((schedule, Stream { publish, schedule: due, .. })) = stream {
+                let topic = Rc::clone(&topics[number as usize].1);
+                let (here, schedule) = (slots.len() as u32, schedule as u32);
+                let of = Publisher::new(here, topic, publish, schedule, (index, group.clients));
                 publishers.push(if is_here {
-                    let topic = Rc::clone(&topics[number as usize].1);
-                    let (here, schedule) = (slots.len() as u32, schedule as u32);
-                    Publisher::new(here, topic, publish, schedule, (index, group.clients))
+                    of
                 } else {
                     let is_clocked = baton.is_none_or(|baton| baton.is_clocked(group, client));
-                    Publisher::elsewhere(&no_topic, due.total_of(index), is_clocked)
+                    of.elsewhere(due.total_of(index), is_clocked)
                 });
             }
             if is_here {
@@ -252,6 +259,8 @@ fn clients_of(
                     index,
                     publisher: stream.is_some().then_some(number),
                     asked_us: 0,
+                    subscribed_us: u64::MAX,
+                    was_quiet: false,
                     lost_us: 0,
                     heard_us: 0,
                     pinged_us: 0,

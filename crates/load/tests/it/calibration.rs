@@ -1,8 +1,9 @@
 //! The instrument before it is believed: the load generator against brokers with known faults.
 
-use crate::fake_broker::{self, Deeds, FakeBroker, Faults, publishers, subscribers};
-use weir_load::outcome::{Anomaly, End, Messages, Outcome, Phase};
+use crate::fake_broker::{self, Deeds, FakeBroker, Faults, Lie, publishers, subscribers};
+use weir_load::outcome::{Altered, Anomaly, AnomalyKind, End, Messages, Outcome, Phase};
 use weir_load::plan::{Group, Phases, Plan, ProtocolVersion};
+use weir_load::steps::{Action, ClientStep, StepPlan};
 use weir_load::{Stop, run};
 use weir_wire::ReasonCode;
 
@@ -70,6 +71,7 @@ const FAULTY: Faults = Faults {
     stray_every: None,
     gone_after: None,
     freeze: None,
+    lie: None,
 };
 
 fn assert_every_fault_is_found(version: ProtocolVersion, filters: &[&str], qos: u8) {
@@ -87,6 +89,9 @@ fn assert_every_fault_is_found(version: ProtocolVersion, filters: &[&str], qos: 
     assert_eq!(sum(&outcome, |m| m.lost), kinds(Lost));
     assert_eq!(sum(&outcome, |m| m.duplicated), kinds(Duplicated));
     assert_eq!(sum(&outcome, |m| m.reordered), kinds(Reordered));
+    let is_shared = filters[0].starts_with("$share");
+    let no_order_is_promised = if is_shared { kinds(Reordered) } else { 0 };
+    assert_eq!(sum(&outcome, |m| m.reordered_shared), no_order_is_promised);
     assert_eq!(sum(&outcome, |m| m.duplicated_with_dup), deeds.duplicated_with_dup);
     assert_eq!(sum(&outcome, |m| m.received), deeds.deliveries);
     assert_eq!(sum(&outcome, |m| m.sent), deeds.published);
@@ -228,7 +233,148 @@ fn messages_of_another_run_are_stray() {
     assert_sums_agree(&outcome);
     assert!(deeds.strays > 0);
     assert_eq!(sum(&outcome, |m| m.stray), deeds.strays);
+    assert_eq!(sum(&outcome, |m| m.stray_own), 0, "whoever else uses the broker may send it");
     assert_eq!(outcome.anomalies, []);
+}
+
+#[test]
+fn messages_of_this_run_that_are_owed_to_nobody_are_the_brokers_doing() {
+    for (lie, version) in [
+        (Lie::Elsewhere, ProtocolVersion::V311),
+        (Lie::Elsewhere, ProtocolVersion::V5),
+        (Lie::Unsent, ProtocolVersion::V5),
+    ] {
+        let groups = vec![subscribers(2, &["t{run}/#"], 1), publishers(2, 200.0, 1)];
+        let faults = Faults { lie: Some((10, lie)), ..Faults::default() };
+        let (outcome, deeds) = run_against(faults, &plan(version, groups));
+        assert_eq!(outcome.end, End::Completed);
+        assert_sums_agree(&outcome);
+        assert!(deeds.lies > 50, "a broker that does not lie shows nothing");
+        assert_eq!(sum(&outcome, |m| m.stray_own), deeds.lies, "{lie:?}");
+        assert_eq!(sum(&outcome, |m| m.stray), deeds.lies, "{lie:?}");
+        assert_eq!((outcome.measure.lost, outcome.anomalies.len()), (0, 0), "{lie:?}");
+    }
+}
+
+/// The sums of a run against a broker that alters every tenth message.
+fn assert_altered(lie: Lie, kind: AnomalyKind, altered: fn(u64) -> Altered) {
+    for version in [ProtocolVersion::V311, ProtocolVersion::V5] {
+        let groups = vec![subscribers(2, &["t{run}/#"], 1), publishers(2, 200.0, 1)];
+        let faults = Faults { lie: Some((10, lie)), ..Faults::default() };
+        let (outcome, deeds) = run_against(faults, &plan(version, groups));
+        assert_eq!(outcome.end, End::Completed);
+        assert_sums_agree(&outcome);
+        assert!(deeds.lies > 50, "a broker that does not lie shows nothing");
+        let mut sum = outcome.warm_up.altered;
+        let more = outcome.measure.altered;
+        sum.topic += more.topic;
+        sum.length += more.length;
+        sum.content += more.content;
+        sum.qos += more.qos;
+        sum.retain += more.retain;
+        assert_eq!(sum, altered(deeds.lies), "{lie:?}");
+        assert_eq!(outcome.anomalies.len() as u64, deeds.lies, "{lie:?}");
+        assert!(outcome.anomalies.iter().all(|anomaly| anomaly.kind == kind), "{lie:?}");
+        assert!(outcome.anomalies.iter().all(|anomaly| anomaly.sequence % 10 == 0));
+        assert_eq!((outcome.measure.lost, outcome.measure.stray), (0, 0));
+        let granted = if lie == Lie::GrantsQos0 { 2 } else { 0 };
+        let other = outcome.subscriptions.other_qos.get("QoS 0 instead of 1").copied();
+        assert_eq!(other.unwrap_or(0), granted, "{:?}", outcome.subscriptions);
+    }
+}
+
+#[test]
+fn another_qos_than_asked_for_is_found_in_suback_and_in_every_delivery() {
+    let altered = |qos| Altered { qos, ..Altered::default() };
+    assert_altered(Lie::GrantsQos0, AnomalyKind::AlteredQos, altered);
+    assert_altered(Lie::DeliversQos0, AnomalyKind::AlteredQos, altered);
+}
+
+#[test]
+fn another_topic_is_found() {
+    let altered = |topic| Altered { topic, ..Altered::default() };
+    assert_altered(Lie::Topic, AnomalyKind::AlteredTopic, altered);
+}
+
+#[test]
+fn a_payload_that_is_cut_or_grows_is_found() {
+    let altered = |length| Altered { length, ..Altered::default() };
+    assert_altered(Lie::Cut, AnomalyKind::AlteredLength, altered);
+    assert_altered(Lie::Longer, AnomalyKind::AlteredLength, altered);
+}
+
+#[test]
+fn other_bytes_behind_the_stamp_or_another_time_in_it_are_found() {
+    let altered = |content| Altered { content, ..Altered::default() };
+    for lie in [Lie::Flipped, Lie::LastByte, Lie::Earlier] {
+        assert_altered(lie, AnomalyKind::AlteredContent, altered);
+    }
+}
+
+#[test]
+fn a_retain_flag_on_what_was_just_published_is_found() {
+    let altered = |retain| Altered { retain, ..Altered::default() };
+    assert_altered(Lie::Retain, AnomalyKind::AlteredRetain, altered);
+}
+
+/// A message that is to be retained has no RETAIN flag for those who were subscribed before it.
+#[test]
+fn a_retain_flag_on_a_retained_message_is_found_where_it_was_not_stored() {
+    let mut groups = vec![subscribers(2, &["t{run}/#"], 1), publishers(2, 200.0, 1)];
+    groups[1].publish.as_mut().unwrap().retain = true;
+    let faults = Faults { lie: Some((10, Lie::Retain)), ..Faults::default() };
+    let (outcome, deeds) = run_against(faults, &plan(ProtocolVersion::V311, groups));
+    assert_sums_agree(&outcome);
+    assert_eq!(sum(&outcome, |m| m.altered.retain), deeds.lies);
+}
+
+/// Subscribers that come when all is stored are owed it, with the flag.
+#[test]
+fn a_stored_message_without_its_retain_flag_is_found() {
+    let mut groups = vec![subscribers(2, &["t{run}/#"], 1), publishers(3, 1.0, 1)];
+    let publish = groups[1].publish.as_mut().unwrap();
+    (publish.retain, publish.count, publish.from_s) = (true, Some(1), Some(0.0));
+    publish.rate_per_s = 50.0;
+    let join = ClientStep {
+        at_ms: 500,
+        group: 0,
+        action: Action::Join,
+        clients: 2,
+        over_ms: 0,
+        for_ms: 0,
+        every_ms: 0,
+    };
+    let course = StepPlan { return_after_ms: None, steps: vec![join], has_pulse: false };
+    for (lie, is_altered) in [(None, 0), (Some((1, Lie::NoRetain)), 1)] {
+        let faults = Faults { lie, ..Faults::default() };
+        let plan = Plan { course: course.clone(), ..plan(ProtocolVersion::V311, groups.clone()) };
+        let (outcome, deeds) = run_against(faults, &plan);
+        assert_sums_agree(&outcome);
+        assert_eq!((outcome.measure.delivered, outcome.measure.lost), (6, 0));
+        assert_eq!(
+            outcome.measure.altered,
+            Altered { retain: 6 * is_altered, ..Altered::default() }
+        );
+        assert_eq!(deeds.lies, 6 * is_altered);
+    }
+}
+
+/// One client may ask for several QoS; each SUBACK is held against its own SUBSCRIBE.
+#[test]
+fn a_lower_qos_is_found_where_subscriptions_of_a_client_differ() {
+    let mut groups = vec![subscribers(1, &["t{run}/0", "u{run}/0"], 1), publishers(1, 50.0, 1)];
+    groups[0].subscriptions[1].qos = 2;
+    let run = |lie| {
+        let faults = Faults { lie, ..Faults::default() };
+        run_against(faults, &plan(ProtocolVersion::V5, groups.clone())).0
+    };
+    let honest = run(None);
+    assert!(honest.subscriptions.other_qos.is_empty(), "{:?}", honest.subscriptions);
+    assert_eq!(sum(&honest, |m| m.altered.qos), 0);
+    let lower = run(Some((1, Lie::GrantsQos0)));
+    let told = &lower.subscriptions.other_qos;
+    assert_eq!((told["QoS 0 instead of 1"], told["QoS 0 instead of 2"]), (1, 1));
+    assert_eq!(sum(&lower, |m| m.altered.qos), sum(&lower, |m| m.delivered));
 }
 
 #[test]
@@ -287,7 +433,9 @@ fn a_broker_that_never_answers_connect_is_gone() {
     let faults = Faults { ignore_connect: true, ..Faults::default() };
     let mut plan = plan(ProtocolVersion::V311, vec![subscribers(3, &["t"], 0)]);
     plan.connect.timeout_ms = 200;
+    let begin = std::time::Instant::now();
     let (outcome, _) = run_against(faults, &plan);
+    assert!(begin.elapsed().as_millis() >= 200, "an answer may take so long");
     let End::BrokerGone(seen) = &outcome.end else { panic!("{:?}", outcome.end) };
     assert!(seen.contains("no CONNACK"), "{seen}");
 }

@@ -1,6 +1,7 @@
 //! Accepting connections, as files or straight into direct descriptors.
 
 use super::Reactor;
+use crate::backend::Backend;
 use crate::handler::Handler;
 use crate::io::LISTENER;
 use crate::socket::State;
@@ -117,7 +118,13 @@ impl Reactor {
             }
             let Some(listener) = self.listeners.list.get(index) else { return };
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-            match acceptfrom_with(&listener.fd, flags) {
+            let accept = |fd: &OwnedFd| acceptfrom_with(fd, flags);
+            let accepted = match self.io.backend {
+                Backend::Epoll => self.io.file_bound.accept(&listener.fd, accept),
+                // It leaves files free by going on with rings.
+                Backend::Auto | Backend::IoUring => accept(&listener.fd),
+            };
+            match accepted {
                 Ok((fd, peer)) => {
                     let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
                     self.take_in(index, fd, peer, handler);

@@ -4,7 +4,7 @@ use crate::handler::Handler;
 use crate::io::Io;
 use crate::socket::{Closed, State};
 use crate::token::Token;
-use weir_transport::Stream;
+use weir_transport::{Stream, TransportError};
 
 /// Passes what was read through the layers of a live connection. An idle one keeps nothing but its
 /// layers: what comes out stands behind the partial packet if there is one, else in memory of the
@@ -46,20 +46,38 @@ pub(super) fn decode(io: &mut Io, token: Token, bytes: &[u8], handler: &mut impl
         None if is_own => {}
         None => io.scratch.put_back(plain),
     }
-    let cause = match result {
+    let ended = match result {
         Ok(Stream::Open) => return,
-        Ok(Stream::Ended) => Closed::ByPeer,
+        Ok(Stream::Ended) => Ok(()),
         Err(error) => {
             io.stats.transport_errors += 1;
-            Closed::Transport(error)
+            Err(error)
         }
     };
-    if is_live(io, token) {
-        // Of what was written nothing can be sent any more; what the layers have said leaves.
-        io.sockets[token.0 as usize].out = None;
-        io.close(token);
-        handler.closed(io, token, cause);
+    if !is_live(io, token) {
+        return;
     }
+    let socket = &mut io.sockets[token.0 as usize];
+    let is_paused = socket.paused;
+    match socket.layered() {
+        // What came before it is not all handled: see `finish`.
+        Some(layered) if is_paused => layered.end = Some(ended),
+        _ => end(io, token, ended, handler),
+    }
+}
+
+/// Ends a connection whose layers have ended, in good order or not.
+pub(super) fn end(
+    io: &mut Io,
+    token: Token,
+    ended: Result<(), TransportError>,
+    handler: &mut impl Handler,
+) {
+    // Of what was written nothing can be sent any more; what the layers have said leaves.
+    io.sockets[token.0 as usize].out = None;
+    io.close(token);
+    let cause = ended.map_or_else(Closed::Transport, |()| Closed::ByPeer);
+    handler.closed(io, token, cause);
 }
 
 fn is_live(io: &Io, token: Token) -> bool {

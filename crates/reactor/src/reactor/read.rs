@@ -1,6 +1,6 @@
 //! Reading: one recv a ready connection and turn.
 
-use super::decode::decode;
+use super::decode::{decode, end};
 use super::{Reactor, fail};
 use crate::handler::Handler;
 use crate::io::Io;
@@ -174,11 +174,14 @@ fn finish(io: &mut Io, reading: Reading, buffer: &[u8], handler: &mut impl Handl
         State::Dead => return,
         state => state == State::Lingering,
     };
+    if !lingering && let Some(ended) = socket.layered().and_then(|layered| layered.end.take()) {
+        return end(io, token, ended, handler);
+    }
     let read = match result {
         Ok(0) if lingering => return io.kill(token),
         Ok(0) => return fail(io, token, Closed::ByPeer, handler),
         Ok(read) => read,
-        Err(Errno::AGAIN | Errno::INTR) => {
+        Err(Errno::AGAIN | Errno::INTR) if socket.broken().is_none() => {
             if input.is_some() {
                 socket.input = input;
             }

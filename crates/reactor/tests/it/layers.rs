@@ -445,3 +445,22 @@ fn a_peer_that_says_its_end_has_closed_in_good_order() {
         }
     });
 }
+
+#[test]
+fn an_end_behind_a_pause_is_told_when_that_is_over() {
+    each(|backend: Backend| {
+        let mut reactor = reactor(backend);
+        let (address, _) = listen(&mut reactor, 1);
+        let mut notes = Notes { group: 4, pauses: true, ..Notes::default() };
+        let (mut peer, far) = Peer::open(address, &mut reactor, &mut notes);
+        let mut bytes = peer.seal(b"lastword");
+        peer.layers.close(&mut bytes, &mut peer.scratch);
+        peer.stream.write_all(&bytes).unwrap();
+        until(&mut reactor, &mut notes, |notes| notes.bytes(far) == b"last");
+        assert_eq!(notes.closed, [], "half of it waits");
+        reactor.io().resume(far);
+        assert_eq!(reactor.io().take_kept(far), b"word");
+        until(&mut reactor, &mut notes, |notes| !notes.closed.is_empty());
+        assert_eq!(notes.closed, [(far, Closed::ByPeer)]);
+    });
+}

@@ -17,6 +17,8 @@ pub(crate) struct Notes {
     pub(crate) received: HashMap<Token, Vec<u8>>,
     /// Consumes whole groups of so many bytes only; 0 is everything.
     pub(crate) group: usize,
+    /// Consumes one group, and wants no more.
+    pub(crate) pauses: bool,
     /// Answers with what came.
     pub(crate) echoes: bool,
     pub(crate) calls: usize,
@@ -40,7 +42,11 @@ impl Handler for Notes {
 
     fn received(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize {
         self.calls += 1;
-        let consumed = bytes.len() - bytes.len() % self.group.max(1);
+        let mut consumed = bytes.len() - bytes.len() % self.group.max(1);
+        if self.pauses {
+            consumed = consumed.min(self.group);
+            io.pause(token);
+        }
         self.received.entry(token).or_default().extend(&bytes[..consumed]);
         if self.echoes {
             io.write(token, &bytes[..consumed]);

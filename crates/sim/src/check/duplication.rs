@@ -108,6 +108,7 @@ fn may_be_retained(model: &Model, message: MessageNo, subscribe: &Subscribe) -> 
         let is_early = subscribe.effective.is_none_or(|effective| retain.at < effective);
         let is_replaced = model.retains.iter().any(|other| {
             other.topic == retain.topic
+                && !other.is_doubtful
                 && retain.settled.is_some_and(|settled| settled < other.at)
                 && other.settled.is_some_and(|settled| settled < subscribe.noted)
         });

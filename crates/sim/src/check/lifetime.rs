@@ -16,7 +16,9 @@ pub fn closed(model: &mut Model, number: ConnNo) {
     } else {
         conn.silence_max.0 > 0 && model.now >= conn.heard_at + conn.silence_max
     };
-    let is_excused = is_silent || model.is_closing(number) || model.is_blamed(conn.client);
+    let has_left = conn.is_leaving && conn.owed.is_empty();
+    let is_excused =
+        is_silent || has_left || model.is_closing(number) || model.is_blamed(conn.client);
     if !conn.is_open || !is_excused {
         let what = format!("connection {} was closed without a reason", number.0);
         model.fail(Checker::Lifetime, what);
@@ -45,7 +47,7 @@ pub fn passed(model: &mut Model) {
             continue;
         } else if conn.session.is_none() {
             conn.opened_at.max(conn.excused_at) + Micros::from_secs(model.limits.connect_timeout_s)
-        } else if conn.silence_max.0 > 0 && !conn.is_paused {
+        } else if conn.silence_max.0 > 0 && !conn.is_paused && !conn.is_leaving {
             conn.heard_at.max(conn.excused_at) + conn.silence_max
         } else {
             continue;

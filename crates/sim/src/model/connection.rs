@@ -39,6 +39,8 @@ pub struct Conn {
     pub packet_bytes_max: usize,
     /// Topic aliases that the client takes.
     pub aliases_max: u16,
+    /// DISCONNECT was consumed: it is to be closed when nothing is owed any more.
+    pub is_leaving: bool,
     /// What is published if it ends without DISCONNECT.
     pub will: Option<Will>,
     /// The answers that the broker owes, in the order of the requests, with their packet
@@ -79,6 +81,7 @@ impl Model {
             receive_maximum: usize::MAX,
             packet_bytes_max: usize::MAX,
             aliases_max: 0,
+            is_leaving: false,
             will: None,
             owed: VecDeque::new(),
             subscribes: BTreeMap::new(),
@@ -186,6 +189,25 @@ impl Model {
 
     pub(crate) fn is_blamed(&self, client: ClientNo) -> bool {
         self.call.blamed.contains(&client)
+    }
+
+    /// The present call is an input of the connection, and may leave it open.
+    pub fn is_input_of(&mut self, conn: ConnNo, stays_open: bool) {
+        self.call.input = Some(conn);
+        self.call.open = Some(conn).filter(|_| stays_open);
+    }
+
+    /// DISCONNECT was consumed. What the client asked for before is answered first.
+    pub(super) fn disconnect(&mut self, number: ConnNo, is_will_due: bool) {
+        if self.call.open != Some(number) {
+            self.must_close(number);
+            // [MQTT-3.14.4-3]
+            return self.end_conn(number, is_will_due);
+        }
+        let conn = &mut self.conns[number.0];
+        conn.is_leaving = true;
+        conn.will.take_if(|_| !is_will_due);
+        self.call.leaving = Some(number);
     }
 
     pub(super) fn must_close(&mut self, conn: ConnNo) {

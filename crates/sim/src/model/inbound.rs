@@ -1,6 +1,6 @@
 //! Packets that a shard consumed.
 
-use super::{Model, OutStep};
+use super::{Model, OutStep, Unreleased};
 use crate::message::Message;
 use crate::names::{ConnNo, SessionNo};
 use crate::topics;
@@ -47,9 +47,7 @@ impl Model {
                 });
                 let session = &mut self.sessions[session.0];
                 session.expiry_s = expiry.unwrap_or(session.expiry_s);
-                self.must_close(conn);
-                // [MQTT-3.14.4-3]
-                self.end_conn(conn, disconnect.reason != ReasonCode::Success);
+                self.disconnect(conn, disconnect.reason != ReasonCode::Success);
             }
             _ => {}
         }
@@ -71,14 +69,26 @@ impl Model {
 
     fn publish_in(&mut self, conn: ConnNo, session: SessionNo, publish: &Publish<'_>) {
         let packet_id = publish.packet_id.map_or(0, PacketId::value);
-        let is_second = publish.qos == QoS::ExactlyOnce
-            && !self.sessions[session.0].unreleased.insert(packet_id);
+        let is_exact = publish.qos == QoS::ExactlyOnce;
+        let noted = self.sessions[session.0].unreleased.get(&packet_id).filter(|_| is_exact);
+        let noted = noted.copied();
         let message = Message::number(publish.payload).or_else(|| self.clearing(publish.topic));
-        let intake = match message {
-            // [MQTT-4.3.3-10]
-            Some(message) if !is_second => Some(self.take_in(message, Some(session))),
-            _ => None,
+        let intake = match (message, noted) {
+            // [MQTT-4.3.3-10]: what its answer says, it says of the first time.
+            (_, Some(Unreleased { intake, is_doubtful: false })) => intake,
+            (Some(message), Some(_)) => {
+                let intake = self.take_in(message, Some(session));
+                let its = self.retains.iter_mut().filter(|it| it.intake == Some(intake));
+                its.for_each(|retain| retain.is_doubtful = true);
+                None
+            }
+            (Some(message), None) => Some(self.take_in(message, Some(session))),
+            (None, _) => None,
         };
+        if is_exact {
+            let noted = noted.unwrap_or(Unreleased { intake, is_doubtful: false });
+            self.sessions[session.0].unreleased.insert(packet_id, noted);
+        }
         let owed = match publish.qos {
             QoS::AtMostOnce => return,
             QoS::AtLeastOnce => PacketKind::PubAck,

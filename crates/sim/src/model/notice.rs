@@ -11,8 +11,8 @@ use weir_wire::PacketKind;
 pub enum Said {
     /// A message for this client was dropped.
     Dropped(ClientNo, String, &'static str),
-    /// A PUBLISH of this client was not taken.
-    Refused(ClientNo),
+    /// A PUBLISH of this client to a topic was not taken.
+    Refused(ClientNo, String),
     /// This client's session was ended because its queue was full.
     SessionEnded(ClientNo),
     /// Something else.
@@ -27,7 +27,7 @@ impl Said {
             Notice::Dropped { client_id, topic, cause, .. } => {
                 Self::Dropped(of(client_id), topic.into(), cause)
             }
-            Notice::Refused { client_id, .. } => Self::Refused(of(client_id)),
+            Notice::Refused { client_id, topic, .. } => Self::Refused(of(client_id), topic.into()),
             Notice::SessionEnded { client_id, .. } => Self::SessionEnded(of(client_id)),
             Notice::Connected { .. }
             | Notice::Ended { .. }
@@ -52,9 +52,9 @@ impl Model {
                     self.call.blamed.push(*client);
                 }
             }
-            Said::Refused(client) => {
+            Said::Refused(client, topic) => {
                 self.call.blamed.push(*client);
-                self.refuse_last(*client);
+                self.refuse_last(*client, topic);
             }
             Said::SessionEnded(client) => {
                 if let Some(&session) = self.alive.get(client) {
@@ -67,9 +67,11 @@ impl Model {
 
     /// The PUBLISH is the last that the shard was given. Before 5.0 no packet says that it is not
     /// taken: the connection ends.
-    fn refuse_last(&mut self, client: ClientNo) {
+    fn refuse_last(&mut self, client: ClientNo, topic: &str) {
         let conn = self.alive.get(&client).and_then(|&session| self.session(session).conn);
-        let Some(number) = conn else { return };
+        let Some(number) = conn.filter(|&number| self.call.input == Some(number)) else {
+            return self.refuse_late(client, topic);
+        };
         let conn = &mut self.conns[number.0];
         let is_ack = |(kind, ..): &(PacketKind, u16, Option<usize>)| {
             matches!(kind, PacketKind::PubAck | PacketKind::PubRec)
@@ -81,6 +83,17 @@ impl Model {
         }
         if let Some((_, packet_id, intake)) = owed {
             self.refuse(number, packet_id, intake);
+        }
+    }
+
+    /// A PUBLISH that another shard refused was given before: its answer says so, if that comes.
+    fn refuse_late(&mut self, client: ClientNo, topic: &str) {
+        let Self { alive, sessions, recent, messages, .. } = self;
+        let Some(session) = alive.get(&client) else { return };
+        for unreleased in sessions[session.0].unreleased.values_mut() {
+            let intake = unreleased.intake.map(|at| &recent.intakes[at]);
+            let message = intake.map(|intake| &messages[intake.message.0]);
+            unreleased.is_doubtful |= message.is_some_and(|message| message.topic == topic);
         }
     }
 }

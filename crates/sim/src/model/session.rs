@@ -2,9 +2,19 @@
 
 use super::{Model, Will};
 use crate::names::{ClientNo, ConnNo, MessageNo, SessionNo, SubscriptionNo};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use weir_core::Micros;
 use weir_wire::QoS;
+
+/// A message of QoS 2 that was taken in and not yet released.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unreleased {
+    /// Its place among the intakes since the last calm.
+    pub intake: Option<usize>,
+    /// A shard said late that it does not take a message of this client on its topic, maybe this
+    /// one: if it comes again, it may be new.
+    pub is_doubtful: bool,
+}
 
 /// A session of the broker.
 #[derive(Debug)]
@@ -23,8 +33,8 @@ pub struct Session {
     pub expires_at: Option<Micros>,
     /// While absent: the will that waits, and when it is due.
     pub will: Option<(MessageNo, Micros)>,
-    /// Identifiers of QoS 2 messages taken in and not yet released.
-    pub unreleased: BTreeSet<u16>,
+    /// QoS 2 messages taken in and not yet released, by packet identifier.
+    pub unreleased: BTreeMap<u16, Unreleased>,
     /// What was sent and is not done, by packet identifier.
     pub out: BTreeMap<u16, Out>,
     /// What it is subscribed to now, shared subscriptions too.
@@ -66,7 +76,7 @@ impl Model {
             expiry_s: 0,
             expires_at: None,
             will: None,
-            unreleased: BTreeSet::new(),
+            unreleased: BTreeMap::new(),
             out: BTreeMap::new(),
             subscriptions: BTreeMap::new(),
         });

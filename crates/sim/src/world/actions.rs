@@ -30,6 +30,7 @@ impl World {
     /// One step of a run.
     pub fn step(&mut self, step: usize) {
         self.chance = Chance::new(self.seed, step as u64 + 1);
+        self.pressure.at(step);
         self.model.now = Micros(self.now().0 + self.chance.below(2000) as u64);
         let client = ClientNo(self.chance.below(CLIENTS));
         let moves = if self.moves.are_on { 4 } else { 0 };
@@ -314,12 +315,14 @@ impl World {
 
     fn will(&mut self, publisher: ClientNo) -> MessageNo {
         let is_v5 = self.clients[publisher.0].version.is_v5();
+        // One that is due while memory is short is not retained, and nobody is told.
+        let may_retain = !self.pressure.is_on();
         let chance = &mut self.chance;
         self.model.add_message(Message {
             publisher,
             topic: chance.pick(TOPICS),
             qos: chance.pick(&[QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce]),
-            retain: chance.one_in(4),
+            retain: chance.one_in(4) && may_retain,
             is_empty: false,
             expiry_s: (is_v5 && chance.one_in(6)).then(|| chance.pick(&[1, 20])),
             padding_bytes: 0,

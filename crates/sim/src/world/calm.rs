@@ -143,6 +143,7 @@ impl World {
     /// Everybody connects, all is delivered, and the books are looked at.
     pub fn calm(&mut self) {
         self.trace.add(format_args!("calm"));
+        self.pressure.ends();
         self.resend_max = 1;
         // One by one, and in turn: a client whose full queue keeps others from publishing gets to
         // empty it.

@@ -225,14 +225,21 @@ impl World {
             self.model.heard(conn);
         }
         self.model.begin_call(root, shard);
-        let (consumed, events) =
-            self.act(shard, |shard, now, sink| shard.received(key, &bytes, now, sink));
+        let press = self.under_pressure(&bytes, version);
+        let (consumed, events) = self.act(shard, |shard, now, sink| {
+            press(shard, true);
+            let consumed = shard.received(key, &bytes, now, sink);
+            press(shard, false);
+            consumed
+        });
         self.lines[conn.0].unconsumed = bytes[consumed..].to_vec();
         for event in &events {
             if let &Event::Ask(key, ticket) = event {
                 self.ask(shard, key, ticket);
             }
         }
+        let is_closed = |event: &Event| matches!(event, Event::Close(closed) if *closed == key);
+        self.model.is_input_of(conn, !events.iter().any(is_closed));
         packets(&bytes[..consumed], version, |packet| {
             self.trace.add(format_args!("  {} > {}", conn.0, Text(packet)));
             self.consumed(conn, packet);
@@ -309,8 +316,11 @@ impl World {
                 self.trace.add(format_args!("  shard {from} to {to}: {mail:?}"));
                 self.model.begin_call(root, to);
                 let from = ShardId(from as u16);
+                let press = self.press_for(&mail);
                 let ((), events) = self.act(to, |shard, now, sink| {
+                    press(shard, true);
                     shard.mail(from, mail, now, sink);
+                    press(shard, false);
                     shard.turn_end(sink);
                 });
                 self.carry_out(to, root, events);

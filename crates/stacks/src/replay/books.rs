@@ -11,6 +11,8 @@ pub(super) struct Books {
     messages: u64,
     /// A bit for each message whose result came.
     delivered: Vec<u64>,
+    /// The latest message whose result came.
+    last: u64,
     pub(super) counts: Results,
 }
 
@@ -21,12 +23,13 @@ pub(super) struct Results {
     pub(super) duplicated: u64,
     pub(super) alien: u64,
     pub(super) altered: u64,
+    pub(super) reordered: u64,
 }
 
 impl Books {
     pub(super) fn new(first: u64, messages: u64) -> Self {
         let delivered = vec![0; messages.div_ceil(64) as usize];
-        Self { first, messages, delivered, counts: Results::default() }
+        Self { first, messages, delivered, last: 0, counts: Results::default() }
     }
 
     /// Takes a result, its payload and whether it has the QoS of its message; `sent` messages were
@@ -57,6 +60,8 @@ impl Books {
         }
         *word |= bit;
         self.counts.delivered += 1;
+        self.counts.reordered += u64::from(sequence < self.last);
+        self.last = self.last.max(sequence);
         Some(sequence)
     }
 }
@@ -90,7 +95,18 @@ mod tests {
         assert_eq!(books.result(&recorded, &other, true, 50), Some(1_013));
         let unlike = payload(&recorded, 1_023);
         assert_eq!(books.result(&recorded, &unlike, false, 50), Some(1_023), "another QoS");
-        let counts = Results { delivered: 3, duplicated: 1, alien: 5, altered: 2 };
+        let counts = Results { delivered: 3, duplicated: 1, alien: 5, altered: 2, reordered: 0 };
+        assert_eq!(books.counts, counts);
+    }
+
+    #[test]
+    fn a_result_that_another_overtook_is_out_of_order_once() {
+        let recorded = Recorded::new();
+        let mut books = Books::new(0, 100);
+        for sequence in [3, 23, 13, 33, 13] {
+            books.result(&recorded, &payload(&recorded, sequence), true, 50);
+        }
+        let counts = Results { delivered: 4, duplicated: 1, reordered: 1, ..Results::default() };
         assert_eq!(books.counts, counts);
     }
 }

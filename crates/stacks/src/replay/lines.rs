@@ -18,6 +18,9 @@ const PER_SEGMENT_MAX: u32 = 1_000;
 /// Largest window: half of all packet identifiers, so that a free one is soon found.
 const WINDOW_MAX: u32 = 32_768;
 
+/// Where a stack is told to publish.
+pub const RESULT_TOPIC: &str = "cells";
+
 /// What the server is told.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -149,6 +152,10 @@ pub struct Counts {
     pub published: u64,
     /// Their payloads, in bytes.
     pub published_bytes: u64,
+    /// Of these to another topic than [`RESULT_TOPIC`].
+    pub astray: u64,
+    /// Of these with RETAIN.
+    pub retained: u64,
 }
 
 /// What came of a play.
@@ -175,6 +182,8 @@ pub struct Played {
     pub alien: u64,
     /// Results with other bytes, or of another QoS, than their message.
     pub altered: u64,
+    /// Results that came after one of a later message.
+    pub reordered: u64,
     /// Messages the stack acknowledged, at QoS 1.
     pub acknowledged: u64,
     /// Messages it did not, at QoS 1.

@@ -330,6 +330,7 @@ impl Playing {
         played.duplicated = results.duplicated;
         played.alien = results.alien;
         played.altered = results.altered;
+        played.reordered = results.reordered;
         played.unacknowledged = self.window.as_ref().map_or(0, |window| u64::from(window.open));
         played.sends = sends - self.sends_before;
         played.latency = encode(&self.latency);

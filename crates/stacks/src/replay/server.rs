@@ -1,7 +1,7 @@
 //! The server's side of MQTT, and who is played to.
 
 use super::feed::{Feed, Recorded};
-use super::lines::{Counts, Order, Said};
+use super::lines::{Counts, Order, RESULT_TOPIC, Said};
 use super::play::{Playing, Progress};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -192,6 +192,8 @@ impl<W: Write> Server<W> {
         }
         self.counts.published += 1;
         self.counts.published_bytes += publish.payload.len() as u64;
+        self.counts.astray += u64::from(publish.topic != RESULT_TOPIC);
+        self.counts.retained += u64::from(publish.retain);
         if let Some(playing) = &mut self.playing {
             playing.result(&self.recorded, publish, now_us());
         }

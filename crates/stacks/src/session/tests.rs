@@ -44,6 +44,10 @@ const WHOLE: PointLedger = PointLedger {
     duplicated: 0,
     alien: 0,
     altered: 0,
+    reordered: 0,
+    astray: 0,
+    retained: 0,
+    overstated: 0,
     unacknowledged: 0,
     failed: 0,
 };
@@ -62,6 +66,10 @@ fn each_fault_of_the_books_is_named() {
         (PointLedger { duplicated: 2, ..WHOLE }, "2 results duplicated"),
         (PointLedger { alien: 3, ..WHOLE }, "3 results that nobody asked for"),
         (PointLedger { altered: 4, ..WHOLE }, "4 results altered"),
+        (PointLedger { reordered: 7, ..WHOLE }, "7 results out of order"),
+        (PointLedger { astray: 8, ..WHOLE }, "8 messages published to another topic"),
+        (PointLedger { retained: 9, ..WHOLE }, "9 messages published with RETAIN"),
+        (PointLedger { overstated: 10, ..WHOLE }, "10 results counted that never came"),
         (PointLedger { failed: 5, ..WHOLE }, "5 operations failed"),
         (PointLedger { unacknowledged: 6, ..WHOLE }, "6 messages never acknowledged"),
         (PointLedger { matched: 99, ..WHOLE }, "99 cells found of 100"),
@@ -142,4 +150,16 @@ fn a_points_score_is_operations_by_cpu() {
     assert_eq!(of.per_core_s(), Some(100_000.0));
     assert!((of.cpu_cores() - 0.01).abs() < 1e-9);
     assert_eq!(Point { handled: 0, ..of }.per_core_s(), None);
+}
+
+#[test]
+fn results_that_were_late_in_the_middle_are_named() {
+    let mut point = point(Workflow::Workflow, WHOLE, ReplaySide::default());
+    let mut latency = weir_load::histogram();
+    latency.record_n(1_000, 985).unwrap();
+    latency.record_n(500_000, 15).unwrap();
+    point.latency = Some(latency::summarize(&latency));
+    let why = late_within(&point, 100_000).unwrap();
+    assert_eq!(why, "one in a hundred came 500 ms late or more, where 100 ms may be");
+    assert_eq!(late_within(&point, 600_000), None);
 }

@@ -197,6 +197,28 @@ fn the_ledger_finds_every_planted_fault() {
 }
 
 #[test]
+fn results_that_come_otherwise_than_asked_for_are_counted() {
+    for fault in [Fault::Stray, Fault::Retain, Fault::Swap, Fault::Stall] {
+        let mut server = Server::start();
+        let running = Stack::start(NullStack { fault: Some(fault), ..stack(&server, "workflow") });
+        server.subscribed();
+        // So many that the last result is not one to be held back.
+        server.play(Play { measure_s: 0.256, ..PLAY });
+        let (played, counts) = (server.played(), server.counts());
+        running.stop();
+        let planted = |this| if this == fault { played.required / 10 } else { 0 };
+        assert_eq!(counts.astray, planted(Fault::Stray), "{fault:?}");
+        assert_eq!(counts.retained, planted(Fault::Retain), "{fault:?}");
+        assert_eq!(played.reordered, planted(Fault::Swap), "{fault:?} {played:?}");
+        assert_eq!(played.lost, 0, "{fault:?}");
+        let latency = Played::histogram(&played.latency).unwrap();
+        if fault == Fault::Stall {
+            assert!(latency.value_at_quantile(0.5) > 200_000, "{played:?}");
+        }
+    }
+}
+
+#[test]
 fn what_a_stack_publishes_and_how_often_it_connects_is_counted() {
     for workflow in ["publish", "connect"] {
         let mut server = Server::start();

@@ -195,6 +195,11 @@ fn measure(args: &RunArgs, weir: PathBuf) -> anyhow::Result<ExitCode> {
     let stacks = args.which.stacks(&weir)?;
     let here: Vec<&Stack> = stacks.iter().filter(|stack| stack.missing.is_none()).collect();
     ensure!(!here.is_empty(), "no stack is here; weir bench clients list says why");
+    for stack in stacks.iter().filter(|stack| args.which.stack.contains(&stack.name)) {
+        if let Some(why) = &stack.missing {
+            anyhow::bail!("--stack {}: {why}", stack.name);
+        }
+    }
     let base = args.base.clone().unwrap_or_else(|| here[0].name.clone());
     ensure!(
         here.iter().any(|stack| stack.name == base),
@@ -281,7 +286,8 @@ pub(super) struct NullStackArgs {
     /// Speak MQTT 5.0
     #[arg(long)]
     v5: bool,
-    /// Do this to every tenth result: lose, double, alter or invent
+    /// Do this to every tenth result: lose, double, alter, invent, stray, retain, swap or
+    /// overstate; or stall once
     #[arg(long)]
     fault: Option<Fault>,
 }

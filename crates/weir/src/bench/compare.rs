@@ -1,11 +1,10 @@
 //! `weir bench compare`: stored runs against each other.
 
 use clap::{Args, ValueEnum};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use weir_bench::compare::{self, Comparison, Options};
 use weir_bench::folder;
-use weir_bench::result::RunResult;
 use weir_say::{say, sayln};
 
 pub(super) const EXAMPLES: &str = "Examples:
@@ -46,10 +45,10 @@ enum FailOn {
 }
 
 pub(super) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
-    let base = read(&args.base)?;
+    let base = folder::read_all(&args.base)?;
     let options = Options { seed: args.seed, is_anyway: args.anyway };
     let comparison: Comparison = match &args.other {
-        Some(other) => compare::between(&base, &read(other)?, options)?,
+        Some(other) => compare::between(&base, &folder::read_all(other)?, options)?,
         None => compare::within(&base, options)?,
     };
     if args.json {
@@ -59,8 +58,4 @@ pub(super) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     }
     let is_failed = args.fail_on == Some(FailOn::Worse) && comparison.worse() > 0;
     Ok(if is_failed { ExitCode::from(1) } else { ExitCode::SUCCESS })
-}
-
-fn read(root: &Path) -> anyhow::Result<Vec<RunResult>> {
-    folder::find(root)?.iter().map(|folder| folder::read(folder)).collect()
 }

@@ -36,9 +36,7 @@ pub(super) fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     );
     let mut results: Vec<RunResult> = Vec::new();
     for root in &args.results {
-        for found in folder::find(root)? {
-            results.push(folder::read(&found)?);
-        }
+        results.extend(folder::read_all(root)?);
     }
     let text = export::text(args.format, &results)?;
     match &args.out {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use weir_bench::doctor::{self, Demand};
-use weir_bench::driver::{self, Driver};
+use weir_bench::driver::Driver;
 use weir_bench::interrupt::{Interrupted, note_signals};
 use weir_bench::ladder::{self, Climb, Ladder, LadderOptions, Objective, What};
 use weir_bench::run::RunOptions;
@@ -69,8 +69,7 @@ pub(super) fn run(args: &LadderArgs) -> anyhow::Result<ExitCode> {
     let use_case = UseCase::resolve(&args.use_case)?;
     let how = &args.how;
     let rounds = how.repeats.rounds("steps of ladders take turns already")?;
-    let brokers: Vec<Box<dyn Driver>> =
-        how.broker.iter().map(|name| driver::parse(name)).collect::<Result<_, _>>()?;
+    let brokers = how.brokers()?;
     let agents = how.agents()?;
     let out = folder::create(&how.out, &use_case.name, "ladder")?;
     let options = LadderOptions {
@@ -90,7 +89,7 @@ pub(super) fn run(args: &LadderArgs) -> anyhow::Result<ExitCode> {
         .and_then(|climbs| climb_in_turn(climbs, &run, seed, &interrupted));
     live.close();
     // A search that could not begin leaves no folder; what a broker's log says stays.
-    let ladders = climbed.inspect_err(|_| folder::remove_if_empty(&out))?;
+    let (ladders, is_whole) = climbed.inspect_err(|_| folder::remove_if_empty(&out))?;
     // Not before the screen is gone.
     ladders.iter().for_each(|ladder| say!("{}", ladder::render(ladder)));
     ladder::apart(&ladders).iter().for_each(|line| sayln!("{line}"));
@@ -103,7 +102,11 @@ pub(super) fn run(args: &LadderArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(130));
     }
     let is_confirmed = |ladder: &Ladder| ladder.knee.is_some_and(|knee| knee.confirmed.is_some());
-    Ok(if ladders.iter().all(is_confirmed) { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(if is_whole && ladders.iter().all(is_confirmed) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(1)
+    })
 }
 
 fn climbs<'a>(
@@ -126,29 +129,44 @@ fn climbs<'a>(
     Ok(climbs)
 }
 
-/// A step of each ladder that is not over, in an order by `seed`, until all are.
+/// A step of each ladder that is not over, in an order by `seed`, until all are. Says whether all
+/// could be climbed, too.
 fn climb_in_turn(
     mut climbs: Vec<Climb<'_>>,
     run: &RunOptions,
     seed: u64,
     interrupted: &Interrupted,
-) -> anyhow::Result<Vec<Ladder>> {
+) -> anyhow::Result<(Vec<Ladder>, bool)> {
+    let mut first_error = None;
     let mut chance = Chance::new(seed);
     let mut order: Vec<usize> = (0..climbs.len()).collect();
     while climbs.iter().any(|climb| !climb.is_over()) {
         chance.shuffle(&mut order);
         for &at in &order {
             if interrupted.load(Ordering::Relaxed) {
-                return Ok(ladders(climbs));
+                return Ok((ladders(climbs), true));
             }
             let climb = &mut climbs[at];
             let (name, unit) = (climb.name(), climb.unit());
-            if let Some(step) = climb.step(run, interrupted).with_context(|| name.clone())? {
-                noteln!("{}", ladder::step_line(&name, step, unit));
+            match climb.step(run, interrupted) {
+                Ok(Some(step)) => noteln!("{}", ladder::step_line(&name, step, unit)),
+                Ok(None) => {}
+                // One broker that does not start is no end of the others' ladders.
+                Err(error) => {
+                    let error = error.context(name);
+                    climb.stop();
+                    if order.len() > 1 {
+                        noteln!("weir: {error:#}");
+                    }
+                    first_error.get_or_insert(error);
+                }
             }
         }
     }
-    Ok(ladders(climbs))
+    match (ladders(climbs), first_error) {
+        (found, Some(error)) if found.is_empty() => Err(error),
+        (found, error) => Ok((found, error.is_none())),
+    }
 }
 
 fn ladders(climbs: Vec<Climb<'_>>) -> Vec<Ladder> {

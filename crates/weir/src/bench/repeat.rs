@@ -20,6 +20,11 @@ pub(super) struct Repeats {
     /// Pause before each run except the first [default: 2s with --repeat, otherwise none]
     #[arg(long, value_name = "TIME", value_parser = super::parse_seconds)]
     cool_down: Option<f64>,
+    /// Run again what came out invalid because the load generator was late or the limit, up to
+    /// this many times per run; the result names each of those before it
+    #[arg(long, value_name = "N", default_value_t = 0,
+        value_parser = clap::value_parser!(u32).range(0..=10))]
+    again: u32,
     /// Keep all brokers of a round up and load each in turn for about this long, 100ms by default.
     /// What a shared host does within a second then cancels out of their ratio
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true,
@@ -33,8 +38,8 @@ impl Repeats {
     /// # Errors
     /// A rest or turns were asked for.
     pub(super) fn rounds(&self, why: &str) -> anyhow::Result<u32> {
-        let is_asked = self.cool_down.is_some() || self.abreast.is_some();
-        ensure!(!is_asked, "--cool-down and --abreast have no use here: {why}");
+        let is_asked = self.cool_down.is_some() || self.abreast.is_some() || self.again > 0;
+        ensure!(!is_asked, "--cool-down, --abreast and --again have no use here: {why}");
         Ok(self.repeat)
     }
 
@@ -50,6 +55,7 @@ impl Repeats {
             seed: self.seed,
             cool_down_s: self.cool_down,
             abreast_s: self.abreast,
+            again: self.again,
         }
     }
 }

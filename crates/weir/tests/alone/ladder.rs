@@ -60,23 +60,28 @@ fn a_ladder_climbs_to_the_end_of_its_span_and_keeps_every_step() {
     // A busy host may make a step twice, and a run of it void; the values are the search's.
     let values: Vec<f64> = steps.iter().map(|step| step["value"].as_f64().unwrap()).collect();
     assert_eq!(values[0], 20.0, "{errors}");
-    assert!(values.contains(&30.0) && values.contains(&50.0), "{values:?}\n{errors}");
+    assert!(values.contains(&30.0), "{values:?}\n{errors}");
     for step in steps {
         let run = json(&folder.join(step["folder"].as_str().unwrap()).join("result.json"));
         assert_eq!(run["use_case"]["publish_rate_planned"], step["value"], "{errors}");
         assert_eq!(run["use_case"]["publishers"], 20);
     }
+    let page = std::fs::read_to_string(folder.join("ladder.html")).unwrap();
+    assert!(page.contains("<svg class=\"knee\"") && page.contains("objective: p99"));
     let knee = &ladder["knee"];
+    if errors.contains("generator is the limit") {
+        // The host was too busy for a knee, and the ladder says so.
+        assert_ne!(knee["ending"], "found", "{knee}\n{errors}");
+        return;
+    }
+    assert!(values.contains(&50.0), "{values:?}\n{errors}");
     assert_eq!(knee["ending"], "span-ended", "{knee}\n{errors}");
     assert_eq!(knee["confirmed"], 45.0, "{knee}\n{errors}");
     assert_eq!(output.status.code(), Some(0), "{errors}");
     let table = text(&output.stdout);
     assert!(table.contains("at least 50 published/s: the range ends there"), "{table}");
     assert!(table.contains("2 of 2 ladders end at 50 to 50, 0.0 % apart"), "{table}");
-    let page = std::fs::read_to_string(folder.join("ladder.html")).unwrap();
-    for part in ["<svg class=\"knee\"", "confirmed at 45", "objective: p99"] {
-        assert!(page.contains(part), "{part} is missing");
-    }
+    assert!(page.contains("confirmed at 45"));
 }
 
 #[test]
@@ -110,7 +115,6 @@ fn repeats_are_run_in_rounds_and_compared() {
     let errors = text(&output.stderr);
     assert!(errors.contains("plan: 4 runs (use cases 1, brokers 2, rounds 2)"), "{errors}");
     assert!(errors.find("not pinned") < errors.find("round 1"), "{errors}");
-    // One broker twice is one broker: its repeats stand in rounds.
     let session = std::fs::read_dir(out.path()).unwrap().next().unwrap().unwrap().path();
     let mut rounds: Vec<(u64, u64)> = std::fs::read_dir(&session)
         .unwrap()
@@ -130,12 +134,11 @@ fn repeats_are_run_in_rounds_and_compared() {
         (output.status.code(), text(&output.stdout), text(&output.stderr))
     };
     let session = session.to_str().unwrap();
-    let (code, table, errors) = compared(&[session, session, "--fail-on", "worse"]);
+    // Each of the two is a broker of its own, so one folder is enough.
+    let (code, table, errors) = compared(&[session]);
     assert_eq!(code, Some(0), "{errors}");
     assert!(table.contains("CPU us/message") && table.contains("delivered/s"), "{table}");
-    let (code, _, errors) = compared(&[session]);
-    assert_eq!(code, Some(2));
-    assert!(errors.contains("all runs are of Weir"), "{errors}");
+    assert!(table.contains("Weir@2"), "{table}");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Agents: what they measure together is what one process measures; who is lost is reported.
 
-use crate::fake_broker::{Deeds, FakeBroker, Faults, plan, publishers, run_against, subscribers};
+use crate::fake_broker::{
+    Deeds, FakeBroker, Faults, Lie, plan, publishers, run_against, subscribers,
+};
 use crate::support::Broker;
 use crate::support::results::results;
 use std::io::{BufRead, BufReader, Read};
@@ -92,6 +94,7 @@ const FAULTY: Faults = Faults {
     stray_every: None,
     gone_after: None,
     freeze: None,
+    lie: None,
 };
 
 fn assert_sums_agree(outcome: &Outcome) {
@@ -172,6 +175,73 @@ fn what_comes_after_drain_is_late_and_lost_across_agents() {
     assert_eq!((outcome.measure.late_after_drain, outcome.measure.lost), (2, 2));
 }
 
+/// Publishers and subscribers may be of different agents: what a delivery has to be, all know.
+#[test]
+fn a_broker_that_lies_is_found_out_by_agents() {
+    let groups = vec![subscribers(2, &["t{run}/#"], 1), publishers(2, 100.0, 1)];
+    let mut plan = plan(groups);
+    plan.phases = Phases { warm_up_ms: 0, measure_ms: 200, drain_ms: 1_500 };
+    let lies = [Lie::GrantsQos0, Lie::DeliversQos0, Lie::Topic, Lie::Cut, Lie::Longer];
+    let lies = lies.into_iter().chain([Lie::LastByte, Lie::Flipped, Lie::Retain, Lie::NoRetain]);
+    // Only the process that published knows the time in a stamp.
+    for (lie, count) in lies.map(|lie| (lie, 2)).chain([(Lie::Earlier, 1)]) {
+        let faults = Faults { lie: Some((5, lie)), ..Faults::default() };
+        let (outcome, deeds) = run_together(faults, &plan, count);
+        let found: u64 = outcome.measure.altered.named().iter().map(|(_, count)| count).sum();
+        assert_eq!(found, deeds.lies, "{lie:?}: {:?}", outcome.measure.altered);
+        // Nothing is stored here, so that nothing lacks its flag.
+        assert_eq!(deeds.lies > 0, lie != Lie::NoRetain, "{lie:?}");
+        let is_lower = !outcome.subscriptions.other_qos.is_empty();
+        assert_eq!(is_lower, lie == Lie::GrantsQos0, "{:?}", outcome.subscriptions);
+    }
+}
+
+/// What an agent cannot tell by itself, the joined books do.
+#[test]
+fn a_broker_that_sends_what_nobody_is_owed_is_found_out_by_agents() {
+    let groups = vec![subscribers(2, &["t{run}/#"], 1), publishers(2, 100.0, 1)];
+    let plan = plan(groups);
+    for lie in [Lie::Elsewhere, Lie::Unsent] {
+        let faults = Faults { lie: Some((5, lie)), ..Faults::default() };
+        let (outcome, deeds) = run_together(faults, &plan, 2);
+        assert_sums_agree(&outcome);
+        assert!(deeds.lies > 0);
+        let found = [outcome.warm_up.stray_own + outcome.measure.stray_own, deeds.strays];
+        assert_eq!(found, [deeds.lies, 0], "{lie:?}: {:?}", outcome.measure);
+    }
+}
+
+/// Each agent watches its own loop; the others cannot see that it stood still.
+#[test]
+fn an_agent_that_stood_still_makes_the_whole_run_invalid() {
+    let groups = vec![subscribers(2, &["t{run}/#"], 1), publishers(2, 20.0, 1)];
+    let mut plan = plan(groups);
+    plan.phases.measure_ms = 2_500;
+    let fake = FakeBroker::start(Faults::default());
+    plan.target = fake.address;
+    let fleet = Fleet::start(&agents(2)).unwrap();
+    let victim = rustix::process::Pid::from_raw(fleet.processes()[1] as i32).unwrap();
+    let signal = |signal| rustix::process::kill_process(victim, signal).unwrap();
+    let mut has_stopped = false;
+    let outcome = fleet.run(&plan, &Stop::default(), &mut |interval| {
+        if interval.phase == Phase::Measure && !std::mem::replace(&mut has_stopped, true) {
+            signal(rustix::process::Signal::STOP);
+            // That nothing happens for a time is the fault itself.
+            std::thread::sleep(std::time::Duration::from_millis(600));
+            signal(rustix::process::Signal::CONT);
+        }
+    });
+    let outcome = outcome.unwrap();
+    fake.stop();
+    assert_eq!(outcome.end, End::Completed);
+    let of = &outcome.generator;
+    assert!(
+        of.invalid.iter().any(|why| why.starts_with("agent 2") && why.contains("absent")),
+        "{of:?}"
+    );
+    assert!(of.late_measure.absent_us_max >= 500_000, "{:?}", of.late_measure);
+}
+
 #[test]
 fn a_killed_agent_ends_the_run_which_says_what_went_with_it() {
     let groups = vec![subscribers(4, &["t{run}/#"], 1), publishers(4, 100.0, 1)];
@@ -200,6 +270,7 @@ fn a_killed_agent_ends_the_run_which_says_what_went_with_it() {
     println!("{seen}");
     assert_sums_agree(&outcome);
     assert_eq!((outcome.measure.lost, outcome.anomalies.len()), (0, 0), "{:?}", outcome.measure);
+    assert_eq!(outcome.measure.stray, 0, "what a lost agent sent is not owed to nobody");
     assert!(outcome.warm_up.delivered + outcome.measure.delivered > 0, "{:?}", outcome.measure);
     assert!(outcome.measure.unaudited > 0, "{:?}", outcome.measure);
     assert_eq!(outcome.connections.planned, 8);
@@ -268,7 +339,7 @@ fn an_agent_ends_with_its_input() {
     let mut output = BufReader::new(child.stdout.take().unwrap());
     let mut hello = String::new();
     output.read_line(&mut hello).unwrap();
-    assert!(hello.contains("\"hello\"") && hello.contains("\"protocol\":4"), "{hello}");
+    assert!(hello.contains("\"hello\"") && hello.contains("\"protocol\":5"), "{hello}");
     drop(child.stdin.take());
     let mut rest = String::new();
     output.read_to_string(&mut rest).unwrap();

@@ -82,8 +82,13 @@ struct Midway {
 
 impl Midway {
     fn start() -> Self {
+        Self::start_with("weir")
+    }
+
+    fn start_with(broker: &str) -> Self {
         let out = tempfile::tempdir().unwrap();
         let mut child = weir(&["bench", "run", "p2p-1K-1K-1K-1K", "--pin", "none"])
+            .args(["--broker", broker])
             .args(["--scale", "0.1", "--duration", "10s", "--warm-up", "1s", "--out"])
             .arg(out.path())
             .stdout(Stdio::null())
@@ -269,17 +274,182 @@ fn a_broker_that_asks_for_a_password_gets_it_and_no_result_holds_it() {
 }
 
 #[test]
+fn suite_ladder_and_conformance_give_the_password_too_and_keep_it_nowhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let (user_name, password) = ("weir-user", "p@ss=w0rd:x");
+    let Some((_broker, address)) = Guarded::start(folder.path(), user_name, password) else {
+        return;
+    };
+    let url = format!("mqtt://{user_name}:{password}@{address}");
+    let ladder = "--from 20 --to 20 --scale 0.02 --duration 1s --warm-up 500ms --pin none";
+    let small = "--scale 0.02 --duration 1s --warm-up 500ms --pin none";
+    for (arguments, runs) in [
+        (format!("suite basic {small}"), 4),
+        (format!("ladder p2p-1K-1K-1K-1K --objective p99<=10s {ladder}"), 1),
+        ("conformance --only ping --mqtt 3.1.1".to_owned(), 0),
+    ] {
+        let out = tempfile::tempdir().unwrap();
+        let output = weir(&["bench"])
+            .args(arguments.split(' '))
+            .args(["--broker", &url, "--out"])
+            .arg(out.path())
+            .env("WEIR_LOG", "trace")
+            .output()
+            .unwrap();
+        let said =
+            String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        // The steps of a ladder stand in its folder.
+        let mut found = results(out.path());
+        for entry in std::fs::read_dir(out.path()).unwrap().map(|entry| entry.unwrap().path()) {
+            found.extend(entry.is_dir().then(|| results(&entry)).into_iter().flatten());
+        }
+        assert!(found.len() >= runs, "{arguments}: {said}");
+        for (result, _) in found {
+            assert_eq!(result["connections"]["connected"], result["connections"]["planned"]);
+            let told = &result["disclosed"]["broker"]["authentication"];
+            assert_eq!(told, "user name and password", "{arguments}");
+        }
+        assert!(runs > 0 || output.status.success(), "{arguments}: {said}");
+        assert_eq!(holding(out.path(), password), Vec::<PathBuf>::new(), "{arguments}");
+        assert!(!said.contains(password), "{arguments}: {said}");
+    }
+}
+
+#[test]
+fn a_use_case_names_its_user_and_where_the_password_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let (user_name, password) = ("weir-user", "p@ss=w0rd:x");
+    let Some((_broker, address)) = Guarded::start(folder.path(), user_name, password) else {
+        return;
+    };
+    let file = folder.path().join("password");
+    std::fs::write(&file, format!("{password}\n")).unwrap();
+    let p2p = include_str!("../../../../usecases/singlenode-p2p-1K-1K-1K-1K.toml");
+    let run = |key: &str, value: &str, broker: &str| {
+        let mine = folder.path().join("mine.toml");
+        let connection = format!("[connection]\nuser_name = {user_name:?}\n{key} = {value:?}\n");
+        std::fs::write(&mine, format!("{p2p}\n{connection}")).unwrap();
+        let out = tempfile::tempdir().unwrap();
+        let output = weir(&["bench", "run", mine.to_str().unwrap(), "--pin", "none", "--broker"])
+            .arg(broker)
+            .args(SMALL)
+            .env("WEIR_TEST_PASSWORD", password)
+            .arg("--out")
+            .arg(out.path())
+            .output()
+            .unwrap();
+        (output, out)
+    };
+    let url = format!("mqtt://{address}");
+    let labelled = format!("mine@label={url}");
+    let file = file.to_str().unwrap();
+    for (key, value, broker) in [
+        ("password_env", "WEIR_TEST_PASSWORD", &url),
+        ("password_file", file, &url),
+        ("password_file", file, &labelled),
+    ] {
+        let (output, out) = run(key, value, broker);
+        let (result, _) = result(out.path());
+        assert_whole(&result);
+        let told = &result["disclosed"]["broker"]["authentication"];
+        assert_eq!(told, "user name and password", "{key}");
+        assert_eq!(holding(out.path(), password), Vec::<PathBuf>::new(), "{key}");
+        for text in [&output.stdout, &output.stderr] {
+            assert!(!String::from_utf8_lossy(text).contains(password), "{key}");
+        }
+    }
+    let (output, _) = run("password_env", "WEIR_NO_SUCH", &url);
+    assert!(error_of(&output).contains("the password_env WEIR_NO_SUCH"), "{output:?}");
+    // Whom the URL names goes first.
+    let (output, _) = run("password_file", file, &format!("mqtt://other@{address}"));
+    assert!(error_of(&output).contains("refused CONNECT"), "{output:?}");
+}
+
+/// Writes a program of the shell.
+fn script(folder: &Path, name: &str, text: &str) -> String {
+    use std::os::unix::fs::PermissionsExt;
+    let path = folder.join(name);
+    std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    path.display().to_string()
+}
+
+/// A broker below a script that outlives it: no end of a process tells that it is gone.
+#[test]
+fn a_broker_that_died_below_its_script_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!("{} broker --listen $1\nsleep 1000", env!("CARGO_BIN_EXE_weir"));
+    let stand_in = script(folder.path(), "stand-in", &text);
+    let run = Midway::start_with(&format!("mine={stand_in} {{address}}"));
+    let broker = first_child(run.broker.as_raw_nonzero().get());
+    let broker = rustix::process::Pid::from_raw(broker).unwrap();
+    rustix::process::kill_process(broker, rustix::process::Signal::KILL).unwrap();
+    let (code, result, _, _out) = run.end();
+    assert_eq!((code, &result["verdict"]["status"]), (1, &"failed".into()));
+    let reasons = result["verdict"]["reasons"].to_string();
+    assert!(reasons.contains("nothing listens at 127.0.0.1:"), "{reasons}");
+}
+
+#[test]
+fn a_broker_that_does_not_start_is_one_failed_cell_and_the_others_run() {
+    let out = tempfile::tempdir().unwrap();
+    let run = |brokers: &[&str]| {
+        let mut command = weir(&["bench", "run", "fanout-1-1K-1-1K", "--pin", "none"]);
+        command.args(SMALL).args(["--repeat", "2", "--cool-down", "0s", "--out"]).arg(out.path());
+        brokers.iter().for_each(|broker| {
+            command.args(["--broker", broker]);
+        });
+        command.output().unwrap()
+    };
+    let output = run(&["mine=false x", "weir"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("FAILED: not started: mine does not answer MQTT"), "{text}");
+    let all = results(&std::fs::read_dir(out.path()).unwrap().next().unwrap().unwrap().path());
+    assert_eq!(all.len(), 4);
+    for (result, folder) in all {
+        let name = result["broker"]["name"].as_str().unwrap();
+        let is_weir = name == "Weir";
+        assert_eq!(result["connections"]["connected"].as_u64() > Some(0), is_weir, "{name}");
+        assert_eq!(result["verdict"]["reasons"].to_string().contains("not started"), !is_weir);
+        assert!(folder.join("broker.log").is_file(), "{name}");
+    }
+    // Where nothing runs at all there is nothing to tell but why.
+    let output = run(&["mine=false x"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(error_of(&output).contains("not started: mine does not answer MQTT"), "{output:?}");
+}
+
+#[test]
+fn a_broker_that_is_given_twice_is_two_brokers() {
+    let out = tempfile::tempdir().unwrap();
+    let output = weir(&["bench", "run", "fanout-1-1K-1-1K", "--pin", "none", "--repeat", "3"])
+        .args(["--broker", "weir", "--broker", "weir@other", "--cool-down", "0s"])
+        .args(["--scale", "0.01", "--duration", "1s", "--warm-up", "0s", "--out"])
+        .arg(out.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("Weir@other 0.1.0 compared with Weir 0.1.0"), "{text}");
+}
+
+#[test]
 fn errors_say_in_one_line_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("broken.toml");
     std::fs::write(&file, "name = \"x\"\nrevison = 1\n").unwrap();
     let file = file.to_str().unwrap();
-    let cases: [(&[&str], &[&str]); 10] = [
+    let cases: [(&[&str], &[&str]); 12] = [
         (&["bench", "run", "p2p-1K", "--broker", "weir"], &["unknown use case", "did you mean"]),
         (&["bench", "suite", "huge"], &["unknown set", "basic, enterprise"]),
         (&["bench", "run", "p2p-1K-1K-1K-1K", "--broker", "emq"], &["unknown broker", "mosquitto"]),
         (&["bench", "run", file], &["broken.toml:2", "revison"]),
-        (&["bench", "run", "p2p-1K-1K-1K-1K", "--scale", "0"], &["--scale 0", "above 0"]),
+        (&["bench", "run", "basic"], &["unknown use case", "`weir bench suite basic`"]),
+        (&["bench", "suite", "P2P-1k-1k-1k-1k"], &["unknown set", "`weir bench run P2P-1k-"]),
+        (
+            &["bench", "run", "p2p-1K-1K-1K-1K", "--broker", "localhost:1883"],
+            &["unknown broker", "did you mean mqtt://localhost:1883?"],
+        ),
         (&["bench", "run", "p2p-1K-1K-1K-1K", "--out", "/proc/none"], &["/proc/none", "--out DIR"]),
         (
             &["bench", "run", "p2p-1K-1K-1K-1K", "--broker", "mqtt://127.0.0.1:9"],
@@ -302,6 +472,35 @@ fn errors_say_in_one_line_what_to_do() {
         for part in parts {
             assert!(error.contains(part), "{part} is missing in: {error}");
         }
+    }
+}
+
+/// Before the host is looked at, which takes a second and warns of what is no matter then.
+#[test]
+fn a_scale_that_is_none_is_refused_before_anything_is_done() {
+    for scale in ["0", "-1", "1001", "inf", "NaN", "half"] {
+        let output = weir(&["bench", "run", "p2p-1K-1K-1K-1K", "--scale", scale]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{scale}: {text}");
+        assert!(text.contains("'--scale <SCALE>': it must be above 0 and at most 1000"), "{text}");
+        assert!(!text.contains("warning"), "{text}");
+    }
+}
+
+/// Else a suite of hours has a failed run at every place of a name that was mistyped.
+#[test]
+fn a_broker_that_is_not_there_is_told_before_anything_runs() {
+    let out = tempfile::tempdir().unwrap();
+    for command in ["run", "ladder"] {
+        let output = weir(&["bench", command, "p2p-1K-1K-1K-1K", "--broker", "weir"])
+            .args(SMALL)
+            .args(["--broker", "mine=/no/such/program", "--out"])
+            .arg(out.path())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(error_of(&output).contains("/no/such/program is not a program"), "{output:?}");
+        assert_eq!(std::fs::read_dir(out.path()).unwrap().count(), 0, "{command:?}");
     }
 }
 

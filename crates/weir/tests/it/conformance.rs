@@ -99,3 +99,23 @@ fn a_part_of_a_name_that_no_case_has_is_said() {
     assert!(said.contains("no case for these versions has \"no-such-case\" in its name"), "{said}");
     assert_eq!(std::fs::read_dir(out.path()).unwrap().count(), 0, "nothing is left behind");
 }
+
+#[test]
+fn each_of_several_brokers_keeps_its_log_and_one_that_does_not_start_is_told() {
+    let out = tempfile::tempdir().unwrap();
+    let brokers = ["--broker", "weir", "--broker", "weir@b", "--broker", "mine=false x"];
+    let output = conformance(&[&brokers[..], &["--only", "v5-retain"]].concat(), out.path());
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("mine unknown: INCOMPLETE: not run: conformance of mine"), "{said}");
+    let plan = String::from_utf8(output.stderr).unwrap();
+    assert!(plan.contains(" cases on weir, weir@b, mine; about "), "{plan}");
+    let folder = kept(out.path());
+    for log in ["1-weir", "2-weir-b", "3-mine"] {
+        assert!(folder.join(log).join("broker.log").is_file(), "{log}");
+    }
+    let text = std::fs::read_to_string(folder.join("conformance.json")).unwrap();
+    let json: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["brokers"][1]["broker"]["name"], "Weir@b");
+    assert!(json["brokers"][2]["cut"].as_str().unwrap().contains("does not answer MQTT"));
+}

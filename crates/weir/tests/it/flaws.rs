@@ -5,7 +5,7 @@ use crate::fake_broker::{FakeBroker, Faults};
 use crate::support::results::results;
 use crate::support::{Broker, tool};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -168,10 +168,8 @@ fn a_broker_that_acknowledges_and_drops_is_failed_message_by_message() {
     assert!(result["rates"]["success"].as_f64() < Some(1.0), "{}", result["rates"]);
 }
 
-/// Far more than one thread can send: what it then measures is itself, and says nothing of the
-/// broker.
-#[test]
-fn a_generator_that_is_overloaded_makes_the_run_invalid() {
+/// A broker that does next to nothing, in a process of its own, and its URL.
+fn null_broker() -> (Ended, String) {
     let mut null = Ended(
         Command::new(WEIR)
             .args(["bench", "null-broker"])
@@ -182,14 +180,115 @@ fn a_generator_that_is_overloaded_makes_the_run_invalid() {
     );
     let mut address = String::new();
     BufReader::new(null.0.stdout.take().unwrap()).read_line(&mut address).unwrap();
+    (null, format!("mqtt://{}", address.trim()))
+}
+
+/// The result of a use case during which `victim` stood still for 1.6 s, once `phase` was told of.
+fn stopped(use_case: &str, scale: &str, phase: &str, victim: fn(&Child, &Child) -> Pid) -> Value {
+    let (null, broker) = null_broker();
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = run(use_case, &broker, "5s", folder.path());
+    let mut bench = Ended(command.args(["--scale", scale]).spawn().unwrap());
+    let mut lines = BufReader::new(bench.0.stderr.take().unwrap());
+    let mut text = String::new();
+    while !text.lines().any(|line| line.trim_start().starts_with(phase)) {
+        assert!(lines.read_line(&mut text).unwrap() > 0, "it ended before {phase}:\n{text}");
+    }
+    freeze(victim(&bench.0, &null.0), Duration::from_millis(1_600));
+    lines.read_to_string(&mut text).unwrap();
+    bench.0.wait().unwrap();
+    result(folder.path())
+}
+
+fn assert_invalid_for_absence(result: &Value, window: &str) {
+    assert_eq!(result["verdict"]["status"], "invalid", "{}", reasons(result));
+    assert!(reasons(result).contains("the load generator was late: absent"), "{}", reasons(result));
+    let longest_us = result["generator"][window]["absent_us_max"].as_u64();
+    assert!(longest_us > Some(1_500_000), "{}", result["generator"]);
+}
+
+/// At one message a second a stop of the generator is in one or two messages: too few for a
+/// percentile of its lag, and all of what is said of the broker.
+#[test]
+fn a_generator_that_stood_still_in_a_slow_fan_out_makes_the_run_invalid() {
+    let result = stopped("fanout-1-1K-1-1K", "0.02", "measure", |bench, _| Pid::from_child(bench));
+    assert_invalid_for_absence(&result, "late_measure");
+}
+
+#[test]
+fn a_generator_that_stood_still_between_pairs_makes_the_run_invalid() {
+    let result = stopped("p2p-1K-1K-1K-1K", "0.02", "measure", |bench, _| Pid::from_child(bench));
+    assert_invalid_for_absence(&result, "late_measure");
+}
+
+#[test]
+fn a_generator_that_stood_still_while_it_connected_makes_the_run_invalid() {
+    let result = stopped("conn-tcp-10K-100", "0.04", "connect", |bench, _| Pid::from_child(bench));
+    assert_invalid_for_absence(&result, "late_setup");
+}
+
+/// A broker ends the connections of clients that send no PINGREQ in time. That is no fault of it if
+/// the generator did not run to send any.
+#[test]
+fn a_generator_that_stood_still_beyond_a_keep_alive_makes_the_run_invalid() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("idle.toml");
+    let text = "name = \"idle\"\nrevision = 1\nabout = \"idle clients\"\nkeep_alive_s = 1\n\
+                mqtt_version = \"3.1.1\"\nconnect_rate_per_s = 100\n[[group]]\nname = \"idle\"\n\
+                clients = 20\nclient_id = \"w{run}-{i}\"\nscales = false\n";
+    std::fs::write(&file, text).unwrap();
+    let result = stopped(file.to_str().unwrap(), "1", "measure", |bench, _| Pid::from_child(bench));
+    assert_invalid_for_absence(&result, "late_measure");
+}
+
+/// The other way round nothing is the generator's: the broker's silence is named as such.
+#[test]
+fn a_broker_that_stood_still_is_named_as_silent_and_is_not_the_generators_fault() {
+    let result = stopped("p2p-1K-1K-1K-1K", "0.02", "measure", |_, null| Pid::from_child(null));
+    let longest_us = result["generator"]["late_measure"]["absent_us_max"].as_u64();
+    assert!(longest_us < Some(800_000), "{}", result["generator"]);
+    let silence = &result["silences"][0];
+    assert!(silence["length_s"].as_f64() > Some(1.0), "{}", result["silences"]);
+    let marks = result["marks"].to_string();
+    assert!(marks.contains("the broker was silent"), "{marks}");
+    let max_us = result["latencies"]["end_to_end"]["max_us"].as_u64();
+    assert!(max_us > Some(1_400_000), "{max_us:?}");
+}
+
+/// Nor while it owes CONNACKs and no message flows yet, which is all that some use cases measure.
+#[test]
+fn a_broker_that_stood_still_while_clients_connected_is_named_as_silent() {
+    let result = stopped("conn-tcp-10K-100", "0.04", "connect", |_, null| Pid::from_child(null));
+    let longest_us = result["generator"]["late_setup"]["absent_us_max"].as_u64();
+    assert!(longest_us < Some(800_000), "{}", result["generator"]);
+    let silence = &result["silences"][0];
+    assert!(silence["length_s"].as_f64() > Some(1.0), "{}", result["silences"]);
+    let max_us = result["latencies"]["connect"]["max_us"].as_u64();
+    assert!(max_us > Some(1_400_000), "{max_us:?}");
+}
+
+/// Far more than one thread can send: what it then measures is itself, and says nothing of the
+/// broker.
+#[test]
+fn a_generator_that_is_overloaded_makes_the_run_invalid() {
+    let (_null, broker) = null_broker();
     let folder = tempfile::tempdir().unwrap();
     let file = use_case(folder.path(), 10, 1_000_000, 1, 0);
-    let broker = format!("mqtt://{}", address.trim());
-    let output = run(&file, &broker, "1s", folder.path()).output().unwrap();
+    let output = run(&file, &broker, "1s", folder.path()).args(["--again", "1"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
-    let result = result(folder.path());
-    assert_eq!(result["verdict"]["status"], "invalid", "{}", reasons(&result));
-    assert!(reasons(&result).contains("the load generator"), "{}", reasons(&result));
+    let mut both = results(folder.path());
+    both.sort_by_key(|(result, _)| result["invalid_before"] != json!([]));
+    let [(first, first_folder), (again, _)] = &both[..] else { panic!("{} runs", both.len()) };
+    for result in [first, again] {
+        assert_eq!(result["verdict"]["status"], "invalid", "{}", reasons(result));
+        assert!(reasons(result).contains("the load generator"), "{}", reasons(result));
+    }
+    let name = first_folder.file_name().unwrap().to_str().unwrap();
+    let told = format!("in place of an invalid run (1 of 1): {name}: ");
+    assert!(reasons(again).contains(&told), "{}", reasons(again));
+    assert!(!reasons(first).contains(&told), "{}", reasons(first));
+    let before = [json!({ "folder": name, "reasons": first["verdict"]["reasons"] })];
+    assert_eq!(again["invalid_before"], Value::from(before.to_vec()));
 }
 
 /// Bytes of the first PUBLISH that a client sends, and of its payload. Acknowledges all.

@@ -26,6 +26,8 @@ mod log;
 mod printing;
 mod pub_sub;
 mod pub_sub_options;
+mod shell;
 mod stacks;
 mod stand_ins;
 mod steps;
+mod store;

@@ -288,8 +288,33 @@ fn the_list_says_what_is_missing_and_setup_says_what_cannot_be_had() {
     let said = text(&output);
     assert!(said.contains("null-v5: here") && said.contains("far: cannot be had"), "{said}");
     assert!(said.contains("no network"), "{said}");
-    let output = stacks.clients(&["run", "--stack", "far"]);
-    assert_eq!(output.status.code(), Some(2));
+    for named in [&["--stack", "far"][..], &["--stack", "far", "--stack", "null"]] {
+        let output = stacks.clients(&[&["run"], named].concat());
+        assert_eq!(output.status.code(), Some(2));
+    }
     let output = stacks.clients(&["list", "--stack", "near"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("far, null, null-v5"), "{output:?}");
+}
+
+#[test]
+fn each_way_of_publishing_wrongly_is_named() {
+    let stacks = Stacks::new();
+    let expected = [
+        ("stray", "published to another topic"),
+        ("retain", "published with RETAIN"),
+        ("swap", "results out of order"),
+        ("overstate", "results counted that never came"),
+    ];
+    let line =
+        |fault: &str| format!("    {{ name = \"{fault}\", args = [\"--fault\", \"{fault}\"] }},\n");
+    let faults: String = expected.iter().map(|(fault, _)| line(fault)).collect();
+    let toml = NULL.replace("variants = [\n", &format!("variants = [\n{faults}"));
+    stacks.add("null", &toml);
+    let (output, clients, _) = stacks.run(&["--rate", "2000"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    for (fault, why) in expected {
+        let point = clients.points.iter().find(|point| point.stack == fault).unwrap();
+        assert_eq!(point.standing, Standing::Wrong, "{point:?}");
+        assert!(point.reasons.iter().any(|of| of.contains(why)), "{fault}: {:?}", point.reasons);
+    }
 }

@@ -66,7 +66,13 @@ const STAND_INS: &[StandIn] = &[
         file: ("lib/hivemq-community-edition-embedded-2024.9.jar", ""),
         ..plain("hivemq-ce", "bin/run.sh", "never asked", "", "2024.9")
     },
-    plain("flashmq", "flashmq", "--version", "FlashMQ 1.26.2\n", "1.26.2"),
+    plain(
+        "flashmq",
+        "flashmq",
+        "--version",
+        "FlashMQ Version 1.26.2 with SSE4.2 support",
+        "1.26.2",
+    ),
     plain("rmqttd", "rmqttd", "--version", "rmqtt/0.24.0 rustc/1.95.0", "0.24.0"),
     plain("rumqttd", "rumqttd", "--version", "rumqttd 0.20.0", "0.20.0"),
     StandIn {

@@ -1,7 +1,7 @@
 //! PUBLISH (section 3.3).
 
 use crate::frame::DUP;
-use crate::primitive::{Reader, put_string, put_u16, put_varint};
+use crate::primitive::{Reader, TRUNCATED, put_string, put_u16, put_varint};
 use crate::property::Place;
 use crate::topic::is_valid_name;
 use crate::{
@@ -58,6 +58,28 @@ impl<'a> Publish<'a> {
             check_aliased(topic, properties)?;
         }
         Ok(Self { dup, qos, retain, topic, packet_id, properties, payload: reader.rest() })
+    }
+
+    /// The PUBLISH at the start of `input`, whose payload is not all there, and the bytes of the
+    /// whole packet. Nothing if it is another packet, or not all is there that stands before the
+    /// payload.
+    ///
+    /// # Errors
+    /// As [`crate::Packet::decode`] finds them in what is there.
+    #[cold]
+    pub fn decode_start(
+        version: Version,
+        input: &'a [u8],
+    ) -> Result<Option<(Self, usize)>, WireError> {
+        let frame = Frame::start(version, input)?;
+        let Some(frame) = frame.filter(|frame| frame.kind == PacketKind::Publish) else {
+            return Ok(None);
+        };
+        match Self::decode(version, frame) {
+            Ok(publish) => Ok(Some((publish, frame.bytes))),
+            Err(TRUNCATED) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Appends the whole packet. Before 5.0 properties are left out.

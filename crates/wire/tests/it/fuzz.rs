@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Checked by the tests of `weir-core` and `weir-flow`.
-const OF_OTHERS: [&str; 3] = ["core", "flow_expression", "flow_payload"];
+const OF_OTHERS: [&str; 4] = ["core", "record", "flow_expression", "flow_payload"];
 
 fn fuzz() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")

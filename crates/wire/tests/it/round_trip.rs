@@ -11,7 +11,8 @@ use weir_wire::packet::{
     SubscriptionOptions, UnsubAck, UnsubscribeBuf, Will,
 };
 use weir_wire::{
-    Frame, Packet, PacketId, PacketKind, PropertiesBuf, Property, QoS, ReasonCode, Version,
+    Frame, Packet, PacketId, PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode,
+    Version, WireError,
 };
 
 use Version::{V5, V31, V311};
@@ -503,4 +504,33 @@ fn read_all(version: Version, bytes: &[u8]) {
     let mut again = PropertiesBuf::new();
     properties.iter().for_each(|property| again.push(property));
     assert_eq!(again.as_properties(), properties, "iteration reads to the end");
+}
+
+/// Wherever a PUBLISH is cut, its start says the same as the whole, or nothing yet.
+#[test]
+fn the_start_of_a_publish_says_what_the_whole_says() {
+    let mut properties = PropertiesBuf::new();
+    properties.push(Property::UserProperty("name", "value"));
+    for version in [V31, V311, V5] {
+        let publish = Publish {
+            dup: true,
+            qos: QoS::AtLeastOnce,
+            retain: true,
+            topic: "a/b",
+            packet_id: PacketId::new(7),
+            properties: if version == V5 { properties.as_properties() } else { Properties::EMPTY },
+            payload: &[1; 200],
+        };
+        let bytes = encoded(version, &Packet::Publish(publish)).bytes;
+        let head_bytes = bytes.len() - publish.payload.len();
+        for cut in 0..bytes.len() {
+            let start = Publish::decode_start(version, &bytes[..cut]);
+            let payload = &publish.payload[..cut.saturating_sub(head_bytes)];
+            let expected = (Publish { payload, ..publish }, bytes.len());
+            assert_eq!(start, Ok((cut >= head_bytes).then_some(expected)), "{version:?} {cut}");
+        }
+    }
+    assert_eq!(Publish::decode_start(V5, &[0x82, 0x80, 0x01, 0, 1, 0]), Ok(None));
+    let long_header = Publish::decode_start(V5, &[0x30, 0x81, 0x00, 0]);
+    assert!(matches!(long_header, Err(WireError::Malformed(_))), "{long_header:?}");
 }

@@ -45,6 +45,8 @@ const CPU: &[Curve] = &[
     curve("load", Color::Blue, |row| row.generator_cpu_cores),
 ];
 
+const CPU_TITLE: &str = "CPU in cores";
+
 const MEMORY: &[Curve] = &[curve("RSS", Color::Magenta, |row| row.broker_rss_bytes as f64)];
 
 const OUTSTANDING: &[Curve] = &[curve("owed", Color::Yellow, |row| row.outstanding as f64)];
@@ -85,7 +87,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, run: &Run) {
         }
     };
     let [left, right] = halves(last);
-    chart(frame, left, "CPU in cores", CPU, run, |cores| format!("{cores:.2}"));
+    chart(frame, left, CPU_TITLE, CPU, run, |cores| format!("{cores:.2}"));
     chart(frame, right, "broker's memory", MEMORY, run, bytes);
 }
 
@@ -102,7 +104,18 @@ fn points(curves: &[Curve], run: &Run, scale: fn(f64) -> f64) -> Vec<Points> {
     curves.iter().map(of).collect()
 }
 
-/// From zero to the highest value.
+/// The end of an axis for values up to this: its half reads differently where `least` is what two
+/// labels must be apart.
+fn axis_end(highest: f64, least: f64) -> f64 {
+    if highest <= 2.0 * least {
+        return 2.0 * least;
+    }
+    let decade = 10f64.powf(highest.log10().floor());
+    let ends = [1.2, 1.6, 2.0, 4.0, 6.0, 8.0, 10.0].map(|factor| factor * decade);
+    ends.into_iter().find(|end| *end >= highest).unwrap_or(highest).max(2.0 * least)
+}
+
+/// From zero to beyond the highest value.
 fn chart(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -113,7 +126,8 @@ fn chart(
 ) {
     let points = points(curves, run, |value| value);
     let highest = points.iter().flatten().map(|(_, value)| *value).fold(0.0, f64::max);
-    let top = if highest > 0.0 { highest * 1.05 } else { 1.0 };
+    let least = if title == CPU_TITLE { 0.01 } else { 1.0 };
+    let top = axis_end(highest, least);
     let labels = vec![text(0.0), text(top / 2.0), text(top)];
     show(frame, area, title, curves, &points, [0.0, top], labels);
 }
@@ -170,4 +184,22 @@ fn show(
 /// The newest time of the curves.
 fn run_end(points: &[Points]) -> f64 {
     points.iter().flatten().map(|(second, _)| *second).fold(1.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_labels_of_an_axis_differ() {
+        for at in 0..10_000 {
+            let highest = f64::from(at) * 0.37;
+            for (least, text) in [(1.0, si as fn(f64) -> String), (0.01, |of| format!("{of:.2}"))] {
+                let end = axis_end(highest, least);
+                let labels = [0.0, end / 2.0, end].map(text);
+                assert!(end >= highest && labels[0] != labels[1], "{highest}: {labels:?}");
+                assert_ne!(labels[1], labels[2], "{highest}");
+            }
+        }
+    }
 }

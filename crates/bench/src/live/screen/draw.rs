@@ -197,7 +197,7 @@ fn word(name: &str) -> String {
 /// Whether the generator keeps up.
 fn health(row: &SeriesRow) -> Span<'static> {
     let lag_us = row.generator_lag_p99_us;
-    let is_late = lag_us > LAG_P99_US_MAX.max(row.latency_p99_us / 10);
+    let is_late = lag_us > LAG_P99_US_MAX;
     let is_busy = row.generator_cpu_cores > CPU_SHARE_MAX;
     let style = if is_late || is_busy { BAD } else { GOOD };
     let word = match (is_late, is_busy) {

@@ -117,9 +117,16 @@ pub const OPTIONS: &[Options] = &[
         |text| up_to(text, 65_535),
         "all clients of 5.0 use this keep alive, those with a shorter one too",
     ),
+    key(
+        &["persistence_location"],
+        "store.path",
+        |text| Some(text.into()),
+        "a folder of its own: Mosquitto's files are not read",
+    ),
     note(
         &["persistence*", "autosave_*", "retained_persistence"],
-        "nothing is kept on disk yet: sessions and retained messages are in memory",
+        "with `[store]` and a path, sessions and retained messages are on disk before they are \
+         acknowledged; without, they are in memory only",
     ),
     note(&["queue_qos0_messages"], "messages of QoS 0 are not kept for clients that are absent"),
     note(

@@ -45,9 +45,11 @@ fn a_file_of_mosquitto_is_named_and_said_in_our_words() {
     assert_eq!((limits.in_flight_max, limits.queue_messages_max), (20, u32::MAX));
     assert_eq!(limits.packet_bytes_max, 255 * 1024 * 1024);
     assert_eq!(limits.session_expiry_s_max, 14 * 86_400);
+    assert_eq!(config.store.path.as_deref(), Some(Path::new("/var/lib/mosquitto/")));
     for said in [
         "m.conf is a configuration of Mosquitto",
-        "persistence (line 8), persistence_location (line 9)\n      nothing is kept on disk yet",
+        "persistence (line 8)\n      with `[store]` and a path",
+        "persistence_location (line 9)\n      a folder of its own",
         "log_dest (line 14)\n      the log goes to standard error",
         "connection (line 15), remote_password (line 16)\n      there are no bridges",
         "frobnicate (line 17)\n      not an option that Weir knows of",

@@ -6,6 +6,7 @@
 use crate::broker::Broker;
 use crate::client::{self, publish, read_some, subscribe};
 use crate::witness::Witness;
+use procfs::process::Process;
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -70,7 +71,7 @@ impl Attack {
             let witness = &mut witness;
             scope.spawn(move || witness.publish(until));
             while done.load(Ordering::Acquire) < ATTACKERS {
-                most_bytes = most_bytes.max(broker.resident()?);
+                most_bytes = most_bytes.max(resident_bytes(broker)?);
                 std::thread::sleep(Duration::from_millis(1));
             }
             Ok(())
@@ -78,6 +79,11 @@ impl Attack {
         watched?;
         Ok(Seen { most_bytes, acknowledged: witness.acknowledged(), lost: witness.lost()? })
     }
+}
+
+fn resident_bytes(broker: &Broker) -> anyhow::Result<u64> {
+    let process = Process::new(broker.pid().as_raw_pid())?;
+    Ok(process.statm()?.resident * procfs::page_size())
 }
 
 struct Attacker<'a> {

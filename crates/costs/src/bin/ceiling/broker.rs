@@ -1,7 +1,7 @@
-//! The broker that is attacked.
+//! A broker in a process of its own, for programs that do something to it.
 
 use anyhow::Context as _;
-use procfs::process::Process;
+use rustix::process::Pid;
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -15,19 +15,15 @@ pub(crate) struct Broker {
 }
 
 impl Broker {
-    /// Starts `program` with so many shards and such a ceiling, in bytes.
+    /// Starts `PROGRAM broker` with this in its configuration.
     ///
     /// # Errors
     /// It does not start.
-    pub(crate) fn start(program: &str, shards: u16, ceiling_bytes: u64) -> anyhow::Result<Self> {
+    pub(crate) fn start(program: &str, config: &str) -> anyhow::Result<Self> {
         let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let address = SocketAddr::from(([127, 0, 0, 1], port));
-        let path = std::env::temp_dir().join(format!("weir-ceiling-{port}.toml"));
-        let text = format!(
-            "listen = [\"{address}\"]\nshards = {shards}\n\
-             [process]\nmemory_bytes_max = {ceiling_bytes}\n"
-        );
-        std::fs::write(&path, text)?;
+        let path = std::env::temp_dir().join(format!("weir-costs-{port}.toml"));
+        std::fs::write(&path, format!("listen = [\"{address}\"]\n{config}"))?;
         let child = Command::new(program)
             .args(["broker", "--config"])
             .arg(&path)
@@ -45,13 +41,8 @@ impl Broker {
         Ok(broker)
     }
 
-    /// Resident bytes.
-    ///
-    /// # Errors
-    /// It is gone.
-    pub(crate) fn resident(&self) -> anyhow::Result<u64> {
-        let process = Process::new(self.child.id().cast_signed())?;
-        Ok(process.statm()?.resident * procfs::page_size())
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
     }
 }
 

@@ -42,7 +42,9 @@ fn main() -> anyhow::Result<()> {
             print!("  {shards} shards:");
             let (mut acknowledged, mut lost) = (0, 0);
             for _ in 0..repeat {
-                let broker = Broker::start(&program, shards, ceiling_bytes)?;
+                let config =
+                    format!("shards = {shards}\n[process]\nmemory_bytes_max = {ceiling_bytes}\n");
+                let broker = Broker::start(&program, &config)?;
                 let seen = attack.run(&broker)?;
                 acknowledged += seen.acknowledged;
                 lost += seen.lost;

@@ -16,6 +16,33 @@ use weir_wire::{
 /// A message held back is let go after this long if no successor came.
 const HELD_US_MAX: u64 = 200_000;
 
+/// How a fake lies about what it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lie {
+    /// SUBACK and deliveries have QoS 0.
+    GrantsQos0,
+    /// Deliveries have QoS 0, whatever was granted.
+    DeliversQos0,
+    Topic,
+    /// The payload ends behind the stamp.
+    Cut,
+    /// A byte more.
+    Longer,
+    /// The last byte alone.
+    LastByte,
+    /// Every byte behind the stamp.
+    Flipped,
+    /// The time in the stamp is a second earlier.
+    Earlier,
+    Retain,
+    /// What was stored comes without the flag.
+    NoRetain,
+    /// A copy goes to a connection without a subscription.
+    Elsewhere,
+    /// A copy has a sequence that was never sent.
+    Unsent,
+}
+
 /// What goes wrong. Shares are of deliveries, by chance; `every` is by sequence number.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Faults {
@@ -45,6 +72,8 @@ pub(crate) struct Faults {
     pub(crate) gone_after: Option<u64>,
     /// After this many messages nothing is done for this long.
     pub(crate) freeze: Option<(u64, u64)>,
+    /// Every so many messages come altered.
+    pub(crate) lie: Option<(u32, Lie)>,
 }
 
 struct Conn {
@@ -71,14 +100,45 @@ struct Delivery {
     to: Token,
     qos: QoS,
     dup: bool,
+    retain: bool,
     topic: String,
     payload: Vec<u8>,
+}
+
+impl Delivery {
+    fn tell(&mut self, lie: Lie) {
+        let (stamp, rest) = self.payload.split_at_mut(16);
+        match lie {
+            Lie::GrantsQos0 | Lie::DeliversQos0 => self.qos = QoS::AtMostOnce,
+            Lie::Topic => self.topic.push('0'),
+            Lie::Cut => self.payload.truncate(16),
+            Lie::Longer => self.payload.push(b'.'),
+            Lie::LastByte => rest[rest.len() - 1] ^= 1,
+            Lie::Flipped => rest.iter_mut().for_each(|byte| *byte ^= 0xFF),
+            Lie::Earlier => {
+                let time: [u8; 8] = [0, 0]
+                    .iter()
+                    .chain(&stamp[10..])
+                    .copied()
+                    .collect::<Vec<_>>()
+                    .try_into()
+                    .unwrap();
+                let time = (u64::from_be_bytes(time) - 1_000_000).to_be_bytes();
+                stamp[10..].copy_from_slice(&time[2..]);
+            }
+            Lie::Retain => self.retain = true,
+            Lie::Unsent => stamp[6..10].copy_from_slice(&(u32::MAX - 1).to_be_bytes()),
+            Lie::NoRetain | Lie::Elsewhere => {}
+        }
+    }
 }
 
 pub(super) struct Fake {
     faults: Faults,
     conns: HashMap<Token, Conn>,
     subscriptions: Vec<Subscription>,
+    /// Every message that was to be retained: its tests publish one on a topic.
+    retained: Vec<Delivery>,
     /// By due time and a running number.
     on_the_way: BTreeMap<(u64, u64), Delivery>,
     numbered: u64,
@@ -94,6 +154,7 @@ impl Fake {
             faults,
             conns: HashMap::new(),
             subscriptions: Vec::new(),
+            retained: Vec::new(),
             on_the_way: BTreeMap::new(),
             numbered: 0,
             held: HashMap::new(),
@@ -172,7 +233,9 @@ impl Fake {
     fn subscribe(&mut self, io: &mut Io, token: Token, subscribe: &Subscribe<'_>) {
         let mut codes = Vec::new();
         for (filter, options) in subscribe.filters() {
-            codes.push(if self.faults.refuse_subscribe { 0x80 } else { options.qos as u8 });
+            let is_lower = self.faults.lie.is_some_and(|(_, lie)| lie == Lie::GrantsQos0);
+            let granted = if is_lower { QoS::AtMostOnce } else { options.qos };
+            codes.push(if self.faults.refuse_subscribe { 0x80 } else { granted as u8 });
             let is_shared = filter.starts_with("$share/");
             let known = self.subscriptions.iter_mut().find(|s| is_shared && s.filter == filter);
             match known {
@@ -188,6 +251,20 @@ impl Fake {
         }
         let (packet_id, properties) = (subscribe.packet_id, Properties::EMPTY);
         self.write(io, token, &Packet::SubAck(SubAck { packet_id, properties, codes: &codes }));
+        self.replay(token, subscribe);
+    }
+
+    /// Stored messages go to a new subscription; a liar's have no RETAIN flag.
+    fn replay(&mut self, token: Token, subscribe: &Subscribe<'_>) {
+        let retain = !self.faults.lie.is_some_and(|(_, lie)| lie == Lie::NoRetain);
+        for (filter, _) in subscribe.filters() {
+            let filter = TopicFilter::parse(filter).unwrap();
+            let stored = self.retained.iter().filter(|stored| filter.matches(&stored.topic));
+            let all: Vec<Delivery> =
+                stored.map(|stored| Delivery { to: token, retain, ..stored.clone() }).collect();
+            self.deeds.lies += if retain { 0 } else { all.len() as u64 };
+            all.into_iter().for_each(|delivery| self.send(delivery, 0));
+        }
     }
 
     fn publish(&mut self, io: &mut Io, token: Token, publish: &Publish<'_>) {
@@ -202,6 +279,11 @@ impl Fake {
         {
             // The fault itself is that nothing happens for a time.
             std::thread::sleep(Duration::from_micros(for_us));
+        }
+        if publish.retain {
+            let (topic, payload) = (publish.topic.to_owned(), publish.payload.to_vec());
+            let (qos, dup, retain) = (publish.qos, false, true);
+            self.retained.push(Delivery { to: token, qos, dup, retain, topic, payload });
         }
         let sequence = sequence_of(publish.payload);
         let is_every =
@@ -243,8 +325,17 @@ impl Fake {
         subscription.turn += 1;
         let qos = subscription.qos.min(publish.qos);
         let (topic, payload) = (publish.topic.to_owned(), publish.payload.to_vec());
-        let delivery = Delivery { to, qos, dup: false, topic, payload };
+        let mut delivery = Delivery { to, qos, dup: false, retain: false, topic, payload };
         let sequence = sequence_of(publish.payload);
+        if let Some((every, lie)) = self.faults.lie
+            && sequence.is_multiple_of(every)
+        {
+            self.deeds.lies += u64::from(lie != Lie::NoRetain);
+            match lie {
+                Lie::Elsewhere | Lie::Unsent => self.add_another(delivery.clone(), lie),
+                _ => delivery.tell(lie),
+            }
+        }
         let stream = (to, publisher_of(publish.payload));
 
         if self.faults.stray_every.is_some_and(|every| sequence.is_multiple_of(every)) {
@@ -279,6 +370,18 @@ impl Fake {
             self.note(AnomalyKind::Reordered, to, &held);
             self.send(held, 0);
         }
+    }
+
+    /// Sends a copy that is owed to nobody.
+    fn add_another(&mut self, mut copy: Delivery, lie: Lie) {
+        let has_none = |token: &&Token| {
+            !self.subscriptions.iter().any(|subscription| subscription.members.contains(token))
+        };
+        if lie == Lie::Elsewhere {
+            copy.to = *self.conns.keys().find(has_none).unwrap();
+        }
+        copy.tell(lie);
+        self.send(copy, 0);
     }
 
     fn note(&mut self, kind: AnomalyKind, to: Token, delivery: &Delivery) {
@@ -320,7 +423,7 @@ impl Fake {
             let publish = Publish {
                 dup: delivery.dup,
                 qos: delivery.qos,
-                retain: false,
+                retain: delivery.retain,
                 topic: &delivery.topic,
                 packet_id,
                 properties: Properties::EMPTY,

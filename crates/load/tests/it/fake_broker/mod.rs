@@ -7,7 +7,7 @@
 
 mod conn;
 
-pub(crate) use conn::Faults;
+pub(crate) use conn::{Faults, Lie};
 
 use conn::Fake;
 use std::net::{SocketAddr, TcpListener};
@@ -27,6 +27,8 @@ pub(crate) struct Deeds {
     pub(crate) published: u64,
     pub(crate) deliveries: u64,
     pub(crate) strays: u64,
+    /// Deliveries that were altered.
+    pub(crate) lies: u64,
     /// Deliveries that were sent out of time.
     pub(crate) late: u64,
     /// Messages that were refused or never acknowledged, and their deliveries.

@@ -33,9 +33,13 @@ impl Broker {
 
     /// With these arguments alone; nothing if it ends before it listens.
     pub(crate) fn try_start(arguments: &[&str]) -> Option<Self> {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
-            .arg("broker")
-            .args(arguments)
+        let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
+        Self::by(weir.arg("broker").args(arguments))
+    }
+
+    /// By this command; nothing if it ends before it listens.
+    pub(crate) fn by(command: &mut Command) -> Option<Self> {
+        let mut child = command
             .env("NO_COLOR", "1")
             .env_remove("WEIR_LOG")
             .stderr(Stdio::piped())

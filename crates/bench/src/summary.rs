@@ -1,0 +1,99 @@
+//! All use cases of a command in one table, and what the columns of all tables mean.
+
+use crate::numbers::{count, mega, millis};
+use crate::report::runs::{self, Repeats, Use, worst};
+use crate::result::{RunResult, Status};
+use crate::tables::{fit, new_table, printable};
+use std::fmt::Write as _;
+
+/// Longest name in the first column.
+const NAME_CHARS_MAX: usize = 24;
+
+/// What a column says that its name does not.
+const COLUMNS: [(&str, &str); 15] = [
+    ("rate in:out", "messages published and received per second"),
+    ("avg to max", "ms from the intended send to receipt, or connect to CONNACK"),
+    ("CPU cores, max", "processors the broker used in measure; in its busiest second"),
+    ("% avg, % max", "the same in percent of all processors"),
+    ("us/delivery", "the broker's CPU per delivery, or per connect, in microseconds"),
+    ("mem, stable", "the broker's resident memory; in the last third of measure"),
+    ("load CPU", "processors the load generator used"),
+    ("dup, reord.", "deliveries that came again, or out of order"),
+    ("stray", "deliveries that were owed to nobody"),
+    ("msg/cpu-s", "messages in and out of the broker per second of its CPU"),
+    ("PSS", "the broker's memory with its share of what processes share"),
+    ("ctxsw/s", "context switches of the broker per second"),
+    ("lo, net", "bytes per second over loopback, and in and out of the host"),
+    ("host, stolen", "processors of the host that were busy; that other guests had"),
+    ("W", "power of the processors, in watts"),
+];
+
+/// What stands below the tables of the use cases: all of them in one, where they are several, and
+/// the meaning of the columns.
+pub fn render(results: &[RunResult]) -> String {
+    table(results) + &legend()
+}
+
+/// A row a broker below its use case, with the medians of repeats; empty for a single use case.
+fn table(results: &[RunResult]) -> String {
+    let uses = runs::group(results);
+    if uses.len() < 2 {
+        return String::new();
+    }
+    let mut table =
+        new_table(["all use cases", "verdict", "out /s", "p99 ms", "lost", "CPU us", "mem"]);
+    for of in &uses {
+        let name = of.name.trim_start_matches("singlenode-");
+        let mut title: [String; 7] = Default::default();
+        title[0] = cut(name);
+        table.add_row(title);
+        for broker in &of.brokers {
+            table.add_row(row(of, broker));
+        }
+    }
+    format!("\n{}\n", fit(&table))
+}
+
+fn row(of: &Use<'_>, broker: &Repeats<'_>) -> [String; 7] {
+    let median = |value: fn(&RunResult) -> Option<f64>, text: fn(f64) -> String| {
+        broker.spread(value).map_or_else(|| "-".to_owned(), |spread| text(spread.median))
+    };
+    let rate: fn(&RunResult) -> Option<f64> = if of.has_messages() {
+        |run| Some(run.rates.received)
+    } else {
+        |run| Some(run.rates.connected)
+    };
+    let runs = broker.runs.len();
+    let passed = broker.runs.iter().filter(|of| of.run.verdict.status == Status::Passed).count();
+    let verdict = match worst(broker).name() {
+        word if runs == 1 => word.to_owned(),
+        word => format!("{word} {passed}/{runs}"),
+    };
+    let lost: u64 = broker.runs.iter().map(|named| named.run.measure.lost).sum();
+    [
+        cut(&format!("  {}", broker.label)),
+        verdict,
+        median(rate, count),
+        median(|run| Some(run.latency().filter(|of| of.count > 0)?.p99_us as f64), millis),
+        lost.to_string(),
+        median(RunResult::cpu_us_each, |us| format!("{us:.2}")),
+        median(|run| Some(run.resources.as_ref()?.rss_stable_bytes as f64), |b| mega(b as u64)),
+    ]
+}
+
+fn cut(name: &str) -> String {
+    let name = printable(name);
+    if name.chars().count() <= NAME_CHARS_MAX {
+        return name;
+    }
+    name.chars().take(NAME_CHARS_MAX - 3).chain("...".chars()).collect()
+}
+
+/// What the columns mean, once below all tables.
+fn legend() -> String {
+    let mut text = String::from("\ncolumns:\n");
+    for (name, meaning) in COLUMNS {
+        let _ = writeln!(text, "  {name:<15} {meaning}");
+    }
+    text
+}

@@ -1,0 +1,312 @@
+//! The log of a shard on its way to the disk: what the core records, in commits of a thread of its
+//! own.
+//!
+//! The shard appends while it handles inputs. At the end of a turn a commit leaves for the flusher,
+//! if none is on its way and the last one began long enough ago; when it comes back by the mailbox,
+//! the core is told how far all is safe. Nothing here waits for the disk, except at the start and
+//! at the end.
+
+mod config;
+mod flusher;
+mod generations;
+mod reclaim;
+mod start;
+
+pub use config::{Durability, StoreConfig};
+pub(crate) use flusher::{Flushed, Flusher};
+pub(crate) use generations::Generations;
+pub use generations::NoStore;
+pub(crate) use start::{Started, start};
+
+use flusher::Work;
+use reclaim::Reclaim;
+use std::io;
+use weir_core::{Lsn, Micros, Record, Wall};
+use weir_store::{Body, Chore, Commit, Disk, Kind, Log, Settings};
+
+/// Bytes that may wait for the disk before connections are read no more.
+const WAITING_BYTES_MAX: usize = 16 << 20;
+
+/// How long there was nothing to commit before an empty commit says that the last one was whole.
+const IDLE: Micros = Micros(10_000);
+
+/// How often commits are synced that are only written.
+const SYNC_EVERY: Micros = Micros(1_000_000);
+
+/// How often a disk that had no room is asked again.
+const SPACE_EVERY: Micros = Micros(1_000_000);
+
+/// Added to the kind of the first record of an input. A message may be referred to up to the end of
+/// the input that it came with.
+const FIRST_OF_INPUT: Kind = 64;
+
+/// What may wait of records: connections are held back long before.
+pub(crate) const PENDING_BYTES_MAX: usize = 1 << 30;
+
+/// The log of one shard.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    log: Log,
+    flusher: Option<Flusher>,
+    wall: Wall,
+    /// The least time between the beginnings of two commits.
+    gap: Micros,
+    is_synced: bool,
+    /// A record is encoded here.
+    body: Vec<u8>,
+    is_first: bool,
+    /// The last record of the core's. The log has empty ones of its own behind it.
+    last: Lsn,
+    last_commit_at: Micros,
+    last_sync_at: Micros,
+    is_syncing: bool,
+    reclaim: Reclaim,
+    /// What waits has no file to go to: chores make one, if the disk has room.
+    is_stuck: bool,
+    asked_for_space_at: Micros,
+    /// Why the disk cannot be used any more.
+    failed: Option<io::Error>,
+    counts: JournalCounts,
+}
+
+/// What a shard's log has done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct JournalCounts {
+    pub(crate) records: u64,
+    pub(crate) commits: u64,
+    pub(crate) committed_bytes: u64,
+    /// How often the log was written anew.
+    pub(crate) bases: u64,
+    pub(crate) disk_bytes: u64,
+    /// How long the slowest commit took, in microseconds.
+    pub(crate) commit_us_max: u64,
+}
+
+impl JournalCounts {
+    /// Each with its name.
+    pub(crate) fn by_name(self) -> [(&'static str, u64); 6] {
+        let Self { records, commits, committed_bytes, bases, disk_bytes, commit_us_max } = self;
+        [
+            ("store_records", records),
+            ("store_commits", commits),
+            ("store_committed_bytes", committed_bytes),
+            ("store_bases", bases),
+            ("store_disk_bytes", disk_bytes),
+            ("store_commit_us_max", commit_us_max),
+        ]
+    }
+}
+
+impl Journal {
+    fn new(log: Log, settings: &Settings, wall: Wall, gap_ms: u16) -> Self {
+        let Settings { segment_bytes, disk_bytes_max, is_synced, .. } = *settings;
+        Self {
+            log,
+            flusher: None,
+            wall,
+            gap: Micros(u64::from(gap_ms) * 1_000),
+            is_synced,
+            body: Vec::new(),
+            is_first: true,
+            last: Lsn::NONE,
+            last_commit_at: Micros(0),
+            last_sync_at: Micros(0),
+            is_syncing: false,
+            reclaim: Reclaim::new(segment_bytes.into(), disk_bytes_max),
+            is_stuck: false,
+            asked_for_space_at: Micros(0),
+            failed: None,
+            counts: JournalCounts::default(),
+        }
+    }
+
+    /// Its commits are performed by this thread from now on.
+    pub(crate) fn flush_by(&mut self, flusher: Flusher) {
+        self.flusher = Some(flusher);
+    }
+
+    /// An input of the shard begins.
+    #[inline]
+    pub(crate) fn begin_input(&mut self) {
+        self.is_first = true;
+    }
+
+    /// Takes a record. One that cannot be taken ends the broker at the end of the turn, since
+    /// nothing may be answered that is not in the log.
+    pub(crate) fn append(&mut self, record: &Record<'_>) -> Lsn {
+        self.body.clear();
+        record.encode(self.wall, &mut self.body);
+        let first = if std::mem::take(&mut self.is_first) { FIRST_OF_INPUT } else { 0 };
+        let body = Body { head: &[], tail: &self.body };
+        match self.log.append(record.kind() | first, body, 1) {
+            Ok(lsn) => {
+                self.counts.records += 1;
+                self.last = Lsn(lsn.bits());
+                self.last
+            }
+            Err(not_appended) => {
+                self.failed.get_or_insert_with(|| io::Error::other(not_appended));
+                // What waits for it waits until the end.
+                Lsn(u64::MAX)
+            }
+        }
+    }
+
+    /// Whether so much waits for the disk that no more should come.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.log.pending_bytes() > WAITING_BYTES_MAX
+    }
+
+    /// Whether the disk has no room for more than what makes some.
+    #[inline]
+    pub(crate) fn is_short(&self) -> bool {
+        self.log.is_short() || self.reclaim.is_tight()
+    }
+
+    pub(crate) fn counts(&self) -> JournalCounts {
+        JournalCounts { disk_bytes: self.log.disk_bytes(), ..self.counts }
+    }
+
+    /// Why the shard has to end.
+    pub(crate) fn take_failure(&mut self) -> Option<io::Error> {
+        self.failed.take()
+    }
+
+    /// Whether the shard is to log anew what is there.
+    pub(crate) fn wants_base(&mut self, now: Micros) -> bool {
+        self.reclaim.begins(self.counts.committed_bytes, now)
+    }
+
+    /// What comes before the last base that is whole goes, once that is safe.
+    pub(crate) fn reclaim(&mut self, base: Option<(Lsn, Lsn)>, now: Micros) {
+        let (safe, bytes) = (Lsn(self.log.synced().bits()), self.counts.committed_bytes);
+        if let Some(begin) = self.reclaim.committed(safe, base, bytes, now) {
+            self.counts.bases += 1;
+            self.log.forget(weir_store::Lsn::from_bits(begin.0));
+        }
+    }
+
+    /// The end of a turn: hands the flusher what is due.
+    pub(crate) fn turn_end(&mut self, now: Micros) {
+        let Some(flusher) = &self.flusher else { return };
+        if self.failed.is_some() || self.log.is_committing() {
+            return;
+        }
+        if self.log.is_short() && now >= self.asked_for_space_at + SPACE_EVERY {
+            self.asked_for_space_at = now;
+            self.log.retry_space();
+        }
+        if let Some(chore) = self.log.take_chore() {
+            flusher.give(Work::Chore(chore));
+        }
+        let is_due = self.log.pending_bytes() > 0 && now >= self.last_commit_at + self.gap;
+        let commit = if is_due { self.log.take_commit() } else { None };
+        self.is_stuck = is_due && commit.is_none();
+        if let Some(commit) = commit {
+            self.counts.commits += 1;
+            self.counts.committed_bytes += commit.bytes().len() as u64;
+            self.last_commit_at = now;
+            return flusher.give(Work::Commit(commit));
+        }
+        if !self.is_synced
+            && !self.is_syncing
+            && now >= self.last_sync_at + SYNC_EVERY
+            && let Some(sync) = self.log.take_sync()
+        {
+            (self.is_syncing, self.last_sync_at) = (true, now);
+            return flusher.give(Work::Sync(sync));
+        }
+        if now >= self.last_commit_at + IDLE
+            && let Some(commit) = self.log.take_closing()
+        {
+            self.last_commit_at = now;
+            flusher.give(Work::Commit(commit));
+        }
+    }
+
+    /// When a turn has to end though nothing happens.
+    pub(crate) fn due(&self) -> Option<Micros> {
+        if self.log.is_committing() {
+            return None;
+        }
+        let space = self.log.is_short().then_some(self.asked_for_space_at + SPACE_EVERY);
+        let look = self.reclaim.due();
+        if self.is_stuck {
+            return space;
+        }
+        if self.log.pending_bytes() > 0 {
+            return Some(self.last_commit_at + self.gap);
+        }
+        let sync = self.log.synced() < self.log.durable() && !self.is_syncing;
+        let sync = sync.then_some(self.last_sync_at + SYNC_EVERY);
+        let closing = self.log.wants_closing().then_some(self.last_commit_at + IDLE);
+        [sync, closing, space, look].into_iter().flatten().min()
+    }
+
+    /// The flusher has done something. Says how far all is safe, if that was a commit.
+    pub(crate) fn flushed(&mut self, flushed: Flushed, now: Micros) -> Option<Lsn> {
+        match flushed {
+            Flushed::Commit(commit) => {
+                let took_us = now.0.saturating_sub(self.last_commit_at.0);
+                self.counts.commit_us_max = self.counts.commit_us_max.max(took_us);
+                Some(Lsn(self.log.committed(commit).bits()).min(self.last))
+            }
+            Flushed::Sync(sync) => {
+                self.is_syncing = false;
+                self.log.sync_done(&sync);
+                None
+            }
+            Flushed::Chore(chore) => {
+                self.chore_done(chore);
+                None
+            }
+            Flushed::Failed(error) => {
+                self.failed.get_or_insert(error);
+                None
+            }
+        }
+    }
+
+    fn chore_done(&mut self, chore: Chore) {
+        // Every record is wanted until all before a base go together.
+        if let Err(damage) = self.log.chore_done(chore, |_| true) {
+            self.failed.get_or_insert_with(|| io::Error::other(damage));
+        }
+    }
+
+    /// Whether everything that was recorded is as safe as it gets.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        let is_written = self.log.pending_bytes() == 0 && !self.log.is_committing();
+        is_written && self.log.synced() >= self.log.durable()
+    }
+
+    /// Writes all that waits, on this thread: at the start.
+    ///
+    /// # Errors
+    /// Of the disk, which has no space left among others.
+    fn write_out(&mut self, disk: &mut impl Disk) -> io::Result<()> {
+        while self.log.pending_bytes() > 0 {
+            let commit = self.log.take_commit();
+            let chore = if commit.is_none() { self.log.take_chore() } else { None };
+            match (commit, chore) {
+                (Some(commit), _) => {
+                    Commit::perform(&commit, disk)?;
+                    self.counts.commits += 1;
+                    self.counts.committed_bytes += commit.bytes().len() as u64;
+                    self.log.committed(commit);
+                }
+                (None, Some(mut chore)) => {
+                    chore.perform(disk)?;
+                    self.chore_done(chore);
+                }
+                (None, None) => return Err(io::ErrorKind::StorageFull.into()),
+            }
+        }
+        if let Some(sync) = self.log.take_sync() {
+            sync.perform(disk)?;
+            self.log.sync_done(&sync);
+        }
+        self.failed.take().map_or(Ok(()), Err)
+    }
+}

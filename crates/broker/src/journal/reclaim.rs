@@ -1,0 +1,190 @@
+//! When a shard's log is written anew, and what goes then.
+//!
+//! The log grows until what is alive is a third of it at most; then the shard logs all that is
+//! there anew, and everything before that goes. So the disk holds about three times what is alive,
+//! and each byte is copied once in the time that it takes to write twice as many.
+//!
+//! Where the disk is bounded, half of it is for what is alive, since that is there twice while it
+//! is written anew. How much is alive is known when a base ends.
+
+use weir_core::{Lsn, Micros};
+
+/// Files that a log may have before it is worth writing anew.
+const SEGMENTS: u64 = 4;
+
+/// Files that are ready, or written by others than the base.
+const RESERVE_SEGMENTS: u64 = 6;
+
+/// How a log may grow: to so many times what its last base took.
+const BASES: u64 = 3;
+
+/// Where what is alive counts as too much, and where no longer, in parts of a hundred of its half.
+const TIGHT_PERCENT: u64 = 90;
+const ROOMY_PERCENT: u64 = 80;
+
+/// While too much is alive, bases tell whether that is still so: this often, and not for more than
+/// a part of the time.
+const LOOK_EVERY: Micros = Micros(1_000_000);
+const LOOK_PART: u64 = 10;
+
+/// What is known of the log's bases. Bytes are those that were committed, in all.
+#[derive(Debug)]
+pub(super) struct Reclaim {
+    segment_bytes: u64,
+    /// What may be alive.
+    live_bytes_max: u64,
+    /// Where the base that is on its way, or was last, began, and when.
+    begun_at: u64,
+    begun: Micros,
+    /// What the last base took, with what came meanwhile.
+    base_bytes: u64,
+    /// Where it ended, and when.
+    ended_at: u64,
+    ended: Micros,
+    is_basing: bool,
+    is_tight: bool,
+    /// Everything before this is forgotten.
+    forgotten: Lsn,
+}
+
+impl Reclaim {
+    /// That of the start is on its way.
+    pub(super) fn new(segment_bytes: u64, disk_bytes_max: u64) -> Self {
+        Self {
+            segment_bytes,
+            live_bytes_max: disk_bytes_max.saturating_sub(RESERVE_SEGMENTS * segment_bytes) / 2,
+            begun_at: 0,
+            begun: Micros(0),
+            base_bytes: 0,
+            ended_at: 0,
+            ended: Micros(0),
+            is_basing: true,
+            is_tight: false,
+            forgotten: Lsn::NONE,
+        }
+    }
+
+    /// Whether a base is due. If so, it begins.
+    pub(super) fn begins(&mut self, committed_bytes: u64, now: Micros) -> bool {
+        if self.is_basing {
+            return false;
+        }
+        let bytes = committed_bytes - self.begun_at;
+        let is_long = bytes > (SEGMENTS * self.segment_bytes).max(BASES * self.base_bytes);
+        // What is alive is no more than what was written.
+        let may_be_much =
+            bytes > self.live_bytes_max && bytes > self.base_bytes + self.segment_bytes / 2;
+        let has_changed = committed_bytes > self.ended_at;
+        let is_look = has_changed && self.due().is_some_and(|due| due <= now);
+        if is_long || may_be_much || is_look {
+            (self.is_basing, self.begun_at, self.begun) = (true, committed_bytes, now);
+        }
+        self.is_basing
+    }
+
+    /// When to ask again though nothing happens.
+    pub(super) fn due(&self) -> Option<Micros> {
+        (self.is_tight && !self.is_basing).then(|| {
+            let took = self.ended.0.saturating_sub(self.begun.0);
+            self.ended + Micros(LOOK_EVERY.0.max(took * LOOK_PART))
+        })
+    }
+
+    /// Whether no more should be kept than there is.
+    #[inline]
+    pub(super) fn is_tight(&self) -> bool {
+        self.is_tight
+    }
+
+    /// A commit is done, with which so much is safe. Says before which record nothing means
+    /// anything any more, if a base that ends by then makes that so; `base` is the last whole one.
+    pub(super) fn committed(
+        &mut self,
+        safe: Lsn,
+        base: Option<(Lsn, Lsn)>,
+        committed_bytes: u64,
+        now: Micros,
+    ) -> Option<Lsn> {
+        let (begin, end) = base?;
+        if begin <= self.forgotten || end > safe {
+            return None;
+        }
+        (self.forgotten, self.is_basing) = (begin, false);
+        (self.ended_at, self.ended) = (committed_bytes, now);
+        self.base_bytes = committed_bytes - self.begun_at;
+        let percent = if self.is_tight { ROOMY_PERCENT } else { TIGHT_PERCENT };
+        self.is_tight = self.base_bytes > self.live_bytes_max / 100 * percent;
+        Some(begin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEGMENT: u64 = 100;
+
+    /// A log whose first base took so much, and is safe.
+    fn after_base(disk_bytes_max: u64, base_bytes: u64) -> Reclaim {
+        let mut reclaim = Reclaim::new(SEGMENT, disk_bytes_max);
+        let base = Some((Lsn(1), Lsn(9)));
+        assert_eq!(reclaim.committed(Lsn(9), base, base_bytes, Micros(50)), Some(Lsn(1)));
+        reclaim
+    }
+
+    #[test]
+    fn a_base_begins_when_the_log_is_some_files_long_and_several_times_the_last_base() {
+        let mut reclaim = Reclaim::new(SEGMENT, u64::MAX);
+        assert!(!reclaim.begins(10_000, Micros(60)), "that of the start is on its way");
+        let mut reclaim = after_base(u64::MAX, 200);
+        assert!(!reclaim.begins(6 * SEGMENT, Micros(60)));
+        assert!(reclaim.begins(6 * SEGMENT + 1, Micros(60)));
+        assert!(!reclaim.begins(100_000, Micros(60)), "it has begun");
+        let mut reclaim = after_base(u64::MAX, 10);
+        assert!(!reclaim.begins(4 * SEGMENT, Micros(60)));
+        assert!(reclaim.begins(4 * SEGMENT + 1, Micros(60)));
+    }
+
+    #[test]
+    fn a_bound_of_the_disk_has_it_begin_earlier() {
+        // 300 bytes may be alive.
+        let mut reclaim = after_base(12 * SEGMENT, 10);
+        assert!(!reclaim.begins(300, Micros(60)));
+        assert!(reclaim.begins(301, Micros(60)));
+    }
+
+    #[test]
+    fn too_much_that_is_alive_is_looked_at_until_it_is_less() {
+        let mut reclaim = after_base(12 * SEGMENT, 270);
+        assert!(!reclaim.is_tight() && reclaim.due().is_none());
+        let mut reclaim = {
+            reclaim.is_basing = true;
+            reclaim.begun_at = 1_000;
+            reclaim.begun = Micros(100_000);
+            let base = Some((Lsn(20), Lsn(30)));
+            reclaim.committed(Lsn(30), base, 1_271, Micros(400_000));
+            reclaim
+        };
+        assert!(reclaim.is_tight(), "271 of 300");
+        // The last took 300 ms.
+        assert_eq!(reclaim.due(), Some(Micros(3_400_000)));
+        assert!(!reclaim.begins(1_280, Micros(3_399_999)));
+        assert!(!reclaim.begins(1_271, Micros(3_400_000)), "nothing has happened since");
+        assert!(reclaim.begins(1_280, Micros(3_400_000)));
+        reclaim.committed(Lsn(50), Some((Lsn(40), Lsn(50))), 1_280 + 241, Micros(3_500_000));
+        assert!(reclaim.is_tight());
+        assert!(reclaim.begins(1_600, Micros(9_000_000)));
+        reclaim.committed(Lsn(70), Some((Lsn(60), Lsn(70))), 1_600 + 240, Micros(9_100_000));
+        assert!(!reclaim.is_tight());
+    }
+
+    #[test]
+    fn what_was_before_a_base_goes_once_and_not_before_its_end_is_safe() {
+        let mut reclaim = Reclaim::new(SEGMENT, u64::MAX);
+        let base = Some((Lsn(5), Lsn(9)));
+        assert_eq!(reclaim.committed(Lsn(8), base, 0, Micros(0)), None);
+        assert_eq!(reclaim.committed(Lsn(9), base, 0, Micros(0)), Some(Lsn(5)));
+        assert_eq!(reclaim.committed(Lsn(20), base, 0, Micros(0)), None);
+        assert_eq!(reclaim.committed(Lsn(20), None, 0, Micros(0)), None);
+    }
+}

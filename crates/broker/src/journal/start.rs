@@ -1,0 +1,228 @@
+//! What a start does with the broker's folder: it reads the logs that are there, gives every
+//! session to the shard that holds it now, and writes a log for each shard anew.
+//!
+//! Nobody is served meanwhile. The logs that were there stay as they are until the new ones are
+//! whole and on the disk, so a crash in the middle costs nothing, and the number of shards may be
+//! another one than before.
+
+use super::generations::{Generations, NoStore};
+use super::{Durability, FIRST_OF_INPUT, Journal, PENDING_BYTES_MAX, StoreConfig};
+use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use weir_core::{
+    ConnKey, Lsn, Mail, Micros, Notice, Parcel, Partitions, Rebuild, Record, Shard, ShardId, Sink,
+    Wall,
+};
+use weir_store::disk::Folder;
+use weir_store::{Log, OnDamage, Scan, Settings};
+
+/// Bytes of records that are written at a time.
+const WRITE_BYTES: usize = 4 << 20;
+
+/// Room for a packet's topic, properties and subscription identifiers beside its payload.
+const BESIDE_PACKET: u64 = 128 << 10;
+
+/// The logs of all shards, in their order, each with its disk.
+pub(crate) struct Started {
+    pub(crate) logs: Vec<(Journal, Folder)>,
+    /// Locked for as long as the broker runs.
+    pub(crate) generations: Generations,
+}
+
+/// Brings `shards` to where the broker was when it ended.
+pub(crate) fn start(
+    config: &StoreConfig,
+    root: &Path,
+    packet_bytes_max: u32,
+    shards: &mut [Shard],
+    partitions: &Partitions,
+) -> Result<Started, NoStore> {
+    let begin = Instant::now();
+    let now = Micros(weir_reactor::now_us());
+    let wall = wall(now);
+    let mut generations = Generations::open(root)?;
+    let logs = generations.logs()?;
+    let (mut parcels, mut records) = (Vec::new(), 0);
+    for (shard, path) in logs {
+        let (rebuild, count) = read(shard, &path, wall)?;
+        records += count;
+        parcels.extend(rebuild.finish(now));
+    }
+    let mut logs = Vec::new();
+    for own in 0..shards.len() as u16 {
+        let settings = settings(config, own, shards.len() as u64, packet_bytes_max)?;
+        logs.push(open(generations.next(own)?, &settings, wall, config)?);
+    }
+    let parcels_read = parcels.len();
+    let mut anew = Anew { shards, logs, letters: VecDeque::new(), now };
+    anew.write(parcels, partitions).map_err(NoStore::disk(root))?;
+    let logs = anew.logs;
+    generations.finish()?;
+    tracing::info!(parcels = parcels_read, records, took = ?begin.elapsed(), "the store was read");
+    Ok(Started { logs, generations })
+}
+
+/// What a log says, and how many records that were.
+fn read(shard: u16, path: &Path, wall: Wall) -> Result<(Rebuild, u64), NoStore> {
+    let mut disk = Folder::open(path)?;
+    let mut rebuild = Rebuild::default();
+    let mut unfit = None;
+    let tell = |record: &weir_store::Record<'_>| {
+        if unfit.is_some() {
+            return;
+        }
+        if record.kind >= FIRST_OF_INPUT {
+            rebuild.commit_end();
+        }
+        let kind = record.kind & (FIRST_OF_INPUT - 1);
+        let applied = Record::decode(kind, record.body.tail, wall)
+            .map_err(|bad| format!("record {}: {bad}", record.lsn))
+            .and_then(|decoded| {
+                let lsn = Lsn(record.lsn.bits());
+                rebuild.apply(lsn, decoded).map_err(|unfit| unfit.to_string())
+            });
+        unfit = applied.err();
+    };
+    let found = Log::scan(&mut disk, shard, OnDamage::Refuse, tell)
+        .map_err(|why| NoStore::Log { path: path.into(), why })?;
+    if unfit.is_none() && !rebuild.is_whole() {
+        unfit = Some("it ends before all is there that it begins with".into());
+    }
+    match unfit {
+        Some(why) => Err(NoStore::Record { path: path.into(), why }),
+        None => Ok((rebuild, found.records)),
+    }
+}
+
+fn open(
+    mut folder: Folder,
+    settings: &Settings,
+    wall: Wall,
+    config: &StoreConfig,
+) -> Result<(Journal, Folder), NoStore> {
+    let opened = Log::open(&mut folder, settings.clone(), OnDamage::Refuse, Scan::Heads, |_| ());
+    let (log, _) = opened.map_err(|why| NoStore::Log { path: folder.path().into(), why })?;
+    Ok((Journal::new(log, settings, wall, config.gap_ms), folder))
+}
+
+fn settings(
+    config: &StoreConfig,
+    shard: u16,
+    shards: u64,
+    packet_bytes_max: u32,
+) -> Result<Settings, NoStore> {
+    let least = u64::from(packet_bytes_max) + BESIDE_PACKET;
+    let segment_bytes = u64::from(config.segment_bytes).max(least).next_multiple_of(4_096);
+    let mut seed = [0; 8];
+    getrandom::fill(&mut seed)
+        .map_err(|error| NoStore::Disk { path: "random numbers".into(), error: error.into() })?;
+    let disk_bytes_max = match config.disk_bytes_max {
+        0 => u64::MAX,
+        bytes => bytes / shards,
+    };
+    Ok(Settings {
+        shard,
+        segment_bytes: segment_bytes as u32,
+        pending_bytes_max: PENDING_BYTES_MAX,
+        is_synced: config.durability == Durability::Fsync,
+        disk_bytes_max,
+        seed: u64::from_be_bytes(seed),
+        ..Settings::default()
+    })
+}
+
+/// From the clock of the reactors to the one on the wall.
+fn wall(now: Micros) -> Wall {
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Wall(wall.as_micros() as i64 - now.0 as i64)
+}
+
+/// The logs that are written anew.
+struct Anew<'a> {
+    shards: &'a mut [Shard],
+    logs: Vec<(Journal, Folder)>,
+    /// Between the shards: to whom, from whom.
+    letters: VecDeque<(ShardId, ShardId, Mail)>,
+    now: Micros,
+}
+
+impl Anew<'_> {
+    fn write(&mut self, parcels: Vec<Parcel>, partitions: &Partitions) -> io::Result<()> {
+        let now = self.now;
+        self.each(|shard, sink| shard.begin_base(now, sink));
+        for parcel in parcels {
+            let owner = parcel.name().map_or(ShardId(0), |name| partitions.owner(name));
+            self.tell(owner, |shard, sink| shard.restored(parcel, now, sink));
+            self.deliver();
+            self.write_out(owner, WRITE_BYTES)?;
+        }
+        self.each(|shard, sink| shard.end_base(now, sink));
+        for own in (0..self.shards.len() as u16).map(ShardId) {
+            self.write_out(own, 0)?;
+            let last = self.logs[usize::from(own.0)].0.last;
+            self.tell(own, |shard, sink| shard.committed(last, now, sink));
+        }
+        self.each(|shard, sink| shard.turn_end(sink));
+        Ok(())
+    }
+
+    /// Tells a shard something, with its log at hand.
+    fn tell(&mut self, to: ShardId, say: impl FnOnce(&mut Shard, &mut StartSink<'_>)) {
+        let at = usize::from(to.0);
+        let journal = &mut self.logs[at].0;
+        journal.begin_input();
+        say(&mut self.shards[at], &mut StartSink { own: to, journal, letters: &mut self.letters });
+    }
+
+    fn each(&mut self, mut say: impl FnMut(&mut Shard, &mut StartSink<'_>)) {
+        for own in (0..self.shards.len() as u16).map(ShardId) {
+            self.tell(own, &mut say);
+        }
+        self.deliver();
+    }
+
+    /// What the shards have to tell each other: filters that matter to all.
+    fn deliver(&mut self) {
+        let now = self.now;
+        while let Some((to, from, mail)) = self.letters.pop_front() {
+            self.tell(to, |shard, sink| shard.mail(from, mail, now, sink));
+        }
+    }
+
+    /// Writes what waits, once it is more than so many bytes.
+    fn write_out(&mut self, own: ShardId, bytes: usize) -> io::Result<()> {
+        let (journal, disk) = &mut self.logs[usize::from(own.0)];
+        if journal.log.pending_bytes() > bytes { journal.write_out(disk) } else { Ok(()) }
+    }
+}
+
+/// A shard's sink while nobody is connected.
+struct StartSink<'a> {
+    own: ShardId,
+    journal: &'a mut Journal,
+    letters: &'a mut VecDeque<(ShardId, ShardId, Mail)>,
+}
+
+impl Sink for StartSink<'_> {
+    fn write(&mut self, _conn: ConnKey, _bytes: &[u8]) {}
+
+    fn pending(&self, _conn: ConnKey) -> usize {
+        0
+    }
+
+    fn close(&mut self, _conn: ConnKey) {}
+
+    fn hand_over(&mut self, _conn: ConnKey, _to: ShardId) {}
+
+    fn mail(&mut self, to: ShardId, mail: Mail) {
+        self.letters.push_back((to, self.own, mail));
+    }
+
+    fn log(&mut self, record: &Record<'_>) -> Lsn {
+        self.journal.append(record)
+    }
+
+    fn notice(&mut self, _notice: Notice<'_>) {}
+}

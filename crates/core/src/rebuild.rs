@@ -1,0 +1,412 @@
+//! From the records of a log to what they say is there: sessions and retained messages, as parcels
+//! for whichever shard is to hold them.
+//!
+//! It is fed all records of one log in their order, only of whole commits. The log may have lost
+//! its beginning, up to the last base that is done: what comes before the first base is skipped,
+//! and so is what names a session from before it, which is logged anew later in that base.
+//! Everything else has to fit. Of a session that is over nothing is left, so its memory is that of
+//! what is there.
+
+use crate::keys::{Lsn, Micros, Origin};
+use crate::message::{Message, Queued};
+use crate::parcel::{Content, MovedSession, MovedSubscription, Parcel};
+use crate::record::{Record, WillRecord};
+use crate::session::{Absence, Will};
+use crate::window::{DeliveryState, InFlight, SPAN_MAX, Window};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+use weir_wire::packet::{RetainHandling, SubscriptionOptions};
+use weir_wire::{PacketId, PropertiesBuf, QoS};
+
+/// What the records so far say.
+#[derive(Debug, Default)]
+pub struct Rebuild {
+    sessions: BTreeMap<Lsn, Rebuilt>,
+    by_client: BTreeMap<Box<str>, Lsn>,
+    /// Those that a record of this commit, or of this base, may refer to.
+    messages: BTreeMap<Lsn, Arc<Message>>,
+    /// By topic, with the place of the record.
+    retained: BTreeMap<Box<str>, (Lsn, Arc<Message>)>,
+    /// The first base.
+    first: Option<Lsn>,
+    /// The base that is not done yet.
+    base: Option<Lsn>,
+    /// Records of sessions that were over.
+    ignored: u64,
+    /// Records of what is from before the first base.
+    skipped: u64,
+}
+
+/// A record that does not fit what those before it say: the log is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unfit {
+    /// Where it is.
+    pub lsn: Lsn,
+    /// What is wrong with it.
+    pub what: &'static str,
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "record {} does not fit those before it: {}", self.lsn.0, self.what)
+    }
+}
+
+impl std::error::Error for Unfit {}
+
+/// A session as its records have it so far.
+#[derive(Debug)]
+struct Rebuilt {
+    client_id: Box<str>,
+    expiry_s: u32,
+    /// Of its last connection.
+    will: Option<Box<Will>>,
+    /// Nothing while it is connected.
+    absence: Option<Deadlines>,
+    /// By the whole name.
+    subscriptions: BTreeMap<Box<str>, Subscribed>,
+    /// Oldest first; those that are done are taken out.
+    in_flight: VecDeque<InFlight>,
+    queue: VecDeque<Queued>,
+    /// Sorted.
+    unreleased: Vec<PacketId>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Deadlines {
+    expires_at: Option<Micros>,
+    will_at: Option<Micros>,
+}
+
+#[derive(Debug)]
+struct Subscribed {
+    condition: Option<Box<str>>,
+    options: SubscriptionOptions,
+    subscription_id: Option<u32>,
+}
+
+impl Rebuild {
+    /// Takes the next record.
+    ///
+    /// # Errors
+    /// It does not fit; nothing was changed by it.
+    pub fn apply(&mut self, lsn: Lsn, record: Record<'_>) -> Result<(), Unfit> {
+        self.apply_fitting(lsn, record).map_err(|what| Unfit { lsn, what })
+    }
+
+    /// The commit ends: its messages are those of the sessions that were to get them.
+    pub fn commit_end(&mut self) {
+        if self.base.is_none() {
+            self.messages.clear();
+        }
+    }
+
+    /// Records that named a session that was over by then. Of a log that was written in one go
+    /// there are none.
+    pub fn ignored(&self) -> u64 {
+        self.ignored
+    }
+
+    /// Records from before the first base, or that named a session from before it.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// Whether there was a base, and the first is done: else the log is not all there. Of a later
+    /// one it does not matter, as all that it would have logged anew is there.
+    pub fn is_whole(&self) -> bool {
+        self.first.is_some() && self.base != self.first
+    }
+
+    /// The sessions that are there, in the order in which they began, then the retained messages.
+    /// Whoever was connected is absent since `now`.
+    pub fn finish(self, now: Micros) -> impl Iterator<Item = Parcel> {
+        let sessions = self.sessions.into_values();
+        let retained = self.retained.into_values().map(|(_, message)| message);
+        let retained = retained.filter(move |message| !message.is_expired(now));
+        let retained = retained.map(|message| Parcel(Content::Retained(message)));
+        sessions.filter_map(move |session| session.into_parcel(now)).chain(retained)
+    }
+
+    fn apply_fitting(&mut self, lsn: Lsn, record: Record<'_>) -> Result<(), &'static str> {
+        let is_from_before = match self.first {
+            None => !matches!(record, Record::Base),
+            Some(first) => record.session().is_some_and(|session| session < first),
+        };
+        if is_from_before {
+            self.skipped += 1;
+            return Ok(());
+        }
+        match record {
+            Record::Base if self.base.is_some() => return Err("a base begins within another"),
+            Record::Base => {
+                self.first.get_or_insert(lsn);
+                self.base = Some(lsn);
+            }
+            Record::BaseEnd => self.end_base()?,
+            Record::Message { topic, payload, properties, qos, retain, expires_at } => {
+                let message = message((topic, payload, properties), (qos, retain), expires_at);
+                self.messages.insert(lsn, message);
+            }
+            Record::Retained { topic, payload, properties, qos, expires_at } => {
+                let message = message((topic, payload, properties), (qos, true), expires_at);
+                self.retained.insert(topic.into(), (lsn, message));
+            }
+            Record::Cleared { topic } => {
+                // Until the first base is done it may be from before it.
+                if self.retained.remove(topic).is_none() && self.is_whole() {
+                    return Err("no message of this topic is retained");
+                }
+            }
+            Record::Session { session: Lsn::NONE, client_id, expiry_s, will } => {
+                self.begin(lsn, client_id, expiry_s, will.as_ref());
+            }
+            Record::Gone { session } => {
+                if let Some(gone) = self.sessions.remove(&session) {
+                    self.by_client.remove(&gone.client_id);
+                } else {
+                    self.ignored += 1;
+                }
+            }
+            Record::Session { session, .. }
+            | Record::Absent { session, .. }
+            | Record::Subscribed { session, .. }
+            | Record::Unsubscribed { session, .. }
+            | Record::Queued { session, .. }
+            | Record::Sent { session, .. }
+            | Record::Dropped { session }
+            | Record::Received { session, .. }
+            | Record::Done { session, .. }
+            | Record::Noted { session, .. }
+            | Record::Released { session, .. } => match self.sessions.get_mut(&session) {
+                Some(session) => session.apply(record, &self.messages)?,
+                None => self.ignored += 1,
+            },
+        }
+        Ok(())
+    }
+
+    /// All that was there has been logged anew.
+    fn end_base(&mut self) -> Result<(), &'static str> {
+        let base = self.base.ok_or("no base is on its way")?;
+        if self.sessions.first_key_value().is_some_and(|(&session, _)| session < base) {
+            return Err("a session was not logged anew");
+        }
+        self.base = None;
+        // One that was not logged anew had expired.
+        self.retained.retain(|_, &mut (lsn, _)| lsn > base);
+        Ok(())
+    }
+
+    /// A session begins from nothing, whatever this client had before.
+    fn begin(&mut self, lsn: Lsn, client_id: &str, expiry_s: u32, will: Option<&WillRecord<'_>>) {
+        if let Some(older) = self.by_client.insert(client_id.into(), lsn) {
+            self.sessions.remove(&older);
+        }
+        let session = Rebuilt {
+            client_id: client_id.into(),
+            expiry_s,
+            will: will.map(kept_will),
+            absence: None,
+            subscriptions: BTreeMap::new(),
+            in_flight: VecDeque::new(),
+            queue: VecDeque::new(),
+            unreleased: Vec::new(),
+        };
+        self.sessions.insert(lsn, session);
+    }
+}
+
+impl Rebuilt {
+    fn apply(
+        &mut self,
+        record: Record<'_>,
+        messages: &BTreeMap<Lsn, Arc<Message>>,
+    ) -> Result<(), &'static str> {
+        match record {
+            Record::Session { expiry_s, will, .. } => {
+                self.expiry_s = expiry_s;
+                self.will = will.as_ref().map(kept_will);
+                self.absence = None;
+            }
+            Record::Absent { expires_at, will_at, .. } => {
+                self.absence = Some(Deadlines { expires_at, will_at });
+                self.will.take_if(|_| will_at.is_none());
+            }
+            Record::Subscribed { name, condition, options, subscription_id, .. } => {
+                let condition = condition.map(Into::into);
+                let subscribed = Subscribed { condition, options, subscription_id };
+                self.subscriptions.insert(name.into(), subscribed);
+            }
+            Record::Unsubscribed { name, .. } => {
+                self.subscriptions.remove(name).ok_or("there is no such subscription")?;
+            }
+            Record::Queued { message, qos, retain, subscription_ids, packet_id, .. } => {
+                let message = messages.get(&message).ok_or("its message is not there")?;
+                let (message, ids) = (Arc::clone(message), boxed(subscription_ids));
+                let queued = Queued { message, qos, retain, subscription_ids: ids };
+                match packet_id {
+                    Some(packet_id) => self.send(packet_id, queued)?,
+                    None => self.queue.push_back(queued),
+                }
+            }
+            Record::Sent { packet_id, .. } => {
+                let oldest = self.queue.front().ok_or(QUEUE_IS_EMPTY)?;
+                let oldest = oldest.clone();
+                self.send(packet_id, oldest)?;
+                self.queue.pop_front();
+            }
+            Record::Dropped { .. } => {
+                self.queue.pop_front().ok_or(QUEUE_IS_EMPTY)?;
+            }
+            Record::Received { packet_id, .. } => self.receive(packet_id)?,
+            Record::Done { packet_id, .. } => {
+                let at = self.position(packet_id).ok_or(NOT_IN_FLIGHT)?;
+                self.in_flight.remove(at);
+            }
+            Record::Noted { packet_id, .. } => {
+                if let Err(at) = self.unreleased.binary_search(&packet_id) {
+                    self.unreleased.insert(at, packet_id);
+                }
+            }
+            Record::Released { packet_id, .. } => {
+                if let Ok(at) = self.unreleased.binary_search(&packet_id) {
+                    self.unreleased.remove(at);
+                }
+            }
+            Record::Message { .. }
+            | Record::Gone { .. }
+            | Record::Base
+            | Record::BaseEnd
+            | Record::Retained { .. }
+            | Record::Cleared { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, packet_id: PacketId, message: Queued) -> Result<(), &'static str> {
+        let state = match message.qos {
+            QoS::AtMostOnce => return Err("a delivery at QoS 0 is not in flight"),
+            QoS::AtLeastOnce => DeliveryState::AwaitPubAck,
+            QoS::ExactlyOnce => DeliveryState::AwaitPubRec,
+        };
+        self.open(InFlight { packet_id, state, message: Some(message) })
+    }
+
+    /// Identifiers are given in order, and never over more than the span of a window.
+    fn open(&mut self, delivery: InFlight) -> Result<(), &'static str> {
+        if let (Some(first), Some(last)) = (self.in_flight.front(), self.in_flight.back()) {
+            let span = usize::from(delivery.packet_id.steps_from(first.packet_id));
+            let is_behind = span > usize::from(last.packet_id.steps_from(first.packet_id));
+            if !is_behind || span >= SPAN_MAX {
+                return Err("its packet identifier is out of order");
+            }
+        }
+        self.in_flight.push_back(delivery);
+        Ok(())
+    }
+
+    /// Of a delivery that is not known, only this was logged anew.
+    fn receive(&mut self, packet_id: PacketId) -> Result<(), &'static str> {
+        let state = DeliveryState::AwaitPubComp;
+        let Some(at) = self.position(packet_id) else {
+            return self.open(InFlight { packet_id, state, message: None });
+        };
+        let delivery = &mut self.in_flight[at];
+        if delivery.state == DeliveryState::AwaitPubAck {
+            return Err("PUBREC of a delivery at QoS 1");
+        }
+        (delivery.state, delivery.message) = (state, None);
+        Ok(())
+    }
+
+    fn position(&self, packet_id: PacketId) -> Option<usize> {
+        let first = self.in_flight.front()?.packet_id;
+        let distance = packet_id.steps_from(first);
+        let found =
+            self.in_flight.binary_search_by_key(&distance, |it| it.packet_id.steps_from(first));
+        found.ok()
+    }
+
+    /// Nothing if it is over and nobody is to hear of it.
+    fn into_parcel(self, now: Micros) -> Option<Parcel> {
+        let Self { client_id, expiry_s, will, absence, subscriptions, .. } = self;
+        let Deadlines { expires_at, will_at } = absence.unwrap_or_else(|| {
+            let after = |seconds| now + Micros::from_secs(seconds);
+            let expires_at = (expiry_s != u32::MAX).then(|| after(expiry_s));
+            let will_at = will.as_ref().map(|will| after(will.delay_s.min(expiry_s)));
+            Deadlines { expires_at, will_at }
+        });
+        if will.is_none() && expires_at.is_some_and(|at| at <= now) {
+            return None;
+        }
+        let has_absence = expires_at.is_some() || will_at.is_some();
+        let absence = has_absence.then(|| Box::new(Absence { will, will_at, expires_at }));
+        let mut queue = self.queue;
+        queue.retain(|queued| !queued.message.is_expired(now));
+        let subscriptions = subscriptions.into_iter().map(|(name, subscribed)| {
+            let Subscribed { condition, options, subscription_id } = subscribed;
+            // It was looked at when the client subscribed.
+            let options =
+                SubscriptionOptions { retain_handling: RetainHandling::DontSend, ..options };
+            MovedSubscription { name, condition, options, subscription_id }
+        });
+        let moved = MovedSession {
+            client_id: (&*client_id).into(),
+            address: None,
+            expiry_s,
+            window: Window::restored(self.in_flight.into(), queue),
+            unreleased: self.unreleased,
+            absence,
+            subscriptions: subscriptions.collect(),
+            replays: Vec::new(),
+            connection: None,
+        };
+        Some(Parcel(Content::Session(Box::new(moved))))
+    }
+}
+
+const QUEUE_IS_EMPTY: &str = "the session's queue is empty";
+const NOT_IN_FLIGHT: &str = "the delivery is not in flight";
+
+/// Nothing, if there are none.
+fn boxed(subscription_ids: Cow<'_, [u32]>) -> Option<Box<[u32]>> {
+    let ids: Box<[u32]> = match subscription_ids {
+        Cow::Borrowed(ids) => ids.into(),
+        Cow::Owned(ids) => ids.into_boxed_slice(),
+    };
+    Some(ids).filter(|ids| !ids.is_empty())
+}
+
+/// Whom it counts for, if it is retained, is not known any more.
+fn message(
+    (topic, payload, properties): (&str, &[u8], &[u8]),
+    (qos, retain): (QoS, bool),
+    expires_at: Option<Micros>,
+) -> Arc<Message> {
+    Arc::new(Message {
+        topic: topic.into(),
+        payload: payload.into(),
+        properties: PropertiesBuf::from_bytes(properties.into()),
+        qos,
+        retain,
+        expires_at,
+        stamp: None,
+    })
+}
+
+/// Whom it counts for is not known any more.
+fn kept_will(will: &WillRecord<'_>) -> Box<Will> {
+    Box::new(Will {
+        topic: will.topic.into(),
+        payload: will.payload.into(),
+        properties: PropertiesBuf::from_bytes(will.properties.into()),
+        qos: will.qos,
+        retain: will.retain,
+        delay_s: will.delay_s,
+        origin: Origin::OTHER_SHARDS,
+        message_expiry_s: will.message_expiry_s,
+    })
+}

@@ -1,0 +1,71 @@
+//! A packet that is too large to wait for its rest at the memory ceiling. A PUBLISH is refused from
+//! its start, and its rest is skipped by count: a client that was ended for it would come back with
+//! the same message, and be ended again.
+
+use super::Shard;
+use super::connection::{Connection, Refusal};
+use super::publish::NotTaken;
+use crate::bounds::CEILING;
+use crate::keys::{ConnKey, Micros, SessionKey};
+use crate::sink::Sink;
+use weir_wire::packet::Publish;
+use weir_wire::{QoS, ReasonCode};
+
+impl Shard {
+    /// The start of a packet that may not wait for its rest. Says how many bytes are consumed.
+    #[cold]
+    pub(super) fn refuse_partial(
+        &mut self,
+        conn: ConnKey,
+        bytes: &[u8],
+        now: Micros,
+        sink: &mut impl Sink,
+    ) -> usize {
+        match self.skip_partial(conn, bytes, now, sink) {
+            Ok(()) => bytes.len(),
+            Err(refusal) => {
+                self.end(conn, refusal, now, sink);
+                0
+            }
+        }
+    }
+
+    fn skip_partial(
+        &mut self,
+        conn: ConnKey,
+        bytes: &[u8],
+        now: Micros,
+        sink: &mut impl Sink,
+    ) -> Result<(), Refusal> {
+        let not_awaited = Refusal::new(ReasonCode::QuotaExceeded, CEILING);
+        let live = self.connections.live(conn).ok_or(not_awaited)?;
+        let (session, version) = (live.session, live.version);
+        let (publish, packet_bytes) = Publish::decode_start(version, bytes)?.ok_or(not_awaited)?;
+        self.refuse_start(conn, session, &publish, now, sink)?;
+        if let Some(live) = self.connections.get_mut(conn).and_then(Connection::live_mut) {
+            live.cold().skipped_bytes = packet_bytes - bytes.len();
+        }
+        Ok(())
+    }
+
+    /// Refuses a message whose payload is not looked at. One that was taken before is acknowledged.
+    fn refuse_start(
+        &mut self,
+        conn: ConnKey,
+        session: SessionKey,
+        publish: &Publish<'_>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) -> Result<(), Refusal> {
+        let aliased = self.begin_publish(conn, publish, sink)?;
+        let topic = aliased.as_deref().unwrap_or(publish.topic);
+        if publish.qos == QoS::ExactlyOnce && !self.note_unreleased(session, publish)? {
+            return self.acknowledge_again(conn, session, publish, now, sink);
+        }
+        self.begin_answer();
+        let not_taken = NotTaken { reason: ReasonCode::QuotaExceeded, detail: CEILING };
+        let refused = self.refuse_message(conn, session, publish, topic, not_taken, now, sink);
+        // One at QoS 0 is dropped, as one that finds no room in an output.
+        if publish.qos == QoS::AtMostOnce { Ok(()) } else { refused }
+    }
+}

@@ -1,0 +1,26 @@
+//! `weir bench crash`: a broker is crashed again and again under load, and at the end it is counted
+//! what it had acknowledged and then lost.
+//!
+//! Publishers and subscribers have sessions that never expire. Publishers repeat what was not
+//! acknowledged, as the protocol has it; subscribers subscribe once. A *life* is the time from a
+//! start of the broker to the crash that ends it. What every client knows is kept in the
+//! [`ledger`], which is a value; everything else is threads with blocking sockets.
+
+mod inbox;
+pub mod ledger;
+mod life;
+mod link;
+mod names;
+mod outbox;
+mod publisher;
+mod result;
+mod retained;
+mod run;
+mod subscriber;
+mod table;
+
+pub use names::Stream;
+pub use result::{Crash, CrashResult};
+pub use run::{Options, Step, run};
+pub use table::render;
+pub use weir_wire::QoS;

@@ -1,0 +1,171 @@
+//! A client's connection over a blocking socket.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+use weir_load::plan::Credentials;
+use weir_wire::packet::{Ack, Connect, SubscribeBuf, SubscriptionOptions};
+use weir_wire::{
+    Frame, Packet, PacketId, Properties, PropertiesBuf, Property, QoS, ReasonCode, Version,
+};
+
+/// How long a broker that has just answered may take to answer once more.
+const ANSWER_MAX: Duration = Duration::from_secs(20);
+
+/// How long a packet may take to leave.
+const WRITE_MAX: Duration = Duration::from_secs(20);
+
+/// How much is read at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// Where the broker is, and how it is spoken to.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) target: SocketAddr,
+    pub(crate) version: Version,
+    pub(crate) credentials: Credentials,
+}
+
+/// What CONNACK says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Welcome {
+    pub(crate) is_session_present: bool,
+    /// How many messages at QoS 1 and 2 may be in flight to the broker.
+    pub(crate) receive_max: u16,
+}
+
+/// A connection that CONNACK has accepted.
+#[derive(Debug)]
+pub(crate) struct Link {
+    stream: TcpStream,
+    version: Version,
+    input: Vec<u8>,
+    /// How much of `input` was handled.
+    taken: usize,
+    output: Vec<u8>,
+    wait: Duration,
+}
+
+impl Link {
+    /// Connects; `clean` makes a new session, and `lasts` one that outlives its connection.
+    pub(crate) fn connect(
+        place: &Place,
+        client_id: &str,
+        clean: bool,
+        lasts: bool,
+    ) -> io::Result<(Self, Welcome)> {
+        let version = place.version;
+        let stream = TcpStream::connect_timeout(&place.target, ANSWER_MAX)?;
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(WRITE_MAX))?;
+        stream.set_read_timeout(Some(ANSWER_MAX))?;
+        let (input, output) = (Vec::new(), Vec::new());
+        let mut link = Self { stream, version, input, taken: 0, output, wait: ANSWER_MAX };
+        let mut properties = PropertiesBuf::new();
+        if lasts && version.is_v5() {
+            // It never expires.
+            properties.push(Property::SessionExpiryInterval(u32::MAX));
+        }
+        link.push(&Packet::Connect(Connect {
+            version,
+            // Before 5.0 the same flag says that the session ends with the connection.
+            clean_start: clean && (version.is_v5() || !lasts),
+            keep_alive_s: 0,
+            client_id,
+            will: None,
+            user_name: place.credentials.user_name.as_deref(),
+            password: place.credentials.password.as_deref().map(str::as_bytes),
+            properties: properties.as_properties(),
+        }));
+        link.flush()?;
+        let welcome = link.packet(ANSWER_MAX, |packet| match packet {
+            Packet::ConnAck(connack) if connack.reason == ReasonCode::Success => {
+                let receive_max = |property| match property {
+                    Property::ReceiveMaximum(count) => Some(count),
+                    _ => None,
+                };
+                Ok(Welcome {
+                    is_session_present: connack.session_present,
+                    receive_max: connack.properties.find(receive_max).unwrap_or(u16::MAX),
+                })
+            }
+            other => Err(io::Error::other(format!("it answered CONNECT with {other:?}"))),
+        })?;
+        Ok((link, welcome.ok_or(ErrorKind::TimedOut)??))
+    }
+
+    /// Writes a packet that leaves with the next [`Link::flush`].
+    pub(crate) fn push(&mut self, packet: &Packet<'_>) {
+        packet.encode(self.version, &mut self.output);
+    }
+
+    /// Writes an acknowledgement.
+    pub(crate) fn answer(&mut self, ack: fn(Ack<'static>) -> Packet<'static>, packet_id: PacketId) {
+        self.push(&ack(Ack::success(packet_id)));
+    }
+
+    /// Writes a SUBSCRIBE.
+    pub(crate) fn subscribe<'a>(&mut self, filters: impl Iterator<Item = (&'a str, QoS)>) {
+        let mut list = SubscribeBuf::new();
+        for (filter, qos) in filters {
+            list.push(filter, SubscriptionOptions { qos, ..SubscriptionOptions::default() });
+        }
+        let subscribe = list.subscribe(self.version, PacketId::FIRST, Properties::EMPTY);
+        self.push(&Packet::Subscribe(subscribe));
+    }
+
+    /// Sends what was written.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        if !self.output.is_empty() {
+            self.stream.write_all(&self.output)?;
+            self.output.clear();
+        }
+        Ok(())
+    }
+
+    /// What `look` makes of the next packet; nothing if none comes within `wait`.
+    pub(crate) fn packet<T>(
+        &mut self,
+        wait: Duration,
+        look: impl FnOnce(&Packet<'_>) -> T,
+    ) -> io::Result<Option<T>> {
+        loop {
+            let fault = |error| io::Error::new(ErrorKind::InvalidData, error);
+            let rest = &self.input[self.taken..];
+            if let Some(frame) = Frame::check(rest, u32::MAX).map_err(fault)? {
+                self.taken += frame.bytes;
+                return Ok(Some(look(&Packet::decode(self.version, frame).map_err(fault)?)));
+            }
+            if !self.fill(wait)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Whether a packet is there without waiting.
+    pub(crate) fn has_packet(&self) -> bool {
+        matches!(Frame::check(&self.input[self.taken..], u32::MAX), Ok(Some(_)))
+    }
+
+    /// Reads more; says whether something came within `wait`.
+    fn fill(&mut self, wait: Duration) -> io::Result<bool> {
+        if self.wait != wait {
+            self.stream.set_read_timeout(Some(wait))?;
+            self.wait = wait;
+        }
+        self.input.drain(..self.taken);
+        self.taken = 0;
+        let before = self.input.len();
+        self.input.resize(before + READ_BYTES, 0);
+        let read = self.stream.read(&mut self.input[before..]);
+        self.input.truncate(before + read.as_ref().copied().unwrap_or(0));
+        match read {
+            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+            Ok(_) => Ok(true),
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Ok(false),
+                _ => Err(error),
+            },
+        }
+    }
+}
