@@ -29,6 +29,8 @@ pub enum Checker {
     Expiry,
     /// What is over leaves nothing behind.
     Balance,
+    /// A log says what it said when it was written.
+    Recovery,
     /// One input took too many steps. No fault of the host's makes the core do so, and it is not in
     /// [`Checker::ALL`].
     Steps,
@@ -51,6 +53,7 @@ impl Checker {
         Self::Lifetime,
         Self::Expiry,
         Self::Balance,
+        Self::Recovery,
     ];
 }
 

@@ -21,5 +21,5 @@ mod world;
 
 pub use finding::{Checker, Finding};
 pub use plant::{PLANTS, Plant};
-pub use run::{Outcome, Run};
+pub use run::{Crashes, Outcome, Run};
 pub use world::World;

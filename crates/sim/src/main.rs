@@ -5,7 +5,7 @@ use clap::Parser;
 use std::ops::Range;
 use std::process::ExitCode;
 use weir_core::Stats;
-use weir_sim::{PLANTS, Plant, Run};
+use weir_sim::{Crashes, PLANTS, Plant, Run};
 
 /// Simulates the broker's core, and checks what it does.
 #[derive(Debug, Parser)]
@@ -32,9 +32,30 @@ struct Options {
     /// Run each seed twice; both have to be the same
     #[arg(long)]
     twice: bool,
+    /// In which runs the broker keeps a log and crashes
+    #[arg(long, value_enum, default_value_t = When::Some)]
+    crashes: When,
     /// Commit this fault now and then; `list` names them
     #[arg(long)]
     plant: Option<String>,
+}
+
+/// In which runs there are crashes.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum When {
+    Never,
+    Some,
+    Always,
+}
+
+impl From<When> for Crashes {
+    fn from(when: When) -> Self {
+        match when {
+            When::Never => Self::Never,
+            When::Some => Self::Some,
+            When::Always => Self::Always,
+        }
+    }
 }
 
 /// What the shards of all runs did: that the runs are not empty.
@@ -49,6 +70,8 @@ struct Totals {
     queue_overflows: u64,
     shared_rechosen: u64,
     freezes: u64,
+    records_logged: u64,
+    crashes: u64,
 }
 
 impl Totals {
@@ -67,6 +90,7 @@ impl Totals {
         self.queue_overflows += stats.queue_overflows;
         self.shared_rechosen += stats.shared_rechosen;
         self.freezes += stats.freezes;
+        self.records_logged += stats.records_logged;
     }
 }
 
@@ -99,6 +123,7 @@ fn main() -> anyhow::Result<ExitCode> {
             shards: options.shards,
             until: options.until,
             plant,
+            crashes: options.crashes.into(),
             is_printed: options.trace,
         };
         let outcome = run.run();
@@ -118,6 +143,7 @@ fn main() -> anyhow::Result<ExitCode> {
             outcome.stats.iter().for_each(|stats| println!("{stats:?}"));
         }
         outcome.stats.iter().for_each(|stats| totals.add(stats));
+        totals.crashes += outcome.crashes as u64;
         all += 1;
         failed += usize::from(!outcome.findings.is_empty());
         if options.seed.is_some() {

@@ -6,12 +6,14 @@
 //! [`Model::settled`].
 
 mod connection;
+mod crash;
 mod inbound;
 mod notice;
 mod session;
 mod subscription;
 
-pub use connection::{Conn, Will};
+pub use connection::{Conn, Owed, Will};
+pub use crash::Kept;
 pub use notice::Said;
 pub use session::{Out, OutStep, Session, Unreleased};
 pub use subscription::{Subscribe, Subscription};
@@ -19,7 +21,7 @@ pub use subscription::{Subscribe, Subscription};
 use crate::finding::{Checker, Finding};
 use crate::message::Message;
 use crate::names::{ClientNo, ConnNo, MessageNo, Root, SessionNo, SubscriptionNo};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use weir_core::{Limits, Micros};
 use weir_wire::QoS;
 
@@ -48,6 +50,12 @@ pub struct Model {
     pub retains: Vec<Retain>,
     /// What is wrong.
     pub findings: Vec<Finding>,
+    /// The shards keep a log.
+    pub is_logged: bool,
+    /// What was ever sent, by session and packet identifier.
+    pub(crate) sent: BTreeSet<(SessionNo, u16, MessageNo)>,
+    /// By shard: when the last change of a session was consumed that was promised to outlive a crash.
+    promised: BTreeMap<usize, u64>,
     call: Call,
 }
 
@@ -121,6 +129,10 @@ pub struct Copy {
     pub message: MessageNo,
     /// Its RETAIN flag.
     pub retain: bool,
+    /// With which QoS.
+    pub qos: QoS,
+    /// When.
+    pub at: u64,
 }
 
 /// A message that came to a client's application: for QoS 2, once per exchange.
@@ -179,6 +191,9 @@ impl Model {
             recent: Recent::default(),
             retains: Vec::new(),
             findings: Vec::new(),
+            is_logged: false,
+            sent: BTreeSet::new(),
+            promised: BTreeMap::new(),
             call: Call::default(),
         }
     }
@@ -219,7 +234,9 @@ impl Model {
     /// It has returned.
     pub fn end_call(&mut self) {
         let is_owed_nothing = |conn: &ConnNo| self.conns[conn.0].owed.is_empty();
-        let late = self.call.leaving.take().filter(is_owed_nothing);
+        // What it is sent may wait for the log.
+        let leaving = self.call.leaving.take().filter(|_| !self.is_logged);
+        let late = leaving.filter(is_owed_nothing);
         for conn in std::mem::take(&mut self.call.closing).into_iter().chain(late) {
             let what = format!("connection {} should have been closed", conn.0);
             self.fail(Checker::Lifetime, what);

@@ -7,7 +7,7 @@ use crate::model::{Copy, Model};
 use crate::names::ConnNo;
 use crate::topics;
 use weir_wire::packet::{Packet, Publish};
-use weir_wire::{PacketKind, Property};
+use weir_wire::{PacketId, PacketKind, Property};
 
 impl Model {
     /// A shard wrote a packet to a client.
@@ -15,7 +15,10 @@ impl Model {
         self.tick();
         check::lifetime::wrote(self, conn, packet);
         match packet {
-            Packet::ConnAck(connack) => check::session::connack(self, conn, connack),
+            Packet::ConnAck(connack) => {
+                check::session::connack(self, conn, connack);
+                self.promise_session(conn);
+            }
             Packet::Publish(publish) => self.publish_out(conn, publish),
             Packet::PubRel(ack) => {
                 check::answers::pubrel(self, conn, ack.packet_id.value());
@@ -78,9 +81,16 @@ impl Model {
             }
         }
         check::in_flight::publish(self, conn, session, message, publish);
-        let Some(message) = message.filter(|_| !publish.dup) else { return };
+        let Some(message) = message else { return };
+        let packet_id = publish.packet_id.map_or(0, PacketId::value);
+        // One that waited for the log may be sent for the first time as if again.
+        let is_new = self.sent.insert((session, packet_id, message));
+        if publish.dup && !is_new {
+            return;
+        }
         check::expiry::copy(self, conn, message, publish);
-        self.recent.copies.push(Copy { session, message, retain: publish.retain });
+        let (retain, qos, at) = (publish.retain, publish.qos, self.at);
+        self.recent.copies.push(Copy { session, message, retain, qos, at });
     }
 
     /// The topic, by name or alias.

@@ -28,6 +28,10 @@ pub const PLANTS: &[Plant] = &[
     Plant::SlowClock,
     Plant::MisplaceVerdict,
     Plant::LoseParcel,
+    Plant::AnswerEarly,
+    Plant::LoseRecord,
+    Plant::RepeatRecords,
+    Plant::ForgetNoted,
 ];
 
 /// A fault.
@@ -56,6 +60,10 @@ pub enum Plant {
     SlowClock,
     MisplaceVerdict,
     LoseParcel,
+    AnswerEarly,
+    LoseRecord,
+    RepeatRecords,
+    ForgetNoted,
 }
 
 impl Plant {
@@ -84,6 +92,10 @@ impl Plant {
             Self::SlowClock => "slow-clock",
             Self::MisplaceVerdict => "misplace-verdict",
             Self::LoseParcel => "lose-parcel",
+            Self::AnswerEarly => "answer-early",
+            Self::LoseRecord => "lose-record",
+            Self::RepeatRecords => "repeat-records",
+            Self::ForgetNoted => "forget-noted",
         }
     }
 
@@ -101,6 +113,7 @@ impl Plant {
             Self::MisplaceVerdict => 1,
             // Another shard may say the same, or the publisher be gone.
             Self::LoseRefusal => 1,
+            Self::AnswerEarly | Self::LoseRecord | Self::RepeatRecords | Self::ForgetNoted => 1,
             Self::LoseParcel => 4,
             Self::SwapLetters
             // The next receipt makes up for those that are lost before it.
@@ -110,6 +123,14 @@ impl Plant {
             Self::FlipSessionPresent | Self::SlowClock => 10,
             _ => 20,
         }
+    }
+
+    /// Whether it can only be committed where the broker crashes.
+    pub const fn needs_crashes(self) -> bool {
+        matches!(
+            self,
+            Self::AnswerEarly | Self::LoseRecord | Self::RepeatRecords | Self::ForgetNoted
+        )
     }
 
     /// Whether it can only be committed between shards.

@@ -1,5 +1,6 @@
 //! One run: steps with a calm now and then, and the end.
 
+use crate::chance::Chance;
 use crate::finding::{Checker, Finding};
 use crate::plant::Plant;
 use crate::world::World;
@@ -22,9 +23,35 @@ pub struct Run {
     pub until: Option<usize>,
     /// A fault that the host commits.
     pub plant: Option<Plant>,
+    /// Whether the broker crashes now and then.
+    pub crashes: Crashes,
     /// Whether to keep the lines of the trace.
     pub is_printed: bool,
 }
+
+/// In which runs the broker keeps a log and crashes now and then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crashes {
+    /// In none.
+    Never,
+    /// In those of some seeds.
+    Some,
+    /// In all.
+    Always,
+}
+
+impl Crashes {
+    fn are_in(self, seed: u64) -> bool {
+        match self {
+            Self::Never => false,
+            Self::Some => Chance::new(seed, CRASHES_STREAM).one_in(3),
+            Self::Always => true,
+        }
+    }
+}
+
+/// The stream of chance that says whether there are crashes: no step has it.
+const CRASHES_STREAM: u64 = u64::MAX - 3;
 
 /// How it went.
 #[derive(Debug)]
@@ -39,6 +66,8 @@ pub struct Outcome {
     pub lines: Vec<String>,
     /// How often the fault was committed.
     pub strikes: usize,
+    /// How often the broker crashed.
+    pub crashes: usize,
     /// The counters of the shards.
     pub stats: Vec<Stats>,
 }
@@ -46,7 +75,13 @@ pub struct Outcome {
 impl Run {
     /// Runs it.
     pub fn run(&self) -> Outcome {
-        let mut world = World::new(self.seed, self.shards, self.plant, self.is_printed);
+        let mut world = World::new(
+            self.seed,
+            self.shards,
+            self.plant,
+            self.crashes.are_in(self.seed),
+            self.is_printed,
+        );
         let mut last = 0;
         let steps = self.steps.min(self.until.unwrap_or(usize::MAX));
         // After a panic the world is looked at, and not gone on with.
@@ -73,6 +108,7 @@ impl Run {
         Outcome {
             step: last,
             strikes: world.strikes(),
+            crashes: world.crashes(),
             stats: world.stats(),
             hash: world.trace.hash(),
             lines: world.trace.lines().to_vec(),

@@ -2,8 +2,10 @@
 
 mod actions;
 mod calm;
+mod crash;
 mod door;
 mod host;
+mod journal;
 mod line;
 mod moves;
 mod pressure;
@@ -16,6 +18,8 @@ use crate::names::{ConnNo, Root};
 use crate::plant::{Plant, Saboteur};
 use crate::trace::Trace;
 use door::Question;
+use crash::Crashes;
+use journal::Journal;
 use line::Line;
 use moves::Moves;
 use pressure::Pressure;
@@ -39,6 +43,8 @@ pub struct World {
     pub trace: Trace,
     shards: Vec<Shard>,
     ports: Vec<Port>,
+    journals: Vec<Journal>,
+    crashes: Crashes,
     /// Letters on their way, by sender and receiver.
     mail: BTreeMap<(usize, usize), VecDeque<(Root, Letter)>>,
     /// Senders and receivers whose letters wait for the time being.
@@ -66,6 +72,7 @@ pub struct World {
     resend_max: usize,
     /// What one input may cost a shard.
     steps_max: u64,
+    settings: Settings,
 }
 
 /// The connections of one shard, by the key it knows them by.
@@ -80,7 +87,7 @@ struct Port {
 
 impl World {
     /// The start of a run: what the shards are like hangs on the seed as well.
-    pub fn new(seed: u64, shards: u16, plant: Option<Plant>, is_printed: bool) -> Self {
+    pub fn new(seed: u64, shards: u16, plant: Option<Plant>, crashes: bool, is_printed: bool) -> Self {
         let mut chance = Chance::new(seed, 0);
         let settings = settings(&mut chance);
         let input_steps_max = settings.limits.input_steps_max;
@@ -88,16 +95,18 @@ impl World {
         trace.add(format_args!("seed {seed}, {shards} shards, {settings:?}"));
         let is_one_packet = settings.limits.queue_full_connected == WhenConnected::RefusePublisher
             || settings.limits.queue_full_absent == WhenAbsent::RefusePublisher
-            || input_steps_max == FEW_STEPS;
+            || input_steps_max == FEW_STEPS
+            // An answer promises what was consumed before it, and nothing of what came along.
+            || crashes;
         let versions = [Version::V5, Version::V311, Version::V5, Version::V5, Version::V31];
         let clients = (0..CLIENTS).map(|at| Client::new(versions[at % versions.len()])).collect();
-        Self {
+        let mut world = Self {
             model: Model::new(settings.limits.clone(), START),
             trace,
-            shards: (0..shards)
-                .map(|id| Shard::new(ShardId(id), shards, settings.clone(), seed))
-                .collect(),
-            ports: (0..shards).map(|_| Port::default()).collect(),
+            shards: Vec::new(),
+            ports: Vec::new(),
+            journals: Vec::new(),
+            crashes: Crashes::new(crashes, shards),
             mail: BTreeMap::new(),
             held_up: BTreeSet::new(),
             open_letters: BTreeMap::new(),
@@ -105,7 +114,7 @@ impl World {
             questions: Vec::new(),
             accepted: BTreeSet::new(),
             moves: Moves::new(
-                shards > 1 && Chance::new(seed, MOVES_STREAM).one_in(2),
+                !crashes && shards > 1 && Chance::new(seed, MOVES_STREAM).one_in(2),
                 Partitions::spread(shards, seed),
             ),
             pressure: Pressure::new(seed),
@@ -118,7 +127,23 @@ impl World {
             probes: 0,
             resend_max: usize::MAX,
             steps_max: u64::from(input_steps_max) * STEPS_FACTOR + LAST_STEPS_MAX,
+            settings,
+        };
+        world.make_shards(shards);
+        if crashes {
+            world.model.is_logged = true;
+            world.start(Vec::new());
         }
+        world
+    }
+
+    /// Shards that hold nothing and know nobody.
+    fn make_shards(&mut self, count: u16) {
+        let Self { settings, seed, .. } = self;
+        let make = |id| Shard::new(ShardId(id), count, settings.clone(), *seed);
+        self.shards = (0..count).map(make).collect();
+        self.ports = (0..count).map(|_| Port::default()).collect();
+        self.journals = (0..count).map(|_| Journal::default()).collect();
     }
 
     fn now(&self) -> Micros {

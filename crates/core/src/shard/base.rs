@@ -153,12 +153,14 @@ impl Shard {
     /// Writes all of a session, under a new name: older records of it mean nothing then.
     fn log_session(&mut self, key: SessionKey, renamed: &mut Renamed, sink: &mut impl Sink) {
         let subscriptions = self.moved_subscriptions(key);
+        // One whose CONNACK waits is connected, as its CONNECT has recorded it.
+        let conn = self.connection_of(key);
         let Self { clients, connections, log, slices, .. } = self;
         let records = log.records();
-        let Session { client_id, attachment, expiry_s, window, cold, .. } = &clients[key];
+        let Session { client_id, expiry_s, window, cold, .. } = &clients[key];
         let absence = cold.as_ref().and_then(|cold| cold.absence.as_deref());
-        let live = attachment.and_then(|attachment| connections.live(attachment.conn));
-        let will = match attachment {
+        let live = conn.and_then(|conn| connections.live(conn));
+        let will = match conn {
             None => absence.and_then(|absence| absence.will.as_deref()),
             Some(_) => live.and_then(|live| live.cold.as_ref()?.will.as_deref()),
         };
@@ -166,7 +168,7 @@ impl Shard {
         let record = Record::Session { session, client_id, expiry_s, will: will.map(will_record) };
         let session = log.append(&record, sink);
         log.name(key, session);
-        if attachment.is_none() {
+        if conn.is_none() {
             let deadlines = absence.map(|absence| (absence.expires_at, absence.will_at));
             let (expires_at, will_at) = deadlines.unwrap_or_default();
             log.append(&Record::Absent { session, expires_at, will_at }, sink);

@@ -15,9 +15,12 @@ pub fn answered(
 ) -> Option<Option<usize>> {
     let next = model.conns[conn.0].owed.pop_front();
     match next {
-        Some((owed, owed_id, intake)) if (owed, owed_id) == (kind, packet_id) => Some(intake),
+        Some(owed) if (owed.kind, owed.packet_id) == (kind, packet_id) => {
+            model.promise(conn, owed.promises);
+            Some(owed.intake)
+        }
         _ => {
-            let owed = next.map(|(kind, id, _)| (kind, id));
+            let owed = next.map(|owed| (owed.kind, owed.packet_id));
             let what = format!("connection {}: {kind:?} #{packet_id} but due is {owed:?}", conn.0);
             model.fail(Checker::Answers, what);
             None
@@ -54,7 +57,7 @@ pub fn calm(model: &mut Model) {
         if !conn.is_live {
             continue;
         }
-        let owed: Vec<_> = conn.owed.iter().map(|&(kind, id, _)| (kind, id)).collect();
+        let owed: Vec<_> = conn.owed.iter().map(|owed| (owed.kind, owed.packet_id)).collect();
         if conn.owed_connack.is_some() || !owed.is_empty() {
             let what = format!("connection {at} waits for {owed:?}");
             model.fail(Checker::Answers, what);

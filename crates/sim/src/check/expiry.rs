@@ -4,8 +4,8 @@
 use crate::finding::Checker;
 use crate::model::Model;
 use crate::names::{ConnNo, MessageNo};
-use weir_wire::Property;
 use weir_wire::packet::Publish;
+use weir_wire::{Property, QoS};
 
 /// A PUBLISH without DUP was written.
 pub fn copy(model: &mut Model, conn: ConnNo, message: MessageNo, publish: &Publish<'_>) {
@@ -22,7 +22,11 @@ pub fn copy(model: &mut Model, conn: ConnNo, message: MessageNo, publish: &Publi
     // What expires in a letter is still delivered, and what is retained comes by letter as well.
     let mut intakes = model.recent.intakes.iter().filter(|intake| intake.message == message);
     let may_go = |expires_at: weir_core::Micros| model.now < expires_at;
+    // At QoS 2 it is on its way when it is in the log, and waits for that; what waits behind it too.
+    let is_held = publish.qos == QoS::ExactlyOnce || publish.dup;
+    let is_on_its_way = model.is_logged && is_held;
     let is_fresh = publish.retain
+        || is_on_its_way
         || intakes.any(|intake| {
             let settled_at = intake.settled_at.unwrap_or(model.now);
             intake.expires_at.is_none_or(|at| may_go(at) || settled_at >= at)

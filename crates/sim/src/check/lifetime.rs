@@ -47,7 +47,13 @@ pub fn passed(model: &mut Model) {
             continue;
         } else if conn.session.is_none() {
             conn.opened_at.max(conn.excused_at) + Micros::from_secs(model.limits.connect_timeout_s)
-        } else if conn.silence_max.0 > 0 && !conn.is_paused && !conn.is_leaving {
+        } else if conn.silence_max.0 > 0
+            && !conn.is_paused
+            && !conn.is_leaving
+            && conn.owed_connack.is_none()
+            // Messages that wait for the log keep it from being read as well.
+            && !(model.is_logged && model.limits.answers_held_max < 4)
+        {
             conn.heard_at.max(conn.excused_at) + conn.silence_max
         } else {
             continue;

@@ -50,7 +50,8 @@ fn owed(model: &Model, place: usize, subscribe: &Subscribe) -> Option<(SessionNo
     let is_last = !model.recent.subscribes[place + 1..]
         .iter()
         .any(|later| later.subscription == subscribe.subscription && later.wants_retained);
-    let is_owed = subscribe.wants_retained && subscription.ended.is_none() && is_last;
+    let is_owed =
+        subscribe.wants_retained && !subscribe.is_broken && subscription.ended.is_none() && is_last;
     is_owed.then_some((subscription.session, subscription.filter))
 }
 

@@ -43,15 +43,30 @@ pub struct Conn {
     pub is_leaving: bool,
     /// What is published if it ends without DISCONNECT.
     pub will: Option<Will>,
-    /// The answers that the broker owes, in the order of the requests, with their packet
-    /// identifiers; of a PUBACK and PUBREC the place of the intake.
-    pub owed: VecDeque<(PacketKind, u16, Option<usize>)>,
+    /// The answers that the broker owes, in the order of the requests.
+    pub owed: VecDeque<Owed>,
+    /// When its CONNECT was consumed.
+    pub asked_at: u64,
     /// The filters of SUBSCRIBE packets not yet answered, by packet identifier.
     pub subscribes: BTreeMap<u16, Vec<usize>>,
     /// Topic aliases that the broker set up.
     pub aliases: BTreeMap<u16, &'static str>,
     /// When the last delivery that was sent again was sent first.
     pub resent: u64,
+}
+
+/// An answer that the broker owes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owed {
+    /// Which packet it is.
+    pub kind: PacketKind,
+    /// Its packet identifier.
+    pub packet_id: u16,
+    /// Of a PUBACK and PUBREC the place of the intake.
+    pub intake: Option<usize>,
+    /// When the request was consumed, if the answer promises that a change of the session outlives
+    /// a crash.
+    pub promises: Option<u64>,
 }
 
 /// A will.
@@ -84,6 +99,7 @@ impl Model {
             is_leaving: false,
             will: None,
             owed: VecDeque::new(),
+            asked_at: 0,
             subscribes: BTreeMap::new(),
             aliases: BTreeMap::new(),
             resent: 0,
@@ -132,7 +148,7 @@ impl Model {
         let resumed = self.alive.get(&client).copied();
         let number = resumed.unwrap_or_else(|| self.new_session(client));
         let asked = Asked::of(connect);
-        let now = self.now;
+        let (now, asked_at) = (self.now, self.tick());
         let session = &mut self.sessions[number.0];
         session.conn = Some(conn);
         session.expiry_s = asked.expiry_s;
@@ -141,6 +157,7 @@ impl Model {
         conn.session = Some(number);
         conn.is_live = true;
         conn.owed_connack = Some(resumed.is_some());
+        conn.asked_at = asked_at;
         conn.heard_at = now;
         conn.silence_max = Micros(u64::from(connect.keep_alive_s) * 1_500_000);
         conn.receive_maximum = asked.receive_maximum.min(self.limits.in_flight_max.into());

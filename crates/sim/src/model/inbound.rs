@@ -1,6 +1,6 @@
 //! Packets that a shard consumed.
 
-use super::{Model, OutStep, Unreleased};
+use super::{Model, OutStep, Owed, Unreleased};
 use crate::message::Message;
 use crate::names::{ConnNo, SessionNo};
 use crate::topics;
@@ -21,8 +21,8 @@ impl Model {
             Packet::PubComp(ack) => self.done(session, ack),
             Packet::PubRel(ack) => {
                 let packet_id = ack.packet_id.value();
-                self.sessions[session.0].unreleased.remove(&packet_id);
-                self.owe(conn, PacketKind::PubComp, packet_id);
+                let noted = self.sessions[session.0].unreleased.remove(&packet_id);
+                self.owe(conn, PacketKind::PubComp, packet_id, noted.is_some());
             }
             Packet::Subscribe(subscribe) => {
                 let filters = subscribe
@@ -33,13 +33,15 @@ impl Model {
                     .collect();
                 let packet_id = subscribe.packet_id.value();
                 self.conns[conn.0].subscribes.insert(packet_id, places);
-                self.owe(conn, PacketKind::SubAck, packet_id);
+                self.owe(conn, PacketKind::SubAck, packet_id, true);
             }
             Packet::Unsubscribe(unsubscribe) => {
+                let before = self.session(session).subscriptions.len();
                 unsubscribe.filters().for_each(|text| self.unsubscribe(session, text));
-                self.owe(conn, PacketKind::UnsubAck, unsubscribe.packet_id.value());
+                let is_changed = self.session(session).subscriptions.len() < before;
+                self.owe(conn, PacketKind::UnsubAck, unsubscribe.packet_id.value(), is_changed);
             }
-            Packet::PingReq => self.owe(conn, PacketKind::PingResp, 0),
+            Packet::PingReq => self.owe(conn, PacketKind::PingResp, 0, false),
             Packet::Disconnect(disconnect) => {
                 let expiry = disconnect.properties.find(|property| match property {
                     Property::SessionExpiryInterval(seconds) => Some(seconds),
@@ -53,8 +55,16 @@ impl Model {
         }
     }
 
-    fn owe(&mut self, conn: ConnNo, kind: PacketKind, packet_id: u16) {
-        self.conns[conn.0].owed.push_back((kind, packet_id, None));
+    fn owe(&mut self, conn: ConnNo, kind: PacketKind, packet_id: u16, is_changed: bool) {
+        let promises = self.change(conn, is_changed);
+        self.conns[conn.0].owed.push_back(Owed { kind, packet_id, intake: None, promises });
+    }
+
+    /// When a session changed, if the change is to outlive a crash.
+    fn change(&mut self, conn: ConnNo, is_changed: bool) -> Option<u64> {
+        let at = self.tick();
+        let session = self.conns[conn.0].session?;
+        (is_changed && self.session(session).expiry_s > 0).then_some(at)
     }
 
     /// A PUBLISH was not taken: what comes with its identifier is a new message.
@@ -86,15 +96,16 @@ impl Model {
             (None, _) => None,
         };
         if is_exact {
-            let noted = noted.unwrap_or(Unreleased { intake, is_doubtful: false });
-            self.sessions[session.0].unreleased.insert(packet_id, noted);
+            let unreleased = noted.unwrap_or(Unreleased { intake, is_doubtful: false });
+            self.sessions[session.0].unreleased.insert(packet_id, unreleased);
         }
         let owed = match publish.qos {
             QoS::AtMostOnce => return,
             QoS::AtLeastOnce => PacketKind::PubAck,
             QoS::ExactlyOnce => PacketKind::PubRec,
         };
-        self.conns[conn.0].owed.push_back((owed, packet_id, intake));
+        let promises = self.change(conn, is_exact && noted.is_none());
+        self.conns[conn.0].owed.push_back(Owed { kind: owed, packet_id, intake, promises });
     }
 
     /// Any message that clears the topic's retained one: all are the same.

@@ -1,14 +1,16 @@
 //! What the broker says to its log, as far as it excuses something.
 
-use super::Model;
+use super::{Model, Owed};
 use crate::names::ClientNo;
 use crate::topics;
-use weir_core::Notice;
+use weir_core::{ConnKey, Notice};
 use weir_wire::PacketKind;
 
 /// A notice that matters here.
 #[derive(Clone, Debug)]
 pub enum Said {
+    /// The client on this connection is let in.
+    Connected(ConnKey),
     /// A message for this client was dropped.
     Dropped(ClientNo, String, &'static str),
     /// A PUBLISH of this client to a topic was not taken.
@@ -29,8 +31,8 @@ impl Said {
             }
             Notice::Refused { client_id, topic, .. } => Self::Refused(of(client_id), topic.into()),
             Notice::SessionEnded { client_id, .. } => Self::SessionEnded(of(client_id)),
-            Notice::Connected { .. }
-            | Notice::Ended { .. }
+            Notice::Connected { conn, .. } => Self::Connected(conn),
+            Notice::Ended { .. }
             | Notice::Left { .. }
             | Notice::Moved { .. }
             | Notice::ConditionLeftOut { .. } => Self::Nothing,
@@ -61,7 +63,7 @@ impl Model {
                     self.end_session(session);
                 }
             }
-            Said::Nothing => {}
+            Said::Connected(_) | Said::Nothing => {}
         }
     }
 
@@ -73,15 +75,13 @@ impl Model {
             return self.refuse_late(client, topic);
         };
         let conn = &mut self.conns[number.0];
-        let is_ack = |(kind, ..): &(PacketKind, u16, Option<usize>)| {
-            matches!(kind, PacketKind::PubAck | PacketKind::PubRec)
-        };
+        let is_ack = |owed: &Owed| matches!(owed.kind, PacketKind::PubAck | PacketKind::PubRec);
         let last = conn.owed.iter().rposition(is_ack);
         let owed = last.and_then(|last| conn.owed.get(last).copied());
         if let Some(last) = last.filter(|_| !conn.version.is_v5()) {
             conn.owed.remove(last);
         }
-        if let Some((_, packet_id, intake)) = owed {
+        if let Some(Owed { packet_id, intake, .. }) = owed {
             self.refuse(number, packet_id, intake);
         }
     }

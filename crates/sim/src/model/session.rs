@@ -17,7 +17,7 @@ pub struct Unreleased {
 }
 
 /// A session of the broker.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Session {
     /// Whose.
     pub client: ClientNo,

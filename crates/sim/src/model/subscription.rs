@@ -7,7 +7,7 @@ use weir_wire::QoS;
 use weir_wire::packet::{RetainHandling, SubscriptionOptions};
 
 /// A session's subscription to a filter.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Subscription {
     /// Whose.
     pub session: SessionNo,
@@ -23,6 +23,9 @@ pub struct Subscription {
     pub effective: Option<u64>,
     /// When it ended.
     pub ended: Option<u64>,
+    /// What was published between the two is not owed: what was changed then, and had not been
+    /// promised, was lost in a crash.
+    pub unsure: Vec<(u64, u64)>,
 }
 
 /// One filter of a SUBSCRIBE.
@@ -38,6 +41,8 @@ pub struct Subscribe {
     pub effective: Option<u64>,
     /// Whether it asks for retained messages.
     pub wants_retained: bool,
+    /// A crash came: what was not sent by then is not sent any more.
+    pub is_broken: bool,
 }
 
 impl Subscription {
@@ -58,7 +63,9 @@ impl Subscription {
                 let is_before = |at: Option<u64>| at.is_some_and(|at| at < ended);
                 is_before(intake.settled) || is_before(intake.acked_at)
             });
+        let is_unsure = |&(from, to): &(u64, u64)| from <= intake.at && intake.at <= to;
         is_throughout
+            && !self.unsure.iter().any(is_unsure)
             && topics::matches(self.filter, topic)
             && self
                 .options_during(intake)
@@ -101,6 +108,7 @@ impl Model {
                 noted: at,
                 effective: None,
                 ended: None,
+                unsure: Vec::new(),
             });
             self.sessions[session.0].subscriptions.insert(text, number);
         }
@@ -117,6 +125,7 @@ impl Model {
             noted: at,
             effective: None,
             wants_retained: wants_retained && share.is_none(),
+            is_broken: false,
         });
         self.unsettled().subscribes.push(place);
         place

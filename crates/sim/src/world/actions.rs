@@ -36,7 +36,10 @@ impl World {
         let moves = if self.moves.are_on { 4 } else { 0 };
         // A freeze that lasts leaves little to a run.
         let mail = if self.shards[0].is_frozen() { 150 } else { 22 };
-        match self.chance.weighted(&[24, mail, 22, 40, 7, 3, 8, 2, 2, 3, 2, 3, 3, 1, 8, moves]) {
+        let [commits, bases, crashes] = self.crashes.weights();
+        let weights =
+            [24, mail, 22, 40, 7, 3, 8, 2, 2, 3, 2, 3, 3, 1, 8, moves, commits, bases, crashes];
+        match self.chance.weighted(&weights) {
             0 => self.carry_up(),
             1 => self.carry_mail(),
             2 => self.carry_down(),
@@ -52,7 +55,10 @@ impl World {
             12 => self.let_pass(),
             13 => self.take_over(client),
             14 => drop(self.answer_one()),
-            _ => self.move_one(),
+            15 => self.move_one(),
+            16 => self.commit_one(),
+            17 => self.base_one(),
+            _ => self.crash(),
         }
     }
 
@@ -263,7 +269,7 @@ impl World {
         }
     }
 
-    fn any_ask(&mut self, client: ClientNo) -> Ask {
+    pub(super) fn any_ask(&mut self, client: ClientNo) -> Ask {
         let is_v5 = self.clients[client.0].version.is_v5();
         let chance = &mut self.chance;
         let is_clean = chance.one_in(5);

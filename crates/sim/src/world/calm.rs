@@ -110,6 +110,7 @@ impl World {
                 self.send_up(ConnNo(at), count);
             }
         }
+        is_moved |= self.commit_all();
         self.notice_ends();
         let pairs: Vec<(usize, usize)> = self.mail.keys().copied().collect();
         for (from, to) in pairs {
@@ -174,6 +175,7 @@ impl World {
         }
         self.dismiss_probe();
         self.resend_max = usize::MAX;
+        self.keep_no_older_books();
     }
 
     /// A fresh subscriber asks for everything that is retained.
@@ -253,7 +255,8 @@ impl World {
 
     /// The counters of all shards.
     pub fn stats(&self) -> Vec<weir_core::Stats> {
-        self.shards.iter().map(weir_core::Shard::stats).collect()
+        let present = self.shards.iter().map(weir_core::Shard::stats);
+        self.crashes.stats.iter().copied().chain(present).collect()
     }
 
     /// How often the fault that was asked for was committed.

@@ -26,15 +26,26 @@ impl World {
         if self.saboteur.strikes(Plant::SlowClock) {
             now.0 = now.0.saturating_sub(SLOW_MICROS);
         }
-        let mut output =
-            Output { port: &self.ports[shard], lines: &self.lines, events: Vec::new() };
-        let was_frozen = self.shards[shard].is_frozen();
-        let result = call(&mut self.shards[shard], now, &mut output);
+        let Self { ports, lines, journals, shards, crashes, .. } = self;
+        let (port, journal) = (&ports[shard], &mut journals[shard]);
+        journal.begin_input();
+        let before = journal.last();
+        let mut output = Output { port, lines, journal, events: Vec::new() };
+        let was_frozen = shards[shard].is_frozen();
+        let result = call(&mut shards[shard], now, &mut output);
+        if crashes.are_on {
+            shards[shard].turn_end(&mut output);
+        }
+        let events = output.events;
+        for logged in self.journals[shard].behind(before) {
+            let (lsn, record) = (logged.lsn.0, logged.record());
+            self.trace.add(format_args!("  shard {shard}: log {lsn} {record:?}"));
+        }
         if was_frozen && !self.shards[shard].is_frozen() {
             self.moves.thawed(shard, &mut self.model);
             Self::excuse(&mut self.model, &self.lines, shard);
         }
-        let (events, steps) = (output.events, self.shards[shard].steps());
+        let steps = self.shards[shard].steps();
         if steps > self.steps_max {
             let what = format!("shard {shard} took {steps} steps for one input");
             self.model.fail(Checker::Steps, what);
@@ -86,6 +97,7 @@ impl World {
             *self.open_letters.entry(root).or_default() += 1;
         }
         self.settle(root);
+        self.keep_books(shard);
         for conn in resumed {
             self.receive(conn, 0);
         }

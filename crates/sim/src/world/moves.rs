@@ -4,13 +4,12 @@ use super::World;
 use super::line::{BrokerEnd, Line};
 use super::sink::{Event, Letter};
 use crate::finding::Checker;
-use crate::model::Model;
+use crate::model::{Model, Said};
 use crate::names::{ClientNo, ConnNo, Root};
 use crate::plant::Plant;
 use crate::topics::TOPICS;
 use std::collections::BTreeMap;
 use weir_core::{ConnKey, Parcel, Partitions, ShardId};
-use weir_wire::PacketKind;
 
 /// Wills that became due in a freeze: they are published at its end.
 #[derive(Debug)]
@@ -119,8 +118,7 @@ impl World {
     /// Clients that were found to be who they say, and whom the shard has let in with this call.
     pub(super) fn let_in(&mut self, shard: usize, events: &[Event]) {
         for event in events {
-            if let Event::Write(key, bytes) = event
-                && bytes[0] == PacketKind::ConnAck.first_byte()
+            if let Event::Said(Said::Connected(key), _) = event
                 && let Some(&conn) = self.ports[shard].conns.get(key)
                 && self.accepted.remove(&conn)
             {

@@ -1,10 +1,13 @@
 //! What a shard writes in one call, in order.
 
 use super::Port;
+use super::journal::Journal;
 use super::line::Line;
 use crate::model::Said;
 use crate::names::ConnNo;
-use weir_core::{AuthRequest, ConnKey, Mail, Notice, Parcel, ShardId, Sink, Ticket};
+use weir_core::{
+    AuthRequest, ConnKey, Lsn, Mail, Notice, Parcel, Record, ShardId, Sink, Ticket,
+};
 
 /// What goes from one shard to another.
 #[derive(Debug)]
@@ -36,6 +39,7 @@ pub(super) enum Event {
 pub(super) struct Output<'a> {
     pub(super) port: &'a Port,
     pub(super) lines: &'a [Line],
+    pub(super) journal: &'a mut Journal,
     pub(super) events: Vec<Event>,
 }
 
@@ -79,6 +83,10 @@ impl Sink for Output<'_> {
 
     fn authenticate(&mut self, request: AuthRequest<'_>) {
         self.events.push(Event::Ask(request.conn, request.ticket));
+    }
+
+    fn log(&mut self, record: &Record<'_>) -> Lsn {
+        self.journal.append(record)
     }
 
     fn notice(&mut self, notice: Notice<'_>) {

@@ -1,0 +1,266 @@
+//! Crashes of the whole broker: nothing is left but a log per shard, as far as it was written, and
+//! clients that connect again.
+//!
+//! A log is told to be committed late, at random, shard by shard. A crash leaves of it all up to
+//! the end of some input that is not before that. Then the broker starts as
+//! `broker/journal/start.rs` has it start, maybe with another number of shards.
+
+use super::{CLIENTS, World};
+use super::journal::Logged;
+use super::line::BrokerEnd;
+use super::moves::Moves;
+use super::sink::{Event, Output};
+use crate::finding::Checker;
+use crate::names::ClientNo;
+use crate::plant::Plant;
+use std::collections::VecDeque;
+use weir_core::{Lsn, Mail, Micros, Parcel, Partitions, Rebuild, Record, Shard, ShardId, Stats};
+
+/// Whether there are crashes in a run.
+#[derive(Debug)]
+pub(super) struct Crashes {
+    pub(super) are_on: bool,
+    pub(super) count: usize,
+    /// Of the shards that are gone.
+    pub(super) stats: Vec<Stats>,
+    shards_max: u16,
+}
+
+impl Crashes {
+    pub(super) fn new(are_on: bool, shards_max: u16) -> Self {
+        Self { are_on, count: 0, stats: Vec::new(), shards_max }
+    }
+
+    /// Of a commit, of a base and of a crash.
+    pub(super) fn weights(&self) -> [u32; 3] {
+        if self.are_on { [30, 2, 1] } else { [0, 0, 0] }
+    }
+}
+
+impl World {
+    /// The books of a shard after a call.
+    pub(super) fn keep_books(&mut self, shard: usize) {
+        if self.crashes.are_on {
+            self.journals[shard].keep(self.model.keep(shard));
+        }
+    }
+
+    /// All is committed and looked at.
+    pub(super) fn keep_no_older_books(&mut self) {
+        for (shard, journal) in self.journals.iter_mut().enumerate() {
+            journal.keep_only(self.model.keep(shard));
+        }
+    }
+
+    /// Some shard is told that some of its log is committed.
+    pub(super) fn commit_one(&mut self) {
+        let shard = self.chance.below(self.shards.len());
+        let journal = &self.journals[shard];
+        let to = if self.chance.one_in(2) {
+            journal.last()
+        } else {
+            journal.any_end(&mut self.chance)
+        };
+        self.commit(shard, to);
+    }
+
+    fn commit(&mut self, shard: usize, to: Lsn) {
+        if !self.saboteur.strikes(Plant::AnswerEarly) {
+            self.journals[shard].commit(to);
+        }
+        let root = self.new_root();
+        self.trace.add(format_args!("  shard {shard}: committed to {}", to.0));
+        self.model.begin_call(root, shard);
+        let ((), events) = self.act(shard, |shard, now, sink| shard.committed(to, now, sink));
+        self.carry_out(shard, root, events);
+        let told = self.journals[shard].told;
+        if let Some((base, end)) = self.shards[shard].base()
+            && end <= told
+        {
+            self.journals[shard].forget(base, &mut self.chance);
+        }
+    }
+
+    /// All that is logged is committed. Says whether there was something.
+    pub(super) fn commit_all(&mut self) -> bool {
+        let mut is_some = false;
+        for shard in 0..self.journals.len() {
+            let (told, last) = (self.journals[shard].told, self.journals[shard].last());
+            if told < last {
+                is_some = true;
+                self.commit(shard, last);
+            }
+        }
+        is_some
+    }
+
+    /// Some shard begins to log anew what it has.
+    pub(super) fn base_one(&mut self) {
+        let shard = self.chance.below(self.shards.len());
+        let root = self.new_root();
+        self.trace.add(format_args!("  shard {shard}: a base"));
+        self.model.begin_call(root, shard);
+        let ((), events) = self.act(shard, |shard, now, sink| shard.begin_base(now, sink));
+        self.carry_out(shard, root, events);
+    }
+
+    /// The broker crashes, and starts again.
+    pub(super) fn crash(&mut self) {
+        self.crashes.count += 1;
+        self.crashes.stats.extend(self.shards.iter().map(Shard::stats));
+        let (mut logs, mut books) = (Vec::new(), Vec::new());
+        for (shard, journal) in std::mem::take(&mut self.journals).into_iter().enumerate() {
+            let end = journal.any_end(&mut self.chance);
+            let (told, last) = (journal.told.0, journal.last().0);
+            self.trace.add(format_args!("crash: shard {shard} has {told} <= {} <= {last}", end.0));
+            let (records, kept) = journal.cut(end, self.model.promised(shard));
+            logs.push(records);
+            books.push(kept);
+        }
+        self.lose_connections();
+        let count = self.chance.between(1, self.crashes.shards_max.into()) as u16;
+        let is_same = self.chance.one_in(2);
+        let count = if is_same { logs.len() as u16 } else { count };
+        self.moves = Moves::new(false, Partitions::spread(count, self.seed));
+        let partitions = Partitions::spread(count, self.seed);
+        let shard_of = |client: ClientNo| usize::from(partitions.owner(&client.client_id()).0);
+        self.model.crash(books, shard_of, logs.len() == 1);
+        self.trace.add(format_args!("{count} shards start"));
+        self.make_shards(count);
+        self.start(logs);
+        self.pass(self.now());
+        for at in 0..CLIENTS {
+            let is_away = self.clients[at].conn.is_none();
+            if is_away && !self.chance.one_in(3) {
+                let ask = self.any_ask(ClientNo(at));
+                self.connect(ClientNo(at), ask);
+            }
+        }
+    }
+
+    /// Letters are lost, and every connection. What a client was sent it may still read.
+    fn lose_connections(&mut self) {
+        self.mail.clear();
+        self.held_up.clear();
+        self.open_letters.clear();
+        self.questions.clear();
+        self.accepted.clear();
+        let are_read = self.chance.one_in(2);
+        for line in &mut self.lines {
+            line.end = BrokerEnd::Closed;
+            line.is_paused = false;
+            line.up.clear();
+            line.unconsumed.clear();
+            if !are_read {
+                line.down.clear();
+            }
+        }
+        self.notice_ends();
+    }
+
+    /// Shards that hold nothing take up what the logs say.
+    pub(super) fn start(&mut self, logs: Vec<Vec<Logged>>) {
+        let now = self.now();
+        let mut parcels: Vec<Parcel> = Vec::new();
+        for (shard, log) in logs.iter().enumerate() {
+            match self.rebuild(log) {
+                Ok(rebuild) => parcels.extend(rebuild.finish(now)),
+                Err(what) => self.model.fail(Checker::Recovery, format!("log {shard}: {what}")),
+            }
+        }
+        for shard in &mut self.shards {
+            shard.keep_log();
+        }
+        self.each(|shard, now, sink| shard.begin_base(now, sink));
+        for parcel in parcels {
+            let partitions = Partitions::spread(self.shards.len() as u16, self.seed);
+            let owner = parcel.name().map_or(ShardId(0), |name| partitions.owner(name));
+            let restored = |shard: &mut Shard, now, sink: &mut Output<'_>| {
+                shard.restored(parcel, now, sink);
+            };
+            self.tell(owner.0.into(), restored);
+        }
+        self.each(|shard, now, sink| shard.end_base(now, sink));
+        for shard in 0..self.shards.len() {
+            let last = self.journals[shard].last();
+            self.journals[shard].commit(last);
+            self.tell(shard, |shard, now, sink| shard.committed(last, now, sink));
+            self.journals[shard].keep_only(self.model.keep(shard));
+        }
+    }
+
+    /// What a log says, or what is wrong with it.
+    fn rebuild(&mut self, log: &[Logged]) -> Result<Rebuild, String> {
+        let mut rebuild = Rebuild::default();
+        let is_input = |record: &Logged| matches!(record.record(), Record::Queued { .. });
+        let inputs: Vec<usize> = (0..log.len()).filter(|&at| is_input(&log[at])).collect();
+        let mut lost = None;
+        if !log.is_empty() && self.saboteur.strikes(Plant::LoseRecord) {
+            lost = Some(self.chance.below(log.len()));
+        }
+        let mut repeated = None;
+        if !inputs.is_empty() && self.saboteur.strikes(Plant::RepeatRecords) {
+            repeated = Some(self.chance.pick(&inputs));
+        }
+        let forgets = self.saboteur.strikes(Plant::ForgetNoted);
+        for (at, logged) in log.iter().enumerate() {
+            let is_noted = matches!(logged.record(), Record::Noted { .. });
+            if lost == Some(at) || forgets && is_noted {
+                continue;
+            }
+            if logged.is_first {
+                rebuild.commit_end();
+            }
+            let times = if repeated == Some(at) { 2 } else { 1 };
+            for _ in 0..times {
+                let applied = rebuild.apply(logged.lsn, logged.record());
+                applied.map_err(|unfit| unfit.to_string())?;
+            }
+        }
+        if rebuild.is_whole() { Ok(rebuild) } else { Err("its beginning is not whole".into()) }
+    }
+
+    fn each(&mut self, mut say: impl FnMut(&mut Shard, Micros, &mut Output<'_>)) {
+        for shard in 0..self.shards.len() {
+            self.tell(shard, &mut say);
+        }
+    }
+
+    /// Tells a shard something while nobody is connected; its letters arrive at once.
+    fn tell(&mut self, to: usize, say: impl FnOnce(&mut Shard, Micros, &mut Output<'_>)) {
+        let ((), events) = self.act(to, say);
+        let mut letters: VecDeque<(usize, usize, Mail)> = VecDeque::new();
+        self.sort_out(to, events, &mut letters);
+        while let Some((from, to, mail)) = letters.pop_front() {
+            let from = ShardId(from as u16);
+            let ((), events) = self.act(to, |shard, now, sink| shard.mail(from, mail, now, sink));
+            self.sort_out(to, events, &mut letters);
+        }
+    }
+
+    fn sort_out(
+        &mut self,
+        from: usize,
+        events: Vec<Event>,
+        letters: &mut VecDeque<(usize, usize, Mail)>,
+    ) {
+        for event in events {
+            match event {
+                Event::Mail(to, mail) => letters.push_back((from, to, mail)),
+                Event::Said(said, text) => {
+                    self.trace.add(format_args!("  shard {from}: {text}"));
+                    self.model.said(&said);
+                }
+                other => {
+                    let what = format!("shard {from} at its start: {other:?}");
+                    self.model.fail(Checker::Recovery, what);
+                }
+            }
+        }
+    }
+
+    /// How often the broker crashed.
+    pub fn crashes(&self) -> usize {
+        self.crashes.count
+    }
+}
