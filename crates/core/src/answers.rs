@@ -8,6 +8,7 @@
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId, Ticket};
 use crate::mail::NotRetained;
 use crate::message::Message;
+use crate::outbox::Letters;
 use crate::receipts::Receipts;
 use crate::routing::News;
 use slotmap::SlotMap;
@@ -57,6 +58,8 @@ pub(crate) enum Reply {
     Publish(PacketId),
     /// The CONNACK that accepts.
     ConnAck(Box<[u8]>),
+    /// Letters that leave when the log has them.
+    Letters(Box<Letters>),
     /// What another shard is told of a letter that is pending here.
     Receipt {
         from: ShardId,
@@ -219,6 +222,14 @@ impl Answers {
         ticket
     }
 
+    /// The same for no client.
+    pub(crate) fn insert_for_nobody(&mut self, reply: Reply, since: Micros) -> Ticket {
+        let mailed = std::mem::take(&mut self.mailed);
+        let ticket = self.insert(None, reply, 1, since);
+        self.mailed = mailed;
+        ticket
+    }
+
     /// Asks the authentication port who a client is. The connection notes the ticket.
     pub(crate) fn ask_verdict(&mut self, conn: ConnKey, since: Micros) -> Ticket {
         self.begin();
@@ -269,6 +280,14 @@ impl Answers {
             _ => {}
         }
         Some(answer)
+    }
+
+    /// Whether a PUBREC waits for others, and the identifier of its message is to be recorded then.
+    pub(crate) fn is_to_note(&self, session: SessionKey, packet_id: PacketId) -> bool {
+        self.waiting.values().any(|answer| {
+            matches!(&answer.reply, Reply::Ack(ack)
+                if ack.is_to_note && (ack.session, ack.packet_id) == (session, packet_id))
+        })
     }
 
     /// The connection is gone that an acknowledgement waits for others for.

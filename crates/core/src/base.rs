@@ -17,6 +17,10 @@ pub(crate) struct Cycle {
     /// The last retained message that was looked at.
     pub(crate) retained: Option<Arc<Message>>,
     pub(crate) renamed: Renamed,
+    /// The marks of mailed messages are logged.
+    pub(crate) has_marks: bool,
+    /// The last mailed message that was logged.
+    pub(crate) mailed: Lsn,
     /// It goes on when this record is committed, so that no more than a slice of it waits for the
     /// disk; nothing if it has its turn without that.
     pub(crate) goes_on_at: Option<Lsn>,
@@ -25,7 +29,16 @@ pub(crate) struct Cycle {
 impl Cycle {
     pub(crate) fn new(base: Lsn, is_first: bool) -> Self {
         let renamed = Renamed::default();
-        Self { base, is_first, session: 0, retained: None, renamed, goes_on_at: None }
+        Self {
+            base,
+            is_first,
+            session: 0,
+            retained: None,
+            renamed,
+            has_marks: false,
+            mailed: Lsn::NONE,
+            goes_on_at: None,
+        }
     }
 }
 

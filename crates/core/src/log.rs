@@ -87,6 +87,10 @@ impl Log {
         self.mark = self.mark.max(self.committed);
     }
 
+    pub(crate) fn committed(&self) -> Lsn {
+        self.committed
+    }
+
     /// Whether an answer may leave.
     pub(crate) fn has_met(&self) -> bool {
         self.waits.front().is_some_and(|&(lsn, _)| lsn <= self.committed)

@@ -1,7 +1,7 @@
 //! What shards of one broker say to each other.
 
 use crate::partitions::{Partition, PartitionSet};
-use crate::{Message, ShardId, Ticket};
+use crate::{Lsn, Message, ShardId, Ticket};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -65,6 +65,8 @@ pub enum Mail {
         /// The last number that the sender gave a message for each shard to retain, in the order
         /// of shards, see [`crate::Stamp`]; empty where that is not wanted.
         retains: Box<[u64]>,
+        /// Memory is short at the sender: it may refuse messages.
+        is_short: bool,
     },
     /// A message: one letter a message and shard, however many receivers it has there.
     Publish {
@@ -77,6 +79,14 @@ pub enum Mail {
         picks: SmallVec<[GroupPick; 1]>,
         /// Comes back in [`Mail::Receipt`], if the publisher waits for an acknowledgement.
         number: Option<u64>,
+        /// Its name in the sender's log, if that has it and whom it is for: then it is taken
+        /// whatever memory there is, and [`Mail::Kept`] follows.
+        mailed: Option<Lsn>,
+    },
+    /// All messages that the receiver mailed to the sender up to this one outlive a crash there.
+    Kept {
+        /// As in [`Mail::Publish`].
+        number: Lsn,
     },
     /// The sender had no room for a message whose publisher waits for an acknowledgement: nobody
     /// got it there. It comes before the receipt.
@@ -162,6 +172,7 @@ impl Mail {
             | Self::Left { .. }
             | Self::Receipt { .. }
             | Self::Retained { .. }
+            | Self::Kept { .. }
             // What moves was there before.
             | Self::Marker { .. }
             | Self::Rested { .. }

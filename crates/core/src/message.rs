@@ -60,6 +60,8 @@ pub(crate) struct Delivery<'a> {
     pub(crate) stamp: Option<Stamp>,
     /// Its publisher is answered when it is with every shard that it is for.
     pub(crate) is_awaited: bool,
+    /// Letters with it are gathered, and leave later.
+    pub(crate) is_gathered: bool,
     /// Its record in the log, once it has one.
     pub(crate) lsn: Lsn,
     shared: Option<Arc<Message>>,
@@ -84,6 +86,7 @@ impl<'a> Delivery<'a> {
             publisher,
             stamp: None,
             is_awaited: false,
+            is_gathered: false,
             lsn: Lsn::NONE,
             shared: None,
         }
@@ -100,6 +103,7 @@ impl<'a> Delivery<'a> {
             publisher,
             stamp: message.stamp,
             is_awaited: false,
+            is_gathered: false,
             lsn: Lsn::NONE,
             shared: Some(Arc::clone(message)),
         }

@@ -7,11 +7,13 @@
 //! Everything else has to fit. Of a session that is over nothing is left, so its memory is that of
 //! what is there.
 
-use crate::keys::{Lsn, Micros, Origin};
+use crate::keys::{Lsn, Micros, Origin, ShardId};
 use crate::message::{Message, Queued};
+use crate::outbox::MailTarget;
 use crate::parcel::{Content, MovedSession, MovedSubscription, Parcel};
 use crate::record::{Record, WillRecord};
 use crate::session::{Absence, Will};
+use crate::undelivered::Mailed;
 use crate::window::{DeliveryState, InFlight, SPAN_MAX, Window};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
@@ -29,6 +31,7 @@ pub struct Rebuild {
     messages: BTreeMap<Lsn, Arc<Message>>,
     /// By topic, with the place of the record.
     retained: BTreeMap<Box<str>, (Lsn, Arc<Message>)>,
+    mailed: Mailed,
     /// The first base.
     first: Option<Lsn>,
     /// The base that is not done yet.
@@ -120,6 +123,21 @@ impl Rebuild {
         self.first.is_some() && self.base != self.first
     }
 
+    /// What was mailed to other shards, and that not all have said to have.
+    pub(crate) fn mailed(&self) -> impl Iterator<Item = (Lsn, &Arc<Message>, &[MailTarget])> {
+        self.mailed.open()
+    }
+
+    /// Whether what a shard has mailed was handled.
+    pub(crate) fn has_marked(&self, from: ShardId, number: Lsn) -> bool {
+        self.mailed.has_marked(from, number)
+    }
+
+    /// Whose sessions are there.
+    pub(crate) fn clients(&self) -> impl Iterator<Item = Box<str>> + '_ {
+        self.by_client.keys().cloned()
+    }
+
     /// The sessions that are there, in the order in which they began, then the retained messages.
     /// Whoever was connected is absent since `now`.
     pub fn finish(self, now: Micros) -> impl Iterator<Item = Parcel> {
@@ -154,6 +172,12 @@ impl Rebuild {
                 let message = message((topic, payload, properties), (qos, true), expires_at);
                 self.retained.insert(topic.into(), (lsn, message));
             }
+            Record::Mailed { number, message, targets } => {
+                let message = self.messages.get(&message).ok_or("its message is not there")?;
+                self.mailed.add(lsn, number, Arc::clone(message), targets.into_owned());
+            }
+            Record::Marked { from, number } => self.mailed.mark(lsn, from, number),
+            Record::Delivered { number } => self.mailed.done(number),
             Record::Cleared { topic } => {
                 // Until the first base is done it may be from before it.
                 if self.retained.remove(topic).is_none() && self.is_whole() {
@@ -194,6 +218,7 @@ impl Rebuild {
         if self.sessions.first_key_value().is_some_and(|(&session, _)| session < base) {
             return Err("a session was not logged anew");
         }
+        self.mailed.end_base(base)?;
         self.base = None;
         // One that was not logged anew had expired.
         self.retained.retain(|_, &mut (lsn, _)| lsn > base);
@@ -277,6 +302,9 @@ impl Rebuilt {
                 }
             }
             Record::Message { .. }
+            | Record::Mailed { .. }
+            | Record::Marked { .. }
+            | Record::Delivered { .. }
             | Record::Gone { .. }
             | Record::Base
             | Record::BaseEnd

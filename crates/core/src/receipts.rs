@@ -28,6 +28,8 @@ struct Peer {
     waits_longer: VecDeque<(u64, Ticket)>,
     /// The last number that came from it.
     received: u64,
+    /// Memory is short there, as of its last receipt.
+    is_short: bool,
     /// Its letters said something that hangs on what is retained.
     wants_retains: bool,
     /// Letters that came and are not in force yet; it is to be told so.
@@ -102,6 +104,15 @@ impl Receipts {
     pub(crate) fn waiting_for(&self, from: ShardId, number: u64) -> Option<Ticket> {
         let Peer { waits, waits_longer, .. } = &self.peers[usize::from(from.0)];
         [waits, waits_longer].into_iter().find_map(|waits| Some(waits[position(waits, number)?].1))
+    }
+
+    /// Whether memory is short at a shard, as it said last.
+    pub(crate) fn is_short(&self, shard: ShardId) -> bool {
+        self.peers[usize::from(shard.0)].is_short
+    }
+
+    pub(crate) fn set_short(&mut self, shard: ShardId, is_short: bool) {
+        self.peers[usize::from(shard.0)].is_short = is_short;
     }
 
     /// A letter with a number came, and is in force here.

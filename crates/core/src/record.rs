@@ -7,7 +7,8 @@
 
 mod codec;
 
-use crate::keys::{Lsn, Micros};
+use crate::keys::{Lsn, Micros, ShardId};
+use crate::outbox::MailTarget;
 use codec::Reader;
 use std::borrow::Cow;
 use std::fmt;
@@ -138,6 +139,27 @@ pub enum Record<'a> {
     Base,
     /// All that was there has been logged anew.
     BaseEnd,
+    /// A message is for other shards, which are mailed it after this commit.
+    Mailed {
+        /// What it is called since an earlier record; [`Lsn::NONE`] if this is the first.
+        number: Lsn,
+        /// The message.
+        message: Lsn,
+        /// The shards that have not said to have it.
+        targets: Cow<'a, [MailTarget]>,
+    },
+    /// All that a shard has mailed up to this message was handled.
+    Marked {
+        /// The shard.
+        from: ShardId,
+        /// What it calls the message.
+        number: Lsn,
+    },
+    /// All shards have a mailed message.
+    Delivered {
+        /// What it is called.
+        number: Lsn,
+    },
     /// A topic's retained message, in the place of an older one.
     Retained {
         /// Its topic.
@@ -219,6 +241,9 @@ const BASE: u8 = 14;
 const BASE_END: u8 = 15;
 const RETAINED: u8 = 16;
 const CLEARED: u8 = 17;
+const MAILED: u8 = 24;
+const MARKED: u8 = 25;
+const DELIVERED: u8 = 26;
 
 impl<'a> Record<'a> {
     /// What kind it is. A number never changes its meaning.
@@ -241,6 +266,9 @@ impl<'a> Record<'a> {
             Self::BaseEnd => BASE_END,
             Self::Retained { .. } => RETAINED,
             Self::Cleared { .. } => CLEARED,
+            Self::Mailed { .. } => MAILED,
+            Self::Marked { .. } => MARKED,
+            Self::Delivered { .. } => DELIVERED,
         }
     }
 
@@ -260,6 +288,9 @@ impl<'a> Record<'a> {
             | Self::Noted { session, .. }
             | Self::Released { session, .. } => Some(session),
             Self::Message { .. }
+            | Self::Mailed { .. }
+            | Self::Marked { .. }
+            | Self::Delivered { .. }
             | Self::Base
             | Self::BaseEnd
             | Self::Retained { .. }
@@ -322,6 +353,16 @@ impl<'a> Record<'a> {
                 codec::put_lsn(out, *session);
                 codec::put_number(out, u64::from(packet_id.value()));
             }
+            Self::Mailed { number, message, targets } => {
+                codec::put_lsn(out, *number);
+                codec::put_lsn(out, *message);
+                codec::put_targets(out, targets);
+            }
+            Self::Marked { from, number } => {
+                codec::put_number(out, u64::from(from.0));
+                codec::put_lsn(out, *number);
+            }
+            Self::Delivered { number } => codec::put_lsn(out, *number),
             Self::Base | Self::BaseEnd => {}
         }
     }
@@ -391,6 +432,13 @@ impl<'a> Record<'a> {
                 payload: from.rest(),
             },
             CLEARED => Self::Cleared { topic: from.text()? },
+            MAILED => Self::Mailed {
+                number: from.lsn_or_none()?,
+                message: from.lsn()?,
+                targets: from.targets()?.into(),
+            },
+            MARKED => Self::Marked { from: from.shard()?, number: from.lsn()? },
+            DELIVERED => Self::Delivered { number: from.lsn()? },
             _ => return Err(BadRecord::UnknownKind(kind)),
         };
         reader.finish()?;

@@ -20,6 +20,7 @@ mod held;
 mod lifetime;
 mod logged;
 mod moves;
+mod outbox;
 mod outlet;
 mod parked;
 mod pressure;
@@ -47,6 +48,7 @@ use crate::encoder::Encoder;
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
 use crate::log::Log;
 use crate::mail::Mail;
+use crate::outbox::Outbox;
 use crate::partitions::Place;
 use crate::pool::MessagePool;
 use crate::retained::Retained;
@@ -88,6 +90,7 @@ pub struct Shard {
     rules: RuleSet,
     answers: Answers,
     log: Log,
+    outbox: Outbox,
     timers: Timers,
     slices: Slices,
     due: Due,
@@ -114,6 +117,7 @@ impl Shard {
             rules: RuleSet::default(),
             answers: Answers::new(shards, Micros::from_secs(limits.answer_wait_s_max)),
             log: Log::default(),
+            outbox: Outbox::new(shards),
             timers: Timers::default(),
             slices: Slices::new(limits.input_steps_max),
             due: Due::default(),
@@ -282,11 +286,20 @@ impl Shard {
                 self.filters.set_presence(&share, from, member, packet_bytes_max);
             }
             Mail::Left { share, member } => self.filters.leave(&share, from, member),
-            Mail::Receipt { number, pending, done, retains } => {
+            Mail::Receipt { number, pending, done, retains, is_short } => {
+                self.answers.receipts.set_short(from, is_short);
                 self.retained.stamps.saw_sent(from, &retains);
                 self.on_receipt(from, number, &pending, &done, now, sink);
             }
-            Mail::Publish { message, to_subscribers, picks, number } => {
+            Mail::Publish { message, to_subscribers, picks, number, mailed: Some(mailed) } => {
+                self.note_stamp(from, &message);
+                self.on_mailed(from, &message, (to_subscribers, picks), mailed, now, sink);
+                if let Some(number) = number {
+                    self.answers.receipts.note(from, number, false);
+                }
+            }
+            Mail::Kept { number } => self.on_kept(from, number, sink),
+            Mail::Publish { message, to_subscribers, picks, number, mailed: None } => {
                 self.note_stamp(from, &message);
                 self.begin_answer();
                 let routed =

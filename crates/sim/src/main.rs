@@ -72,6 +72,7 @@ struct Totals {
     freezes: u64,
     records_logged: u64,
     crashes: u64,
+    redelivered: u64,
 }
 
 impl Totals {
@@ -144,6 +145,7 @@ fn main() -> anyhow::Result<ExitCode> {
         }
         outcome.stats.iter().for_each(|stats| totals.add(stats));
         totals.crashes += outcome.crashes as u64;
+        totals.redelivered += outcome.redelivered as u64;
         all += 1;
         failed += usize::from(!outcome.findings.is_empty());
         if options.seed.is_some() {

@@ -113,7 +113,8 @@ impl Plant {
             Self::MisplaceVerdict => 1,
             // Another shard may say the same, or the publisher be gone.
             Self::LoseRefusal => 1,
-            Self::AnswerEarly | Self::LoseRecord | Self::RepeatRecords | Self::ForgetNoted => 1,
+            Self::AnswerEarly => 8,
+            Self::LoseRecord | Self::RepeatRecords | Self::ForgetNoted => 1,
             Self::LoseParcel => 4,
             Self::SwapLetters
             // The next receipt makes up for those that are lost before it.

@@ -68,6 +68,8 @@ pub struct Outcome {
     pub strikes: usize,
     /// How often the broker crashed.
     pub crashes: usize,
+    /// How many messages a crash found between two shards.
+    pub redelivered: usize,
     /// The counters of the shards.
     pub stats: Vec<Stats>,
 }
@@ -109,6 +111,7 @@ impl Run {
             step: last,
             strikes: world.strikes(),
             crashes: world.crashes(),
+            redelivered: world.redelivered(),
             stats: world.stats(),
             hash: world.trace.hash(),
             lines: world.trace.lines().to_vec(),

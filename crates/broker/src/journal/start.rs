@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use weir_core::{
     ConnKey, Lsn, Mail, Micros, Notice, Parcel, Partitions, Rebuild, Record, Shard, ShardId, Sink,
-    Wall,
+    Undelivered, Wall,
 };
 use weir_store::disk::Folder;
 use weir_store::{Log, OnDamage, Scan, Settings};
@@ -44,12 +44,15 @@ pub(crate) fn start(
     let wall = wall(now);
     let mut generations = Generations::open(root)?;
     let logs = generations.logs()?;
-    let (mut parcels, mut records) = (Vec::new(), 0);
+    let (mut rebuilt, mut records) = (Vec::new(), 0);
     for (shard, path) in logs {
         let (rebuild, count) = read(shard, &path, wall)?;
         records += count;
-        parcels.extend(rebuild.finish(now));
+        rebuilt.push((ShardId(shard), rebuild));
     }
+    let late = Undelivered::of(&rebuilt, now);
+    let parcels: Vec<Parcel> =
+        rebuilt.into_iter().flat_map(|(_, rebuild)| rebuild.finish(now)).collect();
     let mut logs = Vec::new();
     for own in 0..shards.len() as u16 {
         let settings = settings(config, own, shards.len() as u64, packet_bytes_max)?;
@@ -57,7 +60,7 @@ pub(crate) fn start(
     }
     let parcels_read = parcels.len();
     let mut anew = Anew { shards, logs, letters: VecDeque::new(), now };
-    anew.write(parcels, partitions).map_err(NoStore::disk(root))?;
+    anew.write(parcels, &late, partitions).map_err(NoStore::disk(root))?;
     let logs = anew.logs;
     generations.finish()?;
     tracing::info!(parcels = parcels_read, records, took = ?begin.elapsed(), "the store was read");
@@ -149,7 +152,12 @@ struct Anew<'a> {
 }
 
 impl Anew<'_> {
-    fn write(&mut self, parcels: Vec<Parcel>, partitions: &Partitions) -> io::Result<()> {
+    fn write(
+        &mut self,
+        parcels: Vec<Parcel>,
+        late: &[Undelivered],
+        partitions: &Partitions,
+    ) -> io::Result<()> {
         let now = self.now;
         self.each(|shard, sink| shard.begin_base(now, sink));
         for parcel in parcels {
@@ -157,6 +165,15 @@ impl Anew<'_> {
             self.tell(owner, |shard, sink| shard.restored(parcel, now, sink));
             self.deliver();
             self.write_out(owner, WRITE_BYTES)?;
+        }
+        for late in late {
+            for own in (0..self.shards.len() as u16).map(ShardId) {
+                // Any shard may choose members of groups, but only one.
+                let chooses = own == ShardId(0);
+                self.tell(own, |shard, sink| shard.redelivered(late, chooses, now, sink));
+                self.deliver();
+                self.write_out(own, WRITE_BYTES)?;
+            }
         }
         self.each(|shard, sink| shard.end_base(now, sink));
         for own in (0..self.shards.len() as u16).map(ShardId) {

@@ -2,7 +2,10 @@
 //! bytes as it needs; a text has its length before it.
 
 use super::{BadRecord, Wall, WillRecord};
-use crate::keys::{Lsn, Micros};
+use crate::keys::{Lsn, Micros, ShardId};
+use crate::mail::GroupPick;
+use crate::outbox::MailTarget;
+use smallvec::SmallVec;
 use weir_wire::packet::SubscriptionOptions;
 use weir_wire::{PacketId, QoS, Version};
 
@@ -70,6 +73,21 @@ pub(super) fn put_will(out: &mut Vec<u8>, will: &WillRecord<'_>) {
     put_bytes(out, properties);
     put_number(out, u64::from(*delay_s));
     put_option(out, message_expiry_s.as_ref(), |out, seconds| put_number(out, u64::from(*seconds)));
+}
+
+pub(super) fn put_targets(out: &mut Vec<u8>, targets: &[MailTarget]) {
+    put_number(out, targets.len() as u64);
+    for MailTarget { shard, to_subscribers, picks } in targets {
+        put_number(out, u64::from(shard.0));
+        out.push(u8::from(*to_subscribers));
+        put_number(out, picks.len() as u64);
+        for GroupPick { share, member, key, hops } in picks {
+            put_bytes(out, share.as_bytes());
+            put_number(out, *member);
+            put_number(out, *key);
+            out.push(*hops);
+        }
+    }
 }
 
 /// What is left of a body.
@@ -195,6 +213,26 @@ impl<'a> Reader<'a> {
             1 => take(self).map(Some),
             _ => Err(BadRecord::Malformed("neither there nor not there")),
         }
+    }
+
+    pub(super) fn shard(&mut self) -> Result<ShardId, BadRecord> {
+        let too_large = BadRecord::Malformed("a shard of more than 16 bits");
+        u16::try_from(self.number()?).map(ShardId).map_err(|_| too_large)
+    }
+
+    pub(super) fn targets(&mut self) -> Result<Vec<MailTarget>, BadRecord> {
+        let mut targets = Vec::new();
+        for _ in 0..self.number()? {
+            let shard = self.shard()?;
+            let to_subscribers = self.option(|_| Ok(()))?.is_some();
+            let mut picks = SmallVec::new();
+            for _ in 0..self.number()? {
+                let (share, member, key) = (self.text()?.into(), self.number()?, self.number()?);
+                picks.push(GroupPick { share, member, key, hops: self.byte()? });
+            }
+            targets.push(MailTarget { shard, to_subscribers, picks });
+        }
+        Ok(targets)
     }
 
     pub(super) fn will(&mut self) -> Result<WillRecord<'a>, BadRecord> {

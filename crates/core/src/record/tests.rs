@@ -1,6 +1,7 @@
 //! Records against their bytes.
 
 use super::*;
+use crate::mail::GroupPick;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -73,6 +74,22 @@ fn queued() -> impl Strategy<Value = Record<'static>> {
     )
 }
 
+fn mailed() -> impl Strategy<Value = Record<'static>> {
+    let pick = (text(), any::<u64>(), any::<u64>(), any::<u8>()).prop_map(
+        |(share, member, key, hops)| GroupPick { share: share.into(), member, key, hops },
+    );
+    let target = (any::<u16>(), any::<bool>(), vec(pick, 0..3)).prop_map(
+        |(shard, to_subscribers, picks)| MailTarget {
+            shard: ShardId(shard),
+            to_subscribers,
+            picks: picks.into(),
+        },
+    );
+    (prop_oneof![Just(Lsn::NONE), lsn()], lsn(), vec(target, 0..4)).prop_map(
+        |(number, message, targets)| Record::Mailed { number, message, targets: targets.into() },
+    )
+}
+
 fn record() -> impl Strategy<Value = Record<'static>> {
     let any_session = prop_oneof![Just(Lsn::NONE), lsn()];
     let of_packet = (lsn(), packet_id());
@@ -132,6 +149,10 @@ fn record() -> impl Strategy<Value = Record<'static>> {
             }
         ),
         text().prop_map(|topic| Record::Cleared { topic }),
+        mailed(),
+        (any::<u16>(), lsn())
+            .prop_map(|(from, number)| Record::Marked { from: ShardId(from), number }),
+        lsn().prop_map(|number| Record::Delivered { number }),
     ]
 }
 
@@ -167,7 +188,9 @@ proptest! {
 fn every_kind_has_a_number_of_its_own_and_the_rest_are_unknown() {
     for kind in 0..=u8::MAX {
         let unknown = Record::decode(kind, &[], WALL) == Err(BadRecord::UnknownKind(kind));
-        assert_eq!(unknown, !(SESSION..=CLEARED).contains(&kind), "{kind}");
+        let is_known =
+            (SESSION..=CLEARED).contains(&kind) || (MAILED..=DELIVERED).contains(&kind);
+        assert_eq!(unknown, !is_known, "{kind}");
     }
 }
 

@@ -19,7 +19,8 @@ impl Shard {
         while let Some(owed) = self.answers.receipts.take_owed() {
             let Owed { to, number, wants_retains, pending, done } = owed;
             let retains = if wants_retains { self.retained.stamps.sent() } else { Box::default() };
-            sink.mail(to, Mail::Receipt { number, pending, done, retains });
+            let is_short = self.bounds.is_short;
+            sink.mail(to, Mail::Receipt { number, pending, done, retains, is_short });
         }
     }
 
@@ -156,7 +157,10 @@ impl Shard {
                     }
                 }
                 Reply::Subscribe(subscribe) => self.write_suback(conn, *subscribe, now, sink),
-                Reply::Receipt { .. } | Reply::Retained { .. } | Reply::Verdict => {}
+                Reply::Receipt { .. }
+                | Reply::Letters(_)
+                | Reply::Retained { .. }
+                | Reply::Verdict => {}
             }
         }
         if self.is_leaving(conn) && !self.holds_answers(conn) {
@@ -228,6 +232,7 @@ impl Shard {
             Reply::Retained { from, ticket, refused } => {
                 sink.mail(from, Mail::Retained { ticket, refused });
             }
+            Reply::Letters(letters) => self.send_letters(*letters, sink),
             Reply::Ack(_)
             | Reply::Packet(_)
             | Reply::Publish(_)

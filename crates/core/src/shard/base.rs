@@ -23,7 +23,7 @@ const RECORD_STEPS: u64 = 2;
 const RETAINED_STEPS: u64 = 8;
 
 /// Bytes that are copied in a step.
-const COPIED_BYTES: u64 = 1_024;
+pub(super) const COPIED_BYTES: u64 = 1_024;
 
 impl Shard {
     /// Begins to log anew all that is there, unless that is on its way already. It goes on by
@@ -95,6 +95,7 @@ impl Shard {
     fn log_slice(&mut self, mut cycle: Box<Cycle>, now: Micros, sink: &mut impl Sink) {
         let is_over = self.log_sessions(&mut cycle, sink)
             && (cycle.is_first || self.log_retained(&mut cycle, now, sink))
+            && self.log_outbox(&mut cycle, sink)
             && self.forget_renamed(&mut cycle);
         if is_over {
             self.log.end_base(&cycle, sink);
@@ -155,7 +156,7 @@ impl Shard {
         let subscriptions = self.moved_subscriptions(key);
         // One whose CONNACK waits is connected, as its CONNECT has recorded it.
         let conn = self.connection_of(key);
-        let Self { clients, connections, log, slices, .. } = self;
+        let Self { answers, clients, connections, log, slices, .. } = self;
         let records = log.records();
         let Session { client_id, expiry_s, window, cold, .. } = &clients[key];
         let absence = cold.as_ref().and_then(|cold| cold.absence.as_deref());
@@ -179,7 +180,10 @@ impl Shard {
             let record = Record::Subscribed { session, name, condition, options, subscription_id };
             log.append(&record, sink);
         }
-        for &packet_id in cold.iter().flat_map(|cold| &cold.unreleased) {
+        let noted = cold.iter().flat_map(|cold| &cold.unreleased);
+        // Others are still to say whether they take a message: it is noted after that.
+        let is_noted = |packet_id: &&PacketId| !answers.is_to_note(key, **packet_id);
+        for &packet_id in noted.filter(is_noted) {
             log.append(&Record::Noted { session, packet_id }, sink);
         }
         let mut bytes = 0;
@@ -218,7 +222,7 @@ fn log_queued(
     bytes
 }
 
-fn log_message(
+pub(super) fn log_message(
     log: &mut Log,
     renamed: &mut Renamed,
     message: &Arc<Message>,

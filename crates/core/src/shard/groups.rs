@@ -10,6 +10,7 @@ use super::room::Room;
 use crate::keys::{Micros, SessionKey};
 use crate::mail::{GroupPick, Mail};
 use crate::message::Delivery;
+use crate::outbox::MailTarget;
 use crate::routing::{FilterId, HOPS_MAX, Picked, Subscriber};
 use crate::sink::Sink;
 use smallvec::SmallVec;
@@ -103,10 +104,13 @@ impl Shard {
             let is_for_it = |(to, _): &mut (_, _)| *to == shard;
             let picks: SmallVec<[GroupPick; 1]> =
                 self.picks.there.extract_if(.., is_for_it).map(|(_, pick)| pick).collect();
-            if to_subscribers || !picks.is_empty() {
+            if (to_subscribers || !picks.is_empty()) && delivery.is_gathered {
+                self.outbox.gathered.push(MailTarget { shard, to_subscribers, picks });
+            } else if to_subscribers || !picks.is_empty() {
                 let message = Arc::clone(delivery.lent(&mut self.pool));
                 let number = delivery.is_awaited.then(|| self.answers.mailed(shard));
-                sink.mail(shard, Mail::Publish { message, to_subscribers, picks, number });
+                let mailed = None;
+                sink.mail(shard, Mail::Publish { message, to_subscribers, picks, number, mailed });
             }
         }
     }

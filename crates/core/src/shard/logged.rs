@@ -26,6 +26,7 @@ impl Shard {
         self.slices.begin();
         self.log.note_committed(lsn);
         self.go_on_with_base(now);
+        self.tell_safe(sink);
         self.answer_logged(now, sink);
         self.settle(now, sink);
         self.come_to_rest(now, sink);
@@ -57,7 +58,9 @@ impl Shard {
     /// Whether the answer to the present request has to wait.
     #[inline]
     pub(super) fn must_wait(&self) -> bool {
-        self.answers.has_mailed() || self.log.logged().is_some()
+        self.answers.has_mailed()
+            || self.log.logged().is_some()
+            || self.outbox.present.is_some()
     }
 
     /// An answer that waits for what the present request mailed and recorded, and for `more`

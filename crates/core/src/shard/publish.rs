@@ -150,6 +150,7 @@ impl Shard {
         self.filters.conditions.next_message();
         self.check_room(&delivery, sink)?;
         delivery.is_awaited = publish.packet_id.is_some();
+        delivery.is_gathered = self.is_gathered(session, publish.qos);
         let mut ticket = None;
         let kept = match publish.retain {
             true => {
@@ -175,6 +176,7 @@ impl Shard {
             }
         }
         let is_matched = self.route(&mut delivery, now, sink);
+        self.mail_gathered(&mut delivery, ticket.is_some(), sink);
         self.apply_rules(&delivery, |shard| shard.clients.origin(session), now, sink);
         let reason =
             if is_matched { ReasonCode::Success } else { ReasonCode::NoMatchingSubscribers };
@@ -330,6 +332,7 @@ impl Shard {
                 ticket
             }
         };
+        self.post_present(Some(ticket), now);
         self.hold(conn, ticket);
         // It is among them, so that it goes the way of all answers of a connection that ends.
         self.check_held_acks(conn, session)
@@ -339,7 +342,7 @@ impl Shard {
     /// for.
     #[inline]
     fn asks_others(&self, ticket: Option<Ticket>) -> bool {
-        ticket.is_some() || self.answers.has_mailed()
+        ticket.is_some() || self.answers.has_mailed() || self.has_letters_to_ask()
     }
 
     /// No more acknowledgements wait than the client was told it may have open.

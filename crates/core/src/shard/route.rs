@@ -59,26 +59,52 @@ impl Shard {
         let is_checked = is_awaited && self.bounds.is_short;
         if is_checked {
             self.check_mailed_room(&delivery, to_subscribers, &picks, sink)?;
+            // They are chosen by now.
+            self.route_chosen(&mut delivery, to_subscribers, SmallVec::new(), now, sink);
+        } else {
+            self.route_chosen(&mut delivery, to_subscribers, picks, now, sink);
         }
+        Ok(())
+    }
+
+    /// Gives a message that another shard has mailed, and that is taken in any case, to whom it is
+    /// for here.
+    pub(super) fn route_letter(
+        &mut self,
+        delivery: &mut Delivery<'_>,
+        to_subscribers: bool,
+        picks: SmallVec<[GroupPick; 1]>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        self.filters.conditions.next_message();
+        self.route_chosen(delivery, to_subscribers, picks, now, sink);
+    }
+
+    /// To subscribers, to members that are chosen, and to those that `picks` has to be chosen anew.
+    fn route_chosen(
+        &mut self,
+        delivery: &mut Delivery<'_>,
+        to_subscribers: bool,
+        picks: SmallVec<[GroupPick; 1]>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
         self.encoder.begin();
         if to_subscribers {
             self.matched.find(&self.filters, delivery.topic);
             self.note_recent(delivery.topic, delivery.stamp);
-            self.deliver_to_subscribers(&mut delivery, now, sink);
+            self.deliver_to_subscribers(delivery, now, sink);
         }
-        if is_checked {
-            self.deliver_to_chosen(&mut delivery, now, sink);
-        } else {
-            self.ask_picks(&picks, &delivery, sink);
-            for pick in picks {
-                self.choose_again(pick, &delivery, sink);
-                self.deliver_to_chosen(&mut delivery, now, sink);
-            }
+        self.deliver_to_chosen(delivery, now, sink);
+        self.ask_picks(&picks, delivery, sink);
+        for pick in picks {
+            self.choose_again(pick, delivery, sink);
+            self.deliver_to_chosen(delivery, now, sink);
         }
         if !self.picks.there.is_empty() {
-            self.mail_to_shards(false, &mut delivery, sink);
+            self.mail_to_shards(false, delivery, sink);
         }
-        Ok(())
     }
 
     /// To those that the filters found bring, but for groups.

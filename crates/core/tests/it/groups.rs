@@ -298,7 +298,7 @@ fn letter(member: u64, key: u64, hops: u8) -> Mail {
     };
     let picks = vec![GroupPick { share: "$share/g/t".into(), member, key, hops }];
     let (message, picks) = (Arc::new(message), picks.into());
-    Mail::Publish { message, to_subscribers: false, picks, number: None }
+    Mail::Publish { message, to_subscribers: false, picks, number: None, mailed: None }
 }
 
 fn joined(member: u64) -> Mail {

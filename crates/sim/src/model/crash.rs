@@ -4,6 +4,7 @@
 //! which of them hold for its sessions, but never earlier ones than what the shard has promised.
 
 use super::{Model, Retain, Session, Subscription, Will};
+use crate::message::Message;
 use crate::names::{ClientNo, ConnNo, SessionNo, SubscriptionNo};
 use crate::topics::TOPICS;
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,9 +69,16 @@ impl Model {
     }
 
     /// Every shard is gone, and what comes after has of each what was kept, given with the call
-    /// before. `shard_of` says who has which client from now on. `is_exact` says that a message of
-    /// QoS 2 is noted in the call that takes it in.
-    pub fn crash(&mut self, kept: Vec<Kept>, shard_of: impl Fn(ClientNo) -> usize, is_exact: bool) {
+    /// before. `shard_of` says who has which client from now on. A message of QoS 2 is
+    /// noted in the call that takes it in, unless another shard may have refused it: there `is_alone`
+    /// says that there was none, and `is_pressed` that memory was short at times.
+    pub fn crash(
+        &mut self,
+        kept: Vec<Kept>,
+        shard_of: impl Fn(ClientNo) -> usize,
+        is_alone: bool,
+        is_pressed: bool,
+    ) {
         let at = self.tick();
         for conn in &mut self.conns {
             (conn.is_open, conn.is_live, conn.owed_connack, conn.will) = (false, false, None, None);
@@ -89,7 +97,8 @@ impl Model {
             self.lose_session(number, at);
         }
         for (kept_at, kept) in all {
-            self.bring_back(kept, kept_at, at, &shard_of, is_exact);
+            let is_sure = |message: &Message| is_alone || !message.retain && !is_pressed;
+            self.bring_back(kept, kept_at, at, &shard_of, is_sure);
         }
         self.doubt_retains();
         self.lose_what_was_on_its_way();
@@ -111,7 +120,7 @@ impl Model {
         kept_at: u64,
         at: u64,
         shard_of: impl Fn(ClientNo) -> usize,
-        is_exact: bool,
+        is_sure: impl Fn(&Message) -> bool,
     ) {
         let now = self.now;
         let KeptSession { number, mut session, will, options } = kept;
@@ -135,11 +144,13 @@ impl Model {
                 (will.message, now + Micros::from_secs(will.delay_s.min(expiry_s)))
             });
         }
-        if !is_exact {
-            for unreleased in session.unreleased.values_mut() {
-                let intake = unreleased.intake.map(|at| &self.recent.intakes[at]);
-                unreleased.is_doubtful |= intake.is_some_and(|intake| !intake.is_acked);
-            }
+        for unreleased in session.unreleased.values_mut() {
+            let intake = unreleased.intake.map(|at| &self.recent.intakes[at]);
+            // Where others may refuse it, it is noted after they have said that they do not.
+            let is_unsure = |intake: &super::Intake| {
+                !intake.is_acked && !is_sure(&self.messages[intake.message.0])
+            };
+            unreleased.is_doubtful |= intake.is_some_and(is_unsure);
         }
         session.shard = shard_of(session.client);
         session.ended = None;

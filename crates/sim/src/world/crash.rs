@@ -14,13 +14,15 @@ use crate::finding::Checker;
 use crate::names::ClientNo;
 use crate::plant::Plant;
 use std::collections::VecDeque;
-use weir_core::{Lsn, Mail, Micros, Parcel, Partitions, Rebuild, Record, Shard, ShardId, Stats};
+use weir_core::{Lsn, Mail, Micros, Parcel, Partitions, Rebuild, Record, Shard, ShardId, Stats, Undelivered};
 
 /// Whether there are crashes in a run.
 #[derive(Debug)]
 pub(super) struct Crashes {
     pub(super) are_on: bool,
     pub(super) count: usize,
+    /// Messages that were between two shards.
+    pub(super) redelivered: usize,
     /// Of the shards that are gone.
     pub(super) stats: Vec<Stats>,
     shards_max: u16,
@@ -28,7 +30,7 @@ pub(super) struct Crashes {
 
 impl Crashes {
     pub(super) fn new(are_on: bool, shards_max: u16) -> Self {
-        Self { are_on, count: 0, stats: Vec::new(), shards_max }
+        Self { are_on, count: 0, redelivered: 0, stats: Vec::new(), shards_max }
     }
 
     /// Of a commit, of a base and of a crash.
@@ -124,7 +126,8 @@ impl World {
         self.moves = Moves::new(false, Partitions::spread(count, self.seed));
         let partitions = Partitions::spread(count, self.seed);
         let shard_of = |client: ClientNo| usize::from(partitions.owner(&client.client_id()).0);
-        self.model.crash(books, shard_of, logs.len() == 1);
+        let is_exact = logs.len() == 1;
+        self.model.crash(books, shard_of, is_exact, self.pressure.is_on());
         self.trace.add(format_args!("{count} shards start"));
         self.make_shards(count);
         self.start(logs);
@@ -161,13 +164,16 @@ impl World {
     /// Shards that hold nothing take up what the logs say.
     pub(super) fn start(&mut self, logs: Vec<Vec<Logged>>) {
         let now = self.now();
-        let mut parcels: Vec<Parcel> = Vec::new();
+        let mut rebuilt: Vec<(ShardId, Rebuild)> = Vec::new();
         for (shard, log) in logs.iter().enumerate() {
             match self.rebuild(log) {
-                Ok(rebuild) => parcels.extend(rebuild.finish(now)),
+                Ok(rebuild) => rebuilt.push((ShardId(shard as u16), rebuild)),
                 Err(what) => self.model.fail(Checker::Recovery, format!("log {shard}: {what}")),
             }
         }
+        let late = Undelivered::of(&rebuilt, now);
+        let parcels: Vec<Parcel> =
+            rebuilt.into_iter().flat_map(|(_, rebuild)| rebuild.finish(now)).collect();
         for shard in &mut self.shards {
             shard.keep_log();
         }
@@ -179,6 +185,13 @@ impl World {
                 shard.restored(parcel, now, sink);
             };
             self.tell(owner.0.into(), restored);
+        }
+        self.crashes.redelivered += late.len();
+        for late in &late {
+            self.trace.add(format_args!("late: {late:?}"));
+            for shard in 0..self.shards.len() {
+                self.tell(shard, |it, now, sink| it.redelivered(late, shard == 0, now, sink));
+            }
         }
         self.each(|shard, now, sink| shard.end_base(now, sink));
         for shard in 0..self.shards.len() {
@@ -257,6 +270,11 @@ impl World {
                 }
             }
         }
+    }
+
+    /// How many messages a crash found between two shards.
+    pub fn redelivered(&self) -> usize {
+        self.crashes.redelivered
     }
 
     /// How often the broker crashed.

@@ -1,0 +1,152 @@
+//! What a shard owes others, and has had from them, so that a crash between two commits neither
+//! loses a message of QoS 2 nor brings it twice.
+//!
+//! A durable publisher's message that is for other shards is *mailed*: the log has it, with whom it
+//! is for, in the commit that notes its identifier, and the letters leave after that commit. Their
+//! receiver marks in its own log how far it has handled what a shard mailed, in the commit of what
+//! it made of it, and says so once that is safe. Then the sender logs that it is done.
+//!
+//! The name of a mailed message is the [`Lsn`] of its record. Letters of this kind leave in the
+//! order of their names, so a mark is one number. A name is of one log, and a start begins every
+//! log anew without mailed messages and marks: so no name is ever looked for in another's log.
+
+use crate::keys::{Lsn, ShardId, Ticket};
+use crate::mail::GroupPick;
+use crate::message::Message;
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Mailed messages that are not done, of which there may be so many: beyond, a publisher waits
+/// until all shards have committed its message.
+const OPEN_MAX: usize = 4_096;
+
+/// Whom a message is for on another shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MailTarget {
+    /// The shard.
+    pub shard: ShardId,
+    /// As in [`crate::Mail::Publish`].
+    pub to_subscribers: bool,
+    /// As in [`crate::Mail::Publish`].
+    pub picks: SmallVec<[GroupPick; 1]>,
+}
+
+/// Letters that wait for a commit.
+#[derive(Debug)]
+pub(crate) struct Letters {
+    pub(crate) message: Arc<Message>,
+    pub(crate) targets: Vec<MailTarget>,
+    /// What the message is called, if it is mailed.
+    pub(crate) number: Option<Lsn>,
+    /// The acknowledgement that waits for their receipts.
+    pub(crate) ack: Option<Ticket>,
+}
+
+/// A mailed message that is not done.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) message: Arc<Message>,
+    /// Those who have not said that they have it.
+    pub(crate) targets: Vec<MailTarget>,
+}
+
+#[derive(Debug, Default)]
+struct Peer {
+    /// What it was mailed and has not said to have, in order.
+    open: VecDeque<Lsn>,
+    /// All that it has mailed up to this one was handled here.
+    marked: Option<Lsn>,
+    /// Marks that are not committed: the record, and what it says.
+    uncommitted: VecDeque<(Lsn, Lsn)>,
+}
+
+/// Everything of one shard.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    peers: Vec<Peer>,
+    open: BTreeMap<Lsn, Open>,
+    /// Whom the present message is for elsewhere.
+    pub(crate) gathered: Vec<MailTarget>,
+    /// The letters of the present request, until its acknowledgement is there.
+    pub(crate) present: Option<Box<Letters>>,
+    /// Letters that wait for a commit.
+    pub(crate) waiting: usize,
+}
+
+impl Outbox {
+    pub(crate) fn new(shards: u16) -> Self {
+        Self {
+            peers: (0..shards).map(|_| Peer::default()).collect(),
+            open: BTreeMap::new(),
+            gathered: Vec::new(),
+            present: None,
+            waiting: 0,
+        }
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        self.open.len() < OPEN_MAX
+    }
+
+    /// A message is mailed under this name.
+    pub(crate) fn add(&mut self, number: Lsn, message: Arc<Message>, targets: Vec<MailTarget>) {
+        for target in &targets {
+            self.peers[usize::from(target.shard.0)].open.push_back(number);
+        }
+        self.open.insert(number, Open { message, targets });
+    }
+
+    /// A shard has committed all that it was mailed up to `number`. Returns a message that is done
+    /// by that; is to be called until there is none.
+    pub(crate) fn take_done(&mut self, by: ShardId, number: Lsn) -> Option<Lsn> {
+        let peer = &mut self.peers[usize::from(by.0)];
+        while let Some(mailed) = peer.open.pop_front_if(|mailed| *mailed <= number) {
+            let Some(open) = self.open.get_mut(&mailed) else { continue };
+            open.targets.retain(|target| target.shard != by);
+            if open.targets.is_empty() {
+                self.open.remove(&mailed);
+                return Some(mailed);
+            }
+        }
+        crate::shrink::queue(&mut peer.open);
+        None
+    }
+
+    /// The first that is not done behind `after`.
+    pub(crate) fn next_open(&self, after: Lsn) -> Option<(Lsn, &Open)> {
+        let behind = (std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded);
+        self.open.range(behind).next().map(|(&number, open)| (number, open))
+    }
+
+    /// What a shard mailed was handled here, and this record says so.
+    pub(crate) fn mark(&mut self, from: ShardId, number: Lsn, record: Lsn) {
+        let peer = &mut self.peers[usize::from(from.0)];
+        debug_assert!(peer.marked.is_none_or(|marked| marked < number), "letters keep their order");
+        peer.marked = Some(number);
+        peer.uncommitted.push_back((record, number));
+    }
+
+    /// How far everybody's messages were handled here.
+    pub(crate) fn marks(&self) -> impl Iterator<Item = (ShardId, Lsn)> + '_ {
+        let numbers = self.peers.iter().map(|peer| peer.marked);
+        (0..).map(ShardId).zip(numbers).filter_map(|(from, marked)| Some((from, marked?)))
+    }
+
+    /// A shard that is to be told how far its messages are safe here, after this commit.
+    pub(crate) fn take_safe(&mut self, committed: Lsn) -> Option<(ShardId, Lsn)> {
+        for (from, peer) in (0..).map(ShardId).zip(&mut self.peers) {
+            let mut safe = None;
+            while let Some((_, number)) =
+                peer.uncommitted.pop_front_if(|(record, _)| *record <= committed)
+            {
+                safe = Some(number);
+            }
+            if let Some(number) = safe {
+                crate::shrink::queue(&mut peer.uncommitted);
+                return Some((from, number));
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,252 @@
+//! Messages of QoS 2 of durable publishers on their way to other shards, see [`crate::outbox`].
+
+use super::Shard;
+use crate::answers::Reply;
+use crate::base::{Cycle, Renamed};
+use crate::keys::{Lsn, Micros, SessionKey, ShardId, Ticket};
+use crate::log::Log;
+use crate::mail::{GroupPick, Mail};
+use crate::message::{Delivery, Message};
+use crate::outbox::Letters;
+use crate::record::Record;
+use crate::sink::Sink;
+use crate::undelivered::Undelivered;
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use std::sync::Arc;
+use weir_wire::QoS;
+
+/// Steps of a letter, or of a message that is done.
+const LETTER_STEPS: u64 = 2;
+
+/// Steps of a message that is logged anew, beside its bytes.
+const MAILED_STEPS: u64 = 4;
+
+impl Shard {
+    /// Whether letters with a message of this publisher wait until they may leave.
+    #[inline]
+    pub(super) fn is_gathered(&self, publisher: SessionKey, qos: QoS) -> bool {
+        qos == QoS::ExactlyOnce && !self.place.is_alone() && self.log.session(publisher).is_some()
+    }
+
+    /// The message has been routed, and whom it is for elsewhere is known: the log has it, and its
+    /// letters leave once that is committed.
+    ///
+    /// Where a shard may refuse it, because the topic's owner has a say or memory is short, its
+    /// publisher waits until all have it, and letters leave at once. But none overtakes another.
+    pub(super) fn mail_gathered(
+        &mut self,
+        delivery: &mut Delivery<'_>,
+        may_be_refused: bool,
+        sink: &mut impl Sink,
+    ) {
+        if self.outbox.gathered.is_empty() {
+            return;
+        }
+        let targets = std::mem::take(&mut self.outbox.gathered);
+        let is_mailed = !may_be_refused
+            && !self.bounds.is_short
+            && self.outbox.has_room()
+            && !targets.iter().any(|target| self.answers.receipts.is_short(target.shard));
+        let message = Arc::clone(delivery.lent(&mut self.pool));
+        let (number, ack) = (None, None);
+        let mut letters = Letters { message, targets, number, ack };
+        if is_mailed {
+            letters.number = Some(self.log_mailed(delivery, &letters, sink));
+        } else if self.outbox.waiting == 0 {
+            for target in letters.targets {
+                let number = delivery.is_awaited.then(|| self.answers.mailed(target.shard));
+                let message = Arc::clone(&letters.message);
+                let (to_subscribers, picks, mailed) = (target.to_subscribers, target.picks, None);
+                let mail = Mail::Publish { message, to_subscribers, picks, number, mailed };
+                sink.mail(target.shard, mail);
+            }
+            return;
+        }
+        self.outbox.present = Some(Box::new(letters));
+    }
+
+    fn log_mailed(
+        &mut self,
+        delivery: &mut Delivery<'_>,
+        letters: &Letters,
+        sink: &mut impl Sink,
+    ) -> Lsn {
+        let Self { log, outbox, .. } = self;
+        let message = log.message(delivery, sink);
+        let targets = Cow::Borrowed(&*letters.targets);
+        let number = log.append(&Record::Mailed { number: Lsn::NONE, message, targets }, sink);
+        outbox.add(number, Arc::clone(&letters.message), letters.targets.clone());
+        number
+    }
+
+    /// Whether shards are still to say if they take the present message, though no letter has left.
+    #[inline]
+    pub(super) fn has_letters_to_ask(&self) -> bool {
+        self.outbox.present.as_ref().is_some_and(|letters| letters.number.is_none())
+    }
+
+    /// The acknowledgement of the present message is there: it waits for the receipts of the letters
+    /// that are still to leave.
+    #[inline]
+    pub(super) fn post_present(&mut self, ack: Option<Ticket>, now: Micros) {
+        if let Some(letters) = self.outbox.present.take() {
+            self.post(letters, ack, now);
+        }
+    }
+
+    #[cold]
+    fn post(&mut self, mut letters: Box<Letters>, ack: Option<Ticket>, now: Micros) {
+        letters.ack = ack;
+        if let Some(answer) = ack.and_then(|ack| self.answers.get_mut(ack)) {
+            answer.open += letters.targets.len() as u32;
+        }
+        self.outbox.waiting += 1;
+        let ticket = self.answers.insert_for_nobody(Reply::Letters(letters), now);
+        self.log.wait_for_last(ticket);
+    }
+
+    /// The commit is done that letters waited for.
+    pub(super) fn send_letters(&mut self, letters: Letters, sink: &mut impl Sink) {
+        let Letters { message, targets, number: mailed, ack } = letters;
+        self.outbox.waiting -= 1;
+        for target in targets {
+            // If nobody waits any more, nobody can be told of a refusal.
+            let ack = ack.filter(|&ack| self.answers.get(ack).is_some());
+            let number = ack.map(|ack| {
+                let number = self.answers.receipts.number(target.shard);
+                self.answers.receipts.wait(target.shard, number, ack);
+                number
+            });
+            self.slices.add(LETTER_STEPS);
+            let (message, to_subscribers, picks) =
+                (Arc::clone(&message), target.to_subscribers, target.picks);
+            let mail = Mail::Publish { message, to_subscribers, picks, number, mailed };
+            sink.mail(target.shard, mail);
+        }
+    }
+
+    /// A letter with a message that its sender's log has.
+    pub(super) fn on_mailed(
+        &mut self,
+        from: ShardId,
+        message: &Arc<Message>,
+        (to_subscribers, picks): (bool, SmallVec<[GroupPick; 1]>),
+        mailed: Lsn,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        self.begin_answer();
+        let mut delivery = Delivery::from_message(message, None);
+        delivery.is_gathered = true;
+        self.route_letter(&mut delivery, to_subscribers, picks, now, sink);
+        // Members of groups that were chosen anew elsewhere: their letters wait for the mark too.
+        self.mail_on(&mut delivery, sink);
+        self.post_present(None, now);
+        self.mark(from, mailed, sink);
+    }
+
+    fn mail_on(&mut self, delivery: &mut Delivery<'_>, sink: &mut impl Sink) {
+        if self.outbox.gathered.is_empty() {
+            return;
+        }
+        let targets = std::mem::take(&mut self.outbox.gathered);
+        let message = Arc::clone(delivery.shared());
+        let mut letters = Letters { message, targets, number: None, ack: None };
+        letters.number = Some(self.log_mailed(delivery, &letters, sink));
+        self.outbox.present = Some(Box::new(letters));
+    }
+
+    /// A mailed message was handled: what was made of it is in the commit of the mark.
+    pub(super) fn mark(&mut self, from: ShardId, number: Lsn, sink: &mut impl Sink) {
+        let record = self.log.append(&Record::Marked { from, number }, sink);
+        self.outbox.mark(from, number, record);
+    }
+
+    /// Tells the others what of theirs is safe here.
+    pub(super) fn tell_safe(&mut self, sink: &mut impl Sink) {
+        while let Some((from, number)) = self.outbox.take_safe(self.log.committed()) {
+            sink.mail(from, Mail::Kept { number });
+        }
+    }
+
+    /// What another shard was mailed is safe there.
+    pub(super) fn on_kept(&mut self, by: ShardId, number: Lsn, sink: &mut impl Sink) {
+        while let Some(number) = self.outbox.take_done(by, number) {
+            self.log.append(&Record::Delivered { number }, sink);
+            self.slices.add(LETTER_STEPS);
+        }
+    }
+
+    /// Logs anew what is still needed of what was mailed. Says whether that was all.
+    pub(super) fn log_outbox(&mut self, cycle: &mut Cycle, sink: &mut impl Sink) -> bool {
+        let Self { log, outbox, slices, .. } = self;
+        if !std::mem::replace(&mut cycle.has_marks, true) {
+            for (from, number) in outbox.marks() {
+                log.append(&Record::Marked { from, number }, sink);
+            }
+        }
+        while let Some((number, open)) = outbox.next_open(cycle.mailed) {
+            if number > cycle.base {
+                break;
+            }
+            if slices.is_spent() {
+                return false;
+            }
+            slices.add(MAILED_STEPS + open.message.bytes() / super::base::COPIED_BYTES);
+            let message = message_anew(log, &mut cycle.renamed, &open.message, sink);
+            let targets = Cow::Borrowed(&*open.targets);
+            log.append(&Record::Mailed { number, message, targets }, sink);
+            cycle.mailed = number;
+        }
+        true
+    }
+
+    /// Takes up a message that a shard had not handled when the broker ended. Every shard is told
+    /// of it, between [`Shard::restored`] and [`Shard::end_base`]; one of them `chooses` members of
+    /// groups, of whom each gets it where it is now.
+    pub fn redelivered(
+        &mut self,
+        late: &Undelivered,
+        chooses: bool,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        self.slices.begin();
+        let mut delivery = Delivery::from_message(&late.message, None);
+        self.filters.conditions.next_message();
+        self.encoder.begin();
+        if late.target.to_subscribers {
+            self.matched.find(&self.filters, delivery.topic);
+            self.matched.collect(&mut self.filters, &delivery);
+            self.settle_conditions(&delivery, sink);
+            let mut subscribers = std::mem::take(&mut self.matched.subscribers);
+            subscribers
+                .retain(|it| late.clients.contains(&*self.clients[it.session].client_id));
+            if !subscribers.is_empty() {
+                self.outlet().deliver_merged(&mut subscribers, &mut delivery, now, sink);
+            }
+            self.matched.subscribers = subscribers;
+        }
+        if chooses {
+            for pick in late.target.picks.clone() {
+                self.choose_again(pick, &delivery, sink);
+                self.deliver_to_chosen(&mut delivery, now, sink);
+            }
+            if !self.picks.there.is_empty() {
+                self.mail_to_shards(false, &mut delivery, sink);
+            }
+        }
+        self.settle(now, sink);
+    }
+}
+
+fn message_anew(
+    log: &mut Log,
+    renamed: &mut Renamed,
+    message: &Arc<Message>,
+    sink: &mut impl Sink,
+) -> Lsn {
+    let found = renamed.find(message);
+    found.unwrap_or_else(|| super::base::log_message(log, renamed, message, sink))
+}
