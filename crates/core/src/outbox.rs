@@ -10,7 +10,7 @@
 //! order of their names, so a mark is one number. A name is of one log, and a start begins every
 //! log anew without mailed messages and marks: so no name is ever looked for in another's log.
 
-use crate::keys::{Lsn, ShardId, Ticket};
+use crate::keys::{Lsn, SessionKey, ShardId, Ticket};
 use crate::mail::GroupPick;
 use crate::message::Message;
 use smallvec::SmallVec;
@@ -39,6 +39,8 @@ pub(crate) struct Letters {
     pub(crate) targets: Vec<MailTarget>,
     /// What the message is called, if it is mailed.
     pub(crate) number: Option<Lsn>,
+    /// Whose message it is, if it is one of this shard's.
+    pub(crate) publisher: Option<SessionKey>,
     /// The acknowledgement that waits for their receipts.
     pub(crate) ack: Option<Ticket>,
 }
@@ -70,8 +72,9 @@ pub(crate) struct Outbox {
     pub(crate) gathered: Vec<MailTarget>,
     /// The letters of the present request, until its acknowledgement is there.
     pub(crate) present: Option<Box<Letters>>,
-    /// Letters that wait for a commit.
-    pub(crate) waiting: usize,
+    /// Publishers some of whose letters wait for a commit, with how many: what they publish after
+    /// that does not overtake it.
+    waiting: BTreeMap<SessionKey, u32>,
 }
 
 impl Outbox {
@@ -81,7 +84,28 @@ impl Outbox {
             open: BTreeMap::new(),
             gathered: Vec::new(),
             present: None,
-            waiting: 0,
+            waiting: BTreeMap::new(),
+        }
+    }
+
+    /// Whether letters of this publisher wait.
+    #[inline]
+    pub(crate) fn waits(&self, publisher: SessionKey) -> bool {
+        !self.waiting.is_empty() && self.waiting.contains_key(&publisher)
+    }
+
+    pub(crate) fn begin_wait(&mut self, publisher: Option<SessionKey>) {
+        if let Some(publisher) = publisher {
+            *self.waiting.entry(publisher).or_default() += 1;
+        }
+    }
+
+    pub(crate) fn end_wait(&mut self, publisher: Option<SessionKey>) {
+        let Some(publisher) = publisher else { return };
+        let Some(count) = self.waiting.get_mut(&publisher) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.waiting.remove(&publisher);
         }
     }
 

@@ -262,6 +262,11 @@ impl Model {
         }
     }
 
+    /// Whether what a call took in is not known to be everywhere.
+    pub(crate) fn is_unsettled(&self, root: Root) -> bool {
+        self.recent.unsettled.contains_key(&root)
+    }
+
     /// The wills that became due with the present call, by their places among the intakes.
     pub(crate) fn wills_of_call(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.call.wills)

@@ -26,7 +26,10 @@ impl Shard {
     /// Whether letters with a message of this publisher wait until they may leave.
     #[inline]
     pub(super) fn is_gathered(&self, publisher: SessionKey, qos: QoS) -> bool {
-        qos == QoS::ExactlyOnce && !self.place.is_alone() && self.log.session(publisher).is_some()
+        self.log.is_on()
+            && !self.place.is_alone()
+            && (qos == QoS::ExactlyOnce || self.outbox.waits(publisher))
+            && self.log.session(publisher).is_some()
     }
 
     /// The message has been routed, and whom it is for elsewhere is known: the log has it, and its
@@ -44,16 +47,17 @@ impl Shard {
             return;
         }
         let targets = std::mem::take(&mut self.outbox.gathered);
-        let is_mailed = !may_be_refused
+        let is_mailed = delivery.qos == QoS::ExactlyOnce
+            && !may_be_refused
             && !self.bounds.is_short
             && self.outbox.has_room()
             && !targets.iter().any(|target| self.answers.receipts.is_short(target.shard));
         let message = Arc::clone(delivery.lent(&mut self.pool));
-        let (number, ack) = (None, None);
-        let mut letters = Letters { message, targets, number, ack };
+        let (number, publisher, ack) = (None, delivery.publisher, None);
+        let mut letters = Letters { message, targets, number, publisher, ack };
         if is_mailed {
             letters.number = Some(self.log_mailed(delivery, &letters, sink));
-        } else if self.outbox.waiting == 0 {
+        } else if publisher.is_none_or(|publisher| !self.outbox.waits(publisher)) {
             for target in letters.targets {
                 let number = delivery.is_awaited.then(|| self.answers.mailed(target.shard));
                 let message = Arc::clone(&letters.message);
@@ -101,15 +105,15 @@ impl Shard {
         if let Some(answer) = ack.and_then(|ack| self.answers.get_mut(ack)) {
             answer.open += letters.targets.len() as u32;
         }
-        self.outbox.waiting += 1;
+        self.outbox.begin_wait(letters.publisher);
         let ticket = self.answers.insert_for_nobody(Reply::Letters(letters), now);
         self.log.wait_for_last(ticket);
     }
 
     /// The commit is done that letters waited for.
     pub(super) fn send_letters(&mut self, letters: Letters, sink: &mut impl Sink) {
-        let Letters { message, targets, number: mailed, ack } = letters;
-        self.outbox.waiting -= 1;
+        let Letters { message, targets, number: mailed, publisher, ack } = letters;
+        self.outbox.end_wait(publisher);
         for target in targets {
             // If nobody waits any more, nobody can be told of a refusal.
             let ack = ack.filter(|&ack| self.answers.get(ack).is_some());
@@ -152,7 +156,8 @@ impl Shard {
         }
         let targets = std::mem::take(&mut self.outbox.gathered);
         let message = Arc::clone(delivery.shared());
-        let mut letters = Letters { message, targets, number: None, ack: None };
+        let (number, publisher, ack) = (None, None, None);
+        let mut letters = Letters { message, targets, number, publisher, ack };
         letters.number = Some(self.log_mailed(delivery, &letters, sink));
         self.outbox.present = Some(Box::new(letters));
     }

@@ -58,7 +58,11 @@ impl Shard {
                 if publish.qos == QoS::ExactlyOnce && !self.asks_others(ticket) {
                     self.log_noted(session, publish.packet_id, sink);
                 }
-                self.acknowledge(conn, session, publish, (reason, ""), ticket, now, sink)
+                let result =
+                    self.acknowledge(conn, session, publish, (reason, ""), ticket, now, sink);
+                // Nobody waits for a message of QoS 0.
+                self.post_present(None, now);
+                result
             }
             Err(not_taken) => {
                 self.refuse_message(conn, session, publish, topic, not_taken, now, sink)

@@ -11,13 +11,13 @@ use super::line::BrokerEnd;
 use super::moves::Moves;
 use super::sink::{Event, Output};
 use crate::finding::Checker;
-use crate::names::ClientNo;
+use crate::names::{ClientNo, Root};
 use crate::plant::Plant;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use weir_core::{Lsn, Mail, Micros, Parcel, Partitions, Rebuild, Record, Shard, ShardId, Stats, Undelivered};
 
 /// Whether there are crashes in a run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Crashes {
     pub(super) are_on: bool,
     pub(super) count: usize,
@@ -25,12 +25,23 @@ pub(super) struct Crashes {
     pub(super) redelivered: usize,
     /// Of the shards that are gone.
     pub(super) stats: Vec<Stats>,
+    /// Calls whose letters may wait for the log, with their shards and how far that has to be.
+    held: Vec<(usize, Lsn, Root)>,
+    /// By the call with which such letters left.
+    released: BTreeMap<Root, Vec<Root>>,
+    /// The present call may send letters that waited.
+    pub(super) may_release: bool,
     shards_max: u16,
 }
 
 impl Crashes {
     pub(super) fn new(are_on: bool, shards_max: u16) -> Self {
-        Self { are_on, count: 0, redelivered: 0, stats: Vec::new(), shards_max }
+        Self { are_on, shards_max, ..Self::default() }
+    }
+
+    /// All that a call set off is done: so are the letters that left with it.
+    pub(super) fn settled(&mut self, root: Root) -> Vec<Root> {
+        self.released.remove(&root).unwrap_or_default()
     }
 
     /// Of a commit, of a base and of a crash.
@@ -54,6 +65,27 @@ impl World {
         }
     }
 
+    /// The letters of this call may leave only when the log has what it took in.
+    pub(super) fn hold_for_log(&mut self, shard: usize, root: Root) {
+        let may_release = std::mem::take(&mut self.crashes.may_release);
+        if !self.crashes.are_on || self.shards.len() == 1 {
+            return;
+        }
+        let (told, last) = (self.journals[shard].told, self.journals[shard].last());
+        let soon = self.now() + Micros(1);
+        let is_put_off = self.shards[shard].poll_timeout().is_some_and(|due| due <= soon);
+        if may_release && !is_put_off {
+            let is_its = |&mut (at, lsn, _): &mut (usize, Lsn, Root)| at == shard && lsn <= told;
+            let released = self.crashes.held.extract_if(.., is_its).map(|(.., root)| root);
+            let released: Vec<Root> = released.collect();
+            self.crashes.released.entry(root).or_default().extend(released);
+        }
+        if told < last && self.model.is_unsettled(root) {
+            self.crashes.held.push((shard, last, root));
+            *self.open_letters.entry(root).or_default() += 1;
+        }
+    }
+
     /// Some shard is told that some of its log is committed.
     pub(super) fn commit_one(&mut self) {
         let shard = self.chance.below(self.shards.len());
@@ -74,6 +106,7 @@ impl World {
         self.trace.add(format_args!("  shard {shard}: committed to {}", to.0));
         self.model.begin_call(root, shard);
         let ((), events) = self.act(shard, |shard, now, sink| shard.committed(to, now, sink));
+        self.crashes.may_release = true;
         self.carry_out(shard, root, events);
         let told = self.journals[shard].told;
         if let Some((base, end)) = self.shards[shard].base()
@@ -146,6 +179,8 @@ impl World {
         self.mail.clear();
         self.held_up.clear();
         self.open_letters.clear();
+        self.crashes.held.clear();
+        self.crashes.released.clear();
         self.questions.clear();
         self.accepted.clear();
         let are_read = self.chance.one_in(2);

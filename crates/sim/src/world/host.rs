@@ -96,6 +96,7 @@ impl World {
             self.moves.hold_wills(shard, root, wills);
             *self.open_letters.entry(root).or_default() += 1;
         }
+        self.hold_for_log(shard, root);
         self.settle(root);
         self.keep_books(shard);
         for conn in resumed {
@@ -115,7 +116,8 @@ impl World {
         if self.open_letters.get(&root).is_none_or(|&count| count == 0) {
             self.open_letters.remove(&root);
             self.model.settled(root);
-            for held in self.moves.settled(root) {
+            let held = self.moves.settled(root).into_iter().chain(self.crashes.settled(root));
+            for held in held.collect::<Vec<_>>() {
                 if let Some(count) = self.open_letters.get_mut(&held) {
                     *count -= 1;
                 }
@@ -363,6 +365,7 @@ impl World {
             }
             self.trace.add(format_args!("  shard {shard}: timeout at {}", now.0));
             let ((), events) = self.act(shard, |shard, now, sink| shard.handle_timeout(now, sink));
+            self.crashes.may_release = true;
             self.carry_out(shard, root, events);
         }
         self.model.now = end.max(self.model.now);
