@@ -74,11 +74,18 @@ impl World {
         let (told, last) = (self.journals[shard].told, self.journals[shard].last());
         let soon = self.now() + Micros(1);
         let is_put_off = self.shards[shard].poll_timeout().is_some_and(|due| due <= soon);
-        if may_release && !is_put_off {
+        if may_release {
             let is_its = |&mut (at, lsn, _): &mut (usize, Lsn, Root)| at == shard && lsn <= told;
-            let released = self.crashes.held.extract_if(.., is_its).map(|(.., root)| root);
-            let released: Vec<Root> = released.collect();
-            self.crashes.released.entry(root).or_default().extend(released);
+            let met: Vec<_> = self.crashes.held.extract_if(.., is_its).collect();
+            let roots = met.iter().map(|&(.., root)| root);
+            self.crashes.released.entry(root).or_default().extend(roots);
+            if is_put_off {
+                // Some of them may have left, and others follow.
+                for &(.., root) in &met {
+                    *self.open_letters.entry(root).or_default() += 1;
+                }
+                self.crashes.held.extend(met);
+            }
         }
         if told < last && self.model.is_unsettled(root) {
             self.crashes.held.push((shard, last, root));
