@@ -64,6 +64,8 @@ pub(crate) enum Reply {
     Receipt {
         from: ShardId,
         number: u64,
+        /// As in [`Receipts::note`].
+        wants_retains: bool,
     },
     /// What another shard is told of a message that it gave this one to retain.
     Retained {

@@ -88,6 +88,11 @@ impl Outbox {
         }
     }
 
+    /// Whether letters of any publisher wait.
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Whether letters of this publisher wait.
     #[inline]
     pub(crate) fn waits(&self, publisher: SessionKey) -> bool {

@@ -129,8 +129,10 @@ impl Receipts {
     }
 
     /// A letter that was pending is in force.
-    pub(crate) fn note_done(&mut self, from: ShardId, number: u64) {
-        self.owe(from).done.push(number);
+    pub(crate) fn note_done(&mut self, from: ShardId, number: u64, wants_retains: bool) {
+        let peer = self.owe(from);
+        peer.wants_retains |= wants_retains;
+        peer.done.push(number);
     }
 
     fn owe(&mut self, to: ShardId) -> &mut Peer {
@@ -218,12 +220,12 @@ mod tests {
         receipts.note(OTHER, 4, false);
         assert_eq!(receipts.take_owed(), Some(owed(OTHER, 4, &[2, 3], &[])));
         assert_eq!(receipts.take_owed(), None);
-        receipts.note_done(OTHER, 3);
+        receipts.note_done(OTHER, 3, false);
         assert_eq!(receipts.take_owed(), Some(owed(OTHER, 4, &[], &[3])));
         // One that was pending for less than a turn.
         receipts.note_pending(OTHER, 5);
-        receipts.note_done(OTHER, 5);
-        receipts.note_done(OTHER, 2);
+        receipts.note_done(OTHER, 5, false);
+        receipts.note_done(OTHER, 2, false);
         assert_eq!(receipts.take_owed(), Some(owed(OTHER, 5, &[5], &[5, 2])));
         assert_eq!(receipts.take_owed(), None);
     }

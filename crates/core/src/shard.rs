@@ -272,7 +272,7 @@ impl Shard {
             Mail::Interest { filter, number } => {
                 self.keeps(filter.len(), sink);
                 self.filters.add_shard(&filter, from);
-                self.answers.receipts.note(from, number, true);
+                self.note_interest(from, number, now);
             }
             Mail::InterestGone { filter } => self.filters.remove_shard(&filter, from),
             Mail::Joined { share, member, packet_bytes_max, number } => {

@@ -32,6 +32,8 @@ pub const PLANTS: &[Plant] = &[
     Plant::LoseRecord,
     Plant::RepeatRecords,
     Plant::ForgetNoted,
+    Plant::ForgetMailed,
+    Plant::ForgetMarks,
 ];
 
 /// A fault.
@@ -64,6 +66,8 @@ pub enum Plant {
     LoseRecord,
     RepeatRecords,
     ForgetNoted,
+    ForgetMailed,
+    ForgetMarks,
 }
 
 impl Plant {
@@ -96,6 +100,8 @@ impl Plant {
             Self::LoseRecord => "lose-record",
             Self::RepeatRecords => "repeat-records",
             Self::ForgetNoted => "forget-noted",
+            Self::ForgetMailed => "forget-mailed",
+            Self::ForgetMarks => "forget-marks",
         }
     }
 
@@ -114,7 +120,11 @@ impl Plant {
             // Another shard may say the same, or the publisher be gone.
             Self::LoseRefusal => 1,
             Self::AnswerEarly => 8,
-            Self::LoseRecord | Self::RepeatRecords | Self::ForgetNoted => 1,
+            Self::LoseRecord
+            | Self::RepeatRecords
+            | Self::ForgetNoted
+            | Self::ForgetMailed
+            | Self::ForgetMarks => 1,
             Self::LoseParcel => 4,
             Self::SwapLetters
             // The next receipt makes up for those that are lost before it.
@@ -130,7 +140,12 @@ impl Plant {
     pub const fn needs_crashes(self) -> bool {
         matches!(
             self,
-            Self::AnswerEarly | Self::LoseRecord | Self::RepeatRecords | Self::ForgetNoted
+            Self::AnswerEarly
+                | Self::LoseRecord
+                | Self::RepeatRecords
+                | Self::ForgetNoted
+                | Self::ForgetMailed
+                | Self::ForgetMarks
         )
     }
 

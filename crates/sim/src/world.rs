@@ -106,7 +106,7 @@ impl World {
             shards: Vec::new(),
             ports: Vec::new(),
             journals: Vec::new(),
-            crashes: Crashes::new(crashes, shards),
+            crashes: Crashes::new(crashes, shards, seed),
             mail: BTreeMap::new(),
             held_up: BTreeSet::new(),
             open_letters: BTreeMap::new(),

@@ -105,7 +105,8 @@ impl Shard {
             return self.answers.receipts.note(from, number, false);
         }
         self.answers.receipts.note_pending(from, number);
-        self.insert_answer(None, Reply::Receipt { from, number }, 0, now);
+        let reply = Reply::Receipt { from, number, wants_retains: false };
+        self.insert_answer(None, reply, 0, now);
     }
 
     /// Another shard has all letters up to this one; some are pending, others no longer.
@@ -228,7 +229,9 @@ impl Shard {
                 self.take_effect(subscribe.session, &mut subscribe.done, now);
                 return Some(subscribe.session);
             }
-            Reply::Receipt { from, number } => self.answers.receipts.note_done(from, number),
+            Reply::Receipt { from, number, wants_retains } => {
+                self.answers.receipts.note_done(from, number, wants_retains);
+            }
             Reply::Retained { from, ticket, refused } => {
                 sink.mail(from, Mail::Retained { ticket, refused });
             }

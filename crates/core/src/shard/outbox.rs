@@ -110,6 +110,18 @@ impl Shard {
         self.log.wait_for_last(ticket);
     }
 
+    /// Another shard's filter is noted. Whoever subscribed may rely on having been sent what was
+    /// published before: letters that wait leave before the receipt.
+    pub(super) fn note_interest(&mut self, from: ShardId, number: u64, now: Micros) {
+        if !self.outbox.has_waiting() {
+            return self.answers.receipts.note(from, number, true);
+        }
+        self.answers.receipts.note_pending(from, number);
+        let reply = Reply::Receipt { from, number, wants_retains: true };
+        let ticket = self.answers.insert_for_nobody(reply, now);
+        self.log.wait_for_last(ticket);
+    }
+
     /// The commit is done that letters waited for.
     pub(super) fn send_letters(&mut self, letters: Letters, sink: &mut impl Sink) {
         let Letters { message, targets, number: mailed, publisher, ack } = letters;

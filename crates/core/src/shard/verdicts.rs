@@ -43,7 +43,7 @@ impl Shard {
         let (conn, ack) = match self.answers.get_mut(ticket) {
             Some(Answer { conn, reply: Reply::Ack(ack), .. }) => (conn, ack),
             // A message that was sent on: whoever sent it here is told.
-            Some(&mut Answer { reply: Reply::Receipt { from, number }, .. }) => {
+            Some(&mut Answer { reply: Reply::Receipt { from, number, .. }, .. }) => {
                 return sink.mail(from, Mail::Refused { topic: topic.into(), number, detail });
             }
             _ => return,

@@ -10,6 +10,7 @@ use super::journal::Logged;
 use super::line::BrokerEnd;
 use super::moves::Moves;
 use super::sink::{Event, Output};
+use crate::chance::Chance;
 use crate::finding::Checker;
 use crate::names::{ClientNo, Root};
 use crate::plant::Plant;
@@ -32,11 +33,17 @@ pub(super) struct Crashes {
     /// The present call may send letters that waited.
     pub(super) may_release: bool,
     shards_max: u16,
+    /// How often there is one, among the steps of a run.
+    weight: u32,
 }
 
+/// The stream of chance that says how often: no step has it.
+const WEIGHT_STREAM: u64 = u64::MAX - 4;
+
 impl Crashes {
-    pub(super) fn new(are_on: bool, shards_max: u16) -> Self {
-        Self { are_on, shards_max, ..Self::default() }
+    pub(super) fn new(are_on: bool, shards_max: u16, seed: u64) -> Self {
+        let weight = Chance::new(seed, WEIGHT_STREAM).pick(&[1, 1, 4]);
+        Self { are_on, shards_max, weight, ..Self::default() }
     }
 
     /// All that a call set off is done: so are the letters that left with it.
@@ -46,7 +53,7 @@ impl Crashes {
 
     /// Of a commit, of a base and of a crash.
     pub(super) fn weights(&self) -> [u32; 3] {
-        if self.are_on { [30, 2, 1] } else { [0, 0, 0] }
+        if self.are_on { [30, 2, self.weight] } else { [0, 0, 0] }
     }
 }
 
@@ -213,7 +220,10 @@ impl World {
                 Err(what) => self.model.fail(Checker::Recovery, format!("log {shard}: {what}")),
             }
         }
-        let late = Undelivered::of(&rebuilt, now);
+        let mut late = Undelivered::of(&rebuilt, now);
+        if self.saboteur.strikes(Plant::ForgetMailed) {
+            late.clear();
+        }
         let parcels: Vec<Parcel> =
             rebuilt.into_iter().flat_map(|(_, rebuild)| rebuild.finish(now)).collect();
         for shard in &mut self.shards {
@@ -251,16 +261,22 @@ impl World {
         let inputs: Vec<usize> = (0..log.len()).filter(|&at| is_input(&log[at])).collect();
         let mut lost = None;
         if !log.is_empty() && self.saboteur.strikes(Plant::LoseRecord) {
-            lost = Some(self.chance.below(log.len()));
+            // One that is not needed at all would not be missed.
+            let is_base = |at: &usize| matches!(log[*at].record(), Record::Base | Record::BaseEnd);
+            let others: Vec<usize> = (0..log.len()).filter(|at| !is_base(at)).collect();
+            lost = (!others.is_empty()).then(|| self.chance.pick(&others));
         }
         let mut repeated = None;
         if !inputs.is_empty() && self.saboteur.strikes(Plant::RepeatRecords) {
             repeated = Some(self.chance.pick(&inputs));
         }
         let forgets = self.saboteur.strikes(Plant::ForgetNoted);
+        let forgets_marks = self.saboteur.strikes(Plant::ForgetMarks);
         for (at, logged) in log.iter().enumerate() {
             let is_noted = matches!(logged.record(), Record::Noted { .. });
-            if lost == Some(at) || forgets && is_noted {
+            let is_mark = matches!(logged.record(), Record::Marked { .. });
+            let is_forgotten = forgets && is_noted || forgets_marks && is_mark;
+            if lost == Some(at) || is_forgotten {
                 continue;
             }
             if logged.is_first {
