@@ -25,7 +25,9 @@ impl Undelivered {
         for (from, log) in logs {
             for (number, message, targets) in log.mailed() {
                 let is_missing = |target: &&MailTarget| {
-                    !logs.iter().any(|(shard, log)| *shard == target.shard && log.has_marked(*from, number))
+                    !logs
+                        .iter()
+                        .any(|(shard, log)| *shard == target.shard && log.has_marked(*from, number))
                 };
                 for target in targets.iter().filter(is_missing) {
                     let is_its = |(shard, _): &&(ShardId, Rebuild)| *shard == target.shard;

@@ -17,8 +17,8 @@ use crate::model::Model;
 use crate::names::{ConnNo, Root};
 use crate::plant::{Plant, Saboteur};
 use crate::trace::Trace;
-use door::Question;
 use crash::Crashes;
+use door::Question;
 use journal::Journal;
 use line::Line;
 use moves::Moves;
@@ -87,7 +87,13 @@ struct Port {
 
 impl World {
     /// The start of a run: what the shards are like hangs on the seed as well.
-    pub fn new(seed: u64, shards: u16, plant: Option<Plant>, crashes: bool, is_printed: bool) -> Self {
+    pub fn new(
+        seed: u64,
+        shards: u16,
+        plant: Option<Plant>,
+        crashes: bool,
+        is_printed: bool,
+    ) -> Self {
         let mut chance = Chance::new(seed, 0);
         let settings = settings(&mut chance);
         let input_steps_max = settings.limits.input_steps_max;

@@ -75,9 +75,10 @@ fn queued() -> impl Strategy<Value = Record<'static>> {
 }
 
 fn mailed() -> impl Strategy<Value = Record<'static>> {
-    let pick = (text(), any::<u64>(), any::<u64>(), any::<u8>()).prop_map(
-        |(share, member, key, hops)| GroupPick { share: share.into(), member, key, hops },
-    );
+    let pick =
+        (text(), any::<u64>(), any::<u64>(), any::<u8>()).prop_map(|(share, member, key, hops)| {
+            GroupPick { share: share.into(), member, key, hops }
+        });
     let target = (any::<u16>(), any::<bool>(), vec(pick, 0..3)).prop_map(
         |(shard, to_subscribers, picks)| MailTarget {
             shard: ShardId(shard),
@@ -188,8 +189,7 @@ proptest! {
 fn every_kind_has_a_number_of_its_own_and_the_rest_are_unknown() {
     for kind in 0..=u8::MAX {
         let unknown = Record::decode(kind, &[], WALL) == Err(BadRecord::UnknownKind(kind));
-        let is_known =
-            (SESSION..=CLEARED).contains(&kind) || (MAILED..=DELIVERED).contains(&kind);
+        let is_known = (SESSION..=CLEARED).contains(&kind) || (MAILED..=DELIVERED).contains(&kind);
         assert_eq!(unknown, !is_known, "{kind}");
     }
 }

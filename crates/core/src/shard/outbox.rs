@@ -238,8 +238,7 @@ impl Shard {
             self.matched.collect(&mut self.filters, &delivery);
             self.settle_conditions(&delivery, sink);
             let mut subscribers = std::mem::take(&mut self.matched.subscribers);
-            subscribers
-                .retain(|it| late.clients.contains(&*self.clients[it.session].client_id));
+            subscribers.retain(|it| late.clients.contains(&*self.clients[it.session].client_id));
             if !subscribers.is_empty() {
                 self.outlet().deliver_merged(&mut subscribers, &mut delivery, now, sink);
             }

@@ -160,3 +160,23 @@ fn without_a_log_there_is_no_base() {
     net.shards[0].end_base(net.now, &mut net.wires[0]);
     assert_eq!(net.shards[0].base(), None);
 }
+
+#[test]
+fn a_client_whose_connack_waits_is_connected_in_a_base() {
+    let mut net = begun(&Limits::default());
+    let properties = Properties::EMPTY;
+    let (topic, payload, qos, retain) = ("w", &b"gone"[..], QoS::AtLeastOnce, false);
+    let will = Some(Will { topic, payload, qos, retain, properties });
+    net.connect("s", Ask { will, expiry_s: 4, ..DURABLE });
+    begin(&mut net);
+    net.go_on();
+    net.commit(0);
+    net.go_on();
+    assert!(!is_basing(&net));
+    let log = &net.wires[0].log;
+    let base = net.shards[0].base().unwrap().0;
+    let from = log.iter().position(|&(lsn, ..)| lsn == base).unwrap();
+    let again = sessions(rebuild(&log[from..], &[]).unwrap(), net.now);
+    assert_eq!(again, sessions(rebuild(log, &[]).unwrap(), net.now));
+    assert!(again[0].contains("gone") || again[0].contains("will_at: Some"), "{again:?}");
+}

@@ -93,11 +93,11 @@ fn a_publisher_that_comes_back_waits_for_the_same_commit() {
     let back = net.join(&names[0][2], DURABLE);
     net.publish(back, "t", QoS::ExactlyOnce, 1, "a");
     net.go_on();
-    assert!(net.read(back).is_empty());
-    net.commit(1);
-    net.go_on();
     net.commit(0);
+    net.go_on();
+    // The other shard has it, though its log does not.
     assert_eq!(net.read(back), ["PUBREC #1 Success"]);
+    assert_eq!(count(&net, 1, MESSAGE), 1);
     net.ack(back, PacketKind::PubRel, 1);
     net.commit(0);
     assert_eq!(net.read(back), ["PUBCOMP #1 Success"]);
@@ -212,36 +212,63 @@ fn has_noted(net: &Net, shard: usize) -> bool {
     net.wires[shard].log.iter().any(|&(_, it, _)| it == kind)
 }
 
+const MESSAGE: u8 = 6;
+const DELIVERED: u8 = 26;
+
+fn count(net: &Net, shard: usize, kind: u8) -> usize {
+    net.wires[shard].log.iter().filter(|&&(_, it, _)| it == kind).count()
+}
+
 #[test]
-fn an_identifier_is_noted_once_the_other_shard_has_committed_the_message() {
+fn a_message_for_another_shard_leaves_once_it_is_committed_with_its_identifier() {
     let Pair { mut net, names, .. } = Pair::new();
     let publisher = net.join(&names[0][2], DURABLE);
     net.publish(publisher, "t", QoS::ExactlyOnce, 1, "a");
     net.go_on();
-    net.commit(0);
-    // A crash here makes it a new message when it comes again: the other shard may have lost it.
-    assert!(!has_noted(&net, 0));
-    net.commit(1);
-    net.go_on();
     assert!(has_noted(&net, 0));
+    assert_eq!(count(&net, 1, MESSAGE), 0);
     assert!(net.read(publisher).is_empty());
     net.commit(0);
+    net.go_on();
+    assert_eq!(count(&net, 1, MESSAGE), 1);
     assert_eq!(net.read(publisher), ["PUBREC #1 Success"]);
+    assert_eq!(count(&net, 0, DELIVERED), 0);
+    net.commit(1);
+    net.go_on();
+    assert_eq!(count(&net, 0, DELIVERED), 1);
     assert_eq!(net.shards[0].stats().awaited, 0);
 }
 
 #[test]
-fn an_identifier_is_noted_though_its_publisher_is_gone_by_then() {
+fn a_message_leaves_though_its_publisher_is_gone_by_then() {
     let Pair { mut net, names, .. } = Pair::new();
     let publisher = net.join(&names[0][2], DURABLE);
     net.publish(publisher, "t", QoS::ExactlyOnce, 1, "a");
     net.cut(publisher);
+    net.commit(0);
+    net.go_on();
+    assert_eq!(count(&net, 1, MESSAGE), 1);
+    net.commit(1);
+    net.go_on();
+    assert_eq!((count(&net, 0, DELIVERED), net.shards[0].stats().awaited), (1, 0));
+}
+
+#[test]
+fn nothing_of_a_publisher_overtakes_its_letters_that_wait() {
+    let Pair { mut net, names, subscriber, .. } = Pair::new();
+    let publisher = net.join(&names[0][2], DURABLE);
+    net.publish(publisher, "t", QoS::ExactlyOnce, 1, "a");
+    net.publish(publisher, "t", QoS::AtMostOnce, 0, "b");
+    net.publish(publisher, "t", QoS::AtLeastOnce, 2, "c");
+    net.go_on();
+    assert!(net.read(subscriber).is_empty());
+    net.commit(0);
     net.go_on();
     net.commit(1);
     net.go_on();
-    assert!(has_noted(&net, 0));
-    net.commit(0);
-    assert_eq!(net.shards[0].stats().awaited, 0);
+    let lines = ["PUBLISH t q0 b", "PUBLISH t q2 #1 a", "PUBLISH t q1 #2 c"];
+    assert_eq!(net.read(subscriber), lines, "QoS 2 waits for the log of its receiver too");
+    assert_eq!(net.read(publisher), ["PUBREC #1 Success", "PUBACK #2 Success"]);
 }
 
 #[test]
@@ -265,6 +292,10 @@ fn what_another_shard_refuses_is_not_noted() {
     let publisher = net.join(&names[0][2], DURABLE);
     net.cut(subscriber);
     net.shards[1].set_pressed(true);
+    // With the receipt of any message the others learn of it.
+    net.publish(publisher, "t", QoS::AtLeastOnce, 2, "a");
+    net.go_on();
+    assert_eq!(net.read(publisher), ["PUBACK #2 Quota exceeded: the memory ceiling is reached"]);
     net.publish(publisher, "t", QoS::ExactlyOnce, 1, "a");
     net.go_on();
     net.commit(1);
@@ -277,12 +308,13 @@ fn what_another_shard_refuses_is_not_noted() {
 fn an_identifier_that_was_released_too_early_is_not_noted() {
     let Pair { mut net, names, .. } = Pair::new();
     let publisher = net.join(&names[0][2], DURABLE);
-    net.publish(publisher, "t", QoS::ExactlyOnce, 1, "a");
+    let retained = Publish { retain: true, ..message(&names[1][0], QoS::ExactlyOnce, 1, "a") };
+    net.publish_packet(publisher, &retained);
     net.ack(publisher, PacketKind::PubRel, 1);
     net.go_on();
     net.commit(1);
     net.go_on();
     assert!(!has_noted(&net, 0));
     net.commit(0);
-    assert_eq!(net.read(publisher), ["PUBREC #1 Success", "PUBCOMP #1 Success"]);
+    assert_eq!(net.read(publisher), ["PUBREC #1 No matching subscribers", "PUBCOMP #1 Success"]);
 }

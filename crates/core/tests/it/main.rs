@@ -27,6 +27,7 @@ mod fuzzed_record;
 mod groups;
 mod moves;
 mod net;
+mod outbox;
 #[expect(unreachable_pub, dead_code, reason = "shared with the library of the fuzz targets")]
 #[path = "../../../../fuzz/src/packet.rs"]
 mod packet;

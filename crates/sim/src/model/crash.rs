@@ -90,7 +90,9 @@ impl Model {
         let is_durable = |kept: &&KeptSession| kept.session.expiry_s > 0;
         let all: Vec<(u64, KeptSession)> = kept
             .iter()
-            .flat_map(|kept| kept.sessions.iter().filter(is_durable).map(|it| (kept.at, it.clone())))
+            .flat_map(|kept| {
+                kept.sessions.iter().filter(is_durable).map(|it| (kept.at, it.clone()))
+            })
             .collect();
         let back: BTreeSet<SessionNo> = all.iter().map(|(_, kept)| kept.number).collect();
         for number in before.into_values().filter(|number| !back.contains(number)) {
@@ -138,11 +140,9 @@ impl Model {
         }
         if session.conn.take().is_some() {
             let expiry_s = session.expiry_s;
-            session.expires_at =
-                (expiry_s != u32::MAX).then(|| now + Micros::from_secs(expiry_s));
-            session.will = will.map(|will| {
-                (will.message, now + Micros::from_secs(will.delay_s.min(expiry_s)))
-            });
+            session.expires_at = (expiry_s != u32::MAX).then(|| now + Micros::from_secs(expiry_s));
+            session.will = will
+                .map(|will| (will.message, now + Micros::from_secs(will.delay_s.min(expiry_s))));
         }
         for unreleased in session.unreleased.values_mut() {
             let intake = unreleased.intake.map(|at| &self.recent.intakes[at]);

@@ -5,17 +5,19 @@
 //! the end of some input that is not before that. Then the broker starts as
 //! `broker/journal/start.rs` has it start, maybe with another number of shards.
 
-use super::{CLIENTS, World};
 use super::journal::Logged;
 use super::line::BrokerEnd;
 use super::moves::Moves;
 use super::sink::{Event, Output};
+use super::{CLIENTS, World};
 use crate::chance::Chance;
 use crate::finding::Checker;
 use crate::names::{ClientNo, Root};
 use crate::plant::Plant;
 use std::collections::{BTreeMap, VecDeque};
-use weir_core::{Lsn, Mail, Micros, Parcel, Partitions, Rebuild, Record, Shard, ShardId, Stats, Undelivered};
+use weir_core::{
+    Lsn, Mail, Micros, Parcel, Partitions, Rebuild, Record, Shard, ShardId, Stats, Undelivered,
+};
 
 /// Whether there are crashes in a run.
 #[derive(Debug, Default)]
@@ -104,11 +106,8 @@ impl World {
     pub(super) fn commit_one(&mut self) {
         let shard = self.chance.below(self.shards.len());
         let journal = &self.journals[shard];
-        let to = if self.chance.one_in(2) {
-            journal.last()
-        } else {
-            journal.any_end(&mut self.chance)
-        };
+        let to =
+            if self.chance.one_in(2) { journal.last() } else { journal.any_end(&mut self.chance) };
         self.commit(shard, to);
     }
 
@@ -274,7 +273,9 @@ impl World {
         let forgets_marks = self.saboteur.strikes(Plant::ForgetMarks);
         for (at, logged) in log.iter().enumerate() {
             let is_noted = matches!(logged.record(), Record::Noted { .. });
-            let is_mark = matches!(logged.record(), Record::Marked { .. });
+            // What is done is looked for in vain as well.
+            let is_mark =
+                matches!(logged.record(), Record::Marked { .. } | Record::Delivered { .. });
             let is_forgotten = forgets && is_noted || forgets_marks && is_mark;
             if lost == Some(at) || is_forgotten {
                 continue;

@@ -5,9 +5,7 @@ use super::journal::Journal;
 use super::line::Line;
 use crate::model::Said;
 use crate::names::ConnNo;
-use weir_core::{
-    AuthRequest, ConnKey, Lsn, Mail, Notice, Parcel, Record, ShardId, Sink, Ticket,
-};
+use weir_core::{AuthRequest, ConnKey, Lsn, Mail, Notice, Parcel, Record, ShardId, Sink, Ticket};
 
 /// What goes from one shard to another.
 #[derive(Debug)]
