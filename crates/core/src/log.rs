@@ -69,6 +69,12 @@ impl Log {
         (self.last > self.mark).then_some(self.last)
     }
 
+    /// The present request changes nothing because of what others have recorded: its answer waits
+    /// for that.
+    pub(crate) fn rely_on_all(&mut self) {
+        self.mark = self.committed;
+    }
+
     /// `ticket` waits until this record, the last so far, is committed.
     pub(crate) fn wait(&mut self, lsn: Lsn, ticket: Ticket) {
         self.waits.push_back((lsn, ticket));

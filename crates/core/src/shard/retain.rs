@@ -75,8 +75,13 @@ impl Shard {
         let result = self.retained.keep(message, &self.bounds);
         self.stats.retained_refused += u64::from(result.is_err());
         let is_changed = result?;
-        if let Some(message) = to_log.filter(|_| is_changed) {
-            self.log.append(&retained_record(&message), sink);
+        match to_log {
+            Some(message) if is_changed => {
+                self.log.append(&retained_record(&message), sink);
+            }
+            // It may be another message's record that has cleared the topic.
+            Some(_) => self.log.rely_on_all(),
+            None => {}
         }
         Ok(())
     }

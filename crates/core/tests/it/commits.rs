@@ -318,3 +318,19 @@ fn an_identifier_that_was_released_too_early_is_not_noted() {
     net.commit(0);
     assert_eq!(net.read(publisher), ["PUBREC #1 No matching subscribers", "PUBCOMP #1 Success"]);
 }
+
+#[test]
+fn who_clears_what_was_cleared_waits_for_the_record_of_that() {
+    let mut net = Net::with_logs(1, &Limits::default());
+    let first = net.join("first", Ask::default());
+    let second = net.join("second", Ask::default());
+    let retain = |payload| Publish { retain: true, ..message("t", QoS::AtLeastOnce, 1, payload) };
+    net.publish_packet(first, &retain("a"));
+    net.commit(0);
+    assert_eq!(net.read(first), ["PUBACK #1 No matching subscribers"]);
+    net.publish_packet(first, &retain(""));
+    net.publish_packet(second, &retain(""));
+    assert!(net.read(first).is_empty() && net.read(second).is_empty());
+    net.commit(0);
+    assert_eq!(net.read(second), ["PUBACK #1 No matching subscribers"]);
+}

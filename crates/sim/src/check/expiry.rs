@@ -22,8 +22,9 @@ pub fn copy(model: &mut Model, conn: ConnNo, message: MessageNo, publish: &Publi
     // What expires in a letter is still delivered, and what is retained comes by letter as well.
     let mut intakes = model.recent.intakes.iter().filter(|intake| intake.message == message);
     let may_go = |expires_at: weir_core::Micros| model.now < expires_at;
-    // At QoS 2 it is on its way when it is in the log, and waits for that; what waits behind it too.
-    let is_held = publish.qos == QoS::ExactlyOnce || publish.dup;
+    // At QoS 2 it is on its way when it is in the log, and waits for that; at QoS 1 it may wait
+    // behind that.
+    let is_held = publish.qos > QoS::AtMostOnce;
     let is_on_its_way = model.is_logged && is_held;
     let is_fresh = publish.retain
         || is_on_its_way
