@@ -138,7 +138,7 @@ impl World {
         world.make_shards(shards);
         if crashes {
             world.model.is_logged = true;
-            world.start(Vec::new());
+            world.start(&[]);
         }
         world
     }

@@ -74,7 +74,7 @@ impl Model {
     /// says that there was none, and `is_pressed` that memory was short at times.
     pub fn crash(
         &mut self,
-        kept: Vec<Kept>,
+        kept: &[Kept],
         shard_of: impl Fn(ClientNo) -> usize,
         is_alone: bool,
         is_pressed: bool,

@@ -173,10 +173,10 @@ impl World {
         let partitions = Partitions::spread(count, self.seed);
         let shard_of = |client: ClientNo| usize::from(partitions.owner(&client.client_id()).0);
         let is_exact = logs.len() == 1;
-        self.model.crash(books, shard_of, is_exact, self.pressure.is_on());
+        self.model.crash(&books, shard_of, is_exact, self.pressure.is_on());
         self.trace.add(format_args!("{count} shards start"));
         self.make_shards(count);
-        self.start(logs);
+        self.start(&logs);
         self.pass(self.now());
         for at in 0..CLIENTS {
             let is_away = self.clients[at].conn.is_none();
@@ -210,7 +210,7 @@ impl World {
     }
 
     /// Shards that hold nothing take up what the logs say.
-    pub(super) fn start(&mut self, logs: Vec<Vec<Logged>>) {
+    pub(super) fn start(&mut self, logs: &[Vec<Logged>]) {
         let now = self.now();
         let mut rebuilt: Vec<(ShardId, Rebuild)> = Vec::new();
         for (shard, log) in logs.iter().enumerate() {
