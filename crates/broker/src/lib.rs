@@ -27,7 +27,10 @@ pub use config::{
     Range,
 };
 pub use control::ControlConfig;
-pub use journal::{Durability, NoStore, StoreConfig};
+pub use journal::{
+    Amounts, Damaged, Durability, Entry, LogCheck, Loss, NoStore, OnDamage, Salvaged, StoreConfig,
+    StoreReader, StoreWriter, salvage,
+};
 pub use log::CLIENTS;
 pub use rules::FlowRules;
 pub use server::{ServeError, Server};

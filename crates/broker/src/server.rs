@@ -5,7 +5,7 @@ use crate::auth::Authenticator;
 use crate::config::{Config, ConfigError, IoBackend};
 use crate::content::{Conditions, FlowOfShard};
 use crate::control::{Answer, Shards};
-use crate::journal::{self, Flusher, Generations, Journal, NoStore, Started};
+use crate::journal::{self, Flusher, Generations, Journal, NoStore, OnDamage, Started};
 use crate::letter::Letter;
 use crate::listener::Listener;
 use crate::log::{Log, LostLines};
@@ -222,6 +222,9 @@ impl Server {
         let Some(root) = store.folder() else {
             return Ok((shards.iter().map(|_| None).collect(), None));
         };
+        if store.on_damage == OnDamage::Salvage {
+            journal::salvage_at_start(root)?;
+        }
         shards.iter_mut().for_each(Shard::keep_log);
         let partitions = Partitions::spread(shards.len() as u16, seed);
         let Started { logs, generations } =

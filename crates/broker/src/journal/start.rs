@@ -5,7 +5,7 @@
 //! whole and on the disk, so a crash in the middle costs nothing, and the number of shards may be
 //! another one than before.
 
-use super::generations::{Generations, NoStore};
+use super::generations::{Damaged, Generations, NoStore};
 use super::{Durability, FIRST_OF_INPUT, Journal, PENDING_BYTES_MAX, StoreConfig};
 use std::collections::VecDeque;
 use std::io;
@@ -16,7 +16,7 @@ use weir_core::{
     Wall,
 };
 use weir_store::disk::Folder;
-use weir_store::{Log, OnDamage, Scan, Settings};
+use weir_store::{Log, OnDamage, Scan, SegmentNumber, Settings};
 
 /// Bytes of records that are written at a time.
 const WRITE_BYTES: usize = 4 << 20;
@@ -65,14 +65,16 @@ pub(crate) fn start(
 }
 
 /// What a log says, and how many records that were.
-fn read(shard: u16, path: &Path, wall: Wall) -> Result<(Rebuild, u64), NoStore> {
+pub(super) fn read(shard: u16, path: &Path, wall: Wall) -> Result<(Rebuild, u64), NoStore> {
     let mut disk = Folder::open(path)?;
     let mut rebuild = Rebuild::default();
     let mut unfit = None;
+    let mut place = (SegmentNumber(1), 0);
     let tell = |record: &weir_store::Record<'_>| {
         if unfit.is_some() {
             return;
         }
+        place = (record.segment, record.offset);
         if record.kind >= FIRST_OF_INPUT {
             rebuild.commit_end();
         }
@@ -83,31 +85,39 @@ fn read(shard: u16, path: &Path, wall: Wall) -> Result<(Rebuild, u64), NoStore> 
                 let lsn = Lsn(record.lsn.bits());
                 rebuild.apply(lsn, decoded).map_err(|unfit| unfit.to_string())
             });
-        unfit = applied.err();
+        let damaged = |why| Damaged { why: Some(why), ..Damaged::new(path, place.0, place.1) };
+        unfit = applied.err().map(damaged);
     };
     let found = Log::scan(&mut disk, shard, OnDamage::Refuse, tell)
-        .map_err(|why| NoStore::Log { path: path.into(), why })?;
-    if unfit.is_none() && !rebuild.is_whole() {
-        unfit = Some("it ends before all is there that it begins with".into());
-    }
-    match unfit {
-        Some(why) => Err(NoStore::Record { path: path.into(), why }),
+        .map_err(|why| NoStore::log(path, why))?;
+    match unfit.or_else(|| end_of_unfinished(path, place, &rebuild)) {
+        Some(damaged) => Err(NoStore::damaged(path, damaged)),
         None => Ok((rebuild, found.records)),
     }
 }
 
-fn open(
+/// The damage of a log that ends before all is there that it begins with: behind its last record.
+pub(super) fn end_of_unfinished(
+    path: &Path,
+    (segment, offset): (SegmentNumber, u32),
+    rebuild: &Rebuild,
+) -> Option<Damaged> {
+    let why = Some("it ends before all is there that it begins with".into());
+    (!rebuild.is_whole()).then(|| Damaged { why, ..Damaged::new(path, segment, offset) })
+}
+
+pub(super) fn open(
     mut folder: Folder,
     settings: &Settings,
     wall: Wall,
     config: &StoreConfig,
 ) -> Result<(Journal, Folder), NoStore> {
     let opened = Log::open(&mut folder, settings.clone(), OnDamage::Refuse, Scan::Heads, |_| ());
-    let (log, _) = opened.map_err(|why| NoStore::Log { path: folder.path().into(), why })?;
+    let (log, _) = opened.map_err(|why| NoStore::log(folder.path(), why))?;
     Ok((Journal::new(log, settings, wall, config.gap_ms), folder))
 }
 
-fn settings(
+pub(super) fn settings(
     config: &StoreConfig,
     shard: u16,
     shards: u64,

@@ -10,7 +10,7 @@ use crate::format::header::Header;
 use crate::format::seal::{SEAL_AT, Seal};
 use crate::format::{RECORDS_AT, SECTOR, Salt};
 use crate::log::NotOpened;
-use crate::record::{Body, CLOSING, Record};
+use crate::record::{CLOSING, Record};
 use crate::segments::{Segment, since_of};
 use crate::walk::{Ended, Walk};
 
@@ -138,7 +138,7 @@ impl<D: Disk, T: FnMut(&Record<'_>)> Opener<'_, D, T> {
         segment.found_tombs.extend(since_of(frame));
         if frame.kind != CLOSING {
             self.found.records += 1;
-            (self.tell)(&Record::of(frame));
+            (self.tell)(&Record::of(frame, segment.number, offset));
         }
     }
 
@@ -160,9 +160,7 @@ impl<D: Disk, T: FnMut(&Record<'_>)> Opener<'_, D, T> {
         }
         for entry in entries {
             segment.push(entry.lsn, entry.offset, entry.bytes);
-            let body = Body { head: entry.head, tail: &[] };
-            let record =
-                Record::new(entry.lsn, entry.kind, entry.is_tomb, body, false, entry.bytes);
+            let record = Record::of_entry(&entry, segment.number);
             segment.found_tombs.extend(record.since);
             if entry.kind != CLOSING {
                 self.found.records += 1;
