@@ -105,7 +105,7 @@ fn of_step(step: &Step, time: Time<'_>, next_us: u64, outcome: &Outcome) -> Faul
 }
 
 /// The columns of a step.
-pub(crate) const HEAD: [&str; 10] = [
+pub(crate) const HEAD: [&str; 11] = [
     "step",
     "at",
     "for",
@@ -115,6 +115,7 @@ pub(crate) const HEAD: [&str; 10] = [
     "rate back",
     "lost conn.",
     "back",
+    "all back",
     "lost",
 ];
 
@@ -130,7 +131,7 @@ pub fn table(course: &CourseResult) -> (Table, String) {
 }
 
 /// A step and its figures, as [`HEAD`] has them.
-pub(crate) fn row(step: &FaultResult) -> [String; 10] {
+pub(crate) fn row(step: &FaultResult) -> [String; 11] {
     let time = |seconds: Option<f64>| seconds.map_or("-".into(), |s| format!("{s:.2} s"));
     [
         step.name.clone(),
@@ -142,6 +143,7 @@ pub(crate) fn row(step: &FaultResult) -> [String; 10] {
         time(step.rate_back_s),
         step.connections_lost.to_string(),
         step.clients_back.to_string(),
+        time(step.all_back_s),
         step.deliveries_lost.to_string(),
     ]
 }
