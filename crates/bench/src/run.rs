@@ -372,3 +372,6 @@ impl Watched<'_> {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;
