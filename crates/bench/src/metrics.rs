@@ -440,4 +440,25 @@ mod tests {
             assert!(exposed.name.ends_with(exposed.unit), "{expected}");
         }
     }
+
+    #[test]
+    fn the_kernels_network_thread_is_divided_by_what_the_broker_is() {
+        use crate::result::Resources;
+        let mut run = crate::result::read(include_str!("../tests/data/result-2.json")).unwrap();
+        run.resources = Some(Resources {
+            deliveries: 200,
+            softirq_us: Some(3_000),
+            connect_softirq_us: Some(700),
+            ..Resources::default()
+        });
+        run.connections.connected = 70;
+        assert_eq!(softirq_us_each(&run), Some(15.0));
+        run.use_case.qos = None;
+        assert_eq!(softirq_us_each(&run), Some(10.0));
+        run.connections.connected = 0;
+        assert_eq!(softirq_us_each(&run), None);
+        run.connections.connected = 70;
+        run.resources.as_mut().unwrap().connect_softirq_us = None;
+        assert_eq!(softirq_us_each(&run), None);
+    }
 }

@@ -397,3 +397,6 @@ impl Watched<'_> {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

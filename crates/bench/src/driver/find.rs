@@ -131,4 +131,16 @@ mod tests {
         assert!(find(&words(&["no-such-program", "sh"]), "none").is_some());
         assert_eq!(find(&words(&["no-such-program"]), "none"), None);
     }
+
+    #[test]
+    fn a_script_is_known_by_how_it_begins() {
+        let folder = tempfile::tempdir().unwrap();
+        let is = |text: &str| {
+            let path = folder.path().join("program");
+            std::fs::write(&path, text).unwrap();
+            is_script(&path)
+        };
+        assert_eq!(["#!/bin/sh", "#!", "#", "# !", ""].map(is), [true, true, false, false, false]);
+        assert!(!is_script(Path::new("/no/such/program")) && !is_script(Path::new("/bin/sh")));
+    }
 }
