@@ -271,7 +271,7 @@ fn started_of(scaled: &Scaled<'_>, plan: &Plan, running: &Running) -> Started {
     Started {
         use_case: case.name,
         about: case.about,
-        broker: format!("{} {}", broker.name, broker.version),
+        broker: broker.title(),
         address: broker.address.clone(),
         profile: broker.profile.clone(),
         is_watched: running.pid.is_some(),

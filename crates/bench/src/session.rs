@@ -97,7 +97,11 @@ impl Session {
         if asked.repeats > 1 {
             let name = match use_cases {
                 [only] => &only.name,
-                [first, ..] if !first.set.is_empty() => &first.set,
+                [first, rest @ ..]
+                    if !first.set.is_empty() && rest.iter().all(|of| of.set == first.set) =>
+                {
+                    &first.set
+                }
                 _ => "runs",
             };
             out = folder::create(&out, name, &format!("x{}", asked.repeats))?;

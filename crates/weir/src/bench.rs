@@ -157,7 +157,8 @@ struct ConformanceArgs {
     /// Only this version: 3.1, 3.1.1 or 5.0; may be given several times
     #[arg(long, value_name = "VERSION", value_parser = parse_version)]
     mqtt: Vec<Version>,
-    /// Configuration of the broker: default (as shipped), tuned (for the suite) or published
+    /// Configuration of the broker: default (as shipped), tuned (for the suite), published (as in
+    /// the published runs) or durable (as little as possible is lost in a crash)
     #[arg(long, default_value = "default")]
     profile: Profile,
     /// Folder for the results
@@ -177,8 +178,9 @@ struct How {
     /// be given several times, and NAME@LABEL tells versions or builds of one broker apart
     #[arg(long, value_name = "BROKER", default_value = "weir")]
     broker: Vec<String>,
-    /// Configuration of the broker: default (as shipped), tuned (for the suite), published or
-    /// durable (little is lost in a crash) [default: from the use case, or default]
+    /// Configuration of the broker: default (as shipped), tuned (for the suite), published (as in
+    /// the published runs) or durable (as little as possible is lost in a crash) [default: from the
+    /// use case, or default]
     #[arg(long)]
     profile: Option<Profile>,
     /// Size relative to the use case; 1 is full size

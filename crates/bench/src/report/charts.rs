@@ -153,9 +153,9 @@ fn bytes_per_connection(named: &Named<'_>) -> Vec<Option<f64>> {
     let least = (run.connections.connected / 20).max(1);
     let of = |row: &SeriesRow| {
         let baseline = run.resources.as_ref()?.rss_baseline_bytes;
-        let grown = row.broker_rss_bytes.saturating_sub(baseline);
-        (row.connections >= least && row.broker_rss_bytes > 0)
-            .then(|| grown as f64 / row.connections as f64)
+        // Memory that did not grow says that the scale is too small, not that connections are free.
+        let grown = row.broker_rss_bytes.checked_sub(baseline).filter(|grown| *grown > 0)?;
+        (row.connections >= least).then(|| grown as f64 / row.connections as f64)
     };
     run.series.iter().map(of).collect()
 }

@@ -113,7 +113,7 @@ fn tell(result: &RunResult, driver: &dyn Driver, folder: &Path, options: &RunOpt
         use_case: case.name.clone(),
         about: case.about.clone(),
         driver: driver.name().into(),
-        broker: format!("{} {}", broker.name, broker.version),
+        broker: broker.title(),
         address: broker.address.clone(),
         profile: broker.profile.clone(),
         folder: folder.display().to_string(),
