@@ -317,11 +317,12 @@ mod tests {
             rate_back_s: None,
             connections_lost: 6,
             clients_back: 7,
+            all_back_s: Some(0.25),
             deliveries_lost: 8,
             ..FaultResult::default()
         };
-        let expected =
-            ["freeze", "1.3 s", "2.20 s", "0.13 s", "4.00 s", "5.00 s", "-", "6", "7", "8"];
+        let begin = ["freeze", "1.3 s", "2.20 s", "0.13 s", "4.00 s", "5.00 s", "-"];
+        let expected = [&begin[..], &["6", "7", "0.25 s", "8"]].concat();
         assert_eq!(row(&step), expected);
     }
 }

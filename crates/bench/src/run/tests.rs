@@ -65,7 +65,7 @@ pub(crate) fn options(out: &Path) -> RunOptions {
         measure_s: Some(25.0),
         warm_up_s: Some(5.0),
         brokers_hold: u64::MAX,
-        profile: Profile::Default,
+        profile: Some(Profile::Default),
         is_pinned: false,
         agents: Agents::default(),
         repetition: None,
