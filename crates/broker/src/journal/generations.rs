@@ -31,6 +31,16 @@ pub enum NoStore {
         /// Which record, and why.
         why: String,
     },
+    /// A page of a queue, which a session names, cannot be had.
+    #[error("store: {path}: page {page}: {why}", path = .path.display())]
+    Page {
+        /// The folder of the pages.
+        path: PathBuf,
+        /// Which page.
+        page: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The disk.
     #[error("store: {path}: {error}", path = .path.display())]
     Disk {

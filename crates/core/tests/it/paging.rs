@@ -301,6 +301,38 @@ fn the_oldest_are_dropped_from_pages_and_a_page_without_messages_goes() {
 }
 
 #[test]
+fn what_is_dropped_from_a_page_on_its_way_does_not_come() {
+    // In part, and as a whole.
+    for (dropped, first) in [(100, 164), (600, 664)] {
+        let bounds = PagedBounds { queue_messages_max: 2_000, ..BOUNDS };
+        let mut run = Run::new(&Limits::default(), bounds);
+        run.absent("s", "t");
+        run.fill("t", 0..2_000);
+        let peer = run.net.connect("s", Ask { receive_maximum: 64, ..DURABLE });
+        run.commit();
+        let lines = run.net.read(peer);
+        assert_eq!(lines.len(), 65, "CONNACK, and all of the head");
+        assert_eq!(run.net.wires[0].disk.ins.len(), 1);
+        // It takes no more, and more comes than there is room for.
+        run.net.set_stuck(peer, usize::MAX);
+        let publisher = run.net.join("p", Ask::default());
+        for number in 2_000..2_064 + dropped {
+            let id = number as u16;
+            run.publish(publisher, &message("t", QoS::AtLeastOnce, id, &number.to_string()));
+        }
+        run.come_to_rest();
+        run.net.set_stuck(peer, 0);
+        for id in 1..=64 {
+            run.net.ack(peer, PacketKind::PubAck, id);
+            run.note_end();
+        }
+        run.come_to_rest();
+        let all = run.take_all(peer);
+        assert_numbers(&all, first..2_064 + dropped);
+    }
+}
+
+#[test]
 fn the_bounds_of_the_disk_follow_the_rules_of_full_queues() {
     let bounds = PagedBounds { queue_bytes_max: 5_000, ..BOUNDS };
     for (rule, queued) in

@@ -31,3 +31,4 @@ mod stacks;
 mod stand_ins;
 mod steps;
 mod store;
+mod store_pages;
