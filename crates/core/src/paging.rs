@@ -4,11 +4,8 @@
 //! [`Sink`]; here is only which of them are on their way, and for whom. What is on a page is named
 //! by records of the log, so that it must outlive all of these.
 
-mod content;
-
-pub use content::{BadPage, PageIn, PageOut};
-
 use crate::keys::{Lsn, PageId, PageTicket, SessionKey};
+use crate::page::{PageOut, PageRef};
 use crate::queue::{Paged, Queue, Way};
 use crate::sink::Sink;
 use std::collections::{BTreeMap, VecDeque};
@@ -39,25 +36,6 @@ pub struct PagedBounds {
     pub queue_messages_max: u64,
     /// Payload, topic and properties of them.
     pub queue_bytes_max: u64,
-}
-
-/// A page, and what of it is wanted: so many messages at its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PageRef {
-    pub(crate) id: PageId,
-    pub(crate) messages: u32,
-    pub(crate) bytes: u64,
-}
-
-impl PageRef {
-    /// The oldest is not wanted any more. Returns its bytes, which are taken to be the mean: what is
-    /// on a page is not known.
-    pub(crate) fn skip_one(&mut self) -> u64 {
-        let bytes = self.bytes / u64::from(self.messages).max(1);
-        self.messages = self.messages.saturating_sub(1);
-        self.bytes -= bytes;
-        bytes
-    }
 }
 
 /// Which pages of a shard are on their way, and which are dead.
@@ -107,8 +85,8 @@ impl Paging {
         PageTicket(self.last)
     }
 
-    /// Whether what is behind the head is long enough for a page, and none is on its way. If so, one
-    /// is wanted.
+    /// Whether what is behind the head is long enough for a page, and none is on its way. If so,
+    /// one is wanted.
     pub(crate) fn wants_page(queue: &mut Queue, is_connected: bool, is_short: bool) -> bool {
         let head_max = if is_connected { HEAD_CONNECTED } else { HEAD_ABSENT };
         let Some(paged) = queue.split(head_max) else { return false };

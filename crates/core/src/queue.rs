@@ -3,7 +3,7 @@
 
 use crate::keys::PageTicket;
 use crate::message::Queued;
-use crate::paging::PageRef;
+use crate::page::PageRef;
 use std::collections::VecDeque;
 
 /// Deliveries that wait for the window, the socket or the client.

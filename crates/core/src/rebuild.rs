@@ -13,7 +13,7 @@ pub use waiting::NoPage;
 
 use crate::keys::{Lsn, Micros, Origin, PageId};
 use crate::message::{Message, Queued};
-use crate::paging::{PageIn, PageRef};
+use crate::page::{PageIn, PageRef};
 use crate::parcel::{Content, MovedSession, MovedSubscription, Parcel};
 use crate::record::{Record, WillRecord};
 use crate::session::{Absence, Will};

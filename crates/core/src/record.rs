@@ -447,21 +447,23 @@ impl<'a> Record<'a> {
                 payload: from.rest(),
             },
             CLEARED => Self::Cleared { topic: from.text()? },
-            PAGED => {
-                let session = from.lsn()?;
-                let (page, messages, bytes) = from.page()?;
-                Self::Paged { session, page, messages, bytes, behind: from.number()? }
-            }
             FETCHED => Self::Fetched { session: from.lsn()?, page: PageId(from.number()?) },
-            PAGE => {
-                let session = from.lsn()?;
-                let (page, messages, bytes) = from.page()?;
-                Self::Page { session, page, messages, bytes }
-            }
+            PAGED | PAGE => Self::decode_page(kind, from)?,
             _ => return Err(BadRecord::UnknownKind(kind)),
         };
         reader.finish()?;
         Ok(record)
+    }
+
+    /// One that says what is on a page.
+    fn decode_page(kind: u8, from: &mut Reader<'_>) -> Result<Self, BadRecord> {
+        let session = from.lsn()?;
+        let (page, messages, bytes) = from.page()?;
+        Ok(if kind == PAGED {
+            Self::Paged { session, page, messages, bytes, behind: from.number()? }
+        } else {
+            Self::Page { session, page, messages, bytes }
+        })
     }
 }
 

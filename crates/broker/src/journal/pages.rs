@@ -1,8 +1,9 @@
 //! Queues on the disk: one log of pages for all shards, and the thread that has it.
 //!
-//! The log is no part of a generation: a start opens it in place, so that no page is copied, however
-//! many shards there are. A page is a record of it, named by its number, and is there until a shard
-//! frees it. Nothing is written to say that one is free: what no session names at a start is.
+//! The log is no part of a generation: a start opens it in place, so that no page is copied,
+//! however many shards there are. A page is a record of it, named by its number, and is there
+//! until a shard frees it. Nothing is written to say that one is free: what no session names at a
+//! start is.
 
 mod store;
 
@@ -139,10 +140,14 @@ struct Turns<T> {
 impl<T: From<Paged>> Turns<T> {
     fn run(mut self) {
         while let Some(works) = self.next_works() {
-            if let Err(error) = self.turn(works) {
-                // One shard is enough to end the broker.
-                let _ = self.back.send(0, Paged::Failed(error).into());
-                return;
+            match self.turn(works) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => {
+                    // One shard is enough to end the broker.
+                    let _ = self.back.send(0, Paged::Failed(error).into());
+                    return;
+                }
             }
         }
     }
@@ -165,8 +170,8 @@ impl<T: From<Paged>> Turns<T> {
         Some(first.into_iter().chain(self.given.try_iter()).take(BATCH_MAX).collect())
     }
 
-    /// Reads come first: a client waits for them.
-    fn turn(&mut self, works: Vec<PageWork>) -> io::Result<()> {
+    /// Reads come first: a client waits for them. Says whether there is another turn.
+    fn turn(&mut self, works: Vec<PageWork>) -> io::Result<bool> {
         let is_idle = works.is_empty();
         for work in works {
             match work {
@@ -178,14 +183,15 @@ impl<T: From<Paged>> Turns<T> {
                     self.store.push(shard, ticket, bytes);
                 }
                 PageWork::Free(page) => self.store.free(page),
-                PageWork::End => return Err(io::Error::other("the broker ends")),
+                PageWork::End => return Ok(false),
             }
         }
         self.store.write()?;
         while let Some((shard, ticket, page)) = self.store.next_written() {
             self.tell(shard, Paged::Out(ticket, page))?;
         }
-        self.store.look_after(is_idle)
+        self.store.look_after(is_idle)?;
+        Ok(true)
     }
 
     fn tell(&mut self, shard: u16, paged: Paged) -> io::Result<()> {

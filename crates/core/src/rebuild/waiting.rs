@@ -5,7 +5,7 @@
 
 use crate::keys::{Micros, PageId};
 use crate::message::Queued;
-use crate::paging::{PageIn, PageRef};
+use crate::page::{PageIn, PageRef};
 use crate::queue::{Paged, Queue};
 use crate::window::{DeliveryState, InFlight};
 use std::collections::VecDeque;

@@ -9,7 +9,7 @@ use crate::base::{Cycle, Renamed};
 use crate::keys::{Lsn, Micros, SessionKey};
 use crate::log::Log;
 use crate::message::{Message, Queued};
-use crate::paging::PageRef;
+use crate::page::PageRef;
 use crate::parcel::{Content, MovedSubscription, Parcel};
 use crate::record::Record;
 use crate::session::Session;

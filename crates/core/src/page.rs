@@ -1,7 +1,7 @@
 //! What is on a page, and its bytes: a page says all that its messages need, and no more than the
 //! log lost to it.
 
-use crate::keys::Micros;
+use crate::keys::{Micros, PageId};
 use crate::message::{Message, Queued};
 use crate::record::codec::{Reader, put_bytes, put_flags, put_number, put_time};
 use crate::record::{BadRecord, Wall};
@@ -16,6 +16,25 @@ const FORM: u8 = 1;
 /// What a delivery takes beside its message, at most, and each of its identifiers.
 const BESIDE_BYTES: u64 = 32;
 const IDENTIFIER_BYTES: u64 = 5;
+
+/// A page, and what of it is wanted: so many messages at its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PageRef {
+    pub(crate) id: PageId,
+    pub(crate) messages: u32,
+    pub(crate) bytes: u64,
+}
+
+impl PageRef {
+    /// The oldest is not wanted any more. Returns its bytes, which are taken to be the mean: what
+    /// is on a page is not known.
+    pub(crate) fn skip_one(&mut self) -> u64 {
+        let bytes = self.bytes / u64::from(self.messages).max(1);
+        self.messages = self.messages.saturating_sub(1);
+        self.bytes -= bytes;
+        bytes
+    }
+}
 
 /// Deliveries that are to be written on one page.
 #[derive(Clone, Copy, Debug)]
