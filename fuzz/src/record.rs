@@ -31,5 +31,5 @@ fn check_log(mut input: &[u8], wall: Wall) {
             let _ = rebuild.apply(lsn, record);
         }
     }
-    let _ = rebuild.finish(Micros(1), |page| Err(page));
+    let _ = rebuild.finish(Micros(1), Err);
 }

@@ -4,7 +4,7 @@
 //! [`Sink`]; here is only which of them are on their way, and for whom. What is on a page is named
 //! by records of the log, so that it must outlive all of these.
 
-use crate::keys::{Lsn, PageId, PageTicket, SessionKey};
+use crate::keys::{Lsn, PageTicket, SessionKey};
 use crate::page::{PageOut, PageRef};
 use crate::queue::{Paged, Queue, Way};
 use crate::sink::Sink;

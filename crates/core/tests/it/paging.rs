@@ -157,7 +157,7 @@ impl Run {
         for number in numbers {
             let id = (number % 60_000) as u16 + 1;
             self.publish(publisher, &message(topic, QoS::AtLeastOnce, id, &number.to_string()));
-            if number % 100 == 0 {
+            if number.is_multiple_of(100) {
                 self.come_to_rest();
             }
         }
@@ -187,7 +187,7 @@ impl Run {
             for line in lines.iter().filter(|line| line.starts_with("PUBLISH")) {
                 let mut words = line.split(' ');
                 let id = words.find_map(|word| word.strip_prefix('#')).unwrap();
-                payloads.push(words.last().unwrap().to_owned());
+                payloads.push(words.next_back().unwrap().to_owned());
                 self.net.ack(peer, PacketKind::PubAck, id.parse().unwrap());
                 self.note_end();
             }
@@ -454,12 +454,12 @@ impl Clients {
             *self.publisher.get_or_insert_with(|| self.run.net.join("publisher", Ask::default()));
         for _ in 0..count {
             let number = self.published;
-            let qos = if number % 3 == 0 { QoS::ExactlyOnce } else { QoS::AtLeastOnce };
+            let qos = if number.is_multiple_of(3) { QoS::ExactlyOnce } else { QoS::AtLeastOnce };
             let id = (number % 60_000) as u16 + 1;
             self.run.publish(publisher, &message("t", qos, id, &number.to_string()));
             self.published += 1;
             // As many as its window takes.
-            if number % 500 == 0 {
+            if number.is_multiple_of(500) {
                 self.commit();
             }
         }

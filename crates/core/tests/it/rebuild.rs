@@ -39,7 +39,7 @@ pub(crate) fn sessions(rebuild: Rebuild, now: Micros) -> Vec<String> {
 
 /// What is there, where there are no pages.
 pub(crate) fn finish(rebuild: Rebuild, now: Micros) -> Vec<Parcel> {
-    rebuild.finish(now, |page| Err(page)).unwrap()
+    rebuild.finish(now, Err).unwrap()
 }
 
 /// A broker of one shard with a log that has begun.
