@@ -21,6 +21,7 @@ mod lifetime;
 mod logged;
 mod moves;
 mod outlet;
+mod paging;
 mod parked;
 mod pressure;
 mod publish;
@@ -47,6 +48,7 @@ use crate::encoder::Encoder;
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
 use crate::log::Log;
 use crate::mail::Mail;
+use crate::paging::Paging;
 use crate::partitions::Place;
 use crate::pool::MessagePool;
 use crate::retained::Retained;
@@ -59,7 +61,7 @@ use crate::stats::Stats;
 use crate::timers::{Timer, Timers};
 use connection::{Connection, Phase, Refusal};
 use connections::Connections;
-use due::Due;
+use due::{Due, Overflowed};
 use freeze::Freeze;
 use parked::is_checked_in_slices;
 use publish::NotTaken;
@@ -88,6 +90,7 @@ pub struct Shard {
     rules: RuleSet,
     answers: Answers,
     log: Log,
+    paging: Paging,
     timers: Timers,
     slices: Slices,
     due: Due,
@@ -114,6 +117,7 @@ impl Shard {
             rules: RuleSet::default(),
             answers: Answers::new(shards, Micros::from_secs(limits.answer_wait_s_max)),
             log: Log::default(),
+            paging: Paging::default(),
             timers: Timers::default(),
             slices: Slices::new(limits.input_steps_max),
             due: Due::default(),
@@ -430,7 +434,7 @@ impl Shard {
     }
 
     /// Does what handling an input has put off, so that nothing recurses: ends sessions whose
-    /// queue ran over, publishes wills.
+    /// queue ran over, has long ones written, publishes wills.
     #[inline(always)]
     fn settle(&mut self, now: Micros, sink: &mut impl Sink) {
         if !self.due.is_empty() {
@@ -442,7 +446,11 @@ impl Shard {
     fn do_what_was_put_off(&mut self, now: Micros, sink: &mut impl Sink) {
         while !self.due.is_empty() {
             while let Some(overflowed) = self.due.overflowed.pop() {
-                self.end_overflowed(overflowed, now, sink);
+                if let Overflowed::Long(key) = overflowed {
+                    self.page_out(key, sink);
+                } else {
+                    self.end_overflowed(overflowed, now, sink);
+                }
             }
             if self.freeze.is_some() {
                 // Nobody is to get a message while no letter may be on its way.

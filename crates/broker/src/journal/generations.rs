@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
+use weir_core::NoPage;
 use weir_store::disk::{Folder, NoFolder};
 use weir_store::{Damage, FileName, NotOpened, SegmentNumber};
 
@@ -41,6 +42,19 @@ pub enum NoStore {
     /// There is a store already.
     #[error("{path} is a store already; give a folder that is none", path = .0.display())]
     IsAStore(PathBuf),
+    /// A page of a queue, which a session names, cannot be had.
+    #[error("store: {path}: page {page}: {why}", path = .path.display())]
+    Page {
+        /// The folder of the pages.
+        path: PathBuf,
+        /// Which page.
+        page: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A page has less on it than was.
+    #[error("store: {0}")]
+    Short(String),
     /// The disk.
     #[error("store: {path}: {error}", path = .path.display())]
     Disk {
@@ -77,6 +91,15 @@ impl Damaged {
     pub(super) fn new(log: &Path, segment: SegmentNumber, offset: u32) -> Self {
         let file = log.join(FileName::Segment(segment).to_string());
         Self { file, offset, why: None }
+    }
+}
+
+impl From<NoPage<NoStore>> for NoStore {
+    fn from(why: NoPage<NoStore>) -> Self {
+        match why {
+            NoPage::Unread(_, why) => why,
+            NoPage::Short(_) => Self::Short(why.to_string()),
+        }
     }
 }
 
@@ -148,6 +171,10 @@ impl Generations {
     /// The number of the generation that counts; 0 if there is none.
     pub(super) fn current(&self) -> u64 {
         self.current
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
     }
 
     fn path(&self, number: u64) -> PathBuf {

@@ -3,6 +3,7 @@
 
 use super::FIRST_OF_INPUT;
 use super::generations::{Damaged, Generations, NoStore};
+use super::pages::PagesThere;
 use super::start::end_of_unfinished;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -82,6 +83,7 @@ impl Amounts {
             Record::Session { .. } => self.sessions += 1,
             Record::Subscribed { .. } => self.subscriptions += 1,
             Record::Queued { packet_id: None, .. } => self.queued += 1,
+            Record::Page { messages, .. } => self.queued += u64::from(*messages),
             Record::Queued { .. } | Record::Received { .. } => self.in_flight += 1,
             Record::Retained { .. } => self.retained += 1,
             _ => {}
@@ -150,7 +152,8 @@ impl StoreReader {
             damages.extend(unfit.or_else(|| end_of_unfinished(path, place, &rebuild)));
         }
         let mut amounts = Amounts::default();
-        for parcel in rebuild.finish(wall_now()) {
+        let lost = |lost: Damaged| damages.push(lost);
+        for parcel in parcels_there(self.generations.root(), rebuild, lost)? {
             amounts.add(&parcel);
         }
         let Found { segments, records, cut_bytes, .. } = found;
@@ -183,7 +186,13 @@ impl StoreReader {
         mut each: impl FnMut(Lsn, &Record<'_>),
     ) -> Result<(), NoStore> {
         let (rebuild, _) = super::start::read(shard, path, WALL)?;
-        for parcel in rebuild.finish(wall_now()) {
+        let root = self.generations.root();
+        let mut damaged = None;
+        let parcels = parcels_there(root, rebuild, |lost| damaged = Some(lost))?;
+        if let Some(damaged) = damaged {
+            return Err(NoStore::damaged(path, damaged));
+        }
+        for parcel in parcels {
             let mut last = Lsn::NONE;
             parcel.tell_records(&mut Renamed::default(), &mut |record| {
                 last.0 += 1;
@@ -193,6 +202,21 @@ impl StoreReader {
         }
         Ok(())
     }
+}
+
+/// What a log amounts to, without what is on pages that cannot be had: tells of those.
+fn parcels_there(
+    root: &Path,
+    mut rebuild: Rebuild,
+    mut lost: impl FnMut(Damaged),
+) -> Result<Vec<Parcel>, NoStore> {
+    let pages = PagesThere::read(root, &rebuild.fetched())?;
+    rebuild.forget_pages(
+        |page| !pages.has(page),
+        |client_id, messages| lost(pages.lost(client_id, messages)),
+    );
+    pages.damages().iter().cloned().for_each(lost);
+    rebuild.finish(wall_now(), |page| pages.content(page)).map_err(NoStore::from)
 }
 
 /// Microseconds since 1970.

@@ -8,8 +8,10 @@
 mod tolerant;
 
 use super::generations::{Damaged, Generations, NoStore};
+use super::pages::{self, PagesThere};
 use super::read::{Amounts, Entry, file_bytes, scan, wall_now};
 use super::write::StoreWriter;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::ErrorKind::NotFound;
 use std::io::Write;
@@ -145,10 +147,10 @@ pub fn salvage(
     };
     let mut states = Vec::new();
     for (shard, path) in generations.logs()? {
-        let state = survey(shard, &path)?;
+        let state = survey(root, shard, &path)?;
         states.push((shard, path, state));
     }
-    if states.iter().all(|(_, _, state)| state.is_whole()) {
+    if states.iter().all(|(_, _, state)| state.is_whole() && !state.lacks_pages) {
         return Ok(None);
     }
     let mut longest = 0;
@@ -169,12 +171,22 @@ pub fn salvage(
             let _ = writeln!(report, "{loss}");
             tell(loss);
         };
-        let rebuild = rebuild(*shard, path, state, &mut lost)?;
-        for parcel in rebuild.finish(wall_now()) {
+        let mut rebuild = rebuild(*shard, path, state, &mut lost)?;
+        let pages = PagesThere::read(root, &rebuild.fetched())?;
+        rebuild.forget_pages(
+            |page| !pages.has(page),
+            |client_id, messages| lost(&Loss::Damaged(pages.lost(client_id, messages))),
+        );
+        for parcel in rebuild.finish(wall_now(), |page| pages.content(page))? {
             kept.add(&parcel);
             writer.put(&parcel)?;
         }
     }
+    // Before the logs count that go on without what is damaged of them.
+    if let Some(to) = to {
+        pages::copy(root, to)?;
+    }
+    pages::repair(to.unwrap_or(root))?;
     let aside = match to {
         Some(_) => writer.finish().map(|()| None)?,
         None => Some(writer.finish_aside()?),
@@ -227,6 +239,8 @@ struct State {
     unfit: Option<Damaged>,
     /// Where the last base begins that is whole, with its place.
     base: Option<(Lsn, (SegmentNumber, u32))>,
+    /// Pages that it names are not there, or may not be.
+    lacks_pages: bool,
 }
 
 impl State {
@@ -243,7 +257,7 @@ impl State {
 }
 
 /// Reads a log once, to know what is damaged.
-fn survey(shard: u16, path: &Path) -> Result<State, NoStore> {
+fn survey(root: &Path, shard: u16, path: &Path) -> Result<State, NoStore> {
     let mut state = State::default();
     let mut rebuild = Rebuild::default();
     let (mut begun, mut last) = (None, (SegmentNumber(1), 0));
@@ -268,6 +282,9 @@ fn survey(shard: u16, path: &Path) -> Result<State, NoStore> {
     if state.unfit.is_none() {
         state.unfit = super::start::end_of_unfinished(path, last, &rebuild);
     }
+    let pages = PagesThere::read(root, &BTreeSet::new())?;
+    state.lacks_pages = !pages.damages().is_empty();
+    rebuild.forget_pages(|page| !pages.has(page), |_, _| state.lacks_pages = true);
     state.damages = found.damages;
     if !state.damages.is_empty() {
         // It is what follows from the damage.

@@ -6,29 +6,47 @@
 //! another one than before.
 
 use super::generations::{Damaged, Generations, NoStore};
-use super::{Durability, FIRST_OF_INPUT, Journal, PENDING_BYTES_MAX, StoreConfig};
+use super::pages::{PageStore, PageWay, PageWork, Paged, Pager};
+use super::{FIRST_OF_INPUT, Journal, StoreConfig};
 use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use weir_core::{
-    ConnKey, Lsn, Mail, Micros, Notice, Parcel, Partitions, Rebuild, Record, Shard, ShardId, Sink,
-    Wall,
+    ConnKey, Lsn, Mail, Micros, Notice, PageId, PageOut, PageTicket, Parcel, Partitions, Rebuild,
+    Record, Shard, ShardId, Sink, Wall,
 };
+use weir_reactor::Mailbox;
 use weir_store::disk::Folder;
 use weir_store::{Log, OnDamage, Scan, SegmentNumber, Settings};
 
 /// Bytes of records that are written at a time.
 const WRITE_BYTES: usize = 4 << 20;
 
-/// Room for a packet's topic, properties and subscription identifiers beside its payload.
-const BESIDE_PACKET: u64 = 128 << 10;
-
 /// The logs of all shards, in their order, each with its disk.
 pub(crate) struct Started {
     pub(crate) logs: Vec<(Journal, Folder)>,
     /// Locked for as long as the broker runs.
     pub(crate) generations: Generations,
+    pub(crate) pages: StartedPages,
+}
+
+/// The pages of all queues, before their thread runs.
+pub(crate) struct StartedPages {
+    store: PageStore,
+    to: Sender<PageWork>,
+    given: Receiver<PageWork>,
+}
+
+impl StartedPages {
+    /// Has a thread of its own do what the shards ask for.
+    pub(crate) fn run<T: From<Paged> + Send + 'static>(
+        self,
+        mailboxes: &mut [Mailbox<T>],
+    ) -> io::Result<Pager> {
+        Pager::start(self.store, (self.to, self.given), mailboxes)
+    }
 }
 
 /// Brings `shards` to where the broker was when it ended.
@@ -44,16 +62,22 @@ pub(crate) fn start(
     let wall = wall(now);
     let mut generations = Generations::open(root)?;
     let logs = generations.logs()?;
+    let count = shards.len() as u16;
+    let mut store = PageStore::open(root, settings(config.pages(packet_bytes_max, count))?, wall)?;
     let (mut parcels, mut records) = (Vec::new(), 0);
     for (shard, path) in logs {
         let (rebuild, count) = read(shard, &path, wall)?;
         records += count;
-        parcels.extend(rebuild.finish(now));
+        let read = rebuild.finish(now, |page| store.read(page, 0));
+        parcels.extend(read.map_err(|why| NoStore::Disk { path, error: io::Error::other(why) })?);
     }
+    store.keep(parcels.iter().flat_map(Parcel::pages).collect())?;
+    let (to, given) = channel();
     let mut logs = Vec::new();
-    for own in 0..shards.len() as u16 {
-        let settings = settings(config, own, shards.len() as u64, packet_bytes_max)?;
-        logs.push(open(generations.next(own)?, &settings, wall, config)?);
+    for own in 0..count {
+        let settings = settings(config.log(own, packet_bytes_max, count))?;
+        let pages = PageWay { shard: own, to: to.clone(), wall, counts: store.counts() };
+        logs.push(open(generations.next(own)?, &settings, pages, config)?);
     }
     let parcels_read = parcels.len();
     let mut anew = Anew { shards, logs, letters: VecDeque::new(), now };
@@ -61,7 +85,7 @@ pub(crate) fn start(
     let logs = anew.logs;
     generations.finish()?;
     tracing::info!(parcels = parcels_read, records, took = ?begin.elapsed(), "the store was read");
-    Ok(Started { logs, generations })
+    Ok(Started { logs, generations, pages: StartedPages { store, to, given } })
 }
 
 /// What a log says, and how many records that were.
@@ -109,38 +133,19 @@ pub(super) fn end_of_unfinished(
 pub(super) fn open(
     mut folder: Folder,
     settings: &Settings,
-    wall: Wall,
+    pages: PageWay,
     config: &StoreConfig,
 ) -> Result<(Journal, Folder), NoStore> {
     let opened = Log::open(&mut folder, settings.clone(), OnDamage::Refuse, Scan::Heads, |_| ());
     let (log, _) = opened.map_err(|why| NoStore::log(folder.path(), why))?;
-    Ok((Journal::new(log, settings, wall, config.gap_ms), folder))
+    Ok((Journal::new(log, settings, pages, config.gap_ms), folder))
 }
 
-pub(super) fn settings(
-    config: &StoreConfig,
-    shard: u16,
-    shards: u64,
-    packet_bytes_max: u32,
-) -> Result<Settings, NoStore> {
-    let least = u64::from(packet_bytes_max) + BESIDE_PACKET;
-    let segment_bytes = u64::from(config.segment_bytes).max(least).next_multiple_of(4_096);
+pub(super) fn settings(settings: Settings) -> Result<Settings, NoStore> {
     let mut seed = [0; 8];
     getrandom::fill(&mut seed)
         .map_err(|error| NoStore::Disk { path: "random numbers".into(), error: error.into() })?;
-    let disk_bytes_max = match config.disk_bytes_max {
-        0 => u64::MAX,
-        bytes => bytes / shards,
-    };
-    Ok(Settings {
-        shard,
-        segment_bytes: segment_bytes as u32,
-        pending_bytes_max: PENDING_BYTES_MAX,
-        is_synced: config.durability == Durability::Fsync,
-        disk_bytes_max,
-        seed: u64::from_be_bytes(seed),
-        ..Settings::default()
-    })
+    Ok(Settings { seed: u64::from_be_bytes(seed), ..settings })
 }
 
 /// From the clock of the reactors to the one on the wall.
@@ -232,6 +237,18 @@ impl Sink for StartSink<'_> {
 
     fn log(&mut self, record: &Record<'_>) -> Lsn {
         self.journal.append(record)
+    }
+
+    fn page_out(&mut self, ticket: PageTicket, page: PageOut<'_>) {
+        self.journal.write_page(ticket, &page);
+    }
+
+    fn page_in(&mut self, ticket: PageTicket, page: PageId, bytes: u64) {
+        self.journal.read_page(ticket, page, bytes);
+    }
+
+    fn free_page(&mut self, page: PageId) {
+        self.journal.free_page(page);
     }
 
     fn notice(&mut self, _notice: Notice<'_>) {}

@@ -2,6 +2,7 @@
 //! generation of one log that is one base; the next start gives its sessions to their shards.
 
 use super::generations::{Generations, NoStore};
+use super::pages::PageWay;
 use super::read::WALL;
 use super::{Journal, StoreConfig, start};
 use std::path::{Path, PathBuf};
@@ -42,8 +43,9 @@ impl StoreWriter {
     /// Begins the next generation of a store, whose longest record has so many bytes.
     pub(super) fn of(generations: Generations, record_bytes_max: u32) -> Result<Self, NoStore> {
         let config = StoreConfig::default();
-        let settings = start::settings(&config, 0, 1, record_bytes_max)?;
-        let (journal, disk) = start::open(generations.next(0)?, &settings, WALL, &config)?;
+        let settings = start::settings(config.log(0, record_bytes_max, 1))?;
+        let pages = PageWay::nowhere(WALL);
+        let (journal, disk) = start::open(generations.next(0)?, &settings, pages, &config)?;
         let mut writer = Self { generations, journal, disk, named: Renamed::default() };
         writer.append(&Record::Base)?;
         Ok(writer)

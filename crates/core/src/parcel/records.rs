@@ -5,6 +5,7 @@ use super::{Content, MovedSession, MovedSubscription, Parcel};
 use crate::base::Renamed;
 use crate::keys::Lsn;
 use crate::message::{Message, Queued};
+use crate::page::PageRef;
 use crate::record::Record;
 use crate::session::{Absence, Will};
 use std::sync::Arc;
@@ -55,7 +56,15 @@ fn session(moved: &MovedSession, named: &mut Renamed, log: &mut impl FnMut(&Reco
             None => drop(log(&Record::Received { session, packet_id })),
         }
     }
-    for delivery in window.queue().into_iter().flat_map(|queue| &queue.deliveries) {
+    let queue = window.queue();
+    for delivery in queue.iter().flat_map(|queue| &queue.deliveries) {
+        queued(session, delivery, None, named, log);
+    }
+    let paged = queue.and_then(|queue| queue.paged.as_deref());
+    for &PageRef { id: page, messages, bytes } in paged.iter().flat_map(|paged| &paged.pages) {
+        log(&Record::Page { session, page, messages, bytes });
+    }
+    for delivery in paged.iter().flat_map(|paged| &paged.tail) {
         queued(session, delivery, None, named, log);
     }
 }

@@ -73,6 +73,17 @@ fn queued() -> impl Strategy<Value = Record<'static>> {
     )
 }
 
+fn paged() -> impl Strategy<Value = Record<'static>> {
+    let numbers = (1..=u32::MAX, any::<u64>(), any::<u64>());
+    (lsn(), any::<u64>().prop_map(PageId), numbers, 0..3).prop_map(
+        |(session, page, (messages, bytes, behind), kind)| match kind {
+            0 => Record::Paged { session, page, messages, bytes, behind },
+            1 => Record::Page { session, page, messages, bytes },
+            _ => Record::Fetched { session, page },
+        },
+    )
+}
+
 fn record() -> impl Strategy<Value = Record<'static>> {
     let any_session = prop_oneof![Just(Lsn::NONE), lsn()];
     let of_packet = (lsn(), packet_id());
@@ -132,6 +143,7 @@ fn record() -> impl Strategy<Value = Record<'static>> {
             }
         ),
         text().prop_map(|topic| Record::Cleared { topic }),
+        paged(),
     ]
 }
 
@@ -167,7 +179,8 @@ proptest! {
 fn every_kind_has_a_number_of_its_own_and_the_rest_are_unknown() {
     for kind in 0..=u8::MAX {
         let unknown = Record::decode(kind, &[], WALL) == Err(BadRecord::UnknownKind(kind));
-        assert_eq!(unknown, !(SESSION..=CLEARED).contains(&kind), "{kind}");
+        let is_known = (SESSION..=CLEARED).contains(&kind) || (PAGED..=PAGE).contains(&kind);
+        assert_eq!(unknown, !is_known, "{kind}");
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use weir_wire::packet::{Ack, Connect, Publish};
 use weir_wire::{Packet, PacketId, Properties, PropertiesBuf, Property, QoS, ReasonCode, Version};
 
-const V5: Version = Version::V5;
+pub(crate) const V5: Version = Version::V5;
 
 pub(crate) fn start(store: &Path, shards: u16) -> Broker {
     let config = store.with_extension("toml");
