@@ -9,6 +9,7 @@
 mod config;
 mod flusher;
 mod generations;
+mod progress;
 mod read;
 mod reclaim;
 mod salvage;

@@ -3,6 +3,7 @@
 
 use super::FIRST_OF_INPUT;
 use super::generations::{Damaged, Generations, NoStore};
+use super::progress::Progress;
 use super::start::end_of_unfinished;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -182,7 +183,8 @@ impl StoreReader {
         path: &Path,
         mut each: impl FnMut(Lsn, &Record<'_>),
     ) -> Result<(), NoStore> {
-        let (rebuild, _) = super::start::read(shard, path, WALL)?;
+        let log = [(shard, path.to_path_buf())];
+        let rebuild = super::start::read(shard, path, WALL, &mut Progress::of(&log)?)?;
         for parcel in rebuild.finish(wall_now()) {
             let mut last = Lsn::NONE;
             parcel.tell_records(&mut Renamed::default(), &mut |record| {

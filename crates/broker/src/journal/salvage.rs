@@ -313,3 +313,6 @@ fn rebuild(
     scan(shard, path, |entry| tolerant.apply(entry, lost))?;
     Ok(tolerant.finish(lost))
 }
+
+#[cfg(test)]
+mod tests;

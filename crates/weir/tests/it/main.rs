@@ -31,4 +31,5 @@ mod stacks;
 mod stand_ins;
 mod steps;
 mod store;
+mod store_import;
 mod store_tool;
