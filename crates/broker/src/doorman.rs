@@ -14,7 +14,7 @@ use weir_wire::packet::{ConnAck, Connect};
 use weir_wire::{Frame, Packet, PropertiesBuf, Property, ReasonCode, Version};
 
 /// Who comes this long after the start, or earlier, may still be served.
-const GRACE: Duration = Duration::from_secs(1);
+pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
 /// The longest CONNECT that is read before it is refused.
 const CONNECT_BYTES_MAX: u32 = 64 * 1024;
@@ -30,15 +30,17 @@ pub(crate) struct Doorman {
 }
 
 impl Doorman {
+    /// Refuses who is there once `grace` has passed.
+    ///
     /// # Errors
     /// What the system says of threads and sockets.
-    pub(crate) fn start(listeners: &[Listener]) -> io::Result<Self> {
+    pub(crate) fn start(listeners: &[Listener], grace: Duration) -> io::Result<Self> {
         let listeners: io::Result<Vec<_>> = listeners.iter().map(Listener::try_clone).collect();
         let (listeners, waker) = (listeners?, Waker::new()?);
         let (over, is_over) = channel();
         let own = waker.clone();
         let run = move || {
-            if is_over.recv_timeout(GRACE) != Err(RecvTimeoutError::Timeout) {
+            if is_over.recv_timeout(grace) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
             if let Err(error) = refuse(listeners, own, &is_over) {
@@ -129,6 +131,42 @@ fn refusal(version: Version, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    #[test]
+    fn who_comes_is_refused_and_whoever_is_silent_hears_of_the_end() {
+        let listener = Listener::bind(ListenerId(0), "127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.socket.local_addr().unwrap();
+        let listeners = [listener];
+        let doorman = Doorman::start(&listeners, Duration::ZERO).unwrap();
+        let mut silent = TcpStream::connect(address).unwrap();
+        // MQTT 5.0, a clean start, no client identifier.
+        let connect = [0x10, 13, 0, 4, b'M', b'Q', b'T', b'T', 5, 2, 0, 0, 0, 0, 0];
+        for (version, code) in [(4, 3), (5, 0x88)] {
+            let mut connect = connect.to_vec();
+            connect[8] = version;
+            if version == 4 {
+                // There are no properties.
+                connect.pop();
+                connect[1] -= 1;
+            }
+            let mut client = TcpStream::connect(address).unwrap();
+            client.write_all(&connect).unwrap();
+            let mut answer = Vec::new();
+            client.read_to_end(&mut answer).unwrap();
+            assert_eq!((answer[0], answer[3]), (0x20, code), "{answer:?}");
+        }
+        drop(doorman);
+        // By an end or by a reset.
+        assert!(silent.read(&mut [0]).unwrap_or(0) == 0);
+        // Who comes now is left to the shards.
+        let _client = TcpStream::connect(address).unwrap();
+        assert!((0..1_000).any(|_| {
+            std::thread::yield_now();
+            listeners[0].socket.accept().is_ok()
+        }));
+    }
 
     #[test]
     fn each_version_has_its_code_for_a_server_that_is_not_available() {

@@ -7,7 +7,7 @@ use crate::auth::Authenticator;
 use crate::config::{Config, ConfigError, IoBackend};
 use crate::content::{Conditions, FlowOfShard};
 use crate::control::{Answer, Shards};
-use crate::doorman::Doorman;
+use crate::doorman::{Doorman, GRACE};
 use crate::journal::{self, Flusher, Generations, Journal, NoStore, OnDamage, Started};
 use crate::letter::Letter;
 use crate::listener::Listener;
@@ -132,7 +132,7 @@ impl Server {
     pub fn run(mut self) -> Result<(), ServeError> {
         let control = self.control.take();
         // The folder stays locked until all has been written.
-        let doorman = self.config.store.folder().map(|_| Doorman::start(&self.listeners));
+        let doorman = self.config.store.folder().map(|_| Doorman::start(&self.listeners, GRACE));
         let doorman = doorman.transpose()?;
         let (workers, shards, _store) = self.workers(control.is_some())?;
         drop(doorman);

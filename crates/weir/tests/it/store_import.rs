@@ -171,9 +171,9 @@ fn what_mosquitto_kept_comes_from_weir() {
     let (code, said, error) =
         tool(&["import", file.to_str().unwrap(), "--to", store.to_str().unwrap()]);
     assert_eq!(code, 0, "{said} {error}");
-    // 5 for the first client, 1 for the second, and the one that was not released.
+    // 6 for the first client, 1 for the second, and the one that was not released.
     let amounts =
-        "4 sessions, 4 subscriptions, 7 queued messages, 3 in flight, 2 retained messages";
+        "4 sessions, 4 subscriptions, 8 queued messages, 3 in flight, 2 retained messages";
     assert!(said.contains(amounts) && !said.contains("left out"), "{said}");
     assert_eq!(tool(&["check", store.to_str().unwrap()]).0, 0);
     let (code, _, error) =
@@ -194,6 +194,8 @@ fn taken(store: &Path) {
         assert_eq!((of.topic, of.payload, of.flags), expected);
         assert_eq!((of.subscription_id, of.content_type), (Some(7), Some("text/plain".into())));
     }
+    let of = came(&mut away);
+    assert_eq!((of.payload.as_str(), of.flags), ("retained too", (1, false, true)));
     assert_eq!(came(&mut away).payload, "not released");
     let (mut flying, is_present) = join(address, "flying");
     assert!(is_present);

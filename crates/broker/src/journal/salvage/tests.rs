@@ -16,6 +16,8 @@ fn session(store: &mut StoreWriter, client_id: &str) {
     let (subscription_ids, packet_id) = ((&[][..]).into(), None);
     let record = Record::Queued { session, message, qos, retain, subscription_ids, packet_id };
     store.append(&record).unwrap();
+    // A commit of its own.
+    store.write_out().unwrap();
 }
 
 /// A store whose sessions are logged, then logged anew if that is asked for, and harmed at the first
