@@ -10,6 +10,7 @@ mod config;
 mod flusher;
 mod generations;
 mod pages;
+mod progress;
 mod read;
 mod reclaim;
 mod salvage;

@@ -9,6 +9,7 @@ mod auth;
 mod config;
 mod content;
 mod control;
+mod doorman;
 mod journal;
 mod letter;
 mod listener;

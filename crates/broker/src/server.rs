@@ -1,10 +1,13 @@
 //! The broker as a whole: listen, run, stop.
 
+mod ready;
+
 use crate::admission::AdmissionControl;
 use crate::auth::Authenticator;
 use crate::config::{Config, ConfigError, IoBackend};
 use crate::content::{Conditions, FlowOfShard};
 use crate::control::{Answer, Shards};
+use crate::doorman::{Doorman, GRACE};
 use crate::journal::{
     self, Flusher, Generations, Journal, NoStore, OnDamage, Pager, Started,
 };
@@ -131,7 +134,10 @@ impl Server {
     pub fn run(mut self) -> Result<(), ServeError> {
         let control = self.control.take();
         // The folder stays locked until all has been written.
+        let doorman = self.config.store.folder().map(|_| Doorman::start(&self.listeners, GRACE));
+        let doorman = doorman.transpose()?;
         let (workers, shards, _store) = self.workers(control.is_some())?;
+        drop(doorman);
         // It answers until this is over.
         let _control = match control.zip(shards) {
             Some((control, shards)) => Some(control.start(shards)?),
@@ -147,6 +153,7 @@ impl Server {
             let serve = move || serve(worker, &stopper);
             threads.push(std::thread::Builder::new().name(name).spawn(serve)?);
         }
+        ready::announce();
         let mut result = first.map_or(Ok(()), |worker| serve(worker, &stopper));
         for thread in threads {
             // It catches its own panics.

@@ -1,7 +1,8 @@
-//! `weir store`: what a broker keeps on the disk, looked at, taken apart, salvaged.
+//! `weir store`: what a broker keeps on the disk, looked at, salvaged, or made of another's.
 
 mod check;
 mod dump;
+mod import;
 mod salvage;
 
 use clap::Subcommand;
@@ -11,7 +12,7 @@ use std::process::ExitCode;
 /// Something is damaged, or was left out.
 const DAMAGED: u8 = 1;
 
-/// Look into the store of a broker that does not run: check it, print it, save what can be saved
+/// Work on the store of a broker that does not run: check, print, salvage, import
 ///
 /// A store is the folder of `weir broker --store DIR`. A running broker keeps it to itself, so stop
 /// it before. docs/durability.md says what is in it and what to do when something goes wrong.
@@ -48,6 +49,15 @@ enum Command {
     ///
     /// Example: weir store salvage /var/lib/weir --to /var/lib/weir-salvaged
     Salvage(salvage::SalvageArgs),
+    /// Make a store of Mosquitto's persistence file
+    ///
+    /// FILE is mosquitto.db of Mosquitto 1.6 to 2.1, as it leaves it when it stops, or on SIGUSR1.
+    /// Retained messages, sessions with their expiry, subscriptions, and what is queued or in flight
+    /// become a store that `weir broker --store DIR` starts with. What is left out is counted;
+    /// docs/switching.md says what does not carry over.
+    ///
+    /// Example: weir store import /var/lib/mosquitto/mosquitto.db --to /var/lib/weir
+    Import(import::ImportArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -62,6 +72,7 @@ pub(crate) fn run(args: StoreArgs) -> anyhow::Result<ExitCode> {
         Command::Check(args) => check::run(&args.folder),
         Command::Dump(args) => dump::run(&args),
         Command::Salvage(args) => salvage::run(&args),
+        Command::Import(args) => import::run(&args),
     }
 }
 

@@ -114,9 +114,13 @@ impl NoStore {
         }
     }
 
-    /// A log of a generation of the broker's folder is damaged.
+    /// A log of a generation of the broker's folder is damaged, or the log of its pages.
     pub(super) fn damaged(log: &Path, damaged: Damaged) -> Self {
-        let root = log.ancestors().nth(2).unwrap_or(log);
+        let is_generation = |path: &Path| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| name.starts_with(GENERATION))
+        };
+        let root = log.ancestors().skip(1).find(|path| !is_generation(path)).unwrap_or(log);
         Self::Damaged { root: root.into(), damaged }
     }
 
@@ -133,6 +137,8 @@ pub(crate) struct Generations {
     current: u64,
     _lock: Folder,
 }
+
+const GENERATION: &str = "generation-";
 
 const UNFINISHED: &str = "new";
 
@@ -266,7 +272,7 @@ fn list(root: &Path) -> Result<(Vec<u64>, Vec<PathBuf>), NoStore> {
     for entry in std::fs::read_dir(root).map_err(NoStore::disk(root))? {
         let path = entry.map_err(NoStore::disk(root))?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let Some(number) = name.strip_prefix("generation-") else { continue };
+        let Some(number) = name.strip_prefix(GENERATION) else { continue };
         match number.parse() {
             Ok(number) => numbers.push(number),
             Err(_) if number.ends_with(UNFINISHED) => unfinished.push(path),

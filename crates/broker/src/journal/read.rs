@@ -4,6 +4,7 @@
 use super::FIRST_OF_INPUT;
 use super::generations::{Damaged, Generations, NoStore};
 use super::pages::PagesThere;
+use super::progress::Progress;
 use super::start::end_of_unfinished;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -185,7 +186,8 @@ impl StoreReader {
         path: &Path,
         mut each: impl FnMut(Lsn, &Record<'_>),
     ) -> Result<(), NoStore> {
-        let (rebuild, _) = super::start::read(shard, path, WALL)?;
+        let log = [(shard, path.to_path_buf())];
+        let rebuild = super::start::read(shard, path, WALL, &mut Progress::of(&log)?)?;
         let root = self.generations.root();
         let mut damaged = None;
         let parcels = parcels_there(root, rebuild, |lost| damaged = Some(lost))?;

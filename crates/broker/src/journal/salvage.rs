@@ -330,3 +330,6 @@ fn rebuild(
     scan(shard, path, |entry| tolerant.apply(entry, lost))?;
     Ok(tolerant.finish(lost))
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,12 +7,13 @@
 
 use super::generations::{Damaged, Generations, NoStore};
 use super::pages::{PageStore, PageWay, PageWork, Paged, Pager};
+use super::progress::Progress;
 use super::{FIRST_OF_INPUT, Journal, StoreConfig};
 use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 use weir_core::{
     ConnKey, Lsn, Mail, Micros, Notice, PageId, PageOut, PageTicket, Parcel, Partitions, Rebuild,
     Record, Shard, ShardId, Sink, Wall,
@@ -57,17 +58,16 @@ pub(crate) fn start(
     shards: &mut [Shard],
     partitions: &Partitions,
 ) -> Result<Started, NoStore> {
-    let begin = Instant::now();
     let now = Micros(weir_reactor::now_us());
     let wall = wall(now);
     let mut generations = Generations::open(root)?;
     let logs = generations.logs()?;
     let count = shards.len() as u16;
     let mut store = PageStore::open(root, settings(config.pages(packet_bytes_max, count))?, wall)?;
-    let (mut parcels, mut records) = (Vec::new(), 0);
+    let mut progress = Progress::of(&logs)?;
+    let mut parcels = Vec::new();
     for (shard, path) in logs {
-        let (rebuild, count) = read(shard, &path, wall)?;
-        records += count;
+        let rebuild = read(shard, &path, wall, &mut progress)?;
         let read = rebuild.finish(now, |page| store.read(page, 0));
         parcels.extend(read.map_err(|why| NoStore::Disk { path, error: io::Error::other(why) })?);
     }
@@ -81,15 +81,21 @@ pub(crate) fn start(
     }
     let parcels_read = parcels.len();
     let mut anew = Anew { shards, logs, letters: VecDeque::new(), now };
-    anew.write(parcels, partitions).map_err(NoStore::disk(root))?;
+    anew.write(parcels, partitions, &mut progress).map_err(NoStore::disk(root))?;
     let logs = anew.logs;
     generations.finish()?;
-    tracing::info!(parcels = parcels_read, records, took = ?begin.elapsed(), "the store was read");
+    let (records, took) = (progress.records(), progress.took());
+    tracing::info!(parcels = parcels_read, records, ?took, "the store was read");
     Ok(Started { logs, generations, pages: StartedPages { store, to, given } })
 }
 
-/// What a log says, and how many records that were.
-pub(super) fn read(shard: u16, path: &Path, wall: Wall) -> Result<(Rebuild, u64), NoStore> {
+/// What a log says.
+pub(super) fn read(
+    shard: u16,
+    path: &Path,
+    wall: Wall,
+    progress: &mut Progress,
+) -> Result<Rebuild, NoStore> {
     let mut disk = Folder::open(path)?;
     let mut rebuild = Rebuild::default();
     let mut unfit = None;
@@ -98,6 +104,7 @@ pub(super) fn read(shard: u16, path: &Path, wall: Wall) -> Result<(Rebuild, u64)
         if unfit.is_some() {
             return;
         }
+        progress.record(record.bytes);
         place = (record.segment, record.offset);
         if record.kind >= FIRST_OF_INPUT {
             rebuild.commit_end();
@@ -112,11 +119,10 @@ pub(super) fn read(shard: u16, path: &Path, wall: Wall) -> Result<(Rebuild, u64)
         let damaged = |why| Damaged { why: Some(why), ..Damaged::new(path, place.0, place.1) };
         unfit = applied.err().map(damaged);
     };
-    let found = Log::scan(&mut disk, shard, OnDamage::Refuse, tell)
-        .map_err(|why| NoStore::log(path, why))?;
+    Log::scan(&mut disk, shard, OnDamage::Refuse, tell).map_err(|why| NoStore::log(path, why))?;
     match unfit.or_else(|| end_of_unfinished(path, place, &rebuild)) {
         Some(damaged) => Err(NoStore::damaged(path, damaged)),
-        None => Ok((rebuild, found.records)),
+        None => Ok(rebuild),
     }
 }
 
@@ -164,10 +170,16 @@ struct Anew<'a> {
 }
 
 impl Anew<'_> {
-    fn write(&mut self, parcels: Vec<Parcel>, partitions: &Partitions) -> io::Result<()> {
-        let now = self.now;
+    fn write(
+        &mut self,
+        parcels: Vec<Parcel>,
+        partitions: &Partitions,
+        progress: &mut Progress,
+    ) -> io::Result<()> {
+        let (now, all) = (self.now, parcels.len());
         self.each(|shard, sink| shard.begin_base(now, sink));
-        for parcel in parcels {
+        for (at, parcel) in parcels.into_iter().enumerate() {
+            progress.written(at, all);
             let owner = parcel.name().map_or(ShardId(0), |name| partitions.owner(name));
             self.tell(owner, |shard, sink| shard.restored(parcel, now, sink));
             self.deliver();

@@ -95,7 +95,8 @@ impl StoreWriter {
         self.write_out()
     }
 
-    fn write_out(&mut self) -> Result<(), NoStore> {
+    /// Writes what waits.
+    pub(super) fn write_out(&mut self) -> Result<(), NoStore> {
         let Self { journal, disk, .. } = self;
         let path = disk.path().to_path_buf();
         journal.write_out(disk).map_err(|error| NoStore::Disk { path, error })

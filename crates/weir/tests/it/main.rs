@@ -31,5 +31,6 @@ mod stacks;
 mod stand_ins;
 mod steps;
 mod store;
+mod store_import;
 mod store_pages;
 mod store_tool;

@@ -165,9 +165,8 @@ fn a_damaged_store_names_what_to_do_and_is_salvaged_without_what_is_lost() {
     let other = folder.path().join("other");
     let (code, said, error) = tool(&["salvage", path, "--to", other.to_str().unwrap()]);
     assert_eq!(code, 1, "{said} {error}");
-    // The message and who was to get it: what was committed together goes together.
-    assert!(said.contains("lost: records 1.") && said.contains(" (3)"), "{said}");
     for client in ["away-0", "away-1"] {
+        assert!(said.contains(&format!("lost: a message for client {client:?}")), "{said}");
         assert!(said.contains(&format!("in doubt: client {client:?}")), "{said}");
     }
     assert_eq!(tool(&["check", other.to_str().unwrap()]).0, 0);

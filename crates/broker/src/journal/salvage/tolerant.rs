@@ -107,7 +107,7 @@ impl<'a> Tolerant<'a> {
         self.damages.iter().any(|damage| {
             let at = if damage.offset == SEAL_AT { u32::MAX } else { damage.offset };
             let at = (damage.segment, at);
-            (last_segment, last_offset) < at && at < (segment, offset)
+            (last_segment, last_offset) < at && at <= (segment, offset)
         })
     }
 

@@ -98,10 +98,37 @@ impl<D: Disk, T: FnMut(&Record<'_>)> Opener<'_, D, T> {
             self.found.cut_bytes += torn_bytes(bytes, end, segment);
             match later {
                 Some(later) if header.is_synced => {
-                    self.damaged(segment.number, end)?;
+                    self.harmed_commit(&bytes[..later as usize], end, segment)?;
                     from = later;
                 }
                 _ => return Ok(segment.end as usize),
+            }
+        }
+    }
+
+    /// Tells of what is whole of a commit that was acknowledged, since the next one is behind these
+    /// bytes, and is not there as it was written.
+    fn harmed_commit(
+        &mut self,
+        bytes: &[u8],
+        begin: u32,
+        segment: &mut Segment,
+    ) -> Result<(), NotOpened> {
+        let mut from = begin;
+        loop {
+            let rest = &bytes[from as usize..];
+            let mut walk = Walk::new(rest, from, segment.salt, segment.commit_align);
+            for (offset, frame) in walk.by_ref() {
+                self.record(segment, offset, &frame);
+                segment.last_commit = frame.commit;
+            }
+            if walk.ended() == Ended::Whole && from > begin {
+                return Ok(());
+            }
+            self.damaged(segment.number, walk.offset())?;
+            match resume(bytes, walk.offset(), segment.salt, segment.last_lsn, None) {
+                Some(next) => from = next,
+                None => return Ok(()),
             }
         }
     }
