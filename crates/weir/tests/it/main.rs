@@ -13,6 +13,7 @@ mod bench;
 mod broker_options;
 mod clients;
 mod conformance;
+mod crash;
 mod ctl;
 mod drivers;
 mod emqtt;
