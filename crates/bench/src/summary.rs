@@ -88,7 +88,7 @@ fn row(of: &Use<'_>, broker: &Repeats<'_>) -> [String; 7] {
 fn verdict(broker: &Repeats<'_>) -> String {
     let (worst, runs) = (worst(broker), broker.runs.len());
     let have_it = broker.runs.iter().filter(|of| of.run.verdict.status == worst).count();
-    if runs == 1 { worst.name().into() } else { format!("{have_it} of {runs} {}", worst.name()) }
+    if runs == 1 { worst.name().into() } else { format!("{have_it}/{runs} {}", worst.name()) }
 }
 
 fn cut(name: &str) -> String {

@@ -97,20 +97,43 @@ fn use_case(text: &mut String, name: &str, runs: &[&RunResult], sources: &mut Ve
             ),
         );
         published_rows(text, &rows, has_messages, sources);
-        for run in runs.iter().filter(|run| run.has_figures()) {
-            host_memory(text, run);
-        }
+        let runs = runs.iter().copied().filter(|run| run.has_figures());
+        host_memory(text, &runs.collect::<Vec<_>>());
     }
 }
 
+/// Runs of which the host's memory is told one by one; of more it is told together.
+const HOST_MEMORY_MAX: usize = 2;
+
 /// What stands beside the published memory: the host's, as theirs is.
-fn host_memory(text: &mut String, run: &RunResult) {
-    let Some(of) = &run.resources else { return };
-    let [before, max] = [of.host_used_baseline_bytes, of.host_used_max_bytes].map(mega);
-    let who = short(run);
-    let sentence =
-        format!("{who}: the host had {before} in use before, {max} at most, load included");
-    prose(text, &sentence);
+fn host_memory(text: &mut String, runs: &[&RunResult]) {
+    let known: Vec<_> =
+        runs.iter().filter_map(|run| Some((run, run.resources.as_ref()?))).collect();
+    if known.len() <= HOST_MEMORY_MAX {
+        for (run, of) in known {
+            let [before, max] = [of.host_used_baseline_bytes, of.host_used_max_bytes].map(mega);
+            let who = short(run);
+            prose(
+                text,
+                &format!(
+                    "{who}: the host had {before} in use before, {max} at most, load included"
+                ),
+            );
+        }
+        return;
+    }
+    let before = known.iter().map(|(_, of)| of.host_used_baseline_bytes);
+    let [least, most] = [before.clone().min(), before.max()].map(|bytes| mega(bytes.unwrap_or(0)));
+    let max =
+        known.iter().map(|(_, of)| of.host_used_max_bytes).max().map_or_else(String::new, mega);
+    prose(
+        text,
+        &format!(
+            "before {} runs the host had {least} to {most} in use, {max} at most in any, load \
+             included",
+            known.len()
+        ),
+    );
 }
 
 /// At which part of the suite's size, and how long.
