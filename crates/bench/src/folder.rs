@@ -226,7 +226,7 @@ mod tests {
         for (name, part) in [
             ("series.csv", "latency_p99_us"),
             ("junit.xml", "<testsuites"),
-            ("intervals.hlog", "HISTOGRAM"),
+            ("intervals.hlog", "Tag=end_to_end"),
             ("metrics.openmetrics.txt", "# EOF"),
             ("summary.md", "Weir"),
             ("end_to_end.hgrm", "Percentile"),

@@ -219,6 +219,7 @@ mod tests {
             name = "one"
             clients = 4
             client_id = "a{i}"
+            scales = false
             publish = { topic = "a", qos = 0, rate_per_s = 1, payload_bytes = 16 }
             [[step]]
             at = "2s"

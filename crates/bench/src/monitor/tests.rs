@@ -268,8 +268,12 @@ fn the_figures_of_a_process_at_rest_are_those_of_the_kernel() {
     let number = |text: &str, at: usize| -> u64 {
         text.split_whitespace().nth(at).unwrap().parse().unwrap()
     };
-    assert_eq!(sample.rss_bytes, number(&read("statm"), 1) * procfs::page_size());
-    assert_eq!((sample.threads, sample.files), (1, 3));
+    // The kernel keeps a part of the count on each processor, and does not always add them up.
+    let rss_bytes = number(&read("statm"), 1) * procfs::page_size();
+    assert!(sample.rss_bytes.abs_diff(rss_bytes) <= 1 << 20, "{rss_bytes} {sample:?}");
+    assert!(sample.rss_bytes >= 256 << 10, "{sample:?}");
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count() as u64;
+    assert_eq!((sample.threads, sample.files), (1, files));
     assert_eq!(sample.cpu_us, number(&read("schedstat"), 0) / 1_000);
     assert_eq!(sample.switches, Some(number(&read("schedstat"), 2)));
     let io = |name: &str| {

@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(column(&all, "published_per_s"), json!([100, 200, 0]));
         assert_eq!(column(&all, "host_cpu_cores"), json!([0.5, 1, 1.5]));
         // Four are fewer than one of twenty.
-        assert_eq!(column(&all, "bytes_per_connection"), json!([null, 2000, 1667]));
+        assert_eq!(column(&all, "bytes_per_connection"), json!([null, 2000, 1667.0]));
         assert_eq!(
             (&all["every"], &all["at"], &all["typical"]),
             (&json!(1), &json!(1), &json!(true))

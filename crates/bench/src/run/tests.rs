@@ -48,11 +48,13 @@ pub(crate) fn small() -> UseCase {
         name = "sub"
         clients = 4
         client_id = "s{i}"
+        scales = false
         subscriptions = [{ filter = "t/#", qos = 1 }]
         [[group]]
         name = "pub"
         clients = 2
         client_id = "p{i}"
+        scales = false
         publish = { topic = "t/{i}", qos = 1, rate_per_s = 50, payload_bytes = 32 }
     "#;
     UseCase::parse("small", text).unwrap()

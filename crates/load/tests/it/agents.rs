@@ -116,7 +116,6 @@ fn a_lost_agent_ends_the_run_and_nothing_of_it_is_charged_to_the_broker() {
     assert!(what.starts_with("agent 2 of 2 ("), "{what}");
     // Half of the clients: two subscribers and a publisher.
     assert!(what.contains(" it had 3 connections, had sent "), "{what}");
-    assert_sums_agree(&outcome);
     assert_eq!((outcome.measure.lost, outcome.anomalies.len()), (0, 0), "{:?}", outcome.measure);
     assert!(outcome.measure.delivered > 0 && outcome.measure.unaudited > 0, "{outcome:?}");
 }
