@@ -8,9 +8,7 @@ use crate::config::{Config, ConfigError, IoBackend};
 use crate::content::{Conditions, FlowOfShard};
 use crate::control::{Answer, Shards};
 use crate::doorman::{Doorman, GRACE};
-use crate::journal::{
-    self, Flusher, Generations, Journal, NoStore, OnDamage, Pager, Started,
-};
+use crate::journal::{self, Flusher, Generations, Journal, NoStore, OnDamage, Pager, Started};
 use crate::letter::Letter;
 use crate::listener::Listener;
 use crate::log::{Log, LostLines};

@@ -324,6 +324,6 @@ mod tests {
         };
         let begin = ["freeze", "1.3 s", "2.20 s", "0.13 s", "4.00 s", "5.00 s", "-"];
         let expected = [&begin[..], &["6", "7", "0.25 s", "8"]].concat();
-        assert_eq!(row(&step), expected);
+        assert_eq!(&row(&step)[..], expected);
     }
 }

@@ -63,7 +63,7 @@ pub(crate) fn start(
     let mut generations = Generations::open(root)?;
     let logs = generations.logs()?;
     let count = shards.len() as u16;
-    let mut store = PageStore::open(root, settings(config.pages(packet_bytes_max, count))?, wall)?;
+    let mut store = PageStore::open(root, seeded(config.pages(packet_bytes_max, count))?, wall)?;
     let mut progress = Progress::of(&logs)?;
     let mut parcels = Vec::new();
     for (shard, path) in logs {
@@ -75,7 +75,7 @@ pub(crate) fn start(
     let (to, given) = channel();
     let mut logs = Vec::new();
     for own in 0..count {
-        let settings = settings(config.log(own, packet_bytes_max, count))?;
+        let settings = seeded(config.log(own, packet_bytes_max, count))?;
         let pages = PageWay { shard: own, to: to.clone(), wall, counts: store.counts() };
         logs.push(open(generations.next(own)?, &settings, pages, config)?);
     }
@@ -147,11 +147,12 @@ pub(super) fn open(
     Ok((Journal::new(log, settings, pages, config.gap_ms), folder))
 }
 
-pub(super) fn settings(settings: Settings) -> Result<Settings, NoStore> {
+pub(super) fn seeded(mut settings: Settings) -> Result<Settings, NoStore> {
     let mut seed = [0; 8];
     getrandom::fill(&mut seed)
         .map_err(|error| NoStore::Disk { path: "random numbers".into(), error: error.into() })?;
-    Ok(Settings { seed: u64::from_be_bytes(seed), ..settings })
+    settings.seed = u64::from_be_bytes(seed);
+    Ok(settings)
 }
 
 /// From the clock of the reactors to the one on the wall.

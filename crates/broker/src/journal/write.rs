@@ -43,7 +43,7 @@ impl StoreWriter {
     /// Begins the next generation of a store, whose longest record has so many bytes.
     pub(super) fn of(generations: Generations, record_bytes_max: u32) -> Result<Self, NoStore> {
         let config = StoreConfig::default();
-        let settings = start::settings(config.log(0, record_bytes_max, 1))?;
+        let settings = start::seeded(config.log(0, record_bytes_max, 1))?;
         let pages = PageWay::nowhere(WALL);
         let (journal, disk) = start::open(generations.next(0)?, &settings, pages, &config)?;
         let mut writer = Self { generations, journal, disk, named: Renamed::default() };

@@ -50,7 +50,7 @@ pub(in super::super) fn repair(root: &Path) -> Result<(), NoStore> {
         return Ok(());
     }
     let mut disk = Folder::open(&path)?;
-    let settings = super::super::start::settings(StoreConfig::default().pages(0, 1))?;
+    let settings = super::super::start::seeded(StoreConfig::default().pages(0, 1))?;
     Log::open(&mut disk, settings, OnDamage::Salvage, Scan::Records, |_| ())
         .map_err(|why| NoStore::log(&path, why))?;
     Ok(())

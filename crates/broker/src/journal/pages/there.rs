@@ -45,8 +45,7 @@ impl PagesThere {
         let found = Log::scan(&mut disk, 0, OnDamage::Salvage, each)
             .map_err(|why| NoStore::log(&all.folder, why))?;
         let damages = found.damages.iter();
-        all.damages =
-            damages.map(|it| Damaged::new(&all.folder, it.segment, it.offset)).collect();
+        all.damages = damages.map(|it| Damaged::new(&all.folder, it.segment, it.offset)).collect();
         Ok(all)
     }
 
