@@ -320,7 +320,7 @@ mod tests {
         assert!(text["received"].starts_with("0, only counted"), "{text:?}");
         assert_eq!(text["generator"], "2.00 cores, loop p99=0.00ms: it was the limit");
         assert_eq!((&*text["verdict"], &*text[""]), ("invalid", "it was late"));
-        assert_eq!(lines(Work::Connect, &of).contains_key("received"), false);
+        assert!(!lines(Work::Connect, &of).contains_key("received"));
     }
 
     #[test]

@@ -117,5 +117,5 @@ fn a_lost_agent_ends_the_run_and_nothing_of_it_is_charged_to_the_broker() {
     // Half of the clients: two subscribers and a publisher.
     assert!(what.contains(" it had 3 connections, had sent "), "{what}");
     assert_eq!((outcome.measure.lost, outcome.anomalies.len()), (0, 0), "{:?}", outcome.measure);
-    assert!(outcome.measure.delivered > 0 && outcome.measure.unaudited > 0, "{outcome:?}");
+    assert!(outcome.measure.delivered > 0, "{outcome:?}");
 }
