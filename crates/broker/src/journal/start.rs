@@ -63,7 +63,11 @@ pub(crate) fn start(
     let mut generations = Generations::open(root)?;
     let logs = generations.logs()?;
     let count = shards.len() as u16;
-    let mut store = PageStore::open(root, settings(config.pages(packet_bytes_max, count))?, wall)?;
+    let mut store = PageStore::open(
+        root,
+        Settings { seed: seed()?, ..config.pages(packet_bytes_max, count) },
+        wall,
+    )?;
     let (mut parcels, mut records) = (Vec::new(), 0);
     for (shard, path) in logs {
         let (rebuild, count) = read(shard, &path, wall)?;
@@ -75,7 +79,7 @@ pub(crate) fn start(
     let (to, given) = channel();
     let mut logs = Vec::new();
     for own in 0..count {
-        let settings = settings(config.log(own, packet_bytes_max, count))?;
+        let settings = Settings { seed: seed()?, ..config.log(own, packet_bytes_max, count) };
         let pages = PageWay { shard: own, to: to.clone(), wall, counts: store.counts() };
         logs.push(open(generations.next(own)?, &settings, pages, config)?);
     }
@@ -131,11 +135,12 @@ fn open(
     Ok((Journal::new(log, settings, pages, config.gap_ms), folder))
 }
 
-fn settings(settings: Settings) -> Result<Settings, NoStore> {
+/// Where the salts of a log come from: others for each start.
+fn seed() -> Result<u64, NoStore> {
     let mut seed = [0; 8];
     getrandom::fill(&mut seed)
         .map_err(|error| NoStore::Disk { path: "random numbers".into(), error: error.into() })?;
-    Ok(Settings { seed: u64::from_be_bytes(seed), ..settings })
+    Ok(u64::from_be_bytes(seed))
 }
 
 /// From the clock of the reactors to the one on the wall.
