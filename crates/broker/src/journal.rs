@@ -10,15 +10,23 @@ mod config;
 mod flusher;
 mod generations;
 mod pages;
+mod progress;
+mod read;
 mod reclaim;
+mod salvage;
 mod start;
+mod write;
 
-pub use config::{Durability, StoreConfig};
+pub use config::{Durability, OnDamage, StoreConfig};
 pub(crate) use flusher::{Flushed, Flusher};
 pub(crate) use generations::Generations;
-pub use generations::NoStore;
+pub use generations::{Damaged, NoStore};
 pub(crate) use pages::{Paged, Pager};
+pub use read::{Amounts, Entry, LogCheck, StoreReader};
+pub(crate) use salvage::salvage_at_start;
+pub use salvage::{Loss, Salvaged, salvage};
 pub(crate) use start::{Started, start};
+pub use write::StoreWriter;
 
 use flusher::Work;
 use pages::PageWay;

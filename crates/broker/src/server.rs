@@ -1,11 +1,14 @@
 //! The broker as a whole: listen, run, stop.
 
+mod ready;
+
 use crate::admission::AdmissionControl;
 use crate::auth::Authenticator;
 use crate::config::{Config, ConfigError, IoBackend};
 use crate::content::{Conditions, FlowOfShard};
 use crate::control::{Answer, Shards};
-use crate::journal::{self, Flusher, Generations, Journal, NoStore, Pager, Started};
+use crate::doorman::{Doorman, GRACE};
+use crate::journal::{self, Flusher, Generations, Journal, NoStore, OnDamage, Pager, Started};
 use crate::letter::Letter;
 use crate::listener::Listener;
 use crate::log::{Log, LostLines};
@@ -129,7 +132,10 @@ impl Server {
     pub fn run(mut self) -> Result<(), ServeError> {
         let control = self.control.take();
         // The folder stays locked until all has been written.
+        let doorman = self.config.store.folder().map(|_| Doorman::start(&self.listeners, GRACE));
+        let doorman = doorman.transpose()?;
         let (workers, shards, _store) = self.workers(control.is_some())?;
+        drop(doorman);
         // It answers until this is over.
         let _control = match control.zip(shards) {
             Some((control, shards)) => Some(control.start(shards)?),
@@ -145,6 +151,7 @@ impl Server {
             let serve = move || serve(worker, &stopper);
             threads.push(std::thread::Builder::new().name(name).spawn(serve)?);
         }
+        ready::announce();
         let mut result = first.map_or(Ok(()), |worker| serve(worker, &stopper));
         for thread in threads {
             // It catches its own panics.
@@ -222,6 +229,9 @@ impl Server {
         let Some(root) = store.folder() else {
             return Ok((shards.iter().map(|_| None).collect(), None));
         };
+        if store.on_damage == OnDamage::Salvage {
+            journal::salvage_at_start(root)?;
+        }
         for shard in shards.iter_mut() {
             shard.keep_log();
             shard.keep_pages(store.paged_bounds());

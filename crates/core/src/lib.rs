@@ -54,6 +54,7 @@ mod window;
 
 pub use ask::{ClientPage, ClientState, ConnectionState, Kicked};
 pub use auth::{AuthRequest, AuthStep, Verdict};
+pub use base::Renamed;
 pub use content::{
     ConditionEvaluator, ConditionQuery, Content, CostlyCondition, Derived, InvalidCondition, Rules,
     Warning,

@@ -19,7 +19,7 @@ use crate::record::{Record, WillRecord};
 use crate::session::{Absence, Will};
 use crate::window::{SPAN_MAX, Window};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use waiting::{Fetched, Kept, Open, Waiting};
@@ -124,6 +124,31 @@ impl Rebuild {
     /// one it does not matter, as all that it would have logged anew is there.
     pub fn is_whole(&self) -> bool {
         self.first.is_some() && self.base != self.first
+    }
+
+    /// The pages that [`Rebuild::finish`] will read: what was fetched from them was not all sent.
+    pub fn fetched(&self) -> BTreeSet<PageId> {
+        let of = |session: &Rebuilt| -> Vec<PageId> {
+            let open = session.in_flight.iter().filter_map(Open::page);
+            session.queue.fetched().chain(open).collect()
+        };
+        self.sessions.values().flat_map(of).collect()
+    }
+
+    /// Goes on without these pages. Tells whose messages were on them, and how many.
+    pub fn forget_pages(
+        &mut self,
+        is_lost: impl Fn(PageId) -> bool,
+        mut tell: impl FnMut(&str, u64),
+    ) {
+        for session in self.sessions.values_mut() {
+            let open = session.in_flight.len();
+            session.in_flight.retain(|open| !open.page().is_some_and(&is_lost));
+            let lost = (open - session.in_flight.len()) as u64 + session.queue.forget(&is_lost);
+            if lost > 0 {
+                tell(&session.client_id, lost);
+            }
+        }
     }
 
     /// The sessions that are there, in the order in which they began, then the retained messages.

@@ -285,7 +285,7 @@ impl<'a> Record<'a> {
     }
 
     /// The session that it names, if that is not a new one.
-    pub(crate) fn session(&self) -> Option<Lsn> {
+    pub fn session(&self) -> Option<Lsn> {
         match *self {
             Self::Session { session, .. } => Some(session).filter(|&session| session != Lsn::NONE),
             Self::Absent { session, .. }

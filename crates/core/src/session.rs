@@ -3,6 +3,7 @@
 use crate::keys::{ConnKey, Micros, Origin};
 use crate::message::Queued;
 use crate::queue::{Dropped, Queue};
+use crate::record::WillRecord;
 use crate::replays::Replays;
 use crate::routing::{NO_RECORDS, Records};
 use crate::text::Text;
@@ -71,6 +72,21 @@ pub(crate) struct Will {
     /// Whom it counts for if it is retained.
     pub(crate) origin: Origin,
     pub(crate) message_expiry_s: Option<u32>,
+}
+
+impl Will {
+    /// As the log has it.
+    pub(crate) fn record(&self) -> WillRecord<'_> {
+        WillRecord {
+            topic: &self.topic,
+            payload: &self.payload,
+            properties: self.properties.as_properties().as_bytes(),
+            qos: self.qos,
+            retain: self.retain,
+            delay_s: self.delay_s,
+            message_expiry_s: self.message_expiry_s,
+        }
+    }
 }
 
 impl Session {

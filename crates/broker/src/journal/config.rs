@@ -23,6 +23,9 @@ pub struct StoreConfig {
     pub gap_ms: u16,
     /// What the folder may take, in bytes. 0 is as much as the disk has.
     pub disk_bytes_max: u64,
+    /// What a start does if the store is damaged: `refuse` ends with what is damaged, and where;
+    /// `salvage` goes on without it, says what was lost, and keeps the damaged files beside it.
+    pub on_damage: OnDamage,
     /// The size of a file of the log. It is rounded up so that the longest packet fits.
     pub segment_bytes: u32,
     /// Messages that wait in the queue of a session that outlives its connection, in memory and on
@@ -45,6 +48,17 @@ pub enum Durability {
     Fsync,
 }
 
+/// What a start does about damage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnDamage {
+    /// Acknowledged messages do not go silently: somebody has to decide.
+    #[default]
+    Refuse,
+    /// Better without what is damaged than not at all.
+    Salvage,
+}
+
 impl Default for StoreConfig {
     fn default() -> Self {
         Self {
@@ -52,6 +66,7 @@ impl Default for StoreConfig {
             durability: Durability::default(),
             gap_ms: 1,
             disk_bytes_max: 0,
+            on_damage: OnDamage::default(),
             segment_bytes: 64 << 20,
             queue_messages_max: 10_000_000,
             queue_bytes_max: 16 << 30,

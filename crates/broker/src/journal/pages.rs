@@ -6,13 +6,15 @@
 //! start is.
 
 mod store;
+mod there;
 
-pub(super) use store::PageStore;
+pub(super) use store::{PageStore, copy, repair};
+pub(super) use there::PagesThere;
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_core::{PageId, PageIn, PageOut, PageTicket, Wall};
@@ -77,6 +79,11 @@ pub(super) struct PageWay {
 }
 
 impl PageWay {
+    /// Of a log that is written without a broker: nobody asks for pages.
+    pub(super) fn nowhere(wall: Wall) -> Self {
+        Self { shard: 0, to: channel().0, wall, counts: Arc::default() }
+    }
+
     // A thread that has ended has said so: what is sent to it then is lost with it.
 
     pub(super) fn write(&self, ticket: PageTicket, page: &PageOut<'_>) {

@@ -5,21 +5,22 @@
 //! whole and on the disk, so a crash in the middle costs nothing, and the number of shards may be
 //! another one than before.
 
-use super::generations::{Generations, NoStore};
+use super::generations::{Damaged, Generations, NoStore};
 use super::pages::{PageStore, PageWay, PageWork, Paged, Pager};
+use super::progress::Progress;
 use super::{FIRST_OF_INPUT, Journal, StoreConfig};
 use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 use weir_core::{
     ConnKey, Lsn, Mail, Micros, Notice, PageId, PageOut, PageTicket, Parcel, Partitions, Rebuild,
     Record, Shard, ShardId, Sink, Wall,
 };
 use weir_reactor::Mailbox;
 use weir_store::disk::Folder;
-use weir_store::{Log, OnDamage, Scan, Settings};
+use weir_store::{Log, OnDamage, Scan, SegmentNumber, Settings};
 
 /// Bytes of records that are written at a time.
 const WRITE_BYTES: usize = 4 << 20;
@@ -57,50 +58,54 @@ pub(crate) fn start(
     shards: &mut [Shard],
     partitions: &Partitions,
 ) -> Result<Started, NoStore> {
-    let begin = Instant::now();
     let now = Micros(weir_reactor::now_us());
     let wall = wall(now);
     let mut generations = Generations::open(root)?;
     let logs = generations.logs()?;
     let count = shards.len() as u16;
-    let mut store = PageStore::open(
-        root,
-        Settings { seed: seed()?, ..config.pages(packet_bytes_max, count) },
-        wall,
-    )?;
-    let (mut parcels, mut records) = (Vec::new(), 0);
+    let mut store = PageStore::open(root, settings(&config.pages(packet_bytes_max, count))?, wall)?;
+    let mut progress = Progress::of(&logs)?;
+    let mut parcels = Vec::new();
     for (shard, path) in logs {
-        let (rebuild, count) = read(shard, &path, wall)?;
-        records += count;
+        let rebuild = read(shard, &path, wall, &mut progress)?;
         let read = rebuild.finish(now, |page| store.read(page, 0));
-        parcels.extend(read.map_err(|why| NoStore::Record { path, why: why.to_string() })?);
+        parcels.extend(read.map_err(|why| NoStore::Disk { path, error: io::Error::other(why) })?);
     }
     store.keep(parcels.iter().flat_map(Parcel::pages).collect())?;
     let (to, given) = channel();
     let mut logs = Vec::new();
     for own in 0..count {
-        let settings = Settings { seed: seed()?, ..config.log(own, packet_bytes_max, count) };
+        let settings = settings(&config.log(own, packet_bytes_max, count))?;
         let pages = PageWay { shard: own, to: to.clone(), wall, counts: store.counts() };
         logs.push(open(generations.next(own)?, &settings, pages, config)?);
     }
     let parcels_read = parcels.len();
     let mut anew = Anew { shards, logs, letters: VecDeque::new(), now };
-    anew.write(parcels, partitions).map_err(NoStore::disk(root))?;
+    anew.write(parcels, partitions, &mut progress).map_err(NoStore::disk(root))?;
     let logs = anew.logs;
     generations.finish()?;
-    tracing::info!(parcels = parcels_read, records, took = ?begin.elapsed(), "the store was read");
+    let (records, took) = (progress.records(), progress.took());
+    tracing::info!(parcels = parcels_read, records, ?took, "the store was read");
     Ok(Started { logs, generations, pages: StartedPages { store, to, given } })
 }
 
-/// What a log says, and how many records that were.
-fn read(shard: u16, path: &Path, wall: Wall) -> Result<(Rebuild, u64), NoStore> {
+/// What a log says.
+pub(super) fn read(
+    shard: u16,
+    path: &Path,
+    wall: Wall,
+    progress: &mut Progress,
+) -> Result<Rebuild, NoStore> {
     let mut disk = Folder::open(path)?;
     let mut rebuild = Rebuild::default();
     let mut unfit = None;
+    let mut place = (SegmentNumber(1), 0);
     let tell = |record: &weir_store::Record<'_>| {
         if unfit.is_some() {
             return;
         }
+        progress.record(record.bytes);
+        place = (record.segment, record.offset);
         if record.kind >= FIRST_OF_INPUT {
             rebuild.commit_end();
         }
@@ -111,36 +116,43 @@ fn read(shard: u16, path: &Path, wall: Wall) -> Result<(Rebuild, u64), NoStore> 
                 let lsn = Lsn(record.lsn.bits());
                 rebuild.apply(lsn, decoded).map_err(|unfit| unfit.to_string())
             });
-        unfit = applied.err();
+        let damaged = |why| Damaged { why: Some(why), ..Damaged::new(path, place.0, place.1) };
+        unfit = applied.err().map(damaged);
     };
-    let found = Log::scan(&mut disk, shard, OnDamage::Refuse, tell)
-        .map_err(|why| NoStore::Log { path: path.into(), why })?;
-    if unfit.is_none() && !rebuild.is_whole() {
-        unfit = Some("it ends before all is there that it begins with".into());
-    }
-    match unfit {
-        Some(why) => Err(NoStore::Record { path: path.into(), why }),
-        None => Ok((rebuild, found.records)),
+    Log::scan(&mut disk, shard, OnDamage::Refuse, tell).map_err(|why| NoStore::log(path, why))?;
+    match unfit.or_else(|| end_of_unfinished(path, place, &rebuild)) {
+        Some(damaged) => Err(NoStore::damaged(path, damaged)),
+        None => Ok(rebuild),
     }
 }
 
-fn open(
+/// The damage of a log that ends before all is there that it begins with: behind its last record.
+pub(super) fn end_of_unfinished(
+    path: &Path,
+    (segment, offset): (SegmentNumber, u32),
+    rebuild: &Rebuild,
+) -> Option<Damaged> {
+    let why = Some("it ends before all is there that it begins with".into());
+    (!rebuild.is_whole()).then(|| Damaged { why, ..Damaged::new(path, segment, offset) })
+}
+
+pub(super) fn open(
     mut folder: Folder,
     settings: &Settings,
     pages: PageWay,
     config: &StoreConfig,
 ) -> Result<(Journal, Folder), NoStore> {
     let opened = Log::open(&mut folder, settings.clone(), OnDamage::Refuse, Scan::Heads, |_| ());
-    let (log, _) = opened.map_err(|why| NoStore::Log { path: folder.path().into(), why })?;
+    let (log, _) = opened.map_err(|why| NoStore::log(folder.path(), why))?;
     Ok((Journal::new(log, settings, pages, config.gap_ms), folder))
 }
 
-/// Where the salts of a log come from: others for each start.
-fn seed() -> Result<u64, NoStore> {
+/// What a log is told, with salts of this start.
+pub(super) fn settings(settings: &Settings) -> Result<Settings, NoStore> {
     let mut seed = [0; 8];
     getrandom::fill(&mut seed)
         .map_err(|error| NoStore::Disk { path: "random numbers".into(), error: error.into() })?;
-    Ok(u64::from_be_bytes(seed))
+    Ok(Settings { seed: u64::from_be_bytes(seed), ..settings.clone() })
 }
 
 /// From the clock of the reactors to the one on the wall.
@@ -159,10 +171,16 @@ struct Anew<'a> {
 }
 
 impl Anew<'_> {
-    fn write(&mut self, parcels: Vec<Parcel>, partitions: &Partitions) -> io::Result<()> {
-        let now = self.now;
+    fn write(
+        &mut self,
+        parcels: Vec<Parcel>,
+        partitions: &Partitions,
+        progress: &mut Progress,
+    ) -> io::Result<()> {
+        let (now, all) = (self.now, parcels.len());
         self.each(|shard, sink| shard.begin_base(now, sink));
-        for parcel in parcels {
+        for (at, parcel) in parcels.into_iter().enumerate() {
+            progress.written(at, all);
             let owner = parcel.name().map_or(ShardId(0), |name| partitions.owner(name));
             self.tell(owner, |shard, sink| shard.restored(parcel, now, sink));
             self.deliver();

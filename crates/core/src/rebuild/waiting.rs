@@ -110,6 +110,31 @@ impl Waiting {
         Ok(())
     }
 
+    /// The pages whose content is wanted at the end: what was fetched and is still there.
+    pub(super) fn fetched(&self) -> impl Iterator<Item = PageId> {
+        self.head.iter().filter_map(|part| match part {
+            Part::Here(_) => None,
+            Part::Fetched(page) => Some(page.id),
+        })
+    }
+
+    /// Goes on without these pages. Returns how many messages were on them.
+    pub(super) fn forget(&mut self, is_lost: impl Fn(PageId) -> bool) -> u64 {
+        let mut messages = 0;
+        let mut stays = |page: &PageRef| {
+            let is_lost = is_lost(page.id);
+            messages += if is_lost { u64::from(page.messages) } else { 0 };
+            !is_lost
+        };
+        self.head.retain(|part| match part {
+            Part::Here(_) => true,
+            Part::Fetched(page) => stays(page),
+        });
+        self.pages.retain(|page| stays(page));
+        self.join();
+        messages
+    }
+
     /// Without pages, all is the head.
     fn join(&mut self) {
         if self.pages.is_empty() {
@@ -189,6 +214,14 @@ impl Part {
 }
 
 impl Open {
+    /// The page that its message was fetched from.
+    pub(super) fn page(&self) -> Option<PageId> {
+        match self.message {
+            Some(Kept::Fetched(page, _)) => Some(page),
+            Some(Kept::Here(_)) | None => None,
+        }
+    }
+
     pub(super) fn resolve<E, R: FnMut(PageId) -> Result<PageIn, E>>(
         self,
         fetched: &mut Fetched<'_, R>,

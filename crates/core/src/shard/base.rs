@@ -2,7 +2,6 @@
 //! logged before means nothing.
 
 use super::Shard;
-use super::logged::will_record;
 use super::retain::retained_record;
 use super::slices::Work;
 use crate::base::{Cycle, Renamed};
@@ -12,7 +11,7 @@ use crate::message::{Message, Queued};
 use crate::page::PageRef;
 use crate::parcel::{Content, MovedSubscription, Parcel};
 use crate::record::Record;
-use crate::session::Session;
+use crate::session::{Session, Will};
 use crate::sink::Sink;
 use std::sync::Arc;
 use weir_wire::PacketId;
@@ -165,7 +164,7 @@ impl Shard {
             Some(_) => live.and_then(|live| live.cold.as_ref()?.will.as_deref()),
         };
         let (session, expiry_s) = (Lsn::NONE, *expiry_s);
-        let record = Record::Session { session, client_id, expiry_s, will: will.map(will_record) };
+        let record = Record::Session { session, client_id, expiry_s, will: will.map(Will::record) };
         let session = log.append(&record, sink);
         log.name(key, session);
         if attachment.is_none() {

@@ -3,7 +3,7 @@
 use crate::net::{Ask, Net, Peer, SEED, message};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use weir_core::{Limits, Lsn, Micros, Parcel, Partitions, Rebuild, Record, Unfit, Wall};
+use weir_core::{Limits, Lsn, Micros, Parcel, Partitions, Rebuild, Record, Renamed, Unfit, Wall};
 use weir_wire::packet::{Publish, SubscriptionOptions, Will};
 use weir_wire::{PacketId, PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode};
 
@@ -30,6 +30,23 @@ pub(crate) fn rebuild(log: &Log, commits: &[usize]) -> Result<Rebuild, Unfit> {
         }
     }
     Ok(rebuild)
+}
+
+/// A log with the records that the parcels tell, in one base.
+fn told(parcels: &[Parcel]) -> Vec<(Lsn, u8, Vec<u8>)> {
+    let mut log = vec![];
+    let mut put = |record: &Record<'_>| {
+        let mut body = Vec::new();
+        record.encode(Wall(0), &mut body);
+        let lsn = Lsn(log.len() as u64 + 1);
+        log.push((lsn, record.kind(), body));
+        lsn
+    };
+    let mut named = Renamed::default();
+    put(&Record::Base);
+    parcels.iter().for_each(|parcel| parcel.tell_records(&mut named, &mut put));
+    put(&Record::BaseEnd);
+    log
 }
 
 /// The sessions in words.
@@ -305,7 +322,10 @@ proptest! {
             prop_assert!(found.is_ok(), "{found:?}");
             let found = found.unwrap();
             prop_assert_eq!((found.ignored(), found.is_whole()), (0, true));
-            let expected = sessions(found, net.now);
+            let parcels = finish(found, net.now);
+            let expected: Vec<_> = parcels.iter().map(|parcel| format!("{parcel:?}")).collect();
+            let told = rebuild(&told(&parcels), &[]).unwrap();
+            prop_assert_eq!(sessions(told, net.now), expected.clone());
             // What comes before the last base that is done need not be there.
             let last = *bases(part).last().unwrap();
             for start in [last, cut.index(last + 1)] {

@@ -1,16 +1,18 @@
 //! The log of pages with its disk. It does what it is told at once, but for writing: what waits is
 //! written together.
 
+use super::super::StoreConfig;
 use super::super::generations::NoStore;
 use super::PageCounts;
 use std::collections::{BTreeSet, VecDeque};
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use weir_core::{BadPage, PageId, PageIn, PageTicket, Wall};
-use weir_store::disk::Folder;
+use weir_store::disk::{Disk, FileName, Folder};
 use weir_store::{Body, Damage, Kind, Log, Lsn, OnDamage, Page, Scan, Settings};
 
 /// The kind of a page's record.
@@ -26,7 +28,7 @@ const BESIDE_BYTES: usize = 32 << 10;
 const LONGER: u64 = 2;
 
 /// The folder in that of the broker.
-const FOLDER: &str = "pages";
+pub(super) const FOLDER: &str = "pages";
 
 /// Why a page was not read.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +41,39 @@ enum NotRead {
     Bad(#[from] BadPage),
     #[error("it is not there")]
     Missing,
+}
+
+/// Leaves out what is damaged in the pages of a broker's folder, if they are there.
+pub(in super::super) fn repair(root: &Path) -> Result<(), NoStore> {
+    let path = root.join(FOLDER);
+    if !path.exists() {
+        return Ok(());
+    }
+    let mut disk = Folder::open(&path)?;
+    let settings = super::super::start::settings(&StoreConfig::default().pages(0, 1))?;
+    Log::open(&mut disk, settings, OnDamage::Salvage, Scan::Records, |_| ())
+        .map_err(|why| NoStore::log(&path, why))?;
+    Ok(())
+}
+
+/// Copies the pages of a broker's folder, if they are there, into another.
+pub(in super::super) fn copy(root: &Path, to: &Path) -> Result<(), NoStore> {
+    let (from, to) = (root.join(FOLDER), to.join(FOLDER));
+    if !from.exists() {
+        return Ok(());
+    }
+    let copy = || {
+        std::fs::create_dir(&to)?;
+        for (name, _) in Folder::open_to_read(&from).map_err(io::Error::other)?.list()? {
+            if let FileName::Segment(_) = name {
+                let name = name.to_string();
+                std::fs::copy(from.join(&name), to.join(&name))?;
+                File::open(to.join(&name))?.sync_all()?;
+            }
+        }
+        File::open(&to)?.sync_all()
+    };
+    copy().map_err(NoStore::disk(&to))
 }
 
 /// All pages of a broker.
@@ -71,7 +106,7 @@ impl PageStore {
             live.insert(record.lsn);
         };
         let opened = Log::open(&mut disk, settings, OnDamage::Refuse, Scan::Heads, tell);
-        let (log, _) = opened.map_err(|why| NoStore::Log { path: disk.path().into(), why })?;
+        let (log, _) = opened.map_err(|why| NoStore::log(disk.path(), why))?;
         let counts = Arc::default();
         let (waiting, written) = (VecDeque::new(), VecDeque::new());
         let (is_stuck, has_chores) = (false, true);
