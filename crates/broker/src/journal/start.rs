@@ -147,6 +147,7 @@ pub(super) fn open(
     Ok((Journal::new(log, settings, pages, config.gap_ms), folder))
 }
 
+/// What a log is told, with salts of this start.
 pub(super) fn seeded(mut settings: Settings) -> Result<Settings, NoStore> {
     let mut seed = [0; 8];
     getrandom::fill(&mut seed)

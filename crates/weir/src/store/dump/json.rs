@@ -56,6 +56,13 @@ pub(super) fn fields(record: &Record<'_>) -> Value {
         | Record::Done { packet_id, .. }
         | Record::Noted { packet_id, .. }
         | Record::Released { packet_id, .. } => json!({ "packet_id": packet_id.value() }),
+        Record::Paged { page, messages, bytes, behind, .. } => json!({
+            "page": lsn(Lsn(page.0)), "messages": messages, "bytes": bytes, "behind": behind,
+        }),
+        Record::Fetched { page, .. } => json!({ "page": lsn(Lsn(page.0)) }),
+        Record::Page { page, messages, bytes, .. } => {
+            json!({ "page": lsn(Lsn(page.0)), "messages": messages, "bytes": bytes })
+        }
         Record::Gone { .. } | Record::Dropped { .. } | Record::Base | Record::BaseEnd => json!({}),
     }
 }
@@ -89,6 +96,9 @@ fn kind(record: &Record<'_>) -> &'static str {
         Record::Released { .. } => "released",
         Record::Base => "base",
         Record::BaseEnd => "base_end",
+        Record::Paged { .. } => "paged",
+        Record::Fetched { .. } => "fetched",
+        Record::Page { .. } => "page",
         Record::Retained { .. } => "retained",
         Record::Cleared { .. } => "cleared",
     }
