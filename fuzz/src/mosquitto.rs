@@ -1,5 +1,5 @@
-//! The properties of Mosquitto's persistence file: whatever the bytes, no panic; and what is read of
-//! them is a log that fits.
+//! The properties of Mosquitto's persistence file: whatever the bytes, no panic; and what is read
+//! of them is a log that fits.
 
 use weir_core::{Lsn, Micros, Rebuild, Record, Wall};
 use weir_mosquitto::Database;

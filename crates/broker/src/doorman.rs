@@ -1,7 +1,8 @@
 //! Who answers at the door while the store is read: a thread that takes connections and refuses
 //! them with a reason, so that clients neither hang nor take the broker for gone.
 //!
-//! A start that is quick refuses nobody: until [`GRACE`] has passed, who comes waits for the shards.
+//! A start that is quick refuses nobody: until [`GRACE`] has passed, who comes waits for the
+//! shards.
 
 use crate::listener::Listener;
 use std::collections::VecDeque;

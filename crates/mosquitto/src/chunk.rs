@@ -1,4 +1,5 @@
-//! The fields of the file, one behind the other. What a length says is never more than what is there.
+//! The fields of the file, one behind the other. What a length says is never more than what is
+//! there.
 
 /// The file is not one of Mosquitto's, or not whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -47,8 +47,8 @@ pub(crate) struct BrokerArgs {
     /// file; it is made if it is not there
     #[arg(long, value_name = "DIR")]
     store: Option<PathBuf>,
-    /// Go on without what is damaged in the store, instead of [store] on_damage in the file: the log
-    /// says what is lost, and the damaged files are kept beside it
+    /// Go on without what is damaged in the store, instead of [store] on_damage in the file: the
+    /// log says what is lost, and the damaged files are kept beside it
     #[arg(long)]
     salvage: bool,
     /// Log everything, as --log-level debug does

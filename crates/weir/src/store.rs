@@ -43,7 +43,8 @@ enum Command {
     ///
     /// Each line names the file and the byte, the records, and the clients whose sessions or
     /// messages they were, as far as that is known. The damaged generation stays beside the new one
-    /// as generation-N.damaged, with these lines in salvage.txt. With --to, the store itself is left
+    /// as generation-N.damaged, with these lines in salvage.txt. With --to, the store itself is
+    /// left
     /// alone. Exit code 0: nothing was damaged, and nothing was done; 1: the store was salvaged; 2:
     /// it cannot be.
     ///
@@ -52,7 +53,8 @@ enum Command {
     /// Make a store of Mosquitto's persistence file
     ///
     /// FILE is mosquitto.db of Mosquitto 1.6 to 2.1, as it leaves it when it stops, or on SIGUSR1.
-    /// Retained messages, sessions with their expiry, subscriptions, and what is queued or in flight
+    /// Retained messages, sessions with their expiry, subscriptions, and what is queued or in
+    /// flight
     /// become a store that `weir broker --store DIR` starts with. What is left out is counted;
     /// docs/switching.md says what does not carry over.
     ///

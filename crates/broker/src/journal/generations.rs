@@ -26,8 +26,8 @@ pub enum NoStore {
     },
     /// What was acknowledged is not there as it was written.
     #[error(
-        "store: {damaged}; `weir store check {root}` says what else is, and `weir store salvage {root}` \
-         goes on without it", root = .root.display()
+        "store: {damaged}; `weir store check {root}` says what else is, and `weir store salvage \
+         {root}` goes on without it", root = .root.display()
     )]
     Damaged {
         /// The broker's folder.
@@ -234,8 +234,8 @@ impl Generations {
         if self.current > 1 { remove(&before) } else { Ok(()) }
     }
 
-    /// As [`Generations::finish`], but the generation before is kept under a name that no start looks
-    /// at, which this returns.
+    /// As [`Generations::finish`], but the generation before is kept under a name that no start
+    /// looks at, which this returns.
     pub(super) fn finish_aside(&mut self) -> Result<PathBuf, NoStore> {
         let aside = self.root.join(format!("generation-{}.{ASIDE}", self.current));
         // It has both names for a while, so that a crash leaves neither no generation that counts

@@ -114,8 +114,8 @@ impl fmt::Display for Loss {
             }
             Self::InDoubt { client_id } => write!(
                 out,
-                "in doubt: client {client_id:?} may lack messages or subscriptions, or get messages \
-                 again"
+                "in doubt: client {client_id:?} may lack messages or subscriptions, or get \
+                 messages again"
             ),
         }
     }
@@ -226,7 +226,7 @@ pub(crate) fn salvage_at_start(root: &Path) -> Result<(), NoStore> {
     };
     if let Some(Salvaged { aside: Some(aside), losses, .. }) = salvaged {
         let (report, aside) = (aside.join(REPORT), aside.display());
-        tracing::warn!(lines = losses, report = %report.display(), %aside, "the store was salvaged");
+        tracing::warn!(lines = losses, report = %report.display(), %aside, "the store is salvaged");
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! A parcel from a log as the records that say the same: what a log that is written by hand, without
-//! a shard, has of it.
+//! A parcel from a log as the records that say the same: what a log that is written by hand,
+//! without a shard, has of it.
 
 use super::{Content, MovedSession, MovedSubscription, Parcel};
 use crate::base::Renamed;

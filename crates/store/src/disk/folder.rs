@@ -73,8 +73,8 @@ impl Folder {
         Ok(Self { path: path.into(), folder, _lock: Some(lock), access, open: VecDeque::new() })
     }
 
-    /// Opens a folder that is there, to read it only: nothing is made, and others may read it at the
-    /// same time. Whoever would write to it is refused meanwhile.
+    /// Opens a folder that is there, to read it only: nothing is made, and others may read it at
+    /// the same time. Whoever would write to it is refused meanwhile.
     pub fn open_to_read(path: &Path) -> Result<Self, NoFolder> {
         let refused = |error| not_had(path, error);
         let folder = fs::open(path, FOLDER, Mode::empty()).map_err(refused)?;

@@ -30,8 +30,8 @@ pub enum NotOpened {
     Damaged(#[from] Damage),
     /// A later version of the program wrote it.
     #[error(
-        "segment {segment} has format {version}, and this program knows format {VERSION} only; it takes \
-         the version of Weir that wrote it, or a later one"
+        "segment {segment} has format {version}, and this program knows format {VERSION} only; it \
+         takes the version of Weir that wrote it, or a later one"
     )]
     NewerFormat {
         /// Where it was seen.

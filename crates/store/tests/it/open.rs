@@ -154,8 +154,8 @@ fn a_later_format_is_refused() {
     let error = open(disk, small()).err().expect("it is later");
     assert_eq!(
         error.to_string(),
-        "segment 1 has format 9, and this program knows format 1 only; it takes the version of Weir \
-         that wrote it, or a later one"
+        "segment 1 has format 9, and this program knows format 1 only; it takes the version of \
+         Weir that wrote it, or a later one"
     );
 }
 

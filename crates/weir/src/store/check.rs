@@ -27,8 +27,8 @@ pub(super) fn run(folder: &Path) -> anyhow::Result<ExitCode> {
         sayln!("DAMAGED: {damaged}");
     }
     sayln!(
-        "the broker does not start with it; `weir store salvage {}` goes on without what is damaged, \
-         and says what that is",
+        "the broker does not start with it; `weir store salvage {}` goes on without what is \
+         damaged, and says what that is",
         folder.display()
     );
     Ok(ExitCode::from(DAMAGED))

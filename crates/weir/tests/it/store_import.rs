@@ -213,7 +213,8 @@ fn taken(store: &Path) {
     assert!(is_present);
     assert_eq!(short(&mut old).1, "queued 2");
 
-    // The subscriptions are there with their options: what is published by its client does not come.
+    // The subscriptions are there with their options: what is published by its client does not
+    // come.
     let ack = |packet_id| Packet::PubAck(Ack::success(PacketId::new(packet_id).unwrap()));
     send(&mut away, "own/2", "mine", QoS::AtLeastOnce, false, 1);
     let (mut publisher, is_present) = join(address, "publisher");

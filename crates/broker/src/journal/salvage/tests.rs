@@ -20,8 +20,8 @@ fn session(store: &mut StoreWriter, client_id: &str) {
     store.write_out().unwrap();
 }
 
-/// A store whose sessions are logged, then logged anew if that is asked for, and harmed at the first
-/// place where a text is. Says what is kept, and what is lost.
+/// A store whose sessions are logged, then logged anew if that is asked for, and harmed at the
+/// first place where a text is. Says what is kept, and what is lost.
 fn salvaged(is_logged_anew: bool, harmed: &str) -> (Amounts, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let mut store = StoreWriter::create(folder.path()).unwrap();
@@ -61,8 +61,8 @@ fn what_is_lost_is_named_as_far_as_whole_records_do() {
 
     let (kept, lost) = salvaged(false, "second");
     assert_eq!((kept.sessions, kept.queued), (2, 2), "{lost:#?}");
-    let nameless = "lost: a session whose client identifier is lost (record 1.5), subscribed to [], \
-                    with 1 messages";
+    let nameless = "lost: a session whose client identifier is lost (record 1.5), subscribed to \
+                    [], with 1 messages";
     assert!(lost.iter().any(|line| line == nameless), "{lost:#?}");
 }
 
