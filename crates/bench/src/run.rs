@@ -5,7 +5,7 @@ mod void;
 
 use crate::agents::Agents;
 use crate::assemble::Seen;
-use crate::driver::{Driver, Profile, Running};
+use crate::driver::{Driver, DriverError, Profile, Running};
 use crate::faults::FaultInjector;
 use crate::host::{self, Pinning};
 use crate::interrupt::Interrupted;
@@ -81,6 +81,18 @@ impl RunOptions {
         self.profile.or(meant).unwrap_or(Profile::Default)
     }
 
+    fn start(
+        &self,
+        use_case: &UseCase,
+        driver: &dyn Driver,
+        folder: &Path,
+        core: Option<usize>,
+    ) -> Result<Running, DriverError> {
+        let mut running = driver.start(self.profile_of(use_case, driver), folder, core)?;
+        running.broker.profile_changes.extend(self.not_as_meant(use_case, driver));
+        Ok(running)
+    }
+
     /// What is disclosed where a use case is not run as it is meant to be.
     fn not_as_meant(&self, use_case: &UseCase, driver: &dyn Driver) -> Option<String> {
         let meant = use_case.profile?;
@@ -125,12 +137,10 @@ pub fn run_one(
     let scaled = usecase::scale(use_case, options.scale, connections_max)?;
     let folder = folder::create(&options.out, &use_case.name, driver.name())?;
     let (host, (_, host_used_bytes)) = (host::facts(&pinning.text), host::memory_bytes());
-    let profile = options.profile_of(use_case, driver);
-    let mut running = match driver.start(profile, &folder, pinning.broker_core) {
+    let mut running = match options.start(use_case, driver, &folder, pinning.broker_core) {
         Ok(running) => running,
         Err(error) => return void.unstarted(Some(folder), error),
     };
-    running.broker.profile_changes.extend(options.not_as_meant(use_case, driver));
     let target = running.target_of(use_case.mqtt_version);
     let injector = FaultInjector::new(&use_case.step, target)?;
     let plan = plan_of(&scaled, injector.target(target), &running, options);

@@ -122,10 +122,7 @@ pub fn run(
     };
     let started = (jiff::Timestamp::now().to_string(), Instant::now());
     // It goes after the broker, which has files on it.
-    let mut disk = match options.step {
-        Step::Kill => None,
-        Step::PowerCut => Some(Disk::new(options.file_system, folder, data_folder(folder)?)?),
-    };
+    let mut disk = disk_of(options, folder)?;
     let running = driver.start(profile, folder, None)?;
     if disk.is_some() && !running.has_data() {
         let name = driver.name();
@@ -173,6 +170,14 @@ pub fn run(
         crashes,
         tally: run.tally(),
     }))
+}
+
+/// The disk of the broker's data, if its power is to be cut.
+fn disk_of(options: &Options, folder: &Path) -> anyhow::Result<Option<Disk>> {
+    Ok(match options.step {
+        Step::Kill => None,
+        Step::PowerCut => Some(Disk::new(options.file_system, folder, data_folder(folder)?)?),
+    })
 }
 
 /// The version and the QoS that the broker can be loaded with.
