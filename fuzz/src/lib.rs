@@ -5,6 +5,7 @@
 
 pub mod flow;
 pub mod frames;
+pub mod mosquitto;
 pub mod packet;
 pub mod record;
 pub mod shards;

@@ -16,6 +16,8 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("weir-wire", &[]),
     ("weir-core", &["weir-chance", "weir-wire"]),
     ("weir-store", &["weir-chance"]),
+    // Pure, and fuzzed without the broker.
+    ("weir-mosquitto", &["weir-core", "weir-wire"]),
     ("weir-client", &["weir-wire"]),
     // The broker and the program beside it give it what they have.
     ("weir-flow", &["weir-chance"]),
@@ -72,12 +74,15 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "weir-chance",
             "weir-conformance",
             "weir-control",
+            "weir-core",
             "weir-crash",
             "weir-flowrun",
             "weir-load",
+            "weir-mosquitto",
             "weir-pubsub",
             "weir-say",
             "weir-stacks",
+            "weir-wire",
         ],
     ),
     ("weir-costs", &["weir-wire", "weir-core", "weir-load"]),
@@ -85,7 +90,8 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
 ];
 
 /// Crates without I/O, clock, thread, lock or random source; each has a clippy.toml that says so.
-const PURE: &[&str] = &["chance", "wire", "core", "client", "flow", "sim", "transport"];
+const PURE: &[&str] =
+    &["chance", "wire", "core", "client", "flow", "mosquitto", "sim", "transport"];
 
 /// What every purity gate must forbid.
 const FORBIDDEN: &[&str] = &[

@@ -57,6 +57,12 @@ struct Row {
     needs: Vec<Need>,
 }
 
+impl Row {
+    fn is_met(&self) -> bool {
+        self.needs.iter().all(Need::is_met)
+    }
+}
+
 fn number(name: &str) -> Option<u64> {
     Files::here().sysctl(name)?.parse().ok()
 }
@@ -131,8 +137,8 @@ pub fn report() -> DoctorReport {
         .collect();
     let checks = checks(&Demand::of(&basic, 1.0));
     let text = format!(
-        "{}\n\n{}\n\n{}\n{}",
-        narrow(verdicts(&rows)),
+        "{}{}\n\n{}\n{}",
+        verdicts(&rows),
         narrow(host(&rows)),
         advice(&rows),
         told::text(&checks)
@@ -147,8 +153,24 @@ fn row(use_case: UseCase) -> Row {
     Row { use_case, connections, needs }
 }
 
-/// Each use case, and at which scale it runs here.
-fn verdicts(rows: &[Row]) -> Table {
+/// The use cases that this host is too small for, and at which scale they run here; nothing where
+/// all run at full scale, which [`advice`] says.
+fn verdicts(rows: &[Row]) -> String {
+    let short: Vec<&Row> = rows.iter().filter(|row| !row.is_met()).collect();
+    let rest = rows.len() - short.len();
+    match (short.len(), rest) {
+        (0, _) => String::new(),
+        (_, 0) => format!("{}\n\n", narrow(shortages(&short))),
+        _ => {
+            format!(
+                "{}\nThe other {rest} use cases run at full scale.\n\n",
+                narrow(shortages(&short))
+            )
+        }
+    }
+}
+
+fn shortages(rows: &[&Row]) -> Table {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
     table.set_header(["use case", "connections", "runs", "what is short"]);
@@ -159,7 +181,7 @@ fn verdicts(rows: &[Row]) -> Table {
             row.use_case.name.clone(),
             grouped(row.connections),
             runs(&row.use_case, row.connections, short.is_empty()),
-            if short.is_empty() { "-".into() } else { short.join("; ") },
+            short.join("; "),
         ]);
     }
     table
@@ -203,7 +225,7 @@ fn advice(rows: &[Row]) -> String {
     let mut missing = most(rows.iter());
     missing.retain(|need| !need.is_met());
     if missing.is_empty() {
-        return "Everything runs at full scale.\n".into();
+        return format!("All {} use cases run at full scale here.\n", rows.len());
     }
     let mut text = String::from("To run everything at full scale:\n");
     for need in missing {
@@ -236,12 +258,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_use_case_is_looked_at() {
-        let text = report().text;
-        crate::lines::assert_fits(&text);
-        for use_case in usecase::all() {
-            assert!(text.contains(&use_case.name), "{text}");
+    fn use_cases_that_this_host_is_too_small_for_are_named_and_the_others_counted() {
+        crate::lines::assert_fits(&report().text);
+        let mut rows: Vec<Row> = usecase::all().into_iter().map(row).collect();
+        for need in rows.iter_mut().flat_map(|row| &mut row.needs) {
+            need.present = Some(u64::MAX);
         }
+        assert_eq!(verdicts(&rows), "");
+        assert!(advice(&rows).contains(&format!("All {} use cases run", rows.len())));
+        rows[3].needs[0].present = Some(rows[3].needs[0].needed - 1);
+        let text = verdicts(&rows);
+        crate::lines::assert_fits(&text);
+        let named = rows.iter().filter(|row| text.contains(&row.use_case.name)).count();
+        assert!(text.contains(&rows[3].use_case.name) && named == 1, "{text}");
+        assert!(text.contains(&format!("The other {} use cases", rows.len() - 1)), "{text}");
+        for need in rows.iter_mut().flat_map(|row| &mut row.needs) {
+            need.present = Some(0);
+        }
+        let text = verdicts(&rows);
+        assert!(rows.iter().all(|row| text.contains(&row.use_case.name)), "{text}");
+        crate::lines::assert_fits(&text);
     }
 
     #[test]

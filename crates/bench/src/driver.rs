@@ -18,9 +18,10 @@ pub use url::without_password;
 
 pub use brokers::{Listed, State, list, render, setup};
 pub use can::Can;
-pub use find::is_program;
+pub use find::{is_program, program_of_host};
 pub use guard::{guard, guard_through};
 pub use process::{Running, last_lines, spawn};
+pub use program::data_folder;
 
 use crate::result::Broker;
 use crate::usecase::Needs;

@@ -119,4 +119,15 @@ mod tests {
         let error = "xml".parse::<Format>().unwrap_err();
         assert!(error.contains("junit, csv"), "{error}");
     }
+
+    #[test]
+    fn a_page_says_where_a_run_was_not_of_full_size() {
+        let mut run = crate::result::read(include_str!("../tests/data/result-2.json")).unwrap();
+        let mut page = |scale| {
+            run.use_case.scale = scale;
+            text(Format::Markdown, std::slice::from_ref(&run)).unwrap()
+        };
+        assert!(page(0.25).contains("**Ran at 0.2500 of the suite's size"));
+        assert!(!page(1.0).contains("Ran at") && !page(2.0).contains("Ran at"));
+    }
 }

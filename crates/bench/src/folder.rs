@@ -176,4 +176,64 @@ mod tests {
         assert_eq!(versions(root.path()), ["second", "third"]);
         assert_eq!(versions(&root.path().join("first")), ["first"]);
     }
+
+    #[test]
+    fn each_run_has_a_folder_of_its_own_by_time_use_case_and_broker() {
+        let out = tempfile::tempdir().unwrap();
+        let out = out.path().join("deep/er");
+        let folders: Vec<PathBuf> =
+            (0..5).map(|_| create(&out, "singlenode-p2p", "a@1.2").unwrap()).collect();
+        let names: HashSet<&PathBuf> = folders.iter().collect();
+        assert_eq!(names.len(), 5, "{folders:?}");
+        assert!(folders.iter().all(|folder| folder.is_dir()));
+        let first = folders[0].file_name().unwrap().to_str().unwrap();
+        let (time, name) = first.split_at("20261124T114035Z".len());
+        assert!(time.starts_with("20") && time.ends_with('Z'), "{first}");
+        assert_eq!(name, "-p2p-a-1-2");
+        std::fs::write(folders[0].join("log"), "why").unwrap();
+        folders.iter().for_each(|folder| remove_if_empty(folder));
+        let left: Vec<bool> = folders.iter().map(|folder| folder.exists()).collect();
+        assert_eq!(left, [true, false, false, false, false]);
+    }
+
+    #[test]
+    fn a_kept_run_is_all_there_and_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = result::read(include_str!("../tests/data/result-2.json")).unwrap();
+        let mut outcome = crate::verdict::tests::outcome();
+        let kinds = [
+            (AnomalyKind::Lost, "lost"),
+            (AnomalyKind::Duplicated, "duplicated"),
+            (AnomalyKind::Reordered, "reordered"),
+            (AnomalyKind::AlteredTopic, "altered topic"),
+            (AnomalyKind::AlteredLength, "altered length"),
+            (AnomalyKind::AlteredContent, "altered content"),
+            (AnomalyKind::AlteredQos, "altered QoS"),
+            (AnomalyKind::AlteredRetain, "altered RETAIN"),
+        ];
+        let anomaly = |(at, kind): (usize, AnomalyKind)| {
+            let (subscriber, publisher, sequence) = (at as u32, 100 + at as u32, 200 + at as u32);
+            weir_load::outcome::Anomaly { kind, subscriber, publisher, sequence }
+        };
+        outcome.anomalies = kinds.iter().map(|of| of.0).enumerate().map(anomaly).collect();
+        keep(folder.path(), &run, &outcome).unwrap();
+        let text = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+        let mut expected = String::from("kind,subscriber,publisher,sequence\n");
+        for (at, (_, name)) in kinds.iter().enumerate() {
+            let _ = writeln!(expected, "{name},{at},{},{}", 100 + at, 200 + at);
+        }
+        assert_eq!(text("anomalies.csv"), expected);
+        for (name, part) in [
+            ("series.csv", "latency_p99_us"),
+            ("junit.xml", "<testsuites"),
+            ("intervals.hlog", "Tag=end_to_end"),
+            ("metrics.openmetrics.txt", "# EOF"),
+            ("summary.md", "Weir"),
+            ("end_to_end.hgrm", "Percentile"),
+        ] {
+            assert!(text(name).contains(part), "{name}: {}", text(name));
+        }
+        let back = serde_json::to_string(&read(folder.path()).unwrap()).unwrap();
+        assert_eq!(back, serde_json::to_string(&run).unwrap());
+    }
 }

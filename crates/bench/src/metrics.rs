@@ -100,6 +100,9 @@ impl Metric {
     }
 }
 
+/// Where memory did not grow with the connections, a table says that it is not measurable.
+const PER_CONNECTION: &str = "broker_bytes_per_connection";
+
 /// All of them; tables and files keep this order.
 pub const METRICS: &[Metric] = &[
     metric("passed", "1 if the contract was kept and the generator was healthy", |run| {
@@ -260,7 +263,7 @@ pub const METRICS: &[Metric] = &[
     })
     .less()
     .files(&[Csv, OpenMetrics])
-    .columns(&[col(&[OF_CONNECTS], "µs a connect", "us/connect")]),
+    .columns(&[col(&[OF_CONNECTS], "µs per connect", "us/connect")]),
     metric("broker_rss_baseline_bytes", "Resident memory before the first connection", |run| {
         of(run, |of| Some(of.rss_baseline_bytes as f64))
     })
@@ -285,14 +288,10 @@ pub const METRICS: &[Metric] = &[
     .less()
     .files(&[Csv, OpenMetrics, Junit])
     .columns(&[col(RESOURCES, "stable", "stable"), col(CONNECTIONS, "memory stable at", "")]),
-    metric(
-        "broker_bytes_per_connection",
-        "Growth of memory per connection",
-        RunResult::bytes_per_connection,
-    )
-    .less()
-    .files(&[Csv, OpenMetrics])
-    .columns(&[col(CONNECTIONS, "bytes per connection", "bytes/connection")]),
+    metric(PER_CONNECTION, "Growth of memory per connection", RunResult::bytes_per_connection)
+        .less()
+        .files(&[Csv, OpenMetrics])
+        .columns(&[col(CONNECTIONS, "bytes per connection", "bytes/connection")]),
     metric("broker_files_max", "Most files the broker had open", |run| {
         of(run, |of| Some(of.files_max as f64))
     })
@@ -367,7 +366,10 @@ pub(crate) fn columns(
 impl Metric {
     /// The cell of a run in a table; nothing where it has no value.
     pub(crate) fn cell(&self, run: &RunResult, place: Place) -> Option<String> {
-        let value = (self.of)(run)?;
+        let Some(value) = (self.of)(run) else {
+            let is_too_small = self.name == PER_CONNECTION && run.resources.is_some();
+            return is_too_small.then(|| "n/m".to_owned());
+        };
         let has = |part: &str| self.name.contains(part);
         let whole = || match place {
             Place::Page => grouped(value.round() as u64),
@@ -439,5 +441,26 @@ mod tests {
             assert_eq!(exposed.name, expected);
             assert!(exposed.name.ends_with(exposed.unit), "{expected}");
         }
+    }
+
+    #[test]
+    fn the_kernels_network_thread_is_divided_by_what_the_broker_is() {
+        use crate::result::Resources;
+        let mut run = crate::result::read(include_str!("../tests/data/result-2.json")).unwrap();
+        run.resources = Some(Resources {
+            deliveries: 200,
+            softirq_us: Some(3_000),
+            connect_softirq_us: Some(700),
+            ..Resources::default()
+        });
+        run.connections.connected = 70;
+        assert_eq!(softirq_us_each(&run), Some(15.0));
+        run.use_case.qos = None;
+        assert_eq!(softirq_us_each(&run), Some(10.0));
+        run.connections.connected = 0;
+        assert_eq!(softirq_us_each(&run), None);
+        run.connections.connected = 70;
+        run.resources.as_mut().unwrap().connect_softirq_us = None;
+        assert_eq!(softirq_us_each(&run), None);
     }
 }

@@ -33,6 +33,14 @@ pub fn mega(bytes: u64) -> String {
     }
 }
 
+/// The same with the unit in full, where no column names it.
+pub fn megabytes(bytes: u64) -> String {
+    match bytes as f64 {
+        bytes if bytes >= 1e9 => format!("{:.2} GB", bytes / 1e9),
+        bytes => format!("{:.1} MB", bytes / 1e6),
+    }
+}
+
 /// A count with its thousands apart.
 pub fn grouped(count: u64) -> String {
     let digits = count.to_string();

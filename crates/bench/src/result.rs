@@ -116,6 +116,17 @@ impl RunResult {
         self.connections.planned > 0
     }
 
+    /// Whether there are figures to show: what was not run, or was stopped before its end, has
+    /// none. The zeros in it would read as if they had been measured.
+    pub fn has_figures(&self) -> bool {
+        self.was_run() && self.verdict.status != Status::Aborted
+    }
+
+    /// Whether its figures say something of the broker.
+    pub fn is_valid(&self) -> bool {
+        self.has_figures() && self.verdict.status != Status::Invalid
+    }
+
     /// The program that the broker's process ran, as its SHA-256; nothing where it is not known.
     pub fn program(&self) -> Option<&str> {
         let hash = self.disclosed.broker.executable_sha256.as_str();
@@ -242,6 +253,16 @@ pub struct Broker {
     pub configuration: String,
     /// host:port.
     pub address: String,
+}
+
+impl Broker {
+    /// Its name and version, for a person.
+    pub fn title(&self) -> String {
+        match self.version.as_str() {
+            "" | "unknown" => self.name.clone(),
+            version => format!("{} {version}", self.name),
+        }
+    }
 }
 
 /// Whether the run can be believed, and whether the use case's contract was kept.

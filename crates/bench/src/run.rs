@@ -5,7 +5,7 @@ mod void;
 
 use crate::agents::Agents;
 use crate::assemble::Seen;
-use crate::driver::{Driver, Profile, Running};
+use crate::driver::{Driver, DriverError, Profile, Running};
 use crate::faults::FaultInjector;
 use crate::host::{self, Pinning};
 use crate::interrupt::Interrupted;
@@ -46,8 +46,8 @@ pub struct RunOptions {
     pub warm_up_s: Option<f64>,
     /// Connections that every broker of the command can hold, so that all are run at one scale.
     pub brokers_hold: u64,
-    /// Configuration of the broker.
-    pub profile: Profile,
+    /// Configuration of the broker; `None` is the use case's own, or default.
+    pub profile: Option<Profile>,
     /// Whether broker and load are pinned to cores of their own.
     pub is_pinned: bool,
     /// Who runs the load.
@@ -71,6 +71,41 @@ pub struct RunOptions {
     pub commit: String,
     /// The command line.
     pub command: Vec<String>,
+}
+
+impl RunOptions {
+    /// How a broker is configured for a use case: as asked for, else as the use case is meant to be
+    /// run, if the broker can be.
+    fn profile_of(&self, use_case: &UseCase, driver: &dyn Driver) -> Profile {
+        let meant = use_case.profile.filter(|&profile| driver.has(profile));
+        self.profile.or(meant).unwrap_or(Profile::Default)
+    }
+
+    fn start(
+        &self,
+        use_case: &UseCase,
+        driver: &dyn Driver,
+        folder: &Path,
+        core: Option<usize>,
+    ) -> Result<Running, DriverError> {
+        let mut running = driver.start(self.profile_of(use_case, driver), folder, core)?;
+        running.broker.profile_changes.extend(self.not_as_meant(use_case, driver));
+        Ok(running)
+    }
+
+    /// What is disclosed where a use case is not run as it is meant to be.
+    fn not_as_meant(&self, use_case: &UseCase, driver: &dyn Driver) -> Option<String> {
+        let meant = use_case.profile?;
+        match self.profile {
+            Some(asked) if asked != meant => {
+                Some(format!("not the use case's profile {meant}: --profile {asked}"))
+            }
+            None if !driver.has(meant) => {
+                Some(format!("not the use case's profile {meant}: the driver has none"))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Runs one use case on one broker and keeps the result in a folder of its own.
@@ -102,7 +137,7 @@ pub fn run_one(
     let scaled = usecase::scale(use_case, options.scale, connections_max)?;
     let folder = folder::create(&options.out, &use_case.name, driver.name())?;
     let (host, (_, host_used_bytes)) = (host::facts(&pinning.text), host::memory_bytes());
-    let mut running = match driver.start(options.profile, &folder, pinning.broker_core) {
+    let mut running = match options.start(use_case, driver, &folder, pinning.broker_core) {
         Ok(running) => running,
         Err(error) => return void.unstarted(Some(folder), error),
     };
@@ -246,7 +281,7 @@ fn started_of(scaled: &Scaled<'_>, plan: &Plan, running: &Running) -> Started {
     Started {
         use_case: case.name,
         about: case.about,
-        broker: format!("{} {}", broker.name, broker.version),
+        broker: broker.title(),
         address: broker.address.clone(),
         profile: broker.profile.clone(),
         is_watched: running.pid.is_some(),
@@ -372,3 +407,6 @@ impl Watched<'_> {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -97,7 +97,11 @@ impl Session {
         if asked.repeats > 1 {
             let name = match use_cases {
                 [only] => &only.name,
-                [first, ..] if !first.set.is_empty() => &first.set,
+                [first, rest @ ..]
+                    if !first.set.is_empty() && rest.iter().all(|of| of.set == first.set) =>
+                {
+                    &first.set
+                }
                 _ => "runs",
             };
             out = folder::create(&out, name, &format!("x{}", asked.repeats))?;
@@ -126,9 +130,18 @@ impl Session {
 
     /// Says what will run where, before anything does.
     pub fn announce(&self, use_cases: &[UseCase], brokers: &[Box<dyn Driver>], how: &RunOptions) {
+        self.announcement(use_cases, brokers, how).iter().for_each(|line| noteln!("{line}"));
+    }
+
+    fn announcement(
+        &self,
+        use_cases: &[UseCase],
+        brokers: &[Box<dyn Driver>],
+        how: &RunOptions,
+    ) -> Vec<String> {
         let runs = use_cases.len() * brokers.len() * self.repeats as usize;
         if runs < 2 {
-            return;
+            return Vec::new();
         }
         let pinning = Pinning::plan(how.is_pinned).of_agents(how.agents.local).text;
         let (cases, count, together) = (use_cases.len(), brokers.len(), self.together(brokers));
@@ -139,19 +152,24 @@ impl Session {
         let once_s: f64 = use_cases.iter().map(length_s).sum();
         let each = (count / together * self.repeats as usize) as f64;
         let rounds = self.repeats;
-        noteln!("plan: {runs} runs (use cases {cases}, brokers {count}, rounds {rounds})");
-        noteln!("  {pinning}");
+        let mut lines = vec![
+            format!("plan: {runs} runs (use cases {cases}, brokers {count}, rounds {rounds})"),
+            format!("  {pinning}"),
+        ];
         if let Some(length_us) = self.abreast_us {
             let ms = length_us / 1_000;
-            noteln!("  brokers of a round are all up, each loaded for about {ms} ms in turn");
+            lines.push(format!(
+                "  brokers of a round are all up, each loaded for about {ms} ms in turn"
+            ));
         }
         if self.is_repeated() {
             let (seed, cool_down_s) = (self.seed, self.cool_down_s);
-            noteln!("  order by seed {seed}; {cool_down_s} s of rest before each run");
-            noteln!("  results go to {}", self.out.display());
+            lines.push(format!("  order by seed {seed}; {cool_down_s} s of rest before each run"));
+            lines.push(format!("  results go to {}", self.out.display()));
         }
         let minutes = (once_s * each + self.cool_down_s * (runs / together) as f64) / 60.0;
-        noteln!("  at least {minutes:.1} min, plus the time to connect and drain");
+        lines.push(format!("  at least {minutes:.1} min, plus the time to connect and drain"));
+        lines
     }
 
     /// What [`Session::run_each`] is going to run.
@@ -315,3 +333,6 @@ fn rest(seconds: f64, interrupted: &Interrupted) {
         std::thread::sleep(LOOK_EVERY.min(until.saturating_duration_since(Instant::now())));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -93,4 +93,25 @@ mod tests {
         assert_eq!(slope(&[(0.0, 1.0); 9]), None);
         assert_eq!(slope(&[(1.0, 1.0); 20]), None);
     }
+
+    #[test]
+    fn memory_is_that_of_looks_in_time_at_a_broker_that_was_there() {
+        let look = |at: u64, rss_bytes: u64| Sample {
+            at_us: 5_000_000 + at * 500_000,
+            rss_bytes,
+            ..Sample::default()
+        };
+        // 1000 B/s in twelve looks from 5 s on; what is before and behind is steeper.
+        let mut looks: Vec<Sample> = (0..12).map(|at| look(at, 100_000 + 500 * at)).collect();
+        looks.insert(0, Sample { at_us: 4_999_999, rss_bytes: 1, ..Sample::default() });
+        looks.push(look(12, 1_000_000));
+        let of =
+            |looks: &[Sample]| of_memory(looks, 5_000_000, 11_000_000).map(|of| of.bytes_per_s);
+        assert!((of(&looks).unwrap() - 1_000.0).abs() < 1e-6, "{:?}", of(&looks));
+        looks[5].rss_bytes = 0;
+        assert!((of(&looks).unwrap() - 1_000.0).abs() < 1e-6, "a look that saw nothing");
+        looks[6].rss_bytes = 0;
+        looks[7].rss_bytes = 0;
+        assert_eq!(of(&looks), None, "nine are too few");
+    }
 }

@@ -2,8 +2,8 @@
 
 use crate::numbers::{count, mega, millis};
 use crate::report::runs::{self, Repeats, Use, worst};
-use crate::result::{RunResult, Status};
-use crate::tables::{fit, new_table, printable};
+use crate::result::RunResult;
+use crate::tables::{fit, new_table, printable, prose};
 use std::fmt::Write as _;
 
 /// Longest name in the first column.
@@ -51,7 +51,15 @@ fn table(results: &[RunResult]) -> String {
             table.add_row(row(of, broker));
         }
     }
-    format!("\n{}\n", fit(&table))
+    let mut text = format!("\n{}\n", fit(&table));
+    if uses.iter().flat_map(|of| &of.brokers).any(|broker| broker.runs.len() > 1) {
+        prose(
+            &mut text,
+            "figures are medians of a broker's valid runs, of its invalid ones where it has no \
+             others; lost is the sum over all runs",
+        );
+    }
+    text
 }
 
 fn row(of: &Use<'_>, broker: &Repeats<'_>) -> [String; 7] {
@@ -63,22 +71,24 @@ fn row(of: &Use<'_>, broker: &Repeats<'_>) -> [String; 7] {
     } else {
         |run| Some(run.rates.connected)
     };
-    let runs = broker.runs.len();
-    let passed = broker.runs.iter().filter(|of| of.run.verdict.status == Status::Passed).count();
-    let verdict = match worst(broker).name() {
-        word if runs == 1 => word.to_owned(),
-        word => format!("{word} {passed}/{runs}"),
-    };
-    let lost: u64 = broker.runs.iter().map(|named| named.run.measure.lost).sum();
+    let with_figures = || broker.runs.iter().filter(|named| named.run.has_figures());
+    let lost: u64 = with_figures().map(|named| named.run.measure.lost).sum();
     [
         cut(&format!("  {}", broker.label)),
-        verdict,
+        verdict(broker),
         median(rate, count),
         median(|run| Some(run.latency().filter(|of| of.count > 0)?.p99_us as f64), millis),
-        lost.to_string(),
+        if with_figures().count() > 0 { lost.to_string() } else { "-".into() },
         median(RunResult::cpu_us_each, |us| format!("{us:.2}")),
         median(|run| Some(run.resources.as_ref()?.rss_stable_bytes as f64), |b| mega(b as u64)),
     ]
+}
+
+/// The worst verdict of a broker's runs, and how many of them have it.
+fn verdict(broker: &Repeats<'_>) -> String {
+    let (worst, runs) = (worst(broker), broker.runs.len());
+    let have_it = broker.runs.iter().filter(|of| of.run.verdict.status == worst).count();
+    if runs == 1 { worst.name().into() } else { format!("{have_it}/{runs} {}", worst.name()) }
 }
 
 fn cut(name: &str) -> String {

@@ -1,6 +1,7 @@
 //! The tables of mqttbs, in the terminal.
 
 mod fit;
+mod reasons;
 mod system;
 
 pub(crate) use crate::lines::printable;
@@ -67,20 +68,16 @@ fn use_case(text: &mut String, name: &str, runs: &[&RunResult], sources: &mut Ve
     if !runs.is_empty() {
         tables(text, &runs, has_messages);
     }
-    for run in &runs {
+    for run in runs.iter().filter(|run| run.has_figures()) {
         if let Some(course) = &run.course {
             let (table, sentence) = faults::table(course);
-            prose(text, &format!("{}, steps:", broker(run)));
+            prose(text, &format!("{}, steps:", who(run)));
             let _ = writeln!(text, "{}", fit(&table));
             prose(text, &sentence);
             text.push('\n');
         }
     }
-    for run in &runs {
-        for reason in &run.verdict.reasons {
-            prose(text, &format!("{} {}: {reason}", broker(run), status(run)));
-        }
-    }
+    reasons::told(text, &runs);
     for run in not_run {
         let reasons = run.verdict.reasons.join("; ");
         let status = match run.verdict.status {
@@ -100,20 +97,43 @@ fn use_case(text: &mut String, name: &str, runs: &[&RunResult], sources: &mut Ve
             ),
         );
         published_rows(text, &rows, has_messages, sources);
-        for run in &runs {
-            host_memory(text, run);
-        }
+        let runs = runs.iter().copied().filter(|run| run.has_figures());
+        host_memory(text, &runs.collect::<Vec<_>>());
     }
 }
 
+/// Runs of which the host's memory is told one by one; of more it is told together.
+const HOST_MEMORY_MAX: usize = 2;
+
 /// What stands beside the published memory: the host's, as theirs is.
-fn host_memory(text: &mut String, run: &RunResult) {
-    let Some(of) = &run.resources else { return };
-    let [before, max] = [of.host_used_baseline_bytes, of.host_used_max_bytes].map(mega);
-    let who = short(run);
-    let sentence =
-        format!("{who}: the host had {before} in use before, {max} at most, load included");
-    prose(text, &sentence);
+fn host_memory(text: &mut String, runs: &[&RunResult]) {
+    let known: Vec<_> =
+        runs.iter().filter_map(|run| Some((run, run.resources.as_ref()?))).collect();
+    if known.len() <= HOST_MEMORY_MAX {
+        for (run, of) in known {
+            let [before, max] = [of.host_used_baseline_bytes, of.host_used_max_bytes].map(mega);
+            let who = short(run);
+            prose(
+                text,
+                &format!(
+                    "{who}: the host had {before} in use before, {max} at most, load included"
+                ),
+            );
+        }
+        return;
+    }
+    let before = known.iter().map(|(_, of)| of.host_used_baseline_bytes);
+    let [least, most] = [before.clone().min(), before.max()].map(|bytes| mega(bytes.unwrap_or(0)));
+    let max =
+        known.iter().map(|(_, of)| of.host_used_max_bytes).max().map_or_else(String::new, mega);
+    prose(
+        text,
+        &format!(
+            "before {} runs the host had {least} to {most} in use, {max} at most in any, load \
+             included",
+            known.len()
+        ),
+    );
 }
 
 /// At which part of the suite's size, and how long.
@@ -127,12 +147,17 @@ fn size(run: &RunResult, measured: &str) -> String {
     format!("SCALE {:.4} of the suite's size, {length}{why}", of.scale)
 }
 
+/// The first table has all runs and their verdicts, the others those with figures.
 fn tables(text: &mut String, runs: &[&RunResult], has_messages: bool) {
+    let _ = writeln!(text, "{}\n", fit(&latency_table(runs, has_messages)));
+    let runs: Vec<&RunResult> = runs.iter().copied().filter(|run| run.has_figures()).collect();
+    if runs.is_empty() {
+        return;
+    }
     let last = if has_messages { Sheet::Deliveries } else { Sheet::Connections };
-    let last = metric_table(runs, last);
-    let resources = metric_table(runs, Sheet::Resources { of_messages: has_messages });
-    let first = [latency_table(runs, has_messages), resources];
-    for table in first.into_iter().chain(system::system_table(runs)).chain([last]) {
+    let last = metric_table(&runs, last);
+    let resources = metric_table(&runs, Sheet::Resources { of_messages: has_messages });
+    for table in [resources].into_iter().chain(system::system_table(&runs)).chain([last]) {
         let _ = writeln!(text, "{}\n", fit(&table));
     }
     let is_measurable =
@@ -155,11 +180,20 @@ pub(crate) fn broker(run: &RunResult) -> String {
     words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// The same, cut to what a terminal has room for.
+/// Of repeats, which round it is: rows stand in the order they were run.
+fn round(run: &RunResult) -> String {
+    run.repetition.as_ref().map_or_else(String::new, |of| format!(" #{}", of.round))
+}
+
+/// The broker, and of repeats which one.
+fn who(run: &RunResult) -> String {
+    broker(run) + &round(run)
+}
+
+/// The same, cut to what a table has room for.
 fn short(run: &RunResult) -> String {
     let name = printable(&broker(run));
-    // Of repeats, which round it is: rows stand in the order they were run.
-    let round = run.repetition.as_ref().map_or_else(String::new, |of| format!(" #{}", of.round));
+    let round = round(run);
     let chars_max = NAME_CHARS_MAX - round.len();
     if name.chars().count() <= chars_max {
         return name + &round;
@@ -193,13 +227,13 @@ fn latency_table(runs: &[&RunResult], has_messages: bool) -> Table {
     for run in runs {
         let name = if has_messages { "end_to_end" } else { "connect" };
         let rates = &run.rates;
-        let rate = if has_messages {
-            format!("{}:{}", count(rates.published), count(rates.received))
-        } else {
-            count(rates.connected)
+        let rate = match has_messages {
+            _ if !run.has_figures() => "-".into(),
+            true => format!("{}:{}", count(rates.published), count(rates.received)),
+            false => count(rates.connected),
         };
         let mut row = vec![short(run), status(run).into(), rate];
-        row.extend(latency_cells(run.latencies.get(name)));
+        row.extend(latency_cells(run.latencies.get(name).filter(|_| run.has_figures())));
         table.add_row(row);
     }
     table

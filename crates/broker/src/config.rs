@@ -209,7 +209,7 @@ impl Config {
         let bytes_min = self.store.disk_bytes_min(self.shard_count());
         if (1..bytes_min).contains(&self.store.disk_bytes_max) {
             let value = self.store.disk_bytes_max;
-            let why = "16 files of store.segment_bytes for each shard";
+            let why = "16 files of store.segment_bytes for each shard, and 8 for pages";
             let rule = format!("it must be 0, or at least {bytes_min}: {why}");
             return Err(value_error("store.disk_bytes_max", value, rule));
         }

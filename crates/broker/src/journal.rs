@@ -9,19 +9,31 @@
 mod config;
 mod flusher;
 mod generations;
+mod pages;
+mod progress;
+mod read;
 mod reclaim;
+mod salvage;
 mod start;
+mod write;
 
-pub use config::{Durability, StoreConfig};
+pub use config::{Durability, OnDamage, StoreConfig};
 pub(crate) use flusher::{Flushed, Flusher};
 pub(crate) use generations::Generations;
-pub use generations::NoStore;
+pub use generations::{Damaged, NoStore};
+pub(crate) use pages::{Paged, Pager};
+pub use read::{Amounts, Entry, LogCheck, StoreReader};
+pub(crate) use salvage::salvage_at_start;
+pub use salvage::{Loss, Salvaged, salvage};
 pub(crate) use start::{Started, start};
+pub use write::StoreWriter;
 
 use flusher::Work;
+use pages::PageWay;
 use reclaim::Reclaim;
 use std::io;
-use weir_core::{Lsn, Micros, Record, Wall};
+use std::sync::atomic::Ordering;
+use weir_core::{Lsn, Micros, PageId, PageOut, PageTicket, Record, Wall};
 use weir_store::{Body, Chore, Commit, Disk, Kind, Log, Settings};
 
 /// Bytes that may wait for the disk before connections are read no more.
@@ -61,6 +73,7 @@ pub(crate) struct Journal {
     last_sync_at: Micros,
     is_syncing: bool,
     reclaim: Reclaim,
+    pages: PageWay,
     /// What waits has no file to go to: chores make one, if the disk has room.
     is_stuck: bool,
     asked_for_space_at: Micros,
@@ -80,12 +93,19 @@ pub(crate) struct JournalCounts {
     pub(crate) disk_bytes: u64,
     /// How long the slowest commit took, in microseconds.
     pub(crate) commit_us_max: u64,
+    /// Pages of queues on the disk, and what their files take: those of all shards, as the first
+    /// one says it.
+    pub(crate) pages: u64,
+    pub(crate) page_disk_bytes: u64,
+    /// Bytes of pages that were copied so that their files could be reclaimed.
+    pub(crate) page_rewritten_bytes: u64,
 }
 
 impl JournalCounts {
     /// Each with its name.
-    pub(crate) fn by_name(self) -> [(&'static str, u64); 6] {
-        let Self { records, commits, committed_bytes, bases, disk_bytes, commit_us_max } = self;
+    pub(crate) fn by_name(self) -> [(&'static str, u64); 9] {
+        let Self { records, commits, committed_bytes, bases, disk_bytes, commit_us_max, .. } = self;
+        let Self { pages, page_disk_bytes, page_rewritten_bytes, .. } = self;
         [
             ("store_records", records),
             ("store_commits", commits),
@@ -93,12 +113,16 @@ impl JournalCounts {
             ("store_bases", bases),
             ("store_disk_bytes", disk_bytes),
             ("store_commit_us_max", commit_us_max),
+            ("store_pages", pages),
+            ("store_page_disk_bytes", page_disk_bytes),
+            ("store_page_rewritten_bytes", page_rewritten_bytes),
         ]
     }
 }
 
 impl Journal {
-    fn new(log: Log, settings: &Settings, wall: Wall, gap_ms: u16) -> Self {
+    fn new(log: Log, settings: &Settings, pages: PageWay, gap_ms: u16) -> Self {
+        let wall = pages.wall;
         let Settings { segment_bytes, disk_bytes_max, is_synced, .. } = *settings;
         Self {
             log,
@@ -113,6 +137,7 @@ impl Journal {
             last_sync_at: Micros(0),
             is_syncing: false,
             reclaim: Reclaim::new(segment_bytes.into(), disk_bytes_max),
+            pages,
             is_stuck: false,
             asked_for_space_at: Micros(0),
             failed: None,
@@ -161,11 +186,38 @@ impl Journal {
     /// Whether the disk has no room for more than what makes some.
     #[inline]
     pub(crate) fn is_short(&self) -> bool {
-        self.log.is_short() || self.reclaim.is_tight()
+        self.log.is_short() || self.reclaim.is_tight() || self.pages.is_short()
     }
 
     pub(crate) fn counts(&self) -> JournalCounts {
-        JournalCounts { disk_bytes: self.log.disk_bytes(), ..self.counts }
+        let mut counts = JournalCounts { disk_bytes: self.log.disk_bytes(), ..self.counts };
+        if self.pages.shard == 0 {
+            let of_pages = &self.pages.counts;
+            counts.pages = of_pages.pages.load(Ordering::Relaxed);
+            counts.page_disk_bytes = of_pages.disk_bytes.load(Ordering::Relaxed);
+            counts.page_rewritten_bytes = of_pages.rewritten_bytes.load(Ordering::Relaxed);
+        }
+        counts
+    }
+
+    /// Has a page written, read or freed by the thread that has them.
+    pub(crate) fn write_page(&self, ticket: PageTicket, page: &PageOut<'_>) {
+        self.pages.write(ticket, page);
+    }
+
+    /// As [`Journal::write_page`].
+    pub(crate) fn read_page(&self, ticket: PageTicket, page: PageId, bytes: u64) {
+        self.pages.read(ticket, page, bytes);
+    }
+
+    /// As [`Journal::write_page`].
+    pub(crate) fn free_page(&self, page: PageId) {
+        self.pages.free(page);
+    }
+
+    /// The thread that has the pages cannot go on.
+    pub(crate) fn fail(&mut self, error: io::Error) {
+        self.failed.get_or_insert(error);
     }
 
     /// Why the shard has to end.
@@ -174,17 +226,20 @@ impl Journal {
     }
 
     /// Whether the shard is to log anew what is there.
-    pub(crate) fn wants_base(&mut self, now: Micros) -> bool {
+    /// Pages of so many bytes are freed by the next base.
+    pub(crate) fn wants_base(&mut self, dead_page_bytes: u64, now: Micros) -> bool {
+        self.reclaim.note_pages(dead_page_bytes, self.pages.is_short());
         self.reclaim.begins(self.counts.committed_bytes, now)
     }
 
-    /// What comes before the last base that is whole goes, once that is safe.
-    pub(crate) fn reclaim(&mut self, base: Option<(Lsn, Lsn)>, now: Micros) {
+    /// What comes before the last base that is whole goes, once that is safe. Says which record is
+    /// the first that stays, if some go.
+    pub(crate) fn reclaim(&mut self, base: Option<(Lsn, Lsn)>, now: Micros) -> Option<Lsn> {
         let (safe, bytes) = (Lsn(self.log.synced().bits()), self.counts.committed_bytes);
-        if let Some(begin) = self.reclaim.committed(safe, base, bytes, now) {
-            self.counts.bases += 1;
-            self.log.forget(weir_store::Lsn::from_bits(begin.0));
-        }
+        let begin = self.reclaim.committed(safe, base, bytes, now)?;
+        self.counts.bases += 1;
+        self.log.forget(weir_store::Lsn::from_bits(begin.0));
+        Some(begin)
     }
 
     /// The end of a turn: hands the flusher what is due.

@@ -5,7 +5,7 @@
 //! service, with the generation of the connection that it is for.
 
 use crate::admission::Pass;
-use crate::journal::Flushed;
+use crate::journal::{Flushed, Paged};
 use std::net::SocketAddr;
 use weir_control::Request;
 use weir_core::{Mail, Parcel};
@@ -34,6 +34,8 @@ pub(crate) enum Letter {
     Ask(Request),
     /// The thread that has the shard's disk has done something.
     Flushed(Box<Flushed>),
+    /// The thread that has the pages of queues has done something.
+    Paged(Box<Paged>),
 }
 
 impl Letter {
@@ -43,7 +45,7 @@ impl Letter {
         match self {
             Self::Mail(mail) => mail.bytes(),
             Self::Connection(carried) => carried.moved.bytes(),
-            Self::Parcel(_) | Self::Ask(_) | Self::Flushed(_) => 0,
+            Self::Parcel(_) | Self::Ask(_) | Self::Flushed(_) | Self::Paged(_) => 0,
         }
     }
 }
@@ -51,5 +53,11 @@ impl Letter {
 impl From<Flushed> for Letter {
     fn from(flushed: Flushed) -> Self {
         Self::Flushed(Box::new(flushed))
+    }
+}
+
+impl From<Paged> for Letter {
+    fn from(paged: Paged) -> Self {
+        Self::Paged(Box::new(paged))
     }
 }

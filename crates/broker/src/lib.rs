@@ -9,6 +9,7 @@ mod auth;
 mod config;
 mod content;
 mod control;
+mod doorman;
 mod journal;
 mod letter;
 mod listener;
@@ -27,7 +28,10 @@ pub use config::{
     Range,
 };
 pub use control::ControlConfig;
-pub use journal::{Durability, NoStore, StoreConfig};
+pub use journal::{
+    Amounts, Damaged, Durability, Entry, LogCheck, Loss, NoStore, OnDamage, Salvaged, StoreConfig,
+    StoreReader, StoreWriter, salvage,
+};
 pub use log::CLIENTS;
 pub use rules::FlowRules;
 pub use server::{ServeError, Server};

@@ -1,11 +1,14 @@
 //! The broker as a whole: listen, run, stop.
 
+mod ready;
+
 use crate::admission::AdmissionControl;
 use crate::auth::Authenticator;
 use crate::config::{Config, ConfigError, IoBackend};
 use crate::content::{Conditions, FlowOfShard};
 use crate::control::{Answer, Shards};
-use crate::journal::{self, Flusher, Generations, Journal, NoStore, Started};
+use crate::doorman::{Doorman, GRACE};
+use crate::journal::{self, Flusher, Generations, Journal, NoStore, OnDamage, Pager, Started};
 use crate::letter::Letter;
 use crate::listener::Listener;
 use crate::log::{Log, LostLines};
@@ -129,7 +132,10 @@ impl Server {
     pub fn run(mut self) -> Result<(), ServeError> {
         let control = self.control.take();
         // The folder stays locked until all has been written.
+        let doorman = self.config.store.folder().map(|_| Doorman::start(&self.listeners, GRACE));
+        let doorman = doorman.transpose()?;
         let (workers, shards, _store) = self.workers(control.is_some())?;
+        drop(doorman);
         // It answers until this is over.
         let _control = match control.zip(shards) {
             Some((control, shards)) => Some(control.start(shards)?),
@@ -145,6 +151,7 @@ impl Server {
             let serve = move || serve(worker, &stopper);
             threads.push(std::thread::Builder::new().name(name).spawn(serve)?);
         }
+        ready::announce();
         let mut result = first.map_or(Ok(()), |worker| serve(worker, &stopper));
         for thread in threads {
             // It catches its own panics.
@@ -222,16 +229,23 @@ impl Server {
         let Some(root) = store.folder() else {
             return Ok((shards.iter().map(|_| None).collect(), None));
         };
-        shards.iter_mut().for_each(Shard::keep_log);
+        if store.on_damage == OnDamage::Salvage {
+            journal::salvage_at_start(root)?;
+        }
+        for shard in shards.iter_mut() {
+            shard.keep_log();
+            shard.keep_pages(store.paged_bounds());
+        }
         let partitions = Partitions::spread(shards.len() as u16, seed);
-        let Started { logs, generations } =
+        let Started { logs, generations, pages } =
             journal::start(store, root, limits.packet_bytes_max, shards, &partitions)?;
+        let pager = pages.run(mailboxes)?;
         let mut journals = Vec::new();
         for ((own, mailbox), (mut journal, disk)) in (0..).zip(mailboxes).zip(logs) {
             journal.flush_by(Flusher::start(ShardId(own), disk, mailbox)?);
             journals.push(Some(Box::new(journal)));
         }
-        Ok((journals, Some(generations)))
+        Ok((journals, Some((pager, generations))))
     }
 }
 
@@ -261,10 +275,13 @@ fn serve(worker: Worker, stopper: &Stopper) -> Result<(), ServeError> {
 
 /// The threads to be, the shards as a control thread sees them, if there is to be one, and the
 /// folder that the shards' logs are in, if there is one.
-pub(crate) type Made = (Vec<Worker>, Option<Shards>, Option<Generations>);
+pub(crate) type Made = (Vec<Worker>, Option<Shards>, Option<Store>);
 
 /// The log of each shard, if they have any, and the folder that they are in.
-type Logs = (Vec<Option<Box<Journal>>>, Option<Generations>);
+type Logs = (Vec<Option<Box<Journal>>>, Option<Store>);
+
+/// What all shards share of the folder: the pages in it, and its lock.
+pub(crate) type Store = (Pager, Generations);
 
 /// The control thread's way to the shards, and theirs to it.
 type ControlWays = (Option<Shards>, Vec<Option<ToOutside<Answer>>>);

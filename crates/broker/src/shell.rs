@@ -14,8 +14,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_control::Request;
 use weir_core::{
-    AuthRequest, ConnKey, Lsn, Mail, Message, Micros, Notice, Origin, Parcel, Partition, Record,
-    Shard, ShardId, Shortage, Sink, Ticket, Verdict,
+    AuthRequest, ConnKey, Lsn, Mail, Message, Micros, Notice, Origin, PageId, PageOut, PageTicket,
+    Parcel, Partition, Record, Shard, ShardId, Shortage, Sink, Ticket, Verdict,
 };
 use weir_reactor::{Closed, Handler, Io, ListenerId, Mailbox, SharedBytes, ToOutside, Token};
 use weir_wire::ReasonCode;
@@ -223,6 +223,7 @@ impl Shell {
                 Letter::Flushed(flushed) => {
                     output.flushed(*flushed, shard, now);
                 }
+                Letter::Paged(paged) => output.paged(*paged, shard, now),
             }
         });
         guard.memory.came(bytes);
@@ -464,6 +465,24 @@ impl Sink for Output<'_> {
 
     fn log(&mut self, record: &Record<'_>) -> Lsn {
         self.guard.journal.as_mut().map_or(Lsn::NONE, |journal| journal.append(record))
+    }
+
+    fn page_out(&mut self, ticket: PageTicket, page: PageOut<'_>) {
+        if let Some(journal) = &self.guard.journal {
+            journal.write_page(ticket, &page);
+        }
+    }
+
+    fn page_in(&mut self, ticket: PageTicket, page: PageId, bytes: u64) {
+        if let Some(journal) = &self.guard.journal {
+            journal.read_page(ticket, page, bytes);
+        }
+    }
+
+    fn free_page(&mut self, page: PageId) {
+        if let Some(journal) = &self.guard.journal {
+            journal.free_page(page);
+        }
     }
 
     fn notice(&mut self, notice: Notice<'_>) {

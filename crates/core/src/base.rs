@@ -49,7 +49,7 @@ impl Cycle {
 /// not what the message holds. There is an entry for a queued delivery at most, and it takes less
 /// than that.
 #[derive(Debug, Default)]
-pub(crate) struct Renamed(BTreeMap<usize, (Weak<Message>, Lsn)>);
+pub struct Renamed(BTreeMap<usize, (Weak<Message>, Lsn)>);
 
 impl Renamed {
     pub(crate) fn find(&self, message: &Arc<Message>) -> Option<Lsn> {

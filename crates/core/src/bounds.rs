@@ -2,6 +2,8 @@
 
 use crate::features::Features;
 use crate::limits::Limits;
+use crate::paging::PagedBounds;
+use crate::queue::Queue;
 use crate::session::Session;
 use crate::shares::{Part, share_of};
 
@@ -44,6 +46,8 @@ pub(crate) struct Bounds {
     pub(crate) may_refuse: bool,
     /// The limit of this name, lowered while memory is short.
     pub(crate) output_bytes_max: usize,
+    /// What waits for a session that is in the log, if that is kept on the disk.
+    pub(crate) on_disk: Option<PagedBounds>,
 }
 
 impl Bounds {
@@ -51,7 +55,17 @@ impl Bounds {
         let output_bytes_max = limits.output_bytes_max;
         let may_refuse = limits.may_refuse();
         let (is_pressed, is_lean, is_short) = (false, false, false);
-        Self { limits, features, is_pressed, is_lean, is_short, may_refuse, output_bytes_max }
+        let on_disk = None;
+        Self {
+            limits,
+            features,
+            is_pressed,
+            is_lean,
+            is_short,
+            may_refuse,
+            output_bytes_max,
+            on_disk,
+        }
     }
 
     pub(crate) fn set_pressed(&mut self, is_pressed: bool) {
@@ -101,11 +115,16 @@ impl Bounds {
 
     /// Whether a session's queue would be over a bound with so much more in it.
     pub(crate) fn would_be_over(&self, session: &Session, messages: usize, bytes: u64) -> bool {
-        let queue = session.queue();
-        let (queued, queued_bytes) =
-            queue.map_or((0, 0), |queue| (queue.deliveries.len(), queue.bytes));
-        queued + messages > self.limits.queue_messages_max as usize
-            || queued_bytes + bytes > self.limits.queue_bytes_max
+        let (queued, queued_bytes) = session.queue().map_or((0, 0), Queue::total);
+        let (messages_max, bytes_max) = match self.on_disk {
+            Some(PagedBounds { queue_messages_max, queue_bytes_max })
+                if session.outlives_connection() =>
+            {
+                (queue_messages_max, queue_bytes_max)
+            }
+            _ => (self.limits.queue_messages_max.into(), self.limits.queue_bytes_max),
+        };
+        queued + messages as u64 > messages_max || queued_bytes + bytes > bytes_max
     }
 }
 

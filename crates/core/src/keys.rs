@@ -61,6 +61,14 @@ impl Lsn {
     pub const NONE: Self = Self(0);
 }
 
+/// The place of a page on the disk, as the shell names it. It is never given again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PageId(pub u64);
+
+/// Names a page that a shard has asked for to be written or read. It is never given again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PageTicket(pub u64);
+
 /// A session of one shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SessionKey(pub(crate) u32);

@@ -26,7 +26,9 @@ mod mail;
 mod message;
 mod name;
 mod outbox;
+mod page;
 mod pages;
+mod paging;
 mod parcel;
 mod partitions;
 mod pool;
@@ -54,20 +56,23 @@ mod window;
 
 pub use ask::{ClientPage, ClientState, ConnectionState, Kicked};
 pub use auth::{AuthRequest, AuthStep, Verdict};
+pub use base::Renamed;
 pub use content::{
     ConditionEvaluator, ConditionQuery, Content, CostlyCondition, Derived, InvalidCondition, Rules,
     Warning,
 };
 pub use features::Features;
-pub use keys::{ConnKey, Lsn, Micros, Origin, ShardId, Stamp, Ticket};
+pub use keys::{ConnKey, Lsn, Micros, Origin, PageId, PageTicket, ShardId, Stamp, Ticket};
 pub use limits::quotas::{QUOTAS, Quota, Walk, Whose, quotas_as_text, walked_by};
 pub use limits::{Limits, WhenAbsent, WhenConnected};
 pub use mail::{GroupPick, Mail, NotRetained, RetainedPage, RetainedQuery};
 pub use message::Message;
 pub use outbox::MailTarget;
+pub use page::{BadPage, PageIn, PageOut};
+pub use paging::PagedBounds;
 pub use parcel::Parcel;
 pub use partitions::{Partition, PartitionSet, Partitions};
-pub use rebuild::{Rebuild, Unfit};
+pub use rebuild::{NoPage, Rebuild, Unfit};
 pub use record::{BadRecord, Record, Wall, WillRecord};
 pub use settings::Settings;
 pub use shard::{NotMoved, Shard};

@@ -2,8 +2,10 @@
 //! that was let in where its session no longer is; and what comes from a log: sessions and retained
 //! messages. Nothing in it is a key of a shard's.
 
+mod records;
+
 use crate::aliases::{AliasesIn, AliasesOut};
-use crate::keys::Origin;
+use crate::keys::{Origin, PageId};
 use crate::message::Message;
 use crate::replays::Replay;
 use crate::session::{Absence, Attachment, Will};
@@ -25,6 +27,16 @@ impl Parcel {
             Content::Session(moved) => Some(&moved.client_id),
             Content::Admitted(..) | Content::Retained(..) => None,
         }
+    }
+
+    /// The pages that it names: what waits for a session on the disk.
+    pub fn pages(&self) -> impl Iterator<Item = PageId> {
+        let session = match &self.0 {
+            Content::Session(moved) => moved.window.queue(),
+            Content::Admitted(..) | Content::Retained(..) => None,
+        };
+        let paged = session.and_then(|queue| queue.paged.as_deref());
+        paged.into_iter().flat_map(|paged| &paged.pages).map(|page| page.id)
     }
 
     /// The client identifier or topic whose partition says which shard is to hold it:

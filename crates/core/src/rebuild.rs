@@ -7,18 +7,24 @@
 //! Everything else has to fit. Of a session that is over nothing is left, so its memory is that of
 //! what is there.
 
-use crate::keys::{Lsn, Micros, Origin, ShardId};
+mod waiting;
+
+pub use waiting::NoPage;
+
+use crate::keys::{Lsn, Micros, Origin, PageId, ShardId};
 use crate::message::{Message, Queued};
 use crate::outbox::MailTarget;
+use crate::page::{PageIn, PageRef};
 use crate::parcel::{Content, MovedSession, MovedSubscription, Parcel};
 use crate::record::{Record, WillRecord};
 use crate::session::{Absence, Will};
 use crate::undelivered::Mailed;
-use crate::window::{DeliveryState, InFlight, SPAN_MAX, Window};
+use crate::window::{SPAN_MAX, Window};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
+use waiting::{Fetched, Kept, Open, Waiting};
 use weir_wire::packet::{RetainHandling, SubscriptionOptions};
 use weir_wire::{PacketId, PropertiesBuf, QoS};
 
@@ -71,8 +77,8 @@ struct Rebuilt {
     /// By the whole name.
     subscriptions: BTreeMap<Box<str>, Subscribed>,
     /// Oldest first; those that are done are taken out.
-    in_flight: VecDeque<InFlight>,
-    queue: VecDeque<Queued>,
+    in_flight: VecDeque<Open>,
+    queue: Waiting,
     /// Sorted.
     unreleased: Vec<PacketId>,
 }
@@ -138,14 +144,50 @@ impl Rebuild {
         self.by_client.keys().cloned()
     }
 
+    /// The pages that [`Rebuild::finish`] will read: what was fetched from them was not all sent.
+    pub fn fetched(&self) -> BTreeSet<PageId> {
+        let of = |session: &Rebuilt| -> Vec<PageId> {
+            let open = session.in_flight.iter().filter_map(Open::page);
+            session.queue.fetched().chain(open).collect()
+        };
+        self.sessions.values().flat_map(of).collect()
+    }
+
+    /// Goes on without these pages. Tells whose messages were on them, and how many.
+    pub fn forget_pages(
+        &mut self,
+        is_lost: impl Fn(PageId) -> bool,
+        mut tell: impl FnMut(&str, u64),
+    ) {
+        for session in self.sessions.values_mut() {
+            let open = session.in_flight.len();
+            session.in_flight.retain(|open| !open.page().is_some_and(&is_lost));
+            let lost = (open - session.in_flight.len()) as u64 + session.queue.forget(&is_lost);
+            if lost > 0 {
+                tell(&session.client_id, lost);
+            }
+        }
+    }
+
     /// The sessions that are there, in the order in which they began, then the retained messages.
-    /// Whoever was connected is absent since `now`.
-    pub fn finish(self, now: Micros) -> impl Iterator<Item = Parcel> {
-        let sessions = self.sessions.into_values();
+    /// Whoever was connected is absent since `now`. What was fetched from a page before the end is
+    /// read again; other pages stay where they are.
+    ///
+    /// # Errors
+    /// What `read` says, or that there is less on a page than was.
+    pub fn finish<E>(
+        self,
+        now: Micros,
+        mut read: impl FnMut(PageId) -> Result<PageIn, E>,
+    ) -> Result<Vec<Parcel>, NoPage<E>> {
+        let mut parcels = Vec::new();
+        for session in self.sessions.into_values() {
+            parcels.extend(session.into_parcel(now, &mut read)?);
+        }
         let retained = self.retained.into_values().map(|(_, message)| message);
         let retained = retained.filter(move |message| !message.is_expired(now));
-        let retained = retained.map(|message| Parcel(Content::Retained(message)));
-        sessions.filter_map(move |session| session.into_parcel(now)).chain(retained)
+        parcels.extend(retained.map(|message| Parcel(Content::Retained(message))));
+        Ok(parcels)
     }
 
     fn apply_fitting(&mut self, lsn: Lsn, record: Record<'_>) -> Result<(), &'static str> {
@@ -204,7 +246,10 @@ impl Rebuild {
             | Record::Received { session, .. }
             | Record::Done { session, .. }
             | Record::Noted { session, .. }
-            | Record::Released { session, .. } => match self.sessions.get_mut(&session) {
+            | Record::Released { session, .. }
+            | Record::Paged { session, .. }
+            | Record::Fetched { session, .. }
+            | Record::Page { session, .. } => match self.sessions.get_mut(&session) {
                 Some(session) => session.apply(record, &self.messages)?,
                 None => self.ignored += 1,
             },
@@ -237,7 +282,7 @@ impl Rebuild {
             absence: None,
             subscriptions: BTreeMap::new(),
             in_flight: VecDeque::new(),
-            queue: VecDeque::new(),
+            queue: Waiting::default(),
             unreleased: Vec::new(),
         };
         self.sessions.insert(lsn, session);
@@ -273,18 +318,22 @@ impl Rebuilt {
                 let (message, ids) = (Arc::clone(message), boxed(subscription_ids));
                 let queued = Queued { message, qos, retain, subscription_ids: ids };
                 match packet_id {
-                    Some(packet_id) => self.send(packet_id, queued)?,
-                    None => self.queue.push_back(queued),
+                    Some(packet_id) => self.open(packet_id, Some(Kept::Here(queued)))?,
+                    None => self.queue.push(queued),
                 }
             }
             Record::Sent { packet_id, .. } => {
-                let oldest = self.queue.front().ok_or(QUEUE_IS_EMPTY)?;
-                let oldest = oldest.clone();
-                self.send(packet_id, oldest)?;
-                self.queue.pop_front();
+                let oldest = self.queue.oldest()?;
+                self.open(packet_id, Some(oldest))?;
+                self.queue.drop_oldest()?;
             }
-            Record::Dropped { .. } => {
-                self.queue.pop_front().ok_or(QUEUE_IS_EMPTY)?;
+            Record::Dropped { .. } => self.queue.drop_oldest()?,
+            Record::Paged { page, messages, bytes, behind, .. } => {
+                self.queue.put_on_page(PageRef { id: page, messages, bytes }, behind)?;
+            }
+            Record::Fetched { page, .. } => self.queue.fetch(page)?,
+            Record::Page { page, messages, bytes, .. } => {
+                self.queue.push_page(PageRef { id: page, messages, bytes })?;
             }
             Record::Received { packet_id, .. } => self.receive(packet_id)?,
             Record::Done { packet_id, .. } => {
@@ -314,39 +363,31 @@ impl Rebuilt {
         Ok(())
     }
 
-    fn send(&mut self, packet_id: PacketId, message: Queued) -> Result<(), &'static str> {
-        let state = match message.qos {
-            QoS::AtMostOnce => return Err("a delivery at QoS 0 is not in flight"),
-            QoS::AtLeastOnce => DeliveryState::AwaitPubAck,
-            QoS::ExactlyOnce => DeliveryState::AwaitPubRec,
-        };
-        self.open(InFlight { packet_id, state, message: Some(message) })
-    }
-
-    /// Identifiers are given in order, and never over more than the span of a window.
-    fn open(&mut self, delivery: InFlight) -> Result<(), &'static str> {
+    /// Identifiers are given in order, and never over more than the span of a window. Of one
+    /// without a message only the identifier is owed.
+    fn open(&mut self, packet_id: PacketId, message: Option<Kept>) -> Result<(), &'static str> {
         if let (Some(first), Some(last)) = (self.in_flight.front(), self.in_flight.back()) {
-            let span = usize::from(delivery.packet_id.steps_from(first.packet_id));
+            let span = usize::from(packet_id.steps_from(first.packet_id));
             let is_behind = span > usize::from(last.packet_id.steps_from(first.packet_id));
             if !is_behind || span >= SPAN_MAX {
                 return Err("its packet identifier is out of order");
             }
         }
-        self.in_flight.push_back(delivery);
+        if let Some(Kept::Here(Queued { qos: QoS::AtMostOnce, .. })) = message {
+            return Err("a delivery at QoS 0 is not in flight");
+        }
+        self.in_flight.push_back(Open { packet_id, message });
         Ok(())
     }
 
     /// Of a delivery that is not known, only this was logged anew.
     fn receive(&mut self, packet_id: PacketId) -> Result<(), &'static str> {
-        let state = DeliveryState::AwaitPubComp;
-        let Some(at) = self.position(packet_id) else {
-            return self.open(InFlight { packet_id, state, message: None });
-        };
+        let Some(at) = self.position(packet_id) else { return self.open(packet_id, None) };
         let delivery = &mut self.in_flight[at];
-        if delivery.state == DeliveryState::AwaitPubAck {
+        if let Some(Kept::Here(Queued { qos: QoS::AtLeastOnce, .. })) = delivery.message {
             return Err("PUBREC of a delivery at QoS 1");
         }
-        (delivery.state, delivery.message) = (state, None);
+        delivery.message = None;
         Ok(())
     }
 
@@ -359,7 +400,11 @@ impl Rebuilt {
     }
 
     /// Nothing if it is over and nobody is to hear of it.
-    fn into_parcel(self, now: Micros) -> Option<Parcel> {
+    fn into_parcel<E>(
+        self,
+        now: Micros,
+        read: &mut impl FnMut(PageId) -> Result<PageIn, E>,
+    ) -> Result<Option<Parcel>, NoPage<E>> {
         let Self { client_id, expiry_s, will, absence, subscriptions, .. } = self;
         let Deadlines { expires_at, will_at } = absence.unwrap_or_else(|| {
             let after = |seconds| now + Micros::from_secs(seconds);
@@ -368,12 +413,14 @@ impl Rebuilt {
             Deadlines { expires_at, will_at }
         });
         if will.is_none() && expires_at.is_some_and(|at| at <= now) {
-            return None;
+            return Ok(None);
         }
         let has_absence = expires_at.is_some() || will_at.is_some();
         let absence = has_absence.then(|| Box::new(Absence { will, will_at, expires_at }));
-        let mut queue = self.queue;
-        queue.retain(|queued| !queued.message.is_expired(now));
+        let mut fetched = Fetched { read, last: None };
+        let in_flight = self.in_flight.into_iter().map(|open| open.resolve(&mut fetched));
+        let in_flight = in_flight.collect::<Result<_, _>>()?;
+        let queue = self.queue.resolve(now, &mut fetched)?;
         let subscriptions = subscriptions.into_iter().map(|(name, subscribed)| {
             let Subscribed { condition, options, subscription_id } = subscribed;
             // It was looked at when the client subscribed.
@@ -385,18 +432,17 @@ impl Rebuilt {
             client_id: (&*client_id).into(),
             address: None,
             expiry_s,
-            window: Window::restored(self.in_flight.into(), queue),
+            window: Window::restored(in_flight, queue),
             unreleased: self.unreleased,
             absence,
             subscriptions: subscriptions.collect(),
             replays: Vec::new(),
             connection: None,
         };
-        Some(Parcel(Content::Session(Box::new(moved))))
+        Ok(Some(Parcel(Content::Session(Box::new(moved)))))
     }
 }
 
-const QUEUE_IS_EMPTY: &str = "the session's queue is empty";
 const NOT_IN_FLIGHT: &str = "the delivery is not in flight";
 
 /// Nothing, if there are none.

@@ -5,9 +5,9 @@
 //! session is named by the [`Lsn`] of its first record and a message by that of its own, so that a
 //! name is never given again.
 
-mod codec;
+pub(crate) mod codec;
 
-use crate::keys::{Lsn, Micros, ShardId};
+use crate::keys::{Lsn, Micros, PageId, ShardId};
 use crate::outbox::MailTarget;
 use codec::Reader;
 use std::borrow::Cow;
@@ -160,6 +160,39 @@ pub enum Record<'a> {
         /// What it is called.
         number: Lsn,
     },
+    /// The oldest of those behind the queue's last page, or of the newest if it has none, are on
+    /// this page now.
+    Paged {
+        /// The session.
+        session: Lsn,
+        /// The page.
+        page: PageId,
+        /// How many are on it.
+        messages: u32,
+        /// Payload, topic and properties of them.
+        bytes: u64,
+        /// How many came after them and still wait in memory.
+        behind: u64,
+    },
+    /// What is on the first page of the queue is in memory again, in the same place.
+    Fetched {
+        /// The session.
+        session: Lsn,
+        /// The page.
+        page: PageId,
+    },
+    /// A session is to get what is at the end of this page, behind all that it was to get before:
+    /// the page was written before the session was logged anew.
+    Page {
+        /// The session.
+        session: Lsn,
+        /// The page.
+        page: PageId,
+        /// How many of those at its end.
+        messages: u32,
+        /// Payload, topic and properties of them.
+        bytes: u64,
+    },
     /// A topic's retained message, in the place of an older one.
     Retained {
         /// Its topic.
@@ -241,9 +274,13 @@ const BASE: u8 = 14;
 const BASE_END: u8 = 15;
 const RETAINED: u8 = 16;
 const CLEARED: u8 = 17;
-const MAILED: u8 = 24;
-const MARKED: u8 = 25;
-const DELIVERED: u8 = 26;
+const MAILED: u8 = 18;
+const MARKED: u8 = 19;
+const DELIVERED: u8 = 20;
+// The kinds 21 to 23 are left for what is between shards.
+const PAGED: u8 = 24;
+const FETCHED: u8 = 25;
+const PAGE: u8 = 26;
 
 impl<'a> Record<'a> {
     /// What kind it is. A number never changes its meaning.
@@ -269,11 +306,14 @@ impl<'a> Record<'a> {
             Self::Mailed { .. } => MAILED,
             Self::Marked { .. } => MARKED,
             Self::Delivered { .. } => DELIVERED,
+            Self::Paged { .. } => PAGED,
+            Self::Fetched { .. } => FETCHED,
+            Self::Page { .. } => PAGE,
         }
     }
 
     /// The session that it names, if that is not a new one.
-    pub(crate) fn session(&self) -> Option<Lsn> {
+    pub fn session(&self) -> Option<Lsn> {
         match *self {
             Self::Session { session, .. } => Some(session).filter(|&session| session != Lsn::NONE),
             Self::Absent { session, .. }
@@ -286,7 +326,10 @@ impl<'a> Record<'a> {
             | Self::Received { session, .. }
             | Self::Done { session, .. }
             | Self::Noted { session, .. }
-            | Self::Released { session, .. } => Some(session),
+            | Self::Released { session, .. }
+            | Self::Paged { session, .. }
+            | Self::Fetched { session, .. }
+            | Self::Page { session, .. } => Some(session),
             Self::Message { .. }
             | Self::Mailed { .. }
             | Self::Marked { .. }
@@ -363,6 +406,19 @@ impl<'a> Record<'a> {
                 codec::put_lsn(out, *number);
             }
             Self::Delivered { number } => codec::put_lsn(out, *number),
+            Self::Paged { session, page, messages, bytes, behind } => {
+                codec::put_lsn(out, *session);
+                codec::put_page(out, *page, *messages, *bytes);
+                codec::put_number(out, *behind);
+            }
+            Self::Page { session, page, messages, bytes } => {
+                codec::put_lsn(out, *session);
+                codec::put_page(out, *page, *messages, *bytes);
+            }
+            Self::Fetched { session, page } => {
+                codec::put_lsn(out, *session);
+                codec::put_number(out, page.0);
+            }
             Self::Base | Self::BaseEnd => {}
         }
     }
@@ -439,10 +495,23 @@ impl<'a> Record<'a> {
             },
             MARKED => Self::Marked { from: from.shard()?, number: from.lsn()? },
             DELIVERED => Self::Delivered { number: from.lsn()? },
+            FETCHED => Self::Fetched { session: from.lsn()?, page: PageId(from.number()?) },
+            PAGED | PAGE => Self::decode_page(kind, from)?,
             _ => return Err(BadRecord::UnknownKind(kind)),
         };
         reader.finish()?;
         Ok(record)
+    }
+
+    /// One that says what is on a page.
+    fn decode_page(kind: u8, from: &mut Reader<'_>) -> Result<Self, BadRecord> {
+        let session = from.lsn()?;
+        let (page, messages, bytes) = from.page()?;
+        Ok(if kind == PAGED {
+            Self::Paged { session, page, messages, bytes, behind: from.number()? }
+        } else {
+            Self::Page { session, page, messages, bytes }
+        })
     }
 }
 

@@ -2,7 +2,8 @@
 
 use crate::keys::{ConnKey, Micros, Origin};
 use crate::message::Queued;
-use crate::queue::Queue;
+use crate::queue::{Dropped, Queue};
+use crate::record::WillRecord;
 use crate::replays::Replays;
 use crate::routing::{NO_RECORDS, Records};
 use crate::text::Text;
@@ -71,6 +72,21 @@ pub(crate) struct Will {
     /// Whom it counts for if it is retained.
     pub(crate) origin: Origin,
     pub(crate) message_expiry_s: Option<u32>,
+}
+
+impl Will {
+    /// As the log has it.
+    pub(crate) fn record(&self) -> WillRecord<'_> {
+        WillRecord {
+            topic: &self.topic,
+            payload: &self.payload,
+            properties: self.properties.as_properties().as_bytes(),
+            qos: self.qos,
+            retain: self.retain,
+            delay_s: self.delay_s,
+            message_expiry_s: self.message_expiry_s,
+        }
+    }
 }
 
 impl Session {
@@ -149,9 +165,7 @@ impl Session {
     }
 
     pub(crate) fn enqueue(&mut self, queued: Queued) {
-        let queue = self.window.queue_or_insert();
-        queue.bytes += queued.message.bytes();
-        queue.deliveries.push_back(queued);
+        self.window.queue_or_insert().push(queued);
     }
 
     /// Whether the client still has to take what came in its absence.
@@ -166,17 +180,24 @@ impl Session {
         }
     }
 
-    /// Takes the oldest of the queue; an emptied queue gives its memory back.
+    /// Takes the oldest of the queue, if that is in memory; an emptied queue gives its memory back.
     pub(crate) fn dequeue(&mut self) -> Option<Queued> {
         let queue = self.window.queue_mut()?;
-        let queued = queue.deliveries.pop_front();
-        if let Some(queued) = &queued {
-            queue.bytes -= queued.message.bytes();
-        }
-        if queue.deliveries.is_empty() {
+        let queued = queue.pop();
+        if queue.is_empty() {
             self.window.drop_queue();
         }
         queued
+    }
+
+    /// Takes the oldest of the queue out, wherever it is.
+    pub(crate) fn drop_oldest(&mut self) -> Option<Dropped> {
+        let queue = self.window.queue_mut()?;
+        let dropped = queue.drop_oldest();
+        if queue.is_empty() {
+            self.window.drop_queue();
+        }
+        dropped
     }
 
     /// Notes a QoS 2 message; says whether its identifier is new.

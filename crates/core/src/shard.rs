@@ -22,6 +22,7 @@ mod logged;
 mod moves;
 mod outbox;
 mod outlet;
+mod paging;
 mod parked;
 mod pressure;
 mod publish;
@@ -49,6 +50,7 @@ use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
 use crate::log::Log;
 use crate::mail::Mail;
 use crate::outbox::Outbox;
+use crate::paging::Paging;
 use crate::partitions::Place;
 use crate::pool::MessagePool;
 use crate::retained::Retained;
@@ -61,7 +63,7 @@ use crate::stats::Stats;
 use crate::timers::{Timer, Timers};
 use connection::{Connection, Phase, Refusal};
 use connections::Connections;
-use due::Due;
+use due::{Due, Overflowed};
 use freeze::Freeze;
 use parked::is_checked_in_slices;
 use publish::NotTaken;
@@ -91,6 +93,7 @@ pub struct Shard {
     answers: Answers,
     log: Log,
     outbox: Outbox,
+    paging: Paging,
     timers: Timers,
     slices: Slices,
     due: Due,
@@ -118,6 +121,7 @@ impl Shard {
             answers: Answers::new(shards, Micros::from_secs(limits.answer_wait_s_max)),
             log: Log::default(),
             outbox: Outbox::new(shards),
+            paging: Paging::default(),
             timers: Timers::default(),
             slices: Slices::new(limits.input_steps_max),
             due: Due::default(),
@@ -443,7 +447,7 @@ impl Shard {
     }
 
     /// Does what handling an input has put off, so that nothing recurses: ends sessions whose
-    /// queue ran over, publishes wills.
+    /// queue ran over, has long ones written, publishes wills.
     #[inline(always)]
     fn settle(&mut self, now: Micros, sink: &mut impl Sink) {
         if !self.due.is_empty() {
@@ -455,7 +459,11 @@ impl Shard {
     fn do_what_was_put_off(&mut self, now: Micros, sink: &mut impl Sink) {
         while !self.due.is_empty() {
             while let Some(overflowed) = self.due.overflowed.pop() {
-                self.end_overflowed(overflowed, now, sink);
+                if let Overflowed::Long(key) = overflowed {
+                    self.page_out(key, sink);
+                } else {
+                    self.end_overflowed(overflowed, now, sink);
+                }
             }
             if self.freeze.is_some() {
                 // Nobody is to get a message while no letter may be on its way.

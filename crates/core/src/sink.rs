@@ -1,6 +1,9 @@
 //! Where a shard's output goes.
 
-use crate::{AuthRequest, ConnKey, Lsn, Mail, Message, Origin, Parcel, Partition, Record, ShardId};
+use crate::{
+    AuthRequest, ConnKey, Lsn, Mail, Message, Origin, PageId, PageOut, PageTicket, Parcel,
+    Partition, Record, ShardId,
+};
 use std::sync::Arc;
 use weir_wire::ReasonCode;
 
@@ -81,6 +84,17 @@ pub trait Sink {
     fn log(&mut self, _record: &Record<'_>) -> Lsn {
         Lsn::NONE
     }
+
+    /// Has a page written, away from this thread; [`crate::Shard::paged_out`] says when it is safe.
+    /// Only with [`crate::Shard::keep_pages`].
+    fn page_out(&mut self, _ticket: PageTicket, _page: PageOut<'_>) {}
+
+    /// Has a page read, whose messages have about so many bytes; [`crate::Shard::paged_in`] brings
+    /// what is on it.
+    fn page_in(&mut self, _ticket: PageTicket, _page: PageId, _bytes: u64) {}
+
+    /// Nothing names a page any more.
+    fn free_page(&mut self, _page: PageId) {}
 
     /// Something a person may want to read in a log. Rare: never once a message in good order.
     fn notice(&mut self, notice: Notice<'_>);
@@ -176,7 +190,7 @@ pub enum Notice<'a> {
         conn: Option<ConnKey>,
         /// The receiver.
         client_id: &'a str,
-        /// The message's topic.
+        /// The message's topic; empty if the message was on the disk.
         topic: &'a str,
         /// Which bound or rule it was.
         cause: &'static str,

@@ -86,6 +86,10 @@ pub struct Stats {
     pub records_logged: u64,
     /// Answers that wait for the log, now.
     pub log_waits: u64,
+    /// Pages of queues that left memory for the disk.
+    pub pages_out: u64,
+    /// Pages that came back into memory for their clients.
+    pub pages_in: u64,
 }
 
 /// A count for each reason code of failure.
@@ -144,6 +148,8 @@ impl Stats {
             sessions_refused,
             records_logged,
             log_waits,
+            pages_out,
+            pages_in,
         ]
         .into_iter()
     }

@@ -93,7 +93,7 @@ impl Default for Deliveries {
 impl Window {
     /// The window of a session that is taken up after a crash: what is in flight, oldest first, is
     /// owed, and what waits is what the client missed.
-    pub(crate) fn restored(in_flight: Vec<InFlight>, waiting: VecDeque<Queued>) -> Self {
+    pub(crate) fn restored(in_flight: Vec<InFlight>, waiting: Queue) -> Self {
         let mut window = Self::default();
         if let Some(first) = in_flight.first() {
             let all = window.deliveries.get_or_insert_default();
@@ -101,9 +101,7 @@ impl Window {
             in_flight.into_iter().for_each(|delivery| all.restore(delivery));
         }
         if !waiting.is_empty() {
-            let queue = window.queue_or_insert();
-            queue.bytes = waiting.iter().map(|queued| queued.message.bytes()).sum();
-            (queue.deliveries, queue.is_from_absence) = (waiting, true);
+            *window.queue_or_insert() = Queue { is_from_absence: true, ..waiting };
         }
         window
     }
@@ -214,6 +212,14 @@ impl Window {
 
     pub(crate) fn queue_or_insert(&mut self) -> &mut Queue {
         self.deliveries.get_or_insert_default().queue.get_or_insert_default()
+    }
+
+    /// It goes to another shard: pages that were asked for come to this one.
+    pub(crate) fn without_ways(mut self) -> Self {
+        if let Some(queue) = self.queue_mut() {
+            queue.forget_ways();
+        }
+        self
     }
 
     /// Gives an emptied queue's memory back.

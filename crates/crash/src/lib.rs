@@ -10,8 +10,10 @@ mod inbox;
 pub mod ledger;
 mod life;
 mod link;
+mod mounts;
 mod names;
 mod outbox;
+mod power;
 mod publisher;
 mod result;
 mod retained;
@@ -20,6 +22,7 @@ mod subscriber;
 mod table;
 
 pub use names::Stream;
+pub use power::{FileSystem, can_be_cut};
 pub use result::{Crash, CrashResult};
 pub use run::{Options, Step, run};
 pub use table::render;

@@ -33,6 +33,9 @@ pub struct CrashResult {
     pub took_s: f64,
     /// kill or power-cut.
     pub step: String,
+    /// What the power cut was done to.
+    #[serde(default)]
+    pub file_system: Option<String>,
     /// What the moments of the crashes, the absences and the order of messages are made of.
     pub seed: u64,
     /// How many there were.

@@ -4,6 +4,7 @@ use crate::ledger::{RetainedTally, Sent, Tally};
 use crate::life::Life;
 use crate::link::Place;
 use crate::names::Stream;
+use crate::power::{Disk, FileSystem};
 use crate::publisher::Publisher;
 use crate::result::{Crash, CrashResult, SCHEMA};
 use crate::retained;
@@ -16,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
-use weir_bench::driver::{Driver, Profile, Running};
+use weir_bench::driver::{Driver, Profile, Running, data_folder};
 use weir_bench::interrupt::Interrupted;
 use weir_bench::usecase::Needs;
 use weir_chance::Chance;
@@ -24,8 +25,8 @@ use weir_load::plan::ProtocolVersion;
 use weir_say::noteln;
 use weir_wire::{QoS, Version};
 
-/// Fewest messages that are acknowledged in a life, and how many more there may be.
-const LIFE_MESSAGES: (u64, usize) = (500, 4_500);
+/// Of the most messages that are acknowledged in a life, one in so many is the fewest.
+const LIFE_MESSAGES_MIN: usize = 10;
 
 /// One subscriber in so many is away in a life.
 const AWAY_ONE_IN: usize = 4;
@@ -45,6 +46,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub enum Step {
     /// SIGKILL.
     Kill,
+    /// The disk keeps what was synced, and the broker is gone.
+    PowerCut,
 }
 
 impl FromStr for Step {
@@ -53,7 +56,8 @@ impl FromStr for Step {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "kill" => Ok(Self::Kill),
-            _ => Err("a step is kill".into()),
+            "power-cut" => Ok(Self::PowerCut),
+            _ => Err("a step is kill or power-cut".into()),
         }
     }
 }
@@ -62,6 +66,7 @@ impl fmt::Display for Step {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.pad(match self {
             Self::Kill => "kill",
+            Self::PowerCut => "power-cut",
         })
     }
 }
@@ -71,8 +76,12 @@ impl fmt::Display for Step {
 pub struct Options {
     /// What ends a life.
     pub step: Step,
+    /// What a power cut is done to.
+    pub file_system: FileSystem,
     /// How often.
     pub kills: u32,
+    /// Most messages that are acknowledged in a life.
+    pub messages: u32,
     /// For the moments, the absences and the order of messages.
     pub seed: u64,
     /// How many clients publish.
@@ -112,11 +121,20 @@ pub fn run(
         }
     };
     let started = (jiff::Timestamp::now().to_string(), Instant::now());
+    // It goes after the broker, which has files on it.
+    let mut disk = disk_of(options, folder)?;
     let running = driver.start(profile, folder, None)?;
+    if disk.is_some() && !running.has_data() {
+        let name = driver.name();
+        bail!("{name} has no folder for its data: its command line has to name {{data}}");
+    }
     let mut run = Run::new(running, options, version, &qos, interrupted);
     let mut crashes = Vec::new();
     for number in 1..=options.kills {
-        let Some((acknowledged, away)) = run.live(false)? else { return Ok(None) };
+        let Some((acknowledged, away)) = run.live(false, disk.as_ref())? else { return Ok(None) };
+        if let Some(disk) = &mut disk {
+            disk.restore().with_context(|| format!("after crash {number}"))?;
+        }
         let crashed = Instant::now();
         run.running
             .start_again()
@@ -132,7 +150,7 @@ pub fn run(
         );
         crashes.push(Crash { acknowledged, away, down_s });
     }
-    if run.live(true)?.is_none() {
+    if run.live(true, None)?.is_none() {
         return Ok(None);
     }
     Ok(Some(CrashResult {
@@ -142,6 +160,7 @@ pub fn run(
         started: started.0,
         took_s: started.1.elapsed().as_secs_f64(),
         step: options.step.to_string(),
+        file_system: disk.is_some().then(|| options.file_system.to_string()),
         seed: options.seed,
         publishers: options.publishers,
         subscribers: options.subscribers,
@@ -151,6 +170,14 @@ pub fn run(
         crashes,
         tally: run.tally(),
     }))
+}
+
+/// The disk of the broker's data, if its power is to be cut.
+fn disk_of(options: &Options, folder: &Path) -> anyhow::Result<Option<Disk>> {
+    Ok(match options.step {
+        Step::Kill => None,
+        Step::PowerCut => Some(Disk::new(options.file_system, folder, data_folder(folder)?)?),
+    })
 }
 
 /// The version and the QoS that the broker can be loaded with.
@@ -223,8 +250,10 @@ impl<'a> Run<'a> {
 
     /// One life, and the crash that ends it unless it is the last. Returns how many messages are
     /// acknowledged by then and how many subscribers were away; nothing if the user wants to stop.
-    fn live(&mut self, is_last: bool) -> anyhow::Result<Option<(u64, usize)>> {
-        let goal = LIFE_MESSAGES.0 + self.chance.below(LIFE_MESSAGES.1) as u64;
+    fn live(&mut self, is_last: bool, disk: Option<&Disk>) -> anyhow::Result<Option<(u64, usize)>> {
+        let most = self.options.messages as usize;
+        let fewest = most / LIFE_MESSAGES_MIN;
+        let goal = (fewest + self.chance.below(most - fewest)) as u64;
         let (reached, goal_reached) = channel();
         let acknowledged = self.acknowledged;
         let goal = acknowledged + goal;
@@ -260,9 +289,7 @@ impl<'a> Run<'a> {
             if !is_last || !matches!(waited, Ok(true)) {
                 life.end();
             }
-            if !is_last {
-                running.kill();
-            }
+            let crashed = if is_last { Ok(()) } else { crash(running, disk) };
             let mut owed = 0;
             let mut failed = None;
             for thread in loading {
@@ -280,7 +307,7 @@ impl<'a> Run<'a> {
                     failed = Some(error);
                 }
             }
-            failed.map_or(waited, Err)
+            failed.map_or(crashed.and(waited), Err)
         })?;
         self.acknowledged = life.acknowledged();
         Ok(is_whole.then_some((self.acknowledged, away)))
@@ -307,6 +334,17 @@ impl<'a> Run<'a> {
             ..Tally::of(&self.streams, &sent, &received)
         }
     }
+}
+
+/// Ends the broker, and what its disk keeps.
+fn crash(running: &mut Running, disk: Option<&Disk>) -> anyhow::Result<()> {
+    let cut = disk.map_or(Ok(()), |disk| {
+        // Power ends all at once: what a broker says whose disk is gone must not count.
+        running.freeze()?;
+        disk.cut()
+    });
+    running.kill();
+    cut
 }
 
 fn owed(publisher: &Publisher) -> u64 {

@@ -21,8 +21,9 @@ pub fn render(results: &[CrashResult]) -> String {
         &mut text,
         &format!(
             "{publishers} publishers, {subscribers} subscribers, sessions that never expire; \
-             seed {}",
-            first.seed
+             seed {}{}",
+            first.seed,
+            first.file_system.as_ref().map_or_else(String::new, |of| format!("; {of}"))
         ),
     );
     let mut table = Table::new();
@@ -50,8 +51,9 @@ const LIMITS: &str = "Acknowledged is PUBACK at QoS 1 and PUBREC at QoS 2. Lost 
     acknowledged and at least one subscriber never got. No loss here is no proof: it is as many \
     crashes as there were, at this load and on this host.";
 
-const POWER_CUT_LIMITS: &str = "A power cut is a file system that forgets what was not synced. \
-    The cache of the drive below is not part of it.";
+const POWER_CUT_LIMITS: &str = "A power cut is a file system on a loop device that is shut down \
+    without a flush of its log, so that it forgets what was not synced. The write cache of the \
+    drive below is not tested, nor are writes that tear.";
 
 type Row = (String, Vec<String>);
 

@@ -128,3 +128,59 @@ impl Baton {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::slice::tests::plan;
+
+    #[test]
+    fn each_figure_that_is_told_is_read_as_its_own() {
+        let baton = Baton::new(Vec::new());
+        assert_eq!(baton.status(), Status::default());
+        let mut status = Status {
+            phase: Phase::Connect,
+            is_ready: true,
+            is_drained: false,
+            connected: 1,
+            sent: 2,
+            received: 3,
+            owed: 4,
+            delivered: 5,
+        };
+        for phase in PHASES {
+            status = Status {
+                phase,
+                is_ready: !status.is_ready,
+                is_drained: !status.is_drained,
+                ..status
+            };
+            baton.tell(&status);
+            assert_eq!(baton.status(), status);
+        }
+    }
+
+    #[test]
+    fn moments_are_unknown_until_they_are_named() {
+        let (baton, stop) = (Baton::new(Vec::new()), Stop::default());
+        assert_eq!((baton.go_us(), baton.is_settled()), (None, false));
+        baton.begin(7);
+        baton.go(8);
+        baton.settle();
+        assert_eq!(baton.wait_for_begin(&stop), Some(7));
+        assert_eq!((baton.go_us(), baton.is_settled()), (Some(8), true));
+        stop.stop();
+        assert_eq!(baton.wait_for_begin(&stop), None, "stopped before");
+    }
+
+    #[test]
+    fn only_clients_of_slices_with_another_clock_are_unclocked() {
+        let plan = plan(&[(4, false)]);
+        let (here, there) = (Slice::new(0, 2), Slice::new(1, 2));
+        let baton = Baton::new(vec![there]);
+        for client in 0..4 {
+            let is_here = here.has(&plan.groups[0], client);
+            assert_eq!(baton.is_clocked(&plan.groups[0], client), is_here, "{client}");
+        }
+    }
+}

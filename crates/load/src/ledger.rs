@@ -274,6 +274,58 @@ mod tests {
         }
     }
 
+    /// The holes of the only pair, and how many of them are counted.
+    fn holes(ledger: &Ledger) -> (Vec<(u32, u32)>, usize) {
+        let holes = ledger.track(0).1.iter().map(|hole| (hole.start, hole.end));
+        (holes.collect(), ledger.holes)
+    }
+
+    #[test]
+    fn each_hole_is_counted_while_it_is_there() {
+        let mut ledger = Ledger::new(1);
+        ledger.note(0, 5);
+        assert_eq!(holes(&ledger), (vec![(0, 5)], 1));
+        ledger.note(0, 2);
+        assert_eq!(holes(&ledger), (vec![(0, 2), (3, 5)], 2));
+        ledger.note(0, 0);
+        ledger.note(0, 4);
+        assert_eq!(holes(&ledger), (vec![(1, 2), (3, 4)], 2));
+        ledger.note(0, 3);
+        assert_eq!(holes(&ledger), (vec![(1, 2)], 1));
+        let kept = ledger.tracks[0].holes.as_ref().unwrap().ranges.capacity() as u64;
+        assert_eq!(ledger.bytes() - Ledger::new(1).bytes(), 24 + 8 * kept);
+        ledger.merge(0, 10, &[0..1, 4..6, 8..9]);
+        assert_eq!(holes(&ledger), (vec![(8, 9)], 1));
+        ledger.merge(0, 10, &[]);
+        assert_eq!(holes(&ledger), (vec![], 0));
+    }
+
+    #[test]
+    fn gaps_beyond_the_bound_are_written_off_and_no_others() {
+        let mut ledger = Ledger { holes: HOLES_MAX - 1, ..Ledger::new(2) };
+        ledger.note(0, 3);
+        assert_eq!((ledger.written_off(), holes(&ledger)), (0, (vec![(0, 3)], HOLES_MAX)));
+        ledger.note(1, 7);
+        assert_eq!((ledger.written_off(), ledger.track(1)), (7, (8, &[][..])));
+        ledger.note(1, 10);
+        assert_eq!(ledger.written_off(), 9);
+        assert_eq!(ledger.note(1, 3), Arrival::Again, "what comes of it is a duplicate");
+        ledger.write_off(100);
+        assert_eq!(ledger.written_off(), 109);
+    }
+
+    #[test]
+    fn holes_of_two_ledgers_beyond_the_bound_are_written_off_together() {
+        let merged = |room: usize| {
+            let mut ledger = Ledger { holes: HOLES_MAX - room, ..Ledger::new(1) };
+            ledger.merge(0, 9, &[1..3, 5..6]);
+            (ledger.written_off(), ledger.track(0).1.len(), ledger.holes)
+        };
+        // Nobody had 1, 2 and 5: this one has heard nothing at all.
+        assert_eq!(merged(2), (0, 2, HOLES_MAX));
+        assert_eq!(merged(1), (3, 0, HOLES_MAX - 1));
+    }
+
     #[test]
     fn a_pair_in_good_order_costs_16_bytes() {
         let mut ledger = Ledger::new(10);

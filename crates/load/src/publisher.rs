@@ -102,3 +102,20 @@ impl Publisher {
             .then(|| u64::from(self.delays_us[sequence as usize & (self.delays_us.len() - 1)]))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_of_the_newest_messages_are_remembered() {
+        let publish = crate::plan::Publish { rate_per_s: 0.1, ..Default::default() };
+        let mut publisher = Publisher::new(0, "t".into(), &publish, 0, (0, 1));
+        assert_eq!(publisher.delay_us(0), None);
+        (0..6).for_each(|at| publisher.note_send(10 + at));
+        let found: Vec<_> = (0..7).map(|sequence| publisher.delay_us(sequence)).collect();
+        assert_eq!(found, [None, None, Some(12), Some(13), Some(14), Some(15), None]);
+        publisher.note_send(u64::MAX);
+        assert_eq!(publisher.delay_us(6), Some(u64::from(u32::MAX)));
+    }
+}

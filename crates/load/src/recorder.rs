@@ -227,4 +227,68 @@ mod tests {
         };
         assert_eq!(counts.answers(), 654_321);
     }
+
+    /// Counts each of which is `factor` times its own number.
+    fn counts(factor: u64) -> Counts {
+        Counts {
+            connected: factor,
+            connect_failures: 2 * factor,
+            subscribed: 3 * factor,
+            subscribe_failures: 4 * factor,
+            published: 5 * factor,
+            acknowledged: 6 * factor,
+            publish_failures: 7 * factor,
+            received: 8 * factor,
+            duplicated: 9 * factor,
+            reordered: 10 * factor,
+            bytes_out: 11 * factor,
+            bytes_in: 12 * factor,
+        }
+    }
+
+    #[test]
+    fn an_interval_has_what_has_come_to_its_own_time() {
+        let gauges = |cpu_us| Gauges {
+            phase: Phase::Measure,
+            connections: 21,
+            subscribers: 22,
+            publishers: 23,
+            outstanding: 24,
+            cpu_us,
+        };
+        let mut recorder = Recorder::new(0, 0);
+        recorder.begin(1_000_000, 500);
+        recorder.counts = counts(100);
+        let first = recorder.end_interval(1_500_000, gauges(250_500));
+        assert_eq!((first.start_us, first.length_us), (1_000_000, 500_000));
+        assert_eq!((first.published, first.generator_cpu_cores), (500, 0.5));
+        recorder.counts = counts(101);
+        let second = recorder.end_interval(1_600_000, gauges(275_500));
+        let expected = Interval {
+            start_us: 1_500_000,
+            length_us: 100_000,
+            phase: Phase::Measure,
+            connections: 21,
+            subscribers: 22,
+            publishers: 23,
+            connected: 1,
+            connect_failures: 2,
+            subscribed: 3,
+            subscribe_failures: 4,
+            published: 5,
+            acknowledged: 6,
+            publish_failures: 7,
+            received: 8,
+            outstanding: 24,
+            duplicated: 9,
+            reordered: 10,
+            bytes_out: 11,
+            bytes_in: 12,
+            generator_cpu_cores: 0.25,
+            ..Interval::default()
+        };
+        assert_eq!(second, expected);
+        assert_eq!(recorder.interval_start_us(), 1_600_000);
+        assert_eq!((recorder.intervals.len(), recorder.distributions.len()), (2, 2));
+    }
 }

@@ -152,4 +152,22 @@ mod tests {
         drop(three);
         assert_eq!((two.go_us(20), one.go_us(21)), (Some(100_020), Some(100_020)));
     }
+
+    #[test]
+    fn a_cycle_begins_at_its_own_multiples_and_shares_are_of_it() {
+        let shifts = Shifts { length_us: 90, pause_us: 10, index: 1, of: 3 };
+        let found = [0, 1, 300, 301].map(|at_us| shifts.cycle_from(at_us));
+        assert_eq!(found, [0, 300, 300, 600]);
+        assert_eq!(shifts.share(), 0.3);
+        assert_eq!((shifts.at_us(0), shifts.at_us(89), shifts.at_us(90)), (100, 189, 400));
+    }
+
+    #[test]
+    fn shifts_that_cannot_be_are_named() {
+        let shifts = Shifts { length_us: 1, pause_us: 0, index: 2, of: 3 };
+        assert_eq!(shifts.fault(), None);
+        for wrong in [Shifts { length_us: 0, ..shifts }, Shifts { index: 3, ..shifts }] {
+            assert!(wrong.fault().unwrap().ends_with("are no shifts"), "{wrong:?}");
+        }
+    }
 }

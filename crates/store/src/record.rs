@@ -1,5 +1,6 @@
 //! What the log takes and tells.
 
+use crate::format::footer::Entry;
 use crate::format::frame::{Frame, SINCE_BYTES};
 use crate::{Lsn, SegmentNumber};
 
@@ -43,27 +44,34 @@ pub struct Record<'a> {
     pub has_tail: bool,
     /// What it takes on the disk.
     pub bytes: u32,
+    /// In which segment it is.
+    pub segment: SegmentNumber,
+    /// Where in it.
+    pub offset: u32,
 }
 
 impl<'a> Record<'a> {
-    pub(crate) fn of(frame: &Frame<'a>) -> Self {
+    /// The record of this frame, which is there in a segment.
+    pub(crate) fn of(frame: &Frame<'a>, segment: SegmentNumber, offset: u32) -> Self {
         let &Frame { lsn, kind, is_tomb, head, tail, .. } = frame;
-        Self::new(lsn, kind, is_tomb, Body { head, tail }, true, frame.bytes())
+        let (since, head) = since_and_head(is_tomb, head);
+        let (body, bytes) = (Body { head, tail }, frame.bytes() as u32);
+        Self { lsn, kind, since, body, has_tail: true, bytes, segment, offset }
     }
 
-    pub(crate) fn new(
-        lsn: Lsn,
-        kind: Kind,
-        is_tomb: bool,
-        mut body: Body<'a>,
-        has_tail: bool,
-        bytes: usize,
-    ) -> Self {
-        let mut since = None;
-        if is_tomb && let Some((front, rest)) = body.head.split_first_chunk::<SINCE_BYTES>() {
-            since = Some(Lsn::from_bits(u64::from_be_bytes(*front)));
-            body.head = rest;
-        }
-        Self { lsn, kind, since, body, has_tail, bytes: bytes as u32 }
+    /// The record of this entry of a segment's footer.
+    pub(crate) fn of_entry(entry: &Entry<'a>, segment: SegmentNumber) -> Self {
+        let &Entry { lsn, kind, is_tomb, head, bytes, offset } = entry;
+        let (since, head) = since_and_head(is_tomb, head);
+        let (body, bytes) = (Body { head, tail: &[] }, bytes as u32);
+        Self { lsn, kind, since, body, has_tail: false, bytes, segment, offset }
+    }
+}
+
+/// What a tombstone stands for is in front of its head.
+fn since_and_head(is_tomb: bool, head: &[u8]) -> (Option<Lsn>, &[u8]) {
+    match head.split_first_chunk::<SINCE_BYTES>() {
+        Some((since, rest)) if is_tomb => (Some(Lsn::from_bits(u64::from_be_bytes(*since))), rest),
+        _ => (None, head),
     }
 }

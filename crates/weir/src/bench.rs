@@ -54,7 +54,7 @@ enum BenchCommand {
     /// Run a set of use cases
     #[command(after_help = SUITE_EXAMPLES)]
     Suite {
-        /// basic, enterprise, throughput, perf, beyond, storms, soak or faults
+        /// basic, enterprise, throughput, perf, durable, beyond, storms, soak or faults
         set: String,
         #[command(flatten)]
         how: How,
@@ -157,7 +157,8 @@ struct ConformanceArgs {
     /// Only this version: 3.1, 3.1.1 or 5.0; may be given several times
     #[arg(long, value_name = "VERSION", value_parser = parse_version)]
     mqtt: Vec<Version>,
-    /// Configuration of the broker: default (as shipped), tuned (for the suite) or published
+    /// Configuration of the broker: default (as shipped), tuned (for the suite), published (as in
+    /// the published runs) or durable (as little as possible is lost in a crash)
     #[arg(long, default_value = "default")]
     profile: Profile,
     /// Folder for the results
@@ -177,9 +178,11 @@ struct How {
     /// be given several times, and NAME@LABEL tells versions or builds of one broker apart
     #[arg(long, value_name = "BROKER", default_value = "weir")]
     broker: Vec<String>,
-    /// Configuration of the broker: default (as shipped), tuned (for the suite) or published
-    #[arg(long, default_value = "default")]
-    profile: Profile,
+    /// Configuration of the broker: default (as shipped), tuned (for the suite), published (as in
+    /// the published runs) or durable (as little as possible is lost in a crash) [default: from the
+    /// use case, or default]
+    #[arg(long)]
+    profile: Option<Profile>,
     /// Size relative to the use case; 1 is full size
     #[arg(long, default_value_t = 1.0, value_parser = parse_scale, allow_negative_numbers = true)]
     scale: f64,
@@ -244,9 +247,11 @@ impl How {
 
     /// Each with its program found, so that a name that was mistyped is not told after hours.
     fn brokers(&self) -> anyhow::Result<Vec<Box<dyn Driver>>> {
-        let brokers = driver::parse_all(&self.broker, self.profile)?;
+        // What is asked for here is the same in all profiles.
+        let profile = self.profile.unwrap_or(Profile::Default);
+        let brokers = driver::parse_all(&self.broker, profile)?;
         for broker in &brokers {
-            broker.about(self.profile)?;
+            broker.about(profile)?;
         }
         Ok(brokers)
     }

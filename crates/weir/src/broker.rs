@@ -5,7 +5,7 @@ use anyhow::Context;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weir_broker::{Config, ServeError, Server, Verifier};
+use weir_broker::{Config, OnDamage, ServeError, Server, Verifier};
 use weir_say::{say, sayln};
 
 /// A shard ended by itself, by an error of its event loop or a panic.
@@ -47,6 +47,10 @@ pub(crate) struct BrokerArgs {
     /// file; it is made if it is not there
     #[arg(long, value_name = "DIR")]
     store: Option<PathBuf>,
+    /// Go on without what is damaged in the store, instead of [store] on_damage in the file: the
+    /// log says what is lost, and the damaged files are kept beside it
+    #[arg(long)]
+    salvage: bool,
     /// Log everything, as --log-level debug does
     #[arg(short, long)]
     pub(crate) verbose: bool,
@@ -80,6 +84,9 @@ pub(crate) fn run(args: BrokerArgs, log: &Log) -> anyhow::Result<ExitCode> {
     }
     if args.store.is_some() {
         config.store.path = args.store;
+    }
+    if args.salvage {
+        config.store.on_damage = OnDamage::Salvage;
     }
     config.check()?;
     for warning in config.warnings() {

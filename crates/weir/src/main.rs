@@ -8,6 +8,7 @@ mod flow;
 mod log;
 mod pubsub;
 mod shell;
+mod store;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
@@ -30,6 +31,7 @@ struct Cli {
 enum Command {
     Broker(broker::BrokerArgs),
     Ctl(ctl::CtlArgs),
+    Store(store::StoreArgs),
     Bench(bench::BenchArgs),
     Agent(agent::AgentArgs),
     Flow(flow::FlowArgs),
@@ -62,6 +64,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Broker(args) => broker::run(args, &log),
         Command::Ctl(args) => ctl::run(&args),
+        Command::Store(args) => store::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Agent(args) => agent::run(&args, VERSION).map(|()| ExitCode::SUCCESS),
         Command::Flow(args) => Ok(flow::run(&args)),

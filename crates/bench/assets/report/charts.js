@@ -18,7 +18,7 @@ const SECTIONS = [
   ["Throughput and success", [
     { title: "Published", sub: "messages per second", messages: true, planned: "publish_rate", lines: [["", "published_per_s"]] },
     { title: "Received", key: true, sub: "messages per second", messages: true, planned: "deliver_rate", lines: [["", "received_per_s"]] },
-    { title: "Throughput by kind", sub: "a second, log", log: true,
+    { title: "Throughput by kind", sub: "per second, log", log: true,
       lines: [["connect", "connected_per_s", DOTTED], ["subscribe", "subscribed_per_s", DASHED], ["publish", "published_per_s"], ["acknowledged", "acknowledged_per_s", THIN]] },
     { title: "Overall throughput", sub: "operations of all kinds per second", lines: [["succeeded", "succeeded_per_s"], ["failed", "failed_per_s", DASHED]] },
     { title: "Success rate of deliveries", sub: "of those owed so far, not counting what arrived late; the axis counts nines", messages: true, nines: true, lines: [["", "loss_percent"]] },

@@ -5,10 +5,13 @@ use super::cells::{Cell, Pair, Side};
 use super::metrics::COMPARED;
 use crate::numbers;
 use crate::stats::{Interval, Spread};
-use crate::tables::{fit, printable};
+use crate::tables::{fit, printable, prose};
 use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
 use std::fmt::Write as _;
+
+/// Columns of [`head`] with the figures of the sides.
+const FIGURES: usize = 2;
 
 /// A ratio that nobody reads to its third digit.
 const FAR: f64 = 100.0;
@@ -56,33 +59,41 @@ pub(crate) fn confidence(comparison: &Comparison) -> String {
 fn pair_table(text: &mut String, pair: &Pair) {
     let [base, other] = [&pair.base, &pair.other].map(|side| printable(&side.label));
     let _ = writeln!(text, "\n{}: {other} compared with {base}", printable(&pair.use_case));
-    for side in [&pair.base, &pair.other] {
-        side_lines(text, side);
+    let head = head(&base, &other);
+    for (side, name) in [(&pair.base, &head[0]), (&pair.other, &head[1])] {
+        for line in side.told(name) {
+            prose(text, &line);
+        }
     }
+    if pair.cells.is_empty() {
+        prose(text, "nothing to compare: no run passed");
+        return;
+    }
+    // Where no metric can have a verdict for one and the same reason, that is told once.
+    let why = pair.cells[0].why.as_str();
+    let is_void = pair.cells.iter().all(|cell| cell.standing.is_none() && cell.why == why);
+    let columns = if is_void { FIGURES } else { head.len() };
+    let first = |cells: &[String]| cells[..columns].to_vec();
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
-    table.set_header(["metric".to_owned()].into_iter().chain(head(&base, &other)));
+    table.set_header(["metric".to_owned()].into_iter().chain(first(&head)));
     for cell in &pair.cells {
-        table.add_row(row(cell));
+        let [metric, figures @ ..] = row(cell);
+        table.add_row([metric].into_iter().chain(first(&figures)));
     }
-    if !pair.cells.is_empty() {
-        let _ = writeln!(text, "{}", fit(&table));
-    }
-}
-
-fn side_lines(text: &mut String, side: &Side) {
-    for line in side.told() {
-        let _ = writeln!(text, "  {}", printable(&line));
+    let _ = writeln!(text, "{}", fit(&table));
+    if is_void {
+        prose(text, &format!("no verdict: {why}"));
     }
 }
 
 impl Side {
-    /// What is to be known of its runs beside figures, a line each.
-    pub(crate) fn told(&self) -> Vec<String> {
-        let label = &self.label;
+    /// What is to be known of its runs beside figures, a line each; `label` is what they call it.
+    pub(crate) fn told(&self, label: &str) -> Vec<String> {
         let failed = self.failed.iter().map(|reason| format!("{label} FAILED: {reason}"));
-        let void = (self.void > 0)
-            .then(|| format!("{label}: {} of {} runs say nothing", self.void, self.runs));
+        let void = (self.void > 0).then(|| {
+            format!("{label}: {} of {} runs are void and say nothing", self.void, self.runs)
+        });
         let disturbed = (self.disturbed > 0).then(|| {
             format!("{label}: the host was not quiet in {} of {} runs", self.disturbed, self.runs)
         });

@@ -1,6 +1,7 @@
 //! The scoreboard for a terminal.
 
 use super::{Scoreboard, Scored};
+use crate::lines::{prose, wrap};
 use crate::tables::fit;
 use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
@@ -15,8 +16,7 @@ pub fn render(scoreboard: &Scoreboard) -> String {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
     table.set_header([
-        "broker",
-        "MQTT",
+        "broker, MQTT",
         "cases",
         "passed",
         "failed",
@@ -49,7 +49,7 @@ fn row(scored: &Scored, version: Version) -> Option<Vec<String>> {
     if cases == 0 {
         return None;
     }
-    let name = scored.label();
+    let name = format!("{}, {version}", scored.label());
     let numbers = [
         cases,
         count.passed,
@@ -59,8 +59,7 @@ fn row(scored: &Scored, version: Version) -> Option<Vec<String>> {
         board.statements_of(version, Standing::Holds),
         board.statements_of(version, Standing::Fails),
     ];
-    let cells = [name, version.to_string()].into_iter();
-    Some(cells.chain(numbers.map(|number| number.to_string())).collect())
+    Some([name].into_iter().chain(numbers.map(|number| number.to_string())).collect())
 }
 
 fn failures(scored: &Scored, text: &mut String) {
@@ -73,9 +72,11 @@ fn failures(scored: &Scored, text: &mut String) {
     for case in failed.iter().take(FAILURES_MAX) {
         let CaseOutcome { name, version, statements, about, .. } = case;
         let ids: Vec<&str> = statements.iter().filter_map(|name| name.split(':').nth(1)).collect();
-        let _ = writeln!(text, "  {version} {name} [{}]\n    {about}", ids.join(", "));
+        prose(text, &format!("{version} {name} [{}]", ids.join(", ")));
+        wrap(text, "    ", "    ", about);
         if let Verdict::Fail { step, why } = &case.verdict {
-            let _ = writeln!(text, "    at: {step}\n    {why}");
+            wrap(text, "    at: ", "      ", step);
+            why.lines().for_each(|line| wrap(text, "    ", "      ", line));
         }
     }
     if failed.len() > FAILURES_MAX {

@@ -2,10 +2,11 @@
 
 use super::looks::Looks;
 use super::{CONNECTION_BYTES, PORTS_PER_SOURCE};
+use crate::lines::wrap;
 use crate::numbers::grouped;
 use crate::usecase::UseCase;
 use serde::Serialize;
-use weir_say::noteln;
+use weir_say::note;
 
 /// What a run asks of its host.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -149,10 +150,13 @@ fn all(looks: &Looks, demand: &Demand) -> Vec<Check> {
     CHECKS.iter().map(check).collect()
 }
 
-/// One line on standard error for each thing that would spoil the run.
+/// A sentence on standard error for each thing that would spoil the run.
 pub fn warn(demand: &Demand) {
     for check in checks(demand).iter().filter(|check| check.state == State::Warning) {
-        noteln!("warning: {}: {}; to fix it: {}", check.name, check.found, check.mend);
+        let mut text = String::new();
+        let sentence = format!("{}: {}; to fix it: {}", check.name, check.found, check.mend);
+        wrap(&mut text, "warning: ", "warning:   ", &sentence);
+        note!("{text}");
     }
 }
 

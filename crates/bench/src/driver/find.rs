@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Where daemons are, beside PATH.
-const DAEMONS: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/usr/lib/rabbitmq/bin"];
+const DAEMONS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/lib/rabbitmq/bin"];
 
 /// How long a program may take to say its version; some start a whole virtual machine for it.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
@@ -25,6 +25,13 @@ pub(super) fn cache(broker: &str) -> PathBuf {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let home = || set("HOME").unwrap_or_else(|| "/tmp".into()).join(".cache");
     set("XDG_CACHE_HOME").unwrap_or_else(home).join("weir/brokers").join(broker)
+}
+
+/// A program that every host may have, on PATH or where daemons are.
+pub fn program_of_host(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(DAEMONS.map(PathBuf::from));
+    folders.map(|folder| folder.join(name)).find(|file| is_program(file))
 }
 
 /// The first of these programs on PATH, where daemons are, or where the suite keeps brokers. A name
@@ -123,5 +130,17 @@ mod tests {
         assert!(find(&words(&["sh"]), "none").is_some());
         assert!(find(&words(&["no-such-program", "sh"]), "none").is_some());
         assert_eq!(find(&words(&["no-such-program"]), "none"), None);
+    }
+
+    #[test]
+    fn a_script_is_known_by_how_it_begins() {
+        let folder = tempfile::tempdir().unwrap();
+        let is = |text: &str| {
+            let path = folder.path().join("program");
+            std::fs::write(&path, text).unwrap();
+            is_script(&path)
+        };
+        assert_eq!(["#!/bin/sh", "#!", "#", "# !", ""].map(is), [true, true, false, false, false]);
+        assert!(!is_script(Path::new("/no/such/program")) && !is_script(Path::new("/bin/sh")));
     }
 }

@@ -260,3 +260,65 @@ fn listen(out: Option<impl Read + Send + 'static>) -> (Receiver<String>, Receive
     });
     (started, ended)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first line that the suite hears, and how the broker ended.
+    fn heard(said: &'static str) -> (Option<String>, Vec<String>) {
+        let (started, ended) = listen(Some(said.as_bytes()));
+        let first = started.recv().ok();
+        (first, ended.iter().collect())
+    }
+
+    #[test]
+    fn what_a_guard_says_is_heard_and_its_own_end_too() {
+        let outside = "the broker's guard was ended from outside".to_owned();
+        let by_itself = "the broker's process ended by itself: exit status: 3".to_owned();
+        let (first, ends) = heard("started 77\nended exit status: 3\n");
+        assert_eq!(
+            (first.as_deref(), ends),
+            (Some("started 77"), vec![by_itself, outside.clone()])
+        );
+        let (first, ends) = heard("failed why\nmore\n");
+        assert_eq!((first.as_deref(), ends), (Some("failed why"), vec![outside.clone()]));
+        assert_eq!(heard(""), (None, vec![outside]));
+        let (started, ended) = listen(None::<&[u8]>);
+        assert!(started.recv().is_err() && ended.recv().is_err());
+    }
+
+    /// What a shell says in the place of a guard.
+    fn guarded_by(script: &str) -> std::io::Result<Guarded> {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        Guarded::new(command.spawn().unwrap(), Duration::from_millis(1))
+    }
+
+    #[test]
+    fn a_guard_that_has_started_nothing_says_why() {
+        for (script, why) in [
+            ("echo failed no such program; cat", "no such program"),
+            ("echo hallo; cat", "hallo"),
+            ("echo started 0; cat", "started 0"),
+            ("exit 3", "its guard ended"),
+        ] {
+            assert_eq!(guarded_by(script).map(|_| ()).unwrap_err().to_string(), why, "{script}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_broker_is_told_as_often_as_it_is_asked_for() {
+        let mut guarded = guarded_by("echo started $$; read end; exit 0").unwrap();
+        assert_eq!(guarded.broker(), guarded.child.id());
+        assert_eq!(guarded.exited(Duration::ZERO), None);
+        drop(guarded);
+        let mut ended = guarded_by("echo started $$; echo ended killed; read end; exit 0").unwrap();
+        let told = Some("the broker's process ended by itself: killed");
+        assert_eq!(ended.exited(EXIT_MAX), told);
+        assert_eq!(ended.exited(Duration::ZERO), told);
+        let child = ended.child.id();
+        ended.kill();
+        assert!(is_going(child), "it is left behind");
+    }
+}

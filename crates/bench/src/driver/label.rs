@@ -172,4 +172,26 @@ mod tests {
         let title = |at: usize| brokers[at].about(Profile::Default).unwrap().name;
         assert_eq!([0, 1, 2].map(title), ["Mosquitto", "Mosquitto", "Mosquitto@3"]);
     }
+
+    #[test]
+    fn a_label_changes_nothing_but_the_name() {
+        for text in
+            ["mosquitto", "weir", "mine=mqtt://127.0.0.1:1?pid=1", "mine=mqtt://127.0.0.1:1"]
+        {
+            let (name, rest) = text.split_once('=').map_or((text, ""), |(name, rest)| (name, rest));
+            let rest = if rest.is_empty() { String::new() } else { format!("={rest}") };
+            let [plain, own] = [text.to_owned(), format!("{name}@x{rest}")]
+                .map(|text| parse(&text, Path::new("weir")).unwrap());
+            assert_eq!(own.name(), format!("{name}@x"));
+            let of = |driver: &dyn Driver| {
+                let has = [Profile::Default, Profile::Published].map(|of| driver.has(of));
+                (driver.is_local(), driver.is_restartable(), driver.connections_max(), has)
+            };
+            assert_eq!(of(&*own), of(&*plain), "{text}");
+            let credentials = Credentials { user_name: Some("me".into()), password: None };
+            let [plain, own] = [plain, own].map(|driver| driver.with_credentials(&credentials));
+            assert_eq!(own.is_some(), plain.is_some(), "{text}");
+            assert!(own.is_none_or(|own| own.name() == format!("{name}@x")));
+        }
+    }
 }

@@ -112,6 +112,11 @@ impl Running {
         }
     }
 
+    /// Whether it has a folder of its own for what it keeps.
+    pub const fn has_data(&self) -> bool {
+        self.data.is_some()
+    }
+
     /// Waits until it answers at all of its addresses.
     fn answer(&mut self) -> Result<(), DriverError> {
         let Some(again) = &self.again else { return Ok(()) };
@@ -186,8 +191,10 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         drop(self.guarded.take());
+        // What somebody has mounted there is for whoever did so to take away.
         if let Some(data) = self.data.take()
             && let Err(error) = std::fs::remove_dir_all(&data)
+            && error.kind() != ErrorKind::ResourceBusy
         {
             tracing::warn!(%error, "{} could not be removed", data.display());
         }

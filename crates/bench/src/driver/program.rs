@@ -233,6 +233,14 @@ impl Program {
 /// The folder within the run's that a broker may fill.
 const DATA: &str = "broker-data";
 
+/// Where a broker that is started in the folder of a run keeps its data.
+///
+/// # Errors
+/// The system does not know where this is.
+pub fn data_folder(folder: &Path) -> std::io::Result<PathBuf> {
+    Ok(std::path::absolute(folder)?.join(DATA))
+}
+
 /// Processors that a broker may run on.
 fn threads(core: Option<usize>) -> usize {
     match core {

@@ -37,6 +37,10 @@ impl Url {
                 Err(_) => return Err(fail(format!("{pid:?} is not a process id"))),
             },
         };
+        let place = url.rsplit_once('@').map_or(url, |(_, place)| place);
+        if let Some((_, query)) = place.split_once('?') {
+            return Err(fail(format!("only ?pid=PID may follow the port, not ?{query}")));
+        }
         let parsed: weir_load::Url = url.parse().map_err(|why: &str| fail(why.into()))?;
         let weir_load::Url { user_name, password, host, port, topic } = parsed;
         if topic.is_some() {
@@ -213,6 +217,8 @@ mod tests {
         assert_eq!(url.credentials.password.as_deref(), Some("p=w@x"));
         let error = Url::parse("mqtt://127.0.0.1:77?pid=me").map(|_| ()).unwrap_err().to_string();
         assert!(error.contains("\"me\"") && error.contains("process"), "{error}");
+        let error = Url::parse("a=mqtt://me:x?y@127.0.0.1:77?pod=1").map(|_| ()).unwrap_err();
+        assert!(error.to_string().ends_with("only ?pid=PID may follow the port, not ?pod=1"));
     }
 
     #[test]

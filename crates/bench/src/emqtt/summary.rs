@@ -186,4 +186,148 @@ mod tests {
             "1.5 s to connect and subscribe, 13.0 s measured, 0.2 s waited for what was owed";
         assert_eq!(times(&outcome), text);
     }
+
+    use super::super::options::{Audience, Common};
+    use weir_load::plan::{Group, Phases, Publish};
+
+    fn options(work: Work) -> Options {
+        let common = Common {
+            host: "localhost".into(),
+            port: 1883,
+            version: 5,
+            clients: 1,
+            start_number: 0,
+            connect_rate_per_s: 0,
+            connect_interval_ms: 10,
+            credentials: Default::default(),
+            keep_alive_s: 300,
+            is_clean: true,
+            prefix: None,
+        };
+        Options { common, work }
+    }
+
+    /// The summary's lines, by the name in front.
+    fn lines(work: Work, outcome: &Outcome) -> std::collections::BTreeMap<String, String> {
+        let publish =
+            Publish { topic: "ab".into(), qos: 1, payload_bytes: 20, ..Publish::default() };
+        let group = Group { clients: 1, publish: Some(publish), ..Group::default() };
+        let phases = Phases { warm_up_ms: 0, measure_ms: 1, drain_ms: 0 };
+        let plan = Plan::new("127.0.0.1:1".parse().unwrap(), vec![group], phases);
+        let text = render(&options(work), &plan, outcome, &verdict(outcome));
+        let cut = |line: &str| (line[..20].trim().to_owned(), line[20..].to_owned());
+        text.lines().skip(1).map(cut).collect()
+    }
+
+    fn publish(audience: Option<Audience>) -> Work {
+        let (topic, qos, payload_bytes) = ("t".to_owned(), 1, 20);
+        let (interval_ms, limit, is_retained) = (1, 0, false);
+        Work::Publish { topic, qos, payload_bytes, interval_ms, limit, is_retained, audience }
+    }
+
+    fn seen() -> Outcome {
+        let mut of = outcome();
+        of.measure = Messages {
+            intended: 1,
+            sent: 2,
+            unsent: 3,
+            accepted: 4,
+            refused: 5,
+            unacknowledged: 6,
+            delivered: 7,
+            expected: 8,
+            lost: 9,
+            duplicated: 10,
+            reordered: 11,
+            late_after_drain: 12,
+            received: 13,
+            ..Messages::default()
+        };
+        of.connections.connected = 9;
+        of.connections.failed.insert("refused".into(), 1);
+        of.connections.dropped.insert("closed".into(), 2);
+        let latencies = &mut of.latencies;
+        for (at, histogram) in [
+            &mut latencies.connect,
+            &mut latencies.subscribe,
+            &mut latencies.acknowledge,
+            &mut latencies.acknowledge_from_intended,
+            &mut latencies.end_to_end,
+            &mut latencies.end_to_end_from_send,
+            &mut of.generator.lag,
+            &mut of.generator.turn,
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            histogram.record(100 * (at as u64 + 1)).unwrap();
+        }
+        of.generator.cpu_system_us = 400_000;
+        of
+    }
+
+    #[test]
+    fn each_figure_stands_behind_its_name() {
+        let text = lines(publish(Some(Audience { subscribers: 1, filter: None })), &seen());
+        let one = |ms: &str| format!("p50={ms} p90={ms} p99={ms} p99.9={ms} max={ms} of 1");
+        for (name, expected) in [
+            ("connections", "9 of 11; 1 failed: refused; 2 dropped: closed".into()),
+            ("connect", one("0.10ms")),
+            ("subscribe", one("0.20ms")),
+            ("from the send", one("0.30ms")),
+            ("acknowledged", one("0.40ms")),
+            ("due to received", one("0.50ms")),
+            ("sent to received", one("0.60ms")),
+            (
+                "published",
+                "1 due, 2 sent, 3 unsent, 4 accepted, 5 refused, 6 never acknowledged".into(),
+            ),
+            (
+                "delivered",
+                "7 of 8 owed, 9 lost, 10 twice, 11 out of order, 12 after the wait".into(),
+            ),
+            ("generator", "0.40 cores, lag p99=0.70ms, loop p99=0.80ms: healthy".into()),
+            ("verdict", "failed".into()),
+        ] {
+            assert_eq!(text[name], expected, "{name}");
+        }
+        let wire = &text["on the wire"];
+        assert!(wire.ends_with(" B with a payload of 20 B, the stamp in it"), "{wire}");
+        let broken: Vec<&str> = text[""].lines().collect();
+        assert!(!broken.is_empty(), "the reasons follow the verdict: {text:?}");
+    }
+
+    #[test]
+    fn what_nobody_saw_is_not_told_as_a_figure() {
+        let mut of = outcome();
+        of.generator.cpu_system_us = 1_999_900;
+        let text = lines(publish(None), &of);
+        let names: Vec<&str> = text.keys().map(String::as_str).collect();
+        let expected = [
+            "connections",
+            "delivered",
+            "generator",
+            "on the wire",
+            "published",
+            "time",
+            "verdict",
+        ];
+        assert_eq!(names, expected);
+        assert!(text["delivered"].starts_with("not known: nobody here subscribes"));
+        assert_eq!(text["generator"], "2.00 cores, loop p99=0.00ms: healthy");
+        of.generator.invalid = vec!["it was late".into()];
+        let text = lines(Work::Subscribe { filters: Vec::new(), qos: 0 }, &of);
+        assert!(text["received"].starts_with("0, only counted"), "{text:?}");
+        assert_eq!(text["generator"], "2.00 cores, loop p99=0.00ms: it was the limit");
+        assert_eq!((&*text["verdict"], &*text[""]), ("invalid", "it was late"));
+        assert!(!lines(Work::Connect, &of).contains_key("received"));
+    }
+
+    #[test]
+    fn the_exit_code_says_the_verdict() {
+        let code = |status| exit_code(&Verdict { status, reasons: Vec::new() });
+        let all = [Status::Passed, Status::Failed, Status::Invalid, Status::Unsupported];
+        assert_eq!(all.map(code), [0, 1, 1, 1]);
+        assert_eq!(code(Status::Aborted), 130);
+    }
 }

@@ -148,20 +148,24 @@ impl<'a> FaultInjector<'a> {
     }
 
     fn impair(&self, step: &Step, is_end: bool) {
-        let Some(proxy) = &self.proxy else { return };
-        let trouble = match step.fault {
-            _ if is_end => Impairment::default(),
-            Some(Fault::Delay) => {
-                let delay_us = (step.delay_ms.unwrap_or(0.0) * 1e3) as u64;
-                Impairment { delay_us, ..Impairment::default() }
-            }
-            Some(Fault::Loss) => {
-                let loss_ppm = (step.loss_share.unwrap_or(0.0) * 1e6) as u32;
-                Impairment { loss_ppm, ..Impairment::default() }
-            }
-            _ => Impairment { is_dead: true, ..Impairment::default() },
-        };
-        proxy.set(trouble);
+        if let Some(proxy) = &self.proxy {
+            proxy.set(if is_end { Impairment::default() } else { impairment(step) });
+        }
+    }
+}
+
+/// What a step does to the network while it lasts.
+fn impairment(step: &Step) -> Impairment {
+    match step.fault {
+        Some(Fault::Delay) => {
+            let delay_us = (step.delay_ms.unwrap_or(0.0) * 1e3) as u64;
+            Impairment { delay_us, ..Impairment::default() }
+        }
+        Some(Fault::Loss) => {
+            let loss_ppm = (step.loss_share.unwrap_or(0.0) * 1e6) as u32;
+            Impairment { loss_ppm, ..Impairment::default() }
+        }
+        _ => Impairment { is_dead: true, ..Impairment::default() },
     }
 }
 
@@ -175,12 +179,17 @@ fn wait_until(at_us: u64, over: &Receiver<()>) -> bool {
 mod tests {
     use super::*;
 
+    #[derive(serde::Deserialize)]
+    struct File {
+        step: Vec<Step>,
+    }
+
+    fn steps(text: &str) -> Vec<Step> {
+        toml::from_str::<File>(text).unwrap().step
+    }
+
     #[test]
     fn events_are_in_order_and_only_of_broker_and_network() {
-        #[derive(serde::Deserialize)]
-        struct File {
-            step: Vec<Step>,
-        }
         let text = r#"
             [[step]]
             at = "9s"
@@ -198,8 +207,8 @@ mod tests {
             for = "500ms"
             delay_ms = 10
         "#;
-        let file: File = toml::from_str(text).unwrap();
-        let injector = FaultInjector { steps: &file.step, proxy: None };
+        let steps = steps(text);
+        let injector = FaultInjector { steps: &steps, proxy: None };
         let events = injector.events();
         let seen: Vec<(u64, usize, bool)> =
             events.iter().map(|event| (event.at_us / 1_000, event.step, event.is_end)).collect();
@@ -214,5 +223,53 @@ mod tests {
                 (9_000, 0, true)
             ]
         );
+    }
+
+    const OF_THE_NETWORK: &str = r#"
+        [[step]]
+        at = "1s"
+        fault = "delay"
+        for = "1s"
+        delay_ms = 2.5
+        [[step]]
+        at = "2s"
+        fault = "loss"
+        for = "1s"
+        loss_share = 0.125
+        [[step]]
+        at = "3s"
+        fault = "half-open"
+        for = "1s"
+    "#;
+
+    #[test]
+    fn the_network_is_impaired_by_as_much_as_the_step_says() {
+        let done: Vec<_> = steps(OF_THE_NETWORK)
+            .iter()
+            .map(|step| {
+                let Impairment { delay_us, loss_ppm, is_dead, .. } = impairment(step);
+                (delay_us, loss_ppm, is_dead)
+            })
+            .collect();
+        assert_eq!(done, [(2_500, 0, false), (0, 125_000, false), (0, 0, true)]);
+    }
+
+    #[test]
+    fn there_is_a_proxy_where_the_network_is_to_be_impaired_and_only_there() {
+        let broker = SocketAddr::from(([127, 0, 0, 1], 1));
+        let all = steps(OF_THE_NETWORK);
+        let with = FaultInjector::new(&all, broker).unwrap();
+        assert!(with.has_proxy() && with.target(broker) != broker);
+        let without = FaultInjector::new(&[], broker).unwrap();
+        assert!(!without.has_proxy() && without.target(broker) == broker);
+    }
+
+    #[test]
+    fn a_time_is_waited_for_while_the_load_is_there() {
+        let (until_over, over) = std::sync::mpsc::channel();
+        let at_us = now_us() + 2_000;
+        assert!(wait_until(at_us, &over) && now_us() >= at_us);
+        drop(until_over);
+        assert!(!wait_until(u64::MAX, &over));
     }
 }

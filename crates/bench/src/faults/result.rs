@@ -105,7 +105,7 @@ fn of_step(step: &Step, time: Time<'_>, next_us: u64, outcome: &Outcome) -> Faul
 }
 
 /// The columns of a step.
-pub(crate) const HEAD: [&str; 10] = [
+pub(crate) const HEAD: [&str; 11] = [
     "step",
     "at",
     "for",
@@ -115,6 +115,7 @@ pub(crate) const HEAD: [&str; 10] = [
     "rate back",
     "lost conn.",
     "back",
+    "all back",
     "lost",
 ];
 
@@ -130,7 +131,7 @@ pub fn table(course: &CourseResult) -> (Table, String) {
 }
 
 /// A step and its figures, as [`HEAD`] has them.
-pub(crate) fn row(step: &FaultResult) -> [String; 10] {
+pub(crate) fn row(step: &FaultResult) -> [String; 11] {
     let time = |seconds: Option<f64>| seconds.map_or("-".into(), |s| format!("{s:.2} s"));
     [
         step.name.clone(),
@@ -142,6 +143,7 @@ pub(crate) fn row(step: &FaultResult) -> [String; 10] {
         time(step.rate_back_s),
         step.connections_lost.to_string(),
         step.clients_back.to_string(),
+        time(step.all_back_s),
         step.deliveries_lost.to_string(),
     ]
 }
@@ -194,5 +196,134 @@ mod tests {
         assert!(text.lines().all(|line| line.len() <= 118), "{text}");
         assert!(sentence.contains("kill failed: it was not started again"), "{sentence}");
         assert_eq!(course.broken().len(), 1);
+    }
+
+    use crate::usecase::UseCase;
+    use crate::verdict::tests::outcome;
+    use weir_load::outcome::PhaseSpan;
+    use weir_load::steps::{Beat, Pulse};
+
+    const SECOND: u64 = 1_000_000;
+
+    /// A step of the broker 2 s into measure, and two of clients at 4 s and 30 s.
+    fn steps() -> Vec<Step> {
+        let text = r#"
+            name = "mine"
+            revision = 1
+            about = ""
+            mqtt_version = "5.0"
+            connect_rate_per_s = 10
+            measure_s = 40
+            needs = ["mqtt-5.0"]
+            [[group]]
+            name = "one"
+            clients = 4
+            client_id = "a{i}"
+            scales = false
+            publish = { topic = "a", qos = 0, rate_per_s = 1, payload_bytes = 16 }
+            [[step]]
+            at = "2s"
+            fault = "freeze"
+            for = "3s"
+            [[step]]
+            at = "4s"
+            fault = "cut"
+            group = "one"
+            [[step]]
+            at = "30s"
+            fault = "cut"
+            group = "one"
+        "#;
+        UseCase::parse("mine", text).unwrap().step
+    }
+
+    /// Ten seconds of measure from the 100th on, seen beat by beat: ten messages in each, and
+    /// something lost and a connection ended at two times.
+    fn seen() -> Outcome {
+        let mut of = outcome();
+        let (start_us, end_us) = (100 * SECOND, 110 * SECOND);
+        of.phases = vec![PhaseSpan { phase: Phase::Measure, start_us, end_us }];
+        let mut beats = vec![Beat { received: 10, ..Beat::default() }; 1_000];
+        beats[150].lost = 1;
+        beats[250].lost = 2;
+        beats[250].gone = 3;
+        beats[350].lost = 4;
+        beats[460].lost = 8;
+        beats[470].gone = 5;
+        beats[480].back = 6;
+        of.course.pulse = Pulse { start_us, beats };
+        of
+    }
+
+    fn frozen() -> Happened {
+        let (begin_us, end_us) = (102 * SECOND, 105 * SECOND);
+        Happened { step: 0, begin_us, end_us, error: Some("it did not".into()) }
+    }
+
+    #[test]
+    fn each_step_has_its_own_time_and_what_was_lost_by_it() {
+        let found = course(&steps(), &[frozen()], true, &seen()).unwrap();
+        let [freeze, cut] = &*found.steps else { panic!("the third had no time: {found:?}") };
+        assert_eq!((&*freeze.name, freeze.begin_s, freeze.end_s), ("freeze", 2.0, 5.0));
+        assert_eq!((&freeze.group, freeze.error.as_deref()), (&None, Some("it did not")));
+        assert_eq!((cut.begin_s, cut.end_s), (4.0, 4.0));
+        assert_eq!((cut.group.as_deref(), &cut.error), (Some("one"), &None));
+        assert_eq!((freeze.rate_before_per_s, freeze.detect_s), (1_000.0, Some(0.51)));
+        // Until its own end, although the next one has begun by then.
+        assert_eq!((freeze.connections_lost, freeze.clients_back), (8, 6));
+        assert_eq!((cut.connections_lost, cut.clients_back), (5, 6));
+        // From a second before it to a second before its end or the next one.
+        assert_eq!((freeze.deliveries_lost, cut.deliveries_lost), (7, 12));
+        assert!(found.has_proxy);
+        let marks = marks(&found, 50.0);
+        let marks: Vec<_> = marks.iter().map(|mark| (mark.t_s, mark.until_s)).collect();
+        assert_eq!(marks, [(52.0, Some(55.0)), (54.0, None)]);
+    }
+
+    #[test]
+    fn returns_are_told_each_by_its_name_and_only_where_there_are_any() {
+        let mut of = seen();
+        assert!(course(&[], &[], false, &of).is_none());
+        of.course.returns.ended = 1;
+        assert!(course(&[], &[], false, &of).is_some());
+        let returns = &mut of.course.returns;
+        returns.lost.insert("closed".into(), 2);
+        returns.attempts_failed.insert("refused".into(), 3);
+        (returns.returned, returns.resumed, returns.away_at_end) = (4, 5, 6);
+        (returns.resent, returns.old_left_open) = (7, 8);
+        returns.delay.record(9_000).unwrap();
+        let found = course(&[], &[], false, &of).unwrap();
+        assert_eq!((found.connections_lost["closed"], found.connections_ended), (2, 1));
+        assert_eq!((found.attempts_failed["refused"], found.returned), (3, 4));
+        assert_eq!((found.sessions_resumed, found.away_at_end), (5, 6));
+        assert_eq!((found.messages_resent, found.taken_over_left_open), (7, 8));
+        assert_eq!(
+            sentence(&found),
+            "2 connections lost, 1 ended by steps; 4 returns, 5 with their session; \
+             reconnection delay p50 9.0 ms, p99 9.0 ms, max 9.0 ms; 7 messages sent again"
+        );
+        of.course.returns.ended = 0;
+        assert!(course(&[], &[], false, &of).is_some(), "lost without a step");
+    }
+
+    #[test]
+    fn a_row_has_each_figure_under_its_head() {
+        let step = FaultResult {
+            name: "freeze".into(),
+            begin_s: 1.3,
+            end_s: 3.5,
+            detect_s: Some(0.13),
+            silence_s: 4.0,
+            first_delivery_s: Some(5.0),
+            rate_back_s: None,
+            connections_lost: 6,
+            clients_back: 7,
+            all_back_s: Some(0.25),
+            deliveries_lost: 8,
+            ..FaultResult::default()
+        };
+        let begin = ["freeze", "1.3 s", "2.20 s", "0.13 s", "4.00 s", "5.00 s", "-"];
+        let expected = [&begin[..], &["6", "7", "0.25 s", "8"]].concat();
+        assert_eq!(&row(&step)[..], expected);
     }
 }

@@ -96,9 +96,14 @@ impl Drop for Lines {
 fn announcement(run: &Run) -> Vec<String> {
     let of = &run.started;
     // One that is not started has no address.
-    let place = if of.address.is_empty() { String::new() } else { format!("{}, ", of.address) };
-    let mut lines =
-        vec![format!("{} on {} ({place}profile {})", of.use_case, of.broker, of.profile)];
+    let mut known = Vec::new();
+    if !of.address.is_empty() {
+        known.push(of.address.clone());
+    }
+    if of.profile != "unknown" {
+        known.push(format!("profile {}", of.profile));
+    }
+    let mut lines = vec![format!("{} on {} ({})", of.use_case, of.broker, known.join(", "))];
     lines.extend(of.note.iter().map(|note| format!("  note: {note}")));
     if of.agents > 0 {
         lines.push(format!("  {} agents share the load", of.agents));

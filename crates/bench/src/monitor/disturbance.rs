@@ -195,4 +195,33 @@ mod tests {
         tell(&mut run, &samples, (0, seconds * 1_000_000), WHOLE);
         assert_eq!(run.verdict.reasons, before.reasons);
     }
+
+    #[test]
+    fn intervals_are_those_of_measure_on_the_clock_of_the_looks() {
+        let text = include_str!("../../tests/data/result-2.json");
+        let mut run = crate::result::read(text).unwrap();
+        run.phases.retain(|phase| phase.name == "measure");
+        (run.phases[0].start_s, run.phases[0].end_s) = (2.0, 5.0);
+        run.generator.cpu_cores_avg = 0.5;
+        run.series.truncate(4);
+        for (at, row) in run.series.iter_mut().enumerate() {
+            row.t_s = 2.0 + at as f64;
+            row.phase = if at == 0 { "warm-up" } else { "measure" }.into();
+            row.generator_cpu_cores = 0.25;
+        }
+        // Measure is from second 1 to 4 of the looks; others are busy before it, and in its second.
+        let looks = samples(&[1_900_000, 100_000, 1_600_000, 100_000, 1_900_000], 0);
+        let told = |known| {
+            let mut run = run.clone();
+            tell(&mut run, &looks, (1_000_000, 4_000_000), known);
+            let of = run.host.disturbance;
+            (of.others_cores.unwrap(), of.reasons.join("; "))
+        };
+        let (cores, reasons) = told(WHOLE);
+        assert!((cores - 0.6).abs() < 1e-9, "{cores}");
+        assert!(reasons.contains("1.60 in the worst interval"), "{reasons}");
+        let (cores, reasons) = told(Known { has_agents: true, ..WHOLE });
+        assert!((cores - 0.1).abs() < 1e-9, "{cores}");
+        assert!(reasons.contains("1.35 in the worst interval"), "{reasons}");
+    }
 }

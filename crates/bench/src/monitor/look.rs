@@ -314,4 +314,20 @@ mod tests {
         assert!(sample.pss_bytes.is_none_or(|bytes| bytes <= sample.rss_bytes * 2));
         assert_eq!(looker.look().files, sample.files, "not counted again so soon");
     }
+
+    #[test]
+    fn a_process_that_was_killed_or_has_ended_is_going() {
+        use rustix::process::{Pid, Signal, kill_process};
+        assert!(!is_going(std::process::id()));
+        assert!(is_going(u32::MAX));
+        // It hears nothing while it is stopped, and SIGKILL all the same.
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        kill_process(pid, Signal::STOP).unwrap();
+        let was_going = is_going(child.id());
+        kill_process(pid, Signal::KILL).unwrap();
+        let is_going = is_going(child.id());
+        child.wait().unwrap();
+        assert_eq!((was_going, is_going), (false, true));
+    }
 }

@@ -250,3 +250,64 @@ fn the_highest_cpu_is_that_of_the_busiest_second_and_not_of_less() {
     assert_eq!(highest_cpu(&all[..2]), Some(0.4));
     assert_eq!(highest_cpu(&all[..1]), None, "one look has no second");
 }
+
+/// A process that does nothing has just the figures that the kernel tells of it.
+#[test]
+fn the_figures_of_a_process_at_rest_are_those_of_the_kernel() {
+    let mut tree_of = Tree::start("echo ready; read line");
+    tree_of.lines(1);
+    let pid = tree_of.0.id();
+    let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap();
+    let is_at_rest = || Process::new(pid as i32).unwrap().stat().unwrap().state == 'S';
+    while !is_at_rest() {
+        std::thread::yield_now();
+    }
+    let (from_us, looker) = (now_us(), &mut Looker::new(Some(pid), None));
+    let sample = looker.look();
+    assert!((from_us..=now_us()).contains(&sample.at_us), "{sample:?}");
+    let number = |text: &str, at: usize| -> u64 {
+        text.split_whitespace().nth(at).unwrap().parse().unwrap()
+    };
+    // The kernel keeps a part of the count on each processor, and does not always add them up.
+    let rss_bytes = number(&read("statm"), 1) * procfs::page_size();
+    assert!(sample.rss_bytes.abs_diff(rss_bytes) <= 1 << 20, "{rss_bytes} {sample:?}");
+    assert!(sample.rss_bytes >= 256 << 10, "{sample:?}");
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count() as u64;
+    assert_eq!((sample.threads, sample.files), (1, files));
+    assert_eq!(sample.cpu_us, number(&read("schedstat"), 0) / 1_000);
+    assert_eq!(sample.switches, Some(number(&read("schedstat"), 2)));
+    let io = |name: &str| {
+        let text = read("io");
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        number(line, 0)
+    };
+    assert_eq!(sample.disk_read_bytes, io("read_bytes:"));
+    assert_eq!(sample.disk_write_bytes, io("write_bytes:"));
+    let pss_kb = || {
+        let text = read("smaps_rollup");
+        number(text.lines().find_map(|line| line.strip_prefix("Pss:")).unwrap(), 0)
+    };
+    // Other shells share its pages, and come and go.
+    assert!(sample.pss_bytes.is_some_and(|bytes| bytes / 1_024 <= 4 * pss_kb()), "{sample:?}");
+    assert!(sample.pss_bytes.is_some_and(|bytes| 4 * bytes / 1_024 >= pss_kb()), "{sample:?}");
+}
+
+/// The host's CPU in microseconds, between what the kernel tells before a look and after it.
+#[test]
+fn the_hosts_figures_are_those_of_the_kernel() {
+    let tick_us = 1_000_000 / procfs::ticks_per_second();
+    let all = || {
+        let ticks = crate::host::Files::here().ticks().unwrap();
+        [ticks.busy, ticks.softirq, ticks.steal].map(|ticks| ticks * tick_us)
+    };
+    let (before, sample, after) = (all(), Looker::new(None, None).look(), all());
+    let host = sample.host;
+    let seen = [host.busy_us, host.softirq_us, host.steal_us].map(Option::unwrap);
+    for (at, us) in seen.iter().enumerate() {
+        // A look a tick ahead of a sum over processors is none of ours.
+        assert!((before[at]..=after[at] + tick_us).contains(us), "{before:?} {seen:?} {after:?}");
+    }
+    let suite_us = || Looker::new(None, None).look().host.suite_us;
+    let (one, two) = (suite_us(), suite_us());
+    assert!(0 < one && one <= two, "{one} {two}");
+}

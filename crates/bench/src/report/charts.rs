@@ -153,9 +153,9 @@ fn bytes_per_connection(named: &Named<'_>) -> Vec<Option<f64>> {
     let least = (run.connections.connected / 20).max(1);
     let of = |row: &SeriesRow| {
         let baseline = run.resources.as_ref()?.rss_baseline_bytes;
-        let grown = row.broker_rss_bytes.saturating_sub(baseline);
-        (row.connections >= least && row.broker_rss_bytes > 0)
-            .then(|| grown as f64 / row.connections as f64)
+        // Memory that did not grow says that the scale is too small, not that connections are free.
+        let grown = row.broker_rss_bytes.checked_sub(baseline).filter(|grown| *grown > 0)?;
+        (row.connections >= least).then(|| grown as f64 / row.connections as f64)
     };
     run.series.iter().map(of).collect()
 }
@@ -239,5 +239,73 @@ mod tests {
         assert_eq!(thin(&values, 2, Kind::Count), json!([4, 8, 4]));
         assert_eq!(thin(&values, 2, Kind::State), json!([3, 8, 4]));
         assert_eq!(thin(&[None], 2, Kind::Peak), json!([null]));
+    }
+
+    /// Three intervals, of a second, of three and of one more.
+    fn three() -> [SeriesRow; 3] {
+        let row = |t_s: f64, factor: f64, failures: u64| SeriesRow {
+            t_s,
+            connected_per_s: 10.0 * factor,
+            connect_failures: failures,
+            subscribed_per_s: 20.0 * factor,
+            subscribe_failures: 2 * failures,
+            publish_failures: 3 * failures,
+            published_per_s: 100.0 * factor,
+            received_per_s: 300.0 * factor,
+            bytes_out_per_s: 5_000.0 * factor,
+            bytes_in_per_s: 7_000.0 * factor,
+            ..SeriesRow::default()
+        };
+        [row(1.0, 1.0, 1), row(4.0, 2.0, 4), row(5.0, 0.0, 0)]
+    }
+
+    #[test]
+    fn figures_of_intervals_are_made_of_all_that_belongs_to_them() {
+        let rows = three();
+        assert_eq!(started(&rows), [Some(10.0), Some(70.0), Some(70.0)]);
+        assert_eq!(failed_per_s(&rows), [Some(6.0), Some(8.0), Some(0.0)]);
+        let bytes: Vec<_> = rows.iter().map(bytes_per_message).collect();
+        assert_eq!(bytes, [Some(30.0), Some(30.0), None]);
+        let acknowledged = SeriesRow { acknowledged_per_s: 90.0, ..rows[0].clone() };
+        assert_eq!((succeeded(&rows[0]), succeeded(&acknowledged)), (430.0, 420.0));
+        assert_eq!(failed_per_s(&[row(0.0, 0.0, 0)]), [Some(0.0)]);
+    }
+
+    #[test]
+    fn a_run_has_its_columns_thinned_to_so_many_points() {
+        let text = include_str!("../../tests/data/result-2.json");
+        let mut run = crate::result::read(text).unwrap();
+        run.series = three().to_vec();
+        run.connections.connected = 100;
+        run.resources.as_mut().unwrap().rss_baseline_bytes = 1_000;
+        for (at, row) in run.series.iter_mut().enumerate() {
+            row.system.host_cpu_cores = Some(0.5 * (at + 1) as f64);
+            (row.connections, row.broker_rss_bytes) = (4 + at as u64, 11_000);
+        }
+        let results = [run.clone(), run];
+        let uses = super::super::runs::group(&results);
+        let named = &uses[0].runs[1];
+        let all = super::run(named, true, 900);
+        let column = |of: &Value, name: &str| of["columns"][name].clone();
+        assert_eq!(column(&all, "t_s"), json!([1.0, 4.0, 5.0]));
+        assert_eq!(column(&all, "published_per_s"), json!([100, 200, 0]));
+        assert_eq!(column(&all, "host_cpu_cores"), json!([0.5, 1, 1.5]));
+        // Four are fewer than one of twenty.
+        assert_eq!(column(&all, "bytes_per_connection"), json!([null, 2000, 1667.0]));
+        assert_eq!(
+            (&all["every"], &all["at"], &all["typical"]),
+            (&json!(1), &json!(1), &json!(true))
+        );
+        assert_eq!(all["label"], json!("Weir 0.1.0, run 2"));
+        assert_eq!(all["local"], json!(true));
+        let thinned = super::run(named, false, 2);
+        assert_eq!((&thinned["every"], &thinned["heat"]), (&json!(2), &Value::Null));
+        assert_eq!(column(&thinned, "t_s"), json!([4.0, 5.0]));
+        assert_eq!(column(&thinned, "published_per_s"), json!([150, 0]));
+        let cases = columns(&uses);
+        assert_eq!(cases.len(), 1);
+        let typical = |at: usize| cases[0]["runs"][at]["typical"].clone();
+        assert_eq!((typical(0), typical(1)), (json!(true), json!(false)));
+        assert_eq!(cases[0]["has_messages"], json!(true));
     }
 }

@@ -66,7 +66,7 @@ fn verdicts(uses: &[Use<'_>], label: &str) -> String {
     let mut text = format!("passed {} of {} {cases}", count(Status::Passed), all.len());
     for (status, words) in [
         (Status::Failed, "failed"),
-        (Status::Invalid, "invalid, because the load generator was the limit"),
+        (Status::Invalid, "invalid, because the load generator was late or the limit"),
         (Status::Aborted, "aborted"),
         (Status::Unsupported, "not supported"),
     ] {

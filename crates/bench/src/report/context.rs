@@ -26,6 +26,7 @@ pub(super) fn page(results: &[RunResult], uses: &[Use<'_>], is_judged: bool) -> 
         "health": health::section(uses),
         "runs": results.len(),
         "reduced": reduced,
+        "disturbed": disturbed(results),
         "incomplete": results.iter().filter(|run| is_incomplete(run)).count(),
         "repeated": uses.iter().any(|of| of.runs.len() > of.brokers.len()),
         "matrix": overview::matrix(uses),
@@ -87,6 +88,20 @@ fn other_hosts(results: &[RunResult]) -> usize {
         first.cpu_model != other.cpu_model || first.cores != other.cores
     };
     results.iter().filter(differs).count()
+}
+
+/// What took the host from the runs, over all of them; nothing where it was quiet.
+fn disturbed(results: &[RunResult]) -> Option<String> {
+    let of = || results.iter().map(|run| &run.host.disturbance);
+    let count = of().filter(|disturbance| !disturbance.reasons.is_empty()).count();
+    let most = of().filter_map(|of| of.others_cores).fold(0.0, f64::max);
+    (count > 0).then(|| {
+        format!(
+            "In {count} of {} runs the host was not quiet: other programs took up to {most:.1} \
+             processors. CPU, rate and latency may be theirs.",
+            results.len()
+        )
+    })
 }
 
 fn use_case(of: &Use<'_>) -> Value {

@@ -3,12 +3,13 @@
 use super::runs::{Named, Use};
 use super::section::{Section, SectionRow};
 use crate::numbers::{cores, millis};
-use crate::result::System;
+use crate::result::{Status, System};
 
-const HEAD: [&str; 7] = [
+const HEAD: [&str; 8] = [
     "run",
     "host CPU, cores busy",
-    "of it stolen by other guests",
+    "other programs, cores",
+    "stolen by other guests",
     "load generator, cores",
     "its lag p99, ms",
     "TCP round trip before, µs",
@@ -17,7 +18,11 @@ const HEAD: [&str; 7] = [
 
 /// A row a run that was made.
 pub(super) fn section(uses: &[Use<'_>]) -> Section {
-    let runs = uses.iter().flat_map(|of| &of.runs).filter(|named| !named.run.phases.is_empty());
+    let runs = uses
+        .iter()
+        .flat_map(|of| &of.runs)
+        .filter(|named| !named.run.phases.is_empty())
+        .filter(|named| named.run.has_figures());
     Section {
         title: "Health of the host".into(),
         about: vec![
@@ -42,12 +47,17 @@ fn row(named: &Named<'_>) -> SectionRow {
     let cells = [
         format!("{}, {}", super::tiles::short(&run.use_case.name), named.label),
         busy.map_or_else(super::sheets::dash, |busy| format!("{} of {all}", cores(busy))),
+        text(run.host.disturbance.others_cores, cores),
         text(measure(|of| of.measure.host_steal_cores), cores),
         cores(run.generator.cpu_cores_avg),
         text(lag_us.map(|of| of.p99_us as f64), millis),
         text(run.host.round_trip_us_before, whole),
         text(run.host.round_trip_us_after, whole),
     ];
-    let is_invalid = run.verdict.status == crate::result::Status::Invalid;
-    SectionRow { cells: cells.into(), badge: is_invalid.then(|| "invalid".into()) }
+    let badge = match run.verdict.status {
+        Status::Invalid => Some("invalid"),
+        _ if !run.host.disturbance.reasons.is_empty() => Some("not quiet"),
+        _ => None,
+    };
+    SectionRow { cells: cells.into(), badge: badge.map(Into::into) }
 }

@@ -41,7 +41,8 @@ fn cell(of: &Use<'_>, broker: &Repeats<'_>) -> Value {
     let mut figures = vec![figure("p99", p99, |us| format!("{} ms", millis(us)))];
     figures.push(figure("CPU", each, |us| format!("{} µs", millis(us * 1e3))));
     figures.push(if of.has_messages() {
-        let lost: u64 = broker.runs.iter().map(|named| named.run.measure.lost).sum();
+        let with_figures = broker.runs.iter().filter(|named| named.run.has_figures());
+        let lost: u64 = with_figures.map(|named| named.run.measure.lost).sum();
         (lost > 0).then(|| format!("{lost} lost"))
     } else {
         figure("memory", broker.spread(RunResult::bytes_per_connection), |b| {
@@ -60,6 +61,22 @@ fn figure(name: &str, of: Option<Spread>, text: impl Fn(f64) -> String) -> Optio
     of.map(|of| format!("{name} {}", text(of.median)))
 }
 
+/// What a reason of an invalid run is about, without the figures that its use case's part of the
+/// page has. Of the others the first screen says all, since they are about the broker.
+fn in_short(run: &RunResult) -> Vec<&str> {
+    let mut reasons: Vec<&str> = Vec::new();
+    for reason in &run.verdict.reasons {
+        let reason = match reason.split_once(": ") {
+            Some((what, _)) if run.verdict.status == Status::Invalid => what,
+            _ => reason,
+        };
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    reasons
+}
+
 /// What did not pass, and why: a line a run.
 pub(super) fn faults(uses: &[Use<'_>]) -> Vec<Value> {
     let did_not_pass = |run: &RunResult| run.verdict.status != Status::Passed;
@@ -71,7 +88,7 @@ pub(super) fn faults(uses: &[Use<'_>]) -> Vec<Value> {
                 "name": of.name,
                 "label": named.label,
                 "status": status(named.run),
-                "reasons": named.run.verdict.reasons,
+                "reasons": in_short(named.run),
             }));
         }
     }

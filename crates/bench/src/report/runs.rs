@@ -53,10 +53,21 @@ impl Repeats<'_> {
         Spread::of(self.telling().filter_map(of))
     }
 
+    /// Why its figures say nothing of the broker, in a word: where no run of it is valid.
+    pub(crate) fn doubt(&self) -> Option<&'static str> {
+        (!self.has_valid()).then(|| worst(self).name())
+    }
+
+    fn has_valid(&self) -> bool {
+        self.runs.iter().any(|named| named.run.is_valid())
+    }
+
+    /// An invalid run says nothing of the broker, so its figures count only where there are no
+    /// others: then the verdict beside them says what they are.
     fn telling(&self) -> impl Iterator<Item = &RunResult> {
-        let all_invalid = self.runs.iter().all(|named| !is_valid(named.run));
+        let has_valid = self.has_valid();
         let runs = self.runs.iter().map(|named| named.run);
-        runs.filter(move |run| all_invalid && has_figures(run) || is_valid(run))
+        runs.filter(move |run| if has_valid { run.is_valid() } else { run.has_figures() })
     }
 }
 
@@ -116,17 +127,6 @@ fn otherwise(run: &RunResult, first: Option<&Named<'_>>) -> String {
     text
 }
 
-/// Whether it can have figures: what was never run has none, not zeros.
-fn has_figures(run: &RunResult) -> bool {
-    run.was_run() && run.verdict.status != Status::Aborted
-}
-
-/// An invalid run says nothing of the broker, so its figures count only where there are no others:
-/// then the verdict beside them says what they are.
-fn is_valid(run: &RunResult) -> bool {
-    has_figures(run) && run.verdict.status != Status::Invalid
-}
-
 /// Says in the labels which run of a broker it is, where there are several.
 fn number(runs: &mut [Named<'_>]) {
     let colours: Vec<usize> = runs.iter().map(|named| named.colour).collect();
@@ -152,7 +152,7 @@ fn repeats<'a>(runs: &[Named<'a>], brokers: &[String]) -> Vec<Repeats<'a>> {
     }
     for of in &mut all {
         let mut by_p99: Vec<&Named<'a>> =
-            of.runs.iter().filter(|named| is_valid(named.run)).collect();
+            of.runs.iter().filter(|named| named.run.is_valid()).collect();
         by_p99.sort_by_key(|named| named.run.latency().map(|latency| latency.p99_us));
         if let Some(median) = by_p99.get(by_p99.len().saturating_sub(1) / 2) {
             of.typical = (*median).clone();

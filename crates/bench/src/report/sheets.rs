@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 
 const LATENCY_HEAD: [&str; 8] = ["avg", "p50", "p75", "p90", "p95", "p99", "p99.9", "max"];
 
+/// Figures of a run in the table over all of them, as the template heads them.
+const SUMMARY_CELLS: usize = 8;
+
 /// A table with the runs as rows.
 #[derive(Serialize)]
 pub(super) struct Table {
@@ -49,6 +52,10 @@ impl Row {
 pub(super) fn summary(of: &Use<'_>) -> Value {
     let row = |named: &Named<'_>| {
         let run = named.run;
+        if !run.has_figures() {
+            let cells = std::iter::repeat_with(dash).take(SUMMARY_CELLS).collect();
+            return Row { status: Some(status(run)), ..Row::of(named, cells) };
+        }
         let latency = latency_cells(run.latency());
         let resources = run.resources.as_ref();
         let each = run.cpu_us_each();
@@ -106,8 +113,9 @@ fn results(of: &Use<'_>, published: &[Published]) -> Table {
         ("Rate and latency from connect to CONNACK, ms", "connects /s")
     };
     let ours = |named: &Named<'_>| {
-        let mut cells = vec![rate(named.run)];
-        cells.extend(latency_cells(named.run.latency()));
+        let run = Some(named.run).filter(|run| run.has_figures());
+        let mut cells = vec![run.map_or_else(dash, rate)];
+        cells.extend(latency_cells(run.and_then(RunResult::latency)));
         Row { status: Some(status(named.run)), ..Row::of(named, cells) }
     };
     let theirs = |row: &Published| {
@@ -130,7 +138,7 @@ fn metrics(of: &Use<'_>, title: &'static str, sheet: Sheet) -> Table {
         Row::of(named, columns().map(|column| cell(column).unwrap_or_else(dash)).collect())
     };
     let head = columns().map(|(_, title)| title).collect();
-    Table { title, head, rows: of.runs.iter().map(row).collect() }
+    Table { title, head, rows: with_figures(of).map(row).collect() }
 }
 
 /// Every latency of every run, and the generator's own part.
@@ -146,7 +154,7 @@ fn response_times(of: &Use<'_>) -> Table {
     let head = ["count"].into_iter().chain(LATENCY_HEAD).collect();
     let mut rows = Vec::new();
     for (kind, name) in KINDS {
-        for named in &of.runs {
+        for named in with_figures(of) {
             let Some(latency) = named.run.latencies.get(name) else { continue };
             let mut cells = vec![grouped(latency.count)];
             cells.extend(latency_cells(Some(latency)));
@@ -155,6 +163,10 @@ fn response_times(of: &Use<'_>) -> Table {
         }
     }
     Table { title: "Response times by kind, ms", head, rows }
+}
+
+fn with_figures<'a, 'b>(of: &'b Use<'a>) -> impl Iterator<Item = &'b Named<'a>> {
+    of.runs.iter().filter(|named| named.run.has_figures())
 }
 
 fn rate(run: &RunResult) -> String {

@@ -2,7 +2,7 @@
 
 use super::runs::{Repeats, Use};
 use super::sheets::dash;
-use crate::numbers::{count, grouped, mega, millis};
+use crate::numbers::{count, grouped, megabytes, millis};
 use crate::result::{LatencyResult, RunResult};
 use crate::stats::Spread;
 use serde::Serialize;
@@ -26,6 +26,10 @@ struct Bar {
     low: f64,
     high: f64,
     range: Option<String>,
+    /// Why the figure says nothing of the broker, in a word.
+    doubt: Option<&'static str>,
+    /// Why there is no figure.
+    missing: Option<&'static str>,
 }
 
 impl Tile {
@@ -51,6 +55,8 @@ impl Tile {
             range: spread.filter(|_| broker.runs.len() > 1).map(|of| {
                 format!("median of {} runs: {} to {}", of.count, text(of.low), text(of.high))
             }),
+            doubt: broker.doubt(),
+            missing: None,
         };
         let bars = of.brokers.iter().zip(&spreads).map(bar).collect();
         spreads.iter().any(Option::is_some).then_some(Self { name, bars })
@@ -80,7 +86,7 @@ fn first(of: &Use<'_>) -> [Option<Tile>; 4] {
     [
         Tile::new(of, cpu, RunResult::cpu_us_each, |us| format!("{} µs", millis(us * 1e3))),
         Tile::new(of, p99, us(|latency| latency.p99_us), ms),
-        Tile::new(of, "Broker memory, stable", stable, |bytes| mega(bytes as u64)),
+        Tile::new(of, "Broker memory, stable", stable, |bytes| megabytes(bytes as u64)),
         rate,
     ]
 }
@@ -88,7 +94,7 @@ fn first(of: &Use<'_>) -> [Option<Tile>; 4] {
 /// The first figures of all use cases: a panel a figure, in it the bars of each use case.
 pub(super) fn panels(uses: &[Use<'_>]) -> Vec<Value> {
     const NAMES: [&str; 4] =
-        ["Broker CPU per delivery or connect", "p99 latency", "Broker memory, stable", "Rate"];
+        ["CPU per delivery or connect", "p99 latency", "Broker memory, stable", "Rate per second"];
     let all: Vec<_> = uses.iter().map(first).collect();
     let panel = |(at, name): (usize, &&str)| {
         let of_use = |(place, (of, tiles)): (usize, (&Use<'_>, &[Option<Tile>; 4]))| {
@@ -106,6 +112,18 @@ pub(super) fn short(name: &str) -> &str {
     name.trim_start_matches("singlenode-")
 }
 
+/// What a connection takes of the broker's memory, where enough of them made a difference.
+fn per_connection(of: &Use<'_>) -> Option<Tile> {
+    let text = |bytes: f64| format!("{bytes:.0} B");
+    let mut tile = Tile::new(of, "Memory per connection", RunResult::bytes_per_connection, text)?;
+    for (bar, broker) in tile.bars.iter_mut().zip(&of.brokers) {
+        let is_measured = broker.spread(RunResult::bytes_per_connection).is_some();
+        let is_watched = broker.runs.iter().any(|named| named.run.resources.is_some());
+        bar.missing = (!is_measured && is_watched).then_some("not measurable at this scale");
+    }
+    Some(tile)
+}
+
 /// The figures of a use case.
 pub(super) fn of(of: &Use<'_>) -> Vec<Tile> {
     let [cpu, p99, memory, rate] = first(of);
@@ -116,12 +134,7 @@ pub(super) fn of(of: &Use<'_>) -> Vec<Tile> {
         ]
     } else {
         let made = |run: &RunResult| Some(run.connections.connected as f64);
-        [
-            Tile::new(of, "Connections made", made, |value| grouped(value as u64)),
-            Tile::new(of, "Memory per connection", RunResult::bytes_per_connection, |bytes| {
-                format!("{bytes:.0} B")
-            }),
-        ]
+        [Tile::new(of, "Connections made", made, |value| grouped(value as u64)), per_connection(of)]
     };
     let [one, other] = more;
     [cpu, p99, memory, rate, one, other].into_iter().flatten().collect()

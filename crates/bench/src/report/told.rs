@@ -34,7 +34,7 @@ fn verdicts(comparison: &Comparison) -> Vec<Section> {
                 about.push(compare::confidence(comparison));
                 about.extend(comparison.notes.iter().cloned());
             }
-            about.extend(pair.base.told());
+            about.extend(pair.base.told(&pair.base.label));
             let (first, other) = if is_alone {
                 ("metric", pair.other.label.as_str())
             } else {
@@ -45,7 +45,7 @@ fn verdicts(comparison: &Comparison) -> Vec<Section> {
             extras.push(Section { title, about, head, ..Section::default() });
         }
         let extra = extras.last_mut().expect("one was pushed above");
-        extra.about.extend(pair.other.told());
+        extra.about.extend(pair.other.told(&pair.other.label));
         extra.rows.extend(rows(pair, is_alone));
     }
     extras

@@ -1,7 +1,7 @@
 //! The result of a run that never began: why, and no figures.
 
 use super::{RunOptions, suite};
-use crate::driver::{Driver, DriverError};
+use crate::driver::{Driver, DriverError, Profile};
 use crate::live::events::{Ended, Event, Started};
 use crate::result::{
     Broker, Connections, Disclosed, Generator, Messages, Operations, Rates, RunResult, SCHEMA,
@@ -29,7 +29,7 @@ impl Void<'_> {
     /// # Errors
     /// The folder, the scale, a broker that is not there.
     pub(super) fn unsupported(self, lacks: &str) -> Kept {
-        let broker = self.driver.about(self.options.profile)?;
+        let broker = self.driver.about(self.profile())?;
         self.keep(None, broker, Status::Unsupported, format!("not supported: {lacks}"))
     }
 
@@ -44,14 +44,18 @@ impl Void<'_> {
             folder.inspect(|folder| folder::remove_if_empty(folder));
             return Err(why.into());
         }
-        let broker = driver.about(options.profile).unwrap_or_else(|_| Broker {
+        let broker = driver.about(self.profile()).unwrap_or_else(|_| Broker {
             driver: driver.name().into(),
             name: driver.name().into(),
             version: "unknown".into(),
-            profile: options.profile.to_string(),
+            profile: self.profile().to_string(),
             ..Broker::default()
         });
         self.keep(folder, broker, Status::Failed, format!("not started: {why}"))
+    }
+
+    fn profile(self) -> Profile {
+        self.options.profile_of(self.use_case, self.driver)
     }
 
     fn keep(self, folder: Option<PathBuf>, broker: Broker, status: Status, reason: String) -> Kept {
@@ -109,7 +113,7 @@ fn tell(result: &RunResult, driver: &dyn Driver, folder: &Path, options: &RunOpt
         use_case: case.name.clone(),
         about: case.about.clone(),
         driver: driver.name().into(),
-        broker: format!("{} {}", broker.name, broker.version),
+        broker: broker.title(),
         address: broker.address.clone(),
         profile: broker.profile.clone(),
         folder: folder.display().to_string(),

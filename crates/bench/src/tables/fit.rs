@@ -88,4 +88,24 @@ mod tests {
             assert!(text.contains("Weir") && text.contains("three"), "{text}");
         }
     }
+
+    #[test]
+    fn a_table_is_split_where_it_does_not_fit_and_only_there() {
+        let longest = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap();
+        for chars in 1..70 {
+            let whole = table(&"2".repeat(chars));
+            let (text, width) = (fit(&whole), longest(&whole.to_string()));
+            assert_eq!(text == whole.to_string(), width <= LINE_CHARS_MAX, "{chars} in:\n{text}");
+            assert!(longest(&text) <= LINE_CHARS_MAX, "{chars} in:\n{text}");
+            let parts = text.matches("| broker").count();
+            // Behind its name and `one`, or behind the name alone.
+            let wanted = match width {
+                _ if width <= LINE_CHARS_MAX => 1,
+                _ if chars + 3 + 9 + 1 > LINE_CHARS_MAX => 0,
+                _ if chars + 3 + 9 + 6 < LINE_CHARS_MAX => 2,
+                _ => 3,
+            };
+            assert_eq!(parts, wanted, "{chars} in:\n{text}");
+        }
+    }
 }

@@ -54,3 +54,14 @@ fn bytes(bytes: f64) -> String {
         bytes => mega(bytes as u64),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_the_unit_that_leaves_them_short() {
+        let texts = [0.0, 1_240.0, 99_940.0, 100_000.0, 2_500_000.0].map(bytes);
+        assert_eq!(texts, ["0.0k", "1.2k", "99.9k", "0.1M", "2.5M"]);
+    }
+}

@@ -3,6 +3,7 @@
 use super::connection::Connection;
 use super::step::{Fault, Reconnect, Step};
 use super::thresholds::Thresholds;
+use crate::driver::Profile;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
@@ -143,6 +144,8 @@ pub struct UseCase {
     /// What a broker has to be able to do for it.
     #[serde(default)]
     pub needs: Vec<Need>,
+    /// How the broker is configured where nobody says how, if it has this profile.
+    pub profile: Option<Profile>,
     /// How clients come back that lost their connections, at a step or by themselves.
     pub reconnect: Option<Reconnect>,
     /// What happens while measure lasts.

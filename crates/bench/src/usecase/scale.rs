@@ -160,4 +160,10 @@ mod tests {
             assert!(scale(&p2p, bad, 1_000).is_err());
         }
     }
+
+    #[test]
+    fn a_scale_has_four_digits_and_is_never_more() {
+        let found = [0.123_456, 0.001_234_56, 1.0, 12.345_67, 0.2].map(rounded_down);
+        assert_eq!(found, [0.123_4, 0.001_234, 1.0, 12.34, 0.2]);
+    }
 }

@@ -142,4 +142,62 @@ mod tests {
         assert_eq!(of.fault().unwrap().0, "max_ms");
         assert!(Thresholds::default().fault().is_none());
     }
+
+    #[test]
+    fn each_threshold_is_held_against_its_own_figure() {
+        use crate::result::{CourseResult, FaultResult, LatencyResult, Resources, Slope};
+        let mut result = result();
+        let latency = |ms: u64| LatencyResult {
+            count: 1,
+            p50_us: ms * 1_000,
+            p99_us: (ms + 1) * 1_000,
+            p999_us: (ms + 2) * 1_000,
+            max_us: (ms + 3) * 1_000,
+            ..LatencyResult::default()
+        };
+        result.latencies.insert("end_to_end".into(), latency(100));
+        result.latencies.insert("connect".into(), latency(200));
+        let slow = FaultResult {
+            rate_before_per_s: 1.0,
+            rate_back_s: Some(4.5),
+            ..FaultResult::default()
+        };
+        result.course = Some(CourseResult {
+            steps: vec![slow],
+            reconnection_delay: Some(latency(300)),
+            ..CourseResult::default()
+        });
+        result.resources =
+            Some(Resources { cpu_cores_avg: 1.25, rss_max_bytes: 7 << 20, ..Resources::default() });
+        let bytes_per_s = f64::from(9 << 20) / 3_600.0;
+        result.memory_slope = Some(Slope {
+            bytes_per_s: 2.0 * bytes_per_s,
+            low_bytes_per_s: bytes_per_s,
+            high_bytes_per_s: 3.0 * bytes_per_s,
+            points: 10,
+        });
+        let limits = |by: f64| Thresholds {
+            p50_ms: Some(100.0 * by),
+            p99_ms: Some(101.0 * by),
+            p999_ms: Some(102.0 * by),
+            max_ms: Some(103.0 * by),
+            connect_p99_ms: Some(201.0 * by),
+            reconnect_p99_ms: Some(301.0 * by),
+            recover_s: Some(4.5 * by),
+            cpu_cores: Some(1.25 * by),
+            memory_mib: Some(7.0 * by),
+            memory_mib_per_h: Some(9.0 * by),
+        };
+        assert_eq!(limits(1.000_001).broken(&result), [""; 0]);
+        let broken = limits(0.999).broken(&result);
+        let was: Vec<&str> = broken.iter().map(|text| text.rsplit_once(' ').unwrap().1).collect();
+        let expected = [
+            "100.000", "101.000", "102.000", "103.000", "201.000", "301.000", "4.500", "1.250",
+            "7.000", "9.000",
+        ];
+        assert_eq!(was, expected, "{broken:?}");
+        let names: Vec<&str> = broken.iter().map(|text| text.split(' ').nth(1).unwrap()).collect();
+        let given: Vec<&str> = limits(1.0).given().map(|(name, _)| name).collect();
+        assert_eq!(names, given);
+    }
 }

@@ -163,6 +163,10 @@ mod tests {
         ] {
             assert!(text.contains(&part), "{part} is missing in:\n{text}");
         }
+        // What is summed, and what is of one family, has no gauge of its own.
+        for part in ["weir_bench_latency_p99", "weir_bench_published_per"] {
+            assert!(!text.contains(part), "{part} in:\n{text}");
+        }
     }
 
     #[test]

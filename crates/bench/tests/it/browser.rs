@@ -31,12 +31,17 @@ fn a_page_with_faults_is_found_out() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("bad.html");
     let bad = "<!doctype html><title>x</title><div style='width:2000px'>wide<img src='x.png'></div>\
+               <table><td style='max-width:1em;overflow-wrap:anywhere'>12345.6</table>\
                <script>throw new Error('broken')</script>";
     std::fs::write(&page, bad).unwrap();
     let faults = seen(&look(&program, &page, &[]))["faults"].to_string();
-    for part in
-        ["script: Error: broken", "request: file:", "image-alt", "px wide on a screen of 360"]
-    {
+    for part in [
+        "script: Error: broken",
+        "request: file:",
+        "image-alt",
+        "px wide on a screen of 360",
+        "broken: 12345.6",
+    ] {
         assert!(faults.contains(part), "{part} is missing in {faults}");
     }
 }

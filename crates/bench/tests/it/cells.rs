@@ -226,7 +226,9 @@ fn the_pages_tables_hold_each_figure_in_its_column() {
 
 #[test]
 fn the_pages_tables_over_all_runs_and_kinds_hold_each_figure_in_its_column() {
-    let page = report::html(&[distinct::run()]).unwrap();
+    let mut run = distinct::run();
+    run.host.disturbance.others_cores = Some(0.38);
+    let page = report::html(&[run]).unwrap();
     let row = |caption: &str| page_row(&page, caption, "Weir 0.1.0");
     assert_cells(
         &row("Every run"),
@@ -246,7 +248,8 @@ fn the_pages_tables_over_all_runs_and_kinds_hold_each_figure_in_its_column() {
         &page_row(&page, "Health of the host", "p2p"),
         &[
             ("host CPU, cores busy", "0.74 of 2"),
-            ("of it stolen by other guests", "0.75"),
+            ("other programs, cores", "0.38"),
+            ("stolen by other guests", "0.75"),
             ("load generator, cores", "0.42"),
             ("its lag p99, ms", "707"),
             ("TCP round trip before, µs", "81.1"),
@@ -298,7 +301,7 @@ fn the_first_screen_says_each_figure_by_its_name() {
         &page[page.find("class=\"panels\"").unwrap()..page.find("class=\"matrix").unwrap()];
     let values: Vec<&str> =
         panels.split("<b>").skip(1).map(|part| part.split("</b>").next().unwrap()).collect();
-    assert_eq!(values, ["27.1 µs", "507 ms", "34.1M", "52"]);
+    assert_eq!(values, ["27.1 µs", "507 ms", "34.1 MB", "52"]);
     let sentence = "Its p99 latency was 507 ms; its CPU per message or connect 27.1 µs.";
     assert!(page.contains("<p>Weir 0.1.0 passed 1 of 1 use case.</p>"), "the verdict");
     assert!(page.contains(sentence), "the figures");

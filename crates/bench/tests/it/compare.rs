@@ -224,3 +224,20 @@ fn a_median_says_of_how_many_runs_and_a_busy_host_is_told() {
     assert!(text.contains("medians of 5 runs") && text.contains("medians of 4 runs"), "{text}");
     assert!(text.contains("the host was not quiet in 1 of 4 runs"), "{text}");
 }
+
+#[test]
+fn what_allows_no_verdict_is_said_once_and_each_side_has_its_name() {
+    let runs = repeats("a", 1, 2, 1.0);
+    let text = compare::render(&compare::between(&runs, &runs, OPTIONS).unwrap());
+    let why = "  no verdict: only 2 repeats; at least 3 are needed\n";
+    assert_eq!(text.matches("at least 3 are needed").count(), 1, "{text}");
+    assert!(text.contains(why) && !text.contains("| interval"), "{text}");
+    assert!(text.contains(", base: medians of 2 runs\n"), "{text}");
+    assert!(text.contains(", other: medians of 2 runs\n"), "{text}");
+    let mut void = runs.clone();
+    void.iter_mut().for_each(|run| run.verdict.status = Status::Invalid);
+    let text = compare::render(&compare::between(&runs, &void, OPTIONS).unwrap());
+    assert!(text.contains("2 of 2 runs are void and say nothing"), "{text}");
+    let text = compare::render(&compare::between(&void, &void, OPTIONS).unwrap());
+    assert!(text.contains("nothing to compare: no run passed"), "{text}");
+}

@@ -149,3 +149,19 @@ fn a_record_reads_what_it_writes() {
     let broken = text.replace("p99<=20ms", "p98<=20ms");
     assert!(serde_json::from_str::<Ladder>(&broken).unwrap_err().to_string().contains("p98"));
 }
+
+/// A chart that somebody has looked at. After a change that is meant,
+/// `KEEP=1 cargo test -p weir-bench --test it kept` keeps the new one: look at the difference.
+#[test]
+fn the_chart_is_as_it_was_kept() {
+    let ladders = [ladder("a", Ending::Found), ladder("b", Ending::SpanEnded)];
+    let page = ladder::html(&ladders).unwrap();
+    let svg = &page[page.find("<svg").unwrap()..page.find("</svg>").unwrap()];
+    let svg = svg.replace("><", ">\n<");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/ladder.svg");
+    if std::env::var_os("KEEP").is_some() {
+        std::fs::write(path, &svg).unwrap();
+    }
+    let kept = std::fs::read_to_string(path).unwrap();
+    assert!(svg == kept, "it is now\n{svg}\nand was\n{kept}");
+}

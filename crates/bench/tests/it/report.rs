@@ -59,7 +59,7 @@ fn the_largest_figures_fit_a_terminal() {
     let mut run = kept();
     run.use_case.name = "singlenode-throughput-20-1000-20-2M".into();
     run.broker.name = "A broker with a very long name".into();
-    run.verdict.status = Status::Aborted;
+    run.verdict.status = Status::Invalid;
     run.verdict.reasons = vec!["a reason of many words, ".repeat(20)];
     run.rates.published = 2_000_000.0;
     run.rates.received = 2_000_000.0;
@@ -103,6 +103,115 @@ fn the_largest_figures_fit_a_terminal() {
         ..System::default()
     });
     assert_fits(&tables::render(&[run]));
+}
+
+/// The rows of a broker in a text's tables.
+fn rows<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
+    text.lines().filter(|line| line.starts_with(&format!("| {name}"))).collect()
+}
+
+#[test]
+fn an_aborted_run_has_no_figures() {
+    let mut runs = basic_set(3);
+    runs.truncate(6);
+    for run in runs.iter_mut().filter(|run| run.broker.name == "Weir") {
+        run.verdict.status = Status::Aborted;
+        run.verdict.reasons = vec!["stopped before its end".into()];
+    }
+    let text = tables::render(&runs);
+    let cells = rows(&text, "Weir 0.1.0");
+    // Of each use case the first table, whose columns are too many for one line of a terminal.
+    assert_eq!(cells.len(), 6, "{text}");
+    for row in &cells {
+        let is_bare = |cell: &str| ["", "Weir 0.1.0", "ABORTED", "-"].contains(&cell);
+        assert!(row.split('|').all(|cell| is_bare(cell.trim())), "{row}");
+    }
+    assert!(rows(&text, "Mosquitto 2.0.11").len() > cells.len(), "the others have theirs");
+    let page = report::html(&runs).unwrap();
+    let every = &page[page.find("<caption>Every run<").unwrap()..];
+    for row in every[..every.find("</table>").unwrap()].split("<tr>").skip(1) {
+        let figures = row.matches("<td data-label").count();
+        let dashes = row.matches(">–</td>").count();
+        let expected = if row.contains("aborted") { figures } else { 0 };
+        assert!(dashes == expected || !row.contains("aborted") && dashes < figures, "{row}");
+    }
+    assert!(summary_row(&runs, "Weir").contains("| aborted | -      | -      | -"));
+}
+
+fn summary_row(runs: &[RunResult], name: &str) -> String {
+    let text = weir_bench::summary::render(runs);
+    text.lines().find(|line| line.starts_with(&format!("|   {name}"))).unwrap().to_owned()
+}
+
+#[test]
+fn the_bars_of_what_is_not_valid_say_so_and_are_not_whole() {
+    let mut runs = basic_set(3);
+    runs.truncate(8);
+    let page = report::html(&runs).unwrap();
+    let panel = |page: &str| {
+        let begin = page.find("class=\"panels\"").unwrap();
+        let panels = &page[begin..page.find("class=\"matrix").unwrap()];
+        [panels.matches("bar doubtful").count(), panels.matches(">invalid</em>").count()]
+    };
+    // The one invalid run of the eight, in each of the four panels.
+    assert_eq!(panel(&page), [4, 4]);
+    runs[6].verdict.status = Status::Passed;
+    assert_eq!(panel(&report::html(&runs).unwrap()), [0, 0]);
+}
+
+/// Repeats of a broker, of which all were disturbed and the first is invalid.
+fn disturbed() -> Vec<RunResult> {
+    let mut runs = many_brokers(3);
+    runs.retain(|run| run.broker.name == "Broker-0");
+    for (at, run) in runs.iter_mut().enumerate() {
+        let of = &mut run.host.disturbance;
+        of.others_cores = Some(0.5 + at as f64 / 100.0);
+        of.reasons = vec![format!("the host was not quiet: it took {at} processors")];
+        run.verdict.reasons = of.reasons.clone();
+        if run.repetition.as_ref().unwrap().round == 1 {
+            run.verdict.status = Status::Invalid;
+            let late = ["the load generator was late: 9 ms", "the load generator was late: 8 ms"];
+            run.verdict.reasons.splice(0..0, late.map(String::from));
+        }
+    }
+    runs
+}
+
+#[test]
+fn what_took_the_host_from_many_runs_is_said_once_and_each_run_by_its_number() {
+    let runs = disturbed();
+    let text = tables::render(&runs);
+    assert_eq!(text.matches("the host was not quiet").count(), 4, "once a use case: {text}");
+    assert!(text.contains("the host was not quiet in 3 of 3 runs: other programs took up to 0.5"));
+    assert_eq!(text.matches("  Broker-0 0.0 #1 INVALID:\n  - the load").count(), 4, "{text}");
+    assert!(!text.contains("passed:"), "{text}");
+    // Of two, each has its own.
+    let text = tables::render(&runs[1..3]);
+    assert!(text.contains("Broker-0 0.0 #2 passed, but the host was not quiet: it took"), "{text}");
+    let summary = weir_bench::summary::render(&runs);
+    assert_eq!(summary.matches("| all use cases").count(), 1, "in one table: {summary}");
+    assert!(text.contains("  before 3 runs the host had "), "{text}");
+    assert!(summary_row(&runs, "Broker-0 0.0").contains("| 1/3 invalid |"), "not 2/3");
+    let page = report::html(&runs).unwrap();
+    assert!(page.contains("In 12 of 12 runs the host was not quiet: other programs took up to"));
+    let faults =
+        &page[page.find("What did not pass").unwrap()..page.find("id=\"health\"").unwrap()];
+    let short = ": the load generator was late; the host was not quiet</li>";
+    assert_eq!(faults.matches(short).count(), 4, "{faults}");
+}
+
+#[test]
+fn memory_that_did_not_grow_is_not_measurable_and_not_nothing() {
+    let mut run = basic_set(3).swap_remove(0);
+    let of = run.resources.as_mut().unwrap();
+    of.rss_stable_bytes = of.rss_baseline_bytes;
+    let mut other = run.clone();
+    other.broker.name = "Other".into();
+    other.resources.as_mut().unwrap().rss_stable_bytes += 1_000_000;
+    let page = report::html(&[run.clone(), other]).unwrap();
+    assert!(page.contains("<small>not measurable at this scale</small>"));
+    assert!(page.contains("<td data-label=\"bytes per connection\">n&#x2f;m</td>"));
+    assert!(tables::render(&[run]).contains(" n/m "));
 }
 
 #[test]

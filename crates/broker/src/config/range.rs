@@ -67,6 +67,7 @@ pub const RANGES: &[Range] = &[
     up_to("store.segment_bytes", SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX, |config| {
         config.store.segment_bytes.into()
     }),
+    from("store.queue_messages_max", 1, |config| config.store.queue_messages_max),
     Range {
         or_zero: true,
         ..from("process.memory_bytes_max", MEMORY_BYTES_MIN, |config| {

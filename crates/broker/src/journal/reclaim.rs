@@ -43,6 +43,10 @@ pub(super) struct Reclaim {
     ended: Micros,
     is_basing: bool,
     is_tight: bool,
+    /// Bytes of pages that are freed by a base.
+    dead_page_bytes: u64,
+    /// Whether there is no room for pages.
+    is_short_of_pages: bool,
     /// Everything before this is forgotten.
     forgotten: Lsn,
 }
@@ -60,8 +64,15 @@ impl Reclaim {
             ended: Micros(0),
             is_basing: true,
             is_tight: false,
+            dead_page_bytes: 0,
+            is_short_of_pages: false,
             forgotten: Lsn::NONE,
         }
+    }
+
+    /// What is to be had of pages by a base, and whether room for them is wanted.
+    pub(super) fn note_pages(&mut self, dead_bytes: u64, is_short: bool) {
+        (self.dead_page_bytes, self.is_short_of_pages) = (dead_bytes, is_short);
     }
 
     /// Whether a base is due. If so, it begins.
@@ -70,11 +81,13 @@ impl Reclaim {
             return false;
         }
         let bytes = committed_bytes - self.begun_at;
-        let is_long = bytes > (SEGMENTS * self.segment_bytes).max(BASES * self.base_bytes);
+        // Dead pages count as what the log has grown by: they go with it.
+        let is_long = bytes + self.dead_page_bytes
+            > (SEGMENTS * self.segment_bytes).max(BASES * self.base_bytes);
         // What is alive is no more than what was written.
         let may_be_much =
             bytes > self.live_bytes_max && bytes > self.base_bytes + self.segment_bytes / 2;
-        let has_changed = committed_bytes > self.ended_at;
+        let has_changed = committed_bytes > self.ended_at || self.frees_pages();
         let is_look = has_changed && self.due().is_some_and(|due| due <= now);
         if is_long || may_be_much || is_look {
             (self.is_basing, self.begun_at, self.begun) = (true, committed_bytes, now);
@@ -84,10 +97,15 @@ impl Reclaim {
 
     /// When to ask again though nothing happens.
     pub(super) fn due(&self) -> Option<Micros> {
-        (self.is_tight && !self.is_basing).then(|| {
+        ((self.is_tight || self.frees_pages()) && !self.is_basing).then(|| {
             let took = self.ended.0.saturating_sub(self.begun.0);
             self.ended + Micros(LOOK_EVERY.0.max(took * LOOK_PART))
         })
+    }
+
+    /// Whether a base makes room for pages that is wanted.
+    fn frees_pages(&self) -> bool {
+        self.is_short_of_pages && self.dead_page_bytes > 0
     }
 
     /// Whether no more should be kept than there is.
@@ -176,6 +194,21 @@ mod tests {
         assert!(reclaim.begins(1_600, Micros(9_000_000)));
         reclaim.committed(Lsn(70), Some((Lsn(60), Lsn(70))), 1_600 + 240, Micros(9_100_000));
         assert!(!reclaim.is_tight());
+    }
+
+    #[test]
+    fn dead_pages_count_as_growth_and_are_looked_for_where_there_is_no_room() {
+        let mut reclaim = after_base(u64::MAX, 10);
+        reclaim.note_pages(3 * SEGMENT, false);
+        assert!(!reclaim.begins(SEGMENT, Micros(60)));
+        assert!(reclaim.begins(SEGMENT + 1, Micros(60)));
+        let mut reclaim = after_base(u64::MAX, 10);
+        reclaim.note_pages(1, false);
+        assert_eq!(reclaim.due(), None);
+        reclaim.note_pages(1, true);
+        assert_eq!(reclaim.due(), Some(Micros(1_000_050)));
+        assert!(!reclaim.begins(10, Micros(1_000_049)));
+        assert!(reclaim.begins(10, Micros(1_000_050)), "though nothing else was written");
     }
 
     #[test]

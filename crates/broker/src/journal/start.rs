@@ -5,30 +5,49 @@
 //! whole and on the disk, so a crash in the middle costs nothing, and the number of shards may be
 //! another one than before.
 
-use super::generations::{Generations, NoStore};
-use super::{Durability, FIRST_OF_INPUT, Journal, PENDING_BYTES_MAX, StoreConfig};
+use super::generations::{Damaged, Generations, NoStore};
+use super::pages::{PageStore, PageWay, PageWork, Paged, Pager};
+use super::progress::Progress;
+use super::{FIRST_OF_INPUT, Journal, StoreConfig};
 use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{SystemTime, UNIX_EPOCH};
 use weir_core::{
-    ConnKey, Lsn, Mail, Micros, Notice, Parcel, Partitions, Rebuild, Record, Shard, ShardId, Sink,
-    Undelivered, Wall,
+    ConnKey, Lsn, Mail, Micros, Notice, PageId, PageOut, PageTicket, Parcel, Partitions, Rebuild,
+    Record, Shard, ShardId, Sink, Undelivered, Wall,
 };
+use weir_reactor::Mailbox;
 use weir_store::disk::Folder;
-use weir_store::{Log, OnDamage, Scan, Settings};
+use weir_store::{Log, OnDamage, Scan, SegmentNumber, Settings};
 
 /// Bytes of records that are written at a time.
 const WRITE_BYTES: usize = 4 << 20;
-
-/// Room for a packet's topic, properties and subscription identifiers beside its payload.
-const BESIDE_PACKET: u64 = 128 << 10;
 
 /// The logs of all shards, in their order, each with its disk.
 pub(crate) struct Started {
     pub(crate) logs: Vec<(Journal, Folder)>,
     /// Locked for as long as the broker runs.
     pub(crate) generations: Generations,
+    pub(crate) pages: StartedPages,
+}
+
+/// The pages of all queues, before their thread runs.
+pub(crate) struct StartedPages {
+    store: PageStore,
+    to: Sender<PageWork>,
+    given: Receiver<PageWork>,
+}
+
+impl StartedPages {
+    /// Has a thread of its own do what the shards ask for.
+    pub(crate) fn run<T: From<Paged> + Send + 'static>(
+        self,
+        mailboxes: &mut [Mailbox<T>],
+    ) -> io::Result<Pager> {
+        Pager::start(self.store, (self.to, self.given), mailboxes)
+    }
 }
 
 /// Brings `shards` to where the broker was when it ended.
@@ -39,43 +58,59 @@ pub(crate) fn start(
     shards: &mut [Shard],
     partitions: &Partitions,
 ) -> Result<Started, NoStore> {
-    let begin = Instant::now();
     let now = Micros(weir_reactor::now_us());
     let wall = wall(now);
     let mut generations = Generations::open(root)?;
     let logs = generations.logs()?;
-    let (mut rebuilt, mut records) = (Vec::new(), 0);
+    let count = shards.len() as u16;
+    let mut store = PageStore::open(root, seeded(config.pages(packet_bytes_max, count))?, wall)?;
+    let mut progress = Progress::of(&logs)?;
+    let mut rebuilt = Vec::new();
     for (shard, path) in logs {
-        let (rebuild, count) = read(shard, &path, wall)?;
-        records += count;
+        let rebuild = read(shard, &path, wall, &mut progress)?;
         rebuilt.push((ShardId(shard), rebuild));
     }
     let late = Undelivered::of(&rebuilt, now);
-    let parcels: Vec<Parcel> =
-        rebuilt.into_iter().flat_map(|(_, rebuild)| rebuild.finish(now)).collect();
+    let mut parcels = Vec::new();
+    for (_, rebuild) in rebuilt {
+        let read = rebuild.finish(now, |page| store.read(page, 0));
+        parcels.extend(read.map_err(|why| NoStore::disk(root)(io::Error::other(why)))?);
+    }
+    store.keep(parcels.iter().flat_map(Parcel::pages).collect())?;
+    let (to, given) = channel();
     let mut logs = Vec::new();
-    for own in 0..shards.len() as u16 {
-        let settings = settings(config, own, shards.len() as u64, packet_bytes_max)?;
-        logs.push(open(generations.next(own)?, &settings, wall, config)?);
+    for own in 0..count {
+        let settings = seeded(config.log(own, packet_bytes_max, count))?;
+        let pages = PageWay { shard: own, to: to.clone(), wall, counts: store.counts() };
+        logs.push(open(generations.next(own)?, &settings, pages, config)?);
     }
     let parcels_read = parcels.len();
     let mut anew = Anew { shards, logs, letters: VecDeque::new(), now };
-    anew.write(parcels, &late, partitions).map_err(NoStore::disk(root))?;
+    anew.write(parcels, &late, partitions, &mut progress).map_err(NoStore::disk(root))?;
     let logs = anew.logs;
     generations.finish()?;
-    tracing::info!(parcels = parcels_read, records, took = ?begin.elapsed(), "the store was read");
-    Ok(Started { logs, generations })
+    let (records, took) = (progress.records(), progress.took());
+    tracing::info!(parcels = parcels_read, records, ?took, "the store was read");
+    Ok(Started { logs, generations, pages: StartedPages { store, to, given } })
 }
 
-/// What a log says, and how many records that were.
-fn read(shard: u16, path: &Path, wall: Wall) -> Result<(Rebuild, u64), NoStore> {
+/// What a log says.
+pub(super) fn read(
+    shard: u16,
+    path: &Path,
+    wall: Wall,
+    progress: &mut Progress,
+) -> Result<Rebuild, NoStore> {
     let mut disk = Folder::open(path)?;
     let mut rebuild = Rebuild::default();
     let mut unfit = None;
+    let mut place = (SegmentNumber(1), 0);
     let tell = |record: &weir_store::Record<'_>| {
         if unfit.is_some() {
             return;
         }
+        progress.record(record.bytes);
+        place = (record.segment, record.offset);
         if record.kind >= FIRST_OF_INPUT {
             rebuild.commit_end();
         }
@@ -86,54 +121,44 @@ fn read(shard: u16, path: &Path, wall: Wall) -> Result<(Rebuild, u64), NoStore> 
                 let lsn = Lsn(record.lsn.bits());
                 rebuild.apply(lsn, decoded).map_err(|unfit| unfit.to_string())
             });
-        unfit = applied.err();
+        let damaged = |why| Damaged { why: Some(why), ..Damaged::new(path, place.0, place.1) };
+        unfit = applied.err().map(damaged);
     };
-    let found = Log::scan(&mut disk, shard, OnDamage::Refuse, tell)
-        .map_err(|why| NoStore::Log { path: path.into(), why })?;
-    if unfit.is_none() && !rebuild.is_whole() {
-        unfit = Some("it ends before all is there that it begins with".into());
-    }
-    match unfit {
-        Some(why) => Err(NoStore::Record { path: path.into(), why }),
-        None => Ok((rebuild, found.records)),
+    Log::scan(&mut disk, shard, OnDamage::Refuse, tell).map_err(|why| NoStore::log(path, why))?;
+    match unfit.or_else(|| end_of_unfinished(path, place, &rebuild)) {
+        Some(damaged) => Err(NoStore::damaged(path, damaged)),
+        None => Ok(rebuild),
     }
 }
 
-fn open(
+/// The damage of a log that ends before all is there that it begins with: behind its last record.
+pub(super) fn end_of_unfinished(
+    path: &Path,
+    (segment, offset): (SegmentNumber, u32),
+    rebuild: &Rebuild,
+) -> Option<Damaged> {
+    let why = Some("it ends before all is there that it begins with".into());
+    (!rebuild.is_whole()).then(|| Damaged { why, ..Damaged::new(path, segment, offset) })
+}
+
+pub(super) fn open(
     mut folder: Folder,
     settings: &Settings,
-    wall: Wall,
+    pages: PageWay,
     config: &StoreConfig,
 ) -> Result<(Journal, Folder), NoStore> {
     let opened = Log::open(&mut folder, settings.clone(), OnDamage::Refuse, Scan::Heads, |_| ());
-    let (log, _) = opened.map_err(|why| NoStore::Log { path: folder.path().into(), why })?;
-    Ok((Journal::new(log, settings, wall, config.gap_ms), folder))
+    let (log, _) = opened.map_err(|why| NoStore::log(folder.path(), why))?;
+    Ok((Journal::new(log, settings, pages, config.gap_ms), folder))
 }
 
-fn settings(
-    config: &StoreConfig,
-    shard: u16,
-    shards: u64,
-    packet_bytes_max: u32,
-) -> Result<Settings, NoStore> {
-    let least = u64::from(packet_bytes_max) + BESIDE_PACKET;
-    let segment_bytes = u64::from(config.segment_bytes).max(least).next_multiple_of(4_096);
+/// What a log is told, with salts of this start.
+pub(super) fn seeded(mut settings: Settings) -> Result<Settings, NoStore> {
     let mut seed = [0; 8];
     getrandom::fill(&mut seed)
         .map_err(|error| NoStore::Disk { path: "random numbers".into(), error: error.into() })?;
-    let disk_bytes_max = match config.disk_bytes_max {
-        0 => u64::MAX,
-        bytes => bytes / shards,
-    };
-    Ok(Settings {
-        shard,
-        segment_bytes: segment_bytes as u32,
-        pending_bytes_max: PENDING_BYTES_MAX,
-        is_synced: config.durability == Durability::Fsync,
-        disk_bytes_max,
-        seed: u64::from_be_bytes(seed),
-        ..Settings::default()
-    })
+    settings.seed = u64::from_be_bytes(seed);
+    Ok(settings)
 }
 
 /// From the clock of the reactors to the one on the wall.
@@ -157,10 +182,12 @@ impl Anew<'_> {
         parcels: Vec<Parcel>,
         late: &[Undelivered],
         partitions: &Partitions,
+        progress: &mut Progress,
     ) -> io::Result<()> {
-        let now = self.now;
+        let (now, all) = (self.now, parcels.len());
         self.each(|shard, sink| shard.begin_base(now, sink));
-        for parcel in parcels {
+        for (at, parcel) in parcels.into_iter().enumerate() {
+            progress.written(at, all);
             let owner = parcel.name().map_or(ShardId(0), |name| partitions.owner(name));
             self.tell(owner, |shard, sink| shard.restored(parcel, now, sink));
             self.deliver();
@@ -239,6 +266,18 @@ impl Sink for StartSink<'_> {
 
     fn log(&mut self, record: &Record<'_>) -> Lsn {
         self.journal.append(record)
+    }
+
+    fn page_out(&mut self, ticket: PageTicket, page: PageOut<'_>) {
+        self.journal.write_page(ticket, &page);
+    }
+
+    fn page_in(&mut self, ticket: PageTicket, page: PageId, bytes: u64) {
+        self.journal.read_page(ticket, page, bytes);
+    }
+
+    fn free_page(&mut self, page: PageId) {
+        self.journal.free_page(page);
     }
 
     fn notice(&mut self, _notice: Notice<'_>) {}

@@ -1,7 +1,7 @@
 //! The shell's part in the shard's log: when it is written, and what becomes of what was.
 
 use super::{Guard, Output, Shell};
-use crate::journal::Flushed;
+use crate::journal::{Flushed, Paged};
 use weir_core::{Micros, Shard};
 use weir_reactor::Io;
 
@@ -21,7 +21,7 @@ impl Shell {
         let (shard, mut output) = self.parts(io);
         let now = output.now();
         let Some(journal) = &mut output.guard.journal else { return };
-        if journal.wants_base(now) {
+        if journal.wants_base(shard.dead_page_bytes(), now) {
             shard.begin_base(now, &mut output);
         }
         let Guard { journal: Some(journal), memory, is_disk_short, own, .. } = &mut self.guard
@@ -51,8 +51,22 @@ impl Output<'_> {
         if let Some(lsn) = journal.as_mut().and_then(|journal| journal.flushed(flushed, now)) {
             shard.committed(lsn, now, self);
         }
-        if let Some(journal) = &mut self.guard.journal {
-            journal.reclaim(shard.base(), now);
+        let journal = self.guard.journal.as_mut();
+        if let Some(first) = journal.and_then(|journal| journal.reclaim(shard.base(), now)) {
+            shard.forgotten(first, self);
+        }
+    }
+
+    /// A page was written, or read.
+    pub(super) fn paged(&mut self, paged: Paged, shard: &mut Shard, now: Micros) {
+        match paged {
+            Paged::Out(ticket, page) => shard.paged_out(ticket, page, now, self),
+            Paged::In(ticket, page) => shard.paged_in(ticket, page, now, self),
+            Paged::Failed(error) => {
+                if let Some(journal) = &mut self.guard.journal {
+                    journal.fail(error);
+                }
+            }
         }
     }
 }

@@ -188,6 +188,7 @@ pub const QUOTAS: &[Quota] = &[
     each("limits.conditions_per_session_max", SESSION),
     each("limits.session_expiry_s_max", SESSION),
     each("pages of retained messages on their way: 1", SESSION),
+    each("pages of its queue on their way to the disk, and from it: 1", SESSION),
     each("wills: 1", SESSION),
     each("limits.rule_depth_max", PACKET),
     each("limits.rule_results_max", PACKET),

@@ -91,6 +91,17 @@ fn mailed() -> impl Strategy<Value = Record<'static>> {
     )
 }
 
+fn paged() -> impl Strategy<Value = Record<'static>> {
+    let numbers = (1..=u32::MAX, any::<u64>(), any::<u64>());
+    (lsn(), any::<u64>().prop_map(PageId), numbers, 0..3).prop_map(
+        |(session, page, (messages, bytes, behind), kind)| match kind {
+            0 => Record::Paged { session, page, messages, bytes, behind },
+            1 => Record::Page { session, page, messages, bytes },
+            _ => Record::Fetched { session, page },
+        },
+    )
+}
+
 fn record() -> impl Strategy<Value = Record<'static>> {
     let any_session = prop_oneof![Just(Lsn::NONE), lsn()];
     let of_packet = (lsn(), packet_id());
@@ -154,6 +165,7 @@ fn record() -> impl Strategy<Value = Record<'static>> {
         (any::<u16>(), lsn())
             .prop_map(|(from, number)| Record::Marked { from: ShardId(from), number }),
         lsn().prop_map(|number| Record::Delivered { number }),
+        paged(),
     ]
 }
 
@@ -189,7 +201,7 @@ proptest! {
 fn every_kind_has_a_number_of_its_own_and_the_rest_are_unknown() {
     for kind in 0..=u8::MAX {
         let unknown = Record::decode(kind, &[], WALL) == Err(BadRecord::UnknownKind(kind));
-        let is_known = (SESSION..=CLEARED).contains(&kind) || (MAILED..=DELIVERED).contains(&kind);
+        let is_known = (SESSION..=DELIVERED).contains(&kind) || (PAGED..=PAGE).contains(&kind);
         assert_eq!(unknown, !is_known, "{kind}");
     }
 }

@@ -4,6 +4,7 @@ use super::Shard;
 use super::connection::Refusal;
 use crate::ask::{ClientPage, ClientState, ConnectionState, Kicked};
 use crate::keys::Micros;
+use crate::queue::Queue;
 use crate::session::Session;
 use crate::sink::Sink;
 use weir_wire::ReasonCode;
@@ -60,14 +61,14 @@ impl Shard {
             let live = self.connections.live(attachment.conn)?;
             Some(ConnectionState { version: attachment.version, keep_alive_s: live.keep_alive_s })
         });
-        let queue = session.queue();
+        let (queued_messages, queued_bytes) = session.queue().map_or((0, 0), Queue::total);
         ClientState {
             client_id: (*session.client_id).into(),
             connection,
             session_expiry_s: session.expiry_s,
             subscriptions: session.subscriptions().len() as u32,
-            queued_messages: queue.map_or(0, |queue| queue.deliveries.len() as u64),
-            queued_bytes: queue.map_or(0, |queue| queue.bytes),
+            queued_messages,
+            queued_bytes,
             in_flight: session.window.open(),
         }
     }

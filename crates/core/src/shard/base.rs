@@ -2,16 +2,16 @@
 //! logged before means nothing.
 
 use super::Shard;
-use super::logged::will_record;
 use super::retain::retained_record;
 use super::slices::Work;
 use crate::base::{Cycle, Renamed};
 use crate::keys::{Lsn, Micros, SessionKey};
 use crate::log::Log;
 use crate::message::{Message, Queued};
+use crate::page::PageRef;
 use crate::parcel::{Content, MovedSubscription, Parcel};
 use crate::record::Record;
-use crate::session::Session;
+use crate::session::{Session, Will};
 use crate::sink::Sink;
 use std::sync::Arc;
 use weir_wire::PacketId;
@@ -51,6 +51,7 @@ impl Shard {
         let Some(mut cycle) = self.log.take_cycle() else { return };
         if let Some(key) = key {
             self.log_session(key, &mut cycle.renamed, sink);
+            self.look_at_length(key, sink);
         }
         if let Some(message) = retained {
             self.log.append(&retained_record(&message), sink);
@@ -166,7 +167,7 @@ impl Shard {
             Some(_) => live.and_then(|live| live.cold.as_ref()?.will.as_deref()),
         };
         let (session, expiry_s) = (Lsn::NONE, *expiry_s);
-        let record = Record::Session { session, client_id, expiry_s, will: will.map(will_record) };
+        let record = Record::Session { session, client_id, expiry_s, will: will.map(Will::record) };
         let session = log.append(&record, sink);
         log.name(key, session);
         if conn.is_none() {
@@ -194,7 +195,15 @@ impl Shard {
                 log.append(&Record::Received { session, packet_id }, sink);
             }
         }
-        for queued in window.queue().into_iter().flat_map(|queue| &queue.deliveries) {
+        let queue = window.queue();
+        for queued in queue.iter().flat_map(|queue| &queue.deliveries) {
+            bytes += log_queued(log, renamed, session, queued, None, sink);
+        }
+        let paged = queue.and_then(|queue| queue.paged.as_deref());
+        for &PageRef { id, messages, bytes } in paged.iter().flat_map(|paged| &paged.pages) {
+            log.append(&Record::Page { session, page: id, messages, bytes }, sink);
+        }
+        for queued in paged.iter().flat_map(|paged| &paged.tail) {
             bytes += log_queued(log, renamed, session, queued, None, sink);
         }
         slices.add((log.records() - records) * RECORD_STEPS + bytes / COPIED_BYTES);

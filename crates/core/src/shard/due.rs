@@ -10,6 +10,8 @@ pub(super) enum Overflowed {
     Connected(SessionKey),
     /// It ends itself, as the setting for the absent says.
     Absent(SessionKey),
+    /// It is over nothing, but long enough to be written on a page.
+    Long(SessionKey),
 }
 
 /// Sessions to end, and wills to publish.

@@ -185,6 +185,7 @@ impl Shard {
             self.slices.add(UNSUBSCRIBE_STEPS);
         }
         self.log.end_session(key, sink);
+        self.bury_queue(key);
         self.clients.remove(key);
     }
 
@@ -261,7 +262,8 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let (Overflowed::Connected(key) | Overflowed::Absent(key)) = overflowed;
+        let (Overflowed::Connected(key) | Overflowed::Absent(key) | Overflowed::Long(key)) =
+            overflowed;
         let Some(session) = self.clients.get(key) else { return };
         match (overflowed, session.attachment) {
             (Overflowed::Connected(_), Some(attachment)) => {
@@ -282,7 +284,9 @@ impl Shard {
                     self.end_session(key, sink);
                 }
             }
-            (Overflowed::Connected(_), None) | (Overflowed::Absent(_), Some(_)) => {}
+            (Overflowed::Connected(_), None)
+            | (Overflowed::Absent(_), Some(_))
+            | (Overflowed::Long(_), _) => {}
         }
     }
 

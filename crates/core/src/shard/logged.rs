@@ -5,7 +5,7 @@ use super::rest::Common;
 use super::slices::Work;
 use crate::answers::Reply;
 use crate::keys::{ConnKey, Lsn, Micros, SessionKey, Ticket};
-use crate::record::{Record, WillRecord};
+use crate::record::Record;
 use crate::session::Will;
 use crate::sink::Sink;
 use weir_wire::PacketId;
@@ -155,23 +155,11 @@ impl Shard {
             session: named.unwrap_or(Lsn::NONE),
             client_id: &session.client_id,
             expiry_s: session.expiry_s,
-            will: will.map(will_record),
+            will: will.map(Will::record),
         };
         let lsn = log.append(&record, sink);
         if named.is_none() {
             log.name(key, lsn);
         }
-    }
-}
-
-pub(super) fn will_record(will: &Will) -> WillRecord<'_> {
-    WillRecord {
-        topic: &will.topic,
-        payload: &will.payload,
-        properties: will.properties.as_properties().as_bytes(),
-        qos: will.qos,
-        retain: will.retain,
-        delay_s: will.delay_s,
-        message_expiry_s: will.message_expiry_s,
     }
 }

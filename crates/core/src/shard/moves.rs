@@ -113,7 +113,7 @@ impl Shard {
             client_id: session.client_id.clone(),
             address: session.address,
             expiry_s: session.expiry_s,
-            window: std::mem::take(&mut session.window),
+            window: std::mem::take(&mut session.window).without_ways(),
             unreleased,
             absence,
             subscriptions,

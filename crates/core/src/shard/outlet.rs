@@ -13,6 +13,8 @@ use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::limits::WhenAbsent;
 use crate::log::Log;
 use crate::message::{Delivery, Queued};
+use crate::paging::Paging;
+use crate::queue::Dropped;
 use crate::record::Record;
 use crate::routing::{Standing, Subscriber};
 use crate::session::{Attachment, Session};
@@ -40,6 +42,7 @@ pub(super) struct Outlet<'a> {
     pub(super) bounds: &'a Bounds,
     pub(super) due: &'a mut Due,
     pub(super) log: &'a mut Log,
+    pub(super) paging: &'a mut Paging,
     pub(super) stats: &'a mut Stats,
 }
 
@@ -203,8 +206,11 @@ impl Outlet<'_> {
     }
 
     fn enqueue_one(&mut self, to: Receiver<'_>, delivery: &mut Delivery<'_>, sink: &mut impl Sink) {
-        log_queued(self.log, to, None, delivery, sink);
+        let is_durable = log_queued(self.log, to, None, delivery, sink);
         self.clients[to.session].enqueue(queued(to, delivery));
+        if is_durable && self.paging.is_on() {
+            self.note_length(to.session);
+        }
     }
 
     fn is_over(&self, session: SessionKey) -> bool {
@@ -229,10 +235,16 @@ impl Outlet<'_> {
 
     fn drop_oldest(&mut self, key: SessionKey, sink: &mut impl Sink) {
         let session = &mut self.clients[key];
-        if let Some(oldest) = session.dequeue() {
-            self.log.append_of(key, |session| Record::Dropped { session }, sink);
-            self.stats.dropped_queue_full += 1;
-            drop_notice(session, &oldest.message.topic, "queue full", sink);
+        let Some(oldest) = session.drop_oldest() else { return };
+        self.log.append_of(key, |session| Record::Dropped { session }, sink);
+        self.stats.dropped_queue_full += 1;
+        let (topic, page) = match &oldest {
+            Dropped::FromMemory(oldest) => (&*oldest.message.topic, None),
+            Dropped::FromPage(page) => ("", *page),
+        };
+        drop_notice(session, topic, "queue full", sink);
+        if let Some(page) = page {
+            self.bury(page);
         }
     }
 
@@ -242,6 +254,13 @@ impl Outlet<'_> {
         if self.clients[key].window.is_owing() {
             self.send_owed(key, now, sink);
         }
+        self.send_queued(key, now, sink);
+        if self.clients[key].attachment.is_some() {
+            self.fetch_ahead(key, sink);
+        }
+    }
+
+    fn send_queued(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
         let Self { clients, connections, answers, encoder, log, stats, bounds, .. } = self;
         let session = &mut clients[key];
         let Some(attachment) = session.attachment else { return };

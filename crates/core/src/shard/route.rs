@@ -157,7 +157,9 @@ impl Shard {
     /// The way to this shard's clients.
     #[inline]
     pub(super) fn outlet(&mut self) -> Outlet<'_> {
-        let Self { clients, connections, answers, encoder, bounds, due, log, stats, .. } = self;
-        Outlet { clients, connections, answers, encoder, bounds, due, log, stats }
+        let Self {
+            clients, connections, answers, encoder, bounds, due, log, paging, stats, ..
+        } = self;
+        Outlet { clients, connections, answers, encoder, bounds, due, log, paging, stats }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::message::Message;
+use crate::queue::Queue;
 use proptest::prelude::*;
 use std::sync::Arc;
 use weir_wire::PropertiesBuf;
@@ -240,7 +241,7 @@ fn a_restored_window_owes_what_was_in_flight_and_then_what_waited() {
         in_flight(id(65_535), DeliveryState::AwaitPubComp, None),
         in_flight(id(3), DeliveryState::AwaitPubRec, Some(queued(b"b"))),
     ];
-    let mut window = Window::restored(all, VecDeque::from([queued(b"c")]));
+    let mut window = Window::restored(all, Queue::of(VecDeque::from([queued(b"c")])));
     assert_eq!(window.queue().map(|queue| queue.bytes), Some(2));
     assert!(window.is_owing() && window.open() == 0 && !window.has_room(10));
     let open: Vec<u16> = window.in_flight().map(|(id, ..)| id.value()).collect();

@@ -213,7 +213,7 @@ fn has_noted(net: &Net, shard: usize) -> bool {
 }
 
 const MESSAGE: u8 = 6;
-const DELIVERED: u8 = 26;
+const DELIVERED: u8 = 20;
 
 fn count(net: &Net, shard: usize, kind: u8) -> usize {
     net.wires[shard].log.iter().filter(|&&(_, it, _)| it == kind).count()

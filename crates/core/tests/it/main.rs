@@ -31,6 +31,7 @@ mod outbox;
 #[expect(unreachable_pub, dead_code, reason = "shared with the library of the fuzz targets")]
 #[path = "../../../../fuzz/src/packet.rs"]
 mod packet;
+mod paging;
 mod rebuild;
 mod records;
 mod refusals;

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_core::{
-    AuthRequest, ConnKey, Limits, Lsn, Mail, Micros, NotMoved, Notice, Origin, Parcel, Partitions,
-    Record, Settings, Shard, ShardId, Sink, Ticket, Verdict, Wall,
+    AuthRequest, ConnKey, Limits, Lsn, Mail, Micros, NotMoved, Notice, Origin, PageId, PageIn,
+    PageOut, PageTicket, Parcel, Partitions, Record, Settings, Shard, ShardId, Sink, Ticket,
+    Verdict, Wall,
 };
 use weir_wire::packet::{
     Ack, Auth, Connect, Disconnect, Publish, SubscribeBuf, SubscriptionOptions, UnsubscribeBuf,
@@ -48,6 +49,39 @@ pub(crate) struct Wires {
     pub(crate) unread: BTreeSet<ConnKey>,
     /// The log: where each record is, its kind and its body.
     pub(crate) log: Vec<(Lsn, u8, Vec<u8>)>,
+    pub(crate) disk: PageDisk,
+}
+
+/// Pages, and what was asked of them and is not answered yet.
+#[derive(Default)]
+pub(crate) struct PageDisk {
+    pub(crate) pages: BTreeMap<PageId, Vec<u8>>,
+    pub(crate) outs: Vec<(PageTicket, Vec<u8>)>,
+    pub(crate) ins: Vec<(PageTicket, PageId)>,
+    pub(crate) freed: Vec<PageId>,
+    last: u64,
+}
+
+impl PageDisk {
+    /// What is on a page.
+    pub(crate) fn read(&self, page: PageId) -> Result<PageIn, String> {
+        let bytes = self.pages.get(&page).ok_or(format!("{page:?} is not there"))?;
+        PageIn::decode(bytes, Wall(0)).map_err(|bad| bad.to_string())
+    }
+
+    /// Puts a page on the disk.
+    fn write(&mut self, bytes: Vec<u8>) -> PageId {
+        self.last += 1;
+        self.pages.insert(PageId(self.last), bytes);
+        PageId(self.last)
+    }
+
+    /// What a crash leaves of it: what was asked is over.
+    pub(crate) fn after_crash(mut self) -> Self {
+        self.outs.clear();
+        self.ins.clear();
+        self
+    }
 }
 
 impl Sink for Wires {
@@ -109,6 +143,22 @@ impl Sink for Wires {
         record.encode(Wall(0), &mut body);
         self.log.push((lsn, record.kind(), body));
         lsn
+    }
+
+    fn page_out(&mut self, ticket: PageTicket, page: PageOut<'_>) {
+        let mut bytes = Vec::new();
+        page.encode(Wall(0), &mut bytes);
+        self.disk.outs.push((ticket, bytes));
+    }
+
+    fn page_in(&mut self, ticket: PageTicket, page: PageId, _bytes: u64) {
+        assert!(self.disk.pages.contains_key(&page), "{page:?} is not there");
+        self.disk.ins.push((ticket, page));
+    }
+
+    fn free_page(&mut self, page: PageId) {
+        assert!(self.disk.pages.remove(&page).is_some(), "{page:?} is freed twice");
+        self.disk.freed.push(page);
     }
 
     fn notice(&mut self, notice: Notice<'_>) {
@@ -180,6 +230,31 @@ impl Net {
         self.count_steps(shard);
         self.shards[shard].turn_end(&mut self.wires[shard]);
         self.resume(shard);
+    }
+
+    /// The disk has done one of what a shard asked for, of those that it was asked to write and to
+    /// read. Says whether there was one.
+    pub(crate) fn answer_page(&mut self, shard: usize, nth: usize) -> bool {
+        let Self { shards, wires, now, .. } = self;
+        let (shard_there, wires) = (&mut shards[shard], &mut wires[shard]);
+        let (outs, ins) = (wires.disk.outs.len(), wires.disk.ins.len());
+        if outs + ins == 0 {
+            return false;
+        }
+        let nth = nth % (outs + ins);
+        if nth < outs {
+            let (ticket, bytes) = wires.disk.outs.remove(nth);
+            let page = wires.disk.write(bytes);
+            shard_there.paged_out(ticket, page, *now, wires);
+        } else {
+            let (ticket, page) = wires.disk.ins.remove(nth - outs);
+            let page = wires.disk.read(page).unwrap();
+            shard_there.paged_in(ticket, page, *now, wires);
+        }
+        shard_there.turn_end(wires);
+        self.count_steps(shard);
+        self.resume(shard);
+        true
     }
 
     /// The kinds of what a shard has recorded.

@@ -1,7 +1,7 @@
 //! What is between two shards when all of them are gone.
 
 use crate::net::{Net, Peer};
-use crate::rebuild::{DURABLE, rebuild};
+use crate::rebuild::{DURABLE, finish, rebuild};
 use weir_core::{Limits, Partitions, Rebuild, ShardId, Undelivered};
 use weir_wire::QoS;
 
@@ -63,7 +63,7 @@ impl Pair {
         net.now = now;
         let partitions = Partitions::spread(shards, crate::net::SEED);
         each(&mut net, |net, at| net.shards[at].begin_base(now, &mut net.wires[at]));
-        for parcel in rebuilt.into_iter().flat_map(|(_, rebuild)| rebuild.finish(now)) {
+        for parcel in rebuilt.into_iter().flat_map(|(_, rebuild)| finish(rebuild, now)) {
             let owner = usize::from(partitions.owner(parcel.name().unwrap()).0);
             net.shards[owner].restored(parcel, now, &mut net.wires[owner]);
             net.go_on();

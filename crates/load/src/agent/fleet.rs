@@ -322,3 +322,94 @@ fn keep_errors(mut errors: impl BufRead, kept: &Mutex<VecDeque<String>>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::baton::Status;
+
+    const HELLO: &str = r#"{"hello":{"protocol":PROTOCOL,"version":"1.2","host":"far","pid":3,
+        "clock":"its","now_us":4,"open_files_max":1100,"cores":5}}"#;
+
+    fn hello(protocol: u32) -> String {
+        HELLO.replace("PROTOCOL", &protocol.to_string()).replace(['\n', ' '], "")
+    }
+
+    /// Agents that say this, a line each, and stay until their input ends.
+    fn fleet(said: &[&[String]]) -> Result<Fleet, LoadError> {
+        let command = |lines: &&[String]| {
+            let say = lines.iter().map(|line| format!("echo '{line}'; "));
+            AgentCommand::shell(&format!("{}cat >/dev/null", say.collect::<String>()))
+        };
+        Fleet::start(&said.iter().map(command).collect::<Vec<_>>())
+    }
+
+    fn refused(lines: &[String]) -> String {
+        fleet(&[&[hello(PROTOCOL)], lines]).map(|_| ()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn agents_that_say_hello_are_known_by_it() {
+        let beat = serde_json::to_string(&Said::Beat(Status::default())).unwrap();
+        let fleet = fleet(&[&[hello(PROTOCOL)], &[beat, hello(PROTOCOL)]]).unwrap();
+        assert_eq!(fleet.holds(), [1_000, 1_000]);
+        let processes: Vec<u32> = fleet.agents.iter().map(|agent| agent.child.id()).collect();
+        assert_eq!(fleet.processes(), processes);
+        let agent = &fleet.agents[1];
+        assert!(agent.name.starts_with("agent 2 of 2 (echo"), "{}", agent.name);
+        assert!(agent.heard_us > 0 && agent.shares_clock("its") && !agent.shares_clock("ours"));
+        let told = |clock| agent.describe(clock, "half");
+        let facts = ": weir 1.2 on far, 5 processors, 1100 files, clock ";
+        assert!(told("its").ends_with(&format!("{facts}shared; half")), "{}", told("its"));
+        assert!(told("ours").ends_with(&format!("{facts}its own; half")), "{}", told("ours"));
+        drop(fleet);
+        for process in processes {
+            assert!(!std::path::Path::new(&format!("/proc/{process}")).exists(), "it is left");
+        }
+    }
+
+    #[test]
+    fn who_is_no_agent_of_this_version_is_refused_with_what_it_said() {
+        let other = refused(&[hello(PROTOCOL + 1)]);
+        let parts = ["agent 2 of 2 (", "is weir 1.2 and speaks version 6", "this one version 5"];
+        parts.iter().for_each(|part| assert!(other.contains(part), "{part}: {other}"));
+        let garbage = refused(&["hallo".into()]);
+        let text = "says what is not of the agents' protocol: \"hallo\"";
+        assert!(garbage.contains(text), "{garbage}");
+        let failed = serde_json::to_string(&Said::Failed { why: "has no files".into() });
+        let failed = refused(&[failed.unwrap()]);
+        assert!(failed.ends_with(") has no files"), "{failed}");
+        let early = refused(&[serde_json::to_string(&Said::Planned { clients: 8 }).unwrap()]);
+        assert!(early.contains("says before its plan: Planned { clients: 8 }"), "{early}");
+        let start = |command| Fleet::start(&[command]).map(|_| ()).unwrap_err().to_string();
+        let ended = start(AgentCommand::shell("exit 3"));
+        assert!(ended.contains("ended by itself: exit status: 3 before it said"), "{ended}");
+        let none = AgentCommand { command: Vec::new(), text: "none".into(), core: None };
+        let told = start(none.clone());
+        assert!(told.contains("agent 1 of 1 (none) has no command"), "{told}");
+        let told = start(AgentCommand { command: vec!["/none".into()], ..none });
+        assert!(told.contains("(none) cannot be started: No such file"), "{told}");
+    }
+
+    #[test]
+    fn the_end_of_its_standard_error_is_kept_line_by_line() {
+        let kept = Mutex::default();
+        let long = "x".repeat(ERROR_BYTES_MAX as usize);
+        keep_errors(format!("one\n\n two \nthree\n{long}four\n").as_bytes(), &kept);
+        assert_eq!(*kept.lock().unwrap(), ["three", &long, "four"]);
+    }
+
+    #[test]
+    fn what_is_said_is_heard_until_it_is_nothing_of_ours() {
+        let heard = |said: &str| -> Vec<String> {
+            let (tells, events) = sync_channel(8);
+            read_all(said.as_bytes(), 4, &tells);
+            events.try_iter().map(|(at, event)| format!("{at} {event:?}")).collect()
+        };
+        let planned = serde_json::to_string(&Said::Planned { clients: 8 }).unwrap();
+        let said = "4 Said(Planned { clients: 8 })";
+        assert_eq!(heard(&format!("{planned}\n{planned}\n")), [said, said, "4 Ended"]);
+        let heard = heard(&format!("{planned}\nhallo\n{planned}\n"));
+        assert!(heard.len() == 2 && heard[1].starts_with("4 Garbage"), "{heard:?}");
+    }
+}

@@ -275,6 +275,12 @@ mod tests {
     }
 
     #[test]
+    fn a_line_that_is_not_understood_is_shown_by_its_beginning() {
+        assert_eq!(shown(b"hal\tlo"), "\"hal\\tlo\"");
+        assert_eq!(shown(&[b'x'; 200]), format!("{:?}", "x".repeat(80)));
+    }
+
+    #[test]
     fn lines_end_where_they_end() {
         let mut input = &b"one\n\ntwo\nhal"[..];
         let mut lines = Vec::new();

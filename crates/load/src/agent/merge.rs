@@ -278,6 +278,10 @@ mod tests {
     }
 
     fn merged() -> Outcome {
+        merged_with(|_| {}).unwrap()
+    }
+
+    fn merged_with(change: impl Fn(&mut [Report; 2])) -> Result<Outcome, LoadError> {
         let mut plan = plan(&[(2, false), (2, false)]);
         let publish = crate::plan::Publish {
             topic: "t".into(),
@@ -288,8 +292,9 @@ mod tests {
         plan.groups[1].publish = Some(publish);
         plan.phases = crate::plan::Phases { warm_up_ms: 0, measure_ms: 1_000, drain_ms: 0 };
         let mut reports = [report(0, &plan), report(1, &plan)];
+        change(&mut reports);
         let (nothing, agents) = ((Vec::new(), Vec::new()), vec!["one".into(), "two".into()]);
-        merge(&plan, &mut reports, End::Completed, nothing, agents).unwrap()
+        merge(&plan, &mut reports, End::Completed, nothing, agents)
     }
 
     #[test]
@@ -351,5 +356,52 @@ mod tests {
         assert_eq!(phases, [measure]);
         let starts: Vec<u64> = silences.iter().map(|silence| silence.start_us).collect();
         assert_eq!((starts, silences_unlisted), (vec![1_500_000, 6_500_000], 1));
+    }
+
+    #[test]
+    fn a_phase_starts_where_all_have_left_the_one_before() {
+        let spans = |of: &[(Phase, u64, u64)]| -> Vec<PhaseSpan> {
+            let span = |&(phase, start_us, end_us)| PhaseSpan { phase, start_us, end_us };
+            of.iter().map(span).collect()
+        };
+        let early =
+            spans(&[(Phase::Connect, 20, 25), (Phase::Subscribe, 25, 31), (Phase::Drain, 32, 33)]);
+        let late = spans(&[(Phase::Connect, 18, 30), (Phase::Subscribe, 30, 40)]);
+        let merged = merged_with(|reports| {
+            reports[0].outcome.phases = early.clone();
+            (reports[1].outcome.phases, reports[1].ahead_us) = (late.clone(), -8);
+        });
+        let expected =
+            [(Phase::Connect, 10, 25), (Phase::Subscribe, 25, 32), (Phase::Drain, 32, 33)];
+        assert_eq!(merged.unwrap().phases, spans(&expected));
+        let merged = merged_with(|reports| {
+            reports[0].outcome.phases = spans(&[(Phase::Connect, 1, 50), (Phase::Drain, 20, 33)]);
+            reports[1].outcome.phases = Vec::new();
+        });
+        let expected = [(Phase::Connect, 1, 50), (Phase::Drain, 50, 50)];
+        assert_eq!(merged.unwrap().phases, spans(&expected), "none ends before it has begun");
+    }
+
+    #[test]
+    fn a_report_that_cannot_be_is_refused_with_its_agents_name() {
+        let refused = |change: &dyn Fn(&mut Report)| {
+            merged_with(|reports| change(&mut reports[1])).unwrap_err().to_string()
+        };
+        let owner = refused(&|report| report.fates[0].0 = 0);
+        assert!(owner.contains("agent 2 told what cannot be: a publisher"), "{owner}");
+        let none = refused(&|report| report.fates[0].0 = 2);
+        assert!(none.contains("a publisher that is not its own"), "{none}");
+        let more = refused(&|report| (report.fates[0].1.due, report.fates[0].1.sent) = (2, 1));
+        assert!(more.contains("messages that were never due"), "{more}");
+        let sent = refused(&|report| report.fates[0].1.sent = 2);
+        assert!(sent.contains("messages that were never due"), "{sent}");
+        let histogram = refused(&|report| report.outcome.histograms[7] = "none".into());
+        assert!(histogram.contains("a histogram that is not one"), "{histogram}");
+    }
+
+    #[test]
+    fn what_is_lost_with_an_agent_is_nobodys_fault() {
+        let of = merged_with(|reports| reports[1].fates.clear()).unwrap();
+        assert_eq!((of.measure.intended, of.measure.accepted), (1, 1));
     }
 }

@@ -118,3 +118,104 @@ impl Sum {
         (interval, distribution)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::line::to_text;
+    use super::*;
+    use crate::outcome::Phase;
+
+    /// The interval `number` of an agent, each of whose figures is `factor` times its own number.
+    fn line(number: u64, factor: u64, phase: Phase) -> TickLine {
+        let interval = Interval {
+            start_us: 77,
+            length_us: 100 * factor,
+            phase,
+            connections: factor,
+            subscribers: 2 * factor,
+            publishers: 3 * factor,
+            connected: 4 * factor,
+            connect_failures: 5 * factor,
+            subscribed: 6 * factor,
+            subscribe_failures: 7 * factor,
+            published: 8 * factor,
+            acknowledged: 9 * factor,
+            publish_failures: 10 * factor,
+            received: 11 * factor,
+            outstanding: 99,
+            duplicated: 12 * factor,
+            reordered: 13 * factor,
+            bytes_out: 14 * factor,
+            bytes_in: 15 * factor,
+            generator_cpu_cores: 0.25 * factor as f64,
+            ..Interval::default()
+        };
+        let sketches = std::array::from_fn(|place| {
+            let mut of = sketch();
+            of.record_n(10 * (place as u64 + 1), factor as u32).unwrap();
+            to_text(&of)
+        });
+        TickLine { number, interval, sketches, owed: 60 * factor, delivered: 50 * factor }
+    }
+
+    #[test]
+    fn figures_of_all_agents_add_up_and_the_slowest_says_the_phase() {
+        let mut ticks = Ticks::new(1_000_000, 250);
+        ticks.add(1, &line(0, 2, Phase::Measure)).unwrap();
+        assert!(ticks.take(&[0, 1]).is_none(), "one has not told it");
+        ticks.add(0, &line(0, 1, Phase::WarmUp)).unwrap();
+        let (sum, distribution) = ticks.take(&[0, 1]).unwrap();
+        let latency = |us: u64| crate::outcome::Summary {
+            count: 3,
+            mean_us: us as f64,
+            p50_us: us,
+            p90_us: us,
+            p99_us: us,
+            max_us: us,
+        };
+        let expected = Interval {
+            start_us: 1_000_000,
+            length_us: 200,
+            outstanding: 30,
+            connect_latency: latency(10),
+            subscribe_latency: latency(20),
+            acknowledge_latency: latency(30),
+            end_to_end_latency: latency(40),
+            generator_lag: latency(50),
+            ..line(0, 3, Phase::WarmUp).interval
+        };
+        assert_eq!(sum, expected);
+        assert_eq!(distribution.connect().unwrap().max(), 10);
+        assert_eq!(distribution.end_to_end().unwrap().max(), 40);
+    }
+
+    #[test]
+    fn intervals_come_in_order_and_without_those_who_are_lost() {
+        let mut ticks = Ticks::new(1_000_000, 250);
+        ticks.add(0, &line(1, 1, Phase::Measure)).unwrap();
+        assert!(ticks.take(&[0]).is_none(), "not the first one");
+        ticks.add(0, &line(0, 1, Phase::Measure)).unwrap();
+        let starts: Vec<u64> =
+            std::iter::from_fn(|| ticks.take(&[0])).map(|(of, _)| of.start_us).collect();
+        assert_eq!(starts, [1_000_000, 1_250_000]);
+        ticks.add(1, &line(2, 1, Phase::Measure)).unwrap();
+        assert!(ticks.take(&[0]).is_none());
+        assert!(ticks.take(&[]).is_some(), "nobody is awaited any longer");
+        assert!(ticks.take(&[]).is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_refused() {
+        let mut ticks = Ticks::new(0, 250);
+        ticks.add(0, &line(0, 1, Phase::Measure)).unwrap();
+        assert_eq!(ticks.add(0, &line(0, 1, Phase::Measure)), Err("an interval twice"));
+        ticks.take(&[0]).unwrap();
+        assert_eq!(ticks.add(0, &line(0, 1, Phase::Measure)), Err("an interval out of time"));
+        assert_eq!(ticks.add(0, &line(AHEAD_MAX + 1, 1, Phase::Measure)), Ok(()));
+        let ahead = ticks.add(0, &line(AHEAD_MAX + 2, 1, Phase::Measure));
+        assert_eq!(ahead, Err("an interval out of time"));
+        let mut broken = line(1, 1, Phase::Measure);
+        broken.sketches[4] = "none".into();
+        assert_eq!(ticks.add(0, &broken), Err("a histogram that is not one"));
+    }
+}

@@ -264,4 +264,37 @@ pub(crate) mod tests {
         assert!(deal(&plan, &[100]).unwrap()[0].is_whole());
         assert_eq!(clients(&[5, 5, 90]), [5, 5, 90]);
     }
+
+    #[test]
+    fn a_slice_says_whose_clients_it_has() {
+        let plain = plan(&[(10, false), (2, false)]);
+        let slices = deal(&plain, &[6, 6]).unwrap();
+        let told: Vec<String> = slices.iter().map(|slice| slice.describe(&plain)).collect();
+        let expected = |at| format!("6 of 12 clients (the one at place {at} of every 2)");
+        assert_eq!(told, [expected(0), expected(1)]);
+        let shared = plan(&[(4, false), (3, true)]);
+        let told: Vec<String> =
+            deal(&shared, &[5, 5]).unwrap().iter().map(|slice| slice.describe(&shared)).collect();
+        let expected = [
+            "5 of 7 clients (the one at place 0 of every 2, and all that share subscriptions)",
+            "2 of 7 clients (the one at place 1 of every 2, but none that share subscriptions)",
+        ];
+        assert_eq!(told, expected);
+        let wide = Slice { round: 9, first: 2, share: 3, shared: Shared::Dealt };
+        let text = wide.describe(&plain);
+        assert!(text.ends_with(" of 12 clients (those at places 2 to 4 of every 9)"), "{text}");
+    }
+
+    #[test]
+    fn agents_that_hold_just_enough_are_enough_and_one_less_is_not() {
+        let of = plan(&[(10, false), (3, true)]);
+        assert!(deal(&of, &[13]).is_ok() && deal(&of, &[7, 6]).is_ok());
+        let error = deal(&of, &[6, 6]).unwrap_err().to_string();
+        assert!(error.contains("13 clients, and the 2 agents hold 12 together"), "{error}");
+        assert!(deal(&of, &[]).is_err());
+        let keeps: Vec<Shared> = deal(&of, &[10, 10]).unwrap().iter().map(|s| s.shared).collect();
+        assert_eq!(keeps, [Shared::Here, Shared::Elsewhere]);
+        let alone = deal(&of, &[20]).unwrap();
+        assert_eq!(alone, [Slice { round: 1, first: 0, share: 1, shared: Shared::Dealt }]);
+    }
 }

@@ -4,6 +4,7 @@
 
 mod fake_broker;
 
+mod agents;
 mod calibration;
 mod connect;
 mod null;

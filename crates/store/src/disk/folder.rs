@@ -18,8 +18,10 @@ const LOCK: &str = "lock";
 pub struct Folder {
     path: PathBuf,
     folder: OwnedFd,
-    /// Its lock is the folder's.
-    _lock: OwnedFd,
+    /// Its lock is the folder's. A copy that nobody ever wrote to may have none.
+    _lock: Option<OwnedFd>,
+    /// How its files are opened.
+    access: OFlags,
     /// The one used last is at the end.
     open: VecDeque<(FileName, OwnedFd)>,
 }
@@ -28,7 +30,7 @@ pub struct Folder {
 #[derive(Debug, thiserror::Error)]
 pub enum NoFolder {
     /// Another process has it.
-    #[error("{path} is in use by another process", path = .0.display())]
+    #[error("{path} is in use by another process, such as a running broker", path = .0.display())]
     InUse(PathBuf),
     /// Nothing can be written there.
     #[error("{path} cannot be written: {error}", path = .path.display())]
@@ -51,15 +53,11 @@ pub enum NoFolder {
 impl Folder {
     /// Makes the folder, if there is none, and locks it.
     pub fn open(path: &Path) -> Result<Self, NoFolder> {
-        let refused = |error: Errno| {
-            let path = path.to_path_buf();
-            match error {
-                Errno::ROFS | Errno::ACCESS | Errno::PERM => {
-                    NoFolder::ReadOnly { path, error: error.into() }
-                }
-                Errno::WOULDBLOCK => NoFolder::InUse(path),
-                error => NoFolder::Other { path, error: error.into() },
+        let refused = |error: Errno| match error {
+            Errno::ROFS | Errno::ACCESS | Errno::PERM => {
+                NoFolder::ReadOnly { path: path.into(), error: error.into() }
             }
+            error => not_had(path, error),
         };
         match fs::mkdir(path, Mode::RWXU) {
             // The folder itself has to outlive a power cut, too.
@@ -67,12 +65,28 @@ impl Folder {
             Err(Errno::EXIST) => {}
             Err(error) => return Err(refused(error)),
         }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder = fs::open(path, flags, Mode::empty()).map_err(refused)?;
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
-        let lock = fs::openat(&folder, LOCK, flags, FILE_MODE).map_err(refused)?;
+        let folder = fs::open(path, FOLDER, Mode::empty()).map_err(refused)?;
+        let access = OFlags::RDWR | OFlags::CLOEXEC;
+        let lock = fs::openat(&folder, LOCK, access | OFlags::CREATE, FILE_MODE);
+        let lock = lock.map_err(refused)?;
         fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(refused)?;
-        Ok(Self { path: path.into(), folder, _lock: lock, open: VecDeque::new() })
+        Ok(Self { path: path.into(), folder, _lock: Some(lock), access, open: VecDeque::new() })
+    }
+
+    /// Opens a folder that is there, to read it only: nothing is made, and others may read it at
+    /// the same time. Whoever would write to it is refused meanwhile.
+    pub fn open_to_read(path: &Path) -> Result<Self, NoFolder> {
+        let refused = |error| not_had(path, error);
+        let folder = fs::open(path, FOLDER, Mode::empty()).map_err(refused)?;
+        let access = OFlags::RDONLY | OFlags::CLOEXEC;
+        let lock = match fs::openat(&folder, LOCK, access, Mode::empty()) {
+            Err(Errno::NOENT) => None,
+            lock => Some(lock.map_err(refused)?),
+        };
+        if let Some(lock) = &lock {
+            fs::flock(lock, FlockOperation::NonBlockingLockShared).map_err(refused)?;
+        }
+        Ok(Self { path: path.into(), folder, _lock: lock, access, open: VecDeque::new() })
     }
 
     /// Where it is.
@@ -88,8 +102,7 @@ impl Folder {
                 self.open.push_back(entry);
             }
         } else {
-            let flags = OFlags::RDWR | OFlags::CLOEXEC;
-            let file = fs::openat(&self.folder, name.to_string(), flags, Mode::empty())?;
+            let file = fs::openat(&self.folder, name.to_string(), self.access, Mode::empty())?;
             self.keep(name, file);
         }
         Ok(&self.open.back().expect("it was put there").1)
@@ -108,11 +121,19 @@ impl Folder {
     }
 }
 
+fn not_had(path: &Path, error: Errno) -> NoFolder {
+    match error {
+        Errno::WOULDBLOCK => NoFolder::InUse(path.into()),
+        error => NoFolder::Other { path: path.into(), error: error.into() },
+    }
+}
+
 fn sync_parent(path: &Path) -> Result<(), Errno> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    fs::fsync(fs::open(parent.unwrap_or(Path::new(".")), flags, Mode::empty())?)
+    fs::fsync(fs::open(parent.unwrap_or(Path::new(".")), FOLDER, Mode::empty())?)
 }
+
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 

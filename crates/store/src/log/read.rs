@@ -69,11 +69,11 @@ impl Log {
         }
         let mut walk = Walk::new(&read.bytes, offset, salt, commit_align);
         let mut last = None;
-        for (_, frame) in walk.by_ref() {
+        for (offset, frame) in walk.by_ref() {
             if frame.lsn >= read.from {
                 last = Some(frame.lsn);
                 if frame.kind != CLOSING {
-                    tell(&Record::of(&frame));
+                    tell(&Record::of(&frame, segment, offset));
                 }
             }
         }

@@ -29,7 +29,10 @@ pub enum NotOpened {
     #[error(transparent)]
     Damaged(#[from] Damage),
     /// A later version of the program wrote it.
-    #[error("segment {segment} has format {version}; this program knows format {VERSION} only")]
+    #[error(
+        "segment {segment} has format {version}, and this program knows format {VERSION} only; it \
+         takes the version of Weir that wrote it, or a later one"
+    )]
     NewerFormat {
         /// Where it was seen.
         segment: SegmentNumber,

@@ -217,7 +217,8 @@ impl Log {
         let end = segment.end;
         let mut walk = Walk::new(bytes, rewrite.read_at, segment.salt, segment.commit_align);
         for (offset, frame) in walk.by_ref() {
-            if self.is_kept(&frame, rewrite.sources[0], &mut is_wanted) {
+            let record = Record::of(&frame, number, offset);
+            if self.is_kept(&frame, &record, rewrite.sources[0], &mut is_wanted) {
                 let at = (offset - rewrite.read_at) as usize;
                 let placed = RECORDS_AT + rewrite.kept_bytes;
                 rewrite.footer.push(&frame, placed, footer_bytes_max);
@@ -256,13 +257,14 @@ impl Log {
     fn is_kept(
         &self,
         frame: &Frame<'_>,
+        record: &Record<'_>,
         oldest: SegmentNumber,
         is_wanted: &mut impl FnMut(&Record<'_>) -> bool,
     ) -> bool {
         match since_of(frame) {
             _ if frame.kind == CLOSING => false,
             Some(since) => self.segments.is_tomb_needed(oldest, frame.lsn, since),
-            None => is_wanted(&Record::of(frame)),
+            None => is_wanted(record),
         }
     }
 

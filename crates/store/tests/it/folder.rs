@@ -44,7 +44,7 @@ fn a_folder_has_one_user() {
     let first = Folder::open(parent.path()).unwrap();
     let error = Folder::open(parent.path()).expect_err("it is in use");
     assert!(matches!(error, NoFolder::InUse(_)));
-    assert!(error.to_string().ends_with("is in use by another process"));
+    assert!(error.to_string().contains("is in use by another process"));
     drop(first);
     assert!(Folder::open(parent.path()).is_ok());
 }
@@ -77,4 +77,18 @@ fn other_files_are_left_alone() {
     assert_eq!(folder.read_at(FileName::Spare(7), 8190, &mut bytes).unwrap(), 2);
     folder.remove(FileName::Spare(7)).unwrap();
     assert!(folder.list().unwrap().is_empty());
+}
+
+#[test]
+fn a_folder_that_is_read_is_shared_with_readers_only() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("log");
+    assert!(Folder::open_to_read(&path).is_err(), "it is not made");
+    drop(Folder::open(&path).expect("it can be made"));
+    let reader = Folder::open_to_read(&path).expect("nobody has it");
+    let other = Folder::open_to_read(&path).expect("others may read it");
+    assert!(matches!(Folder::open(&path), Err(NoFolder::InUse(_))));
+    drop((reader, other));
+    let _writer = Folder::open(&path).expect("nobody has it");
+    assert!(matches!(Folder::open_to_read(&path), Err(NoFolder::InUse(_))));
 }

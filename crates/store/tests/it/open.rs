@@ -152,7 +152,11 @@ fn a_later_format_is_refused() {
     sector[12..16].copy_from_slice(&crc.to_be_bytes());
     disk.write_at(name, 0, &sector).unwrap();
     let error = open(disk, small()).err().expect("it is later");
-    assert_eq!(error.to_string(), "segment 1 has format 9; this program knows format 1 only");
+    assert_eq!(
+        error.to_string(),
+        "segment 1 has format 9, and this program knows format 1 only; it takes the version of \
+         Weir that wrote it, or a later one"
+    );
 }
 
 #[test]

@@ -8,13 +8,14 @@ use std::sync::atomic::Ordering;
 use weir_bench::driver::{self, Driver, Profile};
 use weir_bench::folder;
 use weir_bench::interrupt::{Interrupted, note_signals};
-use weir_crash::{CrashResult, Options, QoS, Step, render};
+use weir_crash::{CrashResult, FileSystem, Options, QoS, Step, can_be_cut, render};
 use weir_say::{noteln, say, sayln};
 
 pub(super) const EXAMPLES: &str = "Examples:
   weir bench crash
   weir bench crash --broker weir --broker mosquitto --kills 50
   weir bench crash --broker mosquitto --qos 2 --rate 1000 --seed 7
+  weir bench crash --step power-cut --broker weir --broker mosquitto
 
 Brokers are configured with their profile durable: weir bench brokers names those that have one.
 Exit status: 0 nothing acknowledged was lost, 1 something was, 2 a broker could not be crashed.";
@@ -25,13 +26,21 @@ pub(super) struct CrashArgs {
     /// times, and NAME@LABEL tells versions or builds of one broker apart
     #[arg(long, value_name = "BROKER", default_value = "weir")]
     broker: Vec<String>,
-    /// What ends a broker's life: kill (SIGKILL to all its processes)
+    /// What ends a broker's life: kill (SIGKILL to all its processes), or power-cut (its data is on
+    /// a file system that forgets what was not synced; takes root)
     #[arg(long, default_value = "kill")]
     step: Step,
+    /// Of power-cut: ext4 or xfs, on a loop device
+    #[arg(long, value_name = "NAME", default_value = "ext4")]
+    file_system: FileSystem,
     /// How often
-    #[arg(long, value_name = "N", default_value_t = 10,
+    #[arg(long, visible_alias = "crashes", value_name = "N", default_value_t = 10,
         value_parser = clap::value_parser!(u32).range(1..=100_000))]
     kills: u32,
+    /// Most messages acknowledged from one crash to the next; a tenth of them are the fewest
+    #[arg(long, value_name = "N", default_value_t = 5_000,
+        value_parser = clap::value_parser!(u32).range(10..=100_000_000))]
+    messages: u32,
     /// Seed for the moments of crashes, the absences of subscribers and the order of messages
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -58,7 +67,9 @@ impl CrashArgs {
     fn options(&self) -> Options {
         Options {
             step: self.step,
+            file_system: self.file_system,
             kills: self.kills,
+            messages: self.messages,
             seed: self.seed,
             publishers: self.publishers as usize,
             subscribers: self.subscribers as usize,
@@ -78,6 +89,9 @@ pub(super) fn run(args: &CrashArgs) -> anyhow::Result<ExitCode> {
     let brokers = driver::parse_all(&args.broker, Profile::Durable)?;
     for broker in &brokers {
         broker.about(Profile::Durable)?;
+    }
+    if args.step == Step::PowerCut {
+        can_be_cut(args.file_system)?;
     }
     let options = args.options();
     let interrupted = note_signals()?;

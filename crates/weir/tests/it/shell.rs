@@ -30,6 +30,26 @@ fn every_command_gets_a_manual_page() {
 }
 
 #[test]
+fn help_names_every_set_and_every_profile() {
+    let help = String::from_utf8(weir(&["bench", "suite", "--help"]).stdout).unwrap();
+    let lines: Vec<&str> = help.split_whitespace().collect();
+    let help = lines.join(" ");
+    let known = |arguments: &[&str], before: &str| {
+        let said = String::from_utf8(weir(arguments).stderr).unwrap();
+        let list = said.lines().find_map(|line| line.split_once(before)).unwrap().1.to_owned();
+        list.replace(" or ", ", ").split(", ").map(str::to_owned).collect::<Vec<_>>()
+    };
+    let sets = known(&["bench", "suite", "nosuch"], "the sets are ");
+    let (set, _) = help.split_once("Options:").unwrap();
+    let profiles = known(&["bench", "suite", "basic", "--profile", "x"], "a profile is ");
+    let profile = help.split_once("Configuration of the broker:").unwrap().1;
+    for (known, help) in [(sets, set), (profiles, profile)] {
+        assert!(known.len() > 3, "{known:?}");
+        assert!(known.iter().all(|name| help.contains(name.trim())), "{known:?} {help}");
+    }
+}
+
+#[test]
 fn a_tip_names_only_what_is_near() {
     for (arguments, tip) in [
         (&["pub", "--topics", "a"][..], Some("--topic")),

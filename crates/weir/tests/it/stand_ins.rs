@@ -142,9 +142,12 @@ fn every_driver_has_a_stand_in() {
 #[test]
 fn every_driver_starts_its_broker_and_leaves_nothing_behind() {
     for of in STAND_INS {
-        for profile in [Profile::Default, Profile::Tuned] {
+        for profile in [Profile::Default, Profile::Tuned, Profile::Durable] {
             let (root, run) = (TempDir::new().unwrap(), TempDir::new().unwrap());
             let driver = driver(of, root.path());
+            if !driver.has(profile) {
+                continue;
+            }
             let name = driver.name().to_owned();
             let started = driver.start(profile, run.path(), None);
             let mut running = started.unwrap_or_else(|error| panic!("{name} {profile}: {error}"));
@@ -265,6 +268,33 @@ fn what_a_broker_lacks_is_a_cell_that_says_so_and_no_failure() {
     assert_eq!(result["verdict"]["reasons"][0], reason);
     assert!(std::fs::read_to_string(run.join("report.html")).unwrap().contains(reason));
     assert!(!run.join("broker.log").exists(), "it was started");
+}
+
+#[test]
+fn a_use_case_is_run_with_its_profile_where_the_broker_has_it() {
+    let (root, out) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let of = |broker: &str, more: &[&str]| {
+        let out = out.path().join(format!("{}-{}", broker.len(), more.len()));
+        let run = ["run", "durable-p2p-1K-1K-1K-10K", "--scale", "0.01", "--duration", "1s"];
+        let how = ["--warm-up", "0s", "--broker", broker, "--out", out.to_str().unwrap()];
+        let output = bench(&[&run[..], &how, more].concat());
+        assert!(output.status.code().is_some_and(|code| code < 2), "{output:?}");
+        let runs = std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().path());
+        let run = runs.into_iter().find(|run| run.join("result.json").exists()).unwrap();
+        let result = std::fs::read_to_string(run.join("result.json")).unwrap();
+        let result: serde_json::Value = serde_json::from_str(&result).unwrap();
+        let changes = result["broker"]["profile_changes"].to_string();
+        (result["broker"]["profile"].as_str().unwrap().to_owned(), changes)
+    };
+    let other = "not the use case's profile durable";
+    let (profile, changes) = of("weir", &[]);
+    assert!(profile == "durable" && !changes.contains(other), "{profile} {changes}");
+    let (profile, changes) = of("weir", &["--profile", "tuned"]);
+    assert!(profile == "tuned" && changes.contains(other), "{profile} {changes}");
+    // Of one that has no such profile.
+    let own = format!("rumqttd={}", install(&played("rumqttd"), root.path()).display());
+    let (profile, changes) = of(&own, &[]);
+    assert!(profile == "default" && changes.contains(other), "{profile} {changes}");
 }
 
 #[test]

@@ -13,9 +13,9 @@ use std::sync::Mutex;
 use weir_wire::packet::{Ack, Connect, Publish};
 use weir_wire::{Packet, PacketId, Properties, PropertiesBuf, Property, QoS, ReasonCode, Version};
 
-const V5: Version = Version::V5;
+pub(crate) const V5: Version = Version::V5;
 
-fn start(store: &Path, shards: u16) -> Broker {
+pub(crate) fn start(store: &Path, shards: u16) -> Broker {
     let config = store.with_extension("toml");
     // Small files, so that there are several.
     let text = format!("shards = {shards}\n[store]\nsegment_bytes = 2097152\n");
@@ -49,11 +49,16 @@ fn try_join(address: &str, client_id: &str) -> Option<(Blocking, bool)> {
     Some((of, is_present))
 }
 
-fn join(address: &str, client_id: &str) -> (Blocking, bool) {
+pub(crate) fn join(address: &str, client_id: &str) -> (Blocking, bool) {
     try_join(address, client_id).expect("the broker is there")
 }
 
-fn publish(of: &mut Blocking, topic: &str, payload: &str, packet_id: u16) -> std::io::Result<()> {
+pub(crate) fn publish(
+    of: &mut Blocking,
+    topic: &str,
+    payload: &str,
+    packet_id: u16,
+) -> std::io::Result<()> {
     of.send(&Packet::Publish(Publish {
         dup: false,
         qos: QoS::AtLeastOnce,
@@ -66,7 +71,7 @@ fn publish(of: &mut Blocking, topic: &str, payload: &str, packet_id: u16) -> std
 }
 
 /// The next message, acknowledged; nothing at the end of the connection.
-fn take(of: &mut Blocking) -> Option<String> {
+pub(crate) fn take(of: &mut Blocking) -> Option<String> {
     let bytes = of.next()?;
     let message = mqtt::message(V5, &bytes).unwrap_or_else(|| panic!("no PUBLISH: {bytes:?}"));
     let ack = Packet::PubAck(Ack::success(PacketId::new(message.packet_id).unwrap()));
@@ -75,7 +80,7 @@ fn take(of: &mut Blocking) -> Option<String> {
     Some(message.payload)
 }
 
-fn is_acknowledged(of: &mut Blocking) -> bool {
+pub(crate) fn is_acknowledged(of: &mut Blocking) -> bool {
     of.next().is_some_and(|bytes| matches!(decode(V5, &bytes), Packet::PubAck(_)))
 }
 

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Checked by the tests of `weir-core` and `weir-flow`.
-const OF_OTHERS: [&str; 4] = ["core", "record", "flow_expression", "flow_payload"];
+/// Checked by the tests of `weir-core`, `weir-flow` and `weir-mosquitto`.
+const OF_OTHERS: [&str; 5] = ["core", "record", "flow_expression", "flow_payload", "mosquitto_db"];
 
 fn fuzz() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")

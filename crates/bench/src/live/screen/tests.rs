@@ -82,3 +82,42 @@ fn a_run_that_ended_is_listed_with_its_verdict() {
     state.handle(&sample::ended());
     assert_has(&picture(&state, 140, 40, ""), &["x p2p-1K-1K-1K-1K weir 950 us"]);
 }
+
+/// Pictures that somebody has looked at. After a change that is meant,
+/// `KEEP=1 cargo test -p weir-bench --lib pictures` keeps the new ones: look at the difference.
+fn assert_kept(name: &str, picture: &str) {
+    let path = format!("{}/tests/data/screens/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    let picture: String = picture.lines().map(|line| format!("{}\n", line.trim_end())).collect();
+    if std::env::var_os("KEEP").is_some() {
+        std::fs::write(&path, &picture).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap();
+    assert!(picture == kept, "{name} is now\n{picture}\nand was\n{kept}");
+}
+
+#[test]
+fn pictures_are_as_they_were_looked_at() {
+    let rising = |rows: usize| {
+        let mut state = state(0);
+        for at in 1..=rows {
+            let mut row = sample::row(at);
+            let factor = at as f64;
+            row.received_per_s = 100.0 * factor;
+            row.published_per_s = 120.0 * factor;
+            row.latency_p50_us = 100 * at as u64;
+            row.latency_p99_us = 1_000 * (at * at) as u64;
+            row.latency_max_us = 2_000 * (at * at) as u64;
+            row.outstanding = 7 * at as u64;
+            row.broker_cpu_user_cores = 0.1 * factor;
+            row.broker_rss_bytes = 3_000_000 * at as u64;
+            state.handle(&crate::live::events::Event::Interval(Box::new(row)));
+        }
+        state
+    };
+    assert_kept("wide", &picture(&rising(8), 140, 40, ""));
+    assert_kept("narrow", &picture(&rising(8), 80, 24, "a warning"));
+    let mut ended = rising(3);
+    ended.handle(&sample::ended());
+    assert_kept("ended", &picture(&ended, 120, 30, ""));
+    assert_kept("before", &picture(&State::default(), 80, 10, ""));
+}

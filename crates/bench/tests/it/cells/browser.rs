@@ -165,9 +165,9 @@ fn runs_side_by_side_have_each_figure_in_its_row() {
         ("p99.9", "508 ms"),
         ("max", "509 ms"),
         ("CPU cores", "0.21"),
-        ("CPU us a delivery", "27.11"),
-        ("messages a core-second", "721"),
-        ("KiB a connection", "72.2"),
+        ("CPU us per delivery", "27.11"),
+        ("messages per core-second", "721"),
+        ("KiB per connection", "72.2"),
         ("memory stable at", "34.1 MB"),
         ("generator cores", "0.42"),
     ] {

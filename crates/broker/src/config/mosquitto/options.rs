@@ -121,7 +121,7 @@ pub const OPTIONS: &[Options] = &[
         &["persistence_location"],
         "store.path",
         |text| Some(text.into()),
-        "a folder of its own: Mosquitto's files are not read",
+        "a folder of its own, which `weir store import` makes of mosquitto.db",
     ),
     note(
         &["persistence*", "autosave_*", "retained_persistence"],

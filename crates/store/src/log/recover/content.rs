@@ -10,7 +10,7 @@ use crate::format::header::Header;
 use crate::format::seal::{SEAL_AT, Seal};
 use crate::format::{RECORDS_AT, SECTOR, Salt};
 use crate::log::NotOpened;
-use crate::record::{Body, CLOSING, Record};
+use crate::record::{CLOSING, Record};
 use crate::segments::{Segment, since_of};
 use crate::walk::{Ended, Walk};
 
@@ -98,10 +98,37 @@ impl<D: Disk, T: FnMut(&Record<'_>)> Opener<'_, D, T> {
             self.found.cut_bytes += torn_bytes(bytes, end, segment);
             match later {
                 Some(later) if header.is_synced => {
-                    self.damaged(segment.number, end)?;
+                    self.harmed_commit(&bytes[..later as usize], end, segment)?;
                     from = later;
                 }
                 _ => return Ok(segment.end as usize),
+            }
+        }
+    }
+
+    /// Tells of what is whole of a commit that was acknowledged, since the next one is behind these
+    /// bytes, and is not there as it was written.
+    fn harmed_commit(
+        &mut self,
+        bytes: &[u8],
+        begin: u32,
+        segment: &mut Segment,
+    ) -> Result<(), NotOpened> {
+        let mut from = begin;
+        loop {
+            let rest = &bytes[from as usize..];
+            let mut walk = Walk::new(rest, from, segment.salt, segment.commit_align);
+            for (offset, frame) in walk.by_ref() {
+                self.record(segment, offset, &frame);
+                segment.last_commit = frame.commit;
+            }
+            if walk.ended() == Ended::Whole && from > begin {
+                return Ok(());
+            }
+            self.damaged(segment.number, walk.offset())?;
+            match resume(bytes, walk.offset(), segment.salt, segment.last_lsn, None) {
+                Some(next) => from = next,
+                None => return Ok(()),
             }
         }
     }
@@ -138,7 +165,7 @@ impl<D: Disk, T: FnMut(&Record<'_>)> Opener<'_, D, T> {
         segment.found_tombs.extend(since_of(frame));
         if frame.kind != CLOSING {
             self.found.records += 1;
-            (self.tell)(&Record::of(frame));
+            (self.tell)(&Record::of(frame, segment.number, offset));
         }
     }
 
@@ -160,9 +187,7 @@ impl<D: Disk, T: FnMut(&Record<'_>)> Opener<'_, D, T> {
         }
         for entry in entries {
             segment.push(entry.lsn, entry.offset, entry.bytes);
-            let body = Body { head: entry.head, tail: &[] };
-            let record =
-                Record::new(entry.lsn, entry.kind, entry.is_tomb, body, false, entry.bytes);
+            let record = Record::of_entry(&entry, segment.number);
             segment.found_tombs.extend(record.since);
             if entry.kind != CLOSING {
                 self.found.records += 1;

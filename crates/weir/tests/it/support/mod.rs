@@ -46,14 +46,19 @@ impl Broker {
             .spawn()
             .unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap());
+        let mut address = None;
+        // It listens before it serves.
         let address = loop {
             let mut line = String::new();
             if log.read_line(&mut line).unwrap() == 0 {
                 child.wait().unwrap();
                 return None;
             }
-            if let Some((_, address)) = line.split_once("listening on ") {
-                break address.trim().to_owned();
+            if let Some((_, listening)) = line.split_once("listening on ") {
+                address.get_or_insert_with(|| listening.trim().to_owned());
+            }
+            if line.trim_end().ends_with(" ready") {
+                break address.expect("it listens by then");
             }
         };
         Some(Self { child, address, _log: log })

@@ -48,6 +48,15 @@ impl Mosquitto {
     }
 }
 
+impl Mosquitto {
+    /// Has it write what it keeps, and end.
+    pub(crate) fn stop(mut self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
 impl Drop for Mosquitto {
     fn drop(&mut self) {
         // It may have ended already; then there is nothing to end.

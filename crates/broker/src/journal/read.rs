@@ -1,0 +1,256 @@
+//! A store as whoever looks into it sees it: its logs, record by record, and what is wrong with
+//! them. Nothing is changed, and no broker can have the store meanwhile.
+
+use super::FIRST_OF_INPUT;
+use super::generations::{Damaged, Generations, NoStore};
+use super::pages::PagesThere;
+use super::progress::Progress;
+use super::start::end_of_unfinished;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+use weir_core::{Lsn, Micros, Parcel, Rebuild, Record, Renamed, Wall};
+use weir_store::disk::{Disk, Folder};
+use weir_store::{FileName, Found, Log, OnDamage, SegmentNumber};
+
+/// Times of a store that is read are those of the clock on the wall: microseconds since 1970.
+pub(super) const WALL: Wall = Wall(0);
+
+/// A store that is read. It is locked for as long as this is there.
+#[derive(Debug)]
+pub struct StoreReader {
+    generations: Generations,
+    logs: Vec<(u16, PathBuf)>,
+}
+
+/// A record of a log.
+#[derive(Debug)]
+pub struct Entry<'a> {
+    /// Its place in the order of its log.
+    pub lsn: Lsn,
+    /// In which segment of the log it is.
+    pub(super) segment: SegmentNumber,
+    /// Where in it.
+    pub(super) offset: u32,
+    /// Whether it is the first of what one input led to.
+    pub(super) is_first: bool,
+    /// The record, or why its bytes are none.
+    pub record: Result<Record<'a>, String>,
+}
+
+/// What is in a log.
+#[derive(Debug, Default)]
+pub struct LogCheck {
+    /// The shard that wrote it.
+    pub shard: u16,
+    /// Its files with records.
+    pub segments: usize,
+    /// Bytes of all its files, with those that are ready for use.
+    pub file_bytes: u64,
+    /// Records that are whole.
+    pub records: u64,
+    /// Bytes of a commit that was on its way in a crash. Nobody was told that it was safe.
+    pub cut_bytes: u64,
+    /// What was acknowledged and is not there as it was written.
+    pub damages: Vec<Damaged>,
+    /// What the records say, as far as they can be read.
+    pub amounts: Amounts,
+}
+
+/// How much there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amounts {
+    /// Sessions.
+    pub sessions: u64,
+    /// Their subscriptions.
+    pub subscriptions: u64,
+    /// Messages that wait for their clients.
+    pub queued: u64,
+    /// Deliveries that were sent and not acknowledged.
+    pub in_flight: u64,
+    /// Retained messages.
+    pub retained: u64,
+}
+
+impl Amounts {
+    pub(super) fn add(&mut self, parcel: &Parcel) {
+        parcel.tell_records(&mut Renamed::default(), &mut |record| {
+            self.count(record);
+            Lsn(1)
+        });
+    }
+
+    fn count(&mut self, record: &Record<'_>) {
+        match record {
+            Record::Session { .. } => self.sessions += 1,
+            Record::Subscribed { .. } => self.subscriptions += 1,
+            Record::Queued { packet_id: None, .. } => self.queued += 1,
+            Record::Page { messages, .. } => self.queued += u64::from(*messages),
+            Record::Queued { .. } | Record::Received { .. } => self.in_flight += 1,
+            Record::Retained { .. } => self.retained += 1,
+            _ => {}
+        }
+    }
+
+    /// What both are together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            sessions: self.sessions + other.sessions,
+            subscriptions: self.subscriptions + other.subscriptions,
+            queued: self.queued + other.queued,
+            in_flight: self.in_flight + other.in_flight,
+            retained: self.retained + other.retained,
+        }
+    }
+}
+
+impl StoreReader {
+    /// Opens a store that is there.
+    ///
+    /// # Errors
+    /// It cannot be read, is none, or is in use by a broker.
+    pub fn open(root: &Path) -> Result<Self, NoStore> {
+        let generations = Generations::open_to_read(root)?;
+        let logs = generations.logs()?;
+        Ok(Self { generations, logs })
+    }
+
+    /// The number of the generation that counts.
+    pub fn generation(&self) -> u64 {
+        self.generations.current()
+    }
+
+    /// The shards that have a log, with its folder.
+    pub fn logs(&self) -> &[(u16, PathBuf)] {
+        &self.logs
+    }
+
+    /// Reads all of a log, and says what is there and what is damaged.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn check(&self, shard: u16, path: &Path) -> Result<LogCheck, NoStore> {
+        let mut rebuild = Rebuild::default();
+        let mut unfit: Option<Damaged> = None;
+        let mut place = (SegmentNumber(1), 0);
+        let found = scan(shard, path, |entry| {
+            place = (entry.segment, entry.offset);
+            if entry.is_first {
+                rebuild.commit_end();
+            }
+            let applied = entry.record.and_then(|record| {
+                rebuild.apply(entry.lsn, record).map_err(|unfit| unfit.what.into())
+            });
+            // What follows from the first fault is none of its own.
+            if let (Err(why), None) = (applied, &unfit) {
+                unfit = Some(Damaged { why: Some(why), ..Damaged::new(path, place.0, place.1) });
+            }
+        })?;
+        let damages = found.damages.iter();
+        let mut damages: Vec<_> =
+            damages.map(|damage| Damaged::new(path, damage.segment, damage.offset)).collect();
+        if damages.is_empty() {
+            damages.extend(unfit.or_else(|| end_of_unfinished(path, place, &rebuild)));
+        }
+        let mut amounts = Amounts::default();
+        let lost = |lost: Damaged| damages.push(lost);
+        for parcel in parcels_there(self.generations.root(), rebuild, lost)? {
+            amounts.add(&parcel);
+        }
+        let Found { segments, records, cut_bytes, .. } = found;
+        let file_bytes = file_bytes(path)?;
+        Ok(LogCheck { shard, segments, file_bytes, records, cut_bytes, damages, amounts })
+    }
+
+    /// Tells of every record of a log that is whole.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn records(
+        &self,
+        shard: u16,
+        path: &Path,
+        tell: impl FnMut(Entry<'_>),
+    ) -> Result<(), NoStore> {
+        scan(shard, path, tell).map(drop)
+    }
+
+    /// Tells of the sessions and retained messages that a log amounts to, as records that say the
+    /// same. Those of a session follow each other, with numbers of their own.
+    ///
+    /// # Errors
+    /// The log cannot be read, or is damaged.
+    pub fn amounts_to(
+        &self,
+        shard: u16,
+        path: &Path,
+        mut each: impl FnMut(Lsn, &Record<'_>),
+    ) -> Result<(), NoStore> {
+        let log = [(shard, path.to_path_buf())];
+        let rebuild = super::start::read(shard, path, WALL, &mut Progress::of(&log)?)?;
+        let root = self.generations.root();
+        let mut damaged = None;
+        let parcels = parcels_there(root, rebuild, |lost| damaged = Some(lost))?;
+        if let Some(damaged) = damaged {
+            return Err(NoStore::damaged(path, damaged));
+        }
+        for parcel in parcels {
+            let mut last = Lsn::NONE;
+            parcel.tell_records(&mut Renamed::default(), &mut |record| {
+                last.0 += 1;
+                each(last, record);
+                last
+            });
+        }
+        Ok(())
+    }
+}
+
+/// What a log amounts to, without what is on pages that cannot be had: tells of those.
+fn parcels_there(
+    root: &Path,
+    mut rebuild: Rebuild,
+    mut lost: impl FnMut(Damaged),
+) -> Result<Vec<Parcel>, NoStore> {
+    let pages = PagesThere::read(root, &rebuild.fetched())?;
+    rebuild.forget_pages(
+        |page| !pages.has(page),
+        |client_id, messages| lost(pages.lost(client_id, messages)),
+    );
+    pages.damages().iter().cloned().for_each(lost);
+    rebuild.finish(wall_now(), |page| pages.content(page)).map_err(NoStore::from)
+}
+
+/// Microseconds since 1970.
+pub(super) fn wall_now() -> Micros {
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Micros(wall.as_micros() as u64)
+}
+
+/// Tells of all records of a log that are whole, whatever is damaged.
+pub(super) fn scan(
+    shard: u16,
+    path: &Path,
+    mut tell: impl FnMut(Entry<'_>),
+) -> Result<Found, NoStore> {
+    let mut disk = Folder::open_to_read(path)?;
+    let each = |record: &weir_store::Record<'_>| {
+        let kind = record.kind & (FIRST_OF_INPUT - 1);
+        let decoded = Record::decode(kind, record.body.tail, WALL);
+        tell(Entry {
+            lsn: Lsn(record.lsn.bits()),
+            segment: record.segment,
+            offset: record.offset,
+            is_first: record.kind >= FIRST_OF_INPUT,
+            record: decoded.map_err(|bad| bad.to_string()),
+        });
+    };
+    Log::scan(&mut disk, shard, OnDamage::Salvage, each).map_err(|why| NoStore::log(path, why))
+}
+
+/// Bytes of a log's files.
+pub(super) fn file_bytes(path: &Path) -> Result<u64, NoStore> {
+    let files = Folder::open_to_read(path)?.list().map_err(NoStore::disk(path))?;
+    let counts = |name: &FileName| !matches!(name, FileName::Damaged(_));
+    Ok(files.iter().filter(|(name, _)| counts(name)).map(|(_, bytes)| bytes).sum())
+}

@@ -1,0 +1,335 @@
+//! A store goes on without what is damaged: what can still be read of it is written anew, and
+//! whoever asked is told what is lost.
+//!
+//! The numbers of records have no gaps but those of records that mean nothing. So where there is
+//! damage, a gap says which records are lost, and a later record that names one of them says whose
+//! message that was. If a whole base comes behind all damage, nothing is lost.
+
+mod tolerant;
+
+use super::generations::{Damaged, Generations, NoStore};
+use super::pages::{self, PagesThere};
+use super::read::{Amounts, Entry, file_bytes, scan, wall_now};
+use super::write::StoreWriter;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io::ErrorKind::NotFound;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use tolerant::Tolerant;
+use weir_core::{Lsn, Rebuild, Record};
+use weir_store::disk::NoFolder;
+use weir_store::{Damage, SegmentNumber};
+
+/// What a salvage did.
+#[derive(Debug)]
+pub struct Salvaged {
+    /// Where the damaged generation is now; nothing if it stays where it was.
+    pub aside: Option<PathBuf>,
+    /// What is in the new one.
+    pub kept: Amounts,
+    /// How much was lost, in lines of the report.
+    pub losses: u64,
+}
+
+/// Something that a salvage goes on without, or is not sure of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Bytes are not as they were written.
+    Damaged(Damaged),
+    /// All that is damaged was logged anew behind it.
+    Nothing,
+    /// Records are lost: from this one on, so many if that is known.
+    Records {
+        /// The first of them.
+        first: Lsn,
+        /// How many.
+        count: Option<u64>,
+    },
+    /// A message that is lost was for this client.
+    Message {
+        /// Its client identifier, if that is not lost too.
+        client_id: Option<String>,
+        /// The record of the message.
+        lsn: Lsn,
+    },
+    /// A session whose client identifier is lost.
+    Session {
+        /// Its first record.
+        lsn: Lsn,
+        /// Subscriptions of it that are known.
+        filters: Vec<String>,
+        /// Messages that it was to get.
+        messages: u64,
+    },
+    /// A record that means nothing without those that are lost.
+    Record {
+        /// The client identifier of its session, if it is one of a session.
+        client_id: Option<String>,
+        /// The record.
+        lsn: Lsn,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A session that is kept and was there when records were lost.
+    InDoubt {
+        /// Its client identifier.
+        client_id: String,
+    },
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = |client_id: &Option<String>| match client_id {
+            Some(client_id) => format!("client {client_id:?}"),
+            None => "a client whose identifier is lost".into(),
+        };
+        match self {
+            Self::Damaged(damaged) => damaged.fmt(out),
+            Self::Nothing => out.write_str("nothing is lost by that: it was logged anew later"),
+            Self::Records { first, count: Some(1) } => {
+                write!(out, "lost: record {}", Shown(*first))
+            }
+            Self::Records { first, count: Some(count) } => {
+                let last = Shown(Lsn(first.0 + count - 1));
+                write!(out, "lost: records {} to {last} ({count})", Shown(*first))
+            }
+            Self::Records { first, count: None } => {
+                write!(out, "lost: the records from {} on", Shown(*first))
+            }
+            Self::Message { client_id, lsn } => {
+                write!(out, "lost: a message for {} (record {})", of(client_id), Shown(*lsn))
+            }
+            Self::Session { lsn, filters, messages } => write!(
+                out,
+                "lost: a session whose client identifier is lost (record {}), subscribed to \
+                 {filters:?}, with {messages} messages",
+                Shown(*lsn)
+            ),
+            Self::Record { client_id: Some(client_id), lsn, why } => {
+                write!(out, "left out: record {} of client {client_id:?}: {why}", Shown(*lsn))
+            }
+            Self::Record { client_id: None, lsn, why } => {
+                write!(out, "left out: record {}: {why}", Shown(*lsn))
+            }
+            Self::InDoubt { client_id } => write!(
+                out,
+                "in doubt: client {client_id:?} may lack messages or subscriptions, or get \
+                 messages again"
+            ),
+        }
+    }
+}
+
+/// A record's number as the log counts: starts, then records.
+struct Shown(Lsn);
+
+impl fmt::Display for Shown {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        weir_store::Lsn::from_bits(self.0.0).fmt(out)
+    }
+}
+
+/// Writes a store anew without what is damaged, into `to` or as its own next generation, and tells
+/// what is lost. Nothing is done if nothing is damaged.
+///
+/// # Errors
+/// The store cannot be read, or the new one not be written.
+pub fn salvage(
+    root: &Path,
+    to: Option<&Path>,
+    mut tell: impl FnMut(&Loss),
+) -> Result<Option<Salvaged>, NoStore> {
+    // What is salvaged in its place is not read by others meanwhile.
+    let generations = match to {
+        Some(_) => Generations::open_to_read(root)?,
+        None => Generations::open_to_salvage(root)?,
+    };
+    let mut states = Vec::new();
+    for (shard, path) in generations.logs()? {
+        let state = survey(root, shard, &path)?;
+        states.push((shard, path, state));
+    }
+    if states.iter().all(|(_, _, state)| state.is_whole() && !state.lacks_pages) {
+        return Ok(None);
+    }
+    let mut longest = 0;
+    for (_, path, _) in &states {
+        longest = longest.max(file_bytes(path)?);
+    }
+    // No record is longer than a file, nor a file longer than this.
+    let longest = u32::try_from(longest).unwrap_or(u32::MAX).min(RECORD_BYTES_MAX);
+    let (mut writer, _source) = match to {
+        Some(to) => (StoreWriter::create(to)?, Some(generations)),
+        None => (StoreWriter::of(generations, longest)?, None),
+    };
+    let (mut kept, mut losses, mut report) = (Amounts::default(), 0, Vec::new());
+    for (shard, path, state) in &states {
+        let mut lost = |loss: &Loss| {
+            losses += 1;
+            // To memory: it cannot fail.
+            let _ = writeln!(report, "{loss}");
+            tell(loss);
+        };
+        let mut rebuild = rebuild(*shard, path, state, &mut lost)?;
+        let pages = PagesThere::read(root, &rebuild.fetched())?;
+        rebuild.forget_pages(
+            |page| !pages.has(page),
+            |client_id, messages| lost(&Loss::Damaged(pages.lost(client_id, messages))),
+        );
+        for parcel in rebuild.finish(wall_now(), |page| pages.content(page))? {
+            kept.add(&parcel);
+            writer.put(&parcel)?;
+        }
+    }
+    // Before the logs count that go on without what is damaged of them.
+    if let Some(to) = to {
+        pages::copy(root, to)?;
+    }
+    pages::repair(to.unwrap_or(root))?;
+    let aside = match to {
+        Some(_) => writer.finish().map(|()| None)?,
+        None => Some(writer.finish_aside()?),
+    };
+    if let Some(aside) = &aside {
+        let path = aside.join(REPORT);
+        std::fs::write(&path, report).map_err(NoStore::disk(&path))?;
+    }
+    Ok(Some(Salvaged { aside, kept, losses }))
+}
+
+/// A file beside the damaged logs that says what a salvage told.
+const REPORT: &str = "salvage.txt";
+
+/// The longest record that a file of the largest size takes, beside other fields.
+const RECORD_BYTES_MAX: u32 = 1 << 29;
+
+/// Losses that a start writes into its log; the file has all of them.
+const LOGGED_MAX: u64 = 100;
+
+/// Salvages what a broker is about to start with, if there is something.
+pub(crate) fn salvage_at_start(root: &Path) -> Result<(), NoStore> {
+    let mut logged = 0;
+    let tell = |loss: &Loss| {
+        logged += 1;
+        if logged <= LOGGED_MAX {
+            tracing::warn!("store: {loss}");
+        }
+    };
+    let salvaged = match salvage(root, None, tell) {
+        // There is nothing to read yet.
+        Err(NoStore::NotAStore(_)) => return Ok(()),
+        Err(NoStore::Folder(NoFolder::Other { error, .. })) if error.kind() == NotFound => {
+            return Ok(());
+        }
+        salvaged => salvaged?,
+    };
+    if let Some(Salvaged { aside: Some(aside), losses, .. }) = salvaged {
+        let (report, aside) = (aside.join(REPORT), aside.display());
+        tracing::warn!(lines = losses, report = %report.display(), %aside, "the store is salvaged");
+    }
+    Ok(())
+}
+
+/// What is known of a log before it is salvaged.
+#[derive(Debug, Default)]
+struct State {
+    damages: Vec<Damage>,
+    /// A record that does not fit, and why, if no bytes are damaged.
+    unfit: Option<Damaged>,
+    /// Where the last base begins that is whole, with its place.
+    base: Option<(Lsn, (SegmentNumber, u32))>,
+    /// Pages that it names are not there, or may not be.
+    lacks_pages: bool,
+}
+
+impl State {
+    fn is_whole(&self) -> bool {
+        self.damages.is_empty() && self.unfit.is_none()
+    }
+
+    /// Where a log begins that is whole, if all damage is before that.
+    fn whole_from(&self) -> Option<Lsn> {
+        let (base, place) = self.base?;
+        let is_before = |damage: &Damage| (damage.segment, damage.offset) < place;
+        (self.unfit.is_none() && self.damages.iter().all(is_before)).then_some(base)
+    }
+}
+
+/// Reads a log once, to know what is damaged.
+fn survey(root: &Path, shard: u16, path: &Path) -> Result<State, NoStore> {
+    let mut state = State::default();
+    let mut rebuild = Rebuild::default();
+    let (mut begun, mut last) = (None, (SegmentNumber(1), 0));
+    let found = scan(shard, path, |entry| {
+        let Entry { lsn, segment, offset, is_first, record } = entry;
+        last = (segment, offset);
+        match &record {
+            Ok(Record::Base) => begun = Some((lsn, last)),
+            Ok(Record::BaseEnd) => state.base = begun.take().or(state.base),
+            _ => {}
+        }
+        if is_first {
+            rebuild.commit_end();
+        }
+        let applied = record
+            .and_then(|record| rebuild.apply(lsn, record).map_err(|unfit| unfit.what.to_owned()));
+        if let (Err(why), None) = (applied, &state.unfit) {
+            let damaged = Damaged { why: Some(why), ..Damaged::new(path, segment, offset) };
+            state.unfit = Some(damaged);
+        }
+    })?;
+    if state.unfit.is_none() {
+        state.unfit = super::start::end_of_unfinished(path, last, &rebuild);
+    }
+    let pages = PagesThere::read(root, &BTreeSet::new())?;
+    state.lacks_pages = !pages.damages().is_empty();
+    rebuild.forget_pages(|page| !pages.has(page), |_, _| state.lacks_pages = true);
+    state.damages = found.damages;
+    if !state.damages.is_empty() {
+        // It is what follows from the damage.
+        state.unfit = None;
+    }
+    Ok(state)
+}
+
+/// What can still be read of a log.
+fn rebuild(
+    shard: u16,
+    path: &Path,
+    state: &State,
+    lost: &mut impl FnMut(&Loss),
+) -> Result<Rebuild, NoStore> {
+    for damage in &state.damages {
+        lost(&Loss::Damaged(Damaged::new(path, damage.segment, damage.offset)));
+    }
+    state.unfit.iter().for_each(|damaged| lost(&Loss::Damaged(damaged.clone())));
+    if let Some(base) = state.whole_from() {
+        if !state.is_whole() {
+            lost(&Loss::Nothing);
+        }
+        let mut rebuild = Rebuild::default();
+        let mut unfit = None;
+        scan(shard, path, |entry| {
+            if entry.lsn < base || unfit.is_some() {
+                return;
+            }
+            if entry.is_first {
+                rebuild.commit_end();
+            }
+            let applied = entry.record.and_then(|record| {
+                rebuild.apply(entry.lsn, record).map_err(|unfit| unfit.to_string())
+            });
+            unfit = applied.err();
+        })?;
+        if unfit.is_none() {
+            return Ok(rebuild);
+        }
+    }
+    let mut tolerant = Tolerant::new(&state.damages);
+    scan(shard, path, |entry| tolerant.apply(entry, lost))?;
+    Ok(tolerant.finish(lost))
+}
+
+#[cfg(test)]
+mod tests;
