@@ -14,6 +14,7 @@ mod process;
 mod program;
 mod url;
 
+pub use crate::profile::Profile;
 pub use url::without_password;
 
 pub use brokers::{Listed, State, list, render, setup};
@@ -25,59 +26,12 @@ pub use program::data_folder;
 
 use crate::result::Broker;
 use crate::usecase::Needs;
-use serde::{Deserialize, Deserializer};
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use weir_load::plan::Credentials;
 
 /// The names [`parse`] knows, in the order for help and errors.
 pub fn names() -> impl Iterator<Item = &'static str> {
     catalog::CATALOG.iter().map(|entry| entry.folder.name)
-}
-
-/// How a broker is configured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Profile {
-    /// As shipped, but for the address it listens on and what lets clients in.
-    Default,
-    /// For the suite, each change with its reason.
-    Tuned,
-    /// As in the published runs of mqttbs, where their configuration is known.
-    Published,
-    /// As little as possible is lost in a crash, each change with its reason.
-    Durable,
-}
-
-impl FromStr for Profile {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "default" => Ok(Self::Default),
-            "tuned" => Ok(Self::Tuned),
-            "published" => Ok(Self::Published),
-            "durable" => Ok(Self::Durable),
-            _ => Err("a profile is default, tuned, published or durable".into()),
-        }
-    }
-}
-
-impl fmt::Display for Profile {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.pad(match self {
-            Self::Default => "default",
-            Self::Tuned => "tuned",
-            Self::Published => "published",
-            Self::Durable => "durable",
-        })
-    }
-}
-
-impl<'de> Deserialize<'de> for Profile {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
-    }
 }
 
 /// What was meant by the address of a broker without the part that says so.

@@ -6,6 +6,7 @@
 //! the core is told how far all is safe. Nothing here waits for the disk, except at the start and
 //! at the end.
 
+mod clock;
 mod config;
 mod flusher;
 mod generations;
@@ -14,6 +15,7 @@ mod progress;
 mod read;
 mod reclaim;
 mod salvage;
+mod seeded;
 mod start;
 mod write;
 

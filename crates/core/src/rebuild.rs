@@ -7,6 +7,7 @@
 //! Everything else has to fit. Of a session that is over nothing is left, so its memory is that of
 //! what is there.
 
+mod mailed;
 mod waiting;
 
 pub use waiting::NoPage;
@@ -18,8 +19,8 @@ use crate::page::{PageIn, PageRef};
 use crate::parcel::{Content, MovedSession, MovedSubscription, Parcel};
 use crate::record::{Record, WillRecord};
 use crate::session::{Absence, Will};
-use crate::undelivered::Mailed;
 use crate::window::{SPAN_MAX, Window};
+use mailed::Mailed;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -340,16 +341,8 @@ impl Rebuilt {
                 let at = self.position(packet_id).ok_or(NOT_IN_FLIGHT)?;
                 self.in_flight.remove(at);
             }
-            Record::Noted { packet_id, .. } => {
-                if let Err(at) = self.unreleased.binary_search(&packet_id) {
-                    self.unreleased.insert(at, packet_id);
-                }
-            }
-            Record::Released { packet_id, .. } => {
-                if let Ok(at) = self.unreleased.binary_search(&packet_id) {
-                    self.unreleased.remove(at);
-                }
-            }
+            Record::Noted { packet_id, .. } => self.note(packet_id),
+            Record::Released { packet_id, .. } => self.release(packet_id),
             Record::Message { .. }
             | Record::Mailed { .. }
             | Record::Marked { .. }
@@ -361,6 +354,18 @@ impl Rebuilt {
             | Record::Cleared { .. } => {}
         }
         Ok(())
+    }
+
+    fn note(&mut self, packet_id: PacketId) {
+        if let Err(at) = self.unreleased.binary_search(&packet_id) {
+            self.unreleased.insert(at, packet_id);
+        }
+    }
+
+    fn release(&mut self, packet_id: PacketId) {
+        if let Ok(at) = self.unreleased.binary_search(&packet_id) {
+            self.unreleased.remove(at);
+        }
     }
 
     /// Identifiers are given in order, and never over more than the span of a window. Of one

@@ -396,6 +396,19 @@ impl<'a> Record<'a> {
                 codec::put_lsn(out, *session);
                 codec::put_number(out, u64::from(packet_id.value()));
             }
+            Self::Mailed { .. }
+            | Self::Marked { .. }
+            | Self::Delivered { .. }
+            | Self::Paged { .. }
+            | Self::Page { .. }
+            | Self::Fetched { .. } => self.encode_elsewhere(out),
+            Self::Base | Self::BaseEnd => {}
+        }
+    }
+
+    /// One of what is on its way to other shards, or on pages.
+    fn encode_elsewhere(&self, out: &mut Vec<u8>) {
+        match self {
             Self::Mailed { number, message, targets } => {
                 codec::put_lsn(out, *number);
                 codec::put_lsn(out, *message);
@@ -419,7 +432,7 @@ impl<'a> Record<'a> {
                 codec::put_lsn(out, *session);
                 codec::put_number(out, page.0);
             }
-            Self::Base | Self::BaseEnd => {}
+            _ => {}
         }
     }
 
@@ -488,19 +501,26 @@ impl<'a> Record<'a> {
                 payload: from.rest(),
             },
             CLEARED => Self::Cleared { topic: from.text()? },
-            MAILED => Self::Mailed {
-                number: from.lsn_or_none()?,
-                message: from.lsn()?,
-                targets: from.targets()?.into(),
-            },
-            MARKED => Self::Marked { from: from.shard()?, number: from.lsn()? },
-            DELIVERED => Self::Delivered { number: from.lsn()? },
+            MAILED | MARKED | DELIVERED => Self::decode_mailed(kind, from)?,
             FETCHED => Self::Fetched { session: from.lsn()?, page: PageId(from.number()?) },
             PAGED | PAGE => Self::decode_page(kind, from)?,
             _ => return Err(BadRecord::UnknownKind(kind)),
         };
         reader.finish()?;
         Ok(record)
+    }
+
+    /// One of what is on its way to other shards.
+    fn decode_mailed(kind: u8, from: &mut Reader<'_>) -> Result<Self, BadRecord> {
+        Ok(match kind {
+            MAILED => Self::Mailed {
+                number: from.lsn_or_none()?,
+                message: from.lsn()?,
+                targets: from.targets()?.into(),
+            },
+            MARKED => Self::Marked { from: from.shard()?, number: from.lsn()? },
+            _ => Self::Delivered { number: from.lsn()? },
+        })
     }
 
     /// One that says what is on a page.

@@ -327,10 +327,7 @@ impl Shard {
             Mail::Rested { is_busy } => self.on_rested(is_busy, now, sink),
             Mail::Move { partition, to } => self.on_move(partition, to, now),
             Mail::MovedRetained { messages } => self.on_moved_retained(messages),
-            Mail::Thaw => {
-                self.thaw(now, sink);
-                sink.mail(from, Mail::Thawed);
-            }
+            Mail::Thaw => self.on_thaw(from, now, sink),
             Mail::Thawed => self.on_thawed(now, sink),
         }
         self.settle(now, sink);

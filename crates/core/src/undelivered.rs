@@ -1,6 +1,6 @@
 //! What was mailed between shards and did not get there before a crash, from the logs of all.
 
-use crate::keys::{Lsn, Micros, ShardId};
+use crate::keys::{Micros, ShardId};
 use crate::message::Message;
 use crate::outbox::MailTarget;
 use crate::rebuild::Rebuild;
@@ -43,53 +43,5 @@ impl Undelivered {
             }
         }
         all
-    }
-}
-
-/// Mailed messages and marks, as the records of one log have them so far.
-#[derive(Debug, Default)]
-pub(crate) struct Mailed {
-    /// By name, with the place of the record.
-    open: BTreeMap<Lsn, (Lsn, Arc<Message>, Vec<MailTarget>)>,
-    /// By sender, with the place of the record.
-    marks: BTreeMap<ShardId, (Lsn, Lsn)>,
-}
-
-impl Mailed {
-    pub(crate) fn add(
-        &mut self,
-        lsn: Lsn,
-        number: Lsn,
-        message: Arc<Message>,
-        targets: Vec<MailTarget>,
-    ) {
-        let name = if number == Lsn::NONE { lsn } else { number };
-        self.open.insert(name, (lsn, message, targets));
-    }
-
-    pub(crate) fn done(&mut self, number: Lsn) {
-        self.open.remove(&number);
-    }
-
-    pub(crate) fn mark(&mut self, lsn: Lsn, from: ShardId, number: Lsn) {
-        let mark = self.marks.entry(from).or_insert((lsn, number));
-        *mark = (lsn, number.max(mark.1));
-    }
-
-    /// All that was there has been logged anew.
-    pub(crate) fn end_base(&self, base: Lsn) -> Result<(), &'static str> {
-        let mut places = self.open.values().map(|&(lsn, ..)| lsn);
-        if places.any(|lsn| lsn < base) || self.marks.values().any(|&(lsn, _)| lsn < base) {
-            return Err("a mailed message, or a mark, was not logged anew");
-        }
-        Ok(())
-    }
-
-    pub(crate) fn has_marked(&self, from: ShardId, number: Lsn) -> bool {
-        self.marks.get(&from).is_some_and(|&(_, marked)| number <= marked)
-    }
-
-    pub(crate) fn open(&self) -> impl Iterator<Item = (Lsn, &Arc<Message>, &[MailTarget])> {
-        self.open.iter().map(|(&number, (_, message, targets))| (number, message, &**targets))
     }
 }

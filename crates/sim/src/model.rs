@@ -54,7 +54,8 @@ pub struct Model {
     pub is_logged: bool,
     /// What was ever sent, by session and packet identifier.
     pub(crate) sent: BTreeSet<(SessionNo, u16, MessageNo)>,
-    /// By shard: when the last change of a session was consumed that was promised to outlive a crash.
+    /// By shard: when the last change of a session was consumed that was promised to outlive a
+    /// crash.
     promised: BTreeMap<usize, u64>,
     call: Call,
 }

@@ -3,7 +3,7 @@
 use super::connection::Connection;
 use super::step::{Fault, Reconnect, Step};
 use super::thresholds::Thresholds;
-use crate::driver::Profile;
+use crate::profile::Profile;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 use weir_core::NoPage;
-use weir_store::disk::{Folder, NoFolder};
+use weir_store::disk::{Disk, Folder, NoFolder};
 use weir_store::{Damage, FileName, NotOpened, SegmentNumber};
 
 /// Why a broker cannot have its folder.
@@ -284,4 +284,11 @@ fn list(root: &Path) -> Result<(Vec<u64>, Vec<PathBuf>), NoStore> {
 
 fn remove(path: &Path) -> Result<(), NoStore> {
     std::fs::remove_dir_all(path).map_err(NoStore::disk(path))
+}
+
+/// Bytes of a log's files.
+pub(super) fn file_bytes(path: &Path) -> Result<u64, NoStore> {
+    let files = Folder::open_to_read(path)?.list().map_err(NoStore::disk(path))?;
+    let counts = |name: &FileName| !matches!(name, FileName::Damaged(_));
+    Ok(files.iter().filter(|(name, _)| counts(name)).map(|(_, bytes)| bytes).sum())
 }

@@ -1,7 +1,6 @@
 //! How far a start has come: a line of the log each second, for starts that take longer.
 
-use super::generations::NoStore;
-use super::read::file_bytes;
+use super::generations::{NoStore, file_bytes};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 

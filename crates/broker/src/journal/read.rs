@@ -2,18 +2,15 @@
 //! them. Nothing is changed, and no broker can have the store meanwhile.
 
 use super::FIRST_OF_INPUT;
-use super::generations::{Damaged, Generations, NoStore};
+use super::clock::{WALL, wall_now};
+use super::generations::{Damaged, Generations, NoStore, file_bytes};
 use super::pages::PagesThere;
 use super::progress::Progress;
 use super::start::end_of_unfinished;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
-use weir_core::{Lsn, Micros, Parcel, Rebuild, Record, Renamed, Wall};
-use weir_store::disk::{Disk, Folder};
-use weir_store::{FileName, Found, Log, OnDamage, SegmentNumber};
-
-/// Times of a store that is read are those of the clock on the wall: microseconds since 1970.
-pub(super) const WALL: Wall = Wall(0);
+use weir_core::{Lsn, Parcel, Rebuild, Record, Renamed};
+use weir_store::disk::Folder;
+use weir_store::{Found, Log, OnDamage, SegmentNumber};
 
 /// A store that is read. It is locked for as long as this is there.
 #[derive(Debug)]
@@ -221,12 +218,6 @@ fn parcels_there(
     rebuild.finish(wall_now(), |page| pages.content(page)).map_err(NoStore::from)
 }
 
-/// Microseconds since 1970.
-pub(super) fn wall_now() -> Micros {
-    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Micros(wall.as_micros() as u64)
-}
-
 /// Tells of all records of a log that are whole, whatever is damaged.
 pub(super) fn scan(
     shard: u16,
@@ -246,11 +237,4 @@ pub(super) fn scan(
         });
     };
     Log::scan(&mut disk, shard, OnDamage::Salvage, each).map_err(|why| NoStore::log(path, why))
-}
-
-/// Bytes of a log's files.
-pub(super) fn file_bytes(path: &Path) -> Result<u64, NoStore> {
-    let files = Folder::open_to_read(path)?.list().map_err(NoStore::disk(path))?;
-    let counts = |name: &FileName| !matches!(name, FileName::Damaged(_));
-    Ok(files.iter().filter(|(name, _)| counts(name)).map(|(_, bytes)| bytes).sum())
 }

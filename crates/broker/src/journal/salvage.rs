@@ -7,9 +7,10 @@
 
 mod tolerant;
 
-use super::generations::{Damaged, Generations, NoStore};
+use super::clock::wall_now;
+use super::generations::{Damaged, Generations, NoStore, file_bytes};
 use super::pages::{self, PagesThere};
-use super::read::{Amounts, Entry, file_bytes, scan, wall_now};
+use super::read::{Amounts, Entry, scan};
 use super::write::StoreWriter;
 use std::collections::BTreeSet;
 use std::fmt;

@@ -5,15 +5,16 @@
 //! whole and on the disk, so a crash in the middle costs nothing, and the number of shards may be
 //! another one than before.
 
+use super::clock::wall;
 use super::generations::{Damaged, Generations, NoStore};
 use super::pages::{PageStore, PageWay, PageWork, Paged, Pager};
 use super::progress::Progress;
+use super::seeded::seeded;
 use super::{FIRST_OF_INPUT, Journal, StoreConfig};
 use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{SystemTime, UNIX_EPOCH};
 use weir_core::{
     ConnKey, Lsn, Mail, Micros, Notice, PageId, PageOut, PageTicket, Parcel, Partitions, Rebuild,
     Record, Shard, ShardId, Sink, Undelivered, Wall,
@@ -150,21 +151,6 @@ pub(super) fn open(
     let opened = Log::open(&mut folder, settings.clone(), OnDamage::Refuse, Scan::Heads, |_| ());
     let (log, _) = opened.map_err(|why| NoStore::log(folder.path(), why))?;
     Ok((Journal::new(log, settings, pages, config.gap_ms), folder))
-}
-
-/// What a log is told, with salts of this start.
-pub(super) fn seeded(mut settings: Settings) -> Result<Settings, NoStore> {
-    let mut seed = [0; 8];
-    getrandom::fill(&mut seed)
-        .map_err(|error| NoStore::Disk { path: "random numbers".into(), error: error.into() })?;
-    settings.seed = u64::from_be_bytes(seed);
-    Ok(settings)
-}
-
-/// From the clock of the reactors to the one on the wall.
-fn wall(now: Micros) -> Wall {
-    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Wall(wall.as_micros() as i64 - now.0 as i64)
 }
 
 /// The logs that are written anew.

@@ -1,9 +1,10 @@
 //! A store that is written without a broker: by a salvage, an import, a generator. It is a
 //! generation of one log that is one base; the next start gives its sessions to their shards.
 
+use super::clock::WALL;
 use super::generations::{Generations, NoStore};
 use super::pages::PageWay;
-use super::read::WALL;
+use super::seeded::seeded;
 use super::{Journal, StoreConfig, start};
 use std::path::{Path, PathBuf};
 use weir_core::{Lsn, Parcel, Record, Renamed};
@@ -43,7 +44,7 @@ impl StoreWriter {
     /// Begins the next generation of a store, whose longest record has so many bytes.
     pub(super) fn of(generations: Generations, record_bytes_max: u32) -> Result<Self, NoStore> {
         let config = StoreConfig::default();
-        let settings = start::seeded(config.log(0, record_bytes_max, 1))?;
+        let settings = seeded(config.log(0, record_bytes_max, 1))?;
         let pages = PageWay::nowhere(WALL);
         let (journal, disk) = start::open(generations.next(0)?, &settings, pages, &config)?;
         let mut writer = Self { generations, journal, disk, named: Renamed::default() };

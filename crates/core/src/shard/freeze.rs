@@ -224,6 +224,12 @@ impl Shard {
         self.slices.put_off(Work::Move(Box::new(walk)), now);
     }
 
+    /// The shard that leads has this one thaw.
+    pub(super) fn on_thaw(&mut self, from: ShardId, now: Micros, sink: &mut impl Sink) {
+        self.thaw(now, sink);
+        sink.mail(from, Mail::Thawed);
+    }
+
     /// A shard has thawed. The one that leads is the last.
     pub(super) fn on_thawed(&mut self, now: Micros, sink: &mut impl Sink) {
         let others = self.place.shards - 1;

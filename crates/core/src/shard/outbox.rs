@@ -90,8 +90,8 @@ impl Shard {
         self.outbox.present.as_ref().is_some_and(|letters| letters.number.is_none())
     }
 
-    /// The acknowledgement of the present message is there: it waits for the receipts of the letters
-    /// that are still to leave.
+    /// The acknowledgement of the present message is there: it waits for the receipts of the
+    /// letters that are still to leave.
     #[inline]
     pub(super) fn post_present(&mut self, ack: Option<Ticket>, now: Micros) {
         if let Some(letters) = self.outbox.present.take() {

@@ -69,9 +69,9 @@ impl Model {
     }
 
     /// Every shard is gone, and what comes after has of each what was kept, given with the call
-    /// before. `shard_of` says who has which client from now on. A message of QoS 2 is
-    /// noted in the call that takes it in, unless another shard may have refused it: there `is_alone`
-    /// says that there was none, and `is_pressed` that memory was short at times.
+    /// before. `shard_of` says who has which client from now on. A message of QoS 2 is noted in the
+    /// call that takes it in, unless another shard may have refused it: there `is_alone` says that
+    /// there was none, and `is_pressed` that memory was short at times.
     pub fn crash(
         &mut self,
         kept: &[Kept],

@@ -3,6 +3,7 @@
 
 use super::super::StoreConfig;
 use super::super::generations::NoStore;
+use super::super::seeded::seeded;
 use super::PageCounts;
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
@@ -50,7 +51,7 @@ pub(in super::super) fn repair(root: &Path) -> Result<(), NoStore> {
         return Ok(());
     }
     let mut disk = Folder::open(&path)?;
-    let settings = super::super::start::seeded(StoreConfig::default().pages(0, 1))?;
+    let settings = seeded(StoreConfig::default().pages(0, 1))?;
     Log::open(&mut disk, settings, OnDamage::Salvage, Scan::Records, |_| ())
         .map_err(|why| NoStore::log(&path, why))?;
     Ok(())

@@ -1,7 +1,7 @@
 //! The pages of a store as whoever looks into it sees them. Nothing is changed.
 
+use super::super::clock::WALL;
 use super::super::generations::{Damaged, NoStore};
-use super::super::read::WALL;
 use super::store::FOLDER;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,0 +1,55 @@
+//! What is between shards, as the records of one log have it.
+
+use crate::keys::{Lsn, ShardId};
+use crate::message::Message;
+use crate::outbox::MailTarget;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Mailed messages and marks, as the records of one log have them so far.
+#[derive(Debug, Default)]
+pub(super) struct Mailed {
+    /// By name, with the place of the record.
+    open: BTreeMap<Lsn, (Lsn, Arc<Message>, Vec<MailTarget>)>,
+    /// By sender, with the place of the record.
+    marks: BTreeMap<ShardId, (Lsn, Lsn)>,
+}
+
+impl Mailed {
+    pub(super) fn add(
+        &mut self,
+        lsn: Lsn,
+        number: Lsn,
+        message: Arc<Message>,
+        targets: Vec<MailTarget>,
+    ) {
+        let name = if number == Lsn::NONE { lsn } else { number };
+        self.open.insert(name, (lsn, message, targets));
+    }
+
+    pub(super) fn done(&mut self, number: Lsn) {
+        self.open.remove(&number);
+    }
+
+    pub(super) fn mark(&mut self, lsn: Lsn, from: ShardId, number: Lsn) {
+        let mark = self.marks.entry(from).or_insert((lsn, number));
+        *mark = (lsn, number.max(mark.1));
+    }
+
+    /// All that was there has been logged anew.
+    pub(super) fn end_base(&self, base: Lsn) -> Result<(), &'static str> {
+        let mut places = self.open.values().map(|&(lsn, ..)| lsn);
+        if places.any(|lsn| lsn < base) || self.marks.values().any(|&(lsn, _)| lsn < base) {
+            return Err("a mailed message, or a mark, was not logged anew");
+        }
+        Ok(())
+    }
+
+    pub(super) fn has_marked(&self, from: ShardId, number: Lsn) -> bool {
+        self.marks.get(&from).is_some_and(|&(_, marked)| number <= marked)
+    }
+
+    pub(super) fn open(&self) -> impl Iterator<Item = (Lsn, &Arc<Message>, &[MailTarget])> {
+        self.open.iter().map(|(&number, (_, message, targets))| (number, message, &**targets))
+    }
+}
