@@ -128,7 +128,7 @@ fn a_run_is_measured_told_and_kept() {
     let [Event::Started(started), .., Event::Ended(ended)] = &**events else {
         panic!("{events:?}")
     };
-    assert_eq!((&*started.driver, &*started.broker), ("mine", "mine unknown"));
+    assert_eq!((&*started.driver, &*started.broker), ("mine", "mine"));
     assert_eq!((started.address.clone(), started.connections), (null.address.to_string(), 6));
     assert_eq!((started.publish_rate_per_s, started.deliver_rate_per_s), (100.0, 400.0));
     assert!(started.is_watched && started.agents == 0 && started.note.is_none());
@@ -175,7 +175,7 @@ fn a_broker_that_is_not_there_is_an_error_or_one_failed_run_of_many() {
     assert!(folder.join("result.json").is_file() && folder.join("summary.md").is_file());
     let events = heard.0.lock().unwrap();
     let [Event::Started(started), Event::Ended(ended)] = &**events else { panic!("{events:?}") };
-    assert_eq!((&*started.use_case, &*started.broker), ("small", "mine unknown"));
+    assert_eq!((&*started.use_case, &*started.broker), ("small", "mine"));
     assert_eq!(ended.status, Status::Failed);
 }
 

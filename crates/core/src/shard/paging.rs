@@ -168,13 +168,18 @@ impl Shard {
     }
 
     /// Has a durable session's queue written if it is long, wherever it came from.
+    #[inline]
     pub(super) fn look_at_length(&mut self, key: SessionKey, sink: &mut impl Sink) {
-        let Self { clients, log, paging, bounds, .. } = self;
+        if self.paging.is_on() && self.log.session(key).is_some() {
+            self.have_written_if_long(key, sink);
+        }
+    }
+
+    #[cold]
+    fn have_written_if_long(&mut self, key: SessionKey, sink: &mut impl Sink) {
+        let Self { clients, bounds, .. } = self;
         let Some(session) = clients.get_mut(key) else { return };
         let is_connected = session.attachment.is_some();
-        if !paging.is_on() || log.session(key).is_none() {
-            return;
-        }
         let Some(queue) = session.window.queue_mut() else { return };
         if Paging::wants_page(queue, is_connected, bounds.is_short) {
             self.page_out(key, sink);
@@ -182,9 +187,12 @@ impl Shard {
     }
 
     /// The queue goes with its session: what is on pages is dead.
+    #[inline]
     pub(super) fn bury_queue(&mut self, key: SessionKey) {
         let Self { clients, log, paging, .. } = self;
-        paging.bury_all(clients[key].queue(), log.last());
+        if paging.is_on() {
+            paging.bury_all(clients[key].queue(), log.last());
+        }
     }
 }
 
