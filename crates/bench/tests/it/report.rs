@@ -185,12 +185,12 @@ fn what_took_the_host_from_many_runs_is_said_once_and_each_run_by_its_number() {
     assert!(text.contains("the host was not quiet in 3 of 3 runs: other programs took up to 0.5"));
     assert_eq!(text.matches("  Broker-0 0.0 #1 INVALID:\n  - the load").count(), 4, "{text}");
     assert!(!text.contains("passed:"), "{text}");
+    assert!(text.contains("  before 3 runs the host had "), "{text}");
     // Of two, each has its own.
     let text = tables::render(&runs[1..3]);
     assert!(text.contains("Broker-0 0.0 #2 passed, but the host was not quiet: it took"), "{text}");
     let summary = weir_bench::summary::render(&runs);
     assert_eq!(summary.matches("| all use cases").count(), 1, "in one table: {summary}");
-    assert!(text.contains("  before 3 runs the host had "), "{text}");
     assert!(summary_row(&runs, "Broker-0 0.0").contains("| 1/3 invalid |"), "not 2/3");
     let page = report::html(&runs).unwrap();
     assert!(page.contains("In 12 of 12 runs the host was not quiet: other programs took up to"));
