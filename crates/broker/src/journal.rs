@@ -16,6 +16,7 @@ mod progress;
 mod read;
 mod reclaim;
 mod salvage;
+mod scan;
 mod seeded;
 mod start;
 mod write;

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use weir_core::{Lsn, PageId, Parcel, Rebuild, Record, Renamed};
 use weir_store::disk::Folder;
-use weir_store::{Found, Log, OnDamage, SegmentNumber};
+use weir_store::{Found, OnDamage, SegmentNumber};
 
 /// A store that is read. It is locked for as long as this is there.
 #[derive(Debug)]
@@ -244,7 +244,7 @@ pub(super) fn scan(
     path: &Path,
     mut tell: impl FnMut(Entry<'_>),
 ) -> Result<Found, NoStore> {
-    let mut disk = Folder::open_to_read(path)?;
+    let disk = Folder::open_to_read(path)?;
     let each = |record: &weir_store::Record<'_>| {
         let kind = record.kind & (FIRST_OF_INPUT - 1);
         let decoded = Record::decode(kind, record.body.tail, WALL);
@@ -256,5 +256,5 @@ pub(super) fn scan(
             record: decoded.map_err(|bad| bad.to_string()),
         });
     };
-    Log::scan(&mut disk, shard, OnDamage::Salvage, each).map_err(|why| NoStore::log(path, why))
+    super::scan::scan((disk, path), shard, OnDamage::Salvage, each)
 }
