@@ -9,12 +9,14 @@
 mod clock;
 mod config;
 mod flusher;
+mod gap;
 mod generations;
 mod pages;
 mod progress;
 mod read;
 mod reclaim;
 mod salvage;
+mod scan;
 mod seeded;
 mod start;
 mod write;
@@ -31,6 +33,7 @@ pub(crate) use start::{Started, start};
 pub use write::StoreWriter;
 
 use flusher::Work;
+use gap::{Gap, is_waited_for};
 use pages::PageWay;
 use reclaim::Reclaim;
 use std::io;
@@ -63,15 +66,15 @@ pub(crate) struct Journal {
     log: Log,
     flusher: Option<Flusher>,
     wall: Wall,
-    /// The least time between the beginnings of two commits.
-    gap: Micros,
+    gap: Gap,
     is_synced: bool,
     /// A record is encoded here.
     body: Vec<u8>,
     is_first: bool,
+    /// Whether somebody waits for what this input has recorded.
+    is_request: bool,
     /// The last record of the core's. The log has empty ones of its own behind it.
     last: Lsn,
-    last_commit_at: Micros,
     last_sync_at: Micros,
     is_syncing: bool,
     reclaim: Reclaim,
@@ -130,12 +133,12 @@ impl Journal {
             log,
             flusher: None,
             wall,
-            gap: Micros(u64::from(gap_ms) * 1_000),
+            gap: Gap::new(Micros(u64::from(gap_ms) * 1_000)),
             is_synced,
             body: Vec::new(),
             is_first: true,
+            is_request: false,
             last: Lsn::NONE,
-            last_commit_at: Micros(0),
             last_sync_at: Micros(0),
             is_syncing: false,
             reclaim: Reclaim::new(segment_bytes.into(), disk_bytes_max),
@@ -155,7 +158,7 @@ impl Journal {
     /// An input of the shard begins.
     #[inline]
     pub(crate) fn begin_input(&mut self) {
-        self.is_first = true;
+        (self.is_first, self.is_request) = (true, false);
     }
 
     /// Takes a record. One that cannot be taken ends the broker at the end of the turn, since
@@ -164,6 +167,10 @@ impl Journal {
         self.body.clear();
         record.encode(self.wall, &mut self.body);
         let first = if std::mem::take(&mut self.is_first) { FIRST_OF_INPUT } else { 0 };
+        if !self.is_request && is_waited_for(record) {
+            self.is_request = true;
+            self.gap.note_request();
+        }
         let body = Body { head: &[], tail: &self.body };
         match self.log.append(record.kind() | first, body, 1) {
             Ok(lsn) => {
@@ -227,10 +234,10 @@ impl Journal {
         self.failed.take()
     }
 
-    /// Whether the shard is to log anew what is there.
-    /// Pages of so many bytes are freed by the next base.
+    /// Whether the shard is to log anew what is there. Pages of so many bytes are freed by the next base.
     pub(crate) fn wants_base(&mut self, dead_page_bytes: u64, now: Micros) -> bool {
         self.reclaim.note_pages(dead_page_bytes, self.pages.is_short());
+        self.reclaim.note_segments(self.log.segments());
         self.reclaim.begins(self.counts.committed_bytes, now)
     }
 
@@ -257,13 +264,13 @@ impl Journal {
         if let Some(chore) = self.log.take_chore() {
             flusher.give(Work::Chore(chore));
         }
-        let is_due = self.log.pending_bytes() > 0 && now >= self.last_commit_at + self.gap;
+        let is_due = self.log.pending_bytes() > 0 && now >= self.gap.ends_at();
         let commit = if is_due { self.log.take_commit() } else { None };
         self.is_stuck = is_due && commit.is_none();
         if let Some(commit) = commit {
             self.counts.commits += 1;
             self.counts.committed_bytes += commit.bytes().len() as u64;
-            self.last_commit_at = now;
+            self.gap.begun(now);
             return flusher.give(Work::Commit(commit));
         }
         if !self.is_synced
@@ -274,10 +281,10 @@ impl Journal {
             (self.is_syncing, self.last_sync_at) = (true, now);
             return flusher.give(Work::Sync(sync));
         }
-        if now >= self.last_commit_at + IDLE
+        if now >= self.gap.begun_at() + IDLE
             && let Some(commit) = self.log.take_closing()
         {
-            self.last_commit_at = now;
+            self.gap.begun(now);
             flusher.give(Work::Commit(commit));
         }
     }
@@ -293,11 +300,11 @@ impl Journal {
             return space;
         }
         if self.log.pending_bytes() > 0 {
-            return Some(self.last_commit_at + self.gap);
+            return Some(self.gap.ends_at());
         }
         let sync = self.log.synced() < self.log.durable() && !self.is_syncing;
         let sync = sync.then_some(self.last_sync_at + SYNC_EVERY);
-        let closing = self.log.wants_closing().then_some(self.last_commit_at + IDLE);
+        let closing = self.log.wants_closing().then_some(self.gap.begun_at() + IDLE);
         [sync, closing, space, look].into_iter().flatten().min()
     }
 
@@ -305,7 +312,8 @@ impl Journal {
     pub(crate) fn flushed(&mut self, flushed: Flushed, now: Micros) -> Option<Lsn> {
         match flushed {
             Flushed::Commit(commit) => {
-                let took_us = now.0.saturating_sub(self.last_commit_at.0);
+                let took_us = now.0.saturating_sub(self.gap.begun_at().0);
+                self.gap.done();
                 self.counts.commit_us_max = self.counts.commit_us_max.max(took_us);
                 Some(Lsn(self.log.committed(commit).bits()).min(self.last))
             }

@@ -8,6 +8,7 @@
 //! what is there.
 
 mod mailed;
+mod messages;
 mod waiting;
 
 pub use waiting::NoPage;
@@ -21,6 +22,7 @@ use crate::record::{Record, WillRecord};
 use crate::session::{Absence, Will};
 use crate::window::{SPAN_MAX, Window};
 use mailed::Mailed;
+use messages::Messages;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -35,7 +37,7 @@ pub struct Rebuild {
     sessions: BTreeMap<Lsn, Rebuilt>,
     by_client: BTreeMap<Box<str>, Lsn>,
     /// Those that a record of this commit, or of this base, may refer to.
-    messages: BTreeMap<Lsn, Arc<Message>>,
+    messages: Messages,
     /// By topic, with the place of the record.
     retained: BTreeMap<Box<str>, (Lsn, Arc<Message>)>,
     mailed: Mailed,
@@ -209,14 +211,14 @@ impl Rebuild {
             Record::BaseEnd => self.end_base()?,
             Record::Message { topic, payload, properties, qos, retain, expires_at } => {
                 let message = message((topic, payload, properties), (qos, retain), expires_at);
-                self.messages.insert(lsn, message);
+                self.messages.add(lsn, message);
             }
             Record::Retained { topic, payload, properties, qos, expires_at } => {
                 let message = message((topic, payload, properties), (qos, true), expires_at);
                 self.retained.insert(topic.into(), (lsn, message));
             }
             Record::Mailed { number, message, targets } => {
-                let message = self.messages.get(&message).ok_or("its message is not there")?;
+                let message = self.messages.of(message).ok_or("its message is not there")?;
                 self.mailed.add(lsn, number, Arc::clone(message), targets.into_owned());
             }
             Record::Marked { from, number } => self.mailed.mark(lsn, from, number),
@@ -291,11 +293,7 @@ impl Rebuild {
 }
 
 impl Rebuilt {
-    fn apply(
-        &mut self,
-        record: Record<'_>,
-        messages: &BTreeMap<Lsn, Arc<Message>>,
-    ) -> Result<(), &'static str> {
+    fn apply(&mut self, record: Record<'_>, messages: &Messages) -> Result<(), &'static str> {
         match record {
             Record::Session { expiry_s, will, .. } => {
                 self.expiry_s = expiry_s;
@@ -315,7 +313,7 @@ impl Rebuilt {
                 self.subscriptions.remove(name).ok_or("there is no such subscription")?;
             }
             Record::Queued { message, qos, retain, subscription_ids, packet_id, .. } => {
-                let message = messages.get(&message).ok_or("its message is not there")?;
+                let message = messages.of(message).ok_or("its message is not there")?;
                 let (message, ids) = (Arc::clone(message), boxed(subscription_ids));
                 let queued = Queued { message, qos, retain, subscription_ids: ids };
                 match packet_id {

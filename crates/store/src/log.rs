@@ -274,6 +274,9 @@ impl Log {
         self.is_committing = false;
         self.durable = commit.last;
         self.free = commit.bytes;
+        // What a burst has left is given back by the commits behind it.
+        shrink(&mut self.free);
+        shrink(&mut self.pending);
         self.durable
     }
 
@@ -367,6 +370,16 @@ impl Log {
         };
         self.segments.push(Segment::new(&header, u64::from(segment_bytes)));
         Some(Box::new(Opening { sealed: Some(sealed), spare, header: header.encode() }))
+    }
+}
+
+/// Memory for records that is kept whatever is in it.
+const KEPT_BYTES: usize = 64 << 10;
+
+/// Gives back what is under a quarter full.
+fn shrink(records: &mut Vec<u8>) {
+    if records.capacity() > KEPT_BYTES && records.len() < records.capacity() / 4 {
+        records.shrink_to(KEPT_BYTES.max(records.len() * 2));
     }
 }
 

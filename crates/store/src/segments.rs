@@ -280,6 +280,10 @@ impl Segments {
         self.all.insert(from, segment);
     }
 
+    pub(crate) fn count(&self) -> usize {
+        self.all.len()
+    }
+
     pub(crate) fn file_bytes(&self) -> u64 {
         self.all.iter().map(|segment| segment.file_bytes).sum()
     }

@@ -7,10 +7,11 @@ use super::generations::{Damaged, Generations, NoStore, file_bytes};
 use super::pages::PagesThere;
 use super::progress::Progress;
 use super::start::end_of_unfinished;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use weir_core::{Lsn, Parcel, Rebuild, Record, Renamed};
+use weir_core::{Lsn, PageId, Parcel, Rebuild, Record, Renamed};
 use weir_store::disk::Folder;
-use weir_store::{Found, Log, OnDamage, SegmentNumber};
+use weir_store::{Found, OnDamage, SegmentNumber};
 
 /// A store that is read. It is locked for as long as this is there.
 #[derive(Debug)]
@@ -122,41 +123,27 @@ impl StoreReader {
         &self.logs
     }
 
-    /// Reads all of a log, and says what is there and what is damaged.
+    /// Reads all that is there, once, and says of each log what is in it and what is damaged. Files
+    /// of pages that are damaged are told with the first log.
     ///
     /// # Errors
-    /// The log cannot be read.
-    pub fn check(&self, shard: u16, path: &Path) -> Result<LogCheck, NoStore> {
-        let mut rebuild = Rebuild::default();
-        let mut unfit: Option<Damaged> = None;
-        let mut place = (SegmentNumber(1), 0);
-        let found = scan(shard, path, |entry| {
-            place = (entry.segment, entry.offset);
-            if entry.is_first {
-                rebuild.commit_end();
-            }
-            let applied = entry.record.and_then(|record| {
-                rebuild.apply(entry.lsn, record).map_err(|unfit| unfit.what.into())
-            });
-            // What follows from the first fault is none of its own.
-            if let (Err(why), None) = (applied, &unfit) {
-                unfit = Some(Damaged { why: Some(why), ..Damaged::new(path, place.0, place.1) });
-            }
-        })?;
-        let damages = found.damages.iter();
-        let mut damages: Vec<_> =
-            damages.map(|damage| Damaged::new(path, damage.segment, damage.offset)).collect();
-        if damages.is_empty() {
-            damages.extend(unfit.or_else(|| end_of_unfinished(path, place, &rebuild)));
+    /// A log cannot be read.
+    pub fn check(&self) -> Result<Vec<LogCheck>, NoStore> {
+        let (mut checks, mut rebuilds) = (Vec::new(), Vec::new());
+        for (shard, path) in &self.logs {
+            let (check, rebuild) = check_log(*shard, path)?;
+            checks.push(check);
+            rebuilds.push(rebuild);
         }
-        let mut amounts = Amounts::default();
-        let lost = |lost: Damaged| damages.push(lost);
-        for parcel in parcels_there(self.generations.root(), rebuild, lost)? {
-            amounts.add(&parcel);
+        let pages = PagesThere::read(self.generations.root(), &fetched(&rebuilds))?;
+        if let Some(first) = checks.first_mut() {
+            first.damages.extend(pages.damages().iter().cloned());
         }
-        let Found { segments, records, cut_bytes, .. } = found;
-        let file_bytes = file_bytes(path)?;
-        Ok(LogCheck { shard, segments, file_bytes, records, cut_bytes, damages, amounts })
+        for (LogCheck { damages, amounts, .. }, rebuild) in checks.iter_mut().zip(rebuilds) {
+            let parcels = parcels_there(&pages, rebuild, |lost| damages.push(lost))?;
+            parcels.iter().for_each(|parcel| amounts.add(parcel));
+        }
+        Ok(checks)
     }
 
     /// Tells of every record of a log that is whole.
@@ -172,49 +159,82 @@ impl StoreReader {
         scan(shard, path, tell).map(drop)
     }
 
-    /// Tells of the sessions and retained messages that a log amounts to, as records that say the
+    /// Tells of the sessions and retained messages that the logs amount to, as records that say the
     /// same. Those of a session follow each other, with numbers of their own.
     ///
     /// # Errors
-    /// The log cannot be read, or is damaged.
-    pub fn amounts_to(
-        &self,
-        shard: u16,
-        path: &Path,
-        mut each: impl FnMut(Lsn, &Record<'_>),
-    ) -> Result<(), NoStore> {
-        let log = [(shard, path.to_path_buf())];
-        let rebuild = super::start::read(shard, path, WALL, &mut Progress::of(&log)?)?;
+    /// A log cannot be read, or is damaged.
+    pub fn amounts_to(&self, mut each: impl FnMut(Lsn, &Record<'_>)) -> Result<(), NoStore> {
+        let mut progress = Progress::of(&self.logs)?;
+        let read =
+            |(shard, path): &(u16, PathBuf)| super::start::read(*shard, path, WALL, &mut progress);
+        let rebuilds = self.logs.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         let root = self.generations.root();
-        let mut damaged = None;
-        let parcels = parcels_there(root, rebuild, |lost| damaged = Some(lost))?;
-        if let Some(damaged) = damaged {
-            return Err(NoStore::damaged(path, damaged));
-        }
-        for parcel in parcels {
-            let mut last = Lsn::NONE;
-            parcel.tell_records(&mut Renamed::default(), &mut |record| {
-                last.0 += 1;
-                each(last, record);
-                last
-            });
+        let pages = PagesThere::read(root, &fetched(&rebuilds))?;
+        let mut damaged = pages.damages().first().cloned();
+        for rebuild in rebuilds {
+            let parcels = parcels_there(&pages, rebuild, |lost| damaged = Some(lost))?;
+            if let Some(damaged) = damaged {
+                return Err(NoStore::damaged(root, damaged));
+            }
+            for parcel in parcels {
+                let mut last = Lsn::NONE;
+                parcel.tell_records(&mut Renamed::default(), &mut |record| {
+                    last.0 += 1;
+                    each(last, record);
+                    last
+                });
+            }
         }
         Ok(())
     }
 }
 
+/// Reads all of a log. What it amounts to is not counted yet.
+fn check_log(shard: u16, path: &Path) -> Result<(LogCheck, Rebuild), NoStore> {
+    let mut rebuild = Rebuild::default();
+    let mut unfit: Option<Damaged> = None;
+    let mut place = (SegmentNumber(1), 0);
+    let found = scan(shard, path, |entry| {
+        place = (entry.segment, entry.offset);
+        if entry.is_first {
+            rebuild.commit_end();
+        }
+        let applied = entry
+            .record
+            .and_then(|record| rebuild.apply(entry.lsn, record).map_err(|unfit| unfit.what.into()));
+        // What follows from the first fault is none of its own.
+        if let (Err(why), None) = (applied, &unfit) {
+            unfit = Some(Damaged { why: Some(why), ..Damaged::new(path, place.0, place.1) });
+        }
+    })?;
+    let damages = found.damages.iter();
+    let mut damages: Vec<_> =
+        damages.map(|damage| Damaged::new(path, damage.segment, damage.offset)).collect();
+    if damages.is_empty() {
+        damages.extend(unfit.or_else(|| end_of_unfinished(path, place, &rebuild)));
+    }
+    let Found { segments, records, cut_bytes, .. } = found;
+    let (file_bytes, amounts) = (file_bytes(path)?, Amounts::default());
+    let check = LogCheck { shard, segments, file_bytes, records, cut_bytes, damages, amounts };
+    Ok((check, rebuild))
+}
+
+/// The pages whose content these logs need.
+pub(super) fn fetched<'a>(rebuilds: impl IntoIterator<Item = &'a Rebuild>) -> BTreeSet<PageId> {
+    rebuilds.into_iter().flat_map(Rebuild::fetched).collect()
+}
+
 /// What a log amounts to, without what is on pages that cannot be had: tells of those.
-fn parcels_there(
-    root: &Path,
+pub(super) fn parcels_there(
+    pages: &PagesThere,
     mut rebuild: Rebuild,
     mut lost: impl FnMut(Damaged),
 ) -> Result<Vec<Parcel>, NoStore> {
-    let pages = PagesThere::read(root, &rebuild.fetched())?;
     rebuild.forget_pages(
         |page| !pages.has(page),
         |client_id, messages| lost(pages.lost(client_id, messages)),
     );
-    pages.damages().iter().cloned().for_each(lost);
     rebuild.finish(wall_now(), |page| pages.content(page)).map_err(NoStore::from)
 }
 
@@ -224,7 +244,7 @@ pub(super) fn scan(
     path: &Path,
     mut tell: impl FnMut(Entry<'_>),
 ) -> Result<Found, NoStore> {
-    let mut disk = Folder::open_to_read(path)?;
+    let disk = Folder::open_to_read(path)?;
     let each = |record: &weir_store::Record<'_>| {
         let kind = record.kind & (FIRST_OF_INPUT - 1);
         let decoded = Record::decode(kind, record.body.tail, WALL);
@@ -236,5 +256,5 @@ pub(super) fn scan(
             record: decoded.map_err(|bad| bad.to_string()),
         });
     };
-    Log::scan(&mut disk, shard, OnDamage::Salvage, each).map_err(|why| NoStore::log(path, why))
+    super::scan::scan((disk, path), shard, OnDamage::Salvage, each)
 }

@@ -1,16 +1,18 @@
 //! When a shard's log is written anew, and what goes then.
 //!
-//! The log grows until what is alive is a third of it at most; then the shard logs all that is
-//! there anew, and everything before that goes. So the disk holds about three times what is alive,
-//! and each byte is copied once in the time that it takes to write twice as many.
+//! The log grows until what is alive is a third of it at most, and a file of it is full; then the
+//! shard logs all that is there anew, and everything before that goes. So the disk holds about three
+//! times what is alive, and each byte is copied once in the time that it takes to write twice as
+//! many. Where little is alive, that is done as soon as a file is full, which is then the next one
+//! that is ready: no other has to be made.
 //!
 //! Where the disk is bounded, half of it is for what is alive, since that is there twice while it
 //! is written anew. How much is alive is known when a base ends.
 
 use weir_core::{Lsn, Micros};
 
-/// Files that a log may have before it is worth writing anew.
-const SEGMENTS: u64 = 4;
+/// Dead pages of so many files of the log are worth writing it anew for.
+const PAGE_SEGMENTS: u64 = 4;
 
 /// Files that are ready, or written by others than the base.
 const RESERVE_SEGMENTS: u64 = 6;
@@ -47,6 +49,8 @@ pub(super) struct Reclaim {
     dead_page_bytes: u64,
     /// Whether there is no room for pages.
     is_short_of_pages: bool,
+    /// Whether the log has a file that is full, and would go.
+    has_full_segment: bool,
     /// Everything before this is forgotten.
     forgotten: Lsn,
 }
@@ -66,6 +70,7 @@ impl Reclaim {
             is_tight: false,
             dead_page_bytes: 0,
             is_short_of_pages: false,
+            has_full_segment: false,
             forgotten: Lsn::NONE,
         }
     }
@@ -75,6 +80,11 @@ impl Reclaim {
         (self.dead_page_bytes, self.is_short_of_pages) = (dead_bytes, is_short);
     }
 
+    /// Whether the log has more files with records than one.
+    pub(super) fn note_segments(&mut self, segments: usize) {
+        self.has_full_segment = segments > 1;
+    }
+
     /// Whether a base is due. If so, it begins.
     pub(super) fn begins(&mut self, committed_bytes: u64, now: Micros) -> bool {
         if self.is_basing {
@@ -82,8 +92,13 @@ impl Reclaim {
         }
         let bytes = committed_bytes - self.begun_at;
         // Dead pages count as what the log has grown by: they go with it.
-        let is_long = bytes + self.dead_page_bytes
-            > (SEGMENTS * self.segment_bytes).max(BASES * self.base_bytes);
+        let grown = bytes + self.dead_page_bytes;
+        let least = if self.has_full_segment {
+            self.segment_bytes / 2
+        } else {
+            PAGE_SEGMENTS * self.segment_bytes
+        };
+        let is_long = grown > least.max(BASES * self.base_bytes);
         // What is alive is no more than what was written.
         let may_be_much =
             bytes > self.live_bytes_max && bytes > self.base_bytes + self.segment_bytes / 2;
@@ -151,16 +166,20 @@ mod tests {
     }
 
     #[test]
-    fn a_base_begins_when_the_log_is_some_files_long_and_several_times_the_last_base() {
+    fn a_base_begins_when_a_file_is_full_and_the_log_is_several_times_the_last_base() {
         let mut reclaim = Reclaim::new(SEGMENT, u64::MAX);
+        reclaim.note_segments(9);
         assert!(!reclaim.begins(10_000, Micros(60)), "that of the start is on its way");
         let mut reclaim = after_base(u64::MAX, 200);
+        reclaim.note_segments(7);
         assert!(!reclaim.begins(6 * SEGMENT, Micros(60)));
         assert!(reclaim.begins(6 * SEGMENT + 1, Micros(60)));
         assert!(!reclaim.begins(100_000, Micros(60)), "it has begun");
         let mut reclaim = after_base(u64::MAX, 10);
-        assert!(!reclaim.begins(4 * SEGMENT, Micros(60)));
-        assert!(reclaim.begins(4 * SEGMENT + 1, Micros(60)));
+        reclaim.note_segments(1);
+        assert!(!reclaim.begins(SEGMENT - 1, Micros(60)));
+        reclaim.note_segments(2);
+        assert!(reclaim.begins(SEGMENT - 1, Micros(60)));
     }
 
     #[test]

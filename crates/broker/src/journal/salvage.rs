@@ -7,12 +7,10 @@
 
 mod tolerant;
 
-use super::clock::wall_now;
 use super::generations::{Damaged, Generations, NoStore, file_bytes};
 use super::pages::{self, PagesThere};
-use super::read::{Amounts, Entry, scan};
+use super::read::{Amounts, Entry, fetched, parcels_there, scan};
 use super::write::StoreWriter;
-use std::collections::BTreeSet;
 use std::fmt;
 use std::io::ErrorKind::NotFound;
 use std::io::Write;
@@ -146,17 +144,30 @@ pub fn salvage(
         Some(_) => Generations::open_to_read(root)?,
         None => Generations::open_to_salvage(root)?,
     };
-    let mut states = Vec::new();
-    for (shard, path) in generations.logs()? {
-        let state = survey(root, shard, &path)?;
-        states.push((shard, path, state));
-    }
-    if states.iter().all(|(_, _, state)| state.is_whole() && !state.lacks_pages) {
-        return Ok(None);
-    }
-    let mut longest = 0;
-    for (_, path, _) in &states {
+    let logs = generations.logs()?;
+    let (mut losses, mut report) = (0, Vec::new());
+    let mut lost = |loss: &Loss| {
+        losses += 1;
+        // To memory: it cannot fail.
+        let _ = writeln!(report, "{loss}");
+        tell(loss);
+    };
+    let (mut rebuilds, mut longest) = (Vec::new(), 0);
+    for (shard, path) in &logs {
+        let mut state = survey(*shard, path)?;
+        rebuilds.push(match state.whole.take() {
+            Some(rebuild) => rebuild,
+            None => rebuild(*shard, path, &state, &mut lost)?,
+        });
         longest = longest.max(file_bytes(path)?);
+    }
+    let pages = PagesThere::read(root, &fetched(&rebuilds))?;
+    let mut logs = Vec::new();
+    for rebuild in rebuilds {
+        logs.push(parcels_there(&pages, rebuild, |pages| lost(&Loss::Damaged(pages)))?);
+    }
+    if losses == 0 && pages.damages().is_empty() {
+        return Ok(None);
     }
     // No record is longer than a file, nor a file longer than this.
     let longest = u32::try_from(longest).unwrap_or(u32::MAX).min(RECORD_BYTES_MAX);
@@ -164,24 +175,10 @@ pub fn salvage(
         Some(to) => (StoreWriter::create(to)?, Some(generations)),
         None => (StoreWriter::of(generations, longest)?, None),
     };
-    let (mut kept, mut losses, mut report) = (Amounts::default(), 0, Vec::new());
-    for (shard, path, state) in &states {
-        let mut lost = |loss: &Loss| {
-            losses += 1;
-            // To memory: it cannot fail.
-            let _ = writeln!(report, "{loss}");
-            tell(loss);
-        };
-        let mut rebuild = rebuild(*shard, path, state, &mut lost)?;
-        let pages = PagesThere::read(root, &rebuild.fetched())?;
-        rebuild.forget_pages(
-            |page| !pages.has(page),
-            |client_id, messages| lost(&Loss::Damaged(pages.lost(client_id, messages))),
-        );
-        for parcel in rebuild.finish(wall_now(), |page| pages.content(page))? {
-            kept.add(&parcel);
-            writer.put(&parcel)?;
-        }
+    let mut kept = Amounts::default();
+    for parcel in logs.iter().flatten() {
+        kept.add(parcel);
+        writer.put(parcel)?;
     }
     // Before the logs count that go on without what is damaged of them.
     if let Some(to) = to {
@@ -240,15 +237,11 @@ struct State {
     unfit: Option<Damaged>,
     /// Where the last base begins that is whole, with its place.
     base: Option<(Lsn, (SegmentNumber, u32))>,
-    /// Pages that it names are not there, or may not be.
-    lacks_pages: bool,
+    /// What it amounts to, if nothing is wrong with it.
+    whole: Option<Rebuild>,
 }
 
 impl State {
-    fn is_whole(&self) -> bool {
-        self.damages.is_empty() && self.unfit.is_none()
-    }
-
     /// Where a log begins that is whole, if all damage is before that.
     fn whole_from(&self) -> Option<Lsn> {
         let (base, place) = self.base?;
@@ -258,7 +251,7 @@ impl State {
 }
 
 /// Reads a log once, to know what is damaged.
-fn survey(root: &Path, shard: u16, path: &Path) -> Result<State, NoStore> {
+fn survey(shard: u16, path: &Path) -> Result<State, NoStore> {
     let mut state = State::default();
     let mut rebuild = Rebuild::default();
     let (mut begun, mut last) = (None, (SegmentNumber(1), 0));
@@ -283,18 +276,17 @@ fn survey(root: &Path, shard: u16, path: &Path) -> Result<State, NoStore> {
     if state.unfit.is_none() {
         state.unfit = super::start::end_of_unfinished(path, last, &rebuild);
     }
-    let pages = PagesThere::read(root, &BTreeSet::new())?;
-    state.lacks_pages = !pages.damages().is_empty();
-    rebuild.forget_pages(|page| !pages.has(page), |_, _| state.lacks_pages = true);
     state.damages = found.damages;
     if !state.damages.is_empty() {
         // It is what follows from the damage.
         state.unfit = None;
+    } else if state.unfit.is_none() {
+        state.whole = Some(rebuild);
     }
     Ok(state)
 }
 
-/// What can still be read of a log.
+/// What can still be read of a log that is not whole.
 fn rebuild(
     shard: u16,
     path: &Path,
@@ -306,9 +298,7 @@ fn rebuild(
     }
     state.unfit.iter().for_each(|damaged| lost(&Loss::Damaged(damaged.clone())));
     if let Some(base) = state.whole_from() {
-        if !state.is_whole() {
-            lost(&Loss::Nothing);
-        }
+        lost(&Loss::Nothing);
         let mut rebuild = Rebuild::default();
         let mut unfit = None;
         scan(shard, path, |entry| {

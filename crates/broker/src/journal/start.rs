@@ -9,6 +9,7 @@ use super::clock::wall;
 use super::generations::{Damaged, Generations, NoStore};
 use super::pages::{PageStore, PageWay, PageWork, Paged, Pager};
 use super::progress::Progress;
+use super::scan::scan;
 use super::seeded::seeded;
 use super::{FIRST_OF_INPUT, Journal, StoreConfig};
 use std::collections::VecDeque;
@@ -102,7 +103,7 @@ pub(super) fn read(
     wall: Wall,
     progress: &mut Progress,
 ) -> Result<Rebuild, NoStore> {
-    let mut disk = Folder::open(path)?;
+    let disk = Folder::open(path)?;
     let mut rebuild = Rebuild::default();
     let mut unfit = None;
     let mut place = (SegmentNumber(1), 0);
@@ -125,7 +126,7 @@ pub(super) fn read(
         let damaged = |why| Damaged { why: Some(why), ..Damaged::new(path, place.0, place.1) };
         unfit = applied.err().map(damaged);
     };
-    Log::scan(&mut disk, shard, OnDamage::Refuse, tell).map_err(|why| NoStore::log(path, why))?;
+    scan((disk, path), shard, OnDamage::Refuse, tell)?;
     match unfit.or_else(|| end_of_unfinished(path, place, &rebuild)) {
         Some(damaged) => Err(NoStore::damaged(path, damaged)),
         None => Ok(rebuild),

@@ -52,6 +52,11 @@ impl StoreWriter {
         Ok(writer)
     }
 
+    /// What is appended from here on does not belong together with what was before.
+    pub fn begin_input(&mut self) {
+        self.journal.begin_input();
+    }
+
     /// Appends a record. Its times are microseconds since 1970.
     ///
     /// # Errors

@@ -134,6 +134,11 @@ impl Log {
         self.segments.file_bytes() + spares as u64 * self.segment_bytes() + rewrite
     }
 
+    /// How many of its files have records, or are to get some.
+    pub fn segments(&self) -> usize {
+        self.segments.count()
+    }
+
     /// What was written anew so that segments could be reclaimed.
     pub fn rewritten_bytes(&self) -> u64 {
         self.chores.rewritten_bytes
@@ -141,6 +146,10 @@ impl Log {
 
     fn segment_bytes(&self) -> u64 {
         u64::from(self.settings.segment_bytes)
+    }
+
+    fn is_half_full(&self) -> bool {
+        self.segments.active().end > self.settings.segment_bytes / 2
     }
 
     fn judge_space(&mut self) {
@@ -193,7 +202,10 @@ impl Log {
             return Some(Work::Zeros { file, offset, total, is_refused: false });
         }
         let has_room = self.disk_bytes() + u64::from(total) <= self.settings.disk_bytes_max;
-        let is_wanted = self.chores.spares.len() < self.settings.spares;
+        // A segment that goes becomes a spare too: more than one are only made once another is
+        // needed soon.
+        let is_needed = self.chores.spares.is_empty() || self.is_half_full();
+        let is_wanted = is_needed && self.chores.spares.len() < self.settings.spares;
         let may_ask = !self.chores.is_refused || self.chores.is_retried;
         if !is_wanted || !has_room || !may_ask {
             return None;

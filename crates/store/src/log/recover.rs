@@ -128,7 +128,8 @@ impl Log {
         let files = opening.disk.list()?;
         let headers = opening.headers(&files)?;
         for at in 0..headers.len() {
-            opening.segment(&headers[at], at + 1 == headers.len())?;
+            let content = opening.segment(&headers[at], at + 1 == headers.len())?;
+            opening.buffer = content.bytes;
         }
         Ok(opening.found)
     }

@@ -12,8 +12,7 @@ pub(super) fn run(folder: &Path) -> anyhow::Result<ExitCode> {
     let count = counted(logs.len() as u64, "log", "logs");
     sayln!("{}: generation {}, {count}", folder.display(), reader.generation());
     let (mut all, mut damages) = (Amounts::default(), Vec::new());
-    for (shard, path) in logs {
-        let mut check = reader.check(*shard, path)?;
+    for mut check in reader.check()? {
         sayln!("{}", line(&check));
         all = all.plus(check.amounts);
         damages.append(&mut check.damages);

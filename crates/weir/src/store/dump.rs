@@ -26,11 +26,9 @@ pub(super) struct DumpArgs {
 pub(super) fn run(args: &DumpArgs) -> anyhow::Result<ExitCode> {
     let reader = StoreReader::open(&args.folder)?;
     if args.sessions || args.retained {
-        for (shard, path) in reader.logs() {
-            let mut amounts = Dumped { args, session: None, messages: Vec::new() };
-            reader.amounts_to(*shard, path, |lsn, record| amounts.take(lsn, record))?;
-            amounts.end_session();
-        }
+        let mut amounts = Dumped { args, session: None, messages: Vec::new() };
+        reader.amounts_to(|lsn, record| amounts.take(lsn, record))?;
+        amounts.end_session();
         return Ok(ExitCode::SUCCESS);
     }
     let mut is_damaged = false;
@@ -49,11 +47,10 @@ pub(super) fn run(args: &DumpArgs) -> anyhow::Result<ExitCode> {
                 Err(why) => sayln!("{}", json!({ "shard": shard, "lsn": lsn, "damaged": why })),
             }
         })?;
-        let damages = reader.check(*shard, path)?.damages;
-        is_damaged |= !damages.is_empty();
-        for damaged in damages {
-            noteln!("weir: {damaged}");
-        }
+    }
+    for damaged in reader.check()?.into_iter().flat_map(|check| check.damages) {
+        is_damaged = true;
+        noteln!("weir: {damaged}");
     }
     Ok(if is_damaged { ExitCode::from(DAMAGED) } else { ExitCode::SUCCESS })
 }

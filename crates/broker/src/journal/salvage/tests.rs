@@ -41,8 +41,7 @@ fn salvaged(is_logged_anew: bool, harmed: &str) -> (Amounts, Vec<String>) {
     let salvaged = salvage(folder.path(), None, |loss| lost.push(loss.to_string()));
     let salvaged = salvaged.unwrap().expect("it is damaged");
     let reader = StoreReader::open(folder.path()).unwrap();
-    let (shard, path) = &reader.logs()[0];
-    let check = reader.check(*shard, path).unwrap();
+    let check = &reader.check().unwrap()[0];
     assert!(check.damages.is_empty() && check.amounts == salvaged.kept, "{check:?}");
     assert!(salvaged.aside.unwrap().join("0/0000000001.log").exists());
     (salvaged.kept, lost)
