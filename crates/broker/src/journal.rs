@@ -11,10 +11,12 @@ mod config;
 mod flusher;
 mod gap;
 mod generations;
+mod manifest;
 mod pages;
 mod progress;
 mod read;
 mod reclaim;
+mod room;
 mod salvage;
 mod scan;
 mod seeded;
@@ -36,7 +38,9 @@ use flusher::Work;
 use gap::{Gap, is_waited_for};
 use pages::PageWay;
 use reclaim::Reclaim;
+use room::Room;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weir_core::{Lsn, Micros, PageId, PageOut, PageTicket, Record, Wall};
 use weir_store::{Body, Chore, Commit, Disk, Kind, Log, Settings};
@@ -78,6 +82,8 @@ pub(crate) struct Journal {
     last_sync_at: Micros,
     is_syncing: bool,
     reclaim: Reclaim,
+    /// Nobody asks how much there is in a store that is written without a broker.
+    room: Option<Arc<Room>>,
     pages: PageWay,
     /// What waits has no file to go to: chores make one, if the disk has room.
     is_stuck: bool,
@@ -142,6 +148,7 @@ impl Journal {
             last_sync_at: Micros(0),
             is_syncing: false,
             reclaim: Reclaim::new(segment_bytes.into(), disk_bytes_max),
+            room: None,
             pages,
             is_stuck: false,
             asked_for_space_at: Micros(0),
@@ -153,6 +160,11 @@ impl Journal {
     /// Its commits are performed by this thread from now on.
     pub(crate) fn flush_by(&mut self, flusher: Flusher) {
         self.flusher = Some(flusher);
+    }
+
+    /// What the file system has free is looked at from now on.
+    fn keep_room(&mut self, room: &Arc<Room>) {
+        self.room = Some(Arc::clone(room));
     }
 
     /// An input of the shard begins.
@@ -238,6 +250,9 @@ impl Journal {
     pub(crate) fn wants_base(&mut self, dead_page_bytes: u64, now: Micros) -> bool {
         self.reclaim.note_pages(dead_page_bytes, self.pages.is_short());
         self.reclaim.note_segments(self.log.segments());
+        if let Some(room) = &self.room {
+            self.reclaim.note_room(room.of_each(), self.counts.committed_bytes);
+        }
         self.reclaim.begins(self.counts.committed_bytes, now)
     }
 
@@ -260,6 +275,10 @@ impl Journal {
         if self.log.is_short() && now >= self.asked_for_space_at + SPACE_EVERY {
             self.asked_for_space_at = now;
             self.log.retry_space();
+        }
+        if self.reclaim.is_cramped() && now >= self.asked_for_space_at + SPACE_EVERY {
+            self.asked_for_space_at = now;
+            flusher.give(Work::Look);
         }
         if let Some(chore) = self.log.take_chore() {
             flusher.give(Work::Chore(chore));
@@ -294,8 +313,9 @@ impl Journal {
         if self.log.is_committing() {
             return None;
         }
-        let space = self.log.is_short().then_some(self.asked_for_space_at + SPACE_EVERY);
-        let look = self.reclaim.due();
+        let is_short = self.log.is_short() || self.reclaim.is_cramped();
+        let space = is_short.then_some(self.asked_for_space_at + SPACE_EVERY);
+        let look = self.reclaim.due(self.counts.committed_bytes);
         if self.is_stuck {
             return space;
         }
@@ -326,6 +346,7 @@ impl Journal {
                 self.chore_done(chore);
                 None
             }
+            Flushed::Looked => None,
             Flushed::Failed(error) => {
                 self.failed.get_or_insert(error);
                 None

@@ -237,12 +237,12 @@ impl Server {
             shard.keep_pages(store.paged_bounds());
         }
         let partitions = Partitions::spread(shards.len() as u16, seed);
-        let Started { logs, generations, pages } =
+        let Started { logs, room, generations, pages } =
             journal::start(store, root, limits.packet_bytes_max, shards, &partitions)?;
         let pager = pages.run(mailboxes)?;
         let mut journals = Vec::new();
         for ((own, mailbox), (mut journal, disk)) in (0..).zip(mailboxes).zip(logs) {
-            journal.flush_by(Flusher::start(ShardId(own), disk, mailbox)?);
+            journal.flush_by(Flusher::start(ShardId(own), disk, Arc::clone(&room), mailbox)?);
             journals.push(Some(Box::new(journal)));
         }
         Ok((journals, Some((pager, generations))))

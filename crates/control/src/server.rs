@@ -63,7 +63,10 @@ impl Server {
             let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
             tokio::spawn(serve(listener, routes(&asks), places, LIFE_MAX));
             tokio::spawn(async move {
-                if let Err(error) = asks.deliver().await {
+                // They end before this thread does.
+                if let Err(error) = asks.deliver().await
+                    && error.kind() != io::ErrorKind::UnexpectedEof
+                {
                     tracing::error!(%error, "the control thread cannot hear the shards");
                 }
             });

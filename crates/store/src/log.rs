@@ -367,6 +367,8 @@ impl Log {
             first_commit: self.next_commit,
             generation: 0,
             commit_align: self.settings.commit_align,
+            store: self.settings.store,
+            file_bytes: self.settings.segment_bytes,
         };
         self.segments.push(Segment::new(&header, u64::from(segment_bytes)));
         Some(Box::new(Opening { sealed: Some(sealed), spare, header: header.encode() }))

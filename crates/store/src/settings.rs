@@ -8,6 +8,8 @@ use crate::format::frame::FRAME_BYTES;
 pub struct Settings {
     /// Whose log it is.
     pub shard: u16,
+    /// A number of the store's, so that a file of another one is known.
+    pub store: u64,
     /// The size of a segment's file.
     pub segment_bytes: u32,
     /// What one commit writes at most, unless a single record is longer.
@@ -38,6 +40,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             shard: 0,
+            store: 0,
             segment_bytes: 64 << 20,
             commit_bytes_max: 4 << 20,
             pending_bytes_max: 64 << 20,

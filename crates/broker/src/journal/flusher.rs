@@ -1,6 +1,8 @@
 //! The thread that has a shard's disk. All work goes through it in the order in which it was given.
 
+use super::room::Room;
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use weir_core::ShardId;
@@ -8,7 +10,7 @@ use weir_reactor::{Mailbox, Outside, outside};
 use weir_store::disk::Folder;
 use weir_store::{Chore, Commit, Sync};
 
-/// Letters on their way to a shard: a commit, a sync, a chore and a failure at most.
+/// Letters on their way to a shard: a commit, a sync, a chore, a look and a failure at most.
 const LETTERS_MAX: usize = 8;
 
 /// What is to be done.
@@ -17,6 +19,8 @@ pub(crate) enum Work {
     Commit(Commit),
     Sync(Sync),
     Chore(Chore),
+    /// To see how much room there is.
+    Look,
 }
 
 /// What was done.
@@ -25,6 +29,7 @@ pub(crate) enum Flushed {
     Commit(Commit),
     Sync(Sync),
     Chore(Chore),
+    Looked,
     /// The disk has failed. Nothing is known of it any more, and nothing more is done.
     Failed(io::Error),
 }
@@ -44,12 +49,13 @@ impl Flusher {
     pub(crate) fn start<T: From<Flushed> + Send + 'static>(
         shard: ShardId,
         folder: Folder,
+        room: Arc<Room>,
         mailbox: &mut Mailbox<T>,
     ) -> io::Result<Self> {
         let (works, given) = channel();
         let (back, _) = outside::<T, ()>(std::slice::from_mut(mailbox), LETTERS_MAX)?;
         let name = format!("flusher-{}", shard.0);
-        let run = move || run(folder, &given, back);
+        let run = move || run(folder, &room, &given, back);
         let thread = std::thread::Builder::new().name(name).spawn(run)?;
         Ok(Self { works: Some(works), thread: Some(thread) })
     }
@@ -72,9 +78,14 @@ impl Drop for Flusher {
     }
 }
 
-fn run<T: From<Flushed>>(mut disk: Folder, given: &Receiver<Work>, mut back: Outside<T, ()>) {
+fn run<T: From<Flushed>>(
+    mut disk: Folder,
+    room: &Room,
+    given: &Receiver<Work>,
+    mut back: Outside<T, ()>,
+) {
     while let Ok(work) = given.recv() {
-        let flushed = perform(work, &mut disk);
+        let flushed = perform(work, &mut disk, room);
         let is_over = matches!(flushed, Flushed::Failed(_));
         // There is always room: a shard waits for what it has given.
         if back.send(0, flushed.into()).is_err() || is_over {
@@ -83,11 +94,19 @@ fn run<T: From<Flushed>>(mut disk: Folder, given: &Receiver<Work>, mut back: Out
     }
 }
 
-fn perform(work: Work, disk: &mut Folder) -> Flushed {
+fn perform(work: Work, disk: &mut Folder, room: &Room) -> Flushed {
     let flushed = match work {
         Work::Commit(commit) => commit.perform(disk).map(|()| Flushed::Commit(commit)),
         Work::Sync(sync) => sync.perform(disk).map(|()| Flushed::Sync(sync)),
-        Work::Chore(mut chore) => chore.perform(disk).map(|()| Flushed::Chore(chore)),
+        Work::Chore(mut chore) => chore.perform(disk).map(|()| {
+            // Only chores make and remove files.
+            room.look();
+            Flushed::Chore(chore)
+        }),
+        Work::Look => {
+            room.look();
+            Ok(Flushed::Looked)
+        }
     };
     flushed.unwrap_or_else(Flushed::Failed)
 }

@@ -8,6 +8,10 @@
 //!
 //! Where the disk is bounded, half of it is for what is alive, since that is there twice while it
 //! is written anew. How much is alive is known when a base ends.
+//!
+//! A start writes all that is alive anew, too, beside what is there. So what is alive is no more
+//! than what the file system has free, without some files: or a broker that has filled its disk could
+//! not be started again.
 
 use weir_core::{Lsn, Micros};
 
@@ -16,6 +20,9 @@ const PAGE_SEGMENTS: u64 = 4;
 
 /// Files that are ready, or written by others than the base.
 const RESERVE_SEGMENTS: u64 = 6;
+
+/// Files that a start makes of each log, beside those that are full.
+const START_SEGMENTS: u64 = 3;
 
 /// How a log may grow: to so many times what its last base took.
 const BASES: u64 = 3;
@@ -45,6 +52,12 @@ pub(super) struct Reclaim {
     ended: Micros,
     is_basing: bool,
     is_tight: bool,
+    /// What may be alive so that a start has room for it.
+    room_bytes: u64,
+    /// There may be more than that.
+    is_cramped: bool,
+    /// Where the last base began that is whole: no more is alive than what was committed since.
+    whole_at: u64,
     /// Bytes of pages that are freed by a base.
     dead_page_bytes: u64,
     /// Whether there is no room for pages.
@@ -68,6 +81,9 @@ impl Reclaim {
             ended: Micros(0),
             is_basing: true,
             is_tight: false,
+            room_bytes: u64::MAX,
+            is_cramped: false,
+            whole_at: 0,
             dead_page_bytes: 0,
             is_short_of_pages: false,
             has_full_segment: false,
@@ -85,6 +101,14 @@ impl Reclaim {
         self.has_full_segment = segments > 1;
     }
 
+    /// So much is free, of which this log may count on its part.
+    pub(super) fn note_room(&mut self, bytes: u64, committed_bytes: u64) {
+        self.room_bytes = bytes.saturating_sub(START_SEGMENTS * self.segment_bytes);
+        let alive = committed_bytes - self.whole_at;
+        let percent = if self.is_cramped { ROOMY_PERCENT } else { 100 };
+        self.is_cramped = alive > self.room_bytes / 100 * percent;
+    }
+
     /// Whether a base is due. If so, it begins.
     pub(super) fn begins(&mut self, committed_bytes: u64, now: Micros) -> bool {
         if self.is_basing {
@@ -100,10 +124,10 @@ impl Reclaim {
         };
         let is_long = grown > least.max(BASES * self.base_bytes);
         // What is alive is no more than what was written.
+        let live_bytes_max = self.live_bytes_max.min(self.room_bytes);
         let may_be_much =
-            bytes > self.live_bytes_max && bytes > self.base_bytes + self.segment_bytes / 2;
-        let has_changed = committed_bytes > self.ended_at || self.frees_pages();
-        let is_look = has_changed && self.due().is_some_and(|due| due <= now);
+            bytes > live_bytes_max && bytes > self.base_bytes + self.segment_bytes / 2;
+        let is_look = self.due(committed_bytes).is_some_and(|due| due <= now);
         if is_long || may_be_much || is_look {
             (self.is_basing, self.begun_at, self.begun) = (true, committed_bytes, now);
         }
@@ -111,8 +135,11 @@ impl Reclaim {
     }
 
     /// When to ask again though nothing happens.
-    pub(super) fn due(&self) -> Option<Micros> {
-        ((self.is_tight || self.frees_pages()) && !self.is_basing).then(|| {
+    pub(super) fn due(&self, committed_bytes: u64) -> Option<Micros> {
+        // What is alive is the same as long as nothing was written.
+        let has_changed = committed_bytes > self.ended_at;
+        let is_wanted = (self.is_tight() && has_changed) || self.frees_pages();
+        (is_wanted && !self.is_basing).then(|| {
             let took = self.ended.0.saturating_sub(self.begun.0);
             self.ended + Micros(LOOK_EVERY.0.max(took * LOOK_PART))
         })
@@ -126,7 +153,12 @@ impl Reclaim {
     /// Whether no more should be kept than there is.
     #[inline]
     pub(super) fn is_tight(&self) -> bool {
-        self.is_tight
+        self.is_tight || self.is_cramped
+    }
+
+    /// Whether it would help if others made room.
+    pub(super) fn is_cramped(&self) -> bool {
+        self.is_cramped
     }
 
     /// A commit is done, with which so much is safe. Says before which record nothing means
@@ -143,7 +175,7 @@ impl Reclaim {
             return None;
         }
         (self.forgotten, self.is_basing) = (begin, false);
-        (self.ended_at, self.ended) = (committed_bytes, now);
+        (self.ended_at, self.ended, self.whole_at) = (committed_bytes, now, self.begun_at);
         self.base_bytes = committed_bytes - self.begun_at;
         let percent = if self.is_tight { ROOMY_PERCENT } else { TIGHT_PERCENT };
         self.is_tight = self.base_bytes > self.live_bytes_max / 100 * percent;
@@ -193,7 +225,7 @@ mod tests {
     #[test]
     fn too_much_that_is_alive_is_looked_at_until_it_is_less() {
         let mut reclaim = after_base(12 * SEGMENT, 270);
-        assert!(!reclaim.is_tight() && reclaim.due().is_none());
+        assert!(!reclaim.is_tight() && reclaim.due(100_000).is_none());
         let mut reclaim = {
             reclaim.is_basing = true;
             reclaim.begun_at = 1_000;
@@ -204,7 +236,8 @@ mod tests {
         };
         assert!(reclaim.is_tight(), "271 of 300");
         // The last took 300 ms.
-        assert_eq!(reclaim.due(), Some(Micros(3_400_000)));
+        assert_eq!(reclaim.due(1_280), Some(Micros(3_400_000)));
+        assert_eq!(reclaim.due(1_271), None, "nothing has happened since");
         assert!(!reclaim.begins(1_280, Micros(3_399_999)));
         assert!(!reclaim.begins(1_271, Micros(3_400_000)), "nothing has happened since");
         assert!(reclaim.begins(1_280, Micros(3_400_000)));
@@ -223,11 +256,30 @@ mod tests {
         assert!(reclaim.begins(SEGMENT + 1, Micros(60)));
         let mut reclaim = after_base(u64::MAX, 10);
         reclaim.note_pages(1, false);
-        assert_eq!(reclaim.due(), None);
+        assert_eq!(reclaim.due(10), None);
         reclaim.note_pages(1, true);
-        assert_eq!(reclaim.due(), Some(Micros(1_000_050)));
+        assert_eq!(reclaim.due(10), Some(Micros(1_000_050)));
         assert!(!reclaim.begins(10, Micros(1_000_049)));
         assert!(reclaim.begins(10, Micros(1_000_050)), "though nothing else was written");
+    }
+
+    #[test]
+    fn what_is_alive_is_no_more_than_a_start_has_room_for() {
+        let mut reclaim = after_base(u64::MAX, 200);
+        reclaim.note_room(3 * SEGMENT + 250, 250);
+        assert!(!reclaim.is_tight());
+        assert!(!reclaim.begins(250, Micros(60)));
+        reclaim.note_room(3 * SEGMENT + 250, 251);
+        assert!(reclaim.is_tight(), "so much may be alive");
+        assert!(reclaim.begins(251, Micros(60)), "and a base tells whether it is");
+        // It was not much, and little came meanwhile.
+        reclaim.committed(Lsn(30), Some((Lsn(20), Lsn(30))), 251 + 60, Micros(100));
+        reclaim.note_room(3 * SEGMENT + 250, 251 + 60);
+        assert!(!reclaim.is_tight());
+        reclaim.note_room(3 * SEGMENT, 251 + 60);
+        assert!(reclaim.is_tight(), "others have taken the room");
+        reclaim.note_room(3 * SEGMENT + 250, 251 + 60);
+        assert!(!reclaim.is_tight());
     }
 
     #[test]

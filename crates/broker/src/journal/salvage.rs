@@ -36,6 +36,13 @@ pub struct Salvaged {
 pub enum Loss {
     /// Bytes are not as they were written.
     Damaged(Damaged),
+    /// All that a thread had kept.
+    Log {
+        /// The folder of its log.
+        path: PathBuf,
+        /// Why it cannot be read.
+        why: String,
+    },
     /// All that is damaged was logged anew behind it.
     Nothing,
     /// Records are lost: from this one on, so many if that is known.
@@ -85,6 +92,7 @@ impl fmt::Display for Loss {
         };
         match self {
             Self::Damaged(damaged) => damaged.fmt(out),
+            Self::Log { path, why } => write!(out, "lost: all of {}: {why}", path.display()),
             Self::Nothing => out.write_str("nothing is lost by that: it was logged anew later"),
             Self::Records { first, count: Some(1) } => {
                 write!(out, "lost: record {}", Shown(*first))
@@ -144,7 +152,8 @@ pub fn salvage(
         Some(_) => Generations::open_to_read(root)?,
         None => Generations::open_to_salvage(root)?,
     };
-    let logs = generations.logs()?;
+    let (logs, missing) = generations.logs_there()?;
+    let store = generations.store();
     let (mut losses, mut report) = (0, Vec::new());
     let mut lost = |loss: &Loss| {
         losses += 1;
@@ -152,6 +161,9 @@ pub fn salvage(
         let _ = writeln!(report, "{loss}");
         tell(loss);
     };
+    for (path, why) in missing {
+        lost(&Loss::Log { path, why });
+    }
     let (mut rebuilds, mut longest) = (Vec::new(), 0);
     for (shard, path) in &logs {
         let mut state = survey(*shard, path)?;
@@ -172,7 +184,7 @@ pub fn salvage(
     // No record is longer than a file, nor a file longer than this.
     let longest = u32::try_from(longest).unwrap_or(u32::MAX).min(RECORD_BYTES_MAX);
     let (mut writer, _source) = match to {
-        Some(to) => (StoreWriter::create(to)?, Some(generations)),
+        Some(to) => (StoreWriter::take_over(to, &generations)?, Some(generations)),
         None => (StoreWriter::of(generations, longest)?, None),
     };
     let mut kept = Amounts::default();
@@ -184,7 +196,7 @@ pub fn salvage(
     if let Some(to) = to {
         pages::copy(root, to)?;
     }
-    pages::repair(to.unwrap_or(root))?;
+    pages::repair(to.unwrap_or(root), store)?;
     let aside = match to {
         Some(_) => writer.finish().map(|()| None)?,
         None => Some(writer.finish_aside()?),

@@ -9,12 +9,14 @@ use super::clock::wall;
 use super::generations::{Damaged, Generations, NoStore};
 use super::pages::{PageStore, PageWay, PageWork, Paged, Pager};
 use super::progress::Progress;
+use super::room::Room;
 use super::scan::scan;
 use super::seeded::seeded;
 use super::{FIRST_OF_INPUT, Journal, StoreConfig};
 use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use weir_core::{
     ConnKey, Lsn, Mail, Micros, Notice, PageId, PageOut, PageTicket, Parcel, Partitions, Rebuild,
@@ -30,6 +32,7 @@ const WRITE_BYTES: usize = 4 << 20;
 /// The logs of all shards, in their order, each with its disk.
 pub(crate) struct Started {
     pub(crate) logs: Vec<(Journal, Folder)>,
+    pub(crate) room: Arc<Room>,
     /// Locked for as long as the broker runs.
     pub(crate) generations: Generations,
     pub(crate) pages: StartedPages,
@@ -65,7 +68,8 @@ pub(crate) fn start(
     let mut generations = Generations::open(root)?;
     let logs = generations.logs()?;
     let count = shards.len() as u16;
-    let mut store = PageStore::open(root, seeded(config.pages(packet_bytes_max, count))?, wall)?;
+    let settings = seeded(config.pages(packet_bytes_max, count), generations.store())?;
+    let mut store = PageStore::open(&generations, settings, wall)?;
     let mut progress = Progress::of(&logs)?;
     let mut rebuilt = Vec::new();
     for (shard, path) in logs {
@@ -82,18 +86,21 @@ pub(crate) fn start(
     let (to, given) = channel();
     let mut logs = Vec::new();
     for own in 0..count {
-        let settings = seeded(config.log(own, packet_bytes_max, count))?;
+        let settings = seeded(config.log(own, packet_bytes_max, count), generations.store())?;
         let pages = PageWay { shard: own, to: to.clone(), wall, counts: store.counts() };
         logs.push(open(generations.next(own)?, &settings, pages, config)?);
     }
     let parcels_read = parcels.len();
     let mut anew = Anew { shards, logs, letters: VecDeque::new(), now };
     anew.write(parcels, &late, partitions, &mut progress).map_err(NoStore::disk(root))?;
-    let logs = anew.logs;
+    let mut logs = anew.logs;
     generations.finish()?;
+    let room = Room::of(root, count).map(Arc::new).map_err(NoStore::disk(root))?;
+    logs.iter_mut().for_each(|(journal, _)| journal.keep_room(&room));
+    store.keep_room(&room);
     let (records, took) = (progress.records(), progress.took());
     tracing::info!(parcels = parcels_read, records, ?took, "the store was read");
-    Ok(Started { logs, generations, pages: StartedPages { store, to, given } })
+    Ok(Started { logs, room, generations, pages: StartedPages { store, to, given } })
 }
 
 /// What a log says.
@@ -103,7 +110,7 @@ pub(super) fn read(
     wall: Wall,
     progress: &mut Progress,
 ) -> Result<Rebuild, NoStore> {
-    let disk = Folder::open(path)?;
+    let disk = Folder::open_to_read(path)?;
     let mut rebuild = Rebuild::default();
     let mut unfit = None;
     let mut place = (SegmentNumber(1), 0);

@@ -34,17 +34,20 @@ impl StoreWriter {
     /// # Errors
     /// The folder cannot be written, is in use, or has a store already.
     pub fn create(root: &Path) -> Result<Self, NoStore> {
-        let generations = Generations::open(root)?;
-        if generations.current() > 0 {
-            return Err(NoStore::IsAStore(root.into()));
-        }
+        Self::of(begin(root)?, RECORD_BYTES_MAX)
+    }
+
+    /// As [`StoreWriter::create`], of a store that takes over the pages of another.
+    pub(super) fn take_over(root: &Path, from: &Generations) -> Result<Self, NoStore> {
+        let mut generations = begin(root)?;
+        generations.take_over(from.store());
         Self::of(generations, RECORD_BYTES_MAX)
     }
 
     /// Begins the next generation of a store, whose longest record has so many bytes.
     pub(super) fn of(generations: Generations, record_bytes_max: u32) -> Result<Self, NoStore> {
         let config = StoreConfig::default();
-        let settings = seeded(config.log(0, record_bytes_max, 1))?;
+        let settings = seeded(config.log(0, record_bytes_max, 1), generations.store())?;
         let pages = PageWay::nowhere(WALL);
         let (journal, disk) = start::open(generations.next(0)?, &settings, pages, &config)?;
         let mut writer = Self { generations, journal, disk, named: Renamed::default() };
@@ -107,4 +110,13 @@ impl StoreWriter {
         let path = disk.path().to_path_buf();
         journal.write_out(disk).map_err(|error| NoStore::Disk { path, error })
     }
+}
+
+/// A folder that has no store yet.
+fn begin(root: &Path) -> Result<Generations, NoStore> {
+    let generations = Generations::open(root)?;
+    if generations.current() > 0 {
+        return Err(NoStore::IsAStore(root.into()));
+    }
+    Ok(generations)
 }

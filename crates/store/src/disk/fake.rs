@@ -130,6 +130,14 @@ impl FakeDisk {
         }
     }
 
+    /// Leaves so many bytes of a file.
+    pub fn cut(&mut self, name: FileName, bytes: usize) {
+        if let Some(file) = self.names.get(&name).and_then(|id| self.files.get_mut(id)) {
+            file.cached.truncate(bytes);
+            file.safe.truncate(bytes);
+        }
+    }
+
     /// What can be read of a file.
     pub fn content(&self, name: FileName) -> Option<&[u8]> {
         self.names.get(&name).map(|id| &*self.files[id].cached)

@@ -145,6 +145,9 @@ impl Disk for Folder {
             let name = entry.file_name().to_str().ok().and_then(FileName::parse);
             if let Some(name) = name {
                 let stat = fs::statat(&self.folder, entry.file_name(), fs::AtFlags::empty())?;
+                if fs::FileType::from_raw_mode(stat.st_mode) != fs::FileType::RegularFile {
+                    return Err(io::Error::other(format!("{name} is not a file")));
+                }
                 all.push((name, u64::try_from(stat.st_size).unwrap_or(0)));
             }
         }

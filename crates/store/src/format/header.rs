@@ -33,6 +33,10 @@ pub(crate) struct Header {
     pub(crate) generation: u32,
     /// Commits begin at multiples of it.
     pub(crate) commit_align: u32,
+    /// Whose log it is beside the shard: a number of the store's.
+    pub(crate) store: u64,
+    /// How long its file was made. No crash makes it shorter.
+    pub(crate) file_bytes: u32,
 }
 
 /// Why there is no header.
@@ -60,6 +64,8 @@ impl Header {
         bytes.extend_from_slice(&self.first_lsn.bits().to_be_bytes());
         bytes.extend_from_slice(&self.first_commit.0.to_be_bytes());
         bytes.extend_from_slice(&self.commit_align.to_be_bytes());
+        bytes.extend_from_slice(&self.store.to_be_bytes());
+        bytes.extend_from_slice(&self.file_bytes.to_be_bytes());
         sector(&bytes)
     }
 
@@ -87,6 +93,8 @@ impl Header {
             first_lsn: Lsn::from_bits(reader.u64()?),
             first_commit: CommitNumber(reader.u64()?),
             commit_align: reader.u32()?,
+            store: reader.u64()?,
+            file_bytes: reader.u32()?,
         };
         let is_sound = flags & !SYNCED == 0
             && header.covers >= header.number

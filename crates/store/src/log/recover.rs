@@ -15,7 +15,7 @@ use crate::record::{Damage, Record};
 use crate::segments::{Segment, Segments};
 use crate::{CommitNumber, Lsn, SegmentNumber, Settings};
 use anew::ANEW;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use weir_chance::Chance;
 
@@ -111,6 +111,20 @@ impl Log {
         opening.set_aside(&files.segments, &headers)?;
         let commit = opening.segments(&headers)?;
         opening.begin(&headers, commit, files)
+    }
+
+    /// The numbers of the stores that the files in a folder were made for, as far as they say so.
+    pub fn stores(disk: &mut impl Disk) -> io::Result<BTreeSet<u64>> {
+        let mut stores = BTreeSet::new();
+        for (name, _) in disk.list()? {
+            let FileName::Segment(_) = name else { continue };
+            for offset in [HEADER_AT, COPY_AT] {
+                let mut sector = [0; SECTOR];
+                disk.read_at(name, offset, &mut sector)?;
+                stores.extend(Header::decode(&sector).map(|header| header.store));
+            }
+        }
+        Ok(stores)
     }
 
     /// Reads a log that is not to be opened, and changes nothing: what a check does.
@@ -320,6 +334,8 @@ impl<D: Disk, T: FnMut(&Record<'_>)> Opener<'_, D, T> {
             first_commit: last_commit.next(),
             generation: 0,
             commit_align: self.settings.commit_align,
+            store: self.settings.store,
+            file_bytes: self.settings.segment_bytes,
         };
         Opening { sealed: None, spare, header: header.encode() }.perform(self.disk, number)?;
         self.segments.push(Segment::new(&header, self.settings.segment_bytes.into()));

@@ -308,6 +308,8 @@ impl Log {
         let sources = &rewrite.sources;
         let first = self.segments.get(sources[0]).expect("a source stays");
         let last = self.segments.get(sources[sources.len() - 1]).expect("a source stays");
+        let footer = rewrite.footer.encode(salt).map_or(0, |bytes| bytes.len() as u32);
+        let bytes = (RECORDS_AT + rewrite.kept_bytes + footer).next_multiple_of(RECORDS_AT);
         let header = Header {
             shard: self.settings.shard,
             is_synced: true,
@@ -318,9 +320,9 @@ impl Log {
             first_commit: first.last_commit,
             generation: first.generation + 1,
             commit_align: 1,
+            store: self.settings.store,
+            file_bytes: bytes,
         };
-        let footer = rewrite.footer.encode(salt).map_or(0, |bytes| bytes.len() as u32);
-        let bytes = (RECORDS_AT + rewrite.kept_bytes + footer).next_multiple_of(RECORDS_AT);
         let mut segment = Segment::new(&header, bytes.into());
         (segment.is_sealed, segment.last_commit) = (true, last.last_commit);
         segment.cleaned_at = self.next_lsn;

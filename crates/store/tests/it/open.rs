@@ -143,6 +143,21 @@ fn the_log_of_another_shard_is_refused() {
 }
 
 #[test]
+fn a_file_that_was_cut_is_damaged_and_not_the_end_of_the_log() {
+    let mut disk = three_commits().disk;
+    disk.cut(FileName::Segment(FIRST), place(2) as usize);
+    assert_eq!(damage(open(disk, small())), Damage { segment: FIRST, offset: place(2) });
+}
+
+#[test]
+fn files_say_of_which_store_they_are() {
+    let settings = Settings { store: 7, ..small() };
+    let (mut drive, ..) = open(FakeDisk::new(1), settings).expect("the disk is empty");
+    assert_eq!(Log::stores(&mut drive.disk).unwrap(), [7].into());
+    assert_eq!(Log::stores(&mut three_commits().disk).unwrap(), [0].into());
+}
+
+#[test]
 fn a_later_format_is_refused() {
     let mut disk = three_commits().disk;
     let name = FileName::Segment(FIRST);

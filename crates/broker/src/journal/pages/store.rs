@@ -2,7 +2,8 @@
 //! written together.
 
 use super::super::StoreConfig;
-use super::super::generations::NoStore;
+use super::super::generations::{Generations, NoStore};
+use super::super::room::Room;
 use super::super::seeded::seeded;
 use super::PageCounts;
 use std::collections::{BTreeSet, VecDeque};
@@ -29,7 +30,7 @@ const BESIDE_BYTES: usize = 32 << 10;
 const LONGER: u64 = 2;
 
 /// The folder in that of the broker.
-pub(super) const FOLDER: &str = "pages";
+pub(in super::super) const FOLDER: &str = "pages";
 
 /// Why a page was not read.
 #[derive(Debug, thiserror::Error)]
@@ -45,13 +46,13 @@ enum NotRead {
 }
 
 /// Leaves out what is damaged in the pages of a broker's folder, if they are there.
-pub(in super::super) fn repair(root: &Path) -> Result<(), NoStore> {
+pub(in super::super) fn repair(root: &Path, store: u64) -> Result<(), NoStore> {
     let path = root.join(FOLDER);
     if !path.exists() {
         return Ok(());
     }
     let mut disk = Folder::open(&path)?;
-    let settings = seeded(StoreConfig::default().pages(0, 1))?;
+    let settings = seeded(StoreConfig::default().pages(0, 1), store)?;
     Log::open(&mut disk, settings, OnDamage::Salvage, Scan::Records, |_| ())
         .map_err(|why| NoStore::log(&path, why))?;
     Ok(())
@@ -92,26 +93,42 @@ pub(in super::super) struct PageStore {
     is_stuck: bool,
     has_chores: bool,
     counts: Arc<PageCounts>,
+    room: Option<Arc<Room>>,
 }
 
 impl PageStore {
     /// Opens the pages in a folder, or begins there.
     pub(in super::super) fn open(
-        root: &Path,
+        generations: &Generations,
         settings: Settings,
         wall: Wall,
     ) -> Result<Self, NoStore> {
-        let mut disk = Folder::open(&root.join(FOLDER))?;
+        let path = generations.root().join(FOLDER);
+        let mut disk = Folder::open(&path)?;
+        if generations.current() > 0 {
+            generations.refuse_strangers(&path)?;
+        }
         let mut live = BTreeSet::new();
         let tell = |record: &weir_store::Record<'_>| {
             live.insert(record.lsn);
         };
         let opened = Log::open(&mut disk, settings, OnDamage::Refuse, Scan::Heads, tell);
         let (log, _) = opened.map_err(|why| NoStore::log(disk.path(), why))?;
+        if generations.current() == 0 && !live.is_empty() {
+            let why =
+                "it has pages of queues, and the generation whose they are is not there".into();
+            return Err(NoStore::NotWhole { path, why });
+        }
         let counts = Arc::default();
         let (waiting, written) = (VecDeque::new(), VecDeque::new());
         let (is_stuck, has_chores) = (false, true);
-        Ok(Self { log, disk, wall, live, waiting, written, is_stuck, has_chores, counts })
+        let room = None;
+        Ok(Self { log, disk, wall, live, waiting, written, is_stuck, has_chores, counts, room })
+    }
+
+    /// Says how much the file system has free from now on.
+    pub(in super::super) fn keep_room(&mut self, room: &Arc<Room>) {
+        self.room = Some(Arc::clone(room));
     }
 
     pub(in super::super) fn counts(&self) -> Arc<PageCounts> {
@@ -222,6 +239,9 @@ impl PageStore {
     fn do_chore(&mut self) -> io::Result<bool> {
         let Some(mut chore) = self.log.take_chore() else { return Ok(false) };
         chore.perform(&mut self.disk)?;
+        if let Some(room) = &self.room {
+            room.look();
+        }
         let Self { log, live, .. } = self;
         log.chore_done(chore, |record| live.contains(&record.lsn)).map_err(io::Error::other)?;
         Ok(true)

@@ -25,9 +25,10 @@ impl<D: Disk, T: FnMut(&Record<'_>)> Opener<'_, D, T> {
     ) -> Result<(), NotOpened> {
         let salt = Salt::new(self.chance.bits());
         let generation = header.generation + 1;
-        let header = Header { salt, generation, commit_align: 1, is_synced: true, ..*header };
+        let mut header = Header { salt, generation, commit_align: 1, is_synced: true, ..*header };
         let (records, mut anew) = copy(content, &header);
-        anew.file_bytes = u64::from(anew.end.next_multiple_of(RECORDS_AT));
+        header.file_bytes = anew.end.next_multiple_of(RECORDS_AT);
+        anew.file_bytes = header.file_bytes.into();
         anew.is_sealed = true;
         anew.last_lsn = content.segment.last_lsn;
         anew.last_commit = content.segment.last_commit;

@@ -26,6 +26,9 @@ impl<D: Disk, T: FnMut(&Record<'_>)> Opener<'_, D, T> {
         let mut segment = Segment::new(header, *file_bytes);
         segment.is_sealed = seal.is_some();
         self.found.segments += 1;
+        if *file_bytes < header.file_bytes.into() {
+            self.damaged(header.number, *file_bytes as u32)?;
+        }
         if seal.is_none() && !is_tail {
             self.damaged(header.number, SEAL_AT as u32)?;
         }
