@@ -75,6 +75,8 @@ pub(crate) struct Outbox {
     /// Publishers some of whose letters wait for a commit, with how many: what they publish after
     /// that does not overtake it.
     waiting: BTreeMap<SessionKey, u32>,
+    /// Receipts of what others have subscribed to that stand behind such letters.
+    pub(crate) noting: u32,
 }
 
 impl Outbox {
@@ -85,6 +87,7 @@ impl Outbox {
             gathered: Vec::new(),
             present: None,
             waiting: BTreeMap::new(),
+            noting: 0,
         }
     }
 

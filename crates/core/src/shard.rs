@@ -276,7 +276,7 @@ impl Shard {
             Mail::Interest { filter, number } => {
                 self.keeps(filter.len(), sink);
                 self.filters.add_shard(&filter, from);
-                self.note_interest(from, number, now);
+                self.note_subscribed(from, number, true, now);
             }
             Mail::InterestGone { filter } => self.filters.remove_shard(&filter, from),
             Mail::Joined { share, member, packet_bytes_max, number } => {
@@ -284,7 +284,7 @@ impl Shard {
                 let has_room = |part, total| bounds.has_condition_for(part, total);
                 filters.join(&share, from, (member, packet_bytes_max), has_room);
                 // Retained messages do not go to shared subscriptions.
-                self.answers.receipts.note(from, number, false);
+                self.note_subscribed(from, number, false, now);
             }
             Mail::Presence { share, member, packet_bytes_max } => {
                 self.filters.set_presence(&share, from, member, packet_bytes_max);

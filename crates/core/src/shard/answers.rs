@@ -105,7 +105,7 @@ impl Shard {
             return self.answers.receipts.note(from, number, false);
         }
         self.answers.receipts.note_pending(from, number);
-        let reply = Reply::Receipt { from, number, wants_retains: false };
+        let reply = Reply::Receipt { from, number };
         self.insert_answer(None, reply, 0, now);
     }
 
@@ -159,6 +159,7 @@ impl Shard {
                 }
                 Reply::Subscribe(subscribe) => self.write_suback(conn, *subscribe, now, sink),
                 Reply::Receipt { .. }
+                | Reply::Noted { .. }
                 | Reply::Letters(_)
                 | Reply::Retained { .. }
                 | Reply::Verdict => {}
@@ -229,7 +230,11 @@ impl Shard {
                 self.take_effect(subscribe.session, &mut subscribe.done, now);
                 return Some(subscribe.session);
             }
-            Reply::Receipt { from, number, wants_retains } => {
+            Reply::Receipt { from, number } => {
+                self.answers.receipts.note_done(from, number, false);
+            }
+            Reply::Noted { from, number, wants_retains } => {
+                self.outbox.noting -= 1;
                 self.answers.receipts.note_done(from, number, wants_retains);
             }
             Reply::Retained { from, ticket, refused } => {

@@ -110,14 +110,24 @@ impl Shard {
         self.log.wait_for_last(ticket);
     }
 
-    /// Another shard's filter is noted. Whoever subscribed may rely on having been sent what was
-    /// published before: letters that wait leave before the receipt.
-    pub(super) fn note_interest(&mut self, from: ShardId, number: u64, now: Micros) {
-        if !self.outbox.has_waiting() {
-            return self.answers.receipts.note(from, number, true);
+    /// Another shard's filter, or member of a group, is noted. Whoever subscribed may rely on
+    /// having been sent what was published before: letters that wait leave before the receipt.
+    ///
+    /// A SUBSCRIBE waits for the receipt of its last letter only, so none may be done before those
+    /// that came before it.
+    pub(super) fn note_subscribed(
+        &mut self,
+        from: ShardId,
+        number: u64,
+        wants_retains: bool,
+        now: Micros,
+    ) {
+        if !self.outbox.has_waiting() && self.outbox.noting == 0 {
+            return self.answers.receipts.note(from, number, wants_retains);
         }
+        self.outbox.noting += 1;
         self.answers.receipts.note_pending(from, number);
-        let reply = Reply::Receipt { from, number, wants_retains: true };
+        let reply = Reply::Noted { from, number, wants_retains };
         let ticket = self.answers.insert_for_nobody(reply, now);
         self.log.wait_for_last(ticket);
     }
