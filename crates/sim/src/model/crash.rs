@@ -96,6 +96,8 @@ impl Model {
             .collect();
         let back: BTreeSet<SessionNo> = all.iter().map(|(_, kept)| kept.number).collect();
         for number in before.into_values().filter(|number| !back.contains(number)) {
+            let kept_at = kept.get(self.session(number).shard).map_or(at, |kept| kept.at);
+            self.undo_copies(number, kept_at);
             self.lose_session(number, at);
         }
         for (kept_at, kept) in all {
@@ -154,13 +156,18 @@ impl Model {
         }
         session.shard = shard_of(session.client);
         session.ended = None;
-        // What was sent since will be sent for the first time again; at QoS 2 it was kept before.
+        self.undo_copies(number, kept_at);
+        self.alive.insert(session.client, number);
+        self.sessions[number.0] = session;
+    }
+
+    /// What a session was sent since this time will be sent for the first time again, to it or to
+    /// another member of its group: only at QoS 2 is that kept before.
+    fn undo_copies(&mut self, number: SessionNo, kept_at: u64) {
         let is_undone = |copy: &super::Copy| {
             copy.session == number && copy.at > kept_at && copy.qos < QoS::ExactlyOnce
         };
         self.recent.copies.retain(|copy| !is_undone(copy));
-        self.alive.insert(session.client, number);
-        self.sessions[number.0] = session;
     }
 
     /// A subscription is as it was kept, whatever has become of it since.
