@@ -66,8 +66,8 @@ pub(crate) enum Reply {
     Noted {
         from: ShardId,
         number: u64,
-        /// As in [`Receipts::note`].
-        wants_retains: bool,
+        /// As in [`Receipts::note_retains`].
+        retains: Box<[u64]>,
     },
     /// What another shard is told of a message that it gave this one to retain.
     Retained {

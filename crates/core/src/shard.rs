@@ -276,15 +276,14 @@ impl Shard {
             Mail::Interest { filter, number } => {
                 self.keeps(filter.len(), sink);
                 self.filters.add_shard(&filter, from);
-                self.note_subscribed(from, number, true, now);
+                self.note_subscribed(from, number, now);
             }
             Mail::InterestGone { filter } => self.filters.remove_shard(&filter, from),
             Mail::Joined { share, member, packet_bytes_max, number } => {
                 let Self { filters, bounds, .. } = self;
                 let has_room = |part, total| bounds.has_condition_for(part, total);
                 filters.join(&share, from, (member, packet_bytes_max), has_room);
-                // Retained messages do not go to shared subscriptions.
-                self.note_subscribed(from, number, false, now);
+                self.note_subscribed(from, number, now);
             }
             Mail::Presence { share, member, packet_bytes_max } => {
                 self.filters.set_presence(&share, from, member, packet_bytes_max);
@@ -299,7 +298,7 @@ impl Shard {
                 self.note_stamp(from, &message);
                 self.on_mailed(from, &message, (to_subscribers, picks), mailed, now, sink);
                 if let Some(number) = number {
-                    self.answers.receipts.note(from, number, false);
+                    self.answers.receipts.note(from, number);
                 }
             }
             Mail::Kept { number } => self.on_kept(from, number, sink),

@@ -154,7 +154,7 @@ impl Shard {
         self.filters.conditions.next_message();
         self.check_room(&delivery, sink)?;
         delivery.is_awaited = publish.packet_id.is_some();
-        delivery.is_gathered = self.is_gathered(session, publish.qos);
+        delivery.is_gathered = self.is_gathered(session, publish.qos, publish.retain);
         let mut ticket = None;
         let kept = match publish.retain {
             true => {

@@ -86,6 +86,7 @@ impl Model {
             conn.subscribes.clear();
         }
         self.promised.clear();
+        self.undo_copies(kept);
         let before = std::mem::take(&mut self.alive);
         let is_durable = |kept: &&KeptSession| kept.session.expiry_s > 0;
         let all: Vec<(u64, KeptSession)> = kept
@@ -96,8 +97,6 @@ impl Model {
             .collect();
         let back: BTreeSet<SessionNo> = all.iter().map(|(_, kept)| kept.number).collect();
         for number in before.into_values().filter(|number| !back.contains(number)) {
-            let kept_at = kept.get(self.session(number).shard).map_or(at, |kept| kept.at);
-            self.undo_copies(number, kept_at);
             self.lose_session(number, at);
         }
         for (kept_at, kept) in all {
@@ -156,18 +155,18 @@ impl Model {
         }
         session.shard = shard_of(session.client);
         session.ended = None;
-        self.undo_copies(number, kept_at);
         self.alive.insert(session.client, number);
         self.sessions[number.0] = session;
     }
 
-    /// What a session was sent since this time will be sent for the first time again, to it or to
-    /// another member of its group: only at QoS 2 is that kept before.
-    fn undo_copies(&mut self, number: SessionNo, kept_at: u64) {
-        let is_undone = |copy: &super::Copy| {
-            copy.session == number && copy.at > kept_at && copy.qos < QoS::ExactlyOnce
-        };
-        self.recent.copies.retain(|copy| !is_undone(copy));
+    /// What was sent since will be sent for the first time again, to the same session or to another
+    /// member of its group: only at QoS 2 is it kept before. The session may have ended since.
+    fn undo_copies(&mut self, kept: &[Kept]) {
+        let Self { recent, sessions, .. } = self;
+        recent.copies.retain(|copy| {
+            let kept = kept.get(sessions[copy.session.0].shard);
+            copy.qos == QoS::ExactlyOnce || kept.is_none_or(|kept| copy.at <= kept.at)
+        });
     }
 
     /// A subscription is as it was kept, whatever has become of it since.
