@@ -297,9 +297,7 @@ impl Shard {
             Mail::Publish { message, to_subscribers, picks, number, mailed: Some(mailed) } => {
                 self.note_stamp(from, &message);
                 self.on_mailed(from, &message, (to_subscribers, picks), mailed, now, sink);
-                if let Some(number) = number {
-                    self.answers.receipts.note(from, number);
-                }
+                self.post_mailed_on((from, number), now);
             }
             Mail::Kept { number } => self.on_kept(from, number, sink),
             Mail::Publish { message, to_subscribers, picks, number, mailed: None } => {

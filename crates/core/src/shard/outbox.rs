@@ -1,10 +1,10 @@
 //! Messages of QoS 2 of durable publishers on their way to other shards, see [`crate::outbox`].
 
 use super::Shard;
+use crate::anew::tell_message;
 use crate::answers::Reply;
-use crate::base::{Cycle, Renamed};
+use crate::base::Cycle;
 use crate::keys::{Lsn, Micros, SessionKey, ShardId, Ticket};
-use crate::log::Log;
 use crate::mail::{GroupPick, Mail};
 use crate::message::{Delivery, Message};
 use crate::outbox::Letters;
@@ -185,8 +185,21 @@ impl Shard {
         self.route_letter(&mut delivery, to_subscribers, picks, now, sink);
         // Members of groups that were chosen anew elsewhere: their letters wait for the mark too.
         self.mail_on(&mut delivery, sink);
-        self.post_present(None, now);
         self.mark(from, mailed, sink);
+    }
+
+    /// A mailed letter was handled: its sender gets a receipt, or once those have it who were chosen
+    /// anew elsewhere. A client that unsubscribes after the PUBREC must have got the message.
+    pub(super) fn post_mailed_on(&mut self, (from, number): (ShardId, Option<u64>), now: Micros) {
+        let Some(letters) = self.outbox.present.pop() else {
+            return number.into_iter().for_each(|it| self.answers.receipts.note(from, it));
+        };
+        let ack = number.map(|number| {
+            self.answers.receipts.note_pending(from, number);
+            self.answers.begin();
+            self.answers.insert(None, Reply::Receipt { from, number }, 0, now)
+        });
+        self.post(Box::new(Letters { ack, ..letters }), now);
     }
 
     fn mail_on(&mut self, delivery: &mut Delivery<'_>, sink: &mut impl Sink) {
@@ -238,7 +251,8 @@ impl Shard {
                 return false;
             }
             slices.add(MAILED_STEPS + open.message.bytes() / super::base::COPIED_BYTES);
-            let message = message_anew(log, &mut cycle.renamed, &open.message, sink);
+            let mut append = |record: &Record<'_>| log.append(record, sink);
+            let (message, _) = tell_message(&open.message, &mut cycle.renamed, &mut append);
             let targets = Cow::Borrowed(&*open.targets);
             log.append(&Record::Mailed { number, message, targets }, sink);
             cycle.mailed = number;
@@ -282,14 +296,4 @@ impl Shard {
         }
         self.settle(now, sink);
     }
-}
-
-fn message_anew(
-    log: &mut Log,
-    renamed: &mut Renamed,
-    message: &Arc<Message>,
-    sink: &mut impl Sink,
-) -> Lsn {
-    let found = renamed.find(message);
-    found.unwrap_or_else(|| super::base::log_message(log, renamed, message, sink))
 }
