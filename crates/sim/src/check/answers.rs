@@ -79,6 +79,9 @@ pub fn calm(model: &mut Model) {
         if conn.owed_connack.is_some() || !owed.is_empty() {
             let what = format!("connection {at} waits for {owed:?}");
             model.fail(Checker::Answers, what);
+        } else if conn.is_leaving {
+            let what = format!("connection {at} should have been closed");
+            model.fail(Checker::Lifetime, what);
         }
     }
 }
