@@ -286,11 +286,13 @@ impl Answers {
         Some(answer)
     }
 
-    /// Whether a PUBREC waits for others, and the identifier of its message is to be recorded then.
+    /// Whether a PUBREC waits for others before the identifier of its message may be recorded, or
+    /// is to say that it was refused: then it never is.
     pub(crate) fn is_to_note(&self, session: SessionKey, packet_id: PacketId) -> bool {
         self.waiting.values().any(|answer| {
             matches!(&answer.reply, Reply::Ack(ack)
-                if ack.is_to_note && (ack.session, ack.packet_id) == (session, packet_id))
+                if (ack.is_to_note || ack.reason.is_error())
+                    && (ack.session, ack.packet_id) == (session, packet_id))
         })
     }
 

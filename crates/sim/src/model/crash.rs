@@ -160,12 +160,14 @@ impl Model {
     }
 
     /// What was sent since will be sent for the first time again, to the same session or to another
-    /// member of its group: only at QoS 2 is it kept before. The session may have ended since.
+    /// member of its group: only at QoS 2, to a session that outlives its connection, is it kept
+    /// before. The session may have ended since.
     fn undo_copies(&mut self, kept: &[Kept]) {
         let Self { recent, sessions, .. } = self;
         recent.copies.retain(|copy| {
-            let kept = kept.get(sessions[copy.session.0].shard);
-            copy.qos == QoS::ExactlyOnce || kept.is_none_or(|kept| copy.at <= kept.at)
+            let session = &sessions[copy.session.0];
+            let is_safe = copy.qos == QoS::ExactlyOnce && session.expiry_s > 0;
+            is_safe || kept.get(session.shard).is_none_or(|kept| copy.at <= kept.at)
         });
     }
 
