@@ -61,11 +61,13 @@ pub(crate) enum Reply {
     /// Letters that leave when the log has them.
     Letters(Box<Letters>),
     /// What another shard is told of a letter that is pending here.
-    Receipt {
+    Receipt { from: ShardId, number: u64 },
+    /// The same of a letter that says who has subscribed.
+    Noted {
         from: ShardId,
         number: u64,
-        /// As in [`Receipts::note`].
-        wants_retains: bool,
+        /// As in [`Receipts::note_retains`].
+        retains: Box<[u64]>,
     },
     /// What another shard is told of a message that it gave this one to retain.
     Retained {
@@ -284,11 +286,13 @@ impl Answers {
         Some(answer)
     }
 
-    /// Whether a PUBREC waits for others, and the identifier of its message is to be recorded then.
+    /// Whether a PUBREC waits for others before the identifier of its message may be recorded, or
+    /// is to say that it was refused: then it never is.
     pub(crate) fn is_to_note(&self, session: SessionKey, packet_id: PacketId) -> bool {
         self.waiting.values().any(|answer| {
             matches!(&answer.reply, Reply::Ack(ack)
-                if ack.is_to_note && (ack.session, ack.packet_id) == (session, packet_id))
+                if (ack.is_to_note || ack.reason.is_error())
+                    && (ack.session, ack.packet_id) == (session, packet_id))
         })
     }
 

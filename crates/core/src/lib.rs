@@ -8,6 +8,7 @@
 //! [`Sink::log`], and an answer that promises it waits for [`Shard::committed`].
 
 mod aliases;
+mod anew;
 mod answers;
 mod ask;
 mod auth;

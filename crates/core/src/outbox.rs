@@ -70,11 +70,16 @@ pub(crate) struct Outbox {
     open: BTreeMap<Lsn, Open>,
     /// Whom the present message is for elsewhere.
     pub(crate) gathered: Vec<MailTarget>,
-    /// The letters of the present request, until its acknowledgement is there.
-    pub(crate) present: Option<Box<Letters>>,
+    /// The letters of the present request, until its acknowledgement is there; then those of what
+    /// rules make of it.
+    pub(crate) present: Vec<Letters>,
     /// Publishers some of whose letters wait for a commit, with how many: what they publish after
     /// that does not overtake it.
     waiting: BTreeMap<SessionKey, u32>,
+    /// Letters of anybody that wait.
+    waiting_count: u32,
+    /// Receipts of what others have subscribed to that stand behind such letters.
+    pub(crate) noting: u32,
 }
 
 impl Outbox {
@@ -83,29 +88,40 @@ impl Outbox {
             peers: (0..shards).map(|_| Peer::default()).collect(),
             open: BTreeMap::new(),
             gathered: Vec::new(),
-            present: None,
+            present: Vec::new(),
             waiting: BTreeMap::new(),
+            waiting_count: 0,
+            noting: 0,
         }
     }
 
-    /// Whether letters of any publisher wait.
+    /// The letters of the message that the present request publishes.
+    #[inline]
+    pub(crate) fn own(&self) -> Option<&Letters> {
+        self.present.first().filter(|letters| letters.publisher.is_some())
+    }
+
+    /// Whether letters of anybody wait.
+    #[inline]
     pub(crate) fn has_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+        self.waiting_count > 0
     }
 
     /// Whether letters of this publisher wait.
     #[inline]
     pub(crate) fn waits(&self, publisher: SessionKey) -> bool {
-        !self.waiting.is_empty() && self.waiting.contains_key(&publisher)
+        self.waiting.contains_key(&publisher)
     }
 
     pub(crate) fn begin_wait(&mut self, publisher: Option<SessionKey>) {
+        self.waiting_count += 1;
         if let Some(publisher) = publisher {
             *self.waiting.entry(publisher).or_default() += 1;
         }
     }
 
     pub(crate) fn end_wait(&mut self, publisher: Option<SessionKey>) {
+        self.waiting_count -= 1;
         let Some(publisher) = publisher else { return };
         let Some(count) = self.waiting.get_mut(&publisher) else { return };
         *count -= 1;

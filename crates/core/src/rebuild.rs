@@ -81,6 +81,8 @@ struct Rebuilt {
     subscriptions: BTreeMap<Box<str>, Subscribed>,
     /// Oldest first; those that are done are taken out.
     in_flight: VecDeque<Open>,
+    /// The last identifier that was given to a delivery.
+    last_id: Option<PacketId>,
     queue: Waiting,
     /// Sorted.
     unreleased: Vec<PacketId>,
@@ -285,6 +287,7 @@ impl Rebuild {
             absence: None,
             subscriptions: BTreeMap::new(),
             in_flight: VecDeque::new(),
+            last_id: None,
             queue: Waiting::default(),
             unreleased: Vec::new(),
         };
@@ -380,6 +383,7 @@ impl Rebuilt {
             return Err("a delivery at QoS 0 is not in flight");
         }
         self.in_flight.push_back(Open { packet_id, message });
+        self.last_id = Some(packet_id);
         Ok(())
     }
 
@@ -435,7 +439,7 @@ impl Rebuilt {
             client_id: (&*client_id).into(),
             address: None,
             expiry_s,
-            window: Window::restored(in_flight, queue),
+            window: Window::restored(in_flight, self.last_id, queue),
             unreleased: self.unreleased,
             absence,
             subscriptions: subscriptions.collect(),

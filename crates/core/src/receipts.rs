@@ -30,8 +30,9 @@ struct Peer {
     received: u64,
     /// Memory is short there, as of its last receipt.
     is_short: bool,
-    /// Its letters said something that hangs on what is retained.
-    wants_retains: bool,
+    /// What this shard had published as retained, by owner, when the last of its subscriptions
+    /// that are in force was noted; nothing if it was told of all of them.
+    retains: Box<[u64]>,
     /// Letters that came and are not in force yet; it is to be told so.
     pending: Vec<u64>,
     /// Letters of which it was told that they are pending, and that are in force by now.
@@ -46,7 +47,7 @@ pub(crate) struct Owed {
     pub(crate) to: ShardId,
     /// All its letters up to this one are in force here, but for those that are pending.
     pub(crate) number: u64,
-    pub(crate) wants_retains: bool,
+    pub(crate) retains: Box<[u64]>,
     pub(crate) pending: Box<[u64]>,
     pub(crate) done: Box<[u64]>,
 }
@@ -116,23 +117,32 @@ impl Receipts {
     }
 
     /// A letter with a number came, and is in force here.
-    pub(crate) fn note(&mut self, from: ShardId, number: u64, wants_retains: bool) {
+    pub(crate) fn note(&mut self, from: ShardId, number: u64) {
         let peer = self.owe(from);
         peer.received = number.max(peer.received);
-        peer.wants_retains |= wants_retains;
     }
 
     /// A letter with a number came, and is not in force yet: [`Receipts::note_done`] follows.
     pub(crate) fn note_pending(&mut self, from: ShardId, number: u64) {
-        self.note(from, number, false);
+        self.note(from, number);
         self.peers[usize::from(from.0)].pending.push(number);
     }
 
     /// A letter that was pending is in force.
-    pub(crate) fn note_done(&mut self, from: ShardId, number: u64, wants_retains: bool) {
-        let peer = self.owe(from);
-        peer.wants_retains |= wants_retains;
-        peer.done.push(number);
+    pub(crate) fn note_done(&mut self, from: ShardId, number: u64) {
+        self.owe(from).done.push(number);
+    }
+
+    /// The next receipt says that this was published as retained when a subscription was noted:
+    /// what is published after that comes to it live.
+    pub(crate) fn note_retains(&mut self, to: ShardId, retains: &[u64]) {
+        let told = &mut self.peers[usize::from(to.0)].retains;
+        if told.is_empty() {
+            *told = retains.into();
+        }
+        for (told, &number) in told.iter_mut().zip(retains) {
+            *told = number.max(*told);
+        }
     }
 
     fn owe(&mut self, to: ShardId) -> &mut Peer {
@@ -148,10 +158,10 @@ impl Receipts {
         let to = self.owed.pop()?;
         let peer = &mut self.peers[usize::from(to.0)];
         peer.is_owed = false;
-        let wants_retains = std::mem::take(&mut peer.wants_retains);
+        let retains = std::mem::take(&mut peer.retains);
         let pending = std::mem::take(&mut peer.pending).into_boxed_slice();
         let done = std::mem::take(&mut peer.done).into_boxed_slice();
-        Some(Owed { to, number: peer.received, wants_retains, pending, done })
+        Some(Owed { to, number: peer.received, retains, pending, done })
     }
 }
 
@@ -208,24 +218,25 @@ mod tests {
     }
 
     fn owed(to: ShardId, number: u64, pending: &[u64], done: &[u64]) -> Owed {
-        Owed { to, number, wants_retains: false, pending: pending.into(), done: done.into() }
+        let (pending, done) = (pending.into(), done.into());
+        Owed { to, number, retains: Box::default(), pending, done }
     }
 
     #[test]
     fn a_pending_letter_is_said_to_be_so_and_then_to_be_done() {
         let mut receipts = Receipts::new(2);
-        receipts.note(OTHER, 1, false);
+        receipts.note(OTHER, 1);
         receipts.note_pending(OTHER, 2);
         receipts.note_pending(OTHER, 3);
-        receipts.note(OTHER, 4, false);
+        receipts.note(OTHER, 4);
         assert_eq!(receipts.take_owed(), Some(owed(OTHER, 4, &[2, 3], &[])));
         assert_eq!(receipts.take_owed(), None);
-        receipts.note_done(OTHER, 3, false);
+        receipts.note_done(OTHER, 3);
         assert_eq!(receipts.take_owed(), Some(owed(OTHER, 4, &[], &[3])));
         // One that was pending for less than a turn.
         receipts.note_pending(OTHER, 5);
-        receipts.note_done(OTHER, 5, false);
-        receipts.note_done(OTHER, 2, false);
+        receipts.note_done(OTHER, 5);
+        receipts.note_done(OTHER, 2);
         assert_eq!(receipts.take_owed(), Some(owed(OTHER, 5, &[5], &[5, 2])));
         assert_eq!(receipts.take_owed(), None);
     }
@@ -233,15 +244,17 @@ mod tests {
     #[test]
     fn a_turn_owes_each_peer_one_receipt() {
         let mut receipts = Receipts::new(3);
-        receipts.note(OTHER, 1, false);
-        receipts.note(OTHER, 2, true);
-        receipts.note(ShardId(2), 7, false);
+        receipts.note(OTHER, 1);
+        receipts.note(OTHER, 2);
+        receipts.note_retains(OTHER, &[5, 1, 0]);
+        receipts.note_retains(OTHER, &[4, 2, 0]);
+        receipts.note(ShardId(2), 7);
         let mut both = [receipts.take_owed().unwrap(), receipts.take_owed().unwrap()];
         both.sort_unstable_by_key(|owed| owed.to);
-        assert_eq!(both[0], Owed { wants_retains: true, ..owed(OTHER, 2, &[], &[]) });
+        assert_eq!(both[0], Owed { retains: [5, 2, 0].into(), ..owed(OTHER, 2, &[], &[]) });
         assert_eq!(both[1], owed(ShardId(2), 7, &[], &[]));
         assert_eq!(receipts.take_owed(), None);
-        receipts.note(OTHER, 3, false);
+        receipts.note(OTHER, 3);
         assert_eq!(receipts.take_owed(), Some(owed(OTHER, 3, &[], &[])));
     }
 }

@@ -276,15 +276,14 @@ impl Shard {
             Mail::Interest { filter, number } => {
                 self.keeps(filter.len(), sink);
                 self.filters.add_shard(&filter, from);
-                self.note_interest(from, number, now);
+                self.note_subscribed(from, number, now);
             }
             Mail::InterestGone { filter } => self.filters.remove_shard(&filter, from),
             Mail::Joined { share, member, packet_bytes_max, number } => {
                 let Self { filters, bounds, .. } = self;
                 let has_room = |part, total| bounds.has_condition_for(part, total);
                 filters.join(&share, from, (member, packet_bytes_max), has_room);
-                // Retained messages do not go to shared subscriptions.
-                self.answers.receipts.note(from, number, false);
+                self.note_subscribed(from, number, now);
             }
             Mail::Presence { share, member, packet_bytes_max } => {
                 self.filters.set_presence(&share, from, member, packet_bytes_max);
@@ -298,9 +297,7 @@ impl Shard {
             Mail::Publish { message, to_subscribers, picks, number, mailed: Some(mailed) } => {
                 self.note_stamp(from, &message);
                 self.on_mailed(from, &message, (to_subscribers, picks), mailed, now, sink);
-                if let Some(number) = number {
-                    self.answers.receipts.note(from, number, false);
-                }
+                self.post_mailed_on((from, number), now);
             }
             Mail::Kept { number } => self.on_kept(from, number, sink),
             Mail::Publish { message, to_subscribers, picks, number, mailed: None } => {

@@ -93,12 +93,19 @@ impl Default for Deliveries {
 impl Window {
     /// The window of a session that is taken up after a crash: what is in flight, oldest first, is
     /// owed, and what waits is what the client missed.
-    pub(crate) fn restored(in_flight: Vec<InFlight>, waiting: Queue) -> Self {
+    /// `last` is the last identifier that was given: a client may remember it, so others come
+    /// behind it.
+    pub(crate) fn restored(
+        in_flight: Vec<InFlight>,
+        last: Option<PacketId>,
+        waiting: Queue,
+    ) -> Self {
         let mut window = Self::default();
-        if let Some(first) = in_flight.first() {
+        if let Some(next) = last.map(PacketId::next) {
             let all = window.deliveries.get_or_insert_default();
-            all.oldest = first.packet_id;
+            all.oldest = in_flight.first().map_or(next, |first| first.packet_id);
             in_flight.into_iter().for_each(|delivery| all.restore(delivery));
+            all.skip_to(next);
         }
         if !waiting.is_empty() {
             *window.queue_or_insert() = Queue { is_from_absence: true, ..waiting };
@@ -118,6 +125,16 @@ impl Window {
                 (nth_after(all.oldest, at), state, kept)
             })
         })
+    }
+
+    /// The last identifier that was given, if its delivery is done; nothing if none was, and before
+    /// the first of them.
+    pub(crate) fn last_done(&self) -> Option<PacketId> {
+        let all = self.deliveries.as_ref()?;
+        match all.states.back() {
+            Some(&state) => (state == DeliveryState::Done).then(|| all.last()),
+            None => (all.oldest != PacketId::FIRST).then(|| all.last()),
+        }
     }
 
     /// The message of a delivery whose PUBREC or PUBACK has not come, if it is kept.
@@ -231,6 +248,11 @@ impl Window {
 }
 
 impl Deliveries {
+    /// The last identifier that was given.
+    fn last(&self) -> PacketId {
+        nth_after(self.oldest, self.states.len() + usize::from(u16::MAX) - 1)
+    }
+
     fn is_owing(&self) -> bool {
         self.sent < self.states.len()
     }
@@ -269,14 +291,19 @@ impl Deliveries {
 
     /// Puts a delivery behind the last. Those between the two were done.
     fn restore(&mut self, InFlight { packet_id, state, message }: InFlight) {
-        let at = usize::from(packet_id.steps_from(self.oldest));
+        self.skip_to(packet_id);
+        self.states.push_back(state);
+        self.kept_bytes += message.as_ref().map_or(0, |kept| kept.message.bytes());
+        self.kept.push_back(message);
+    }
+
+    /// Deliveries up to this one were done.
+    fn skip_to(&mut self, next: PacketId) {
+        let at = usize::from(next.steps_from(self.oldest));
         while self.states.len() < at {
             self.states.push_back(DeliveryState::Done);
             self.kept.push_back(None);
         }
-        self.states.push_back(state);
-        self.kept_bytes += message.as_ref().map_or(0, |kept| kept.message.bytes());
-        self.kept.push_back(message);
     }
 
     fn position(&self, packet_id: PacketId) -> Option<usize> {

@@ -55,10 +55,13 @@ impl Model {
     /// PUBACK or PUBREC: the broker has the message, or says why not.
     fn acked(&mut self, conn: ConnNo, kind: PacketKind, ack: &weir_wire::packet::Ack<'_>) {
         let packet_id = ack.packet_id.value();
-        let Some(intake) = check::answers::answered(self, conn, kind, packet_id) else { return };
         if ack.reason.is_error() {
-            self.refuse(conn, packet_id, intake);
-        } else if let Some(intake) = intake {
+            if let Some(intake) = check::answers::refused(self, conn, kind, packet_id) {
+                self.refuse(conn, packet_id, intake);
+            }
+            return;
+        }
+        if let Some(Some(intake)) = check::answers::answered(self, conn, kind, packet_id) {
             let at = self.tick();
             let intake = &mut self.recent.intakes[intake];
             (intake.is_acked, intake.acked_at) = (true, Some(at));

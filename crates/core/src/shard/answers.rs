@@ -17,8 +17,7 @@ impl Shard {
     /// letters of the turn.
     pub fn turn_end(&mut self, sink: &mut impl Sink) {
         while let Some(owed) = self.answers.receipts.take_owed() {
-            let Owed { to, number, wants_retains, pending, done } = owed;
-            let retains = if wants_retains { self.retained.stamps.sent() } else { Box::default() };
+            let Owed { to, number, retains, pending, done } = owed;
             let is_short = self.bounds.is_short;
             sink.mail(to, Mail::Receipt { number, pending, done, retains, is_short });
         }
@@ -102,10 +101,10 @@ impl Shard {
     #[inline]
     pub(super) fn answer_letter(&mut self, from: ShardId, number: u64, now: Micros) {
         if !self.must_wait() {
-            return self.answers.receipts.note(from, number, false);
+            return self.answers.receipts.note(from, number);
         }
         self.answers.receipts.note_pending(from, number);
-        let reply = Reply::Receipt { from, number, wants_retains: false };
+        let reply = Reply::Receipt { from, number };
         self.insert_answer(None, reply, 0, now);
     }
 
@@ -159,6 +158,7 @@ impl Shard {
                 }
                 Reply::Subscribe(subscribe) => self.write_suback(conn, *subscribe, now, sink),
                 Reply::Receipt { .. }
+                | Reply::Noted { .. }
                 | Reply::Letters(_)
                 | Reply::Retained { .. }
                 | Reply::Verdict => {}
@@ -229,8 +229,13 @@ impl Shard {
                 self.take_effect(subscribe.session, &mut subscribe.done, now);
                 return Some(subscribe.session);
             }
-            Reply::Receipt { from, number, wants_retains } => {
-                self.answers.receipts.note_done(from, number, wants_retains);
+            Reply::Receipt { from, number } => {
+                self.answers.receipts.note_done(from, number);
+            }
+            Reply::Noted { from, number, retains } => {
+                self.outbox.noting -= 1;
+                self.answers.receipts.note_done(from, number);
+                self.answers.receipts.note_retains(from, &retains);
             }
             Reply::Retained { from, ticket, refused } => {
                 sink.mail(from, Mail::Retained { ticket, refused });

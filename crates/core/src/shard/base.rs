@@ -2,19 +2,14 @@
 //! logged before means nothing.
 
 use super::Shard;
-use super::retain::retained_record;
 use super::slices::Work;
+use crate::anew::{SessionAnew, retained_record};
 use crate::base::{Cycle, Renamed};
 use crate::keys::{Lsn, Micros, SessionKey};
-use crate::log::Log;
-use crate::message::{Message, Queued};
-use crate::page::PageRef;
-use crate::parcel::{Content, MovedSubscription, Parcel};
-use crate::record::Record;
-use crate::session::{Session, Will};
+use crate::parcel::{Content, Parcel};
+use crate::session::Session;
 use crate::sink::Sink;
 use std::sync::Arc;
-use weir_wire::PacketId;
 
 /// Steps of a record, beside the bytes of a message.
 const RECORD_STEPS: u64 = 2;
@@ -162,90 +157,23 @@ impl Shard {
         let Session { client_id, expiry_s, window, cold, .. } = &clients[key];
         let absence = cold.as_ref().and_then(|cold| cold.absence.as_deref());
         let live = conn.and_then(|conn| connections.live(conn));
-        let will = match conn {
-            None => absence.and_then(|absence| absence.will.as_deref()),
-            Some(_) => live.and_then(|live| live.cold.as_ref()?.will.as_deref()),
+        let deadlines = absence.map(|absence| (absence.expires_at, absence.will_at));
+        let noted = cold.iter().flat_map(|cold| &cold.unreleased).copied();
+        let anew = SessionAnew {
+            client_id,
+            expiry_s: *expiry_s,
+            will: match conn {
+                None => absence.and_then(|absence| absence.will.as_deref()),
+                Some(_) => live.and_then(|live| live.cold.as_ref()?.will.as_deref()),
+            },
+            deadlines: conn.is_none().then(|| deadlines.unwrap_or_default()),
+            subscriptions: &subscriptions,
+            // Others are still to say whether they take a message: it is noted after that.
+            unreleased: noted.filter(|&packet_id| !answers.is_to_note(key, packet_id)),
+            window,
         };
-        let (session, expiry_s) = (Lsn::NONE, *expiry_s);
-        let record = Record::Session { session, client_id, expiry_s, will: will.map(Will::record) };
-        let session = log.append(&record, sink);
+        let (session, bytes) = anew.tell(renamed, &mut |record| log.append(record, sink));
         log.name(key, session);
-        if conn.is_none() {
-            let deadlines = absence.map(|absence| (absence.expires_at, absence.will_at));
-            let (expires_at, will_at) = deadlines.unwrap_or_default();
-            log.append(&Record::Absent { session, expires_at, will_at }, sink);
-        }
-        for MovedSubscription { name, condition, options, subscription_id } in &subscriptions {
-            let (condition, options) = (condition.as_deref(), *options);
-            let subscription_id = *subscription_id;
-            let record = Record::Subscribed { session, name, condition, options, subscription_id };
-            log.append(&record, sink);
-        }
-        let noted = cold.iter().flat_map(|cold| &cold.unreleased);
-        // Others are still to say whether they take a message: it is noted after that.
-        let is_noted = |packet_id: &&PacketId| !answers.is_to_note(key, **packet_id);
-        for &packet_id in noted.filter(is_noted) {
-            log.append(&Record::Noted { session, packet_id }, sink);
-        }
-        let mut bytes = 0;
-        for (packet_id, _, queued) in window.in_flight() {
-            if let Some(queued) = queued {
-                bytes += log_queued(log, renamed, session, queued, Some(packet_id), sink);
-            } else {
-                log.append(&Record::Received { session, packet_id }, sink);
-            }
-        }
-        let queue = window.queue();
-        for queued in queue.iter().flat_map(|queue| &queue.deliveries) {
-            bytes += log_queued(log, renamed, session, queued, None, sink);
-        }
-        let paged = queue.and_then(|queue| queue.paged.as_deref());
-        for &PageRef { id, messages, bytes } in paged.iter().flat_map(|paged| &paged.pages) {
-            log.append(&Record::Page { session, page: id, messages, bytes }, sink);
-        }
-        for queued in paged.iter().flat_map(|paged| &paged.tail) {
-            bytes += log_queued(log, renamed, session, queued, None, sink);
-        }
         slices.add((log.records() - records) * RECORD_STEPS + bytes / COPIED_BYTES);
     }
-}
-
-/// Logs a delivery anew, and its message if that was not yet. Returns the bytes of that.
-fn log_queued(
-    log: &mut Log,
-    renamed: &mut Renamed,
-    session: Lsn,
-    queued: &Queued,
-    packet_id: Option<PacketId>,
-    sink: &mut impl Sink,
-) -> u64 {
-    let Queued { message, qos, retain, subscription_ids } = queued;
-    let (message, bytes) = match renamed.find(message) {
-        Some(lsn) => (lsn, 0),
-        None => (log_message(log, renamed, message, sink), message.bytes()),
-    };
-    let subscription_ids = subscription_ids.as_deref().unwrap_or_default().into();
-    let (qos, retain) = (*qos, *retain);
-    let record = Record::Queued { session, message, qos, retain, subscription_ids, packet_id };
-    log.append(&record, sink);
-    bytes
-}
-
-pub(super) fn log_message(
-    log: &mut Log,
-    renamed: &mut Renamed,
-    message: &Arc<Message>,
-    sink: &mut impl Sink,
-) -> Lsn {
-    let record = Record::Message {
-        topic: &message.topic,
-        payload: &message.payload,
-        properties: message.properties.as_properties().as_bytes(),
-        qos: message.qos,
-        retain: message.retain,
-        expires_at: message.expires_at,
-    };
-    let lsn = log.append(&record, sink);
-    renamed.note(message, lsn);
-    lsn
 }

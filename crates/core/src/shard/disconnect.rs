@@ -47,9 +47,16 @@ impl Shard {
         }
         // What the client asked for before is answered first; its DISCONNECT holds from now on.
         if let Some(live) = self.connections.live_mut(conn) {
+            let key = live.session;
             let cold = live.cold();
-            cold.will.take_if(|_| !is_will_due);
+            let lost = cold.will.take_if(|_| !is_will_due);
             cold.is_leaving = true;
+            if lost.is_some() || expiry_s.is_some() {
+                // Also after a crash that comes before its answers have left.
+                let will = cold.will.take();
+                self.log_connected(key, will.as_deref(), sink);
+                self.connections.live_mut(conn).map(|live| live.cold().will = will);
+            }
         }
         Ok(())
     }

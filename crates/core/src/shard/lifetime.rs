@@ -302,5 +302,6 @@ impl Shard {
         );
         self.publish_own(&mut delivery, will.origin, now, sink);
         self.apply_rules(&delivery, |_| will.origin, now, sink);
+        self.post_present(None, now);
     }
 }

@@ -58,7 +58,7 @@ impl Shard {
     /// Whether the answer to the present request has to wait.
     #[inline]
     pub(super) fn must_wait(&self) -> bool {
-        self.answers.has_mailed() || self.log.logged().is_some() || self.outbox.present.is_some()
+        self.answers.has_mailed() || self.log.logged().is_some() || self.outbox.own().is_some()
     }
 
     /// An answer that waits for what the present request mailed and recorded, and for `more`

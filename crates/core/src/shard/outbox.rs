@@ -1,10 +1,10 @@
 //! Messages of QoS 2 of durable publishers on their way to other shards, see [`crate::outbox`].
 
 use super::Shard;
+use crate::anew::tell_message;
 use crate::answers::Reply;
-use crate::base::{Cycle, Renamed};
+use crate::base::Cycle;
 use crate::keys::{Lsn, Micros, SessionKey, ShardId, Ticket};
-use crate::log::Log;
 use crate::mail::{GroupPick, Mail};
 use crate::message::{Delivery, Message};
 use crate::outbox::Letters;
@@ -25,11 +25,20 @@ const MAILED_STEPS: u64 = 4;
 impl Shard {
     /// Whether letters with a message of this publisher wait until they may leave.
     #[inline]
-    pub(super) fn is_gathered(&self, publisher: SessionKey, qos: QoS) -> bool {
+    pub(super) fn is_gathered(&self, publisher: SessionKey, qos: QoS, retain: bool) -> bool {
         self.log.is_on()
             && !self.place.is_alone()
-            && (qos == QoS::ExactlyOnce || self.outbox.waits(publisher))
-            && self.log.session(publisher).is_some()
+            && (qos == QoS::ExactlyOnce && self.log.session(publisher).is_some()
+                || self.stands_behind(Some(publisher), retain))
+    }
+
+    /// Whether letters with a message go behind those that wait: nothing of a publisher overtakes
+    /// another message of its own, and no retained message one with a lower number
+    /// ([`crate::retained`]).
+    #[inline]
+    pub(super) fn stands_behind(&self, publisher: Option<SessionKey>, retain: bool) -> bool {
+        (self.outbox.has_waiting() || !self.outbox.present.is_empty())
+            && (retain || publisher.is_some_and(|publisher| self.outbox.waits(publisher)))
     }
 
     /// The message has been routed, and whom it is for elsewhere is known: the log has it, and its
@@ -47,7 +56,9 @@ impl Shard {
             return;
         }
         let targets = std::mem::take(&mut self.outbox.gathered);
+        let is_durable = |publisher| self.log.session(publisher).is_some();
         let is_mailed = delivery.qos == QoS::ExactlyOnce
+            && delivery.publisher.is_some_and(is_durable)
             && !may_be_refused
             && !self.bounds.is_short
             && self.outbox.has_room()
@@ -57,7 +68,7 @@ impl Shard {
         let mut letters = Letters { message, targets, number, publisher, ack };
         if is_mailed {
             letters.number = Some(self.log_mailed(delivery, &letters, sink));
-        } else if publisher.is_none_or(|publisher| !self.outbox.waits(publisher)) {
+        } else if !self.stands_behind(publisher, delivery.retain) {
             for target in letters.targets {
                 let number = delivery.is_awaited.then(|| self.answers.mailed(target.shard));
                 let message = Arc::clone(&letters.message);
@@ -67,7 +78,7 @@ impl Shard {
             }
             return;
         }
-        self.outbox.present = Some(Box::new(letters));
+        self.outbox.present.push(letters);
     }
 
     fn log_mailed(
@@ -87,21 +98,30 @@ impl Shard {
     /// Whether shards are still to say if they take the present message, though no letter has left.
     #[inline]
     pub(super) fn has_letters_to_ask(&self) -> bool {
-        self.outbox.present.as_ref().is_some_and(|letters| letters.number.is_none())
+        self.outbox.own().is_some_and(|letters| letters.number.is_none())
     }
 
     /// The acknowledgement of the present message is there: it waits for the receipts of the
-    /// letters that are still to leave.
+    /// letters that are still to leave. What rules have made of it goes behind them.
     #[inline]
     pub(super) fn post_present(&mut self, ack: Option<Ticket>, now: Micros) {
-        if let Some(letters) = self.outbox.present.take() {
-            self.post(letters, ack, now);
+        if !self.outbox.present.is_empty() {
+            self.post_all(ack, now);
         }
     }
 
     #[cold]
-    fn post(&mut self, mut letters: Box<Letters>, ack: Option<Ticket>, now: Micros) {
-        letters.ack = ack;
+    fn post_all(&mut self, ack: Option<Ticket>, now: Micros) {
+        let mut present = std::mem::take(&mut self.outbox.present);
+        for letters in present.drain(..) {
+            let ack = ack.filter(|_| letters.publisher.is_some());
+            self.post(Box::new(Letters { ack, ..letters }), now);
+        }
+        self.outbox.present = present;
+    }
+
+    fn post(&mut self, letters: Box<Letters>, now: Micros) {
+        let ack = letters.ack;
         if let Some(answer) = ack.and_then(|ack| self.answers.get_mut(ack)) {
             answer.open += letters.targets.len() as u32;
         }
@@ -110,14 +130,21 @@ impl Shard {
         self.log.wait_for_last(ticket);
     }
 
-    /// Another shard's filter is noted. Whoever subscribed may rely on having been sent what was
-    /// published before: letters that wait leave before the receipt.
-    pub(super) fn note_interest(&mut self, from: ShardId, number: u64, now: Micros) {
-        if !self.outbox.has_waiting() {
-            return self.answers.receipts.note(from, number, true);
+    /// Another shard's filter, or member of a group, is noted. Whoever subscribed may rely on
+    /// having been sent what was published before: letters that wait leave before the receipt.
+    ///
+    /// A SUBSCRIBE waits for the receipt of its last letter only, so none may be done before those
+    /// that came before it.
+    pub(super) fn note_subscribed(&mut self, from: ShardId, number: u64, now: Micros) {
+        let Self { answers, outbox, retained, .. } = self;
+        let retains = retained.stamps.sent();
+        if !outbox.has_waiting() && outbox.noting == 0 {
+            answers.receipts.note(from, number);
+            return answers.receipts.note_retains(from, retains);
         }
-        self.answers.receipts.note_pending(from, number);
-        let reply = Reply::Receipt { from, number, wants_retains: true };
+        outbox.noting += 1;
+        answers.receipts.note_pending(from, number);
+        let reply = Reply::Noted { from, number, retains: retains.into() };
         let ticket = self.answers.insert_for_nobody(reply, now);
         self.log.wait_for_last(ticket);
     }
@@ -158,8 +185,21 @@ impl Shard {
         self.route_letter(&mut delivery, to_subscribers, picks, now, sink);
         // Members of groups that were chosen anew elsewhere: their letters wait for the mark too.
         self.mail_on(&mut delivery, sink);
-        self.post_present(None, now);
         self.mark(from, mailed, sink);
+    }
+
+    /// A mailed letter was handled: its sender gets a receipt, or once those have it who were chosen
+    /// anew elsewhere. A client that unsubscribes after the PUBREC must have got the message.
+    pub(super) fn post_mailed_on(&mut self, (from, number): (ShardId, Option<u64>), now: Micros) {
+        let Some(letters) = self.outbox.present.pop() else {
+            return number.into_iter().for_each(|it| self.answers.receipts.note(from, it));
+        };
+        let ack = number.map(|number| {
+            self.answers.receipts.note_pending(from, number);
+            self.answers.begin();
+            self.answers.insert(None, Reply::Receipt { from, number }, 0, now)
+        });
+        self.post(Box::new(Letters { ack, ..letters }), now);
     }
 
     fn mail_on(&mut self, delivery: &mut Delivery<'_>, sink: &mut impl Sink) {
@@ -171,7 +211,7 @@ impl Shard {
         let (number, publisher, ack) = (None, None, None);
         let mut letters = Letters { message, targets, number, publisher, ack };
         letters.number = Some(self.log_mailed(delivery, &letters, sink));
-        self.outbox.present = Some(Box::new(letters));
+        self.outbox.present.push(letters);
     }
 
     /// A mailed message was handled: what was made of it is in the commit of the mark.
@@ -211,7 +251,8 @@ impl Shard {
                 return false;
             }
             slices.add(MAILED_STEPS + open.message.bytes() / super::base::COPIED_BYTES);
-            let message = message_anew(log, &mut cycle.renamed, &open.message, sink);
+            let mut append = |record: &Record<'_>| log.append(record, sink);
+            let (message, _) = tell_message(&open.message, &mut cycle.renamed, &mut append);
             let targets = Cow::Borrowed(&*open.targets);
             log.append(&Record::Mailed { number, message, targets }, sink);
             cycle.mailed = number;
@@ -255,14 +296,4 @@ impl Shard {
         }
         self.settle(now, sink);
     }
-}
-
-fn message_anew(
-    log: &mut Log,
-    renamed: &mut Renamed,
-    message: &Arc<Message>,
-    sink: &mut impl Sink,
-) -> Lsn {
-    let found = renamed.find(message);
-    found.unwrap_or_else(|| super::base::log_message(log, renamed, message, sink))
 }

@@ -191,6 +191,11 @@ impl Outlet<'_> {
             self.stats.dropped_absent_qos0 += 1;
             return;
         }
+        if self.log.is_on() && !self.clients[to.session].outlives_connection() {
+            // It waits for its CONNACK, and was durable: if its end is not committed, a crash
+            // brings it back without this message.
+            self.log.rely_on_all();
+        }
         if self.drops_for_memory(to, delivery, sink) {
             return;
         }

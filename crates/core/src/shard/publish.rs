@@ -11,6 +11,7 @@ use crate::keys::Ticket;
 use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::message::{Delivery, passed_on};
 use crate::sink::{Notice, Sink};
+use std::borrow::Cow;
 use weir_wire::packet::{Ack, Publish};
 use weir_wire::{PacketId, PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode};
 
@@ -36,12 +37,10 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) -> Result<(), Refusal> {
-        let aliased = self.begin_publish(conn, publish, sink)?;
-        let topic = aliased.as_deref().unwrap_or(publish.topic);
-        if publish.qos == QoS::ExactlyOnce && !self.note_unreleased(session, publish)? {
-            return self.acknowledge_again(conn, session, publish, now, sink);
-        }
-        self.begin_answer();
+        let Some(topic) = self.begin_publish(conn, session, publish, now, sink)? else {
+            return Ok(());
+        };
+        let topic = &*topic;
         let taken = match self.check_message(topic, publish.qos, publish.retain) {
             Ok(()) => self.take(conn, session, topic, publish, now, sink),
             Err(Refusal {
@@ -72,7 +71,7 @@ impl Shard {
 
     /// Delivered already: only the acknowledgement is owed again [MQTT-4.3.3-10].
     #[cold]
-    pub(super) fn acknowledge_again(
+    fn acknowledge_again(
         &mut self,
         conn: ConnKey,
         session: SessionKey,
@@ -154,7 +153,7 @@ impl Shard {
         self.filters.conditions.next_message();
         self.check_room(&delivery, sink)?;
         delivery.is_awaited = publish.packet_id.is_some();
-        delivery.is_gathered = self.is_gathered(session, publish.qos);
+        delivery.is_gathered = self.is_gathered(session, publish.qos, publish.retain);
         let mut ticket = None;
         let kept = match publish.retain {
             true => {
@@ -211,21 +210,27 @@ impl Shard {
         Ok(())
     }
 
-    /// Counts it, and says the topic of one that has only an alias, unless its QoS is not
-    /// supported [MQTT-3.2.2-11].
+    /// Counts it, and says its topic, also if it has only an alias. Nothing if it was taken before:
+    /// then it is acknowledged again. Its QoS has to be supported [MQTT-3.2.2-11].
     #[inline(always)]
-    pub(super) fn begin_publish(
+    pub(super) fn begin_publish<'p>(
         &mut self,
         conn: ConnKey,
-        publish: &Publish<'_>,
+        session: SessionKey,
+        publish: &Publish<'p>,
+        now: Micros,
         sink: &mut impl Sink,
-    ) -> Result<Option<Box<str>>, Refusal> {
+    ) -> Result<Option<Cow<'p, str>>, Refusal> {
         self.stats.publishes_in += 1;
         let aliased = self.resolve_alias(conn, publish, sink)?;
         if publish.qos > self.bounds.features.qos_max {
             return Err(Refusal::new(ReasonCode::QoSNotSupported, ""));
         }
-        Ok(aliased)
+        if publish.qos == QoS::ExactlyOnce && !self.note_unreleased(session, publish)? {
+            return self.acknowledge_again(conn, session, publish, now, sink).map(|()| None);
+        }
+        self.begin_answer();
+        Ok(Some(aliased.map_or(Cow::Borrowed(publish.topic), |topic| Cow::Owned(topic.into()))))
     }
 
     /// The topic of a PUBLISH that has only an alias; notes a new alias [MQTT-3.3.2-8 to -12].
@@ -275,7 +280,7 @@ impl Shard {
     }
 
     /// Says whether a QoS 2 message is new.
-    pub(super) fn note_unreleased(
+    fn note_unreleased(
         &mut self,
         key: SessionKey,
         publish: &Publish<'_>,

@@ -10,11 +10,11 @@
 //! to be retained, they may have it.
 
 use super::Shard;
+use crate::anew::retained_record;
 use crate::answers::{AckReply, Answer, Reply};
 use crate::keys::{ConnKey, Micros, Origin, SessionKey, ShardId, Ticket};
 use crate::mail::{Mail, NotRetained};
 use crate::message::{Delivery, Message};
-use crate::record::Record;
 use crate::sink::Sink;
 use std::sync::Arc;
 use weir_wire::{PacketId, ReasonCode};
@@ -135,15 +135,4 @@ impl Shard {
         }
         self.met(ticket, now, sink);
     }
-}
-
-/// What is logged of a message that is kept, or that clears its topic.
-pub(super) fn retained_record(message: &Message) -> Record<'_> {
-    let Message { topic, payload, properties, qos, expires_at, .. } = message;
-    if payload.is_empty() {
-        return Record::Cleared { topic };
-    }
-    let properties = properties.as_properties().as_bytes();
-    let (qos, expires_at) = (*qos, *expires_at);
-    Record::Retained { topic, payload, properties, qos, expires_at }
 }

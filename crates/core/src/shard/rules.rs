@@ -138,8 +138,10 @@ impl Shard {
     ) {
         self.filters.conditions.next_message();
         if delivery.retain {
+            delivery.is_gathered = self.stands_behind(None, true);
             self.retain(delivery, origin, None, now, sink);
         }
         self.route(delivery, now, sink);
+        self.mail_gathered(delivery, false, sink);
     }
 }

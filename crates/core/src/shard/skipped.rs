@@ -57,14 +57,11 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) -> Result<(), Refusal> {
-        let aliased = self.begin_publish(conn, publish, sink)?;
-        let topic = aliased.as_deref().unwrap_or(publish.topic);
-        if publish.qos == QoS::ExactlyOnce && !self.note_unreleased(session, publish)? {
-            return self.acknowledge_again(conn, session, publish, now, sink);
-        }
-        self.begin_answer();
+        let Some(topic) = self.begin_publish(conn, session, publish, now, sink)? else {
+            return Ok(());
+        };
         let not_taken = NotTaken { reason: ReasonCode::QuotaExceeded, detail: CEILING };
-        let refused = self.refuse_message(conn, session, publish, topic, not_taken, now, sink);
+        let refused = self.refuse_message(conn, session, publish, &topic, not_taken, now, sink);
         // One at QoS 0 is dropped, as one that finds no room in an output.
         if publish.qos == QoS::AtMostOnce { Ok(()) } else { refused }
     }

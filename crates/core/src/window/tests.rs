@@ -241,7 +241,8 @@ fn a_restored_window_owes_what_was_in_flight_and_then_what_waited() {
         in_flight(id(65_535), DeliveryState::AwaitPubComp, None),
         in_flight(id(3), DeliveryState::AwaitPubRec, Some(queued(b"b"))),
     ];
-    let mut window = Window::restored(all, Queue::of(VecDeque::from([queued(b"c")])));
+    let waiting = Queue::of(VecDeque::from([queued(b"c")]));
+    let mut window = Window::restored(all, Some(id(3)), waiting);
     assert_eq!(window.queue().map(|queue| queue.bytes), Some(2));
     assert!(window.is_owing() && window.open() == 0 && !window.has_room(10));
     let open: Vec<u16> = window.in_flight().map(|(id, ..)| id.value()).collect();
@@ -257,4 +258,34 @@ fn a_restored_window_owes_what_was_in_flight_and_then_what_waited() {
     assert_eq!(window.received(id(3)), Acked::Open);
     assert_eq!(window.finish(id(3), DeliveryState::AwaitPubComp), Acked::Open);
     assert_eq!(window.push(QoS::AtLeastOnce, Some(queued(b"d")), 100), id(4));
+}
+
+#[test]
+fn a_restored_window_goes_on_behind_the_last_identifier_that_was_given() {
+    let id = |value| PacketId::new(value).unwrap();
+    let first = InFlight {
+        packet_id: id(65_535),
+        state: DeliveryState::AwaitPubAck,
+        message: Some(queued(b"a")),
+    };
+    for (in_flight, last, next) in [
+        (vec![], None, 1),
+        (vec![], Some(id(7)), 8),
+        (vec![], Some(id(65_534)), 65_535),
+        (vec![first.clone()], Some(id(65_535)), 1),
+        (vec![first], Some(id(2)), 3),
+    ] {
+        let is_owing = !in_flight.is_empty();
+        let mut window = Window::restored(in_flight, last, Queue::default());
+        assert_eq!(window.is_owing(), is_owing);
+        while window.take_owed(10).is_some() {}
+        assert!(window.has_room(10));
+        let last_open = window.in_flight().last().map(|(packet_id, ..)| packet_id);
+        assert_eq!(window.last_done(), last.filter(|_| last != last_open));
+        let given = window.push(QoS::AtLeastOnce, Some(queued(b"b")), 100);
+        assert_eq!((given, window.last_done()), (id(next), None));
+        assert_eq!(window.finish(given, DeliveryState::AwaitPubAck), Acked::Open);
+        // Behind the largest comes the first in any case.
+        assert_eq!(window.last_done(), Some(given).filter(|last| last.next() != PacketId::FIRST));
+    }
 }

@@ -570,3 +570,56 @@ fn a_client_that_answers_what_it_was_not_sent_is_not_sent_it() {
     net.commit(0);
     assert_eq!(net.read(peer), ["PUBREL #1 Success"]);
 }
+
+#[test]
+fn a_disconnect_that_waits_for_answers_holds_after_a_crash_too() {
+    let mut net = net();
+    let absent = subscriber(&mut net, "s", "t");
+    net.cut(absent);
+    let will = |topic| Will {
+        topic,
+        payload: b"w",
+        qos: QoS::AtMostOnce,
+        retain: false,
+        properties: Properties::EMPTY,
+    };
+    let leaving = net.join("l", Ask { will: Some(will("gone")), ..DURABLE });
+    let staying = net.join("p", Ask { will: Some(will("here")), ..DURABLE });
+    for (peer, reason) in
+        [(leaving, ReasonCode::Success), (staying, ReasonCode::DisconnectWithWill)]
+    {
+        net.publish(peer, "t", QoS::AtLeastOnce, 1, "a");
+        let mut seen = net.wires[0].log.len();
+        net.disconnect(peer, reason);
+        let records = records(&net, &mut seen);
+        match reason {
+            // [MQTT-3.14.4-3]
+            ReasonCode::Success => assert!(
+                matches!(&records[..], [one] if one.starts_with("session ") && one.ends_with(" 60")),
+                "{records:?}"
+            ),
+            _ => assert_eq!(records, [""; 0], "nothing has changed"),
+        }
+        assert!(!net.is_closed(peer));
+    }
+    net.commit(0);
+    assert_eq!(net.read(leaving), ["PUBACK #1 Success", "closed"]);
+}
+
+#[test]
+fn whoever_publishes_to_a_session_whose_end_is_not_committed_waits_for_that() {
+    let mut net = net();
+    let peer = subscriber(&mut net, "s", "t");
+    net.cut(peer);
+    net.commit(0);
+    let publisher = net.join("p", Ask::default());
+    // Its session is to end with this connection: if a crash forgets that, it is still there.
+    let back = net.connect("s", Ask { clean: false, ..Ask::default() });
+    net.publish(publisher, "t", QoS::AtLeastOnce, 1, "a");
+    assert_eq!(net.read(publisher), [""; 0]);
+    net.commit(0);
+    assert_eq!(net.read(publisher), ["PUBACK #1 Success"]);
+    assert_eq!(net.read(back), ["CONNACK Success present", "PUBLISH t q1 #1 a"]);
+    net.publish(publisher, "t", QoS::AtLeastOnce, 2, "b");
+    assert_eq!(net.read(publisher), ["PUBACK #2 Success"]);
+}

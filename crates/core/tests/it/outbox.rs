@@ -1,9 +1,10 @@
 //! What is between two shards when all of them are gone.
 
-use crate::net::{Net, Peer};
+use crate::net::{Ask, Net, Peer, message};
 use crate::rebuild::{DURABLE, finish, rebuild};
 use weir_core::{Limits, Partitions, Rebuild, ShardId, Undelivered};
-use weir_wire::QoS;
+use weir_wire::packet::{Publish, SubscribeBuf, SubscriptionOptions};
+use weir_wire::{PacketId, Properties, QoS, Version};
 
 /// Two shards whose logs have begun: a durable publisher on the first, a durable subscriber on the
 /// second.
@@ -135,4 +136,117 @@ fn what_is_late_comes_in_the_order_of_its_sending() {
     let length = pair.net.wires[0].log.len();
     let lines = ["PUBLISH t q2 #1 a", "PUBLISH t q2 #2 b", "PUBLISH t q2 #3 c"];
     assert_eq!(pair.crash([length, before], 2), lines);
+}
+
+#[test]
+fn a_subscribe_is_answered_when_letters_have_left_that_stand_before_any_of_its_filters() {
+    let mut pair = Pair::new();
+    let name = pair.net.names()[1][1].clone();
+    let peer = pair.net.join(&name, Ask::default());
+    // Its letter waits for the log.
+    pair.publish(1, "a");
+    let mut filters = SubscribeBuf::new();
+    for filter in ["u", "$share/g/v"] {
+        filters.push(filter, SubscriptionOptions::default());
+    }
+    let mut bytes = Vec::new();
+    let packet_id = PacketId::new(999).unwrap();
+    filters.subscribe(Version::V5, packet_id, Properties::EMPTY).encode(Version::V5, &mut bytes);
+    pair.net.send_bytes(peer, &bytes);
+    pair.net.go_on();
+    assert_eq!(pair.net.read(peer), [""; 0]);
+    pair.net.commit(0);
+    pair.net.go_on();
+    assert_eq!(pair.net.read(peer), ["SUBACK [0, 0]"]);
+}
+
+/// A topic that a shard keeps the retained message of.
+fn topic_of(shard: u16) -> String {
+    let partitions = Partitions::spread(2, crate::net::SEED);
+    (0..).map(|n| format!("r{n}")).find(|topic| partitions.owner(topic).0 == shard).unwrap()
+}
+
+fn retained<'a>(topic: &'a str, qos: QoS, id: u16, payload: &'a str) -> Publish<'a> {
+    Publish { retain: true, ..message(topic, qos, id, payload) }
+}
+
+#[test]
+fn what_is_retained_while_a_subscription_waits_for_letters_comes_once() {
+    let Pair { mut net, publisher } = Pair::new();
+    let (name, topic) = (net.names()[1][1].clone(), topic_of(0));
+    let peer = net.join(&name, Ask::default());
+    net.publish(publisher, "t", QoS::ExactlyOnce, 1, "a");
+    let first = net.wires[0].log.last().unwrap().0;
+    // It is noted on the other shard, and stands behind the first letter.
+    net.subscribe(peer, &topic, QoS::ExactlyOnce);
+    net.go_on();
+    net.publish_packet(publisher, &retained(&topic, QoS::ExactlyOnce, 2, "b"));
+    net.commit_to(0, first);
+    net.go_on();
+    assert_eq!(net.read(peer), ["SUBACK [2]"]);
+    net.commit(0);
+    net.go_on();
+    assert_eq!(net.read(peer), [format!("PUBLISH {topic} q2 #1 b")]);
+}
+
+#[test]
+fn retained_messages_leave_in_their_order_whoever_waits() {
+    let Pair { mut net, publisher } = Pair::new();
+    let names = net.names();
+    let (topic, other) = (topic_of(0), topic_of(1));
+    let reader = net.join(&names[1][1], Ask::default());
+    for filter in [&topic, &other] {
+        net.subscribe(reader, filter, QoS::AtMostOnce);
+        net.go_on();
+    }
+    net.read(reader);
+    let will = weir_wire::packet::Will {
+        topic: &other,
+        payload: b"c",
+        qos: QoS::AtMostOnce,
+        retain: true,
+        properties: Properties::EMPTY,
+    };
+    let clean = net.join(&names[0][1], Ask { will: Some(will), ..Ask::default() });
+    net.publish_packet(publisher, &retained(&topic, QoS::ExactlyOnce, 1, "a"));
+    net.publish_packet(clean, &retained(&topic, QoS::AtMostOnce, 0, "b"));
+    net.publish_packet(clean, &message(&topic, QoS::AtMostOnce, 0, "b again"));
+    net.cut(clean);
+    net.go_on();
+    assert_eq!(net.read(reader), [""; 0]);
+    net.commit(0);
+    net.go_on();
+    let lines =
+        [format!("{topic} q0 a"), format!("{topic} q0 b"), format!("{topic} q0 b again")];
+    let lines = lines.map(|line| format!("PUBLISH {line}"));
+    let got = net.read(reader);
+    assert_eq!(got[..3], lines);
+    assert_eq!(got[3..], [format!("PUBLISH {other} q0 c")]);
+}
+
+#[test]
+fn a_publisher_waits_for_the_member_that_is_chosen_in_the_place_of_one_that_left() {
+    let mut net = begun(3);
+    let names = net.names();
+    let publisher = net.join(&names[0][0], DURABLE);
+    let members = [1, 2].map(|shard| {
+        let member = net.join(&names[shard][0], Ask::default());
+        net.subscribe(member, "$share/g/t", QoS::ExactlyOnce);
+        net.go_on();
+        assert_eq!(net.read(member), ["SUBACK [2]"]);
+        member
+    });
+    net.publish(publisher, "t", QoS::ExactlyOnce, 1, "a");
+    net.commit(0);
+    // Its letter is on its way to one of the two, who leaves.
+    let chosen = [1, 2].into_iter().find(|&shard| net.letters(0, shard) > 0).unwrap();
+    net.unsubscribe(members[chosen - 1], "$share/g/t");
+    net.go_on();
+    assert_eq!(net.read(publisher), [""; 0]);
+    net.commit(chosen);
+    net.go_on();
+    assert_eq!(net.read(members[2 - chosen]), ["PUBLISH t q2 #1 a"]);
+    net.commit(0);
+    net.go_on();
+    assert_eq!(net.read(publisher), ["PUBREC #1 Success"]);
 }

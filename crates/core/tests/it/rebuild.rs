@@ -605,3 +605,35 @@ fn a_publisher_that_repeats_a_message_of_qos_2_after_a_crash_has_not_sent_a_new_
     let lines = ["PUBLISH t q2 #1 a", "PUBLISH t q2 #2 b", "PUBLISH t q2 #3 c"];
     assert_eq!(again.read(subscriber), lines);
 }
+
+#[test]
+fn identifiers_go_on_behind_the_last_that_was_given() {
+    let mut net = begun(&Limits::default());
+    let peer = net.join("s", DURABLE);
+    net.subscribe(peer, "t", QoS::ExactlyOnce);
+    net.commit(0);
+    let publisher = net.join("p", Ask::default());
+    for id in 1..=2 {
+        net.publish(publisher, "t", QoS::ExactlyOnce, id, "a long message");
+        net.commit(0);
+    }
+    net.ack(peer, PacketKind::PubRec, 1);
+    net.commit(0);
+    net.ack(peer, PacketKind::PubComp, 1);
+    net.cut(peer);
+    // It takes only short packets now, and remembers the second message all the same.
+    let back = net.join("s", Ask { packet_bytes_max: 20, ..DURABLE });
+    assert_eq!(net.read(back), [""; 0]);
+    net.cut(back);
+    // A base, and then another start from that.
+    for _ in 0..3 {
+        let length = net.wires[0].log.len();
+        net = restored(&net.wires[0].log, &[length], &Limits::default(), net.now);
+        net.commit(0);
+    }
+    let back = net.join("s", DURABLE);
+    let publisher = net.join("p", Ask::default());
+    net.publish(publisher, "t", QoS::ExactlyOnce, 3, "b");
+    net.commit(0);
+    assert_eq!(net.read(back).last().unwrap(), "PUBLISH t q2 #3 b");
+}

@@ -1,24 +1,42 @@
 //! Every request is answered once, by what answers it, and in the order of the requests.
 
 use crate::finding::Checker;
-use crate::model::Model;
+use crate::model::{Model, Owed};
 use crate::names::ConnNo;
 use weir_wire::PacketKind;
 
-/// An answer. Returns the place of the intake that a PUBACK or PUBREC stands for, if there is one;
-/// nothing if it is wrong.
+/// An answer that says yes. Returns the place of the intake that a PUBACK or PUBREC stands for, if
+/// there is one; nothing if it is wrong.
 pub fn answered(
     model: &mut Model,
     conn: ConnNo,
     kind: PacketKind,
     packet_id: u16,
 ) -> Option<Option<usize>> {
+    let owed = due(model, conn, kind, packet_id)?;
+    model.promise(conn, owed.promises);
+    Some(owed.intake)
+}
+
+/// An answer that says no: nothing has changed, so nothing is promised.
+pub fn refused(
+    model: &mut Model,
+    conn: ConnNo,
+    kind: PacketKind,
+    packet_id: u16,
+) -> Option<Option<usize>> {
+    Some(due(model, conn, kind, packet_id)?.intake)
+}
+
+fn due(
+    model: &mut Model,
+    conn: ConnNo,
+    kind: PacketKind,
+    packet_id: u16,
+) -> Option<Owed> {
     let next = model.conns[conn.0].owed.pop_front();
     match next {
-        Some(owed) if (owed.kind, owed.packet_id) == (kind, packet_id) => {
-            model.promise(conn, owed.promises);
-            Some(owed.intake)
-        }
+        Some(owed) if (owed.kind, owed.packet_id) == (kind, packet_id) => Some(owed),
         _ => {
             let owed = next.map(|owed| (owed.kind, owed.packet_id));
             let what = format!("connection {}: {kind:?} #{packet_id} but due is {owed:?}", conn.0);
@@ -61,6 +79,9 @@ pub fn calm(model: &mut Model) {
         if conn.owed_connack.is_some() || !owed.is_empty() {
             let what = format!("connection {at} waits for {owed:?}");
             model.fail(Checker::Answers, what);
+        } else if conn.is_leaving {
+            let what = format!("connection {at} should have been closed");
+            model.fail(Checker::Lifetime, what);
         }
     }
 }

@@ -34,7 +34,7 @@ pub fn publish(
     let resent = model.conns[conn.0].resent;
     let fault = match known {
         // It may have waited for the log until its connection, or the broker, was gone.
-        None if publish.dup && model.is_logged => None,
+        None if publish.dup && model.is_logged && model.conns[conn.0].is_resumed => None,
         None if publish.dup => Some("DUP on what was not sent before"),
         None => None,
         // [MQTT-2.2.1-4]

@@ -51,8 +51,6 @@ pub fn passed(model: &mut Model) {
             && !conn.is_paused
             && !conn.is_leaving
             && conn.owed_connack.is_none()
-            // Messages that wait for the log keep it from being read as well.
-            && !(model.is_logged && model.limits.answers_held_max < 4)
         {
             conn.heard_at.max(conn.excused_at) + conn.silence_max
         } else {

@@ -25,6 +25,8 @@ pub struct Conn {
     pub is_live: bool,
     /// Session Present as the CONNACK must say it; nothing once it did.
     pub owed_connack: Option<bool>,
+    /// Its session was there before.
+    pub is_resumed: bool,
     /// When bytes last came to the shard.
     pub heard_at: Micros,
     /// When its shard was last frozen: until then it was not silent.
@@ -89,6 +91,7 @@ impl Model {
             session: None,
             is_live: false,
             owed_connack: None,
+            is_resumed: false,
             heard_at: self.now,
             excused_at: Micros(0),
             is_paused: false,
@@ -157,6 +160,7 @@ impl Model {
         conn.session = Some(number);
         conn.is_live = true;
         conn.owed_connack = Some(resumed.is_some());
+        conn.is_resumed = resumed.is_some();
         conn.asked_at = asked_at;
         conn.heard_at = now;
         conn.silence_max = Micros(u64::from(connect.keep_alive_s) * 1_500_000);

@@ -86,6 +86,7 @@ impl Model {
             conn.subscribes.clear();
         }
         self.promised.clear();
+        self.undo_copies(kept);
         let before = std::mem::take(&mut self.alive);
         let is_durable = |kept: &&KeptSession| kept.session.expiry_s > 0;
         let all: Vec<(u64, KeptSession)> = kept
@@ -154,13 +155,20 @@ impl Model {
         }
         session.shard = shard_of(session.client);
         session.ended = None;
-        // What was sent since will be sent for the first time again; at QoS 2 it was kept before.
-        let is_undone = |copy: &super::Copy| {
-            copy.session == number && copy.at > kept_at && copy.qos < QoS::ExactlyOnce
-        };
-        self.recent.copies.retain(|copy| !is_undone(copy));
         self.alive.insert(session.client, number);
         self.sessions[number.0] = session;
+    }
+
+    /// What was sent since will be sent for the first time again, to the same session or to another
+    /// member of its group: only at QoS 2, to a session that outlives its connection, is it kept
+    /// before. The session may have ended since.
+    fn undo_copies(&mut self, kept: &[Kept]) {
+        let Self { recent, sessions, .. } = self;
+        recent.copies.retain(|copy| {
+            let session = &sessions[copy.session.0];
+            let is_safe = copy.qos == QoS::ExactlyOnce && session.expiry_s > 0;
+            is_safe || kept.get(session.shard).is_none_or(|kept| copy.at <= kept.at)
+        });
     }
 
     /// A subscription is as it was kept, whatever has become of it since.

@@ -59,11 +59,21 @@ impl Model {
                 self.refuse_last(*client, topic);
             }
             Said::SessionEnded(client) => {
-                if let Some(&session) = self.alive.get(client) {
-                    self.end_session(session);
-                }
+                self.end_full(*client);
             }
             Said::Connected(_) | Said::Nothing => {}
+        }
+    }
+
+    /// The session of a client is over. One whose CONNACK waits has a connection, which ends
+    /// without DISCONNECT: its will is due.
+    fn end_full(&mut self, client: ClientNo) {
+        let Some(&session) = self.alive.get(&client) else { return };
+        if let Some(conn) = self.session(session).conn {
+            self.end_conn(conn, true);
+        }
+        if self.alive.get(&client) == Some(&session) {
+            self.end_session(session);
         }
     }
 

@@ -271,8 +271,6 @@ impl World {
 
     pub(super) fn any_ask(&mut self, client: ClientNo) -> Ask {
         let is_v5 = self.clients[client.0].version.is_v5();
-        // What a client can take no more it may remember, and a start gives identifiers anew.
-        let takes_all = self.crashes.are_on;
         let chance = &mut self.chance;
         let is_clean = chance.one_in(5);
         let expiry_s = chance.pick(&[0, 4, 60, u32::MAX, u32::MAX]);
@@ -285,10 +283,7 @@ impl World {
                 (false, false) => u32::MAX,
             },
             receive_maximum: is_v5.then(|| chance.pick(&[None, Some(1), Some(4)])).flatten(),
-            packet_bytes_max: is_v5
-                .then(|| chance.pick(&[None, None, Some(60)]))
-                .flatten()
-                .filter(|_| !takes_all),
+            packet_bytes_max: is_v5.then(|| chance.pick(&[None, None, Some(60)])).flatten(),
             aliases: if is_v5 { chance.pick(&[0, 2, 9]) } else { 0 },
             has_will: chance.one_in(2),
         }

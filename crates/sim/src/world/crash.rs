@@ -87,7 +87,9 @@ impl World {
             let is_its = |&mut (at, lsn, _): &mut (usize, Lsn, Root)| at == shard && lsn <= told;
             let met: Vec<_> = self.crashes.held.extract_if(.., is_its).collect();
             let roots = met.iter().map(|&(.., root)| root);
-            self.crashes.released.entry(root).or_default().extend(roots);
+            if !met.is_empty() {
+                self.crashes.released.entry(root).or_default().extend(roots);
+            }
             if is_put_off {
                 // Some of them may have left, and others follow.
                 for &(.., root) in &met {
@@ -96,7 +98,9 @@ impl World {
                 self.crashes.held.extend(met);
             }
         }
-        if told < last && self.model.is_unsettled(root) {
+        // A letter that left with a commit may set off others that wait for the next shard's log.
+        let is_open = self.model.is_unsettled(root) || self.crashes.released.contains_key(&root);
+        if told < last && is_open {
             self.crashes.held.push((shard, last, root));
             *self.open_letters.entry(root).or_default() += 1;
         }
