@@ -36,6 +36,9 @@ use weir_wire::{PacketId, PropertiesBuf, QoS};
 pub struct Rebuild {
     sessions: BTreeMap<Lsn, Rebuilt>,
     by_client: BTreeMap<Box<str>, Lsn>,
+    /// A session whose copy was begun last, and may be there in part only: its records are one input,
+    /// but not one commit where a file of the log ends.
+    copied: Option<(Lsn, Rebuilt)>,
     /// Those that a record of this commit, or of this base, may refer to.
     messages: Messages,
     /// By topic, with the place of the record.
@@ -112,6 +115,7 @@ impl Rebuild {
 
     /// The commit ends: its messages are those of the sessions that were to get them.
     pub fn commit_end(&mut self) {
+        self.copied = None;
         if self.base.is_none() {
             self.messages.clear();
         }
@@ -155,7 +159,8 @@ impl Rebuild {
             let open = session.in_flight.iter().filter_map(Open::page);
             session.queue.fetched().chain(open).collect()
         };
-        self.sessions.values().flat_map(of).collect()
+        let copied = self.copied.iter().map(|(_, session)| session);
+        self.sessions.values().chain(copied).flat_map(of).collect()
     }
 
     /// Goes on without these pages. Tells whose messages were on them, and how many.
@@ -164,6 +169,7 @@ impl Rebuild {
         is_lost: impl Fn(PageId) -> bool,
         mut tell: impl FnMut(&str, u64),
     ) {
+        self.take_back_copy();
         for session in self.sessions.values_mut() {
             let open = session.in_flight.len();
             session.in_flight.retain(|open| !open.page().is_some_and(&is_lost));
@@ -181,10 +187,11 @@ impl Rebuild {
     /// # Errors
     /// What `read` says, or that there is less on a page than was.
     pub fn finish<E>(
-        self,
+        mut self,
         now: Micros,
         mut read: impl FnMut(PageId) -> Result<PageIn, E>,
     ) -> Result<Vec<Parcel>, NoPage<E>> {
+        self.take_back_copy();
         let mut parcels = Vec::new();
         for session in self.sessions.into_values() {
             parcels.extend(session.into_parcel(now, &mut read)?);
@@ -269,16 +276,30 @@ impl Rebuild {
             return Err("a session was not logged anew");
         }
         self.mailed.end_base(base)?;
-        self.base = None;
+        (self.base, self.copied) = (None, None);
         // One that was not logged anew had expired.
         self.retained.retain(|_, &mut (lsn, _)| lsn > base);
         Ok(())
     }
 
+    /// At the end of the log: the last copy may have been cut, and what it was made of is all there.
+    fn take_back_copy(&mut self) {
+        if let Some((lsn, session)) = self.copied.take()
+            && let Some(copy) = self.by_client.insert(session.client_id.clone(), lsn)
+        {
+            self.sessions.remove(&copy);
+            self.sessions.insert(lsn, session);
+        }
+    }
+
     /// A session begins from nothing, whatever this client had before.
     fn begin(&mut self, lsn: Lsn, client_id: &str, expiry_s: u32, will: Option<&WillRecord<'_>>) {
+        self.copied = None;
         if let Some(older) = self.by_client.insert(client_id.into(), lsn) {
-            self.sessions.remove(&older);
+            // A base copies what is there, which counts until the copy is whole. Beside that, a session
+            // that another begins in the place of is gone before.
+            let session = self.sessions.remove(&older).filter(|_| self.base.is_some());
+            self.copied = session.map(|session| (older, session));
         }
         let session = Rebuilt {
             client_id: client_id.into(),

@@ -524,6 +524,62 @@ fn the_first_base_is_whole_and_every_base_has_all_sessions() {
 }
 
 #[test]
+fn a_session_counts_as_it_was_until_its_copy_in_a_base_is_whole() {
+    let begin = Record::Session { session: Lsn::NONE, client_id: "s", expiry_s: 9, will: None };
+    let message = |payload| Record::Message {
+        topic: "t",
+        payload,
+        properties: &[],
+        qos: QoS::AtLeastOnce,
+        retain: false,
+        expires_at: None,
+    };
+    let queued = |session, message| Record::Queued {
+        session: Lsn(session),
+        message: Lsn(message),
+        qos: QoS::AtLeastOnce,
+        retain: false,
+        subscription_ids: vec![].into(),
+        packet_id: None,
+    };
+    let records = [
+        Record::Base,
+        begin.clone(),
+        message(b"one"),
+        queued(2, 3),
+        message(b"two"),
+        queued(2, 5),
+        Record::BaseEnd,
+        Record::Base,
+        begin,
+        message(b"one"),
+        queued(9, 10),
+        message(b"two"),
+        queued(9, 12),
+        message(b"three"),
+        queued(9, 14),
+    ];
+    // The copy, which begins with record 9, is one input and may be cut; what follows is another.
+    for end in 7..=records.len() {
+        let mut rebuild = Rebuild::default();
+        for (lsn, record) in (1..).zip(&records[..end]) {
+            if lsn == 9 || lsn == 14 {
+                rebuild.commit_end();
+            }
+            rebuild.apply(Lsn(lsn), record.clone()).unwrap();
+        }
+        let mut count = 0;
+        for parcel in finish(rebuild, Micros(1)) {
+            parcel.tell_records(&mut Renamed::default(), &mut |record| {
+                count += usize::from(matches!(record, Record::Queued { .. }));
+                Lsn(1)
+            });
+        }
+        assert_eq!(count, if end == 15 { 3 } else { 2 }, "of {end} records");
+    }
+}
+
+#[test]
 fn a_record_that_does_not_fit_says_where_it_is_and_one_of_no_session_is_counted() {
     let (session, packet_id) = (Lsn(1), PacketId::FIRST);
     let begin = Record::Session { session: Lsn::NONE, client_id: "s", expiry_s: 9, will: None };

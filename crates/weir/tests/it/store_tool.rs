@@ -99,6 +99,63 @@ fn what_is_no_store_is_said_to_be_none() {
     assert!(code == 2 && error.contains("Not a directory"), "{error}");
 }
 
+/// What a start with this store says, which it refuses.
+fn refused(store: &Path) -> String {
+    let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
+    weir.args(["broker", "--listen", "127.0.0.1:0", "--store"]).arg(store).env("NO_COLOR", "1");
+    let output = weir.output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+    text(&output.stderr)
+}
+
+#[test]
+fn a_generation_of_which_something_is_missing_is_refused_and_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = kept(folder.path());
+    let path = store.to_str().unwrap();
+    let aside = folder.path().join("aside");
+
+    // One that was never written, or was copied in part, does not count for more than a whole one.
+    let empty = store.join("generation-2");
+    std::fs::create_dir(&empty).unwrap();
+    for said in [refused(&store), tool(&["check", path]).2] {
+        assert!(said.contains("generation-2: it has no file generation.json"), "{said}");
+    }
+    std::fs::remove_dir(&empty).unwrap();
+    assert_eq!(tool(&["check", path]).0, 0, "the one before it is still there");
+
+    std::fs::rename(store.join("generation-1/0"), &aside).unwrap();
+    let said = refused(&store);
+    assert!(said.contains("the log of thread 0 is not there"), "{said}");
+    let (code, said, error) = tool(&["salvage", path]);
+    assert!(code == 1 && said.contains("the log of thread 0 is not there"), "{said}{error}");
+    start(&store, 1);
+}
+
+#[test]
+fn logs_and_pages_of_another_store_are_refused() {
+    let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (store, other) = (kept(folder.path()), kept(other.path()));
+    let log = store.join("generation-1/0");
+    std::fs::remove_dir_all(&log).unwrap();
+    std::fs::rename(other.join("generation-1/0"), &log).unwrap();
+    for said in [refused(&store), tool(&["check", store.to_str().unwrap()]).2] {
+        assert!(said.contains("files in it are of another store"), "{said}");
+    }
+}
+
+#[test]
+fn a_folder_of_something_else_gets_no_store() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("data.txt"), "mine").unwrap();
+    let said = refused(folder.path());
+    assert!(said.contains(r#"is no store of Weir's, and not empty: it has "data.txt""#), "{said}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is made");
+    let kept_in = tempfile::tempdir().unwrap();
+    let said = refused(&kept(kept_in.path()).join("generation-1"));
+    assert!(said.contains("is no store of Weir's, and not empty"), "{said}");
+}
+
 #[test]
 fn records_and_what_they_amount_to_are_printed_as_json() {
     let folder = tempfile::tempdir().unwrap();

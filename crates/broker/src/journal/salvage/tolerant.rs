@@ -50,7 +50,10 @@ impl<'a> Tolerant<'a> {
     }
 
     pub(super) fn apply(&mut self, entry: Entry<'_>, lost: &mut impl FnMut(&Loss)) {
-        let Entry { lsn, segment, offset, record, .. } = entry;
+        let Entry { lsn, segment, offset, is_first, record } = entry;
+        if is_first {
+            self.rebuild.commit_end();
+        }
         let (last, ..) = self.last;
         if lsn.0 > last.0 + 1 && self.is_damaged_before(segment, offset) {
             let first = Lsn(last.0 + 1);
