@@ -61,7 +61,10 @@ pub(crate) enum Reply {
     /// Letters that leave when the log has them.
     Letters(Box<Letters>),
     /// What another shard is told of a letter that is pending here.
-    Receipt { from: ShardId, number: u64 },
+    Receipt {
+        from: ShardId,
+        number: u64,
+    },
     /// The same of a letter that says who has subscribed.
     Noted {
         from: ShardId,

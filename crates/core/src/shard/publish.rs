@@ -280,11 +280,7 @@ impl Shard {
     }
 
     /// Says whether a QoS 2 message is new.
-    fn note_unreleased(
-        &mut self,
-        key: SessionKey,
-        publish: &Publish<'_>,
-    ) -> Result<bool, Refusal> {
+    fn note_unreleased(&mut self, key: SessionKey, publish: &Publish<'_>) -> Result<bool, Refusal> {
         let Some(packet_id) = publish.packet_id else { return Ok(true) };
         let session = &mut self.clients[key];
         let is_new = session.note_unreleased(packet_id);

@@ -216,8 +216,7 @@ fn retained_messages_leave_in_their_order_whoever_waits() {
     assert_eq!(net.read(reader), [""; 0]);
     net.commit(0);
     net.go_on();
-    let lines =
-        [format!("{topic} q0 a"), format!("{topic} q0 b"), format!("{topic} q0 b again")];
+    let lines = [format!("{topic} q0 a"), format!("{topic} q0 b"), format!("{topic} q0 b again")];
     let lines = lines.map(|line| format!("PUBLISH {line}"));
     let got = net.read(reader);
     assert_eq!(got[..3], lines);

@@ -28,12 +28,7 @@ pub fn refused(
     Some(due(model, conn, kind, packet_id)?.intake)
 }
 
-fn due(
-    model: &mut Model,
-    conn: ConnNo,
-    kind: PacketKind,
-    packet_id: u16,
-) -> Option<Owed> {
+fn due(model: &mut Model, conn: ConnNo, kind: PacketKind, packet_id: u16) -> Option<Owed> {
     let next = model.conns[conn.0].owed.pop_front();
     match next {
         Some(owed) if (owed.kind, owed.packet_id) == (kind, packet_id) => Some(owed),
