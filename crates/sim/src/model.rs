@@ -96,6 +96,8 @@ pub struct Intake {
     pub acked_at: Option<u64>,
     /// When it is not to be sent any more.
     pub expires_at: Option<Micros>,
+    /// A crash came before anybody was told that the broker has it.
+    pub is_doubtful: bool,
 }
 
 /// One change of a topic's retained message.
@@ -302,6 +304,7 @@ impl Model {
             is_acked: session.is_none(),
             acked_at: None,
             expires_at,
+            is_doubtful: false,
         });
         if session.is_none() {
             self.call.wills.push(intake);

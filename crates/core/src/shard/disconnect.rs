@@ -55,7 +55,9 @@ impl Shard {
                 // Also after a crash that comes before its answers have left.
                 let will = cold.will.take();
                 self.log_connected(key, will.as_deref(), sink);
-                self.connections.live_mut(conn).map(|live| live.cold().will = will);
+                if let Some(live) = self.connections.live_mut(conn) {
+                    live.cold().will = will;
+                }
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use crate::durable::DURABLE;
 use crate::net::{Ask, Net, Peer, message};
-use weir_core::{Limits, Lsn, Record};
+use weir_core::{Limits, Lsn, Mail, Record};
 use weir_wire::packet::Publish;
 use weir_wire::{PacketId, PacketKind, QoS};
 
@@ -302,6 +302,34 @@ fn what_another_shard_refuses_is_not_noted() {
     net.go_on();
     assert_eq!(net.read(publisher), ["PUBREC #1 Quota exceeded: the memory ceiling is reached"]);
     assert!(!has_noted(&net, 0));
+}
+
+#[test]
+fn what_another_shard_refuses_is_not_noted_by_a_base_either() {
+    let Pair { mut net, names, subscriber, .. } = Pair::new();
+    let publisher = net.join(&names[0][2], DURABLE);
+    net.cut(subscriber);
+    net.shards[1].set_pressed(true);
+    net.publish(publisher, "t", QoS::AtLeastOnce, 2, "a");
+    net.go_on();
+    net.read(publisher);
+    net.commit(1);
+    // Its refusal stands behind an answer whose letter takes long.
+    let retained = Publish { retain: true, ..message(&names[1][0], QoS::AtLeastOnce, 3, "") };
+    net.publish_packet(publisher, &retained);
+    net.publish(publisher, "t", QoS::ExactlyOnce, 1, "a");
+    while net.deliver_between(0, 1) {}
+    let answer = net.wires[1].mail.iter().position(|(_, it)| matches!(it, Mail::Retained { .. }));
+    let answer = net.wires[1].mail.remove(answer.unwrap());
+    net.go_on();
+    assert_eq!(net.read(publisher), [""; 0]);
+    net.shards[0].begin_base(net.now, &mut net.wires[0]);
+    net.shards[0].end_base(net.now, &mut net.wires[0]);
+    assert!(!has_noted(&net, 0));
+    net.wires[1].mail.extend(answer);
+    net.go_on();
+    let refused = "PUBREC #1 Quota exceeded: the memory ceiling is reached";
+    assert_eq!(net.read(publisher).last().unwrap(), refused);
 }
 
 #[test]

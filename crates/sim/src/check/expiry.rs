@@ -25,7 +25,8 @@ pub fn copy(model: &mut Model, conn: ConnNo, message: MessageNo, publish: &Publi
     // At QoS 2 it is on its way when it is in the log, and waits for that; at QoS 1 it may wait
     // behind that.
     let session = model.conns[conn.0].session.map(|session| model.session(session));
-    let is_durable = session.is_some_and(|session| session.expiry_s > 0);
+    let is_durable =
+        model.conns[conn.0].is_resumed || session.is_some_and(|session| session.expiry_s > 0);
     let is_on_its_way = model.is_logged && is_durable && publish.qos > QoS::AtMostOnce;
     let is_fresh = publish.retain
         || is_on_its_way

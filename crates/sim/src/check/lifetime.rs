@@ -51,6 +51,9 @@ pub fn passed(model: &mut Model) {
             && !conn.is_paused
             && !conn.is_leaving
             && conn.owed_connack.is_none()
+            // With few answers that may wait, messages that wait for the log keep it from being
+            // read from its CONNACK on, which nobody sees while it sends nothing.
+            && !(model.is_logged && conn.is_resumed && model.limits.answers_held_max < 4)
         {
             conn.heard_at.max(conn.excused_at) + conn.silence_max
         } else {

@@ -226,6 +226,7 @@ impl Model {
         for intake in &mut self.recent.intakes {
             // A will has no acknowledgement: whether it was kept is not known.
             intake.is_acked &= intake.session.is_some();
+            intake.is_doubtful |= intake.acked_at.is_none();
             if intake.settled.is_none() {
                 (intake.settled, intake.settled_at) = (Some(at), Some(now));
             }
