@@ -25,6 +25,8 @@ pub struct Settings {
     pub disk_bytes_max: u64,
     /// Where salts come from: another one for each start.
     pub seed: u64,
+    /// Whether segments get footers. They are of use to a log whose records have long tails.
+    pub has_footers: bool,
     /// Spares that are kept ready: with two, one is left for what makes room when the disk is full.
     pub spares: usize,
 }
@@ -48,6 +50,7 @@ impl Default for Settings {
             is_synced: true,
             disk_bytes_max: u64::MAX,
             seed: 0,
+            has_footers: true,
             spares: 2,
         }
     }
@@ -60,7 +63,7 @@ impl Settings {
     }
 
     pub(crate) const fn footer_bytes_max(&self) -> usize {
-        (self.segment_bytes / FOOTER_PART) as usize
+        if self.has_footers { (self.segment_bytes / FOOTER_PART) as usize } else { 0 }
     }
 
     /// Panics if the log cannot work with them: they are the program's, not the user's.

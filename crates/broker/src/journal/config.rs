@@ -18,8 +18,9 @@ pub struct StoreConfig {
     /// outlives a power cut; `write` once the operating system has it, so that it outlives the
     /// broker's process, and the disk has it a second later. `none` keeps nothing.
     pub durability: Durability,
-    /// The least time between two commits of a thread, while it has something to commit. What comes
-    /// meanwhile shares the next one. 0 commits as often as the disk can.
+    /// The least time between two commits of a thread that many requests wait for. What comes
+    /// meanwhile shares the next one. The fewer share a commit or come while it is on its way, the
+    /// shorter it is, and for a single client it is none. 0 commits as often as the disk can.
     pub gap_ms: u16,
     /// What the folder may take, in bytes. 0 is as much as the disk has.
     pub disk_bytes_max: u64,
@@ -117,6 +118,8 @@ impl StoreConfig {
             pending_bytes_max: PENDING_BYTES_MAX,
             is_synced: self.durability == Durability::Fsync,
             disk_bytes_max,
+            // A start reads all of it.
+            has_footers: false,
             ..Settings::default()
         }
     }
