@@ -45,6 +45,18 @@ enum NotRead {
     Missing,
 }
 
+/// Removes what a first start has left that did not come to its end: no session has pages then.
+fn clear_unused(path: &Path) -> Result<(), NoStore> {
+    let mut pages = 0;
+    Log::scan(&mut Folder::open_to_read(path)?, 0, OnDamage::Salvage, |_| pages += 1)
+        .map_err(|why| NoStore::log(path, why))?;
+    if pages > 0 {
+        let why = "it has pages of queues, and the generation whose they are is not there".into();
+        return Err(NoStore::NotWhole { path: path.into(), why });
+    }
+    std::fs::remove_dir_all(path).map_err(NoStore::disk(path))
+}
+
 /// Leaves out what is damaged in the pages of a broker's folder, if they are there.
 pub(in super::super) fn repair(root: &Path, store: u64) -> Result<(), NoStore> {
     let path = root.join(FOLDER);
@@ -104,21 +116,20 @@ impl PageStore {
         wall: Wall,
     ) -> Result<Self, NoStore> {
         let path = generations.root().join(FOLDER);
-        let mut disk = Folder::open(&path)?;
-        if generations.current() > 0 {
-            generations.refuse_strangers(&path)?;
+        if path.exists() {
+            if generations.current() > 0 {
+                generations.refuse_strangers(&path)?;
+            } else {
+                clear_unused(&path)?;
+            }
         }
+        let mut disk = Folder::open(&path)?;
         let mut live = BTreeSet::new();
         let tell = |record: &weir_store::Record<'_>| {
             live.insert(record.lsn);
         };
         let opened = Log::open(&mut disk, settings, OnDamage::Refuse, Scan::Heads, tell);
         let (log, _) = opened.map_err(|why| NoStore::log(disk.path(), why))?;
-        if generations.current() == 0 && !live.is_empty() {
-            let why =
-                "it has pages of queues, and the generation whose they are is not there".into();
-            return Err(NoStore::NotWhole { path, why });
-        }
         let counts = Arc::default();
         let (waiting, written) = (VecDeque::new(), VecDeque::new());
         let (is_stuck, has_chores) = (false, true);
