@@ -198,9 +198,9 @@ fn a_full_disk_refuses_what_is_to_be_kept_and_loses_nothing() {
         let number = taken.len() as u64 + *refused;
         let is_kept = is_taken(&mut publisher, "kept", &format!("{number:01000}"));
         if is_kept {
-            taken.push(number)
+            taken.push(number);
         } else {
-            *refused += 1
+            *refused += 1;
         }
         // What nobody has to keep goes on.
         assert!(is_taken(&mut publisher, "passing", &number.to_string()));
