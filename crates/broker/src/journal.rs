@@ -246,7 +246,8 @@ impl Journal {
         self.failed.take()
     }
 
-    /// Whether the shard is to log anew what is there. Pages of so many bytes are freed by the next base.
+    /// Whether the shard is to log anew what is there. Pages of so many bytes are freed by the
+    /// next base.
     pub(crate) fn wants_base(&mut self, dead_page_bytes: u64, now: Micros) -> bool {
         self.reclaim.note_pages(dead_page_bytes, self.pages.is_short());
         self.reclaim.note_segments(self.log.segments());

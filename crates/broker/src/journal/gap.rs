@@ -2,8 +2,8 @@
 //!
 //! A commit costs some 50 µs of CPU, whatever is in it, so a busy log gathers for a while. A log
 //! that nobody else writes to meanwhile would gather nothing: a client that waits for each answer
-//! would only wait longer. How busy a log is, is how many requests share a commit, and how many come
-//! while it is on its way.
+//! would only wait longer. How busy a log is, is how many requests share a commit, and how many
+//! come while it is on its way.
 
 use weir_core::{Micros, Record};
 

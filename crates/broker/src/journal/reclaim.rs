@@ -1,10 +1,10 @@
 //! When a shard's log is written anew, and what goes then.
 //!
 //! The log grows until what is alive is a third of it at most, and a file of it is full; then the
-//! shard logs all that is there anew, and everything before that goes. So the disk holds about three
-//! times what is alive, and each byte is copied once in the time that it takes to write twice as
-//! many. Where little is alive, that is done as soon as a file is full, which is then the next one
-//! that is ready: no other has to be made.
+//! shard logs all that is there anew, and everything before that goes. So the disk holds about
+//! three times what is alive, and each byte is copied once in the time that it takes to write
+//! twice as many. Where little is alive, that is done as soon as a file is full, which is then the
+//! next one that is ready: no other has to be made.
 //!
 //! Where the disk is bounded, half of it is for what is alive, since that is there twice while it
 //! is written anew. How much is alive is known when a base ends.

@@ -32,6 +32,7 @@ mod stacks;
 mod stand_ins;
 mod steps;
 mod store;
+mod store_disk;
 mod store_import;
 mod store_pages;
 mod store_tool;
