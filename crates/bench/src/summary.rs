@@ -98,10 +98,15 @@ fn row(of: &Use<'_>, broker: &Repeats<'_>) -> [String; 7] {
         verdict(broker),
         median(rate, count),
         median(|run| Some(run.latency().filter(|of| of.count > 0)?.p99_us as f64), millis),
-        if with_figures().count() > 0 { lost.to_string() } else { "-".into() },
-        median(RunResult::cpu_us_each, |us| format!("{us:.2}")),
+        if with_figures().count() > 0 { few_or_many(lost) } else { "-".into() },
+        median(RunResult::cpu_us_each, |us| millis(us * 1e3)),
         median(|run| Some(run.resources.as_ref()?.rss_stable_bytes as f64), |b| mega(b as u64)),
     ]
+}
+
+/// A count that is exact while it is short; the use case's own table has every digit.
+fn few_or_many(of: u64) -> String {
+    if of < 100_000 { of.to_string() } else { count(of as f64) }
 }
 
 /// The worst verdict of a broker's runs, and how many of them have it.
