@@ -197,6 +197,15 @@ pub fn run_one(
     add(&mut result, options, &seen.samples, measure_us(&outcome), pid);
     let kept = folder::keep(&folder, &result, &outcome);
     options.live.tell(&Event::Ended(Box::new(Ended::of(&result))));
+    ran(result, folder, kept)
+}
+
+/// A run and its folder, or, if that could not be written, the run in an error.
+fn ran(
+    result: RunResult,
+    folder: PathBuf,
+    kept: anyhow::Result<()>,
+) -> anyhow::Result<(RunResult, PathBuf)> {
     match kept {
         Ok(()) => Ok((result, folder)),
         Err(error) => Err(Unkept::new(result, folder, &error).into()),
