@@ -104,7 +104,7 @@ pub fn measure(program: &Path) -> anyhow::Result<String> {
         let ceiling = 1e6 / cpu_us;
         let _ = writeln!(
             text,
-            "  {}: {ceiling:.0} messages per core-second ({cpu_us:.2} us each, measured at \
+            "  {}:\n    {ceiling:.0} messages per core-second ({cpu_us:.2} us each, measured at \
              {rate:.0}/s)",
             shape.name
         );

@@ -89,11 +89,11 @@ impl Scoreboard {
     }
 }
 
-/// Runs the tables against each broker, started and stopped here, and keeps `conformance.json` and
-/// `report.html` in a folder, which is returned too. A wish to stop ends it before the next case.
+/// Runs the tables against each broker, started and stopped here, and makes a folder for what comes
+/// of it, which is returned too. A wish to stop ends it before the next case.
 ///
 /// # Errors
-/// A broker that cannot be had, no case that fits, a file that cannot be written.
+/// A broker that cannot be had, no case that fits, a folder that cannot be made.
 pub fn run(
     brokers: &[Box<dyn Driver>],
     options: &Options,
@@ -138,7 +138,6 @@ pub fn run(
         folder::remove_if_empty(&folder);
         return Err(error);
     }
-    keep(&scoreboard, &folder)?;
     Ok((scoreboard, folder))
 }
 
@@ -234,8 +233,15 @@ fn progress(count: usize, broker: &Broker) -> indicatif::ProgressBar {
     bar
 }
 
-fn keep(scoreboard: &Scoreboard, folder: &Path) -> anyhow::Result<()> {
+/// Keeps `conformance.json` and `report.html` in the folder of a run.
+///
+/// # Errors
+/// A file that cannot be written.
+pub fn keep(scoreboard: &Scoreboard, folder: &Path) -> anyhow::Result<()> {
     let json = serde_json::to_string_pretty(scoreboard)? + "\n";
     folder::write(folder, "conformance.json", &json)?;
     folder::write(folder, "report.html", &html(scoreboard)?)
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@ mod network;
 
 use crate::driver::Running;
 use crate::host::Files;
+use crate::paths::without_folders;
 use crate::result::{BrokerFacts, Disclosed, HostFacts, LoadFacts};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -111,7 +112,9 @@ fn broker(pid: Option<u32>) -> BrokerFacts {
     let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
     let configured = "as configured, otherwise its default".to_owned();
     BrokerFacts {
-        executable: or_absent(program.as_ref().map(|path| path.display().to_string())),
+        executable: or_absent(
+            program.as_ref().map(|of| without_folders(&of.display().to_string())),
+        ),
         executable_sha256: program.as_deref().map_or_else(|| ABSENT.into(), sha256_of_file),
         runtime: runtime(pid),
         processes: processes(pid),
@@ -261,7 +264,8 @@ fn disk(folder: &Path) -> String {
             best = Some((device, at, kind));
         }
     }
-    best.map_or_else(|| ABSENT.into(), |(device, at, kind)| format!("{kind} on {device} at {at}"))
+    let known = best.map(|(device, at, kind)| format!("{kind} on {device} at {at}"));
+    or_absent(known.as_deref().map(without_folders))
 }
 
 /// SHA-256 of a program in hex; counted once for each path of this process.
@@ -273,7 +277,7 @@ fn sha256_of_file(path: &Path) -> String {
     let mut hash = Sha256::new();
     let counted = std::fs::File::open(path)
         .and_then(|mut file| std::io::copy(&mut file, &mut hash))
-        .map_err(|error| format!("not known: {}: {error}", path.display()));
+        .map_err(|error| without_folders(&format!("not known: {}: {error}", path.display())));
     let text = match counted {
         Ok(_) => hash.finalize().iter().fold(String::new(), |mut text, byte| {
             let _ = write!(text, "{byte:02x}");
@@ -342,6 +346,38 @@ mod tests {
         assert_eq!(told, [anonymous, "a user name, without a password", "user name and password"]);
         assert_eq!(tls(Some(Access::default())), "none: plain TCP");
         assert_eq!((tls(None), authentication(None)), (NOT_USED, NOT_USED));
+    }
+
+    #[test]
+    fn the_processes_of_a_broker_are_named_and_counted() {
+        let sleeper = || {
+            let mut sleep = std::process::Command::new("sleep");
+            sleep.arg("60").spawn().unwrap()
+        };
+        let mut children = [sleeper(), sleeper()];
+        let text = processes(std::process::id());
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        let own = std::fs::read_to_string("/proc/self/comm").unwrap();
+        assert!(text.contains(&format!("1 x {}", own.trim())), "{text}");
+        assert!(text.contains(" x sleep"), "{text}");
+    }
+
+    #[test]
+    fn the_lines_of_a_brokers_log_are_counted() {
+        let null = crate::run::tests::NullBroker::start();
+        let folder = tempfile::tempdir().unwrap();
+        let running = null.driver().start(Profile::Default, folder.path(), None).unwrap();
+        let told = || {
+            let mut disclosed = Disclosed::default();
+            after(&mut disclosed, &running, folder.path(), None);
+            disclosed.broker.log
+        };
+        assert_eq!(told(), ELSEWHERE, "there is none");
+        std::fs::write(folder.path().join("broker.log"), "starting\nready\nbye\n").unwrap();
+        assert!(told().starts_with("3 lines in this run"), "{}", told());
     }
 
     #[test]

@@ -258,6 +258,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_use_case_that_fits_runs_at_full_scale_and_one_that_does_not_says_how_it_would() {
+        let small = crate::run::tests::small();
+        assert_eq!(runs(&small, 6, true), "at full scale");
+        assert_eq!(runs(&small, 6, false), "at full scale, but barely");
+        let text = include_str!("usecase/example.toml");
+        let mut large = UseCase::parse("example", text).unwrap();
+        let clients = connections_max(&[]).min(u64::from(u32::MAX)) as u32;
+        large.group.iter_mut().for_each(|group| (group.clients, group.scales) = (clients, true));
+        let told = runs(&large, 3 * u64::from(clients), false);
+        assert!(told.starts_with("at scale 0.") && told.ends_with(", or --agents 3"), "{told}");
+    }
+
+    #[test]
     fn use_cases_that_this_host_is_too_small_for_are_named_and_the_others_counted() {
         crate::lines::assert_fits(&report().text);
         let mut rows: Vec<Row> = usecase::all().into_iter().map(row).collect();

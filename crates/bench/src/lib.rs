@@ -27,6 +27,7 @@ mod mqtt;
 pub mod near;
 pub mod numbers;
 pub mod page;
+pub mod paths;
 mod profile;
 pub mod published;
 pub mod repeat;

@@ -63,4 +63,10 @@ mod tests {
         let texts = [0, 999, 1_000, 7_500_000].map(grouped);
         assert_eq!(texts, ["0", "999", "1,000", "7,500,000"]);
     }
+
+    #[test]
+    fn a_small_rate_keeps_its_fraction_and_a_large_one_no_digits_nobody_reads() {
+        let texts = [0.25, 3.0, 9.94, 10.4, 999.6, 12_345.0, 123_456.0, 2_000_000.0].map(count);
+        assert_eq!(texts, ["0.25", "3", "9.94", "10", "1000", "12.3k", "123k", "2.00M"]);
+    }
 }

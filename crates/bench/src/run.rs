@@ -108,11 +108,27 @@ impl RunOptions {
     }
 }
 
+/// A run that was made, and whose files could not be written, as on a disk that is full: what it
+/// took hours to measure can still be printed.
+#[derive(Debug, thiserror::Error)]
+#[error("{why}")]
+pub(crate) struct Unkept {
+    pub(crate) result: Box<RunResult>,
+    pub(crate) folder: PathBuf,
+    why: String,
+}
+
+impl Unkept {
+    pub(crate) fn new(result: RunResult, folder: PathBuf, why: &anyhow::Error) -> Self {
+        Self { result: Box::new(result), folder, why: format!("{why:#}") }
+    }
+}
+
 /// Runs one use case on one broker and keeps the result in a folder of its own.
 ///
 /// # Errors
 /// What stands in the way before anything is measured: the folder, the broker, the scale. What goes
-/// wrong later is in the result.
+/// wrong later is in the result, but for files that cannot be written: see [`Unkept`].
 pub fn run_one(
     use_case: &UseCase,
     driver: &dyn Driver,
@@ -179,9 +195,21 @@ pub fn run_one(
     let suite = suite(options, seen.started);
     let mut result = assemble::result(suite, &scaled, &plan, broker, host, &outcome, &seen);
     add(&mut result, options, &seen.samples, measure_us(&outcome), pid);
-    folder::keep(&folder, &result, &outcome)?;
+    let kept = folder::keep(&folder, &result, &outcome);
     options.live.tell(&Event::Ended(Box::new(Ended::of(&result))));
-    Ok((result, folder))
+    ran(result, folder, kept)
+}
+
+/// A run and its folder, or, if that could not be written, the run in an error.
+fn ran(
+    result: RunResult,
+    folder: PathBuf,
+    kept: anyhow::Result<()>,
+) -> anyhow::Result<(RunResult, PathBuf)> {
+    match kept {
+        Ok(()) => Ok((result, folder)),
+        Err(error) => Err(Unkept::new(result, folder, &error).into()),
+    }
 }
 
 /// What is disclosed of a run that is about to begin.

@@ -9,7 +9,7 @@ use crate::live::Live;
 use crate::live::events::Cell;
 use crate::repeat::{Abreast, Turn, order};
 use crate::result::{InvalidRun, Repetition, RunResult, Status};
-use crate::run::{RunOptions, run_one};
+use crate::run::{RunOptions, Unkept, run_one};
 use crate::usecase::{Times, UseCase};
 use crate::{folder, report};
 use anyhow::{Context, bail, ensure};
@@ -190,7 +190,8 @@ impl Session {
     /// folder.
     ///
     /// # Errors
-    /// As `run_one` has them, with the use case and the broker.
+    /// As `run_one` has them, with the use case and the broker. A result whose files cannot be
+    /// written is handed to `kept`, too.
     pub fn run_each(
         &self,
         use_cases: &[UseCase],
@@ -229,12 +230,13 @@ impl Session {
                     .with_context(|| format!("{} on {}", use_case.name, broker.name()))
             };
             for ended in at_once(group, &options_of, &run) {
-                let (result, folder) = ended?;
+                let (result, folder) = ended.inspect_err(|error| told(error, kept))?;
                 if !result.was_run() && result.verdict.status == Status::Failed {
                     unstarted.extend(result.verdict.reasons.clone());
                 }
-                report::write(std::slice::from_ref(&result), &folder.join("report.html"))?;
+                let page = write_page(&result, &folder);
                 kept(result, folder);
+                page?;
             }
         }
         // Nothing was run at all: that is no result, however many cells it has.
@@ -259,7 +261,9 @@ impl Session {
             if is_over || result.verdict.status != Status::Invalid {
                 return Ok((result, folder));
             }
-            report::write(std::slice::from_ref(&result), &folder.join("report.html"))?;
+            if let Err(error) = write_page(&result, &folder) {
+                return Err(Unkept::new(result, folder, &error).into());
+            }
             noteln!("  run again, {} of {}: it was invalid", tries + 1, self.again);
             let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let reasons = result.verdict.reasons;
@@ -304,6 +308,17 @@ impl Session {
 }
 
 type Ran = anyhow::Result<(RunResult, PathBuf)>;
+
+fn write_page(result: &RunResult, folder: &Path) -> anyhow::Result<()> {
+    report::write(std::slice::from_ref(result), &folder.join("report.html"))
+}
+
+/// Hands on what was measured in a run whose files could not be written.
+fn told(error: &anyhow::Error, kept: &mut dyn FnMut(RunResult, PathBuf)) {
+    if let Some(Unkept { result, folder, .. }) = error.downcast_ref() {
+        kept((**result).clone(), folder.clone());
+    }
+}
 
 /// Every run of a group, each of several on a thread of its own, and how each ended.
 fn at_once(

@@ -1,13 +1,17 @@
 //! All use cases of a command in one table, and what the columns of all tables mean.
 
+use crate::lines::LINE_CHARS_MAX;
 use crate::numbers::{count, mega, millis};
 use crate::report::runs::{self, Repeats, Use, worst};
-use crate::result::RunResult;
+use crate::result::{RunResult, Status};
 use crate::tables::{fit, new_table, printable, prose};
+use comfy_table::Table;
 use std::fmt::Write as _;
 
-/// Longest name in the first column.
+/// Longest name in the first column, and how far it may be cut so that the table fits: two
+/// versions of a broker are still told apart.
 const NAME_CHARS_MAX: usize = 24;
+const NAME_CHARS_MIN: usize = 20;
 
 /// What a column says that its name does not.
 const COLUMNS: [(&str, &str); 15] = [
@@ -40,18 +44,7 @@ fn table(results: &[RunResult]) -> String {
     if uses.len() < 2 {
         return String::new();
     }
-    let mut table =
-        new_table(["all use cases", "verdict", "out /s", "p99 ms", "lost", "CPU us", "mem"]);
-    for of in &uses {
-        let name = of.name.trim_start_matches("singlenode-");
-        let mut title: [String; 7] = Default::default();
-        title[0] = cut(name);
-        table.add_row(title);
-        for broker in &of.brokers {
-            table.add_row(row(of, broker));
-        }
-    }
-    let mut text = format!("\n{}\n", fit(&table));
+    let mut text = format!("\n{}\n", fit(&in_one(&uses)));
     if uses.iter().flat_map(|of| &of.brokers).any(|broker| broker.runs.len() > 1) {
         prose(
             &mut text,
@@ -60,6 +53,33 @@ fn table(results: &[RunResult]) -> String {
         );
     }
     text
+}
+
+/// The names are cut as little as the width of a terminal allows.
+fn in_one(uses: &[Use<'_>]) -> Table {
+    let lengths = (NAME_CHARS_MIN..=NAME_CHARS_MAX).rev();
+    let tables = lengths.map(|chars_max| named(uses, chars_max));
+    let is_short = |table: &Table| {
+        table.to_string().lines().all(|line| line.chars().count() <= LINE_CHARS_MAX)
+    };
+    // Where none is short enough, its columns go below one another.
+    tables.into_iter().find(is_short).unwrap_or_else(|| named(uses, NAME_CHARS_MAX))
+}
+
+fn named(uses: &[Use<'_>], chars_max: usize) -> Table {
+    let mut table =
+        new_table(["all use cases", "verdict", "out /s", "p99 ms", "lost", "CPU us", "mem"]);
+    for of in uses {
+        let mut title: [String; 7] = Default::default();
+        title[0] = cut(of.name.trim_start_matches("singlenode-"), chars_max);
+        table.add_row(title);
+        for broker in &of.brokers {
+            let mut cells = row(of, broker);
+            cells[0] = cut(&cells[0], chars_max);
+            table.add_row(cells);
+        }
+    }
+    table
 }
 
 fn row(of: &Use<'_>, broker: &Repeats<'_>) -> [String; 7] {
@@ -74,29 +94,36 @@ fn row(of: &Use<'_>, broker: &Repeats<'_>) -> [String; 7] {
     let with_figures = || broker.runs.iter().filter(|named| named.run.has_figures());
     let lost: u64 = with_figures().map(|named| named.run.measure.lost).sum();
     [
-        cut(&format!("  {}", broker.label)),
+        format!("  {}", broker.label),
         verdict(broker),
         median(rate, count),
         median(|run| Some(run.latency().filter(|of| of.count > 0)?.p99_us as f64), millis),
-        if with_figures().count() > 0 { lost.to_string() } else { "-".into() },
-        median(RunResult::cpu_us_each, |us| format!("{us:.2}")),
+        if with_figures().count() > 0 { few_or_many(lost) } else { "-".into() },
+        median(RunResult::cpu_us_each, |us| millis(us * 1e3)),
         median(|run| Some(run.resources.as_ref()?.rss_stable_bytes as f64), |b| mega(b as u64)),
     ]
+}
+
+/// A count that is exact while it is short; the use case's own table has every digit.
+fn few_or_many(of: u64) -> String {
+    if of < 100_000 { of.to_string() } else { count(of as f64) }
 }
 
 /// The worst verdict of a broker's runs, and how many of them have it.
 fn verdict(broker: &Repeats<'_>) -> String {
     let (worst, runs) = (worst(broker), broker.runs.len());
     let have_it = broker.runs.iter().filter(|of| of.run.verdict.status == worst).count();
-    if runs == 1 { worst.name().into() } else { format!("{have_it}/{runs} {}", worst.name()) }
+    // What a broker does not support, it supports in no run.
+    let is_plain = runs == 1 || worst == Status::Unsupported && have_it == runs;
+    if is_plain { worst.name().into() } else { format!("{have_it}/{runs} {}", worst.name()) }
 }
 
-fn cut(name: &str) -> String {
+fn cut(name: &str, chars_max: usize) -> String {
     let name = printable(name);
-    if name.chars().count() <= NAME_CHARS_MAX {
+    if name.chars().count() <= chars_max {
         return name;
     }
-    name.chars().take(NAME_CHARS_MAX - 3).chain("...".chars()).collect()
+    name.chars().take(chars_max - 3).chain("...".chars()).collect()
 }
 
 /// What the columns mean, once below all tables.

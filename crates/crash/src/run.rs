@@ -109,7 +109,7 @@ pub fn run(
     interrupted: &Interrupted,
 ) -> anyhow::Result<Option<CrashResult>> {
     if !driver.is_restartable() {
-        bail!("{} is not started by the suite, and so it cannot be crashed", driver.name());
+        bail!("it is not started by the suite, and so it cannot be crashed");
     }
     let (version, qos) = able(driver, options)?;
     let profile = match driver.has(Profile::Durable) {

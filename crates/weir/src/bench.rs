@@ -12,7 +12,7 @@ mod live;
 mod new;
 mod repeat;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::{Args, Subcommand};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ use weir_bench::result::{RunResult, Status};
 use weir_bench::run::RunOptions;
 use weir_bench::session::Session;
 use weir_bench::usecase::{self, Span, UseCase};
-use weir_bench::{ceiling, conformance, doctor, folder, report, summary, tables};
+use weir_bench::{ceiling, conformance, doctor, folder, paths, report, summary, tables};
 use weir_conformance::Version;
 use weir_say::{say, sayln};
 
@@ -64,11 +64,18 @@ enum BenchCommand {
     /// Test how closely brokers follow the MQTT standard, and print a scoreboard
     #[command(after_help = CONFORMANCE_EXAMPLES)]
     Conformance(ConformanceArgs),
-    /// Print stored results, and write report.html again
+    /// Print stored results, and write their page again: report.html in the only folder named, or
+    /// report-A-B.html here for several
     Report {
         /// Result folders, or folders that contain some
         #[arg(required = true, value_name = "RESULT")]
         results: Vec<PathBuf>,
+        /// Write the page to this file
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+        /// Leave the results themselves out of the page, which then offers none for download
+        #[arg(long)]
+        small: bool,
     },
     Export(export::ExportArgs),
     /// Browse and compare stored runs in a web browser
@@ -275,9 +282,11 @@ fn parse_scale(text: &str) -> Result<f64, String> {
     scale.ok_or_else(|| format!("it must be above 0 and at most {SCALE_MAX}, such as 0.1"))
 }
 
-/// What was typed, but for passwords: it is kept with the results.
+/// What was typed, but for passwords and for where things lie on this host: it is kept with the
+/// results, which are passed on.
 fn command_line() -> Vec<String> {
-    std::env::args().map(|argument| driver::without_password(&argument)).collect()
+    let word = |word: String| paths::without_folders(&driver::without_password(&word));
+    std::env::args().map(word).collect()
 }
 
 /// Seconds of `90`, `10s`, `5m`, `1h` or `500ms`.
@@ -311,7 +320,7 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
         BenchCommand::New(args) => Ok(new::run(&args)),
         BenchCommand::Suite { set, how } => run_all(&usecase::set(&set)?, &how),
         BenchCommand::Conformance(args) => conform(args),
-        BenchCommand::Report { results } => show(&results),
+        BenchCommand::Report { results, out, small } => show(&results, out, small),
         BenchCommand::Export(args) => export::run(&args),
         BenchCommand::Browse(args) => live::browse(&args),
         BenchCommand::Compare(args) => compare::run(&args),
@@ -383,16 +392,26 @@ fn run_all(use_cases: &[UseCase], how: &How) -> anyhow::Result<ExitCode> {
     live.close();
     if !results.is_empty() {
         say!("{}{}", tables::render(&results), summary::render(&results));
-        let stand = weir_bench::compare::of_repeats(&results);
-        if let Some(stand) = &stand {
-            repeat::tell(&session, stand)?;
-        }
-        let path = report_path(&session.out, &folders);
-        report::write_with(&results, stand.as_ref(), &path)?;
-        sayln!("report: {}", path.display());
     }
-    outcome?;
+    // What was measured is printed, before anything that a full disk may prevent.
+    let written = write_all(&results, &session, &folders);
+    outcome.and(written)?;
     Ok(exit_code(&results, &interrupted))
+}
+
+/// How the brokers stand, and the page over all results.
+fn write_all(results: &[RunResult], session: &Session, folders: &[PathBuf]) -> anyhow::Result<()> {
+    if results.is_empty() {
+        return Ok(());
+    }
+    let stand = weir_bench::compare::of_repeats(results);
+    if let Some(stand) = &stand {
+        repeat::tell(session, stand)?;
+    }
+    let path = report_path(&session.out, folders);
+    report::write_with(results, stand.as_ref(), &path)?;
+    sayln!("report: {}", path.display());
+    Ok(())
 }
 
 /// Beside the only result, or above all of them, named after the first.
@@ -421,6 +440,7 @@ fn conform(args: ConformanceArgs) -> anyhow::Result<ExitCode> {
     let interrupted = note_signals()?;
     let (scoreboard, folder) = conformance::run(&brokers, &options, &interrupted)?;
     say!("{}", conformance::render(&scoreboard));
+    conformance::keep(&scoreboard, &folder)?;
     sayln!("report: {}", folder.join("report.html").display());
     if interrupted.load(Ordering::Relaxed) {
         return Ok(ExitCode::from(130));
@@ -428,17 +448,40 @@ fn conform(args: ConformanceArgs) -> anyhow::Result<ExitCode> {
     Ok(if scoreboard.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn show(roots: &[PathBuf]) -> anyhow::Result<ExitCode> {
+fn show(roots: &[PathBuf], out: Option<PathBuf>, is_small: bool) -> anyhow::Result<ExitCode> {
     let mut results: Vec<RunResult> = Vec::new();
     for root in roots {
         results.extend(folder::read_all(root)?);
     }
     say!("{}{}", tables::render(&results), summary::render(&results));
-    let [root, ..] = roots else { bail!("name a result folder") };
-    let path = root.join("report.html");
-    report::write(&results, &path)?;
+    let path = match (out, roots) {
+        (Some(file), _) => file,
+        (None, [root]) => root.join("report.html"),
+        // The page in a folder is of the runs in it alone.
+        (None, several) => PathBuf::from(page_of(several)),
+    };
+    let write = if is_small { report::write_small } else { report::write };
+    write(&results, &path)?;
     sayln!("report: {}", path.display());
     Ok(ExitCode::SUCCESS)
+}
+
+/// Longest name of a page of several folders, in bytes, without its ending; file systems take 255.
+const PAGE_NAME_BYTES_MAX: usize = 120;
+
+/// The name of a page of several folders, from theirs.
+fn page_of(roots: &[PathBuf]) -> String {
+    let mut name = "report".to_owned();
+    for (at, root) in roots.iter().enumerate() {
+        // `.` and `..` have a name only where they lie.
+        let whole = root.canonicalize().unwrap_or_else(|_| root.clone());
+        let next = whole.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.len() + next.len() >= PAGE_NAME_BYTES_MAX {
+            return format!("{name}-and-{}-more.html", roots.len() - at);
+        }
+        name = format!("{name}-{next}");
+    }
+    name + ".html"
 }
 
 /// 130 after Ctrl-C, 1 if a run did not pass that its broker could be asked for.

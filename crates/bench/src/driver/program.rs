@@ -6,6 +6,7 @@ use super::file::{Ask, BrokerFile, Filled, Get, Values, version_in};
 use super::process::{Launch, Running};
 use super::{Driver, DriverError, Profile, file, find};
 use crate::host::open_files_max;
+use crate::paths::without_folders;
 use crate::result::Broker;
 use crate::usecase::Needs;
 use std::collections::BTreeMap;
@@ -200,21 +201,24 @@ impl Program {
         filled
     }
 
-    /// What is disclosed: no path of this host in the command line.
+    /// What is disclosed: no path of this host.
     fn disclosed(&self, profile: Profile, found: &Found, filled: &Filled, folder: &Path) -> Broker {
         let (folder, within) = (folder.display().to_string(), format!("{}/", folder.display()));
         let program = found.path.display().to_string();
         let name = found.path.file_name().unwrap_or_default().to_string_lossy();
-        let short =
-            |text: &str| text.replace(&within, "").replace(&folder, ".").replace(&program, &name);
+        // A broker runs in the folder, so that a path below it means the same without it.
+        let here = |text: &str| text.replace(&within, "").replace(&folder, ".");
+        let short = |text: &str| without_folders(&here(text).replace(&program, &name));
         let environment = filled.environment.iter();
         let environment = environment.map(|(key, value)| format!("{key}={}", short(value)));
         let is_whole = self.given.as_ref().is_some_and(|given| given.is_whole);
         let configuration = match &*filled.files {
             [_, ..] if is_whole && !self.file.names_files() => NO_FILE_NAMED.into(),
             [] => "none: its command line says it all".into(),
-            [(_, text)] => text.clone(),
-            files => files.iter().map(|(name, text)| format!("# {name}\n{text}\n")).collect(),
+            [(_, text)] => here(text),
+            files => {
+                files.iter().map(|(name, text)| format!("# {name}\n{}\n", here(text))).collect()
+            }
         };
         Broker {
             driver: self.name.clone(),

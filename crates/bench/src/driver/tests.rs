@@ -193,3 +193,25 @@ fn a_command_line_of_the_users_lists_as_set_only_what_it_names() {
     assert_eq!(of("mosquitto=/opt/docker run -v {folder}:/etc/mosquitto it"), all);
     assert!(!of("emqx5=/opt/emqx/bin/emqx").is_empty());
 }
+
+/// A broker that the suite watches is stopped and goes on; the kernel tells its parent of both.
+#[test]
+fn a_broker_that_is_frozen_stands_still_until_it_is_thawed() {
+    use rustix::process::{Pid, WaitOptions, waitpid};
+    let null = crate::run::tests::NullBroker::start();
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+    let pid = Pid::from_child(&child);
+    let url = format!("mqtt://{}?pid={}", null.address, child.id());
+    let running = parse(&url).unwrap().start(Profile::Default, folder.path(), None).unwrap();
+    let seen = |options| waitpid(Some(pid), options).unwrap().unwrap().1;
+    running.freeze().unwrap();
+    assert!(seen(WaitOptions::UNTRACED).stopped());
+    running.thaw().unwrap();
+    let state = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let state = state.rsplit(") ").next().unwrap().chars().next();
+    assert_ne!(state, Some('T'), "it goes on");
+    assert!(running.freeze().is_err(), "there is nothing left to stop");
+}

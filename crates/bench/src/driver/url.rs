@@ -3,6 +3,7 @@
 use super::process::{Running, pin};
 use super::{Driver, DriverError, Profile};
 use crate::mqtt;
+use crate::paths::without_folders;
 use crate::result::Broker;
 use crate::usecase::Needs;
 use procfs::process::Process;
@@ -77,7 +78,8 @@ impl Url {
     fn take(&self, pid: u32, core: Option<usize>) -> Result<(Vec<String>, Vec<String>), String> {
         let process = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok());
         let process = process.ok_or_else(|| format!("there is no process {pid}"))?;
-        let command = process.cmdline().unwrap_or_default();
+        let command: Vec<String> = process.cmdline().unwrap_or_default();
+        let command: Vec<String> = command.iter().map(|word| without_folders(word)).collect();
         if command.is_empty() {
             return Err(format!("process {pid} has no command line: it is not a broker"));
         }

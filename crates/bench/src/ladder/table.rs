@@ -2,6 +2,7 @@
 
 use super::record::{Ladder, LadderStep};
 use super::search::{Ending, Purpose, Seen};
+use crate::lines::wrap;
 use crate::numbers::{count, millis};
 use crate::stats::Spread;
 use crate::tables::{fit, printable, prose};
@@ -33,12 +34,12 @@ pub(super) fn amount(value: f64) -> String {
     if value < 100.0 && value.fract() != 0.0 { format!("{value:.2}") } else { count(value) }
 }
 
-/// A step as it is done, one line; `of` is whose.
+/// A step as it is done, no line wider than a terminal; `of` is whose.
 pub fn step_line(of: &str, step: &LadderStep, unit: &str) -> String {
     let p99 = step.p99_us.map_or_else(|| "-".into(), |us| millis(us as f64));
-    let mut line = format!(
+    let mut sentence = format!(
         "{}: step {} ({}): {} {unit}: {}; p99 {p99} ms, lost {}",
-        printable(of),
+        of,
         step.number,
         purpose(step.purpose),
         amount(step.value),
@@ -46,20 +47,29 @@ pub fn step_line(of: &str, step: &LadderStep, unit: &str) -> String {
         step.lost
     );
     if let Some(reason) = step.reasons.first() {
-        let _ = write!(line, "; {}", printable(reason));
+        let _ = write!(sentence, "; {reason}");
     }
-    line
+    lines(&sentence)
+}
+
+/// A sentence that stands alone, what does not fit into its first line below it.
+fn lines(sentence: &str) -> String {
+    let mut text = String::new();
+    wrap(&mut text, "", "  ", sentence);
+    text.truncate(text.trim_end().len());
+    text
 }
 
 /// The steps in the order of their values, and beneath them what was found.
 pub fn render(ladder: &Ladder) -> String {
-    let mut text = format!(
-        "\n{} on {}: highest {} with {}\n",
-        printable(&ladder.use_case),
+    let head = format!(
+        "{} on {}: highest {} with {}",
+        ladder.use_case,
         label(ladder),
         ladder.what.unit(),
         ladder.objective
     );
+    let mut text = format!("\n{}\n", lines(&head));
     let of = &ladder.limits;
     let scale = if of.scale == 1.0 { String::new() } else { format!("scale {}, ", of.scale) };
     let steps = format!("{scale}steps of {} s after {} s of warm-up", of.measure_s, of.warm_up_s);
@@ -99,7 +109,7 @@ pub fn render(ladder: &Ladder) -> String {
             prose(&mut text, &format!("step {}: {reason}", step.number));
         }
     }
-    let _ = writeln!(text, "{}", found(ladder));
+    let _ = writeln!(text, "{}", lines(&found(ladder)));
     text
 }
 
@@ -110,7 +120,7 @@ pub fn apart(ladders: &[Ladder]) -> Vec<String> {
     ladders
         .chunk_by(|one, other| name(one) == name(other))
         .filter(|of| of[0].round > 0)
-        .map(|of| format!("{}: {}", name(&of[0]), spread(of)))
+        .map(|of| lines(&format!("{}: {}", name(&of[0]), spread(of))))
         .collect()
 }
 

@@ -159,6 +159,8 @@ mod tests {
         assert_eq!(system.pss_max_bytes, Some(9));
         assert_eq!(system.monitor.looks, 10);
         assert!((system.monitor.look_us - 100.0).abs() < 1e-9);
+        // 1,000 us in the 9 s between the first look and the last.
+        assert!((system.monitor.cpu_cores - 1e-3 / 9.0).abs() < 1e-9);
         let shrunk = Work { rss_bytes: (3_072_000, 1_024_000), host_bytes: (9, 9), ..work };
         let shrunk = run(&samples, &shrunk);
         assert_eq!((shrunk.kib_per_connection, shrunk.host_kib_per_connection), (None, None));

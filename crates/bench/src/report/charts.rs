@@ -15,6 +15,9 @@ const POINTS_MIN: usize = 150;
 /// Points of a column over all runs of a page, so that it stays a page one can send.
 const POINTS_OF_ALL: usize = 20_000;
 
+/// Of the usual interval, what the last must last to be drawn.
+const INTERVAL_SHARE_MIN: f64 = 0.5;
+
 /// Use cases with their runs and columns.
 pub(super) fn columns(uses: &[Use<'_>]) -> Vec<Value> {
     let runs: usize = uses.iter().map(|of| of.runs.len()).sum();
@@ -38,10 +41,11 @@ pub(super) fn columns(uses: &[Use<'_>]) -> Vec<Value> {
 fn run(named: &Named<'_>, is_typical: bool, points: usize) -> Value {
     let run = named.run;
     let rows = &run.series;
-    let every = rows.len().div_ceil(points).max(1);
+    let shown = shown(rows);
+    let every = shown.div_ceil(points).max(1);
     let mut columns = Map::new();
     let mut insert = |name: &str, kind, values: Vec<Option<f64>>| {
-        columns.insert(name.into(), thin(&values, every, kind));
+        columns.insert(name.into(), thin(&values[..shown], every, kind));
     };
     for figure in SERIES.iter().chain(DERIVED) {
         insert(figure.name, figure.kind, rows.iter().map(figure.of).collect());
@@ -55,7 +59,7 @@ fn run(named: &Named<'_>, is_typical: bool, points: usize) -> Value {
     insert("failed_per_s", Kind::Mean, failed_per_s(rows));
     insert("bytes_per_message", Kind::Mean, rows.iter().map(bytes_per_message).collect());
     insert("bytes_per_connection", Kind::State, bytes_per_connection(named));
-    let ends = rows.chunks(every).filter_map(<[SeriesRow]>::last);
+    let ends = rows[..shown].chunks(every).filter_map(<[SeriesRow]>::last);
     let ends = ends.map(|row| json!((row.t_s * 1e3).round() / 1e3));
     columns.insert("t_s".into(), ends.collect());
     json!({
@@ -71,6 +75,16 @@ fn run(named: &Named<'_>, is_typical: bool, points: usize) -> Value {
         "quantiles": quantiles(run.latency()),
         "heat": if is_typical { heat::map(run) } else { Value::Null },
     })
+}
+
+/// How many of the intervals lines are drawn of. The last one ends when the run does, often after
+/// a few milliseconds: a rate over so short a time is mostly chance, and would end the line in a
+/// spike. What was counted in it is in the tables and in the files.
+fn shown(rows: &[SeriesRow]) -> usize {
+    let [.., before, last] = rows else { return rows.len() };
+    let usual_s = before.t_s / (rows.len() - 1) as f64;
+    let is_whole = last.t_s - before.t_s >= usual_s * INTERVAL_SHARE_MIN;
+    rows.len() - usize::from(!is_whole)
 }
 
 /// One value for each `every` of them.
@@ -239,6 +253,25 @@ mod tests {
         assert_eq!(thin(&values, 2, Kind::Count), json!([4, 8, 4]));
         assert_eq!(thin(&values, 2, Kind::State), json!([3, 8, 4]));
         assert_eq!(thin(&[None], 2, Kind::Peak), json!([null]));
+    }
+
+    #[test]
+    fn a_last_interval_of_milliseconds_is_in_no_line_but_counts() {
+        let run = |last_s: f64| {
+            let text = include_str!("../../tests/data/result-2.json");
+            let mut run = crate::result::read(text).unwrap();
+            let rows = [row(1.0, 100.0, 5), row(2.0, 100.0, 5), row(last_s, 48_000.0, 0)];
+            run.series = rows.into();
+            let results = [run];
+            super::run(&super::super::runs::group(&results)[0].runs[0], true, 900)["columns"]
+                .clone()
+        };
+        let short = run(2.02);
+        assert_eq!(short["t_s"], json!([1.0, 2.0]));
+        assert_eq!(short["received_per_s"], json!([100, 100]));
+        assert_eq!(short["loss_percent"], json!([0, 0]), "the last came in the short interval");
+        assert_eq!(run(2.5)["t_s"], json!([1.0, 2.0, 2.5]));
+        assert_eq!((shown(&[]), shown(&[row(0.01, 1.0, 0)])), (0, 1));
     }
 
     /// Three intervals, of a second, of three and of one more.

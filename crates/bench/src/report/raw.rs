@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use std::io::Write as _;
 
 /// Bytes of all results in a page at most; what is beyond is in the folders alone.
-const RAW_BYTES_MAX: usize = 24_000_000;
+pub(super) const BYTES_MAX: usize = 24_000_000;
 
 /// For each run of the page, in its order: the name of a file, and `result.json` with gzip as
-/// base64, which is empty where the page would grow too large.
-pub(super) fn runs(uses: &[Use<'_>]) -> anyhow::Result<Vec<Value>> {
+/// base64, which is empty where all of them would be more than `bytes_max`.
+pub(super) fn runs(uses: &[Use<'_>], bytes_max: usize) -> anyhow::Result<Vec<Value>> {
     let mut named: Vec<_> = uses.iter().flat_map(|of| &of.runs).collect();
     named.sort_by_key(|named| named.at);
-    let mut room = RAW_BYTES_MAX;
+    let mut room = bytes_max;
     let mut all = Vec::new();
     for named in named {
         let mut gzip = GzEncoder::new(Vec::new(), Compression::default());

@@ -35,7 +35,7 @@ pub struct Disclosed {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct BrokerFacts {
-    /// Path of the program that runs.
+    /// The program that runs: its path where that is the system's, else its name.
     pub executable: String,
     /// SHA-256 of that program, hex.
     pub executable_sha256: String,

@@ -205,3 +205,26 @@ fn nothing_is_run_after_a_wish_to_stop_and_no_run_at_all_is_an_error() {
     assert!(result.unwrap_err().starts_with("not started: "));
     assert_eq!(kept, 2, "each cell says why");
 }
+
+#[test]
+fn a_run_that_comes_out_invalid_is_made_again_as_often_as_asked_and_no_more() {
+    let (null, out) = (NullBroker::start(), tempfile::tempdir().unwrap());
+    // More than a generator can send, so that each of its runs is invalid.
+    let mut use_case = small();
+    use_case.group[1].publish.as_mut().unwrap().rate_per_s = 3_000_000.0;
+    let (use_cases, brokers) = ([use_case], [null.driver()]);
+    let how = RunOptions { measure_s: Some(0.2), warm_up_s: Some(0.0), ..options(out.path()) };
+    let invalid_before = |again: u32| {
+        let asked = Repeats { repeats: 1, cool_down_s: Some(0.01), again, ..ASKED };
+        let of = Session::new(asked, out.path(), &use_cases, 1, &Agents::default()).unwrap();
+        let mut kept = Vec::new();
+        let mut keep = |result: RunResult, folder: PathBuf| kept.push((result, folder));
+        of.run_each(&use_cases, &brokers, &how, &Interrupted::default(), &mut keep).unwrap();
+        let [(result, folder)] = &kept[..] else { panic!("{} results", kept.len()) };
+        assert_eq!(result.verdict.status, Status::Invalid, "{:?}", result.verdict);
+        let before = result.invalid_before.clone();
+        assert!(before.iter().all(|of| *out.path().join(&of.folder) != **folder));
+        before.len()
+    };
+    assert_eq!([invalid_before(0), invalid_before(1)], [0, 1]);
+}

@@ -25,6 +25,20 @@ fn the_page_is_sound_on_every_screen_and_saves_results_of_the_schema() {
     assert_eq!(seen["saved"].as_u64(), Some(runs.len() as u64));
 }
 
+/// What most comparisons are: it is passed on as a PDF.
+#[test]
+fn three_brokers_three_times_on_the_basic_set_take_twelve_sheets() {
+    let Some(program) = look_mjs() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("report.html");
+    let mut runs = fixture::many_brokers(10);
+    runs.retain(|run| run.repetition.as_ref().is_some_and(|of| of.broker <= 3));
+    assert_eq!(runs.len(), 36);
+    report::write(&runs, &page).unwrap();
+    let seen = seen(&look(&program, &page, &["--sheets", "12"]));
+    assert_eq!(seen["faults"], serde_json::json!([]), "{seen:#}");
+}
+
 #[test]
 fn a_page_with_faults_is_found_out() {
     let Some(program) = look_mjs() else { return };

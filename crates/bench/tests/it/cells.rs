@@ -156,12 +156,12 @@ fn all_use_cases_in_one_table_have_each_figure_in_its_column() {
         ("out /s", "52"),
         ("p99 ms", "507"),
         ("lost", "2009"),
-        ("CPU us", "27.11"),
+        ("CPU us", "27.1"),
         ("mem", "34.1M"),
     ];
     assert_cells(&row(&text, "Weir 0.1.0"), &expected);
     let connects = row(&text, "Other 0.1.0");
-    let cells = [("out /s", "53"), ("p99 ms", "107"), ("CPU us", "28.11")];
+    let cells = [("out /s", "53"), ("p99 ms", "107"), ("CPU us", "28.1")];
     assert_eq!(connects[1], (cells[0].0.into(), cells[0].1.into()));
     assert_eq!(connects[2], (cells[1].0.into(), cells[1].1.into()));
     assert_eq!(connects[4], (cells[2].0.into(), cells[2].1.into()));

@@ -337,3 +337,70 @@ fn what_is_told_of_repeats_is_shown_and_escaped() {
     assert!(page.contains("Ladder &lt;1&gt;") && page.contains("&lt;b&gt;9000&lt;&#x2f;b&gt;"));
     assert!(page.contains("class=\"badge no-difference\""));
 }
+
+#[test]
+fn runs_of_other_hosts_are_counted_on_the_page() {
+    let page = |runs: &[RunResult]| report::html(runs).unwrap();
+    let mut runs = basic_set(3);
+    runs.truncate(4);
+    assert!(!page(&runs).contains("made on another host"));
+    runs[1].host.cpu_model = "another".into();
+    runs[3].host.cores += 1;
+    assert!(page(&runs).contains("2 of the runs were made on another host"));
+}
+
+#[test]
+fn the_host_of_the_page_is_that_of_a_run_that_was_made() {
+    let mut runs = basic_set(3);
+    runs.truncate(2);
+    runs[0].verdict.status = Status::Unsupported;
+    runs[0].host.cpu_model = "not looked at".into();
+    runs[1].host.cpu_model = "looked at".into();
+    let page = report::html(&runs).unwrap();
+    // The disclosure of each run has its own further below.
+    let (header, _) = page.split_once("</header>").unwrap();
+    assert!(header.contains("<dt>CPU</dt><dd>looked at, "), "of the run that has figures");
+}
+
+#[test]
+fn a_published_row_stands_among_latencies_only_if_it_has_some() {
+    let results = |name: &str| {
+        let mut runs = basic_set(3);
+        runs.truncate(4);
+        runs.iter_mut().for_each(|run| run.use_case.name = name.into());
+        let page = report::html(&runs).unwrap();
+        let table = &page[page.find("<caption>Rate and latency from").unwrap()..];
+        table[..table.find("</table>").unwrap()].matches("class=\"published\"").count()
+    };
+    // Of the Basic Set nothing but means was published.
+    assert_eq!(results("singlenode-p2p-1K-1K-1K-1K"), 0);
+    assert_eq!(results("singlenode-p2p-50K-50K-50K-50K"), 3);
+}
+
+#[test]
+fn a_long_name_is_cut_to_its_column_and_keeps_the_number_of_its_run() {
+    let mut run = many_brokers(3).swap_remove(0);
+    run.broker.name = "A broker with a very long name".into();
+    let text = tables::render(&[run]);
+    let row = text.lines().find(|line| line.starts_with("| A broker")).unwrap();
+    let name = row.split('|').nth(1).unwrap().trim();
+    assert_eq!((name, name.len()), ("A broker with a ... #1", 22), "{text}");
+}
+
+#[test]
+fn the_table_over_all_use_cases_is_one_also_where_a_broker_does_not_support_one() {
+    let mut runs = many_brokers(3);
+    for run in &mut runs {
+        if run.broker.name == "Broker-4" && run.use_case.name.contains("sharedsub") {
+            run.verdict.status = Status::Unsupported;
+        }
+        run.broker.name = format!("Certain {}", run.broker.name);
+        run.rates.received = 2_000_000.0;
+    }
+    let text = weir_bench::summary::render(&runs);
+    assert_fits(&text);
+    assert_eq!(text.matches("| all use cases").count(), 1, "{text}");
+    assert_eq!(text.matches("| unsupported ").count(), 1, "of three runs: {text}");
+    // Names are cut no further than they must be.
+    assert!(text.contains("|   Certain Broker-"), "{text}");
+}

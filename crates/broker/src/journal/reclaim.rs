@@ -21,8 +21,9 @@ const PAGE_SEGMENTS: u64 = 4;
 /// Files that are ready, or written by others than the base.
 const RESERVE_SEGMENTS: u64 = 6;
 
-/// Files that a start makes of each log, beside those that are full.
-const START_SEGMENTS: u64 = 3;
+/// Files that a start makes of each log beside those that are full, and those that the running log has
+/// not made yet.
+const START_SEGMENTS: u64 = 4;
 
 /// How a log may grow: to so many times what its last base took.
 const BASES: u64 = 3;
@@ -105,7 +106,7 @@ impl Reclaim {
     pub(super) fn note_room(&mut self, bytes: u64, committed_bytes: u64) {
         self.room_bytes = bytes.saturating_sub(START_SEGMENTS * self.segment_bytes);
         let alive = committed_bytes - self.whole_at;
-        let percent = if self.is_cramped { ROOMY_PERCENT } else { 100 };
+        let percent = if self.is_cramped { ROOMY_PERCENT } else { TIGHT_PERCENT };
         self.is_cramped = alive > self.room_bytes / 100 * percent;
     }
 
@@ -266,19 +267,19 @@ mod tests {
     #[test]
     fn what_is_alive_is_no_more_than_a_start_has_room_for() {
         let mut reclaim = after_base(u64::MAX, 200);
-        reclaim.note_room(3 * SEGMENT + 250, 250);
+        reclaim.note_room(4 * SEGMENT + 300, 270);
         assert!(!reclaim.is_tight());
-        assert!(!reclaim.begins(250, Micros(60)));
-        reclaim.note_room(3 * SEGMENT + 250, 251);
+        assert!(!reclaim.begins(270, Micros(60)));
+        reclaim.note_room(4 * SEGMENT + 300, 271);
         assert!(reclaim.is_tight(), "so much may be alive");
-        assert!(reclaim.begins(251, Micros(60)), "and a base tells whether it is");
+        assert!(reclaim.begins(271, Micros(60)), "and a base tells whether it is");
         // It was not much, and little came meanwhile.
-        reclaim.committed(Lsn(30), Some((Lsn(20), Lsn(30))), 251 + 60, Micros(100));
-        reclaim.note_room(3 * SEGMENT + 250, 251 + 60);
+        reclaim.committed(Lsn(30), Some((Lsn(20), Lsn(30))), 271 + 60, Micros(100));
+        reclaim.note_room(4 * SEGMENT + 300, 271 + 60);
         assert!(!reclaim.is_tight());
-        reclaim.note_room(3 * SEGMENT, 251 + 60);
+        reclaim.note_room(4 * SEGMENT, 271 + 60);
         assert!(reclaim.is_tight(), "others have taken the room");
-        reclaim.note_room(3 * SEGMENT + 250, 251 + 60);
+        reclaim.note_room(4 * SEGMENT + 300, 271 + 60);
         assert!(!reclaim.is_tight());
     }
 

@@ -159,13 +159,14 @@ mod tests {
         watch.wake(3_205_000, 7, || 300);
         watch.picked(LATE_US_MIN);
         watch.picked(LATE_US_MIN + 1);
+        watch.picked(100 * LATE_US_MIN);
         watch.note(9, 1, Window::Measure);
         watch.rest(5_000);
         watch.wake(3_235_000, 9, || 300);
         watch.note(10, 0, Window::Measure);
         let expected = Lateness {
             samples: 0,
-            delayed: 5,
+            delayed: 6,
             absences: 2,
             absent_us: 1_594_900 + 25_000,
             absent_us_max: 1_594_900,

@@ -1,10 +1,12 @@
 //! CONNECT, byte for byte: who the clients of a plan say they are.
 
-use std::io::Read;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
-use weir_load::outcome::Access;
-use weir_load::plan::{Credentials, Group, Phases, Plan, ProtocolVersion, Transport};
+use weir_load::outcome::{Access, End};
+use weir_load::plan::{
+    ConnectPlan, Credentials, Group, Phases, Plan, ProtocolVersion, Subscription, Transport,
+};
 use weir_load::{LoadError, Outcome, Stop, run};
 
 fn plan(version: ProtocolVersion, credentials: Credentials) -> Plan {
@@ -76,4 +78,52 @@ fn agents_are_told_the_credentials() {
     let plan = plan(ProtocolVersion::V5, of(Some("u"), Some("p")));
     let line = serde_json::to_string(&plan).unwrap();
     assert_eq!(serde_json::from_str::<Plan>(&line).unwrap(), plan);
+}
+
+#[test]
+fn a_plan_whose_rate_of_connects_is_no_rate_is_refused() {
+    for rate_per_s in [0.0, -1.0, f64::INFINITY, f64::NAN] {
+        let plan = plan(ProtocolVersion::V311, of(None, None));
+        let connect = ConnectPlan { rate_per_s, ..plan.connect };
+        let error = run(&Plan { connect, ..plan }, &Stop::default(), &mut |_| {}).unwrap_err();
+        let is_named = matches!(&error, LoadError::Plan(why) if why.contains("connect.rate_per_s"));
+        assert!(is_named, "{rate_per_s}: {error}");
+    }
+}
+
+/// Reads one packet whose length is in one byte.
+fn read_packet(stream: &mut TcpStream) -> Vec<u8> {
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut head = [0; 2];
+    stream.read_exact(&mut head).unwrap();
+    let mut rest = vec![0; head[1].into()];
+    stream.read_exact(&mut rest).unwrap();
+    rest
+}
+
+#[test]
+fn a_subscribe_that_nobody_answers_is_given_up_in_time_and_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = listener.local_addr().unwrap();
+    let broker = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        read_packet(&mut stream);
+        stream.write_all(b"\x20\x02\0\0").unwrap();
+        let subscribe = read_packet(&mut stream);
+        // Until the client is gone, in whichever way.
+        let _ = std::io::copy(&mut stream, &mut std::io::sink());
+        subscribe
+    });
+    let mut plan = Plan { target, ..plan(ProtocolVersion::V311, of(None, None)) };
+    plan.groups[0].subscriptions.push(Subscription::plain("t", 1));
+    plan.connect.timeout_ms = 200;
+    let outcome = run(&plan, &Stop::default(), &mut |_| {}).unwrap();
+    // Packet identifier, filter and QoS.
+    assert_eq!(broker.join().unwrap()[2..], *b"\0\x01t\x01");
+    let failed = &outcome.subscriptions.failed;
+    assert_eq!(
+        failed.iter().map(|(why, count)| (&**why, *count)).collect::<Vec<_>>(),
+        [("no SUBACK in time", 1)]
+    );
+    assert!(matches!(&outcome.end, End::SetupFailed(why) if why.contains("no SUBACK in time")));
 }

@@ -1,9 +1,10 @@
 //! Clients that join late, are cut, take over or come back, against the null broker and the fake.
 
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::thread::JoinHandle;
 use weir_load::outcome::{End, Outcome};
-use weir_load::plan::{Group, Payload, Phases, Plan, Publish, Subscription};
+use weir_load::plan::{Group, Payload, Phases, Plan, ProtocolVersion, Publish, Subscription};
 use weir_load::proxy::{Impairment, Proxy};
 use weir_load::steps::{Action, ClientStep, StepPlan};
 use weir_load::{Stop, null, run};
@@ -185,4 +186,40 @@ fn half_open_connections_are_found_by_the_keep_alive() {
     let returns = &outcome.course.returns;
     assert_eq!(returns.lost.get("nothing heard for a keep alive"), Some(&3), "{returns:?}");
     assert_eq!((returns.returned, returns.away_at_end), (3, 0));
+}
+
+/// Accepts a client, drops it, twice drops it before it answers, and then holds it.
+fn moody_broker(listener: &TcpListener) {
+    for turn in 0..4 {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut connect = [0; 2];
+        stream.read_exact(&mut connect).unwrap();
+        stream.read_exact(&mut vec![0; connect[1].into()]).unwrap();
+        if turn == 0 || turn == 3 {
+            stream.write_all(b"\x20\x02\0\0").unwrap();
+        }
+        match turn {
+            // Dropped once the measure phase has begun: what comes first is a beat of the pulse.
+            0 => std::thread::sleep(std::time::Duration::from_millis(400)),
+            3 => _ = std::io::copy(&mut stream, &mut std::io::sink()),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn every_attempt_to_come_back_that_fails_counts_as_one() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = listener.local_addr().unwrap();
+    std::thread::spawn(move || moody_broker(&listener));
+    let returning = StepPlan { return_after_ms: Some(20), ..StepPlan::default() };
+    let version = ProtocolVersion::V311;
+    let plan = Plan { target, version, ..plan(vec![group("idle", 1)], returning) };
+    let mut failures = 0;
+    let outcome = run(&plan, &Stop::default(), &mut |of| failures += of.connect_failures).unwrap();
+    let returns = &outcome.course.returns;
+    let attempts: u64 = returns.attempts_failed.values().sum();
+    let lost: u64 = returns.lost.values().sum();
+    assert_eq!((lost, attempts, returns.returned), (1, 2, 1), "{returns:?}");
+    assert_eq!(failures, 3);
 }

@@ -95,45 +95,46 @@ pub(super) fn run(args: &CrashArgs) -> anyhow::Result<ExitCode> {
     }
     let options = args.options();
     let interrupted = note_signals()?;
-    let (mut results, mut first_error) = (Vec::new(), None);
+    let (mut results, mut errors) = (Vec::new(), Vec::new());
     for broker in &brokers {
         match crash(&**broker, &options, &args.out, &interrupted) {
-            Ok(Some(result)) => results.push(result),
+            Ok(Some((result, kept))) => {
+                results.push(result);
+                errors.extend(kept.err());
+            }
             Ok(None) => break,
             // One broker that cannot be crashed is no end of the others.
-            Err(error) => {
-                let error = error.context(broker.name().to_owned());
-                if brokers.len() > 1 {
-                    noteln!("weir: {error:#}");
-                }
-                first_error.get_or_insert(error);
-            }
+            Err(error) => errors.push(error.context(broker.name().to_owned())),
         }
     }
     say!("{}", render(&results));
     if interrupted.load(Ordering::Relaxed) {
         return Ok(ExitCode::from(130));
     }
-    if let Some(error) = first_error {
-        return Err(error);
+    if let Some(last) = errors.pop() {
+        errors.iter().for_each(|error| noteln!("weir: {error:#}"));
+        return Err(last);
     }
     let is_kept = results.iter().all(|result| result.tally.has_lost_nothing());
     Ok(if is_kept { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Crashes one broker and keeps what came of it.
+/// Crashes one broker and keeps what came of it; says whether it could be kept, since what was seen
+/// is printed all the same.
 fn crash(
     broker: &dyn Driver,
     options: &Options,
     out: &std::path::Path,
     interrupted: &Interrupted,
-) -> anyhow::Result<Option<CrashResult>> {
+) -> anyhow::Result<Option<(CrashResult, anyhow::Result<()>)>> {
     let folder = folder::create(out, &format!("crash-{}", options.step), broker.name())?;
     let result = weir_crash::run(broker, options, &folder, interrupted)
         .inspect_err(|_| folder::remove_if_empty(&folder))?;
-    if let Some(result) = &result {
-        folder::write(&folder, "crash.json", &(serde_json::to_string_pretty(result)? + "\n"))?;
+    let Some(result) = result else { return Ok(None) };
+    let text = serde_json::to_string_pretty(&result)? + "\n";
+    let kept = folder::write(&folder, "crash.json", &text);
+    if kept.is_ok() {
         sayln!("result: {}", folder.join("crash.json").display());
     }
-    Ok(result)
+    Ok(Some((result, kept)))
 }

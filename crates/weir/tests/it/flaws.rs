@@ -7,9 +7,10 @@ use crate::support::{Broker, tool};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use weir_wire::{Frame, Packet, Version};
 
@@ -222,11 +223,54 @@ fn a_generator_that_stood_still_between_pairs_makes_the_run_invalid() {
 }
 
 #[test]
+fn a_generator_that_stood_still_on_a_shared_subscription_makes_the_run_invalid() {
+    let of = "sharedsub-1K-5-1K-1K";
+    let result = stopped(of, "0.02", "measure", |bench, _| Pid::from_child(bench));
+    assert_invalid_for_absence(&result, "late_measure");
+}
+
+/// Passes on what clients and a broker say, and tells of every connection.
+fn tapped(broker: &str) -> (String, Receiver<()>) {
+    let broker = broker.trim_start_matches("mqtt://").to_owned();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (teller, told) = channel();
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let (Ok(client), Ok(broker)) = (client, TcpStream::connect(&broker)) else { break };
+            let ways =
+                [(client.try_clone().unwrap(), broker.try_clone().unwrap()), (broker, client)];
+            for (mut from, mut to) in ways {
+                std::thread::spawn(move || {
+                    // An end of either side is an end of the other.
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(Shutdown::Both);
+                });
+            }
+            // Nobody may listen any more.
+            let _ = teller.send(());
+        }
+    });
+    (format!("mqtt://{address}"), told)
+}
+
+#[test]
 fn a_generator_that_stood_still_while_it_connected_makes_the_run_invalid() {
-    let result = stopped("conn-tcp-10K-100", "0.04", "connect", |bench, _| Pid::from_child(bench));
-    assert_eq!(result["verdict"]["status"], "invalid", "{}", reasons(&result));
-    // If it stood still before the first turn of its loop, the connects are late and nothing else.
-    assert!(reasons(&result).contains("the load generator was late:"), "{}", reasons(&result));
+    /// More than the suite makes itself to look at the broker, and less than half of all.
+    const CONNECTIONS: usize = 60;
+    let (_null, broker) = null_broker();
+    let (broker, connections) = tapped(&broker);
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = run("conn-tcp-10K-100", &broker, "1s", folder.path());
+    let mut bench = Ended(command.args(["--scale", "0.02"]).spawn().unwrap());
+    let mut stderr = bench.0.stderr.take().unwrap();
+    for _ in 0..CONNECTIONS {
+        connections.recv_timeout(Duration::from_secs(60)).unwrap();
+    }
+    freeze(Pid::from_child(&bench.0), Duration::from_millis(1_600));
+    std::io::copy(&mut stderr, &mut std::io::sink()).unwrap();
+    bench.0.wait().unwrap();
+    assert_invalid_for_absence(&result(folder.path()), "late_setup");
 }
 
 /// A broker ends the connections of clients that send no PINGREQ in time. That is no fault of it if

@@ -22,6 +22,7 @@ mod flaws;
 mod flow;
 mod flow_beside;
 mod flow_kill;
+mod kept;
 mod live;
 mod log;
 mod printing;

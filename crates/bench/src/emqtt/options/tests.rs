@@ -125,3 +125,19 @@ fn what_the_load_generator_cannot_do_is_refused_with_what_to_do() {
         assert!(text.contains(part), "{text}");
     }
 }
+
+#[test]
+fn a_publisher_sends_what_was_asked_for() {
+    let asked = Work::Publish {
+        topic: "t".into(),
+        qos: 2,
+        payload_bytes: 777,
+        interval_ms: 250,
+        limit: 0,
+        is_retained: true,
+        audience: None,
+    };
+    let planned = plan(common(), asked).unwrap().plan;
+    let of = planned.groups[0].publish.as_ref().unwrap();
+    assert_eq!((of.qos, of.payload_bytes, of.rate_per_s, of.retain), (2, 777, 4.0, true));
+}

@@ -33,7 +33,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State, said: &str, is_stopping
     let Some(run) = &state.run else {
         return frame.render_widget(Paragraph::new("starting the broker ..."), head);
     };
-    frame.render_widget(Paragraph::new(vec![title(state, run), phases(run, head.width)]), head);
+    frame.render_widget(
+        Paragraph::new(vec![title(state, run, head.width), phases(run, head.width)]),
+        head,
+    );
     if body.width >= WIDE {
         let [left, right] =
             Layout::horizontal([Constraint::Fill(1), Constraint::Length(50)]).areas(body);
@@ -50,16 +53,25 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State, said: &str, is_stopping
     }
 }
 
-fn title(state: &State, run: &Run) -> Line<'static> {
+/// What runs, on which broker, and where that is: without the last, and without what the names of
+/// use cases have in common, where the screen is too narrow.
+fn title(state: &State, run: &Run, width: u16) -> Line<'static> {
     let of = &run.started;
-    let mut spans = vec![Span::styled("weir bench ", Style::new().fg(Color::Cyan).bold())];
-    if let (Some(number), true) = (state.cell_number(), state.cells.len() > 1) {
-        spans.push(Span::raw(format!("{number}/{} ", state.cells.len())));
-    }
-    spans.push(printable(&of.use_case).bold());
-    spans.push(Span::raw(format!(" on {}", printable(&of.broker))));
-    spans.push(Span::styled(format!("  {} ({})", printable(&of.address), of.profile), SOFT));
-    Line::from(spans)
+    let title = |use_case: &str, place: Option<String>| {
+        let mut spans = vec![Span::styled("weir bench ", Style::new().fg(Color::Cyan).bold())];
+        if let (Some(number), true) = (state.cell_number(), state.cells.len() > 1) {
+            spans.push(Span::raw(format!("{number}/{} ", state.cells.len())));
+        }
+        spans.push(printable(use_case).bold());
+        spans.push(Span::raw(format!(" on {}", printable(&of.broker))));
+        spans.extend(place.map(|place| Span::styled(place, SOFT)));
+        Line::from(spans)
+    };
+    let place = || Some(format!("  {} ({})", printable(&of.address), of.profile));
+    let short = of.use_case.trim_start_matches("singlenode-");
+    let longest_first = [title(&of.use_case, place()), title(short, place())];
+    let fits = |line: &Line<'_>| line.width() <= usize::from(width);
+    longest_first.into_iter().find(fits).unwrap_or_else(|| title(short, None))
 }
 
 /// The phases beside each other, each as wide as it is long, filled as far as it is done.

@@ -121,3 +121,34 @@ fn pictures_are_as_they_were_looked_at() {
     assert_kept("ended", &picture(&ended, 120, 30, ""));
     assert_kept("before", &picture(&State::default(), 80, 10, ""));
 }
+
+#[test]
+fn the_run_under_way_stands_in_the_middle_of_a_list_that_is_longer_than_the_screen() {
+    let cell = |at: usize| crate::live::events::Cell {
+        use_case: format!("case-{at}"),
+        broker: "weir".into(),
+    };
+    let mut state = State::default();
+    state.handle(&crate::live::events::Event::Planned((0..40).map(cell).collect()));
+    for at in 0..40 {
+        state.cells[at].is_begun = at <= 20;
+    }
+    let shown = |state: &State, room| cells(state, room).iter().map(Line::to_string).collect();
+    let lines: Vec<String> = shown(&state, 9);
+    assert_eq!((lines.len(), &*lines[4]), (9, "> case-20 weir"), "{lines:?}");
+    // At both ends no line stays empty.
+    state.cells.iter_mut().for_each(|cell| cell.is_begun = true);
+    assert_eq!(shown(&state, 9).last().map(String::as_str), Some("> case-39 weir"));
+    state.cells.iter_mut().skip(1).for_each(|cell| cell.is_begun = false);
+    assert_eq!(shown(&state, 9).first().map(String::as_str), Some("> case-0 weir"));
+}
+
+#[test]
+fn the_title_is_never_cut_where_leaving_out_the_address_makes_room() {
+    let state = state(4);
+    let first = |width| picture(&state, width, 24, "").lines().next().unwrap().trim().to_owned();
+    let (whole, shorter) = (first(140), first(80));
+    assert!(whole.ends_with("127.0.0.1:1883 (default)"), "{whole}");
+    assert_eq!(shorter, "weir bench 1/3 p2p-1K-1K-1K-1K on Weir 0.1.0  127.0.0.1:1883 (default)");
+    assert_eq!(first(60), "weir bench 1/3 p2p-1K-1K-1K-1K on Weir 0.1.0");
+}
