@@ -2,8 +2,6 @@
 //! that was let in where its session no longer is; and what comes from a log: sessions and retained
 //! messages. Nothing in it is a key of a shard's.
 
-mod records;
-
 use crate::aliases::{AliasesIn, AliasesOut};
 use crate::keys::{Origin, PageId};
 use crate::message::Message;

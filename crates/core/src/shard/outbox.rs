@@ -188,8 +188,9 @@ impl Shard {
         self.mark(from, mailed, sink);
     }
 
-    /// A mailed letter was handled: its sender gets a receipt, or once those have it who were chosen
-    /// anew elsewhere. A client that unsubscribes after the PUBREC must have got the message.
+    /// A mailed letter was handled: its sender gets a receipt, or once those have it who were
+    /// chosen anew elsewhere. A client that unsubscribes after the PUBREC must have got the
+    /// message.
     pub(super) fn post_mailed_on(&mut self, (from, number): (ShardId, Option<u64>), now: Micros) {
         let Some(letters) = self.outbox.present.pop() else {
             return number.into_iter().for_each(|it| self.answers.receipts.note(from, it));
