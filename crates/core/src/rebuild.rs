@@ -36,8 +36,8 @@ use weir_wire::{PacketId, PropertiesBuf, QoS};
 pub struct Rebuild {
     sessions: BTreeMap<Lsn, Rebuilt>,
     by_client: BTreeMap<Box<str>, Lsn>,
-    /// A session whose copy was begun last, and may be there in part only: its records are one input,
-    /// but not one commit where a file of the log ends.
+    /// A session whose copy was begun last, and may be there in part only: its records are one
+    /// input, but not one commit where a file of the log ends.
     copied: Option<(Lsn, Rebuilt)>,
     /// Those that a record of this commit, or of this base, may refer to.
     messages: Messages,
@@ -282,7 +282,8 @@ impl Rebuild {
         Ok(())
     }
 
-    /// At the end of the log: the last copy may have been cut, and what it was made of is all there.
+    /// At the end of the log: the last copy may have been cut, and what it was made of is all
+    /// there.
     fn take_back_copy(&mut self) {
         if let Some((lsn, session)) = self.copied.take()
             && let Some(copy) = self.by_client.insert(session.client_id.clone(), lsn)
@@ -296,8 +297,8 @@ impl Rebuild {
     fn begin(&mut self, lsn: Lsn, client_id: &str, expiry_s: u32, will: Option<&WillRecord<'_>>) {
         self.copied = None;
         if let Some(older) = self.by_client.insert(client_id.into(), lsn) {
-            // A base copies what is there, which counts until the copy is whole. Beside that, a session
-            // that another begins in the place of is gone before.
+            // A base copies what is there, which counts until the copy is whole. Beside that, a
+            // session that another begins in the place of is gone before.
             let session = self.sessions.remove(&older).filter(|_| self.base.is_some());
             self.copied = session.map(|session| (older, session));
         }

@@ -1,7 +1,7 @@
-//! What a generation says of itself, in a file that is the last to be written: so a folder without it
-//! was never whole, and one with fewer logs than it names no longer is.
+//! What a generation says of itself, in a file that is the last to be written: so a folder without
+//! it was never whole, and one with fewer logs than it names no longer is.
 
-use super::generations::NoStore;
+use super::no_store::NoStore;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Write;

@@ -8,7 +8,7 @@
 mod store;
 mod there;
 
-pub(super) use store::{FOLDER, PageStore, copy, repair};
+pub(super) use store::{PageStore, copy, repair};
 pub(super) use there::PagesThere;
 
 use std::io;

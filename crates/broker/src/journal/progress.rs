@@ -1,6 +1,7 @@
 //! How far a start has come: a line of the log each second, for starts that take longer.
 
-use super::generations::{NoStore, file_bytes};
+use super::generations::file_bytes;
+use super::no_store::NoStore;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 

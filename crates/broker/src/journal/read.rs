@@ -3,7 +3,8 @@
 
 use super::FIRST_OF_INPUT;
 use super::clock::{WALL, wall_now};
-use super::generations::{Damaged, Generations, NoStore, file_bytes};
+use super::generations::{Generations, file_bytes};
+use super::no_store::{Damaged, NoStore};
 use super::pages::PagesThere;
 use super::progress::Progress;
 use super::start::end_of_unfinished;

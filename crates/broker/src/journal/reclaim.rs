@@ -10,8 +10,8 @@
 //! is written anew. How much is alive is known when a base ends.
 //!
 //! A start writes all that is alive anew, too, beside what is there. So what is alive is no more
-//! than what the file system has free, without some files: or a broker that has filled its disk could
-//! not be started again.
+//! than what the file system has free, without some files: or a broker that has filled its disk
+//! could not be started again.
 
 use weir_core::{Lsn, Micros};
 
@@ -21,8 +21,8 @@ const PAGE_SEGMENTS: u64 = 4;
 /// Files that are ready, or written by others than the base.
 const RESERVE_SEGMENTS: u64 = 6;
 
-/// Files that a start makes of each log beside those that are full, and those that the running log has
-/// not made yet.
+/// Files that a start makes of each log beside those that are full, and those that the running log
+/// has not made yet.
 const START_SEGMENTS: u64 = 4;
 
 /// How a log may grow: to so many times what its last base took.

@@ -1,5 +1,6 @@
-//! How much room the file system has. All who have files there say so when they made or removed some,
-//! and all shards see it: a start needs room for what is alive once more, so that much is not used up.
+//! How much room the file system has. All who have files there say so when they made or removed
+//! some, and all shards see it: a start needs room for what is alive once more, so that much is not
+//! used up.
 
 use rustix::fs::{StatVfs, fstatvfs};
 use std::fs::File;

@@ -7,7 +7,8 @@
 
 mod tolerant;
 
-use super::generations::{Damaged, Generations, NoStore, file_bytes};
+use super::generations::{Generations, file_bytes};
+use super::no_store::{Damaged, NoStore};
 use super::pages::{self, PagesThere};
 use super::read::{Amounts, Entry, fetched, parcels_there, scan};
 use super::write::StoreWriter;

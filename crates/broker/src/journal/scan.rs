@@ -1,7 +1,7 @@
 //! Reads a log on a thread of its own: its bytes come and are checked while somebody else makes of
 //! them what they say. That halves the time of a start that has two processors.
 
-use super::generations::NoStore;
+use super::no_store::NoStore;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use weir_store::disk::Folder;

@@ -1,6 +1,6 @@
 //! Random numbers of a start: salts of its logs, and the number of a new store.
 
-use super::generations::NoStore;
+use super::no_store::NoStore;
 use weir_store::Settings;
 
 /// What a log of this store is told, with salts of this start.

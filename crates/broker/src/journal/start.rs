@@ -6,7 +6,8 @@
 //! another one than before.
 
 use super::clock::wall;
-use super::generations::{Damaged, Generations, NoStore};
+use super::generations::Generations;
+use super::no_store::{Damaged, NoStore};
 use super::pages::{PageStore, PageWay, PageWork, Paged, Pager};
 use super::progress::Progress;
 use super::room::Room;

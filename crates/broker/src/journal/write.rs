@@ -2,7 +2,8 @@
 //! generation of one log that is one base; the next start gives its sessions to their shards.
 
 use super::clock::WALL;
-use super::generations::{Generations, NoStore};
+use super::generations::Generations;
+use super::no_store::NoStore;
 use super::pages::PageWay;
 use super::seeded::seeded;
 use super::{Journal, StoreConfig, start};

@@ -2,7 +2,8 @@
 //! written together.
 
 use super::super::StoreConfig;
-use super::super::generations::{Generations, NoStore};
+use super::super::generations::{Generations, PAGES};
+use super::super::no_store::NoStore;
 use super::super::room::Room;
 use super::super::seeded::seeded;
 use super::PageCounts;
@@ -28,9 +29,6 @@ const BESIDE_BYTES: usize = 32 << 10;
 
 /// By how much a page is longer than what counts of its messages, mostly.
 const LONGER: u64 = 2;
-
-/// The folder in that of the broker.
-pub(in super::super) const FOLDER: &str = "pages";
 
 /// Why a page was not read.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +57,7 @@ fn clear_unused(path: &Path) -> Result<(), NoStore> {
 
 /// Leaves out what is damaged in the pages of a broker's folder, if they are there.
 pub(in super::super) fn repair(root: &Path, store: u64) -> Result<(), NoStore> {
-    let path = root.join(FOLDER);
+    let path = root.join(PAGES);
     if !path.exists() {
         return Ok(());
     }
@@ -72,7 +70,7 @@ pub(in super::super) fn repair(root: &Path, store: u64) -> Result<(), NoStore> {
 
 /// Copies the pages of a broker's folder, if they are there, into another.
 pub(in super::super) fn copy(root: &Path, to: &Path) -> Result<(), NoStore> {
-    let (from, to) = (root.join(FOLDER), to.join(FOLDER));
+    let (from, to) = (root.join(PAGES), to.join(PAGES));
     if !from.exists() {
         return Ok(());
     }
@@ -115,7 +113,7 @@ impl PageStore {
         settings: Settings,
         wall: Wall,
     ) -> Result<Self, NoStore> {
-        let path = generations.root().join(FOLDER);
+        let path = generations.root().join(PAGES);
         if path.exists() {
             if generations.current() > 0 {
                 generations.refuse_strangers(&path)?;

@@ -1,8 +1,8 @@
 //! The pages of a store as whoever looks into it sees them. Nothing is changed.
 
 use super::super::clock::WALL;
-use super::super::generations::{Damaged, NoStore};
-use super::store::FOLDER;
+use super::super::generations::PAGES;
+use super::super::no_store::{Damaged, NoStore};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use weir_core::{PageId, PageIn};
@@ -22,7 +22,7 @@ pub(in super::super) struct PagesThere {
 impl PagesThere {
     /// Reads all pages of a broker's folder, and keeps the content of some.
     pub(in super::super) fn read(root: &Path, wanted: &BTreeSet<PageId>) -> Result<Self, NoStore> {
-        let folder = root.join(FOLDER);
+        let folder = root.join(PAGES);
         let mut all = Self { folder, ..Self::default() };
         if !all.folder.exists() {
             return Ok(all);
