@@ -125,9 +125,8 @@ impl Reclaim {
         };
         let is_long = grown > least.max(BASES * self.base_bytes);
         // What is alive is no more than what was written.
-        let live_bytes_max = self.live_bytes_max.min(self.room_bytes);
-        let may_be_much =
-            bytes > live_bytes_max && bytes > self.base_bytes + self.segment_bytes / 2;
+        let is_much = bytes > self.live_bytes_max || self.is_cramped;
+        let may_be_much = is_much && bytes > self.base_bytes + self.segment_bytes / 2;
         let is_look = self.due(committed_bytes).is_some_and(|due| due <= now);
         if is_long || may_be_much || is_look {
             (self.is_basing, self.begun_at, self.begun) = (true, committed_bytes, now);

@@ -136,17 +136,21 @@ impl Shard {
     }
 
     /// A client is connected: its session is durable from now on, or no longer.
+    #[inline]
     pub(super) fn log_connected(
         &mut self,
         key: SessionKey,
         will: Option<&Will>,
         sink: &mut impl Sink,
     ) {
+        if self.log.is_on() {
+            self.log_session_of(key, will, sink);
+        }
+    }
+
+    fn log_session_of(&mut self, key: SessionKey, will: Option<&Will>, sink: &mut impl Sink) {
         let Self { clients, log, .. } = self;
         let session = &clients[key];
-        if !log.is_on() {
-            return;
-        }
         if !session.outlives_connection() {
             return log.end_session(key, sink);
         }

@@ -46,15 +46,25 @@ impl Shard {
     ///
     /// Where a shard may refuse it, because the topic's owner has a say or memory is short, its
     /// publisher waits until all have it, and letters leave at once. But none overtakes another.
+    #[inline]
     pub(super) fn mail_gathered(
         &mut self,
         delivery: &mut Delivery<'_>,
         may_be_refused: bool,
         sink: &mut impl Sink,
     ) {
-        if self.outbox.gathered.is_empty() {
-            return;
+        if !self.outbox.gathered.is_empty() {
+            self.mail_targets(delivery, may_be_refused, sink);
         }
+    }
+
+    #[cold]
+    fn mail_targets(
+        &mut self,
+        delivery: &mut Delivery<'_>,
+        may_be_refused: bool,
+        sink: &mut impl Sink,
+    ) {
         let targets = std::mem::take(&mut self.outbox.gathered);
         let is_durable = |publisher| self.log.session(publisher).is_some();
         let is_mailed = delivery.qos == QoS::ExactlyOnce

@@ -11,7 +11,6 @@ use crate::keys::Ticket;
 use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::message::{Delivery, passed_on};
 use crate::sink::{Notice, Sink};
-use std::borrow::Cow;
 use weir_wire::packet::{Ack, Publish};
 use weir_wire::{PacketId, PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode};
 
@@ -37,10 +36,11 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) -> Result<(), Refusal> {
-        let Some(topic) = self.begin_publish(conn, session, publish, now, sink)? else {
-            return Ok(());
-        };
-        let topic = &*topic;
+        let aliased = self.begin_publish(conn, publish, sink)?;
+        let topic = aliased.as_deref().unwrap_or(publish.topic);
+        if !self.is_new(session, publish)? {
+            return self.acknowledge_again(conn, session, publish, now, sink);
+        }
         let taken = match self.check_message(topic, publish.qos, publish.retain) {
             Ok(()) => self.take(conn, session, topic, publish, now, sink),
             Err(Refusal {
@@ -71,7 +71,7 @@ impl Shard {
 
     /// Delivered already: only the acknowledgement is owed again [MQTT-4.3.3-10].
     #[cold]
-    fn acknowledge_again(
+    pub(super) fn acknowledge_again(
         &mut self,
         conn: ConnKey,
         session: SessionKey,
@@ -210,27 +210,35 @@ impl Shard {
         Ok(())
     }
 
-    /// Counts it, and says its topic, also if it has only an alias. Nothing if it was taken before:
-    /// then it is acknowledged again. Its QoS has to be supported [MQTT-3.2.2-11].
+    /// Counts it, and says the topic of one that has only an alias, unless its QoS is not
+    /// supported [MQTT-3.2.2-11].
     #[inline(always)]
-    pub(super) fn begin_publish<'p>(
+    pub(super) fn begin_publish(
         &mut self,
         conn: ConnKey,
-        session: SessionKey,
-        publish: &Publish<'p>,
-        now: Micros,
+        publish: &Publish<'_>,
         sink: &mut impl Sink,
-    ) -> Result<Option<Cow<'p, str>>, Refusal> {
+    ) -> Result<Option<Box<str>>, Refusal> {
         self.stats.publishes_in += 1;
         let aliased = self.resolve_alias(conn, publish, sink)?;
         if publish.qos > self.bounds.features.qos_max {
             return Err(Refusal::new(ReasonCode::QoSNotSupported, ""));
         }
+        Ok(aliased)
+    }
+
+    /// Whether it was not taken before. If so, its answer begins.
+    #[inline(always)]
+    pub(super) fn is_new(
+        &mut self,
+        session: SessionKey,
+        publish: &Publish<'_>,
+    ) -> Result<bool, Refusal> {
         if publish.qos == QoS::ExactlyOnce && !self.note_unreleased(session, publish)? {
-            return self.acknowledge_again(conn, session, publish, now, sink).map(|()| None);
+            return Ok(false);
         }
         self.begin_answer();
-        Ok(Some(aliased.map_or(Cow::Borrowed(publish.topic), |topic| Cow::Owned(topic.into()))))
+        Ok(true)
     }
 
     /// The topic of a PUBLISH that has only an alias; notes a new alias [MQTT-3.3.2-8 to -12].

@@ -57,11 +57,13 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) -> Result<(), Refusal> {
-        let Some(topic) = self.begin_publish(conn, session, publish, now, sink)? else {
-            return Ok(());
-        };
+        let aliased = self.begin_publish(conn, publish, sink)?;
+        let topic = aliased.as_deref().unwrap_or(publish.topic);
+        if !self.is_new(session, publish)? {
+            return self.acknowledge_again(conn, session, publish, now, sink);
+        }
         let not_taken = NotTaken { reason: ReasonCode::QuotaExceeded, detail: CEILING };
-        let refused = self.refuse_message(conn, session, publish, &topic, not_taken, now, sink);
+        let refused = self.refuse_message(conn, session, publish, topic, not_taken, now, sink);
         // One at QoS 0 is dropped, as one that finds no room in an output.
         if publish.qos == QoS::AtMostOnce { Ok(()) } else { refused }
     }
