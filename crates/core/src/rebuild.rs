@@ -36,8 +36,8 @@ use weir_wire::{PacketId, PropertiesBuf, QoS};
 pub struct Rebuild {
     sessions: BTreeMap<Lsn, Rebuilt>,
     by_client: BTreeMap<Box<str>, Lsn>,
-    /// A session whose copy was begun last, and may be there in part only: its records are one
-    /// input, but not one commit where a file of the log ends.
+    /// A session whose copy was begun last, and may be there in part only: its records are not one
+    /// commit where a file of the log ends.
     copied: Option<(Lsn, Rebuilt)>,
     /// Those that a record of this commit, or of this base, may refer to.
     messages: Messages,
@@ -242,7 +242,9 @@ impl Rebuild {
                 self.begin(lsn, client_id, expiry_s, will.as_ref());
             }
             Record::Gone { session } => {
-                if let Some(gone) = self.sessions.remove(&session) {
+                if self.copied.take_if(|(copied, _)| *copied == session).is_some() {
+                    // Under its old name only.
+                } else if let Some(gone) = self.sessions.remove(&session) {
                     self.by_client.remove(&gone.client_id);
                 } else {
                     self.ignored += 1;

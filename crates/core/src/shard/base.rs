@@ -7,6 +7,7 @@ use crate::anew::{SessionAnew, retained_record};
 use crate::base::{Cycle, Renamed};
 use crate::keys::{Lsn, Micros, SessionKey};
 use crate::parcel::{Content, Parcel};
+use crate::record::Record;
 use crate::session::Session;
 use crate::sink::Sink;
 use std::sync::Arc;
@@ -147,7 +148,8 @@ impl Shard {
         false
     }
 
-    /// Writes all of a session, under a new name: older records of it mean nothing then.
+    /// Writes all of a session, under a new name: older records of it mean nothing then. One that
+    /// had a name is gone under that one: this says that its copy is whole.
     fn log_session(&mut self, key: SessionKey, renamed: &mut Renamed, sink: &mut impl Sink) {
         let subscriptions = self.moved_subscriptions(key);
         // One whose CONNACK waits is connected, as its CONNECT has recorded it.
@@ -173,6 +175,9 @@ impl Shard {
             window,
         };
         let (session, bytes) = anew.tell(renamed, &mut |record| log.append(record, sink));
+        if let Some(before) = log.session(key) {
+            log.append(&Record::Gone { session: before }, sink);
+        }
         log.name(key, session);
         slices.add((log.records() - records) * RECORD_STEPS + bytes / COPIED_BYTES);
     }
