@@ -3,9 +3,9 @@
 //!
 //! So many millions of records each on two logs as the broker has them, on a disk in memory. The
 //! log of a shard is written anew when it has grown to three times what it took, and then all
-//! before that is forgotten; in a log of pages each record is released when it is no longer wanted.
-//! What is alive stays the same, so what the disk holds must, too. 100 hours of 1,000 messages/s are
-//! 360 millions.
+//! before that is forgotten; in a log of pages each record is released when it is no longer
+//! wanted. What is alive stays the same, so what the disk holds must, too. 100 hours of 1,000
+//! messages/s are 360 millions.
 
 use std::collections::BTreeSet;
 use weir_chance::Chance;
