@@ -33,8 +33,8 @@ struct Soak {
 }
 
 fn main() {
-    let arguments = std::env::args().skip(1).filter_map(|number| number.parse().ok());
-    let records = arguments.last().unwrap_or(10_u64) * 1_000_000;
+    let millions = std::env::args().nth(1).and_then(|number| number.parse().ok());
+    let records = millions.unwrap_or(10_u64) * 1_000_000;
     Soak::new().run("a shard's log", records, Soak::anew);
     Soak::new().run("a log of pages", records, Soak::released);
 }
@@ -65,17 +65,23 @@ impl Soak {
         self.log.append(1, body, 1).expect("little waits")
     }
 
+    fn append_all(&mut self, count: usize) {
+        for _ in 0..count {
+            self.append();
+        }
+    }
+
     /// As a shard does: nothing is released, but all is logged anew now and then.
     fn anew(&mut self, end: u64) {
         let (mut begun_at, mut base_bytes) = (self.committed_bytes, 0);
         while self.log.next_lsn().count() < end {
-            (0..RECORDS_PER_COMMIT).for_each(|_| drop(self.append()));
+            self.append_all(RECORDS_PER_COMMIT);
             self.settle();
             let grown = self.committed_bytes - begun_at;
             if grown > (BASES * base_bytes).max(u64::from(SEGMENT_BYTES) / 2) {
                 begun_at = self.committed_bytes;
                 let begin = self.append();
-                (1..ALIVE).for_each(|_| drop(self.append()));
+                self.append_all(ALIVE - 1);
                 self.settle();
                 base_bytes = self.committed_bytes - begun_at;
                 self.log.forget(begin);
