@@ -286,16 +286,23 @@ fn an_identifier_is_noted_once_the_owner_of_the_topic_has_its_message() {
     assert_eq!(net.read(publisher), ["PUBREC #1 No matching subscribers"]);
 }
 
-#[test]
-fn what_another_shard_refuses_is_not_noted() {
-    let Pair { mut net, names, subscriber, .. } = Pair::new();
+/// The second shard is short of memory, and the first knows; with a publisher there.
+fn refusing() -> (Pair, Peer) {
+    let mut pair = Pair::new();
+    let Pair { net, names, subscriber, .. } = &mut pair;
     let publisher = net.join(&names[0][2], DURABLE);
-    net.cut(subscriber);
+    net.cut(*subscriber);
     net.shards[1].set_pressed(true);
     // With the receipt of any message the others learn of it.
     net.publish(publisher, "t", QoS::AtLeastOnce, 2, "a");
     net.go_on();
     assert_eq!(net.read(publisher), ["PUBACK #2 Quota exceeded: the memory ceiling is reached"]);
+    (pair, publisher)
+}
+
+#[test]
+fn what_another_shard_refuses_is_not_noted() {
+    let (Pair { mut net, .. }, publisher) = refusing();
     net.publish(publisher, "t", QoS::ExactlyOnce, 1, "a");
     net.go_on();
     net.commit(1);
@@ -306,13 +313,7 @@ fn what_another_shard_refuses_is_not_noted() {
 
 #[test]
 fn what_another_shard_refuses_is_not_noted_by_a_base_either() {
-    let Pair { mut net, names, subscriber, .. } = Pair::new();
-    let publisher = net.join(&names[0][2], DURABLE);
-    net.cut(subscriber);
-    net.shards[1].set_pressed(true);
-    net.publish(publisher, "t", QoS::AtLeastOnce, 2, "a");
-    net.go_on();
-    net.read(publisher);
+    let (Pair { mut net, names, .. }, publisher) = refusing();
     net.commit(1);
     // Its refusal stands behind an answer whose letter takes long.
     let retained = Publish { retain: true, ..message(&names[1][0], QoS::AtLeastOnce, 3, "") };

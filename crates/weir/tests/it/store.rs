@@ -7,7 +7,7 @@ use crate::support::blocking::{Blocking, decode};
 use crate::support::command::text;
 use crate::support::mqtt;
 use std::collections::{BTreeSet, VecDeque};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 use weir_wire::packet::{Ack, Connect, Publish};
@@ -190,7 +190,7 @@ fn a_log_is_written_anew_before_it_has_grown_over_several_times_what_is_alive() 
 }
 
 /// The reason code of the next packet, which must be a PUBACK; nothing if the connection ends.
-fn reason(of: &mut Blocking) -> Option<ReasonCode> {
+pub(crate) fn reason(of: &mut Blocking) -> Option<ReasonCode> {
     let bytes = of.next()?;
     match decode(V5, &bytes) {
         Packet::PubAck(ack) => Some(ack.reason),
@@ -244,77 +244,6 @@ fn a_full_disk_refuses_what_would_have_to_be_kept_and_heals() {
     };
     assert!((0..100_000).any(|_| is_taken()), "it does not heal");
     while take(&mut of).is_some_and(|payload| payload != "again") {}
-}
-
-/// A small file system, gone with the value.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    /// Unless this user may not have one.
-    fn mount(at: &Path, megabytes: u32) -> Option<Self> {
-        std::fs::create_dir(at).unwrap();
-        let size = format!("size={megabytes}m");
-        let mount =
-            Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(at).output();
-        let is_there = mount.is_ok_and(|output| output.status.success());
-        if !is_there {
-            eprintln!("skipped: it takes root to mount a small file system");
-        }
-        is_there.then(|| Self(at.into()))
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        Command::new("umount").arg("--lazy").arg(&self.0).status().unwrap();
-    }
-}
-
-#[test]
-fn a_broker_that_has_filled_its_disk_can_be_started_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().join("disk");
-    let Some(_disk) = SmallDisk::mount(&root, 48) else { return };
-    let config = folder.path().join("weir.toml");
-    let store = root.join("store");
-    let text = format!("shards = 2\n[store]\npath = {store:?}\nsegment_bytes = 1048576\n");
-    std::fs::write(&config, text).unwrap();
-    let run = || Broker::start_with(&["-c", config.to_str().unwrap()]);
-    let mut broker = run();
-    let (mut publisher, _) = join(&broker.address, "publisher");
-    let long = "x".repeat(60 << 10);
-    let send = |publisher: &mut Blocking, number: u32| {
-        let payload = format!("{number} {long}");
-        let retained = Packet::Publish(Publish {
-            dup: false,
-            qos: QoS::AtLeastOnce,
-            retain: true,
-            topic: &format!("t/{number}"),
-            packet_id: PacketId::new(1),
-            properties: Properties::EMPTY,
-            payload: payload.as_bytes(),
-        });
-        publisher.send(&retained).unwrap();
-        reason(publisher)
-    };
-    let full = (0..10_000).find(|&number| match send(&mut publisher, number) {
-        Some(ReasonCode::Success | ReasonCode::NoMatchingSubscribers) => false,
-        Some(ReasonCode::QuotaExceeded) => true,
-        other => panic!("{other:?}"),
-    });
-    let kept = full.expect("all were taken");
-    assert!(kept > 50, "{kept} were kept");
-    for _ in 0..3 {
-        broker.child.kill().unwrap();
-        drop(broker);
-        broker = run();
-    }
-    let (mut of, _) = join(&broker.address, "reader");
-    assert_eq!(of.subscribe("t/#", QoS::AtLeastOnce), Some(1));
-    let came: BTreeSet<_> = (0..kept)
-        .map(|_| take(&mut of).unwrap().split(' ').next().unwrap().parse::<u32>().unwrap())
-        .collect();
-    assert_eq!(came.len(), kept as usize, "of those that were acknowledged");
 }
 
 #[test]

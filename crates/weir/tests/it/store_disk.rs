@@ -3,7 +3,7 @@
 //! `WEIR_TRAFFIC_BYTES` and `WEIR_FULL_S` change how much traffic there is, and for how long the
 //! disk is full.
 
-use crate::store::{V5, join, publish, take};
+use crate::store::{V5, join, publish, reason, take};
 use crate::support::Broker;
 use crate::support::blocking::{Blocking, decode};
 use std::io::Write;
@@ -11,17 +11,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use weir_wire::packet::Connect;
-use weir_wire::{Packet, Properties, QoS, ReasonCode};
+use weir_wire::packet::{Connect, Publish};
+use weir_wire::{Packet, PacketId, Properties, QoS, ReasonCode};
 
 fn from_environment(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 
-fn start(store: &Path, segment_bytes: u64) -> Broker {
+fn start(store: &Path, shards: u16, segment_bytes: u64) -> Broker {
     let config = store.with_extension("toml");
-    std::fs::write(&config, format!("shards = 1\n[store]\nsegment_bytes = {segment_bytes}\n"))
-        .unwrap();
+    std::fs::write(
+        &config,
+        format!("shards = {shards}\n[store]\nsegment_bytes = {segment_bytes}\n"),
+    )
+    .unwrap();
     Broker::start_with(&["-c", config.to_str().unwrap(), "--store", store.to_str().unwrap()])
 }
 
@@ -37,10 +40,7 @@ fn disk_bytes(folder: &Path) -> u64 {
 
 /// What a broker says of a message.
 fn answer(of: &mut Blocking) -> ReasonCode {
-    match decode(V5, &of.next().unwrap()) {
-        Packet::PubAck(ack) => ack.reason,
-        other => panic!("no PUBACK: {other:?}"),
-    }
+    reason(of).unwrap()
 }
 
 /// Publishes a message, and says what the broker says of it.
@@ -99,7 +99,7 @@ fn old_messages_do_not_keep_what_came_after_them() {
     let segment_bytes: u64 = if traffic_bytes > 1 << 30 { 64 << 20 } else { 8 << 20 };
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
-    let mut broker = start(&store, segment_bytes);
+    let mut broker = start(&store, 1, segment_bytes);
     let (mut publisher, _) = join(&broker.address, "publisher");
     for number in 0..SESSIONS {
         let (mut of, _) = join(&broker.address, &format!("away-{number}"));
@@ -119,7 +119,7 @@ fn old_messages_do_not_keep_what_came_after_them() {
     }
     broker.child.kill().unwrap();
     drop(broker);
-    let broker = start(&store, segment_bytes);
+    let broker = start(&store, 1, segment_bytes);
     for number in 0..SESSIONS {
         let (mut of, is_present) = join(&broker.address, &format!("away-{number}"));
         assert!(is_present);
@@ -141,6 +141,9 @@ impl Mounted {
             |command: &mut Command| command.output().is_ok_and(|output| output.status.success());
         let is_mounted = is_done(Command::new("mkfs.ext4").arg("-q").arg(&image))
             && is_done(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&to));
+        if !is_mounted {
+            eprintln!("skipped: it takes root and a loop device to mount a small file system");
+        }
         is_mounted.then_some(Self(folder))
     }
 
@@ -186,7 +189,7 @@ fn a_full_disk_refuses_what_is_to_be_kept_and_loses_nothing() {
     let Some(disk) = Mounted::new(96 << 20) else { return };
     let full = Duration::from_secs(from_environment("WEIR_FULL_S", 2));
     let (store, filler) = (disk.path().join("store"), disk.path().join("filler"));
-    let mut broker = start(&store, 2 << 20);
+    let mut broker = start(&store, 1, 2 << 20);
     let (mut away, _) = join(&broker.address, "away");
     assert_eq!(away.subscribe("kept", QoS::AtLeastOnce), Some(1));
     drop(away);
@@ -224,11 +227,54 @@ fn a_full_disk_refuses_what_is_to_be_kept_and_loses_nothing() {
     // The acknowledged are there, after a kill too, and nothing else is.
     broker.child.kill().unwrap();
     drop(broker);
-    let broker = start(&store, 2 << 20);
+    let broker = start(&store, 1, 2 << 20);
     let (mut away, is_present) = join(&broker.address, "away");
     assert!(is_present);
     for number in taken {
         assert_eq!(take(&mut away), Some(format!("{number:01000}")));
     }
     drop((away, broker));
+}
+
+#[test]
+fn a_broker_that_has_filled_its_disk_can_be_started_again() {
+    let Some(disk) = Mounted::new(48 << 20) else { return };
+    let store = disk.path().join("store");
+    let run = || start(&store, 2, 1 << 20);
+    let mut broker = run();
+    let (mut publisher, _) = join(&broker.address, "publisher");
+    let long = "x".repeat(60 << 10);
+    let send = |publisher: &mut Blocking, number: u32| {
+        let payload = format!("{number} {long}");
+        let retained = Packet::Publish(Publish {
+            dup: false,
+            qos: QoS::AtLeastOnce,
+            retain: true,
+            topic: &format!("t/{number}"),
+            packet_id: PacketId::new(1),
+            properties: Properties::EMPTY,
+            payload: payload.as_bytes(),
+        });
+        publisher.send(&retained).unwrap();
+        answer(publisher)
+    };
+    let full = (0..10_000).find(|&number| match send(&mut publisher, number) {
+        ReasonCode::Success | ReasonCode::NoMatchingSubscribers => false,
+        ReasonCode::QuotaExceeded => true,
+        other => panic!("{other:?}"),
+    });
+    let kept = full.expect("all were taken");
+    assert!(kept > 50, "{kept} were kept");
+    for _ in 0..3 {
+        broker.child.kill().unwrap();
+        drop(broker);
+        broker = run();
+    }
+    let (mut of, _) = join(&broker.address, "reader");
+    assert_eq!(of.subscribe("t/#", QoS::AtLeastOnce), Some(1));
+    let came: std::collections::BTreeSet<_> = (0..kept)
+        .map(|_| take(&mut of).unwrap().split(' ').next().unwrap().parse::<u32>().unwrap())
+        .collect();
+    assert_eq!(came.len(), kept as usize, "of those that were acknowledged");
+    drop((of, broker));
 }
