@@ -39,9 +39,7 @@ use flusher::Work;
 use gap::{Gap, is_waited_for};
 use pages::PageWay;
 use reclaim::Reclaim;
-use room::Room;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weir_core::{Lsn, Micros, PageId, PageOut, PageTicket, Record, Wall};
 use weir_store::{Body, Chore, Commit, Disk, Kind, Log, Settings};
@@ -83,8 +81,6 @@ pub(crate) struct Journal {
     last_sync_at: Micros,
     is_syncing: bool,
     reclaim: Reclaim,
-    /// Nobody asks how much there is in a store that is written without a broker.
-    room: Option<Arc<Room>>,
     pages: PageWay,
     /// What waits has no file to go to: chores make one, if the disk has room.
     is_stuck: bool,
@@ -149,7 +145,6 @@ impl Journal {
             last_sync_at: Micros(0),
             is_syncing: false,
             reclaim: Reclaim::new(segment_bytes.into(), disk_bytes_max),
-            room: None,
             pages,
             is_stuck: false,
             asked_for_space_at: Micros(0),
@@ -161,11 +156,6 @@ impl Journal {
     /// Its commits are performed by this thread from now on.
     pub(crate) fn flush_by(&mut self, flusher: Flusher) {
         self.flusher = Some(flusher);
-    }
-
-    /// What the file system has free is looked at from now on.
-    fn keep_room(&mut self, room: &Arc<Room>) {
-        self.room = Some(Arc::clone(room));
     }
 
     /// An input of the shard begins.
@@ -211,6 +201,11 @@ impl Journal {
         self.log.is_short() || self.reclaim.is_tight() || self.pages.is_short()
     }
 
+    /// Whether the disk is to be asked again for room.
+    fn wants_space(&self) -> bool {
+        self.log.is_short() || self.reclaim.is_cramped()
+    }
+
     pub(crate) fn counts(&self) -> JournalCounts {
         let mut counts = JournalCounts { disk_bytes: self.log.disk_bytes(), ..self.counts };
         if self.pages.shard == 0 {
@@ -252,8 +247,8 @@ impl Journal {
     pub(crate) fn wants_base(&mut self, dead_page_bytes: u64, now: Micros) -> bool {
         self.reclaim.note_pages(dead_page_bytes, self.pages.is_short());
         self.reclaim.note_segments(self.log.segments());
-        if let Some(room) = &self.room {
-            self.reclaim.note_room(room.of_each(), self.counts.committed_bytes);
+        if let Some(flusher) = &self.flusher {
+            self.reclaim.note_room(flusher.room().of_each(), self.counts.committed_bytes);
         }
         self.reclaim.begins(self.counts.committed_bytes, now)
     }
@@ -274,12 +269,11 @@ impl Journal {
         if self.failed.is_some() || self.log.is_committing() {
             return;
         }
-        if self.log.is_short() && now >= self.asked_for_space_at + SPACE_EVERY {
+        if self.wants_space() && now >= self.asked_for_space_at + SPACE_EVERY {
             self.asked_for_space_at = now;
-            self.log.retry_space();
-        }
-        if self.reclaim.is_cramped() && now >= self.asked_for_space_at + SPACE_EVERY {
-            self.asked_for_space_at = now;
+            if self.log.is_short() {
+                self.log.retry_space();
+            }
             flusher.give(Work::Look);
         }
         if let Some(chore) = self.log.take_chore() {
@@ -315,8 +309,7 @@ impl Journal {
         if self.log.is_committing() {
             return None;
         }
-        let is_short = self.log.is_short() || self.reclaim.is_cramped();
-        let space = is_short.then_some(self.asked_for_space_at + SPACE_EVERY);
+        let space = self.wants_space().then_some(self.asked_for_space_at + SPACE_EVERY);
         let look = self.reclaim.due(self.counts.committed_bytes);
         if self.is_stuck {
             return space;

@@ -115,6 +115,7 @@ impl Rebuild {
 
     /// The commit ends: its messages are those of the sessions that were to get them.
     pub fn commit_end(&mut self) {
+        // What says that the copy is whole may be lost in a damaged log: this says it as well.
         self.copied = None;
         if self.base.is_none() {
             self.messages.clear();

@@ -39,6 +39,7 @@ pub(crate) enum Flushed {
 pub(crate) struct Flusher {
     works: Option<Sender<Work>>,
     thread: Option<JoinHandle<()>>,
+    room: Arc<Room>,
 }
 
 impl Flusher {
@@ -55,9 +56,15 @@ impl Flusher {
         let (works, given) = channel();
         let (back, _) = outside::<T, ()>(std::slice::from_mut(mailbox), LETTERS_MAX)?;
         let name = format!("flusher-{}", shard.0);
-        let run = move || run(folder, &room, &given, back);
+        let looked_at = Arc::clone(&room);
+        let run = move || run(folder, &looked_at, &given, back);
         let thread = std::thread::Builder::new().name(name).spawn(run)?;
-        Ok(Self { works: Some(works), thread: Some(thread) })
+        Ok(Self { works: Some(works), thread: Some(thread), room })
+    }
+
+    /// What the file system has free.
+    pub(super) fn room(&self) -> &Room {
+        &self.room
     }
 
     /// To be done behind all that was given before.

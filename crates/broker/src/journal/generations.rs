@@ -26,6 +26,8 @@ pub(crate) struct Generations {
     current: u64,
     /// The number that all files of the store have.
     store: u64,
+    /// How many logs the one that counts says that it has.
+    count: u16,
     /// Whether a generation is being written.
     is_writing: Cell<bool>,
     _lock: Folder,
@@ -49,29 +51,33 @@ pub(super) const PAGES: &str = "pages";
 const ASIDE: &str = "damaged";
 
 impl Generations {
-    /// Makes the folder if there is none, and removes what a start before has not finished.
-    pub(super) fn open(root: &Path) -> Result<Self, NoStore> {
+    /// Makes the folder if there is none, and removes what a start before has not finished. Says
+    /// which logs count.
+    pub(super) fn open(root: &Path) -> Result<(Self, Logs), NoStore> {
         let generations = Self::lock(root)?;
         // Nothing goes before it is known that the last one is whole.
-        generations.logs()?;
+        let logs = generations.logs()?;
         generations.clear()?;
-        Ok(generations)
+        Ok((generations, logs))
     }
 
     fn lock(root: &Path) -> Result<Self, NoStore> {
         if root.exists() {
             refuse_others(root)?;
         }
-        let lock = Folder::open(root)?;
+        Self::of(root, Folder::open(root)?)
+    }
+
+    /// The one that counts has the highest number.
+    fn of(root: &Path, lock: Folder) -> Result<Self, NoStore> {
         let (numbers, _) = list(root)?;
         let current = numbers.into_iter().max().unwrap_or(0);
-        let mut generations =
-            Self { root: root.into(), current, store: 0, is_writing: Cell::default(), _lock: lock };
-        generations.store = match current {
-            0 => seeded::random()?,
-            _ => generations.manifest()?.store,
+        let Manifest { store, logs: count, .. } = match current {
+            0 => Manifest::new(seeded::random()?, 0),
+            _ => Manifest::read(&folder_of(root, current))?,
         };
-        Ok(generations)
+        let is_writing = Cell::default();
+        Ok(Self { root: root.into(), current, store, count, is_writing, _lock: lock })
     }
 
     /// Removes what does not count.
@@ -84,13 +90,11 @@ impl Generations {
 
     /// Opens a store that is there, to read it only.
     pub(super) fn open_to_read(root: &Path) -> Result<Self, NoStore> {
-        let lock = Folder::open_to_read(root)?;
-        let (numbers, _) = list(root)?;
-        let current = numbers.into_iter().max().ok_or_else(|| NoStore::NotAStore(root.into()))?;
-        let mut generations =
-            Self { root: root.into(), current, store: 0, is_writing: Cell::default(), _lock: lock };
-        generations.store = generations.manifest()?.store;
-        Ok(generations)
+        let generations = Self::of(root, Folder::open_to_read(root)?)?;
+        match generations.current {
+            0 => Err(NoStore::NotAStore(root.into())),
+            _ => Ok(generations),
+        }
     }
 
     /// Opens a store that is there, to write it anew.
@@ -137,19 +141,15 @@ impl Generations {
     }
 
     fn path(&self, number: u64) -> PathBuf {
-        self.root.join(format!("generation-{number}"))
+        folder_of(&self.root, number)
     }
 
     fn unfinished(&self) -> PathBuf {
-        self.root.join(format!("generation-{}.{UNFINISHED}", self.current + 1))
-    }
-
-    fn manifest(&self) -> Result<Manifest, NoStore> {
-        Manifest::read(&self.path(self.current))
+        self.root.join(format!("{GENERATION}{}.{UNFINISHED}", self.current + 1))
     }
 
     /// The logs that count, with the shards that wrote them: all of them, or none is read.
-    pub(super) fn logs(&self) -> Result<Vec<(u16, PathBuf)>, NoStore> {
+    pub(super) fn logs(&self) -> Result<Logs, NoStore> {
         let (logs, missing) = self.logs_there()?;
         match missing.into_iter().next() {
             None => Ok(logs),
@@ -165,10 +165,7 @@ impl Generations {
     /// The logs that count and can be read, and the others, each with why it cannot.
     pub(super) fn logs_there(&self) -> Result<(Logs, Vec<(PathBuf, String)>), NoStore> {
         let (mut logs, mut missing) = (Vec::new(), Vec::new());
-        if self.current == 0 {
-            return Ok((logs, missing));
-        }
-        for shard in 0..self.manifest()?.logs {
+        for shard in 0..self.count {
             let path = self.path(self.current).join(shard.to_string());
             if !path.is_dir() {
                 missing.push((path, format!("the log of thread {shard} is not there")));
@@ -203,9 +200,9 @@ impl Generations {
             Manifest::new(self.store, logs).write(&from)?;
             sync(&from)?;
             std::fs::rename(&from, &to)?;
-            sync(&self.root)
+            sync(&self.root).map(|()| logs)
         };
-        rename().map_err(NoStore::disk(&self.root))?;
+        self.count = rename().map_err(NoStore::disk(&self.root))?;
         self.is_writing.set(false);
         let before = self.path(self.current);
         self.current += 1;
@@ -215,13 +212,17 @@ impl Generations {
     /// As [`Generations::finish`], but the generation before is kept under a name that no start
     /// looks at, which this returns.
     pub(super) fn finish_aside(&mut self) -> Result<PathBuf, NoStore> {
-        let aside = self.root.join(format!("generation-{}.{ASIDE}", self.current));
+        let aside = self.root.join(format!("{GENERATION}{}.{ASIDE}", self.current));
         // It has both names for a while, so that a crash leaves neither no generation that counts
         // nor this one to the next start, which would remove it.
         link_all(&self.path(self.current), &aside).map_err(NoStore::disk(&aside))?;
         self.finish()?;
         Ok(aside)
     }
+}
+
+fn folder_of(root: &Path, number: u64) -> PathBuf {
+    root.join(format!("{GENERATION}{number}"))
 }
 
 /// Gives all files of a folder and of those in it another name.

@@ -193,10 +193,35 @@ impl StoreReader {
 
 /// Reads all of a log. What it amounts to is not counted yet.
 fn check_log(shard: u16, path: &Path) -> Result<(LogCheck, Rebuild), NoStore> {
+    let Walked { found, rebuild, unfit } = walk(shard, path, |_| ())?;
+    let Found { segments, records, cut_bytes, damages, .. } = found;
+    let damages = damages.iter().map(|damage| Damaged::new(path, damage.segment, damage.offset));
+    let damages = damages.chain(unfit).collect();
+    let (file_bytes, amounts) = (file_bytes(path)?, Amounts::default());
+    let check = LogCheck { shard, segments, file_bytes, records, cut_bytes, damages, amounts };
+    Ok((check, rebuild))
+}
+
+/// What a log that was read amounts to.
+pub(super) struct Walked {
+    pub(super) found: Found,
+    pub(super) rebuild: Rebuild,
+    /// The first record that does not fit, and why, if no bytes are damaged: else that is what
+    /// follows from the damage.
+    pub(super) unfit: Option<Damaged>,
+}
+
+/// Reads all of a log, whatever is damaged, and makes of it what fits; tells of each record first.
+pub(super) fn walk(
+    shard: u16,
+    path: &Path,
+    mut tell: impl FnMut(&Entry<'_>),
+) -> Result<Walked, NoStore> {
     let mut rebuild = Rebuild::default();
     let mut unfit: Option<Damaged> = None;
     let mut place = (SegmentNumber(1), 0);
     let found = scan(shard, path, |entry| {
+        tell(&entry);
         place = (entry.segment, entry.offset);
         if entry.is_first {
             rebuild.commit_end();
@@ -209,16 +234,9 @@ fn check_log(shard: u16, path: &Path) -> Result<(LogCheck, Rebuild), NoStore> {
             unfit = Some(Damaged { why: Some(why), ..Damaged::new(path, place.0, place.1) });
         }
     })?;
-    let damages = found.damages.iter();
-    let mut damages: Vec<_> =
-        damages.map(|damage| Damaged::new(path, damage.segment, damage.offset)).collect();
-    if damages.is_empty() {
-        damages.extend(unfit.or_else(|| end_of_unfinished(path, place, &rebuild)));
-    }
-    let Found { segments, records, cut_bytes, .. } = found;
-    let (file_bytes, amounts) = (file_bytes(path)?, Amounts::default());
-    let check = LogCheck { shard, segments, file_bytes, records, cut_bytes, damages, amounts };
-    Ok((check, rebuild))
+    let unfit = unfit.or_else(|| end_of_unfinished(path, place, &rebuild));
+    let unfit = unfit.filter(|_| found.damages.is_empty());
+    Ok(Walked { found, rebuild, unfit })
 }
 
 /// The pages whose content these logs need.

@@ -10,7 +10,7 @@ mod tolerant;
 use super::generations::{Generations, file_bytes};
 use super::no_store::{Damaged, NoStore};
 use super::pages::{self, PagesThere};
-use super::read::{Amounts, Entry, fetched, parcels_there, scan};
+use super::read::{Amounts, Walked, fetched, parcels_there, scan, walk};
 use super::write::StoreWriter;
 use std::fmt;
 use std::io::ErrorKind::NotFound;
@@ -243,7 +243,7 @@ pub(crate) fn salvage_at_start(root: &Path) -> Result<(), NoStore> {
 }
 
 /// What is known of a log before it is salvaged.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     damages: Vec<Damage>,
     /// A record that does not fit, and why, if no bytes are damaged.
@@ -265,38 +265,14 @@ impl State {
 
 /// Reads a log once, to know what is damaged.
 fn survey(shard: u16, path: &Path) -> Result<State, NoStore> {
-    let mut state = State::default();
-    let mut rebuild = Rebuild::default();
-    let (mut begun, mut last) = (None, (SegmentNumber(1), 0));
-    let found = scan(shard, path, |entry| {
-        let Entry { lsn, segment, offset, is_first, record } = entry;
-        last = (segment, offset);
-        match &record {
-            Ok(Record::Base) => begun = Some((lsn, last)),
-            Ok(Record::BaseEnd) => state.base = begun.take().or(state.base),
-            _ => {}
-        }
-        if is_first {
-            rebuild.commit_end();
-        }
-        let applied = record
-            .and_then(|record| rebuild.apply(lsn, record).map_err(|unfit| unfit.what.to_owned()));
-        if let (Err(why), None) = (applied, &state.unfit) {
-            let damaged = Damaged { why: Some(why), ..Damaged::new(path, segment, offset) };
-            state.unfit = Some(damaged);
-        }
+    let (mut begun, mut base) = (None, None);
+    let Walked { found, rebuild, unfit } = walk(shard, path, |entry| match &entry.record {
+        Ok(Record::Base) => begun = Some((entry.lsn, (entry.segment, entry.offset))),
+        Ok(Record::BaseEnd) => base = begun.take().or(base),
+        _ => {}
     })?;
-    if state.unfit.is_none() {
-        state.unfit = super::start::end_of_unfinished(path, last, &rebuild);
-    }
-    state.damages = found.damages;
-    if !state.damages.is_empty() {
-        // It is what follows from the damage.
-        state.unfit = None;
-    } else if state.unfit.is_none() {
-        state.whole = Some(rebuild);
-    }
-    Ok(state)
+    let is_whole = found.damages.is_empty() && unfit.is_none();
+    Ok(State { damages: found.damages, unfit, base, whole: is_whole.then_some(rebuild) })
 }
 
 /// What can still be read of a log that is not whole.

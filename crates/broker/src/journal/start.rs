@@ -66,11 +66,11 @@ pub(crate) fn start(
 ) -> Result<Started, NoStore> {
     let now = Micros(weir_reactor::now_us());
     let wall = wall(now);
-    let mut generations = Generations::open(root)?;
-    let logs = generations.logs()?;
+    let (mut generations, logs) = Generations::open(root)?;
     let count = shards.len() as u16;
+    let room = Room::of(root, count).map(Arc::new).map_err(NoStore::disk(root))?;
     let settings = seeded(config.pages(packet_bytes_max, count), generations.store())?;
-    let mut store = PageStore::open(&generations, settings, wall)?;
+    let mut store = PageStore::open(&generations, settings, Arc::clone(&room), wall)?;
     let mut progress = Progress::of(&logs)?;
     let mut rebuilt = Vec::new();
     for (shard, path) in logs {
@@ -94,11 +94,9 @@ pub(crate) fn start(
     let parcels_read = parcels.len();
     let mut anew = Anew { shards, logs, letters: VecDeque::new(), now };
     anew.write(parcels, &late, partitions, &mut progress).map_err(NoStore::disk(root))?;
-    let mut logs = anew.logs;
+    let logs = anew.logs;
     generations.finish()?;
-    let room = Room::of(root, count).map(Arc::new).map_err(NoStore::disk(root))?;
-    logs.iter_mut().for_each(|(journal, _)| journal.keep_room(&room));
-    store.keep_room(&room);
+    room.look();
     let (records, took) = (progress.records(), progress.took());
     tracing::info!(parcels = parcels_read, records, ?took, "the store was read");
     Ok(Started { logs, room, generations, pages: StartedPages { store, to, given } })

@@ -115,7 +115,7 @@ impl StoreWriter {
 
 /// A folder that has no store yet.
 fn begin(root: &Path) -> Result<Generations, NoStore> {
-    let generations = Generations::open(root)?;
+    let (generations, _) = Generations::open(root)?;
     if generations.current() > 0 {
         return Err(NoStore::IsAStore(root.into()));
     }

@@ -103,7 +103,7 @@ pub(in super::super) struct PageStore {
     is_stuck: bool,
     has_chores: bool,
     counts: Arc<PageCounts>,
-    room: Option<Arc<Room>>,
+    room: Arc<Room>,
 }
 
 impl PageStore {
@@ -111,6 +111,7 @@ impl PageStore {
     pub(in super::super) fn open(
         generations: &Generations,
         settings: Settings,
+        room: Arc<Room>,
         wall: Wall,
     ) -> Result<Self, NoStore> {
         let path = generations.root().join(PAGES);
@@ -131,13 +132,7 @@ impl PageStore {
         let counts = Arc::default();
         let (waiting, written) = (VecDeque::new(), VecDeque::new());
         let (is_stuck, has_chores) = (false, true);
-        let room = None;
         Ok(Self { log, disk, wall, live, waiting, written, is_stuck, has_chores, counts, room })
-    }
-
-    /// Says how much the file system has free from now on.
-    pub(in super::super) fn keep_room(&mut self, room: &Arc<Room>) {
-        self.room = Some(Arc::clone(room));
     }
 
     pub(in super::super) fn counts(&self) -> Arc<PageCounts> {
@@ -248,9 +243,7 @@ impl PageStore {
     fn do_chore(&mut self) -> io::Result<bool> {
         let Some(mut chore) = self.log.take_chore() else { return Ok(false) };
         chore.perform(&mut self.disk)?;
-        if let Some(room) = &self.room {
-            room.look();
-        }
+        self.room.look();
         let Self { log, live, .. } = self;
         log.chore_done(chore, |record| live.contains(&record.lsn)).map_err(io::Error::other)?;
         Ok(true)
