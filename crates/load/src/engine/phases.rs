@@ -341,8 +341,9 @@ impl Engine<'_> {
                 self.lose(client, "nothing heard for a keep alive");
                 continue;
             }
-            let is_due = self.clients[client as usize].poll_timeout().is_some_and(|us| us <= now);
-            if is_due {
+            let timeout_us = self.clients[client as usize].poll_timeout();
+            if let Some(late_us) = timeout_us.and_then(|us| now.checked_sub(us)) {
+                self.watch.pinged(late_us);
                 self.book.slots[client as usize].pinged_us = now;
             }
             let mut sink = ClientSink { io, token, client, book: &mut self.book };

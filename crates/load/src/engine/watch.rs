@@ -17,8 +17,13 @@ pub(super) struct Watch {
     cpu: (u64, u64),
     /// The absence that ended with this turn, and the answers counted before it.
     open: Option<(u64, u64)>,
-    /// Messages picked up late in this turn.
+    /// What was picked up late in this turn.
     late: u64,
+    /// What was picked up late in the turn before, unless an absence before that turn is why. If
+    /// the loop is away in the middle of a turn, the next one sees it.
+    late_before: u64,
+    /// An absence was before this turn.
+    is_noted: bool,
     /// Connects made later than they were due by the generator's own doing.
     pub(super) late_connects: u64,
     /// Of connecting and subscribing.
@@ -43,7 +48,8 @@ impl Watch {
     pub(super) fn wake(&mut self, now_us: u64, answers: u64, cpu_us: impl FnOnce() -> u64) {
         let gone_us = now_us.saturating_sub(self.turn_us).saturating_sub(self.rest_us);
         self.turn_us = now_us;
-        self.late = 0;
+        let late = std::mem::take(&mut self.late);
+        self.late_before = if std::mem::take(&mut self.is_noted) { 0 } else { late };
         if gone_us <= LATE_US_MIN && now_us < self.cpu.0 + CPU_EVERY_US {
             return;
         }
@@ -58,6 +64,11 @@ impl Watch {
     #[inline]
     pub(super) fn picked(&mut self, lag_us: u64) {
         self.late += u64::from(lag_us > LATE_US_MIN);
+    }
+
+    /// A PINGREQ was sent so long after it was due; no keep alive minds a little.
+    pub(super) fn pinged(&mut self, lag_us: u64) {
+        self.late += u64::from(lag_us > ABSENT_US_MAX);
     }
 
     /// A connect was made so long after it was due and there was room for it. Its latency counts
@@ -76,7 +87,8 @@ impl Watch {
     /// answers, and `others` that are due. Nothing waited for where nothing came late.
     pub(super) fn note(&mut self, answers: u64, others: u64, window: Window) {
         let Some((absent_us, before)) = self.open.take() else { return };
-        let delayed = answers.saturating_sub(before) + self.late + others;
+        self.is_noted = true;
+        let delayed = answers.saturating_sub(before) + self.late_before + self.late + others;
         let lateness = match window {
             Window::Setup => &mut self.setup,
             Window::Measure => &mut self.measure,
@@ -181,6 +193,25 @@ mod tests {
         watch.wake(3_435_000, 11, || 300);
         watch.note(12, 0, Window::Neither);
         assert_eq!((watch.measure.absences, watch.setup.absences), (2, 1));
+    }
+
+    #[test]
+    fn an_absence_in_the_middle_of_a_turn_counts_with_what_that_turn_did_late() {
+        let mut watch = watch();
+        watch.wake(1_005_000, 0, || 200);
+        watch.note(0, 0, Window::Measure);
+        watch.pinged(ABSENT_US_MAX);
+        watch.pinged(ABSENT_US_MAX + 1);
+        watch.rest(5_000);
+        watch.wake(2_605_000, 0, || 300);
+        watch.note(0, 0, Window::Measure);
+        assert_eq!((watch.measure.absences, watch.measure.delayed), (1, 1));
+        assert_eq!(watch.measure.absent_us, 1_594_900);
+        // What is sent late after an absence was overdue when it was noted.
+        watch.pinged(ABSENT_US_MAX + 1);
+        watch.wake(2_705_000, 0, || 400);
+        watch.note(0, 0, Window::Measure);
+        assert_eq!((watch.measure.absences, watch.measure.delayed), (1, 1));
     }
 
     #[test]
