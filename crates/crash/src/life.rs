@@ -1,17 +1,20 @@
 //! One life of the broker, from a start to the crash that ends it, as all clients see it.
 
 use crate::link::Place;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a client waits for a packet before it looks whether anything else is to be done.
 pub(crate) const WAIT: Duration = Duration::from_millis(100);
 
 /// How often a client comes back in one life, if the broker ends its connection without a crash.
 const RETURNS_MAX: u32 = 20;
+
+/// How long a client waits in one life for a broker that says it is not ready.
+const READY_MAX: Duration = Duration::from_secs(60);
 
 /// What the clients of a life share.
 #[derive(Debug)]
@@ -93,20 +96,44 @@ impl Life {
         dropped: &mut u64,
         mut connection: impl FnMut() -> io::Result<()>,
     ) -> anyhow::Result<()> {
-        let mut returns = 0;
+        let (began, mut returns) = (Instant::now(), 0);
         loop {
             let Err(error) = connection() else { return Ok(()) };
             if self.is_down() {
                 return Ok(());
             }
-            *dropped += 1;
-            returns += 1;
-            if returns > RETURNS_MAX {
+            let is_ready = error.kind() != ErrorKind::ResourceBusy;
+            *dropped += u64::from(is_ready);
+            returns += u32::from(is_ready);
+            if returns > RETURNS_MAX || began.elapsed() > READY_MAX && !is_ready {
                 return Err(
                     anyhow::Error::new(error).context(format!("{client_id} cannot stay connected"))
                 );
             }
             std::thread::sleep(WAIT);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn life() -> Life {
+        let target = ([127, 0, 0, 1], 1).into();
+        let (version, credentials) = (weir_wire::Version::V5, Default::default());
+        Life::new(Place { target, version, credentials }, 1, 0, std::sync::mpsc::channel().0)
+    }
+
+    #[test]
+    fn a_broker_that_is_not_ready_has_dropped_nobody() {
+        let (mut dropped, mut tries) = (0, 0);
+        let connection = || {
+            tries += 1;
+            let kind = if tries == 2 { ErrorKind::BrokenPipe } else { ErrorKind::ResourceBusy };
+            if tries < 4 { Err(kind.into()) } else { Ok(()) }
+        };
+        life().keep_on("c", &mut dropped, connection).unwrap();
+        assert_eq!((dropped, tries), (1, 4));
     }
 }

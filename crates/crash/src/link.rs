@@ -34,6 +34,11 @@ pub(crate) struct Welcome {
     pub(crate) receive_max: u16,
 }
 
+/// Whether a broker that refuses for this reason may accept a little later.
+fn is_not_now(reason: ReasonCode) -> bool {
+    matches!(reason, ReasonCode::ServerUnavailable | ReasonCode::ServerBusy)
+}
+
 /// A connection that CONNACK has accepted.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -47,7 +52,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Connects; `clean` makes a new session, and `lasts` one that outlives its connection.
+    /// Connects; [`ErrorKind::ResourceBusy`] if the broker is not ready yet. `clean` makes a new session, and `lasts` one that outlives its connection.
     pub(crate) fn connect(
         place: &Place,
         client_id: &str,
@@ -89,6 +94,11 @@ impl Link {
                     receive_max: connack.properties.find(receive_max).unwrap_or(u16::MAX),
                 })
             }
+            // It takes up what it has on its disk, perhaps.
+            Packet::ConnAck(connack) if is_not_now(connack.reason) => Err(io::Error::new(
+                ErrorKind::ResourceBusy,
+                format!("it says {:?}", connack.reason),
+            )),
             other => Err(io::Error::other(format!("it answered CONNECT with {other:?}"))),
         })?;
         Ok((link, welcome.ok_or(ErrorKind::TimedOut)??))
