@@ -3,10 +3,12 @@
 //!
 //! A [`Transport`] says which layers the connections of a listener, or those to a broker, have.
 //! [`Layers`] are those of one connection, network side first. The reactor owns both and calls
-//! them; who handles connections sees plain bytes only. Plain TCP has no layers, and it is the only
-//! transport yet.
+//! them; who handles connections sees plain bytes only. Plain TCP has no layers.
+//!
+//! `tls` has chance and the time of day from rustls: keys need the one, certificates the other.
 
 mod layers;
+pub mod tls;
 
 pub use layers::{Layers, Scratch};
 use std::fmt;
@@ -95,6 +97,9 @@ pub enum TransportError {
     /// The peer is not let in: what it has shown is not enough.
     #[error("the peer was refused by its transport: {0}")]
     Refused(&'static str),
+    /// The peer does not let this side in.
+    #[error("the peer has ended it: {0}")]
+    Declined(&'static str),
     /// A layer holds more than [`UNDECODED_BYTES_MAX`].
     #[error("the peer sent a frame of more than {UNDECODED_BYTES_MAX} bytes that cannot be split")]
     TooLong,

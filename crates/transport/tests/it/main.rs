@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
 
 mod masked;
+mod tls;
 
 use masked::{ALARM, HEAD_BYTES, HELLO, Masks, PING, Side};
 use weir_transport::{
