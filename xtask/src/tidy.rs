@@ -28,7 +28,15 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("weir-control", &["weir-http"]),
     (
         "weir-broker",
-        &["weir-wire", "weir-core", "weir-reactor", "weir-flow", "weir-control", "weir-store"],
+        &[
+            "weir-wire",
+            "weir-core",
+            "weir-reactor",
+            "weir-flow",
+            "weir-control",
+            "weir-store",
+            "weir-transport",
+        ],
     ),
     ("weir-load", &["weir-chance", "weir-wire", "weir-client", "weir-reactor"]),
     ("weir-sim", &["weir-chance", "weir-wire", "weir-core"]),

@@ -13,11 +13,13 @@ use crate::admission::ProcessLimits;
 use crate::auth::AuthConfig;
 use crate::control::ControlConfig;
 use crate::journal::StoreConfig;
+use crate::listener::{Door, ListenerConfig, TlsFault};
 use crate::rules::FlowRules;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use weir_core::{Features, Limits, Settings, SharePolicy};
 use weir_reactor::Backend;
 
@@ -27,6 +29,7 @@ use weir_reactor::Backend;
 pub struct Config {
     /// Addresses to listen on, each `HOST:PORT`. `0.0.0.0:1883` is every IPv4 address that this
     /// host has, `[::]:1883` every address, IPv4 and IPv6.
+    /// With `[[listener]]` tables, the default is none.
     pub listen: Vec<String>,
     /// Threads that serve connections, each with a part of the sessions. 0 is one for each core
     /// that the process may run on.
@@ -39,6 +42,11 @@ pub struct Config {
     /// -n`), or direct descriptors of io_uring, which that limit does not bound in all. These need
     /// Linux 6.11, and the permission to use io_uring.
     pub io: IoBackend,
+    /// Further addresses to listen on, a table for each, with TLS or without. SIGHUP has their
+    /// certificates read again: connections that are there stay, and if something is wrong with a
+    /// file, nothing changes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub listener: Vec<ListenerConfig>,
     /// Bounds of connections, sessions, messages and topics. [limits.md](limits.md) says what
     /// happens at each of them.
     pub limits: Limits,
@@ -71,6 +79,7 @@ impl Default for Config {
             shards: 0,
             gather_ms: 10,
             io: IoBackend::default(),
+            listener: Vec::new(),
             limits: Limits::default(),
             process: ProcessLimits::default(),
             features: Features::default(),
@@ -141,6 +150,14 @@ pub enum ConfigError {
     /// A rule on content cannot be used, or feeds itself.
     #[error("flow: {0}")]
     Flow(weir_flow::FlowError),
+    /// A file of a listener cannot be used.
+    #[error("listener {address}: {fault}")]
+    Tls {
+        /// Of the listener.
+        address: String,
+        /// The file, and what is wrong with it.
+        fault: TlsFault,
+    },
     /// A user's verifier cannot be used.
     #[error("auth.users: {user}: {rule}")]
     User {
@@ -172,7 +189,7 @@ impl Config {
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Read { path: path.into(), source })?;
-        let config: Self = toml::from_str(&text).map_err(|error| {
+        let mut config: Self = toml::from_str(&text).map_err(|error| {
             if let Some(file) = MosquittoFile::recognise(path, &text) {
                 return ConfigError::Mosquitto(Box::new(file));
             }
@@ -181,6 +198,11 @@ impl Config {
             let message = error.message().replace('\n', " ");
             ConfigError::Parse { place: Place { path: path.into(), line }, message }
         })?;
+        let names_addresses =
+            || toml::from_str(&text).is_ok_and(|it: toml::Table| it.contains_key("listen"));
+        if !config.listener.is_empty() && !names_addresses() {
+            config.listen.clear();
+        }
         config.check()?;
         Ok(config)
     }
@@ -215,7 +237,8 @@ impl Config {
         }
         self.auth.check().map_err(|(user, rule)| ConfigError::User { user, rule })?;
         self.flow.compile().map_err(ConfigError::Flow)?;
-        self.addresses().map(drop)
+        self.addresses()?;
+        self.doors().map(drop)
     }
 
     /// What is odd about a configuration that can be used, a line each.
@@ -234,21 +257,41 @@ impl Config {
         }
     }
 
-    /// The addresses to listen on.
+    /// The addresses to listen on: those of `listen`, then those of the `[[listener]]` tables.
     ///
     /// # Errors
     /// One that is not `HOST:PORT`, or a host without an address.
     pub fn addresses(&self) -> Result<Vec<SocketAddr>, ConfigError> {
-        if self.listen.is_empty() {
+        if self.listen.is_empty() && self.listener.is_empty() {
             return Err(value_error("listen", "[]", "name at least one HOST:PORT"));
         }
-        let resolve = |text: &String| {
+        let resolve = |(key, text): (&'static str, &String)| {
             let found = text.to_socket_addrs().ok().and_then(|mut found| found.next());
             found.ok_or_else(|| {
-                value_error("listen", text, "it must be HOST:PORT, such as 127.0.0.1:1883")
+                value_error(key, text, "it must be HOST:PORT, such as 127.0.0.1:1883")
             })
         };
-        self.listen.iter().map(resolve).collect()
+        let plain = self.listen.iter().map(|address| ("listen", address));
+        let others = self.listener.iter().map(|it| ("listener.address", &it.address));
+        plain.chain(others).map(resolve).collect()
+    }
+
+    /// The TLS of each of [`Config::addresses`], with what is in its files now.
+    pub(crate) fn doors(&self) -> Result<Vec<Option<Arc<Door>>>, ConfigError> {
+        let mut doors = vec![None; self.listen.len()];
+        for ListenerConfig { address, tls } in &self.listener {
+            let Some(tls) = tls else {
+                doors.push(None);
+                continue;
+            };
+            if let Some((key, value, rule)) = tls.fault() {
+                return Err(value_error(key, value, rule));
+            }
+            let door = Door::open(tls)
+                .map_err(|fault| ConfigError::Tls { address: address.clone(), fault })?;
+            doors.push(Some(Arc::new(door)));
+        }
+        Ok(doors)
     }
 }
 

@@ -58,6 +58,7 @@ pub(crate) struct ShardCounters {
     /// Answers that found no room on their way to the control thread.
     pub(crate) answers_dropped: u64,
     pub(crate) accept_errors: u64,
+    pub(crate) transport_errors: u64,
     pub(crate) admission: AdmissionStats,
     pub(crate) log: LogCounts,
     /// Where there is a store.
@@ -133,6 +134,7 @@ impl From<ShardCounters> for Counters {
             stats,
             answers_dropped,
             accept_errors,
+            transport_errors,
             admission,
             log,
             journal,
@@ -143,6 +145,7 @@ impl From<ShardCounters> for Counters {
         let of_shell = [
             ("answers_dropped", answers_dropped),
             ("accept_errors", accept_errors),
+            ("transport_errors", transport_errors),
             ("log_lines_left_out", log.left_out),
         ];
         let of_store = journal.into_iter().flat_map(JournalCounts::by_name);

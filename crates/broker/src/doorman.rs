@@ -134,10 +134,12 @@ mod tests {
     use super::*;
     use std::io::{Read, Write};
     use std::net::TcpStream;
+    use weir_reactor::Transport;
 
     #[test]
     fn who_comes_is_refused_and_whoever_is_silent_hears_of_the_end() {
-        let listener = Listener::bind(ListenerId(0), "127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = "127.0.0.1:0".parse().unwrap();
+        let listener = Listener::bind(ListenerId(0), address, Transport::Plain).unwrap();
         let address = listener.socket.local_addr().unwrap();
         let listeners = [listener];
         let doorman = Doorman::start(&listeners, Duration::ZERO).unwrap();

@@ -2,7 +2,7 @@
 //! log and signals; conditions and rules on content are `weir-flow`'s.
 //!
 //! What must outlive the broker goes through `journal` to the logs of `weir-store`. Authentication
-//! is SCRAM-SHA-256 from the configuration; TLS is not here yet.
+//! is SCRAM-SHA-256 from the configuration.
 
 mod admission;
 mod auth;
@@ -32,6 +32,7 @@ pub use journal::{
     Amounts, Damaged, Durability, Entry, LogCheck, Loss, NoStore, OnDamage, Salvaged, StoreConfig,
     StoreReader, StoreWriter, salvage,
 };
+pub use listener::{ListenerConfig, TlsConfig, TlsFault, TlsVersion};
 pub use log::CLIENTS;
 pub use rules::FlowRules;
 pub use server::{ServeError, Server};

@@ -1,5 +1,13 @@
 //! An address that the broker listens on, and how those it accepts talk.
 
+mod config;
+mod door;
+
+pub use config::{ListenerConfig, TlsConfig, TlsVersion};
+pub use door::TlsFault;
+
+pub(crate) use door::Door;
+
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use weir_reactor::{ListenerId, Transport};
@@ -13,9 +21,13 @@ pub(crate) struct Listener {
 
 impl Listener {
     /// Listens on `address`; the error says why that cannot be, and what to do.
-    pub(crate) fn bind(id: ListenerId, address: SocketAddr) -> Result<Self, String> {
+    pub(crate) fn bind(
+        id: ListenerId,
+        address: SocketAddr,
+        transport: Transport,
+    ) -> Result<Self, String> {
         let socket = weir_reactor::listen(address).map_err(|error| hint(address, &error))?;
-        Ok(Self { id, socket, transport: Transport::Plain })
+        Ok(Self { id, socket, transport })
     }
 
     /// For another thread.

@@ -97,11 +97,11 @@ impl Log {
         Some(peer)
     }
 
-    /// A connection is cut that there is not even room to refuse.
-    pub(crate) fn cut(&mut self, peer: SocketAddr, now: Micros) {
+    /// A connection is cut that is not even told why.
+    pub(crate) fn cut(&mut self, peer: SocketAddr, reason: &str, now: Micros) {
         if self.ended.allows(now, || origin(&self.peers, Some(peer), "")) {
             let peer = display(peer);
-            warn!(target: CLIENTS, peer, message = "cut: memory or room for refusals is full");
+            warn!(target: CLIENTS, peer, message = "cut", reason);
         }
     }
 
@@ -189,6 +189,14 @@ impl Log {
         now: Micros,
         io: &mut Io,
     ) {
+        if let (true, Some(Closed::Transport(fault))) = (client_id.is_empty(), known.cause) {
+            let peers = (&self.peers, io);
+            let allowed = allowed_peer(&mut self.ended, peers, (conn, client_id), now);
+            let Some(peer) = allowed else { return };
+            let (peer, message, reason) = (peer.map(display), "ended before CONNECT", fault);
+            warn!(target: CLIENTS, peer, message, reason = display(reason));
+            return;
+        }
         if client_id.is_empty() {
             // Whoever looks whether the port is open comes and goes like this.
             let peer = peer_of(&self.peers, Some(conn), io).map(display);

@@ -10,7 +10,7 @@ use crate::control::{Answer, Shards};
 use crate::doorman::{Doorman, GRACE};
 use crate::journal::{self, Flusher, Generations, Journal, NoStore, OnDamage, Pager, Started};
 use crate::letter::Letter;
-use crate::listener::Listener;
+use crate::listener::{Door, Listener};
 use crate::log::{Log, LostLines};
 use crate::memory::{Ceiling, Memory};
 use crate::shell::{Guard, Shell};
@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weir_control::REQUESTS_MAX;
 use weir_core::{Limits, Partitions, Shard, ShardId};
-use weir_reactor::{Backend, ListenerId, Mailbox, ToOutside, Waker};
+use weir_reactor::{Backend, ListenerId, Mailbox, ToOutside, Transport, Waker};
 
 /// What a connection may have of answers that its client does not take, in bytes, beside messages.
 const UNREAD_ANSWERS_BYTES: usize = 64 * 1024;
@@ -78,6 +78,8 @@ pub struct Server {
     config: Config,
     listeners: Vec<Listener>,
     addresses: Vec<SocketAddr>,
+    /// TLS, by listener.
+    doors: Arc<[Option<Arc<Door>>]>,
     wakers: Vec<Waker>,
     asked: Arc<Asked>,
     /// Listens already where `[control]` says so.
@@ -94,8 +96,13 @@ impl Server {
         config.check()?;
         check_io(config)?;
         let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
-        for (id, address) in (0..).zip(config.addresses()?) {
-            let listener = Listener::bind(ListenerId(id), address)
+        let doors = config.doors()?;
+        for (id, (address, door)) in (0..).zip(config.addresses()?.into_iter().zip(&doors)) {
+            let transport = match door {
+                None => Transport::Plain,
+                Some(door) => Transport::Layered(Arc::<Door>::clone(door)),
+            };
+            let listener = Listener::bind(ListenerId(id), address, transport)
                 .map_err(|hint| ServeError::Listen { address, hint })?;
             addresses.push(listener.socket.local_addr()?);
             listeners.push(listener);
@@ -106,7 +113,8 @@ impl Server {
         let control = config.control.socket.as_deref();
         let control = control.map(weir_control::Server::bind).transpose()?;
         let (asked, lost_lines) = (Arc::default(), LostLines::default());
-        Ok(Self { config, listeners, addresses, wakers, asked, control, lost_lines })
+        let doors = doors.into();
+        Ok(Self { config, listeners, addresses, doors, wakers, asked, control, lost_lines })
     }
 
     /// Has the counters say how many lines the log has lost, which its writer knows.
@@ -119,9 +127,14 @@ impl Server {
         &self.addresses
     }
 
+    /// Whether those who come in by the address at this place speak TLS.
+    pub fn has_tls(&self, place: usize) -> bool {
+        self.doors.get(place).is_some_and(Option::is_some)
+    }
+
     /// What stops it.
     pub fn stopper(&self) -> Stopper {
-        Stopper::new(Arc::clone(&self.asked), self.wakers.clone())
+        Stopper::new(Arc::clone(&self.asked), self.wakers.clone(), Arc::clone(&self.doors))
     }
 
     /// Serves until it is stopped: the first shard on this thread, each other on one of its own.
@@ -203,6 +216,7 @@ impl Server {
                 auth: Authenticator::new(&config.auth, secret),
                 log: Log::new(self.lost_lines.clone(), config.limits.client_share_percent),
                 unread_bytes_max,
+                has_tls: self.doors.iter().map(Option::is_some).collect(),
                 moved: None,
                 journal,
                 is_disk_short: false,

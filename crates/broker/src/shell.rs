@@ -17,7 +17,9 @@ use weir_core::{
     AuthRequest, ConnKey, Lsn, Mail, Message, Micros, Notice, Origin, PageId, PageOut, PageTicket,
     Parcel, Partition, Record, Shard, ShardId, Shortage, Sink, Ticket, Verdict,
 };
-use weir_reactor::{Closed, Handler, Io, ListenerId, Mailbox, SharedBytes, ToOutside, Token};
+use weir_reactor::{
+    Closed, Handler, Io, IoStats, ListenerId, Mailbox, SharedBytes, ToOutside, Token,
+};
 use weir_wire::ReasonCode;
 
 /// Letters of each sender that are handled in one turn.
@@ -64,6 +66,8 @@ pub(crate) struct Guard {
     /// Output that a client does not take, in bytes: over it, the client is read no more. More than
     /// messages to it may have, so only who does not take its answers gets there.
     pub(crate) unread_bytes_max: usize,
+    /// By listener.
+    pub(crate) has_tls: Box<[bool]>,
     /// A partition that has moved: who asked for it is still to be told.
     pub(crate) moved: Option<(Partition, ShardId)>,
     /// The shard's log, where one is kept.
@@ -120,13 +124,14 @@ impl Shell {
         self.guard.log.sum_up(Micros(u64::MAX));
         let (rss_bytes, rss_bytes_max) = self.guard.memory.bytes();
         let (stats, admission) = (self.shard.stats(), self.guard.admission().stats);
-        let (shard, log, accept_errors) =
-            (self.guard.own.0, self.guard.log.counts(), io.stats().accept_errors);
+        let (shard, log) = (self.guard.own.0, self.guard.log.counts());
+        let IoStats { accept_errors, transport_errors, .. } = io.stats();
         tracing::info!(
             shard,
             ?stats,
             ?admission,
             accept_errors,
+            transport_errors,
             log_lines_left_out = log.left_out,
             log_lines_lost = log.lost,
             rss_bytes,
@@ -316,6 +321,7 @@ impl<'a> Output<'a> {
                     stats,
                     answers_dropped,
                     accept_errors: self.io.stats().accept_errors,
+                    transport_errors: self.io.stats().transport_errors,
                     admission,
                     log: self.guard.log.counts(),
                     journal: self.guard.journal.as_ref().map(|journal| journal.counts()),
@@ -506,16 +512,24 @@ impl Handler for Shell {
         self.guard.log.sum_up(Micros(io.now_us()));
     }
 
-    fn accepted(&mut self, io: &mut Io, token: Token, _by: ListenerId, peer: SocketAddr) {
+    fn accepted(&mut self, io: &mut Io, token: Token, by: ListenerId, peer: SocketAddr) {
         let (conn, now) = (ConnKey(token.0), Micros(io.now_us()));
         let is_memory_full = self.guard.memory.is_full();
         let place = self.guard.place(token.0);
         let admission = self.guard.admission().admit(place, peer.ip(), is_memory_full, now);
         match admission {
             Admission::Serve => self.shard.opened(conn, now),
+            Admission::Refuse(reason)
+                if self.guard.has_tls.get(usize::from(by.0)) == Some(&true) =>
+            {
+                // A handshake, only to be told no, costs more than all of a refusal.
+                self.guard.admission().gone(place);
+                self.guard.log.cut(peer, reason.name(), now);
+                return io.abort(token);
+            }
             Admission::Refuse(reason) => self.shard.opened_refused(conn, reason, now),
             Admission::Cut => {
-                self.guard.log.cut(peer, now);
+                self.guard.log.cut(peer, "memory or room for refusals is full", now);
                 return io.abort(token);
             }
         }

@@ -1,5 +1,6 @@
 //! What other threads, and signals, ask of a running broker.
 
+use crate::listener::Door;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use weir_reactor::Waker;
@@ -9,6 +10,8 @@ use weir_reactor::Waker;
 pub struct Stopper {
     asked: Arc<Asked>,
     wakers: Vec<Waker>,
+    /// TLS, by listener.
+    doors: Arc<[Option<Arc<Door>>]>,
 }
 
 /// What other threads ask of a running server.
@@ -22,8 +25,25 @@ pub(crate) struct Asked {
 }
 
 impl Stopper {
-    pub(crate) fn new(asked: Arc<Asked>, wakers: Vec<Waker>) -> Self {
-        Self { asked, wakers }
+    pub(crate) fn new(
+        asked: Arc<Asked>,
+        wakers: Vec<Waker>,
+        doors: Arc<[Option<Arc<Door>>]>,
+    ) -> Self {
+        Self { asked, wakers, doors }
+    }
+
+    /// Has the certificates of listeners read again. One that cannot be used stays as it was.
+    pub fn reload_certificates(&self) {
+        for door in self.doors.iter().flatten() {
+            let certificate = door.certificate().display();
+            match door.reload() {
+                Ok(()) => tracing::info!(%certificate, "read the certificate again"),
+                Err(error) => {
+                    tracing::error!(%certificate, %error, "the certificate stays as it was");
+                }
+            }
+        }
     }
 
     /// The server ends its connections in good order and returns from [`crate::Server::run`].
@@ -43,7 +63,8 @@ impl Stopper {
     }
 
     /// Stops at SIGTERM and SIGINT; writes the counters to the log at SIGUSR1 and, after
-    /// `hung_up`, which may begin the log's file anew, at SIGHUP.
+    /// `hung_up`, which may begin the log's file anew, at SIGHUP, which has certificates read
+    /// again as well.
     ///
     /// # Errors
     /// What the system says of installing the handlers.
@@ -57,6 +78,7 @@ impl Stopper {
                 if signal == SIGHUP {
                     hung_up();
                     tracing::info!("SIGHUP: the counters follow; the configuration stays as it is");
+                    stopper.reload_certificates();
                 }
                 if matches!(signal, SIGUSR1 | SIGHUP) {
                     stopper.asked.counters.fetch_add(1, Ordering::AcqRel);

@@ -16,7 +16,7 @@ const DISK_FAILED: u8 = 4;
 
 /// Run the MQTT broker in the foreground until SIGTERM or Ctrl-C
 ///
-/// It speaks MQTT 3.1, 3.1.1 and 5.0 over TCP. Without options it listens on 127.0.0.1:1883,
+/// It speaks MQTT 3.1, 3.1.1 and 5.0 over TCP and TLS. Without options it listens on 127.0.0.1:1883,
 /// whoever reaches it may use it, and sessions are in memory only. docs/broker.md has every key of
 /// the configuration file, with examples; docs/limits.md says what happens at each bound.
 ///
@@ -24,7 +24,7 @@ const DISK_FAILED: u8 = 4;
 /// it is on the disk: docs/durability.md.
 ///
 /// SIGUSR1 writes all counters to the log, and so does SIGHUP, which also opens the log's file
-/// again. With a control socket ([control] in the file), weir ctl shows clients and counters:
+/// and reads certificates again. With a control socket ([control] in the file), weir ctl shows clients and counters:
 /// docs/control.md. Subscriptions and rules that look at the content of messages are in
 /// docs/flow.md.
 #[derive(Debug, clap::Args)]
@@ -81,6 +81,7 @@ pub(crate) fn run(args: BrokerArgs, log: &Log) -> anyhow::Result<ExitCode> {
         args.listen.into_iter().chain(args.ports.into_iter().flat_map(loopback)).collect();
     if !addresses.is_empty() {
         config.listen = addresses;
+        config.listener.clear();
     }
     if args.store.is_some() {
         config.store.path = args.store;
@@ -100,8 +101,9 @@ pub(crate) fn run(args: BrokerArgs, log: &Log) -> anyhow::Result<ExitCode> {
     server.count_lost_lines(log.lost_lines());
     let obeyed = server.stopper().obey_signals(log.reopener());
     obeyed.context("cannot install signal handlers")?;
-    for address in server.addresses() {
-        tracing::info!("listening on {address}");
+    for (place, address) in server.addresses().iter().enumerate() {
+        let by = if server.has_tls(place) { " with TLS" } else { "" };
+        tracing::info!("listening on {address}{by}");
     }
     match server.run() {
         Ok(()) => Ok(ExitCode::SUCCESS),

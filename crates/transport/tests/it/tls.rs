@@ -480,11 +480,7 @@ fn clients_are_let_in_by_their_certificates() {
             match refused {
                 None => assert!(server.layer.is_open(), "{version:?}: {result:?}"),
                 Some(why) => {
-                    // `exchange` may have the ends changed round.
                     assert_eq!(result, Err(TransportError::Refused(why)), "{version:?}");
-                    assert!(
-                        !(server.layer.is_open() && client.layer.is_open()) || !BOTH.is_empty()
-                    );
                 }
             }
         }

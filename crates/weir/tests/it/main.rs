@@ -37,3 +37,4 @@ mod store_disk;
 mod store_import;
 mod store_pages;
 mod store_tool;
+mod tls;

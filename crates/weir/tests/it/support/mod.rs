@@ -2,6 +2,7 @@
 
 #[path = "../../../../wire/tests/blocking/mod.rs"]
 pub(crate) mod blocking;
+pub(crate) mod certificates;
 pub(crate) mod command;
 pub(crate) mod flow;
 pub(crate) mod mosquitto;

@@ -1,0 +1,342 @@
+//! A broker with TLS, met by Mosquitto's clients and OpenSSL's.
+
+use crate::support::certificates::{Authority, Pair};
+use crate::support::{command, tool};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+
+/// The start of every ClientHello: a record of the handshake, and a length.
+const HELLO: [u8; 9] = [22, 3, 1, 2, 0, 1, 0, 1, 0xFC];
+
+/// A broker whose only listener has TLS.
+struct Served {
+    child: Child,
+    address: SocketAddr,
+    log: PathBuf,
+}
+
+impl Served {
+    fn start(folder: &Path, pair: &Pair, top: &str, tls: &str) -> Self {
+        let (file, log) = (folder.join("weir.toml"), folder.join("log"));
+        std::fs::write(&file, configuration(pair, top, tls)).unwrap();
+        let mut command = Command::new(WEIR);
+        command.arg("broker").arg(&file).arg("--log-file").arg(&log);
+        let child = command.env_remove("WEIR_LOG").spawn().unwrap();
+        let mut served = Self { child, address: ([127, 0, 0, 1], 0).into(), log };
+        served.says(" ready");
+        let text = served.text();
+        let (_, address) = text.split_once("listening on ").unwrap();
+        let (address, rest) = address.split_once(' ').unwrap();
+        assert!(rest.starts_with("with TLS\n"), "{text}");
+        served.address = address.parse().unwrap();
+        served
+    }
+
+    fn text(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Waits until the log has `text`.
+    fn says(&mut self, text: &str) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !self.text().contains(text) {
+            assert!(Instant::now() < deadline, "no {text:?} in {}", self.text());
+            assert!(self.child.try_wait().unwrap().is_none(), "{}", self.text());
+            std::thread::yield_now();
+        }
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Options of a client for this broker.
+    fn options(&self, authority: &Authority) -> Vec<String> {
+        let port = self.address.port().to_string();
+        ["-h", "127.0.0.1", "-p", &port, "--cafile", &authority.file()].map(String::from).into()
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream
+    }
+
+    /// Publishes a retained message, and says whether that went well.
+    fn takes(&self, mosquitto_pub: &Path, options: &[String], topic: &str) -> bool {
+        let mut command = Command::new(mosquitto_pub);
+        command.args(options).args(["-q", "1", "-r", "-t", topic, "-m", "hello"]);
+        let output = ended(&mut command);
+        output.status.success()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // It may have ended already; then there is nothing to end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn configuration(pair: &Pair, top: &str, tls: &str) -> String {
+    let Pair { certificate, key } = pair;
+    format!(
+        "{top}\n[[listener]]\naddress = \"127.0.0.1:0\"\n[listener.tls]\n\
+         certificate = {certificate:?}\nkey = {key:?}\n{tls}\n"
+    )
+}
+
+fn ended(command: &mut Command) -> Output {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).output().unwrap()
+}
+
+fn mosquitto() -> Option<(PathBuf, PathBuf)> {
+    Some((tool(&["mosquitto_pub"])?, tool(&["mosquitto_sub"])?))
+}
+
+#[test]
+fn mosquittos_clients_exchange_messages_of_any_length_in_both_versions() {
+    let Some((mosquitto_pub, mosquitto_sub)) = mosquitto() else { return };
+    for (shards, io) in [(1, "epoll"), (4, "epoll"), (4, "io_uring")] {
+        if io == "io_uring" && weir_reactor::Backend::IoUring.check().is_err() {
+            assert!(std::env::var_os("CI").is_none(), "io_uring cannot be used");
+            continue;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let authority = Authority::new("a", folder.path());
+        let top = format!("shards = {shards}\nio = {io:?}");
+        let served = Served::start(folder.path(), &authority.valid("broker"), &top, "");
+        let options = served.options(&authority);
+        let (long, short) = (folder.path().join("long"), folder.path().join("short"));
+        let bytes: Vec<u8> = (0..1_000_000_u32).map(|at| (at / 251) as u8).collect();
+        std::fs::write(&long, &bytes).unwrap();
+        std::fs::write(&short, b"short").unwrap();
+        // With so many client identifiers, some belong to other shards than accept them.
+        for (at, version) in ["tlsv1.2", "tlsv1.3"].into_iter().cycle().take(8).enumerate() {
+            let file = if at % 3 == 0 { &long } else { &short };
+            let topic = format!("topic/{at}");
+            let common = ["--tls-version", version, "-q", "1", "-V", "5", "-t", &topic, "-i"];
+            let said = ended(
+                Command::new(&mosquitto_pub)
+                    .args(&options)
+                    .args(common)
+                    .args([&format!("pub-{at}"), "-r", "-f"])
+                    .arg(file),
+            );
+            assert!(said.status.success(), "{}", command::text(&said.stderr));
+            let heard = ended(Command::new(&mosquitto_sub).args(&options).args(common).args([
+                &format!("sub-{at}"),
+                "-C",
+                "1",
+                "-N",
+                "-W",
+                "60",
+            ]));
+            assert!(heard.status.success(), "{}", command::text(&heard.stderr));
+            assert!(heard.stdout == std::fs::read(file).unwrap(), "{at} {version} {shards} {io}");
+        }
+    }
+}
+
+#[test]
+fn who_has_to_show_a_certificate_comes_in_with_the_right_one_only() {
+    let Some((mosquitto_pub, _)) = mosquitto() else { return };
+    for version in ["tlsv1.2", "tlsv1.3"] {
+        let folder = tempfile::tempdir().unwrap();
+        let authority = Authority::new("a", folder.path());
+        let other = Authority::new("b", folder.path());
+        let tls = format!("client_ca = {:?}\nrequire_certificate = true", authority.file());
+        let pair = authority.valid("broker");
+        let mut served = Served::start(folder.path(), &pair, "", &tls);
+        let with = |pair: Option<&Pair>| {
+            let mut options = served.options(&authority);
+            options.extend(["--tls-version".into(), version.into()]);
+            if let Some(Pair { certificate, key }) = pair {
+                options.extend(["--cert", certificate, "--key", key].map(String::from));
+            }
+            served.takes(&mosquitto_pub, &options, "topic")
+        };
+        assert!(with(Some(&authority.valid("client"))));
+        assert!(!with(Some(&other.valid("client"))));
+        assert!(!with(Some(&authority.sign("old", (2010, 2012)))));
+        assert!(!with(None));
+        for why in ["it showed no certificate", "an authority that is not trusted", "has expired"] {
+            served.says(why);
+        }
+    }
+}
+
+#[test]
+fn there_is_no_version_before_1_2_and_no_renegotiation() {
+    let Some(openssl) = tool(&["openssl"]) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new("a", folder.path());
+    let served = Served::start(folder.path(), &authority.valid("broker"), "", "");
+    let client = |options: &[&str], said: &[u8]| {
+        let connect = ["s_client", "-connect", &served.address.to_string(), "-CAfile"];
+        let mut child = Command::new(&openssl)
+            .args(connect)
+            .arg(authority.file())
+            .args(options)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It may have ended, which is what is looked for.
+        let _ = child.stdin.take().unwrap().write_all(said);
+        let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
+        (status.success(), [command::text(&stdout), command::text(&stderr)].concat())
+    };
+    for version in ["-tls1", "-tls1_1"] {
+        let (is_good, text) = client(&[version, "-cipher", "DEFAULT@SECLEVEL=0"], b"Q\n");
+        assert!(!is_good && text.contains("SSL alert number"), "{version}: {text}");
+    }
+    for version in ["-tls1_2", "-tls1_3"] {
+        let (is_good, text) = client(&[version], b"Q\n");
+        assert!(is_good && text.contains("Verify return code: 0"), "{version}: {text}");
+    }
+    let (is_good, text) = client(&["-tls1_2"], b"R\n");
+    assert!(!is_good && text.contains("no renegotiation"), "{text}");
+}
+
+#[test]
+fn who_speaks_no_tls_is_cut_off_counted_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new("a", folder.path());
+    let mut served = Served::start(folder.path(), &authority.valid("broker"), "shards = 1", "");
+    let mut plain = served.connect();
+    plain.write_all(&[0x10, 12, 0, 4, b'M', b'Q', b'T', b'T', 4, 2, 0, 0, 0, 0]).unwrap();
+    let mut said = Vec::new();
+    plain.read_to_end(&mut said).unwrap();
+    assert_eq!((said[0], said.len()), (21, 7), "an alert and no more: {said:?}");
+    served.says("ended before CONNECT");
+    served.says("it does not speak TLS");
+    served.signal(rustix::process::Signal::USR1);
+    served.says("transport_errors=1 ");
+}
+
+/// The time for CONNECT counts from accept, whatever bytes come meanwhile.
+#[test]
+fn a_handshake_that_goes_on_for_ever_is_ended_by_the_time_for_connect() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new("a", folder.path());
+    let top = "[limits]\nconnect_timeout_s = 1";
+    let served = Served::start(folder.path(), &authority.valid("broker"), top, "");
+    let (mut silent, mut slow) = (served.connect(), served.connect());
+    slow.write_all(&HELLO).unwrap();
+    slow.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    // The record has 512 bytes; one of them comes each time.
+    while slow.read(&mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock) {
+        assert!(Instant::now() < deadline, "it is let go on");
+        if slow.write_all(&[1]).is_err() {
+            break;
+        }
+    }
+    assert_eq!(silent.read(&mut [0]).unwrap_or(0), 0);
+}
+
+#[test]
+fn who_is_not_to_come_in_is_cut_before_the_handshake() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new("a", folder.path());
+    let top = "[process]\nconnections_per_address_max = 1";
+    let mut served = Served::start(folder.path(), &authority.valid("broker"), top, "");
+    let _first = served.connect();
+    let mut second = served.connect();
+    // Not even an alert, however it begins.
+    let _ = second.write_all(&[1; 100]);
+    let mut said = Vec::new();
+    let _ = second.read_to_end(&mut said);
+    assert_eq!(said, b"");
+    served.says("Quota exceeded");
+}
+
+#[test]
+fn certificates_are_read_again_at_sighup_and_a_bad_one_changes_nothing() {
+    let Some((mosquitto_pub, mosquitto_sub)) = mosquitto() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let old = Authority::new("old", folder.path());
+    let new = Authority::new("new", folder.path());
+    let (pair, other) = (old.valid("broker"), new.valid("broker"));
+    let mut served = Served::start(folder.path(), &pair, "shards = 2", "");
+    let live = Command::new(mosquitto_sub)
+        .args(served.options(&old))
+        .args(["-i", "live", "-q", "1", "-t", "topic", "-C", "1", "-W", "60"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    served.says("client_id=\"live\"");
+    let takes = |served: &Served, authority: &Authority, topic: &str| {
+        served.takes(&mosquitto_pub, &served.options(authority), topic)
+    };
+    assert!(takes(&served, &old, "else") && !takes(&served, &new, "else"));
+
+    std::fs::copy(&other.certificate, &pair.certificate).unwrap();
+    served.signal(rustix::process::Signal::HUP);
+    served.says("the certificate stays as it was");
+    served.says("the private key is not that of the certificate");
+    assert!(takes(&served, &old, "else") && !takes(&served, &new, "else"));
+
+    std::fs::copy(&other.key, &pair.key).unwrap();
+    served.signal(rustix::process::Signal::HUP);
+    served.says("read the certificate again");
+    assert!(!takes(&served, &old, "else") && takes(&served, &new, "topic"));
+    // It came in before, and is still there.
+    let heard = live.wait_with_output().unwrap();
+    assert_eq!(command::text(&heard.stdout), "hello\n");
+}
+
+#[test]
+fn a_file_that_cannot_be_used_is_named_before_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new("a", folder.path());
+    let good = authority.valid("broker");
+    let other = authority.valid("other");
+    let old = authority.sign("old", (2010, 2012));
+    let absent = folder.path().join("absent.pem").to_str().unwrap().to_owned();
+    let with = |certificate: &str, key: &str| Pair {
+        certificate: certificate.to_owned(),
+        key: key.to_owned(),
+    };
+    let ca = |file: &str| format!("client_ca = {file:?}");
+    let cases = [
+        (with(&absent, &good.key), String::new(), [&*absent, "No such file"]),
+        (with(&good.key, &good.key), String::new(), [&*good.key, "it has no certificate"]),
+        (
+            with(&good.certificate, &good.certificate),
+            String::new(),
+            [&*good.certificate, "it has no private key"],
+        ),
+        (with(&good.certificate, &other.key), String::new(), [&*other.key, "not that of"]),
+        (old.clone(), String::new(), [&*old.certificate, "has expired"]),
+        (good.clone(), ca(&good.key), [&*good.key, "it has no certificate"]),
+        (good.clone(), "require_certificate = true".into(), ["require_certificate", "client_ca"]),
+        (good.clone(), "versions = []".into(), ["versions", "name \"1.3\""]),
+        (good.clone(), "versions = [\"1.1\"]".into(), ["1.1", "1.2"]),
+    ];
+    let check = |text: String| {
+        let file = folder.path().join("weir.toml");
+        std::fs::write(&file, text).unwrap();
+        ended(Command::new(WEIR).arg("broker").arg(&file).arg("--check").env_remove("WEIR_LOG"))
+    };
+    for (pair, tls, named) in cases {
+        let output = check(configuration(&pair, "", &tls));
+        let text = command::text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(named.iter().all(|name| text.contains(name)), "{named:?}: {text}");
+    }
+    let output = check(configuration(&good, "", &ca(&authority.file())));
+    let text = command::text(&output.stdout);
+    assert!(output.status.success() && text.contains("versions = [\"1.2\", \"1.3\"]"), "{text}");
+    // Nothing is listened on beside what the file names.
+    assert!(text.contains("listen = []"), "{text}");
+}
