@@ -17,6 +17,10 @@ use weir_transport::Scratch;
 /// Connections that may linger at once; the oldest is cut for a newer one.
 const LINGERING_MAX: usize = 10_000;
 
+/// Connections whose layers are not open that are read in one turn. A handshake takes long, and
+/// those who are in are not to wait for many of them.
+pub(crate) const HANDSHAKES_MAX: u32 = 8;
+
 /// What an event of epoll is about; below all of these it is a token.
 pub(crate) const WAKER: u64 = u64::MAX;
 pub(crate) const LISTENER: u64 = 1 << 40;
@@ -39,6 +43,8 @@ pub struct IoStats {
     pub accept_errors: u64,
     /// Connections that a layer ended, by what came or by the bound on what it may hold.
     pub transport_errors: u64,
+    /// How often a connection whose layers are not open had to wait for a later turn.
+    pub put_off: u64,
     /// How often a peer was read no more, because it took too little of its output.
     pub held_back: u64,
 }
@@ -76,6 +82,8 @@ pub struct Io {
     pub(crate) unread_bytes_max: usize,
     /// Memory for what is between layers.
     pub(crate) scratch: Scratch,
+    /// Reads of connections whose layers are not open that this turn has left.
+    pub(crate) handshakes_left: u32,
     /// When this turn began.
     pub(crate) turn_us: u64,
     pub(crate) now_us: u64,
@@ -104,6 +112,7 @@ impl Io {
             held: Vec::new(),
             unread_bytes_max: usize::MAX,
             scratch: Scratch::default(),
+            handshakes_left: HANDSHAKES_MAX,
             turn_us: crate::now_us(),
             now_us: crate::now_us(),
             stats: IoStats::default(),

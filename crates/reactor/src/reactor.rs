@@ -6,7 +6,7 @@ mod read;
 
 use crate::backend::Backend;
 use crate::handler::Handler;
-use crate::io::{Io, LISTENER, RINGS, WAKER};
+use crate::io::{HANDSHAKES_MAX, Io, LISTENER, RINGS, WAKER};
 use crate::socket::{Closed, Descriptor, State};
 use crate::token::Token;
 use crate::uring::Ready;
@@ -137,6 +137,7 @@ impl Reactor {
         }
         self.io.read_clock();
         self.io.turn_us = self.io.now_us;
+        self.io.handshakes_left = HANDSHAKES_MAX;
         if self.io.gather.turn_begins(self.io.now_us, self.io.stats.writes) {
             self.io.end_gathering();
         }

@@ -16,6 +16,7 @@ const SOURCES: &[&str] = &[
     "crates/broker/src/config.rs",
     "crates/broker/src/control.rs",
     "crates/broker/src/journal/config.rs",
+    "crates/broker/src/listener/config.rs",
     "crates/broker/src/rules.rs",
     "crates/core/src/features.rs",
     "crates/core/src/limits.rs",
@@ -73,6 +74,13 @@ pub(super) fn tables() -> anyhow::Result<String> {
         let keys: Vec<&Key> = keys.iter().collect();
         write!(text, "\n### `{shown}`\n\n{}\n\n", section.about)?;
         text += &table(&keys, name, &defaults, &shapes)?;
+        for key in keys {
+            let Some((keys, _)) = table_of(key, &shapes) else { continue };
+            let path = format!("{name}.{}", key.name);
+            let keys: Vec<&Key> = keys.iter().collect();
+            write!(text, "\n### `[{path}]`\n\n{}\n\n", key.about)?;
+            text += &table(&keys, &path, &defaults, &shapes)?;
+        }
     }
     Ok(text)
 }
@@ -185,6 +193,7 @@ fn range(key: &Key, path: &str, shapes: &Shapes) -> String {
         "bool" => return "`true`, `false`".into(),
         "String" if key.of.is_list => return "a list of strings".into(),
         "BTreeMap" => return "a table of strings".into(),
+        "TlsConfig" => return "a table".into(),
         "PathBuf" => return "a path".into(),
         "f64" => return "a number".into(),
         _ => return "a string".into(),
@@ -219,6 +228,12 @@ fn read(item: &Item, shapes: &mut Shapes) {
             let separator = if words.iter().any(|word| word == "snake_case") { '_' } else { '-' };
             let choices = item.variants.iter().map(|variant| {
                 let name = words_of(&variant.ident.to_string(), separator);
+                let mut words = serde(&variant.attrs).into_iter();
+                let name = match words.find(|word| word == "rename") {
+                    // Behind it is the sign for equal.
+                    Some(_) => words.nth(1).unwrap_or(name),
+                    None => name,
+                };
                 let value = match variant.fields.is_empty() {
                     true => format!("\"{name}\""),
                     false => format!("{{ {name} = N }}"),
@@ -307,7 +322,13 @@ mod tests {
             let is_there = rows.contains(&("", &*name)) || rows.iter().any(|row| row.0 == name);
             assert!(is_there, "{name}");
         }
-        for key in [("share", "prefix"), ("flow", "when"), ("control", "socket")] {
+        for key in [
+            ("share", "prefix"),
+            ("flow", "when"),
+            ("control", "socket"),
+            ("listener", "address"),
+            ("listener.tls", "versions"),
+        ] {
             assert!(rows.contains(&key), "{key:?}");
         }
     }

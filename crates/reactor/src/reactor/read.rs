@@ -147,6 +147,14 @@ fn begin(io: &mut Io, token: Token, ended: bool, buffer: &mut [u8]) -> Option<Re
             if layered.holds_back() {
                 return None;
             }
+            if !layered.is_open() && socket.state == State::Live {
+                let Some(left) = io.handshakes_left.checked_sub(1) else {
+                    io.stats.put_off += 1;
+                    io.read_again(token);
+                    return None;
+                };
+                io.handshakes_left = left;
+            }
             None
         }
     };

@@ -464,3 +464,32 @@ fn an_end_behind_a_pause_is_told_when_that_is_over() {
         assert_eq!(notes.closed, [(far, Closed::ByPeer)]);
     });
 }
+
+/// Many handshakes at once keep those who are in from being served for a few of them only.
+#[test]
+fn a_turn_reads_a_few_connections_whose_layers_are_not_open() {
+    const PEERS: usize = 30;
+    const IN_A_TURN: u64 = 8;
+    each(|backend| {
+        let mut reactor = reactor(backend);
+        let (address, _) = listen(&mut reactor, 1);
+        let mut notes = Notes::default();
+        let mut peers: Vec<_> = (0..PEERS).map(|_| Peer::silent(address)).collect();
+        until(&mut reactor, &mut notes, |notes| notes.accepted.len() == PEERS);
+        for (peer, greeting) in &mut peers {
+            peer.stream.write_all(greeting).unwrap();
+        }
+        let mut turns = 0;
+        while reactor.io().stats().reads < PEERS as u64 {
+            let before = reactor.io().stats().reads;
+            reactor.turn(Some(Duration::from_secs(60)), &mut notes).unwrap();
+            let read = reactor.io().stats().reads - before;
+            assert!(read <= IN_A_TURN, "{read} in a turn");
+            turns += 1;
+        }
+        assert!(turns >= 4 && reactor.io().stats().put_off > 0, "{turns} turns");
+        for (peer, _) in &mut peers {
+            peer.stream.read_exact(&mut [0; GREETING_BYTES]).unwrap();
+        }
+    });
+}

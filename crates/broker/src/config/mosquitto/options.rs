@@ -151,21 +151,22 @@ pub const OPTIONS: &[Options] = &[
          process",
     ),
     note(
+        &["cafile", "certfile", "keyfile", "require_certificate", "tls_version"],
+        "`[listener.tls]` has `client_ca`, `certificate`, `key`, `require_certificate`, `versions`; \
+         write that table by hand: a listener with TLS would be one without it here",
+    ),
+    note(
         &[
-            "cafile",
             "capath",
-            "certfile",
-            "keyfile",
             "ciphers*",
             "crlfile",
             "dhparamfile",
             "psk_*",
-            "require_certificate",
             "tls_*",
             "use_identity_as_username",
             "use_subject_as_username",
         ],
-        "there is no TLS yet: a listener with it would be one without it here",
+        "there is nothing like it for TLS yet",
     ),
     note(&["http_dir", "websockets_*"], "there is no WebSocket yet"),
     note(
