@@ -9,6 +9,7 @@
 
 mod layers;
 pub mod tls;
+pub mod ws;
 
 pub use layers::{Layers, Scratch};
 use std::fmt;

@@ -4,6 +4,7 @@
 
 mod masked;
 mod tls;
+mod ws;
 
 use masked::{ALARM, HEAD_BYTES, HELLO, Masks, PING, Side};
 use weir_transport::{

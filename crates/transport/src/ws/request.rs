@@ -1,0 +1,89 @@
+//! The request that opens a WebSocket, and its answer.
+
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+/// Headers of a request; a browser sends about 15.
+const HEADERS_MAX: usize = 64;
+
+/// What every server appends to a client's key (RFC 6455, 1.3).
+const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// Names of MQTT: the one that all versions use, and that of 3.1.
+const PROTOCOLS: [&str; 2] = ["mqtt", "mqttv3.1"];
+
+/// Why a request is not answered by a WebSocket.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    status: &'static str,
+    /// A header that goes with it.
+    header: &'static str,
+    pub(super) why: &'static str,
+}
+
+pub(super) const TOO_LONG: Refusal = Refusal {
+    status: "431 Request Header Fields Too Large",
+    header: "",
+    why: "its WebSocket request is too long",
+};
+
+impl Refusal {
+    pub(super) fn response(&self) -> String {
+        let Self { status, header, why } = self;
+        let length = why.len() + 1;
+        format!(
+            "HTTP/1.1 {status}\r\n{header}Connection: close\r\nContent-Type: text/plain\r\n\
+             Content-Length: {length}\r\n\r\n{why}\n"
+        )
+    }
+}
+
+const fn bad(why: &'static str) -> Refusal {
+    Refusal { status: "400 Bad Request", header: "", why }
+}
+
+/// The answer to a whole request.
+pub(super) fn accept(bytes: &[u8], paths: &[Box<str>]) -> Result<String, Refusal> {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut request = httparse::Request::new(&mut headers);
+    let is_whole = request.parse(bytes).is_ok_and(|status| status.is_complete());
+    if !is_whole || request.method != Some("GET") || request.version != Some(1) {
+        return Err(bad("it does not speak WebSocket"));
+    }
+    let path = request.path.unwrap_or_default().split('?').next().unwrap_or_default();
+    if !paths.iter().any(|known| **known == *path) {
+        let why = "its WebSocket request is for a path that is not served";
+        return Err(Refusal { status: "404 Not Found", header: "", why });
+    }
+    let values = |name: &'static str| {
+        let of_name = |header: &&httparse::Header<'_>| header.name.eq_ignore_ascii_case(name);
+        let found = request.headers.iter().filter(of_name);
+        found.filter_map(|header| std::str::from_utf8(header.value).ok())
+    };
+    let words = |name| values(name).flat_map(|value| value.split(',')).map(str::trim);
+    let has = |name, word: &str| words(name).any(|found| found.eq_ignore_ascii_case(word));
+    if !has("upgrade", "websocket") || !has("connection", "upgrade") {
+        return Err(bad("its request does not ask for WebSocket"));
+    }
+    if !has("sec-websocket-version", "13") {
+        let header = "Sec-WebSocket-Version: 13\r\n";
+        let why = "its version of WebSocket is not 13";
+        return Err(Refusal { status: "426 Upgrade Required", header, why });
+    }
+    let key = values("sec-websocket-key").next().unwrap_or_default().trim();
+    if STANDARD.decode(key).is_ok_and(|bytes| bytes.len() != 16) || key.len() != 24 {
+        return Err(bad("its request has no key of WebSocket"));
+    }
+    // [MQTT-6.0.0-3], [MQTT-6.0.0-4]
+    let protocol = words("sec-websocket-protocol").find(|name| PROTOCOLS.contains(name));
+    let Some(protocol) = protocol else {
+        return Err(bad("its WebSocket does not offer the subprotocol mqtt"));
+    };
+    let accept = digest(&SHA1_FOR_LEGACY_USE_ONLY, format!("{key}{GUID}").as_bytes());
+    let accept = STANDARD.encode(accept);
+    Ok(format!(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Accept: {accept}\r\nSec-WebSocket-Protocol: {protocol}\r\n\r\n"
+    ))
+}
