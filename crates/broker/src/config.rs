@@ -42,7 +42,7 @@ pub struct Config {
     /// -n`), or direct descriptors of io_uring, which that limit does not bound in all. These need
     /// Linux 6.11, and the permission to use io_uring.
     pub io: IoBackend,
-    /// Further addresses to listen on, a table for each, with TLS or without. SIGHUP has their
+    /// Further addresses to listen on, a table for each: with TLS, with WebSocket, with both. SIGHUP has their
     /// certificates read again: connections that are there stay, and if something is wrong with a
     /// file, nothing changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -276,20 +276,17 @@ impl Config {
         plain.chain(others).map(resolve).collect()
     }
 
-    /// The TLS of each of [`Config::addresses`], with what is in its files now.
+    /// What is spoken by each of [`Config::addresses`], with what is in its files now.
     pub(crate) fn doors(&self) -> Result<Vec<Option<Arc<Door>>>, ConfigError> {
         let mut doors = vec![None; self.listen.len()];
-        for ListenerConfig { address, tls } in &self.listener {
-            let Some(tls) = tls else {
-                doors.push(None);
-                continue;
-            };
-            if let Some((key, value, rule)) = tls.fault() {
+        for listener in &self.listener {
+            if let Some((key, value, rule)) = listener.fault() {
                 return Err(value_error(key, value, rule));
             }
-            let door = Door::open(tls)
-                .map_err(|fault| ConfigError::Tls { address: address.clone(), fault })?;
-            doors.push(Some(Arc::new(door)));
+            let address = || listener.address.clone();
+            let door = Door::open(listener)
+                .map_err(|fault| ConfigError::Tls { address: address(), fault })?;
+            doors.push(door.map(Arc::new));
         }
         Ok(doors)
     }

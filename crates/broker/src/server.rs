@@ -78,7 +78,7 @@ pub struct Server {
     config: Config,
     listeners: Vec<Listener>,
     addresses: Vec<SocketAddr>,
-    /// TLS, by listener.
+    /// What is spoken by each listener.
     doors: Arc<[Option<Arc<Door>>]>,
     wakers: Vec<Waker>,
     asked: Arc<Asked>,
@@ -127,9 +127,9 @@ impl Server {
         &self.addresses
     }
 
-    /// Whether those who come in by the address at this place speak TLS.
-    pub fn has_tls(&self, place: usize) -> bool {
-        self.doors.get(place).is_some_and(Option::is_some)
+    /// What is spoken at the address at this place, if it is not plain TCP.
+    pub fn spoken(&self, place: usize) -> Option<&'static str> {
+        self.doors.get(place)?.as_ref().map(|door| door.name())
     }
 
     /// What stops it.
@@ -208,6 +208,7 @@ impl Server {
         let Limits { output_bytes_max, packet_bytes_max, .. } = config.limits;
         let unread_bytes_max = output_bytes_max + packet_bytes_max as usize + UNREAD_ANSWERS_BYTES;
         let made = made.into_iter().zip(journals);
+        let has_tls = |door: &Option<Arc<Door>>| door.as_ref().is_some_and(|it| it.has_tls());
         for (((mailbox, control), own), (shard, journal)) in ends.zip(0..shards).zip(made) {
             let guard = Guard {
                 own: ShardId(own),
@@ -216,7 +217,7 @@ impl Server {
                 auth: Authenticator::new(&config.auth, secret),
                 log: Log::new(self.lost_lines.clone(), config.limits.client_share_percent),
                 unread_bytes_max,
-                has_tls: self.doors.iter().map(Option::is_some).collect(),
+                has_tls: self.doors.iter().map(has_tls).collect(),
                 moved: None,
                 journal,
                 is_disk_short: false,

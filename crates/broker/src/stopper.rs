@@ -10,7 +10,7 @@ use weir_reactor::Waker;
 pub struct Stopper {
     asked: Arc<Asked>,
     wakers: Vec<Waker>,
-    /// TLS, by listener.
+    /// By listener.
     doors: Arc<[Option<Arc<Door>>]>,
 }
 
@@ -35,15 +35,7 @@ impl Stopper {
 
     /// Has the certificates of listeners read again. One that cannot be used stays as it was.
     pub fn reload_certificates(&self) {
-        for door in self.doors.iter().flatten() {
-            let certificate = door.certificate().display();
-            match door.reload() {
-                Ok(()) => tracing::info!(%certificate, "read the certificate again"),
-                Err(error) => {
-                    tracing::error!(%certificate, %error, "the certificate stays as it was");
-                }
-            }
-        }
+        self.doors.iter().flatten().for_each(|door| door.reload());
     }
 
     /// The server ends its connections in good order and returns from [`crate::Server::run`].

@@ -16,7 +16,7 @@ const DISK_FAILED: u8 = 4;
 
 /// Run the MQTT broker in the foreground until SIGTERM or Ctrl-C
 ///
-/// It speaks MQTT 3.1, 3.1.1 and 5.0 over TCP and TLS. Without options it listens on 127.0.0.1:1883,
+/// It speaks MQTT 3.1, 3.1.1 and 5.0 over TCP, TLS and WebSocket. Without options it listens on 127.0.0.1:1883,
 /// whoever reaches it may use it, and sessions are in memory only. docs/broker.md has every key of
 /// the configuration file, with examples; docs/limits.md says what happens at each bound.
 ///
@@ -102,8 +102,10 @@ pub(crate) fn run(args: BrokerArgs, log: &Log) -> anyhow::Result<ExitCode> {
     let obeyed = server.stopper().obey_signals(log.reopener());
     obeyed.context("cannot install signal handlers")?;
     for (place, address) in server.addresses().iter().enumerate() {
-        let by = if server.has_tls(place) { " with TLS" } else { "" };
-        tracing::info!("listening on {address}{by}");
+        match server.spoken(place) {
+            None => tracing::info!("listening on {address}"),
+            Some(spoken) => tracing::info!("listening on {address} with {spoken}"),
+        }
     }
     match server.run() {
         Ok(()) => Ok(ExitCode::SUCCESS),

@@ -10,7 +10,13 @@ use weir_transport::tls::Version;
 pub struct ListenerConfig {
     /// Address to listen on, `HOST:PORT`, as in `listen`.
     pub address: String,
-    /// With this table, the listener speaks TLS and nothing else.
+    /// Whether clients speak WebSocket here, as those in browsers do, and nothing else.
+    #[serde(default)]
+    pub websocket: bool,
+    /// Paths that such a client's request may name, by default `/mqtt` and `/`.
+    #[serde(default = "all_paths")]
+    pub paths: Vec<String>,
+    /// With this table, the listener speaks TLS and nothing else, below WebSocket if it has that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsConfig>,
 }
@@ -51,9 +57,24 @@ fn all_versions() -> Vec<TlsVersion> {
     vec![TlsVersion::Tls12, TlsVersion::Tls13]
 }
 
-impl TlsConfig {
+fn all_paths() -> Vec<String> {
+    vec!["/mqtt".into(), "/".into()]
+}
+
+impl ListenerConfig {
     /// What is wrong with it without a look at its files.
     pub(crate) fn fault(&self) -> Option<(&'static str, String, &'static str)> {
+        let is_path = |path: &String| path.starts_with('/') && !path.contains('?');
+        if self.paths.is_empty() || !self.paths.iter().all(is_path) {
+            let rule = "name paths that begin with / and have no ?";
+            return Some(("listener.paths", format!("{:?}", self.paths), rule));
+        }
+        self.tls.as_ref().and_then(TlsConfig::fault)
+    }
+}
+
+impl TlsConfig {
+    fn fault(&self) -> Option<(&'static str, String, &'static str)> {
         if self.require_certificate && self.client_ca.is_none() {
             let rule = "name the authorities of client certificates in listener.tls.client_ca";
             return Some(("listener.tls.require_certificate", "true".into(), rule));

@@ -1,14 +1,13 @@
-//! What those who come in by a listener with TLS are shown, and how that is changed while the
-//! broker runs.
+//! What is spoken by a listener, and how its certificates are changed while the broker runs.
 
-use super::config::TlsConfig;
+use super::config::{ListenerConfig, TlsConfig};
 use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 use weir_transport::tls::{
     Certificates, ClientAuth, Identity, PemError, PrivateKey, Server, SetupError,
 };
-use weir_transport::{Layers, Recipe};
+use weir_transport::{Layers, Recipe, ws};
 
 /// What is wrong with a file of `[listener.tls]`.
 #[derive(Debug, thiserror::Error)]
@@ -20,38 +19,72 @@ pub struct TlsFault {
     why: String,
 }
 
-/// A listener's TLS. New connections take what was read last; those there are keep what they have.
+/// The layers of those who come in by a listener. New connections take the certificates that were
+/// read last; those there are keep what they have.
 #[derive(Debug)]
 pub(crate) struct Door {
+    tls: Option<Tls>,
+    /// Of WebSocket, if that is spoken.
+    paths: Option<Arc<[Box<str>]>>,
+}
+
+#[derive(Debug)]
+struct Tls {
     config: TlsConfig,
     /// Taken once for each connection, and once for each change.
     server: RwLock<Server>,
 }
 
 impl Door {
-    /// With what is in the files now.
-    pub(crate) fn open(config: &TlsConfig) -> Result<Self, TlsFault> {
-        let server = RwLock::new(read(config)?);
-        Ok(Self { config: config.clone(), server })
+    /// With what is in the files now; nothing for a listener of plain TCP.
+    pub(crate) fn open(config: &ListenerConfig) -> Result<Option<Self>, TlsFault> {
+        let tls = match &config.tls {
+            None => None,
+            Some(config) => {
+                Some(Tls { server: RwLock::new(read(config)?), config: config.clone() })
+            }
+        };
+        let paths = || config.paths.iter().map(|path| path.as_str().into()).collect();
+        let paths = config.websocket.then(paths);
+        Ok((tls.is_some() || paths.is_some()).then_some(Self { tls, paths }))
     }
 
-    /// Reads the files again. If something is wrong with one of them, nothing changes.
-    pub(crate) fn reload(&self) -> Result<(), TlsFault> {
-        let server = read(&self.config)?;
-        *self.server.write().unwrap_or_else(PoisonError::into_inner) = server;
-        Ok(())
+    pub(crate) fn has_tls(&self) -> bool {
+        self.tls.is_some()
     }
 
-    /// The file that says which listener this is.
-    pub(crate) fn certificate(&self) -> &Path {
-        &self.config.certificate
+    /// What is spoken by it.
+    pub(crate) fn name(&self) -> &'static str {
+        match (&self.tls, &self.paths) {
+            (Some(_), None) => "TLS",
+            (None, _) => "WebSocket",
+            (Some(_), Some(_)) => "WebSocket over TLS",
+        }
+    }
+
+    /// Reads the files again, and says so in the log. If something is wrong with one of them,
+    /// nothing changes.
+    pub(crate) fn reload(&self) {
+        let Some(Tls { config, server }) = &self.tls else { return };
+        let certificate = config.certificate.display();
+        match read(config) {
+            Ok(new) => {
+                *server.write().unwrap_or_else(PoisonError::into_inner) = new;
+                tracing::info!(%certificate, "read the certificate again");
+            }
+            Err(error) => {
+                tracing::error!(%certificate, %error, "the certificate stays as it was");
+            }
+        }
     }
 }
 
 impl Recipe for Door {
     fn layers(&self) -> Layers {
-        let server = self.server.read().unwrap_or_else(PoisonError::into_inner);
-        Layers::new([server.layer()])
+        let layer = |tls: &Tls| tls.server.read().unwrap_or_else(PoisonError::into_inner).layer();
+        let tls = self.tls.as_ref().map(layer);
+        let paths = self.paths.as_ref();
+        Layers::new(tls.into_iter().chain(paths.map(|paths| ws::server(Arc::clone(paths)))))
     }
 }
 

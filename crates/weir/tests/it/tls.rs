@@ -22,8 +22,13 @@ struct Served {
 
 impl Served {
     fn start(folder: &Path, pair: &Pair, top: &str, tls: &str) -> Self {
+        Self::with(folder, &configuration(pair, top, tls), "TLS")
+    }
+
+    /// With this configuration, by which `spoken` is.
+    fn with(folder: &Path, configuration: &str, spoken: &str) -> Self {
         let (file, log) = (folder.join("weir.toml"), folder.join("log"));
-        std::fs::write(&file, configuration(pair, top, tls)).unwrap();
+        std::fs::write(&file, configuration).unwrap();
         let mut command = Command::new(WEIR);
         command.arg("broker").arg(&file).arg("--log-file").arg(&log);
         let child = command.env_remove("WEIR_LOG").spawn().unwrap();
@@ -32,7 +37,7 @@ impl Served {
         let text = served.text();
         let (_, address) = text.split_once("listening on ").unwrap();
         let (address, rest) = address.split_once(' ').unwrap();
-        assert!(rest.starts_with("with TLS\n"), "{text}");
+        assert!(rest.starts_with(&format!("with {spoken}\n")), "{text}");
         served.address = address.parse().unwrap();
         served
     }
@@ -248,7 +253,7 @@ fn a_handshake_that_goes_on_for_ever_is_ended_by_the_time_for_connect() {
 fn who_is_not_to_come_in_is_cut_before_the_handshake() {
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::new("a", folder.path());
-    let top = "[process]\nconnections_per_address_max = 1";
+    let top = "shards = 1\n[process]\nconnections_per_address_max = 1";
     let mut served = Served::start(folder.path(), &authority.valid("broker"), top, "");
     let _first = served.connect();
     let mut second = served.connect();
@@ -258,6 +263,77 @@ fn who_is_not_to_come_in_is_cut_before_the_handshake() {
     let _ = second.read_to_end(&mut said);
     assert_eq!(said, b"");
     served.says("Quota exceeded");
+}
+
+/// A client of WebSocket, over TLS or not, that sends a packet in two frames, and two in one.
+#[test]
+fn a_client_of_websocket_connects_over_tls_and_without() {
+    for (has_tls, shards) in [(false, 1), (true, 4)] {
+        let folder = tempfile::tempdir().unwrap();
+        let authority = Authority::new("a", folder.path());
+        let tls = configuration(&authority.valid("broker"), &format!("shards = {shards}"), "");
+        let (text, spoken) = match has_tls {
+            true => (
+                tls.replace("[listener.tls]", "websocket = true\n[listener.tls]"),
+                "WebSocket over TLS",
+            ),
+            false => {
+                ("[[listener]]\naddress = \"127.0.0.1:0\"\nwebsocket = true".into(), "WebSocket")
+            }
+        };
+        let served = Served::with(folder.path(), &text, spoken);
+        for at in 0..8_u8 {
+            let stream = served.connect();
+            if has_tls {
+                exchange(tls_stream(stream, &authority), at);
+            } else {
+                exchange(stream, at);
+            }
+        }
+    }
+}
+
+fn tls_stream(stream: TcpStream, authority: &Authority) -> impl Read + Write {
+    use rustls::pki_types::pem::PemObject;
+    let mut roots = rustls::RootCertStore::empty();
+    let pem = std::fs::read(authority.file()).unwrap();
+    roots.add(rustls::pki_types::CertificateDer::from_pem_slice(&pem).unwrap()).unwrap();
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    let config = rustls::ClientConfig::builder_with_provider(std::sync::Arc::new(provider))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = "localhost".try_into().unwrap();
+    let client = rustls::ClientConnection::new(std::sync::Arc::new(config), name).unwrap();
+    rustls::StreamOwned::new(client, stream)
+}
+
+/// CONNECT, SUBSCRIBE, a long PUBLISH and back.
+fn exchange(stream: impl Read + Write, at: u8) {
+    use tungstenite::client::IntoClientRequest;
+    let mut request = "ws://localhost/mqtt".into_client_request().unwrap();
+    request.headers_mut().insert("Sec-WebSocket-Protocol", "mqtt".parse().unwrap());
+    let Ok((mut socket, _)) = tungstenite::client(request, stream) else { panic!("no WebSocket") };
+    let mut connect = vec![0x10, 13, 0, 4, b'M', b'Q', b'T', b'T', 4, 2, 0, 0, 0, 1, b'a' + at];
+    let subscribe = [0x82, 6, 0, 1, 0, 1, b't', 0];
+    let second = connect.split_off(5);
+    socket.send(tungstenite::Message::binary(connect)).unwrap();
+    socket.send(tungstenite::Message::binary([&second[..], &subscribe].concat())).unwrap();
+    hears(&mut socket, &[0x20, 2, 0, 0, 0x90, 3, 0, 1, 0]);
+    // 200,000 bytes behind the length, which takes three.
+    let mut publish = vec![0x30, 0xC0, 0x9A, 0x0C, 0, 1, b't'];
+    publish.resize(4 + 200_000, at);
+    socket.send(tungstenite::Message::binary(publish.clone())).unwrap();
+    hears(&mut socket, &publish);
+}
+
+fn hears(socket: &mut tungstenite::WebSocket<impl Read + Write>, expected: &[u8]) {
+    let mut heard = Vec::new();
+    while heard.len() < expected.len() {
+        heard.extend(socket.read().unwrap().into_data());
+    }
+    assert!(heard == expected, "{} bytes for {}", heard.len(), expected.len());
 }
 
 #[test]

@@ -46,7 +46,8 @@ pub const OPTIONS: &[Options] = &[
     ),
     note(
         &["protocol"],
-        "`mqtt` is all there is: a listener for WebSocket would be one for plain MQTT here",
+        "`[[listener]]` has `websocket`; write that table by hand: a listener for WebSocket would be \
+         one for plain MQTT here",
     ),
     key(
         &["max_connections", "global_max_connections"],
@@ -168,7 +169,10 @@ pub const OPTIONS: &[Options] = &[
         ],
         "there is nothing like it for TLS yet",
     ),
-    note(&["http_dir", "websockets_*"], "there is no WebSocket yet"),
+    note(
+        &["http_dir", "websockets_*"],
+        "there is nothing like it: WebSocket has `paths` in `[[listener]]` and no files to serve",
+    ),
     note(
         &[
             "address*",
