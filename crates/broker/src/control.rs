@@ -13,7 +13,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use weir_control::{Client, ClientPage, Counters, Full, Link, Port, Request};
 use weir_core::{ClientState, Kicked, NotMoved, Partition, Partitions, ShardId, Stats};
-use weir_reactor::Outside;
+use weir_reactor::{IoStats, Outside};
 use weir_wire::Version;
 
 /// The `[control]` table.
@@ -57,8 +57,7 @@ pub(crate) struct ShardCounters {
     pub(crate) stats: Stats,
     /// Answers that found no room on their way to the control thread.
     pub(crate) answers_dropped: u64,
-    pub(crate) accept_errors: u64,
-    pub(crate) transport_errors: u64,
+    pub(crate) io: IoStats,
     pub(crate) admission: AdmissionStats,
     pub(crate) log: LogCounts,
     /// Where there is a store.
@@ -133,8 +132,7 @@ impl From<ShardCounters> for Counters {
         let ShardCounters {
             stats,
             answers_dropped,
-            accept_errors,
-            transport_errors,
+            io,
             admission,
             log,
             journal,
@@ -144,8 +142,8 @@ impl From<ShardCounters> for Counters {
         let AdmissionStats { refused_count, refused_address, refused_rate, cut } = admission;
         let of_shell = [
             ("answers_dropped", answers_dropped),
-            ("accept_errors", accept_errors),
-            ("transport_errors", transport_errors),
+            ("accept_errors", io.accept_errors),
+            ("transport_errors", io.transport_errors),
             ("log_lines_left_out", log.left_out),
         ];
         let of_store = journal.into_iter().flat_map(JournalCounts::by_name);

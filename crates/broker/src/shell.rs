@@ -66,7 +66,7 @@ pub(crate) struct Guard {
     /// Output that a client does not take, in bytes: over it, the client is read no more. More than
     /// messages to it may have, so only who does not take its answers gets there.
     pub(crate) unread_bytes_max: usize,
-    /// By listener.
+    /// By listener. Whoever comes by TLS gets no handshake only to be refused.
     pub(crate) has_tls: Box<[bool]>,
     /// A partition that has moved: who asked for it is still to be told.
     pub(crate) moved: Option<(Partition, ShardId)>,
@@ -124,14 +124,13 @@ impl Shell {
         self.guard.log.sum_up(Micros(u64::MAX));
         let (rss_bytes, rss_bytes_max) = self.guard.memory.bytes();
         let (stats, admission) = (self.shard.stats(), self.guard.admission().stats);
-        let (shard, log) = (self.guard.own.0, self.guard.log.counts());
-        let IoStats { accept_errors, transport_errors, .. } = io.stats();
+        let (shard, log, io) = (self.guard.own.0, self.guard.log.counts(), io.stats());
         tracing::info!(
             shard,
             ?stats,
             ?admission,
-            accept_errors,
-            transport_errors,
+            accept_errors = io.accept_errors,
+            transport_errors = io.transport_errors,
             log_lines_left_out = log.left_out,
             log_lines_lost = log.lost,
             rss_bytes,
@@ -320,8 +319,7 @@ impl<'a> Output<'a> {
                 let counters = ShardCounters {
                     stats,
                     answers_dropped,
-                    accept_errors: self.io.stats().accept_errors,
-                    transport_errors: self.io.stats().transport_errors,
+                    io: self.io.stats(),
                     admission,
                     log: self.guard.log.counts(),
                     journal: self.guard.journal.as_ref().map(|journal| journal.counts()),
@@ -522,7 +520,6 @@ impl Handler for Shell {
             Admission::Refuse(reason)
                 if self.guard.has_tls.get(usize::from(by.0)) == Some(&true) =>
             {
-                // A handshake, only to be told no, costs more than all of a refusal.
                 self.guard.admission().gone(place);
                 self.guard.log.cut(peer, reason.name(), now);
                 return io.abort(token);

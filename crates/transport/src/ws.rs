@@ -1,7 +1,7 @@
 //! WebSocket (RFC 6455) as the layer of a server, for the subprotocols of MQTT.
 //!
-//! MQTT packets and frames do not have to begin or end together [MQTT-6.0.0-2], so payload is handed
-//! on as it comes, and a frame of any length is never held.
+//! MQTT packets and frames do not have to begin or end together [MQTT-6.0.0-2], so payload is
+//! handed on as it comes, and a frame of any length is never held.
 
 mod frame;
 mod request;

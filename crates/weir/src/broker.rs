@@ -16,17 +16,18 @@ const DISK_FAILED: u8 = 4;
 
 /// Run the MQTT broker in the foreground until SIGTERM or Ctrl-C
 ///
-/// It speaks MQTT 3.1, 3.1.1 and 5.0 over TCP, TLS and WebSocket. Without options it listens on 127.0.0.1:1883,
-/// whoever reaches it may use it, and sessions are in memory only. docs/broker.md has every key of
-/// the configuration file, with examples; docs/limits.md says what happens at each bound.
+/// It speaks MQTT 3.1, 3.1.1 and 5.0 over TCP, TLS and WebSocket. Without options it listens on
+/// 127.0.0.1:1883, whoever reaches it may use it, and sessions are in memory only. docs/broker.md
+/// has every key of the configuration file, with examples; docs/limits.md says what happens at each
+/// bound.
 ///
 /// With --store, sessions and their messages outlive the broker, and nothing is acknowledged before
 /// it is on the disk: docs/durability.md.
 ///
-/// SIGUSR1 writes all counters to the log, and so does SIGHUP, which also opens the log's file
-/// and reads certificates again. With a control socket ([control] in the file), weir ctl shows clients and counters:
-/// docs/control.md. Subscriptions and rules that look at the content of messages are in
-/// docs/flow.md.
+/// SIGUSR1 writes all counters to the log, and so does SIGHUP, which also opens the log's file and
+/// reads certificates again. With a control socket ([control] in the file), weir ctl shows clients
+/// and counters: docs/control.md. Subscriptions and rules that look at the content of messages are
+/// in docs/flow.md.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BrokerArgs {
     /// Configuration file (TOML); the same as --config

@@ -28,9 +28,7 @@ pub enum PemError {
     #[error("it has no private key: nothing begins with -----BEGIN PRIVATE KEY-----")]
     NoKey,
     /// There is one that only a passphrase opens.
-    #[error(
-        "its private key is encrypted; store it without a passphrase (openssl pkey -in OLD -out NEW)"
-    )]
+    #[error("its private key has a passphrase; store it without (openssl pkey -in OLD -out NEW)")]
     Encrypted,
     /// The text is broken.
     #[error("it cannot be read as PEM: {0}")]

@@ -46,8 +46,8 @@ pub const OPTIONS: &[Options] = &[
     ),
     note(
         &["protocol"],
-        "`[[listener]]` has `websocket`; write that table by hand: a listener for WebSocket would be \
-         one for plain MQTT here",
+        "`[[listener]]` has `websocket`: write that table by hand, since a listener for WebSocket \
+         would be one for plain MQTT here",
     ),
     key(
         &["max_connections", "global_max_connections"],
@@ -153,8 +153,8 @@ pub const OPTIONS: &[Options] = &[
     ),
     note(
         &["cafile", "certfile", "keyfile", "require_certificate", "tls_version"],
-        "`[listener.tls]` has `client_ca`, `certificate`, `key`, `require_certificate`, `versions`; \
-         write that table by hand: a listener with TLS would be one without it here",
+        "`[listener.tls]` has `client_ca`, `certificate`, `key`, `require_certificate` and \
+         `versions`: write that table by hand, since a listener with TLS would be one without here",
     ),
     note(
         &[
