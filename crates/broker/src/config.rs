@@ -42,9 +42,9 @@ pub struct Config {
     /// -n`), or direct descriptors of io_uring, which that limit does not bound in all. These need
     /// Linux 6.11, and the permission to use io_uring.
     pub io: IoBackend,
-    /// Further addresses to listen on, a table for each: with TLS, with WebSocket, with both. SIGHUP
-    /// has their certificates read again: connections that are there stay, and if something is
-    /// wrong with a file, nothing changes.
+    /// Further addresses to listen on, a table for each: with TLS, with WebSocket, with both.
+    /// SIGHUP has their certificates read again: connections that are there stay, and if something
+    /// is wrong with a file, nothing changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub listener: Vec<ListenerConfig>,
     /// Bounds of connections, sessions, messages and topics. [limits.md](limits.md) says what

@@ -17,9 +17,7 @@ use weir_core::{
     AuthRequest, ConnKey, Lsn, Mail, Message, Micros, Notice, Origin, PageId, PageOut, PageTicket,
     Parcel, Partition, Record, Shard, ShardId, Shortage, Sink, Ticket, Verdict,
 };
-use weir_reactor::{
-    Closed, Handler, Io, IoStats, ListenerId, Mailbox, SharedBytes, ToOutside, Token,
-};
+use weir_reactor::{Closed, Handler, Io, ListenerId, Mailbox, SharedBytes, ToOutside, Token};
 use weir_wire::ReasonCode;
 
 /// Letters of each sender that are handled in one turn.
