@@ -16,8 +16,8 @@ pub(super) struct Logged {
     body: Vec<u8>,
     /// It is the first of an input: what came before may have been committed without it.
     pub(super) is_first: bool,
-    /// It is in the copy of a session, which may be longer than a file of the log: a commit may end
-    /// before it.
+    /// It is of a base, in or behind the copy of a session, which may be longer than a file of the
+    /// log: a commit may end before it.
     is_divided: bool,
     /// It begins a copy, of the session with this name.
     pub(super) copy_of: Option<Lsn>,
@@ -40,6 +40,8 @@ pub(super) struct Journal {
     is_basing: bool,
     /// The last session that began in this input, which may be the copy of another.
     begun: Option<Lsn>,
+    /// This input has copied a session.
+    has_copied: bool,
     /// The books after each call, with the last record by then. The first is that of what was
     /// committed.
     kept: VecDeque<(Lsn, Kept)>,
@@ -48,7 +50,7 @@ pub(super) struct Journal {
 impl Journal {
     pub(super) fn begin_input(&mut self) {
         self.is_new_input = true;
-        self.begun = None;
+        (self.begun, self.has_copied) = (None, false);
     }
 
     pub(super) fn append(&mut self, record: &Record<'_>) -> Lsn {
@@ -62,7 +64,7 @@ impl Journal {
             kind: record.kind(),
             body,
             is_first,
-            is_divided: false,
+            is_divided: self.has_copied,
             copy_of: None,
         });
         self.note_copy(record);
@@ -78,6 +80,7 @@ impl Journal {
             Record::Session { session: Lsn::NONE, .. } => self.begun = Some(self.last),
             Record::Gone { session } if self.is_basing => {
                 let Some(begun) = self.begun.take() else { return };
+                self.has_copied = true;
                 let first = self.records.partition_point(|logged| logged.lsn < begun);
                 self.records.range_mut(first..).for_each(|logged| logged.is_divided = true);
                 if let Some(logged) = self.records.get_mut(first) {
