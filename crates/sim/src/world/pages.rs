@@ -23,7 +23,8 @@ const BOUNDS: PagedBounds = PagedBounds { queue_messages_max: 1_000_000, queue_b
 #[derive(Debug)]
 enum Work {
     Write(Vec<u8>),
-    Read(PageId),
+    /// It is read before anything that the shard asks for later, such as that it be freed.
+    Read(PageId, PageIn),
 }
 
 /// The disk of all shards.
@@ -66,7 +67,10 @@ impl Pages {
     }
 
     pub(super) fn ask(&mut self, shard: usize, ticket: PageTicket, page: PageId) {
-        self.works.push_back((shard, ticket, Work::Read(page)));
+        match self.read(page) {
+            Ok(read) => self.works.push_back((shard, ticket, Work::Read(page, read))),
+            Err(what) => self.wrong = Some(what),
+        }
     }
 
     pub(super) fn free(&mut self, page: PageId) {
@@ -128,19 +132,10 @@ impl World {
                 self.trace.add(format_args!("  shard {shard}: page {} is written", page.0));
                 self.act(shard, |shard, now, sink| shard.paged_out(ticket, page, now, sink)).1
             }
-            Work::Read(page) => {
-                let page = self.misread(page);
-                match self.pages.read(page) {
-                    Ok(read) => {
-                        self.trace.add(format_args!("  shard {shard}: page {} is read", page.0));
-                        self.act(shard, |shard, now, sink| shard.paged_in(ticket, read, now, sink))
-                            .1
-                    }
-                    Err(what) => {
-                        self.model.fail(Checker::Recovery, what);
-                        return true;
-                    }
-                }
+            Work::Read(page, read) => {
+                let read = self.misread(page).unwrap_or(read);
+                self.trace.add(format_args!("  shard {shard}: page {} is read", page.0));
+                self.act(shard, |shard, now, sink| shard.paged_in(ticket, read, now, sink)).1
             }
         };
         self.carry_out(shard, root, events);
@@ -158,9 +153,9 @@ impl World {
     }
 
     /// Another page, if that is what is planted.
-    fn misread(&mut self, page: PageId) -> PageId {
-        let other = self.pages.on_disk.keys().copied().find(|&other| other != page);
-        other.filter(|_| self.saboteur.strikes(Plant::MisreadPage)).unwrap_or(page)
+    fn misread(&mut self, page: PageId) -> Option<PageIn> {
+        let other = self.pages.on_disk.keys().copied().find(|&other| other != page)?;
+        self.saboteur.strikes(Plant::MisreadPage).then(|| self.pages.read(other).ok())?
     }
 
     /// Everything before this record of a shard's log is forgotten: so are pages that only that
