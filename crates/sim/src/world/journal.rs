@@ -121,8 +121,8 @@ impl Journal {
         self.any_end(chance)
     }
 
-    /// The end of a commit: the end of one of the inputs that are not committed, or of the last that
-    /// is, or some place in the copy of a session.
+    /// The end of a commit: of one of the inputs that are not committed, or of the last that is, or
+    /// some place in the copy of a session.
     pub(super) fn any_end(&self, chance: &mut Chance) -> Lsn {
         let divides = chance.one_in(2);
         let may_begin = |record: &&Logged| record.is_first || divides && record.is_divided;
