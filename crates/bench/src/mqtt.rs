@@ -202,8 +202,8 @@ fn told(error: io::Error) -> io::Error {
 /// published to it: some listen before they know who may do what, and refuse it until then.
 ///
 /// # Errors
-/// As [`answers`] has them, or no SUBACK in time. [`io::ErrorKind::ResourceBusy`] if the broker says
-/// that it is not ready yet.
+/// As [`answers`] has them, or no SUBACK in time. [`io::ErrorKind::ResourceBusy`] if the broker
+/// says that it is not ready yet.
 pub(crate) fn serves(
     target: SocketAddr,
     version: ProtocolVersion,

@@ -18,8 +18,8 @@ use weir_load::plan::{Credentials, ProtocolVersion};
 /// How often a broker that takes connections and ends them is asked whether it is still there.
 const SILENCE_TRIES: u32 = 50;
 
-/// How much longer one is waited for that says by its CONNACK that it is not ready: it reads what it
-/// has on a disk, which may be slow.
+/// How much longer one is waited for that says by its CONNACK that it is not ready: it reads what
+/// it has on a disk, which may be slow.
 const UNAVAILABLE_MAX: Duration = Duration::from_secs(60);
 
 /// How long a broker that refuses a subscription is taken for one that is not ready.
