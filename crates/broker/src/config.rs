@@ -138,6 +138,16 @@ pub enum ConfigError {
         /// What it has to be.
         rule: String,
     },
+    /// A file that the configuration names cannot be read.
+    #[error("{key}: cannot read {}", path.display())]
+    ReadNamed {
+        /// The key, with its table.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// A rule on content cannot be used, or feeds itself.
     #[error("flow: {0}")]
     Flow(weir_flow::FlowError),
@@ -156,6 +166,12 @@ pub enum ConfigError {
 pub struct Place {
     path: PathBuf,
     line: usize,
+}
+
+impl Place {
+    pub(crate) fn new(path: &Path, line: usize) -> Self {
+        Self { path: path.into(), line }
+    }
 }
 
 impl fmt::Display for Place {
@@ -181,13 +197,13 @@ impl Config {
             let message = error.message().replace('\n', " ");
             ConfigError::Parse { place: Place { path: path.into(), line }, message }
         })?;
-        config.check()?;
+        config.check_values()?;
         Ok(config)
     }
 
     /// What a shard is told.
     pub fn settings(&self) -> Settings {
-        let authentication = self.auth.is_on();
+        let authentication = self.auth.is_on(self.allows_anonymous());
         let features = Features { authentication, ..self.features.clone() };
         Settings { limits: self.limits.clone(), features, share: self.share.clone() }
     }
@@ -197,6 +213,25 @@ impl Config {
     /// # Errors
     /// The first value out of its range.
     pub fn check(&self) -> Result<(), ConfigError> {
+        self.check_values()?;
+        self.auth.read_files()?;
+        let is_said = self.auth.allow_anonymous.is_some() || self.auth.names_users();
+        match self.addresses()?.iter().find(|address| !is_loopback(address)) {
+            Some(address) if !is_said => Err(value_error("listen", address, UNASKED)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether clients come in that say no user name.
+    pub fn allows_anonymous(&self) -> bool {
+        self.auth.allow_anonymous.unwrap_or_else(|| {
+            let addresses = self.addresses().unwrap_or_default();
+            !self.auth.names_users() && addresses.iter().all(is_loopback)
+        })
+    }
+
+    /// What can be said of the file alone: options may set other addresses.
+    fn check_values(&self) -> Result<(), ConfigError> {
         for range in RANGES {
             if let Some(value) = range.violation(self) {
                 return Err(value_error(range.key, value, format!("it must be {range}")));
@@ -213,14 +248,15 @@ impl Config {
             let rule = format!("it must be 0, or at least {bytes_min}: {why}");
             return Err(value_error("store.disk_bytes_max", value, rule));
         }
-        self.auth.check().map_err(|(user, rule)| ConfigError::User { user, rule })?;
+        self.auth.check()?;
         self.flow.compile().map_err(ConfigError::Flow)?;
         self.addresses().map(drop)
     }
 
     /// What is odd about a configuration that can be used, a line each.
     pub fn warnings(&self) -> Vec<String> {
-        self.flow.warnings()
+        let flow = self.flow.warnings();
+        self.auth.warnings().chain(flow).collect()
     }
 
     /// How many shards there are.
@@ -251,6 +287,15 @@ impl Config {
         self.listen.iter().map(resolve).collect()
     }
 }
+
+/// Whether only clients of this host can come in by it.
+fn is_loopback(address: &SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
+const UNASKED: &str = "other hosts reach it, and nothing says who may come in; name an \
+    auth.password_file, or set allow_anonymous = true in [auth] (--allow-anonymous) to let \
+    everybody in";
 
 fn value_error(
     key: &'static str,

@@ -3,7 +3,8 @@
 mod ready;
 
 use crate::admission::AdmissionControl;
-use crate::auth::Authenticator;
+use crate::auth::hasher::{self, Book, HasherWay, SharedBook};
+use crate::auth::{Access, Authenticator};
 use crate::config::{Config, ConfigError, IoBackend};
 use crate::content::{Conditions, FlowOfShard};
 use crate::control::{Answer, Shards};
@@ -13,6 +14,7 @@ use crate::letter::Letter;
 use crate::listener::Listener;
 use crate::log::{Log, LostLines};
 use crate::memory::{Ceiling, Memory};
+use crate::reload::{Reloader, Reloads};
 use crate::shell::{Guard, Shell};
 use crate::stopper::{Asked, Stopper};
 use crate::worker::{Ended, Worker};
@@ -76,6 +78,8 @@ pub enum ServeError {
 /// A broker that listens and is not yet running.
 pub struct Server {
     config: Config,
+    /// What the files of passwords and rights say.
+    access: Access,
     listeners: Vec<Listener>,
     addresses: Vec<SocketAddr>,
     wakers: Vec<Waker>,
@@ -83,6 +87,9 @@ pub struct Server {
     /// Listens already where `[control]` says so.
     control: Option<weir_control::Server>,
     lost_lines: LostLines,
+    book: Option<SharedBook>,
+    reloader: Option<Reloader>,
+    reloads: Reloads,
 }
 
 impl Server {
@@ -93,6 +100,7 @@ impl Server {
     pub fn bind(config: &Config) -> Result<Self, ServeError> {
         config.check()?;
         check_io(config)?;
+        let access = config.auth.read_files()?;
         let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
         for (id, address) in (0..).zip(config.addresses()?) {
             let listener = Listener::bind(ListenerId(id), address)
@@ -106,7 +114,22 @@ impl Server {
         let control = config.control.socket.as_deref();
         let control = control.map(weir_control::Server::bind).transpose()?;
         let (asked, lost_lines) = (Arc::default(), LostLines::default());
-        Ok(Self { config, listeners, addresses, wakers, asked, control, lost_lines })
+        let book = access.passwords.clone().map(Book::shared);
+        let (reloader, reloads) = Reloader::new(&config.auth, book.clone(), &wakers);
+        let reloader = Some(reloader);
+        Ok(Self {
+            config,
+            access,
+            listeners,
+            addresses,
+            wakers,
+            asked,
+            control,
+            lost_lines,
+            book,
+            reloader,
+            reloads,
+        })
     }
 
     /// Has the counters say how many lines the log has lost, which its writer knows.
@@ -117,6 +140,11 @@ impl Server {
     /// Where it listens; the system's choice in the place of port 0.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// What has it read the files of users and rights again. The second time there is none.
+    pub fn take_reloader(&mut self) -> Option<Reloader> {
+        self.reloader.take()
     }
 
     /// What stops it.
@@ -163,8 +191,9 @@ impl Server {
     }
 
     /// What is to run.
-    pub(crate) fn workers(&self, has_control: bool) -> Result<Made, ServeError> {
-        let Self { config, listeners, wakers, asked, .. } = self;
+    pub(crate) fn workers(&mut self, has_control: bool) -> Result<Made, ServeError> {
+        let reloads = std::mem::take(&mut self.reloads);
+        let Self { config, listeners, wakers, asked, .. } = &*self;
         let shards = wakers.len() as u16;
         // A hash that nobody outside can guess keeps clients from choosing colliding names.
         let seed = RandomState::default().hash_one("weir");
@@ -178,6 +207,12 @@ impl Server {
         let make = |(own, flow)| {
             let mut shard = Shard::new(ShardId(own), shards, config.settings(), seed);
             shard.set_conditions(Box::<Conditions>::default());
+            if self.access.passwords.is_some() {
+                shard.know_users();
+            }
+            if let Some(policy) = &self.access.policy {
+                shard.set_policy(Arc::clone(policy));
+            }
             if !config.flow.is_empty() {
                 shard.set_rules(Box::new(FlowOfShard(flow)));
             }
@@ -191,16 +226,24 @@ impl Server {
             true => connect_control(&mut mailboxes, seed)?,
             false => (None, wakers.iter().map(|_| None).collect()),
         };
+        let mut hashers = self.hashers(secret, &mut mailboxes)?;
         let ends = mailboxes.into_iter().zip(to_control);
         let Limits { output_bytes_max, packet_bytes_max, .. } = config.limits;
         let unread_bytes_max = output_bytes_max + packet_bytes_max as usize + UNREAD_ANSWERS_BYTES;
-        let made = made.into_iter().zip(journals);
-        for (((mailbox, control), own), (shard, journal)) in ends.zip(0..shards).zip(made) {
+        let made = made.into_iter().zip(journals).zip(reloads);
+        for (((mailbox, control), own), ((shard, journal), reloads)) in
+            ends.zip(0..shards).zip(made)
+        {
             let guard = Guard {
                 own: ShardId(own),
                 admission: Arc::clone(&admission),
                 memory: Memory::new(Arc::clone(&ceiling)),
-                auth: Authenticator::new(&config.auth, secret),
+                auth: Authenticator::new(
+                    &config.auth,
+                    config.allows_anonymous(),
+                    secret,
+                    hashers.next(),
+                ),
                 log: Log::new(self.lost_lines.clone(), config.limits.client_share_percent),
                 unread_bytes_max,
                 moved: None,
@@ -213,9 +256,19 @@ impl Server {
             let shell = Shell::new(shard, guard, mailbox, control);
             let gather = Duration::from_millis(config.gather_ms.into());
             let io = config.io.into();
-            workers.push(Worker::new(shell, shared?, (waker, io), asked, gather));
+            workers.push(Worker::new(shell, shared?, (waker, io), (asked, reloads), gather));
         }
         Ok((workers, letters, generations))
+    }
+
+    /// Each shard's way to the hasher, if there are passwords.
+    fn hashers(
+        &self,
+        secret: [u8; 32],
+        mailboxes: &mut [Mailbox<Letter>],
+    ) -> std::io::Result<std::vec::IntoIter<HasherWay>> {
+        let Some(book) = &self.book else { return Ok(Vec::new().into_iter()) };
+        Ok(hasher::start(book, secret, mailboxes)?.into_iter())
     }
 
     /// Has the shards take up what the store has of them. Returns their logs, with a flusher each.

@@ -10,6 +10,7 @@ use crate::journal::Journal;
 use crate::letter::{Carried, Letter};
 use crate::log::{Known, Log};
 use crate::memory::Memory;
+use crate::reload::Reload;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_control::Request;
@@ -115,6 +116,15 @@ impl Shell {
         shard.stop(output.now(), &mut output);
     }
 
+    /// Goes by the users and rights that were read again.
+    pub(crate) fn reload(&mut self, reload: &Reload, io: &mut Io) {
+        let (shard, mut output) = self.parts(io);
+        if let Some(policy) = &reload.policy {
+            shard.set_policy(Arc::clone(policy));
+        }
+        shard.end_clients_of(|user| reload.gone.contains(user), output.now(), &mut output);
+    }
+
     /// Writes every counter to the log.
     pub(crate) fn log_counters(&mut self, io: &Io) {
         self.guard.log.sum_up(Micros(u64::MAX));
@@ -127,6 +137,7 @@ impl Shell {
             ?stats,
             ?admission,
             accept_errors,
+            passwords = ?self.guard.auth.password_counts(),
             log_lines_left_out = log.left_out,
             log_lines_lost = log.lost,
             rss_bytes,
@@ -224,6 +235,10 @@ impl Shell {
                     output.flushed(*flushed, shard, now);
                 }
                 Letter::Paged(paged) => output.paged(*paged, shard, now),
+                Letter::Checked(checked) => {
+                    let verdict = output.guard.auth.checked(&checked);
+                    shard.authenticated(checked.ticket, verdict, now, &mut output);
+                }
             }
         });
         guard.memory.came(bytes);
@@ -318,6 +333,7 @@ impl<'a> Output<'a> {
                     accept_errors: self.io.stats().accept_errors,
                     admission,
                     log: self.guard.log.counts(),
+                    passwords: self.guard.auth.password_counts(),
                     journal: self.guard.journal.as_ref().map(|journal| journal.counts()),
                     rss_bytes,
                     rss_bytes_max,
@@ -460,7 +476,8 @@ impl Sink for Output<'_> {
     }
 
     fn authenticate(&mut self, request: AuthRequest<'_>) {
-        self.verdict = Some((request.ticket, self.guard.auth.answer(&request)));
+        let verdict = self.guard.auth.answer(&request);
+        self.verdict = verdict.map(|verdict| (request.ticket, verdict));
     }
 
     fn log(&mut self, record: &Record<'_>) -> Lsn {

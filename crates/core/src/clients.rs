@@ -3,7 +3,7 @@
 use crate::bounds::Bounds;
 use crate::keys::{Origin, SessionKey, ShardId};
 use crate::pages::Pages;
-use crate::rights::{Deed, Rights, RightsTable};
+use crate::rights::{Deed, Policy, Rights, RightsTable};
 use crate::session::Session;
 use crate::shares::Shares;
 use crate::shrink;
@@ -21,8 +21,10 @@ pub(crate) struct Clients {
     /// What addresses have. A client identifier has one session, however often it comes.
     shares: Shares,
     hasher: FixedState,
-    /// What the client of each may do, where that is asked.
+    /// Whose client each has, where that matters, and what it may do.
     pub(crate) rights: Option<Box<RightsTable>>,
+    /// Whether there is anything that a client may not do.
+    is_limited: bool,
     /// Client identifiers that the broker chose so far.
     assigned: u64,
     /// No two shards choose the same.
@@ -34,7 +36,16 @@ impl Clients {
     pub(crate) fn new(shard: ShardId, seed: u64) -> Self {
         let hasher = FixedState::with_seed(seed);
         let (sessions, by_id, shares) = (Pages::default(), HashTable::new(), Shares::default());
-        Self { sessions, by_id, shares, hasher, rights: None, assigned: 0, shard }
+        Self {
+            sessions,
+            by_id,
+            shares,
+            hasher,
+            rights: None,
+            is_limited: false,
+            assigned: 0,
+            shard,
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -108,16 +119,22 @@ impl Clients {
         }
     }
 
+    /// Has clients do what a policy lets them.
+    pub(crate) fn set_policy(&mut self, policy: Arc<Policy>) {
+        self.is_limited = true;
+        self.rights.get_or_insert_default().set_policy(policy);
+    }
+
     /// Whether a session's client may get messages of this topic.
     #[inline]
     pub(crate) fn may_read(&self, key: SessionKey, topic: &str) -> bool {
-        self.rights.is_none() || self.allow(key, Deed::Read, topic)
+        !self.is_limited || self.allow(key, Deed::Read, topic)
     }
 
     /// Whether a session's client may publish to this topic.
     #[inline]
     pub(crate) fn may_write(&self, key: SessionKey, topic: &str) -> bool {
-        self.rights.is_none() || self.allow(key, Deed::Write, topic)
+        !self.is_limited || self.allow(key, Deed::Write, topic)
     }
 
     /// What a session's client may do, where that is asked and known.

@@ -32,9 +32,10 @@ impl User {
 struct UserId(u32);
 
 /// The rights of all sessions of a shard.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RightsTable {
-    policy: Arc<Policy>,
+    /// Without one, every user may do everything.
+    policy: Option<Arc<Policy>>,
     ids: BTreeMap<User, UserId>,
     /// By [`UserId`], from 1 on.
     users: Vec<Option<Entry>>,
@@ -47,22 +48,17 @@ pub(crate) struct RightsTable {
 #[derive(Debug)]
 struct Entry {
     user: User,
-    rights: Arc<Rights>,
+    rights: Option<Arc<Rights>>,
     sessions: u32,
 }
 
 impl RightsTable {
-    pub(crate) fn new(policy: Arc<Policy>) -> Self {
-        let (ids, users) = (BTreeMap::new(), Vec::new());
-        Self { policy, ids, users, free: Vec::new(), of: Vec::new() }
-    }
-
     /// The rights of all users are those of another policy from now on.
     pub(crate) fn set_policy(&mut self, policy: Arc<Policy>) {
         for entry in self.users.iter_mut().flatten() {
-            entry.rights = Arc::new(policy.of(&entry.user));
+            entry.rights = Some(Arc::new(policy.of(&entry.user)));
         }
-        self.policy = policy;
+        self.policy = Some(policy);
     }
 
     /// Whose client has the session, as far as that is known.
@@ -70,10 +66,23 @@ impl RightsTable {
         self.entry(key).map(|entry| &entry.user)
     }
 
+    /// The sessions of users that are among these.
+    pub(crate) fn sessions_of(&self, is_among: impl Fn(&str) -> bool) -> Vec<SessionKey> {
+        let is_asked = |entry: &Entry| entry.user.name().is_some_and(&is_among);
+        let asked: Vec<bool> =
+            self.users.iter().map(|entry| entry.as_ref().is_some_and(is_asked)).collect();
+        if !asked.contains(&true) {
+            return Vec::new();
+        }
+        let is_its = |id: &UserId| (id.0 as usize).checked_sub(1).is_some_and(|at| asked[at]);
+        let sessions = (0..).zip(&self.of).filter(|(_, id)| is_its(id));
+        sessions.map(|(key, _)| SessionKey(key)).collect()
+    }
+
     /// The session's rights; nothing while its user is not known.
     #[inline]
     pub(crate) fn get(&self, key: SessionKey) -> Option<&Arc<Rights>> {
-        self.entry(key).map(|entry| &entry.rights)
+        self.entry(key)?.rights.as_ref()
     }
 
     /// Whether the session's client may do that. A session whose user is not known has no client:
@@ -114,7 +123,7 @@ impl RightsTable {
             }
             return id;
         }
-        let rights = Arc::new(self.policy.of(&user));
+        let rights = self.policy.as_ref().map(|policy| Arc::new(policy.of(&user)));
         let entry = Some(Entry { user: user.clone(), rights, sessions: 1 });
         let id = match self.free.pop() {
             Some(id) => {
@@ -153,13 +162,19 @@ mod tests {
         Arc::new(policy.build())
     }
 
+    fn table(filter: &str) -> RightsTable {
+        let mut table = RightsTable::default();
+        table.set_policy(policy(filter));
+        table
+    }
+
     fn ann() -> User {
         User::new(Some("ann"))
     }
 
     #[test]
     fn sessions_of_a_user_share_its_rights_and_the_last_takes_them_along() {
-        let mut table = RightsTable::new(policy("a"));
+        let mut table = table("a");
         for key in [0, 7] {
             table.set_user(SessionKey(key), ann());
             assert!(table.allow(SessionKey(key), Deed::Write, "c", "a"));
@@ -177,10 +192,21 @@ mod tests {
 
     #[test]
     fn another_policy_holds_for_sessions_that_are_there() {
-        let mut table = RightsTable::new(policy("a"));
+        let mut table = table("a");
         table.set_user(SessionKey(3), ann());
         table.set_policy(policy("b"));
         assert!(!table.allow(SessionKey(3), Deed::Write, "c", "a"));
         assert!(table.allow(SessionKey(3), Deed::Write, "c", "b"));
+    }
+
+    #[test]
+    fn the_sessions_of_some_users_are_found() {
+        let mut table = RightsTable::default();
+        table.set_user(SessionKey(2), ann());
+        table.set_user(SessionKey(4), User::new(Some("bob")));
+        table.set_user(SessionKey(5), User::Anonymous);
+        assert!(table.allow(SessionKey(2), Deed::Read, "c", "any"));
+        assert_eq!(table.sessions_of(|user| user == "ann"), [SessionKey(2)]);
+        assert_eq!(table.sessions_of(|user| user == "eve"), []);
     }
 }

@@ -4,7 +4,7 @@ use super::Shard;
 use super::connection::Refusal;
 use super::publish::NotTaken;
 use crate::keys::{ConnKey, Micros, SessionKey};
-use crate::rights::{Policy, RightsTable};
+use crate::rights::Policy;
 use crate::session::Will;
 use crate::sink::Sink;
 use std::sync::Arc;
@@ -18,10 +18,35 @@ impl Shard {
     /// Has clients publish and read what this policy lets them, and no more. It holds at once for
     /// those that are connected, once the first was set before any client came.
     pub fn set_policy(&mut self, policy: Arc<Policy>) {
-        match &mut self.clients.rights {
-            Some(rights) => rights.set_policy(policy),
-            rights => *rights = Some(Box::new(RightsTable::new(policy))),
+        self.clients.set_policy(policy);
+    }
+
+    /// Notes whose client each is, for [`Shard::end_clients_of`]. Comes before any client.
+    pub fn know_users(&mut self) {
+        self.clients.rights.get_or_insert_default();
+    }
+
+    /// Ends the connections of users that are among these: they are not let in any more by what
+    /// they said. Their sessions stay, as they would if the connections were lost.
+    pub fn end_clients_of(
+        &mut self,
+        is_among: impl Fn(&str) -> bool,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        self.slices.begin();
+        let Some(rights) = &self.clients.rights else { return };
+        for session in rights.sessions_of(is_among) {
+            if self.clients.get(session).is_none() {
+                continue;
+            }
+            if let Some(conn) = self.connection_of(session) {
+                let detail = "its user is gone, or has another password";
+                self.end(conn, Refusal::new(ReasonCode::NotAuthorized, detail), now, sink);
+            }
         }
+        self.settle(now, sink);
+        self.come_to_rest(now, sink);
     }
 
     /// Does nothing with a PUBLISH but say so, as far as its client's version has a word for it.

@@ -206,3 +206,17 @@ fn rights_go_with_a_session_that_moves() {
     assert_eq!(net.read(bob), ["PUBLISH a/b q0 yes"]);
     assert_eq!(net.shards[1].stats().writes_forbidden, 1);
 }
+
+#[test]
+fn clients_of_users_that_are_gone_are_ended_and_no_others() {
+    let mut net = net(1);
+    let ann = join(&mut net, "ann", "ann", KEPT);
+    let bob = join(&mut net, "bob", "bob", KEPT);
+    let now = net.now;
+    let (shard, wires) = (&mut net.shards[0], &mut net.wires[0]);
+    shard.end_clients_of(|user| user == "bob", now, wires);
+    let why = "DISCONNECT Not authorized: its user is gone, or has another password";
+    assert_eq!(net.read(bob), [why, "closed"]);
+    assert!(!net.is_closed(ann));
+    assert_eq!(net.shards[0].stats().sessions, 2);
+}
