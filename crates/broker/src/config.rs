@@ -50,7 +50,8 @@ pub struct Config {
     /// Where sessions and messages outlive the broker, and how safe they are before they are
     /// acknowledged: [durability.md](durability.md). Without it they are kept in memory only.
     pub store: StoreConfig,
-    /// Who is let in. By default that is everybody.
+    /// Who is let in, and what they may do. By default that is everybody who can reach the loopback
+    /// addresses, and everything.
     pub auth: AuthConfig,
     /// How shared subscriptions choose the member that gets a message: the first table whose prefix
     /// fits the group says it, and round robin is the rule where none does.
