@@ -9,11 +9,11 @@ mod passwords;
 mod scram;
 
 pub(crate) use files::Access;
+pub use files::FileError;
 pub use passwords::{BadLine, check_passwords, hash_password};
 
 pub use scram::{Verifier, VerifierError, client_final as scram_client_final};
 
-use crate::config::ConfigError;
 use hasher::{Checked, HasherWay, PasswordCounts};
 use scram::{ClientFinal, ClientFirst, Exchange};
 use serde::{Deserialize, Serialize};
@@ -33,8 +33,8 @@ const DATA_BYTES_MAX: usize = 4096;
 #[serde(default, deny_unknown_fields)]
 pub struct AuthConfig {
     /// Whether clients are let in that say no user name. Without `password_file` they may say one,
-    /// which is not checked. Not set, they are if all addresses of `listen` are loopback and nothing
-    /// below is set; with other addresses, the broker does not start until it knows.
+    /// which is not checked. Not set, they are if all addresses of `listen` are loopback and
+    /// nothing below is set; with other addresses, the broker does not start until it knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_anonymous: Option<bool>,
     /// A file with a line for each user and its password, as `weir passwd` and Mosquitto's
@@ -70,11 +70,10 @@ impl AuthConfig {
     ///
     /// # Errors
     /// The first user whose verifier cannot be used, and what it has to be.
-    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+    pub(crate) fn check(&self) -> Result<(), (String, &'static str)> {
         let rule = "its verifier is not one that weir broker --verifier prints";
         for (user, text) in &self.users {
-            let bad = |_| ConfigError::User { user: user.clone(), rule };
-            text.parse::<Verifier>().map_err(bad)?;
+            text.parse::<Verifier>().map_err(|_| (user.clone(), rule))?;
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ pub use mosquitto::{MosquittoFile, OPTIONS as MOSQUITTO_OPTIONS, Options as Mosq
 pub use range::{RANGES, Range};
 
 use crate::admission::ProcessLimits;
-use crate::auth::AuthConfig;
+use crate::auth::{AuthConfig, FileError};
 use crate::control::ControlConfig;
 use crate::journal::StoreConfig;
 use crate::rules::FlowRules;
@@ -139,16 +139,9 @@ pub enum ConfigError {
         /// What it has to be.
         rule: String,
     },
-    /// A file that the configuration names cannot be read.
-    #[error("{key}: cannot read {}", path.display())]
-    ReadNamed {
-        /// The key, with its table.
-        key: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    /// A file of users or rights cannot be used.
+    #[error(transparent)]
+    Auth(#[from] FileError),
     /// A rule on content cannot be used, or feeds itself.
     #[error("flow: {0}")]
     Flow(weir_flow::FlowError),
@@ -167,12 +160,6 @@ pub enum ConfigError {
 pub struct Place {
     path: PathBuf,
     line: usize,
-}
-
-impl Place {
-    pub(crate) fn new(path: &Path, line: usize) -> Self {
-        Self { path: path.into(), line }
-    }
 }
 
 impl fmt::Display for Place {
@@ -249,7 +236,7 @@ impl Config {
             let rule = format!("it must be 0, or at least {bytes_min}: {why}");
             return Err(value_error("store.disk_bytes_max", value, rule));
         }
-        self.auth.check()?;
+        self.auth.check().map_err(|(user, rule)| ConfigError::User { user, rule })?;
         self.flow.compile().map_err(ConfigError::Flow)?;
         self.addresses().map(drop)
     }

@@ -67,3 +67,9 @@ impl From<Paged> for Letter {
         Self::Paged(Box::new(paged))
     }
 }
+
+impl From<Checked> for Letter {
+    fn from(checked: Checked) -> Self {
+        Self::Checked(checked)
+    }
+}

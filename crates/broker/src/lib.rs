@@ -24,7 +24,7 @@ mod worker;
 
 pub use admission::ProcessLimits;
 pub use auth::{
-    AuthConfig, BadLine, Verifier, VerifierError, check_passwords, hash_password,
+    AuthConfig, BadLine, FileError, Verifier, VerifierError, check_passwords, hash_password,
     scram_client_final,
 };
 pub use config::{

@@ -100,7 +100,7 @@ impl Server {
     pub fn bind(config: &Config) -> Result<Self, ServeError> {
         config.check()?;
         check_io(config)?;
-        let access = config.auth.read_files()?;
+        let access = config.auth.read_files().map_err(ConfigError::Auth)?;
         let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
         for (id, address) in (0..).zip(config.addresses()?) {
             let listener = Listener::bind(ListenerId(id), address)

@@ -56,8 +56,10 @@ impl Stopper {
             for signal in signals.forever() {
                 if signal == SIGHUP {
                     hung_up();
-                    tracing::info!("SIGHUP: the counters follow; of the configuration, only the files of users \
-                         and rights are read again");
+                    tracing::info!(
+                        "SIGHUP: the counters follow; of the configuration, only the files of \
+                         users and rights are read again"
+                    );
                 }
                 if matches!(signal, SIGUSR1 | SIGHUP) {
                     stopper.asked.counters.fetch_add(1, Ordering::AcqRel);

@@ -17,8 +17,8 @@ const DISK_FAILED: u8 = 4;
 /// Run the MQTT broker in the foreground until SIGTERM or Ctrl-C
 ///
 /// It speaks MQTT 3.1, 3.1.1 and 5.0 over TCP. Without options it listens on 127.0.0.1:1883, the
-/// programs of this host may use it, and sessions are in memory only. docs/broker.md has every key of
-/// the configuration file, with examples; docs/limits.md says what happens at each bound.
+/// programs of this host may use it, and sessions are in memory only. docs/broker.md has every key
+/// of the configuration file, with examples; docs/limits.md says what happens at each bound.
 ///
 /// With --store, sessions and their messages outlive the broker, and nothing is acknowledged before
 /// it is on the disk: docs/durability.md.

@@ -11,10 +11,10 @@ use weir_say::note;
 
 /// Make or change a file of users and their passwords, for [auth] password_file
 ///
-/// It asks for the password of USER twice, and writes a line with a hash of it (Argon2id) into FILE,
-/// in the place of the user's line if there is one. Other lines stay as they are: files of
-/// mosquitto_passwd can be used and changed. The file is replaced as a whole, readable for its owner
-/// alone; if it is not there it is made. A running broker reads it again at SIGHUP.
+/// It asks for the password of USER twice, and writes a line with a hash of it (Argon2id) into
+/// FILE, in the place of the user's line if there is one. Other lines stay as they are: files of
+/// mosquitto_passwd can be used and changed. The file is replaced as a whole, readable for its
+/// owner alone; if it is not there it is made. A running broker reads it again at SIGHUP.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PasswdArgs {
     /// File of passwords

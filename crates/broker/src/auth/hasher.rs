@@ -7,7 +7,6 @@
 
 use super::passwords::Passwords;
 use super::scram::hmac;
-use crate::letter::Letter;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -133,13 +132,13 @@ pub(crate) struct Checked {
 ///
 /// # Errors
 /// What the system says of a thread and two open files.
-pub(crate) fn start(
+pub(crate) fn start<T: From<Checked> + Send + 'static>(
     book: &SharedBook,
     secret: [u8; 32],
-    mailboxes: &mut [Mailbox<Letter>],
+    mailboxes: &mut [Mailbox<T>],
 ) -> io::Result<Vec<HasherWay>> {
     let (to, given) = channel();
-    let (back, _) = outside::<Letter, ()>(mailboxes, WAITING_MAX)?;
+    let (back, _) = outside::<T, ()>(mailboxes, WAITING_MAX)?;
     let shared = Arc::clone(book);
     let run = move || run(&shared, &secret, &given, back);
     std::thread::Builder::new().name("hasher".into()).spawn(run)?;
@@ -191,12 +190,17 @@ impl HasherWay {
     }
 }
 
-fn run(book: &SharedBook, key: &[u8; 32], given: &Receiver<Work>, mut back: Outside<Letter, ()>) {
+fn run<T: From<Checked>>(
+    book: &SharedBook,
+    key: &[u8; 32],
+    given: &Receiver<Work>,
+    mut back: Outside<T, ()>,
+) {
     while let Ok(work) = given.recv() {
         let Work { shard, ticket, credentials, user, password } = work;
         let (is_right, replaced) = is_right(book, key, credentials, &user, &password);
         // There is always room: a shard lets no more wait than the ring has places.
-        if back.send(shard, Letter::Checked(Checked { ticket, is_right, replaced })).is_err() {
+        if back.send(shard, Checked { ticket, is_right, replaced }.into()).is_err() {
             return;
         }
     }

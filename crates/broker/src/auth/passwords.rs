@@ -1,4 +1,5 @@
-//! A file of passwords: a line a user, as Mosquitto's `mosquitto_passwd` and `weir passwd` write it.
+//! A file of passwords: a line a user, as Mosquitto's `mosquitto_passwd` and `weir passwd` write
+//! it.
 //!
 //! No line has a password: each has a hash of one, made slow to guess. So checking one is slow as
 //! well, and is done by the hasher ([`super::hasher`]).
@@ -197,9 +198,13 @@ mod tests {
     use super::*;
 
     /// As `mosquitto_passwd -b -H sha512 FILE ann a` and the same with `sha512-pbkdf2` wrote them.
-    const MOSQUITTO: &str = "ann:$6$rTj6jBfEsRK4FNuX$dr4NEBJIZuBYs7h8+QCnoUxlXfrxSZTREWy9yf/KSE4o10d+OCWr4GlJAcktSTO+g0ZTQBC4wSMKjMDuzmL7PA==\n\
+    const MOSQUITTO: &str = "ann:$6$rTj6jBfEsRK4FNuX$\
+        dr4NEBJIZuBYs7h8+QCnoUxlXfrxSZTREWy9yf/KSE4o10d+OCWr4GlJAckt\
+        STO+g0ZTQBC4wSMKjMDuzmL7PA==\n\
         # a comment\n\n\
-        bob:$7$101$LADnPZez7hfFDO3y$HrjHx7iots6tTiUeeqbk8dNJxT8aaqt/cYLPKP6NrmR69PMc/5gBLzxccEhI1UjmgpuArv96eOI4uOA20xiM/w==\n";
+        bob:$7$101$LADnPZez7hfFDO3y$\
+        HrjHx7iots6tTiUeeqbk8dNJxT8aaqt/cYLPKP6NrmR69PMc/5gBLzxccEhI\
+        1UjmgpuArv96eOI4uOA20xiM/w==\n";
 
     fn check(passwords: &Passwords, user: &str, password: &str) -> bool {
         passwords.fit(&[7; 32], user, password.as_bytes())
