@@ -141,10 +141,19 @@ fn connack(stream: &mut TcpStream) -> io::Result<()> {
         other => return Err(io::Error::other(format!("it answered CONNECT with {other:02x?}"))),
     };
     if flags != 0 || code != 0 {
-        return Err(io::Error::other(format!("it refused CONNECT with code {code}{}", hint(code))));
+        let why = format!("it refused CONNECT with code {code}{}", hint(code));
+        return Err(io::Error::new(kind(code), why));
     }
     let mut properties = vec![0; length.saturating_sub(2)];
     stream.read_exact(&mut properties)
+}
+
+/// Server unavailable, of 3.1.1 or 5.0, and Server busy: it may accept later.
+fn kind(code: u8) -> io::ErrorKind {
+    match code {
+        3 | 0x88 | 0x89 => io::ErrorKind::ResourceBusy,
+        _ => io::ErrorKind::Other,
+    }
 }
 
 /// What to do about a refusal, of 3.1.1 or 5.0.
@@ -193,7 +202,8 @@ fn told(error: io::Error) -> io::Error {
 /// published to it: some listen before they know who may do what, and refuse it until then.
 ///
 /// # Errors
-/// As [`answers`] has them, or no SUBACK in time.
+/// As [`answers`] has them, or no SUBACK in time. [`io::ErrorKind::ResourceBusy`] if the broker
+/// says that it is not ready yet.
 pub(crate) fn serves(
     target: SocketAddr,
     version: ProtocolVersion,
@@ -268,10 +278,15 @@ mod tests {
             (ProtocolVersion::V5, &[0x20, 3, 0, 0x86, 0], true),
             (ProtocolVersion::V5, &[0x20, 3, 0, 0x87, 0], true),
             (ProtocolVersion::V5, &[0x20, 3, 0, 0x97, 0], false),
+            (ProtocolVersion::V311, &[0x20, 2, 0, 3], false),
+            (ProtocolVersion::V5, &[0x20, 3, 0, 0x88, 0], false),
         ] {
             let (target, server) = answering(answer);
-            let error = answers(target, version, &Credentials::default()).unwrap_err().to_string();
+            let error = answers(target, version, &Credentials::default()).unwrap_err();
             server.join().unwrap();
+            let is_busy = error.kind() == io::ErrorKind::ResourceBusy;
+            assert_eq!(is_busy, matches!(answer[3], 3 | 0x88), "{error}");
+            let error = error.to_string();
             assert!(error.contains("refused CONNECT with code"), "{error}");
             assert_eq!(error.contains("mqtt://USER:PASSWORD@"), is_password, "{error}");
         }

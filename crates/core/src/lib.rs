@@ -71,7 +71,7 @@ pub use mail::{GroupPick, Mail, NotRetained, RetainedPage, RetainedQuery};
 pub use message::Message;
 pub use outbox::MailTarget;
 pub use page::{BadPage, PageIn, PageOut};
-pub use paging::PagedBounds;
+pub use paging::{PageSizes, PagedBounds};
 pub use parcel::Parcel;
 pub use partitions::{Partition, PartitionSet, Partitions};
 pub use rebuild::{NoPage, Rebuild, Unfit};

@@ -10,20 +10,10 @@ use crate::queue::{Paged, Queue, Way};
 use crate::sink::Sink;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Deliveries of an absent session that stay in memory, so that it has something at once when it is
-/// back; and of a connected one, whose next page is fetched before these are sent.
-const HEAD_ABSENT: usize = 64;
-const HEAD_CONNECTED: usize = 1_024;
-
-/// So many deliveries behind the head, or so many bytes, are worth a page.
-const TAIL: usize = 512;
+/// So many bytes behind the head are worth a page, however few deliveries they are.
 const TAIL_BYTES: u64 = 256 * 1024;
 
-/// The same while memory is short.
-const SHORT_TAIL: usize = 32;
-
-/// What one page takes if more has come by then.
-const PAGE_MESSAGES_MAX: usize = 2_048;
+/// What one page takes at most.
 const PAGE_BYTES_MAX: u64 = 512 * 1024;
 
 /// Pages of a shard that are on their way at a time, each way.
@@ -38,10 +28,32 @@ pub struct PagedBounds {
     pub queue_bytes_max: u64,
 }
 
+/// How many deliveries stay in memory, and how many are on a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageSizes {
+    /// Those of an absent session that stay, so that it has something at once when it is back.
+    pub head_absent: usize,
+    /// Those of a connected one, whose next page is fetched before these are sent.
+    pub head_connected: usize,
+    /// So many behind the head are worth a page.
+    pub tail: usize,
+    /// The same while memory is short.
+    pub short_tail: usize,
+    /// What one page takes if more has come by then.
+    pub page_max: usize,
+}
+
+impl Default for PageSizes {
+    fn default() -> Self {
+        Self { head_absent: 64, head_connected: 1_024, tail: 512, short_tail: 32, page_max: 2_048 }
+    }
+}
+
 /// Which pages of a shard are on their way, and which are dead.
 #[derive(Debug, Default)]
 pub(crate) struct Paging {
     is_on: bool,
+    sizes: PageSizes,
     last: u64,
     outs: Lane,
     fetches: Lane,
@@ -66,8 +78,8 @@ impl Lane {
 }
 
 impl Paging {
-    pub(crate) fn keep(&mut self) {
-        self.is_on = true;
+    pub(crate) fn keep(&mut self, sizes: PageSizes) {
+        (self.is_on, self.sizes) = (true, sizes);
     }
 
     #[inline]
@@ -87,10 +99,11 @@ impl Paging {
 
     /// Whether what is behind the head is long enough for a page, and none is on its way. If so,
     /// one is wanted.
-    pub(crate) fn wants_page(queue: &mut Queue, is_connected: bool, is_short: bool) -> bool {
-        let head_max = if is_connected { HEAD_CONNECTED } else { HEAD_ABSENT };
+    pub(crate) fn wants_page(&self, queue: &mut Queue, is_connected: bool, is_short: bool) -> bool {
+        let PageSizes { head_absent, head_connected, tail, short_tail, .. } = self.sizes;
+        let head_max = if is_connected { head_connected } else { head_absent };
         let Some(paged) = queue.split(head_max) else { return false };
-        let tail_max = if is_short { SHORT_TAIL } else { TAIL };
+        let tail_max = if is_short { short_tail } else { tail };
         let is_long = paged.tail.len() >= tail_max || paged.tail_bytes >= TAIL_BYTES;
         let wants = is_long && paged.out == Way::Idle;
         if wants {
@@ -106,7 +119,7 @@ impl Paging {
         }
         let ticket = self.next_ticket();
         paged.out = Way::Asked(ticket);
-        let page = PageOut::of(&paged.tail, PAGE_MESSAGES_MAX, PAGE_BYTES_MAX);
+        let page = PageOut::of(&paged.tail, self.sizes.page_max, PAGE_BYTES_MAX);
         self.outs.asked.insert(ticket, (key, page.messages() as u32));
         sink.page_out(ticket, page);
     }
@@ -116,7 +129,7 @@ impl Paging {
     pub(crate) fn fetch(&mut self, key: SessionKey, queue: &mut Queue, sink: &mut impl Sink) {
         let Queue { deliveries, paged: Some(paged), .. } = queue else { return };
         let Some(page) = paged.pages.front() else { return };
-        if deliveries.len() >= HEAD_CONNECTED || matches!(paged.fetch, Way::Asked(_)) {
+        if deliveries.len() >= self.sizes.head_connected || matches!(paged.fetch, Way::Asked(_)) {
             return;
         }
         if !self.fetches.has_room() {

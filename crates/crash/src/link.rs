@@ -52,7 +52,8 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Connects; [`ErrorKind::ResourceBusy`] if the broker is not ready yet. `clean` makes a new session, and `lasts` one that outlives its connection.
+    /// Connects; `clean` makes a new session, and `lasts` one that outlives its connection.
+    /// [`ErrorKind::ResourceBusy`] if the broker is not ready yet.
     pub(crate) fn connect(
         place: &Place,
         client_id: &str,

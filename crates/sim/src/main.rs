@@ -71,7 +71,11 @@ struct Totals {
     shared_rechosen: u64,
     freezes: u64,
     records_logged: u64,
+    pages_out: u64,
+    pages_in: u64,
     crashes: u64,
+    /// Of a log in the middle of a session's copy.
+    copies_cut: u64,
     redelivered: u64,
 }
 
@@ -92,6 +96,8 @@ impl Totals {
         self.shared_rechosen += stats.shared_rechosen;
         self.freezes += stats.freezes;
         self.records_logged += stats.records_logged;
+        self.pages_out += stats.pages_out;
+        self.pages_in += stats.pages_in;
     }
 }
 
@@ -145,6 +151,7 @@ fn main() -> anyhow::Result<ExitCode> {
         }
         outcome.stats.iter().for_each(|stats| totals.add(stats));
         totals.crashes += outcome.crashes as u64;
+        totals.copies_cut += outcome.copies_cut as u64;
         totals.redelivered += outcome.redelivered as u64;
         all += 1;
         failed += usize::from(!outcome.findings.is_empty());

@@ -34,6 +34,15 @@ pub const PLANTS: &[Plant] = &[
     Plant::ForgetNoted,
     Plant::ForgetMailed,
     Plant::ForgetMarks,
+    Plant::TakePartOfCopy,
+    Plant::DivideInputs,
+    Plant::ForgetEarly,
+    Plant::TellOfPageEarly,
+    Plant::FreePagesEarly,
+    Plant::MisreadPage,
+    Plant::KeepDeadPages,
+    Plant::ForgetFetched,
+    Plant::ForgetPaged,
 ];
 
 /// A fault.
@@ -68,6 +77,15 @@ pub enum Plant {
     ForgetNoted,
     ForgetMailed,
     ForgetMarks,
+    TakePartOfCopy,
+    DivideInputs,
+    ForgetEarly,
+    TellOfPageEarly,
+    FreePagesEarly,
+    MisreadPage,
+    KeepDeadPages,
+    ForgetFetched,
+    ForgetPaged,
 }
 
 impl Plant {
@@ -102,6 +120,15 @@ impl Plant {
             Self::ForgetNoted => "forget-noted",
             Self::ForgetMailed => "forget-mailed",
             Self::ForgetMarks => "forget-marks",
+            Self::TakePartOfCopy => "take-part-of-copy",
+            Self::DivideInputs => "divide-inputs",
+            Self::ForgetEarly => "forget-early",
+            Self::TellOfPageEarly => "tell-of-page-early",
+            Self::FreePagesEarly => "free-pages-early",
+            Self::MisreadPage => "misread-page",
+            Self::KeepDeadPages => "keep-dead-pages",
+            Self::ForgetFetched => "forget-fetched",
+            Self::ForgetPaged => "forget-paged",
         }
     }
 
@@ -124,7 +151,16 @@ impl Plant {
             | Self::RepeatRecords
             | Self::ForgetNoted
             | Self::ForgetMailed
-            | Self::ForgetMarks => 1,
+            | Self::ForgetMarks
+            | Self::TakePartOfCopy
+            | Self::DivideInputs
+            | Self::ForgetEarly
+            | Self::TellOfPageEarly
+            | Self::FreePagesEarly
+            | Self::MisreadPage
+            | Self::KeepDeadPages
+            | Self::ForgetFetched
+            | Self::ForgetPaged => 1,
             Self::LoseParcel => 4,
             Self::SwapLetters
             // The next receipt makes up for those that are lost before it.
@@ -146,6 +182,15 @@ impl Plant {
                 | Self::ForgetNoted
                 | Self::ForgetMailed
                 | Self::ForgetMarks
+                | Self::TakePartOfCopy
+                | Self::DivideInputs
+                | Self::ForgetEarly
+                | Self::TellOfPageEarly
+                | Self::FreePagesEarly
+                | Self::MisreadPage
+                | Self::KeepDeadPages
+                | Self::ForgetFetched
+                | Self::ForgetPaged
         )
     }
 

@@ -68,6 +68,8 @@ pub struct Outcome {
     pub strikes: usize,
     /// How often the broker crashed.
     pub crashes: usize,
+    /// How often a crash cut a log in the middle of a session's copy.
+    pub copies_cut: usize,
     /// How many messages a crash found between two shards.
     pub redelivered: usize,
     /// The counters of the shards.
@@ -111,6 +113,7 @@ impl Run {
             step: last,
             strikes: world.strikes(),
             crashes: world.crashes(),
+            copies_cut: world.copies_cut(),
             redelivered: world.redelivered(),
             stats: world.stats(),
             hash: world.trace.hash(),

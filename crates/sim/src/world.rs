@@ -8,6 +8,7 @@ mod host;
 mod journal;
 mod line;
 mod moves;
+mod pages;
 mod pressure;
 mod sink;
 
@@ -22,6 +23,7 @@ use door::Question;
 use journal::Journal;
 use line::Line;
 use moves::Moves;
+use pages::Pages;
 use pressure::Pressure;
 use sink::Letter;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -45,6 +47,7 @@ pub struct World {
     ports: Vec<Port>,
     journals: Vec<Journal>,
     crashes: Crashes,
+    pages: Pages,
     /// Letters on their way, by sender and receiver.
     mail: BTreeMap<(usize, usize), VecDeque<(Root, Letter)>>,
     /// Senders and receivers whose letters wait for the time being.
@@ -95,7 +98,14 @@ impl World {
         is_printed: bool,
     ) -> Self {
         let mut chance = Chance::new(seed, 0);
-        let settings = settings(&mut chance);
+        let mut settings = settings(&mut chance);
+        let pages = Pages::new(crashes, seed);
+        if pages.is_on() {
+            // More waits than is in flight. What is dropped from a page has no topic by which the
+            // books could excuse it.
+            settings.limits.in_flight_max = settings.limits.in_flight_max.min(3);
+            settings.limits.queue_messages_max = 10_000;
+        }
         let input_steps_max = settings.limits.input_steps_max;
         let mut trace = Trace::new(is_printed);
         trace.add(format_args!("seed {seed}, {shards} shards, {settings:?}"));
@@ -113,6 +123,7 @@ impl World {
             ports: Vec::new(),
             journals: Vec::new(),
             crashes: Crashes::new(crashes, shards, seed),
+            pages,
             mail: BTreeMap::new(),
             held_up: BTreeSet::new(),
             open_letters: BTreeMap::new(),

@@ -280,19 +280,28 @@ impl Log {
         self.durable
     }
 
-    /// How much of what waits goes into the segment, and how many records that is.
+    /// How much of what waits goes into the segment, and how many records that is: whole groups,
+    /// unless a segment with nothing else in it has no room for the first.
     fn fitting(&self) -> (usize, usize) {
         let active = self.segments.active();
         let footer = self.footer.bytes() + FOOTER_FIXED;
         let room = (self.settings.segment_bytes - self.commit_offset()) as usize;
         let bytes_max = self.settings.commit_bytes_max as usize;
         let (mut bytes, mut records) = (0, 0);
+        let mut whole = (0, 0);
         while let Some(length) = frame::length_at(&self.pending[bytes..]) {
+            if self.settings.begins_group(frame::kind_at(&self.pending[bytes..])) {
+                whole = (bytes, records);
+            }
             // An empty segment takes every record, if need be without a footer.
             let is_first = active.records == 0 && records == 0;
             let needed = bytes + length + if is_first { 0 } else { footer };
-            if needed > room || (records > 0 && bytes + length > bytes_max) {
-                break;
+            if needed > room {
+                let is_divided = whole.1 == 0 && active.records == 0;
+                return if is_divided { (bytes, records) } else { whole };
+            }
+            if whole.1 > 0 && bytes + length > bytes_max {
+                return whole;
             }
             bytes += length;
             records += 1;

@@ -2,6 +2,7 @@
 
 use crate::format::RECORDS_AT;
 use crate::format::frame::FRAME_BYTES;
+use crate::record::Kind;
 
 /// Sizes and bounds of one shard's log.
 #[derive(Clone, Debug)]
@@ -12,8 +13,11 @@ pub struct Settings {
     pub store: u64,
     /// The size of a segment's file.
     pub segment_bytes: u32,
-    /// What one commit writes at most, unless a single record is longer.
+    /// What one commit writes at most, unless a single group is longer.
     pub commit_bytes_max: u32,
+    /// The bit of a kind that says that a record begins a group, of which a commit has all or
+    /// nothing, unless it is longer than a segment. Without one, each record is a group.
+    pub group_bit: Kind,
     /// What may wait for its commit. Beyond it [`Log::append`](crate::Log::append) refuses.
     pub pending_bytes_max: usize,
     /// Commits begin at multiples of it, a power of two. 1 is right for disks that leave what is
@@ -45,6 +49,7 @@ impl Default for Settings {
             store: 0,
             segment_bytes: 64 << 20,
             commit_bytes_max: 4 << 20,
+            group_bit: 0,
             pending_bytes_max: 64 << 20,
             commit_align: 1,
             is_synced: true,
@@ -60,6 +65,10 @@ impl Settings {
     /// The longest body of a record: one has to fit into a segment.
     pub const fn body_bytes_max(&self) -> usize {
         (self.segment_bytes - RECORDS_AT) as usize - FRAME_BYTES
+    }
+
+    pub(crate) const fn begins_group(&self, kind: Kind) -> bool {
+        kind & self.group_bit == self.group_bit
     }
 
     pub(crate) const fn footer_bytes_max(&self) -> usize {

@@ -18,6 +18,10 @@ use weir_load::plan::{Credentials, ProtocolVersion};
 /// How often a broker that takes connections and ends them is asked whether it is still there.
 const SILENCE_TRIES: u32 = 50;
 
+/// How much longer one is waited for that says by its CONNACK that it is not ready: it reads what
+/// it has on a disk, which may be slow.
+const UNAVAILABLE_MAX: Duration = Duration::from_secs(60);
+
 /// How long a broker that refuses a subscription is taken for one that is not ready.
 const REFUSES_MAX: Duration = Duration::from_secs(5);
 
@@ -135,7 +139,8 @@ impl Running {
         deadline: Instant,
         log: &Path,
     ) -> Result<(), DriverError> {
-        let mut refused_at = None;
+        let (mut refused_at, mut deadline) = (None, deadline);
+        let last_deadline = deadline + UNAVAILABLE_MAX;
         loop {
             let why = match mqtt::serves(target, version, &self.credentials) {
                 // Its rights may refuse this topic for good.
@@ -147,7 +152,12 @@ impl Running {
                 // Somebody else may have taken the port, and ours ended for it.
                 Ok(_) if self.exited(Duration::ZERO).is_none() => return Ok(()),
                 Ok(_) => "another program listens there".into(),
-                Err(error) => error.to_string(),
+                Err(error) => {
+                    if error.kind() == ErrorKind::ResourceBusy {
+                        deadline = last_deadline;
+                    }
+                    error.to_string()
+                }
             };
             let exit = self.exited(Duration::ZERO);
             if exit.is_some() || Instant::now() >= deadline {
@@ -235,6 +245,7 @@ pub(super) fn pin(thread: Option<Pid>, core: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
     use std::net::TcpListener;
 
     #[test]
@@ -250,5 +261,26 @@ mod tests {
         broker.join().unwrap().unwrap();
         let why = running.silence(ProtocolVersion::V5).unwrap();
         assert!(why.contains("nothing listens at 127.0.0.1:"), "{why}");
+    }
+
+    #[test]
+    fn a_broker_that_says_it_is_not_ready_is_waited_for_beyond_its_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = listener.local_addr().unwrap();
+        let stop = weir_load::Stop::default();
+        let at_end = stop.clone();
+        let broker = std::thread::spawn(move || {
+            let (mut first, _) = listener.accept().unwrap();
+            first.write_all(&[0x20, 2, 0, 3]).unwrap();
+            // Until it is gone: what it sent is of no interest.
+            let _ = std::io::copy(&mut first, &mut std::io::sink());
+            weir_load::null::serve(listener, 0.0, &stop)
+        });
+        let mut running =
+            Running::elsewhere(target, Credentials::default(), None, Broker::default());
+        let (version, deadline) = (ProtocolVersion::V311, Instant::now());
+        running.wait_until_ready(target, version, deadline, Path::new("none")).unwrap();
+        at_end.stop();
+        broker.join().unwrap().unwrap();
     }
 }

@@ -1,6 +1,6 @@
 //! The `[store]` table.
 
-use super::PENDING_BYTES_MAX;
+use super::{FIRST_OF_INPUT, PENDING_BYTES_MAX};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use weir_core::PagedBounds;
@@ -118,6 +118,7 @@ impl StoreConfig {
             pending_bytes_max: PENDING_BYTES_MAX,
             is_synced: self.durability == Durability::Fsync,
             disk_bytes_max,
+            group_bit: FIRST_OF_INPUT,
             // A start reads all of it.
             has_footers: false,
             ..Settings::default()

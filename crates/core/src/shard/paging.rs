@@ -5,7 +5,7 @@ use super::due::Overflowed;
 use super::outlet::Outlet;
 use crate::keys::{Lsn, Micros, PageId, PageTicket, SessionKey};
 use crate::page::{PageIn, PageRef};
-use crate::paging::{PagedBounds, Paging};
+use crate::paging::{PageSizes, PagedBounds};
 use crate::queue::{Queue, Way};
 use crate::record::Record;
 use crate::sink::Sink;
@@ -17,7 +17,13 @@ impl Shard {
     /// Keeps what waits for sessions that are in the log on the disk, beyond a small part. Comes
     /// with [`Shard::keep_log`].
     pub fn keep_pages(&mut self, bounds: PagedBounds) {
-        self.paging.keep();
+        self.keep_pages_of(PageSizes::default(), bounds);
+    }
+
+    /// As [`Shard::keep_pages`], with pages of another size: small ones let a few messages do what
+    /// otherwise takes thousands.
+    pub fn keep_pages_of(&mut self, sizes: PageSizes, bounds: PagedBounds) {
+        self.paging.keep(sizes);
         self.bounds.on_disk = Some(bounds);
     }
 
@@ -177,11 +183,11 @@ impl Shard {
 
     #[cold]
     fn have_written_if_long(&mut self, key: SessionKey, sink: &mut impl Sink) {
-        let Self { clients, bounds, .. } = self;
+        let Self { clients, bounds, paging, .. } = self;
         let Some(session) = clients.get_mut(key) else { return };
         let is_connected = session.attachment.is_some();
         let Some(queue) = session.window.queue_mut() else { return };
-        if Paging::wants_page(queue, is_connected, bounds.is_short) {
+        if paging.wants_page(queue, is_connected, bounds.is_short) {
             self.page_out(key, sink);
         }
     }
@@ -200,11 +206,11 @@ impl Outlet<'_> {
     /// A durable session has got one more that waits.
     #[cold]
     pub(super) fn note_length(&mut self, key: SessionKey) {
-        let Self { clients, due, bounds, .. } = self;
+        let Self { clients, due, bounds, paging, .. } = self;
         let session = &mut clients[key];
         let is_connected = session.attachment.is_some();
         let Some(queue) = session.window.queue_mut() else { return };
-        if Paging::wants_page(queue, is_connected, bounds.is_short) {
+        if paging.wants_page(queue, is_connected, bounds.is_short) {
             due.overflowed.push(Overflowed::Long(key));
         }
     }

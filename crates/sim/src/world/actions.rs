@@ -37,8 +37,11 @@ impl World {
         // A freeze that lasts leaves little to a run.
         let mail = if self.shards[0].is_frozen() { 150 } else { 22 };
         let [commits, bases, crashes] = self.crashes.weights();
-        let weights =
-            [24, mail, 22, 40, 7, 3, 8, 2, 2, 3, 2, 3, 3, 1, 8, moves, commits, bases, crashes];
+        let (pages, publish) = if self.pages.is_on() { (16, 120) } else { (0, 40) };
+        let weights = [
+            24, mail, 22, publish, 7, 3, 8, 2, 2, 3, 2, 3, 3, 1, 8, moves, commits, bases, pages,
+            crashes,
+        ];
         match self.chance.weighted(&weights) {
             0 => self.carry_up(),
             1 => self.carry_mail(),
@@ -58,6 +61,7 @@ impl World {
             15 => self.move_one(),
             16 => self.commit_one(),
             17 => self.base_one(),
+            18 => drop(self.answer_page()),
             _ => self.crash(),
         }
     }

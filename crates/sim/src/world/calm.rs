@@ -111,6 +111,9 @@ impl World {
             }
         }
         is_moved |= self.commit_all();
+        while self.answer_page() {
+            is_moved = true;
+        }
         self.notice_ends();
         let pairs: Vec<(usize, usize)> = self.mail.keys().copied().collect();
         for (from, to) in pairs {
@@ -132,7 +135,7 @@ impl World {
     }
 
     /// Until nothing moves.
-    fn carry_until_quiet(&mut self) {
+    pub(super) fn carry_until_quiet(&mut self) {
         for _ in 0..ROUNDS_MAX {
             if !self.carry_all() || !self.model.findings.is_empty() {
                 return;
@@ -226,6 +229,7 @@ impl World {
         self.carry_until_quiet();
         // The last wills were published: now it is known what is retained.
         self.clear_retained();
+        self.check_pages_are_gone();
         for (at, shard) in self.shards.iter().enumerate() {
             check::balance::end(&mut self.model, at, &shard.stats(), shard.poll_timeout());
         }

@@ -24,6 +24,8 @@ use weir_core::{
 pub(super) struct Crashes {
     pub(super) are_on: bool,
     pub(super) count: usize,
+    /// Logs that were cut in the middle of a session's copy.
+    copies_cut: usize,
     /// Messages that were between two shards.
     pub(super) redelivered: usize,
     /// Of the shards that are gone.
@@ -35,8 +37,8 @@ pub(super) struct Crashes {
     /// The present call may send letters that waited.
     pub(super) may_release: bool,
     shards_max: u16,
-    /// How often there is one, among the steps of a run.
-    weight: u32,
+    /// How often there are commits, bases and crashes among the steps of a run.
+    weights: [u32; 3],
 }
 
 /// The stream of chance that says how often: no step has it.
@@ -44,8 +46,9 @@ const WEIGHT_STREAM: u64 = u64::MAX - 4;
 
 impl Crashes {
     pub(super) fn new(are_on: bool, shards_max: u16, seed: u64) -> Self {
-        let weight = Chance::new(seed, WEIGHT_STREAM).pick(&[1, 1, 4]);
-        Self { are_on, shards_max, weight, ..Self::default() }
+        let mut chance = Chance::new(seed, WEIGHT_STREAM);
+        let weights = [chance.pick(&[30, 30, 8]), chance.pick(&[2, 6]), chance.pick(&[1, 1, 4])];
+        Self { are_on, shards_max, weights, ..Self::default() }
     }
 
     /// All that a call set off is done: so are the letters that left with it.
@@ -55,7 +58,7 @@ impl Crashes {
 
     /// Of a commit, of a base and of a crash.
     pub(super) fn weights(&self) -> [u32; 3] {
-        if self.are_on { [30, 2, self.weight] } else { [0, 0, 0] }
+        if self.are_on { self.weights } else { [0, 0, 0] }
     }
 }
 
@@ -126,10 +129,13 @@ impl World {
         self.crashes.may_release = true;
         self.carry_out(shard, root, events);
         let told = self.journals[shard].told;
+        let is_early = self.saboteur.strikes(Plant::ForgetEarly);
         if let Some((base, end)) = self.shards[shard].base()
-            && end <= told
+            && (end <= told || is_early)
         {
             self.journals[shard].forget(base, &mut self.chance);
+            let is_early = self.saboteur.strikes(Plant::FreePagesEarly);
+            self.forget_pages(shard, if is_early { told } else { base });
         }
     }
 
@@ -149,6 +155,15 @@ impl World {
     /// Some shard begins to log anew what it has.
     pub(super) fn base_one(&mut self) {
         let shard = self.chance.below(self.shards.len());
+        self.base_of(shard);
+        if self.chance.one_in(6) {
+            // Before what it logs is committed, which it seldom waits for.
+            self.go_on();
+            self.crash();
+        }
+    }
+
+    pub(super) fn base_of(&mut self, shard: usize) {
         let root = self.new_root();
         self.trace.add(format_args!("  shard {shard}: a base"));
         self.model.begin_call(root, shard);
@@ -162,13 +177,16 @@ impl World {
         self.crashes.stats.extend(self.shards.iter().map(Shard::stats));
         let (mut logs, mut books) = (Vec::new(), Vec::new());
         for (shard, journal) in std::mem::take(&mut self.journals).into_iter().enumerate() {
-            let end = journal.any_end(&mut self.chance);
+            let is_any = self.saboteur.strikes(Plant::DivideInputs);
+            let end = journal.end_of_crash(is_any, &mut self.chance);
+            self.crashes.copies_cut += usize::from(journal.is_in_copy(end));
             let (told, last) = (journal.told.0, journal.last().0);
             self.trace.add(format_args!("crash: shard {shard} has {told} <= {} <= {last}", end.0));
             let (records, kept) = journal.cut(end, self.model.promised(shard));
             logs.push(records);
             books.push(kept);
         }
+        self.pages.crash();
         self.lose_connections();
         let count = self.chance.between(1, self.crashes.shards_max.into()) as u16;
         let is_same = self.chance.one_in(2);
@@ -227,13 +245,11 @@ impl World {
         if self.saboteur.strikes(Plant::ForgetMailed) {
             late.clear();
         }
-        // No shard is told to keep pages, so there are none.
-        let finish = |rebuild: Rebuild| rebuild.finish(now, Err).unwrap_or_default();
-        let parcels: Vec<Parcel> =
-            rebuilt.into_iter().flat_map(|(_, rebuild)| finish(rebuild)).collect();
+        let parcels = self.parcels(rebuilt);
         for shard in &mut self.shards {
             shard.keep_log();
         }
+        self.keep_pages();
         self.each(|shard, now, sink| shard.begin_base(now, sink));
         for parcel in parcels {
             let partitions = Partitions::spread(self.shards.len() as u16, self.seed);
@@ -259,6 +275,21 @@ impl World {
         }
     }
 
+    /// All that the logs say. What is on pages has to be there.
+    fn parcels(&mut self, rebuilt: Vec<(ShardId, Rebuild)>) -> Vec<Parcel> {
+        let (now, mut parcels) = (self.now(), Vec::new());
+        for (ShardId(shard), rebuild) in rebuilt {
+            match rebuild.finish(now, |page| self.pages.read(page)) {
+                Ok(more) => parcels.extend(more),
+                Err(what) => self.model.fail(Checker::Recovery, format!("log {shard}: {what}")),
+            }
+        }
+        if let Err(what) = self.pages.keep(&parcels) {
+            self.model.fail(Checker::Recovery, what);
+        }
+        parcels
+    }
+
     /// What a log says, or what is wrong with it.
     fn rebuild(&mut self, log: &[Logged]) -> Result<Rebuild, String> {
         let mut rebuild = Rebuild::default();
@@ -277,12 +308,20 @@ impl World {
         }
         let forgets = self.saboteur.strikes(Plant::ForgetNoted);
         let forgets_marks = self.saboteur.strikes(Plant::ForgetMarks);
+        let forgets_fetched = self.saboteur.strikes(Plant::ForgetFetched);
+        let forgets_paged = self.saboteur.strikes(Plant::ForgetPaged);
+        let takes_parts = self.saboteur.strikes(Plant::TakePartOfCopy);
         for (at, logged) in log.iter().enumerate() {
             let is_noted = matches!(logged.record(), Record::Noted { .. });
             // What is done is looked for in vain as well.
             let is_mark =
                 matches!(logged.record(), Record::Marked { .. } | Record::Delivered { .. });
-            let is_forgotten = forgets && is_noted || forgets_marks && is_mark;
+            let is_fetched = matches!(logged.record(), Record::Fetched { .. });
+            let is_paged = matches!(logged.record(), Record::Paged { .. });
+            let is_forgotten = forgets && is_noted
+                || forgets_marks && is_mark
+                || forgets_fetched && is_fetched
+                || forgets_paged && is_paged;
             if lost == Some(at) || is_forgotten {
                 continue;
             }
@@ -292,6 +331,11 @@ impl World {
             let times = if repeated == Some(at) { 2 } else { 1 };
             for _ in 0..times {
                 let applied = rebuild.apply(logged.lsn, logged.record());
+                applied.map_err(|unfit| unfit.to_string())?;
+            }
+            if takes_parts && let Some(session) = logged.copy_of {
+                // As if the copy were whole with its first record.
+                let applied = rebuild.apply(logged.lsn, Record::Gone { session });
                 applied.map_err(|unfit| unfit.to_string())?;
             }
         }
@@ -340,6 +384,11 @@ impl World {
     /// How many messages a crash found between two shards.
     pub fn redelivered(&self) -> usize {
         self.crashes.redelivered
+    }
+
+    /// How often a log was cut in the middle of a session's copy.
+    pub fn copies_cut(&self) -> usize {
+        self.crashes.copies_cut
     }
 
     /// How often the broker crashed.

@@ -26,17 +26,18 @@ impl World {
         if self.saboteur.strikes(Plant::SlowClock) {
             now.0 = now.0.saturating_sub(SLOW_MICROS);
         }
-        let Self { ports, lines, journals, shards, crashes, .. } = self;
+        let Self { ports, lines, journals, pages, shards, crashes, .. } = self;
         let (port, journal) = (&ports[shard], &mut journals[shard]);
         journal.begin_input();
         let before = journal.last();
-        let mut output = Output { port, lines, journal, events: Vec::new() };
+        let mut output = Output { port, lines, shard, journal, pages, events: Vec::new() };
         let was_frozen = shards[shard].is_frozen();
         let result = call(&mut shards[shard], now, &mut output);
         if crashes.are_on {
             shards[shard].turn_end(&mut output);
         }
         let events = output.events;
+        self.check_pages();
         for logged in self.journals[shard].behind(before) {
             let (lsn, record) = (logged.lsn.0, logged.record());
             self.trace.add(format_args!("  shard {shard}: log {lsn} {record:?}"));

@@ -16,6 +16,11 @@ pub(super) struct Logged {
     body: Vec<u8>,
     /// It is the first of an input: what came before may have been committed without it.
     pub(super) is_first: bool,
+    /// It is of a base, in or behind the copy of a session, which may be longer than a file of the
+    /// log: a commit may end before it.
+    is_divided: bool,
+    /// It begins a copy, of the session with this name.
+    pub(super) copy_of: Option<Lsn>,
 }
 
 impl Logged {
@@ -32,6 +37,11 @@ pub(super) struct Journal {
     /// Up to here the shard was told that all is committed.
     pub(super) told: Lsn,
     is_new_input: bool,
+    is_basing: bool,
+    /// The last session that began in this input, which may be the copy of another.
+    begun: Option<Lsn>,
+    /// This input has copied a session.
+    has_copied: bool,
     /// The books after each call, with the last record by then. The first is that of what was
     /// committed.
     kept: VecDeque<(Lsn, Kept)>,
@@ -40,6 +50,7 @@ pub(super) struct Journal {
 impl Journal {
     pub(super) fn begin_input(&mut self) {
         self.is_new_input = true;
+        (self.begun, self.has_copied) = (None, false);
     }
 
     pub(super) fn append(&mut self, record: &Record<'_>) -> Lsn {
@@ -48,8 +59,36 @@ impl Journal {
         let mut body = Vec::new();
         record.encode(WALL, &mut body);
         let is_first = std::mem::take(&mut self.is_new_input);
-        self.records.push_back(Logged { lsn: self.last, kind: record.kind(), body, is_first });
+        self.records.push_back(Logged {
+            lsn: self.last,
+            kind: record.kind(),
+            body,
+            is_first,
+            is_divided: self.has_copied,
+            copy_of: None,
+        });
+        self.note_copy(record);
         self.last
+    }
+
+    /// In a base a session begins anew before it is gone under its old name: between the two is its
+    /// copy.
+    fn note_copy(&mut self, record: &Record<'_>) {
+        match *record {
+            Record::Base => self.is_basing = true,
+            Record::BaseEnd => self.is_basing = false,
+            Record::Session { session: Lsn::NONE, .. } => self.begun = Some(self.last),
+            Record::Gone { session } if self.is_basing => {
+                let Some(begun) = self.begun.take() else { return };
+                self.has_copied = true;
+                let first = self.records.partition_point(|logged| logged.lsn < begun);
+                self.records.range_mut(first..).for_each(|logged| logged.is_divided = true);
+                if let Some(logged) = self.records.get_mut(first) {
+                    logged.copy_of = Some(session);
+                }
+            }
+            _ => {}
+        }
     }
 
     pub(super) fn last(&self) -> Lsn {
@@ -73,12 +112,30 @@ impl Journal {
         self.kept.push_back((self.last, kept));
     }
 
-    /// The end of one of the inputs that are not committed, or of the last that is.
+    /// Where a crash ends the log: at the end of a commit, or anywhere if that is what is planted.
+    pub(super) fn end_of_crash(&self, is_anywhere: bool, chance: &mut Chance) -> Lsn {
+        let uncommitted = (self.last.0 - self.told.0) as usize;
+        if is_anywhere {
+            return Lsn(self.told.0 + chance.between(0, uncommitted) as u64);
+        }
+        self.any_end(chance)
+    }
+
+    /// The end of a commit: of one of the inputs that are not committed, or of the last that is, or
+    /// some place in the copy of a session.
     pub(super) fn any_end(&self, chance: &mut Chance) -> Lsn {
-        let ends = self.records.iter().filter(|record| record.is_first && record.lsn > self.told);
+        let divides = chance.one_in(2);
+        let may_begin = |record: &&Logged| record.is_first || divides && record.is_divided;
+        let ends = self.records.iter().filter(|record| record.lsn > self.told).filter(may_begin);
         let ends = ends.map(|record| Lsn(record.lsn.0 - 1)).filter(|&end| end > self.told);
         let ends: Vec<Lsn> = ends.chain([self.told, self.last]).collect();
         chance.pick(&ends)
+    }
+
+    /// Whether a log that ends here has a part of a session's copy.
+    pub(super) fn is_in_copy(&self, end: Lsn) -> bool {
+        let next = self.records.iter().find(|record| record.lsn > end);
+        next.is_some_and(|record| record.is_divided && record.copy_of.is_none())
     }
 
     /// All up to this record is committed.

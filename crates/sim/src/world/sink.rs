@@ -3,9 +3,13 @@
 use super::Port;
 use super::journal::Journal;
 use super::line::Line;
+use super::pages::Pages;
 use crate::model::Said;
 use crate::names::ConnNo;
-use weir_core::{AuthRequest, ConnKey, Lsn, Mail, Notice, Parcel, Record, ShardId, Sink, Ticket};
+use weir_core::{
+    AuthRequest, ConnKey, Lsn, Mail, Notice, PageId, PageOut, PageTicket, Parcel, Record, ShardId,
+    Sink, Ticket,
+};
 
 /// What goes from one shard to another.
 #[derive(Debug)]
@@ -37,7 +41,9 @@ pub(super) enum Event {
 pub(super) struct Output<'a> {
     pub(super) port: &'a Port,
     pub(super) lines: &'a [Line],
+    pub(super) shard: usize,
     pub(super) journal: &'a mut Journal,
+    pub(super) pages: &'a mut Pages,
     pub(super) events: Vec<Event>,
 }
 
@@ -85,6 +91,18 @@ impl Sink for Output<'_> {
 
     fn log(&mut self, record: &Record<'_>) -> Lsn {
         self.journal.append(record)
+    }
+
+    fn page_out(&mut self, ticket: PageTicket, page: PageOut<'_>) {
+        self.pages.write(self.shard, ticket, &page);
+    }
+
+    fn page_in(&mut self, ticket: PageTicket, page: PageId, _bytes: u64) {
+        self.pages.ask(self.shard, ticket, page);
+    }
+
+    fn free_page(&mut self, page: PageId) {
+        self.pages.free(page);
     }
 
     fn notice(&mut self, notice: Notice<'_>) {

@@ -21,6 +21,7 @@ pub(crate) const SINCE_BYTES: usize = 8;
 /// The longest head.
 pub(crate) const HEAD_BYTES_MAX: usize = (1 << 24) - 1;
 
+const KIND_AT: usize = 24;
 const LAST: u64 = 1 << 63;
 const TOMB: u64 = 1 << 62;
 
@@ -59,7 +60,7 @@ impl<'a> Frame<'a> {
         fixed[8..16].copy_from_slice(&lsn.bits().to_be_bytes());
         fixed[16..24].copy_from_slice(&commit.to_be_bytes());
         fixed[24..28].copy_from_slice(&(head_bytes as u32).to_be_bytes());
-        fixed[24] = kind;
+        fixed[KIND_AT] = kind;
         into.extend_from_slice(&fixed);
         into.extend_from_slice(since);
         into.extend_from_slice(head);
@@ -104,6 +105,12 @@ impl<'a> Frame<'a> {
 pub(crate) fn length_at(bytes: &[u8]) -> Option<usize> {
     let length = Reader(bytes).u32()? as usize;
     (length >= FRAME_BYTES).then_some(length)
+}
+
+/// The kind of the record at the front of `bytes`, which is there.
+#[inline]
+pub(crate) fn kind_at(bytes: &[u8]) -> u8 {
+    bytes[KIND_AT]
 }
 
 /// Says which commit the record that is all of `frame` belongs to.

@@ -3,6 +3,7 @@
 mod crashes;
 mod drive;
 mod folder;
+mod groups;
 mod harness;
 mod open;
 mod pages;

@@ -83,6 +83,7 @@ fn what_cannot_be_written_is_printed_all_the_same() {
         String::from_utf8_lossy(&output.stderr).into_owned(),
     );
     assert_eq!(output.status.code(), Some(2), "{error}");
-    assert!(said.contains("| Weir 0.1.0 | passed"), "{said}\n{error}");
+    // Whether it passed is up to the host.
+    assert!(said.contains("| Weir 0.1.0 | "), "{said}\n{error}");
     assert!(error.lines().last().unwrap().contains("cannot write "), "{error}");
 }
