@@ -1,14 +1,24 @@
-//! The authentication port, answered from the configuration: SCRAM-SHA-256, or nobody in
-//! particular. Each answer is a few hashes, so it is given at once, on the shard's thread; what
-//! takes longer (passwords, other services) will have to answer from elsewhere.
+//! The authentication port, answered from the configuration: SCRAM-SHA-256, passwords of a file, or
+//! nobody in particular. What takes a few hashes is answered at once, on the shard's thread; a
+//! password takes thousands, and the hasher answers later ([`hasher`]).
 
+mod acl;
+mod files;
+pub(crate) mod hasher;
+mod passwords;
 mod scram;
+
+pub(crate) use files::Access;
+pub use files::FileError;
+pub use passwords::{BadLine, check_passwords, hash_password};
 
 pub use scram::{Verifier, VerifierError, client_final as scram_client_final};
 
+use hasher::{Checked, HasherWay, PasswordCounts};
 use scram::{ClientFinal, ClientFirst, Exchange};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use weir_core::{AuthRequest, AuthStep, ConnKey, Verdict};
 use weir_wire::ReasonCode;
 
@@ -19,27 +29,41 @@ const METHOD: &str = "SCRAM-SHA-256";
 const DATA_BYTES_MAX: usize = 4096;
 
 /// The `[auth]` table.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AuthConfig {
-    /// Whether clients are let in that do not authenticate themselves by SCRAM-SHA-256. Their user
-    /// names and passwords are not looked at.
-    pub allow_anonymous: bool,
+    /// Whether clients are let in that say no user name. Without `password_file` they may say one,
+    /// which is not checked. Not set, they are if all addresses of `listen` are loopback and
+    /// nothing below is set; with other addresses, the broker does not start until it knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow_anonymous: Option<bool>,
+    /// A file with a line for each user and its password, as `weir passwd` and Mosquitto's
+    /// `mosquitto_passwd` write it. [security.md](security.md) says more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub password_file: Option<PathBuf>,
+    /// A file of access rights, as Mosquitto has it: who may publish and read what. Without it,
+    /// whoever is let in may use every topic. [security.md](security.md) says more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acl_file: Option<PathBuf>,
     /// A verifier for each user name, as `weir broker --verifier` prints it. Such a user may
     /// authenticate by SCRAM-SHA-256, for which MQTT 5.0 is needed.
     pub users: BTreeMap<String, String>,
 }
 
-impl Default for AuthConfig {
-    fn default() -> Self {
-        Self { allow_anonymous: true, users: BTreeMap::new() }
-    }
-}
-
 impl AuthConfig {
     /// Whether anything has to be asked of a client.
-    pub fn is_on(&self) -> bool {
-        !self.allow_anonymous || !self.users.is_empty()
+    pub(crate) fn is_on(&self, allows_anonymous: bool) -> bool {
+        !allows_anonymous || !self.users.is_empty() || self.password_file.is_some()
+    }
+
+    /// Whether it names files that may change.
+    pub(crate) fn has_files(&self) -> bool {
+        self.password_file.is_some() || self.acl_file.is_some()
+    }
+
+    /// Whether it says who may come in, or what they may do.
+    pub(crate) fn names_users(&self) -> bool {
+        self.has_files() || !self.users.is_empty()
     }
 
     /// Checks every verifier.
@@ -52,6 +76,16 @@ impl AuthConfig {
             text.parse::<Verifier>().map_err(|_| (user.clone(), rule))?;
         }
         Ok(())
+    }
+
+    /// What is odd about it, a line each.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
+        let is_unproven = self.acl_file.is_some()
+            && self.password_file.is_none()
+            && self.allow_anonymous == Some(true);
+        let text = "auth.acl_file without auth.password_file: whoever says a user name has the \
+            rights of that user";
+        is_unproven.then(|| text.to_owned()).into_iter()
     }
 }
 
@@ -66,32 +100,57 @@ pub(crate) struct Authenticator {
     answered: Option<(ConnKey, String)>,
     /// Makes up a constant salt for users that do not exist, so that nobody can tell.
     secret: [u8; 32],
+    /// To where passwords are checked, if there is a file of them.
+    hasher: Option<HasherWay>,
 }
 
 impl Authenticator {
     /// One for a shard; all have the same `secret`, which nobody else knows.
-    pub(crate) fn new(config: &AuthConfig, secret: [u8; 32]) -> Self {
+    pub(crate) fn new(
+        config: &AuthConfig,
+        allow_anonymous: bool,
+        secret: [u8; 32],
+        hasher: Option<HasherWay>,
+    ) -> Self {
         let users = config
             .users
             .iter()
             .filter_map(|(user, text)| Some((user.clone(), text.parse().ok()?)))
             .collect();
-        let allow_anonymous = config.allow_anonymous;
-        Self { allow_anonymous, users, exchanges: HashMap::new(), answered: None, secret }
+        let (exchanges, answered) = (HashMap::new(), None);
+        Self { allow_anonymous, users, exchanges, answered, secret, hasher }
     }
 
-    /// One step of one client. Whatever is wrong is refused; nothing is told of why.
-    pub(crate) fn answer(&mut self, request: &AuthRequest<'_>) -> Verdict {
-        match (request.method, request.step) {
-            (None, _) if self.allow_anonymous => Verdict::Accept(Vec::new()),
-            (None, _) => Verdict::Refuse(ReasonCode::NotAuthorized),
+    /// One step of one client. Whatever is wrong is refused; nothing is told of why. No answer is
+    /// one that comes later, to [`Authenticator::checked`].
+    pub(crate) fn answer(&mut self, request: &AuthRequest<'_>) -> Option<Verdict> {
+        Some(match (request.method, request.step) {
+            (None, _) => match (&mut self.hasher, request.user_name) {
+                (Some(hasher), Some(user)) => match request.password {
+                    Some(password) => return hasher.ask(request.ticket, user, password),
+                    None => Verdict::Refuse(ReasonCode::BadUserNameOrPassword),
+                },
+                _ if self.allow_anonymous => Verdict::Accept(Vec::new()),
+                _ => Verdict::Refuse(ReasonCode::NotAuthorized),
+            },
             (Some(METHOD), _) if request.data.len() > DATA_BYTES_MAX => {
                 Verdict::Refuse(ReasonCode::NotAuthorized)
             }
             (Some(METHOD), AuthStep::Begin | AuthStep::Again) => self.begin(request),
             (Some(METHOD), AuthStep::Continue) => self.finish(request),
             (Some(_), _) => Verdict::Refuse(ReasonCode::BadAuthenticationMethod),
-        }
+        })
+    }
+
+    /// The hasher has looked at a password.
+    pub(crate) fn checked(&mut self, checked: &Checked) -> Verdict {
+        let answered = self.hasher.as_mut().map(|hasher| hasher.answered(checked));
+        answered.unwrap_or(Verdict::Refuse(ReasonCode::ServerUnavailable))
+    }
+
+    /// What the passwords came to so far.
+    pub(crate) fn password_counts(&self) -> PasswordCounts {
+        self.hasher.as_ref().map_or_else(PasswordCounts::default, |hasher| hasher.counts)
     }
 
     /// The connection is over.
@@ -126,10 +185,11 @@ impl Authenticator {
     fn finish(&mut self, request: &AuthRequest<'_>) -> Verdict {
         let refused = Verdict::Refuse(ReasonCode::NotAuthorized);
         let Some(exchange) = self.exchanges.remove(&request.conn) else { return refused };
-        self.answered = Some((request.conn, exchange.user().to_owned()));
+        let user: Box<str> = exchange.user().into();
+        self.answered = Some((request.conn, user.to_string()));
         let Some(last) = ClientFinal::parse(request.data) else { return refused };
         match exchange.finish(&last) {
-            Some(server_final) => Verdict::Accept(server_final.into_bytes()),
+            Some(server_final) => Verdict::AcceptAs { user, data: server_final.into_bytes() },
             None => refused,
         }
     }
@@ -149,17 +209,17 @@ mod tests {
     fn authenticator(allow_anonymous: bool) -> Authenticator {
         let verifier = Verifier::new("pencil", &[7; 16], 4096).to_string();
         let users = BTreeMap::from([("ann".to_owned(), verifier)]);
-        let config = AuthConfig { allow_anonymous, users };
+        let config = AuthConfig { users, ..AuthConfig::default() };
         config.check().unwrap();
-        Authenticator::new(&config, [7; 32])
+        Authenticator::new(&config, allow_anonymous, [7; 32], None)
     }
 
     #[test]
     fn anonymous_clients_come_in_only_where_that_is_set() {
         let begin = request(None, AuthStep::Begin, b"");
-        assert_eq!(authenticator(true).answer(&begin), Verdict::Accept(Vec::new()));
+        assert_eq!(authenticator(true).answer(&begin).unwrap(), Verdict::Accept(Vec::new()));
         let refused = Verdict::Refuse(ReasonCode::NotAuthorized);
-        assert_eq!(authenticator(false).answer(&begin), refused);
+        assert_eq!(authenticator(false).answer(&begin).unwrap(), refused);
     }
 
     #[test]
@@ -167,7 +227,7 @@ mod tests {
         let refused = Verdict::Refuse(ReasonCode::BadAuthenticationMethod);
         for method in ["SCRAM-SHA-1", "", "PLAIN"] {
             let begin = request(Some(method), AuthStep::Begin, b"");
-            assert_eq!(authenticator(true).answer(&begin), refused);
+            assert_eq!(authenticator(true).answer(&begin).unwrap(), refused);
         }
     }
 
@@ -176,11 +236,13 @@ mod tests {
         let mut server = authenticator(false);
         for (password, is_right) in [("pencil", true), ("pen", false)] {
             let first = request(Some(METHOD), AuthStep::Begin, b"n,,n=ann,r=abc");
-            let Verdict::Continue(data) = server.answer(&first) else { panic!("no challenge") };
+            let Some(Verdict::Continue(data)) = server.answer(&first) else {
+                panic!("no challenge")
+            };
             let last = scram::client_final("ann", password, "abc", &data).unwrap();
             let verdict =
-                server.answer(&request(Some(METHOD), AuthStep::Continue, last.as_bytes()));
-            assert_eq!(matches!(verdict, Verdict::Accept(_)), is_right, "{verdict:?}");
+                server.answer(&request(Some(METHOD), AuthStep::Continue, last.as_bytes())).unwrap();
+            assert_eq!(matches!(verdict, Verdict::AcceptAs { .. }), is_right, "{verdict:?}");
             assert!(server.exchanges.is_empty());
         }
     }
@@ -195,12 +257,12 @@ mod tests {
             }
             other => panic!("{other:?}"),
         };
-        assert_eq!(salt(server.answer(&first)), salt(server.answer(&first)));
+        assert_eq!(salt(server.answer(&first).unwrap()), salt(server.answer(&first).unwrap()));
     }
 
     #[test]
     fn data_that_is_no_scram_is_refused() {
-        let refused = Verdict::Refuse(ReasonCode::NotAuthorized);
+        let refused = Some(Verdict::Refuse(ReasonCode::NotAuthorized));
         for data in [&b""[..], b"n,,", b"p=tls-unique,,n=ann,r=x", b"n,,n=ann,r=", &[0xFF; 5000]] {
             let mut server = authenticator(false);
             assert_eq!(server.answer(&request(Some(METHOD), AuthStep::Begin, data)), refused);

@@ -10,7 +10,7 @@ pub use mosquitto::{MosquittoFile, OPTIONS as MOSQUITTO_OPTIONS, Options as Mosq
 pub use range::{RANGES, Range};
 
 use crate::admission::ProcessLimits;
-use crate::auth::AuthConfig;
+use crate::auth::{AuthConfig, FileError};
 use crate::control::ControlConfig;
 use crate::journal::StoreConfig;
 use crate::listener::{Door, ListenerConfig, TlsFault};
@@ -58,7 +58,8 @@ pub struct Config {
     /// Where sessions and messages outlive the broker, and how safe they are before they are
     /// acknowledged: [durability.md](durability.md). Without it they are kept in memory only.
     pub store: StoreConfig,
-    /// Who is let in. By default that is everybody.
+    /// Who is let in, and what they may do. By default that is everybody who can reach the loopback
+    /// addresses, and everything.
     pub auth: AuthConfig,
     /// How shared subscriptions choose the member that gets a message: the first table whose prefix
     /// fits the group says it, and round robin is the rule where none does.
@@ -147,6 +148,9 @@ pub enum ConfigError {
         /// What it has to be.
         rule: String,
     },
+    /// A file of users or rights cannot be used.
+    #[error(transparent)]
+    Auth(#[from] FileError),
     /// A rule on content cannot be used, or feeds itself.
     #[error("flow: {0}")]
     Flow(weir_flow::FlowError),
@@ -203,13 +207,13 @@ impl Config {
         if !config.listener.is_empty() && !names_addresses() {
             config.listen.clear();
         }
-        config.check()?;
+        config.check_values()?;
         Ok(config)
     }
 
     /// What a shard is told.
     pub fn settings(&self) -> Settings {
-        let authentication = self.auth.is_on();
+        let authentication = self.auth.is_on(self.allows_anonymous());
         let features = Features { authentication, ..self.features.clone() };
         Settings { limits: self.limits.clone(), features, share: self.share.clone() }
     }
@@ -219,6 +223,25 @@ impl Config {
     /// # Errors
     /// The first value out of its range.
     pub fn check(&self) -> Result<(), ConfigError> {
+        self.check_values()?;
+        self.auth.read_files()?;
+        let is_said = self.auth.allow_anonymous.is_some() || self.auth.names_users();
+        match self.addresses()?.iter().find(|address| !is_loopback(address)) {
+            Some(address) if !is_said => Err(value_error("listen", address, UNASKED)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether clients come in that say no user name.
+    pub fn allows_anonymous(&self) -> bool {
+        self.auth.allow_anonymous.unwrap_or_else(|| {
+            let addresses = self.addresses().unwrap_or_default();
+            !self.auth.names_users() && addresses.iter().all(is_loopback)
+        })
+    }
+
+    /// What can be said of the file alone: options may set other addresses.
+    fn check_values(&self) -> Result<(), ConfigError> {
         for range in RANGES {
             if let Some(value) = range.violation(self) {
                 return Err(value_error(range.key, value, format!("it must be {range}")));
@@ -243,7 +266,8 @@ impl Config {
 
     /// What is odd about a configuration that can be used, a line each.
     pub fn warnings(&self) -> Vec<String> {
-        self.flow.warnings()
+        let flow = self.flow.warnings();
+        self.auth.warnings().chain(flow).collect()
     }
 
     /// How many shards there are.
@@ -291,6 +315,15 @@ impl Config {
         Ok(doors)
     }
 }
+
+/// Whether only clients of this host can come in by it.
+fn is_loopback(address: &SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
+const UNASKED: &str = "other hosts reach it, and nothing says who may come in; name an \
+    auth.password_file, or set allow_anonymous = true in [auth] (--allow-anonymous) to let \
+    everybody in";
 
 fn value_error(
     key: &'static str,

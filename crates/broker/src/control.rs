@@ -4,6 +4,7 @@
 //! that is done on the control thread.
 
 use crate::admission::AdmissionStats;
+use crate::auth::hasher::PasswordCounts;
 use crate::journal::JournalCounts;
 use crate::letter::Letter;
 use crate::log::LogCounts;
@@ -60,6 +61,7 @@ pub(crate) struct ShardCounters {
     pub(crate) io: IoStats,
     pub(crate) admission: AdmissionStats,
     pub(crate) log: LogCounts,
+    pub(crate) passwords: PasswordCounts,
     /// Where there is a store.
     pub(crate) journal: Option<JournalCounts>,
     pub(crate) rss_bytes: u64,
@@ -135,6 +137,7 @@ impl From<ShardCounters> for Counters {
             io,
             admission,
             log,
+            passwords,
             journal,
             rss_bytes,
             rss_bytes_max,
@@ -145,6 +148,10 @@ impl From<ShardCounters> for Counters {
             ("accept_errors", io.accept_errors),
             ("transport_errors", io.transport_errors),
             ("log_lines_left_out", log.left_out),
+            ("passwords_hashed", passwords.hashed),
+            ("passwords_known", passwords.known),
+            ("passwords_wrong", passwords.wrong),
+            ("passwords_busy", passwords.busy),
         ];
         let of_store = journal.into_iter().flat_map(JournalCounts::by_name);
         Self {

@@ -1,10 +1,10 @@
 //! What the shards' threads get from other threads.
 //!
 //! Other threads that are no shards have a kind of their own, and what such a thread gets is a type
-//! of its own, as the control thread's is. `Verdict` will be the answer of an authentication
-//! service, with the generation of the connection that it is for.
+//! of its own, as the control thread's is.
 
 use crate::admission::Pass;
+use crate::auth::hasher::Checked;
 use crate::journal::{Flushed, Paged};
 use std::net::SocketAddr;
 use weir_control::Request;
@@ -36,6 +36,8 @@ pub(crate) enum Letter {
     Flushed(Box<Flushed>),
     /// The thread that has the pages of queues has done something.
     Paged(Box<Paged>),
+    /// The thread that hashes passwords has looked at one.
+    Checked(Checked),
 }
 
 impl Letter {
@@ -45,7 +47,11 @@ impl Letter {
         match self {
             Self::Mail(mail) => mail.bytes(),
             Self::Connection(carried) => carried.moved.bytes(),
-            Self::Parcel(_) | Self::Ask(_) | Self::Flushed(_) | Self::Paged(_) => 0,
+            Self::Parcel(_)
+            | Self::Ask(_)
+            | Self::Flushed(_)
+            | Self::Paged(_)
+            | Self::Checked(_) => 0,
         }
     }
 }
@@ -59,5 +65,11 @@ impl From<Flushed> for Letter {
 impl From<Paged> for Letter {
     fn from(paged: Paged) -> Self {
         Self::Paged(Box::new(paged))
+    }
+}
+
+impl From<Checked> for Letter {
+    fn from(checked: Checked) -> Self {
+        Self::Checked(checked)
     }
 }

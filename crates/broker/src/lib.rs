@@ -2,7 +2,7 @@
 //! log and signals; conditions and rules on content are `weir-flow`'s.
 //!
 //! What must outlive the broker goes through `journal` to the logs of `weir-store`. Authentication
-//! is SCRAM-SHA-256 from the configuration.
+//! is SCRAM-SHA-256 from the configuration or by a file of passwords.
 
 mod admission;
 mod auth;
@@ -15,6 +15,7 @@ mod letter;
 mod listener;
 mod log;
 mod memory;
+mod reload;
 mod rules;
 mod server;
 mod shell;
@@ -22,7 +23,10 @@ mod stopper;
 mod worker;
 
 pub use admission::ProcessLimits;
-pub use auth::{AuthConfig, Verifier, VerifierError, scram_client_final};
+pub use auth::{
+    AuthConfig, BadLine, FileError, Verifier, VerifierError, check_passwords, hash_password,
+    scram_client_final,
+};
 pub use config::{
     Config, ConfigError, IoBackend, MOSQUITTO_OPTIONS, MosquittoFile, MosquittoOptions, RANGES,
     Range,
@@ -34,6 +38,7 @@ pub use journal::{
 };
 pub use listener::{ListenerConfig, TlsConfig, TlsFault, TlsVersion};
 pub use log::CLIENTS;
+pub use reload::Reloader;
 pub use rules::FlowRules;
 pub use server::{ServeError, Server};
 pub use stopper::Stopper;

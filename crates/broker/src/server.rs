@@ -3,7 +3,8 @@
 mod ready;
 
 use crate::admission::AdmissionControl;
-use crate::auth::Authenticator;
+use crate::auth::hasher::{self, Book, HasherWay, SharedBook};
+use crate::auth::{Access, Authenticator};
 use crate::config::{Config, ConfigError, IoBackend};
 use crate::content::{Conditions, FlowOfShard};
 use crate::control::{Answer, Shards};
@@ -13,6 +14,7 @@ use crate::letter::Letter;
 use crate::listener::{Door, Listener};
 use crate::log::{Log, LostLines};
 use crate::memory::{Ceiling, Memory};
+use crate::reload::{Reloader, Reloads};
 use crate::shell::{Guard, Shell};
 use crate::stopper::{Asked, Stopper};
 use crate::worker::{Ended, Worker};
@@ -76,6 +78,8 @@ pub enum ServeError {
 /// A broker that listens and is not yet running.
 pub struct Server {
     config: Config,
+    /// What the files of passwords and rights say.
+    access: Access,
     listeners: Vec<Listener>,
     addresses: Vec<SocketAddr>,
     /// What is spoken by each listener.
@@ -85,6 +89,9 @@ pub struct Server {
     /// Listens already where `[control]` says so.
     control: Option<weir_control::Server>,
     lost_lines: LostLines,
+    book: Option<SharedBook>,
+    reloader: Option<Reloader>,
+    reloads: Reloads,
 }
 
 impl Server {
@@ -95,6 +102,7 @@ impl Server {
     pub fn bind(config: &Config) -> Result<Self, ServeError> {
         config.check()?;
         check_io(config)?;
+        let access = config.auth.read_files().map_err(ConfigError::Auth)?;
         let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
         let doors = config.doors()?;
         for (id, (address, door)) in (0..).zip(config.addresses()?.into_iter().zip(&doors)) {
@@ -113,8 +121,23 @@ impl Server {
         let control = config.control.socket.as_deref();
         let control = control.map(weir_control::Server::bind).transpose()?;
         let (asked, lost_lines) = (Arc::default(), LostLines::default());
-        let doors = doors.into();
-        Ok(Self { config, listeners, addresses, doors, wakers, asked, control, lost_lines })
+        let book = access.passwords.clone().map(Book::shared);
+        let (reloader, reloads) = Reloader::new(&config.auth, book.clone(), &wakers);
+        let reloader = Some(reloader);
+        Ok(Self {
+            config,
+            access,
+            listeners,
+            addresses,
+            doors: doors.into(),
+            wakers,
+            asked,
+            control,
+            lost_lines,
+            book,
+            reloader,
+            reloads,
+        })
     }
 
     /// Has the counters say how many lines the log has lost, which its writer knows.
@@ -130,6 +153,11 @@ impl Server {
     /// What is spoken at the address at this place, if it is not plain TCP.
     pub fn spoken(&self, place: usize) -> Option<&'static str> {
         self.doors.get(place)?.as_ref().map(|door| door.name())
+    }
+
+    /// What has it read the files of users and rights again. The second time there is none.
+    pub fn take_reloader(&mut self) -> Option<Reloader> {
+        self.reloader.take()
     }
 
     /// What stops it.
@@ -176,8 +204,9 @@ impl Server {
     }
 
     /// What is to run.
-    pub(crate) fn workers(&self, has_control: bool) -> Result<Made, ServeError> {
-        let Self { config, listeners, wakers, asked, .. } = self;
+    pub(crate) fn workers(&mut self, has_control: bool) -> Result<Made, ServeError> {
+        let reloads = std::mem::take(&mut self.reloads);
+        let Self { config, listeners, wakers, asked, .. } = &*self;
         let shards = wakers.len() as u16;
         // A hash that nobody outside can guess keeps clients from choosing colliding names.
         let seed = RandomState::default().hash_one("weir");
@@ -191,6 +220,12 @@ impl Server {
         let make = |(own, flow)| {
             let mut shard = Shard::new(ShardId(own), shards, config.settings(), seed);
             shard.set_conditions(Box::<Conditions>::default());
+            if self.access.passwords.is_some() {
+                shard.know_users();
+            }
+            if let Some(policy) = &self.access.policy {
+                shard.set_policy(Arc::clone(policy));
+            }
             if !config.flow.is_empty() {
                 shard.set_rules(Box::new(FlowOfShard(flow)));
             }
@@ -204,17 +239,25 @@ impl Server {
             true => connect_control(&mut mailboxes, seed)?,
             false => (None, wakers.iter().map(|_| None).collect()),
         };
+        let mut hashers = self.hashers(secret, &mut mailboxes)?;
         let ends = mailboxes.into_iter().zip(to_control);
         let Limits { output_bytes_max, packet_bytes_max, .. } = config.limits;
         let unread_bytes_max = output_bytes_max + packet_bytes_max as usize + UNREAD_ANSWERS_BYTES;
-        let made = made.into_iter().zip(journals);
+        let made = made.into_iter().zip(journals).zip(reloads);
         let has_tls = |door: &Option<Arc<Door>>| door.as_ref().is_some_and(|it| it.has_tls());
-        for (((mailbox, control), own), (shard, journal)) in ends.zip(0..shards).zip(made) {
+        for (((mailbox, control), own), ((shard, journal), reloads)) in
+            ends.zip(0..shards).zip(made)
+        {
             let guard = Guard {
                 own: ShardId(own),
                 admission: Arc::clone(&admission),
                 memory: Memory::new(Arc::clone(&ceiling)),
-                auth: Authenticator::new(&config.auth, secret),
+                auth: Authenticator::new(
+                    &config.auth,
+                    config.allows_anonymous(),
+                    secret,
+                    hashers.next(),
+                ),
                 log: Log::new(self.lost_lines.clone(), config.limits.client_share_percent),
                 unread_bytes_max,
                 has_tls: self.doors.iter().map(has_tls).collect(),
@@ -228,9 +271,19 @@ impl Server {
             let shell = Shell::new(shard, guard, mailbox, control);
             let gather = Duration::from_millis(config.gather_ms.into());
             let io = config.io.into();
-            workers.push(Worker::new(shell, shared?, (waker, io), asked, gather));
+            workers.push(Worker::new(shell, shared?, (waker, io), (asked, reloads), gather));
         }
         Ok((workers, letters, generations))
+    }
+
+    /// Each shard's way to the hasher, if there are passwords.
+    fn hashers(
+        &self,
+        secret: [u8; 32],
+        mailboxes: &mut [Mailbox<Letter>],
+    ) -> std::io::Result<std::vec::IntoIter<HasherWay>> {
+        let Some(book) = &self.book else { return Ok(Vec::new().into_iter()) };
+        Ok(hasher::start(book, secret, mailboxes)?.into_iter())
     }
 
     /// Has the shards take up what the store has of them. Returns their logs, with a flusher each.

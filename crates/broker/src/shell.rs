@@ -2,6 +2,7 @@
 //! the sink, letters go through the mailbox.
 
 mod disk;
+mod sum;
 
 use crate::admission::{Admission, AdmissionControl, Place};
 use crate::auth::Authenticator;
@@ -117,37 +118,6 @@ impl Shell {
         shard.stop(output.now(), &mut output);
     }
 
-    /// Writes every counter to the log.
-    pub(crate) fn log_counters(&mut self, io: &Io) {
-        self.guard.log.sum_up(Micros(u64::MAX));
-        let (rss_bytes, rss_bytes_max) = self.guard.memory.bytes();
-        let (stats, admission) = (self.shard.stats(), self.guard.admission().stats);
-        let (shard, log, io) = (self.guard.own.0, self.guard.log.counts(), io.stats());
-        tracing::info!(
-            shard,
-            ?stats,
-            ?admission,
-            accept_errors = io.accept_errors,
-            transport_errors = io.transport_errors,
-            log_lines_left_out = log.left_out,
-            log_lines_lost = log.lost,
-            rss_bytes,
-            rss_bytes_max,
-            "counters"
-        );
-        if let Some(journal) = &self.guard.journal {
-            tracing::info!(shard, store = ?journal.counts(), "counters of the store");
-        }
-        if let Some(conditions) = self.shard.conditions()
-            && stats.condition_checks > 0
-        {
-            tracing::info!(shard, ?conditions, "counters of conditions");
-        }
-        if let Some(flow) = self.shard.rules() {
-            tracing::info!(shard, ?flow, "counters of rules");
-        }
-    }
-
     /// The shard, and its sink for one call.
     fn parts<'a>(&'a mut self, io: &'a mut Io) -> (&'a mut Shard, Output<'a>) {
         let Self { shard, guard, mailbox, resumed, .. } = self;
@@ -226,6 +196,10 @@ impl Shell {
                     output.flushed(*flushed, shard, now);
                 }
                 Letter::Paged(paged) => output.paged(*paged, shard, now),
+                Letter::Checked(checked) => {
+                    let verdict = output.guard.auth.checked(&checked);
+                    shard.authenticated(checked.ticket, verdict, now, &mut output);
+                }
             }
         });
         guard.memory.came(bytes);
@@ -320,6 +294,7 @@ impl<'a> Output<'a> {
                     io: self.io.stats(),
                     admission,
                     log: self.guard.log.counts(),
+                    passwords: self.guard.auth.password_counts(),
                     journal: self.guard.journal.as_ref().map(|journal| journal.counts()),
                     rss_bytes,
                     rss_bytes_max,
@@ -462,7 +437,8 @@ impl Sink for Output<'_> {
     }
 
     fn authenticate(&mut self, request: AuthRequest<'_>) {
-        self.verdict = Some((request.ticket, self.guard.auth.answer(&request)));
+        let verdict = self.guard.auth.answer(&request);
+        self.verdict = verdict.map(|verdict| (request.ticket, verdict));
     }
 
     fn log(&mut self, record: &Record<'_>) -> Lsn {

@@ -69,7 +69,10 @@ impl Stopper {
             for signal in signals.forever() {
                 if signal == SIGHUP {
                     hung_up();
-                    tracing::info!("SIGHUP: the counters follow; the configuration stays as it is");
+                    tracing::info!(
+                        "SIGHUP: the counters follow; of the configuration, only the files of \
+                         users, rights and certificates are read again"
+                    );
                     stopper.reload_certificates();
                 }
                 if matches!(signal, SIGUSR1 | SIGHUP) {

@@ -1,10 +1,12 @@
 //! A thread of the broker: one shard on one reactor, from start to stop.
 
 use crate::listener::Listener;
+use crate::reload::Reload;
 use crate::shell::Shell;
 use crate::stopper::Asked;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 use weir_core::ShardId;
 use weir_reactor::{Backend, Reactor, Waker};
@@ -37,6 +39,7 @@ pub(crate) struct Worker {
     waker: Waker,
     io: Backend,
     asked: Arc<Asked>,
+    reloads: Receiver<Arc<Reload>>,
     gather: Duration,
 }
 
@@ -45,10 +48,10 @@ impl Worker {
         shell: Shell,
         listeners: Vec<Listener>,
         (waker, io): (Waker, Backend),
-        asked: Arc<Asked>,
+        (asked, reloads): (Arc<Asked>, Receiver<Arc<Reload>>),
         gather: Duration,
     ) -> Self {
-        Self { shell, listeners, waker, io, asked, gather }
+        Self { shell, listeners, waker, io, asked, reloads, gather }
     }
 
     pub(crate) fn own(&self) -> ShardId {
@@ -69,6 +72,9 @@ impl Worker {
             if asked != counters {
                 counters = asked;
                 self.shell.log_counters(reactor.io());
+            }
+            while let Ok(reload) = self.reloads.try_recv() {
+                self.shell.reload(&reload, reactor.io());
             }
             let timeout = self.timeout();
             reactor.turn(timeout, &mut self.shell)?;

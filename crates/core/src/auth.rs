@@ -45,6 +45,13 @@ pub enum Verdict {
     Continue(Vec<u8>),
     /// The client is who it says, with the last data for it; empty is none.
     Accept(Vec<u8>),
+    /// The same, and the method says whose it is, whatever user name CONNECT has.
+    AcceptAs {
+        /// The user.
+        user: Box<str>,
+        /// The last data for the client.
+        data: Vec<u8>,
+    },
     /// It is not: CONNACK or DISCONNECT with this reason, and the end.
     Refuse(ReasonCode),
 }

@@ -3,6 +3,7 @@
 use crate::bounds::Bounds;
 use crate::keys::{Origin, SessionKey, ShardId};
 use crate::pages::Pages;
+use crate::rights::{Deed, Policy, Rights, RightsTable};
 use crate::session::Session;
 use crate::shares::Shares;
 use crate::shrink;
@@ -10,6 +11,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use std::hash::BuildHasher;
 use std::ops::{Index, IndexMut};
+use std::sync::Arc;
 
 /// Every session of a shard. A key names one until it is removed.
 #[derive(Debug)]
@@ -19,6 +21,10 @@ pub(crate) struct Clients {
     /// What addresses have. A client identifier has one session, however often it comes.
     shares: Shares,
     hasher: FixedState,
+    /// Whose client each has, where that matters, and what it may do.
+    pub(crate) rights: Option<Box<RightsTable>>,
+    /// Whether there is anything that a client may not do.
+    is_limited: bool,
     /// Client identifiers that the broker chose so far.
     assigned: u64,
     /// No two shards choose the same.
@@ -30,7 +36,16 @@ impl Clients {
     pub(crate) fn new(shard: ShardId, seed: u64) -> Self {
         let hasher = FixedState::with_seed(seed);
         let (sessions, by_id, shares) = (Pages::default(), HashTable::new(), Shares::default());
-        Self { sessions, by_id, shares, hasher, assigned: 0, shard }
+        Self {
+            sessions,
+            by_id,
+            shares,
+            hasher,
+            rights: None,
+            is_limited: false,
+            assigned: 0,
+            shard,
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -99,6 +114,38 @@ impl Clients {
         if let Some(address) = session.and_then(|session| session.address) {
             self.shares.remove(address, 0);
         }
+        if let Some(rights) = &mut self.rights {
+            rights.forget(key);
+        }
+    }
+
+    /// Has clients do what a policy lets them.
+    pub(crate) fn set_policy(&mut self, policy: Arc<Policy>) {
+        self.is_limited = true;
+        self.rights.get_or_insert_default().set_policy(policy);
+    }
+
+    /// Whether a session's client may get messages of this topic.
+    #[inline]
+    pub(crate) fn may_read(&self, key: SessionKey, topic: &str) -> bool {
+        !self.is_limited || self.allow(key, Deed::Read, topic)
+    }
+
+    /// Whether a session's client may publish to this topic.
+    #[inline]
+    pub(crate) fn may_write(&self, key: SessionKey, topic: &str) -> bool {
+        !self.is_limited || self.allow(key, Deed::Write, topic)
+    }
+
+    /// What a session's client may do, where that is asked and known.
+    pub(crate) fn rights_of(&self, key: SessionKey) -> Option<Arc<Rights>> {
+        self.rights.as_ref()?.get(key).map(Arc::clone)
+    }
+
+    #[cold]
+    fn allow(&self, key: SessionKey, deed: Deed, topic: &str) -> bool {
+        let allow = |rights: &RightsTable| rights.allow(key, deed, &self[key].client_id, topic);
+        self.rights.as_deref().is_none_or(allow)
     }
 
     /// The client is back, maybe from elsewhere.

@@ -6,6 +6,7 @@ use crate::aliases::{AliasesIn, AliasesOut};
 use crate::keys::{Origin, PageId};
 use crate::message::Message;
 use crate::replays::Replay;
+use crate::rights::User;
 use crate::session::{Absence, Attachment, Will};
 use crate::text::Text;
 use crate::window::Window;
@@ -63,6 +64,8 @@ pub(crate) struct Admitted {
     /// The body of its CONNECT.
     pub(crate) connect: Box<[u8]>,
     pub(crate) method: Option<Box<str>>,
+    /// Who it is, where its method says that.
+    pub(crate) user: Option<Box<str>>,
     /// The last data of its authentication, for CONNACK.
     pub(crate) data: Vec<u8>,
 }
@@ -72,6 +75,8 @@ pub(crate) struct Admitted {
 pub(crate) struct MovedSession {
     pub(crate) client_id: Text,
     pub(crate) address: Option<Origin>,
+    /// Whose client has it, where that is known and matters.
+    pub(crate) user: Option<User>,
     pub(crate) expiry_s: u32,
     /// With the queue behind it.
     pub(crate) window: Window,

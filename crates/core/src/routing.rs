@@ -25,7 +25,7 @@ use weir_wire::packet::SubscriptionOptions;
 /// Whether a group's member can take a message: the later, the rather.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Standing {
-    /// It takes no packet of this size.
+    /// It takes no packet of this size, or may not read it.
     TooLarge,
     /// It is absent, and the message would be refused.
     AbsentFull,

@@ -30,6 +30,7 @@ mod reasons;
 mod replay;
 mod rest;
 mod retain;
+mod rights;
 mod room;
 mod route;
 mod rules;

@@ -21,6 +21,10 @@ pub struct Stats {
     pub publishes_in: u64,
     /// PUBLISH packets refused: by a bound, a full queue or store, an invalid payload.
     pub publishes_refused: u64,
+    /// PUBLISH packets and wills not taken: their clients may not publish to the topic.
+    pub writes_forbidden: u64,
+    /// Deliveries not made: their receivers may not read the topic.
+    pub reads_forbidden: u64,
     /// PUBLISH packets sent, redeliveries included.
     pub publishes_out: u64,
     /// QoS 0 dropped because the receiver's output was full.
@@ -150,6 +154,8 @@ impl Stats {
             log_waits,
             pages_out,
             pages_in,
+            writes_forbidden,
+            reads_forbidden,
         ]
         .into_iter()
     }

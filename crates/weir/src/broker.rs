@@ -5,7 +5,7 @@ use anyhow::Context;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weir_broker::{Config, OnDamage, ServeError, Server, Verifier};
+use weir_broker::{Config, OnDamage, Reloader, ServeError, Server, Verifier};
 use weir_say::{say, sayln};
 
 /// A shard ended by itself, by an error of its event loop or a panic.
@@ -17,9 +17,9 @@ const DISK_FAILED: u8 = 4;
 /// Run the MQTT broker in the foreground until SIGTERM or Ctrl-C
 ///
 /// It speaks MQTT 3.1, 3.1.1 and 5.0 over TCP, TLS and WebSocket. Without options it listens on
-/// 127.0.0.1:1883, whoever reaches it may use it, and sessions are in memory only. docs/broker.md
-/// has every key of the configuration file, with examples; docs/limits.md says what happens at each
-/// bound.
+/// 127.0.0.1:1883, the programs of this host may use it, and sessions are in memory only.
+/// docs/broker.md has every key of the configuration file, with examples; docs/limits.md says what
+/// happens at each bound.
 ///
 /// With --store, sessions and their messages outlive the broker, and nothing is acknowledged before
 /// it is on the disk: docs/durability.md.
@@ -44,6 +44,10 @@ pub(crate) struct BrokerArgs {
     /// Address to listen on, instead of those in the file; may be given several times
     #[arg(long, value_name = "HOST:PORT")]
     listen: Vec<String>,
+    /// Let clients in that say who they are by nothing, instead of [auth] allow_anonymous in the
+    /// file: needed where other hosts reach the broker and the file says nothing of who may come in
+    #[arg(long)]
+    allow_anonymous: bool,
     /// Folder in which sessions and messages outlive the broker, instead of [store] path in the
     /// file; it is made if it is not there
     #[arg(long, value_name = "DIR")]
@@ -84,6 +88,9 @@ pub(crate) fn run(args: BrokerArgs, log: &Log) -> anyhow::Result<ExitCode> {
         config.listen = addresses;
         config.listener.clear();
     }
+    if args.allow_anonymous {
+        config.auth.allow_anonymous = Some(true);
+    }
     if args.store.is_some() {
         config.store.path = args.store;
     }
@@ -100,7 +107,12 @@ pub(crate) fn run(args: BrokerArgs, log: &Log) -> anyhow::Result<ExitCode> {
     }
     let mut server = Server::bind(&config)?;
     server.count_lost_lines(log.lost_lines());
-    let obeyed = server.stopper().obey_signals(log.reopener());
+    let (reopen, reloader) = (log.reopener(), server.take_reloader());
+    let hung_up = move || {
+        reopen();
+        reloader.iter().for_each(Reloader::reload);
+    };
+    let obeyed = server.stopper().obey_signals(hung_up);
     obeyed.context("cannot install signal handlers")?;
     for (place, address) in server.addresses().iter().enumerate() {
         match server.spoken(place) {

@@ -6,6 +6,7 @@ mod broker;
 mod ctl;
 mod flow;
 mod log;
+mod passwd;
 mod pubsub;
 mod shell;
 mod store;
@@ -30,6 +31,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Broker(broker::BrokerArgs),
+    Passwd(passwd::PasswdArgs),
     Ctl(ctl::CtlArgs),
     Store(store::StoreArgs),
     Bench(bench::BenchArgs),
@@ -63,6 +65,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let log = log::init(&cli.log, is_broker)?;
     match cli.command {
         Command::Broker(args) => broker::run(args, &log),
+        Command::Passwd(args) => passwd::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Ctl(args) => ctl::run(&args),
         Command::Store(args) => store::run(args),
         Command::Bench(args) => bench::run(args),

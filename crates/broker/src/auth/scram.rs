@@ -194,7 +194,7 @@ impl Exchange {
     }
 }
 
-fn hmac(key: &[u8], message: &[u8]) -> Key {
+pub(super) fn hmac(key: &[u8], message: &[u8]) -> Key {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any length");
     mac.update(message);
     mac.finalize().into_bytes().into()

@@ -33,8 +33,9 @@ const UNKNOWN: &str = "not an option that Weir knows of";
 const NO_VALUE: &str = "the value is not one that Mosquitto takes";
 const ANONYMOUS: &str = "Mosquitto 2 lets nobody in anonymously if its file has a listener and \
                          does not say allow_anonymous true, so the file above does not either";
-const NOT_ANONYMOUS: &str = "where anonymous clients are not allowed, only the clients of \
-                             [auth.users] are let in, by SCRAM-SHA-256 (MQTT 5.0)";
+const NOT_ANONYMOUS: &str = "where anonymous clients are not allowed, only the users of \
+                             auth.password_file are let in, and those of [auth.users], by \
+                             SCRAM-SHA-256 (MQTT 5.0)";
 
 impl MosquittoFile {
     /// Reads it if it is one: nothing in it is TOML, and most lines are options of Mosquitto's.

@@ -35,7 +35,7 @@ const METHOD: Property<'static> = Property::AuthenticationMethod("SCRAM-SHA-256"
 fn with_user() -> Broker {
     let verifier = Verifier::generate("pencil").unwrap().to_string();
     let users = [("ann".to_owned(), verifier)].into();
-    let auth = AuthConfig { allow_anonymous: false, users };
+    let auth = AuthConfig { allow_anonymous: Some(false), users, ..AuthConfig::default() };
     Broker::start(Config { auth, ..Config::default() })
 }
 

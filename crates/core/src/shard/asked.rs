@@ -52,6 +52,8 @@ impl<'a> Asked<'a> {
 /// What authentication adds to a CONNACK.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Proof<'a> {
-    pub(super) method: &'a str,
+    pub(super) method: Option<&'a str>,
     pub(super) data: &'a [u8],
+    /// Who the client is, if the method says that.
+    pub(super) user: Option<&'a str>,
 }

@@ -6,6 +6,7 @@ use super::{Next, Shard};
 use crate::auth::{AuthRequest, AuthStep, Verdict};
 use crate::keys::{ConnKey, Micros, Ticket};
 use crate::parcel::Admitted;
+use crate::rights::User;
 use crate::sink::Sink;
 use weir_wire::packet::Auth;
 use weir_wire::{Frame, Packet, PropertiesBuf, Property, ReasonCode, Version};
@@ -80,10 +81,15 @@ impl Shard {
                 }
                 sink.write(conn, &bytes);
             }
-            Verdict::Accept(data) => {
+            Verdict::Accept(_) | Verdict::AcceptAs { .. } => {
+                let (user, data) = match verdict {
+                    Verdict::AcceptAs { user, data } => (Some(user), data),
+                    Verdict::Accept(data) => (None, data),
+                    Verdict::Continue(_) | Verdict::Refuse(_) => return,
+                };
                 if let Some(waiting) = connection.take_waiting() {
                     let AwaitAuth { connect, method, .. } = *waiting;
-                    let admitted = Admitted { connect, method, data };
+                    let admitted = Admitted { connect, method, user, data };
                     self.admit_authenticated(conn, Box::new(admitted), now, sink);
                 }
             }
@@ -105,6 +111,13 @@ impl Shard {
             Verdict::Continue(data) => (ReasonCode::ContinueAuthentication, data),
             Verdict::Accept(data) => {
                 cold.is_authenticating = false;
+                (ReasonCode::Success, data)
+            }
+            Verdict::AcceptAs { user, data } => {
+                cold.is_authenticating = false;
+                if let Some(rights) = &mut clients.rights {
+                    rights.set_user(live.session, User::Named(user));
+                }
                 (ReasonCode::Success, data)
             }
             // [MQTT-4.12.1-2]
@@ -139,14 +152,14 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let Admitted { connect, method, data, .. } = &*admitted;
+        let Admitted { connect, method, user, data } = &*admitted;
         let Some(connect) = connect_again(connect) else { return };
         let owner = self.place.owner(connect.client_id);
         if owner != self.place.id && !connect.client_id.is_empty() {
             return self.send_admitted(conn, admitted, owner, sink);
         }
-        let proof = method.as_deref().map(|method| Proof { method, data });
-        self.admit(conn, &connect, &Asked::of(&connect), proof, now, sink);
+        let proof = Proof { method: method.as_deref(), data, user: user.as_deref() };
+        self.admit(conn, &connect, &Asked::of(&connect), Some(proof), now, sink);
     }
 
     /// A packet while the client is not yet known: only AUTH and DISCONNECT may come

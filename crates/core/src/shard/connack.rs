@@ -25,7 +25,7 @@ impl Shard {
             if let Some(client_id) = assigned {
                 properties.push(Property::AssignedClientIdentifier(client_id));
             }
-            if let Some(Proof { method, data }) = proof {
+            if let Some(Proof { method: Some(method), data, .. }) = proof {
                 properties.push(Property::AuthenticationMethod(method));
                 if !data.is_empty() {
                     properties.push(Property::AuthenticationData(data));

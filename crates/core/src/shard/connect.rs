@@ -8,6 +8,7 @@ use crate::auth::{AuthRequest, AuthStep};
 use crate::bounds::{CEILING, LEAN_WILL_BYTES_MAX};
 use crate::keys::{ConnKey, Micros, Origin, SessionKey};
 use crate::message::passed_on;
+use crate::rights::User;
 use crate::session::{Attachment, Will};
 use crate::sink::{Notice, Sink};
 use weir_wire::packet::{self as wire, Connect};
@@ -109,6 +110,10 @@ impl Shard {
                 self.session_for(client_id, address, connect.clean_start, sink)
             }
         };
+        if let Some(rights) = &mut self.clients.rights {
+            let user = proof.and_then(|proof| proof.user).or(connect.user_name);
+            rights.set_user(session, User::new(user));
+        }
         let attachment = self.attach(conn, session, connect, asked, now, sink);
         let user_name = connect.user_name;
         sink.notice(Notice::Connected { conn, client_id, user_name, session_present });
@@ -226,7 +231,8 @@ impl Shard {
             _ => connect.keep_alive_s,
         };
         let mut live = Live { session: key, version: connect.version, keep_alive_s, cold: None };
-        if let Some(will) = &connect.will {
+        let will = connect.will.as_ref();
+        if let Some(will) = will.filter(|will| self.allows_will(conn, key, will.topic, sink)) {
             live.cold().will = Some(Box::new(kept_will(will, self.clients.origin(key), now)));
         }
         if let Some(method) = asked.auth_method {

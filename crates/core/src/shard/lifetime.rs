@@ -132,11 +132,11 @@ impl Shard {
         let expiry_s = session.expiry_s;
         let mut will = will.filter(|_| is_will_due);
         if expiry_s == 0 {
-            self.due.wills.extend(will.map(|will| *will));
+            will.into_iter().for_each(|will| self.owe_will(key, *will, sink));
             return self.end_session(key, sink);
         }
         if let Some(now_due) = will.take_if(|will| will.delay_s == 0) {
-            self.due.wills.push(*now_due);
+            self.owe_will(key, *now_due, sink);
         }
         let expires_at = (expiry_s != u32::MAX).then(|| now + Micros::from_secs(expiry_s));
         let will_at = will.as_ref().map(|will| now + Micros::from_secs(will.delay_s.min(expiry_s)));
@@ -148,7 +148,8 @@ impl Shard {
         }
         self.log.append_of(key, |session| Record::Absent { session, expires_at, will_at }, sink);
         if expires_at.is_some() || will_at.is_some() {
-            session.cold().absence = Some(Box::new(Absence { will, will_at, expires_at }));
+            self.clients[key].cold().absence =
+                Some(Box::new(Absence { will, will_at, expires_at }));
         }
         self.tell_presence(key, sink);
     }
@@ -175,7 +176,7 @@ impl Shard {
     /// [MQTT-3.1.2-8].
     pub(super) fn end_session(&mut self, key: SessionKey, sink: &mut impl Sink) {
         if let Some(will) = self.end_absence(key) {
-            self.due.wills.push(*will);
+            self.owe_will(key, *will, sink);
         }
         self.slices.add(self.answers.forget_session(key));
         let cold = self.clients[key].cold.as_mut();
@@ -243,7 +244,7 @@ impl Shard {
         // In the input that publishes the will: a crash has both or none.
         self.log.append_of(key, |session| Record::Absent { session, expires_at, will_at }, sink);
         if let Some(will) = absence.will.take() {
-            self.due.wills.push(*will);
+            self.owe_will(key, *will, sink);
         }
     }
 

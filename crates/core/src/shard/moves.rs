@@ -102,6 +102,7 @@ impl Shard {
             None => return,
         };
         let subscriptions = self.moved_subscriptions(key);
+        let user = self.clients.rights.as_ref().and_then(|rights| rights.user(key).cloned());
         self.slices.add(SESSION_STEPS + SUBSCRIPTION_STEPS * subscriptions.len() as u64);
         let session = &mut self.clients[key];
         let attachment = session.attachment.take();
@@ -112,6 +113,7 @@ impl Shard {
         let moved = MovedSession {
             client_id: session.client_id.clone(),
             address: session.address,
+            user,
             expiry_s: session.expiry_s,
             window: std::mem::take(&mut session.window).without_ways(),
             unreleased,
@@ -193,6 +195,9 @@ impl Shard {
         sink: &mut impl Sink,
     ) {
         let key = self.clients.add(&moved.client_id, moved.address);
+        if let Some((rights, user)) = self.clients.rights.as_mut().zip(moved.user) {
+            rights.set_user(key, user);
+        }
         let session = &mut self.clients[key];
         (session.expiry_s, session.window) = (moved.expiry_s, moved.window);
         if !moved.unreleased.is_empty() {

@@ -16,6 +16,7 @@ use crate::message::{Delivery, Queued};
 use crate::paging::Paging;
 use crate::queue::Dropped;
 use crate::record::Record;
+use crate::rights::{Deed, Rights};
 use crate::routing::{Standing, Subscriber};
 use crate::session::{Attachment, Session};
 use crate::sink::{Notice, Sink};
@@ -104,6 +105,10 @@ impl Outlet<'_> {
         sink: &mut impl Sink,
     ) {
         let Self { clients, connections, answers, encoder, log, stats, bounds, .. } = self;
+        if !clients.may_read(to.session, delivery.topic) {
+            stats.reads_forbidden += 1;
+            return;
+        }
         let session = &mut clients[to.session];
         let Some(attachment) = session.attachment else {
             return self.keep_for_absent(to, delivery, sink);
@@ -267,6 +272,7 @@ impl Outlet<'_> {
 
     fn send_queued(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
         let Self { clients, connections, answers, encoder, log, stats, bounds, .. } = self;
+        let rights = clients.rights_of(key);
         let session = &mut clients[key];
         let Some(attachment) = session.attachment else { return };
         while !session.queue_is_empty()
@@ -278,6 +284,11 @@ impl Outlet<'_> {
                 log.append_of(key, |session| Record::Dropped { session }, sink);
                 stats.dropped_expired += 1;
                 drop_notice(session, &queued.message.topic, "expired", sink);
+                continue;
+            }
+            if forbids(rights.as_deref(), session, &queued) {
+                log.append_of(key, |session| Record::Dropped { session }, sink);
+                stats.reads_forbidden += 1;
                 continue;
             }
             let mut delivery = Delivery::from_message(&queued.message, None);
@@ -314,6 +325,7 @@ impl Outlet<'_> {
     /// allow.
     fn send_owed(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
         let Self { clients, encoder, log, stats, bounds, .. } = self;
+        let rights = clients.rights_of(key);
         let session = &mut clients[key];
         let Some(attachment) = session.attachment else { return };
         while sink.pending(attachment.conn) <= bounds.output_bytes_max
@@ -323,6 +335,12 @@ impl Outlet<'_> {
                 sink.write(attachment.conn, &plain_ack(PacketKind::PubRel, packet_id));
                 continue;
             };
+            if forbids(rights.as_deref(), session, &queued) {
+                session.window.give_up(packet_id);
+                log.append_of(key, |session| Record::Done { session, packet_id }, sink);
+                stats.reads_forbidden += 1;
+                continue;
+            }
             let mut delivery = Delivery::from_message(&queued.message, None);
             let shape = shape_of(&queued, attachment, true);
             let packet = encoder.encode(&delivery, shape, now);
@@ -339,6 +357,16 @@ impl Outlet<'_> {
             send(packet, Some(packet_id), false, attachment.conn, &mut delivery, sink);
         }
     }
+}
+
+/// Whether what waits is no longer for its session: the client is another user's, or the user's
+/// rights are others, than when it came.
+#[inline]
+fn forbids(rights: Option<&Rights>, session: &Session, queued: &Queued) -> bool {
+    let allow = |rights: &Rights| {
+        rights.allow(Deed::Read, &session.client_id, queued.message.topic.as_str())
+    };
+    !rights.is_none_or(allow)
 }
 
 /// How many times the bound on its output a client that reads may be sent in one turn: what waits

@@ -87,7 +87,10 @@ impl Shard {
     fn check_groups_room(&self, delivery: &Delivery<'_>, sink: &impl Sink) -> Result<(), NotTaken> {
         let Self { matched, filters, clients, bounds, .. } = self;
         let room = Room { clients, bounds };
-        let refuses = |member: &_| room.refuses(member, 1, delivery.bytes(), sink);
+        let refuses = |member: &Subscriber| {
+            let may_read = clients.may_read(member.session, delivery.topic);
+            may_read.then(|| room.refuses(member, 1, delivery.bytes(), sink)).flatten()
+        };
         let mut groups = matched.filters.iter().flat_map(|&id| filters.groups_wanting(id));
         not_taken(groups.find_map(|group| group.no_room(refuses)))
     }
@@ -126,7 +129,10 @@ impl Shard {
         let room = Room { clients, bounds };
         let is_own =
             |target: &Subscriber| target.no_local && delivery.publisher == Some(target.session);
-        let may_wait = |target: &Subscriber| target.qos != QoS::AtMostOnce && !is_own(target);
+        let may_wait = |target: &Subscriber| {
+            let may_read = || clients.may_read(target.session, delivery.topic);
+            target.qos != QoS::AtMostOnce && !is_own(target) && may_read()
+        };
         matched.subscribers.retain(|target| may_wait(target));
         let mut waiting = matched.subscribers.iter();
         not_taken(waiting.find_map(|target| room.refuses(target, 1, delivery.bytes(), sink)))

@@ -41,6 +41,9 @@ impl Shard {
         if !self.is_new(session, publish)? {
             return self.acknowledge_again(conn, session, publish, now, sink);
         }
+        if !self.clients.may_write(session, topic) {
+            return self.forbid(conn, session, publish, topic, now, sink);
+        }
         let taken = match self.check_message(topic, publish.qos, publish.retain) {
             Ok(()) => self.take(conn, session, topic, publish, now, sink),
             Err(Refusal {

@@ -31,6 +31,9 @@ impl Room<'_> {
         delivery: &Delivery<'_>,
         sink: &impl Sink,
     ) -> Standing {
+        if !self.clients.may_read(member.session, delivery.topic) {
+            return Standing::TooLarge;
+        }
         let session = &self.clients[member.session];
         let packet_bytes_max = session.packet_bytes_max().unwrap_or(u32::MAX);
         if delivery.bytes() + HEAD_BYTES_MAX > u64::from(packet_bytes_max)

@@ -36,6 +36,7 @@ mod rebuild;
 mod records;
 mod refusals;
 mod retained;
+mod rights;
 mod rules;
 mod shards;
 mod shares;

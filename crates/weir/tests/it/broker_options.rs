@@ -34,7 +34,7 @@ fn a_port_is_one_of_this_host_only_and_counts_more_than_the_file() {
     std::fs::write(file.path(), "listen = [\"0.0.0.0:1\"]\n").unwrap();
     let path = file.path().to_str().unwrap();
     let listen = |arguments: &[&str]| {
-        let output = broker(&[&["--check"], arguments].concat());
+        let output = broker(&[&["--check", "--allow-anonymous"], arguments].concat());
         assert!(output.status.success(), "{}", text(&output.stderr));
         let printed: toml::Table = text(&output.stdout).parse().unwrap();
         let listen = printed["listen"].as_array().unwrap().clone();

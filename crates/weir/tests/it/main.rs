@@ -8,6 +8,7 @@ mod fake_broker;
 mod support;
 
 mod abreast;
+mod access;
 mod agents;
 mod bench;
 mod broker_options;

@@ -60,14 +60,11 @@ pub const OPTIONS: &[Options] = &[
         "",
     ),
     key(&["allow_anonymous"], "auth.allow_anonymous", flag, ""),
+    key(&["password_file"], "auth.password_file", |text| Some(text.into()), ""),
+    key(&["acl_file"], "auth.acl_file", |text| Some(text.into()), ""),
     note(
-        &["password_file"],
-        "passwords are not taken yet: `weir broker --verifier` makes a line for `[auth.users]`, \
-         for clients that authenticate by SCRAM-SHA-256 (MQTT 5.0)",
-    ),
-    note(
-        &["acl_file", "plugin*", "auth_*", "use_username_as_clientid", "clientid_prefixes"],
-        "there is no access control yet: who is let in may use every topic",
+        &["plugin*", "auth_*", "use_username_as_clientid", "clientid_prefixes"],
+        "there are no plugins: passwords and access rights are in files",
     ),
     note(&["allow_zero_length_clientid", "auto_id_prefix"], "such clients get an identifier"),
     key(

@@ -40,7 +40,7 @@ fn a_file_of_mosquitto_is_named_and_said_in_our_words() {
     let config = config(&shown);
     assert_eq!(config.listen, ["192.0.2.7:1884", "0.0.0.0:1885"]);
     assert_eq!(config.process.connections_max, 100);
-    assert!(!config.auth.allow_anonymous);
+    assert_eq!(config.auth.allow_anonymous, Some(false));
     let limits = &config.limits;
     assert_eq!((limits.in_flight_max, limits.queue_messages_max), (20, u32::MAX));
     assert_eq!(limits.packet_bytes_max, 255 * 1024 * 1024);
@@ -62,9 +62,15 @@ fn a_file_of_mosquitto_is_named_and_said_in_our_words() {
 #[test]
 fn a_listener_without_a_word_on_anonymous_clients_lets_none_in_as_with_mosquitto() {
     let open = recognised("listener 1883\nallow_anonymous true\n").unwrap();
-    assert!(config(&open).auth.allow_anonymous && !open.contains("anonymously"), "{open}");
+    assert!(
+        config(&open).auth.allow_anonymous == Some(true) && !open.contains("anonymously"),
+        "{open}"
+    );
     let shut = recognised("port 1883\nbind_address ::1\n").unwrap();
-    assert!(!config(&shut).auth.allow_anonymous && shut.contains("anonymously"), "{shut}");
+    assert!(
+        config(&shut).auth.allow_anonymous == Some(false) && shut.contains("anonymously"),
+        "{shut}"
+    );
     assert_eq!(config(&shut).listen, ["[::1]:1883"]);
 }
 

@@ -17,8 +17,8 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 pub(crate) struct Broker {
     pub(crate) child: Child,
     pub(crate) address: String,
-    /// Kept open, so that the broker can go on writing its log.
-    _log: BufReader<ChildStderr>,
+    /// Kept open, so that the broker can go on writing it.
+    log: BufReader<ChildStderr>,
 }
 
 impl Broker {
@@ -62,7 +62,17 @@ impl Broker {
                 break address.expect("it listens by then");
             }
         };
-        Some(Self { child, address, _log: log })
+        Some(Self { child, address, log })
+    }
+
+    /// The next line of its log with this in it.
+    pub(crate) fn says(&mut self, part: &str) -> String {
+        let mut line = String::new();
+        while !line.contains(part) {
+            line.clear();
+            assert!(self.log.read_line(&mut line).unwrap() > 0, "it ended without {part}");
+        }
+        line
     }
 
     pub(crate) fn port(&self) -> &str {

@@ -1,0 +1,73 @@
+//! Users and rights that are read again while the broker runs.
+
+use crate::auth::hasher::{SharedBook, open};
+use crate::auth::{Access, AuthConfig};
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use weir_core::Policy;
+use weir_reactor::Waker;
+
+/// What a shard is told of it.
+#[derive(Debug)]
+pub(crate) struct Reload {
+    pub(crate) policy: Option<Arc<Policy>>,
+    /// Users that are gone, or have another password.
+    pub(crate) gone: BTreeSet<String>,
+}
+
+/// Reads the files of users and rights again.
+#[derive(Debug)]
+pub struct Reloader {
+    auth: AuthConfig,
+    book: Option<SharedBook>,
+    to: Vec<Sender<Arc<Reload>>>,
+    wakers: Vec<Waker>,
+}
+
+/// What each shard waits for.
+pub(crate) type Reloads = Vec<Receiver<Arc<Reload>>>;
+
+impl Reloader {
+    pub(crate) fn new(
+        auth: &AuthConfig,
+        book: Option<SharedBook>,
+        wakers: &[Waker],
+    ) -> (Self, Reloads) {
+        let (to, reloads) = wakers.iter().map(|_| channel()).unzip();
+        (Self { auth: auth.clone(), book, to, wakers: wakers.to_vec() }, reloads)
+    }
+
+    /// Has all shards go by the files as they are now, or says what is wrong in them and changes
+    /// nothing. Clients whose users are gone or have another password are ended; nothing happens to
+    /// others, but that they may do what their users may by now.
+    pub fn reload(&self) {
+        if !self.auth.has_files() {
+            return;
+        }
+        let access = match self.auth.read_files() {
+            Ok(access) => access,
+            Err(error) => {
+                let why = error.source().map(|why| format!(": {why}")).unwrap_or_default();
+                tracing::error!("users and rights stay as they were: {error}{why}");
+                return;
+            }
+        };
+        let Access { passwords, policy } = access;
+        let gone = match (&self.book, passwords) {
+            (Some(book), Some(new)) => {
+                let old = open(book).replace(Arc::clone(&new));
+                old.changed(&new).map(str::to_owned).collect()
+            }
+            _ => BTreeSet::new(),
+        };
+        tracing::info!(users_changed = gone.len(), "users and rights are read again");
+        let reload = Arc::new(Reload { policy, gone });
+        for to in &self.to {
+            // A shard that has ended needs none.
+            let _ = to.send(Arc::clone(&reload));
+        }
+        self.wakers.iter().for_each(Waker::wake);
+    }
+}

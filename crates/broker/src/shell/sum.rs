@@ -1,0 +1,51 @@
+//! What a shell is asked beside its connections: counters for the log, and users and rights
+//! that were read again.
+
+use super::Shell;
+use crate::reload::Reload;
+use std::sync::Arc;
+use weir_core::Micros;
+use weir_reactor::Io;
+
+impl Shell {
+    /// Goes by the users and rights that were read again.
+    pub(crate) fn reload(&mut self, reload: &Reload, io: &mut Io) {
+        let (shard, mut output) = self.parts(io);
+        if let Some(policy) = &reload.policy {
+            shard.set_policy(Arc::clone(policy));
+        }
+        shard.end_clients_of(|user| reload.gone.contains(user), output.now(), &mut output);
+    }
+
+    /// Writes every counter to the log.
+    pub(crate) fn log_counters(&mut self, io: &Io) {
+        self.guard.log.sum_up(Micros(u64::MAX));
+        let (rss_bytes, rss_bytes_max) = self.guard.memory.bytes();
+        let (stats, admission) = (self.shard.stats(), self.guard.admission().stats);
+        let (shard, log, io) = (self.guard.own.0, self.guard.log.counts(), io.stats());
+        tracing::info!(
+            shard,
+            ?stats,
+            ?admission,
+            accept_errors = io.accept_errors,
+            transport_errors = io.transport_errors,
+            passwords = ?self.guard.auth.password_counts(),
+            log_lines_left_out = log.left_out,
+            log_lines_lost = log.lost,
+            rss_bytes,
+            rss_bytes_max,
+            "counters"
+        );
+        if let Some(journal) = &self.guard.journal {
+            tracing::info!(shard, store = ?journal.counts(), "counters of the store");
+        }
+        if let Some(conditions) = self.shard.conditions()
+            && stats.condition_checks > 0
+        {
+            tracing::info!(shard, ?conditions, "counters of conditions");
+        }
+        if let Some(flow) = self.shard.rules() {
+            tracing::info!(shard, ?flow, "counters of rules");
+        }
+    }
+}
