@@ -26,6 +26,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weir_control::REQUESTS_MAX;
 use weir_core::{Limits, Partitions, Shard, ShardId};
+use weir_flow::Flow;
 use weir_reactor::{Backend, ListenerId, Mailbox, ToOutside, Transport, Waker};
 
 /// What a connection may have of answers that its client does not take, in bytes, beside messages.
@@ -217,21 +218,8 @@ impl Server {
         let admission = Arc::new(Mutex::new(admission));
         let ceiling = Arc::new(Ceiling::new(config.process.memory_bytes_max, shards));
         let flows = config.flow.compile().map_err(ConfigError::Flow)?.split(shards.into());
-        let make = |(own, flow)| {
-            let mut shard = Shard::new(ShardId(own), shards, config.settings(), seed);
-            shard.set_conditions(Box::<Conditions>::default());
-            if self.access.passwords.is_some() {
-                shard.know_users();
-            }
-            if let Some(policy) = &self.access.policy {
-                shard.set_policy(Arc::clone(policy));
-            }
-            if !config.flow.is_empty() {
-                shard.set_rules(Box::new(FlowOfShard(flow)));
-            }
-            shard
-        };
-        let mut made: Vec<Shard> = (0..shards).zip(flows).map(make).collect();
+        let mut made: Vec<Shard> =
+            (0..shards).zip(flows).map(|(own, flow)| self.shard(own, seed, flow)).collect();
         let mut mailboxes = weir_reactor::mailboxes(wakers);
         let (journals, generations) = self.journals(&mut made, seed, &mut mailboxes)?;
         let mut workers = Vec::new();
@@ -274,6 +262,22 @@ impl Server {
             workers.push(Worker::new(shell, shared?, (waker, io), (asked, reloads), gather));
         }
         Ok((workers, letters, generations))
+    }
+
+    fn shard(&self, own: u16, seed: u64, flow: Flow) -> Shard {
+        let shards = self.wakers.len() as u16;
+        let mut shard = Shard::new(ShardId(own), shards, self.config.settings(), seed);
+        shard.set_conditions(Box::<Conditions>::default());
+        if self.access.passwords.is_some() {
+            shard.know_users();
+        }
+        if let Some(policy) = &self.access.policy {
+            shard.set_policy(Arc::clone(policy));
+        }
+        if !self.config.flow.is_empty() {
+            shard.set_rules(Box::new(FlowOfShard(flow)));
+        }
+        shard
     }
 
     /// Each shard's way to the hasher, if there are passwords.
