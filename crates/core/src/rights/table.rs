@@ -103,6 +103,7 @@ impl RightsTable {
     }
 
     /// The session is over.
+    #[cold]
     pub(crate) fn forget(&mut self, key: SessionKey) {
         if let Some(of) = self.of.get_mut(key.0 as usize) {
             let old = std::mem::take(of);

@@ -159,7 +159,7 @@ impl Shard {
             return self.send_admitted(conn, admitted, owner, sink);
         }
         let proof = Proof { method: method.as_deref(), data, user: user.as_deref() };
-        self.admit(conn, &connect, &Asked::of(&connect), Some(proof), now, sink);
+        self.admit(conn, &connect, &Asked::of(&connect), Some(&proof), now, sink);
     }
 
     /// A packet while the client is not yet known: only AUTH and DISCONNECT may come

@@ -16,7 +16,7 @@ impl Shard {
         connect: &Connect<'_>,
         asked: &Asked<'_>,
         assigned: Option<&str>,
-        proof: Option<Proof<'_>>,
+        proof: Option<&Proof<'_>>,
     ) -> Vec<u8> {
         let mut properties = PropertiesBuf::new();
         if connect.version.is_v5() {

@@ -8,7 +8,6 @@ use crate::auth::{AuthRequest, AuthStep};
 use crate::bounds::{CEILING, LEAN_WILL_BYTES_MAX};
 use crate::keys::{ConnKey, Micros, Origin, SessionKey};
 use crate::message::passed_on;
-use crate::rights::User;
 use crate::session::{Attachment, Will};
 use crate::sink::{Notice, Sink};
 use weir_wire::packet::{self as wire, Connect};
@@ -73,7 +72,7 @@ impl Shard {
         conn: ConnKey,
         connect: &Connect<'_>,
         asked: &Asked<'_>,
-        proof: Option<Proof<'_>>,
+        proof: Option<&Proof<'_>>,
         now: Micros,
         sink: &mut impl Sink,
     ) {
@@ -110,9 +109,8 @@ impl Shard {
                 self.session_for(client_id, address, connect.clean_start, sink)
             }
         };
-        if let Some(rights) = &mut self.clients.rights {
-            let user = proof.and_then(|proof| proof.user).or(connect.user_name);
-            rights.set_user(session, User::new(user));
+        if self.clients.rights.is_some() {
+            self.note_user(session, proof.and_then(|proof| proof.user).or(connect.user_name));
         }
         let attachment = self.attach(conn, session, connect, asked, now, sink);
         let user_name = connect.user_name;

@@ -4,7 +4,7 @@ use super::Shard;
 use super::connection::Refusal;
 use super::publish::NotTaken;
 use crate::keys::{ConnKey, Micros, SessionKey};
-use crate::rights::Policy;
+use crate::rights::{Policy, User};
 use crate::session::Will;
 use crate::sink::Sink;
 use std::sync::Arc;
@@ -69,8 +69,17 @@ impl Shard {
         self.acknowledge(conn, session, publish, reason, None, now, sink)
     }
 
+    /// Notes whose client a session is, where that is asked.
+    #[cold]
+    pub(super) fn note_user(&mut self, session: SessionKey, user: Option<&str>) {
+        if let Some(rights) = &mut self.clients.rights {
+            rights.set_user(session, User::new(user));
+        }
+    }
+
     /// Whether a will is kept at all. What its client's user may do is asked again when it is due,
     /// but not known any more if a restart comes between.
+    #[inline(never)]
     pub(super) fn allows_will(
         &mut self,
         conn: ConnKey,
@@ -86,6 +95,7 @@ impl Shard {
     }
 
     /// A will is due: it is published when the input is over, if its client may.
+    #[inline(never)]
     pub(super) fn owe_will(&mut self, key: SessionKey, will: Will, sink: &mut impl Sink) {
         if self.clients.may_write(key, &will.topic) {
             self.due.wills.push(will);
