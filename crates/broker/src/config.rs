@@ -10,10 +10,10 @@ pub use mosquitto::{MosquittoFile, OPTIONS as MOSQUITTO_OPTIONS, Options as Mosq
 pub use range::{RANGES, Range};
 
 use crate::admission::ProcessLimits;
-use crate::auth::{AuthConfig, FileError};
+use crate::auth::{Access, AuthConfig, FileError};
 use crate::control::ControlConfig;
 use crate::journal::StoreConfig;
-use crate::listener::{Door, ListenerConfig, TlsFault};
+use crate::listener::{Door, Doors, ListenerConfig, TlsFault};
 use crate::rules::FlowRules;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -208,6 +208,7 @@ impl Config {
             config.listen.clear();
         }
         config.check_values()?;
+        config.doors()?;
         Ok(config)
     }
 
@@ -223,12 +224,18 @@ impl Config {
     /// # Errors
     /// The first value out of its range.
     pub fn check(&self) -> Result<(), ConfigError> {
+        self.open().map(drop)
+    }
+
+    /// Checks it, and returns what its files say: users and rights, and what is spoken by each of
+    /// [`Config::addresses`].
+    pub(crate) fn open(&self) -> Result<(Access, Doors), ConfigError> {
         self.check_values()?;
-        self.auth.read_files()?;
+        let (doors, access) = (self.doors()?, self.auth.read_files()?);
         let is_said = self.auth.allow_anonymous.is_some() || self.auth.names_users();
         match self.addresses()?.iter().find(|address| !is_loopback(address)) {
             Some(address) if !is_said => Err(value_error("listen", address, UNASKED)),
-            _ => Ok(()),
+            _ => Ok((access, doors)),
         }
     }
 
@@ -260,8 +267,7 @@ impl Config {
         }
         self.auth.check().map_err(|(user, rule)| ConfigError::User { user, rule })?;
         self.flow.compile().map_err(ConfigError::Flow)?;
-        self.addresses()?;
-        self.doors().map(drop)
+        self.addresses().map(drop)
     }
 
     /// What is odd about a configuration that can be used, a line each.
@@ -301,7 +307,7 @@ impl Config {
     }
 
     /// What is spoken by each of [`Config::addresses`], with what is in its files now.
-    pub(crate) fn doors(&self) -> Result<Vec<Option<Arc<Door>>>, ConfigError> {
+    fn doors(&self) -> Result<Doors, ConfigError> {
         let mut doors = vec![None; self.listen.len()];
         for listener in &self.listener {
             if let Some((key, value, rule)) = listener.fault() {
@@ -312,7 +318,7 @@ impl Config {
                 .map_err(|fault| ConfigError::Tls { address: address(), fault })?;
             doors.push(door.map(Arc::new));
         }
-        Ok(doors)
+        Ok(doors.into())
     }
 }
 

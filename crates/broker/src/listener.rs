@@ -10,7 +10,11 @@ pub(crate) use door::Door;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use weir_reactor::{ListenerId, Transport};
+
+/// What is spoken by each listener; nothing for plain TCP.
+pub(crate) type Doors = Arc<[Option<Arc<Door>>]>;
 
 pub(crate) struct Listener {
     /// Its place in the configuration.

@@ -1,7 +1,8 @@
-//! Users and rights that are read again while the broker runs.
+//! Users, rights and certificates that are read again while the broker runs.
 
 use crate::auth::hasher::{SharedBook, open};
 use crate::auth::{Access, AuthConfig};
+use crate::listener::Doors;
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::sync::Arc;
@@ -17,9 +18,10 @@ pub(crate) struct Reload {
     pub(crate) gone: BTreeSet<String>,
 }
 
-/// Reads the files of users and rights again.
+/// Reads the files of users, rights and certificates again.
 #[derive(Debug)]
 pub struct Reloader {
+    doors: Doors,
     auth: AuthConfig,
     book: Option<SharedBook>,
     to: Vec<Sender<Arc<Reload>>>,
@@ -31,21 +33,27 @@ pub(crate) type Reloads = Vec<Receiver<Arc<Reload>>>;
 
 impl Reloader {
     pub(crate) fn new(
+        doors: Doors,
         auth: &AuthConfig,
         book: Option<SharedBook>,
         wakers: &[Waker],
     ) -> (Self, Reloads) {
         let (to, reloads) = wakers.iter().map(|_| channel()).unzip();
-        (Self { auth: auth.clone(), book, to, wakers: wakers.to_vec() }, reloads)
+        (Self { doors, auth: auth.clone(), book, to, wakers: wakers.to_vec() }, reloads)
     }
 
-    /// Has all shards go by the files as they are now, or says what is wrong in them and changes
-    /// nothing. Clients whose users are gone or have another password are ended; nothing happens to
-    /// others, but that they may do what their users may by now.
+    /// Has everything go by the files as they are now. What cannot be used is said, and changes
+    /// nothing: each listener's certificates by themselves, users and rights together.
     pub fn reload(&self) {
-        if !self.auth.has_files() {
-            return;
+        self.doors.iter().flatten().for_each(|door| door.reload());
+        if self.auth.has_files() {
+            self.reload_access();
         }
+    }
+
+    /// Has all shards go by the users and rights that the files have now. Clients whose users are gone or have another password are ended; nothing happens to
+    /// others, but that they may do what their users may by now.
+    fn reload_access(&self) {
         let access = match self.auth.read_files() {
             Ok(access) => access,
             Err(error) => {

@@ -11,7 +11,7 @@ use crate::control::{Answer, Shards};
 use crate::doorman::{Doorman, GRACE};
 use crate::journal::{self, Flusher, Generations, Journal, NoStore, OnDamage, Pager, Started};
 use crate::letter::Letter;
-use crate::listener::{Door, Listener};
+use crate::listener::{Door, Doors, Listener};
 use crate::log::{Log, LostLines};
 use crate::memory::{Ceiling, Memory};
 use crate::reload::{Reloader, Reloads};
@@ -25,7 +25,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weir_control::REQUESTS_MAX;
-use weir_core::{Limits, Partitions, Shard, ShardId};
+use weir_core::{Limits, Partitions, Settings, Shard, ShardId};
 use weir_flow::Flow;
 use weir_reactor::{Backend, ListenerId, Mailbox, ToOutside, Transport, Waker};
 
@@ -83,8 +83,7 @@ pub struct Server {
     access: Access,
     listeners: Vec<Listener>,
     addresses: Vec<SocketAddr>,
-    /// What is spoken by each listener.
-    doors: Arc<[Option<Arc<Door>>]>,
+    doors: Doors,
     wakers: Vec<Waker>,
     asked: Arc<Asked>,
     /// Listens already where `[control]` says so.
@@ -101,12 +100,10 @@ impl Server {
     /// # Errors
     /// A setting that cannot be used, an address that is taken or not ours.
     pub fn bind(config: &Config) -> Result<Self, ServeError> {
-        config.check()?;
+        let (access, doors) = config.open()?;
         check_io(config)?;
-        let access = config.auth.read_files().map_err(ConfigError::Auth)?;
         let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
-        let doors = config.doors()?;
-        for (id, (address, door)) in (0..).zip(config.addresses()?.into_iter().zip(&doors)) {
+        for (id, (address, door)) in (0..).zip(config.addresses()?.into_iter().zip(doors.iter())) {
             let transport = match door {
                 None => Transport::Plain,
                 Some(door) => Transport::Layered(Arc::<Door>::clone(door)),
@@ -123,14 +120,15 @@ impl Server {
         let control = control.map(weir_control::Server::bind).transpose()?;
         let (asked, lost_lines) = (Arc::default(), LostLines::default());
         let book = access.passwords.clone().map(Book::shared);
-        let (reloader, reloads) = Reloader::new(&config.auth, book.clone(), &wakers);
+        let (reloader, reloads) =
+            Reloader::new(Arc::clone(&doors), &config.auth, book.clone(), &wakers);
         let reloader = Some(reloader);
         Ok(Self {
             config,
             access,
             listeners,
             addresses,
-            doors: doors.into(),
+            doors,
             wakers,
             asked,
             control,
@@ -156,14 +154,14 @@ impl Server {
         self.doors.get(place)?.as_ref().map(|door| door.name())
     }
 
-    /// What has it read the files of users and rights again. The second time there is none.
+    /// What has it read the files of users, rights and certificates again. The second time there is none.
     pub fn take_reloader(&mut self) -> Option<Reloader> {
         self.reloader.take()
     }
 
     /// What stops it.
     pub fn stopper(&self) -> Stopper {
-        Stopper::new(Arc::clone(&self.asked), self.wakers.clone(), Arc::clone(&self.doors))
+        Stopper::new(Arc::clone(&self.asked), self.wakers.clone())
     }
 
     /// Serves until it is stopped: the first shard on this thread, each other on one of its own.
@@ -218,8 +216,9 @@ impl Server {
         let admission = Arc::new(Mutex::new(admission));
         let ceiling = Arc::new(Ceiling::new(config.process.memory_bytes_max, shards));
         let flows = config.flow.compile().map_err(ConfigError::Flow)?.split(shards.into());
-        let mut made: Vec<Shard> =
-            (0..shards).zip(flows).map(|(own, flow)| self.shard(own, seed, flow)).collect();
+        let settings = config.settings();
+        let make = |(own, flow)| self.shard(own, settings.clone(), seed, flow);
+        let mut made: Vec<Shard> = (0..shards).zip(flows).map(make).collect();
         let mut mailboxes = weir_reactor::mailboxes(wakers);
         let (journals, generations) = self.journals(&mut made, seed, &mut mailboxes)?;
         let mut workers = Vec::new();
@@ -232,6 +231,7 @@ impl Server {
         let Limits { output_bytes_max, packet_bytes_max, .. } = config.limits;
         let unread_bytes_max = output_bytes_max + packet_bytes_max as usize + UNREAD_ANSWERS_BYTES;
         let made = made.into_iter().zip(journals).zip(reloads);
+        let allows_anonymous = config.allows_anonymous();
         let has_tls = |door: &Option<Arc<Door>>| door.as_ref().is_some_and(|it| it.has_tls());
         for (((mailbox, control), own), ((shard, journal), reloads)) in
             ends.zip(0..shards).zip(made)
@@ -240,12 +240,7 @@ impl Server {
                 own: ShardId(own),
                 admission: Arc::clone(&admission),
                 memory: Memory::new(Arc::clone(&ceiling)),
-                auth: Authenticator::new(
-                    &config.auth,
-                    config.allows_anonymous(),
-                    secret,
-                    hashers.next(),
-                ),
+                auth: Authenticator::new(&config.auth, allows_anonymous, secret, hashers.next()),
                 log: Log::new(self.lost_lines.clone(), config.limits.client_share_percent),
                 unread_bytes_max,
                 has_tls: self.doors.iter().map(has_tls).collect(),
@@ -264,9 +259,9 @@ impl Server {
         Ok((workers, letters, generations))
     }
 
-    fn shard(&self, own: u16, seed: u64, flow: Flow) -> Shard {
+    fn shard(&self, own: u16, settings: Settings, seed: u64, flow: Flow) -> Shard {
         let shards = self.wakers.len() as u16;
-        let mut shard = Shard::new(ShardId(own), shards, self.config.settings(), seed);
+        let mut shard = Shard::new(ShardId(own), shards, settings, seed);
         shard.set_conditions(Box::<Conditions>::default());
         if self.access.passwords.is_some() {
             shard.know_users();

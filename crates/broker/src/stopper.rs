@@ -1,6 +1,5 @@
 //! What other threads, and signals, ask of a running broker.
 
-use crate::listener::Door;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use weir_reactor::Waker;
@@ -10,8 +9,6 @@ use weir_reactor::Waker;
 pub struct Stopper {
     asked: Arc<Asked>,
     wakers: Vec<Waker>,
-    /// By listener.
-    doors: Arc<[Option<Arc<Door>>]>,
 }
 
 /// What other threads ask of a running server.
@@ -25,17 +22,8 @@ pub(crate) struct Asked {
 }
 
 impl Stopper {
-    pub(crate) fn new(
-        asked: Arc<Asked>,
-        wakers: Vec<Waker>,
-        doors: Arc<[Option<Arc<Door>>]>,
-    ) -> Self {
-        Self { asked, wakers, doors }
-    }
-
-    /// Has the certificates of listeners read again. One that cannot be used stays as it was.
-    pub fn reload_certificates(&self) {
-        self.doors.iter().flatten().for_each(|door| door.reload());
+    pub(crate) const fn new(asked: Arc<Asked>, wakers: Vec<Waker>) -> Self {
+        Self { asked, wakers }
     }
 
     /// The server ends its connections in good order and returns from [`crate::Server::run`].
@@ -55,8 +43,7 @@ impl Stopper {
     }
 
     /// Stops at SIGTERM and SIGINT; writes the counters to the log at SIGUSR1 and, after
-    /// `hung_up`, which may begin the log's file anew, at SIGHUP, which has certificates read
-    /// again as well.
+    /// `hung_up`, which may begin the log's file anew and have files read again, at SIGHUP.
     ///
     /// # Errors
     /// What the system says of installing the handlers.
@@ -73,7 +60,6 @@ impl Stopper {
                         "SIGHUP: the counters follow; of the configuration, only the files of \
                          users, rights and certificates are read again"
                     );
-                    stopper.reload_certificates();
                 }
                 if matches!(signal, SIGUSR1 | SIGHUP) {
                     stopper.asked.counters.fetch_add(1, Ordering::AcqRel);

@@ -147,20 +147,7 @@ impl Plant {
             // Another shard may say the same, or the publisher be gone.
             Self::LoseRefusal => 1,
             Self::AnswerEarly => 8,
-            Self::LoseRecord
-            | Self::RepeatRecords
-            | Self::ForgetNoted
-            | Self::ForgetMailed
-            | Self::ForgetMarks
-            | Self::TakePartOfCopy
-            | Self::DivideInputs
-            | Self::ForgetEarly
-            | Self::TellOfPageEarly
-            | Self::FreePagesEarly
-            | Self::MisreadPage
-            | Self::KeepDeadPages
-            | Self::ForgetFetched
-            | Self::ForgetPaged => 1,
+            _ if self.needs_crashes() => 1,
             Self::LoseParcel => 4,
             Self::SwapLetters
             // The next receipt makes up for those that are lost before it.

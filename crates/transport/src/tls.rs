@@ -15,9 +15,11 @@ use faults::fault;
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{
-    ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus,
+    ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedConnectionCommon,
+    UnbufferedStatus,
 };
 use std::fmt;
+use std::ops::Deref;
 
 /// Plain bytes of one record.
 const RECORD_BYTES_MAX: usize = 16 * 1024;
@@ -27,15 +29,19 @@ const RECORD_BYTES_MAX: usize = 16 * 1024;
 const RECORD_OVERHEAD: usize = 64;
 
 /// One side of a connection.
-trait Engine: Send {
+trait Engine: Deref<Target = UnbufferedConnectionCommon<Self::Side>> + Send {
     type Side;
 
     fn step<'c, 'i>(&'c mut self, bytes: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Side>;
 
-    fn is_open(&self) -> bool;
+    fn is_open(&self) -> bool {
+        !self.is_handshaking()
+    }
 
     /// Whether a step would bring something to say, before it looks at its bytes.
-    fn has_to_say(&self) -> bool;
+    fn has_to_say(&self) -> bool {
+        self.wants_write()
+    }
 }
 
 impl Engine for UnbufferedServerConnection {
@@ -44,14 +50,6 @@ impl Engine for UnbufferedServerConnection {
     fn step<'c, 'i>(&'c mut self, bytes: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Side> {
         self.process_tls_records(bytes)
     }
-
-    fn is_open(&self) -> bool {
-        !self.is_handshaking()
-    }
-
-    fn has_to_say(&self) -> bool {
-        self.wants_write()
-    }
 }
 
 impl Engine for UnbufferedClientConnection {
@@ -59,14 +57,6 @@ impl Engine for UnbufferedClientConnection {
 
     fn step<'c, 'i>(&'c mut self, bytes: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Side> {
         self.process_tls_records(bytes)
-    }
-
-    fn is_open(&self) -> bool {
-        !self.is_handshaking()
-    }
-
-    fn has_to_say(&self) -> bool {
-        self.wants_write()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Deed, Policy, Rights};
 use crate::keys::SessionKey;
+use slab::Slab;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -27,9 +28,15 @@ impl User {
     }
 }
 
-/// A user of [`RightsTable`]; 0 is nobody that is known.
+/// A user of [`RightsTable`]: one more than its key; 0 is nobody that is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct UserId(u32);
+
+impl UserId {
+    fn key(self) -> Option<usize> {
+        (self.0 as usize).checked_sub(1)
+    }
+}
 
 /// The rights of all sessions of a shard.
 #[derive(Debug, Default)]
@@ -37,9 +44,7 @@ pub(crate) struct RightsTable {
     /// Without one, every user may do everything.
     policy: Option<Arc<Policy>>,
     ids: BTreeMap<User, UserId>,
-    /// By [`UserId`], from 1 on.
-    users: Vec<Option<Entry>>,
-    free: Vec<UserId>,
+    users: Slab<Entry>,
     /// By session.
     of: Vec<UserId>,
 }
@@ -55,7 +60,7 @@ struct Entry {
 impl RightsTable {
     /// The rights of all users are those of another policy from now on.
     pub(crate) fn set_policy(&mut self, policy: Arc<Policy>) {
-        for entry in self.users.iter_mut().flatten() {
+        for (_, entry) in &mut self.users {
             entry.rights = Some(Arc::new(policy.of(&entry.user)));
         }
         self.policy = Some(policy);
@@ -69,12 +74,12 @@ impl RightsTable {
     /// The sessions of users that are among these.
     pub(crate) fn sessions_of(&self, is_among: impl Fn(&str) -> bool) -> Vec<SessionKey> {
         let is_asked = |entry: &Entry| entry.user.name().is_some_and(&is_among);
-        let asked: Vec<bool> =
-            self.users.iter().map(|entry| entry.as_ref().is_some_and(is_asked)).collect();
+        let mut asked = vec![false; self.users.capacity()];
+        self.users.iter().for_each(|(key, entry)| asked[key] = is_asked(entry));
         if !asked.contains(&true) {
             return Vec::new();
         }
-        let is_its = |id: &UserId| (id.0 as usize).checked_sub(1).is_some_and(|at| asked[at]);
+        let is_its = |id: &UserId| id.key().is_some_and(|key| asked[key]);
         let sessions = (0..).zip(&self.of).filter(|(_, id)| is_its(id));
         sessions.map(|(key, _)| SessionKey(key)).collect()
     }
@@ -114,40 +119,30 @@ impl RightsTable {
     #[inline]
     fn entry(&self, key: SessionKey) -> Option<&Entry> {
         let id = self.of.get(key.0 as usize)?;
-        self.users.get((id.0 as usize).checked_sub(1)?)?.as_ref()
+        self.users.get(id.key()?)
     }
 
     fn acquire(&mut self, user: User) -> UserId {
         if let Some(&id) = self.ids.get(&user) {
-            if let Some(entry) = &mut self.users[id.0 as usize - 1] {
+            if let Some(entry) = id.key().and_then(|key| self.users.get_mut(key)) {
                 entry.sessions += 1;
             }
             return id;
         }
         let rights = self.policy.as_ref().map(|policy| Arc::new(policy.of(&user)));
-        let entry = Some(Entry { user: user.clone(), rights, sessions: 1 });
-        let id = match self.free.pop() {
-            Some(id) => {
-                self.users[id.0 as usize - 1] = entry;
-                id
-            }
-            None => {
-                self.users.push(entry);
-                UserId(self.users.len() as u32)
-            }
-        };
+        let key = self.users.insert(Entry { user: user.clone(), rights, sessions: 1 });
+        let id = UserId(key as u32 + 1);
         self.ids.insert(user, id);
         id
     }
 
     fn release(&mut self, id: UserId) {
-        let Some(at) = (id.0 as usize).checked_sub(1) else { return };
-        let Some(entry) = &mut self.users[at] else { return };
+        let Some(key) = id.key() else { return };
+        let entry = &mut self.users[key];
         entry.sessions -= 1;
         if entry.sessions == 0 {
             self.ids.remove(&entry.user);
-            self.users[at] = None;
-            self.free.push(id);
+            self.users.remove(key);
         }
     }
 }
@@ -188,7 +183,7 @@ mod tests {
         assert!(!table.ids.contains_key(&ann()));
         assert!(!table.allow(SessionKey(7), Deed::Write, "c", "a"));
         table.forget(SessionKey(7));
-        assert!(table.ids.is_empty() && table.users.iter().all(Option::is_none));
+        assert!(table.ids.is_empty() && table.users.is_empty());
     }
 
     #[test]

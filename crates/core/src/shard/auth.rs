@@ -81,22 +81,29 @@ impl Shard {
                 }
                 sink.write(conn, &bytes);
             }
-            Verdict::Accept(_) | Verdict::AcceptAs { .. } => {
-                let (user, data) = match verdict {
-                    Verdict::AcceptAs { user, data } => (Some(user), data),
-                    Verdict::Accept(data) => (None, data),
-                    Verdict::Continue(_) | Verdict::Refuse(_) => return,
-                };
-                if let Some(waiting) = connection.take_waiting() {
-                    let AwaitAuth { connect, method, .. } = *waiting;
-                    let admitted = Admitted { connect, method, user, data };
-                    self.admit_authenticated(conn, Box::new(admitted), now, sink);
-                }
+            Verdict::Accept(data) => self.accept_unknown(conn, None, data, now, sink),
+            Verdict::AcceptAs { user, data } => {
+                self.accept_unknown(conn, Some(user), data, now, sink);
             }
             Verdict::Refuse(reason) => {
                 self.refuse_unknown(conn, Refusal::new(reason, "not authenticated"), sink);
             }
         }
+    }
+
+    fn accept_unknown(
+        &mut self,
+        conn: ConnKey,
+        user: Option<Box<str>>,
+        data: Vec<u8>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let connection = self.connections.get_mut(conn);
+        let Some(waiting) = connection.and_then(Connection::take_waiting) else { return };
+        let AwaitAuth { connect, method, .. } = *waiting;
+        let admitted = Admitted { connect, method, user, data };
+        self.admit_authenticated(conn, Box::new(admitted), now, sink);
     }
 
     fn answer_live(&mut self, conn: ConnKey, verdict: Verdict, now: Micros, sink: &mut impl Sink) {
