@@ -51,8 +51,9 @@ impl Reloader {
         }
     }
 
-    /// Has all shards go by the users and rights that the files have now. Clients whose users are gone or have another password are ended; nothing happens to
-    /// others, but that they may do what their users may by now.
+    /// Has all shards go by the users and rights that the files have now. Clients whose users are
+    /// gone or have another password are ended; nothing happens to others, but that they may do
+    /// what their users may by now.
     fn reload_access(&self) {
         let access = match self.auth.read_files() {
             Ok(access) => access,

@@ -154,7 +154,8 @@ impl Server {
         self.doors.get(place)?.as_ref().map(|door| door.name())
     }
 
-    /// What has it read the files of users, rights and certificates again. The second time there is none.
+    /// What has it read the files of users, rights and certificates again. The second time there is
+    /// none.
     pub fn take_reloader(&mut self) -> Option<Reloader> {
         self.reloader.take()
     }
