@@ -1,17 +1,20 @@
-"""gmqtt (Python, asyncio) runs the cells of ../README.md against a broker on 127.0.0.1.
+"""gmqtt (Python, asyncio) runs the cells of ../README.md against a broker. It has no WebSocket.
 
-Usage: matrix.py PORT. Prints a line a cell; the exit code says whether all passed.
+Usage: matrix.py URL [CAFILE]. Prints a line a cell; the exit code says whether all passed.
 """
 
 import asyncio
 import logging
+import ssl
 import sys
+from urllib.parse import urlsplit
 
 from gmqtt import Client, Message, Subscription
 from gmqtt.mqtt.constants import MQTTv50, MQTTv311
 from gmqtt.storage import HeapPersistentStorage
 
-HOST, PORT = "127.0.0.1", int(sys.argv[1])
+URL = urlsplit(sys.argv[1])
+TLS = ssl.create_default_context(cafile=sys.argv[2]) if URL.scheme == "mqtts" else False
 WAIT_S = 20
 V311, V5 = MQTTv311, MQTTv50
 
@@ -53,7 +56,10 @@ class Peer:
         return 0
 
     async def join(self):
-        await within(self.client.connect(HOST, PORT, version=self.version, keepalive=30))
+        connected = self.client.connect(
+            URL.hostname, URL.port, ssl=TLS, version=self.version, keepalive=30
+        )
+        await within(connected)
         return self
 
     async def subscribe(self, topic, qos=0, identifier=None):
@@ -75,7 +81,12 @@ class Peer:
         return topic, payload, qos, bool(properties["retain"])
 
     async def leave(self):
-        await within(self.client.disconnect())
+        try:
+            await within(self.client.disconnect())
+        except ssl.SSLError as error:
+            # asyncio makes an error of what was on its way when this side had closed.
+            if error.reason != "APPLICATION_DATA_AFTER_CLOSE_NOTIFY":
+                raise
 
     def cut(self):
         """Ends the connection without DISCONNECT; gmqtt has no public way to."""

@@ -1,7 +1,7 @@
-// Go's paho runs the cells of ../README.md against a broker on 127.0.0.1: paho.mqtt.golang speaks
-// 3.1.1, paho.golang 5.0.
+// Go's paho runs the cells of ../README.md against a broker: paho.mqtt.golang speaks 3.1.1,
+// paho.golang 5.0.
 //
-// Usage: gopaho PORT. Prints a line a cell; the exit code says whether all passed.
+// Usage: gopaho URL [CAFILE]. Prints a line a cell; the exit code says whether all passed.
 package main
 
 import (
@@ -108,14 +108,14 @@ func attempt(cell cell, join join, root string) (fault string) {
 }
 
 func main() {
-	address, failed := "127.0.0.1:"+os.Args[1], false
+	to, failed := dialer(os.Args[1:]), false
 	for _, version := range []struct {
 		name  string
 		join  join
 		cells []cell
 	}{
-		{"3.1.1", joiner311(address), both},
-		{"5.0", joiner5(address), append(both, only5...)},
+		{"3.1.1", joiner311(to), both},
+		{"5.0", joiner5(to), append(both, only5...)},
 	} {
 		for _, cell := range version.cells {
 			name := version.name + "/" + cell.name

@@ -17,19 +17,20 @@ type peer311 struct {
 	present  bool
 }
 
-func joiner311(address string) join {
+func joiner311(dial dial) join {
 	return func(id string, with options) peer {
 		peer := &peer311{messages: make(chan message, 1000), gone: make(chan error, 1)}
 		options := mqtt.NewClientOptions().
-			AddBroker("tcp://" + address).
+			// Not asked: the connection is made below.
+			AddBroker("tcp://broker").
 			SetClientID("gopaho-4-" + id).
 			SetProtocolVersion(4).
 			SetCleanSession(!with.keep).
 			SetKeepAlive(30 * time.Second).
 			// Nobody comes back by himself.
 			SetAutoReconnect(false).
-			SetCustomOpenConnectionFn(func(at *url.URL, _ mqtt.ClientOptions) (net.Conn, error) {
-				conn, err := net.DialTimeout("tcp", at.Host, wait)
+			SetCustomOpenConnectionFn(func(*url.URL, mqtt.ClientOptions) (net.Conn, error) {
+				conn, err := dial()
 				peer.conn = conn
 				return conn, err
 			}).

@@ -22,9 +22,9 @@ type peer5 struct {
 	present  bool
 }
 
-func joiner5(address string) join {
+func joiner5(dial dial) join {
 	return func(id string, with options) peer {
-		conn, err := net.DialTimeout("tcp", address, wait)
+		conn, err := dial()
 		mustNot(err)
 		conn = packets.NewThreadSafeConn(conn)
 		peer := &peer5{conn: conn, messages: make(chan message, 1000), gone: make(chan struct{}, 9)}

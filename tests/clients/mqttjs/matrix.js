@@ -1,12 +1,14 @@
-// mqtt.js (Node) runs the cells of ../README.md against a broker on 127.0.0.1.
+// mqtt.js (Node) runs the cells of ../README.md against a broker.
 //
-// Usage: node matrix.js PORT. Prints a line a cell; the exit code says whether all passed.
+// Usage: node matrix.js URL [CAFILE]. Prints a line a cell; the exit code says whether all passed.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import mqtt from "mqtt";
 
-const PORT = process.argv[2];
+const [URL, CAFILE] = process.argv.slice(2);
+const CA = CAFILE && readFileSync(CAFILE);
 const WAIT_MS = 20_000;
 
 function within(promise, what) {
@@ -42,9 +44,8 @@ class Peer {
     const peer = new Peer();
     const v5 = { sessionExpiryInterval: expiryS };
     if (aliasMaximum) v5.topicAliasMaximum = aliasMaximum;
-    peer.client = mqtt.connect({
-      host: "127.0.0.1",
-      port: PORT,
+    peer.client = mqtt.connect(URL, {
+      ca: CA,
       protocolVersion: version,
       clientId: `mqttjs-${version}-${id}`,
       clean,

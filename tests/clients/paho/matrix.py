@@ -1,6 +1,6 @@
-"""Python's paho runs the cells of ../README.md against a broker on 127.0.0.1.
+"""Python's paho runs the cells of ../README.md against a broker.
 
-Usage: matrix.py PORT. Prints a line a cell; the exit code says whether all passed.
+Usage: matrix.py URL [CAFILE]. Prints a line a cell; the exit code says whether all passed.
 """
 
 import os
@@ -9,13 +9,15 @@ import socket
 import sys
 import threading
 import time
+from urllib.parse import urlsplit
 
 import paho.mqtt.client as mqtt
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-HOST, PORT = "127.0.0.1", int(sys.argv[1])
+URL = urlsplit(sys.argv[1])
+IS_TLS, IS_WEBSOCKET = URL.scheme in ("mqtts", "wss"), URL.scheme in ("ws", "wss")
 WAIT_S = 20
 V311, V5 = mqtt.MQTTv311, mqtt.MQTTv5
 
@@ -29,8 +31,14 @@ class Peer:
         kwargs = {} if version == V5 else {"clean_session": clean}
         client_id = f"paho-{version}-{client_id}"
         self.client = mqtt.Client(
-            mqtt.CallbackAPIVersion.VERSION2, client_id=client_id, protocol=version, **kwargs
+            mqtt.CallbackAPIVersion.VERSION2,
+            client_id=client_id,
+            protocol=version,
+            transport="websockets" if IS_WEBSOCKET else "tcp",
+            **kwargs,
         )
+        if IS_TLS:
+            self.client.tls_set(sys.argv[2])
         self.client.on_connect = lambda _c, _u, flags, reason, _p: self.connected.put((flags, reason))
         self.client.on_message = lambda _c, _u, message: self.messages.put(message)
         self.client.on_subscribe = lambda _c, _u, _m, reasons, _p: self.granted.put(reasons)
@@ -44,7 +52,7 @@ class Peer:
             connect = Properties(PacketTypes.CONNECT)
             connect.SessionExpiryInterval = expiry_s
             kwargs = {"clean_start": clean, "properties": connect}
-        self.client.connect(HOST, PORT, keepalive=30, **kwargs)
+        self.client.connect(URL.hostname, URL.port, keepalive=30, **kwargs)
         self.client.loop_start()
         flags, reason = self.connected.get(timeout=WAIT_S)
         assert not reason.is_failure, reason
@@ -70,7 +78,9 @@ class Peer:
 
     def cut(self):
         """Ends the connection without DISCONNECT."""
-        self.client.socket().shutdown(socket.SHUT_RDWR)
+        of_client = self.client.socket()
+        # paho has no public way to the socket below WebSocket.
+        getattr(of_client, "_socket", of_client).shutdown(socket.SHUT_RDWR)
         threading.Thread(target=self.client.loop_stop, daemon=True).start()
 
 

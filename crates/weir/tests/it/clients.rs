@@ -1,9 +1,10 @@
 //! Real clients against `weir broker`: mosquitto_pub and mosquitto_sub, and the client libraries
 //! of tests/clients, which all run the same cells.
 
+use crate::support::certificates::{Authority, Pair};
 use crate::support::{Broker, tool};
 use std::io::{BufRead, BufReader, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -175,41 +176,68 @@ fn mosquitto_clients_share_a_subscription() {
 const CELLS: [&str; 7] = ["qos", "order", "retained", "will", "resume", "shared", "takeover"];
 const CELLS_OF_5: [&str; 3] = ["aliases", "properties", "expiry"];
 
+/// The listeners of the broker, by the schemes of their URLs.
+const SCHEMES: [&str; 4] = ["mqtt", "mqtts", "ws", "wss"];
+
 #[test]
-fn python_paho_runs_every_cell() {
-    run_cells(&[".venv/bin/python", "tests/clients/paho/matrix.py"]);
+fn python_paho_runs_every_cell_over_every_transport() {
+    run_cells(&[".venv/bin/python", "tests/clients/paho/matrix.py"], &SCHEMES);
 }
 
 #[test]
-fn gmqtt_runs_every_cell() {
-    run_cells(&[".venv/bin/python", "tests/clients/gmqtt/matrix.py"]);
+fn gmqtt_runs_every_cell_over_tcp_and_tls() {
+    run_cells(&[".venv/bin/python", "tests/clients/gmqtt/matrix.py"], &SCHEMES[..2]);
 }
 
 #[test]
-fn mqttjs_runs_every_cell() {
+fn mqttjs_runs_every_cell_over_every_transport() {
     // Node is there, but without its modules the program cannot start.
     if tool(&["node"]).is_some() && is_set_up("tests/clients/mqttjs/node_modules/mqtt") {
-        run_cells(&["node", "tests/clients/mqttjs/matrix.js"]);
+        run_cells(&["node", "tests/clients/mqttjs/matrix.js"], &SCHEMES);
     }
 }
 
 #[test]
-fn go_paho_runs_every_cell() {
-    run_cells(&["tests/clients/gopaho/gopaho"]);
+fn go_paho_runs_every_cell_over_every_transport() {
+    run_cells(&["tests/clients/gopaho/gopaho"], &SCHEMES);
 }
 
-/// Runs a program of tests/clients, given from the root of the repository, against a broker of its
-/// own: it must print that every cell went well, once.
-fn run_cells(command: &[&str]) {
+/// Runs a program of tests/clients, given from the root of the repository, over each of these
+/// transports at the same time, against a broker each: it must print that every cell went well,
+/// once.
+fn run_cells(command: &[&str], schemes: &[&str]) {
     let is_path = command[0].contains('/');
     if is_path && !is_set_up(command[0]) {
         return;
     }
-    let broker = Broker::start();
     let program = if is_path { root().join(command[0]) } else { command[0].into() };
+    thread::scope(|scope| {
+        for scheme in schemes {
+            let program = &program;
+            scope.spawn(move || run_cells_over(scheme, program, &command[1..]));
+        }
+    });
+}
+
+fn run_cells_over(scheme: &str, program: &Path, arguments: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new("us", folder.path());
+    let Pair { certificate, key } = authority.valid("server");
+    let mut listener = "[[listener]]\naddress = \"127.0.0.1:0\"\n".to_owned();
+    if scheme.starts_with("ws") {
+        listener += "websocket = true\n";
+    }
+    if scheme.ends_with('s') && scheme != "ws" {
+        listener += &format!("[listener.tls]\ncertificate = {certificate:?}\nkey = {key:?}\n");
+    }
+    let file = folder.path().join("weir.toml");
+    std::fs::write(&file, listener).unwrap();
+    let broker = Broker::try_start(&[file.to_str().unwrap()]).unwrap();
+    let port = broker.address.split(' ').next().unwrap().rsplit(':').next().unwrap();
+    let path = if scheme.starts_with("ws") { "/mqtt" } else { "" };
     let output = Command::new(program)
-        .args(&command[1..])
-        .arg(broker.port())
+        .args(arguments)
+        .args([format!("{scheme}://127.0.0.1:{port}{path}"), authority.file()])
         .current_dir(root())
         .output()
         .unwrap();
@@ -220,7 +248,8 @@ fn run_cells(command: &[&str]) {
     let expected = of_both.chain(of_5).map(|(of, cell)| format!("ok {of}/{cell}"));
     let lines: Vec<&str> = text.lines().collect();
     let is_complete = lines.iter().copied().eq(expected);
-    assert!(is_complete && output.status.success(), "{command:?}:\n{text}{errors}");
+    let what = program.display();
+    assert!(is_complete && output.status.success(), "{what} {scheme}:\n{text}{errors}");
 }
 
 fn root() -> PathBuf {
