@@ -7,19 +7,16 @@
 //
 // Prints one JSON object; its "faults" is empty where all is well.
 
-import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync, existsSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
-import { setTimeout as pause } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import CDP from "chrome-remote-interface";
+import { evaluate, inChromium, until } from "./chromium.mjs";
 import Ajv from "ajv/dist/2020.js";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const START_MS = 30_000, DRAW_MS = 60_000, LOOK_EVERY_MS = 50;
+const DRAW_MS = 60_000;
 
 const VIEWS = [
   { name: "desktop", width: 1280, height: 900, scheme: "light" },
@@ -43,25 +40,8 @@ if (!page) {
   process.exit(2);
 }
 
-// Waits for something that no event tells.
-const until = async (what, ms, name) => {
-  const end = Date.now() + ms;
-  for (;;) {
-    const found = await what();
-    if (found) return found;
-    if (Date.now() > end) throw new Error(name + " did not come within " + ms + " ms");
-    await pause(LOOK_EVERY_MS);
-  }
-};
-
 const faults = [];
 const seen = { charts: 0, heatMaps: 0, saved: 0 };
-
-const evaluate = async (client, expression) => {
-  const { result, exceptionDetails } = await client.Runtime.evaluate({ expression, awaitPromise: true, returnByValue: true });
-  if (exceptionDetails) throw new Error(exceptionDetails.exception?.description || exceptionDetails.text);
-  return result.value;
-};
 
 const look = async (client, view) => {
   const fault = (what) => faults.push(view.name + ": " + what);
@@ -140,21 +120,7 @@ const saved = async (client) => {
   });
 };
 
-const folder = mkdtempSync(join(tmpdir(), "weir-look-"));
-const browser = spawn(options.browser, [
-  "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update",
-  "--disable-sync", "--hide-scrollbars", "--remote-debugging-port=0", "--user-data-dir=" + folder, "about:blank",
-], { stdio: "ignore" });
-const gone = new Promise((done) => browser.once("exit", done));
-browser.once("error", (error) => {
-  console.error("look: cannot start " + options.browser + ": " + error.message);
-  process.exit(2);
-});
-try {
-  const file = join(folder, "DevToolsActivePort");
-  const port = await until(() => existsSync(file) && Number(readFileSync(file, "utf8").split("\n")[0]), START_MS, "the browser");
-  const client = await CDP({ port });
-  const { Page, Runtime, Log, Network } = client;
+const watch = async ({ Page, Runtime, Log, Network }) => {
   await Promise.all([Page.enable(), Runtime.enable(), Log.enable(), Network.enable()]);
   Runtime.exceptionThrown(({ exceptionDetails }) => faults.push("script: " + (exceptionDetails.exception?.description || exceptionDetails.text)));
   Runtime.consoleAPICalled(({ type, args }) => {
@@ -167,15 +133,17 @@ try {
     const isOwn = /^(data|blob):/.test(request.url) || request.url === pathToFileURL(resolve(page)).href;
     if (!isOwn && request.url !== "about:blank") faults.push("request: " + request.url.slice(0, 200));
   });
-  for (const view of VIEWS) await look(client, view);
-  if (await evaluate(client, "!!document.getElementById('data')")) await saved(client);
-  if (options.values) seen.values = await values(client);
-  if (options.sheets) await printed(client);
-  await client.Browser.close();
+};
+
+try {
+  await inChromium(options.browser, [], async (client) => {
+    await watch(client);
+    for (const view of VIEWS) await look(client, view);
+    if (await evaluate(client, "!!document.getElementById('data')")) await saved(client);
+    if (options.values) seen.values = await values(client);
+    if (options.sheets) await printed(client);
+  });
 } catch (error) {
   faults.push("look: " + error.message);
-  browser.kill("SIGKILL");
 }
-await gone;
-rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
 console.log(JSON.stringify({ faults, ...seen }, null, 2));

@@ -3,6 +3,7 @@
 
 use crate::support::certificates::{Authority, Pair};
 use crate::support::{Broker, tool};
+use serde_json::json;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -221,23 +222,10 @@ fn run_cells(command: &[&str], schemes: &[&str]) {
 
 fn run_cells_over(scheme: &str, program: &Path, arguments: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
-    let authority = Authority::new("us", folder.path());
-    let Pair { certificate, key } = authority.valid("server");
-    let mut listener = "[[listener]]\naddress = \"127.0.0.1:0\"\n".to_owned();
-    if scheme.starts_with("ws") {
-        listener += "websocket = true\n";
-    }
-    if scheme.ends_with('s') && scheme != "ws" {
-        listener += &format!("[listener.tls]\ncertificate = {certificate:?}\nkey = {key:?}\n");
-    }
-    let file = folder.path().join("weir.toml");
-    std::fs::write(&file, listener).unwrap();
-    let broker = Broker::try_start(&[file.to_str().unwrap()]).unwrap();
-    let port = broker.address.split(' ').next().unwrap().rsplit(':').next().unwrap();
-    let path = if scheme.starts_with("ws") { "/mqtt" } else { "" };
+    let (_broker, url, authority) = serve(scheme, folder.path());
     let output = Command::new(program)
         .args(arguments)
-        .args([format!("{scheme}://127.0.0.1:{port}{path}"), authority.file()])
+        .args([url, authority.file()])
         .current_dir(root())
         .output()
         .unwrap();
@@ -250,6 +238,61 @@ fn run_cells_over(scheme: &str, program: &Path, arguments: &[&str]) {
     let is_complete = lines.iter().copied().eq(expected);
     let what = program.display();
     assert!(is_complete && output.status.success(), "{what} {scheme}:\n{text}{errors}");
+}
+
+/// A broker that speaks this, its URL, and who has signed its certificate.
+fn serve(scheme: &str, folder: &Path) -> (Broker, String, Authority) {
+    let authority = Authority::new("us", folder);
+    let Pair { certificate, key } = authority.valid("server");
+    let mut listener = "[[listener]]\naddress = \"127.0.0.1:0\"\n".to_owned();
+    let is_websocket = scheme.starts_with("ws");
+    if is_websocket {
+        listener += "websocket = true\n";
+    }
+    if ["mqtts", "wss"].contains(&scheme) {
+        listener += &format!("[listener.tls]\ncertificate = {certificate:?}\nkey = {key:?}\n");
+    }
+    let file = folder.join("weir.toml");
+    std::fs::write(&file, listener).unwrap();
+    let broker = Broker::try_start(&[file.to_str().unwrap()]).unwrap();
+    let address = broker.address.split(' ').next().unwrap();
+    let path = if is_websocket { "/mqtt" } else { "" };
+    let url = format!("{scheme}://{address}{path}");
+    (broker, url, authority)
+}
+
+#[test]
+fn a_page_in_a_browser_is_a_client_by_websocket() {
+    let modules = ["tests/browser/node_modules", "tests/clients/mqttjs/node_modules/mqtt"];
+    if tool(&["node"]).is_none()
+        || tool(&["chromium"]).is_none()
+        || !modules.iter().all(|it| is_set_up(it))
+    {
+        return;
+    }
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let served = [serve("ws", folders[0].path()), serve("wss", folders[1].path())];
+    let mut node = Command::new("node");
+    node.arg(root().join("tests/browser/mqtt.mjs")).args(served.iter().map(|(_, url, _)| url));
+    let output = node.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(text.lines().count(), 2, "{text}{errors}");
+    for line in text.lines() {
+        let told: serde_json::Value = serde_json::from_str(line).unwrap();
+        let mut expected = Vec::new();
+        for version in [4, 5] {
+            // In the second round it is there already, and not new.
+            expected.push(json!([version, "browser/kept", 4, 1, true]));
+            for (qos, length) in
+                [0, 1, 2].into_iter().flat_map(|qos| [0, 100, 70_000].map(|length| (qos, length)))
+            {
+                expected.push(json!([version, format!("browser/{qos}"), length, qos, false]));
+            }
+            expected.push(json!([version, "browser/last", 0, 1, false]));
+        }
+        assert_eq!(told["came"], json!(expected), "{line}");
+    }
 }
 
 fn root() -> PathBuf {
