@@ -5,6 +5,10 @@
 # All programs and tests at once: asked for one by one, the crates would be built again for each
 # set of features that is needed then.
 ALL := --workspace --locked --bins --tests
+# Whoever builds once needs nothing kept for the next time.
+ifneq ($(CI),)
+export CARGO_INCREMENTAL := 0
+endif
 XTASK := cargo run --quiet --locked --bin xtask --
 DEBUG := $${CARGO_TARGET_DIR:-target}/debug
 
@@ -29,7 +33,7 @@ lint:
 	@if cargo deny --version >/dev/null 2>&1; then \
 	    cargo deny --log-level error check bans licenses sources; \
 	else \
-	    echo "lint: skipped cargo deny: cargo install --locked cargo-deny installs it"; \
+	    echo "lint: skipped cargo deny: scripts/setup --all installs it"; \
 	fi
 
 # Installs what the tests need (Mosquitto, Chromium, MQTT clients in other languages) and runs every
@@ -37,10 +41,13 @@ lint:
 test:
 	$(MAKE) --jobs=2 setup programs
 	$(MAKE) --jobs=2 tests checks
-	@[ -z "$${CI:-}" ] || JOBS=2 scripts/fuzz 2
 
-# The same, and the sweeps that `make test` leaves out.
+# The same, and what `make test` leaves out: the dependencies' licenses and known faults, each fuzz
+# target for ten seconds, and the sweeps.
 test-long: test
+	scripts/setup --all
+	cargo deny --log-level error check
+	JOBS=2 scripts/fuzz 10
 	WEIR_EXE="$$(realpath "$(DEBUG)/weir")" cargo test $(ALL) -- --ignored
 
 setup:
