@@ -133,6 +133,9 @@ const NOT_USED: &str = "not known: no client got as far as CONNECT";
 fn tls(access: Option<Access>) -> &'static str {
     match access.map(|access| access.transport) {
         Some(Transport::Plain) => "none: plain TCP",
+        Some(Transport::Tls) => "TLS",
+        Some(Transport::Ws) => "none: WebSocket",
+        Some(Transport::Wss) => "TLS, below WebSocket",
         None => NOT_USED,
     }
 }

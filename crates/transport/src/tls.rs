@@ -8,9 +8,11 @@ mod faults;
 mod setup;
 mod tickets;
 
-pub use client::{Client, ClientError, ClientOptions, Handshakes};
+pub use client::{Client, ClientError, ClientSettings, Handshakes, IdentityText};
+pub use faults::{NO_TLS, NOT_TRUSTED, OTHER_NAME};
 pub use setup::{
     Certificates, ClientAuth, Identity, PemError, PrivateKey, Server, SetupError, Version,
+    pem_of_authorities,
 };
 
 use crate::{Layer, Stream, TransportError};

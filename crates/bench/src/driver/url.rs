@@ -43,7 +43,7 @@ impl Url {
             return Err(fail(format!("only ?pid=PID may follow the port, not ?{query}")));
         }
         let parsed: weir_load::Url = url.parse().map_err(|why: &str| fail(why.into()))?;
-        let weir_load::Url { user_name, password, host, port, topic } = parsed;
+        let weir_load::Url { user_name, password, host, port, topic, .. } = parsed;
         if topic.is_some() {
             return Err(fail("nothing but ?pid=PID may follow the port".into()));
         }

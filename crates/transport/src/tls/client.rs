@@ -1,6 +1,6 @@
 //! The client's side of TLS: whom it trusts, what it shows, what it offers.
 
-use super::setup::{Certificates, Identity, PrivateKey, SetupError, Version};
+use super::setup::{Certificates, Identity, PemError, PrivateKey, SetupError, Version};
 use super::setup::{identity_error, supported};
 use super::tickets::Tickets;
 use super::{Engine, Tls};
@@ -14,6 +14,8 @@ use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, HandshakeKind, SignatureScheme,
     SupportedCipherSuite,
 };
+use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,6 +25,9 @@ pub enum ClientError {
     /// Certificates or the key.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// A text that is none of certificates or keys.
+    #[error(transparent)]
+    Pem(#[from] PemError),
     /// A cipher suite that there is not.
     #[error("{name:?} is no cipher suite that is offered here; these are: {known}")]
     NoCipher {
@@ -36,16 +41,15 @@ pub enum ClientError {
     OtherVersion,
 }
 
-/// What a client's sessions are made with.
-#[derive(Debug)]
-pub struct ClientOptions {
-    /// Those who are trusted.
-    pub authorities: Certificates,
+/// What a client's sessions are made with, as text: it can be told to other processes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientSettings {
+    /// Certificates of those who are trusted, in PEM.
+    pub authorities: String,
     /// Whether the server's certificate has to be for the host.
     pub checks_host: bool,
-    /// What is shown to a server that asks for it.
-    pub identity: Option<Identity>,
-    /// Those that are offered.
+    /// Versions that are offered.
     pub versions: Vec<Version>,
     /// Cipher suites by their names in OpenSSL or in the standards; none is all.
     pub ciphers: Vec<String>,
@@ -55,18 +59,41 @@ pub struct ClientOptions {
     pub tickets_max: usize,
 }
 
-impl ClientOptions {
+impl ClientSettings {
     /// With all versions and suites, and full handshakes only.
-    pub fn new(authorities: Certificates) -> Self {
+    pub fn new(authorities: String) -> Self {
         Self {
             authorities,
             checks_host: true,
-            identity: None,
             versions: vec![Version::Tls12, Version::Tls13],
             ciphers: Vec::new(),
             protocols: Vec::new(),
             tickets_max: 0,
         }
+    }
+}
+
+/// What a client shows of itself, in PEM.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IdentityText {
+    /// Its own certificate, and those between it and an authority that the server trusts.
+    pub certificates: String,
+    /// The key of the first.
+    pub key: String,
+}
+
+impl IdentityText {
+    fn identity(&self) -> Result<Identity, PemError> {
+        let certificates = Certificates::from_pem(self.certificates.as_bytes())?;
+        Ok(Identity { certificates, key: PrivateKey::from_pem(self.key.as_bytes())? })
+    }
+}
+
+/// Without the key, so that no log can have it.
+impl fmt::Debug for IdentityText {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("IdentityText").finish_non_exhaustive()
     }
 }
 
@@ -97,6 +124,18 @@ impl Handshakes {
 }
 
 impl Client {
+    /// One with these settings, which shows `identity` to servers that ask for it.
+    ///
+    /// # Errors
+    /// What of it cannot be used.
+    pub fn with(
+        settings: &ClientSettings,
+        identity: Option<&IdentityText>,
+    ) -> Result<Self, ClientError> {
+        let authorities = Certificates::from_pem(settings.authorities.as_bytes())?;
+        Self::of(settings, &authorities, identity.map(IdentityText::identity).transpose()?)
+    }
+
     /// One that trusts servers of `authorities`, and shows `identity` to those that ask for it.
     ///
     /// # Errors
@@ -106,38 +145,40 @@ impl Client {
         identity: Option<Identity>,
         versions: &[Version],
     ) -> Result<Self, ClientError> {
-        let options = ClientOptions::new(authorities.clone());
-        Self::with(ClientOptions { identity, versions: versions.to_vec(), ..options })
+        let settings = ClientSettings::new(String::new());
+        let settings = ClientSettings { versions: versions.to_vec(), ..settings };
+        Self::of(&settings, authorities, identity)
     }
 
-    /// One with these options.
-    ///
-    /// # Errors
-    /// What of them cannot be used.
-    pub fn with(options: ClientOptions) -> Result<Self, ClientError> {
-        let provider = Arc::new(provider_of(&options.ciphers)?);
+    fn of(
+        settings: &ClientSettings,
+        authorities: &Certificates,
+        identity: Option<Identity>,
+    ) -> Result<Self, ClientError> {
+        let provider = Arc::new(provider_of(&settings.ciphers)?);
         let unusable = |text: String| ClientError::Setup(SetupError::Authorities(text));
-        let roots = options.authorities.roots()?;
+        let roots = authorities.roots()?;
         let verifier = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider))
             .build()
             .map_err(|error| unusable(error.to_string()))?;
-        let verifier: Arc<dyn ServerCertVerifier> = match options.checks_host {
+        let verifier: Arc<dyn ServerCertVerifier> = match settings.checks_host {
             true => verifier,
             false => Arc::new(AnyHost(verifier)),
         };
         let config = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&supported(&options.versions))
+            .with_protocol_versions(&supported(&settings.versions))
             .map_err(|_| ClientError::OtherVersion)?
             .dangerous()
             .with_custom_certificate_verifier(verifier);
-        let mut config = match options.identity {
+        let mut config = match identity {
             None => config.with_no_client_auth(),
             Some(Identity { certificates: Certificates(chain), key: PrivateKey(key) }) => {
                 config.with_client_auth_cert(chain, key).map_err(identity_error)?
             }
         };
-        config.alpn_protocols = options.protocols.into_iter().map(String::into_bytes).collect();
-        config.resumption = match options.tickets_max {
+        let protocols = settings.protocols.iter();
+        config.alpn_protocols = protocols.map(|name| name.clone().into_bytes()).collect();
+        config.resumption = match settings.tickets_max {
             0 => Resumption::disabled(),
             most => Resumption::store(Arc::new(Tickets::new(most))),
         };

@@ -2,6 +2,8 @@
 
 use super::Tls;
 use crate::Layer;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{Ticketer, default_provider};
 use rustls::pki_types::pem::{self, PemObject};
@@ -14,6 +16,7 @@ use rustls::{
     CertificateError, Error, InconsistentKeys, RootCertStore, ServerConfig,
     SupportedProtocolVersion, version,
 };
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,23 +75,6 @@ impl Certificates {
         if all.is_empty() { Err(PemError::NoCertificate) } else { Ok(Self(all)) }
     }
 
-    /// Those of an authority among many, each in DER: a system has some that are of no use here.
-    ///
-    /// # Errors
-    /// There is none among them.
-    pub fn usable(all: impl IntoIterator<Item = Vec<u8>>) -> Result<Self, PemError> {
-        let all = all.into_iter().map(CertificateDer::from);
-        let is_usable =
-            |one: &CertificateDer<'static>| RootCertStore::empty().add(one.clone()).is_ok();
-        let usable: Vec<_> = all.filter(is_usable).collect();
-        if usable.is_empty() { Err(PemError::NoCertificate) } else { Ok(Self(usable)) }
-    }
-
-    /// With those of another file.
-    pub fn extend(&mut self, others: Self) {
-        self.0.extend(others.0);
-    }
-
     pub(super) fn roots(&self) -> Result<Arc<RootCertStore>, SetupError> {
         let mut roots = RootCertStore::empty();
         for certificate in &self.0 {
@@ -98,6 +84,22 @@ impl Certificates {
         }
         Ok(Arc::new(roots))
     }
+}
+
+/// PEM of those certificates, each in DER, that can be an authority's: a system has some that are
+/// of no use here.
+pub fn pem_of_authorities(all: impl IntoIterator<Item = Vec<u8>>) -> String {
+    let mut text = String::new();
+    for certificate in all {
+        let is_usable = RootCertStore::empty().add(certificate.as_slice().into()).is_ok();
+        if is_usable {
+            let base64 = STANDARD.encode(certificate);
+            text += "-----BEGIN CERTIFICATE-----\n";
+            text += &base64;
+            text += "\n-----END CERTIFICATE-----\n";
+        }
+    }
+    text
 }
 
 /// The key of a certificate.
@@ -132,7 +134,8 @@ pub struct Identity {
 }
 
 /// A version of TLS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Version {
     /// TLS 1.2.
     Tls12,

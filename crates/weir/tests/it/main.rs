@@ -29,6 +29,7 @@ mod log;
 mod printing;
 mod pub_sub;
 mod pub_sub_options;
+mod secure;
 mod shell;
 mod stacks;
 mod stand_ins;
