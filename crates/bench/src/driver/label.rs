@@ -1,6 +1,6 @@
 //! Names for brokers that have the same one: two versions, or two builds, are two brokers.
 
-use super::{Driver, DriverError, Profile, Running, parse_with};
+use super::{Demand, Driver, DriverError, Profile, Running, UrlTls, without_label};
 use crate::result::Broker;
 use crate::usecase::Needs;
 use std::path::Path;
@@ -59,13 +59,14 @@ impl Driver for Labelled {
         Some(Box::new(Self { name, label, inner }))
     }
 
-    fn start(
+    fn start_for(
         &self,
+        demand: &Demand,
         profile: Profile,
         folder: &Path,
         core: Option<usize>,
     ) -> Result<Running, DriverError> {
-        let mut running = self.inner.start(profile, folder, core)?;
+        let mut running = self.inner.start_for(demand, profile, folder, core)?;
         running.broker = self.named(std::mem::take(&mut running.broker));
         Ok(running)
     }
@@ -83,14 +84,18 @@ fn label(text: &str) -> Option<(&str, &str, String)> {
 ///
 /// # Errors
 /// As [`super::parse`]; a label that is no word.
-pub(super) fn parse(text: &str, weir: &Path) -> Result<Box<dyn Driver>, DriverError> {
-    let Some((name, label, rest)) = label(text) else { return parse_with(text, weir) };
+pub(super) fn parse(
+    text: &str,
+    weir: &Path,
+    tls: Option<&UrlTls>,
+) -> Result<Box<dyn Driver>, DriverError> {
+    let Some((name, label, rest)) = label(text) else { return without_label(text, weir, tls) };
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_' || c == '.';
     if label.is_empty() || !label.chars().all(is_word) {
         let why = "a label consists of letters, digits, - _ and .".to_owned();
         return Err(DriverError::Command { name: name.into(), why });
     }
-    let (inner, label) = (parse_with(&rest, weir)?, label.to_owned());
+    let (inner, label) = (without_label(&rest, weir, tls)?, label.to_owned());
     Ok(Box::new(Labelled { inner, name: format!("{name}@{label}"), label: Some(label) }))
 }
 

@@ -99,7 +99,7 @@ fn messages_of_any_length_pass_over_every_transport() {
     let authority = Authority::new("a", folder.path());
     let pair = authority.valid("broker");
     let long = folder.path().join("long");
-    let bytes: Vec<u8> = (0..1_000_000_u32).map(|at| b'a' + (at / 251 % 26) as u8).collect();
+    let bytes: Vec<u8> = (0..100_000_u32).map(|at| b'a' + (at / 251 % 26) as u8).collect();
     std::fs::write(&long, &bytes).unwrap();
     let ca = authority.file();
     for (scheme, pair, is_websocket) in [
