@@ -143,14 +143,14 @@ mod tests {
             assert_eq!(label(text), expected, "{text}");
         }
         for wrong in ["weir@=x", "weir@a b", "weir@a/b=x"] {
-            let error = parse(wrong, Path::new("weir")).map(|_| ()).unwrap_err().to_string();
+            let error = parse(wrong, Path::new("weir"), None).map(|_| ()).unwrap_err().to_string();
             assert!(error.contains("a label consists of"), "{error}");
         }
     }
 
     #[test]
     fn a_label_is_in_the_name_of_driver_and_broker() {
-        let driver = parse("mine@new=mqtt://127.0.0.1:1", Path::new("weir")).unwrap();
+        let driver = parse("mine@new=mqtt://127.0.0.1:1", Path::new("weir"), None).unwrap();
         assert_eq!(driver.name(), "mine@new");
         assert_eq!(driver.about(Profile::Default).unwrap().name, "mine@new");
     }
@@ -170,7 +170,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [old, new] = ["2.0.11", "2.1.2"].map(|version| mosquitto(folder.path(), version));
         let texts = [&*old, &new, &old, "a=mqtt://127.0.0.1:1", "a=mqtt://127.0.0.1:2"];
-        let parse = |text: &&str| parse(text, Path::new("weir")).unwrap();
+        let parse = |text: &&str| parse(text, Path::new("weir"), None).unwrap();
         let brokers = apart(texts.iter().map(parse).collect(), Profile::Default);
         let names: Vec<&str> = brokers.iter().map(|of| of.name()).collect();
         assert_eq!(names, ["mosquitto", "mosquitto@2.1.2", "mosquitto@3", "a", "a@2"]);
@@ -186,7 +186,7 @@ mod tests {
             let (name, rest) = text.split_once('=').map_or((text, ""), |(name, rest)| (name, rest));
             let rest = if rest.is_empty() { String::new() } else { format!("={rest}") };
             let [plain, own] = [text.to_owned(), format!("{name}@x{rest}")]
-                .map(|text| parse(&text, Path::new("weir")).unwrap());
+                .map(|text| parse(&text, Path::new("weir"), None).unwrap());
             assert_eq!(own.name(), format!("{name}@x"));
             let of = |driver: &dyn Driver| {
                 let has = [Profile::Default, Profile::Published].map(|of| driver.has(of));

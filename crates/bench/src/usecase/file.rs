@@ -9,10 +9,21 @@ use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use weir_load::plan::{Publish, Subscription, Transport};
 
-/// The suite's three; `perf`, what else a broker's speed is judged by; `beyond`, what brokers meet
-/// in the field; `storms`, much at once; `faults`, what goes wrong.
-pub(super) const SETS: [&str; 9] =
-    ["basic", "enterprise", "throughput", "perf", "durable", "beyond", "storms", "soak", "faults"];
+/// The suite's three; `perf`, what else a broker's speed is judged by; `secure`, the same over TLS
+/// and WebSocket, with passwords and access rights; `beyond`, what brokers meet in the field;
+/// `storms`, much at once; `faults`, what goes wrong.
+pub(super) const SETS: [&str; 10] = [
+    "basic",
+    "enterprise",
+    "throughput",
+    "perf",
+    "secure",
+    "durable",
+    "beyond",
+    "storms",
+    "soak",
+    "faults",
+];
 
 /// Why a use case cannot be used; one line that says where and what.
 #[derive(Debug, thiserror::Error)]
@@ -102,7 +113,7 @@ fn tip(name: &str, nearest: &Option<String>) -> String {
 pub struct UseCase {
     /// Full name.
     pub name: String,
-    /// basic, enterprise, throughput, perf, or nothing.
+    /// One of the sets, or nothing.
     #[serde(default)]
     pub set: String,
     /// Counted up when the file changes what is measured.

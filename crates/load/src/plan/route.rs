@@ -27,7 +27,7 @@ pub struct Route {
 pub enum Transport {
     /// TCP, unencrypted.
     #[default]
-    #[serde(alias = "tcp")]
+    #[serde(rename = "tcp")]
     Plain,
     /// TLS.
     Tls,

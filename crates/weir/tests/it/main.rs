@@ -30,6 +30,7 @@ mod printing;
 mod pub_sub;
 mod pub_sub_options;
 mod secure;
+mod secure_bench;
 mod shell;
 mod stacks;
 mod stand_ins;
