@@ -74,6 +74,7 @@ pub(crate) fn result(
         verdict,
         phases: phases(outcome, start_us),
         connections: outcome.connections.clone(),
+        handshakes: outcome.handshakes,
         subscriptions: outcome.subscriptions.clone(),
         warm_up: outcome.warm_up,
         measure: outcome.measure,
@@ -228,6 +229,9 @@ fn packets(qos: u8) -> (f64, f64) {
 fn latencies(outcome: &Outcome) -> BTreeMap<String, LatencyResult> {
     let all = [
         ("connect", &outcome.latencies.connect),
+        ("tcp_connect", &outcome.latencies.tcp_connect),
+        ("handshake", &outcome.latencies.handshake),
+        ("connack", &outcome.latencies.connack),
         ("subscribe", &outcome.latencies.subscribe),
         ("acknowledge", &outcome.latencies.acknowledge),
         ("acknowledge_from_intended", &outcome.latencies.acknowledge_from_intended),

@@ -202,7 +202,7 @@ fn score(
         "{:04x}",
         (std::process::id() ^ jiff::Timestamp::now().as_second() as u32) & 0xFFFF
     );
-    let weir_load::plan::Credentials { user_name, password } = running.credentials.clone();
+    let weir_load::plan::Credentials { user_name, password } = running.login.credentials.clone();
     let mut tcp = Tcp::new(running.target, Patience::default())
         .with_credentials(Credentials { user_name, password });
     let offers = probe(&mut tcp, &format!("{run}p")).map_err(anyhow::Error::msg)?;

@@ -58,7 +58,7 @@ pub(crate) fn before(running: &Running, folder: &Path) -> Disclosed {
         seed: "none: the use case alone determines the schedule".into(),
         broker: broker(running.pid),
         host: host(folder),
-        network: network::facts(running.target, &running.credentials),
+        network: network::facts(running.target, &running.login),
         load: LoadFacts {
             client_library: "Weir's own client, inside the suite's process".into(),
             connections_per_address: "all from the one address that the system chose".into(),
@@ -78,7 +78,7 @@ pub(crate) fn after(
     folder: &Path,
     access: Option<Access>,
 ) {
-    let spread = network::jitter(running.target, &running.credentials);
+    let spread = network::jitter(running.target, &running.login);
     let _ = write!(disclosed.network.jitter, "; after the run {spread}");
     let lines = std::fs::read(folder.join("broker.log")).ok().map(|log| {
         let count = log.iter().filter(|byte| **byte == b'\n').count();
@@ -133,6 +133,9 @@ const NOT_USED: &str = "not known: no client got as far as CONNECT";
 fn tls(access: Option<Access>) -> &'static str {
     match access.map(|access| access.transport) {
         Some(Transport::Plain) => "none: plain TCP",
+        Some(Transport::Tls) => "TLS",
+        Some(Transport::Ws) => "none: WebSocket",
+        Some(Transport::Wss) => "TLS, below WebSocket",
         None => NOT_USED,
     }
 }

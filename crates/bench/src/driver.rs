@@ -6,6 +6,7 @@
 mod brokers;
 mod can;
 mod catalog;
+mod demand;
 mod file;
 mod find;
 mod guard;
@@ -15,10 +16,11 @@ mod program;
 mod url;
 
 pub use crate::profile::Profile;
-pub use url::without_password;
+pub use url::{UrlTls, without_password};
 
 pub use brokers::{Listed, State, list, render, setup};
 pub use can::Can;
+pub use demand::{Demand, Login};
 pub use find::{is_program, program_of_host};
 pub use guard::{guard, guard_through};
 pub use process::{Running, last_lines, spawn};
@@ -46,7 +48,7 @@ pub enum DriverError {
     /// No such driver.
     #[error(
         "unknown broker {name:?}; {}use one of {}, NAME[@LABEL]=COMMAND, \
-         [NAME=]mqtt://HOST:PORT[?pid=PID]",
+         [NAME=]mqtt[s]://HOST:PORT[?pid=PID]",
         tip(.name), names().collect::<Vec<_>>().join(", ")
     )]
     Unknown {
@@ -176,6 +178,20 @@ pub trait Driver: Sync {
         profile: Profile,
         folder: &Path,
         core: Option<usize>,
+    ) -> Result<Running, DriverError> {
+        self.start_for(&Demand::default(), profile, folder, core)
+    }
+
+    /// The same with a listener as a use case asks for it.
+    ///
+    /// # Errors
+    /// As [`Driver::start`].
+    fn start_for(
+        &self,
+        demand: &Demand,
+        profile: Profile,
+        folder: &Path,
+        core: Option<usize>,
     ) -> Result<Running, DriverError>;
 }
 
@@ -185,6 +201,10 @@ pub trait Driver: Sync {
 /// A name that is none of [`names`], a command that cannot be one, a URL that is not
 /// `mqtt://host:port`, with `name=` before and `?pid=PID` behind it where wanted.
 pub fn parse(text: &str) -> Result<Box<dyn Driver>, DriverError> {
+    parse_over(text, None)
+}
+
+fn parse_over(text: &str, tls: Option<&UrlTls>) -> Result<Box<dyn Driver>, DriverError> {
     let weir = match std::env::var_os("WEIR_EXE") {
         Some(path) => Ok(PathBuf::from(path)),
         None => std::env::current_exe(),
@@ -192,16 +212,20 @@ pub fn parse(text: &str) -> Result<Box<dyn Driver>, DriverError> {
     // Brokers run in folders of their own: a path from here would lead elsewhere there.
     let weir = weir.and_then(std::path::absolute);
     let weir = weir.map_err(|source| DriverError::System { broker: text.into(), source })?;
-    label::parse(text, &weir)
+    label::parse(text, &weir, tls)
 }
 
 /// The drivers of a command line, each with a name of its own: a broker that is given twice, in
-/// two versions or builds, is two.
+/// two versions or builds, is two. `tls` is how it is spoken to those that are given by a URL.
 ///
 /// # Errors
 /// As [`parse`].
-pub fn parse_all(texts: &[String], profile: Profile) -> Result<Vec<Box<dyn Driver>>, DriverError> {
-    let brokers = texts.iter().map(|text| parse(text)).collect::<Result<_, _>>()?;
+pub fn parse_all(
+    texts: &[String],
+    profile: Profile,
+    tls: Option<&UrlTls>,
+) -> Result<Vec<Box<dyn Driver>>, DriverError> {
+    let brokers = texts.iter().map(|text| parse_over(text, tls)).collect::<Result<_, _>>()?;
     Ok(label::apart(brokers, profile))
 }
 
@@ -211,11 +235,19 @@ pub fn parse_all(texts: &[String], profile: Profile) -> Result<Vec<Box<dyn Drive
 /// # Errors
 /// As [`parse`].
 pub fn parse_with(text: &str, weir: &Path) -> Result<Box<dyn Driver>, DriverError> {
+    without_label(text, weir, None)
+}
+
+fn without_label(
+    text: &str,
+    weir: &Path,
+    tls: Option<&UrlTls>,
+) -> Result<Box<dyn Driver>, DriverError> {
     if let Some(entry) = catalog::entry(text) {
         return Ok(Box::new(program::Program::of(entry, weir.into())));
     }
     if text.contains("://") {
-        return Ok(Box::new(url::Url::parse(text)?));
+        return Ok(Box::new(url::Url::parse_with(text, tls)?));
     }
     match text.split_once('=') {
         Some((name, command)) => Ok(Box::new(program::Program::given(name, command, weir.into())?)),

@@ -5,10 +5,10 @@ mod kernel;
 
 pub(crate) use files::{Files, Ticks};
 
+use crate::driver::Login;
 use crate::result::{Disturbance, Host};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use weir_load::plan::Credentials;
 
 /// Kernel settings that decide how many connections there can be and how they behave.
 const SYSCTLS: &[&str] = &[
@@ -100,8 +100,8 @@ pub fn open_files_max() -> u64 {
 }
 
 /// Median round trip of PINGREQ and PINGRESP, in microseconds.
-pub fn round_trip_us(target: SocketAddr, credentials: &Credentials) -> Option<f64> {
-    crate::mqtt::round_trip_us(target, credentials)
+pub fn round_trip_us(target: SocketAddr, login: &Login) -> Option<f64> {
+    crate::mqtt::round_trip_us(target, login)
 }
 
 /// Which processor broker and load get.
@@ -214,6 +214,6 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let target = listener.local_addr().unwrap();
         drop(listener);
-        assert_eq!(round_trip_us(target, &Credentials::default()), None);
+        assert_eq!(round_trip_us(target, &Login::default()), None);
     }
 }

@@ -1,11 +1,13 @@
 //! As much MQTT as it takes to ask a broker whether it is there, and how far: written by hand, so
 //! that the suite shares no codec with any broker.
 
+use crate::driver::Login;
 use std::io::ErrorKind::{TimedOut, WouldBlock};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
+use weir_load::Stream;
 use weir_load::plan::{Credentials, ProtocolVersion};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -20,18 +22,11 @@ const FILTER: &[u8] = b"weir/ready";
 const PUBLISH: u8 = 3;
 
 /// A connection that CONNACK has accepted.
-struct Probe(TcpStream);
+struct Probe(Stream);
 
 impl Probe {
-    fn connect(
-        target: SocketAddr,
-        version: ProtocolVersion,
-        credentials: &Credentials,
-    ) -> io::Result<Self> {
-        let mut stream = TcpStream::connect_timeout(&target, CONNECT_TIMEOUT)?;
-        stream.set_read_timeout(Some(CONNECT_TIMEOUT))?;
-        stream.set_write_timeout(Some(CONNECT_TIMEOUT))?;
-        stream.set_nodelay(true)?;
+    fn connect(target: SocketAddr, version: ProtocolVersion, login: &Login) -> io::Result<Self> {
+        let mut stream = Stream::connect(target, &login.route, CONNECT_TIMEOUT)?;
         static COUNT: AtomicU16 = AtomicU16::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         // At most 23 bytes, which every server must allow: [MQTT-3.1.3-5].
@@ -41,7 +36,7 @@ impl Probe {
             ProtocolVersion::V311 => (4, &[]),
             ProtocolVersion::V5 => (5, &[0]),
         };
-        let Credentials { user_name, password } = credentials;
+        let Credentials { user_name, password } = &login.first();
         let flags = 2 | u8::from(user_name.is_some()) << 7 | u8::from(password.is_some()) << 6;
         let mut body = vec![0, 4];
         body.extend_from_slice(b"MQTT");
@@ -57,7 +52,7 @@ impl Probe {
         packet.extend(body);
         stream.write_all(&packet)?;
         connack(&mut stream)?;
-        stream.set_read_timeout(Some(PING_TIMEOUT))?;
+        stream.set_read_timeout(PING_TIMEOUT)?;
         Ok(Self(stream))
     }
 
@@ -127,7 +122,7 @@ fn remaining_length(mut length: usize) -> Vec<u8> {
 }
 
 /// Reads a CONNACK that accepts, properties and all.
-fn connack(stream: &mut TcpStream) -> io::Result<()> {
+fn connack(stream: &mut Stream) -> io::Result<()> {
     let mut start = [0; 4];
     stream.read_exact(&mut start)?;
     // The length: one byte without properties, up to two with those that brokers send.
@@ -181,9 +176,9 @@ impl Drop for Probe {
 pub(crate) fn answers(
     target: SocketAddr,
     version: ProtocolVersion,
-    credentials: &Credentials,
+    login: &Login,
 ) -> io::Result<()> {
-    Probe::connect(target, version, credentials).map(drop).map_err(told)
+    Probe::connect(target, version, login).map(drop).map_err(told)
 }
 
 fn told(error: io::Error) -> io::Error {
@@ -207,9 +202,9 @@ fn told(error: io::Error) -> io::Error {
 pub(crate) fn serves(
     target: SocketAddr,
     version: ProtocolVersion,
-    credentials: &Credentials,
+    login: &Login,
 ) -> io::Result<bool> {
-    let probe = Probe::connect(target, version, credentials);
+    let probe = Probe::connect(target, version, login);
     let tried = probe.and_then(|mut probe| {
         let is_granted = probe.subscribe(version)?;
         Ok(is_granted && probe.publish(version)?)
@@ -218,15 +213,15 @@ pub(crate) fn serves(
 }
 
 /// Median of some round trips of PINGREQ and PINGRESP, in microseconds.
-pub(crate) fn round_trip_us(target: SocketAddr, credentials: &Credentials) -> Option<f64> {
-    let times = round_trips(target, credentials)?;
+pub(crate) fn round_trip_us(target: SocketAddr, login: &Login) -> Option<f64> {
+    let times = round_trips(target, login)?;
     Some(times[times.len() / 2].as_secs_f64() * 1e6)
 }
 
 /// Some round trips, the shortest first; never none of them.
-pub(crate) fn round_trips(target: SocketAddr, credentials: &Credentials) -> Option<Vec<Duration>> {
+pub(crate) fn round_trips(target: SocketAddr, login: &Login) -> Option<Vec<Duration>> {
     const ROUND_TRIPS: usize = 51;
-    let mut probe = Probe::connect(target, ProtocolVersion::V311, credentials).ok()?;
+    let mut probe = Probe::connect(target, ProtocolVersion::V311, login).ok()?;
     let mut times: Vec<Duration> =
         (0..ROUND_TRIPS).map(|_| probe.round_trip()).collect::<Result<_, _>>().ok()?;
     times.sort();
@@ -252,7 +247,7 @@ mod tests {
             (ProtocolVersion::V5, &[0x20, 3, 0, 0, 0, 0x90, 4, 0, 1, 0, 0x87], false),
         ] {
             let (target, server) = answering(answer);
-            let found = serves(target, version, &Credentials::default()).unwrap();
+            let found = serves(target, version, &Login::default()).unwrap();
             assert_eq!(found, serves_by_then, "{answer:02x?}");
             server.join().unwrap();
         }
@@ -282,7 +277,7 @@ mod tests {
             (ProtocolVersion::V5, &[0x20, 3, 0, 0x88, 0], false),
         ] {
             let (target, server) = answering(answer);
-            let error = answers(target, version, &Credentials::default()).unwrap_err();
+            let error = answers(target, version, &Login::default()).unwrap_err();
             server.join().unwrap();
             let is_busy = error.kind() == io::ErrorKind::ResourceBusy;
             assert_eq!(is_busy, matches!(answer[3], 3 | 0x88), "{error}");

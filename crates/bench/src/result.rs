@@ -26,7 +26,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-pub use weir_load::outcome::{Connections, Messages, Operations};
+pub use weir_load::outcome::{Connections, Handshakes, Messages, Operations};
 use weir_load::outcome::{Lateness, Phase};
 
 /// Version of the schema of `result.json`. A reader lifts what is older and refuses what is newer.
@@ -58,6 +58,9 @@ pub struct RunResult {
     pub phases: Vec<PhaseResult>,
     /// Connections.
     pub connections: Connections,
+    /// Handshakes of TLS; none where it is not spoken.
+    #[serde(default)]
+    pub handshakes: Handshakes,
     /// Subscriptions.
     pub subscriptions: Operations,
     /// Deliveries published in warm-up.
@@ -66,7 +69,8 @@ pub struct RunResult {
     pub measure: Messages,
     /// Rates of the measure phase.
     pub rates: Rates,
-    /// By name: connect, subscribe, acknowledge, acknowledge_from_intended, end_to_end,
+    /// By name: connect and, where there is a handshake, its parts tcp_connect, handshake and
+    /// connack; subscribe, acknowledge, acknowledge_from_intended, end_to_end,
     /// end_to_end_from_send, generator_lag, generator_turn. Absent where nothing was measured.
     #[serde(default)]
     pub latencies: BTreeMap<String, LatencyResult>,

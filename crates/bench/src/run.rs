@@ -5,7 +5,7 @@ mod void;
 
 use crate::agents::Agents;
 use crate::assemble::Seen;
-use crate::driver::{Driver, DriverError, Profile, Running};
+use crate::driver::{Driver, DriverError, Login, Profile, Running};
 use crate::faults::FaultInjector;
 use crate::host::{self, Pinning};
 use crate::interrupt::Interrupted;
@@ -16,7 +16,7 @@ use crate::monitor::{self, Monitor, Sample};
 use crate::repeat::Abreast;
 use crate::result::{Disclosed, InvalidRun, Repetition, RunResult, Suite, phase_name};
 use crate::usecase::{self, Scaled, Step, Times, UseCase};
-use crate::{assemble, disclosure, folder};
+use crate::{assemble, disclosure, folder, made};
 use anyhow::bail;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -88,7 +88,12 @@ impl RunOptions {
         folder: &Path,
         core: Option<usize>,
     ) -> Result<Running, DriverError> {
-        let mut running = driver.start(self.profile_of(use_case, driver), folder, core)?;
+        let profile = self.profile_of(use_case, driver);
+        let demand = made::demand(use_case, folder).map_err(|error| DriverError::System {
+            broker: driver.name().into(),
+            source: std::io::Error::other(format!("{error:#}")),
+        })?;
+        let mut running = driver.start_for(&demand, profile, folder, core)?;
         running.broker.profile_changes.extend(self.not_as_meant(use_case, driver));
         Ok(running)
     }
@@ -174,7 +179,7 @@ pub fn run_one(
         started: jiff::Timestamp::now(),
         baseline: Sample { host_used_bytes, ..baseline },
         group: monitor.group.clone(),
-        round_trip_us: (host::round_trip_us(running.target, &running.credentials), None),
+        round_trip_us: (host::round_trip_us(running.target, &running.login), None),
         disclosed: disclosed(options, &running, &folder),
         has_proxy: injector.has_proxy(),
         ..Seen::default()
@@ -185,7 +190,7 @@ pub fn run_one(
     let mut watched =
         Watched { monitor: &monitor, running: &shared, seen: &mut seen, measured_us: 0 };
     let outcome = drive(load, &mut watched, &options.live, interrupted)?;
-    seen.round_trip_us.1 = host::round_trip_us(running.target, &running.credentials);
+    seen.round_trip_us.1 = host::round_trip_us(running.target, &running.login);
     seen.samples = monitor.stop();
     disclosure::after(&mut seen.disclosed, &running, &folder, outcome.access);
     let silence = running.silence(use_case.mqtt_version);
@@ -277,8 +282,9 @@ fn plan_of(
     // The stamp's run number tells this run's messages from another's.
     let run = (std::process::id() ^ jiff::Timestamp::now().as_second() as u32) as u16;
     let shifts = options.abreast.as_ref().map(|of| of.shifts);
-    let credentials = running.credentials.clone();
-    Plan { credentials, shifts, ..usecase::plan(scaled, target, run, times) }
+    let Login { route, credentials, users } = running.login.clone();
+    let plan = usecase::plan(scaled, target, run, times);
+    Plan { route, credentials, users, shifts, ..plan }
 }
 
 /// What ran it, from `started` until now.

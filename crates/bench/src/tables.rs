@@ -1,6 +1,7 @@
 //! The tables of mqttbs, in the terminal.
 
 mod fit;
+mod handshakes;
 mod reasons;
 mod system;
 
@@ -157,7 +158,9 @@ fn tables(text: &mut String, runs: &[&RunResult], has_messages: bool) {
     let last = if has_messages { Sheet::Deliveries } else { Sheet::Connections };
     let last = metric_table(&runs, last);
     let resources = metric_table(&runs, Sheet::Resources { of_messages: has_messages });
-    for table in [resources].into_iter().chain(system::system_table(&runs)).chain([last]) {
+    let handshakes = handshakes::handshake_table(&runs);
+    let system = system::system_table(&runs);
+    for table in handshakes.into_iter().chain([resources]).chain(system).chain([last]) {
         let _ = writeln!(text, "{}\n", fit(&table));
     }
     let is_measurable =

@@ -17,7 +17,7 @@ mod thresholds;
 pub(crate) use catalog::all;
 pub use catalog::{EXAMPLE, SCHEMA, list, set};
 pub(crate) use check::PAYLOAD_BYTES_MAX;
-pub use file::{Contract, Group, Need, UseCase, UseCaseError};
+pub use file::{Access, Contract, Group, Need, Tls, UseCase, UseCaseError};
 pub use needs::Needs;
 pub(crate) use plan::sources;
 pub use plan::{Times, plan};

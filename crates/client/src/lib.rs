@@ -16,4 +16,4 @@ pub use error::{ClientError, PublishError};
 pub use open::OpenMessage;
 pub use options::ConnectOptions;
 pub use sink::{Event, Sink};
-pub use url::Url;
+pub use url::{Scheme, Url};

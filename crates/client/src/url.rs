@@ -1,8 +1,11 @@
-//! Where a broker is, and who to be there: `mqtt://[USER[:PASSWORD]@]HOST[:PORT][/TOPIC]`.
+//! Where a broker is, how it is reached and who to be there:
+//! `mqtt[s]://[USER[:PASSWORD]@]HOST[:PORT][/TOPIC]`, `ws[s]://[USER[:PASSWORD]@]HOST[:PORT][/PATH]`.
 
 /// The parts of a URL, none of them decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
+    /// What carries MQTT.
+    pub scheme: Scheme,
     /// Before the `@`, to its first colon.
     pub user_name: Option<String>,
     /// From there to the last `@`.
@@ -11,13 +14,72 @@ pub struct Url {
     pub host: String,
     /// The port, if it is given.
     pub port: Option<u16>,
-    /// What follows the place, if anything does: a topic, or a topic filter.
+    /// What follows the place, if anything does: a topic, or a topic filter. None of WebSocket.
     pub topic: Option<String>,
+    /// Of WebSocket alone: what it asks its server for.
+    pub path: Option<String>,
+}
+
+/// What carries MQTT to a broker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scheme {
+    /// TCP.
+    #[default]
+    Mqtt,
+    /// TLS.
+    Mqtts,
+    /// WebSocket.
+    Ws,
+    /// WebSocket over TLS.
+    Wss,
+}
+
+impl Scheme {
+    const ALL: [Self; 4] = [Self::Mqtt, Self::Mqtts, Self::Ws, Self::Wss];
+
+    /// As it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mqtt => "mqtt",
+            Self::Mqtts => "mqtts",
+            Self::Ws => "ws",
+            Self::Wss => "wss",
+        }
+    }
+
+    /// The port where none is given.
+    pub const fn port(self) -> u16 {
+        match self {
+            Self::Mqtt => 1883,
+            Self::Mqtts => 8883,
+            Self::Ws => 80,
+            Self::Wss => 443,
+        }
+    }
+
+    /// Whether TLS is part of it.
+    pub const fn has_tls(self) -> bool {
+        matches!(self, Self::Mqtts | Self::Wss)
+    }
+
+    /// Whether WebSocket is part of it.
+    pub const fn is_websocket(self) -> bool {
+        matches!(self, Self::Ws | Self::Wss)
+    }
 }
 
 impl Url {
     /// The port of MQTT without TLS.
-    pub const PORT: u16 = 1883;
+    pub const PORT: u16 = Scheme::Mqtt.port();
+
+    /// What WebSocket asks for where nothing is said, as the standard's examples and most brokers
+    /// have it.
+    pub const PATH: &str = "/mqtt";
+
+    /// The port that is given, or that of the scheme.
+    pub fn port(&self) -> u16 {
+        self.port.unwrap_or(self.scheme.port())
+    }
 }
 
 impl std::str::FromStr for Url {
@@ -25,11 +87,18 @@ impl std::str::FromStr for Url {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text.starts_with("mqtts://") {
-            return Err("TLS is not built yet; use mqtt://");
+        let (name, rest) = text.split_once("://").ok_or(FORM)?;
+        let scheme = Scheme::ALL.into_iter().find(|scheme| scheme.name() == name).ok_or(FORM)?;
+        let (place, behind) =
+            rest.split_once('/').map_or((rest, None), |(place, behind)| (place, Some(behind)));
+        let (topic, path) = match behind {
+            _ if !scheme.is_websocket() => (behind.filter(|topic| !topic.is_empty()), None),
+            None => (None, Some(Self::PATH.to_owned())),
+            Some(path) => (None, Some(format!("/{path}"))),
+        };
+        if path.as_ref().is_some_and(|path| !path.bytes().all(|byte| byte.is_ascii_graphic())) {
+            return Err("its path must be of ASCII without spaces; write others as %XX");
         }
-        let rest = text.strip_prefix("mqtt://").ok_or(FORM)?;
-        let (place, topic) = rest.split_once('/').unwrap_or((rest, ""));
         // The last one, so that a password may hold an @.
         let (user, place) =
             place.rsplit_once('@').map_or((None, place), |(user, place)| (Some(user), place));
@@ -49,16 +118,19 @@ impl std::str::FromStr for Url {
         }
         let port = port.map(str::parse).transpose().map_err(|_| "its port is no port number")?;
         Ok(Self {
+            scheme,
             user_name: user_name.map(str::to_owned),
             password: password.map(str::to_owned),
             host: host.to_owned(),
             port,
-            topic: (!topic.is_empty()).then(|| topic.to_owned()),
+            topic: topic.map(str::to_owned),
+            path,
         })
     }
 }
 
-const FORM: &str = "it must be mqtt://[USER[:PASSWORD]@]HOST[:PORT]";
+const FORM: &str =
+    "it must be mqtt://[USER[:PASSWORD]@]HOST[:PORT], or the same with mqtts://, ws:// or wss://";
 
 fn split_port(place: &str) -> Result<(&str, Option<&str>), &'static str> {
     if let Some(rest) = place.strip_prefix('[') {
@@ -94,10 +166,27 @@ mod tests {
     }
 
     #[test]
+    fn a_scheme_has_its_port_and_websocket_its_path() {
+        for (text, scheme, port, path) in [
+            ("mqtt://h/t", Scheme::Mqtt, 1883, None),
+            ("mqtts://u:p@h/t", Scheme::Mqtts, 8883, None),
+            ("ws://h", Scheme::Ws, 80, Some("/mqtt")),
+            ("ws://h:8083/", Scheme::Ws, 8083, Some("/")),
+            ("wss://[::1]/a/b?c=d", Scheme::Wss, 443, Some("/a/b?c=d")),
+        ] {
+            let url: Url = text.parse().unwrap();
+            assert_eq!((url.scheme, url.port()), (scheme, port), "{text}");
+            assert_eq!(url.path.as_deref(), path, "{text}");
+            assert_eq!(url.topic.is_some(), text.ends_with("/t"), "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_no_such_url_is_refused_with_a_reason() {
         for (text, part) in [
             ("http://h", "it must be mqtt://"),
-            ("mqtts://h", "TLS"),
+            ("wss://h/a b", "its path"),
+            ("ws:h", "wss://"),
             ("mqtt:///t", "no host"),
             ("mqtt://h:99999", "port"),
             ("mqtt://[::1", "no ]"),

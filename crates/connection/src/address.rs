@@ -1,18 +1,22 @@
-//! Where a broker is: `mqtt://[USER[:PASSWORD]@]HOST[:PORT]`, or `HOST[:PORT]`.
+//! Where a broker is: a URL of MQTT, or `HOST[:PORT]`.
 
 use crate::Error;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
-use weir_client::Url;
+use weir_client::{Scheme, Url};
 
 /// A broker and who to be there; no part is decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
+    /// What carries MQTT.
+    pub scheme: Scheme,
     /// A name or an address; one of IPv6 without its brackets.
     pub host: String,
     /// Of TCP.
     pub port: u16,
+    /// Of WebSocket alone: what it asks its server for.
+    pub path: Option<String>,
     /// The file of a unix socket, in the place of host and port.
     pub socket: Option<PathBuf>,
     /// Who to be there, if anybody.
@@ -22,6 +26,12 @@ pub struct Address {
 }
 
 impl Address {
+    /// By TCP, as nobody.
+    pub fn plain(host: String, port: u16) -> Self {
+        let (user_name, password, path, socket) = (None, None, None, None);
+        Self { scheme: Scheme::Mqtt, host, port, path, socket, user_name, password }
+    }
+
     /// The addresses of the host that can be reached from `source`; none of a unix socket.
     ///
     /// # Errors
@@ -57,8 +67,16 @@ impl std::str::FromStr for Address {
         if url.topic.is_some() {
             return Err("it must have no topic: the rules have theirs");
         }
-        let Url { host, port, user_name, password, .. } = url;
-        Ok(Self { host, port: port.unwrap_or(Url::PORT), socket: None, user_name, password })
+        Ok(url.into())
+    }
+}
+
+/// Without the topic, if it has one.
+impl From<Url> for Address {
+    fn from(url: Url) -> Self {
+        let port = url.port();
+        let Url { scheme, host, user_name, password, path, .. } = url;
+        Self { scheme, host, port, path, socket: None, user_name, password }
     }
 }
 
@@ -86,6 +104,7 @@ mod tests {
             ("mqtt://u@h:1", "h:1", Some("u"), None),
             ("mqtt://u:p@w:x@[::1]:7", "[::1]:7", Some("u"), Some("p@w:x")),
             ("mqtt://[::1]", "[::1]:1883", None, None),
+            ("wss://u@h/path", "h:443", Some("u"), None),
         ] {
             let address: Address = text.parse().unwrap();
             assert_eq!(address.to_string(), shown);

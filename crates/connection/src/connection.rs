@@ -8,6 +8,8 @@ use std::time::Duration;
 use weir_client::Client;
 use weir_reactor::{Closed, Io, Token, Transport, now_us};
 use weir_say::noteln;
+use weir_transport::TransportError;
+use weir_transport::tls::{NOT_TRUSTED, OTHER_NAME};
 use weir_wire::ReasonCode;
 
 /// How long the broker may take to accept the connection, to answer CONNECT or a PINGREQ, and to
@@ -44,6 +46,8 @@ impl Carried for Client {
 /// When and how to connect.
 #[derive(Clone, Debug)]
 pub struct Policy {
+    /// What carries MQTT.
+    pub transport: Transport,
     /// Where the connection comes from, if the system is not to choose.
     pub source: Option<IpAddr>,
     /// A connection that once worked is made again.
@@ -158,10 +162,10 @@ impl<'a, E: From<Error>> Connection<'a, E> {
     fn connect(&mut self, io: &mut Io, carried: &mut impl Carried) {
         self.connect_again_us = None;
         let begun = match &self.address.socket {
-            Some(path) => io.connect_unix(&Transport::Plain, path),
+            Some(path) => io.connect_unix(&self.policy.transport, path),
             None => {
                 let address = self.addresses[self.tried];
-                io.connect(&Transport::Plain, address, self.policy.source)
+                io.connect(&self.policy.transport, address, self.policy.source)
             }
         };
         self.tried += 1;
@@ -259,15 +263,18 @@ impl<'a, E: From<Error>> Connection<'a, E> {
             return;
         }
         let is_live = carried.is_live();
+        let hint = if is_live { "" } else { crate::tls::hint(self.address.scheme) };
         let cause = match cause {
             Closed::ByPeer if is_live => "it closed the connection".into(),
-            Closed::ByPeer => "it closed the connection without an answer to CONNECT".into(),
-            Closed::Transport(error) => error.to_string(),
+            Closed::ByPeer => {
+                format!("it closed the connection without an answer to CONNECT{hint}")
+            }
+            Closed::Transport(error) => shown(error),
             Closed::Error(errno) => match std::io::Error::from(errno) {
                 error if error.kind() == ErrorKind::ConnectionRefused && !is_live => {
                     format!("nothing listens there (see {})", self.policy.options)
                 }
-                error => error.to_string(),
+                error => format!("{error}{hint}"),
             },
         };
         if is_live {
@@ -300,6 +307,16 @@ impl<'a, E: From<Error>> Connection<'a, E> {
             io.abort(token);
         }
     }
+}
+
+/// With what to do about it.
+fn shown(error: TransportError) -> String {
+    let hint = match error {
+        TransportError::Refused(NOT_TRUSTED) => " (see --cafile)",
+        TransportError::Refused(OTHER_NAME) => " (see --insecure)",
+        _ => "",
+    };
+    format!("{error}{hint}")
 }
 
 /// Whether a refusal or an end may pass, so that another try is worth it.

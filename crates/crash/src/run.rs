@@ -182,10 +182,8 @@ fn disk_of(options: &Options, folder: &Path) -> anyhow::Result<Option<Disk>> {
 
 /// The version and the QoS that the broker can be loaded with.
 fn able(driver: &dyn Driver, options: &Options) -> anyhow::Result<(Version, Vec<QoS>)> {
-    let lacks = |version, qos: u8| {
-        let (shared, retained, content_filters) = (false, true, false);
-        driver.lacks(&Needs { version, shared, qos, retained, content_filters })
-    };
+    let lacks =
+        |version, qos: u8| driver.lacks(&Needs { qos, retained: true, ..Needs::version(version) });
     let (version, asked) = match lacks(ProtocolVersion::V5, 0)? {
         None => (Version::V5, ProtocolVersion::V5),
         Some(_) => (Version::V311, ProtocolVersion::V311),
@@ -230,7 +228,7 @@ impl<'a> Run<'a> {
         interrupted: &'a Interrupted,
     ) -> Self {
         let spoken = if version.is_v5() { ProtocolVersion::V5 } else { ProtocolVersion::V311 };
-        let (target, credentials) = (running.target_of(spoken), running.credentials.clone());
+        let (target, credentials) = (running.target_of(spoken), running.login.credentials.clone());
         let publishers = options.publishers;
         let subscriber = |number| Subscriber::new(number, publishers, qos);
         Self {

@@ -13,6 +13,7 @@ use crate::worker::Worker;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use weir_connection::Address;
+use weir_reactor::Transport;
 use weir_wire::topic::TopicFilter;
 use weir_wire::{QoS, Version};
 
@@ -72,7 +73,8 @@ impl Embedded {
             .ok_or_else(|| Error::option("filter", "it must be a topic filter"))?;
         let (group, filter) = (parsed.group.map(str::to_owned), parsed.filter.to_owned());
         let settings = Settings {
-            address: Address { host, port, socket: None, user_name: None, password: None },
+            address: Address::plain(host, port),
+            transport: Transport::Plain,
             version: Version::V311,
             client_id,
             threads: 1,

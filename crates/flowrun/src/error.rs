@@ -16,6 +16,9 @@ pub enum Error {
         /// What it must be.
         rule: String,
     },
+    /// TLS that cannot be spoken as it is asked for.
+    #[error(transparent)]
+    Tls(#[from] weir_connection::TlsFault),
     /// A flow file that cannot be read.
     #[error("{path}: {error}")]
     File {
@@ -76,7 +79,11 @@ impl Error {
     /// 2 for wrong options and files, else 1.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Option { .. } | Self::File { .. } | Self::Flow { .. } | Self::Unfit { .. } => 2,
+            Self::Option { .. }
+            | Self::Tls(_)
+            | Self::File { .. }
+            | Self::Flow { .. }
+            | Self::Unfit { .. } => 2,
             _ => 1,
         }
     }

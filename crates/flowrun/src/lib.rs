@@ -3,7 +3,7 @@
 //! [`run`] subscribes to what the rules are about, applies them and publishes the results on the
 //! same connection; [`check`] reads a file and says what it would do; [`Embedded`] is the engine
 //! with the work of another program. A message of QoS 1 is acknowledged to the broker once its
-//! results are. Called by the binary. No TLS, no WebSocket, no QoS 2.
+//! results are. Called by the binary. No QoS 2.
 
 mod check;
 mod control;

@@ -6,12 +6,14 @@ use crate::subscriptions::Subscription;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use weir_connection::Address;
+use weir_reactor::Transport;
 use weir_wire::{QoS, Version};
 
 /// Of all threads; checked, so that encoding it cannot fail.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) address: Address,
+    pub(crate) transport: Transport,
     pub(crate) version: Version,
     /// Of one thread; several add their numbers to it.
     pub(crate) client_id: String,

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use weir_connection::{Address, obey_signals};
+use weir_connection::{Address, TlsArgs, obey_signals};
 use weir_flow::{Flow, RuleCounts};
 use weir_say::{note, noteln};
 use weir_wire::{QoS, Version};
@@ -32,7 +32,7 @@ const SESSION_EXPIRY_S: u32 = 24 * 60 * 60;
 pub struct RunArgs {
     /// Flow file (TOML) with [[flow]] rules
     file: PathBuf,
-    /// Broker as mqtt://[USER[:PASSWORD]@]HOST[:PORT]
+    /// Broker as mqtt://[USER[:PASSWORD]@]HOST[:PORT], or with mqtts://, ws:// or wss://
     #[arg(short, long, value_name = "URL", default_value = "mqtt://localhost:1883")]
     broker: Address,
     /// Number of connections, each on its own thread; several share the subscriptions
@@ -68,6 +68,8 @@ pub struct RunArgs {
     /// Print only the error that ends it
     #[arg(long)]
     quiet: bool,
+    #[command(flatten)]
+    tls: TlsArgs,
 }
 
 const AFTER_HELP: &str =
@@ -79,7 +81,7 @@ Exit codes:
 
 Examples:
   weir flow run cells.toml --broker mqtt://localhost
-  weir flow run cells.toml -b mqtt://user:secret@broker:1883 -i cells-1
+  weir flow run cells.toml -b mqtts://user:secret@broker -i cells-1
   weir flow run cells.toml --threads 4 --client-id cells";
 
 /// Runs until a signal asks for the end, or it fails. Prints the counters to standard output.
@@ -133,6 +135,7 @@ fn settings(args: &RunArgs, flow: &Flow) -> Result<Settings, Error> {
     let is_kept = args.client_id.is_some() && args.session_expiry != Some(0);
     let expiry_s = args.session_expiry.unwrap_or(SESSION_EXPIRY_S);
     let settings = Settings {
+        transport: args.broker.transport(&args.tls)?,
         address: args.broker.clone(),
         version: args.protocol_version,
         client_id: args.client_id.clone().unwrap_or_else(Settings::random_client_id),

@@ -50,6 +50,7 @@ impl<'a, W: Work> Worker<'a, W> {
         work: W,
     ) -> Self {
         let policy = Policy {
+            transport: settings.transport.clone(),
             source: None,
             comes_back: settings.comes_back,
             rests_us: RESTS_US,

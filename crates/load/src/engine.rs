@@ -23,7 +23,7 @@ use crate::audit::Fate;
 use crate::baton::Baton;
 use crate::cpu::{ThreadCpu, thread_cpu_us};
 use crate::outcome::{ABSENT_US_MAX, End, Interval, LATE_US_MIN, Outcome, Phase, Traffic};
-use crate::plan::Plan;
+use crate::plan::{Carriers, Plan};
 use crate::recorder::{Gauges, Sketches};
 use crate::steps::Cue;
 use crate::{LoadError, Stop};
@@ -49,6 +49,7 @@ pub(crate) struct Engine<'a> {
     plan: &'a Plan,
     /// Of a slice that others go along with.
     baton: Option<&'a Baton>,
+    carriers: Carriers,
     cue: Cue,
     clients: Vec<Client>,
     tokens: Tokens,
@@ -64,6 +65,8 @@ pub(crate) struct Engine<'a> {
     silences: Silences,
     /// When connecting began.
     began_us: u64,
+    /// The start and the end of connecting.
+    connected: (Edge, Edge),
     /// The start and the end of measure.
     edges: (Edge, Edge),
     /// What became of the publishers' messages, once the books of a slice are closed.
@@ -155,6 +158,7 @@ impl Engine<'_> {
     ) -> Result<(), LoadError> {
         let mut reactor = Reactor::with_backend(Waker::new()?, Backend::Auto)?;
         self.watch.start(now_us(), thread_cpu_us());
+        self.connected.0 = self.edge();
         while !self.ending.is_over {
             if stop.is_stopped() && self.ending.end.is_none() {
                 self.stop_run(End::Stopped);

@@ -25,6 +25,7 @@ mod schedule;
 mod shifts;
 mod stamp;
 pub mod steps;
+mod stream;
 mod template;
 
 pub use cpu::thread_cpu_us;
@@ -38,8 +39,9 @@ pub use schedule::{Due, Schedule};
 pub use shifts::{Seat, Shifts, StartBarrier};
 pub use stamp::{STAMP_BYTES, Stamp};
 pub use steps::{Cue, StepPlan};
+pub use stream::Stream;
 
-pub use weir_client::Url;
+pub use weir_client::{Scheme, Url};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

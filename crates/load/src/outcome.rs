@@ -16,6 +16,8 @@ pub struct Outcome {
     pub phases: Vec<PhaseSpan>,
     /// CONNECT to CONNACK.
     pub connections: Connections,
+    /// Handshakes of TLS.
+    pub handshakes: Handshakes,
     /// SUBSCRIBE to SUBACK.
     pub subscriptions: Operations,
     /// How clients reached the broker and who they said they were; nothing if none got so far.
@@ -145,6 +147,15 @@ pub struct Connections {
     pub dropped: BTreeMap<String, u64>,
 }
 
+/// Handshakes of TLS that came to their end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Handshakes {
+    /// With certificates.
+    pub full: u64,
+    /// By a ticket of an earlier session.
+    pub resumed: u64,
+}
+
 /// Operations that are asked and answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Operations {
@@ -268,6 +279,13 @@ pub struct Messages {
 pub struct Latencies {
     /// connect() to CONNACK.
     pub connect: Histogram<u64>,
+    /// Of these, where there is a handshake: connect() until TCP is there.
+    pub tcp_connect: Histogram<u64>,
+    /// From there until TLS, WebSocket or both are open. What the generator computes for it is in
+    /// it.
+    pub handshake: Histogram<u64>,
+    /// From there, where CONNECT is sent, to CONNACK.
+    pub connack: Histogram<u64>,
     /// SUBSCRIBE to SUBACK.
     pub subscribe: Histogram<u64>,
     /// PUBLISH sent to PUBACK or PUBCOMP.
@@ -284,6 +302,9 @@ impl Default for Latencies {
     fn default() -> Self {
         Self {
             connect: histogram(),
+            tcp_connect: histogram(),
+            handshake: histogram(),
+            connack: histogram(),
             subscribe: histogram(),
             acknowledge: histogram(),
             acknowledge_from_intended: histogram(),

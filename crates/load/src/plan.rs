@@ -1,8 +1,11 @@
 //! What to do: clients, their subscriptions and schedules, and the phases of the run.
 
+mod route;
 pub(crate) mod slice;
 
+pub use route::{Carriers, Route, Transport};
 pub use slice::{Shared, Slice, deal};
+pub use weir_transport::tls::{ClientSettings, IdentityText};
 
 use crate::shifts::Shifts;
 use crate::steps::StepPlan;
@@ -27,9 +30,14 @@ pub struct Plan {
     /// Clean Start or Clean Session.
     pub clean_start: bool,
     /// What carries MQTT.
-    pub transport: Transport,
+    #[serde(default)]
+    pub route: Route,
     /// Who every client says it is.
     pub credentials: Credentials,
+    /// If above 0, clients are so many users in turn, whose names have `-0`, `-1` and so on behind
+    /// that of the credentials.
+    #[serde(default)]
+    pub users: u32,
     /// Where connections come from; `None` leaves it to the system.
     pub sources: Option<Sources>,
     /// How connections are made.
@@ -61,8 +69,9 @@ impl Plan {
             run: 1,
             keep_alive_s: 60,
             clean_start: true,
-            transport: Transport::Plain,
+            route: Route::default(),
             credentials: Credentials::default(),
+            users: 0,
             sources: None,
             connect: ConnectPlan { rate_per_s: 2_000.0, timeout_ms: 5_000 },
             groups,
@@ -97,24 +106,6 @@ impl ProtocolVersion {
         match self {
             Self::V311 => Version::V311,
             Self::V5 => Version::V5,
-        }
-    }
-}
-
-/// What carries MQTT.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Transport {
-    /// TCP, unencrypted.
-    #[default]
-    Plain,
-}
-
-impl Transport {
-    /// As the reactor knows it.
-    pub(crate) const fn on_wire(self) -> weir_reactor::Transport {
-        match self {
-            Self::Plain => weir_reactor::Transport::Plain,
         }
     }
 }

@@ -36,6 +36,31 @@ impl Timing {
     }
 }
 
+/// What a connect is made of.
+#[derive(Debug)]
+pub(crate) struct ConnectParts {
+    tcp: Histogram<u64>,
+    handshake: Histogram<u64>,
+    connack: Histogram<u64>,
+}
+
+impl Default for ConnectParts {
+    fn default() -> Self {
+        Self { tcp: histogram(), handshake: histogram(), connack: histogram() }
+    }
+}
+
+impl ConnectParts {
+    /// Of one connection, by when it was asked for, TCP was there, the transport was open and
+    /// CONNACK came.
+    pub(crate) fn record(&mut self, times_us: [u64; 4]) {
+        let [asked_us, reached_us, opened_us, accepted_us] = times_us;
+        self.tcp.saturating_record(reached_us.saturating_sub(asked_us));
+        self.handshake.saturating_record(opened_us.saturating_sub(reached_us));
+        self.connack.saturating_record(accepted_us.saturating_sub(opened_us));
+    }
+}
+
 /// Connect, subscribe, acknowledge, end to end, lag: of one interval.
 #[derive(Clone, Debug)]
 pub(crate) struct Sketches(pub(crate) [Histogram<u32>; 5]);
@@ -105,6 +130,8 @@ pub(crate) struct Gauges {
 pub(crate) struct Recorder {
     pub(crate) counts: Counts,
     pub(crate) connect: Timing,
+    /// Parts of it, where there is a handshake.
+    pub(crate) parts: ConnectParts,
     pub(crate) subscribe: Timing,
     pub(crate) acknowledge: Timing,
     pub(crate) end_to_end: Timing,
@@ -124,6 +151,7 @@ impl Recorder {
         Self {
             counts: Counts::default(),
             connect: Timing::new(),
+            parts: ConnectParts::default(),
             subscribe: Timing::new(),
             acknowledge: Timing::new(),
             end_to_end: Timing::new(),
@@ -201,6 +229,9 @@ impl Recorder {
     pub(crate) fn latencies(&self) -> Latencies {
         Latencies {
             connect: self.connect.all.clone(),
+            tcp_connect: self.parts.tcp.clone(),
+            handshake: self.parts.handshake.clone(),
+            connack: self.parts.connack.clone(),
             subscribe: self.subscribe.all.clone(),
             acknowledge: self.acknowledge.all.clone(),
             acknowledge_from_intended: self.acknowledge_from_intended.clone(),

@@ -17,6 +17,9 @@ pub enum Error {
         /// What it must be.
         rule: String,
     },
+    /// TLS that cannot be spoken as it is asked for.
+    #[error(transparent)]
+    Tls(#[from] weir_connection::TlsFault),
     /// A file of `-f`, standard input or standard output.
     #[error("{what}: {error}")]
     File {
@@ -87,7 +90,7 @@ impl Error {
     /// `-W`, else 1.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Option { .. } => 2,
+            Self::Option { .. } | Self::Tls(_) => 2,
             Self::TimedOut { .. } | Self::NoAnswer { .. } => 27,
             _ => 1,
         }

@@ -2,8 +2,8 @@
 //! of mosquitto_pub and mosquitto_sub, on any broker.
 //!
 //! [`publish`] and [`subscribe`] run one client each until it is done. Messages go to standard
-//! output; what went wrong comes back as an [`Error`], which says its exit code. No TLS, no
-//! WebSocket, no enhanced authentication. Called by the binary.
+//! output; what went wrong comes back as an [`Error`], which says its exit code. No enhanced
+//! authentication. Called by the binary.
 
 mod error;
 mod format;

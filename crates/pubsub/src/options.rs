@@ -7,8 +7,9 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use weir_client::Url;
-use weir_connection::Address;
+use weir_client::{Scheme, Url};
+use weir_connection::{Address, TlsArgs};
+use weir_reactor::Transport;
 use weir_wire::packet::{Connect, Will};
 use weir_wire::topic::is_valid_name;
 use weir_wire::{Property, QoS, Version};
@@ -20,10 +21,11 @@ pub(crate) struct ConnectionArgs {
     /// Host of the broker
     #[arg(short = 'h', long, value_name = "HOST", default_value = "localhost")]
     host: String,
-    /// Port of the broker
-    #[arg(short, long, value_name = "PORT", default_value_t = Url::PORT)]
-    port: u16,
-    /// Broker and topic as mqtt://[USER[:PASSWORD]@]HOST[:PORT]/TOPIC
+    /// Port of the broker [default: 1883, or 8883 with TLS; that speaks TLS by itself]
+    #[arg(short, long, value_name = "PORT")]
+    port: Option<u16>,
+    /// Broker and topic as mqtt[s]://[USER[:PASSWORD]@]HOST[:PORT]/TOPIC, or
+    /// ws[s]://[USER[:PASSWORD]@]HOST[:PORT]/PATH with -t
     #[arg(short = 'L', long, value_name = "URL",
         conflicts_with_all = ["host", "port", "user_name", "password"])]
     pub(crate) url: Option<Url>,
@@ -91,6 +93,8 @@ pub(crate) struct ConnectionArgs {
     /// Print this help
     #[arg(long, action = ArgAction::HelpShort)]
     help: Option<bool>,
+    #[command(flatten)]
+    tls: TlsArgs,
 }
 
 /// `5`, `mqttv5` and the like.
@@ -118,6 +122,7 @@ fn parse_expiry(text: &str) -> Result<u32, &'static str> {
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) address: Address,
+    pub(crate) transport: Transport,
     pub(crate) source: Option<IpAddr>,
     pub(crate) version: Version,
     pub(crate) keep_alive_s: u16,
@@ -151,6 +156,7 @@ impl Settings {
             return Err(Error::option("-c", "", "a session is kept by client identifier: -i"));
         }
         let mut settings = Self {
+            transport: address.transport(&args.tls)?,
             address,
             source: args.source,
             version,
@@ -232,18 +238,18 @@ impl ConnectionArgs {
     }
 
     fn address(&self) -> Address {
-        match self.url.clone() {
-            None => Address {
-                host: self.host.clone(),
-                port: self.port,
-                socket: self.unix.clone(),
-                user_name: self.user_name.clone(),
-                password: self.password.clone(),
-            },
-            Some(Url { host, port, user_name, password, .. }) => {
-                let port = port.unwrap_or(self.port);
-                Address { host, port, socket: None, user_name, password }
-            }
+        if let Some(url) = self.url.clone() {
+            return url.into();
+        }
+        let has_tls = self.tls.given().is_some() || self.port == Some(Scheme::Mqtts.port());
+        let scheme = if has_tls { Scheme::Mqtts } else { Scheme::Mqtt };
+        Address {
+            scheme,
+            port: self.port.unwrap_or(scheme.port()),
+            socket: self.unix.clone(),
+            user_name: self.user_name.clone(),
+            password: self.password.clone(),
+            ..Address::plain(self.host.clone(), 0)
         }
     }
 
@@ -350,6 +356,34 @@ mod tests {
             assert!(!text.contains("secret"), "{text}");
         }
         assert!(settings("-V 5 -P secret").is_ok());
+    }
+
+    #[test]
+    fn tls_is_spoken_where_anything_asks_for_it() {
+        for (line, scheme, port) in [
+            ("", Scheme::Mqtt, 1883),
+            ("-p 8884", Scheme::Mqtt, 8884),
+            ("-p 8883", Scheme::Mqtts, 8883),
+            ("--insecure", Scheme::Mqtts, 8883),
+            ("-p 1883 --tls-version tlsv1.3", Scheme::Mqtts, 1883),
+            ("-L wss://h/p", Scheme::Wss, 443),
+        ] {
+            let Address { scheme: found, port: at, .. } = settings(line).unwrap().address;
+            assert_eq!((found, at), (scheme, port), "{line}");
+        }
+    }
+
+    #[test]
+    fn options_of_tls_that_cannot_be_used_are_named() {
+        for (line, part) in [
+            ("-L mqtt://h/t --insecure", "--insecure : TLS is not spoken"),
+            ("--cafile /no/such/file", "--cafile /no/such/file: No such file"),
+            ("--ciphers RC4-MD5", "\"RC4-MD5\" is no cipher suite"),
+            ("--ciphers ECDHE-RSA-AES128-GCM-SHA256 --tls-version tlsv1.3", "for another version"),
+        ] {
+            let text = settings(line).unwrap_err().to_string();
+            assert!(text.contains(part), "{line}: {text}");
+        }
     }
 
     #[test]

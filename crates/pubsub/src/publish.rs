@@ -30,7 +30,6 @@ pub struct PubArgs {
         long,
         value_name = "TOPIC",
         required_unless_present = "url",
-        conflicts_with = "url",
         allow_hyphen_values = true
     )]
     topic: Option<String>,
@@ -85,7 +84,8 @@ fn after_help() -> String {
          27 no answer in time\n\nExamples:\n  \
          weir pub -t sensors/1 -m 21.5 -q 1 -r\n  \
          vmstat 1 | weir pub -t host/vmstat -l\n  \
-         weir pub -t ask -m hello -D publish response-topic answers",
+         weir pub -t ask -m hello -D publish response-topic answers\n  \
+         weir pub -L mqtts://user:secret@broker/sensors/1 -m 21.5 --cafile ca.pem",
         help()
     )
 }
@@ -104,6 +104,9 @@ impl PubArgs {
 pub fn publish(args: &PubArgs) -> Result<(), Error> {
     let settings = Settings::new(&args.connection)?;
     let url_topic = args.connection.url.as_ref().and_then(|url| url.topic.clone());
+    if args.topic.is_some() && url_topic.is_some() {
+        return Err(Error::option("-t", "", "the URL of -L has a topic already"));
+    }
     let topic = args.topic.clone().or(url_topic).unwrap_or_default();
     if !is_valid_name(&topic) {
         return Err(Error::option("-t", topic, NOT_A_NAME));

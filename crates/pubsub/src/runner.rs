@@ -94,6 +94,7 @@ pub(crate) fn run<T: Task>(
 ) -> Result<(), Error> {
     let until_us = timeout_s.map(|seconds| now_us() + u64::from(seconds) * 1_000_000);
     let policy = Policy {
+        transport: settings.transport.clone(),
         source: settings.source,
         comes_back: T::CONNECTS_AGAIN,
         rests_us: REST_US..=REST_US,

@@ -11,6 +11,9 @@ pub trait Handler {
     /// may not be open yet: what is written meanwhile waits.
     fn accepted(&mut self, _io: &mut Io, _token: Token, _by: ListenerId, _peer: SocketAddr) {}
 
+    /// A connection begun by [`Io::connect`] is there, and its transport may not be open yet.
+    fn reached(&mut self, _token: Token) {}
+
     /// A connection begun by [`Io::connect`] is there, and its transport is open.
     fn connected(&mut self, _io: &mut Io, _token: Token) {}
 

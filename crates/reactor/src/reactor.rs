@@ -244,6 +244,7 @@ impl Reactor {
         }
         let socket = &mut self.io.sockets[token.0 as usize];
         socket.state = State::Live;
+        handler.reached(token);
         if self.io.begin_layers(token) {
             handler.connected(&mut self.io, token);
         }

@@ -8,10 +8,12 @@
 //! `tls` has chance and the time of day from rustls: keys need the one, certificates the other.
 
 mod layers;
+mod route;
 pub mod tls;
 pub mod ws;
 
 pub use layers::{Layers, Scratch};
+pub use route::Route;
 use std::fmt;
 use std::sync::Arc;
 
@@ -101,7 +103,23 @@ pub enum TransportError {
     /// The peer does not let this side in.
     #[error("the peer has ended it: {0}")]
     Declined(&'static str),
+    /// The peer answered the request for a WebSocket, and not by opening one.
+    #[error("the peer answered the request for a WebSocket by HTTP status {code}{}", status(*code))]
+    NoWebSocket {
+        /// The status.
+        code: u16,
+    },
     /// A layer holds more than [`UNDECODED_BYTES_MAX`].
     #[error("the peer sent a frame of more than {UNDECODED_BYTES_MAX} bytes that cannot be split")]
     TooLong,
+}
+
+/// What a status says to whoever asked for a WebSocket.
+const fn status(code: u16) -> &'static str {
+    match code {
+        404 => ": it does not serve this path",
+        400 | 426 => ": it does not take the request",
+        401 | 403 => ": it does not let this side in",
+        _ => "",
+    }
 }

@@ -3,11 +3,16 @@
 //! It stands on rustls' unbuffered connections, which keep no buffer of their own. So an idle
 //! connection holds its keys and state, and nothing of what passed.
 
+mod client;
 mod faults;
 mod setup;
+mod tickets;
 
+pub use client::{Client, ClientError, ClientSettings, Handshakes, IdentityText};
+pub use faults::{NO_TLS, NOT_TRUSTED, OTHER_NAME};
 pub use setup::{
-    Certificates, Client, ClientAuth, Identity, PemError, PrivateKey, Server, SetupError, Version,
+    Certificates, ClientAuth, Identity, PemError, PrivateKey, Server, SetupError, Version,
+    pem_of_authorities,
 };
 
 use crate::{Layer, Stream, TransportError};

@@ -1,4 +1,4 @@
-//! WebSocket (RFC 6455) as the layer of a server, for the subprotocols of MQTT.
+//! WebSocket (RFC 6455) as the layer of a server or a client, for the subprotocols of MQTT.
 //!
 //! MQTT packets and frames do not have to begin or end together [MQTT-6.0.0-2], so payload is
 //! handed on as it comes, and a frame of any length is never held.
@@ -7,10 +7,11 @@ mod frame;
 mod request;
 
 use crate::{Layer, Stream, TransportError};
-use frame::{Head, Opcode, apply, close, write_head};
+use frame::{Head, Opcode, apply};
 use std::sync::Arc;
+use weir_chance::Chance;
 
-/// The longest request that is read.
+/// The longest request that is read, or answer to one.
 const REQUEST_BYTES_MAX: usize = 8 * 1024;
 
 /// Status codes of a close frame.
@@ -20,26 +21,48 @@ const UNACCEPTABLE: u16 = 1003;
 
 /// The layer of a connection whose request has to name one of `paths`.
 pub fn server(paths: Arc<[Box<str>]>) -> Box<dyn Layer> {
-    Box::new(WebSocket {
-        paths,
-        is_open: false,
-        has_closed: false,
-        is_in_message: false,
-        held: Vec::new(),
-        left: 0,
-        mask: [0; 4],
-    })
+    Box::new(WebSocket::new(Side::Server(paths)))
+}
+
+/// The layer of a connection to `host`, with its port if that is not the usual one, that asks for
+/// `path`. The key of its request and the masks of its frames come from `chance`, whose seed
+/// nobody may know who chooses what is sent (section 10.3).
+pub fn client(host: &str, path: &str, mut chance: Chance) -> Box<dyn Layer> {
+    let [first, second] = [chance.bits(), chance.bits()].map(u64::to_be_bytes);
+    let key = std::array::from_fn(|at| if at < 8 { first[at] } else { second[at - 8] });
+    let (request, key) = request::ask(host, path, key);
+    let opening = Some(Box::new(Opening { request, key }));
+    Box::new(WebSocket::new(Side::Client { opening, chance }))
+}
+
+/// What a side needs that the other has not.
+#[derive(Debug)]
+enum Side {
+    /// Paths that are served.
+    Server(Arc<[Box<str>]>),
+    Client {
+        /// Until the answer has come.
+        opening: Option<Box<Opening>>,
+        /// Of the masks.
+        chance: Chance,
+    },
+}
+
+#[derive(Debug)]
+struct Opening {
+    request: String,
+    key: String,
 }
 
 #[derive(Debug)]
 struct WebSocket {
-    paths: Arc<[Box<str>]>,
+    side: Side,
     is_open: bool,
     /// This side has said its end.
     has_closed: bool,
     /// The message that has begun has further frames.
     is_in_message: bool,
-    /// The start of the request, of the head of a frame or of a control frame.
+    /// The start of the request or its answer, of the head of a frame or of a control frame.
     held: Vec<u8>,
     /// Payload of the frame that has begun which has not come.
     left: u64,
@@ -48,25 +71,57 @@ struct WebSocket {
 }
 
 impl WebSocket {
-    /// Reads the request, if it is all there. Returns how many bytes it has.
+    fn new(side: Side) -> Self {
+        Self {
+            side,
+            is_open: false,
+            has_closed: false,
+            is_in_message: false,
+            held: Vec::new(),
+            left: 0,
+            mask: [0; 4],
+        }
+    }
+
+    /// Reads the request or its answer, if it is all there. Returns how many bytes it has.
     fn open(&mut self, bytes: &[u8], network: &mut Vec<u8>) -> Result<usize, TransportError> {
         let end = bytes.windows(4).position(|some| some == b"\r\n\r\n").map(|at| at + 4);
-        let read = match end {
-            Some(end) if end <= REQUEST_BYTES_MAX => request::accept(&bytes[..end], &self.paths),
-            None if bytes.len() <= REQUEST_BYTES_MAX => return Ok(0),
-            _ => Err(request::TOO_LONG),
-        };
-        match read {
-            Ok(response) => {
+        if end.is_none() && bytes.len() <= REQUEST_BYTES_MAX {
+            // A broker that speaks without HTTP says nothing that ends like it.
+            return match self.side {
+                Side::Client { .. } if !b"HTTP/".starts_with(&bytes[..bytes.len().min(5)]) => {
+                    Err(TransportError::Malformed("it does not speak WebSocket"))
+                }
+                _ => Ok(0),
+            };
+        }
+        let head = end.filter(|&end| end <= REQUEST_BYTES_MAX).map(|end| &bytes[..end]);
+        match &mut self.side {
+            Side::Server(paths) => {
+                let read = head.map_or(Err(request::TOO_LONG), |head| request::accept(head, paths));
+                let response = read.map_err(|refusal| {
+                    network.extend_from_slice(refusal.response().as_bytes());
+                    TransportError::Refused(refusal.why)
+                })?;
                 network.extend_from_slice(response.as_bytes());
-                self.is_open = true;
-                Ok(end.unwrap_or_default())
             }
-            Err(refusal) => {
-                network.extend_from_slice(refusal.response().as_bytes());
-                Err(TransportError::Refused(refusal.why))
+            Side::Client { opening, .. } => {
+                let head = head.ok_or(TransportError::Malformed("an answer that is too long"))?;
+                let key = opening.take().map(|opening| opening.key).unwrap_or_default();
+                request::check(head, &key)?;
             }
         }
+        self.is_open = true;
+        Ok(end.unwrap_or_default())
+    }
+
+    /// Writes a frame.
+    fn write(&mut self, opcode: Opcode, payload: &[u8], network: &mut Vec<u8>) {
+        let mask = match &mut self.side {
+            Side::Server(_) => None,
+            Side::Client { chance, .. } => Some((chance.bits() as u32).to_be_bytes()),
+        };
+        frame::write(opcode, payload, mask, network);
     }
 
     /// Takes payload, or the next frame's head with all of a control frame. Returns how many bytes
@@ -77,15 +132,18 @@ impl WebSocket {
         plain: &mut Vec<u8>,
         network: &mut Vec<u8>,
     ) -> Result<(usize, Stream), TransportError> {
+        let is_masked = matches!(self.side, Side::Server(_));
         if self.left > 0 {
             let some = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
             let start = plain.len();
             plain.extend_from_slice(&bytes[..some]);
-            apply(&mut self.mask, &mut plain[start..]);
+            if is_masked {
+                apply(&mut self.mask, &mut plain[start..]);
+            }
             self.left -= some as u64;
             return Ok((some, Stream::Open));
         }
-        let head = match Head::read(bytes) {
+        let head = match Head::read(bytes, is_masked) {
             Ok(Some(head)) => head,
             Ok(None) => return Ok((0, Stream::Open)),
             Err(why) => return Err(self.fail(PROTOCOL_ERROR, why, network)),
@@ -118,10 +176,7 @@ impl WebSocket {
 
     fn control(&mut self, opcode: Opcode, payload: &[u8], network: &mut Vec<u8>) -> Stream {
         match opcode {
-            Opcode::Ping => {
-                write_head(Opcode::Pong, payload.len(), network);
-                network.extend_from_slice(payload);
-            }
+            Opcode::Ping => self.write(Opcode::Pong, payload, network),
             Opcode::Close => {
                 let code = payload.first_chunk().map_or(NORMAL, |code| u16::from_be_bytes(*code));
                 self.say_end(code, network);
@@ -134,7 +189,7 @@ impl WebSocket {
 
     fn say_end(&mut self, code: u16, network: &mut Vec<u8>) {
         if !std::mem::replace(&mut self.has_closed, true) {
-            close(code, network);
+            self.write(Opcode::Close, &code.to_be_bytes(), network);
         }
     }
 
@@ -145,7 +200,11 @@ impl WebSocket {
 }
 
 impl Layer for WebSocket {
-    fn begin(&mut self, _network: &mut Vec<u8>) {}
+    fn begin(&mut self, network: &mut Vec<u8>) {
+        if let Side::Client { opening: Some(opening), .. } = &mut self.side {
+            network.extend_from_slice(std::mem::take(&mut opening.request).as_bytes());
+        }
+    }
 
     fn is_open(&self) -> bool {
         self.is_open
@@ -183,8 +242,7 @@ impl Layer for WebSocket {
     }
 
     fn send(&mut self, plain: &[u8], network: &mut Vec<u8>) {
-        write_head(Opcode::Binary, plain.len(), network);
-        network.extend_from_slice(plain);
+        self.write(Opcode::Binary, plain, network);
     }
 
     fn close(&mut self, network: &mut Vec<u8>) {

@@ -29,6 +29,8 @@ use weir_bench::session::Session;
 use weir_bench::usecase::{self, Span, UseCase};
 use weir_bench::{ceiling, conformance, doctor, folder, paths, report, summary, tables};
 use weir_conformance::Version;
+use weir_connection::{TlsArgs, TlsSettings};
+use weir_load::plan::ClientSettings;
 use weir_say::{say, sayln};
 
 /// Benchmark MQTT brokers with the Open MQTT Benchmark Suite
@@ -140,7 +142,8 @@ const RUN_EXAMPLES: &str = "Examples:
   weir bench run p2p-50K-50K-50K-50K --agents 6
   weir bench run fanout-5-1000-5-250K --broker mqtt://broker.example:1883 \\
     --agent 'ssh load1 weir agent' --agent 'ssh load2 weir agent'
-  weir bench run my-use-case.toml --broker mqtt://broker.example:1883 --scale 0.1";
+  weir bench run my-use-case.toml --broker mqtt://broker.example:1883 --scale 0.1
+  weir bench run conn-tls-10K-200 --broker mqtts://broker.example --cafile ca.pem";
 
 const SUITE_EXAMPLES: &str = "Examples:
   weir bench suite basic
@@ -181,8 +184,9 @@ fn parse_version(text: &str) -> Result<Version, String> {
 /// How to run.
 #[derive(Debug, Args)]
 struct How {
-    /// Broker under test: a name from `weir bench brokers`, NAME=COMMAND or mqtt://HOST:PORT; may
-    /// be given several times, and NAME@LABEL tells versions or builds of one broker apart
+    /// Broker under test: a name from `weir bench brokers`, NAME=COMMAND or mqtt://HOST:PORT (also
+    /// mqtts://, ws://, wss://); may be given several times, and NAME@LABEL tells versions or builds
+    /// of one broker apart
     #[arg(long, value_name = "BROKER", default_value = "weir")]
     broker: Vec<String>,
     /// Configuration of the broker: default (as shipped), tuned (for the suite), published (as in
@@ -217,6 +221,8 @@ struct How {
     out: PathBuf,
     #[command(flatten)]
     live: live::LiveArgs,
+    #[command(flatten)]
+    tls: TlsArgs,
 }
 
 /// Most agents: each is a process with three threads that listen to it.
@@ -256,11 +262,26 @@ impl How {
     fn brokers(&self) -> anyhow::Result<Vec<Box<dyn Driver>>> {
         // What is asked for here is the same in all profiles.
         let profile = self.profile.unwrap_or(Profile::Default);
-        let brokers = driver::parse_all(&self.broker, profile)?;
+        let brokers = driver::parse_all(&self.broker, profile, self.url_tls()?.as_ref())?;
         for broker in &brokers {
             broker.about(profile)?;
         }
         Ok(brokers)
+    }
+
+    /// How TLS is spoken to brokers that are given by a URL, if it is to any.
+    fn url_tls(&self) -> anyhow::Result<Option<driver::UrlTls>> {
+        let has_tls = |text: &String| text.contains("mqtts://") || text.contains("wss://");
+        if !self.broker.iter().any(has_tls) {
+            if let Some(option) = self.tls.given() {
+                anyhow::bail!("{option}: it is for brokers given as mqtts:// or wss://");
+            }
+            return Ok(None);
+        }
+        let TlsSettings { settings, identity } = self.tls.read()?;
+        // The use case says whether sessions are resumed.
+        let settings = ClientSettings { tickets_max: 0, ..settings };
+        Ok(Some(driver::UrlTls { settings, identity }))
     }
 
     fn agents(&self) -> anyhow::Result<Agents> {
@@ -428,7 +449,7 @@ fn report_path(out: &Path, folders: &[PathBuf]) -> PathBuf {
 }
 
 fn conform(args: ConformanceArgs) -> anyhow::Result<ExitCode> {
-    let brokers = driver::parse_all(&args.broker, args.profile)?;
+    let brokers = driver::parse_all(&args.broker, args.profile, None)?;
     let options = conformance::Options {
         only: args.only,
         versions: args.mqtt,

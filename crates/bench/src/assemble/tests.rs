@@ -10,6 +10,9 @@ fn each_latency_has_its_own_name() {
     let mut of = outcome();
     let all = [
         (&mut of.latencies.connect, "connect"),
+        (&mut of.latencies.tcp_connect, "tcp_connect"),
+        (&mut of.latencies.handshake, "handshake"),
+        (&mut of.latencies.connack, "connack"),
         (&mut of.latencies.subscribe, "subscribe"),
         (&mut of.latencies.acknowledge, "acknowledge"),
         (&mut of.latencies.acknowledge_from_intended, "acknowledge_from_intended"),

@@ -1,16 +1,16 @@
 //! The way between load and broker: interface, congestion control, buffers, clocks.
 
 use super::{ABSENT, or_absent};
+use crate::driver::Login;
 use crate::host::Files;
 use crate::result::NetworkFacts;
 use rustix::net::sockopt;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
-use weir_load::plan::Credentials;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-pub(super) fn facts(target: SocketAddr, credentials: &Credentials) -> NetworkFacts {
+pub(super) fn facts(target: SocketAddr, login: &Login) -> NetworkFacts {
     let stream = TcpStream::connect_timeout(&target, CONNECT_TIMEOUT).ok();
     let source = stream.as_ref().and_then(|stream| stream.local_addr().ok());
     let is_here = source.is_some_and(|source| source.ip() == target.ip());
@@ -44,7 +44,7 @@ pub(super) fn facts(target: SocketAddr, credentials: &Credentials) -> NetworkFac
             .map_or_else(|| "not known: nothing answered before the run".into(), socket_buffers),
         socket_options: "TCP_NODELAY; buffers at the kernel's defaults".into(),
         queueing: or_absent(Files::here().sysctl("net.core.default_qdisc")),
-        jitter: format!("before the run {}", jitter(target, credentials)),
+        jitter: format!("before the run {}", jitter(target, login)),
         bandwidth: if is_here {
             "not measured: the traffic stays in this host's memory".into()
         } else {
@@ -94,8 +94,8 @@ fn socket_buffers(stream: &TcpStream) -> String {
 }
 
 /// The middle four fifths of some round trips.
-pub(super) fn jitter(target: SocketAddr, credentials: &Credentials) -> String {
-    match crate::mqtt::round_trips(target, credentials) {
+pub(super) fn jitter(target: SocketAddr, login: &Login) -> String {
+    match crate::mqtt::round_trips(target, login) {
         Some(times) => {
             let us = |share: usize| times[times.len() * share / 10].as_secs_f64() * 1e6;
             format!("{:.0} to {:.0} us", us(1), us(9))

@@ -2,7 +2,7 @@
 
 use crate::usecase::Needs;
 use serde::Deserialize;
-use weir_load::plan::ProtocolVersion;
+use weir_load::plan::{ProtocolVersion, Transport};
 
 /// What a broker can do, as its makers say it.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
@@ -19,6 +19,18 @@ pub struct Can {
     /// Subscriptions with a condition on content, as Weir names them: `$filter/...`.
     #[serde(default)]
     pub content_filters: bool,
+    /// What carries MQTT to it, as its driver sets it up.
+    #[serde(default = "tcp")]
+    pub transports: Vec<Transport>,
+    /// Over TLS, to ask clients for certificates.
+    #[serde(default)]
+    pub client_certificates: bool,
+    /// Users with the passwords of a file.
+    #[serde(default)]
+    pub users: bool,
+    /// Access rights of a file.
+    #[serde(default)]
+    pub rules: bool,
     /// What is new in later versions of the broker, oldest first.
     #[serde(default)]
     since: Vec<Since>,
@@ -41,9 +53,18 @@ impl Can {
     /// Everything: of a broker that nothing is known of, the run tells.
     pub(super) fn everything() -> Self {
         let versions = ["3.1", "3.1.1", "5.0"].map(str::to_owned).to_vec();
-        let since = Vec::new();
-        let (shared, retained, content_filters) = (true, true, true);
-        Self { versions, shared, qos_max: 2, retained, content_filters, since }
+        Self {
+            versions,
+            shared: true,
+            qos_max: 2,
+            retained: true,
+            content_filters: true,
+            transports: vec![Transport::Plain, Transport::Tls, Transport::Ws, Transport::Wss],
+            client_certificates: true,
+            users: true,
+            rules: true,
+            since: Vec::new(),
+        }
     }
 
     /// The same of one version of the broker. One that is not known is taken for the oldest.
@@ -81,8 +102,25 @@ impl Can {
         if needs.content_filters && !self.content_filters {
             missing.push("content-filtered subscriptions".into());
         }
+        if !self.transports.contains(&needs.transport) {
+            missing.push(format!(
+                "a listener of the driver's for transport {}",
+                needs.transport.name()
+            ));
+        }
+        let of_driver = [
+            ("certificates of clients", needs.client_certificates && !self.client_certificates),
+            ("users with passwords", needs.users && !self.users),
+            ("a file of access rights", needs.rules && !self.rules),
+        ];
+        let lacking = of_driver.into_iter().filter(|(_, is_missing)| *is_missing);
+        missing.extend(lacking.map(|(name, _)| format!("{name} as the driver sets it up")));
         (!missing.is_empty()).then(|| missing.join(", "))
     }
+}
+
+fn tcp() -> Vec<Transport> {
+    vec![Transport::Plain]
 }
 
 /// The numbers of a version, the first of them first.
@@ -104,14 +142,12 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let plain = Needs {
-            version: ProtocolVersion::V311,
-            shared: false,
-            qos: 1,
-            retained: true,
-            content_filters: false,
-        };
+        let plain = Needs { qos: 1, retained: true, ..Needs::version(ProtocolVersion::V311) };
         assert_eq!(can().lacks(&plain), None);
+        let secure = Needs { transport: Transport::Wss, users: true, ..plain };
+        let lacks = can().lacks(&secure).unwrap();
+        assert!(lacks.contains("transport wss") && lacks.contains("users"), "{lacks}");
+        assert!(!lacks.contains("rights") && !lacks.contains("certificates"), "{lacks}");
         let all = Needs { version: ProtocolVersion::V5, shared: true, qos: 2, ..plain };
         assert_eq!(can().lacks(&all).unwrap(), "MQTT 5.0, shared subscriptions, QoS 2");
         let filters = Needs { content_filters: true, ..plain };

@@ -2,6 +2,7 @@
 //! asked, configured, started and got, as data. What is in braces is filled in for each run.
 //! Beside what docs/brokers.md lists, `{threads}` is how many processors the broker may run on.
 
+use super::demand::{Demand, Part};
 use super::{Can, Profile};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -105,6 +106,12 @@ pub(super) struct Change {
     /// In which profiles; none is all.
     #[serde(default)]
     pub(super) profiles: Vec<Profile>,
+    /// For use cases that ask for one of these; none is all.
+    #[serde(default)]
+    pub(super) with: Vec<Part>,
+    /// Not for use cases that ask for one of these.
+    #[serde(default)]
+    pub(super) without: Vec<Part>,
     /// Where it goes: `{slot}` in a file, the command or the environment.
     #[serde(default = "slot")]
     pub(super) slot: String,
@@ -127,6 +134,15 @@ pub(super) struct Get {
     /// `brokers/NAME/` in it; empty where a person has to.
     #[serde(default)]
     pub(super) commands: Vec<Vec<String>>,
+}
+
+impl Change {
+    fn is_for(&self, profile: Profile, demand: &Demand) -> bool {
+        let asks = |parts: &[Part]| parts.iter().any(|&part| demand.has(part));
+        (self.profiles.is_empty() || self.profiles.contains(&profile))
+            && (self.with.is_empty() || asks(&self.with))
+            && !asks(&self.without)
+    }
 }
 
 fn usual_profiles() -> Vec<Profile> {
@@ -225,12 +241,12 @@ impl BrokerFile {
         Self { change: change.collect(), ..of }
     }
 
-    /// Everything of a profile, with its braces filled.
-    pub(super) fn fill(&self, profile: Profile, values: &Values) -> Filled {
+    /// Everything of a profile for a use case, with its braces filled.
+    pub(super) fn fill(&self, profile: Profile, demand: &Demand, values: &Values) -> Filled {
         let chosen: Vec<(&Change, String)> = self
             .change
             .iter()
-            .filter(|change| change.profiles.is_empty() || change.profiles.contains(&profile))
+            .filter(|change| change.is_for(profile, demand))
             .map(|change| (change, fill(&change.setting, values)))
             .collect();
         // A slot is a value like any other: empty where nothing is set in this profile.

@@ -1,6 +1,6 @@
 //! Names for brokers that have the same one: two versions, or two builds, are two brokers.
 
-use super::{Driver, DriverError, Profile, Running, parse_with};
+use super::{Demand, Driver, DriverError, Profile, Running, UrlTls, without_label};
 use crate::result::Broker;
 use crate::usecase::Needs;
 use std::path::Path;
@@ -59,13 +59,14 @@ impl Driver for Labelled {
         Some(Box::new(Self { name, label, inner }))
     }
 
-    fn start(
+    fn start_for(
         &self,
+        demand: &Demand,
         profile: Profile,
         folder: &Path,
         core: Option<usize>,
     ) -> Result<Running, DriverError> {
-        let mut running = self.inner.start(profile, folder, core)?;
+        let mut running = self.inner.start_for(demand, profile, folder, core)?;
         running.broker = self.named(std::mem::take(&mut running.broker));
         Ok(running)
     }
@@ -83,14 +84,18 @@ fn label(text: &str) -> Option<(&str, &str, String)> {
 ///
 /// # Errors
 /// As [`super::parse`]; a label that is no word.
-pub(super) fn parse(text: &str, weir: &Path) -> Result<Box<dyn Driver>, DriverError> {
-    let Some((name, label, rest)) = label(text) else { return parse_with(text, weir) };
+pub(super) fn parse(
+    text: &str,
+    weir: &Path,
+    tls: Option<&UrlTls>,
+) -> Result<Box<dyn Driver>, DriverError> {
+    let Some((name, label, rest)) = label(text) else { return without_label(text, weir, tls) };
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_' || c == '.';
     if label.is_empty() || !label.chars().all(is_word) {
         let why = "a label consists of letters, digits, - _ and .".to_owned();
         return Err(DriverError::Command { name: name.into(), why });
     }
-    let (inner, label) = (parse_with(&rest, weir)?, label.to_owned());
+    let (inner, label) = (without_label(&rest, weir, tls)?, label.to_owned());
     Ok(Box::new(Labelled { inner, name: format!("{name}@{label}"), label: Some(label) }))
 }
 
@@ -138,14 +143,14 @@ mod tests {
             assert_eq!(label(text), expected, "{text}");
         }
         for wrong in ["weir@=x", "weir@a b", "weir@a/b=x"] {
-            let error = parse(wrong, Path::new("weir")).map(|_| ()).unwrap_err().to_string();
+            let error = parse(wrong, Path::new("weir"), None).map(|_| ()).unwrap_err().to_string();
             assert!(error.contains("a label consists of"), "{error}");
         }
     }
 
     #[test]
     fn a_label_is_in_the_name_of_driver_and_broker() {
-        let driver = parse("mine@new=mqtt://127.0.0.1:1", Path::new("weir")).unwrap();
+        let driver = parse("mine@new=mqtt://127.0.0.1:1", Path::new("weir"), None).unwrap();
         assert_eq!(driver.name(), "mine@new");
         assert_eq!(driver.about(Profile::Default).unwrap().name, "mine@new");
     }
@@ -165,7 +170,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [old, new] = ["2.0.11", "2.1.2"].map(|version| mosquitto(folder.path(), version));
         let texts = [&*old, &new, &old, "a=mqtt://127.0.0.1:1", "a=mqtt://127.0.0.1:2"];
-        let parse = |text: &&str| parse(text, Path::new("weir")).unwrap();
+        let parse = |text: &&str| parse(text, Path::new("weir"), None).unwrap();
         let brokers = apart(texts.iter().map(parse).collect(), Profile::Default);
         let names: Vec<&str> = brokers.iter().map(|of| of.name()).collect();
         assert_eq!(names, ["mosquitto", "mosquitto@2.1.2", "mosquitto@3", "a", "a@2"]);
@@ -181,7 +186,7 @@ mod tests {
             let (name, rest) = text.split_once('=').map_or((text, ""), |(name, rest)| (name, rest));
             let rest = if rest.is_empty() { String::new() } else { format!("={rest}") };
             let [plain, own] = [text.to_owned(), format!("{name}@x{rest}")]
-                .map(|text| parse(&text, Path::new("weir")).unwrap());
+                .map(|text| parse(&text, Path::new("weir"), None).unwrap());
             assert_eq!(own.name(), format!("{name}@x"));
             let of = |driver: &dyn Driver| {
                 let has = [Profile::Default, Profile::Published].map(|of| driver.has(of));

@@ -2,6 +2,7 @@
 
 mod again;
 use super::DriverError;
+use super::demand::Login;
 use super::guard::{Guarded, LOOK_EVERY};
 use crate::mqtt;
 use crate::result::Broker;
@@ -13,7 +14,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
-use weir_load::plan::{Credentials, ProtocolVersion};
+use weir_load::plan::ProtocolVersion;
 
 /// How often a broker that takes connections and ends them is asked whether it is still there.
 const SILENCE_TRIES: u32 = 50;
@@ -30,8 +31,8 @@ const REFUSES_MAX: Duration = Duration::from_secs(5);
 pub struct Running {
     /// Where it listens.
     pub target: SocketAddr,
-    /// Who clients are to say they are.
-    pub credentials: Credentials,
+    /// How clients are to come in.
+    pub login: Login,
     /// Its process, if it is to be watched.
     pub pid: Option<u32>,
     /// What is disclosed of it.
@@ -56,6 +57,8 @@ pub(super) struct Launch<'a> {
     pub(super) environment: &'a [(String, String)],
     /// The run's folder, which gets `broker.log`; the broker runs in it.
     pub(super) folder: &'a Path,
+    /// How clients come in.
+    pub(super) login: &'a Login,
     /// Made for the broker, and taken away after it.
     pub(super) data: Option<PathBuf>,
     /// Where it will listen.
@@ -72,13 +75,13 @@ impl Running {
     /// A broker that somebody else runs, and its process if that is to be watched.
     pub(super) fn elsewhere(
         target: SocketAddr,
-        credentials: Credentials,
+        login: Login,
         pid: Option<u32>,
         broker: Broker,
     ) -> Self {
         Self {
             target,
-            credentials,
+            login,
             pid,
             broker,
             resends_max: Duration::ZERO,
@@ -101,9 +104,9 @@ impl Running {
         let Launch { target, target_v5, resends_max, .. } = launch;
         let (pid, guarded, data) = (Some(guarded.broker()), Some(guarded), launch.data);
         let again = Some(again);
-        let credentials = Credentials::default();
+        let login = launch.login.clone();
         let mut running =
-            Self { target, credentials, pid, broker, resends_max, target_v5, guarded, again, data };
+            Self { target, login, pid, broker, resends_max, target_v5, guarded, again, data };
         running.answer()?;
         Ok(running)
     }
@@ -142,7 +145,7 @@ impl Running {
         let (mut refused_at, mut deadline) = (None, deadline);
         let last_deadline = deadline + UNAVAILABLE_MAX;
         loop {
-            let why = match mqtt::serves(target, version, &self.credentials) {
+            let why = match mqtt::serves(target, version, &self.login) {
                 // Its rights may refuse this topic for good.
                 Ok(false)
                     if refused_at.get_or_insert_with(Instant::now).elapsed() < REFUSES_MAX =>
@@ -179,7 +182,7 @@ impl Running {
     pub fn silence(&self, version: ProtocolVersion) -> Option<String> {
         let target = self.target_of(version);
         for _ in 0..SILENCE_TRIES {
-            match mqtt::answers(target, version, &self.credentials).map_err(|error| error.kind()) {
+            match mqtt::answers(target, version, &self.login).map_err(|error| error.kind()) {
                 Err(ErrorKind::ConnectionRefused) => {
                     return Some(format!("nothing listens at {target} after the run"));
                 }
@@ -255,7 +258,7 @@ mod tests {
         let stop = weir_load::Stop::default();
         let at_end = stop.clone();
         let broker = std::thread::spawn(move || weir_load::null::serve(listener, 0.0, &stop));
-        let running = Running::elsewhere(target, Credentials::default(), None, Broker::default());
+        let running = Running::elsewhere(target, Login::default(), None, Broker::default());
         assert_eq!(running.silence(ProtocolVersion::V5), None);
         at_end.stop();
         broker.join().unwrap().unwrap();
@@ -276,8 +279,7 @@ mod tests {
             let _ = std::io::copy(&mut first, &mut std::io::sink());
             weir_load::null::serve(listener, 0.0, &stop)
         });
-        let mut running =
-            Running::elsewhere(target, Credentials::default(), None, Broker::default());
+        let mut running = Running::elsewhere(target, Login::default(), None, Broker::default());
         let (version, deadline) = (ProtocolVersion::V311, Instant::now());
         running.wait_until_ready(target, version, deadline, Path::new("none")).unwrap();
         at_end.stop();

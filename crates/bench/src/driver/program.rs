@@ -4,7 +4,7 @@ use super::can::Can;
 use super::catalog::{self, Entry};
 use super::file::{Ask, BrokerFile, Filled, Get, Values, version_in};
 use super::process::{Launch, Running};
-use super::{Driver, DriverError, Profile, file, find};
+use super::{Demand, Driver, DriverError, Profile, file, find};
 use crate::host::open_files_max;
 use crate::paths::without_folders;
 use crate::result::Broker;
@@ -164,7 +164,7 @@ impl Program {
 
     /// What is told to a command of the user's by its environment.
     fn told(&self, values: &Values) -> Vec<(String, String)> {
-        let keys = ["address", "host", "port", "folder", "config"];
+        let keys = [&["address", "host", "port", "folder", "config"][..], &MADE].concat();
         let known = keys.iter().filter_map(|key| Some((key.to_uppercase(), values.get(*key)?)));
         let ports = self.file.ports.iter().map(|port| format!("port_{port}"));
         let ports = ports.filter_map(|key| Some((key.to_uppercase(), values.get(&key)?)));
@@ -174,13 +174,14 @@ impl Program {
     /// Everything that is filled in for a run.
     pub(super) fn filled(
         &self,
-        profile: Profile,
+        (profile, demand): (Profile, &Demand),
         folder: &Path,
         path: &Path,
         addresses: &[SocketAddr],
         core: Option<usize>,
     ) -> Filled {
         let mut values = self.values(path);
+        values.extend(demand.values.clone());
         let mut set = |key: &str, value: String| values.insert(key.into(), value);
         set("address", addresses[0].to_string());
         set("host", addresses[0].ip().to_string());
@@ -191,10 +192,11 @@ impl Program {
         set("threads", threads(core).to_string());
         set("folder", folder.display().to_string());
         set("data", folder.join(DATA).display().to_string());
+        set("transport", demand.login.route.transport().name().to_owned());
         if let Some(first) = self.file.file.first() {
             set("config", folder.join(&first.name).display().to_string());
         }
-        let mut filled = self.file.fill(profile, &values);
+        let mut filled = self.file.fill(profile, demand, &values);
         if self.given.is_some() {
             filled.environment.extend(self.told(&values));
         }
@@ -244,6 +246,9 @@ const DATA: &str = "broker-data";
 pub fn data_folder(folder: &Path) -> std::io::Result<PathBuf> {
     Ok(std::path::absolute(folder)?.join(DATA))
 }
+
+/// What a run makes for a broker, where a use case asks for it; `{transport}` always.
+const MADE: [&str; 6] = ["transport", "certificate", "key", "ca", "password_file", "acl_file"];
 
 /// Processors that a broker may run on.
 fn threads(core: Option<usize>) -> usize {
@@ -309,8 +314,9 @@ impl Driver for Program {
         Ok(self.disclosed(profile, self.found()?, &Filled::default(), Path::new("/")))
     }
 
-    fn start(
+    fn start_for(
         &self,
+        demand: &Demand,
         profile: Profile,
         folder: &Path,
         core: Option<usize>,
@@ -325,7 +331,7 @@ impl Driver for Program {
         // The broker runs in the folder: no path may hang on where the suite runs.
         let folder = std::path::absolute(folder).map_err(system)?;
         let addresses = self.addresses().map_err(system)?;
-        let filled = self.filled(profile, &folder, &found.path, &addresses, core);
+        let filled = self.filled((profile, demand), &folder, &found.path, &addresses, core);
         for (name, text) in &filled.files {
             let path = folder.join(name);
             let parent = path.parent().unwrap_or(&folder);
@@ -344,6 +350,7 @@ impl Driver for Program {
             command: &filled.command,
             environment: &filled.environment,
             folder: &folder,
+            login: &demand.login,
             data: self.file.mentions("data").then(|| folder.join(DATA)),
             target,
             target_v5: v5.map(|at| addresses[1 + at]),

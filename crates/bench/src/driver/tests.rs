@@ -1,4 +1,5 @@
 use super::*;
+use weir_load::plan::{ClientSettings, IdentityText, Transport};
 
 #[test]
 fn every_name_has_a_driver_of_that_name() {
@@ -28,18 +29,62 @@ fn every_setting_has_a_place_and_every_brace_a_value() {
             .map(|at| std::net::SocketAddr::from(([127, 0, 0, 1], 20_000 + at)))
             .collect();
         let program = program::Program::of(entry, "/bin/weir".into());
-        for &profile in &file.profiles {
+        let demands = demands(&file.can);
+        let each = |&profile: &Profile| demands.iter().map(move |demand| (profile, demand));
+        for (profile, demand) in file.profiles.iter().flat_map(each) {
             let (folder, path) = (Path::new("/run"), Path::new("/bin/it"));
-            let filled = program.filled(profile, folder, path, &addresses, None);
+            let filled = program.filled((profile, demand), folder, path, &addresses, None);
             let files = filled.files.iter().map(|(_, text)| text);
             let environment = filled.environment.iter().map(|(_, text)| text);
             let all: Vec<&String> = files.chain(environment).chain(&filled.command).collect();
             assert!(all.iter().any(|text| text.contains("20000")), "{name} is told no port");
+            let asks = !demand.login.route.identities.is_empty();
+            for (_, value) in demand.values.iter().filter(|(word, _)| asks || *word != "ca") {
+                let transport = demand.login.route.transport().name();
+                let is_told = all.iter().any(|text| text.contains(value));
+                assert!(is_told, "{name} {profile} {transport}: nothing says {value}");
+            }
             for text in all {
                 assert_eq!(left(text), None, "{name} {profile}: {text}");
             }
         }
     }
+}
+
+/// What use cases can ask of a broker that can do this.
+fn demands(can: &Can) -> Vec<Demand> {
+    let mut demands = Vec::new();
+    for &transport in &can.transports {
+        let mut demand = Demand::default();
+        demand.login.route.path = transport.is_websocket().then(|| "/mqtt".into());
+        let mut make = |demand: &mut Demand, word: &str| {
+            demand.values.insert(word.into(), format!("/made/{word}"));
+        };
+        if transport.has_tls() {
+            demand.login.route.tls = Some(ClientSettings::new(String::new()));
+            for word in ["ca", "certificate", "key"] {
+                make(&mut demand, word);
+            }
+        }
+        demands.push(demand.clone());
+        if can.users {
+            let mut with_users = demand.clone();
+            with_users.login.users = 1;
+            make(&mut with_users, "password_file");
+            demands.push(with_users.clone());
+            if can.rules {
+                with_users.has_rules = true;
+                make(&mut with_users, "acl_file");
+                demands.push(with_users);
+            }
+        }
+        if can.client_certificates && transport == Transport::Tls {
+            let (certificates, key) = (String::new(), String::new());
+            demand.login.route.identities.push(IdentityText { certificates, key });
+            demands.push(demand);
+        }
+    }
+    demands
 }
 
 /// A brace that looks like one of ours, and has no value.
@@ -97,8 +142,8 @@ fn rendered(name: &str, profile: Profile) -> String {
     let program = program::Program::of(entry, "/bin/weir".into());
     let address = |at| std::net::SocketAddr::from(([127, 0, 0, 1], 20_000 + at));
     let addresses: Vec<_> = (0..=entry.file.ports.len() as u16).map(address).collect();
-    let path = Path::new("/bin/it");
-    let filled = program.filled(profile, Path::new("/run"), path, &addresses, Some(1));
+    let (path, demand) = (Path::new("/bin/it"), Demand::default());
+    let filled = program.filled((profile, &demand), Path::new("/run"), path, &addresses, Some(1));
     let environment = filled.environment.iter().map(|(key, value)| format!("{key}={value}"));
     filled.files.into_iter().map(|(_, text)| text).chain(environment).collect::<Vec<_>>().join("\n")
 }
@@ -183,7 +228,8 @@ fn a_command_line_of_the_users_lists_as_set_only_what_it_names() {
         let addresses: Vec<_> =
             (0..9).map(|at| std::net::SocketAddr::from(([127, 0, 0, 1], 20_000 + at))).collect();
         let path = Path::new("/bin/it");
-        program.filled(Profile::Tuned, Path::new("/run"), path, &addresses, None).changes
+        let asked = (Profile::Tuned, &Demand::default());
+        program.filled(asked, Path::new("/run"), path, &addresses, None).changes
     };
     assert_eq!(of("emqx5=docker run emqx"), [""; 0], "it may not care for the environment");
     assert_eq!(of("mosquitto=/opt/wrap --fast"), [""; 0], "it has a configuration of its own");

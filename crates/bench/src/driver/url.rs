@@ -1,7 +1,7 @@
 //! A broker that somebody else runs.
 
 use super::process::{Running, pin};
-use super::{Driver, DriverError, Profile};
+use super::{Demand, Driver, DriverError, Login, Profile};
 use crate::mqtt;
 use crate::paths::without_folders;
 use crate::result::Broker;
@@ -10,20 +10,36 @@ use procfs::process::Process;
 use rustix::process::Pid;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
-use weir_load::plan::{Credentials, ProtocolVersion};
+use weir_load::plan::{
+    ClientSettings, Credentials, IdentityText, ProtocolVersion, Route, Transport,
+};
 
-/// `mqtt://[USER[:PASSWORD]@]HOST[:PORT]`; `?pid=PID` behind it if it is a process of this host
+/// How TLS is spoken to brokers that are given by a URL.
+#[derive(Clone, Debug)]
+pub struct UrlTls {
+    /// For every client.
+    pub settings: ClientSettings,
+    /// What every client shows of itself.
+    pub identity: Option<IdentityText>,
+}
+
+/// `mqtt://[USER[:PASSWORD]@]HOST[:PORT]`, or another scheme; `?pid=PID` behind it if it is a process of this host
 /// that can be watched; `NAME=` before it.
 #[derive(Clone)]
 pub(super) struct Url {
     name: String,
     target: SocketAddr,
-    credentials: Credentials,
+    login: Login,
     pid: Option<u32>,
 }
 
 impl Url {
-    pub(super) fn parse(text: &str) -> Result<Self, DriverError> {
+    #[cfg(test)]
+    fn parse(text: &str) -> Result<Self, DriverError> {
+        Self::parse_with(text, None)
+    }
+
+    pub(super) fn parse_with(text: &str, tls: Option<&UrlTls>) -> Result<Self, DriverError> {
         let fail = |why: String| DriverError::Url { url: without_password(text), why };
         let at = scheme_at(text).unwrap_or_default();
         // A password may hold an = as well.
@@ -43,16 +59,29 @@ impl Url {
             return Err(fail(format!("only ?pid=PID may follow the port, not ?{query}")));
         }
         let parsed: weir_load::Url = url.parse().map_err(|why: &str| fail(why.into()))?;
-        let weir_load::Url { user_name, password, host, port, topic } = parsed;
+        let (scheme, port) = (parsed.scheme, parsed.port());
+        let weir_load::Url { user_name, password, host, topic, path, .. } = parsed;
         if topic.is_some() {
             return Err(fail("nothing but ?pid=PID may follow the port".into()));
         }
-        let target = target(&host, port.unwrap_or(weir_load::Url::PORT)).map_err(fail)?;
+        let tls = match (scheme.has_tls(), tls) {
+            (true, None) => return Err(fail("this command speaks no TLS; use mqtt://".into())),
+            (has_tls, tls) => tls.filter(|_| has_tls),
+        };
+        let target = target(&host, port).map_err(fail)?;
+        let route = Route {
+            host,
+            path,
+            identities: tls.and_then(|tls| tls.identity.clone()).into_iter().collect(),
+            tls: tls.map(|tls| tls.settings.clone()),
+        };
+        let credentials = Credentials { user_name, password };
+        let login = Login { route, credentials, users: 0 };
         let name = match name {
             "" => without_user(url),
             name => name.trim_end_matches('=').to_owned(),
         };
-        Ok(Self { name, target, credentials: Credentials { user_name, password }, pid })
+        Ok(Self { name, target, login, pid })
     }
 
     /// What a process that somebody else started is disclosed with.
@@ -72,6 +101,15 @@ impl Url {
             configuration: configuration.into(),
             address: self.target.to_string(),
         }
+    }
+
+    /// Whether sessions are resumed is for the use case to say.
+    fn login_for(&self, demand: &Demand) -> Login {
+        let mut login = self.login.clone();
+        if let (Some(own), Some(asked)) = (&mut login.route.tls, &demand.login.route.tls) {
+            own.tickets_max = asked.tickets_max;
+        }
+        login
     }
 
     /// The process's command line, and what was changed of it: where it runs.
@@ -124,7 +162,8 @@ fn scheme_at(text: &str) -> Option<usize> {
 }
 
 fn without_user(url: &str) -> String {
-    url.rsplit_once('@').map_or_else(|| url.into(), |(_, place)| format!("mqtt://{place}"))
+    let scheme = &url[..url.find("://").map_or(0, |at| at + 3)];
+    url.rsplit_once('@').map_or_else(|| url.into(), |(_, place)| format!("{scheme}{place}"))
 }
 
 impl Driver for Url {
@@ -145,9 +184,22 @@ impl Driver for Url {
         false
     }
 
-    /// Nothing is known of it: the run tells.
-    fn lacks(&self, _needs: &Needs) -> Result<Option<String>, DriverError> {
-        Ok(None)
+    /// Nothing is known of it: the run tells. What is made for a broker, its owner would have to
+    /// have.
+    fn lacks(&self, needs: &Needs) -> Result<Option<String>, DriverError> {
+        let spoken = self.login.route.transport();
+        let (asked, is_other) = (needs.transport, needs.transport != spoken);
+        Ok(if asked != Transport::Plain && is_other {
+            Some(format!("transport {}: the URL says {}", asked.name(), spoken.name()))
+        } else if needs.client_certificates || needs.users || needs.rules {
+            Some(
+                "what only a broker that the suite starts can be given: certificates of clients, \
+                  users or access rights"
+                    .into(),
+            )
+        } else {
+            None
+        })
     }
 
     /// Its configuration is its owner's.
@@ -160,18 +212,21 @@ impl Driver for Url {
     }
 
     fn with_credentials(&self, credentials: &Credentials) -> Option<Box<dyn Driver>> {
-        let names_nobody = self.credentials == Credentials::default();
-        let of = Self { credentials: credentials.clone(), ..self.clone() };
+        let names_nobody = self.login.credentials == Credentials::default();
+        let login = Login { credentials: credentials.clone(), ..self.login.clone() };
+        let of = Self { login, ..self.clone() };
         names_nobody.then(|| Box::new(of) as Box<dyn Driver>)
     }
 
-    fn start(
+    fn start_for(
         &self,
+        demand: &Demand,
         _profile: Profile,
         _folder: &Path,
         core: Option<usize>,
     ) -> Result<Running, DriverError> {
-        mqtt::answers(self.target, ProtocolVersion::V311, &self.credentials).map_err(|error| {
+        let login = self.login_for(demand);
+        mqtt::answers(self.target, ProtocolVersion::V311, &login).map_err(|error| {
             DriverError::NotThere { address: self.target.to_string(), why: error.to_string() }
         })?;
         let (command, changes) = match self.pid {
@@ -180,12 +235,7 @@ impl Driver for Url {
                 .take(pid, core)
                 .map_err(|why| DriverError::Url { url: self.name.clone(), why })?,
         };
-        Ok(Running::elsewhere(
-            self.target,
-            self.credentials.clone(),
-            self.pid,
-            self.broker(command, changes),
-        ))
+        Ok(Running::elsewhere(self.target, login, self.pid, self.broker(command, changes)))
     }
 }
 
@@ -212,11 +262,11 @@ mod tests {
         assert_eq!(url.target.to_string(), "127.0.0.1:77");
         let url = Url::parse("mqtt://127.0.0.1:77").unwrap();
         assert_eq!((url.name(), url.pid, url.is_local()), ("mqtt://127.0.0.1:77", None, false));
-        assert_eq!(url.credentials, Credentials::default());
+        assert_eq!(url.login.credentials, Credentials::default());
         let url = Url::parse("mqtt://me:p=w@x@127.0.0.1:77?pid=1").unwrap();
         assert_eq!((url.name(), url.pid), ("mqtt://127.0.0.1:77", Some(1)));
-        assert_eq!(url.credentials.user_name.as_deref(), Some("me"));
-        assert_eq!(url.credentials.password.as_deref(), Some("p=w@x"));
+        assert_eq!(url.login.credentials.user_name.as_deref(), Some("me"));
+        assert_eq!(url.login.credentials.password.as_deref(), Some("p=w@x"));
         let error = Url::parse("mqtt://127.0.0.1:77?pid=me").map(|_| ()).unwrap_err().to_string();
         assert!(error.contains("\"me\"") && error.contains("process"), "{error}");
         let error = Url::parse("a=mqtt://me:x?y@127.0.0.1:77?pod=1").map(|_| ()).unwrap_err();
@@ -237,11 +287,8 @@ mod tests {
         let error = Url::parse("mqtt://me:secret@h:none").map(|_| ()).unwrap_err().to_string();
         assert!(error.contains("mqtt://me:***@h:none"), "{error}");
         let error = Url::parse("mine=mqtts://me:secret@h").map(|_| ()).unwrap_err().to_string();
-        assert!(
-            error.contains("mqtts://me:***@h") && error.contains("TLS is not built"),
-            "{error}"
-        );
-        let credentials = Url::parse("mqtt://me:secret@127.0.0.1").unwrap().credentials;
+        assert!(error.contains("mqtts://me:***@h") && error.contains("speaks no TLS"), "{error}");
+        let credentials = Url::parse("mqtt://me:secret@127.0.0.1").unwrap().login.credentials;
         assert!(!format!("{credentials:?}").contains("secret"), "{credentials:?}");
     }
 }

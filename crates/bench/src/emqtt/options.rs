@@ -3,8 +3,7 @@
 use crate::usecase::{PAYLOAD_BYTES_MAX, sources};
 use std::net::SocketAddr;
 use weir_load::plan::{
-    ConnectPlan, Credentials, Group, Phases, Plan, ProtocolVersion, Publish, Subscription,
-    Transport,
+    ConnectPlan, Credentials, Group, Phases, Plan, ProtocolVersion, Publish, Route, Subscription,
 };
 use weir_load::{STAMP_BYTES, Slice};
 
@@ -171,7 +170,8 @@ impl Options {
             run,
             keep_alive_s: common.keep_alive_s,
             clean_start: common.is_clean,
-            transport: Transport::Plain,
+            route: Route::default(),
+            users: 0,
             credentials: common.credentials.clone(),
             sources: sources(target, clients),
             connect: ConnectPlan {

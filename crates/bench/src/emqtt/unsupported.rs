@@ -15,8 +15,8 @@ const fn missing(names: &'static [&'static str], instead: &'static str) -> Missi
     Missing { names, command: None, instead }
 }
 
-const NO_TLS: &str = "the load generator speaks plain TCP only; put a TLS proxy in front of the \
-                      broker, or measure without TLS";
+const NO_TLS: &str = "these commands speak plain TCP only; `weir bench run` runs use cases with \
+                      `transport = \"tls\"`";
 const NO_METRICS: &str = "the lines of each second are on standard output; `weir bench run` keeps \
                           series, histograms and a report";
 const NO_OTHER_RUN: &str = "it is for the Erlang runtime, which Weir does not use: leave it out";

@@ -143,8 +143,11 @@ fn metrics(of: &Use<'_>, title: &'static str, sheet: Sheet) -> Table {
 
 /// Every latency of every run, and the generator's own part.
 fn response_times(of: &Use<'_>) -> Table {
-    const KINDS: [(&str, &str); 6] = [
+    const KINDS: [(&str, &str); 9] = [
         ("connect", "connect"),
+        ("connect: TCP", "tcp_connect"),
+        ("connect: handshake of TLS or WebSocket", "handshake"),
+        ("connect: CONNECT to CONNACK", "connack"),
         ("subscribe", "subscribe"),
         ("publish to acknowledgement", "acknowledge"),
         ("end to end, from the intended send", "end_to_end"),

@@ -4,8 +4,8 @@ use super::{RunOptions, suite};
 use crate::driver::{Driver, DriverError, Profile};
 use crate::live::events::{Ended, Event, Started};
 use crate::result::{
-    Broker, Connections, Disclosed, Generator, Messages, Operations, Rates, RunResult, SCHEMA,
-    Status, Verdict,
+    Broker, Connections, Disclosed, Generator, Handshakes, Messages, Operations, Rates, RunResult,
+    SCHEMA, Status, Verdict,
 };
 use crate::usecase::{self, Times, UseCase};
 use crate::{export, folder, host};
@@ -76,6 +76,7 @@ impl Void<'_> {
             verdict: Verdict { status, reasons: vec![reason.clone()] },
             phases: Vec::new(),
             connections: Connections::default(),
+            handshakes: Handshakes::default(),
             subscriptions: Operations::default(),
             warm_up: Messages::default(),
             measure: Messages::default(),

@@ -106,6 +106,7 @@ fn top(use_case: &UseCase) -> Result<(), Fault> {
     if let Err((key, message)) = use_case.connection.check() {
         return fault(&["connection", key], message);
     }
+    secure(use_case)?;
     let contract = &use_case.contract;
     let shares = [
         ("rate_tolerance", contract.rate_tolerance),
@@ -116,6 +117,31 @@ fn top(use_case: &UseCase) -> Result<(), Fault> {
         if !(0.0..=1.0).contains(&share) {
             return fault(&["contract", key], format!("{key} = {share} must be 0 to 1"));
         }
+    }
+    Ok(())
+}
+
+/// More would take longer to make than a run lasts.
+const MADE_MAX: u32 = 100_000;
+
+/// What a run makes for its broker.
+fn secure(use_case: &UseCase) -> Result<(), Fault> {
+    let UseCase { transport, tls, access, .. } = use_case;
+    if !transport.has_tls() && (tls.resume || tls.client_certificates > 0) {
+        return fault(&["tls"], "[tls] needs transport = \"tls\" or \"wss\"");
+    }
+    let counts = [
+        (["tls", "client_certificates"], tls.client_certificates, MADE_MAX),
+        (["access", "users"], access.users, MADE_MAX),
+        (["access", "rules"], access.rules, 10 * MADE_MAX),
+    ];
+    for ([table, key], count, most) in counts {
+        if count > most {
+            return fault(&[table, key], format!("{key} = {count} must be at most {most}"));
+        }
+    }
+    if access.rules > 0 && access.users == 0 {
+        return fault(&["access", "rules"], "rules are of users: name their number beside it");
     }
     Ok(())
 }

@@ -7,12 +7,23 @@ use crate::profile::Profile;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
-use weir_load::plan::{Publish, Subscription};
+use weir_load::plan::{Publish, Subscription, Transport};
 
-/// The suite's three; `perf`, what else a broker's speed is judged by; `beyond`, what brokers meet
-/// in the field; `storms`, much at once; `faults`, what goes wrong.
-pub(super) const SETS: [&str; 9] =
-    ["basic", "enterprise", "throughput", "perf", "durable", "beyond", "storms", "soak", "faults"];
+/// The suite's three; `perf`, what else a broker's speed is judged by; `secure`, the same over TLS
+/// and WebSocket, with passwords and access rights; `beyond`, what brokers meet in the field;
+/// `storms`, much at once; `faults`, what goes wrong.
+pub(super) const SETS: [&str; 10] = [
+    "basic",
+    "enterprise",
+    "throughput",
+    "perf",
+    "secure",
+    "durable",
+    "beyond",
+    "storms",
+    "soak",
+    "faults",
+];
 
 /// Why a use case cannot be used; one line that says where and what.
 #[derive(Debug, thiserror::Error)]
@@ -102,7 +113,7 @@ fn tip(name: &str, nearest: &Option<String>) -> String {
 pub struct UseCase {
     /// Full name.
     pub name: String,
-    /// basic, enterprise, throughput, perf, or nothing.
+    /// One of the sets, or nothing.
     #[serde(default)]
     pub set: String,
     /// Counted up when the file changes what is measured.
@@ -130,6 +141,15 @@ pub struct UseCase {
     /// At most this long is waited for what is owed, in seconds.
     #[serde(default = "drain_s")]
     pub drain_s: f64,
+    /// What carries MQTT.
+    #[serde(default)]
+    pub transport: Transport,
+    /// How TLS is spoken, where it is.
+    #[serde(default)]
+    pub tls: Tls,
+    /// What the broker knows of its clients, where the suite starts it.
+    #[serde(default)]
+    pub access: Access,
     /// Who the clients say they are.
     #[serde(default)]
     pub connection: Connection,
@@ -170,6 +190,27 @@ const fn warm_up_s() -> f64 {
 }
 const fn drain_s() -> f64 {
     10.0
+}
+
+/// How TLS is spoken.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tls {
+    /// Whether clients go on with sessions of earlier connections, their own or others'.
+    pub resume: bool,
+    /// So many certificates are made for clients, which show them in turn; with none they are not
+    /// asked for them.
+    pub client_certificates: u32,
+}
+
+/// Users and rights that a run makes for its broker.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Access {
+    /// So many users with a password each, who the clients are in turn; with none, nobody is asked.
+    pub users: u32,
+    /// So many lines of access rights, shared evenly by the users; with none, all may do all.
+    pub rules: u32,
 }
 
 /// Something that not every broker can do.

@@ -1,7 +1,7 @@
 //! What a use case needs of a broker, as its file has it.
 
 use super::file::{Need, UseCase};
-use weir_load::plan::ProtocolVersion;
+use weir_load::plan::{ProtocolVersion, Transport};
 
 /// What a broker has to be able to do for a use case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,9 +16,32 @@ pub struct Needs {
     pub retained: bool,
     /// Content-filtered subscriptions.
     pub content_filters: bool,
+    /// What carries MQTT.
+    pub transport: Transport,
+    /// Clients show certificates.
+    pub client_certificates: bool,
+    /// Clients are users with passwords.
+    pub users: bool,
+    /// What they may do is in a file.
+    pub rules: bool,
 }
 
 impl Needs {
+    /// This version and nothing else, over TCP.
+    pub const fn version(version: ProtocolVersion) -> Self {
+        Self {
+            version,
+            shared: false,
+            qos: 0,
+            retained: false,
+            content_filters: false,
+            transport: Transport::Plain,
+            client_certificates: false,
+            users: false,
+            rules: false,
+        }
+    }
+
     /// Of a use case.
     pub fn of(use_case: &UseCase) -> Self {
         let filters = || use_case.group.iter().flat_map(|group| &group.subscriptions);
@@ -30,6 +53,10 @@ impl Needs {
             shared: filters().any(|one| one.filter.starts_with("$share/"))
                 || is_declared(Need::SharedSubscriptions),
             qos: publishing().map(|publish| publish.qos).max().unwrap_or(0).max(declared_qos),
+            transport: use_case.transport,
+            client_certificates: use_case.tls.client_certificates > 0,
+            users: use_case.access.users > 0,
+            rules: use_case.access.rules > 0,
             content_filters: filters().any(|one| one.asked.is_some()),
             retained: publishing().any(|publish| publish.retain) || is_declared(Need::Retained),
         }

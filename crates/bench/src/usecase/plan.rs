@@ -63,8 +63,9 @@ pub fn plan(scaled: &Scaled<'_>, target: SocketAddr, run: u16, times: Times) -> 
         run,
         keep_alive_s: use_case.keep_alive_s,
         clean_start: use_case.clean_start,
-        transport: plan::Transport::Plain,
+        route: plan::Route::default(),
         credentials: plan::Credentials::default(),
+        users: 0,
         sources: sources(target, clients),
         connect: ConnectPlan {
             rate_per_s: use_case.connect_rate_per_s,

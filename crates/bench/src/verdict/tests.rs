@@ -94,6 +94,7 @@ pub(crate) fn outcome() -> Outcome {
         end: End::Completed,
         phases: Vec::new(),
         connections: Connections { planned: 11, connected: 11, ..Connections::default() },
+        handshakes: Default::default(),
         subscriptions: Operations { asked: 10, granted: 10, ..Operations::default() },
         access: None,
         warm_up: Messages::default(),

@@ -4,7 +4,8 @@ use crate::audit::{Counted, Fate, Track};
 use crate::baton::Status;
 use crate::engine::SliceOutcome;
 use crate::outcome::{
-    Access, Anomaly, Connections, End, Interval, Lateness, Operations, PhaseSpan, Silence, Traffic,
+    Access, Anomaly, Connections, End, Handshakes, Interval, Lateness, Operations, PhaseSpan,
+    Silence, Traffic,
 };
 use crate::plan::Plan;
 use crate::plan::Slice;
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Read};
 
 /// Version of the lines; both ends speak the same or not at all.
-pub const PROTOCOL: u32 = 5;
+pub const PROTOCOL: u32 = 6;
 
 /// Longest line: one pair of which every second message of an hour at 4,000/s is lost.
 const LINE_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -115,11 +116,12 @@ pub(super) struct OutcomeLine {
     pub(super) end: End,
     pub(super) phases: Vec<PhaseSpan>,
     pub(super) connections: Connections,
+    pub(super) handshakes: Handshakes,
     pub(super) subscriptions: Operations,
     pub(super) access: Option<Access>,
-    /// Connect, subscribe, acknowledge, the same from the intended time, end to end, the same from
-    /// the actual send, lag, turn.
-    pub(super) histograms: [String; 8],
+    /// Connect and its three parts, subscribe, acknowledge, the same from the intended time, end to
+    /// end, the same from the actual send, lag, turn.
+    pub(super) histograms: [String; 11],
     pub(super) cpu_user_us: u64,
     pub(super) cpu_system_us: u64,
     pub(super) wall_us: u64,
@@ -155,6 +157,9 @@ pub(super) fn outcome_lines(outcome: SliceOutcome) -> Vec<Said> {
     let (latencies, generator) = (&outcome.latencies, &outcome.generator);
     let histograms = [
         &latencies.connect,
+        &latencies.tcp_connect,
+        &latencies.handshake,
+        &latencies.connack,
         &latencies.subscribe,
         &latencies.acknowledge,
         &latencies.acknowledge_from_intended,
@@ -177,6 +182,7 @@ pub(super) fn outcome_lines(outcome: SliceOutcome) -> Vec<Said> {
         end: outcome.end,
         phases: outcome.phases,
         connections: outcome.connections,
+        handshakes: outcome.handshakes,
         subscriptions: outcome.subscriptions,
         access: outcome.access,
         unclocked: outcome.unclocked,

@@ -6,8 +6,8 @@ use crate::audit::{Fate, Joint, Track};
 use crate::distribution::Distribution;
 use crate::engine::topics_of;
 use crate::outcome::{
-    Anomaly, Connections, End, Generator, Interval, Latencies, Lateness, Operations, Outcome,
-    PhaseSpan, Silence,
+    Anomaly, Connections, End, Generator, Handshakes, Interval, Latencies, Lateness, Operations,
+    Outcome, PhaseSpan, Silence,
 };
 use crate::plan::Plan;
 use crate::plan::Slice;
@@ -44,6 +44,7 @@ pub(super) fn merge(
         end,
         phases: phases(reports),
         connections: Connections { planned, ..Connections::default() },
+        handshakes: Handshakes::default(),
         subscriptions: Operations::default(),
         access: None,
         warm_up: Default::default(),
@@ -88,6 +89,8 @@ fn add(outcome: &mut Outcome, report: &Report) -> Option<()> {
     outcome.connections.connected += of.connections.connected;
     add_counts(&mut outcome.connections.failed, &of.connections.failed);
     add_counts(&mut outcome.connections.dropped, &of.connections.dropped);
+    outcome.handshakes.full += of.handshakes.full;
+    outcome.handshakes.resumed += of.handshakes.resumed;
     outcome.subscriptions.asked += of.subscriptions.asked;
     outcome.subscriptions.granted += of.subscriptions.granted;
     add_counts(&mut outcome.subscriptions.failed, &of.subscriptions.failed);
@@ -118,6 +121,9 @@ fn add(outcome: &mut Outcome, report: &Report) -> Option<()> {
     generator.invalid.extend(of.invalid.iter().map(|why| format!("{}: {why}", report.name)));
     let sums = [
         &mut latencies.connect,
+        &mut latencies.tcp_connect,
+        &mut latencies.handshake,
+        &mut latencies.connack,
         &mut latencies.subscribe,
         &mut latencies.acknowledge,
         &mut latencies.acknowledge_from_intended,
@@ -245,6 +251,7 @@ mod tests {
                 failed: counts("refused", 1 + at),
                 dropped: counts("closed", 2 + at),
             },
+            handshakes: Handshakes { full: 1 + at, resumed: 3 },
             subscriptions: Operations {
                 asked: 5,
                 granted: 3,
@@ -319,7 +326,8 @@ mod tests {
 
     #[test]
     fn what_each_agent_saw_of_the_broker_adds_up() {
-        let Outcome { connections, subscriptions, measure, .. } = merged();
+        let Outcome { connections, handshakes, subscriptions, measure, .. } = merged();
+        assert_eq!(handshakes, Handshakes { full: 3, resumed: 6 });
         assert_eq!((connections.planned, connections.connected), (4, 2));
         assert_eq!((connections.failed["refused"], connections.dropped["closed"]), (3, 5));
         assert_eq!((subscriptions.asked, subscriptions.granted), (10, 6));
@@ -335,6 +343,9 @@ mod tests {
         let Outcome { latencies, generator, .. } = merged();
         let all = [
             latencies.connect,
+            latencies.tcp_connect,
+            latencies.handshake,
+            latencies.connack,
             latencies.subscribe,
             latencies.acknowledge,
             latencies.acknowledge_from_intended,
@@ -395,7 +406,7 @@ mod tests {
         assert!(more.contains("messages that were never due"), "{more}");
         let sent = refused(&|report| report.fates[0].1.sent = 2);
         assert!(sent.contains("messages that were never due"), "{sent}");
-        let histogram = refused(&|report| report.outcome.histograms[7] = "none".into());
+        let histogram = refused(&|report| report.outcome.histograms[10] = "none".into());
         assert!(histogram.contains("a histogram that is not one"), "{histogram}");
     }
 

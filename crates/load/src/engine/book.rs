@@ -50,6 +50,10 @@ pub(crate) struct Slot {
     pub(crate) publisher: Option<u32>,
     /// When the operation under way was begun.
     pub(crate) asked_us: u64,
+    /// When TCP was there, where a handshake follows; else 0.
+    pub(crate) reached_us: u64,
+    /// When that was over.
+    pub(crate) opened_us: u64,
     /// When its last subscription was granted; the end of time while one is open.
     pub(crate) subscribed_us: u64,
     /// Whether it subscribed anew while no message of QoS 1 or 2 was open.
@@ -239,6 +243,10 @@ impl Book {
         self.connections.connected += u64::from(slot.lost_us == 0);
         self.recorder.counts.connected += 1;
         self.recorder.connect.record(latency_us, true);
+        let &mut Slot { asked_us, reached_us, opened_us, .. } = slot;
+        if reached_us > 0 {
+            self.recorder.parts.record([asked_us, reached_us, opened_us, self.read_us]);
+        }
     }
 
     /// The client never got a connection, and not because the broker said so.

@@ -3,8 +3,8 @@
 use super::Engine;
 use crate::audit::{Counted, Fate, Track};
 use crate::outcome::{
-    Access, Anomaly, Connections, End, Generator, Latencies, Operations, Outcome, PhaseSpan,
-    Silence, Traffic,
+    Access, Anomaly, Connections, End, Generator, Handshakes, Latencies, Operations, Outcome,
+    PhaseSpan, Silence, Traffic,
 };
 use crate::schedule::streams;
 
@@ -13,6 +13,7 @@ pub(crate) struct SliceOutcome {
     pub(crate) end: End,
     pub(crate) phases: Vec<PhaseSpan>,
     pub(crate) connections: Connections,
+    pub(crate) handshakes: Handshakes,
     pub(crate) subscriptions: Operations,
     pub(crate) access: Option<Access>,
     pub(crate) latencies: Latencies,
@@ -46,6 +47,7 @@ impl Engine<'_> {
     pub(super) fn into_outcome(self) -> Outcome {
         let (generator, traffic) = (self.generator(), self.traffic());
         let (silences, silences_unlisted) = self.silences.found();
+        let handshakes = self.handshakes();
         let Self { book, ending, clock, runner, .. } = self;
         let end = match ending.end {
             // Told at the end, when all have been seen to go.
@@ -58,6 +60,7 @@ impl Engine<'_> {
             end,
             phases: clock.into_spans(),
             connections: book.connections,
+            handshakes,
             subscriptions: book.subscriptions,
             access: book.access,
             warm_up: books.warm_up,
@@ -88,6 +91,7 @@ impl Engine<'_> {
         self.close_books();
         let (generator, traffic) = (self.generator(), self.traffic());
         let (silences, silences_unlisted) = self.silences.found();
+        let handshakes = self.handshakes();
         let totals: Vec<u32> = streams(self.plan, 0)
             .iter()
             .flat_map(|stream| {
@@ -106,6 +110,7 @@ impl Engine<'_> {
             end,
             phases: clock.into_spans(),
             connections: book.connections,
+            handshakes,
             subscriptions: book.subscriptions,
             access: book.access,
             latencies,
@@ -136,6 +141,11 @@ impl Engine<'_> {
             _ => publisher.due,
         };
         Fate { is_lost: false, due, sent: publisher.sent, refused, unacknowledged }
+    }
+
+    fn handshakes(&self) -> Handshakes {
+        let (full, resumed) = self.carriers.handshakes();
+        Handshakes { full, resumed }
     }
 
     fn traffic(&self) -> Traffic {

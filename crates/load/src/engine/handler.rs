@@ -4,7 +4,9 @@ use super::Engine;
 use super::book::{ClientSink, State};
 use crate::cpu::thread_cpu_us;
 use crate::outcome::{Access, Connections, End, Phase};
+use crate::plan::Transport;
 use crate::template::expand;
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::rc::Rc;
 use weir_client::ConnectOptions;
@@ -85,8 +87,20 @@ impl Handler for Engine<'_> {
         self.watch.wake(io.turn_us(), self.book.recorder.counts.answers(), thread_cpu_us);
     }
 
+    fn reached(&mut self, token: Token) {
+        if self.plan.route.transport() != Transport::Plain
+            && let Some(client) = self.tokens.client(token)
+        {
+            self.book.slots[client as usize].reached_us = now_us();
+        }
+    }
+
     fn connected(&mut self, io: &mut Io, token: Token) {
         let Some(client) = self.tokens.client(token) else { return };
+        let now = now_us();
+        let slot = &mut self.book.slots[client as usize];
+        slot.opened_us = now;
+        let number = slot.client;
         let slot = &self.book.slots[client as usize];
         let group = &self.plan.groups[usize::from(slot.group)];
         let client_id = expand(&group.client_id, slot.index, self.plan.run);
@@ -94,17 +108,21 @@ impl Handler for Engine<'_> {
         let kept_s = if clean_start { 0 } else { SESSION_EXPIRY_S };
         let publisher = slot.publisher.filter(|_| group.publish.as_ref().is_some_and(|p| p.will));
         let credentials = &self.plan.credentials;
+        let user_name = credentials.user_name.as_deref().map(|name| match self.plan.users {
+            0 => Cow::Borrowed(name),
+            users => Cow::Owned(format!("{name}-{}", number % users)),
+        });
         let options = ConnectOptions {
             version: self.plan.version.on_wire(),
             client_id: &client_id,
             clean_start,
             keep_alive_s: self.plan.keep_alive_s,
             session_expiry_s: group.session_expiry_s.unwrap_or(kept_s),
-            user_name: credentials.user_name.as_deref(),
+            user_name: user_name.as_deref(),
             password: credentials.password.as_deref().map(str::as_bytes),
         };
         self.book.access = Some(Access {
-            transport: self.plan.transport,
+            transport: self.plan.route.transport(),
             has_user_name: options.user_name.is_some(),
             has_password: options.password.is_some(),
         });
@@ -112,7 +130,7 @@ impl Handler for Engine<'_> {
             return self.connect_with_will(publisher, &options, io, token);
         }
         let mut sink = ClientSink { io, token, client, book: &mut self.book };
-        self.clients[client as usize].connect(&options, now_us(), &mut sink);
+        self.clients[client as usize].connect(&options, now, &mut sink);
     }
 
     fn received(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize {

@@ -4,6 +4,7 @@ use super::Engine;
 use super::watch::fault;
 use crate::cpu::ThreadCpu;
 use crate::outcome::{ABSENT_US_MAX, CPU_SHARE_MAX, Generator, LAG_P99_US_MAX, Lateness};
+use crate::plan::Transport;
 use hdrhistogram::Histogram;
 
 /// One turn in a hundred may be this long; within it a received message lies unread.
@@ -11,6 +12,9 @@ const TURN_P99_US_MAX: u64 = 50_000;
 
 /// One connect in a hundred may be late.
 const LATE_CONNECTS_SHARE_MAX: f64 = 0.01;
+
+/// Connecting for a shorter time says little of how busy it was.
+const CONNECTING_US_MIN: u64 = 500_000;
 
 impl Engine<'_> {
     pub(super) fn generator(&self) -> Generator {
@@ -23,7 +27,8 @@ impl Engine<'_> {
         let connected = recorder.connect.all.len();
         let measure_us = self.clock.measure_us().map_or(0, |(start_us, _)| start_us);
         let faults = [
-            busy(cpu, wall_us),
+            busy(cpu, wall_us, ""),
+            self.busy_connecting(),
             behind_schedule(&lag),
             seldom(&turn),
             late_connects(self.watch.late_connects, connected),
@@ -43,6 +48,17 @@ impl Engine<'_> {
         }
     }
 
+    /// A handshake costs the generator as much as the broker: its time says nothing of the broker
+    /// where the generator had no time for it.
+    fn busy_connecting(&self) -> Option<String> {
+        let (begin, end) = self.connected;
+        let wall_us = end.at_us.saturating_sub(begin.at_us);
+        let is_judged =
+            self.plan.route.transport() != Transport::Plain && wall_us >= CONNECTING_US_MIN;
+        let busy = || busy(end.cpu.since(begin.cpu), wall_us, " while clients connected");
+        is_judged.then(busy).flatten()
+    }
+
     fn lateness(&self) -> (Lateness, Lateness) {
         let (recorder, watch) = (&self.book.recorder, &self.watch);
         let setup = recorder.connect.all.len() + recorder.subscribe.all.len();
@@ -53,13 +69,13 @@ impl Engine<'_> {
 }
 
 /// A generator that ran, or waited for a core to run on, all the time.
-fn busy(cpu: ThreadCpu, wall_us: u64) -> Option<String> {
+fn busy(cpu: ThreadCpu, wall_us: u64, when: &str) -> Option<String> {
     let percent = |us: u64| us as f64 / wall_us.max(1) as f64 * 100.0;
     let (used, waited) = (percent(cpu.user_us + cpu.system_us), percent(cpu.waited_us));
     (wall_us > 0 && used + waited > CPU_SHARE_MAX * 100.0).then(|| {
         format!(
             "the load generator used {used:.0} % of its core and waited for one {waited:.0} % of \
-             the time (limit {:.0} % together)",
+             the time{when} (limit {:.0} % together)",
             CPU_SHARE_MAX * 100.0
         )
     })
@@ -110,13 +126,13 @@ mod tests {
     #[test]
     fn a_generator_that_runs_or_waits_for_a_core_all_the_time_was_the_limit() {
         let of = |user_us, waited_us| {
-            busy(ThreadCpu { user_us, system_us: 100_000, waited_us }, 1_000_000)
+            busy(ThreadCpu { user_us, system_us: 100_000, waited_us }, 1_000_000, "")
         };
         assert_eq!(of(850_000, 0), None);
         assert!(of(850_001, 0).unwrap().contains("used 95 % of its core"));
         let text = of(300_000, 560_000).unwrap();
         assert!(text.contains("used 40 %") && text.contains("waited for one 56 %"), "{text}");
-        assert_eq!(busy(ThreadCpu { user_us: 1, system_us: 0, waited_us: 0 }, 0), None);
+        assert_eq!(busy(ThreadCpu { user_us: 1, system_us: 0, waited_us: 0 }, 0, ""), None);
     }
 
     #[test]

@@ -143,7 +143,8 @@ impl Engine<'_> {
         let slot = &mut self.book.slots[client as usize];
         slot.asked_us = now;
         slot.state = State::Connecting;
-        match io.connect(&self.plan.transport.on_wire(), self.plan.target, source) {
+        slot.reached_us = 0;
+        match io.connect(self.carriers.of(place), self.plan.target, source) {
             Ok(token) => {
                 let deadline_us = now + u64::from(self.plan.connect.timeout_ms) * 1_000;
                 self.connecting.open.push(deadline_us, client);
@@ -209,16 +210,17 @@ impl Engine<'_> {
         self.next_phase(now);
     }
 
-    fn edge(&self) -> Edge {
+    pub(super) fn edge(&self) -> Edge {
         let traffic = self.book.recorder.counts.traffic();
         Edge { at_us: now_us(), cpu: ThreadCpu::now(), traffic }
     }
 
     fn next_phase(&mut self, end_us: u64) {
         match self.clock.phase() {
+            Phase::Connect => self.connected.1 = self.edge(),
             Phase::WarmUp => self.edges.0 = self.edge(),
             Phase::Measure => self.edges.1 = self.edge(),
-            Phase::Connect | Phase::Subscribe | Phase::Drain => {}
+            Phase::Subscribe | Phase::Drain => {}
         }
         self.clock.advance(end_us);
     }

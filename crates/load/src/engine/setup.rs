@@ -15,7 +15,7 @@ use crate::baton::Baton;
 use crate::cpu::thread_cpu_us;
 use crate::outcome::{Connections, Operations};
 use crate::payload::bytes_min;
-use crate::plan::{Credentials, Plan, ProtocolVersion, Publish};
+use crate::plan::{Carriers, Credentials, Plan, ProtocolVersion, Publish};
 use crate::publisher::Publisher;
 use crate::recorder::Recorder;
 use crate::schedule::{Stream, streams};
@@ -50,6 +50,7 @@ impl<'a> Engine<'a> {
         Ok(Self {
             plan,
             baton,
+            carriers: Carriers::new(&plan.route, plan.target.port())?,
             clients,
             tokens: Tokens::default(),
             clock: PhaseClock::new(plan.phases, !publishers.is_empty(), now_us),
@@ -82,6 +83,7 @@ impl<'a> Engine<'a> {
             silences: Silences::default(),
             began_us: now_us,
             cue: Cue::default(),
+            connected: Default::default(),
             edges: Default::default(),
             fates: Vec::new(),
             has_intervals: true,
@@ -130,8 +132,12 @@ fn check_credentials(plan: &Plan) -> Result<(), LoadError> {
     if plan.version == ProtocolVersion::V311 && password.is_some() && user_name.is_none() {
         return Err(LoadError::Plan("MQTT 3.1.1 has no password without a user name".into()));
     }
+    if plan.users > 0 && user_name.is_none() {
+        return Err(LoadError::Plan("users without a user name".into()));
+    }
     let length = [user_name, password].into_iter().flatten().map(String::len).max().unwrap_or(0);
-    if length > usize::from(u16::MAX) {
+    // A number and a dash may follow the name.
+    if length > usize::from(u16::MAX) - if plan.users > 0 { 11 } else { 0 } {
         return Err(LoadError::Plan("user name and password have at most 65535 bytes".into()));
     }
     Ok(())
@@ -259,6 +265,8 @@ fn clients_of(
                     index,
                     publisher: stream.is_some().then_some(number),
                     asked_us: 0,
+                    reached_us: 0,
+                    opened_us: 0,
                     subscribed_us: u64::MAX,
                     was_quiet: false,
                     lost_us: 0,

@@ -3,13 +3,22 @@
 use crate::TransportError;
 use rustls::{CertificateError, Error, InvalidMessage, PeerIncompatible};
 
+/// Of a certificate, such as one that has signed itself and is not in the file of authorities.
+pub const NOT_TRUSTED: &str = "its certificate is from an authority that is not trusted here";
+
+/// Of a certificate that names other hosts.
+pub const OTHER_NAME: &str = "its certificate is for another name";
+
+/// Of a peer.
+pub const NO_TLS: &str = "it does not speak TLS";
+
 /// An error of a connection that was open or not.
 pub(super) fn fault(error: &Error, was_open: bool) -> TransportError {
     use TransportError::{Declined, Malformed, Refused};
     match error {
         Error::InvalidMessage(
             InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion,
-        ) if !was_open => Malformed("it does not speak TLS"),
+        ) if !was_open => Malformed(NO_TLS),
         Error::InvalidMessage(_) => Malformed("a TLS message that cannot be decoded"),
         Error::DecryptError => Malformed("a TLS record that was changed on its way"),
         Error::PeerSentOversizedRecord => Malformed("a TLS record that is too long"),
@@ -34,8 +43,8 @@ fn certificate(error: &CertificateError) -> &'static str {
         Expired | ExpiredContext { .. } => "its certificate has expired",
         NotValidYet | NotValidYetContext { .. } => "its certificate is not valid yet",
         Revoked => "its certificate was revoked",
-        UnknownIssuer => "its certificate is from an authority that is not trusted here",
-        NotValidForName | NotValidForNameContext { .. } => "its certificate is for another name",
+        UnknownIssuer => NOT_TRUSTED,
+        NotValidForName | NotValidForNameContext { .. } => OTHER_NAME,
         _ => "its certificate cannot be used",
     }
 }

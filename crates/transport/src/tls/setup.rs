@@ -2,19 +2,21 @@
 
 use super::Tls;
 use crate::Layer;
-use rustls::client::{UnbufferedClientConnection, WebPkiServerVerifier};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{Ticketer, default_provider};
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{
     NoServerSessionStorage, ParsedCertificate, UnbufferedServerConnection, WebPkiClientVerifier,
 };
 use rustls::{
-    CertificateError, ClientConfig, Error, InconsistentKeys, RootCertStore, ServerConfig,
+    CertificateError, Error, InconsistentKeys, RootCertStore, ServerConfig,
     SupportedProtocolVersion, version,
 };
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,7 +62,7 @@ pub enum SetupError {
 
 /// Certificates of a file, in its order.
 #[derive(Clone, Debug)]
-pub struct Certificates(Vec<CertificateDer<'static>>);
+pub struct Certificates(pub(super) Vec<CertificateDer<'static>>);
 
 impl Certificates {
     /// From text with a PEM section for each.
@@ -73,7 +75,7 @@ impl Certificates {
         if all.is_empty() { Err(PemError::NoCertificate) } else { Ok(Self(all)) }
     }
 
-    fn roots(&self) -> Result<Arc<RootCertStore>, SetupError> {
+    pub(super) fn roots(&self) -> Result<Arc<RootCertStore>, SetupError> {
         let mut roots = RootCertStore::empty();
         for certificate in &self.0 {
             roots
@@ -84,9 +86,25 @@ impl Certificates {
     }
 }
 
+/// PEM of those certificates, each in DER, that can be an authority's: a system has some that are
+/// of no use here.
+pub fn pem_of_authorities(all: impl IntoIterator<Item = Vec<u8>>) -> String {
+    let mut text = String::new();
+    for certificate in all {
+        let is_usable = RootCertStore::empty().add(certificate.as_slice().into()).is_ok();
+        if is_usable {
+            let base64 = STANDARD.encode(certificate);
+            text += "-----BEGIN CERTIFICATE-----\n";
+            text += &base64;
+            text += "\n-----END CERTIFICATE-----\n";
+        }
+    }
+    text
+}
+
 /// The key of a certificate.
 #[derive(Debug)]
-pub struct PrivateKey(PrivateKeyDer<'static>);
+pub struct PrivateKey(pub(super) PrivateKeyDer<'static>);
 
 impl PrivateKey {
     /// From text with one in a PEM section.
@@ -116,7 +134,8 @@ pub struct Identity {
 }
 
 /// A version of TLS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Version {
     /// TLS 1.2.
     Tls12,
@@ -177,47 +196,7 @@ impl Server {
     }
 }
 
-/// What the connections of a client have in common. A clone is the same client.
-#[derive(Clone, Debug)]
-pub struct Client(Arc<ClientConfig>);
-
-impl Client {
-    /// One that trusts servers of `authorities`, and shows `identity` to those that ask for it.
-    ///
-    /// # Errors
-    /// What of it cannot be used.
-    pub fn new(
-        authorities: &Certificates,
-        identity: Option<Identity>,
-        versions: &[Version],
-    ) -> Result<Self, SetupError> {
-        let provider = Arc::new(default_provider());
-        let roots = authorities.roots()?;
-        let verifier = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider))
-            .build()
-            .map_err(|error| SetupError::Authorities(error.to_string()))?;
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&supported(versions))
-            .map_err(|error| SetupError::Certificate(error.to_string()))?
-            .with_webpki_verifier(verifier);
-        let config = match identity {
-            None => config.with_no_client_auth(),
-            Some(Identity { certificates: Certificates(chain), key: PrivateKey(key) }) => {
-                config.with_client_auth_cert(chain, key).map_err(identity_error)?
-            }
-        };
-        Ok(Self(Arc::new(config)))
-    }
-
-    /// That of one connection to `host`, a name or an address, which the server's certificate has
-    /// to have; nothing if it is neither.
-    pub fn layer(&self, host: &str) -> Option<Box<dyn Layer>> {
-        let name = ServerName::try_from(host.to_owned()).ok()?;
-        Some(Box::new(Tls::new(UnbufferedClientConnection::new(Arc::clone(&self.0), name).ok())))
-    }
-}
-
-fn supported(versions: &[Version]) -> Vec<&'static SupportedProtocolVersion> {
+pub(super) fn supported(versions: &[Version]) -> Vec<&'static SupportedProtocolVersion> {
     let of = |version: &Version| match version {
         Version::Tls12 => &version::TLS12,
         Version::Tls13 => &version::TLS13,
@@ -268,7 +247,7 @@ fn check_time(
     }
 }
 
-fn identity_error(error: Error) -> SetupError {
+pub(super) fn identity_error(error: Error) -> SetupError {
     match error {
         Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => SetupError::KeyMismatch,
         Error::InvalidCertificate(error) => SetupError::Certificate(error.to_string()),

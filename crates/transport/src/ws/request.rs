@@ -1,8 +1,10 @@
-//! The request that opens a WebSocket, and its answer.
+//! The request that opens a WebSocket, and its answer: what a server makes of both, and a client.
 
+use crate::TransportError;
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use httparse::Header;
 
 /// Headers of a request; a browser sends about 15.
 const HEADERS_MAX: usize = 64;
@@ -56,34 +58,99 @@ pub(super) fn accept(bytes: &[u8], paths: &[Box<str>]) -> Result<String, Refusal
         let why = "its WebSocket request is for a path that is not served";
         return Err(Refusal { status: "404 Not Found", header: "", why });
     }
-    let values = |name: &'static str| {
-        let of_name = |header: &&httparse::Header<'_>| header.name.eq_ignore_ascii_case(name);
-        let found = request.headers.iter().filter(of_name);
-        found.filter_map(|header| std::str::from_utf8(header.value).ok())
-    };
-    let words = |name| values(name).flat_map(|value| value.split(',')).map(str::trim);
-    let has = |name, word: &str| words(name).any(|found| found.eq_ignore_ascii_case(word));
-    if !has("upgrade", "websocket") || !has("connection", "upgrade") {
+    let headers = Headers(request.headers);
+    if !headers.upgrade() {
         return Err(bad("its request does not ask for WebSocket"));
     }
-    if !has("sec-websocket-version", "13") {
+    if !headers.has("sec-websocket-version", "13") {
         let header = "Sec-WebSocket-Version: 13\r\n";
         let why = "its version of WebSocket is not 13";
         return Err(Refusal { status: "426 Upgrade Required", header, why });
     }
-    let key = values("sec-websocket-key").next().unwrap_or_default().trim();
+    let key = headers.value("sec-websocket-key").unwrap_or_default();
     if STANDARD.decode(key).is_ok_and(|bytes| bytes.len() != 16) || key.len() != 24 {
         return Err(bad("its request has no key of WebSocket"));
     }
     // [MQTT-6.0.0-3], [MQTT-6.0.0-4]
-    let protocol = words("sec-websocket-protocol").find(|name| PROTOCOLS.contains(name));
+    let protocol = headers.words("sec-websocket-protocol").find(|name| PROTOCOLS.contains(name));
     let Some(protocol) = protocol else {
         return Err(bad("its WebSocket does not offer the subprotocol mqtt"));
     };
-    let accept = digest(&SHA1_FOR_LEGACY_USE_ONLY, format!("{key}{GUID}").as_bytes());
-    let accept = STANDARD.encode(accept);
+    let accept = accept_of(key);
     Ok(format!(
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
          Sec-WebSocket-Accept: {accept}\r\nSec-WebSocket-Protocol: {protocol}\r\n\r\n"
     ))
+}
+
+/// What a server shows that it has read the key.
+fn accept_of(key: &str) -> String {
+    STANDARD.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, format!("{key}{GUID}").as_bytes()))
+}
+
+/// The request of a client, and its key.
+pub(super) fn ask(host: &str, path: &str, chance: [u8; 16]) -> (String, String) {
+    let key = STANDARD.encode(chance);
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Protocol: {}\r\n\r\n",
+        PROTOCOLS[0]
+    );
+    (request, key)
+}
+
+/// Whether a whole answer opens the WebSocket that was asked for with `key`.
+pub(super) fn check(bytes: &[u8], key: &str) -> Result<(), TransportError> {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut response = httparse::Response::new(&mut headers);
+    let is_whole = response.parse(bytes).is_ok_and(|status| status.is_complete());
+    if !is_whole {
+        return Err(TransportError::Malformed("it does not speak WebSocket"));
+    }
+    match response.code {
+        Some(101) => {}
+        Some(code) => return Err(TransportError::NoWebSocket { code }),
+        None => return Err(TransportError::Malformed("it does not speak WebSocket")),
+    }
+    let headers = Headers(response.headers);
+    if !headers.upgrade() || headers.value("sec-websocket-accept") != Some(&accept_of(key)) {
+        return Err(TransportError::Malformed("its answer is not to this request of WebSocket"));
+    }
+    // Nothing was offered but the subprotocol.
+    if headers.value("sec-websocket-extensions").is_some() {
+        return Err(TransportError::Malformed("a WebSocket extension that was not agreed on"));
+    }
+    // [MQTT-6.0.0-4]
+    if headers.value("sec-websocket-protocol") != Some(PROTOCOLS[0]) {
+        return Err(TransportError::Refused("its WebSocket does not take the subprotocol mqtt"));
+    }
+    Ok(())
+}
+
+/// Headers by their names, in any case.
+struct Headers<'a>(&'a [Header<'a>]);
+
+impl<'a> Headers<'a> {
+    fn values(&self, name: &'static str) -> impl Iterator<Item = &'a str> + use<'a> {
+        let of_name = move |header: &&Header<'_>| header.name.eq_ignore_ascii_case(name);
+        let found = self.0.iter().filter(of_name);
+        found.filter_map(|header| std::str::from_utf8(header.value).ok())
+    }
+
+    fn value(&self, name: &'static str) -> Option<&'a str> {
+        self.values(name).next().map(str::trim)
+    }
+
+    fn words(&self, name: &'static str) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.values(name).flat_map(|value| value.split(',')).map(str::trim)
+    }
+
+    fn has(&self, name: &'static str, word: &str) -> bool {
+        self.words(name).any(|found| found.eq_ignore_ascii_case(word))
+    }
+
+    fn upgrade(&self) -> bool {
+        self.has("upgrade", "websocket") && self.has("connection", "upgrade")
+    }
 }

@@ -5,6 +5,7 @@
 mod masked;
 mod tls;
 mod ws;
+mod ws_client;
 
 use masked::{ALARM, HEAD_BYTES, HELLO, Masks, PING, Side};
 use weir_transport::{

@@ -86,7 +86,7 @@ impl CrashArgs {
 }
 
 pub(super) fn run(args: &CrashArgs) -> anyhow::Result<ExitCode> {
-    let brokers = driver::parse_all(&args.broker, Profile::Durable)?;
+    let brokers = driver::parse_all(&args.broker, Profile::Durable, None)?;
     for broker in &brokers {
         broker.about(Profile::Durable)?;
     }

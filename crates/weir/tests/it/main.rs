@@ -29,6 +29,8 @@ mod log;
 mod printing;
 mod pub_sub;
 mod pub_sub_options;
+mod secure;
+mod secure_bench;
 mod shell;
 mod stacks;
 mod stand_ins;

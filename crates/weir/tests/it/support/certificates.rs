@@ -37,8 +37,17 @@ impl Authority {
 
     /// A certificate of this host, valid in these years.
     pub(crate) fn sign(&self, name: &str, years: (i32, i32)) -> Pair {
-        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
-        let mut params = CertificateParams::new(names).unwrap();
+        self.sign_for(name, &["localhost", "127.0.0.1"], years)
+    }
+
+    /// One of these hosts, valid now.
+    pub(crate) fn named(&self, name: &str, hosts: &[&str]) -> Pair {
+        self.sign_for(name, hosts, (2020, 2100))
+    }
+
+    fn sign_for(&self, name: &str, hosts: &[&str], years: (i32, i32)) -> Pair {
+        let hosts: Vec<String> = hosts.iter().map(|&host| host.to_owned()).collect();
+        let mut params = CertificateParams::new(hosts).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
         (params.not_before, params.not_after) =
             (date_time_ymd(years.0, 1, 1), date_time_ymd(years.1, 1, 1));
