@@ -6,7 +6,9 @@
 mod mosquitto;
 mod range;
 
-pub use mosquitto::{MosquittoFile, OPTIONS as MOSQUITTO_OPTIONS, Options as MosquittoOptions};
+pub use mosquitto::{
+    MosquittoFile, MosquittoNote, OPTIONS as MOSQUITTO_OPTIONS, Options as MosquittoOptions,
+};
 pub use range::{RANGES, Range};
 
 use crate::admission::ProcessLimits;
@@ -136,8 +138,27 @@ pub enum ConfigError {
         message: String,
     },
     /// The file is Mosquitto's.
-    #[error("{0}")]
-    Mosquitto(Box<MosquittoFile>),
+    #[error(
+        "{0} is a configuration of Mosquitto: weir broker --mosquitto {0} runs it, and \
+         weir import mosquitto {0} prints it in Weir's words (see docs/broker.md)",
+        path.display()
+    )]
+    Mosquitto {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is Mosquitto's, and lines of it cannot be left out without harm.
+    #[error(
+        "{0} has lines without which more would be let in than it allows:{notes}\n\
+         weir import mosquitto {0} prints the rest in Weir's words",
+        path.display()
+    )]
+    MosquittoGuards {
+        /// The file.
+        path: PathBuf,
+        /// Those lines, and what is to be said of them.
+        notes: String,
+    },
     /// A value is out of its range.
     #[error("{key} = {value} is not usable: {rule}")]
     Value {
@@ -193,9 +214,14 @@ impl Config {
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Read { path: path.into(), source })?;
-        let mut config: Self = toml::from_str(&text).map_err(|error| {
-            if let Some(file) = MosquittoFile::recognise(path, &text) {
-                return ConfigError::Mosquitto(Box::new(file));
+        Self::of_text(path, &text)
+    }
+
+    /// Checks the text of the file at `path`.
+    fn of_text(path: &Path, text: &str) -> Result<Self, ConfigError> {
+        let mut config: Self = toml::from_str(text).map_err(|error| {
+            if MosquittoFile::is_like(text) {
+                return ConfigError::Mosquitto { path: path.into() };
             }
             let at = error.span().map_or(0, |span| span.start);
             let line = text[..at].matches('\n').count() + 1;
@@ -203,7 +229,7 @@ impl Config {
             ConfigError::Parse { place: Place { path: path.into(), line }, message }
         })?;
         let names_addresses =
-            || toml::from_str(&text).is_ok_and(|it: toml::Table| it.contains_key("listen"));
+            || toml::from_str(text).is_ok_and(|it: toml::Table| it.contains_key("listen"));
         if !config.listener.is_empty() && !names_addresses() {
             config.listen.clear();
         }

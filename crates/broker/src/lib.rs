@@ -28,8 +28,8 @@ pub use auth::{
     scram_client_final,
 };
 pub use config::{
-    Config, ConfigError, IoBackend, MOSQUITTO_OPTIONS, MosquittoFile, MosquittoOptions, RANGES,
-    Range,
+    Config, ConfigError, IoBackend, MOSQUITTO_OPTIONS, MosquittoFile, MosquittoNote,
+    MosquittoOptions, RANGES, Range,
 };
 pub use control::ControlConfig;
 pub use journal::{

@@ -5,7 +5,7 @@ use anyhow::Context;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weir_broker::{Config, OnDamage, Reloader, ServeError, Server, Verifier};
+use weir_broker::{Config, MosquittoFile, OnDamage, Reloader, ServeError, Server, Verifier};
 use weir_say::{say, sayln};
 
 /// A shard ended by itself, by an error of its event loop or a panic.
@@ -36,6 +36,10 @@ pub(crate) struct BrokerArgs {
     /// Configuration file (TOML)
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Configuration file of Mosquitto, and what it includes, instead of one of Weir's; not run if
+    /// it has lines that guard the broker and that Weir cannot do
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "config"])]
+    mosquitto: Option<PathBuf>,
     /// Port to listen on, for clients on this host only (127.0.0.1 and ::1), instead of the
     /// addresses in the file; may be given several times
     #[arg(short, long = "port", value_name = "PORT",
@@ -70,7 +74,18 @@ pub(crate) struct BrokerArgs {
     daemon: bool,
 }
 
-pub(crate) fn run(args: BrokerArgs, log: &Log) -> anyhow::Result<ExitCode> {
+impl BrokerArgs {
+    /// Mosquitto's file, if there is one.
+    pub(crate) fn read_mosquitto(&self) -> anyhow::Result<Option<MosquittoFile>> {
+        Ok(self.mosquitto.as_deref().map(MosquittoFile::read).transpose()?)
+    }
+}
+
+pub(crate) fn run(
+    args: BrokerArgs,
+    mosquitto: Option<&MosquittoFile>,
+    log: &Log,
+) -> anyhow::Result<ExitCode> {
     if args.verifier {
         return print_verifier().map(|()| ExitCode::SUCCESS);
     }
@@ -78,10 +93,14 @@ pub(crate) fn run(args: BrokerArgs, log: &Log) -> anyhow::Result<ExitCode> {
         !args.daemon,
         "-d: weir broker stays in the foreground; have systemd start it, or a shell with &"
     );
-    let mut config = match args.file.or(args.config) {
-        Some(path) => Config::read(&path)?,
-        None => Config::default(),
+    let mut config = match (mosquitto, args.file.or(args.config)) {
+        (Some(file), _) => file.config()?,
+        (None, Some(path)) => Config::read(&path)?,
+        (None, None) => Config::default(),
     };
+    for note in mosquitto.iter().flat_map(|file| file.notes()) {
+        tracing::warn!("{note}");
+    }
     let addresses: Vec<_> =
         args.listen.into_iter().chain(args.ports.into_iter().flat_map(loopback)).collect();
     if !addresses.is_empty() {

@@ -10,7 +10,7 @@ mod target;
 
 use lines::{Lines, Writer};
 use std::io::{self, IsTerminal as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
@@ -49,6 +49,11 @@ impl LogArgs {
     /// Logs what helps to find a fault, unless a level is given.
     pub(crate) fn be_verbose(&mut self) {
         self.log_level.get_or_insert_with(|| "debug".into());
+    }
+
+    /// Logs to this file, unless one is given.
+    pub(crate) fn default_to(&mut self, file: &Path) {
+        self.log_file.get_or_insert_with(|| file.into());
     }
 }
 

@@ -5,6 +5,7 @@ mod bench;
 mod broker;
 mod ctl;
 mod flow;
+mod import;
 mod log;
 mod passwd;
 mod pubsub;
@@ -13,6 +14,7 @@ mod store;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
+use weir_broker::MosquittoFile;
 use weir_say::noteln;
 
 /// Version and commit.
@@ -34,6 +36,7 @@ enum Command {
     Passwd(passwd::PasswdArgs),
     Ctl(ctl::CtlArgs),
     Store(store::StoreArgs),
+    Import(import::ImportArgs),
     Bench(bench::BenchArgs),
     Agent(agent::AgentArgs),
     Flow(flow::FlowArgs),
@@ -60,14 +63,22 @@ fn main() -> ExitCode {
     ExitCode::from(2)
 }
 
-fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+fn run(mut cli: Cli) -> anyhow::Result<ExitCode> {
     let is_broker = matches!(cli.command, Command::Broker(_));
+    let mosquitto = match &cli.command {
+        Command::Broker(args) => args.read_mosquitto()?,
+        _ => None,
+    };
+    if let Some(path) = mosquitto.as_ref().and_then(MosquittoFile::log_file) {
+        cli.log.default_to(path);
+    }
     let log = log::init(&cli.log, is_broker)?;
     match cli.command {
-        Command::Broker(args) => broker::run(args, &log),
+        Command::Broker(args) => broker::run(args, mosquitto.as_ref(), &log),
         Command::Passwd(args) => passwd::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Ctl(args) => ctl::run(&args),
         Command::Store(args) => store::run(args),
+        Command::Import(args) => import::run(&args),
         Command::Bench(args) => bench::run(args),
         Command::Agent(args) => agent::run(&args, VERSION).map(|()| ExitCode::SUCCESS),
         Command::Flow(args) => Ok(flow::run(&args)),

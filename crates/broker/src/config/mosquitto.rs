@@ -1,13 +1,19 @@
-//! A mosquitto.conf that was given instead of a configuration: it is recognised, and what of it
-//! Weir has is written in Weir's own words.
+//! A mosquitto.conf, in Weir's own words.
 //!
-//! Called where a file is not the TOML that is expected. The table of options is also in
-//! docs/broker.md, which is made of it.
+//! `weir broker --mosquitto` runs it, `weir import mosquitto` prints it, and a file that was given
+//! as Weir's own is recognised. The table of options is also in docs/broker.md, which is made of
+//! it.
 
+mod lines;
+mod listeners;
 mod options;
 
 pub use options::{OPTIONS, Options};
 
+use super::{Config, ConfigError};
+use lines::Line;
+use listeners::Block;
+use options::Scope;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
@@ -18,133 +24,210 @@ pub struct MosquittoFile {
     path: PathBuf,
     /// What Weir has of it.
     config: Table,
-    /// The other lines, each with its number and its option, by what is to be said of them.
-    notes: Vec<(&'static str, Vec<(usize, String)>)>,
+    notes: Vec<MosquittoNote>,
+    /// File of its log, if that is one.
+    log_file: Option<PathBuf>,
 }
 
-/// An option with its value, on one line.
-struct Line<'a> {
-    number: usize,
-    option: &'a str,
-    value: &'a str,
+/// What is to be said of some lines.
+#[derive(Debug)]
+pub struct MosquittoNote {
+    /// What is different, or missing.
+    text: &'static str,
+    /// Each option with its place.
+    lines: Vec<String>,
+    /// Whether clients would come in, or do what they may not, without these lines.
+    is_guard: bool,
 }
 
 const UNKNOWN: &str = "not an option that Weir knows of";
 const NO_VALUE: &str = "the value is not one that Mosquitto takes";
+const NO_LISTENER: &str = "it is about a listener, and stands before all of them";
+const SEVERAL: &str = "the listeners differ in it, or it counts for each of them by itself: Weir \
+                       has one setting for all";
 const ANONYMOUS: &str = "Mosquitto 2 lets nobody in anonymously if its file has a listener and \
-                         does not say allow_anonymous true, so the file above does not either";
-const NOT_ANONYMOUS: &str = "where anonymous clients are not allowed, only the users of \
-                             auth.password_file are let in, and those of [auth.users], by \
-                             SCRAM-SHA-256 (MQTT 5.0)";
+                         does not say allow_anonymous true, so this does not either";
+const STORE: &str = "sessions and retained messages begin empty; `weir store import \
+                     mosquitto.db --to DIR` brings them along";
 
 impl MosquittoFile {
-    /// Reads it if it is one: nothing in it is TOML, and most lines are options of Mosquitto's.
-    pub(super) fn recognise(path: &Path, text: &str) -> Option<Self> {
-        let lines: Vec<_> = lines(text).collect();
-        let known = lines.iter().filter(|line| row(line.option).is_some()).count();
+    /// Whether a text is one: nothing in it is TOML, and most lines are options of Mosquitto's.
+    pub(super) fn is_like(text: &str) -> bool {
+        let lines = lines::of_text(text);
+        let known = lines.iter().filter(|line| row(&line.option).is_some()).count();
         let has_toml = lines.iter().any(|line| {
             line.option.starts_with('[') || line.option.contains('=') || line.value.starts_with('=')
         });
-        if has_toml || known == 0 || 2 * known < lines.len() {
-            return None;
-        }
-        let mut file = Self { path: path.into(), config: Table::new(), notes: Vec::new() };
-        lines.iter().for_each(|line| file.take(line, &lines));
-        let has = |options: &[&str]| lines.iter().any(|line| options.contains(&line.option));
-        if has(&["listener", "port"]) && !has(&["allow_anonymous"]) {
-            file.set("auth.allow_anonymous", false.into());
-            file.notes.push((ANONYMOUS, Vec::new()));
-        }
-        let auth = file.config.get("auth").and_then(|auth| auth.get("allow_anonymous"));
-        if auth.and_then(Value::as_bool) == Some(false) {
-            file.notes.push((NOT_ANONYMOUS, Vec::new()));
-        }
-        Some(file)
+        !has_toml && known > 0 && 2 * known >= lines.len()
     }
 
-    fn take(&mut self, line: &Line<'_>, all: &[Line<'_>]) {
-        let Some(row) = row(line.option) else { return self.note(UNKNOWN, line) };
-        let value = match line.option {
-            "listener" | "port" => address(line, all),
-            _ => (row.value)(line.value),
+    /// Reads it, and the files that it includes.
+    ///
+    /// # Errors
+    /// A file or folder that cannot be read.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        Ok(Self::translate(path, &lines::read(path)?))
+    }
+
+    /// What Weir has of it, checked as a file of its own.
+    ///
+    /// # Errors
+    /// A line without which more would be let in than the file allows, or a value that cannot be
+    /// used.
+    pub fn config(&self) -> Result<Config, ConfigError> {
+        let guards: Vec<_> = self.notes.iter().filter(|note| note.is_guard).collect();
+        if !guards.is_empty() {
+            let notes = guards.iter().map(|note| format!("\n  {note}")).collect();
+            return Err(ConfigError::MosquittoGuards { path: self.path.clone(), notes });
+        }
+        let text = toml::to_string(&self.config).unwrap_or_default();
+        Config::of_text(&self.path, &text)
+    }
+
+    /// What is to be said of lines that are not taken, or not quite.
+    pub fn notes(&self) -> &[MosquittoNote] {
+        &self.notes
+    }
+
+    /// The file that its log goes to, if that is one.
+    pub fn log_file(&self) -> Option<&Path> {
+        self.log_file.as_deref()
+    }
+
+    fn translate(path: &Path, lines: &[Line]) -> Self {
+        let (config, notes, log_file) = (Table::new(), Vec::new(), None);
+        let mut file = Self { path: path.into(), config, notes, log_file };
+        let blocks = listeners::blocks(lines);
+        let is_per_listener = blocks
+            .iter()
+            .any(|block| block.value("per_listener_settings").is_some_and(|value| value == "true"));
+        for block in &blocks {
+            file.take_listener(block);
+            for line in &block.lines {
+                match row(&line.option) {
+                    None => file.note(UNKNOWN, false, line),
+                    Some(row) => {
+                        file.take(row, line, block, &blocks, is_per_listener);
+                    }
+                }
+            }
+        }
+        file.settle(&blocks);
+        file
+    }
+
+    /// One more table, with what the lines of this listener say of it alone.
+    fn take_listener(&mut self, block: &Block<'_>) {
+        let Some(opened_by) = block.opened_by else { return };
+        let Some((key, place)) = block.place() else {
+            return self.note(NO_VALUE, true, opened_by);
         };
-        match (row.key, value) {
-            (Some(key), Some(value)) => self.set(key, value),
-            (Some(_), None) if row.note.is_empty() => return self.note(NO_VALUE, line),
+        let mut listener = Table::new();
+        for line in &block.lines {
+            let Some(row) = row(&line.option) else { continue };
+            let Some(key) = row.key.and_then(|key| key.strip_prefix("listener.")) else { continue };
+            match (row.value)(&line.value) {
+                Some(value) => set(&mut listener, key, value),
+                None if row.note.is_empty() => self.note(NO_VALUE, true, line),
+                None => self.note(row.note, row.is_guard, line),
+            }
+        }
+        listeners::settle(&mut listener);
+        // An address alone needs no table.
+        if key == "address" && listener.is_empty() {
+            return set(&mut self.config, "listen", vec![Value::from(place)].into());
+        }
+        listener.insert(key.into(), place.into());
+        set(&mut self.config, "listener", vec![Value::from(listener)].into());
+    }
+
+    /// A line that is not about its listener alone.
+    fn take(
+        &mut self,
+        row: &'static Options,
+        line: &Line,
+        block: &Block<'_>,
+        blocks: &[Block<'_>],
+        is_per_listener: bool,
+    ) {
+        if row.key.is_some_and(|key| key.starts_with("listener.")) {
+            if block.opened_by.is_none() {
+                self.note(NO_LISTENER, false, line);
+            }
+            return;
+        }
+        let is_of_one = match row.of {
+            Scope::Broker => false,
+            Scope::Listener => true,
+            Scope::Access => is_per_listener,
+        };
+        if is_of_one && !is_same_everywhere(row, line, blocks) {
+            return self.note(SEVERAL, row.is_guard, line);
+        }
+        match (row.key, (row.value)(&line.value)) {
+            (Some(key), Some(value)) => set(&mut self.config, key, value),
+            (Some(_), None) if row.note.is_empty() => {
+                return self.note(NO_VALUE, row.is_guard, line);
+            }
             _ => {}
         }
         if !row.note.is_empty() {
-            self.note(row.note, line);
+            self.note(row.note, row.is_guard && row.key.is_none(), line);
         }
     }
 
-    fn note(&mut self, note: &'static str, line: &Line<'_>) {
-        let of = (line.number, line.option.to_owned());
-        match self.notes.iter_mut().find(|(known, _)| *known == note) {
-            Some((_, lines)) => lines.push(of),
-            None => self.notes.push((note, vec![of])),
+    /// What lines say together.
+    fn settle(&mut self, blocks: &[Block<'_>]) {
+        let value = |option| blocks.iter().rev().find_map(|block| block.value(option));
+        let is_listening = blocks.iter().any(|block| block.opened_by.is_some());
+        if is_listening && value("allow_anonymous").is_none() {
+            set(&mut self.config, "auth.allow_anonymous", false.into());
+            let note = MosquittoNote { text: ANONYMOUS, lines: Vec::new(), is_guard: false };
+            self.notes.push(note);
         }
+        if value("persistence") != Some("true") {
+            self.config.remove("store");
+        } else if self.config.contains_key("store") {
+            self.notes.push(MosquittoNote { text: STORE, lines: Vec::new(), is_guard: false });
+        }
+        let file = value("log_dest").and_then(|dest| dest.strip_prefix("file "));
+        self.log_file = file.map(|file| file.trim().into());
     }
 
-    /// A key that stands there already gets the new value; a list gets one more.
-    fn set(&mut self, key: &str, value: Value) {
-        let (table, name) = match key.split_once('.') {
-            Some((table, name)) => {
-                let table = self.config.entry(table).or_insert_with(|| Table::new().into());
-                (table.as_table_mut().expect("only tables have keys with a dot"), name)
-            }
-            None => (&mut self.config, key),
-        };
-        match (table.get_mut(name), value) {
-            (Some(Value::Array(list)), Value::Array(more)) => list.extend(more),
-            (_, value) => {
-                table.insert(name.into(), value);
+    fn note(&mut self, text: &'static str, is_guard: bool, line: &Line) {
+        let same = |note: &&mut MosquittoNote| note.text == text && note.is_guard == is_guard;
+        match self.notes.iter_mut().find(same) {
+            Some(note) => note.lines.push(line.to_string()),
+            None => {
+                let lines = vec![line.to_string()];
+                self.notes.push(MosquittoNote { text, lines, is_guard });
             }
         }
-    }
-}
-
-impl fmt::Display for MosquittoFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = self.path.display();
-        write!(f, "{path} is a configuration of Mosquitto. Weir reads TOML (see docs/broker.md)")?;
-        if self.config.is_empty() {
-            writeln!(f, ", and has nothing of what this file sets.")?;
-        } else {
-            writeln!(f, ".\nThis file of Weir's own sets what Weir has of it:\n")?;
-            for line in toml::to_string(&self.config).map_err(|_| fmt::Error)?.lines() {
-                writeln!(f, "{}", format!("    {line}").trim_end())?;
-            }
-        }
-        if !self.notes.is_empty() {
-            write!(f, "\nAbout the rest:")?;
-        }
-        for (note, lines) in &self.notes {
-            let shown = lines.iter().take(LINES_SHOWN_MAX);
-            let mut of: Vec<_> =
-                shown.map(|(number, option)| format!("{option} (line {number})")).collect();
-            if let more @ 1.. = lines.len().saturating_sub(LINES_SHOWN_MAX) {
-                of.push(format!("and {more} more"));
-            }
-            match &of[..] {
-                [] => write!(f, "\n  {note}")?,
-                of => write!(f, "\n  {}\n      {note}", of.join(", "))?,
-            }
-        }
-        Ok(())
     }
 }
 
-/// More lines of one kind than this are counted only.
-const LINES_SHOWN_MAX: usize = 5;
+/// Whether the listeners, of which Weir has one setting, all say the same.
+fn is_same_everywhere(row: &Options, line: &Line, blocks: &[Block<'_>]) -> bool {
+    let mut of_listeners = blocks.iter().filter(|block| block.opened_by.is_some());
+    let is_one = of_listeners.clone().nth(1).is_none();
+    // A number of connections is of each.
+    let adds_up = row.key == Some("process.connections_max");
+    let value = Some(line.value.as_str());
+    is_one || !adds_up && of_listeners.all(|block| block.value(&line.option) == value)
+}
 
-fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let lines = text.lines().map(str::trim).zip(1..);
-    lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#')).map(|(line, number)| {
-        let (option, value) = line.split_once([' ', '\t']).unwrap_or((line, ""));
-        Line { number, option, value: value.trim() }
-    })
+/// A key that stands there already gets the new value; a list gets one more.
+fn set(table: &mut Table, key: &str, value: Value) {
+    if let Some((first, rest)) = key.split_once('.') {
+        let inner = table.entry(first).or_insert_with(|| Table::new().into());
+        return set(inner.as_table_mut().expect("only tables have keys with a dot"), rest, value);
+    }
+    match (table.get_mut(key), value) {
+        (Some(Value::Array(list)), Value::Array(more)) => list.extend(more),
+        (_, value) => {
+            table.insert(key.into(), value);
+        }
+    }
 }
 
 fn row(option: &str) -> Option<&'static Options> {
@@ -155,19 +238,52 @@ fn is_called(option: &str, name: &str) -> bool {
     name.strip_suffix('*').map_or(option == name, |start| option.starts_with(start))
 }
 
-/// Where `listener PORT [HOST]` listens, or `port PORT` with the file's `bind_address`; everywhere
-/// if neither says.
-fn address(line: &Line<'_>, all: &[Line<'_>]) -> Option<Value> {
-    let (port, host) = line.value.split_once([' ', '\t']).unwrap_or((line.value, ""));
-    let port: u16 = port.parse().ok().filter(|port| *port > 0)?;
-    let bind_address = all.iter().find(|line| line.option == "bind_address");
-    let host = match (host.trim(), bind_address) {
-        ("", Some(bound)) if line.option == "port" => bound.value,
-        ("", _) => "0.0.0.0",
-        (host, _) => host,
-    };
-    let host = if host.contains(':') { format!("[{host}]") } else { host.into() };
-    Some(vec![Value::from(format!("{host}:{port}"))].into())
+/// A file of Weir's own, with what it does not say as comments.
+impl fmt::Display for MosquittoFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "# Made of {}.", self.path.display())?;
+        if !self.config.is_empty() {
+            let text = toml::to_string(&self.config).map_err(|_| fmt::Error)?;
+            writeln!(f, "\n{}", text.trim_end())?;
+        }
+        let (guards, others): (Vec<_>, Vec<_>) = self.notes.iter().partition(|it| it.is_guard);
+        let groups = [
+            (guards, "These guard the broker, and are not taken: without them it lets more in"),
+            (others, "Not taken, or different"),
+        ];
+        for (notes, title) in groups.into_iter().filter(|(notes, _)| !notes.is_empty()) {
+            writeln!(f, "\n# {title}:")?;
+            for note in notes {
+                if !note.lines.is_empty() {
+                    writeln!(f, "#   {}", note.lines())?;
+                }
+                writeln!(f, "#       {}", note.text)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// More lines of one kind than this are counted only.
+const LINES_SHOWN_MAX: usize = 5;
+
+impl MosquittoNote {
+    fn lines(&self) -> String {
+        let mut shown = self.lines.iter().take(LINES_SHOWN_MAX).cloned().collect::<Vec<_>>();
+        if let more @ 1.. = self.lines.len().saturating_sub(LINES_SHOWN_MAX) {
+            shown.push(format!("and {more} more"));
+        }
+        shown.join(", ")
+    }
+}
+
+impl fmt::Display for MosquittoNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.lines[..] {
+            [] => write!(f, "{}", self.text),
+            _ => write!(f, "{}: {}", self.lines(), self.text),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -84,9 +84,8 @@ fn a_configuration_of_mosquitto_is_recognised_however_it_is_given() {
         assert!(output.stdout.is_empty());
         for part in [
             "is a configuration of Mosquitto",
-            "listen = [\"0.0.0.0:1884\"]",
-            "queue_messages_max = 7",
-            "persistence (line 2)",
+            "weir broker --mosquitto ",
+            "weir import mosquitto ",
         ] {
             assert!(said.contains(part), "{part}: {said}");
         }

@@ -17,6 +17,7 @@ mod conformance;
 mod crash;
 mod ctl;
 mod drivers;
+mod drop_in;
 mod emqtt;
 mod export;
 mod flaws;

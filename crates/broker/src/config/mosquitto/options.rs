@@ -13,6 +13,21 @@ pub struct Options {
     pub(super) value: fn(&str) -> Option<Value>,
     /// What is different, what to do instead, or that there is nothing yet.
     pub note: &'static str,
+    pub(super) of: Scope,
+    /// Whether clients would come in, or do what they may not, if it were left out: a file that
+    /// has it is not run.
+    pub is_guard: bool,
+}
+
+/// What an option of Mosquitto is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// The broker.
+    Broker,
+    /// The listener before it.
+    Listener,
+    /// With `per_listener_settings`, the listener before it, else the broker.
+    Access,
 }
 
 const fn key(
@@ -21,11 +36,21 @@ const fn key(
     value: fn(&str) -> Option<Value>,
     note: &'static str,
 ) -> Options {
-    Options { names, key: Some(key), value, note }
+    Options { names, key: Some(key), value, note, of: Scope::Broker, is_guard: false }
 }
 
 const fn note(names: &'static [&'static str], note: &'static str) -> Options {
-    Options { names, key: None, value: |_| None, note }
+    Options { names, key: None, value: |_| None, note, of: Scope::Broker, is_guard: false }
+}
+
+impl Options {
+    const fn of(self, of: Scope) -> Self {
+        Self { of, ..self }
+    }
+
+    const fn guard(self) -> Self {
+        Self { is_guard: true, ..self }
+    }
 }
 
 /// Every option of Mosquitto 2.0, and those of 2.1 that are known here. The first row that has a
@@ -33,38 +58,93 @@ const fn note(names: &'static [&'static str], note: &'static str) -> Options {
 pub const OPTIONS: &[Options] = &[
     key(
         &["listener", "port"],
-        "listen",
+        "listener.address",
         // It takes more than its own line to say.
         |_| None,
-        "without an address it is \"0.0.0.0:PORT\", or \"[::]:PORT\" for IPv4 and IPv6; there are \
-         no unix sockets yet",
+        "without an address it is every address of the host, \"[::]:PORT\"; with port 0 and a path \
+         it is `listener.unix`",
     ),
-    note(&["bind_address"], "it is the host of an address in `listen`"),
+    note(&["bind_address"], "it is the host of the address that `port` opens"),
+    key(&["bind_interface"], "listener.bind_device", text, "").of(Scope::Listener),
     note(
-        &["bind_interface", "socket_domain"],
-        "choose by addresses in `listen`, such as \"192.0.2.1:1883\" or \"[::1]:1883\"",
-    ),
-    note(
-        &["protocol"],
-        "`[[listener]]` has `websocket`: write that table by hand, since a listener for WebSocket \
-         would be one for plain MQTT here",
+        &["socket_domain"],
+        "it chooses between \"0.0.0.0:PORT\" and \"[::]:PORT\", which is IPv4 as well here",
     ),
     key(
-        &["max_connections", "global_max_connections"],
-        "process.connections_max",
-        |text| match text.parse().ok()? {
-            -1_i64 => Some(u32::MAX.into()),
-            count @ 1.. => Some(count.min(u32::MAX.into()).into()),
+        &["protocol"],
+        "listener.websocket",
+        |text| match text {
+            "mqtt" => Some(false.into()),
+            "websockets" => Some(true.into()),
             _ => None,
         },
         "",
-    ),
-    key(&["allow_anonymous"], "auth.allow_anonymous", flag, ""),
-    key(&["password_file"], "auth.password_file", |text| Some(text.into()), ""),
-    key(&["acl_file"], "auth.acl_file", |text| Some(text.into()), ""),
+    )
+    .of(Scope::Listener),
+    key(&["certfile"], "listener.tls.certificate", text, "").of(Scope::Listener),
+    key(&["keyfile"], "listener.tls.key", text, "").of(Scope::Listener),
+    key(&["cafile"], "listener.tls.client_ca", text, "where a certificate is required")
+        .of(Scope::Listener),
+    key(&["require_certificate"], "listener.tls.require_certificate", flag, "")
+        .of(Scope::Listener)
+        .guard(),
+    key(&["crlfile"], "listener.tls.crl", text, "").of(Scope::Listener).guard(),
+    key(
+        &["tls_version"],
+        "listener.tls.versions",
+        |text| match text {
+            "tlsv1.3" => Some(vec![Value::from("1.3")].into()),
+            "tlsv1.2" | "tlsv1.1" => Some(vec![Value::from("1.2"), "1.3".into()].into()),
+            _ => None,
+        },
+        "that one and those after it; there is none before 1.2",
+    )
+    .of(Scope::Listener),
+    key(&["use_identity_as_username"], "listener.identity", |text| identity(text, "cn"), "")
+        .of(Scope::Listener)
+        .guard(),
+    key(&["use_subject_as_username"], "listener.identity", |text| identity(text, "subject"), "")
+        .of(Scope::Listener)
+        .guard(),
+    key(
+        &["websockets_origin"],
+        "listener.origins",
+        |text| Some(vec![Value::from(text)].into()),
+        "",
+    )
+    .of(Scope::Listener)
+    .guard(),
+    key(&["max_connections"], "process.connections_max", connections, "").of(Scope::Listener),
+    key(&["global_max_connections"], "process.connections_max", connections, ""),
+    key(&["allow_anonymous"], "auth.allow_anonymous", flag, "").of(Scope::Access).guard(),
+    key(&["password_file"], "auth.password_file", text, "").of(Scope::Access).guard(),
+    key(&["acl_file"], "auth.acl_file", text, "").of(Scope::Access).guard(),
     note(
-        &["plugin*", "auth_*", "use_username_as_clientid", "clientid_prefixes"],
-        "there are no plugins: passwords and access rights are in files",
+        &["per_listener_settings"],
+        "there is one setting for all listeners, which is taken if all of them say the same",
+    ),
+    note(
+        &["plugin*", "global_plugin", "auth_*"],
+        "there are no plugins: passwords and access rights are in files, or asked of a service by \
+         HTTP ([security.md](security.md))",
+    )
+    .guard(),
+    note(
+        &["use_username_as_clientid", "clientid_prefixes"],
+        "there is nothing like it: a client may choose any identifier",
+    )
+    .guard(),
+    note(&["psk_*", "tls_engine*", "tls_keyform"], "there is nothing like it for TLS").guard(),
+    note(&["mount_point"], "there is nothing like it: all clients see the same topics").guard(),
+    note(
+        &["enable_proxy_protocol", "proxy_protocol_*"],
+        "`[listener.proxy]` has it: write that table by hand, since it needs the addresses of the \
+         proxies, which this file does not have",
+    )
+    .guard(),
+    note(
+        &["disable_client_cert_date_checks"],
+        "there is nothing like it: certificates that have expired are refused",
     ),
     note(&["allow_zero_length_clientid", "auto_id_prefix"], "such clients get an identifier"),
     key(
@@ -104,10 +184,12 @@ pub const OPTIONS: &[Options] = &[
         },
         "it bounds the resident memory; 0 is three quarters of the host's",
     ),
-    key(&["max_topic_alias"], "limits.topic_alias_maximum", |text| up_to(text, 65_535), ""),
-    key(&["max_topic_alias_broker"], "limits.topic_alias_out_max", |text| up_to(text, 65_535), ""),
+    key(&["max_topic_alias"], "limits.topic_alias_maximum", |text| up_to(text, 65_535), "")
+        .of(Scope::Listener),
+    key(&["max_topic_alias_broker"], "limits.topic_alias_out_max", |text| up_to(text, 65_535), "")
+        .of(Scope::Listener),
     key(&["persistent_client_expiration"], "limits.session_expiry_s_max", duration, ""),
-    key(&["max_qos"], "features.qos_max", |text| up_to(text, 2), ""),
+    key(&["max_qos"], "features.qos_max", |text| up_to(text, 2), "").of(Scope::Listener),
     key(&["retain_available"], "features.retain", flag, ""),
     key(
         &["max_keepalive"],
@@ -118,18 +200,24 @@ pub const OPTIONS: &[Options] = &[
     key(
         &["persistence_location"],
         "store.path",
-        |text| Some(text.into()),
-        "a folder of its own, which `weir store import` makes of mosquitto.db",
+        |text| Some(format!("{}/weir", text.trim_end_matches('/')).into()),
+        "with `persistence true`: a folder in that one, which `weir store import` makes of \
+         mosquitto.db",
     ),
     note(
-        &["persistence*", "autosave_*", "retained_persistence"],
-        "with `[store]` and a path, sessions and retained messages are on disk before they are \
+        &["persistence"],
+        "with `store.path`, sessions and retained messages are on disk before they are \
          acknowledged; without, they are in memory only",
+    ),
+    note(
+        &["persistence_*", "autosave_*", "retained_persistence"],
+        "everything is written when it is acknowledged, into files that have their names",
     ),
     note(&["queue_qos0_messages"], "messages of QoS 0 are not kept for clients that are absent"),
     note(
         &["log_dest", "log_facility"],
-        "the log goes to standard error, or with `--log-file FILE` to a file",
+        "the log goes to standard error, or with `--log-file FILE` to a file, as it does with \
+         `--mosquitto` where that is a file",
     ),
     note(
         &["log_type", "connection_messages", "websockets_log_level"],
@@ -148,24 +236,19 @@ pub const OPTIONS: &[Options] = &[
         "start the broker as the user that it is to be, for instance by systemd, which knows its \
          process",
     ),
+    key(
+        &["ciphers*"],
+        "listener.tls.ciphers",
+        ciphers,
+        "by their names in OpenSSL; those that are not there are left out",
+    )
+    .of(Scope::Listener),
     note(
-        &["cafile", "certfile", "keyfile", "require_certificate", "tls_version"],
-        "`[listener.tls]` has `client_ca`, `certificate`, `key`, `require_certificate` and \
-         `versions`: write that table by hand, since a listener with TLS would be one without here",
-    ),
-    note(
-        &[
-            "capath",
-            "ciphers*",
-            "crlfile",
-            "dhparamfile",
-            "psk_*",
-            "tls_*",
-            "use_identity_as_username",
-            "use_subject_as_username",
-        ],
-        "there is nothing like it for TLS yet",
-    ),
+        &["capath"],
+        "name a file with all certificates of authorities in `listener.tls.client_ca`",
+    )
+    .guard(),
+    note(&["dhparamfile"], "it is not needed: keys are agreed on by elliptic curves"),
     note(
         &["http_dir", "websockets_*"],
         "there is nothing like it: WebSocket has `paths` in `[[listener]]` and no files to serve",
@@ -194,8 +277,7 @@ pub const OPTIONS: &[Options] = &[
         "there are no bridges; Mosquitto's own can connect to Weir",
     ),
     note(&["set_tcp_nodelay"], "it is always on"),
-    note(&["per_listener_settings"], "settings are for all listeners"),
-    note(&["include_dir"], "the files in there were not looked at"),
+    note(&["include_dir"], "its files are read as if they stood there"),
     note(
         &[
             "accept_protocol_versions",
@@ -203,8 +285,9 @@ pub const OPTIONS: &[Options] = &[
             "check_retain_source",
             "control_*",
             "enable_*",
-            "mount_point",
             "max_*",
+            "packet_buffer_size",
+            "retain_expiry_interval",
             "retry_interval",
             "store_clean_interval",
             "upgrade_outgoing_qos",
@@ -212,6 +295,22 @@ pub const OPTIONS: &[Options] = &[
         "there is nothing like it",
     ),
 ];
+
+fn text(text: &str) -> Option<Value> {
+    Some(text.into())
+}
+
+fn connections(text: &str) -> Option<Value> {
+    match text.parse().ok()? {
+        -1_i64 => Some(u32::MAX.into()),
+        count @ 1.. => Some(count.min(u32::MAX.into()).into()),
+        _ => None,
+    }
+}
+
+fn identity(text: &str, name: &str) -> Option<Value> {
+    Some(if flag(text)?.as_bool()? { name.into() } else { false.into() })
+}
 
 /// The highest `limits.packet_bytes_max`.
 const PACKET_BYTES_MAX: i64 = 255 * 1024 * 1024;
@@ -254,3 +353,24 @@ fn duration(text: &str) -> Option<Value> {
     let count: i64 = text[..text.len() - 1].parse().ok().filter(|count| *count >= 0)?;
     Some(count.saturating_mul(unit_s).min(u32::MAX.into()).into())
 }
+
+/// The suites of a list as OpenSSL has it that Weir has too; nothing if there is none.
+fn ciphers(text: &str) -> Option<Value> {
+    let ours = |name: &str| CIPHERS.iter().find(|(theirs, _)| *theirs == name);
+    let found = text.split([':', ',', ' ']).filter_map(ours).map(|(_, ours)| Value::from(*ours));
+    let found: Vec<_> = found.collect();
+    (!found.is_empty()).then(|| found.into())
+}
+
+/// By their names in OpenSSL and in Weir.
+const CIPHERS: &[(&str, &str)] = &[
+    ("TLS_AES_256_GCM_SHA384", "TLS13_AES_256_GCM_SHA384"),
+    ("TLS_AES_128_GCM_SHA256", "TLS13_AES_128_GCM_SHA256"),
+    ("TLS_CHACHA20_POLY1305_SHA256", "TLS13_CHACHA20_POLY1305_SHA256"),
+    ("ECDHE-ECDSA-AES256-GCM-SHA384", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"),
+    ("ECDHE-ECDSA-AES128-GCM-SHA256", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"),
+    ("ECDHE-ECDSA-CHACHA20-POLY1305", "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256"),
+    ("ECDHE-RSA-AES256-GCM-SHA384", "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"),
+    ("ECDHE-RSA-AES128-GCM-SHA256", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"),
+    ("ECDHE-RSA-CHACHA20-POLY1305", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"),
+];

@@ -1,5 +1,4 @@
 use super::*;
-use crate::{Config, ConfigError};
 
 const WHOLE: &str = "\
 # A broker in a house.\r
@@ -21,57 +20,205 @@ remote_password secret
 frobnicate on
 ";
 
-fn recognised(text: &str) -> Option<String> {
-    MosquittoFile::recognise(Path::new("m.conf"), text).map(|file| file.to_string())
+fn translated(text: &str) -> MosquittoFile {
+    MosquittoFile::translate(Path::new("m.conf"), &lines::of_text(text))
 }
 
-/// The lines of Weir's own in a message.
-fn config(shown: &str) -> Config {
-    let lines = shown.lines().filter_map(|line| line.strip_prefix("    "));
-    let lines = lines.filter(|line| !line.starts_with(' '));
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), lines.collect::<Vec<_>>().join("\n")).unwrap();
-    Config::read(file.path()).unwrap()
+/// The table, and what is said of the rest.
+fn parts(text: &str) -> (Table, String) {
+    let MosquittoFile { config, notes, .. } = translated(text);
+    let notes = notes.iter().map(|note| format!("{note}\n")).collect();
+    (config, notes)
+}
+
+/// Of a file that can be run.
+fn config(text: &str) -> Config {
+    translated(text).config().unwrap()
 }
 
 #[test]
-fn a_file_of_mosquitto_is_named_and_said_in_our_words() {
-    let shown = recognised(WHOLE).unwrap();
-    let config = config(&shown);
-    assert_eq!(config.listen, ["192.0.2.7:1884", "0.0.0.0:1885"]);
-    assert_eq!(config.process.connections_max, 100);
+fn a_file_of_mosquitto_is_said_in_our_words() {
+    let config = config(WHOLE);
+    assert_eq!(config.listen[0], "192.0.2.7:1884");
+    assert!(["[::]:1885", "0.0.0.0:1885"].contains(&&*config.listen[1]), "{:?}", config.listen);
     assert_eq!(config.auth.allow_anonymous, Some(false));
     let limits = &config.limits;
     assert_eq!((limits.in_flight_max, limits.queue_messages_max), (20, u32::MAX));
     assert_eq!(limits.packet_bytes_max, 255 * 1024 * 1024);
     assert_eq!(limits.session_expiry_s_max, 14 * 86_400);
-    assert_eq!(config.store.path.as_deref(), Some(Path::new("/var/lib/mosquitto/")));
+    assert_eq!(config.store.path.as_deref(), Some(Path::new("/var/lib/mosquitto/weir")));
+    let file = translated(WHOLE);
+    assert_eq!(file.log_file(), Some(Path::new("/var/log/mosquitto.log")));
+    let shown = file.to_string();
     for said in [
-        "m.conf is a configuration of Mosquitto",
-        "persistence (line 8)\n      with `[store]` and a path",
-        "persistence_location (line 9)\n      a folder of its own",
-        "log_dest (line 14)\n      the log goes to standard error",
-        "connection (line 15), remote_password (line 16)\n      there are no bridges",
-        "frobnicate (line 17)\n      not an option that Weir knows of",
+        "# Made of m.conf.",
+        "#   max_connections (line 5)\n#       the listeners differ in it",
+        "#   persistence (line 8)\n#       with `store.path`",
+        "#   connection (line 15), remote_password (line 16)\n#       there are no bridges",
+        "#   frobnicate (line 17)\n#       not an option that Weir knows of",
+        "#       sessions and retained messages begin empty",
     ] {
         assert!(shown.contains(said), "{said}: {shown}");
     }
-    assert!(!shown.contains("secret"), "{shown}");
+    assert!(!shown.contains("secret") && !shown.contains("lets more in"), "{shown}");
+    let read_back = Config::of_text(Path::new("weir.toml"), &shown).unwrap();
+    assert_eq!(read_back, config);
 }
 
 #[test]
 fn a_listener_without_a_word_on_anonymous_clients_lets_none_in_as_with_mosquitto() {
-    let open = recognised("listener 1883\nallow_anonymous true\n").unwrap();
-    assert!(
-        config(&open).auth.allow_anonymous == Some(true) && !open.contains("anonymously"),
-        "{open}"
+    let (open, notes) = parts("listener 1883\nallow_anonymous true\n");
+    assert_eq!(open["auth"]["allow_anonymous"].as_bool(), Some(true));
+    assert_eq!(notes, "");
+    let (shut, notes) = parts("port 1883\nbind_address ::1\n");
+    assert_eq!(shut["auth"]["allow_anonymous"].as_bool(), Some(false));
+    assert!(notes.contains("anonymously"), "{notes}");
+    assert_eq!(shut["listen"], vec![Value::from("[::1]:1883")].into());
+    let (local, _) = parts("max_queued_messages 5\n");
+    assert!(!local.contains_key("listen") && !local.contains_key("auth"), "{local}");
+}
+
+#[test]
+fn what_follows_a_listener_is_about_that_one() {
+    let (config, notes) = parts(
+        "allow_anonymous true
+         listener 1883 127.0.0.1
+         listener 8883 0.0.0.0
+         certfile /c.pem
+         keyfile /k.pem
+         cafile /ca.pem
+         require_certificate true
+         crlfile /crl.pem
+         use_identity_as_username true
+         tls_version tlsv1.3
+         ciphers ECDHE-RSA-AES128-GCM-SHA256:AES128-SHA
+         ciphers_tls1.3 TLS_AES_128_GCM_SHA256
+         listener 9001
+         socket_domain ipv4
+         protocol websockets
+         websockets_origin https://a.example
+         websockets_origin https://b.example
+         listener 1885
+         socket_domain ipv6
+         bind_interface lo
+         use_subject_as_username false
+         cafile /ca.pem
+         listener 0 /run/m.sock
+         protocol mqtt",
     );
-    let shut = recognised("port 1883\nbind_address ::1\n").unwrap();
-    assert!(
-        config(&shut).auth.allow_anonymous == Some(false) && shut.contains("anonymously"),
-        "{shut}"
+    let expected: Table = r#"
+        listen = ["127.0.0.1:1883"]
+        auth.allow_anonymous = true
+        [[listener]]
+        address = "0.0.0.0:8883"
+        identity = "cn"
+        [listener.tls]
+        certificate = "/c.pem"
+        key = "/k.pem"
+        client_ca = "/ca.pem"
+        require_certificate = true
+        crl = "/crl.pem"
+        versions = ["1.3"]
+        ciphers = ["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "TLS13_AES_128_GCM_SHA256"]
+        [[listener]]
+        address = "0.0.0.0:9001"
+        websocket = true
+        origins = ["https://a.example", "https://b.example"]
+        [[listener]]
+        address = "[::]:1885"
+        bind_device = "lo"
+        [[listener]]
+        unix = "/run/m.sock"
+    "#
+    .parse()
+    .unwrap();
+    assert_eq!(config, expected);
+    // Each is said in its line already.
+    assert_eq!(notes.matches("socket_domain").count(), 2, "{notes}");
+    assert_eq!(notes.lines().count(), 1, "{notes}");
+}
+
+/// Mosquitto reads authorities without asking clients for certificates.
+#[test]
+fn authorities_ask_clients_for_nothing_unless_a_certificate_is_required() {
+    let text = "listener 8883 ::1\nallow_anonymous true\ncertfile /c\nkeyfile /k\ncafile /ca\n";
+    for more in ["", "require_certificate false\n"] {
+        let (config, _) = parts(&format!("{text}{more}"));
+        let tls = config["listener"][0]["tls"].as_table().unwrap();
+        assert_eq!(tls.keys().collect::<Vec<_>>(), ["certificate", "key"]);
+    }
+}
+
+#[test]
+fn settings_of_each_listener_are_taken_if_all_of_them_say_the_same() {
+    let text = "per_listener_settings true
+        listener 1883 ::1
+        allow_anonymous false
+        password_file /users
+        listener 1884 ::1
+        allow_anonymous false
+        password_file /users
+        ";
+    let (config, notes) = parts(text);
+    assert_eq!(config["auth"]["password_file"].as_str(), Some("/users"));
+    assert!(!notes.contains("differ"), "{notes}");
+    for (old, new) in [
+        ("allow_anonymous false\n        password_file /users\n        listener", "listener"),
+        ("1884 ::1\n        allow_anonymous false", "1884 ::1\n        allow_anonymous true"),
+        ("password_file /users\n        listener", "password_file /others\n        listener"),
+    ] {
+        let other = text.replacen(old, new, 1);
+        assert_ne!(other, text);
+        let error = translated(&other).config().unwrap_err().to_string();
+        assert!(error.contains("the listeners differ in it"), "{error}");
+    }
+    // Without that option, they are for all wherever they stand.
+    let all = text.replace("settings true", "settings false").replace("/users", "/nowhere/users");
+    assert!(parts(&all).1.lines().all(|line| !line.contains("differ")), "{all}");
+}
+
+#[test]
+fn a_file_is_not_run_without_what_guards_the_broker() {
+    for line in [
+        "plugin /usr/lib/auth.so",
+        "listener 8883\npsk_file /keys",
+        "mount_point clients/",
+        "use_username_as_clientid true",
+        "listener 1883\nenable_proxy_protocol 2",
+        "listener 8883\nrequire_certificate perhaps",
+        "listener none",
+        "allow_anonymous perhaps",
+    ] {
+        let error = translated(line).config().unwrap_err();
+        assert!(matches!(error, ConfigError::MosquittoGuards { .. }), "{line}: {error}");
+        let shown = translated(line).to_string();
+        assert!(shown.contains("without them it lets more in"), "{shown}");
+    }
+    let harmless = "pid_file /run/m.pid\nlog_type all\nconnection a\naddress b\nlistener 1 ::1";
+    config(harmless);
+}
+
+#[test]
+fn files_of_the_included_folder_are_read_in_the_order_of_their_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mosquitto.conf");
+    let included = folder.path().join("conf.d");
+    std::fs::create_dir(&included).unwrap();
+    let write = |name: &str, text: &str| std::fs::write(included.join(name), text).unwrap();
+    write("b.conf", "max_queued_messages 2\nfrobnicate\n");
+    write("a.conf", "listener 1884 ::1\nmax_queued_messages 1\n");
+    write("c.other", "max_queued_messages 3\n");
+    let text = format!("allow_anonymous true\ninclude_dir {}\n", included.display());
+    std::fs::write(&file, text).unwrap();
+    let read = MosquittoFile::read(&file).unwrap();
+    let config = read.config().unwrap();
+    assert_eq!(
+        (config.limits.queue_messages_max, &config.listen[..]),
+        (2, &["[::1]:1884".into()][..])
     );
-    assert_eq!(config(&shut).listen, ["[::1]:1883"]);
+    assert!(read.to_string().contains("frobnicate (b.conf, line 2)"), "{read}");
+    std::fs::remove_dir_all(&included).unwrap();
+    assert!(MosquittoFile::read(&file).unwrap_err().to_string().contains("conf.d"));
 }
 
 #[test]
@@ -85,7 +232,7 @@ fn what_is_not_mosquittos_is_left_to_who_reads_toml() {
         "once upon a time\nthere was a user\nuser me\n",
         "{ \"listener\": 1883 }\n",
     ] {
-        assert_eq!(recognised(text), None, "{text}");
+        assert!(!MosquittoFile::is_like(text), "{text}");
     }
 }
 
@@ -93,8 +240,8 @@ fn what_is_not_mosquittos_is_left_to_who_reads_toml() {
 fn a_value_that_mosquitto_does_not_take_is_told() {
     for line in ["max_connections many", "max_qos 3", "allow_anonymous yes", "max_queued_bytes -1"]
     {
-        let shown = recognised(line).unwrap();
-        assert!(shown.contains(NO_VALUE) && shown.contains("(line 1)"), "{shown}");
+        let (_, notes) = parts(line);
+        assert!(notes.contains(NO_VALUE) && notes.contains("(line 1)"), "{notes}");
     }
 }
 
@@ -102,19 +249,22 @@ fn a_value_that_mosquitto_does_not_take_is_told() {
 fn every_option_that_has_a_key_sets_what_weir_takes() {
     for row in OPTIONS.iter().filter(|row| row.key.is_some()) {
         for (name, value) in row.names.iter().flat_map(|name| {
-            ["0", "1", "true", "3d", "70000", "99999999999"].map(|value| (name, value))
+            ["0", "1", "true", "3d", "70000", "99999999999", "tlsv1.2", "websockets"]
+                .map(|value| (name, value))
         }) {
-            let shown = recognised(&format!("{name} {value}")).unwrap();
-            if !shown.contains(NO_VALUE) {
-                config(&shown);
+            let file = translated(&format!("listener 1 ::1\n{name} {value}"));
+            match Config::of_text(Path::new("weir.toml"), &file.to_string()) {
+                Ok(_) | Err(ConfigError::Tls { .. } | ConfigError::Value { .. }) => {}
+                Err(error) => panic!("{name} {value}: {error}: {file}"),
             }
         }
     }
 }
 
 #[test]
-fn the_error_of_a_file_is_this_one() {
+fn the_error_of_a_file_says_how_it_can_be_run() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), WHOLE).unwrap();
-    assert!(matches!(Config::read(file.path()), Err(ConfigError::Mosquitto(_))));
+    let error = Config::read(file.path()).unwrap_err().to_string();
+    assert!(error.contains("weir broker --mosquitto "), "{error}");
 }

@@ -1,0 +1,79 @@
+//! The listeners of a mosquitto.conf: an option after `listener` is about that one.
+
+use super::lines::Line;
+use std::net::{Ipv6Addr, UdpSocket};
+use toml::{Table, Value};
+
+/// A listener and the lines after it.
+#[derive(Debug, Default)]
+pub(super) struct Block<'a> {
+    /// `listener` or `port`; nothing for the lines before both.
+    pub(super) opened_by: Option<&'a Line>,
+    pub(super) lines: Vec<&'a Line>,
+}
+
+/// All of them; the first has the lines before any `listener`, which are about the one that `port`
+/// opens, if there is that.
+pub(super) fn blocks(lines: &[Line]) -> Vec<Block<'_>> {
+    let mut blocks = vec![Block::default()];
+    for line in lines {
+        match line.option.as_str() {
+            "port" => blocks[0].opened_by = Some(line),
+            "listener" => {
+                blocks.push(Block { opened_by: Some(line), lines: Vec::new() });
+            }
+            _ => blocks.last_mut().expect("there is the first").lines.push(line),
+        }
+    }
+    blocks
+}
+
+impl Block<'_> {
+    /// The last value of an option.
+    pub(super) fn value(&self, option: &str) -> Option<&str> {
+        let found = self.lines.iter().rev().find(|line| line.option == option);
+        found.map(|line| line.value.as_str())
+    }
+
+    /// Where it listens, as `[[listener]]` says it; nothing if Mosquitto would not take it.
+    pub(super) fn place(&self) -> Option<(&'static str, String)> {
+        let line = self.opened_by?;
+        let (port, host) = line.value.split_once([' ', '\t']).unwrap_or((&line.value, ""));
+        let (port, host) = (port.parse::<u16>().ok()?, host.trim());
+        if port == 0 {
+            return host.starts_with('/').then(|| ("unix", host.to_owned()));
+        }
+        let bound = if line.option == "port" { self.value("bind_address") } else { None };
+        let host = match (host, bound, self.value("socket_domain")) {
+            ("", Some(bound), _) => bound,
+            ("", None, Some("ipv4")) => "0.0.0.0",
+            ("", None, Some("ipv6")) => "::",
+            // Every address; without IPv6, there is none of it to listen on.
+            ("", None, _) if UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).is_ok() => "::",
+            ("", None, _) => "0.0.0.0",
+            (host, ..) => host,
+        };
+        let host = if host.contains(':') { format!("[{host}]") } else { host.into() };
+        Some(("address", format!("{host}:{port}")))
+    }
+}
+
+/// Makes of the keys that lines have set the `[[listener]]` table that means the same. Mosquitto
+/// speaks TLS where there is a certificate, and asks clients for one where it requires it.
+pub(super) fn settle(listener: &mut Table) {
+    // `use_identity_as_username false` names no identity.
+    if listener.get("identity") == Some(&Value::Boolean(false)) {
+        listener.remove("identity");
+    }
+    if listener.get("websocket") == Some(&Value::Boolean(false)) {
+        listener.remove("websocket");
+    }
+    let Some(Value::Table(tls)) = listener.get_mut("tls") else { return };
+    if !tls.contains_key("certificate") {
+        listener.remove("tls");
+    } else if tls.get("require_certificate") != Some(&Value::Boolean(true)) {
+        for key in ["require_certificate", "client_ca", "crl"] {
+            tls.remove(key);
+        }
+    }
+}
