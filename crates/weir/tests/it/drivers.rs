@@ -56,8 +56,7 @@ fn a_broker_answers_names_its_version_and_stops_without_a_trace() {
             let Some((mut running, folder)) = start(name, profile, None) else { continue };
             let pid = running.pid.expect("a process of ours");
             assert!(
-                round_trip_us(running.target, &running.credentials)
-                    .is_some_and(|time_us| time_us > 0.0),
+                round_trip_us(running.target, &running.login).is_some_and(|time_us| time_us > 0.0),
                 "{name}"
             );
             let broker = &running.broker;
@@ -149,7 +148,7 @@ fn a_url_reaches_a_broker_that_somebody_else_runs_and_leaves_it_running() {
     assert_eq!((running.target, running.pid), (elsewhere.target, None));
     assert_eq!(running.broker.profile, "unknown");
     running.stop();
-    assert!(round_trip_us(elsewhere.target, &elsewhere.credentials).is_some());
+    assert!(round_trip_us(elsewhere.target, &elsewhere.login).is_some());
     elsewhere.stop();
 }
 
@@ -167,7 +166,7 @@ fn a_url_with_a_process_is_watched_and_pinned_and_left_running() {
         assert!(allowed.is_set(core) && allowed.count() == 1);
     }
     running.stop();
-    assert!(round_trip_us(elsewhere.target, &elsewhere.credentials).is_some());
+    assert!(round_trip_us(elsewhere.target, &elsewhere.login).is_some());
     let driver = parse(&format!("mqtt://{}?pid={}", elsewhere.target, i32::MAX)).expect("a URL");
     let error = driver.start(Profile::Default, folder.path(), None).unwrap_err().to_string();
     assert!(error.contains("no process 2147483647"), "{error}");

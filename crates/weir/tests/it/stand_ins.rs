@@ -158,7 +158,7 @@ fn every_driver_starts_its_broker_and_leaves_nothing_behind() {
             assert!(!broker.profile_changes.is_empty() && !broker.configuration.is_empty());
             let shown = broker.command.join(" ");
             assert!(!shown.contains(&*run.path().to_string_lossy()), "{name}: {shown}");
-            assert!(round_trip_us(running.target, &running.credentials).is_some(), "{name}");
+            assert!(round_trip_us(running.target, &running.login).is_some(), "{name}");
             assert_eq!(running.exited(Duration::ZERO), None);
 
             let daemon = std::fs::read_to_string(run.path().join("daemon.pid")).unwrap();
