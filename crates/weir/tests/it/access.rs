@@ -83,7 +83,7 @@ fn connect(address: &str, user: Option<&str>, id: &str, version: Version) -> Blo
     client
 }
 
-fn offer(
+pub(crate) fn offer(
     address: &str,
     (user_name, password): (Option<&str>, Option<&str>),
     client_id: &str,
@@ -108,7 +108,12 @@ fn offer(
 }
 
 /// Publishes at QoS 1; says what the acknowledgement has.
-fn publish(client: &mut Blocking, topic: &str, retain: bool, payload: &str) -> ReasonCode {
+pub(crate) fn publish(
+    client: &mut Blocking,
+    topic: &str,
+    retain: bool,
+    payload: &str,
+) -> ReasonCode {
     let (packet_id, properties) = (Some(PacketId::FIRST), Properties::EMPTY);
     let (dup, qos, payload) = (false, QoS::AtLeastOnce, payload.as_bytes());
     let packet = Publish { dup, qos, retain, topic, packet_id, properties, payload };
@@ -128,7 +133,7 @@ fn publish(client: &mut Blocking, topic: &str, retain: bool, payload: &str) -> R
 }
 
 /// All topics that come to `client` up to the sentinel, which `root` publishes.
-fn until_end(root: &mut Blocking, client: &mut Blocking, id: &str) -> Vec<String> {
+pub(crate) fn until_end(root: &mut Blocking, client: &mut Blocking, id: &str) -> Vec<String> {
     let end = format!("{END}{id}");
     publish(root, &end, false, "");
     let mut topics = Vec::new();
@@ -233,7 +238,7 @@ fn run(program: &Path, arguments: &[&str], input: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-fn passwd(arguments: &[&str], input: &str) -> Output {
+pub(crate) fn passwd(arguments: &[&str], input: &str) -> Output {
     run(Path::new(WEIR), &[&["passwd"], arguments].concat(), input)
 }
 

@@ -41,4 +41,5 @@ mod store_disk;
 mod store_import;
 mod store_pages;
 mod store_tool;
+mod swaps;
 mod tls;
