@@ -3,8 +3,9 @@
 use super::Shard;
 use super::connection::Refusal;
 use super::publish::NotTaken;
+use crate::auth::Terms;
 use crate::keys::{ConnKey, Micros, SessionKey};
-use crate::rights::{Policy, User};
+use crate::rights::{OwnRights, Policy, User};
 use crate::session::Will;
 use crate::sink::Sink;
 use std::sync::Arc;
@@ -71,10 +72,15 @@ impl Shard {
 
     /// Notes whose client a session is, where that is asked.
     #[cold]
-    pub(super) fn note_user(&mut self, session: SessionKey, user: Option<&str>) {
-        if let Some(rights) = &mut self.clients.rights {
-            rights.set_user(session, User::new(user));
-        }
+    pub(super) fn note_user(
+        &mut self,
+        session: SessionKey,
+        user_name: Option<&str>,
+        terms: Option<&Terms>,
+    ) {
+        let user = terms.and_then(|terms| terms.user.as_deref()).or(user_name);
+        let own = terms.map_or(OwnRights::Policy, |terms| terms.rights.clone());
+        self.clients.set_user(session, User::new(user), own);
     }
 
     /// Whether a will is kept at all. What its client's user may do is asked again when it is due,
