@@ -1,7 +1,9 @@
-//! The authentication port, answered from the configuration: SCRAM-SHA-256, passwords of a file, or
-//! nobody in particular. What takes a few hashes is answered at once, on the shard's thread; a
-//! password takes thousands, and the hasher answers later ([`hasher`]).
+//! The authentication port, answered from the configuration: SCRAM-SHA-256, passwords of a file,
+//! tokens, a service, or nobody in particular. What takes a few hashes is answered at once, on the
+//! shard's thread; a password takes thousands, and the hasher answers later ([`hasher`]); so does
+//! the thread that checks tokens and asks the service ([`access`]).
 
+pub(crate) mod access;
 mod acl;
 mod files;
 pub(crate) mod hasher;
@@ -14,12 +16,15 @@ pub use passwords::{BadLine, check_passwords, hash_password};
 
 pub use scram::{Verifier, VerifierError, client_final as scram_client_final};
 
+use access::{AccessWay, Answered};
 use hasher::{Checked, HasherWay, PasswordCounts};
 use scram::{ClientFinal, ClientFirst, Exchange};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
 use std::path::PathBuf;
-use weir_core::{AuthRequest, AuthStep, ConnKey, Verdict};
+use weir_access::{By, HttpConfig, JwtConfig, Setup};
+use weir_core::{AuthRequest, AuthStep, ConnKey, Micros, Verdict};
 use weir_wire::ReasonCode;
 
 /// The one method there is (RFC 7677).
@@ -48,17 +53,33 @@ pub struct AuthConfig {
     /// A verifier for each user name, as `weir broker --verifier` prints it. Such a user may
     /// authenticate by SCRAM-SHA-256, for which MQTT 5.0 is needed.
     pub users: BTreeMap<String, String>,
+    /// Clients that show a token (JWT), which somebody else has signed. SIGHUP has the files of its
+    /// keys read again. [security.md](security.md#tokens) says more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jwt: Option<JwtConfig>,
+    /// A service that is asked over HTTP who may come in. [security.md](security.md#a-service) says
+    /// more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http: Option<HttpConfig>,
 }
 
 impl AuthConfig {
     /// Whether anything has to be asked of a client.
     pub(crate) fn is_on(&self, allows_anonymous: bool) -> bool {
-        !allows_anonymous || !self.users.is_empty() || self.password_file.is_some()
+        !allows_anonymous
+            || !self.users.is_empty()
+            || self.password_file.is_some()
+            || !self.setup().is_empty()
+    }
+
+    /// What is asked on another thread.
+    pub(crate) fn setup(&self) -> Setup {
+        Setup { jwt: self.jwt.clone(), http: self.http.clone() }
     }
 
     /// Whether it names files that may change.
     pub(crate) fn has_files(&self) -> bool {
-        self.password_file.is_some() || self.acl_file.is_some()
+        self.password_file.is_some() || self.acl_file.is_some() || !self.setup().is_empty()
     }
 
     /// Whether it says who may come in, or what they may do.
@@ -82,6 +103,7 @@ impl AuthConfig {
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
         let is_unproven = self.acl_file.is_some()
             && self.password_file.is_none()
+            && self.setup().is_empty()
             && self.allow_anonymous == Some(true);
         let text = "auth.acl_file without auth.password_file: whoever says a user name has the \
             rights of that user";
@@ -102,6 +124,8 @@ pub(crate) struct Authenticator {
     secret: [u8; 32],
     /// To where passwords are checked, if there is a file of them.
     hasher: Option<HasherWay>,
+    /// To where tokens are checked and the service is asked, if there is one of them.
+    access: Option<AccessWay>,
 }
 
 impl Authenticator {
@@ -110,7 +134,7 @@ impl Authenticator {
         config: &AuthConfig,
         allow_anonymous: bool,
         secret: [u8; 32],
-        hasher: Option<HasherWay>,
+        (hasher, access): (Option<HasherWay>, Option<AccessWay>),
     ) -> Self {
         let users = config
             .users
@@ -118,21 +142,18 @@ impl Authenticator {
             .filter_map(|(user, text)| Some((user.clone(), text.parse().ok()?)))
             .collect();
         let (exchanges, answered) = (HashMap::new(), None);
-        Self { allow_anonymous, users, exchanges, answered, secret, hasher }
+        Self { allow_anonymous, users, exchanges, answered, secret, hasher, access }
     }
 
-    /// One step of one client. Whatever is wrong is refused; nothing is told of why. No answer is
-    /// one that comes later, to [`Authenticator::checked`].
-    pub(crate) fn answer(&mut self, request: &AuthRequest<'_>) -> Option<Verdict> {
+    /// One step of one client from `peer`. Whatever is wrong is refused; nothing is told of why. No
+    /// answer is one that comes later, to [`Authenticator::checked`] or [`Authenticator::answered`].
+    pub(crate) fn answer(
+        &mut self,
+        request: &AuthRequest<'_>,
+        peer: Option<SocketAddr>,
+    ) -> Option<Verdict> {
         Some(match (request.method, request.step) {
-            (None, _) => match (&mut self.hasher, request.user_name) {
-                (Some(hasher), Some(user)) => match request.password {
-                    Some(password) => return hasher.ask(request.ticket, user, password),
-                    None => Verdict::Refuse(ReasonCode::BadUserNameOrPassword),
-                },
-                _ if self.allow_anonymous => Verdict::Accept(Vec::new()),
-                _ => Verdict::Refuse(ReasonCode::NotAuthorized),
-            },
+            (None, _) => return self.answer_plain(request, peer),
             (Some(METHOD), _) if request.data.len() > DATA_BYTES_MAX => {
                 Verdict::Refuse(ReasonCode::NotAuthorized)
             }
@@ -140,6 +161,44 @@ impl Authenticator {
             (Some(METHOD), AuthStep::Continue) => self.finish(request),
             (Some(_), _) => Verdict::Refuse(ReasonCode::BadAuthenticationMethod),
         })
+    }
+
+    /// Who says a user name and a password, or less. The first of these that knows the client
+    /// decides: tokens, the file of passwords, the service.
+    fn answer_plain(
+        &mut self,
+        request: &AuthRequest<'_>,
+        peer: Option<SocketAddr>,
+    ) -> Option<Verdict> {
+        let Self { hasher, access, .. } = self;
+        if let Some(access) = access
+            && access.has_token(request)
+        {
+            return access.ask(By::Token, request, peer);
+        }
+        let service = access.as_ref().filter(|access| access.has_service);
+        let checks_names = hasher.is_some() || access.is_some();
+        if let (Some(hasher), Some(user)) = (hasher, request.user_name)
+            && (service.is_none() || hasher.knows(user))
+        {
+            return match request.password {
+                Some(password) => hasher.ask(request.ticket, user, password),
+                None => Some(Verdict::Refuse(ReasonCode::BadUserNameOrPassword)),
+            };
+        }
+        if self.allow_anonymous && (request.user_name.is_none() || !checks_names) {
+            return Some(Verdict::Accept(Vec::new()));
+        }
+        match service {
+            Some(service) => service.ask(By::Service, request, peer),
+            None => Some(Verdict::Refuse(ReasonCode::NotAuthorized)),
+        }
+    }
+
+    /// A token was checked, or the service has answered.
+    pub(crate) fn answered(&mut self, answered: &Answered, now: Micros) -> Verdict {
+        let verdict = self.access.as_ref().map(|access| access.answered(answered, now));
+        verdict.unwrap_or(Verdict::Refuse(ReasonCode::ServerUnavailable))
     }
 
     /// The hasher has looked at a password.
@@ -211,15 +270,15 @@ mod tests {
         let users = BTreeMap::from([("ann".to_owned(), verifier)]);
         let config = AuthConfig { users, ..AuthConfig::default() };
         config.check().unwrap();
-        Authenticator::new(&config, allow_anonymous, [7; 32], None)
+        Authenticator::new(&config, allow_anonymous, [7; 32], (None, None))
     }
 
     #[test]
     fn anonymous_clients_come_in_only_where_that_is_set() {
         let begin = request(None, AuthStep::Begin, b"");
-        assert_eq!(authenticator(true).answer(&begin).unwrap(), Verdict::Accept(Vec::new()));
+        assert_eq!(authenticator(true).answer(&begin, None).unwrap(), Verdict::Accept(Vec::new()));
         let refused = Verdict::Refuse(ReasonCode::NotAuthorized);
-        assert_eq!(authenticator(false).answer(&begin).unwrap(), refused);
+        assert_eq!(authenticator(false).answer(&begin, None).unwrap(), refused);
     }
 
     #[test]
@@ -227,7 +286,7 @@ mod tests {
         let refused = Verdict::Refuse(ReasonCode::BadAuthenticationMethod);
         for method in ["SCRAM-SHA-1", "", "PLAIN"] {
             let begin = request(Some(method), AuthStep::Begin, b"");
-            assert_eq!(authenticator(true).answer(&begin).unwrap(), refused);
+            assert_eq!(authenticator(true).answer(&begin, None).unwrap(), refused);
         }
     }
 
@@ -236,7 +295,7 @@ mod tests {
         let mut server = authenticator(false);
         for (password, is_right) in [("pencil", true), ("pen", false)] {
             let first = request(Some(METHOD), AuthStep::Begin, b"n,,n=ann,r=abc");
-            let Some(Verdict::Continue(data)) = server.answer(&first) else {
+            let Some(Verdict::Continue(data)) = server.answer(&first, None) else {
                 panic!("no challenge")
             };
             let last = scram::client_final("ann", password, "abc", &data).unwrap();
@@ -257,7 +316,7 @@ mod tests {
             }
             other => panic!("{other:?}"),
         };
-        assert_eq!(salt(server.answer(&first).unwrap()), salt(server.answer(&first).unwrap()));
+        assert_eq!(salt(server.answer(&first, None).unwrap()), salt(server.answer(&first, None).unwrap()));
     }
 
     #[test]

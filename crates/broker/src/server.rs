@@ -3,6 +3,7 @@
 mod ready;
 
 use crate::admission::AdmissionControl;
+use crate::auth::access::{self, AccessWay, Tag};
 use crate::auth::hasher::{self, Book, HasherWay, SharedBook};
 use crate::auth::{Access, Authenticator};
 use crate::config::{Config, ConfigError, IoBackend};
@@ -22,8 +23,9 @@ use foldhash::fast::RandomState;
 use std::hash::BuildHasher;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
+use weir_access::Asker;
 use weir_control::REQUESTS_MAX;
 use weir_core::{Limits, Partitions, Settings, Shard, ShardId};
 use weir_flow::Flow;
@@ -90,6 +92,8 @@ pub struct Server {
     control: Option<weir_control::Server>,
     lost_lines: LostLines,
     book: Option<SharedBook>,
+    /// To the thread that checks tokens and asks the service, once it runs.
+    asker: Arc<OnceLock<Asker<Tag>>>,
     reloader: Option<Reloader>,
     reloads: Reloads,
 }
@@ -120,8 +124,10 @@ impl Server {
         let control = control.map(weir_control::Server::bind).transpose()?;
         let (asked, lost_lines) = (Arc::default(), LostLines::default());
         let book = access.passwords.clone().map(Book::shared);
+        let asker = Arc::<OnceLock<_>>::default();
+        let credentials = (book.clone(), Arc::clone(&asker));
         let (reloader, reloads) =
-            Reloader::new(Arc::clone(&doors), &config.auth, book.clone(), &wakers);
+            Reloader::new(Arc::clone(&doors), &config.auth, credentials, &wakers);
         let reloader = Some(reloader);
         Ok(Self {
             config,
@@ -134,6 +140,7 @@ impl Server {
             control,
             lost_lines,
             book,
+            asker,
             reloader,
             reloads,
         })
@@ -228,6 +235,7 @@ impl Server {
             false => (None, wakers.iter().map(|_| None).collect()),
         };
         let mut hashers = self.hashers(secret, &mut mailboxes)?;
+        let mut access = self.access(secret, &mut mailboxes)?;
         let ends = mailboxes.into_iter().zip(to_control);
         let Limits { output_bytes_max, packet_bytes_max, .. } = config.limits;
         let unread_bytes_max = output_bytes_max + packet_bytes_max as usize + UNREAD_ANSWERS_BYTES;
@@ -241,7 +249,12 @@ impl Server {
                 own: ShardId(own),
                 admission: Arc::clone(&admission),
                 memory: Memory::new(Arc::clone(&ceiling)),
-                auth: Authenticator::new(&config.auth, allows_anonymous, secret, hashers.next()),
+                auth: Authenticator::new(
+                    &config.auth,
+                    allows_anonymous,
+                    secret,
+                    (hashers.next(), access.next()),
+                ),
                 log: Log::new(self.lost_lines.clone(), config.limits.client_share_percent),
                 unread_bytes_max,
                 has_tls: self.doors.iter().map(has_tls).collect(),
@@ -264,7 +277,7 @@ impl Server {
         let shards = self.wakers.len() as u16;
         let mut shard = Shard::new(ShardId(own), shards, settings, seed);
         shard.set_conditions(Box::<Conditions>::default());
-        if self.access.passwords.is_some() {
+        if self.access.passwords.is_some() || !self.config.auth.setup().is_empty() {
             shard.know_users();
         }
         if let Some(policy) = &self.access.policy {
@@ -284,6 +297,22 @@ impl Server {
     ) -> std::io::Result<std::vec::IntoIter<HasherWay>> {
         let Some(book) = &self.book else { return Ok(Vec::new().into_iter()) };
         Ok(hasher::start(book, secret, mailboxes)?.into_iter())
+    }
+
+    /// Each shard's way to the thread that checks tokens and asks the service, if there is one.
+    fn access(
+        &self,
+        secret: [u8; 32],
+        mailboxes: &mut [Mailbox<Letter>],
+    ) -> std::io::Result<std::vec::IntoIter<AccessWay>> {
+        let setup = self.config.auth.setup();
+        if setup.is_empty() {
+            return Ok(Vec::new().into_iter());
+        }
+        let asker = access::start(&setup, self.access.keys.clone(), secret, mailboxes)?;
+        let asker = self.asker.get_or_init(|| asker);
+        let way = |shard| AccessWay::new(shard, asker, &setup);
+        Ok((0..mailboxes.len()).map(way).collect::<Vec<_>>().into_iter())
     }
 
     /// Has the shards take up what the store has of them. Returns their logs, with a flusher each.

@@ -200,6 +200,10 @@ impl Shell {
                     let verdict = output.guard.auth.checked(&checked);
                     shard.authenticated(checked.ticket, verdict, now, &mut output);
                 }
+                Letter::Answered(answered) => {
+                    let verdict = output.guard.auth.answered(&answered, now);
+                    shard.authenticated(answered.ticket, verdict, now, &mut output);
+                }
             }
         });
         guard.memory.came(bytes);
@@ -437,7 +441,8 @@ impl Sink for Output<'_> {
     }
 
     fn authenticate(&mut self, request: AuthRequest<'_>) {
-        let verdict = self.guard.auth.answer(&request);
+        let Guard { auth, log, .. } = &mut *self.guard;
+        let verdict = auth.answer(&request, log.peer(request.conn));
         self.verdict = verdict.map(|verdict| (request.ticket, verdict));
     }
 

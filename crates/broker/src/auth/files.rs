@@ -9,10 +9,12 @@ use std::sync::Arc;
 use weir_core::Policy;
 
 /// What is in them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Access {
     pub(crate) passwords: Option<Arc<Passwords>>,
     pub(crate) policy: Option<Arc<Policy>>,
+    /// The keys of tokens.
+    pub(crate) keys: weir_access::Ready,
 }
 
 /// Why a file cannot be used.
@@ -38,6 +40,9 @@ pub enum FileError {
         /// What is wrong there.
         message: String,
     },
+    /// Tokens or the service cannot be used.
+    #[error(transparent)]
+    Access(#[from] weir_access::BadSetup),
 }
 
 impl AuthConfig {
@@ -51,7 +56,7 @@ impl AuthConfig {
             passwords.map(|path| read("auth.password_file", path, Passwords::parse)).transpose()?;
         let policy = self.acl_file.as_deref();
         let policy = policy.map(|path| read("auth.acl_file", path, acl::parse)).transpose()?;
-        Ok(Access { passwords, policy })
+        Ok(Access { passwords, policy, keys: self.setup().check()? })
     }
 }
 

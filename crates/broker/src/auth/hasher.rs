@@ -154,6 +154,11 @@ pub(crate) fn start<T: From<Checked> + Send + 'static>(
 }
 
 impl HasherWay {
+    /// Whether the file has the user.
+    pub(super) fn knows(&self, user: &str) -> bool {
+        open(&self.book).passwords.has(user)
+    }
+
     /// Whether these are a user's credentials; nothing if the hasher will say.
     pub(super) fn ask(&mut self, ticket: Ticket, user: &str, password: &[u8]) -> Option<Verdict> {
         let credentials = credentials(&self.key, user, password);

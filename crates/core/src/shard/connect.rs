@@ -114,7 +114,7 @@ impl Shard {
         }
         let until = proof.and_then(|proof| proof.terms.until);
         let attachment = self.attach(conn, session, (connect, asked, until), now, sink);
-        let user_name = connect.user_name;
+        let user_name = proof.and_then(|proof| proof.terms.user.as_deref()).or(connect.user_name);
         sink.notice(Notice::Connected { conn, client_id, user_name, session_present });
         self.greet(session, attachment, connack, now, sink);
     }
