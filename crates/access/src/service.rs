@@ -16,6 +16,9 @@ use std::net::IpAddr;
 /// Bytes of the longest answer that is read.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
+/// Whoever takes a user out at the service waits for no longer until that holds.
+const CACHE_S_MAX: u32 = 3_600;
+
 /// Who wants in, and with what.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Question {
@@ -84,6 +87,12 @@ impl Service {
                 "superuser_url is of form = \"mosquitto-go-auth\": with \"emqx\" the answer has \
                  is_superuser",
             ));
+        }
+        if config.timeout_ms == 0 || config.pool == 0 || config.queue == 0 {
+            return Err(BadService::Setting("timeout_ms, pool and queue must be at least 1"));
+        }
+        if config.cache_s > CACHE_S_MAX {
+            return Err(BadService::Setting("cache_s must be 3600 at most"));
         }
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));

@@ -22,7 +22,7 @@ const SET_BYTES_MAX: usize = 1024 * 1024;
 /// How long a set may take to come.
 const FETCH_MAX: Duration = Duration::from_secs(5);
 
-/// The shortest time between two fetches.
+/// The shortest time between two fetches, unless they are to come more often anyway.
 const FETCH_AGAIN: Duration = Duration::from_secs(10);
 
 /// Tokens whose claims are known, and for how long: in that time a key is not asked again.
@@ -48,6 +48,9 @@ pub(crate) struct Tokens {
 
 impl Tokens {
     pub(crate) fn read(config: &JwtConfig) -> Result<Self, KeyError> {
+        if config.refresh_s == 0 {
+            return Err(KeyError::Setting("refresh_s: it must be at least 1".into()));
+        }
         let keys = Keys::read(config)?;
         if let Some(address) = fetched_from(config) {
             uri(address)
@@ -116,8 +119,13 @@ impl Checker {
     /// How long until the set is to be fetched again; nothing if it never is.
     pub(crate) fn refresh(&self) -> Option<Duration> {
         self.source.as_ref()?;
-        let refresh = Duration::from_secs(self.config.refresh_s.into()).max(FETCH_AGAIN);
-        Some(if self.keys.borrow().is_empty() { FETCH_AGAIN } else { refresh })
+        let refresh = Duration::from_secs(self.config.refresh_s.into());
+        Some(if self.keys.borrow().is_empty() { self.again() } else { refresh })
+    }
+
+    /// The shortest time between two fetches.
+    fn again(&self) -> Duration {
+        FETCH_AGAIN.min(Duration::from_secs(self.config.refresh_s.into()))
     }
 
     /// Fetches the set, unless that was done since `asked` or too short a time ago. One at a time;
@@ -125,7 +133,7 @@ impl Checker {
     pub(crate) async fn fetch(&self, asked: Instant) {
         let Some((uri, server)) = &self.source else { return };
         let _one = self.fetch.lock().await;
-        let is_fresh = |at: Instant| at >= asked || at.elapsed() < FETCH_AGAIN;
+        let is_fresh = |at: Instant| at >= asked || at.elapsed() < self.again();
         if self.fetched_at.get().is_some_and(is_fresh) {
             return;
         }

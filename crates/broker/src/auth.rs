@@ -300,7 +300,7 @@ mod tests {
             };
             let last = scram::client_final("ann", password, "abc", &data).unwrap();
             let verdict =
-                server.answer(&request(Some(METHOD), AuthStep::Continue, last.as_bytes())).unwrap();
+                server.answer(&request(Some(METHOD), AuthStep::Continue, last.as_bytes()), None).unwrap();
             assert_eq!(matches!(verdict, Verdict::AcceptAs { .. }), is_right, "{verdict:?}");
             assert!(server.exchanges.is_empty());
         }
@@ -324,8 +324,8 @@ mod tests {
         let refused = Some(Verdict::Refuse(ReasonCode::NotAuthorized));
         for data in [&b""[..], b"n,,", b"p=tls-unique,,n=ann,r=x", b"n,,n=ann,r=", &[0xFF; 5000]] {
             let mut server = authenticator(false);
-            assert_eq!(server.answer(&request(Some(METHOD), AuthStep::Begin, data)), refused);
-            assert_eq!(server.answer(&request(Some(METHOD), AuthStep::Continue, data)), refused);
+            assert_eq!(server.answer(&request(Some(METHOD), AuthStep::Begin, data), None), refused);
+            assert_eq!(server.answer(&request(Some(METHOD), AuthStep::Continue, data), None), refused);
         }
     }
 }

@@ -6,9 +6,12 @@
 #[path = "../../../load/tests/it/fake_broker/mod.rs"]
 mod fake_broker;
 mod support;
+#[path = "../../../access/tests/it/fake.rs"]
+mod fake_service;
 
 mod abreast;
 mod access;
+mod auth_service;
 mod agents;
 mod bench;
 mod broker_options;
@@ -39,3 +42,4 @@ mod store_import;
 mod store_pages;
 mod store_tool;
 mod tls;
+mod tokens;
