@@ -9,6 +9,7 @@ use std::time::Instant;
 pub type Digest = [u8; 32];
 
 /// Makes digests that nobody else can.
+#[derive(Clone)]
 pub struct Digester(Key);
 
 impl Digester {

@@ -5,11 +5,16 @@
 
 pub(crate) mod access;
 mod acl;
+mod bans;
 mod files;
 pub(crate) mod hasher;
 mod passwords;
 mod scram;
+mod waits;
 
+pub use acl::check_rights;
+pub use bans::check_bans;
+pub(crate) use bans::Bans;
 pub(crate) use files::Access;
 pub use files::FileError;
 pub use passwords::{BadLine, check_passwords, hash_password};
@@ -23,8 +28,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use weir_access::{By, HttpConfig, JwtConfig, Setup};
 use weir_core::{AuthRequest, AuthStep, ConnKey, Micros, Verdict};
+use waits::Waits;
 use weir_wire::ReasonCode;
 
 /// The one method there is (RFC 7677).
@@ -50,6 +57,10 @@ pub struct AuthConfig {
     /// whoever is let in may use every topic. [security.md](security.md) says more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acl_file: Option<PathBuf>,
+    /// A file of addresses, clients and users that may not come in.
+    /// [security.md](security.md#bans) says more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bans_file: Option<PathBuf>,
     /// A verifier for each user name, as `weir broker --verifier` prints it. Such a user may
     /// authenticate by SCRAM-SHA-256, for which MQTT 5.0 is needed.
     pub users: BTreeMap<String, String>,
@@ -69,6 +80,7 @@ impl AuthConfig {
         !allows_anonymous
             || !self.users.is_empty()
             || self.password_file.is_some()
+            || self.bans_file.is_some()
             || !self.setup().is_empty()
     }
 
@@ -79,12 +91,21 @@ impl AuthConfig {
 
     /// Whether it names files that may change.
     pub(crate) fn has_files(&self) -> bool {
+        self.bans_file.is_some() || self.names_rights()
+    }
+
+    /// Whether it matters whose client each is.
+    pub(crate) fn knows_users(&self) -> bool {
+        self.password_file.is_some() || self.bans_file.is_some() || !self.setup().is_empty()
+    }
+
+    fn names_rights(&self) -> bool {
         self.password_file.is_some() || self.acl_file.is_some() || !self.setup().is_empty()
     }
 
     /// Whether it says who may come in, or what they may do.
     pub(crate) fn names_users(&self) -> bool {
-        self.has_files() || !self.users.is_empty()
+        self.names_rights() || !self.users.is_empty()
     }
 
     /// Checks every verifier.
@@ -126,6 +147,8 @@ pub(crate) struct Authenticator {
     hasher: Option<HasherWay>,
     /// To where tokens are checked and the service is asked, if there is one of them.
     access: Option<AccessWay>,
+    /// Who waits for one of the two.
+    waits: Waits,
 }
 
 impl Authenticator {
@@ -135,6 +158,7 @@ impl Authenticator {
         allow_anonymous: bool,
         secret: [u8; 32],
         (hasher, access): (Option<HasherWay>, Option<AccessWay>),
+        share_percent: u8,
     ) -> Self {
         let users = config
             .users
@@ -142,7 +166,8 @@ impl Authenticator {
             .filter_map(|(user, text)| Some((user.clone(), text.parse().ok()?)))
             .collect();
         let (exchanges, answered) = (HashMap::new(), None);
-        Self { allow_anonymous, users, exchanges, answered, secret, hasher, access }
+        let waits = Waits::new(share_percent);
+        Self { allow_anonymous, users, exchanges, answered, secret, hasher, access, waits }
     }
 
     /// One step of one client from `peer`. Whatever is wrong is refused; nothing is told of why. No
@@ -174,7 +199,9 @@ impl Authenticator {
         if let Some(access) = access
             && access.has_token(request)
         {
-            return access.ask(By::Token, request, peer);
+            return self.waits.ask(peer, access.waiting_max(), || {
+                access.ask(By::Token, request, peer)
+            });
         }
         let service = access.as_ref().filter(|access| access.has_service);
         let checks_names = hasher.is_some() || access.is_some();
@@ -182,7 +209,9 @@ impl Authenticator {
             && (service.is_none() || hasher.knows(user))
         {
             return match request.password {
-                Some(password) => hasher.ask(request.ticket, user, password),
+                Some(password) => self.waits.ask(peer, hasher::WAITING_MAX, || {
+                    hasher.ask((request.ticket, peer), user, password)
+                }),
                 None => Some(Verdict::Refuse(ReasonCode::BadUserNameOrPassword)),
             };
         }
@@ -190,19 +219,23 @@ impl Authenticator {
             return Some(Verdict::Accept(Vec::new()));
         }
         match service {
-            Some(service) => service.ask(By::Service, request, peer),
+            Some(service) => self.waits.ask(peer, service.waiting_max(), || {
+                service.ask(By::Service, request, peer)
+            }),
             None => Some(Verdict::Refuse(ReasonCode::NotAuthorized)),
         }
     }
 
     /// A token was checked, or the service has answered.
     pub(crate) fn answered(&mut self, answered: &Answered, now: Micros) -> Verdict {
+        self.waits.answered(answered.peer);
         let verdict = self.access.as_ref().map(|access| access.answered(answered, now));
         verdict.unwrap_or(Verdict::Refuse(ReasonCode::ServerUnavailable))
     }
 
     /// The hasher has looked at a password.
     pub(crate) fn checked(&mut self, checked: &Checked) -> Verdict {
+        self.waits.answered(checked.peer);
         let answered = self.hasher.as_mut().map(|hasher| hasher.answered(checked));
         answered.unwrap_or(Verdict::Refuse(ReasonCode::ServerUnavailable))
     }
@@ -210,6 +243,11 @@ impl Authenticator {
     /// What the passwords came to so far.
     pub(crate) fn password_counts(&self) -> PasswordCounts {
         self.hasher.as_ref().map_or_else(PasswordCounts::default, |hasher| hasher.counts)
+    }
+
+    /// What tokens and the service came to so far, on all threads.
+    pub(crate) fn access_counts(&self) -> Option<Arc<weir_access::Counts>> {
+        self.access.as_ref().map(AccessWay::counts)
     }
 
     /// The connection is over.
@@ -270,7 +308,7 @@ mod tests {
         let users = BTreeMap::from([("ann".to_owned(), verifier)]);
         let config = AuthConfig { users, ..AuthConfig::default() };
         config.check().unwrap();
-        Authenticator::new(&config, allow_anonymous, [7; 32], (None, None))
+        Authenticator::new(&config, allow_anonymous, [7; 32], (None, None), 75)
     }
 
     #[test]

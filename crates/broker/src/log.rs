@@ -7,7 +7,8 @@
 
 mod bound;
 
-use crate::admission::{host_of, shrink};
+use crate::admission::shrink;
+use crate::host::host_of;
 use bound::Bound;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;

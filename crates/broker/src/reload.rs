@@ -2,7 +2,7 @@
 
 use crate::auth::access::Tag;
 use crate::auth::hasher::{SharedBook, open};
-use crate::auth::{Access, AuthConfig};
+use crate::auth::{Access, AuthConfig, Bans};
 use crate::listener::Doors;
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -16,6 +16,7 @@ use weir_reactor::Waker;
 #[derive(Debug)]
 pub(crate) struct Reload {
     pub(crate) policy: Option<Arc<Policy>>,
+    pub(crate) bans: Option<Arc<Bans>>,
     /// Users that are gone, or have another password.
     pub(crate) gone: BTreeSet<String>,
 }
@@ -67,7 +68,7 @@ impl Reloader {
                 return;
             }
         };
-        let Access { passwords, policy, keys } = access;
+        let Access { passwords, policy, bans, keys } = access;
         self.asker.get().into_iter().for_each(|asker| asker.reload(keys.clone()));
         let gone = match (&self.book, passwords) {
             (Some(book), Some(new)) => {
@@ -77,7 +78,7 @@ impl Reloader {
             _ => BTreeSet::new(),
         };
         tracing::info!(users_changed = gone.len(), "users and rights are read again");
-        let reload = Arc::new(Reload { policy, gone });
+        let reload = Arc::new(Reload { policy, bans, gone });
         for to in &self.to {
             // A shard that has ended needs none.
             let _ = to.send(Arc::clone(&reload));

@@ -2,7 +2,7 @@
 
 mod ready;
 
-use crate::admission::AdmissionControl;
+use crate::admission::{AdmissionControl, open};
 use crate::auth::access::{self, AccessWay, Tag};
 use crate::auth::hasher::{self, Book, HasherWay, SharedBook};
 use crate::auth::{Access, Authenticator};
@@ -16,7 +16,7 @@ use crate::listener::{Door, Doors, Listener};
 use crate::log::{Log, LostLines};
 use crate::memory::{Ceiling, Memory};
 use crate::reload::{Reloader, Reloads};
-use crate::shell::{Guard, Shell};
+use crate::shell::{Guard, Rates, Shell};
 use crate::stopper::{Asked, Stopper};
 use crate::worker::{Ended, Worker};
 use foldhash::fast::RandomState;
@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use weir_access::Asker;
 use weir_control::REQUESTS_MAX;
-use weir_core::{Limits, Partitions, Settings, Shard, ShardId};
+use weir_core::{Limits, Micros, Partitions, Settings, Shard, ShardId};
 use weir_flow::Flow;
 use weir_reactor::{Backend, ListenerId, Mailbox, ToOutside, Transport, Waker};
 
@@ -219,8 +219,11 @@ impl Server {
         let seed = RandomState::default().hash_one("weir");
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(std::io::Error::from)?;
-        let admission =
-            AdmissionControl::new(config.process.clone(), config.limits.client_share_percent);
+        let admission = AdmissionControl::new(
+            config.process.clone(),
+            config.limits.client_share_percent,
+            self.access.bans.clone().unwrap_or_default(),
+        );
         let admission = Arc::new(Mutex::new(admission));
         let ceiling = Arc::new(Ceiling::new(config.process.memory_bytes_max, shards));
         let flows = config.flow.compile().map_err(ConfigError::Flow)?.split(shards.into());
@@ -234,7 +237,7 @@ impl Server {
             true => connect_control(&mut mailboxes, seed)?,
             false => (None, wakers.iter().map(|_| None).collect()),
         };
-        let mut hashers = self.hashers(secret, &mut mailboxes)?;
+        let mut hashers = self.hashers(secret, &admission, &mut mailboxes)?;
         let mut access = self.access(secret, &mut mailboxes)?;
         let ends = mailboxes.into_iter().zip(to_control);
         let Limits { output_bytes_max, packet_bytes_max, .. } = config.limits;
@@ -254,6 +257,7 @@ impl Server {
                     allows_anonymous,
                     secret,
                     (hashers.next(), access.next()),
+                    config.limits.client_share_percent,
                 ),
                 log: Log::new(self.lost_lines.clone(), config.limits.client_share_percent),
                 unread_bytes_max,
@@ -261,6 +265,7 @@ impl Server {
                 moved: None,
                 journal,
                 is_disk_short: false,
+                rates: Rates::new(&config.limits),
             };
             let shared: std::io::Result<Vec<_>> =
                 listeners.iter().map(Listener::try_clone).collect();
@@ -277,7 +282,7 @@ impl Server {
         let shards = self.wakers.len() as u16;
         let mut shard = Shard::new(ShardId(own), shards, settings, seed);
         shard.set_conditions(Box::<Conditions>::default());
-        if self.access.passwords.is_some() || !self.config.auth.setup().is_empty() {
+        if self.config.auth.knows_users() {
             shard.know_users();
         }
         if let Some(policy) = &self.access.policy {
@@ -293,10 +298,13 @@ impl Server {
     fn hashers(
         &self,
         secret: [u8; 32],
+        admission: &Arc<Mutex<AdmissionControl>>,
         mailboxes: &mut [Mailbox<Letter>],
     ) -> std::io::Result<std::vec::IntoIter<HasherWay>> {
         let Some(book) = &self.book else { return Ok(Vec::new().into_iter()) };
-        Ok(hasher::start(book, secret, mailboxes)?.into_iter())
+        let admission = Arc::clone(admission);
+        let is_out = move |peer| open(&admission).is_out(peer, Micros(weir_reactor::now_us()));
+        Ok(hasher::start(book, secret, mailboxes, is_out)?.into_iter())
     }
 
     /// Each shard's way to the thread that checks tokens and asks the service, if there is one.

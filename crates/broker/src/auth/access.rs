@@ -3,9 +3,12 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
-use weir_access::{Action, Answer, Asker, Busy, By, Question, Ready, Rights, Setup, TokenPlace};
-use weir_access::{Rule, is_token};
+use weir_access::{
+    Action, Answer, Asker, Busy, By, Counts, Question, Ready, Rights, Rule, Setup, TokenPlace,
+    is_token,
+};
 use weir_core::{AuthRequest, Grant, Micros, OwnRights, OwnRules, Terms, Ticket, Verdict};
 use weir_reactor::{Mailbox, outside};
 use weir_wire::ReasonCode;
@@ -15,12 +18,15 @@ use weir_wire::ReasonCode;
 pub(crate) struct Tag {
     shard: usize,
     ticket: Ticket,
+    peer: Option<SocketAddr>,
 }
 
 /// What was found out.
 #[derive(Debug)]
 pub(crate) struct Answered {
     pub(crate) ticket: Ticket,
+    /// Where the client comes from.
+    pub(crate) peer: Option<SocketAddr>,
     answer: Answer,
 }
 
@@ -45,10 +51,10 @@ pub(crate) fn start<T: From<Answered> + Send + 'static>(
 ) -> io::Result<Asker<Tag>> {
     weir_access::start(setup, ready, secret, |waiting_max| {
         let (mut back, _) = outside::<T, ()>(mailboxes, waiting_max)?;
-        Ok(move |Tag { shard, ticket }, answer| {
+        Ok(move |Tag { shard, ticket, peer }, answer| {
             // There is always room: no more wait than the ring has places. A shard that has ended
             // needs no answer.
-            let _ = back.send(shard, Answered { ticket, answer }.into());
+            let _ = back.send(shard, Answered { ticket, peer, answer }.into());
         })
     })
 }
@@ -70,6 +76,15 @@ impl AccessWay {
         }
     }
 
+    /// How many clients may wait for the thread.
+    pub(super) fn waiting_max(&self) -> usize {
+        self.asker.queue_max()
+    }
+
+    pub(super) fn counts(&self) -> Arc<Counts> {
+        Arc::clone(self.asker.counts())
+    }
+
     /// Has the thread find out; nothing if it will say.
     pub(super) fn ask(
         &self,
@@ -83,7 +98,7 @@ impl AccessWay {
             password: request.password.map(Into::into),
             peer: peer.map(|peer| peer.ip().to_canonical()),
         };
-        let tag = Tag { shard: self.shard, ticket: request.ticket };
+        let tag = Tag { shard: self.shard, ticket: request.ticket, peer };
         let asked = self.asker.ask(tag, by, question);
         asked.err().map(|Busy| Verdict::Refuse(ReasonCode::ServerBusy))
     }

@@ -2,10 +2,12 @@
 //! that were read again.
 
 use super::Shell;
+use crate::auth::Bans;
 use crate::reload::Reload;
 use std::sync::Arc;
-use weir_core::Micros;
-use weir_reactor::Io;
+use weir_core::{ConnKey, Micros};
+use weir_reactor::{Io, Token};
+use weir_wire::ReasonCode;
 
 impl Shell {
     /// Goes by the users and rights that were read again.
@@ -15,6 +17,24 @@ impl Shell {
             shard.set_policy(Arc::clone(policy));
         }
         shard.end_clients_of(|user| reload.gone.contains(user), output.now(), &mut output);
+        if let Some(bans) = &reload.bans {
+            self.ban(bans, io);
+        }
+    }
+
+    /// Those are banned from now on. Who is here already is ended.
+    fn ban(&mut self, bans: &Arc<Bans>, io: &mut Io) {
+        self.guard.admission().set_bans(Arc::clone(bans));
+        let is_banned = |(conn, client_id, user): &(ConnKey, &str, Option<&str>)| {
+            bans.has_client(client_id)
+                || user.is_some_and(|user| bans.has_user(user))
+                || io.peer(Token(conn.0)).is_some_and(|peer| bans.has_address(peer.ip()))
+        };
+        let banned: Vec<ConnKey> =
+            self.shard.connected().filter(is_banned).map(|(conn, ..)| conn).collect();
+        let (shard, mut output) = self.parts(io);
+        let detail = "it is banned";
+        shard.end_connections(&banned, ReasonCode::Banned, detail, output.now(), &mut output);
     }
 
     /// Writes every counter to the log.
@@ -30,6 +50,8 @@ impl Shell {
             accept_errors = io.accept_errors,
             transport_errors = io.transport_errors,
             passwords = ?self.guard.auth.password_counts(),
+            rate_pauses = self.guard.rate_pauses(),
+            access = ?self.guard.auth.access_counts(),
             log_lines_left_out = log.left_out,
             log_lines_lost = log.lost,
             rss_bytes,

@@ -90,6 +90,11 @@ impl RightsTable {
         self.entry(key).map(|entry| (entry.user.clone(), entry.own.clone()))
     }
 
+    /// The user's name.
+    pub(crate) fn user_name(&self, key: SessionKey) -> Option<&str> {
+        self.entry(key)?.user.name()
+    }
+
     /// The sessions of users that are among these.
     pub(crate) fn sessions_of(&self, is_among: impl Fn(&str) -> bool) -> Vec<SessionKey> {
         let is_asked = |entry: &Entry| entry.user.name().is_some_and(&is_among);

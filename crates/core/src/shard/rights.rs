@@ -1,7 +1,7 @@
 //! What clients may publish and read, where the broker asks.
 
 use super::Shard;
-use super::connection::Refusal;
+use super::connection::{Phase, Refusal, connect_again};
 use super::publish::NotTaken;
 use crate::auth::Terms;
 use crate::keys::{ConnKey, Micros, SessionKey};
@@ -45,6 +45,51 @@ impl Shard {
                 let detail = "its user is gone, or has another password";
                 self.end(conn, Refusal::new(ReasonCode::NotAuthorized, detail), now, sink);
             }
+        }
+        self.settle(now, sink);
+        self.come_to_rest(now, sink);
+    }
+
+    /// Who is connected, or waits to be let in: the connection, its client identifier, and its user
+    /// as far as that is noted ([`Shard::know_users`]).
+    pub fn connected(&self) -> impl Iterator<Item = (ConnKey, &str, Option<&str>)> {
+        self.connections.keys().filter_map(|conn| match &self.connections.get(conn)?.phase {
+            Phase::AwaitConnect(_) => None,
+            Phase::AwaitAuth(waiting) => {
+                let connect = connect_again(&waiting.connect)?;
+                Some((conn, connect.client_id, connect.user_name))
+            }
+            Phase::Live(live) => {
+                let rights = self.clients.rights.as_deref();
+                let user = rights.and_then(|rights| rights.user_name(live.session));
+                Some((conn, &*self.clients.get(live.session)?.client_id, user))
+            }
+        })
+    }
+
+    /// Whether the connection has a client that was let in.
+    pub fn is_live(&self, conn: ConnKey) -> bool {
+        self.connections.session(conn).is_some()
+    }
+
+    /// Messages that clients have published so far.
+    pub fn publishes_in(&self) -> u64 {
+        self.stats.publishes_in
+    }
+
+    /// Ends these connections for a reason that the shell has. Their wills are sent, and their
+    /// sessions stay, as they would if the connections were lost.
+    pub fn end_connections(
+        &mut self,
+        all: &[ConnKey],
+        reason: ReasonCode,
+        detail: &'static str,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        self.slices.begin();
+        for &conn in all {
+            self.end(conn, Refusal::new(reason, detail), now, sink);
         }
         self.settle(now, sink);
         self.come_to_rest(now, sink);
