@@ -7,7 +7,6 @@ use crate::reload::Reload;
 use std::sync::Arc;
 use weir_core::{ConnKey, Micros};
 use weir_reactor::{Io, Token};
-use weir_wire::ReasonCode;
 
 impl Shell {
     /// Goes by the users and rights that were read again.
@@ -33,8 +32,7 @@ impl Shell {
         let banned: Vec<ConnKey> =
             self.shard.connected().filter(is_banned).map(|(conn, ..)| conn).collect();
         let (shard, mut output) = self.parts(io);
-        let detail = "it is banned";
-        shard.end_connections(&banned, ReasonCode::Banned, detail, output.now(), &mut output);
+        shard.end_banned(&banned, output.now(), &mut output);
     }
 
     /// Writes every counter to the log.

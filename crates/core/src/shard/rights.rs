@@ -77,19 +77,17 @@ impl Shard {
         self.stats.publishes_in
     }
 
-    /// Ends these connections for a reason that the shell has. Their wills are sent, and their
-    /// sessions stay, as they would if the connections were lost.
-    pub fn end_connections(
-        &mut self,
-        all: &[ConnKey],
-        reason: ReasonCode,
-        detail: &'static str,
-        now: Micros,
-        sink: &mut impl Sink,
-    ) {
+    /// Ends these connections: somebody has banned them. Their wills are sent, and their sessions
+    /// stay, as they would if the connections were lost.
+    pub fn end_banned(&mut self, banned: &[ConnKey], now: Micros, sink: &mut impl Sink) {
         self.slices.begin();
-        for &conn in all {
-            self.end(conn, Refusal::new(reason, detail), now, sink);
+        for &conn in banned {
+            // DISCONNECT has no word of its own for it.
+            let reason = match self.is_live(conn) {
+                true => ReasonCode::AdministrativeAction,
+                false => ReasonCode::Banned,
+            };
+            self.end(conn, Refusal::new(reason, "it is banned"), now, sink);
         }
         self.settle(now, sink);
         self.come_to_rest(now, sink);

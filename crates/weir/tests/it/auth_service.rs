@@ -171,3 +171,35 @@ fn the_first_that_knows_a_client_decides() {
         assert_eq!(service.requests().len(), asked, "{user:?} {password:?}");
     }
 }
+
+/// Who is not answered in time is told so, in 3.1.1 as well, and is counted.
+#[test]
+fn a_service_that_is_silent_keeps_nobody_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = Fake::start(|_| Act::Wait);
+    let text = format!(
+        "[auth.http]\nurl = {:?}\ntimeout_ms = 20\nform = \"mosquitto-go-auth\"\n\
+         headers = {{ authorization = \"Bearer x\" }}\n[control]\nsocket = {:?}\n",
+        service.url("/user"),
+        folder.path().join("ctl")
+    );
+    let weir = broker(folder.path(), &text);
+    assert_eq!(reason(&weir.address, Some("ann"), Some("x")), ReasonCode::ServerUnavailable);
+    let mut old = Blocking::connect(&weir.address, Version::V311).unwrap();
+    let connect = [&[0x10, 20, 0, 4][..], b"MQTT", &[4, 0xC2, 0, 0, 0, 1], b"c", &[0, 1], b"a"]
+        .concat();
+    old.stream.write_all(&[&connect[..], &[0, 2], b"pw"].concat()).unwrap();
+    assert_eq!(old.next().unwrap(), [0x20, 2, 0, 3]);
+    let came = &service.requests()[0];
+    assert!(came.line == "POST /user" && came.head.contains("authorization: bearer x"));
+    let output = Command::new(WEIR)
+        .args(["ctl", "--socket", folder.path().join("ctl").to_str().unwrap(), "counters"])
+        .output()
+        .unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    let of = |name: &str| {
+        let line = shown.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
+        line.split_whitespace().last().unwrap().to_owned()
+    };
+    assert_eq!(of("auth_service_timed_out"), "2", "{shown}");
+}

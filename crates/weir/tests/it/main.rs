@@ -13,6 +13,7 @@ mod abreast;
 mod access;
 mod auth_service;
 mod agents;
+mod bans;
 mod bench;
 mod broker_options;
 mod clients;
