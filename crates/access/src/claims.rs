@@ -70,9 +70,8 @@ pub fn identify(
         let expected = filled(expected, names).ok_or_else(|| bad(claim))?;
         text(claims, claim).filter(|it| *it == expected).ok_or_else(|| bad(claim))?;
     }
-    let user = text(claims, &config.user_claim).filter(|user| {
-        !user.is_empty() && user.len() <= USER_BYTES_MAX && !user.contains('\0')
-    });
+    let user = text(claims, &config.user_claim)
+        .filter(|user| !user.is_empty() && user.len() <= USER_BYTES_MAX && !user.contains('\0'));
     let user = user.ok_or_else(|| bad(&config.user_claim))?;
     let rights = match claims.get(&config.acl_claim) {
         None => Rights::Policy,
@@ -190,8 +189,7 @@ mod tests {
             "allow_without_exp": true, "issuer": "us", "audience": "mqtt", "user_claim": "name",
             "claims": {"sub": "%u", "dev": "d-%c", "odd": "100%"},
         }));
-        let right =
-            json!({"iss": "us", "aud": "mqtt", "name": "x", "sub": "ann", "dev": "d-c1", "odd": "100%"});
+        let right = json!({"iss": "us", "aud": "mqtt", "name": "x", "sub": "ann", "dev": "d-c1", "odd": "100%"});
         assert_eq!(check(&config, &right).unwrap().user.as_deref(), Some("x"));
         for (claim, value) in [
             ("iss", json!("them")),

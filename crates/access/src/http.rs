@@ -171,7 +171,8 @@ fn connector(ca_file: Option<&Path>) -> Result<TlsConnector, BadAddress> {
         return Err(unfit());
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let config = config.map_err(|_| unfit())?.with_root_certificates(roots).with_no_client_auth();
     Ok(TlsConnector::from(Arc::new(config)))
 }

@@ -188,10 +188,12 @@ fn secret(config: &JwtConfig, path: &Path) -> Result<Key, KeyError> {
     Ok(Key { id: None, algorithm: None, key: DecodingKey::from_secret(text) })
 }
 
+type ParsePem = fn(&[u8]) -> jsonwebtoken::errors::Result<DecodingKey>;
+
 fn public(config: &JwtConfig, path: &Path) -> Result<Key, KeyError> {
     let text = read("public_key", path)?;
-    let is_public = text.windows(16).any(|part| part == b"PUBLIC KEY-----\n" || part == b"PUBLIC KEY-----\r");
-    let kinds: [(AlgorithmFamily, fn(&[u8]) -> jsonwebtoken::errors::Result<DecodingKey>); 3] = [
+    let is_public = text.windows(10).any(|part| part == b"PUBLIC KEY");
+    let kinds: [(AlgorithmFamily, ParsePem); 3] = [
         (AlgorithmFamily::Rsa, DecodingKey::from_rsa_pem),
         (AlgorithmFamily::Ec, DecodingKey::from_ec_pem),
         (AlgorithmFamily::Ed, DecodingKey::from_ed_pem),

@@ -94,7 +94,7 @@ struct ByAction {
 impl Listed {
     /// Whether it holds for some messages of its topics only, by what this broker does not ask.
     fn has_conditions(&self) -> bool {
-        let is_all = |value: &Value| *value == Value::from("all");
+        let is_all = |value: &Value| value.as_str() == Some("all");
         [&self.qos, &self.retain].into_iter().flatten().any(|value| !is_all(value))
     }
 }

@@ -174,7 +174,9 @@ impl Service {
             }
             Method::Get => {
                 let mut target = path.to_owned();
-                for (name, value) in parts.iter().filter_map(|(name, value)| Some((name, (*value)?))) {
+                for (name, value) in
+                    parts.iter().filter_map(|(name, value)| Some((name, (*value)?)))
+                {
                     target.push(if target.contains('?') { '&' } else { '?' });
                     let value = utf8_percent_encode(value, NON_ALPHANUMERIC);
                     target += &format!("{name}={value}");
@@ -259,7 +261,9 @@ mod tests {
 
     fn said(status: u16, body: &str) -> String {
         match emqx(StatusCode::from_u16(status).unwrap(), body.as_bytes(), NAMES) {
-            Ok(Answer::Allow(identity)) => format!("{:?} {:?}", identity.rights, identity.expires_at_s),
+            Ok(Answer::Allow(identity)) => {
+                format!("{:?} {:?}", identity.rights, identity.expires_at_s)
+            }
             Ok(other) => format!("{other:?}"),
             Err(error) => error.to_string(),
         }

@@ -614,7 +614,8 @@ mod tests {
         let limits =
             ProcessLimits { flapping_connects_per_minute_max: 3, ..ProcessLimits::default() };
         let mut admission = AdmissionControl::new(limits, 75, Arc::default());
-        let mut comes = |peer, client_id| admission.is_banned(Some(peer), client_id, None, Micros(0));
+        let mut comes =
+            |peer, client_id| admission.is_banned(Some(peer), client_id, None, Micros(0));
         assert_eq!([0; 4].map(|_| comes(FAR, "c")), [false, false, true, true]);
         assert!(!comes(OTHER, "c"), "nobody bans a client of others by its name");
         assert!(!comes(FAR, "d"));

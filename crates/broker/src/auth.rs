@@ -13,8 +13,8 @@ mod scram;
 mod waits;
 
 pub use acl::check_rights;
-pub use bans::check_bans;
 pub(crate) use bans::Bans;
+pub use bans::check_bans;
 pub(crate) use files::Access;
 pub use files::FileError;
 pub use passwords::{BadLine, check_passwords, hash_password};
@@ -29,9 +29,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use waits::Waits;
 use weir_access::{By, HttpConfig, JwtConfig, Setup};
 use weir_core::{AuthRequest, AuthStep, ConnKey, Micros, Verdict};
-use waits::Waits;
 use weir_wire::ReasonCode;
 
 /// The one method there is (RFC 7677).
@@ -199,9 +199,9 @@ impl Authenticator {
         if let Some(access) = access
             && access.has_token(request)
         {
-            return self.waits.ask(peer, access.waiting_max(), || {
-                access.ask(By::Token, request, peer)
-            });
+            return self
+                .waits
+                .ask(peer, access.waiting_max(), || access.ask(By::Token, request, peer));
         }
         let service = access.as_ref().filter(|access| access.has_service);
         let checks_names = hasher.is_some() || access.is_some();
@@ -219,9 +219,9 @@ impl Authenticator {
             return Some(Verdict::Accept(Vec::new()));
         }
         match service {
-            Some(service) => self.waits.ask(peer, service.waiting_max(), || {
-                service.ask(By::Service, request, peer)
-            }),
+            Some(service) => self
+                .waits
+                .ask(peer, service.waiting_max(), || service.ask(By::Service, request, peer)),
             None => Some(Verdict::Refuse(ReasonCode::NotAuthorized)),
         }
     }
@@ -337,8 +337,9 @@ mod tests {
                 panic!("no challenge")
             };
             let last = scram::client_final("ann", password, "abc", &data).unwrap();
-            let verdict =
-                server.answer(&request(Some(METHOD), AuthStep::Continue, last.as_bytes()), None).unwrap();
+            let verdict = server
+                .answer(&request(Some(METHOD), AuthStep::Continue, last.as_bytes()), None)
+                .unwrap();
             assert_eq!(matches!(verdict, Verdict::AcceptAs { .. }), is_right, "{verdict:?}");
             assert!(server.exchanges.is_empty());
         }
@@ -354,7 +355,10 @@ mod tests {
             }
             other => panic!("{other:?}"),
         };
-        assert_eq!(salt(server.answer(&first, None).unwrap()), salt(server.answer(&first, None).unwrap()));
+        assert_eq!(
+            salt(server.answer(&first, None).unwrap()),
+            salt(server.answer(&first, None).unwrap())
+        );
     }
 
     #[test]
@@ -363,7 +367,10 @@ mod tests {
         for data in [&b""[..], b"n,,", b"p=tls-unique,,n=ann,r=x", b"n,,n=ann,r=", &[0xFF; 5000]] {
             let mut server = authenticator(false);
             assert_eq!(server.answer(&request(Some(METHOD), AuthStep::Begin, data), None), refused);
-            assert_eq!(server.answer(&request(Some(METHOD), AuthStep::Continue, data), None), refused);
+            assert_eq!(
+                server.answer(&request(Some(METHOD), AuthStep::Continue, data), None),
+                refused
+            );
         }
     }
 }

@@ -44,7 +44,10 @@ fn a_service_allows_denies_and_ignores() {
     assert_eq!(ask(&desk, "none"), Answer::Ignore);
     let Answer::Allow(identity) = ask(&desk, "rights") else { panic!("not allowed") };
     let rule = Rule { allows: false, action: Action::Publish, filter: "x/ann".into() };
-    assert_eq!((identity.rights, identity.expires_at_s), (Rights::Rules(vec![rule]), Some(4_000_000_000)));
+    assert_eq!(
+        (identity.rights, identity.expires_at_s),
+        (Rights::Rules(vec![rule]), Some(4_000_000_000))
+    );
     let came = &service.requests()[0];
     assert_eq!(came.line, "POST /auth?by=weir");
     assert!(came.head.contains("x-key: s3cret") && came.head.contains("application/json"));

@@ -114,7 +114,11 @@ fn a_token_of_each_kind_is_right_by_its_own_key_only() {
         assert_eq!(user(&desk, &token), ann(), "{name}");
         assert_eq!((desk.count("tokens_checked"), desk.count("tokens_known")), (1, 1));
         let (signed, signature) = token.rsplit_once('.').unwrap();
-        let bent = signature.replacen(&signature[10..11], if &signature[10..11] == "A" { "B" } else { "A" }, 1);
+        let bent = signature.replacen(
+            &signature[10..11],
+            if &signature[10..11] == "A" { "B" } else { "A" },
+            1,
+        );
         for wrong in [format!("{signed}.{bent}"), format!("{signed}."), format!("{signed}.AAAA")] {
             assert_eq!(user(&desk, &wrong), DENIED, "{name}: {wrong}");
         }

@@ -72,8 +72,8 @@ mod tests {
     #[test]
     fn one_address_leaves_others_a_part_of_the_room_to_wait() {
         let mut waits = Waits::new(75);
-        let [far, other, own] = ["192.0.2.1:1", "192.0.2.2:1", "127.0.0.1:1"]
-            .map(|text| Some(text.parse().unwrap()));
+        let [far, other, own] =
+            ["192.0.2.1:1", "192.0.2.2:1", "127.0.0.1:1"].map(|text| Some(text.parse().unwrap()));
         let mut asks = |peer, times: usize| {
             let waits = &mut waits;
             (0..times).filter(|_| waits.ask(peer, 100, || None).is_none()).count()

@@ -49,15 +49,12 @@ impl Rates {
     fn took(&mut self, token: u32, messages: u64, bytes: u64, now: Micros) -> bool {
         let taken = [(messages, self.messages_max), (bytes, self.bytes_max)];
         let mut until = now;
-        for (paid_at, (taken, max)) in
-            self.paid_at.entry(token).or_default().iter_mut().zip(taken)
+        for (paid_at, (taken, max)) in self.paid_at.entry(token).or_default().iter_mut().zip(taken)
         {
-            if max > 0 {
-                let cost = Micros(taken * SECOND.0 / max);
-                *paid_at = (*paid_at).max(now) + cost;
-                // A second's worth may come at once.
-                until = until.max(Micros(paid_at.0.saturating_sub(SECOND.0)));
-            }
+            let Some(cost_us) = taken.saturating_mul(SECOND.0).checked_div(max) else { continue };
+            *paid_at = (*paid_at).max(now) + Micros(cost_us);
+            // A second's worth may come at once.
+            until = until.max(Micros(paid_at.0.saturating_sub(SECOND.0)));
         }
         if until <= now {
             return false;

@@ -105,8 +105,7 @@ fn the_sample_of_sql_says_who_comes_in_and_what_they_may_do() {
     let script = format!("{SAMPLES}/sql.py");
     let service = Sample::start(Command::new(&python).args([&script, name, "--port", "0"]));
     // Each answer takes a hash, and this host may be busy.
-    let text =
-        format!("[auth.http]\nurl = \"http://{}/\"\ntimeout_ms = 30000\n", service.address);
+    let text = format!("[auth.http]\nurl = \"http://{}/\"\ntimeout_ms = 30000\n", service.address);
     let weir = broker(folder.path(), &text);
     let mut ann = offer(&weir.address, Some("ann"), Some("pencil"));
     assert_eq!(ann.connack(), Some(ReasonCode::Success));
@@ -186,8 +185,8 @@ fn a_service_that_is_silent_keeps_nobody_waiting() {
     let weir = broker(folder.path(), &text);
     assert_eq!(reason(&weir.address, Some("ann"), Some("x")), ReasonCode::ServerUnavailable);
     let mut old = Blocking::connect(&weir.address, Version::V311).unwrap();
-    let connect = [&[0x10, 20, 0, 4][..], b"MQTT", &[4, 0xC2, 0, 0, 0, 1], b"c", &[0, 1], b"a"]
-        .concat();
+    let connect =
+        [&[0x10, 20, 0, 4][..], b"MQTT", &[4, 0xC2, 0, 0, 0, 1], b"c", &[0, 1], b"a"].concat();
     old.stream.write_all(&[&connect[..], &[0, 2], b"pw"].concat()).unwrap();
     assert_eq!(old.next().unwrap(), [0x20, 2, 0, 3]);
     let came = &service.requests()[0];

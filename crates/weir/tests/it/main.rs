@@ -5,14 +5,14 @@
 
 #[path = "../../../load/tests/it/fake_broker/mod.rs"]
 mod fake_broker;
-mod support;
 #[path = "../../../access/tests/it/fake.rs"]
 mod fake_service;
+mod support;
 
 mod abreast;
 mod access;
-mod auth_service;
 mod agents;
+mod auth_service;
 mod bans;
 mod bench;
 mod broker_options;
