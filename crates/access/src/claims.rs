@@ -189,7 +189,9 @@ mod tests {
             "allow_without_exp": true, "issuer": "us", "audience": "mqtt", "user_claim": "name",
             "claims": {"sub": "%u", "dev": "d-%c", "odd": "100%"},
         }));
-        let right = json!({"iss": "us", "aud": "mqtt", "name": "x", "sub": "ann", "dev": "d-c1", "odd": "100%"});
+        let right = json!({
+            "iss": "us", "aud": "mqtt", "name": "x", "sub": "ann", "dev": "d-c1", "odd": "100%",
+        });
         assert_eq!(check(&config, &right).unwrap().user.as_deref(), Some("x"));
         for (claim, value) in [
             ("iss", json!("them")),

@@ -2,7 +2,8 @@
 //! (`http`), on one thread for all.
 //!
 //! It knows nothing of the broker: whoever asks gives each question a tag, and gets the answer with
-//! it. What a token or a service grants is a value ([`Identity`]), of which the broker makes rights.
+//! it. What a token or a service grants is a value ([`Identity`]), of which the broker makes
+//! rights.
 
 mod claims;
 mod config;

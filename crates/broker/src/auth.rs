@@ -171,7 +171,8 @@ impl Authenticator {
     }
 
     /// One step of one client from `peer`. Whatever is wrong is refused; nothing is told of why. No
-    /// answer is one that comes later, to [`Authenticator::checked`] or [`Authenticator::answered`].
+    /// answer is one that comes later, to [`Authenticator::checked`] or
+    /// [`Authenticator::answered`].
     pub(crate) fn answer(
         &mut self,
         request: &AuthRequest<'_>,

@@ -8,14 +8,13 @@ mod sum;
 
 use crate::admission::{Admission, AdmissionControl, Place, open};
 use crate::auth::Authenticator;
-use crate::control::{Answer, ShardCounters};
+use crate::control::Answer;
 use crate::journal::Journal;
 use crate::letter::{Carried, Letter};
 use crate::log::{Known, Log};
 use crate::memory::Memory;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
-use weir_control::Request;
 use weir_core::{
     AuthRequest, ConnKey, Lsn, Mail, Message, Micros, Notice, Origin, PageId, PageOut, PageTicket,
     Parcel, Partition, Record, Shard, ShardId, Shortage, Sink, Ticket, Verdict,
@@ -326,52 +325,6 @@ impl<'a> Output<'a> {
     fn send(&mut self, to: ShardId, letter: Letter) {
         self.guard.memory.sent(letter.bytes());
         self.mailbox.send(usize::from(to.0), letter);
-    }
-
-    /// Does what the control thread asks. Nothing if the answer comes later.
-    fn answer(
-        &mut self,
-        request: Request,
-        shard: &mut Shard,
-        answers_dropped: u64,
-    ) -> Option<Answer> {
-        Some(match request {
-            Request::Clients { from, clients_max } => {
-                Answer::Clients(shard.clients(from, clients_max.into()))
-            }
-            Request::Client(id) => Answer::Client(shard.client(&id)),
-            Request::Kick(id) => Answer::Kicked(shard.kick(&id, self.now(), self)),
-            Request::Counters => {
-                let (stats, admission) = (shard.stats(), self.guard.admission().stats);
-                let (rss_bytes, rss_bytes_max) = self.guard.memory.bytes();
-                let counters = ShardCounters {
-                    stats,
-                    answers_dropped,
-                    io: self.io.stats(),
-                    admission,
-                    log: self.guard.log.counts(),
-                    passwords: self.guard.auth.password_counts(),
-                    access: self.guard.auth.access_counts(),
-                    rate_pauses: self.guard.rate_pauses(),
-                    journal: self.guard.journal.as_ref().map(|journal| journal.counts()),
-                    rss_bytes,
-                    rss_bytes_max,
-                };
-                Answer::Counters(Box::new(counters))
-            }
-            Request::Partitions => {
-                let held = shard.partitions().map(|Partition(number)| number).collect();
-                let sessions = shard.stats().sessions;
-                Answer::Partitions(weir_control::Partitions { held, sessions })
-            }
-            Request::Move { partition, to } => {
-                let now = self.now();
-                match shard.move_partition(Partition(partition), ShardId(to), now, self) {
-                    Ok(()) => return None,
-                    Err(not_moved) => Answer::Moved(Err(not_moved)),
-                }
-            }
-        })
     }
 
     /// Takes a connection that is to go to another shard, with what is not consumed. On an error

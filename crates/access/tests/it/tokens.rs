@@ -197,7 +197,10 @@ fn set_of(keys: &[(&str, &KeyPair)]) -> String {
         .map(|(kid, pair)| {
             let point = pair.public_key_raw();
             let [x, y] = [&point[1..33], &point[33..65]].map(|part| URL_SAFE_NO_PAD.encode(part));
-            json!({"kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": kid, "x": x, "y": y})
+            let (kty, crv, alg) = ("EC", "P-256", "ES256");
+            json!({
+                "kty": kty, "crv": crv, "alg": alg, "use": "sig", "kid": kid, "x": x, "y": y,
+            })
         })
         .chain([json!({"kty": "odd"}), json!({"kty": "oct", "k": "c2hvcnQ"}), json!(7)])
         .collect();

@@ -1,7 +1,7 @@
 //! Who is banned: addresses, clients and users, for ever or up to a time of day.
 //!
-//! A file has a line for each. What is banned is a value that all shards share, and that is replaced
-//! as a whole.
+//! A file has a line for each. What is banned is a value that all shards share, and that is
+//! replaced as a whole.
 
 use super::passwords::BadLine;
 use jiff::Timestamp;

@@ -1,5 +1,5 @@
-//! How many clients of each address wait for a password or a token to be checked: so that one address
-//! leaves room for others.
+//! How many clients of each address wait for a password or a token to be checked: so that one
+//! address leaves room for others.
 
 use crate::host::host_of;
 use std::collections::HashMap;

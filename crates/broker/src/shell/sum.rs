@@ -1,11 +1,13 @@
-//! What a shell is asked beside its connections: counters for the log, and users and rights
-//! that were read again.
+//! What a shell is asked beside its connections: counters for the log, users and rights that were
+//! read again, and what the control thread wants.
 
-use super::Shell;
+use super::{Output, Shell};
 use crate::auth::Bans;
+use crate::control::{Answer, ShardCounters};
 use crate::reload::Reload;
 use std::sync::Arc;
-use weir_core::{ConnKey, Micros};
+use weir_control::Request;
+use weir_core::{ConnKey, Micros, Partition, Shard, ShardId};
 use weir_reactor::{Io, Token};
 
 impl Shell {
@@ -67,5 +69,53 @@ impl Shell {
         if let Some(flow) = self.shard.rules() {
             tracing::info!(shard, ?flow, "counters of rules");
         }
+    }
+}
+
+impl Output<'_> {
+    /// Does what the control thread asks. Nothing if the answer comes later.
+    pub(super) fn answer(
+        &mut self,
+        request: Request,
+        shard: &mut Shard,
+        answers_dropped: u64,
+    ) -> Option<Answer> {
+        Some(match request {
+            Request::Clients { from, clients_max } => {
+                Answer::Clients(shard.clients(from, clients_max.into()))
+            }
+            Request::Client(id) => Answer::Client(shard.client(&id)),
+            Request::Kick(id) => Answer::Kicked(shard.kick(&id, self.now(), self)),
+            Request::Counters => {
+                let (stats, admission) = (shard.stats(), self.guard.admission().stats);
+                let (rss_bytes, rss_bytes_max) = self.guard.memory.bytes();
+                let counters = ShardCounters {
+                    stats,
+                    answers_dropped,
+                    io: self.io.stats(),
+                    admission,
+                    log: self.guard.log.counts(),
+                    passwords: self.guard.auth.password_counts(),
+                    access: self.guard.auth.access_counts(),
+                    rate_pauses: self.guard.rate_pauses(),
+                    journal: self.guard.journal.as_ref().map(|journal| journal.counts()),
+                    rss_bytes,
+                    rss_bytes_max,
+                };
+                Answer::Counters(Box::new(counters))
+            }
+            Request::Partitions => {
+                let held = shard.partitions().map(|Partition(number)| number).collect();
+                let sessions = shard.stats().sessions;
+                Answer::Partitions(weir_control::Partitions { held, sessions })
+            }
+            Request::Move { partition, to } => {
+                let now = self.now();
+                match shard.move_partition(Partition(partition), ShardId(to), now, self) {
+                    Ok(()) => return None,
+                    Err(not_moved) => Answer::Moved(Err(not_moved)),
+                }
+            }
+        })
     }
 }
