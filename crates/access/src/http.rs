@@ -80,8 +80,10 @@ impl Server {
             _ => return Err(BadAddress::Form),
         };
         let authority = uri.authority().map_or("", |it| it.as_str());
-        // A name and password are no part of the header.
-        let authority = authority.rsplit('@').next().unwrap_or(authority);
+        if authority.contains('@') {
+            // A name and password in an address stand in logs; a header does not.
+            return Err(BadAddress::Form);
+        }
         let authority = HeaderValue::from_str(authority).map_err(|_| BadAddress::Form)?;
         let port = uri.port_u16().unwrap_or(port);
         Ok(Self { host, port, authority, tls, idle: RefCell::default(), idle_max })

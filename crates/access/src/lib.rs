@@ -77,8 +77,11 @@ pub enum BadSetup {
 pub enum Answer {
     /// It is who it says.
     Allow(Box<Identity>),
-    /// It is not.
+    /// It is not, or so it seems: what it says is wrong.
     Deny,
+    /// Its token is signed as it should be, and does not let it in: it has expired, or is for
+    /// another client. Nobody has guessed it.
+    Unfit,
     /// Nothing is known of it.
     Ignore,
     /// Nobody could be asked.

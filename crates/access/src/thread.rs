@@ -252,7 +252,7 @@ impl<F> Desk<F> {
                 add(match &answer {
                     Answer::Allow(_) => &counts.auth_service_allowed,
                     Answer::Ignore => &counts.auth_service_ignored,
-                    Answer::Deny | Answer::Unavailable => &counts.auth_service_denied,
+                    Answer::Deny | Answer::Unfit | Answer::Unavailable => &counts.auth_service_denied,
                 });
                 if let Answer::Allow(identity) = &answer {
                     desked.note(digest, identity);
@@ -300,7 +300,8 @@ impl Desked {
     fn say(&self, error: &NoAnswer) {
         if self.said_at.get().is_none_or(|at| at.elapsed() >= SAY_AGAIN) {
             self.said_at.set(Some(Instant::now()));
-            let url = &self.config.url;
+            // What is behind it may be a secret.
+            let url = self.config.url.split('?').next();
             tracing::warn!(url, %error, "the authentication service gives no answer");
         }
     }

@@ -143,6 +143,7 @@ impl Checker {
         *request.uri_mut() = path;
         let answer = tokio::time::timeout(FETCH_MAX, server.ask(request, SET_BYTES_MAX)).await;
         self.fetched_at.set(Some(Instant::now()));
+        let host = uri.host();
         let read = match answer {
             Err(_) => Err("no answer in time".to_owned()),
             Ok(Err(fault)) => Err(fault.to_string()),
@@ -154,11 +155,11 @@ impl Checker {
                 add(&self.counts.keys_fetched);
                 // A key may have been taken out.
                 self.known.borrow_mut().clear();
-                tracing::debug!(%uri, keys, "fetched the keys of tokens");
+                tracing::debug!(host, keys, "fetched the keys of tokens");
             }
             Err(error) => {
                 add(&self.counts.keys_failed);
-                tracing::warn!(%uri, error, "the keys of tokens cannot be fetched, and stay");
+                tracing::warn!(host, error, "the keys of tokens cannot be fetched, and stay");
             }
         }
     }
@@ -178,7 +179,17 @@ impl Checker {
                 add(&self.counts.tokens_wrong);
                 let client_id = &question.client_id[..question.client_id.floor_char_boundary(128)];
                 tracing::debug!(client_id, %error, "a token lets nobody in");
-                Answer::Deny
+                match error {
+                    BadToken::Form
+                    | BadToken::Algorithm
+                    | BadToken::UnknownKey
+                    | BadToken::Signature => Answer::Deny,
+                    BadToken::Expired
+                    | BadToken::NoExpiry
+                    | BadToken::NotYet
+                    | BadToken::Claim(_)
+                    | BadToken::Rights(_) => Answer::Unfit,
+                }
             }
         }
     }

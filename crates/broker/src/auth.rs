@@ -128,7 +128,16 @@ impl AuthConfig {
             && self.allow_anonymous == Some(true);
         let text = "auth.acl_file without auth.password_file: whoever says a user name has the \
             rights of that user";
-        is_unproven.then(|| text.to_owned()).into_iter()
+        let plain = |key, url: &str| {
+            let host = url.strip_prefix("http://")?;
+            let is_here = ["localhost", "127.", "[::1]"].iter().any(|it| host.starts_with(it));
+            let why = "over http:// whoever is between can read and change what is said";
+            (!is_here).then(|| format!("{key}: {why}"))
+        };
+        let jwks = self.jwt.iter().filter_map(|jwt| jwt.jwks.as_deref());
+        let jwks = jwks.filter_map(move |url| plain("auth.jwt.jwks", url));
+        let http = self.http.iter().filter_map(move |http| plain("auth.http.url", &http.url));
+        is_unproven.then(|| text.to_owned()).into_iter().chain(jwks).chain(http)
     }
 }
 

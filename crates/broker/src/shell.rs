@@ -220,7 +220,7 @@ impl Shell {
                 }
                 Letter::Answered(answered) => {
                     let verdict = output.guard.auth.answered(&answered, now);
-                    let verdict = output.guard.judge(answered.peer, verdict, now);
+                    let verdict = output.guard.judge(answered.guesser(), verdict, now);
                     shard.authenticated(answered.ticket, verdict, now, &mut output);
                 }
             }

@@ -268,6 +268,7 @@ fn what_cannot_be_asked_is_named() {
         ("localhost:80", "url: it must be http://"),
         ("ftp://localhost/", "url: it must be http://"),
         ("http:///x", "url: it must be http://"),
+        ("http://ann:pencil@localhost/", "url: it must be http://"),
     ] {
         let setup = Setup { http: Some(config(url)), jwt: None };
         let error = setup.check().unwrap_err().to_string();

@@ -30,6 +30,13 @@ pub(crate) struct Answered {
     answer: Answer,
 }
 
+impl Answered {
+    /// Who may have guessed what was said, and was wrong.
+    pub(crate) fn guesser(&self) -> Option<SocketAddr> {
+        self.peer.filter(|_| matches!(self.answer, Answer::Deny | Answer::Ignore))
+    }
+}
+
 /// A shard's way to the thread.
 #[derive(Debug)]
 pub(crate) struct AccessWay {
@@ -120,7 +127,9 @@ impl AccessWay {
                 let user = identity.user.as_deref().map(Into::into);
                 Verdict::AcceptOn(Box::new(Terms { user, rights, until }))
             }
-            Answer::Deny => Verdict::Refuse(ReasonCode::BadUserNameOrPassword),
+            Answer::Deny | Answer::Unfit => {
+                Verdict::Refuse(ReasonCode::BadUserNameOrPassword)
+            }
             Answer::Ignore => Verdict::Refuse(ReasonCode::NotAuthorized),
             Answer::Unavailable => Verdict::Refuse(ReasonCode::ServerUnavailable),
         }
