@@ -3,6 +3,7 @@
 //! A target is a file of two lines in `fuzz_targets/`, a line in `Cargo.toml`, and for a packet a
 //! line in [`packet::TARGETS`]. `scripts/fuzz` makes the seeds, builds and runs them.
 
+pub mod access;
 pub mod flow;
 pub mod frames;
 pub mod mosquitto;

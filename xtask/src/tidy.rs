@@ -24,12 +24,15 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("weir-transport", &[]),
     ("weir-reactor", &["weir-transport"]),
     ("weir-http", &[]),
+    // Nothing of the broker, which makes rights of what it finds out.
+    ("weir-access", &[]),
     // Nothing of the broker, which answers it by its port.
     ("weir-control", &["weir-http"]),
     (
         "weir-broker",
         &[
             "weir-wire",
+            "weir-access",
             "weir-core",
             "weir-reactor",
             "weir-flow",

@@ -1,5 +1,8 @@
-//! Who may come in at all: bounds of the whole process, checked once per connection.
+//! Who may come in at all: bounds of the whole process and bans, checked once per connection, and
+//! once more when it is known which client it is.
 
+use crate::auth::Bans;
+use crate::host::host_of;
 use foldhash::fast::RandomState;
 use hosts::{Held, Hosts, Kind};
 use rate::Rate;
@@ -7,11 +10,14 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
 use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use strikes::Strikes;
 use weir_core::{Micros, Origin, share_of};
 use weir_wire::ReasonCode;
 
 mod hosts;
 mod rate;
+mod strikes;
 
 /// Connections that are open only to be told why they are refused. More are cut at once.
 const REFUSALS_MAX: u32 = 1024;
@@ -19,6 +25,9 @@ const REFUSALS_MAX: u32 = 1024;
 /// Connections at a time that are let in while the memory ceiling is reached, so that sessions can
 /// come back for what is kept for them. More are cut at once.
 const AT_CEILING_MAX: u32 = 64;
+
+/// Wrong passwords of one address in a minute, where nothing is said.
+const WRONG_PASSWORDS_MAX: u32 = 20;
 
 /// The `[process]` table. 0 is "no bound" where nothing else is said.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +47,18 @@ pub struct ProcessLimits {
     /// A burst of one second's is let through. One address may have `limits.client_share_percent`
     /// of them, the broker's own host all. More: CONNACK 0x9F (return code 3 before 5.0).
     pub connects_per_second_max: u32,
+    /// Wrong passwords and tokens of one address within a minute. 0 is 20, and no bound for clients
+    /// on the broker's own host.
+    ///
+    /// More: the address is banned for `ban_s`. Its connections are closed without a word, and what
+    /// it asked before is refused with 0x8A.
+    pub wrong_passwords_per_minute_max: u32,
+    /// How often a client may CONNECT within a minute, from one address. 0 is any number.
+    ///
+    /// More: CONNACK 0x8A for `ban_s`, for this client identifier from this address.
+    pub flapping_connects_per_minute_max: u32,
+    /// How long an address or a client is banned that the two bounds above are for.
+    pub ban_s: u32,
     /// Resident memory of the process. 0 is three quarters of the host's.
     ///
     /// Near it nothing is taken that has to be kept: new sessions, retained messages, messages that
@@ -52,6 +73,9 @@ impl Default for ProcessLimits {
             connections_max: 1_000_000,
             connections_per_address_max: 0,
             connects_per_second_max: 0,
+            wrong_passwords_per_minute_max: 0,
+            flapping_connects_per_minute_max: 0,
+            ban_s: 300,
             memory_bytes_max: 0,
         }
     }
@@ -65,6 +89,8 @@ pub(crate) enum Admission {
     Refuse(ReasonCode),
     /// There is no room even to say why.
     Cut,
+    /// Its address is banned: there is nothing to say.
+    Banned,
 }
 
 /// What admission control counted since it was made.
@@ -74,6 +100,12 @@ pub(crate) struct AdmissionStats {
     pub(crate) refused_address: u64,
     pub(crate) refused_rate: u64,
     pub(crate) cut: u64,
+    /// Connections of banned addresses, and CONNECTs of banned clients.
+    pub(crate) banned: u64,
+    /// Addresses banned for wrong passwords.
+    pub(crate) passwords_guessed_banned: u64,
+    /// Clients banned for coming too often.
+    pub(crate) flapping_banned: u64,
 }
 
 /// Where a connection is: its shard and the shell's token there.
@@ -116,14 +148,31 @@ pub(crate) struct AdmissionControl {
     refused: u32,
     hosts: Hosts,
     rate: Rate,
+    bans: Arc<Bans>,
+    /// Wrong passwords, by host.
+    guesses: Strikes<IpAddr>,
+    /// CONNECTs, by host and client identifier.
+    flapping: Strikes<(IpAddr, u64)>,
     /// Names addresses to the shards.
     hasher: RandomState,
     pub(crate) stats: AdmissionStats,
 }
 
+pub(crate) fn open(admission: &Mutex<AdmissionControl>) -> MutexGuard<'_, AdmissionControl> {
+    // Counts stay usable whatever a thread died of.
+    admission.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl AdmissionControl {
-    pub(crate) fn new(limits: ProcessLimits, share_percent: u8) -> Self {
+    pub(crate) fn new(limits: ProcessLimits, share_percent: u8, bans: Arc<Bans>) -> Self {
+        let wrong_max = match limits.wrong_passwords_per_minute_max {
+            0 => WRONG_PASSWORDS_MAX,
+            max => max,
+        };
         Self {
+            bans,
+            guesses: Strikes::new(wrong_max, limits.ban_s),
+            flapping: Strikes::new(limits.flapping_connects_per_minute_max, limits.ban_s),
             rate: Rate::new(limits.connects_per_second_max, share_percent),
             limits,
             share_percent,
@@ -146,6 +195,10 @@ impl AdmissionControl {
         now: Micros,
     ) -> Admission {
         let host = host_of(peer);
+        if self.bans.has_address(peer) || self.guesses.is_out(&host, now) {
+            self.stats.banned += 1;
+            return Admission::Banned;
+        }
         let reason = match () {
             () if is_memory_full && self.at_ceiling >= AT_CEILING_MAX => return self.cut(),
             () if self.served >= self.limits.connections_max => {
@@ -177,6 +230,57 @@ impl AdmissionControl {
         let held = self.hosts.hold(host, Kind::Refused);
         self.hold(place, held);
         Admission::Refuse(reason)
+    }
+
+    /// Whether a client that comes from `peer` may not, by what it says of itself. Called once for
+    /// each CONNECT.
+    pub(crate) fn is_banned(
+        &mut self,
+        peer: Option<IpAddr>,
+        client_id: &str,
+        user: Option<&str>,
+        now: Micros,
+    ) -> bool {
+        let is_banned = self.bans.has_client(client_id)
+            || user.is_some_and(|user| self.bans.has_user(user))
+            || peer.is_some_and(|peer| self.is_out(peer, now) || self.flaps(peer, client_id, now));
+        self.stats.banned += u64::from(is_banned);
+        is_banned
+    }
+
+    fn flaps(&mut self, peer: IpAddr, client_id: &str, now: Micros) -> bool {
+        // Who says no identifier is somebody else each time.
+        let flaps = !client_id.is_empty()
+            && self.flapping.add((host_of(peer), self.hasher.hash_one(client_id)), now);
+        self.stats.flapping_banned = self.flapping.outs;
+        flaps
+    }
+
+    /// Whether nobody may come from there.
+    pub(crate) fn is_out(&self, peer: IpAddr, now: Micros) -> bool {
+        self.bans.has_address(peer) || self.guesses.is_out(&host_of(peer), now)
+    }
+
+    /// Whether this user may not come in, wherever it comes from.
+    pub(crate) fn is_user_banned(&mut self, user: &str) -> bool {
+        let is_banned = self.bans.has_user(user);
+        self.stats.banned += u64::from(is_banned);
+        is_banned
+    }
+
+    /// Somebody there has said a wrong password.
+    pub(crate) fn guessed_wrong(&mut self, peer: IpAddr, now: Micros) {
+        let is_exempt = self.limits.wrong_passwords_per_minute_max == 0;
+        let host = host_of(peer);
+        if !(is_exempt && host.is_loopback()) {
+            self.guesses.add(host, now);
+            self.stats.passwords_guessed_banned = self.guesses.outs;
+        }
+    }
+
+    /// Those are banned from now on.
+    pub(crate) fn set_bans(&mut self, bans: Arc<Bans>) {
+        self.bans = bans;
     }
 
     /// The connection is over. Harmless for one that is not held.
@@ -259,17 +363,6 @@ impl AdmissionControl {
     }
 }
 
-/// Whom a connection from this address counts for: whoever has an IPv6 address has 2^64 of them.
-pub(crate) fn host_of(peer: IpAddr) -> IpAddr {
-    match peer.to_canonical() {
-        IpAddr::V6(address) if !address.is_loopback() => {
-            let [a, b, c, d, ..] = address.segments();
-            std::net::Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
-        }
-        host => host,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -292,9 +385,9 @@ mod tests {
             connections_max: connections,
             connections_per_address_max: per_address,
             connects_per_second_max: per_second,
-            memory_bytes_max: 0,
+            ..ProcessLimits::default()
         };
-        AdmissionControl::new(limits, 75)
+        AdmissionControl::new(limits, 75, Arc::default())
     }
 
     /// How many of these connections from `peer` are served.
@@ -488,6 +581,61 @@ mod tests {
         let pass = admission.leave(at(0)).unwrap();
         admission.arrive(Place { shard: 3, token: 9 }, &pass);
         assert_eq!(admission.origin(Place { shard: 3, token: 9 }), origin);
+    }
+
+    #[test]
+    fn whoever_guesses_passwords_is_kept_out_and_nobody_else() {
+        let mut admission = admission(1_000, 0, 0);
+        let at_s = |s| Micros::from_secs(s);
+        (0..19).for_each(|_| admission.guessed_wrong(FAR, at_s(1)));
+        assert_eq!(admission.admit(at(0), FAR, false, at_s(2)), Admission::Serve);
+        admission.guessed_wrong(FAR, at_s(3));
+        assert_eq!(admission.admit(at(1), FAR, false, at_s(4)), Admission::Banned);
+        assert!(admission.is_banned(Some(FAR), "was-there", None, at_s(4)));
+        assert_eq!(admission.admit(at(1), OTHER, false, at_s(4)), Admission::Serve);
+        assert_eq!(admission.admit(at(2), FAR, false, at_s(303)), Admission::Serve);
+        assert_eq!((admission.stats.passwords_guessed_banned, admission.stats.banned), (1, 2));
+    }
+
+    /// A proxy there brings everybody, unless the bound is set.
+    #[test]
+    fn the_brokers_own_host_may_guess_unless_that_is_bounded() {
+        for (max, expected) in [(0, Admission::Serve), (5, Admission::Banned)] {
+            let limits =
+                ProcessLimits { wrong_passwords_per_minute_max: max, ..ProcessLimits::default() };
+            let mut admission = AdmissionControl::new(limits, 75, Arc::default());
+            (0..100).for_each(|_| admission.guessed_wrong(A, Micros(0)));
+            assert_eq!(admission.admit(at(0), A, false, Micros(0)), expected);
+        }
+    }
+
+    #[test]
+    fn who_comes_too_often_is_kept_out_from_where_it_comes() {
+        let limits =
+            ProcessLimits { flapping_connects_per_minute_max: 3, ..ProcessLimits::default() };
+        let mut admission = AdmissionControl::new(limits, 75, Arc::default());
+        let mut comes =
+            |peer, client_id| admission.is_banned(Some(peer), client_id, None, Micros(0));
+        assert_eq!([0; 4].map(|_| comes(FAR, "c")), [false, false, true, true]);
+        assert!(!comes(OTHER, "c"), "nobody bans a client of others by its name");
+        assert!(!comes(FAR, "d"));
+        assert!((0..10).all(|_| !comes(FAR, "")));
+        assert_eq!(admission.stats.flapping_banned, 1);
+    }
+
+    #[test]
+    fn who_is_banned_by_the_file_is_kept_out_at_once() {
+        let mut admission = admission(10, 0, 0);
+        let now = Micros(0);
+        assert_eq!(admission.admit(at(0), FAR, false, now), Admission::Serve);
+        let bans = Bans::parse("address 192.0.2.1\nclient c\nuser ann\n").unwrap();
+        admission.set_bans(Arc::new(bans));
+        assert_eq!(admission.admit(at(1), FAR, false, now), Admission::Banned);
+        assert!(admission.is_banned(Some(FAR), "d", None, now));
+        assert!(admission.is_banned(Some(OTHER), "c", None, now));
+        assert!(admission.is_banned(None, "d", Some("ann"), now));
+        assert!(!admission.is_banned(Some(OTHER), "d", Some("bob"), now));
+        assert!(admission.is_user_banned("ann") && !admission.is_user_banned("bob"));
     }
 
     #[test]

@@ -1,25 +1,37 @@
-//! The authentication port, answered from the configuration: SCRAM-SHA-256, passwords of a file, or
-//! nobody in particular. What takes a few hashes is answered at once, on the shard's thread; a
-//! password takes thousands, and the hasher answers later ([`hasher`]).
+//! The authentication port, answered from the configuration: SCRAM-SHA-256, passwords of a file,
+//! tokens, a service, or nobody in particular. What takes a few hashes is answered at once, on the
+//! shard's thread; a password takes thousands, and the hasher answers later ([`hasher`]); so does
+//! the thread that checks tokens and asks the service ([`access`]).
 
+pub(crate) mod access;
 mod acl;
+mod bans;
 mod files;
 pub(crate) mod hasher;
 mod passwords;
 mod scram;
+mod waits;
 
+pub use acl::check_rights;
+pub(crate) use bans::Bans;
+pub use bans::check_bans;
 pub(crate) use files::Access;
 pub use files::FileError;
 pub use passwords::{BadLine, check_passwords, hash_password};
 
 pub use scram::{Verifier, VerifierError, client_final as scram_client_final};
 
+use access::{AccessWay, Answered};
 use hasher::{Checked, HasherWay, PasswordCounts};
 use scram::{ClientFinal, ClientFirst, Exchange};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
 use std::path::PathBuf;
-use weir_core::{AuthRequest, AuthStep, ConnKey, Verdict};
+use std::sync::Arc;
+use waits::Waits;
+use weir_access::{By, HttpConfig, JwtConfig, Setup};
+use weir_core::{AuthRequest, AuthStep, ConnKey, Micros, Verdict};
 use weir_wire::ReasonCode;
 
 /// The one method there is (RFC 7677).
@@ -45,25 +57,55 @@ pub struct AuthConfig {
     /// whoever is let in may use every topic. [security.md](security.md) says more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acl_file: Option<PathBuf>,
+    /// A file of addresses, clients and users that may not come in.
+    /// [security.md](security.md#bans) says more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bans_file: Option<PathBuf>,
     /// A verifier for each user name, as `weir broker --verifier` prints it. Such a user may
     /// authenticate by SCRAM-SHA-256, for which MQTT 5.0 is needed.
     pub users: BTreeMap<String, String>,
+    /// Clients that show a token (JWT), which somebody else has signed. SIGHUP has the files of its
+    /// keys read again. [security.md](security.md#tokens) says more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jwt: Option<JwtConfig>,
+    /// A service that is asked over HTTP who may come in. [security.md](security.md#a-service) says
+    /// more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http: Option<HttpConfig>,
 }
 
 impl AuthConfig {
     /// Whether anything has to be asked of a client.
     pub(crate) fn is_on(&self, allows_anonymous: bool) -> bool {
-        !allows_anonymous || !self.users.is_empty() || self.password_file.is_some()
+        !allows_anonymous
+            || !self.users.is_empty()
+            || self.password_file.is_some()
+            || self.bans_file.is_some()
+            || !self.setup().is_empty()
+    }
+
+    /// What is asked on another thread.
+    pub(crate) fn setup(&self) -> Setup {
+        Setup { jwt: self.jwt.clone(), http: self.http.clone() }
     }
 
     /// Whether it names files that may change.
     pub(crate) fn has_files(&self) -> bool {
-        self.password_file.is_some() || self.acl_file.is_some()
+        self.bans_file.is_some() || self.names_rights()
+    }
+
+    /// Whether it matters whose client each is.
+    pub(crate) fn knows_users(&self) -> bool {
+        self.password_file.is_some() || self.bans_file.is_some() || !self.setup().is_empty()
+    }
+
+    fn names_rights(&self) -> bool {
+        self.password_file.is_some() || self.acl_file.is_some() || !self.setup().is_empty()
     }
 
     /// Whether it says who may come in, or what they may do.
     pub(crate) fn names_users(&self) -> bool {
-        self.has_files() || !self.users.is_empty()
+        self.names_rights() || !self.users.is_empty()
     }
 
     /// Checks every verifier.
@@ -82,10 +124,20 @@ impl AuthConfig {
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
         let is_unproven = self.acl_file.is_some()
             && self.password_file.is_none()
+            && self.setup().is_empty()
             && self.allow_anonymous == Some(true);
         let text = "auth.acl_file without auth.password_file: whoever says a user name has the \
             rights of that user";
-        is_unproven.then(|| text.to_owned()).into_iter()
+        let plain = |key, url: &str| {
+            let host = url.strip_prefix("http://")?;
+            let is_here = ["localhost", "127.", "[::1]"].iter().any(|it| host.starts_with(it));
+            let why = "over http:// whoever is between can read and change what is said";
+            (!is_here).then(|| format!("{key}: {why}"))
+        };
+        let jwks = self.jwt.iter().filter_map(|jwt| jwt.jwks.as_deref());
+        let jwks = jwks.filter_map(move |url| plain("auth.jwt.jwks", url));
+        let http = self.http.iter().filter_map(move |http| plain("auth.http.url", &http.url));
+        is_unproven.then(|| text.to_owned()).into_iter().chain(jwks).chain(http)
     }
 }
 
@@ -102,6 +154,10 @@ pub(crate) struct Authenticator {
     secret: [u8; 32],
     /// To where passwords are checked, if there is a file of them.
     hasher: Option<HasherWay>,
+    /// To where tokens are checked and the service is asked, if there is one of them.
+    access: Option<AccessWay>,
+    /// Who waits for one of the two.
+    waits: Waits,
 }
 
 impl Authenticator {
@@ -110,7 +166,8 @@ impl Authenticator {
         config: &AuthConfig,
         allow_anonymous: bool,
         secret: [u8; 32],
-        hasher: Option<HasherWay>,
+        (hasher, access): (Option<HasherWay>, Option<AccessWay>),
+        share_percent: u8,
     ) -> Self {
         let users = config
             .users
@@ -118,21 +175,20 @@ impl Authenticator {
             .filter_map(|(user, text)| Some((user.clone(), text.parse().ok()?)))
             .collect();
         let (exchanges, answered) = (HashMap::new(), None);
-        Self { allow_anonymous, users, exchanges, answered, secret, hasher }
+        let waits = Waits::new(share_percent);
+        Self { allow_anonymous, users, exchanges, answered, secret, hasher, access, waits }
     }
 
-    /// One step of one client. Whatever is wrong is refused; nothing is told of why. No answer is
-    /// one that comes later, to [`Authenticator::checked`].
-    pub(crate) fn answer(&mut self, request: &AuthRequest<'_>) -> Option<Verdict> {
+    /// One step of one client from `peer`. Whatever is wrong is refused; nothing is told of why. No
+    /// answer is one that comes later, to [`Authenticator::checked`] or
+    /// [`Authenticator::answered`].
+    pub(crate) fn answer(
+        &mut self,
+        request: &AuthRequest<'_>,
+        peer: Option<SocketAddr>,
+    ) -> Option<Verdict> {
         Some(match (request.method, request.step) {
-            (None, _) => match (&mut self.hasher, request.user_name) {
-                (Some(hasher), Some(user)) => match request.password {
-                    Some(password) => return hasher.ask(request.ticket, user, password),
-                    None => Verdict::Refuse(ReasonCode::BadUserNameOrPassword),
-                },
-                _ if self.allow_anonymous => Verdict::Accept(Vec::new()),
-                _ => Verdict::Refuse(ReasonCode::NotAuthorized),
-            },
+            (None, _) => return self.answer_plain(request, peer),
             (Some(METHOD), _) if request.data.len() > DATA_BYTES_MAX => {
                 Verdict::Refuse(ReasonCode::NotAuthorized)
             }
@@ -142,8 +198,54 @@ impl Authenticator {
         })
     }
 
+    /// Who says a user name and a password, or less. The first of these that knows the client
+    /// decides: tokens, the file of passwords, the service.
+    fn answer_plain(
+        &mut self,
+        request: &AuthRequest<'_>,
+        peer: Option<SocketAddr>,
+    ) -> Option<Verdict> {
+        let Self { hasher, access, .. } = self;
+        if let Some(access) = access
+            && access.has_token(request)
+        {
+            return self
+                .waits
+                .ask(peer, access.waiting_max(), || access.ask(By::Token, request, peer));
+        }
+        let service = access.as_ref().filter(|access| access.has_service);
+        let checks_names = hasher.is_some() || access.is_some();
+        if let (Some(hasher), Some(user)) = (hasher, request.user_name)
+            && (service.is_none() || hasher.knows(user))
+        {
+            return match request.password {
+                Some(password) => self.waits.ask(peer, hasher::WAITING_MAX, || {
+                    hasher.ask((request.ticket, peer), user, password)
+                }),
+                None => Some(Verdict::Refuse(ReasonCode::BadUserNameOrPassword)),
+            };
+        }
+        if self.allow_anonymous && (request.user_name.is_none() || !checks_names) {
+            return Some(Verdict::Accept(Vec::new()));
+        }
+        match service {
+            Some(service) => self
+                .waits
+                .ask(peer, service.waiting_max(), || service.ask(By::Service, request, peer)),
+            None => Some(Verdict::Refuse(ReasonCode::NotAuthorized)),
+        }
+    }
+
+    /// A token was checked, or the service has answered.
+    pub(crate) fn answered(&mut self, answered: &Answered, now: Micros) -> Verdict {
+        self.waits.answered(answered.peer);
+        let verdict = self.access.as_ref().map(|access| access.answered(answered, now));
+        verdict.unwrap_or(Verdict::Refuse(ReasonCode::ServerUnavailable))
+    }
+
     /// The hasher has looked at a password.
     pub(crate) fn checked(&mut self, checked: &Checked) -> Verdict {
+        self.waits.answered(checked.peer);
         let answered = self.hasher.as_mut().map(|hasher| hasher.answered(checked));
         answered.unwrap_or(Verdict::Refuse(ReasonCode::ServerUnavailable))
     }
@@ -151,6 +253,11 @@ impl Authenticator {
     /// What the passwords came to so far.
     pub(crate) fn password_counts(&self) -> PasswordCounts {
         self.hasher.as_ref().map_or_else(PasswordCounts::default, |hasher| hasher.counts)
+    }
+
+    /// What tokens and the service came to so far, on all threads.
+    pub(crate) fn access_counts(&self) -> Option<Arc<weir_access::Counts>> {
+        self.access.as_ref().map(AccessWay::counts)
     }
 
     /// The connection is over.
@@ -211,15 +318,15 @@ mod tests {
         let users = BTreeMap::from([("ann".to_owned(), verifier)]);
         let config = AuthConfig { users, ..AuthConfig::default() };
         config.check().unwrap();
-        Authenticator::new(&config, allow_anonymous, [7; 32], None)
+        Authenticator::new(&config, allow_anonymous, [7; 32], (None, None), 75)
     }
 
     #[test]
     fn anonymous_clients_come_in_only_where_that_is_set() {
         let begin = request(None, AuthStep::Begin, b"");
-        assert_eq!(authenticator(true).answer(&begin).unwrap(), Verdict::Accept(Vec::new()));
+        assert_eq!(authenticator(true).answer(&begin, None).unwrap(), Verdict::Accept(Vec::new()));
         let refused = Verdict::Refuse(ReasonCode::NotAuthorized);
-        assert_eq!(authenticator(false).answer(&begin).unwrap(), refused);
+        assert_eq!(authenticator(false).answer(&begin, None).unwrap(), refused);
     }
 
     #[test]
@@ -227,7 +334,7 @@ mod tests {
         let refused = Verdict::Refuse(ReasonCode::BadAuthenticationMethod);
         for method in ["SCRAM-SHA-1", "", "PLAIN"] {
             let begin = request(Some(method), AuthStep::Begin, b"");
-            assert_eq!(authenticator(true).answer(&begin).unwrap(), refused);
+            assert_eq!(authenticator(true).answer(&begin, None).unwrap(), refused);
         }
     }
 
@@ -236,12 +343,13 @@ mod tests {
         let mut server = authenticator(false);
         for (password, is_right) in [("pencil", true), ("pen", false)] {
             let first = request(Some(METHOD), AuthStep::Begin, b"n,,n=ann,r=abc");
-            let Some(Verdict::Continue(data)) = server.answer(&first) else {
+            let Some(Verdict::Continue(data)) = server.answer(&first, None) else {
                 panic!("no challenge")
             };
             let last = scram::client_final("ann", password, "abc", &data).unwrap();
-            let verdict =
-                server.answer(&request(Some(METHOD), AuthStep::Continue, last.as_bytes())).unwrap();
+            let verdict = server
+                .answer(&request(Some(METHOD), AuthStep::Continue, last.as_bytes()), None)
+                .unwrap();
             assert_eq!(matches!(verdict, Verdict::AcceptAs { .. }), is_right, "{verdict:?}");
             assert!(server.exchanges.is_empty());
         }
@@ -257,7 +365,10 @@ mod tests {
             }
             other => panic!("{other:?}"),
         };
-        assert_eq!(salt(server.answer(&first).unwrap()), salt(server.answer(&first).unwrap()));
+        assert_eq!(
+            salt(server.answer(&first, None).unwrap()),
+            salt(server.answer(&first, None).unwrap())
+        );
     }
 
     #[test]
@@ -265,8 +376,11 @@ mod tests {
         let refused = Some(Verdict::Refuse(ReasonCode::NotAuthorized));
         for data in [&b""[..], b"n,,", b"p=tls-unique,,n=ann,r=x", b"n,,n=ann,r=", &[0xFF; 5000]] {
             let mut server = authenticator(false);
-            assert_eq!(server.answer(&request(Some(METHOD), AuthStep::Begin, data)), refused);
-            assert_eq!(server.answer(&request(Some(METHOD), AuthStep::Continue, data)), refused);
+            assert_eq!(server.answer(&request(Some(METHOD), AuthStep::Begin, data), None), refused);
+            assert_eq!(
+                server.answer(&request(Some(METHOD), AuthStep::Continue, data), None),
+                refused
+            );
         }
     }
 }

@@ -240,7 +240,8 @@ impl Config {
 
     /// What a shard is told.
     pub fn settings(&self) -> Settings {
-        let authentication = self.auth.is_on(self.allows_anonymous());
+        let is_counted = self.process.flapping_connects_per_minute_max > 0;
+        let authentication = is_counted || self.auth.is_on(self.allows_anonymous());
         let features = Features { authentication, ..self.features.clone() };
         Settings { limits: self.limits.clone(), features, share: self.share.clone() }
     }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::Arc;
 use weir_control::{Client, ClientPage, Counters, Full, Link, Port, Request};
 use weir_core::{ClientState, Kicked, NotMoved, Partition, Partitions, ShardId, Stats};
 use weir_reactor::{IoStats, Outside};
@@ -62,6 +63,10 @@ pub(crate) struct ShardCounters {
     pub(crate) admission: AdmissionStats,
     pub(crate) log: LogCounts,
     pub(crate) passwords: PasswordCounts,
+    /// Where tokens are checked or a service is asked.
+    pub(crate) access: Option<Arc<weir_access::Counts>>,
+    /// How often a connection was not read for its rate.
+    pub(crate) rate_pauses: u64,
     /// Where there is a store.
     pub(crate) journal: Option<JournalCounts>,
     pub(crate) rss_bytes: u64,
@@ -138,11 +143,22 @@ impl From<ShardCounters> for Counters {
             admission,
             log,
             passwords,
+            access,
+            rate_pauses,
             journal,
             rss_bytes,
             rss_bytes_max,
         } = counters;
-        let AdmissionStats { refused_count, refused_address, refused_rate, cut } = admission;
+        let AdmissionStats {
+            refused_count,
+            refused_address,
+            refused_rate,
+            cut,
+            banned,
+            passwords_guessed_banned,
+            flapping_banned,
+        } = admission;
+        let of_access = access.iter().flat_map(|counts| counts.by_name());
         let of_shell = [
             ("answers_dropped", answers_dropped),
             ("accept_errors", io.accept_errors),
@@ -152,20 +168,27 @@ impl From<ShardCounters> for Counters {
             ("passwords_known", passwords.known),
             ("passwords_wrong", passwords.wrong),
             ("passwords_busy", passwords.busy),
+            ("rate_pauses", rate_pauses),
         ];
         let of_store = journal.into_iter().flat_map(JournalCounts::by_name);
         Self {
             shard: stats.by_name().chain(of_shell).chain(of_store).collect(),
             refusals: stats.refusals.by_name().collect(),
-            process: vec![
+            process: [
                 ("refused_count", refused_count),
                 ("refused_address", refused_address),
                 ("refused_rate", refused_rate),
                 ("cut", cut),
+                ("banned", banned),
+                ("passwords_guessed_banned", passwords_guessed_banned),
+                ("flapping_banned", flapping_banned),
                 ("log_lines_lost", log.lost),
                 ("rss_bytes", rss_bytes),
                 ("rss_bytes_max", rss_bytes_max),
-            ],
+            ]
+            .into_iter()
+            .chain(of_access)
+            .collect(),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! of its own, as the control thread's is.
 
 use crate::admission::Pass;
+use crate::auth::access::Answered;
 use crate::auth::hasher::Checked;
 use crate::journal::{Flushed, Paged};
 use std::net::SocketAddr;
@@ -38,6 +39,8 @@ pub(crate) enum Letter {
     Paged(Box<Paged>),
     /// The thread that hashes passwords has looked at one.
     Checked(Checked),
+    /// A token was checked, or the authentication service has answered.
+    Answered(Box<Answered>),
 }
 
 impl Letter {
@@ -51,7 +54,8 @@ impl Letter {
             | Self::Ask(_)
             | Self::Flushed(_)
             | Self::Paged(_)
-            | Self::Checked(_) => 0,
+            | Self::Checked(_)
+            | Self::Answered(_) => 0,
         }
     }
 }
@@ -71,5 +75,11 @@ impl From<Paged> for Letter {
 impl From<Checked> for Letter {
     fn from(checked: Checked) -> Self {
         Self::Checked(checked)
+    }
+}
+
+impl From<Answered> for Letter {
+    fn from(answered: Answered) -> Self {
+        Self::Answered(Box::new(answered))
     }
 }

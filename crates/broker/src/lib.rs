@@ -10,6 +10,7 @@ mod config;
 mod content;
 mod control;
 mod doorman;
+mod host;
 mod journal;
 mod letter;
 mod listener;
@@ -24,8 +25,8 @@ mod worker;
 
 pub use admission::ProcessLimits;
 pub use auth::{
-    AuthConfig, BadLine, FileError, Verifier, VerifierError, check_passwords, hash_password,
-    scram_client_final,
+    AuthConfig, BadLine, FileError, Verifier, VerifierError, check_bans, check_passwords,
+    check_rights, hash_password, scram_client_final,
 };
 pub use config::{
     Config, ConfigError, IoBackend, MOSQUITTO_OPTIONS, MosquittoFile, MosquittoNote,

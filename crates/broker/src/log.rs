@@ -7,7 +7,8 @@
 
 mod bound;
 
-use crate::admission::{host_of, shrink};
+use crate::admission::shrink;
+use crate::host::host_of;
 use bound::Bound;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -37,6 +38,11 @@ const SHOWN_BYTES_MAX: usize = 128;
 /// As much of `text` as a line shows.
 fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(SHOWN_BYTES_MAX)]
+}
+
+/// As much of a user name as a line shows. A token is a secret: whoever reads the log could use it.
+fn cut_user(name: &str) -> &str {
+    if weir_access::is_token(name.as_bytes()) { "(a token)" } else { cut(name) }
 }
 
 /// A name, if there is one.
@@ -90,6 +96,11 @@ impl Log {
         self.peers.insert(conn, peer);
     }
 
+    /// Where a connection comes from whose CONNECT is not answered yet.
+    pub(crate) fn peer(&self, conn: ConnKey) -> Option<SocketAddr> {
+        self.peers.get(&conn).copied()
+    }
+
     /// The connection is over, or goes to another shard, which is told its address.
     pub(crate) fn forget(&mut self, conn: ConnKey) -> Option<SocketAddr> {
         let peer = self.peers.remove(&conn)?;
@@ -122,7 +133,8 @@ impl Log {
                     return;
                 }
                 let peer = peer.map(display);
-                let (user, client_id) = (user_name.or(known.user).map(cut), cut(client_id));
+                let user = user_name.or(known.user).map(cut_user);
+                let client_id = cut(client_id);
                 let message = "connected";
                 info!(target: CLIENTS, peer, user, client_id, message, session_present);
             }
@@ -135,7 +147,7 @@ impl Log {
                 let peers = (&self.peers, io);
                 let Some(peer) = allowed_peer(bound, peers, (conn, client_id), now) else { return };
                 let peer = peer.map(display);
-                let user = user_name.or(known.user).map(cut);
+                let user = user_name.or(known.user).map(cut_user);
                 let (client_id, detail) = (named(client_id), named(detail));
                 let (message, reason) = (if was_live { "ended" } else { "refused" }, reason.name());
                 if is_usual {

@@ -1,12 +1,14 @@
 //! Users, rights and certificates that are read again while the broker runs.
 
+use crate::auth::access::Tag;
 use crate::auth::hasher::{SharedBook, open};
-use crate::auth::{Access, AuthConfig};
+use crate::auth::{Access, AuthConfig, Bans};
 use crate::listener::Doors;
 use std::collections::BTreeSet;
 use std::error::Error;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
+use weir_access::Asker;
 use weir_core::Policy;
 use weir_reactor::Waker;
 
@@ -14,6 +16,7 @@ use weir_reactor::Waker;
 #[derive(Debug)]
 pub(crate) struct Reload {
     pub(crate) policy: Option<Arc<Policy>>,
+    pub(crate) bans: Option<Arc<Bans>>,
     /// Users that are gone, or have another password.
     pub(crate) gone: BTreeSet<String>,
 }
@@ -24,6 +27,8 @@ pub struct Reloader {
     doors: Doors,
     auth: AuthConfig,
     book: Option<SharedBook>,
+    /// To the thread that checks tokens, once it runs.
+    asker: Arc<OnceLock<Asker<Tag>>>,
     to: Vec<Sender<Arc<Reload>>>,
     wakers: Vec<Waker>,
 }
@@ -35,11 +40,11 @@ impl Reloader {
     pub(crate) fn new(
         doors: Doors,
         auth: &AuthConfig,
-        book: Option<SharedBook>,
+        (book, asker): (Option<SharedBook>, Arc<OnceLock<Asker<Tag>>>),
         wakers: &[Waker],
     ) -> (Self, Reloads) {
         let (to, reloads) = wakers.iter().map(|_| channel()).unzip();
-        (Self { doors, auth: auth.clone(), book, to, wakers: wakers.to_vec() }, reloads)
+        (Self { doors, auth: auth.clone(), book, asker, to, wakers: wakers.to_vec() }, reloads)
     }
 
     /// Has everything go by the files as they are now. What cannot be used is said, and changes
@@ -63,7 +68,8 @@ impl Reloader {
                 return;
             }
         };
-        let Access { passwords, policy } = access;
+        let Access { passwords, policy, bans, keys } = access;
+        self.asker.get().into_iter().for_each(|asker| asker.reload(keys.clone()));
         let gone = match (&self.book, passwords) {
             (Some(book), Some(new)) => {
                 let old = open(book).replace(Arc::clone(&new));
@@ -72,7 +78,7 @@ impl Reloader {
             _ => BTreeSet::new(),
         };
         tracing::info!(users_changed = gone.len(), "users and rights are read again");
-        let reload = Arc::new(Reload { policy, gone });
+        let reload = Arc::new(Reload { policy, bans, gone });
         for to in &self.to {
             // A shard that has ended needs none.
             let _ = to.send(Arc::clone(&reload));

@@ -2,7 +2,8 @@
 
 mod ready;
 
-use crate::admission::AdmissionControl;
+use crate::admission::{AdmissionControl, open};
+use crate::auth::access::{self, AccessWay, Tag};
 use crate::auth::hasher::{self, Book, HasherWay, SharedBook};
 use crate::auth::{Access, Authenticator};
 use crate::config::{Config, ConfigError, IoBackend};
@@ -15,17 +16,18 @@ use crate::listener::{Door, Doors, Listener};
 use crate::log::{Log, LostLines};
 use crate::memory::{Ceiling, Memory};
 use crate::reload::{Reloader, Reloads};
-use crate::shell::{Guard, Shell};
+use crate::shell::{Guard, Rates, Shell};
 use crate::stopper::{Asked, Stopper};
 use crate::worker::{Ended, Worker};
 use foldhash::fast::RandomState;
 use std::hash::BuildHasher;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
+use weir_access::Asker;
 use weir_control::REQUESTS_MAX;
-use weir_core::{Limits, Partitions, Settings, Shard, ShardId};
+use weir_core::{Limits, Micros, Partitions, Settings, Shard, ShardId};
 use weir_flow::Flow;
 use weir_reactor::{Backend, ListenerId, Mailbox, ToOutside, Transport, Waker};
 
@@ -90,6 +92,8 @@ pub struct Server {
     control: Option<weir_control::Server>,
     lost_lines: LostLines,
     book: Option<SharedBook>,
+    /// To the thread that checks tokens and asks the service, once it runs.
+    asker: Arc<OnceLock<Asker<Tag>>>,
     reloader: Option<Reloader>,
     reloads: Reloads,
 }
@@ -120,8 +124,10 @@ impl Server {
         let control = control.map(weir_control::Server::bind).transpose()?;
         let (asked, lost_lines) = (Arc::default(), LostLines::default());
         let book = access.passwords.clone().map(Book::shared);
+        let asker = Arc::<OnceLock<_>>::default();
+        let credentials = (book.clone(), Arc::clone(&asker));
         let (reloader, reloads) =
-            Reloader::new(Arc::clone(&doors), &config.auth, book.clone(), &wakers);
+            Reloader::new(Arc::clone(&doors), &config.auth, credentials, &wakers);
         let reloader = Some(reloader);
         Ok(Self {
             config,
@@ -134,6 +140,7 @@ impl Server {
             control,
             lost_lines,
             book,
+            asker,
             reloader,
             reloads,
         })
@@ -212,8 +219,11 @@ impl Server {
         let seed = RandomState::default().hash_one("weir");
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(std::io::Error::from)?;
-        let admission =
-            AdmissionControl::new(config.process.clone(), config.limits.client_share_percent);
+        let admission = AdmissionControl::new(
+            config.process.clone(),
+            config.limits.client_share_percent,
+            self.access.bans.clone().unwrap_or_default(),
+        );
         let admission = Arc::new(Mutex::new(admission));
         let ceiling = Arc::new(Ceiling::new(config.process.memory_bytes_max, shards));
         let flows = config.flow.compile().map_err(ConfigError::Flow)?.split(shards.into());
@@ -227,7 +237,8 @@ impl Server {
             true => connect_control(&mut mailboxes, seed)?,
             false => (None, wakers.iter().map(|_| None).collect()),
         };
-        let mut hashers = self.hashers(secret, &mut mailboxes)?;
+        let mut hashers = self.hashers(secret, &admission, &mut mailboxes)?;
+        let mut access = self.access(secret, &mut mailboxes)?;
         let ends = mailboxes.into_iter().zip(to_control);
         let Limits { output_bytes_max, packet_bytes_max, .. } = config.limits;
         let unread_bytes_max = output_bytes_max + packet_bytes_max as usize + UNREAD_ANSWERS_BYTES;
@@ -241,13 +252,20 @@ impl Server {
                 own: ShardId(own),
                 admission: Arc::clone(&admission),
                 memory: Memory::new(Arc::clone(&ceiling)),
-                auth: Authenticator::new(&config.auth, allows_anonymous, secret, hashers.next()),
+                auth: Authenticator::new(
+                    &config.auth,
+                    allows_anonymous,
+                    secret,
+                    (hashers.next(), access.next()),
+                    config.limits.client_share_percent,
+                ),
                 log: Log::new(self.lost_lines.clone(), config.limits.client_share_percent),
                 unread_bytes_max,
                 has_tls: self.doors.iter().map(has_tls).collect(),
                 moved: None,
                 journal,
                 is_disk_short: false,
+                rates: Rates::new(&config.limits),
             };
             let shared: std::io::Result<Vec<_>> =
                 listeners.iter().map(Listener::try_clone).collect();
@@ -264,7 +282,7 @@ impl Server {
         let shards = self.wakers.len() as u16;
         let mut shard = Shard::new(ShardId(own), shards, settings, seed);
         shard.set_conditions(Box::<Conditions>::default());
-        if self.access.passwords.is_some() {
+        if self.config.auth.knows_users() {
             shard.know_users();
         }
         if let Some(policy) = &self.access.policy {
@@ -280,10 +298,29 @@ impl Server {
     fn hashers(
         &self,
         secret: [u8; 32],
+        admission: &Arc<Mutex<AdmissionControl>>,
         mailboxes: &mut [Mailbox<Letter>],
     ) -> std::io::Result<std::vec::IntoIter<HasherWay>> {
         let Some(book) = &self.book else { return Ok(Vec::new().into_iter()) };
-        Ok(hasher::start(book, secret, mailboxes)?.into_iter())
+        let admission = Arc::clone(admission);
+        let is_out = move |peer| open(&admission).is_out(peer, Micros(weir_reactor::now_us()));
+        Ok(hasher::start(book, secret, mailboxes, is_out)?.into_iter())
+    }
+
+    /// Each shard's way to the thread that checks tokens and asks the service, if there is one.
+    fn access(
+        &self,
+        secret: [u8; 32],
+        mailboxes: &mut [Mailbox<Letter>],
+    ) -> std::io::Result<std::vec::IntoIter<AccessWay>> {
+        let setup = self.config.auth.setup();
+        if setup.is_empty() {
+            return Ok(Vec::new().into_iter());
+        }
+        let asker = access::start(&setup, self.access.keys.clone(), secret, mailboxes)?;
+        let asker = self.asker.get_or_init(|| asker);
+        let way = |shard| AccessWay::new(shard, asker, &setup);
+        Ok((0..mailboxes.len()).map(way).collect::<Vec<_>>().into_iter())
     }
 
     /// Has the shards take up what the store has of them. Returns their logs, with a flusher each.

@@ -2,24 +2,27 @@
 //! the sink, letters go through the mailbox.
 
 mod disk;
+mod entry;
+mod rates;
 mod sum;
 
-use crate::admission::{Admission, AdmissionControl, Place};
+use crate::admission::{Admission, AdmissionControl, Place, open};
 use crate::auth::Authenticator;
-use crate::control::{Answer, ShardCounters};
+use crate::control::Answer;
 use crate::journal::Journal;
 use crate::letter::{Carried, Letter};
 use crate::log::{Known, Log};
 use crate::memory::Memory;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use weir_control::Request;
+use std::sync::{Arc, Mutex, MutexGuard};
 use weir_core::{
     AuthRequest, ConnKey, Lsn, Mail, Message, Micros, Notice, Origin, PageId, PageOut, PageTicket,
     Parcel, Partition, Record, Shard, ShardId, Shortage, Sink, Ticket, Verdict,
 };
 use weir_reactor::{Closed, Handler, Io, ListenerId, Mailbox, SharedBytes, ToOutside, Token};
 use weir_wire::ReasonCode;
+
+pub(crate) use rates::Rates;
 
 /// Letters of each sender that are handled in one turn.
 const LETTERS_MAX: usize = 1024;
@@ -73,12 +76,13 @@ pub(crate) struct Guard {
     pub(crate) journal: Option<Box<Journal>>,
     /// The disk has no room for more than there is.
     pub(crate) is_disk_short: bool,
+    /// How fast connections may send, where that is bounded.
+    pub(crate) rates: Option<Box<Rates>>,
 }
 
 impl Guard {
     fn admission(&self) -> MutexGuard<'_, AdmissionControl> {
-        // Counts stay usable whatever a thread died of.
-        self.admission.lock().unwrap_or_else(PoisonError::into_inner)
+        open(&self.admission)
     }
 
     fn place(&self, token: u32) -> Place {
@@ -94,6 +98,17 @@ impl Guard {
         self.admission().gone(self.place(conn.0));
         self.auth.forget(conn);
         self.log.forget(conn);
+        self.forget_rate(conn.0);
+    }
+
+    fn rate_pauses(&self) -> u64 {
+        self.rates.as_ref().map_or(0, |rates| rates.pauses)
+    }
+
+    fn forget_rate(&mut self, token: u32) {
+        if let Some(rates) = &mut self.rates {
+            rates.forget(token);
+        }
     }
 }
 
@@ -127,7 +142,9 @@ impl Shell {
     /// When something is to be done though nothing happens.
     pub(crate) fn poll_timeout(&self) -> Option<Micros> {
         let journal = self.guard.journal.as_ref().and_then(|journal| journal.due());
-        self.shard.poll_timeout().into_iter().chain(self.guard.log.due()).chain(journal).min()
+        let rates = self.guard.rates.as_ref().and_then(|rates| rates.next());
+        let due = self.shard.poll_timeout().into_iter().chain(self.guard.log.due());
+        due.chain(journal).chain(rates).min()
     }
 
     /// Before the first turn.
@@ -198,7 +215,13 @@ impl Shell {
                 Letter::Paged(paged) => output.paged(*paged, shard, now),
                 Letter::Checked(checked) => {
                     let verdict = output.guard.auth.checked(&checked);
+                    let verdict = output.guard.judge(checked.peer, verdict, now);
                     shard.authenticated(checked.ticket, verdict, now, &mut output);
+                }
+                Letter::Answered(answered) => {
+                    let verdict = output.guard.auth.answered(&answered, now);
+                    let verdict = output.guard.judge(answered.guesser(), verdict, now);
+                    shard.authenticated(answered.ticket, verdict, now, &mut output);
                 }
             }
         });
@@ -233,6 +256,38 @@ impl Shell {
         if !bytes.is_empty() {
             self.give(io, token, &bytes);
         }
+    }
+
+    /// Takes what came. Says how many bytes are consumed.
+    #[inline]
+    fn received_at_once(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize {
+        if self.mailbox.unposted() > UNPOSTED_MAX || self.guard.is_full() {
+            // What the others have to say stays with the system.
+            io.hold_input(token);
+            return 0;
+        }
+        if self.guard.memory.took(bytes.len()) || self.guard.memory.has_changed() {
+            self.watch_memory(io);
+        }
+        let (shard, mut output) = self.parts(io);
+        let now = output.now();
+        let consumed = shard.received(ConnKey(token.0), bytes, now, &mut output);
+        if let Some(to) = output.handed.take() {
+            let unread = &bytes[consumed..];
+            match output.take_out(token, unread) {
+                Ok(carried) => output.send(to, Letter::Connection(carried)),
+                // No file is left for the way: the client is told, and may try again.
+                Err(_) => {
+                    shard.opened_refused(ConnKey(token.0), ReasonCode::ServerBusy, now);
+                    shard.received(ConnKey(token.0), unread, now, &mut output);
+                }
+            }
+            return bytes.len();
+        }
+        if let Some((ticket, verdict)) = output.verdict.take() {
+            shard.authenticated(ticket, verdict, now, &mut output);
+        }
+        consumed
     }
 }
 
@@ -272,56 +327,13 @@ impl<'a> Output<'a> {
         self.mailbox.send(usize::from(to.0), letter);
     }
 
-    /// Does what the control thread asks. Nothing if the answer comes later.
-    fn answer(
-        &mut self,
-        request: Request,
-        shard: &mut Shard,
-        answers_dropped: u64,
-    ) -> Option<Answer> {
-        Some(match request {
-            Request::Clients { from, clients_max } => {
-                Answer::Clients(shard.clients(from, clients_max.into()))
-            }
-            Request::Client(id) => Answer::Client(shard.client(&id)),
-            Request::Kick(id) => Answer::Kicked(shard.kick(&id, self.now(), self)),
-            Request::Counters => {
-                let (stats, admission) = (shard.stats(), self.guard.admission().stats);
-                let (rss_bytes, rss_bytes_max) = self.guard.memory.bytes();
-                let counters = ShardCounters {
-                    stats,
-                    answers_dropped,
-                    io: self.io.stats(),
-                    admission,
-                    log: self.guard.log.counts(),
-                    passwords: self.guard.auth.password_counts(),
-                    journal: self.guard.journal.as_ref().map(|journal| journal.counts()),
-                    rss_bytes,
-                    rss_bytes_max,
-                };
-                Answer::Counters(Box::new(counters))
-            }
-            Request::Partitions => {
-                let held = shard.partitions().map(|Partition(number)| number).collect();
-                let sessions = shard.stats().sessions;
-                Answer::Partitions(weir_control::Partitions { held, sessions })
-            }
-            Request::Move { partition, to } => {
-                let now = self.now();
-                match shard.move_partition(Partition(partition), ShardId(to), now, self) {
-                    Ok(()) => return None,
-                    Err(not_moved) => Answer::Moved(Err(not_moved)),
-                }
-            }
-        })
-    }
-
     /// Takes a connection that is to go to another shard, with what is not consumed. On an error
     /// it is still here.
     fn take_out(&mut self, token: Token, unread: &[u8]) -> std::io::Result<Carried> {
         let moved = self.io.give_away(token, unread)?;
         let pass = self.guard.admission().leave(self.guard.place(token.0));
         self.guard.auth.forget(ConnKey(token.0));
+        self.guard.forget_rate(token.0);
         let peer = self.guard.log.forget(ConnKey(token.0));
         Ok(Carried { moved, pass, peer })
     }
@@ -437,7 +449,8 @@ impl Sink for Output<'_> {
     }
 
     fn authenticate(&mut self, request: AuthRequest<'_>) {
-        let verdict = self.guard.auth.answer(&request);
+        let now = self.now();
+        let verdict = self.guard.authenticate(&request, now);
         self.verdict = verdict.map(|verdict| (request.ticket, verdict));
     }
 
@@ -499,6 +512,10 @@ impl Handler for Shell {
                 return io.abort(token);
             }
             Admission::Refuse(reason) => self.shard.opened_refused(conn, reason, now),
+            Admission::Banned => {
+                self.guard.log.cut(peer, "banned", now);
+                return io.abort(token);
+            }
             Admission::Cut => {
                 self.guard.log.cut(peer, "memory or room for refusals is full", now);
                 return io.abort(token);
@@ -507,34 +524,12 @@ impl Handler for Shell {
         self.guard.log.accepted(conn, peer);
     }
 
+    #[inline]
     fn received(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize {
-        if self.mailbox.unposted() > UNPOSTED_MAX || self.guard.is_full() {
-            // What the others have to say stays with the system.
-            io.hold_input(token);
-            return 0;
+        if self.guard.rates.is_some() {
+            return self.received_at_a_rate(io, token, bytes);
         }
-        if self.guard.memory.took(bytes.len()) || self.guard.memory.has_changed() {
-            self.watch_memory(io);
-        }
-        let (shard, mut output) = self.parts(io);
-        let now = output.now();
-        let consumed = shard.received(ConnKey(token.0), bytes, now, &mut output);
-        if let Some(to) = output.handed.take() {
-            let unread = &bytes[consumed..];
-            match output.take_out(token, unread) {
-                Ok(carried) => output.send(to, Letter::Connection(carried)),
-                // No file is left for the way: the client is told, and may try again.
-                Err(_) => {
-                    shard.opened_refused(ConnKey(token.0), ReasonCode::ServerBusy, now);
-                    shard.received(ConnKey(token.0), unread, now, &mut output);
-                }
-            }
-            return bytes.len();
-        }
-        if let Some((ticket, verdict)) = output.verdict.take() {
-            shard.authenticated(ticket, verdict, now, &mut output);
-        }
-        consumed
+        self.received_at_once(io, token, bytes)
     }
 
     fn drained(&mut self, io: &mut Io, token: Token) {
@@ -552,9 +547,13 @@ impl Handler for Shell {
 
     fn turn_end(&mut self, io: &mut Io) {
         self.read_letters(io);
+        let now = Micros(io.now_us());
         if self.shard.poll_timeout().is_some_and(|due| due.0 <= io.now_us()) {
             let (shard, mut output) = self.parts(io);
             shard.handle_timeout(output.now(), &mut output);
+        }
+        while let Some(token) = self.guard.rates.as_mut().and_then(|rates| rates.take_due(now)) {
+            self.resumed.push(token);
         }
         while let Some(token) = self.resumed.pop() {
             self.read_on(io, token);

@@ -3,7 +3,7 @@
 //! The core knows no method and no secret. It asks through [`crate::Sink::authenticate`] and goes
 //! on when [`crate::Shard::authenticated`] answers: at once, or later from elsewhere.
 
-use crate::{ConnKey, Ticket};
+use crate::{ConnKey, Micros, OwnRights, Ticket};
 use weir_wire::ReasonCode;
 
 /// Who wants in, and with what.
@@ -52,6 +52,19 @@ pub enum Verdict {
         /// The last data for the client.
         data: Vec<u8>,
     },
+    /// The client is who it says, on terms of whoever vouches for it.
+    AcceptOn(Box<Terms>),
     /// It is not: CONNACK or DISCONNECT with this reason, and the end.
     Refuse(ReasonCode),
+}
+
+/// What whoever vouches for a client has set for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// Who it is, whatever user name its CONNECT has; nothing if that name is right.
+    pub user: Option<Box<str>>,
+    /// What it may do, whoever else its user is.
+    pub rights: OwnRights,
+    /// When its connection ends.
+    pub until: Option<Micros>,
 }

@@ -3,7 +3,7 @@
 use crate::bounds::Bounds;
 use crate::keys::{Origin, SessionKey, ShardId};
 use crate::pages::Pages;
-use crate::rights::{Deed, Policy, Rights, RightsTable};
+use crate::rights::{Deed, OwnRights, Policy, Rights, RightsTable, User};
 use crate::session::Session;
 use crate::shares::Shares;
 use crate::shrink;
@@ -123,6 +123,13 @@ impl Clients {
     pub(crate) fn set_policy(&mut self, policy: Arc<Policy>) {
         self.is_limited = true;
         self.rights.get_or_insert_default().set_policy(policy);
+    }
+
+    /// The session is this user's, where that matters, with rights of its own.
+    pub(crate) fn set_user(&mut self, key: SessionKey, user: User, own: OwnRights) {
+        let Some(rights) = &mut self.rights else { return };
+        self.is_limited |= own != OwnRights::Policy;
+        rights.set_user(key, user, own);
     }
 
     /// Whether a session's client may get messages of this topic.

@@ -57,7 +57,7 @@ mod wheel;
 mod window;
 
 pub use ask::{ClientPage, ClientState, ConnectionState, Kicked};
-pub use auth::{AuthRequest, AuthStep, Verdict};
+pub use auth::{AuthRequest, AuthStep, Terms, Verdict};
 pub use base::Renamed;
 pub use content::{
     ConditionEvaluator, ConditionQuery, Content, CostlyCondition, Derived, InvalidCondition, Rules,
@@ -76,7 +76,7 @@ pub use parcel::Parcel;
 pub use partitions::{Partition, PartitionSet, Partitions};
 pub use rebuild::{NoPage, Rebuild, Unfit};
 pub use record::{BadRecord, Record, Wall, WillRecord};
-pub use rights::{Grant, NoFilter, Policy, PolicyBuilder};
+pub use rights::{Grant, NoFilter, OwnRights, OwnRules, Policy, PolicyBuilder};
 pub use settings::Settings;
 pub use shard::{NotMoved, Shard};
 pub use share::{SharePolicy, ShareRule, ShareStrategy};

@@ -26,6 +26,15 @@ pub struct Limits {
     pub packet_bytes_max: u32,
     /// How long a new connection may take to send its CONNECT.
     pub connect_timeout_s: u32,
+    /// Messages that a connection may publish per second. 0 is any number.
+    ///
+    /// A burst of one second's is taken. Over it, the connection is read no more until it may send
+    /// again: nothing is dropped.
+    pub messages_per_second_max: u32,
+    /// Bytes that a connection may send per second. 0 is any number.
+    ///
+    /// The same.
+    pub bytes_per_second_max: u32,
     /// Answers to one client that may wait for another thread, or behind one that does.
     ///
     /// At the bound no more is read from it.
@@ -145,6 +154,8 @@ impl Default for Limits {
             sessions_max: 2_000_000,
             packet_bytes_max: (1024 + 128) * 1024,
             connect_timeout_s: 10,
+            messages_per_second_max: 0,
+            bytes_per_second_max: 0,
             answers_held_max: 4096,
             answer_wait_s_max: 60,
             client_id_bytes_max: 1024,

@@ -3,10 +3,11 @@
 //! messages. Nothing in it is a key of a shard's.
 
 use crate::aliases::{AliasesIn, AliasesOut};
-use crate::keys::{Origin, PageId};
+use crate::auth::Terms;
+use crate::keys::{Micros, Origin, PageId};
 use crate::message::Message;
 use crate::replays::Replay;
-use crate::rights::User;
+use crate::rights::{OwnRights, User};
 use crate::session::{Absence, Attachment, Will};
 use crate::text::Text;
 use crate::window::Window;
@@ -64,8 +65,8 @@ pub(crate) struct Admitted {
     /// The body of its CONNECT.
     pub(crate) connect: Box<[u8]>,
     pub(crate) method: Option<Box<str>>,
-    /// Who it is, where its method says that.
-    pub(crate) user: Option<Box<str>>,
+    /// Who it is, what it may do and how long, where its method says that.
+    pub(crate) terms: Terms,
     /// The last data of its authentication, for CONNACK.
     pub(crate) data: Vec<u8>,
 }
@@ -76,7 +77,7 @@ pub(crate) struct MovedSession {
     pub(crate) client_id: Text,
     pub(crate) address: Option<Origin>,
     /// Whose client has it, where that is known and matters.
-    pub(crate) user: Option<User>,
+    pub(crate) user: Option<(User, OwnRights)>,
     pub(crate) expiry_s: u32,
     /// With the queue behind it.
     pub(crate) window: Window,
@@ -114,6 +115,8 @@ pub(crate) struct Owned {
     pub(crate) aliases_in: AliasesIn,
     pub(crate) aliases_out: AliasesOut,
     pub(crate) auth_method: Option<Box<str>>,
+    /// When it ends.
+    pub(crate) until: Option<Micros>,
     /// Bytes of a refused packet that are still to come.
     pub(crate) skipped_bytes: usize,
 }

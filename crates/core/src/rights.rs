@@ -16,6 +16,10 @@ use weir_wire::topic::TopicFilter;
 pub enum Grant {
     /// Neither, whatever other rules of the same list say.
     Deny,
+    /// They may not be read.
+    DenyRead,
+    /// They may not be published to.
+    DenyWrite,
     /// They may be read.
     Read,
     /// They may be published to.
@@ -47,6 +51,34 @@ pub struct Policy {
     anonymous: RuleList,
     users: BTreeMap<Box<str>, RuleList>,
     patterns: RuleList,
+}
+
+/// What one client may do by its own terms, beside the policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum OwnRights {
+    /// What the policy lets its user, and everything without one.
+    #[default]
+    Policy,
+    /// Everything, whatever the policy says.
+    All,
+    /// What these rules say. The policy is asked where none of them says anything, and without one
+    /// the rest is denied.
+    Rules(OwnRules),
+}
+
+/// Rules of one client, of which the first that has something to say counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnRules(RuleList);
+
+impl OwnRules {
+    /// In this order.
+    ///
+    /// # Errors
+    /// A filter is none.
+    pub fn new<'a>(rules: impl IntoIterator<Item = (Grant, &'a str)>) -> Result<Self, NoFilter> {
+        let rules = rules.into_iter().map(|(grant, filter)| Rule::new(grant, filter));
+        rules.collect::<Result<_, _>>().map(Self)
+    }
 }
 
 /// A policy under construction.
@@ -98,19 +130,20 @@ impl PolicyBuilder {
 
 fn listed(mut rules: Vec<Rule>) -> RuleList {
     // A stable sort: what does not deny keeps its order, which nobody can tell.
-    rules.sort_by_key(|rule| rule.grant != Grant::Deny);
+    rules.sort_by_key(|rule| !rule.grant.denies());
     rules.into()
 }
 
 impl Policy {
-    /// The rights of a user's clients.
-    pub(crate) fn of(&self, user: &User) -> Rights {
+    /// The rights of a user's clients that have these rules of their own.
+    pub(crate) fn of(&self, user: &User, own: OwnRules) -> Rights {
         let rules = match user {
             User::Anonymous => Some(&self.anonymous),
             User::Named(name) => self.users.get(name),
         };
         Rights {
             user: user.clone(),
+            own,
             rules: rules.cloned().unwrap_or_default(),
             patterns: Arc::clone(&self.patterns),
         }
@@ -121,6 +154,8 @@ impl Policy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rights {
     user: User,
+    /// Of one client, looked at first.
+    own: OwnRules,
     rules: RuleList,
     patterns: RuleList,
 }
@@ -128,8 +163,8 @@ pub(crate) struct Rights {
 impl Rights {
     pub(crate) fn allow(&self, deed: Deed, client_id: &str, topic: &str) -> bool {
         let user = self.user.name();
-        let by_own = decide(&self.rules, deed, topic, |filter| matches(filter, topic, None));
-        by_own.unwrap_or_else(|| {
+        let said_by = |rules| decide(rules, deed, topic, |filter| matches(filter, topic, None));
+        said_by(&self.own.0).or_else(|| said_by(&self.rules)).unwrap_or_else(|| {
             // A name that is a wildcard would reach what is not its own.
             let is_wild = |name: &str| name.contains(['+', '#']);
             if is_wild(client_id) || user.is_some_and(is_wild) {
@@ -147,10 +182,10 @@ fn decide(rules: &[Rule], deed: Deed, topic: &str, matches: impl Fn(&str) -> boo
     let is_about = |rule: &&Rule| {
         // Only a rule that names a topic below `$` is about one.
         topic.starts_with('$') == rule.filter.starts_with('$')
-            && (rule.grant == Grant::Deny || rule.grant.covers(deed))
+            && rule.grant.is_about(deed)
             && matches(&rule.filter)
     };
-    rules.iter().find(is_about).map(|rule| rule.grant != Grant::Deny)
+    rules.iter().find(is_about).map(|rule| !rule.grant.denies())
 }
 
 impl Rule {
@@ -161,10 +196,15 @@ impl Rule {
 }
 
 impl Grant {
-    fn covers(self, deed: Deed) -> bool {
-        match deed {
-            Deed::Read => matches!(self, Self::Read | Self::ReadWrite),
-            Deed::Write => matches!(self, Self::Write | Self::ReadWrite),
+    fn denies(self) -> bool {
+        matches!(self, Self::Deny | Self::DenyRead | Self::DenyWrite)
+    }
+
+    fn is_about(self, deed: Deed) -> bool {
+        match self {
+            Self::Deny | Self::ReadWrite => true,
+            Self::DenyRead | Self::Read => deed == Deed::Read,
+            Self::DenyWrite | Self::Write => deed == Deed::Write,
         }
     }
 }

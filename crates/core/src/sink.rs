@@ -118,7 +118,7 @@ pub enum Notice<'a> {
         conn: ConnKey,
         /// Its client identifier.
         client_id: &'a str,
-        /// The user name of its CONNECT.
+        /// Its user, by the user name of its CONNECT or by what it authenticated by.
         user_name: Option<&'a str>,
         /// Whether its session was there already.
         session_present: bool,

@@ -19,6 +19,9 @@ pub fn settings(byte: u8) -> Settings {
         sessions_max: 8,
         packet_bytes_max: 2000,
         connect_timeout_s: 10,
+        // The shell's.
+        messages_per_second_max: 0,
+        bytes_per_second_max: 0,
         answers_held_max: 3,
         answer_wait_s_max: 5,
         client_id_bytes_max: 24,

@@ -5,12 +5,14 @@ use crate::programs::root;
 use anyhow::{Context, ensure};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use syn::ext::IdentExt;
 use syn::{Attribute, Fields, Item, Type};
 use toml::{Table, Value};
 use weir_broker::{Config, RANGES};
 
 /// Where the types of the configuration are.
 const SOURCES: &[&str] = &[
+    "crates/access/src/config.rs",
     "crates/broker/src/admission.rs",
     "crates/broker/src/auth.rs",
     "crates/broker/src/config.rs",
@@ -191,9 +193,9 @@ fn range(key: &Key, path: &str, shapes: &Shapes) -> String {
         "u32" => Some(u32::MAX.into()),
         "u64" | "usize" => None,
         "bool" => return "`true`, `false`".into(),
-        "String" if key.of.is_list => return "a list of strings".into(),
+        "String" | "Algorithm" if key.of.is_list => return "a list of strings".into(),
         "BTreeMap" => return "a table of strings".into(),
-        "TlsConfig" => return "a table".into(),
+        "TlsConfig" | "JwtConfig" | "HttpConfig" => return "a table".into(),
         "PathBuf" => return "a path".into(),
         "f64" => return "a number".into(),
         _ => return "a string".into(),
@@ -217,7 +219,7 @@ fn read(item: &Item, shapes: &mut Shapes) {
                 let of = kind(&field.ty)?;
                 let has_default =
                     is_default || of.is_optional || words.iter().any(|word| word == "default");
-                let name = field.ident.as_ref()?.to_string();
+                let name = field.ident.as_ref()?.unraw().to_string();
                 let is_read = !words.iter().any(|word| word == "skip");
                 is_read.then(|| Key { name, about: about(&field.attrs), of, has_default })
             });
@@ -328,6 +330,8 @@ mod tests {
             ("control", "socket"),
             ("listener", "address"),
             ("listener.tls", "versions"),
+            ("auth.jwt", "in"),
+            ("auth.http", "form"),
         ] {
             assert!(rows.contains(&key), "{key:?}");
         }

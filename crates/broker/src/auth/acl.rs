@@ -39,6 +39,14 @@ pub(super) fn parse(text: &str) -> Result<Policy, BadLine> {
     Ok(policy.build())
 }
 
+/// Whether a text is that of a file of access rights.
+///
+/// # Errors
+/// The first line that cannot be used.
+pub fn check_rights(text: &str) -> Result<(), BadLine> {
+    parse(text).map(drop)
+}
+
 /// What stands behind `topic` or `pattern`.
 fn rule(text: &str) -> Result<(Grant, &str), String> {
     if text.is_empty() {

@@ -2,6 +2,7 @@
 
 use super::AuthConfig;
 use super::acl;
+use super::bans::Bans;
 use super::passwords::{BadLine, Passwords};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,10 +10,13 @@ use std::sync::Arc;
 use weir_core::Policy;
 
 /// What is in them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Access {
     pub(crate) passwords: Option<Arc<Passwords>>,
     pub(crate) policy: Option<Arc<Policy>>,
+    pub(crate) bans: Option<Arc<Bans>>,
+    /// The keys of tokens.
+    pub(crate) keys: weir_access::Ready,
 }
 
 /// Why a file cannot be used.
@@ -38,6 +42,9 @@ pub enum FileError {
         /// What is wrong there.
         message: String,
     },
+    /// Tokens or the service cannot be used.
+    #[error(transparent)]
+    Access(#[from] weir_access::BadSetup),
 }
 
 impl AuthConfig {
@@ -51,7 +58,9 @@ impl AuthConfig {
             passwords.map(|path| read("auth.password_file", path, Passwords::parse)).transpose()?;
         let policy = self.acl_file.as_deref();
         let policy = policy.map(|path| read("auth.acl_file", path, acl::parse)).transpose()?;
-        Ok(Access { passwords, policy })
+        let bans = self.bans_file.as_deref();
+        let bans = bans.map(|path| read("auth.bans_file", path, Bans::parse)).transpose()?;
+        Ok(Access { passwords, policy, bans, keys: self.setup().check()? })
     }
 }
 

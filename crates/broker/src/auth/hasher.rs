@@ -6,19 +6,21 @@
 //! user once, and not at all if it was there shortly before.
 
 use super::passwords::Passwords;
-use super::scram::hmac;
+use crate::host::host_of;
 use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use weir_access::{Digest, Digester, Recent};
 use weir_core::{Ticket, Verdict};
 use weir_reactor::{Mailbox, Outside, outside};
 use weir_wire::ReasonCode;
 
 /// Clients of one shard that wait for the hasher. Whoever comes then is told that the server is
 /// busy.
-const WAITING_MAX: usize = 1024;
+pub(super) const WAITING_MAX: usize = 1024;
 
 /// How long credentials are known that were right.
 const PROVEN_FOR: Duration = Duration::from_secs(600);
@@ -26,14 +28,12 @@ const PROVEN_FOR: Duration = Duration::from_secs(600);
 /// How many are known at most: about 10 MB. Over it, the oldest are forgotten.
 const PROVEN_MAX: usize = 65_536;
 
-/// Names credentials without saying what they are.
-type Credentials = [u8; 32];
-
 /// What passwords there are, and which of them were right.
 #[derive(Debug)]
 pub(crate) struct Book {
     passwords: Arc<Passwords>,
-    proven: Proven,
+    /// Credentials that were right not long ago.
+    proven: Recent<()>,
     /// How often the passwords were replaced.
     replaced: u64,
 }
@@ -43,12 +43,12 @@ pub(crate) type SharedBook = Arc<Mutex<Book>>;
 
 impl Book {
     pub(crate) fn shared(passwords: Arc<Passwords>) -> SharedBook {
-        Arc::new(Mutex::new(Self { passwords, proven: Proven::default(), replaced: 0 }))
+        Arc::new(Mutex::new(Self { passwords, proven: Recent::new(PROVEN_MAX), replaced: 0 }))
     }
 
     /// The passwords are these from now on, and none was right yet. Returns those before.
     pub(crate) fn replace(&mut self, passwords: Arc<Passwords>) -> Arc<Passwords> {
-        self.proven = Proven::default();
+        self.proven.clear();
         self.replaced += 1;
         std::mem::replace(&mut self.passwords, passwords)
     }
@@ -57,32 +57,6 @@ impl Book {
 pub(crate) fn open(book: &SharedBook) -> MutexGuard<'_, Book> {
     // Nothing is half done in it, whatever a thread died of.
     book.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Credentials that were right not long ago.
-#[derive(Debug, Default)]
-struct Proven {
-    until: HashMap<Credentials, Instant>,
-    /// All of them, oldest first.
-    order: VecDeque<Credentials>,
-}
-
-impl Proven {
-    fn has(&self, credentials: &Credentials, now: Instant) -> bool {
-        self.until.get(credentials).is_some_and(|&until| now < until)
-    }
-
-    fn add(&mut self, credentials: Credentials, now: Instant) {
-        let is_over = |credentials: &Credentials| !self.has(credentials, now);
-        let over = self.order.iter().take_while(|&it| is_over(it)).count();
-        let too_many = (self.order.len() + 1).saturating_sub(PROVEN_MAX);
-        for credentials in self.order.drain(..over.max(too_many)) {
-            self.until.remove(&credentials);
-        }
-        if self.until.insert(credentials, now + PROVEN_FOR).is_none() {
-            self.order.push_back(credentials);
-        }
-    }
 }
 
 /// Counts of a shard.
@@ -104,7 +78,7 @@ pub(crate) struct HasherWay {
     shard: usize,
     to: Sender<Work>,
     book: SharedBook,
-    key: [u8; 32],
+    digester: Digester,
     waiting: usize,
     pub(crate) counts: PasswordCounts,
 }
@@ -113,7 +87,8 @@ pub(crate) struct HasherWay {
 struct Work {
     shard: usize,
     ticket: Ticket,
-    credentials: Credentials,
+    peer: Option<SocketAddr>,
+    credentials: Digest,
     user: String,
     password: Vec<u8>,
 }
@@ -122,13 +97,15 @@ struct Work {
 #[derive(Debug)]
 pub(crate) struct Checked {
     pub(crate) ticket: Ticket,
+    /// Where the client comes from.
+    pub(crate) peer: Option<SocketAddr>,
     is_right: bool,
     /// How often the passwords had been replaced.
     replaced: u64,
 }
 
 /// Starts the hasher; returns each shard's way to it. It ends with the last of them. Nobody else
-/// knows `secret`.
+/// knows `secret`. `is_out` says whether an address is banned by now: its passwords are not hashed.
 ///
 /// # Errors
 /// What the system says of a thread and two open files.
@@ -136,17 +113,18 @@ pub(crate) fn start<T: From<Checked> + Send + 'static>(
     book: &SharedBook,
     secret: [u8; 32],
     mailboxes: &mut [Mailbox<T>],
+    is_out: impl Fn(IpAddr) -> bool + Send + 'static,
 ) -> io::Result<Vec<HasherWay>> {
     let (to, given) = channel();
     let (back, _) = outside::<T, ()>(mailboxes, WAITING_MAX)?;
     let shared = Arc::clone(book);
-    let run = move || run(&shared, &secret, &given, back);
+    let run = move || run(&shared, &secret, &given, back, is_out);
     std::thread::Builder::new().name("hasher".into()).spawn(run)?;
     let way = |shard| HasherWay {
         shard,
         to: to.clone(),
         book: Arc::clone(book),
-        key: secret,
+        digester: Digester::new(&secret),
         waiting: 0,
         counts: PasswordCounts::default(),
     };
@@ -154,10 +132,20 @@ pub(crate) fn start<T: From<Checked> + Send + 'static>(
 }
 
 impl HasherWay {
+    /// Whether the file has the user.
+    pub(super) fn knows(&self, user: &str) -> bool {
+        open(&self.book).passwords.has(user)
+    }
+
     /// Whether these are a user's credentials; nothing if the hasher will say.
-    pub(super) fn ask(&mut self, ticket: Ticket, user: &str, password: &[u8]) -> Option<Verdict> {
-        let credentials = credentials(&self.key, user, password);
-        if open(&self.book).proven.has(&credentials, Instant::now()) {
+    pub(super) fn ask(
+        &mut self,
+        (ticket, peer): (Ticket, Option<SocketAddr>),
+        user: &str,
+        password: &[u8],
+    ) -> Option<Verdict> {
+        let credentials = self.digester.digest(&[user.as_bytes(), password]);
+        if open(&self.book).proven.get(&credentials, Instant::now()).is_some() {
             self.counts.known += 1;
             return Some(Verdict::Accept(Vec::new()));
         }
@@ -166,7 +154,7 @@ impl HasherWay {
             return Some(Verdict::Refuse(ReasonCode::ServerBusy));
         }
         let (user, password, shard) = (user.to_owned(), password.to_vec(), self.shard);
-        if self.to.send(Work { shard, ticket, credentials, user, password }).is_err() {
+        if self.to.send(Work { shard, ticket, peer, credentials, user, password }).is_err() {
             return Some(Verdict::Refuse(ReasonCode::ServerUnavailable));
         }
         self.counts.hashed += 1;
@@ -195,28 +183,71 @@ fn run<T: From<Checked>>(
     key: &[u8; 32],
     given: &Receiver<Work>,
     mut back: Outside<T, ()>,
+    is_out: impl Fn(IpAddr) -> bool,
 ) {
-    while let Ok(work) = given.recv() {
-        let Work { shard, ticket, credentials, user, password } = work;
-        let (is_right, replaced) = is_right(book, key, credentials, &user, &password);
+    let mut turns = Turns::default();
+    while let Some(work) = turns.next(given) {
+        let Work { shard, ticket, peer, credentials, user, password } = work;
+        let (is_right, replaced) = match peer {
+            Some(peer) if is_out(peer.ip()) => (false, 0),
+            _ => is_right(book, key, credentials, &user, &password),
+        };
         // There is always room: a shard lets no more wait than the ring has places.
-        if back.send(shard, Checked { ticket, is_right, replaced }.into()).is_err() {
+        if back.send(shard, Checked { ticket, peer, is_right, replaced }.into()).is_err() {
             return;
         }
+    }
+}
+
+/// Work by the address that it is for, of which each has its turn: so whoever says many passwords
+/// keeps nobody else waiting for longer than one of them takes.
+#[derive(Default)]
+struct Turns {
+    by_host: HashMap<Option<IpAddr>, VecDeque<Work>>,
+    order: VecDeque<Option<IpAddr>>,
+}
+
+impl Turns {
+    /// What is to be done next; waits for it if nothing is there. Nothing if nobody is left to ask.
+    fn next(&mut self, given: &Receiver<Work>) -> Option<Work> {
+        if self.order.is_empty() {
+            self.add(given.recv().ok()?);
+        }
+        while let Ok(work) = given.try_recv() {
+            self.add(work);
+        }
+        let host = self.order.pop_front()?;
+        let waiting = self.by_host.get_mut(&host)?;
+        let work = waiting.pop_front();
+        if waiting.is_empty() {
+            self.by_host.remove(&host);
+        } else {
+            self.order.push_back(host);
+        }
+        work
+    }
+
+    fn add(&mut self, work: Work) {
+        let host = work.peer.map(|peer| host_of(peer.ip()));
+        let waiting = self.by_host.entry(host).or_default();
+        if waiting.is_empty() {
+            self.order.push_back(host);
+        }
+        waiting.push_back(work);
     }
 }
 
 fn is_right(
     book: &SharedBook,
     key: &[u8; 32],
-    credentials: Credentials,
+    credentials: Digest,
     user: &str,
     password: &[u8],
 ) -> (bool, u64) {
     loop {
         let (passwords, replaced) = {
             let book = open(book);
-            if book.proven.has(&credentials, Instant::now()) {
+            if book.proven.get(&credentials, Instant::now()).is_some() {
                 // The same as of somebody who waited before.
                 return (true, book.replaced);
             }
@@ -226,17 +257,13 @@ fn is_right(
         let mut book = open(book);
         if book.replaced == replaced {
             if fits {
-                book.proven.add(credentials, Instant::now());
+                let now = Instant::now();
+                book.proven.add(credentials, (), now + PROVEN_FOR, now);
             }
             return (fits, replaced);
         }
         // They were replaced meanwhile: what fitted may not any more.
     }
-}
-
-fn credentials(key: &[u8; 32], user: &str, password: &[u8]) -> Credentials {
-    // The length in front: no other user and password make the same text.
-    hmac(key, &[&(user.len() as u64).to_be_bytes(), user.as_bytes(), password].concat())
 }
 
 #[cfg(test)]
@@ -249,66 +276,71 @@ mod tests {
         Book::shared(Arc::new(Passwords::parse(&line).unwrap()))
     }
 
+    fn digest(user: &str, password: &[u8]) -> Digest {
+        Digester::new(&[7; 32]).digest(&[user.as_bytes(), password])
+    }
+
     fn check(book: &SharedBook, user: &str, password: &str) -> bool {
         let (key, password) = ([7; 32], password.as_bytes());
-        is_right(book, &key, credentials(&key, user, password), user, password).0
+        is_right(book, &key, digest(user, password), user, password).0
     }
 
     #[test]
     fn what_was_right_is_known_until_the_passwords_are_others() {
         let book = book("ann", "pencil");
         assert!(!check(&book, "ann", "pen"));
-        assert_eq!(open(&book).proven.order.len(), 0);
+        assert!(open(&book).proven.is_empty());
         assert!(check(&book, "ann", "pencil"));
-        let known = credentials(&[7; 32], "ann", b"pencil");
-        assert!(open(&book).proven.has(&known, Instant::now()));
+        let known = digest("ann", b"pencil");
+        assert!(open(&book).proven.get(&known, Instant::now()).is_some());
         open(&book).replace(Arc::default());
-        assert!(!open(&book).proven.has(&known, Instant::now()));
+        assert!(open(&book).proven.get(&known, Instant::now()).is_none());
         assert!(!check(&book, "ann", "pencil"));
-    }
-
-    #[test]
-    fn what_was_right_is_known_for_a_while_and_the_oldest_goes_for_the_newest() {
-        let (mut proven, now) = (Proven::default(), Instant::now());
-        let name = |number: usize| {
-            let mut name = [0; 32];
-            name[..8].copy_from_slice(&number.to_be_bytes());
-            name
-        };
-        (0..=PROVEN_MAX).for_each(|number| proven.add(name(number), now));
-        assert!(!proven.has(&name(0), now) && proven.has(&name(1), now));
-        assert_eq!((proven.until.len(), proven.order.len()), (PROVEN_MAX, PROVEN_MAX));
-        let later = now + PROVEN_FOR;
-        assert!(!proven.has(&name(1), later));
-        proven.add(name(0), later);
-        assert_eq!((proven.until.len(), proven.order.len()), (1, 1));
-    }
-
-    #[test]
-    fn a_user_and_a_password_cannot_be_cut_elsewhere() {
-        assert_ne!(credentials(&[7; 32], "ab", b"c"), credentials(&[7; 32], "a", b"bc"));
-        assert_ne!(credentials(&[7; 32], "ab", b"c"), credentials(&[8; 32], "ab", b"c"));
     }
 
     #[test]
     fn a_shard_lets_only_so_many_wait() {
         let book = book("ann", "pencil");
         let (to, given) = channel();
-        let counts = PasswordCounts::default();
-        let mut way = HasherWay { shard: 0, to, book, key: [7; 32], waiting: 0, counts };
+        let (counts, digester) = (PasswordCounts::default(), Digester::new(&[7; 32]));
+        let mut way = HasherWay { shard: 0, to, book, digester, waiting: 0, counts };
+        let asker = (Ticket::default(), None);
         for _ in 0..WAITING_MAX {
-            assert_eq!(way.ask(Ticket::default(), "ann", b"pen"), None);
+            assert_eq!(way.ask(asker, "ann", b"pen"), None);
         }
         let busy = Some(Verdict::Refuse(ReasonCode::ServerBusy));
-        assert_eq!(way.ask(Ticket::default(), "ann", b"pen"), busy);
-        let checked = Checked { ticket: Ticket::default(), is_right: false, replaced: 0 };
+        assert_eq!(way.ask(asker, "ann", b"pen"), busy);
+        let (ticket, peer) = asker;
+        let checked = Checked { ticket, peer, is_right: false, replaced: 0 };
         let wrong = Verdict::Refuse(ReasonCode::BadUserNameOrPassword);
         assert_eq!(way.answered(&checked), wrong);
-        assert_eq!(way.ask(Ticket::default(), "ann", b"pen"), None);
+        assert_eq!(way.ask(asker, "ann", b"pen"), None);
         assert_eq!((way.counts.busy, way.counts.wrong), (1, 1));
         open(&way.book).replace(Arc::default());
         let outdated = Checked { is_right: true, ..checked };
         assert_eq!(Some(way.answered(&outdated)), busy);
         drop(given);
+    }
+
+    #[test]
+    fn each_address_has_its_turn() {
+        let (to, given) = channel();
+        let work = |host: u8, nth: u8| Work {
+            shard: 0,
+            ticket: Ticket::default(),
+            peer: Some(SocketAddr::from(([192, 0, 2, host], nth.into()))),
+            credentials: [0; 32],
+            user: String::new(),
+            password: Vec::new(),
+        };
+        for (host, nth) in [(1, 0), (1, 1), (1, 2), (2, 3), (1, 4), (3, 5), (2, 6)] {
+            to.send(work(host, nth)).unwrap();
+        }
+        drop(to);
+        let mut turns = Turns::default();
+        let order = std::iter::from_fn(|| turns.next(&given));
+        let order: Vec<u16> = order.map(|work| work.peer.unwrap().port()).collect();
+        assert_eq!(order, [0, 3, 5, 1, 6, 2, 4]);
+        assert!(turns.by_host.is_empty());
     }
 }

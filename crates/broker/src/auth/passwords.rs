@@ -62,6 +62,10 @@ impl Passwords {
         Ok(Self { users })
     }
 
+    pub(super) fn has(&self, user: &str) -> bool {
+        self.users.contains_key(user)
+    }
+
     /// Whether it is the user's password. For a user that is not there it takes as long as for one
     /// that is: `secret` says which.
     pub(super) fn fit(&self, secret: &[u8; 32], user: &str, password: &[u8]) -> bool {

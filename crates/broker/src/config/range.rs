@@ -63,6 +63,7 @@ pub const RANGES: &[Range] = &[
     from("limits.topic_levels_max", 1, |config| config.limits.topic_levels_max.into()),
     from("limits.topic_bytes_max", 1, |config| config.limits.topic_bytes_max.into()),
     from("process.connections_max", 1, |config| config.process.connections_max.into()),
+    from("process.ban_s", 1, |config| config.process.ban_s.into()),
     up_to("store.gap_ms", 0, GAP_MS_MAX, |config| config.store.gap_ms.into()),
     up_to("store.segment_bytes", SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX, |config| {
         config.store.segment_bytes.into()

@@ -1,11 +1,14 @@
-//! What a shell is asked beside its connections: counters for the log, and users and rights
-//! that were read again.
+//! What a shell is asked beside its connections: counters for the log, users and rights that were
+//! read again, and what the control thread wants.
 
-use super::Shell;
+use super::{Output, Shell};
+use crate::auth::Bans;
+use crate::control::{Answer, ShardCounters};
 use crate::reload::Reload;
 use std::sync::Arc;
-use weir_core::Micros;
-use weir_reactor::Io;
+use weir_control::Request;
+use weir_core::{ConnKey, Micros, Partition, Shard, ShardId};
+use weir_reactor::{Io, Token};
 
 impl Shell {
     /// Goes by the users and rights that were read again.
@@ -15,6 +18,23 @@ impl Shell {
             shard.set_policy(Arc::clone(policy));
         }
         shard.end_clients_of(|user| reload.gone.contains(user), output.now(), &mut output);
+        if let Some(bans) = &reload.bans {
+            self.ban(bans, io);
+        }
+    }
+
+    /// Those are banned from now on. Who is here already is ended.
+    fn ban(&mut self, bans: &Arc<Bans>, io: &mut Io) {
+        self.guard.admission().set_bans(Arc::clone(bans));
+        let is_banned = |(conn, client_id, user): &(ConnKey, &str, Option<&str>)| {
+            bans.has_client(client_id)
+                || user.is_some_and(|user| bans.has_user(user))
+                || io.peer(Token(conn.0)).is_some_and(|peer| bans.has_address(peer.ip()))
+        };
+        let banned: Vec<ConnKey> =
+            self.shard.connected().filter(is_banned).map(|(conn, ..)| conn).collect();
+        let (shard, mut output) = self.parts(io);
+        shard.end_banned(&banned, output.now(), &mut output);
     }
 
     /// Writes every counter to the log.
@@ -30,6 +50,8 @@ impl Shell {
             accept_errors = io.accept_errors,
             transport_errors = io.transport_errors,
             passwords = ?self.guard.auth.password_counts(),
+            rate_pauses = self.guard.rate_pauses(),
+            access = ?self.guard.auth.access_counts(),
             log_lines_left_out = log.left_out,
             log_lines_lost = log.lost,
             rss_bytes,
@@ -47,5 +69,53 @@ impl Shell {
         if let Some(flow) = self.shard.rules() {
             tracing::info!(shard, ?flow, "counters of rules");
         }
+    }
+}
+
+impl Output<'_> {
+    /// Does what the control thread asks. Nothing if the answer comes later.
+    pub(super) fn answer(
+        &mut self,
+        request: Request,
+        shard: &mut Shard,
+        answers_dropped: u64,
+    ) -> Option<Answer> {
+        Some(match request {
+            Request::Clients { from, clients_max } => {
+                Answer::Clients(shard.clients(from, clients_max.into()))
+            }
+            Request::Client(id) => Answer::Client(shard.client(&id)),
+            Request::Kick(id) => Answer::Kicked(shard.kick(&id, self.now(), self)),
+            Request::Counters => {
+                let (stats, admission) = (shard.stats(), self.guard.admission().stats);
+                let (rss_bytes, rss_bytes_max) = self.guard.memory.bytes();
+                let counters = ShardCounters {
+                    stats,
+                    answers_dropped,
+                    io: self.io.stats(),
+                    admission,
+                    log: self.guard.log.counts(),
+                    passwords: self.guard.auth.password_counts(),
+                    access: self.guard.auth.access_counts(),
+                    rate_pauses: self.guard.rate_pauses(),
+                    journal: self.guard.journal.as_ref().map(|journal| journal.counts()),
+                    rss_bytes,
+                    rss_bytes_max,
+                };
+                Answer::Counters(Box::new(counters))
+            }
+            Request::Partitions => {
+                let held = shard.partitions().map(|Partition(number)| number).collect();
+                let sessions = shard.stats().sessions;
+                Answer::Partitions(weir_control::Partitions { held, sessions })
+            }
+            Request::Move { partition, to } => {
+                let now = self.now();
+                match shard.move_partition(Partition(partition), ShardId(to), now, self) {
+                    Ok(()) => return None,
+                    Err(not_moved) => Answer::Moved(Err(not_moved)),
+                }
+            }
+        })
     }
 }

@@ -35,6 +35,8 @@ pub enum Walk {
     Core,
     /// The tests of `broker/src/admission.rs`.
     Admission,
+    /// The tests of `broker/src/auth/waits.rs`.
+    Authentication,
     /// `broker/tests/it/shares.rs`.
     Broker,
     /// The tests of `broker/src/log/bound.rs`.
@@ -87,6 +89,26 @@ pub const QUOTAS: &[Quota] = &[
         Walk::Nowhere,
         "all: whoever comes first",
         "closed without a word",
+    ),
+    all(
+        "1,024 clients of a thread whose passwords wait to be checked",
+        Walk::Authentication,
+        "`client_share_percent` of them for an address. The broker's own host may have all. \
+         Passwords of each address are checked in turn",
+        "CONNACK 0x89",
+    ),
+    all(
+        "`auth.http.queue` clients whose tokens are checked or whom a service is asked about",
+        Walk::Authentication,
+        "`client_share_percent` of them for an address on a thread. The broker's own host may have \
+         all",
+        "CONNACK 0x89",
+    ),
+    all(
+        "65,536 addresses whose wrong passwords are counted, and as many clients that flap",
+        Walk::Nowhere,
+        "one place for an address; one for each client identifier, where flapping is bounded",
+        "not counted, until a minute is over",
     ),
     all(
         "process.memory_bytes_max",
@@ -168,8 +190,12 @@ pub const QUOTAS: &[Quota] = &[
         "waits",
     ),
     each("process.connections_per_address_max", "address"),
+    each("process.wrong_passwords_per_minute_max", "address"),
+    each("process.flapping_connects_per_minute_max", CONNECTION),
     each("limits.packet_bytes_max", CONNECTION),
     each("limits.connect_timeout_s", CONNECTION),
+    each("limits.messages_per_second_max", CONNECTION),
+    each("limits.bytes_per_second_max", CONNECTION),
     each("limits.answers_held_max", CONNECTION),
     each("limits.answer_wait_s_max", CONNECTION),
     each("limits.client_id_bytes_max", CONNECTION),
@@ -195,6 +221,7 @@ pub const QUOTAS: &[Quota] = &[
     each("limits.topic_levels_max", PACKET),
     each("limits.topic_bytes_max", PACKET),
     setting("limits.client_share_percent"),
+    setting("process.ban_s"),
     setting("limits.queue_full_connected"),
     setting("limits.queue_full_absent"),
 ];

@@ -1,6 +1,6 @@
 //! Which session has whose rights: four bytes a session, and one value a user.
 
-use super::{Deed, Policy, Rights};
+use super::{Deed, OwnRights, OwnRules, Policy, Rights};
 use crate::keys::SessionKey;
 use slab::Slab;
 use std::collections::BTreeMap;
@@ -53,22 +53,46 @@ pub(crate) struct RightsTable {
 #[derive(Debug)]
 struct Entry {
     user: User,
+    /// Of its one session, unless the policy alone counts.
+    own: OwnRights,
     rights: Option<Arc<Rights>>,
     sessions: u32,
+}
+
+impl Entry {
+    fn new(user: User, own: OwnRights, policy: Option<&Policy>) -> Self {
+        let mut entry = Self { user, own, rights: None, sessions: 1 };
+        entry.set_policy(policy);
+        entry
+    }
+
+    fn set_policy(&mut self, policy: Option<&Policy>) {
+        let rights = match (&self.own, policy) {
+            (OwnRights::All, _) | (OwnRights::Policy, None) => None,
+            (OwnRights::Policy, Some(policy)) => Some(policy.of(&self.user, OwnRules::default())),
+            (OwnRights::Rules(own), policy) => {
+                Some(policy.unwrap_or(&Policy::default()).of(&self.user, own.clone()))
+            }
+        };
+        self.rights = rights.map(Arc::new);
+    }
 }
 
 impl RightsTable {
     /// The rights of all users are those of another policy from now on.
     pub(crate) fn set_policy(&mut self, policy: Arc<Policy>) {
-        for (_, entry) in &mut self.users {
-            entry.rights = Some(Arc::new(policy.of(&entry.user)));
-        }
+        self.users.iter_mut().for_each(|(_, entry)| entry.set_policy(Some(&policy)));
         self.policy = Some(policy);
     }
 
-    /// Whose client has the session, as far as that is known.
-    pub(crate) fn user(&self, key: SessionKey) -> Option<&User> {
-        self.entry(key).map(|entry| &entry.user)
+    /// Whose client has the session, as far as that is known, and its rights of its own.
+    pub(crate) fn user(&self, key: SessionKey) -> Option<(User, OwnRights)> {
+        self.entry(key).map(|entry| (entry.user.clone(), entry.own.clone()))
+    }
+
+    /// The user's name.
+    pub(crate) fn user_name(&self, key: SessionKey) -> Option<&str> {
+        self.entry(key)?.user.name()
     }
 
     /// The sessions of users that are among these.
@@ -97,8 +121,11 @@ impl RightsTable {
     }
 
     /// The session is this user's from now on.
-    pub(crate) fn set_user(&mut self, key: SessionKey, user: User) {
-        let id = self.acquire(user);
+    pub(crate) fn set_user(&mut self, key: SessionKey, user: User, own: OwnRights) {
+        let id = match own {
+            OwnRights::Policy => self.acquire(user),
+            own => self.insert(user, own),
+        };
         let at = key.0 as usize;
         if self.of.len() <= at {
             self.of.resize(at + 1, UserId::default());
@@ -129,11 +156,14 @@ impl RightsTable {
             }
             return id;
         }
-        let rights = self.policy.as_ref().map(|policy| Arc::new(policy.of(&user)));
-        let key = self.users.insert(Entry { user: user.clone(), rights, sessions: 1 });
-        let id = UserId(key as u32 + 1);
+        let id = self.insert(user.clone(), OwnRights::Policy);
         self.ids.insert(user, id);
         id
+    }
+
+    fn insert(&mut self, user: User, own: OwnRights) -> UserId {
+        let key = self.users.insert(Entry::new(user, own, self.policy.as_deref()));
+        UserId(key as u32 + 1)
     }
 
     fn release(&mut self, id: UserId) {
@@ -141,7 +171,9 @@ impl RightsTable {
         let entry = &mut self.users[key];
         entry.sessions -= 1;
         if entry.sessions == 0 {
-            self.ids.remove(&entry.user);
+            if entry.own == OwnRights::Policy {
+                self.ids.remove(&entry.user);
+            }
             self.users.remove(key);
         }
     }
@@ -172,14 +204,14 @@ mod tests {
     fn sessions_of_a_user_share_its_rights_and_the_last_takes_them_along() {
         let mut table = table("a");
         for key in [0, 7] {
-            table.set_user(SessionKey(key), ann());
+            table.set_user(SessionKey(key), ann(), OwnRights::Policy);
             assert!(table.allow(SessionKey(key), Deed::Write, "c", "a"));
         }
         assert_eq!(table.users.len(), 1);
         table.forget(SessionKey(0));
         assert_eq!(table.user(SessionKey(0)), None);
-        assert_eq!(table.user(SessionKey(7)), Some(&ann()));
-        table.set_user(SessionKey(7), User::Anonymous);
+        assert_eq!(table.user(SessionKey(7)), Some((ann(), OwnRights::Policy)));
+        table.set_user(SessionKey(7), User::Anonymous, OwnRights::Policy);
         assert!(!table.ids.contains_key(&ann()));
         assert!(!table.allow(SessionKey(7), Deed::Write, "c", "a"));
         table.forget(SessionKey(7));
@@ -187,9 +219,46 @@ mod tests {
     }
 
     #[test]
+    fn rules_of_one_client_come_first_and_are_nobody_elses() {
+        let own = |rules: &[(Grant, &'static str)]| {
+            OwnRights::Rules(OwnRules::new(rules.iter().copied()).unwrap())
+        };
+        let mut table = table("a");
+        let (first, second, third) = (SessionKey(0), SessionKey(1), SessionKey(2));
+        table.set_user(first, ann(), own(&[(Grant::DenyWrite, "a"), (Grant::Read, "b/#")]));
+        table.set_user(second, ann(), OwnRights::Policy);
+        table.set_user(third, ann(), OwnRights::All);
+        assert!(!table.allow(first, Deed::Write, "c", "a"));
+        assert!(table.allow(first, Deed::Read, "c", "b/x"));
+        assert!(!table.allow(first, Deed::Write, "c", "b/x"));
+        assert!(table.allow(second, Deed::Write, "c", "a"));
+        assert!(!table.allow(second, Deed::Read, "c", "b/x"));
+        assert!(table.allow(third, Deed::Write, "c", "$SYS/x"));
+        table.set_policy(policy("d"));
+        assert!(table.allow(first, Deed::Write, "c", "d"), "where its own say nothing");
+        assert!(table.allow(third, Deed::Write, "c", "x"));
+        table.forget(first);
+        assert!(table.allow(second, Deed::Write, "c", "d"));
+        [second, third].into_iter().for_each(|key| table.forget(key));
+        assert!(table.ids.is_empty() && table.users.is_empty());
+    }
+
+    #[test]
+    fn rules_of_one_client_alone_deny_what_they_do_not_grant() {
+        let mut table = RightsTable::default();
+        let own = OwnRules::new([(Grant::Deny, "a"), (Grant::ReadWrite, "#")]).unwrap();
+        table.set_user(SessionKey(0), ann(), OwnRights::Rules(own));
+        assert!(table.allow(SessionKey(0), Deed::Read, "c", "b"));
+        assert!(!table.allow(SessionKey(0), Deed::Read, "c", "a"));
+        assert!(!table.allow(SessionKey(0), Deed::Read, "c", "$SYS/x"));
+        table.set_user(SessionKey(0), ann(), OwnRights::Rules(OwnRules::default()));
+        assert!(!table.allow(SessionKey(0), Deed::Read, "c", "b"));
+    }
+
+    #[test]
     fn another_policy_holds_for_sessions_that_are_there() {
         let mut table = table("a");
-        table.set_user(SessionKey(3), ann());
+        table.set_user(SessionKey(3), ann(), OwnRights::Policy);
         table.set_policy(policy("b"));
         assert!(!table.allow(SessionKey(3), Deed::Write, "c", "a"));
         assert!(table.allow(SessionKey(3), Deed::Write, "c", "b"));
@@ -198,9 +267,9 @@ mod tests {
     #[test]
     fn the_sessions_of_some_users_are_found() {
         let mut table = RightsTable::default();
-        table.set_user(SessionKey(2), ann());
-        table.set_user(SessionKey(4), User::new(Some("bob")));
-        table.set_user(SessionKey(5), User::Anonymous);
+        table.set_user(SessionKey(2), ann(), OwnRights::Policy);
+        table.set_user(SessionKey(4), User::new(Some("bob")), OwnRights::Policy);
+        table.set_user(SessionKey(5), User::Anonymous, OwnRights::Policy);
         assert!(table.allow(SessionKey(2), Deed::Read, "c", "any"));
         assert_eq!(table.sessions_of(|user| user == "ann"), [SessionKey(2)]);
         assert_eq!(table.sessions_of(|user| user == "eve"), []);

@@ -30,7 +30,7 @@ fn policy() -> Policy {
 
 #[track_caller]
 fn check(user: Option<&str>, client_id: &str, topic: &str, expected: (bool, bool)) {
-    let rights = policy().of(&User::new(user));
+    let rights = policy().of(&User::new(user), OwnRules::default());
     let may = |deed| rights.allow(deed, client_id, topic);
     assert_eq!((may(Deed::Read), may(Deed::Write)), expected, "{user:?} {client_id} {topic}");
 }

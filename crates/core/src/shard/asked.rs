@@ -1,5 +1,6 @@
 //! What a CONNECT asks for, and what authentication adds to its answer.
 
+use crate::auth::Terms;
 use weir_wire::Property;
 use weir_wire::packet::Connect;
 
@@ -54,6 +55,5 @@ impl<'a> Asked<'a> {
 pub(super) struct Proof<'a> {
     pub(super) method: Option<&'a str>,
     pub(super) data: &'a [u8],
-    /// Who the client is, if the method says that.
-    pub(super) user: Option<&'a str>,
+    pub(super) terms: &'a Terms,
 }

@@ -3,10 +3,10 @@
 use super::asked::{Asked, Proof};
 use super::connection::{AwaitAuth, Connection, Phase, Refusal, connect_again};
 use super::{Next, Shard};
-use crate::auth::{AuthRequest, AuthStep, Verdict};
+use crate::auth::{AuthRequest, AuthStep, Terms, Verdict};
 use crate::keys::{ConnKey, Micros, Ticket};
 use crate::parcel::Admitted;
-use crate::rights::User;
+use crate::rights::{OwnRights, User};
 use crate::sink::Sink;
 use weir_wire::packet::Auth;
 use weir_wire::{Frame, Packet, PropertiesBuf, Property, ReasonCode, Version};
@@ -81,9 +81,15 @@ impl Shard {
                 }
                 sink.write(conn, &bytes);
             }
-            Verdict::Accept(data) => self.accept_unknown(conn, None, data, now, sink),
+            Verdict::Accept(data) => {
+                self.accept_unknown(conn, Terms::default(), data, now, sink);
+            }
             Verdict::AcceptAs { user, data } => {
-                self.accept_unknown(conn, Some(user), data, now, sink);
+                let terms = Terms { user: Some(user), ..Terms::default() };
+                self.accept_unknown(conn, terms, data, now, sink);
+            }
+            Verdict::AcceptOn(terms) => {
+                self.accept_unknown(conn, *terms, Vec::new(), now, sink);
             }
             Verdict::Refuse(reason) => {
                 self.refuse_unknown(conn, Refusal::new(reason, "not authenticated"), sink);
@@ -94,7 +100,7 @@ impl Shard {
     fn accept_unknown(
         &mut self,
         conn: ConnKey,
-        user: Option<Box<str>>,
+        terms: Terms,
         data: Vec<u8>,
         now: Micros,
         sink: &mut impl Sink,
@@ -102,7 +108,7 @@ impl Shard {
         let connection = self.connections.get_mut(conn);
         let Some(waiting) = connection.and_then(Connection::take_waiting) else { return };
         let AwaitAuth { connect, method, .. } = *waiting;
-        let admitted = Admitted { connect, method, user, data };
+        let admitted = Admitted { connect, method, terms, data };
         self.admit_authenticated(conn, Box::new(admitted), now, sink);
     }
 
@@ -122,10 +128,13 @@ impl Shard {
             }
             Verdict::AcceptAs { user, data } => {
                 cold.is_authenticating = false;
-                if let Some(rights) = &mut clients.rights {
-                    rights.set_user(live.session, User::Named(user));
-                }
+                clients.set_user(live.session, User::Named(user), OwnRights::Policy);
                 (ReasonCode::Success, data)
+            }
+            // No method of AUTH has terms.
+            Verdict::AcceptOn(_) => {
+                cold.is_authenticating = false;
+                (ReasonCode::Success, Vec::new())
             }
             // [MQTT-4.12.1-2]
             Verdict::Refuse(reason) => {
@@ -159,13 +168,13 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let Admitted { connect, method, user, data } = &*admitted;
+        let Admitted { connect, method, terms, data } = &*admitted;
         let Some(connect) = connect_again(connect) else { return };
         let owner = self.place.owner(connect.client_id);
         if owner != self.place.id && !connect.client_id.is_empty() {
             return self.send_admitted(conn, admitted, owner, sink);
         }
-        let proof = Proof { method: method.as_deref(), data, user: user.as_deref() };
+        let proof = Proof { method: method.as_deref(), data, terms };
         self.admit(conn, &connect, &Asked::of(&connect), Some(&proof), now, sink);
     }
 

@@ -110,10 +110,11 @@ impl Shard {
             }
         };
         if self.clients.rights.is_some() {
-            self.note_user(session, proof.and_then(|proof| proof.user).or(connect.user_name));
+            self.note_user(session, connect.user_name, proof.map(|proof| proof.terms));
         }
-        let attachment = self.attach(conn, session, connect, asked, now, sink);
-        let user_name = connect.user_name;
+        let until = proof.and_then(|proof| proof.terms.until);
+        let attachment = self.attach(conn, session, (connect, asked, until), now, sink);
+        let user_name = proof.and_then(|proof| proof.terms.user.as_deref()).or(connect.user_name);
         sink.notice(Notice::Connected { conn, client_id, user_name, session_present });
         self.greet(session, attachment, connack, now, sink);
     }
@@ -204,8 +205,7 @@ impl Shard {
         &mut self,
         conn: ConnKey,
         key: SessionKey,
-        connect: &Connect<'_>,
-        asked: &Asked<'_>,
+        (connect, asked, until): (&Connect<'_>, &Asked<'_>, Option<Micros>),
         now: Micros,
         sink: &mut impl Sink,
     ) -> Attachment {
@@ -235,6 +235,9 @@ impl Shard {
         }
         if let Some(method) = asked.auth_method {
             live.cold().auth_method = Some(method.into());
+        }
+        if until.is_some() {
+            live.cold().until = until;
         }
         self.log_connected(key, live.cold.as_ref().and_then(|cold| cold.will.as_deref()), sink);
         if let Some(connection) = self.connections.get_mut(conn) {

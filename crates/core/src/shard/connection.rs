@@ -54,6 +54,8 @@ pub(super) struct ColdConnection {
     pub(super) aliases_out: AliasesOut,
     /// The method it was authenticated with, and may be again.
     pub(super) auth_method: Option<Box<str>>,
+    /// When it ends, whatever its client does.
+    pub(super) until: Option<Micros>,
     /// A re-authentication is under way.
     pub(super) is_authenticating: bool,
     /// What the authentication port was asked of it and has not answered yet.
@@ -113,6 +115,12 @@ impl Connection {
 
     /// When it is to be ended, if nothing more comes from it.
     pub(super) fn due(&self, connect_timeout_s: u32) -> Option<Micros> {
+        let silent_at = self.silent_at(connect_timeout_s);
+        silent_at.into_iter().chain(self.until()).min()
+    }
+
+    /// When it has been silent for too long, if nothing more comes from it.
+    pub(super) fn silent_at(&self, connect_timeout_s: u32) -> Option<Micros> {
         let silence_max = match &self.phase {
             Phase::AwaitConnect(_) | Phase::AwaitAuth(_) => Micros::from_secs(connect_timeout_s),
             Phase::Live(Live { keep_alive_s: 0, .. }) => return None,
@@ -120,6 +128,14 @@ impl Connection {
             Phase::Live(live) => Micros(u64::from(live.keep_alive_s) * 1_500_000),
         };
         Some(self.heard_at + silence_max)
+    }
+
+    /// When it ends, whatever its client does.
+    pub(super) fn until(&self) -> Option<Micros> {
+        match &self.phase {
+            Phase::Live(live) => live.cold.as_ref()?.until,
+            Phase::AwaitConnect(_) | Phase::AwaitAuth(_) => None,
+        }
     }
 
     pub(super) fn live_mut(&mut self) -> Option<&mut Live> {

@@ -218,6 +218,10 @@ impl Shard {
     /// The connection's timer: no CONNECT came, or nothing came for one and a half keep alives.
     pub(super) fn connection_due(&mut self, conn: ConnKey, now: Micros, sink: &mut impl Sink) {
         let timeout_s = self.bounds.limits.connect_timeout_s;
+        let until = self.connections.get(conn).and_then(Connection::until);
+        if until.is_some_and(|until| until <= now) {
+            return self.time_is_over(conn, now, sink);
+        }
         if self.freeze.is_some()
             && let Some(connection) = self.connections.get_mut(conn)
         {
@@ -235,6 +239,15 @@ impl Shard {
         let detail = if is_live { "" } else { "not connected in time" };
         // [MQTT-3.1.2-22]
         self.end(conn, Refusal::new(ReasonCode::KeepAliveTimeout, detail), now, sink);
+    }
+
+    /// What vouched for the connection's client does so no more.
+    fn time_is_over(&mut self, conn: ConnKey, now: Micros, sink: &mut impl Sink) {
+        if self.freeze.is_some() {
+            return self.timers.connections.set(conn, now + UNREAD_GRACE, now);
+        }
+        let detail = "what it authenticated by has expired";
+        self.end(conn, Refusal::new(ReasonCode::MaximumConnectTime, detail), now, sink);
     }
 
     pub(super) fn will_due(&mut self, key: SessionKey, sink: &mut impl Sink) {

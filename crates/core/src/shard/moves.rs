@@ -102,7 +102,7 @@ impl Shard {
             None => return,
         };
         let subscriptions = self.moved_subscriptions(key);
-        let user = self.clients.rights.as_ref().and_then(|rights| rights.user(key).cloned());
+        let user = self.clients.rights.as_ref().and_then(|rights| rights.user(key));
         self.slices.add(SESSION_STEPS + SUBSCRIPTION_STEPS * subscriptions.len() as u64);
         let session = &mut self.clients[key];
         let attachment = session.attachment.take();
@@ -153,9 +153,15 @@ impl Shard {
         // No answer waits and no packet is parked while all shards are at rest.
         let owned = cold.map(|cold| {
             let ColdConnection {
-                will, aliases_in, aliases_out, auth_method, skipped_bytes, ..
+                will,
+                aliases_in,
+                aliases_out,
+                auth_method,
+                until,
+                skipped_bytes,
+                ..
             } = *cold;
-            Box::new(Owned { will, aliases_in, aliases_out, auth_method, skipped_bytes })
+            Box::new(Owned { will, aliases_in, aliases_out, auth_method, until, skipped_bytes })
         });
         Some(MovedConnection { attachment, keep_alive_s, owned })
     }
@@ -195,8 +201,8 @@ impl Shard {
         sink: &mut impl Sink,
     ) {
         let key = self.clients.add(&moved.client_id, moved.address);
-        if let Some((rights, user)) = self.clients.rights.as_mut().zip(moved.user) {
-            rights.set_user(key, user);
+        if let Some((user, own)) = moved.user {
+            self.clients.set_user(key, user, own);
         }
         let session = &mut self.clients[key];
         (session.expiry_s, session.window) = (moved.expiry_s, moved.window);
@@ -271,12 +277,13 @@ impl Shard {
         let MovedConnection { attachment, keep_alive_s, owned } = moved;
         let version = attachment.version;
         let cold = owned.map(|owned| {
-            let Owned { will, aliases_in, aliases_out, auth_method, skipped_bytes } = *owned;
+            let Owned { will, aliases_in, aliases_out, auth_method, until, skipped_bytes } = *owned;
             Box::new(ColdConnection {
                 will,
                 aliases_in,
                 aliases_out,
                 auth_method,
+                until,
                 skipped_bytes,
                 ..ColdConnection::default()
             })

@@ -1,10 +1,11 @@
 //! What clients may publish and read, where the broker asks.
 
 use super::Shard;
-use super::connection::Refusal;
+use super::connection::{Phase, Refusal, connect_again};
 use super::publish::NotTaken;
+use crate::auth::Terms;
 use crate::keys::{ConnKey, Micros, SessionKey};
-use crate::rights::{Policy, User};
+use crate::rights::{OwnRights, Policy, User};
 use crate::session::Will;
 use crate::sink::Sink;
 use std::sync::Arc;
@@ -49,6 +50,49 @@ impl Shard {
         self.come_to_rest(now, sink);
     }
 
+    /// Who is connected, or waits to be let in: the connection, its client identifier, and its user
+    /// as far as that is noted ([`Shard::know_users`]).
+    pub fn connected(&self) -> impl Iterator<Item = (ConnKey, &str, Option<&str>)> {
+        self.connections.keys().filter_map(|conn| match &self.connections.get(conn)?.phase {
+            Phase::AwaitConnect(_) => None,
+            Phase::AwaitAuth(waiting) => {
+                let connect = connect_again(&waiting.connect)?;
+                Some((conn, connect.client_id, connect.user_name))
+            }
+            Phase::Live(live) => {
+                let rights = self.clients.rights.as_deref();
+                let user = rights.and_then(|rights| rights.user_name(live.session));
+                Some((conn, &*self.clients.get(live.session)?.client_id, user))
+            }
+        })
+    }
+
+    /// Whether the connection has a client that was let in.
+    pub fn is_live(&self, conn: ConnKey) -> bool {
+        self.connections.session(conn).is_some()
+    }
+
+    /// Messages that clients have published so far.
+    pub fn publishes_in(&self) -> u64 {
+        self.stats.publishes_in
+    }
+
+    /// Ends these connections: somebody has banned them. Their wills are sent, and their sessions
+    /// stay, as they would if the connections were lost.
+    pub fn end_banned(&mut self, banned: &[ConnKey], now: Micros, sink: &mut impl Sink) {
+        self.slices.begin();
+        for &conn in banned {
+            // DISCONNECT has no word of its own for it.
+            let reason = match self.is_live(conn) {
+                true => ReasonCode::AdministrativeAction,
+                false => ReasonCode::Banned,
+            };
+            self.end(conn, Refusal::new(reason, "it is banned"), now, sink);
+        }
+        self.settle(now, sink);
+        self.come_to_rest(now, sink);
+    }
+
     /// Does nothing with a PUBLISH but say so, as far as its client's version has a word for it.
     #[cold]
     pub(super) fn forbid(
@@ -71,10 +115,15 @@ impl Shard {
 
     /// Notes whose client a session is, where that is asked.
     #[cold]
-    pub(super) fn note_user(&mut self, session: SessionKey, user: Option<&str>) {
-        if let Some(rights) = &mut self.clients.rights {
-            rights.set_user(session, User::new(user));
-        }
+    pub(super) fn note_user(
+        &mut self,
+        session: SessionKey,
+        user_name: Option<&str>,
+        terms: Option<&Terms>,
+    ) {
+        let user = terms.and_then(|terms| terms.user.as_deref()).or(user_name);
+        let own = terms.map_or(OwnRights::Policy, |terms| terms.rights.clone());
+        self.clients.set_user(session, User::new(user), own);
     }
 
     /// Whether a will is kept at all. What its client's user may do is asked again when it is due,

@@ -1,8 +1,8 @@
 //! The authentication port: asked at CONNECT, answered when the shell likes.
 
 use crate::net::{Ask, Net, Peer};
-use weir_core::{Features, Settings, Verdict};
-use weir_wire::packet::Connect;
+use weir_core::{Features, Micros, Settings, Terms, Verdict};
+use weir_wire::packet::{Connect, Will};
 use weir_wire::{Properties, Property, QoS, ReasonCode, Version};
 
 const METHOD: Ask<'static> = Ask {
@@ -240,5 +240,36 @@ fn a_refused_client_is_told_of_with_the_user_it_said() {
         let said = net.wires[0].notices.concat();
         let who = "client_id: \"c\", user_name: Some(\"ann\"), was_live: false";
         assert!(said.contains(who), "{said}");
+    }
+}
+
+/// Whose client is vouched for until ten seconds from now.
+fn until(net: &Net) -> Verdict {
+    let until = Some(net.now + Micros::from_secs(10));
+    Verdict::AcceptOn(Box::new(Terms { until, ..Terms::default() }))
+}
+
+#[test]
+fn a_client_whose_time_is_over_is_told_so_and_its_will_is_sent() {
+    for (version, keep_alive_s) in [(Version::V311, 0), (Version::V5, 0), (Version::V5, 60)] {
+        let mut net = net();
+        let watcher = net.connect("w", Ask::default());
+        net.authenticated(watcher, Verdict::Accept(Vec::new()));
+        net.subscribe(watcher, "gone", QoS::AtMostOnce);
+        net.read(watcher);
+        let (topic, payload) = ("gone", &b"x"[..]);
+        let (qos, retain, properties) = (QoS::AtMostOnce, false, Properties::EMPTY);
+        let will = Some(Will { topic, payload, properties, qos, retain });
+        let ask = Ask { version, keep_alive_s, will, ..Ask::default() };
+        let peer = net.connect("c", ask);
+        let verdict = until(&net);
+        net.authenticated(peer, verdict);
+        net.pass(9);
+        assert_eq!(net.read(peer), ["CONNACK Success"]);
+        net.pass(1);
+        let end = "DISCONNECT Maximum connect time: what it authenticated by has expired";
+        let told = if version == Version::V5 { vec![end, "closed"] } else { vec!["closed"] };
+        assert_eq!(net.read(peer), told, "{version:?} {keep_alive_s}");
+        assert_eq!(net.read(watcher).len(), 1, "the will");
     }
 }

@@ -1,7 +1,9 @@
 //! Partitions move between shards: what they hold comes along, and nobody notices.
 
 use crate::net::{Ask, Net, Peer, message};
-use weir_core::{Features, Limits, NotMoved, Settings, Verdict};
+use weir_core::{
+    Features, Grant, Limits, Micros, NotMoved, OwnRights, OwnRules, Settings, Terms, Verdict,
+};
 use weir_wire::packet::{Publish, Will};
 use weir_wire::{PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode};
 
@@ -264,6 +266,29 @@ fn who_is_let_in_after_the_move_is_let_in_where_the_session_is() {
     net.go_on();
     assert_eq!((net.shard_of(late), net.read(late)), (0, vec!["CONNACK Success".into()]));
     assert_eq!(net.shards[1].stats().sessions, 0);
+}
+
+/// What it may do, and how long, goes along.
+#[test]
+fn who_is_vouched_for_is_so_where_the_session_goes() {
+    let (mut net, names) = with_authentication();
+    net.shards.iter_mut().for_each(weir_core::Shard::know_users);
+    let rules = OwnRules::new([(Grant::Write, "a")]).unwrap();
+    let until = Some(net.now + Micros::from_secs(10));
+    let terms = Terms { rights: OwnRights::Rules(rules), until, ..Terms::default() };
+    let peer = net.connect(&names[1][0], kept());
+    net.authenticated(peer, Verdict::AcceptOn(Box::new(terms)));
+    net.go_on();
+    net.read(peer);
+    net.move_name(&names[1][0], 0);
+    assert_eq!(net.shard_of(peer), 0);
+    net.publish(peer, "a", Q1, 1, "");
+    net.publish(peer, "b", Q1, 2, "");
+    let lines = net.read(peer);
+    assert!(lines[0].starts_with("PUBACK #1") && !lines[0].contains("authorized"), "{lines:?}");
+    assert!(lines[1].starts_with("PUBACK #2 Not authorized"), "{lines:?}");
+    net.pass(10);
+    assert!(net.read(peer)[0].starts_with("DISCONNECT Maximum connect time"));
 }
 
 #[test]

@@ -5,11 +5,15 @@
 
 #[path = "../../../load/tests/it/fake_broker/mod.rs"]
 mod fake_broker;
+#[path = "../../../access/tests/it/fake.rs"]
+mod fake_service;
 mod support;
 
 mod abreast;
 mod access;
 mod agents;
+mod auth_service;
+mod bans;
 mod bench;
 mod broker_options;
 mod clients;
@@ -43,3 +47,4 @@ mod store_pages;
 mod store_tool;
 mod swaps;
 mod tls;
+mod tokens;

@@ -7,8 +7,9 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Checked by the tests of `weir-core`, `weir-flow` and `weir-mosquitto`.
-const OF_OTHERS: [&str; 5] = ["core", "record", "flow_expression", "flow_payload", "mosquitto_db"];
+/// Checked by the tests of `weir-core`, `weir-flow`, `weir-mosquitto` and `weir-broker`.
+const OF_OTHERS: [&str; 7] =
+    ["core", "record", "flow_expression", "flow_payload", "mosquitto_db", "access_files", "claims"];
 
 fn fuzz() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")

@@ -1,0 +1,180 @@
+//! Requests over HTTP/1.1 to one server, on connections that are used again for a while.
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::header::{HOST, HeaderValue};
+use hyper::{Request, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use std::cell::RefCell;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// How long a connection is used. Behind it the server's name is looked up again, so that a service
+/// that moves is followed.
+const LIFE_MAX: Duration = Duration::from_secs(30);
+
+/// Where systems keep the certificates of the authorities that they trust.
+const SYSTEM_AUTHORITIES: [&str; 2] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Fault {
+    #[error("cannot connect: {0}")]
+    Connect(#[from] std::io::Error),
+    #[error("{0}")]
+    Http(#[from] hyper::Error),
+    /// It is longer than it may be, or was cut.
+    #[error("the answer cannot be read: {0}")]
+    Body(String),
+    #[error("no answer in time")]
+    Late,
+}
+
+/// Why an address cannot be asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadAddress {
+    /// It is none.
+    #[error("it must be http://HOST[:PORT]/PATH or https://HOST[:PORT]/PATH")]
+    Form,
+    /// The authorities cannot be had.
+    #[error("{0}: its certificates cannot be used; name a PEM file of authorities as ca_file")]
+    Authorities(String),
+}
+
+/// A server, and the connections to it that are free.
+pub(crate) struct Server {
+    host: String,
+    port: u16,
+    /// As the header has it.
+    authority: HeaderValue,
+    tls: Option<TlsConnector>,
+    idle: RefCell<Vec<Idle>>,
+    idle_max: usize,
+}
+
+struct Idle {
+    to: SendRequest<Full<Bytes>>,
+    born: Instant,
+}
+
+impl Server {
+    /// The one of an address.
+    pub(crate) fn new(
+        uri: &Uri,
+        ca_file: Option<&Path>,
+        idle_max: usize,
+    ) -> Result<Self, BadAddress> {
+        let host = uri.host().filter(|host| !host.is_empty()).ok_or(BadAddress::Form)?;
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let (tls, port) = match uri.scheme_str() {
+            Some("http") => (None, 80),
+            Some("https") => (Some(connector(ca_file)?), 443),
+            _ => return Err(BadAddress::Form),
+        };
+        let authority = uri.authority().map_or("", |it| it.as_str());
+        if authority.contains('@') {
+            // A name and password in an address stand in logs; a header does not.
+            return Err(BadAddress::Form);
+        }
+        let authority = HeaderValue::from_str(authority).map_err(|_| BadAddress::Form)?;
+        let port = uri.port_u16().unwrap_or(port);
+        Ok(Self { host, port, authority, tls, idle: RefCell::default(), idle_max })
+    }
+
+    /// The answer to a request whose path is that of an address, with at most `bytes_max` of body.
+    pub(crate) async fn ask(
+        &self,
+        mut request: Request<Full<Bytes>>,
+        bytes_max: usize,
+    ) -> Result<(StatusCode, Bytes), Fault> {
+        request.headers_mut().insert(HOST, self.authority.clone());
+        let (response, idle) = loop {
+            let Some(mut idle) = self.take_idle() else {
+                let mut new = self.connect().await?;
+                break (new.to.send_request(request).await?, new);
+            };
+            match idle.to.try_send_request(request).await {
+                Ok(response) => break (response, idle),
+                // It was closed meanwhile, and the request never left.
+                Err(mut error) => match error.take_message() {
+                    Some(unsent) => request = unsent,
+                    None => return Err(error.into_error().into()),
+                },
+            }
+        };
+        let status = response.status();
+        let body = Limited::new(response.into_body(), bytes_max).collect().await;
+        let body = body.map_err(|error| Fault::Body(error.to_string()))?.to_bytes();
+        self.keep(idle).await;
+        Ok((status, body))
+    }
+
+    fn take_idle(&self) -> Option<Idle> {
+        let mut idle = self.idle.borrow_mut();
+        let is_usable = |it: &Idle| it.born.elapsed() < LIFE_MAX && !it.to.is_closed();
+        std::iter::from_fn(|| idle.pop()).find(is_usable)
+    }
+
+    async fn keep(&self, mut idle: Idle) {
+        if idle.born.elapsed() < LIFE_MAX && idle.to.ready().await.is_ok() {
+            let mut all = self.idle.borrow_mut();
+            if all.len() < self.idle_max {
+                all.push(idle);
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<Idle, Fault> {
+        let stream = TcpStream::connect((&*self.host, self.port)).await?;
+        // An answer must not wait for others.
+        stream.set_nodelay(true)?;
+        let to = match &self.tls {
+            None => open(TokioIo::new(stream)).await?,
+            Some(connector) => {
+                let name = ServerName::try_from(self.host.clone());
+                let name = name.map_err(std::io::Error::other)?;
+                open(TokioIo::new(connector.connect(name, stream).await?)).await?
+            }
+        };
+        Ok(Idle { to, born: Instant::now() })
+    }
+}
+
+async fn open<T>(io: T) -> Result<SendRequest<Full<Bytes>>, Fault>
+where
+    T: hyper::rt::Read + hyper::rt::Write + Unpin + 'static,
+{
+    let (to, connection) = handshake(io).await?;
+    // What goes wrong there, whoever asked is told; the thread's end ends it as well.
+    tokio::task::spawn_local(async move {
+        let _ = tokio::time::timeout(2 * LIFE_MAX, connection).await;
+    });
+    Ok(to)
+}
+
+fn connector(ca_file: Option<&Path>) -> Result<TlsConnector, BadAddress> {
+    let system = || SYSTEM_AUTHORITIES.map(Path::new).into_iter().find(|path| path.exists());
+    let path = ca_file.or_else(system).unwrap_or(Path::new(SYSTEM_AUTHORITIES[0]));
+    let unfit = || BadAddress::Authorities(path.display().to_string());
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(path).map_err(|_| unfit())? {
+        // A system's file has some that nobody can use.
+        let _ = roots.add(certificate.map_err(|_| unfit())?);
+    }
+    if roots.is_empty() {
+        return Err(unfit());
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.map_err(|_| unfit())?.with_root_certificates(roots).with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}

@@ -1,0 +1,55 @@
+//! Who a client is, as the shell asks and judges it: bans first, then the authentication port, then
+//! what a wrong password or a banned user means.
+
+use super::Guard;
+use std::net::SocketAddr;
+use weir_core::{AuthRequest, AuthStep, Micros, Verdict};
+use weir_wire::ReasonCode;
+
+impl Guard {
+    /// What is known of a client at once; nothing if the answer comes later.
+    pub(super) fn authenticate(
+        &mut self,
+        request: &AuthRequest<'_>,
+        now: Micros,
+    ) -> Option<Verdict> {
+        let peer = self.log.peer(request.conn);
+        let address = peer.map(|peer| peer.ip());
+        let (client_id, user) = (request.client_id, request.user_name);
+        if request.step == AuthStep::Begin
+            && self.admission().is_banned(address, client_id, user, now)
+        {
+            return Some(Verdict::Refuse(ReasonCode::Banned));
+        }
+        let verdict = self.auth.answer(request, peer)?;
+        // Who has said no secret has not guessed one.
+        let is_guess = request.password.is_some() || request.method.is_some();
+        Some(self.judge(peer.filter(|_| is_guess), verdict, now))
+    }
+
+    /// A verdict on a client from `peer`, after what follows from it.
+    pub(super) fn judge(
+        &mut self,
+        peer: Option<SocketAddr>,
+        verdict: Verdict,
+        now: Micros,
+    ) -> Verdict {
+        let user = match &verdict {
+            Verdict::Refuse(ReasonCode::BadUserNameOrPassword | ReasonCode::NotAuthorized) => {
+                if let Some(peer) = peer {
+                    self.admission().guessed_wrong(peer.ip(), now);
+                }
+                return verdict;
+            }
+            Verdict::AcceptAs { user, .. } => Some(&**user),
+            Verdict::AcceptOn(terms) => terms.user.as_deref(),
+            Verdict::Accept(_) | Verdict::Continue(_) | Verdict::Refuse(_) => None,
+        };
+        match user {
+            Some(user) if self.admission().is_user_banned(user) => {
+                Verdict::Refuse(ReasonCode::Banned)
+            }
+            _ => verdict,
+        }
+    }
+}

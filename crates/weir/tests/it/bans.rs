@@ -1,0 +1,244 @@
+//! Who is kept out: by a file, for wrong passwords, for coming too often; and who is slowed down.
+//! Attackers come from 127.0.0.2, others from 127.0.0.1.
+
+use crate::support::Broker;
+use crate::support::blocking::{Blocking, decode};
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use weir_wire::packet::{Connect, Publish};
+use weir_wire::{Packet, PacketId, Properties, QoS, ReasonCode, Version};
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+
+/// A connection from 127.0.0.2.
+fn from_elsewhere(address: &str) -> TcpStream {
+    let address: SocketAddr = address.parse().unwrap();
+    let stream = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&stream, &SocketAddr::from(([127, 0, 0, 2], 0))).unwrap();
+    connect(&stream, &address).unwrap();
+    stream.into()
+}
+
+fn offer(stream: TcpStream, client_id: &str, user: Option<&str>, password: &str) -> Blocking {
+    let version = Version::V5;
+    let mut client = Blocking::new(stream, version);
+    let connect = Connect {
+        version,
+        clean_start: true,
+        keep_alive_s: 60,
+        client_id,
+        will: None,
+        user_name: user,
+        password: user.map(|_| password.as_bytes()),
+        properties: Properties::EMPTY,
+    };
+    // One that is closed already is found out when nothing comes.
+    let _ = client.send(&Packet::Connect(connect));
+    client
+}
+
+fn reason(stream: TcpStream, client_id: &str, user: Option<&str>) -> Option<ReasonCode> {
+    offer(stream, client_id, user, "pencil").connack()
+}
+
+fn from_here(address: &str) -> TcpStream {
+    TcpStream::connect(address).unwrap()
+}
+
+fn ended(client: &mut Blocking) -> Option<ReasonCode> {
+    client.packet(|packet| match packet {
+        Packet::Disconnect(disconnect) => disconnect.reason,
+        other => panic!("no DISCONNECT: {other:?}"),
+    })
+}
+
+struct Setup {
+    folder: tempfile::TempDir,
+    weir: Broker,
+}
+
+impl Setup {
+    /// Paths are those of the folder where `{}` stands.
+    fn new(config: &str, files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_str().unwrap();
+        for (name, text) in files {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        let config = format!("{config}\n[control]\nsocket = \"{{}}/ctl\"\n").replace("{}", path);
+        let file = folder.path().join("weir.toml");
+        std::fs::write(&file, config).unwrap();
+        let weir = Broker::start_with(&["-c", file.to_str().unwrap()]);
+        Self { folder, weir }
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        let socket = self.folder.path().join("ctl");
+        let output = Command::new(WEIR)
+            .args(["ctl", "--socket", socket.to_str().unwrap(), "counters", "--json"])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let of_name = format!("\"{name}\":");
+        let at = text.find(&of_name).unwrap_or_else(|| panic!("no {name} in {text}"));
+        let digits = text[at + of_name.len()..].trim_start();
+        let end = digits.find(|it: char| !it.is_ascii_digit()).unwrap();
+        digits[..end].parse().unwrap()
+    }
+
+    fn hang_up(&self) {
+        kill_process(Pid::from_child(&self.weir.child), Signal::HUP).unwrap();
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.folder.path().join(name), text).unwrap();
+    }
+}
+
+#[test]
+fn who_is_banned_at_sighup_is_ended_and_does_not_come_back() {
+    let config = "[auth]\nallow_anonymous = true\nbans_file = \"{}/bans\"";
+    let bans = "client gone until 2001-01-01T00:00:00Z\n";
+    let mut setup = Setup::new(config, &[("bans", bans)]);
+    let address = setup.weir.address.clone();
+    let join = |stream, client_id, user| {
+        let mut client = offer(stream, client_id, user, "x");
+        assert_eq!(client.connack(), Some(ReasonCode::Success));
+        client
+    };
+    let mut stays = join(from_here(&address), "stays", Some("bob"));
+    let mut gone = [
+        join(from_here(&address), "gone", None),
+        join(from_here(&address), "c", Some("ann")),
+        join(from_elsewhere(&address), "d", Some("bob")),
+    ];
+    setup.write("bans", "client gone\nuser ann\nadress 127.0.0.2\n");
+    setup.hang_up();
+    let line = setup.weir.says("users and rights stay as they were");
+    assert!(line.contains("/bans:3: adress"), "{line}");
+    setup.write("bans", "client gone\nuser ann\naddress 127.0.0.2\n");
+    setup.hang_up();
+    for client in &mut gone {
+        assert_eq!(ended(client), Some(ReasonCode::AdministrativeAction));
+    }
+    let banned = Some(ReasonCode::Banned);
+    assert_eq!(reason(from_here(&address), "gone", None), banned);
+    assert_eq!(reason(from_here(&address), "e", Some("ann")), banned);
+    assert_eq!(reason(from_elsewhere(&address), "e", Some("bob")), None, "closed without a word");
+    assert_eq!(reason(from_here(&address), "e", Some("bob")), Some(ReasonCode::Success));
+    stays.send(&Packet::PingReq).unwrap();
+    assert_eq!(stays.packet(|packet| matches!(packet, Packet::PingResp)), Some(true));
+    assert_eq!(setup.count("banned"), 3);
+    setup.write("bans", "");
+    setup.hang_up();
+    setup.weir.says("users and rights are read again");
+    setup.weir.says("users and rights are read again");
+    assert_eq!(reason(from_here(&address), "gone", None), Some(ReasonCode::Success));
+}
+
+fn passwords(folder: &Path) {
+    let file = folder.join("users");
+    let mut child = Command::new(WEIR)
+        .args(["passwd", file.to_str().unwrap(), "ann", "--batch"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"pencil\n").unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
+/// All at once from one address: it is banned, what it asked before is not looked at any more, and
+/// others come in as before.
+#[test]
+fn whoever_guesses_passwords_is_banned_and_nobody_waits_for_it() {
+    const GUESSES: usize = 400;
+    let made = tempfile::tempdir().unwrap();
+    passwords(made.path());
+    let users = std::fs::read_to_string(made.path().join("users")).unwrap();
+    let config = "shards = 2\n[auth]\npassword_file = \"{}/users\"\n[process]\n\
+        wrong_passwords_per_minute_max = 20";
+    let setup = Setup::new(config, &[("users", &users)]);
+    let address = &setup.weir.address;
+    let mut guesses: Vec<Blocking> = (0..GUESSES)
+        .map(|nth| {
+            let password = format!("guess {nth}");
+            offer(from_elsewhere(address), &format!("c{nth}"), Some("ann"), &password)
+        })
+        .collect();
+    // Who has the right one waits for no more than a few hashes.
+    assert_eq!(reason(from_here(address), "ann", Some("ann")), Some(ReasonCode::Success));
+    let mut answers = [0; 3];
+    for guess in &mut guesses {
+        let at = match guess.connack() {
+            Some(ReasonCode::BadUserNameOrPassword) => 0,
+            Some(ReasonCode::Banned) => 1,
+            None => 2,
+            other => panic!("{other:?}"),
+        };
+        answers[at] += 1;
+    }
+    assert!(answers[0] >= 20 && answers.iter().sum::<usize>() == GUESSES, "{answers:?}");
+    assert_eq!(setup.count("passwords_guessed_banned"), 1);
+    // Even with the right one.
+    assert_eq!(reason(from_elsewhere(address), "ann", Some("ann")), None);
+    assert_eq!(reason(from_here(address), "ann", Some("ann")), Some(ReasonCode::Success));
+    assert!(setup.count("passwords_wrong") <= GUESSES as u64);
+}
+
+#[test]
+fn a_client_that_comes_too_often_is_kept_out_from_where_it_comes() {
+    let config = "[process]\nflapping_connects_per_minute_max = 3";
+    let setup = Setup::new(config, &[]);
+    let address = &setup.weir.address;
+    let comes = |stream| reason(stream, "c", None).unwrap();
+    let came = [0; 4].map(|_| comes(from_elsewhere(address)));
+    let (success, banned) = (ReasonCode::Success, ReasonCode::Banned);
+    assert_eq!(came, [success, success, banned, banned]);
+    assert_eq!(comes(from_here(address)), success);
+    assert_eq!(reason(from_elsewhere(address), "d", None), Some(success));
+    assert_eq!(setup.count("flapping_banned"), 1);
+}
+
+/// Nothing is lost, and another client notices nothing.
+#[test]
+fn a_client_that_sends_too_fast_is_slowed_down() {
+    const MESSAGES: u32 = 200;
+    let setup = Setup::new("[limits]\nmessages_per_second_max = 100", &[]);
+    let address = &setup.weir.address;
+    let join = |client_id| {
+        let mut client = offer(from_here(address), client_id, None, "");
+        assert_eq!(client.connack(), Some(ReasonCode::Success));
+        client
+    };
+    let (mut reader, mut fast) = (join("reader"), join("fast"));
+    reader.subscribe("t", QoS::AtMostOnce);
+    let began = Instant::now();
+    for nth in 0..MESSAGES {
+        let (qos, packet_id) = (QoS::AtLeastOnce, PacketId::new(nth as u16 + 1));
+        let (dup, retain, topic, properties) = (false, false, "t", Properties::EMPTY);
+        let payload = &nth.to_be_bytes()[..];
+        let publish = Publish { dup, qos, retain, topic, packet_id, properties, payload };
+        fast.send(&Packet::Publish(publish)).unwrap();
+    }
+    fast.send(&Packet::PingReq).unwrap();
+    for nth in 0..MESSAGES {
+        let bytes = reader.next().unwrap();
+        let Packet::Publish(publish) = decode(Version::V5, &bytes) else { panic!("{bytes:?}") };
+        assert_eq!(publish.payload, nth.to_be_bytes());
+    }
+    // The last answer comes once all has been read.
+    while !fast.packet(|packet| matches!(packet, Packet::PingResp)).unwrap() {}
+    let before = setup.count("rate_pauses");
+    assert!(before >= 1);
+    // It has to wait for its next turn to be read.
+    fast.send(&Packet::PingReq).unwrap();
+    assert_eq!(fast.packet(|packet| matches!(packet, Packet::PingResp)), Some(true));
+    let at_least = Duration::from_secs(1) * (MESSAGES - 100) / 100;
+    assert!(began.elapsed() >= at_least, "{:?}", began.elapsed());
+}
