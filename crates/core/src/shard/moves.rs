@@ -153,7 +153,13 @@ impl Shard {
         // No answer waits and no packet is parked while all shards are at rest.
         let owned = cold.map(|cold| {
             let ColdConnection {
-                will, aliases_in, aliases_out, auth_method, until, skipped_bytes, ..
+                will,
+                aliases_in,
+                aliases_out,
+                auth_method,
+                until,
+                skipped_bytes,
+                ..
             } = *cold;
             Box::new(Owned { will, aliases_in, aliases_out, auth_method, until, skipped_bytes })
         });
@@ -271,8 +277,7 @@ impl Shard {
         let MovedConnection { attachment, keep_alive_s, owned } = moved;
         let version = attachment.version;
         let cold = owned.map(|owned| {
-            let Owned { will, aliases_in, aliases_out, auth_method, until, skipped_bytes } =
-                *owned;
+            let Owned { will, aliases_in, aliases_out, auth_method, until, skipped_bytes } = *owned;
             Box::new(ColdConnection {
                 will,
                 aliases_in,
