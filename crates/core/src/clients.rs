@@ -132,10 +132,27 @@ impl Clients {
         rights.set_user(key, user, own);
     }
 
-    /// Whether a session's client may get messages of this topic.
+    /// The session has subscribed to these filters, and to no others.
+    pub(crate) fn cover(&mut self, key: SessionKey, filters: &[&str]) {
+        if let Some(rights) = &mut self.rights {
+            rights.cover(key, &self.sessions[key.0 as usize].client_id, filters);
+        }
+    }
+
+    /// The session has subscribed to one more filter.
+    #[inline]
+    pub(crate) fn subscribed(&mut self, key: SessionKey, filter: &str) {
+        if self.is_limited
+            && let Some(rights) = &mut self.rights
+        {
+            rights.subscribed(key, &self.sessions[key.0 as usize].client_id, filter);
+        }
+    }
+
+    /// Whether a session's client may get messages of this topic, to which it has subscribed.
     #[inline]
     pub(crate) fn may_read(&self, key: SessionKey, topic: &str) -> bool {
-        !self.is_limited || self.allow(key, Deed::Read, topic)
+        !self.is_limited || self.reads(key, topic)
     }
 
     /// Whether a session's client may publish to this topic.
@@ -147,6 +164,13 @@ impl Clients {
     /// What a session's client may do, where that is asked and known.
     pub(crate) fn rights_of(&self, key: SessionKey) -> Option<Arc<Rights>> {
         self.rights.as_ref()?.get(key).map(Arc::clone)
+    }
+
+    /// Out of the way of deliveries where everybody may read everything.
+    #[cold]
+    fn reads(&self, key: SessionKey, topic: &str) -> bool {
+        let is_covered = self.rights.as_deref().is_none_or(|rights| rights.is_covered(key));
+        is_covered || self.allow(key, Deed::Read, topic)
     }
 
     #[cold]

@@ -3,13 +3,14 @@
 //! A client has the rights of its user: the rules of the user's own, or those of anonymous clients,
 //! and then the patterns that hold for all. Whatever no rule grants is denied.
 
+mod rules;
 mod table;
 
 pub(crate) use table::{RightsTable, User};
 
+use rules::{Names, Rule, Rules, matches};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weir_wire::topic::TopicFilter;
 
 /// What a rule says of the topics that it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,22 +36,12 @@ pub(crate) enum Deed {
     Write,
 }
 
-/// A topic filter and what it grants.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Rule {
-    grant: Grant,
-    filter: Box<str>,
-}
-
-/// Rules in the order in which they are looked at: what denies comes first.
-type RuleList = Arc<[Rule]>;
-
 /// The rights of all users. Made by a [`PolicyBuilder`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    anonymous: RuleList,
-    users: BTreeMap<Box<str>, RuleList>,
-    patterns: RuleList,
+    anonymous: Rules,
+    users: BTreeMap<Box<str>, Rules>,
+    patterns: Rules,
 }
 
 /// What one client may do by its own terms, beside the policy.
@@ -68,7 +59,7 @@ pub enum OwnRights {
 
 /// Rules of one client, of which the first that has something to say counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OwnRules(RuleList);
+pub struct OwnRules(Arc<[Rule]>);
 
 impl OwnRules {
     /// In this order.
@@ -78,6 +69,11 @@ impl OwnRules {
     pub fn new<'a>(rules: impl IntoIterator<Item = (Grant, &'a str)>) -> Result<Self, NoFilter> {
         let rules = rules.into_iter().map(|(grant, filter)| Rule::new(grant, filter));
         rules.collect::<Result<_, _>>().map(Self)
+    }
+
+    fn decide(&self, deed: Deed, topic: &str) -> Option<bool> {
+        let says = |rule: &&Rule| rule.grant.is_about(deed) && matches(&rule.filter, topic, None);
+        self.0.iter().find(says).map(|rule| !rule.grant.denies())
     }
 }
 
@@ -119,19 +115,13 @@ impl PolicyBuilder {
 
     /// The policy of all rules so far.
     pub fn build(self) -> Policy {
-        let users = self.users.into_iter().map(|(user, rules)| (user, listed(rules)));
+        let users = self.users.into_iter().map(|(user, rules)| (user, Rules::new(rules, false)));
         Policy {
-            anonymous: listed(self.anonymous),
+            anonymous: Rules::new(self.anonymous, false),
             users: users.collect(),
-            patterns: listed(self.patterns),
+            patterns: Rules::new(self.patterns, true),
         }
     }
-}
-
-fn listed(mut rules: Vec<Rule>) -> RuleList {
-    // A stable sort: what does not deny keeps its order, which nobody can tell.
-    rules.sort_by_key(|rule| !rule.grant.denies());
-    rules.into()
 }
 
 impl Policy {
@@ -145,7 +135,7 @@ impl Policy {
             user: user.clone(),
             own,
             rules: rules.cloned().unwrap_or_default(),
-            patterns: Arc::clone(&self.patterns),
+            patterns: self.patterns.clone(),
         }
     }
 }
@@ -156,42 +146,35 @@ pub(crate) struct Rights {
     user: User,
     /// Of one client, looked at first.
     own: OwnRules,
-    rules: RuleList,
-    patterns: RuleList,
+    rules: Rules,
+    patterns: Rules,
 }
 
 impl Rights {
     pub(crate) fn allow(&self, deed: Deed, client_id: &str, topic: &str) -> bool {
-        let user = self.user.name();
-        let said_by = |rules| decide(rules, deed, topic, |filter| matches(filter, topic, None));
-        said_by(&self.own.0).or_else(|| said_by(&self.rules)).unwrap_or_else(|| {
-            // A name that is a wildcard would reach what is not its own.
-            let is_wild = |name: &str| name.contains(['+', '#']);
-            if is_wild(client_id) || user.is_some_and(is_wild) {
-                return false;
-            }
-            let names = Some((client_id, user));
-            decide(&self.patterns, deed, topic, |filter| matches(filter, topic, names))
-                .unwrap_or(false)
+        let decided = self.own.decide(deed, topic).or_else(|| self.rules.decide(deed, topic, None));
+        decided.unwrap_or_else(|| {
+            let names = self.names(client_id);
+            names.is_some() && self.patterns.decide(deed, topic, names) == Some(true)
         })
     }
-}
 
-/// What the first rule says that has something to say.
-fn decide(rules: &[Rule], deed: Deed, topic: &str, matches: impl Fn(&str) -> bool) -> Option<bool> {
-    let is_about = |rule: &&Rule| {
-        // Only a rule that names a topic below `$` is about one.
-        topic.starts_with('$') == rule.filter.starts_with('$')
-            && rule.grant.is_about(deed)
-            && matches(&rule.filter)
-    };
-    rules.iter().find(is_about).map(|rule| !rule.grant.denies())
-}
+    /// Whether every topic of a filter may be read, as far as that can be told soon.
+    pub(crate) fn covers(&self, client_id: &str, filter: &str) -> bool {
+        if !self.own.0.is_empty() {
+            return false;
+        }
+        self.rules.cover(filter, None).unwrap_or_else(|| {
+            let names = self.names(client_id);
+            names.is_some() && self.patterns.cover(filter, names) == Some(true)
+        })
+    }
 
-impl Rule {
-    fn new(grant: Grant, filter: &str) -> Result<Self, NoFilter> {
-        TopicFilter::parse(filter).ok_or(NoFilter)?;
-        Ok(Self { grant, filter: filter.into() })
+    /// What patterns name the client by. A name that is a wildcard would reach what is not its own.
+    fn names<'a>(&'a self, client_id: &'a str) -> Names<'a> {
+        let user = self.user.name();
+        let is_wild = |name: &str| name.contains(['+', '#']);
+        (!is_wild(client_id) && !user.is_some_and(is_wild)).then_some((client_id, user))
     }
 }
 
@@ -207,32 +190,6 @@ impl Grant {
             Self::DenyWrite | Self::Write => deed == Deed::Write,
         }
     }
-}
-
-/// Whether a topic matches a filter, in which the names of a client and its user stand for `%c` and
-/// `%u` if they are given. A name may have more than one level.
-fn matches(filter: &str, topic: &str, names: Option<(&str, Option<&str>)>) -> bool {
-    let mut rest = Some(topic);
-    for level in filter.split('/') {
-        let name = match (level, names) {
-            ("#", _) => return true,
-            ("%c", Some((client_id, _))) => client_id,
-            ("%u", Some((_, Some(user)))) => user,
-            ("%u", Some((_, None))) => return false,
-            _ => level,
-        };
-        let Some(left) = rest else { return false };
-        rest = if level == "+" {
-            left.split_once('/').map(|(_, left)| left)
-        } else {
-            match left.strip_prefix(name) {
-                Some("") => None,
-                Some(left) if left.starts_with('/') => Some(&left[1..]),
-                _ => return false,
-            }
-        };
-    }
-    rest.is_none()
 }
 
 #[cfg(test)]

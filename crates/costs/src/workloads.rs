@@ -34,6 +34,8 @@ pub const WORKLOADS: &[Workload] = &[
     delivery::PAIRS_QOS_1,
     delivery::FAN_IN_SHARED,
     delivery::LARGE_FAN_OUT,
+    delivery::FAN_OUT_RIGHTS,
+    delivery::PUBLISH_RIGHTS,
     delivery::CONNECTS,
     retained::ONE,
     retained::MANY,

@@ -28,13 +28,16 @@ impl User {
     }
 }
 
-/// A user of [`RightsTable`]: one more than its key; 0 is nobody that is known.
+/// A user of [`RightsTable`]: one more than its key; 0 is nobody that is known. The highest bit is
+/// of a session: nothing that it has subscribed to has to be looked at again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct UserId(u32);
 
 impl UserId {
+    const IS_COVERED: u32 = 1 << 31;
+
     fn key(self) -> Option<usize> {
-        (self.0 as usize).checked_sub(1)
+        ((self.0 & !Self::IS_COVERED) as usize).checked_sub(1)
     }
 }
 
@@ -81,8 +84,42 @@ impl Entry {
 impl RightsTable {
     /// The rights of all users are those of another policy from now on.
     pub(crate) fn set_policy(&mut self, policy: Arc<Policy>) {
-        self.users.iter_mut().for_each(|(_, entry)| entry.set_policy(Some(&policy)));
+        let mut changed = vec![false; self.users.capacity()];
+        for (key, entry) in &mut self.users {
+            let old = entry.rights.take();
+            entry.set_policy(Some(&policy));
+            changed[key] = entry.rights != old;
+        }
+        for id in &mut self.of {
+            if id.key().is_some_and(|key| changed[key]) {
+                id.0 &= !UserId::IS_COVERED;
+            }
+        }
         self.policy = Some(policy);
+    }
+
+    /// Whether the session's client may read whatever it has subscribed to.
+    #[inline]
+    pub(crate) fn is_covered(&self, key: SessionKey) -> bool {
+        self.of.get(key.0 as usize).is_some_and(|id| id.0 & UserId::IS_COVERED != 0)
+    }
+
+    /// The session has subscribed to these filters, and to no others.
+    pub(crate) fn cover(&mut self, key: SessionKey, client_id: &str, filters: &[&str]) {
+        let Some(entry) = self.entry(key) else { return };
+        let may_read = |rights: &Rights| filters.iter().all(|it| rights.covers(client_id, it));
+        let may_read = entry.rights.as_deref().is_none_or(may_read);
+        if may_read {
+            self.of[key.0 as usize].0 |= UserId::IS_COVERED;
+        }
+    }
+
+    /// The session has subscribed to one more filter.
+    pub(crate) fn subscribed(&mut self, key: SessionKey, client_id: &str, filter: &str) {
+        let rights = self.get(key);
+        if self.is_covered(key) && !rights.is_none_or(|it| it.covers(client_id, filter)) {
+            self.of[key.0 as usize].0 &= !UserId::IS_COVERED;
+        }
     }
 
     /// Whose client has the session, as far as that is known, and its rights of its own.
@@ -120,7 +157,7 @@ impl RightsTable {
         self.get(key).is_none_or(|rights| rights.allow(deed, client_id, topic))
     }
 
-    /// The session is this user's from now on.
+    /// The session is this user's from now on, and not known to be covered.
     pub(crate) fn set_user(&mut self, key: SessionKey, user: User, own: OwnRights) {
         let id = match own {
             OwnRights::Policy => self.acquire(user),
@@ -273,5 +310,45 @@ mod tests {
         assert!(table.allow(SessionKey(2), Deed::Read, "c", "any"));
         assert_eq!(table.sessions_of(|user| user == "ann"), [SessionKey(2)]);
         assert_eq!(table.sessions_of(|user| user == "eve"), []);
+    }
+
+    #[test]
+    fn a_session_whose_filters_are_covered_is_so_until_one_is_not_or_its_rights_are_others() {
+        let read = |filters: &[&str]| {
+            let mut policy = PolicyBuilder::default();
+            for filter in filters {
+                policy.rule(Some("ann"), Grant::Read, filter).unwrap();
+            }
+            Arc::new(policy.build())
+        };
+        let mut table = RightsTable::default();
+        table.set_policy(read(&["a/#"]));
+        let key = SessionKey(3);
+        table.set_user(key, ann(), OwnRights::Policy);
+        assert!(!table.is_covered(key));
+        table.cover(key, "c", &["a/b"]);
+        assert!(table.is_covered(key));
+        // The same rights again, and other users' change nothing.
+        table.set_policy(read(&["a/#"]));
+        table.subscribed(key, "c", "a/+/x");
+        assert!(table.is_covered(key));
+        table.subscribed(key, "c", "b");
+        assert!(!table.is_covered(key));
+        table.subscribed(key, "c", "a/c");
+        assert!(!table.is_covered(key));
+        table.cover(key, "c", &["a/b"]);
+        table.set_policy(read(&["a/b"]));
+        assert!(!table.is_covered(key));
+        table.cover(key, "c", &["a/b"]);
+        table.set_user(key, User::new(Some("bob")), OwnRights::Policy);
+        assert!(!table.is_covered(key));
+        table.cover(key, "c", &["a/b"]);
+        assert!(!table.is_covered(key));
+        // Its terms let it do everything.
+        table.set_user(key, ann(), OwnRights::All);
+        table.cover(key, "c", &["x"]);
+        assert!(table.is_covered(key));
+        table.forget(key);
+        assert!(!table.is_covered(key) && table.users.is_empty());
     }
 }

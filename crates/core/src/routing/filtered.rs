@@ -133,6 +133,11 @@ impl Filters {
         self.get(id).groups().filter(wants)
     }
 
+    /// The topics that the subscription of `record` is for.
+    pub(crate) fn filter_of(&self, record: SubscriptionRecord) -> &str {
+        &self.get(record.filter()).text
+    }
+
     /// What the subscription of `record` is called, and the condition that came beside its name.
     pub(crate) fn named(&self, record: SubscriptionRecord) -> (Box<str>, Option<Box<str>>) {
         let entry = self.get(record.filter());

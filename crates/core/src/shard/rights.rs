@@ -8,9 +8,13 @@ use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::rights::{OwnRights, Policy, User};
 use crate::session::Will;
 use crate::sink::Sink;
+use smallvec::SmallVec;
 use std::sync::Arc;
 use weir_wire::ReasonCode;
 use weir_wire::packet::Publish;
+
+/// Filters of a session that comes back that are looked at once, not in each delivery.
+const COVERED_MAX: usize = 16;
 
 const FORBIDDEN: NotTaken =
     NotTaken { reason: ReasonCode::NotAuthorized, detail: "its client may not publish there" };
@@ -124,6 +128,19 @@ impl Shard {
         let user = terms.and_then(|terms| terms.user.as_deref()).or(user_name);
         let own = terms.map_or(OwnRights::Policy, |terms| terms.rights.clone());
         self.clients.set_user(session, User::new(user), own);
+        self.cover_reads(session);
+    }
+
+    /// Finds out whether what a session has subscribed to has to be looked at in each delivery. A
+    /// session with many filters is not asked for them all.
+    fn cover_reads(&mut self, session: SessionKey) {
+        let Self { clients, filters, .. } = self;
+        let records = clients[session].subscriptions();
+        if records.len() <= COVERED_MAX {
+            let names: SmallVec<[_; 1]> =
+                records.iter().map(|record| filters.filter_of(*record)).collect();
+            clients.cover(session, &names);
+        }
     }
 
     /// Whether a will is kept at all. What its client's user may do is asked again when it is due,

@@ -259,6 +259,7 @@ impl Shard {
         sink: &mut impl Sink,
     ) -> Subscribed {
         let Self { clients, filters, .. } = self;
+        clients.subscribed(key, name.topic.filter);
         let Session { client_id, cold, address, .. } = &mut clients[key];
         let who = Who { client_id, address: *address };
         let records = &mut cold.get_or_insert_default().subscriptions;

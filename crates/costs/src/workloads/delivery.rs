@@ -3,7 +3,8 @@
 use super::Workload;
 use crate::hub::Hub;
 use crate::packets::{connect, publish};
-use weir_core::ConnKey;
+use std::sync::Arc;
+use weir_core::{ConnKey, Grant, PolicyBuilder};
 use weir_wire::packet::Ack;
 use weir_wire::{Frame, Packet, PacketKind, QoS, Version};
 
@@ -13,23 +14,47 @@ const PUBLISHERS: usize = 1000;
 const GROUP: usize = 5;
 const CONNECTS_IN_A_ROUND: usize = 1000;
 const LARGE_BYTES: usize = 16 * 1024;
+const RULES: usize = 10_000;
 
 pub(super) const FAN_OUT_QOS_0: Workload = Workload {
     name: "fan-out-qos-0",
     operations: RECEIVERS as u64,
-    prepare: || fan_out(QoS::AtMostOnce, RECEIVERS, 16),
+    prepare: || fan_out(Hub::new(), QoS::AtMostOnce, RECEIVERS, 16),
 };
 
 pub(super) const FAN_OUT_QOS_1: Workload = Workload {
     name: "fan-out-qos-1",
     operations: RECEIVERS as u64,
-    prepare: || fan_out(QoS::AtLeastOnce, RECEIVERS, 16),
+    prepare: || fan_out(Hub::new(), QoS::AtLeastOnce, RECEIVERS, 16),
 };
 
 pub(super) const LARGE_FAN_OUT: Workload = Workload {
     name: "fan-out-16-KiB",
     operations: 100,
-    prepare: || fan_out(QoS::AtMostOnce, 100, LARGE_BYTES),
+    prepare: || fan_out(Hub::new(), QoS::AtMostOnce, 100, LARGE_BYTES),
+};
+
+/// Whoever subscribes may read all of it.
+pub(super) const FAN_OUT_RIGHTS: Workload = Workload {
+    name: "fan-out-rights",
+    operations: RECEIVERS as u64,
+    prepare: || fan_out(limited(&["other/#", "test/#"]), QoS::AtMostOnce, RECEIVERS, 16),
+};
+
+/// A message that is allowed by one of many rules.
+pub(super) const PUBLISH_RIGHTS: Workload = Workload {
+    name: "publish-by-1-of-10000-rules",
+    operations: 1,
+    prepare: || {
+        let filters: Vec<String> = (0..RULES).map(|at| format!("plant/{at}/+/state")).collect();
+        let mut hub = limited(&filters);
+        let publisher = hub.connect();
+        let packet = publish("plant/7777/line/state", QoS::AtLeastOnce, 16);
+        Box::new(move || {
+            hub.send(publisher, &packet);
+            take(&mut hub, publisher);
+        })
+    },
 };
 
 pub(super) const PAIRS_QOS_1: Workload = Workload {
@@ -102,9 +127,19 @@ pub(super) const CONNECTS: Workload = Workload {
     },
 };
 
-/// One message to everybody, and everybody's acknowledgement.
-fn fan_out(qos: QoS, receivers: usize, bytes: usize) -> Box<dyn FnMut()> {
+/// Where clients may publish to and read these alone.
+fn limited(filters: &[impl AsRef<str>]) -> Hub {
+    let mut policy = PolicyBuilder::default();
+    for filter in filters {
+        policy.rule(None, Grant::ReadWrite, filter.as_ref()).expect("a filter");
+    }
     let mut hub = Hub::new();
+    hub.shard.set_policy(Arc::new(policy.build()));
+    hub
+}
+
+/// One message to everybody, and everybody's acknowledgement.
+fn fan_out(mut hub: Hub, qos: QoS, receivers: usize, bytes: usize) -> Box<dyn FnMut()> {
     let publisher = hub.connect();
     let subscribers: Vec<ConnKey> = (0..receivers).map(|_| hub.connect()).collect();
     for &subscriber in &subscribers {
