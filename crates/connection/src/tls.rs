@@ -118,7 +118,7 @@ impl TlsArgs {
         let read = TlsSettings { settings, identity: self.identity()? };
         match read.client() {
             Ok(_) => Ok(read),
-            Err(error) => Err(self.fault(error)),
+            Err(error) => Err(self.fault(&error)),
         }
     }
 
@@ -158,11 +158,11 @@ impl TlsArgs {
     }
 
     /// The option that an error is about.
-    fn fault(&self, error: ClientError) -> TlsFault {
+    fn fault(&self, error: &ClientError) -> TlsFault {
         let shown = |path: &Option<PathBuf>| {
             path.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
         };
-        let (option, value) = match &error {
+        let (option, value) = match error {
             ClientError::Setup(SetupError::Authorities(_)) => ("--cafile", shown(&self.cafile)),
             ClientError::Setup(SetupError::Key(_) | SetupError::KeyMismatch) => {
                 ("--key", shown(&self.key))
@@ -232,7 +232,7 @@ impl Address {
         let client = match scheme.has_tls() {
             true => {
                 let client = tls.read()?.client();
-                Some(client.map_err(|error| tls.fault(error))?)
+                Some(client.map_err(|error| tls.fault(&error))?)
             }
             false => None,
         };
