@@ -61,11 +61,11 @@ enum TlsVersion {
 
 /// Why TLS cannot be spoken as it is asked for: an option, and what is wrong with it.
 #[derive(Debug, thiserror::Error)]
-#[error("{option} {value}: {why}")]
+#[error("{}: {why}", [*option, value.as_str()].join(" ").trim_end())]
 pub struct TlsFault {
     /// As it is written at the shell.
     pub option: &'static str,
-    /// What was given.
+    /// What was given; empty where the option has no value.
     pub value: String,
     /// What is wrong with it.
     pub why: String,
@@ -252,7 +252,7 @@ impl Address {
     }
 }
 
-/// What a connection is that ended before the broker had answered, where it may be the wrong one.
+/// What may be wrong with a connection that ended before the broker had answered.
 pub(crate) const fn hint(scheme: Scheme) -> &'static str {
     match scheme {
         Scheme::Mqtt => "",

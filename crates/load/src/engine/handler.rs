@@ -100,6 +100,7 @@ impl Handler for Engine<'_> {
         let now = now_us();
         self.book.slots[client as usize].opened_us = now;
         let slot = &self.book.slots[client as usize];
+        self.book.recorder.counts.opened += u64::from(slot.reached_us > 0);
         let group = &self.plan.groups[usize::from(slot.group)];
         let client_id = expand(&group.client_id, slot.index, self.plan.run);
         let clean_start = group.clean_start.unwrap_or(self.plan.clean_start);

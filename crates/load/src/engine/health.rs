@@ -61,7 +61,8 @@ impl Engine<'_> {
 
     fn lateness(&self) -> (Lateness, Lateness) {
         let (recorder, watch) = (&self.book.recorder, &self.watch);
-        let setup = recorder.connect.all.len() + recorder.subscribe.all.len();
+        let connects = recorder.connect.all.len() + recorder.parts.len();
+        let setup = connects + recorder.subscribe.all.len();
         let answers = recorder.end_to_end.all.len() + recorder.acknowledge.all.len();
         let measure = recorder.lag.all.len() + answers;
         (Lateness { samples: setup, ..watch.setup }, Lateness { samples: measure, ..watch.measure })
