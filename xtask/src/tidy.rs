@@ -21,7 +21,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("weir-client", &["weir-wire"]),
     // The broker and the program beside it give it what they have.
     ("weir-flow", &["weir-chance"]),
-    ("weir-transport", &[]),
+    ("weir-transport", &["weir-chance"]),
     ("weir-reactor", &["weir-transport"]),
     ("weir-http", &[]),
     // Nothing of the broker, which makes rights of what it finds out.
@@ -41,7 +41,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "weir-transport",
         ],
     ),
-    ("weir-load", &["weir-chance", "weir-wire", "weir-client", "weir-reactor"]),
+    ("weir-load", &["weir-chance", "weir-wire", "weir-client", "weir-reactor", "weir-transport"]),
     ("weir-sim", &["weir-chance", "weir-wire", "weir-core"]),
     // Nothing of ours: a fault of the codec cannot hide itself.
     ("weir-conformance", &[]),
@@ -52,7 +52,10 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         "weir-bench",
         &["weir-chance", "weir-conformance", "weir-http", "weir-load", "weir-say", "weir-stats"],
     ),
-    ("weir-connection", &["weir-wire", "weir-client", "weir-reactor", "weir-say"]),
+    (
+        "weir-connection",
+        &["weir-wire", "weir-client", "weir-reactor", "weir-transport", "weir-say"],
+    ),
     (
         "weir-pubsub",
         &["weir-chance", "weir-wire", "weir-client", "weir-connection", "weir-reactor", "weir-say"],
@@ -84,6 +87,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "weir-broker",
             "weir-chance",
             "weir-conformance",
+            "weir-connection",
             "weir-control",
             "weir-core",
             "weir-crash",

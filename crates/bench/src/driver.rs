@@ -18,9 +18,10 @@ mod url;
 pub use crate::profile::Profile;
 pub use url::{UrlTls, without_password};
 
+pub use crate::login::Login;
 pub use brokers::{Listed, State, list, render, setup};
 pub use can::Can;
-pub use demand::{Demand, Login};
+pub use demand::Demand;
 pub use find::{is_program, program_of_host};
 pub use guard::{guard, guard_through};
 pub use process::{Running, last_lines, spawn};

@@ -5,7 +5,7 @@ mod kernel;
 
 pub(crate) use files::{Files, Ticks};
 
-use crate::driver::Login;
+use crate::login::Login;
 use crate::result::{Disturbance, Host};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -21,6 +21,7 @@ pub mod ladder;
 pub mod latency;
 mod lines;
 pub mod live;
+mod login;
 mod made;
 pub mod metrics;
 pub mod monitor;

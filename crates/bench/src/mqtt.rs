@@ -1,7 +1,7 @@
 //! As much MQTT as it takes to ask a broker whether it is there, and how far: written by hand, so
 //! that the suite shares no codec with any broker.
 
-use crate::driver::Login;
+use crate::login::Login;
 use std::io::ErrorKind::{TimedOut, WouldBlock};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
 //! Where a broker is, how it is reached and who to be there:
-//! `mqtt[s]://[USER[:PASSWORD]@]HOST[:PORT][/TOPIC]`, `ws[s]://[USER[:PASSWORD]@]HOST[:PORT][/PATH]`.
+//! `mqtt[s]://[USER[:PASSWORD]@]HOST[:PORT][/TOPIC]`, or `ws[s]://` with a path in its place.
 
 /// The parts of a URL, none of them decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -61,11 +61,11 @@ enum TlsVersion {
 
 /// Why TLS cannot be spoken as it is asked for: an option, and what is wrong with it.
 #[derive(Debug, thiserror::Error)]
-#[error("{option} {value}: {why}")]
+#[error("{}: {why}", [*option, value.as_str()].join(" ").trim_end())]
 pub struct TlsFault {
     /// As it is written at the shell.
     pub option: &'static str,
-    /// What was given.
+    /// What was given; empty where the option has no value.
     pub value: String,
     /// What is wrong with it.
     pub why: String,
@@ -118,7 +118,7 @@ impl TlsArgs {
         let read = TlsSettings { settings, identity: self.identity()? };
         match read.client() {
             Ok(_) => Ok(read),
-            Err(error) => Err(self.fault(error)),
+            Err(error) => Err(self.fault(&error)),
         }
     }
 
@@ -158,11 +158,11 @@ impl TlsArgs {
     }
 
     /// The option that an error is about.
-    fn fault(&self, error: ClientError) -> TlsFault {
+    fn fault(&self, error: &ClientError) -> TlsFault {
         let shown = |path: &Option<PathBuf>| {
             path.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
         };
-        let (option, value) = match &error {
+        let (option, value) = match error {
             ClientError::Setup(SetupError::Authorities(_)) => ("--cafile", shown(&self.cafile)),
             ClientError::Setup(SetupError::Key(_) | SetupError::KeyMismatch) => {
                 ("--key", shown(&self.key))
@@ -232,7 +232,7 @@ impl Address {
         let client = match scheme.has_tls() {
             true => {
                 let client = tls.read()?.client();
-                Some(client.map_err(|error| tls.fault(error))?)
+                Some(client.map_err(|error| tls.fault(&error))?)
             }
             false => None,
         };
@@ -252,7 +252,7 @@ impl Address {
     }
 }
 
-/// What a connection is that ended before the broker had answered, where it may be the wrong one.
+/// What may be wrong with a connection that ended before the broker had answered.
 pub(crate) const fn hint(scheme: Scheme) -> &'static str {
     match scheme {
         Scheme::Mqtt => "",

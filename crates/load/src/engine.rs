@@ -23,7 +23,7 @@ use crate::audit::Fate;
 use crate::baton::Baton;
 use crate::cpu::{ThreadCpu, thread_cpu_us};
 use crate::outcome::{ABSENT_US_MAX, End, Interval, LATE_US_MIN, Outcome, Phase, Traffic};
-use crate::plan::{Carriers, Plan};
+use crate::plan::{Plan, Transports};
 use crate::recorder::{Gauges, Sketches};
 use crate::steps::Cue;
 use crate::{LoadError, Stop};
@@ -49,7 +49,7 @@ pub(crate) struct Engine<'a> {
     plan: &'a Plan,
     /// Of a slice that others go along with.
     baton: Option<&'a Baton>,
-    carriers: Carriers,
+    transports: Transports,
     cue: Cue,
     clients: Vec<Client>,
     tokens: Tokens,
@@ -269,6 +269,7 @@ impl Engine<'_> {
             + counts.acknowledged
             + counts.publish_failures
             + awaited
+            + counts.opened
             + counts.connected
             + counts.subscribed
             + counts.subscribe_failures;

@@ -3,7 +3,7 @@
 mod route;
 pub(crate) mod slice;
 
-pub use route::{Carriers, Route, Transport};
+pub use route::{Route, Transport, Transports};
 pub use slice::{Shared, Slice, deal};
 pub use weir_transport::tls::{ClientSettings, IdentityText};
 

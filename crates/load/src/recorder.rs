@@ -51,6 +51,11 @@ impl Default for ConnectParts {
 }
 
 impl ConnectParts {
+    /// How many there are.
+    pub(crate) fn len(&self) -> u64 {
+        self.handshake.len()
+    }
+
     /// Of one connection, by when it was asked for, TCP was there, the transport was open and
     /// CONNACK came.
     pub(crate) fn record(&mut self, times_us: [u64; 4]) {
@@ -83,6 +88,8 @@ pub(crate) fn summarize(histogram: &Histogram<u32>) -> Summary {
 /// What is counted as it happens; an interval is the difference of two of these.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
+    /// Handshakes that are over.
+    pub(crate) opened: u64,
     pub(crate) connected: u64,
     pub(crate) connect_failures: u64,
     pub(crate) subscribed: u64,
@@ -100,7 +107,8 @@ pub(crate) struct Counts {
 impl Counts {
     /// What has come of the broker and is timed.
     pub(crate) fn answers(&self) -> u64 {
-        self.connected
+        self.opened
+            + self.connected
             + self.subscribed
             + self.subscribe_failures
             + self.acknowledged
@@ -248,6 +256,7 @@ mod tests {
     #[test]
     fn every_kind_of_answer_counts_once() {
         let counts = Counts {
+            opened: 7_000_000,
             connected: 1,
             subscribed: 20,
             subscribe_failures: 300,
@@ -256,12 +265,13 @@ mod tests {
             received: 600_000,
             ..Counts::default()
         };
-        assert_eq!(counts.answers(), 654_321);
+        assert_eq!(counts.answers(), 7_654_321);
     }
 
     /// Counts each of which is `factor` times its own number.
     fn counts(factor: u64) -> Counts {
         Counts {
+            opened: 0,
             connected: factor,
             connect_failures: 2 * factor,
             subscribed: 3 * factor,

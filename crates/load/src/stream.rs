@@ -1,7 +1,7 @@
 //! One connection to a broker over any transport, read and written as a stream: for whoever asks a
 //! broker a few questions, and not for the load.
 
-use crate::plan::{Carriers, Route};
+use crate::plan::{Route, Transports};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -28,12 +28,12 @@ impl Stream {
     /// # Errors
     /// What the system or the transport says, or a route that cannot be used.
     pub fn connect(target: SocketAddr, route: &Route, patience: Duration) -> io::Result<Self> {
-        let carriers = Carriers::new(route, target.port()).map_err(io::Error::other)?;
+        let transports = Transports::new(route, target.port()).map_err(io::Error::other)?;
         let tcp = TcpStream::connect_timeout(&target, patience)?;
         tcp.set_read_timeout(Some(patience))?;
         tcp.set_write_timeout(Some(patience))?;
         tcp.set_nodelay(true)?;
-        let layers = carriers.of(0).layers();
+        let layers = transports.of(0).layers();
         let mut stream =
             Self { tcp, layers, scratch: Scratch::default(), plain: Vec::new(), has_ended: false };
         stream.open()?;

@@ -376,7 +376,7 @@ mod tests {
     #[test]
     fn options_of_tls_that_cannot_be_used_are_named() {
         for (line, part) in [
-            ("-L mqtt://h/t --insecure", "--insecure : TLS is not spoken"),
+            ("-L mqtt://h/t --insecure", "--insecure: TLS is not spoken"),
             ("--cafile /no/such/file", "--cafile /no/such/file: No such file"),
             ("--ciphers RC4-MD5", "\"RC4-MD5\" is no cipher suite"),
             ("--ciphers ECDHE-RSA-AES128-GCM-SHA256 --tls-version tlsv1.3", "for another version"),

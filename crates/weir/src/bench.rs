@@ -56,7 +56,7 @@ enum BenchCommand {
     /// Run a set of use cases
     #[command(after_help = SUITE_EXAMPLES)]
     Suite {
-        /// basic, enterprise, throughput, perf, durable, beyond, storms, soak or faults
+        /// basic, enterprise, throughput, perf, secure, durable, beyond, storms, soak or faults
         set: String,
         #[command(flatten)]
         how: How,
@@ -184,9 +184,9 @@ fn parse_version(text: &str) -> Result<Version, String> {
 /// How to run.
 #[derive(Debug, Args)]
 struct How {
-    /// Broker under test: a name from `weir bench brokers`, NAME=COMMAND or mqtt://HOST:PORT (also
-    /// mqtts://, ws://, wss://); may be given several times, and NAME@LABEL tells versions or builds
-    /// of one broker apart
+    /// Broker under test: a name from `weir bench brokers`, NAME=COMMAND or mqtt://HOST:PORT (or
+    /// mqtts://, ws://, wss://); may be given several times, and NAME@LABEL tells versions or
+    /// builds of one broker apart
     #[arg(long, value_name = "BROKER", default_value = "weir")]
     broker: Vec<String>,
     /// Configuration of the broker: default (as shipped), tuned (for the suite), published (as in

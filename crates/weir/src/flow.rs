@@ -17,7 +17,7 @@ pub(crate) struct FlowArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     Check(CheckArgs),
 }
 

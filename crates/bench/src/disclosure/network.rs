@@ -1,8 +1,8 @@
 //! The way between load and broker: interface, congestion control, buffers, clocks.
 
 use super::{ABSENT, or_absent};
-use crate::driver::Login;
 use crate::host::Files;
+use crate::login::Login;
 use crate::result::NetworkFacts;
 use rustix::net::sockopt;
 use std::net::{IpAddr, SocketAddr, TcpStream};

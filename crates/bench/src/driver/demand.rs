@@ -1,31 +1,12 @@
-//! What a use case asks of a broker's listener, and how clients come in by it.
+//! What a use case asks of a broker's listener.
 
-use super::file::Values;
+use crate::login::Login;
 use serde::Deserialize;
-use weir_load::plan::{Credentials, Route, Transport};
+use std::collections::BTreeMap;
+use weir_load::plan::Transport;
 
-/// How the clients of a run come in.
-#[derive(Clone, Debug, Default)]
-pub struct Login {
-    /// What is between TCP and MQTT.
-    pub route: Route,
-    /// Who they say they are.
-    pub credentials: Credentials,
-    /// If above 0, they are so many users in turn, by numbers behind the name.
-    pub users: u32,
-}
-
-impl Login {
-    /// Of the first client.
-    pub(crate) fn first(&self) -> Credentials {
-        let Credentials { user_name, password } = self.credentials.clone();
-        let user_name = user_name.map(|name| match self.users {
-            0 => name,
-            _ => format!("{name}-0"),
-        });
-        Credentials { user_name, password }
-    }
-}
+/// What the braces in a driver's file stand for.
+pub(crate) type Values = BTreeMap<String, String>;
 
 /// What a run asks of the broker that it starts: by itself plain TCP, for whoever comes.
 #[derive(Clone, Debug, Default)]

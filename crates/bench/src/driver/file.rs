@@ -2,6 +2,7 @@
 //! asked, configured, started and got, as data. What is in braces is filled in for each run.
 //! Beside what docs/brokers.md lists, `{threads}` is how many processors the broker may run on.
 
+pub(super) use super::demand::Values;
 use super::demand::{Demand, Part};
 use super::{Can, Profile};
 use serde::Deserialize;
@@ -163,9 +164,6 @@ const fn ready_s() -> u64 {
 const fn stop_s() -> u64 {
     5
 }
-
-/// What the braces stand for.
-pub(super) type Values = BTreeMap<String, String>;
 
 /// A broker's files, command and environment for one run.
 #[derive(Debug, Default, PartialEq)]

@@ -2,8 +2,8 @@
 
 mod again;
 use super::DriverError;
-use super::demand::Login;
 use super::guard::{Guarded, LOOK_EVERY};
+use crate::login::Login;
 use crate::mqtt;
 use crate::result::Broker;
 use again::Again;

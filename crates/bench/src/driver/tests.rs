@@ -57,7 +57,7 @@ fn demands(can: &Can) -> Vec<Demand> {
     for &transport in &can.transports {
         let mut demand = Demand::default();
         demand.login.route.path = transport.is_websocket().then(|| "/mqtt".into());
-        let mut make = |demand: &mut Demand, word: &str| {
+        let make = |demand: &mut Demand, word: &str| {
             demand.values.insert(word.into(), format!("/made/{word}"));
         };
         if transport.has_tls() {

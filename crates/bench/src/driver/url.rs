@@ -23,8 +23,8 @@ pub struct UrlTls {
     pub identity: Option<IdentityText>,
 }
 
-/// `mqtt://[USER[:PASSWORD]@]HOST[:PORT]`, or another scheme; `?pid=PID` behind it if it is a process of this host
-/// that can be watched; `NAME=` before it.
+/// `mqtt://[USER[:PASSWORD]@]HOST[:PORT]`, or another scheme; `?pid=PID` behind it if it is a
+/// process of this host that can be watched; `NAME=` before it.
 #[derive(Clone)]
 pub(super) struct Url {
     name: String,

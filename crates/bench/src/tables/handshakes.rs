@@ -12,15 +12,14 @@ const PARTS: [(&str, &str); 3] =
 /// Absent where no run has handshakes.
 pub(super) fn handshake_table(runs: &[&RunResult]) -> Option<Table> {
     let runs: Vec<_> = runs.iter().filter(|run| run.latencies.contains_key("handshake")).collect();
-    let mut table =
-        new_table(["broker", "part", "full", "resumed", "avg ms", "p50", "p90", "p99", "max"]);
+    let mut table = new_table(["broker", "part", "full", "resumed", "avg ms", "p50", "p99", "max"]);
     for run in &runs {
         for (title, name) in PARTS {
-            let [avg, p50, _, p90, _, p99, _, max] = latency_cells(run.latencies.get(name));
+            let [avg, p50, _, _, _, p99, _, max] = latency_cells(run.latencies.get(name));
             let is_handshake = name == "handshake";
             let counted = |count| if is_handshake { grouped(count) } else { String::new() };
             let (full, resumed) = (counted(run.handshakes.full), counted(run.handshakes.resumed));
-            table.add_row([short(run), title.into(), full, resumed, avg, p50, p90, p99, max]);
+            table.add_row([short(run), title.into(), full, resumed, avg, p50, p99, max]);
         }
     }
     (!runs.is_empty()).then_some(table)

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_client::{Client, ConnectOptions, Event, Sink};
 use weir_connection::{Address, Carried, Connection, Error, Policy, until};
-use weir_reactor::{Closed, Handler, Io, Reactor, Token, now_us};
+use weir_reactor::{Closed, Handler, Io, Reactor, Token, Transport, now_us};
 use weir_wire::{ReasonCode, Version};
 
 const ACCEPTED: [u8; 5] = [0x20, 3, 0, 0, 0];
@@ -89,7 +89,9 @@ impl Handler for Owner<'_> {
 /// How it ends, how often it was lost, and how long that took.
 fn run(address: &Address, comes_back: bool) -> (Error, u32, Duration) {
     let rests_us = 20_000..=80_000;
-    let policy = Policy { source: None, comes_back, rests_us, is_quiet: true, options: "-h" };
+    let transport = Transport::Plain;
+    let options = "-h";
+    let policy = Policy { transport, source: None, comes_back, rests_us, is_quiet: true, options };
     let client = Client::new(Version::V5);
     let mut reactor = Reactor::new().unwrap();
     let mut owner = Owner { client, connection: Connection::new(address, policy), losses: 0 };

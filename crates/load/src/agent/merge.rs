@@ -220,6 +220,7 @@ mod tests {
             of.record_n(1_000 * (place as u64 + 1), 1 + at).unwrap();
             to_text(&of)
         });
+        let span = PhaseSpan { phase: Phase::Measure, start_us: 1_000_000, end_us: 2_000_000 };
         let late = |us: u64| Lateness {
             samples: 100,
             delayed: 1 + at,
@@ -240,11 +241,7 @@ mod tests {
         };
         let outcome = OutcomeLine {
             end: End::Completed,
-            phases: vec![PhaseSpan {
-                phase: Phase::Measure,
-                start_us: 1_000_000,
-                end_us: 2_000_000,
-            }],
+            phases: vec![span],
             connections: Connections {
                 planned: 2,
                 connected: 1,

@@ -144,7 +144,7 @@ impl Engine<'_> {
     }
 
     fn handshakes(&self) -> Handshakes {
-        let (full, resumed) = self.carriers.handshakes();
+        let (full, resumed) = self.transports.handshakes();
         Handshakes { full, resumed }
     }
 

@@ -98,10 +98,9 @@ impl Handler for Engine<'_> {
     fn connected(&mut self, io: &mut Io, token: Token) {
         let Some(client) = self.tokens.client(token) else { return };
         let now = now_us();
-        let slot = &mut self.book.slots[client as usize];
-        slot.opened_us = now;
-        let number = slot.client;
+        self.book.slots[client as usize].opened_us = now;
         let slot = &self.book.slots[client as usize];
+        self.book.recorder.counts.opened += u64::from(slot.reached_us > 0);
         let group = &self.plan.groups[usize::from(slot.group)];
         let client_id = expand(&group.client_id, slot.index, self.plan.run);
         let clean_start = group.clean_start.unwrap_or(self.plan.clean_start);
@@ -110,7 +109,7 @@ impl Handler for Engine<'_> {
         let credentials = &self.plan.credentials;
         let user_name = credentials.user_name.as_deref().map(|name| match self.plan.users {
             0 => Cow::Borrowed(name),
-            users => Cow::Owned(format!("{name}-{}", number % users)),
+            users => Cow::Owned(format!("{name}-{}", slot.client % users)),
         });
         let options = ConnectOptions {
             version: self.plan.version.on_wire(),

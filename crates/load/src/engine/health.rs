@@ -61,7 +61,8 @@ impl Engine<'_> {
 
     fn lateness(&self) -> (Lateness, Lateness) {
         let (recorder, watch) = (&self.book.recorder, &self.watch);
-        let setup = recorder.connect.all.len() + recorder.subscribe.all.len();
+        let connects = recorder.connect.all.len() + recorder.parts.len();
+        let setup = connects + recorder.subscribe.all.len();
         let answers = recorder.end_to_end.all.len() + recorder.acknowledge.all.len();
         let measure = recorder.lag.all.len() + answers;
         (Lateness { samples: setup, ..watch.setup }, Lateness { samples: measure, ..watch.measure })
@@ -132,6 +133,9 @@ mod tests {
         assert!(of(850_001, 0).unwrap().contains("used 95 % of its core"));
         let text = of(300_000, 560_000).unwrap();
         assert!(text.contains("used 40 %") && text.contains("waited for one 56 %"), "{text}");
+        let cpu = ThreadCpu { user_us: 1_000_000, ..ThreadCpu::default() };
+        let text = busy(cpu, 1_000_000, " while clients connected").unwrap();
+        assert!(text.contains("of the time while clients connected (limit 95 %"), "{text}");
         assert_eq!(busy(ThreadCpu { user_us: 1, system_us: 0, waited_us: 0 }, 0, ""), None);
     }
 

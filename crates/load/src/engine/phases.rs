@@ -144,7 +144,7 @@ impl Engine<'_> {
         slot.asked_us = now;
         slot.state = State::Connecting;
         slot.reached_us = 0;
-        match io.connect(self.carriers.of(place), self.plan.target, source) {
+        match io.connect(self.transports.of(place), self.plan.target, source) {
             Ok(token) => {
                 let deadline_us = now + u64::from(self.plan.connect.timeout_ms) * 1_000;
                 self.connecting.open.push(deadline_us, client);

@@ -15,7 +15,7 @@ use crate::baton::Baton;
 use crate::cpu::thread_cpu_us;
 use crate::outcome::{Connections, Operations};
 use crate::payload::bytes_min;
-use crate::plan::{Carriers, Credentials, Plan, ProtocolVersion, Publish};
+use crate::plan::{Credentials, Plan, ProtocolVersion, Publish, Transports};
 use crate::publisher::Publisher;
 use crate::recorder::Recorder;
 use crate::schedule::{Stream, streams};
@@ -50,7 +50,7 @@ impl<'a> Engine<'a> {
         Ok(Self {
             plan,
             baton,
-            carriers: Carriers::new(&plan.route, plan.target.port())?,
+            transports: Transports::new(&plan.route, plan.target.port())?,
             clients,
             tokens: Tokens::default(),
             clock: PhaseClock::new(plan.phases, !publishers.is_empty(), now_us),

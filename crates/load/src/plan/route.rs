@@ -78,13 +78,13 @@ impl Route {
 
 /// The layers of a run's connections.
 #[derive(Debug)]
-pub struct Carriers {
+pub struct Transports {
     /// One for each identity, or one.
     each: Vec<weir_reactor::Transport>,
     clients: Vec<Client>,
 }
 
-impl Carriers {
+impl Transports {
     /// Of connections to `port`.
     ///
     /// # Errors
@@ -104,10 +104,10 @@ impl Carriers {
             let tls = client.map_err(|error| fault(error.to_string()))?;
             of.clients.extend(tls.clone());
             let (host, path) = (route.host.clone(), route.path.clone());
-            let carrier = weir_transport::Route { host, port, tls, path, seed }.transport();
+            let transport = weir_transport::Route { host, port, tls, path, seed }.transport();
             let host = &route.host;
-            of.each
-                .push(carrier.ok_or_else(|| fault(format!("no certificate can be for {host:?}")))?);
+            let unfit = || fault(format!("no certificate can be for {host:?}"));
+            of.each.push(transport.ok_or_else(unfit)?);
         }
         Ok(of)
     }

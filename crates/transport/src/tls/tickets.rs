@@ -1,5 +1,10 @@
 //! Sessions that a client could go on with.
 
+#![expect(
+    clippy::disallowed_types,
+    reason = "rustls shares it; taken in handshakes, by one thread"
+)]
+
 use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;

@@ -4,6 +4,7 @@
 
 mod masked;
 mod tls;
+mod tls_client;
 mod ws;
 mod ws_client;
 

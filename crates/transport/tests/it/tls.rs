@@ -17,7 +17,7 @@ use weir_transport::{Layer, Stream, TransportError, UNDECODED_BYTES_MAX};
 
 use proptest::prelude::*;
 
-const BOTH: &[Version] = &[Version::Tls12, Version::Tls13];
+pub(crate) const BOTH: &[Version] = &[Version::Tls12, Version::Tls13];
 
 /// 2026, when all certificates here are valid but those that are made otherwise.
 const NOW: Duration = Duration::from_secs(1_780_000_000);
@@ -26,17 +26,17 @@ const NOW: Duration = Duration::from_secs(1_780_000_000);
 static NAMES: AtomicU32 = AtomicU32::new(0);
 
 /// An authority with what it has signed.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A certificate and its key, as text.
 #[derive(Clone)]
-struct Signed {
-    certificate: String,
-    key: String,
+pub(crate) struct Signed {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let name = format!("authority {}", NAMES.fetch_add(1, Ordering::Relaxed));
@@ -53,8 +53,12 @@ impl Authority {
         Signed { certificate: certificate.pem(), key: key.serialize_pem() }
     }
 
-    fn valid(&self) -> Signed {
+    pub(crate) fn valid(&self) -> Signed {
         self.sign((2020, 2100))
+    }
+
+    pub(crate) fn pem(&self) -> String {
+        self.0.pem()
     }
 
     fn certificates(&self) -> Certificates {
@@ -70,7 +74,7 @@ impl Signed {
         }
     }
 
-    fn server(&self, auth: &ClientAuth, versions: &[Version]) -> Server {
+    pub(crate) fn server(&self, auth: &ClientAuth, versions: &[Version]) -> Server {
         Server::new(self.identity(), auth, versions, NOW).unwrap()
     }
 }

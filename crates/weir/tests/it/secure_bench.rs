@@ -10,7 +10,8 @@ use std::path::Path;
 fn use_case(folder: &Path, keys: &str) -> String {
     let group = |name: &str, more: &str| {
         format!(
-            "[[group]]\nname = \"{name}\"\nclients = 20\nclient_id = \"w{{run}}-{name}-{{i}}\"\nscales = true\n{more}\n"
+            "[[group]]\nname = \"{name}\"\nclients = 20\nscales = true\n\
+             client_id = \"w{{run}}-{name}-{{i}}\"\n{more}\n"
         )
     };
     let text = format!(
