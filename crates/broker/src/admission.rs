@@ -20,6 +20,9 @@ const REFUSALS_MAX: u32 = 1024;
 /// come back for what is kept for them. More are cut at once.
 const AT_CEILING_MAX: u32 = 64;
 
+/// Connections of proxies that have not said yet for whom they are. More are cut at once.
+const WAITING_MAX: u32 = 4096;
+
 /// The `[process]` table. 0 is "no bound" where nothing else is said.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -74,6 +77,8 @@ pub(crate) struct AdmissionStats {
     pub(crate) refused_address: u64,
     pub(crate) refused_rate: u64,
     pub(crate) cut: u64,
+    /// Connections to a listener for proxies by somebody else.
+    pub(crate) strangers: u64,
 }
 
 /// Where a connection is: its shard and the shell's token there.
@@ -114,6 +119,7 @@ pub(crate) struct AdmissionControl {
     served: u32,
     at_ceiling: u32,
     refused: u32,
+    waiting: u32,
     hosts: Hosts,
     rate: Rate,
     /// Names addresses to the shards.
@@ -131,6 +137,7 @@ impl AdmissionControl {
             served: 0,
             at_ceiling: 0,
             refused: 0,
+            waiting: 0,
             hosts: Hosts::default(),
             hasher: RandomState::default(),
             stats: AdmissionStats::default(),
@@ -179,6 +186,27 @@ impl AdmissionControl {
         Admission::Refuse(reason)
     }
 
+    /// Holds a connection of a proxy, which [`AdmissionControl::gone`] and then
+    /// [`AdmissionControl::admit`] are for once it has said where its client is. False if it is to
+    /// be cut.
+    pub(crate) fn wait(&mut self, place: Place, proxy: IpAddr) -> bool {
+        let host = host_of(proxy);
+        let waiting_max = self.share_for(host, WAITING_MAX);
+        if self.waiting >= WAITING_MAX || self.hosts.waiting(host) >= waiting_max {
+            self.cut();
+            return false;
+        }
+        self.waiting += 1;
+        let held = self.hosts.hold(host, Kind::Waiting);
+        self.hold(place, held);
+        true
+    }
+
+    /// A connection of somebody who is no proxy was cut.
+    pub(crate) fn cut_stranger(&mut self) {
+        self.stats.strangers += 1;
+    }
+
     /// The connection is over. Harmless for one that is not held.
     pub(crate) fn gone(&mut self, place: Place) {
         if let Some(pass) = self.leave(place) {
@@ -195,6 +223,7 @@ impl AdmissionControl {
                 self.at_ceiling -= 1;
             }
             Kind::Refused => self.refused -= 1,
+            Kind::Waiting => self.waiting -= 1,
         }
         self.hosts.release(held);
     }
@@ -472,6 +501,20 @@ mod tests {
             (1..=REFUSALS_MAX).map(|token| admission.admit(at(token), FAR, false, now)).last();
         assert_eq!(last, Some(Admission::Cut));
         assert_eq!(admission.admit(at(REFUSALS_MAX + 1), OTHER, false, now), FULL);
+    }
+
+    #[test]
+    fn one_proxy_leaves_others_room_to_wait_and_who_waits_has_no_place() {
+        let mut admission = admission(1, 0, 0);
+        let of_one = (0..WAITING_MAX).filter(|&token| admission.wait(at(token), FAR)).count();
+        assert_eq!(of_one, WAITING_MAX as usize * 3 / 4);
+        assert!(admission.wait(at(WAITING_MAX), OTHER));
+        assert_eq!(admission.stats.cut, u64::from(WAITING_MAX) / 4);
+        admission.gone(at(0));
+        assert_eq!(admission.admit(at(0), B, false, Micros(0)), Admission::Serve);
+        assert_eq!((admission.served, admission.waiting), (1, WAITING_MAX * 3 / 4));
+        (1..=WAITING_MAX).for_each(|token| admission.gone(at(token)));
+        assert_eq!((admission.waiting, admission.hosts.len()), (0, 1));
     }
 
     #[test]

@@ -142,7 +142,8 @@ impl From<ShardCounters> for Counters {
             rss_bytes,
             rss_bytes_max,
         } = counters;
-        let AdmissionStats { refused_count, refused_address, refused_rate, cut } = admission;
+        let AdmissionStats { refused_count, refused_address, refused_rate, cut, strangers } =
+            admission;
         let of_shell = [
             ("answers_dropped", answers_dropped),
             ("accept_errors", io.accept_errors),
@@ -162,6 +163,7 @@ impl From<ShardCounters> for Counters {
                 ("refused_address", refused_address),
                 ("refused_rate", refused_rate),
                 ("cut", cut),
+                ("cut_strangers", strangers),
                 ("log_lines_lost", log.lost),
                 ("rss_bytes", rss_bytes),
                 ("rss_bytes_max", rss_bytes_max),

@@ -15,10 +15,10 @@ use std::fmt;
 use std::hash::BuildHasher;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tracing::field::display;
+use tracing::field::{DisplayValue, display};
 use tracing::{Level, debug, info, warn};
 use weir_core::{ConnKey, Micros, Notice};
-use weir_reactor::{Closed, Io, Token};
+use weir_reactor::{Closed, Io, Token, UNIX_PEER};
 use weir_wire::ReasonCode;
 
 /// The target of lines that clients cause: `--log-level info,clients=warn` shows fewer of them.
@@ -95,6 +95,11 @@ impl Log {
         self.peers.insert(conn, Peer { address, is_learnt: true });
     }
 
+    /// Where the peer of a connection is whose CONNECT is not answered.
+    pub(crate) fn peer(&self, conn: ConnKey) -> Option<SocketAddr> {
+        self.peers.get(&conn).map(|peer| peer.address)
+    }
+
     /// The connection comes from another shard.
     pub(crate) fn arrived(&mut self, conn: ConnKey, peer: Peer) {
         self.peers.insert(conn, peer);
@@ -119,7 +124,7 @@ impl Log {
     /// A connection is cut that is not even told why.
     pub(crate) fn cut(&mut self, peer: SocketAddr, reason: &str, now: Micros) {
         if self.ended.allows(now, || origin(&self.peers, Some(peer), "")) {
-            let peer = display(peer);
+            let peer = shown(peer);
             warn!(target: CLIENTS, peer, message = "cut", reason);
         }
     }
@@ -128,7 +133,7 @@ impl Log {
     pub(crate) fn lost(&mut self, peer: Option<Peer>, error: &std::io::Error, now: Micros) {
         let peer = peer.map(|peer| peer.address);
         if self.ended.allows(now, || origin(&self.peers, peer, "")) {
-            let (peer, error) = (peer.map(display), display(error));
+            let (peer, error) = (peer.map(shown), display(error));
             warn!(target: CLIENTS, peer, message = "lost on its way between threads", error);
         }
     }
@@ -141,7 +146,7 @@ impl Log {
                 if !self.connected.allows(now, || origin(&self.peers, peer, client_id)) {
                     return;
                 }
-                let peer = peer.map(display);
+                let peer = peer.map(shown);
                 let (user, client_id) = (user_name.map(cut), cut(client_id));
                 let message = "connected";
                 info!(target: CLIENTS, peer, user, client_id, message, session_present);
@@ -154,7 +159,7 @@ impl Log {
                 let bound = if is_usual { &mut self.left } else { &mut self.ended };
                 let peers = (&self.peers, io);
                 let Some(peer) = allowed_peer(bound, peers, (conn, client_id), now) else { return };
-                let peer = peer.map(display);
+                let peer = peer.map(shown);
                 let user = known.user.or(user_name).map(cut);
                 let (client_id, detail) = (named(client_id), named(detail));
                 let (message, reason) = (if was_live { "ended" } else { "refused" }, reason.name());
@@ -176,7 +181,7 @@ impl Log {
             Notice::Refused { conn, client_id, topic, reason, detail } => {
                 if self.refused.allows(now, || origin(&self.peers, None, client_id)) {
                     let (peer, client_id) =
-                        (peer_of(&self.peers, conn, io).map(display), named(client_id));
+                        (peer_of(&self.peers, conn, io).map(shown), named(client_id));
                     let (message, topic, reason) = ("refused a message", cut(topic), reason.name());
                     warn!(target: CLIENTS, peer, client_id, message, topic, reason, detail);
                 }
@@ -192,7 +197,7 @@ impl Log {
             Notice::Dropped { conn, client_id, topic, cause } => {
                 if self.dropped.allows(now, || origin(&self.peers, None, client_id)) {
                     let (peer, client_id) =
-                        (peer_of(&self.peers, conn, io).map(display), cut(client_id));
+                        (peer_of(&self.peers, conn, io).map(shown), cut(client_id));
                     let (message, topic) = ("dropped a message", cut(topic));
                     warn!(target: CLIENTS, peer, client_id, message, topic, cause);
                 }
@@ -213,20 +218,20 @@ impl Log {
             let peers = (&self.peers, io);
             let allowed = allowed_peer(&mut self.ended, peers, (conn, client_id), now);
             let Some(peer) = allowed else { return };
-            let (peer, message, reason) = (peer.map(display), "ended before CONNECT", fault);
+            let (peer, message, reason) = (peer.map(shown), "ended before CONNECT", fault);
             warn!(target: CLIENTS, peer, message, reason = display(reason));
             return;
         }
         if client_id.is_empty() {
             // Whoever looks whether the port is open comes and goes like this.
-            let peer = peer_of(&self.peers, Some(conn), io).map(display);
+            let peer = peer_of(&self.peers, Some(conn), io).map(shown);
             debug!(target: CLIENTS, peer, message = "left without CONNECT");
             return;
         }
         let peers = (&self.peers, io);
         let allowed = allowed_peer(&mut self.left, peers, (conn, client_id), now);
         let Some(peer) = allowed else { return };
-        let peer = peer.map(display);
+        let peer = peer.map(shown);
         let (client_id, message) = (cut(client_id), "disconnected");
         let error;
         let reason = match (reason, known.cause) {
@@ -275,6 +280,20 @@ pub(crate) struct Peer {
     address: SocketAddr,
     /// By its layers, and not by the system.
     is_learnt: bool,
+}
+
+/// A peer as a line shows it: those of unix sockets have no address.
+#[derive(Clone, Copy, Debug)]
+struct Shown(SocketAddr);
+
+impl fmt::Display for Shown {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == UNIX_PEER { out.write_str("unix") } else { self.0.fmt(out) }
+    }
+}
+
+fn shown(peer: SocketAddr) -> DisplayValue<Shown> {
+    display(Shown(peer))
 }
 
 type Peers = HashMap<ConnKey, Peer, RandomState>;

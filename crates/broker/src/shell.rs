@@ -2,15 +2,20 @@
 //! the sink, letters go through the mailbox.
 
 mod disk;
+mod door;
 mod sum;
 
-use crate::admission::{Admission, AdmissionControl, Place};
+use crate::admission::{AdmissionControl, Place};
 use crate::auth::Authenticator;
 use crate::control::{Answer, ShardCounters};
 use crate::journal::Journal;
 use crate::letter::{Carried, Letter};
+use crate::listener::Doors;
 use crate::log::{Known, Log};
 use crate::memory::Memory;
+pub(crate) use door::Waiting;
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_control::Request;
@@ -67,8 +72,10 @@ pub(crate) struct Guard {
     /// Output that a client does not take, in bytes: over it, the client is read no more. More than
     /// messages to it may have, so only who does not take its answers gets there.
     pub(crate) unread_bytes_max: usize,
-    /// By listener. Whoever comes by TLS gets no handshake only to be refused.
-    pub(crate) has_tls: Box<[bool]>,
+    /// By listener.
+    pub(crate) doors: Doors,
+    /// Connections of proxies that have not said yet for whom, with the listener of each.
+    pub(crate) waiting: HashMap<ConnKey, Waiting, RandomState>,
     /// A partition that has moved: who asked for it is still to be told.
     pub(crate) moved: Option<(Partition, ShardId)>,
     /// The shard's log, where one is kept.
@@ -96,6 +103,7 @@ impl Guard {
         self.admission().gone(self.place(conn.0));
         self.auth.forget(conn);
         self.log.forget(conn);
+        self.waiting.remove(&conn);
     }
 }
 
@@ -495,36 +503,11 @@ impl Handler for Shell {
     }
 
     fn accepted(&mut self, io: &mut Io, token: Token, by: ListenerId, peer: SocketAddr) {
-        let (conn, now) = (ConnKey(token.0), Micros(io.now_us()));
-        let is_memory_full = self.guard.memory.is_full();
-        let place = self.guard.place(token.0);
-        let admission = self.guard.admission().admit(place, peer.ip(), is_memory_full, now);
-        match admission {
-            Admission::Serve => self.shard.opened(conn, now),
-            Admission::Refuse(reason)
-                if self.guard.has_tls.get(usize::from(by.0)) == Some(&true) =>
-            {
-                self.guard.admission().gone(place);
-                self.guard.log.cut(peer, reason.name(), now);
-                return io.abort(token);
-            }
-            Admission::Refuse(reason) => self.shard.opened_refused(conn, reason, now),
-            Admission::Cut => {
-                self.guard.log.cut(peer, "memory or room for refusals is full", now);
-                return io.abort(token);
-            }
-        }
-        self.guard.log.accepted(conn, peer);
+        self.let_in(io, token, by, peer);
     }
 
-    fn learnt(&mut self, _io: &mut Io, token: Token, Learnt { peer, name }: Learnt) {
-        let conn = ConnKey(token.0);
-        if let Some(peer) = peer {
-            self.guard.log.learnt(conn, peer);
-        }
-        if let Some(name) = name {
-            self.guard.auth.learnt(conn, name);
-        }
+    fn learnt(&mut self, io: &mut Io, token: Token, learnt: Learnt) {
+        self.note_learnt(io, token, learnt);
     }
 
     fn received(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize {

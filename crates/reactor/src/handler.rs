@@ -12,9 +12,9 @@ pub trait Handler {
     /// may not be open yet: what is written meanwhile waits.
     fn accepted(&mut self, _io: &mut Io, _token: Token, _by: ListenerId, _peer: SocketAddr) {}
 
-    /// Layers of an accepted connection have opened, and this is what they have learnt of its peer.
-    /// Comes once all are open, though they may have learnt nothing, and before that whenever one
-    /// has learnt something. Nothing is received before.
+    /// A layer of an accepted connection has opened, or several at once, and this is what they have
+    /// learnt of its peer, which may be nothing. [`Io::is_open`] says whether it was the last one.
+    /// Nothing is received before.
     fn learnt(&mut self, _io: &mut Io, _token: Token, _learnt: Learnt) {}
 
     /// A connection begun by [`Io::connect`] is there, and its transport is open.

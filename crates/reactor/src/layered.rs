@@ -78,9 +78,13 @@ impl Layered {
         if self.is_learnt {
             return None;
         }
-        let learnt = self.layers.learnt();
         self.is_learnt = self.layers.is_open();
-        (self.is_learnt || learnt != Learnt::default()).then_some(learnt)
+        self.layers.learnt()
+    }
+
+    /// What is done leaves. Returns whether nothing remains of the layers.
+    pub(crate) fn shed(&mut self) -> bool {
+        self.layers.shed() && self.network.is_none()
     }
 
     /// There is a connection to the peer.

@@ -39,7 +39,7 @@ pub use clock::now_us;
 pub use handler::Handler;
 pub use heap::trim;
 pub use io::{Io, IoStats};
-pub use listen::listen;
+pub use listen::{UNIX_PEER, listen, listen_at, passed};
 pub use mailbox::outside::{Outside, ToOutside, outside};
 pub use mailbox::{Mailbox, mailboxes};
 pub use moved::Moved;

@@ -49,17 +49,27 @@ impl Layers {
         self.0.iter().all(|stage| stage.has_begun && stage.layer.is_open())
     }
 
-    /// What those layers have learnt of the peer that have opened since the last call. Where two
-    /// say different things, the upper one is right: it knows who speaks through the lower one.
-    pub fn learnt(&mut self) -> Learnt {
-        let mut all = Learnt::default();
+    /// What those layers have learnt of the peer that have opened since the last call, if some
+    /// have. Where two say different things, the upper one is right: it knows who speaks through
+    /// the lower one.
+    pub fn learnt(&mut self) -> Option<Learnt> {
+        let mut all: Option<Learnt> = None;
         for stage in self.0.iter_mut().take_while(|stage| stage.layer.is_open()) {
             if !std::mem::replace(&mut stage.has_told, true) {
-                let Learnt { peer, name } = stage.layer.learnt();
-                all = Learnt { peer: peer.or(all.peer), name: name.or(all.name) };
+                let (Learnt { peer, name }, lower) =
+                    (stage.layer.learnt(), all.unwrap_or_default());
+                all = Some(Learnt { peer: peer.or(lower.peer), name: name.or(lower.name) });
             }
         }
         all
+    }
+
+    /// The lowest one leaves if it is done. Returns whether none is left: what remains is plain.
+    pub fn shed(&mut self) -> bool {
+        if self.0.first().is_some_and(|stage| stage.layer.is_done()) {
+            self.0.remove(0);
+        }
+        self.0.is_empty()
     }
 
     /// Bytes came from the network: see [`Layer::received`].

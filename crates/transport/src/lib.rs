@@ -8,6 +8,7 @@
 //! `tls` has chance and the time of day from rustls: keys need the one, certificates the other.
 
 mod layers;
+pub mod proxy;
 pub mod tls;
 pub mod ws;
 
@@ -58,7 +59,7 @@ pub trait Layer: fmt::Debug + Send {
 
     /// Bytes came from below, split anywhere. Appends to `plain` what they mean to the layer
     /// above, and to `network` what this layer answers by itself. It may hold up to
-    /// [`UNDECODED_BYTES_MAX`] bytes, and it brings no more plain bytes than it got.
+    /// [`UNDECODED_BYTES_MAX`] bytes, and it brings no more plain bytes than it got so far.
     ///
     /// # Errors
     /// What ends the connection. `plain` has what came before it, and `network` what is still to
@@ -81,8 +82,14 @@ pub trait Layer: fmt::Debug + Send {
     fn held(&self) -> usize;
 
     /// What its handshake has said of the peer. Asked once, when the layer is open.
+    /// After it, [`Layer::received`] is called with what has come meanwhile, or with nothing.
     fn learnt(&mut self) -> Learnt {
         Learnt::default()
+    }
+
+    /// Whether it only hands bytes on from now on, both ways: then it leaves.
+    fn is_done(&self) -> bool {
+        false
     }
 }
 

@@ -3,11 +3,14 @@
 //! MQTT packets and frames do not have to begin or end together [MQTT-6.0.0-2], so payload is
 //! handed on as it comes, and a frame of any length is never held.
 
+mod forwarded;
 mod frame;
 mod request;
 
-use crate::{Layer, Stream, TransportError};
+use crate::{Layer, Learnt, Stream, TransportError};
 use frame::{Head, Opcode, apply, close, write_head};
+use ipnet::IpNet;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// The longest request that is read.
@@ -18,10 +21,23 @@ const NORMAL: u16 = 1000;
 const PROTOCOL_ERROR: u16 = 1002;
 const UNACCEPTABLE: u16 = 1003;
 
-/// The layer of a connection whose request has to name one of `paths`.
-pub fn server(paths: Arc<[Box<str>]>) -> Box<dyn Layer> {
+/// What a request has to be like, and who is believed where it comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// Paths that it may name.
+    pub paths: Vec<String>,
+    /// Origins whose pages may open a WebSocket, as browsers say them. With none, every page may.
+    pub origins: Vec<String>,
+    /// Networks of proxies that say where a client is. Whether the request comes from one, and
+    /// [`Learnt::peer`] is to be believed, is left to whoever knows the other end of the socket.
+    pub forwarded_from: Vec<IpNet>,
+}
+
+/// The layer of a connection whose request keeps to `rules`.
+pub fn server(rules: Arc<Rules>) -> Box<dyn Layer> {
     Box::new(WebSocket {
-        paths,
+        rules,
+        client: None,
         is_open: false,
         has_closed: false,
         is_in_message: false,
@@ -33,7 +49,9 @@ pub fn server(paths: Arc<[Box<str>]>) -> Box<dyn Layer> {
 
 #[derive(Debug)]
 struct WebSocket {
-    paths: Arc<[Box<str>]>,
+    rules: Arc<Rules>,
+    /// Where a proxy says that the client is, until it is asked.
+    client: Option<Box<SocketAddr>>,
     is_open: bool,
     /// This side has said its end.
     has_closed: bool,
@@ -52,12 +70,13 @@ impl WebSocket {
     fn open(&mut self, bytes: &[u8], network: &mut Vec<u8>) -> Result<usize, TransportError> {
         let end = bytes.windows(4).position(|some| some == b"\r\n\r\n").map(|at| at + 4);
         let read = match end {
-            Some(end) if end <= REQUEST_BYTES_MAX => request::accept(&bytes[..end], &self.paths),
+            Some(end) if end <= REQUEST_BYTES_MAX => request::accept(&bytes[..end], &self.rules),
             None if bytes.len() <= REQUEST_BYTES_MAX => return Ok(0),
             _ => Err(request::TOO_LONG),
         };
         match read {
-            Ok(response) => {
+            Ok((response, client)) => {
+                self.client = client.map(Box::new);
                 network.extend_from_slice(response.as_bytes());
                 self.is_open = true;
                 Ok(end.unwrap_or_default())
@@ -195,5 +214,9 @@ impl Layer for WebSocket {
 
     fn held(&self) -> usize {
         self.held.len()
+    }
+
+    fn learnt(&mut self) -> Learnt {
+        Learnt { peer: self.client.take().map(|client| *client), name: None }
     }
 }

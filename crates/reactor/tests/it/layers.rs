@@ -124,8 +124,8 @@ fn both_ends_talk_through_their_layers_and_hear_plain_bytes() {
             until(&mut reactor, &mut notes, |notes| notes.connected == [near]);
             let (far, by) = (notes.accepted[0].0, notes.listeners[0]);
             assert_eq!(by, ListenerId(7));
-            let told = [(far, Learnt::default())];
-            assert_eq!(notes.learnt, told, "said once, of who was accepted");
+            let told = vec![(far, Learnt::default()); count];
+            assert_eq!(notes.learnt, told, "said once a layer, of who was accepted");
             until(&mut reactor, &mut notes, |notes| notes.bytes(far) == b"early");
             let frames = sealed(&sealed_there.frames);
             for _ in 0..100 {

@@ -1,8 +1,10 @@
 //! The request that opens a WebSocket, and its answer.
 
+use super::{Rules, forwarded};
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use std::net::SocketAddr;
 
 /// Headers of a request; a browser sends about 15.
 const HEADERS_MAX: usize = 64;
@@ -43,8 +45,8 @@ const fn bad(why: &'static str) -> Refusal {
     Refusal { status: "400 Bad Request", header: "", why }
 }
 
-/// The answer to a whole request.
-pub(super) fn accept(bytes: &[u8], paths: &[Box<str>]) -> Result<String, Refusal> {
+/// The answer to a whole request, and where a proxy says that it comes from.
+pub(super) fn accept(bytes: &[u8], rules: &Rules) -> Result<(String, Option<SocketAddr>), Refusal> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
     let is_whole = request.parse(bytes).is_ok_and(|status| status.is_complete());
@@ -52,7 +54,7 @@ pub(super) fn accept(bytes: &[u8], paths: &[Box<str>]) -> Result<String, Refusal
         return Err(bad("it does not speak WebSocket"));
     }
     let path = request.path.unwrap_or_default().split('?').next().unwrap_or_default();
-    if !paths.iter().any(|known| **known == *path) {
+    if !rules.paths.iter().any(|known| known == path) {
         let why = "its WebSocket request is for a path that is not served";
         return Err(Refusal { status: "404 Not Found", header: "", why });
     }
@@ -63,6 +65,12 @@ pub(super) fn accept(bytes: &[u8], paths: &[Box<str>]) -> Result<String, Refusal
     };
     let words = |name| values(name).flat_map(|value| value.split(',')).map(str::trim);
     let has = |name, word: &str| words(name).any(|found| found.eq_ignore_ascii_case(word));
+    // Other clients than browsers say none.
+    let is_known = |origin: &str| rules.origins.iter().any(|known| known == origin);
+    if !rules.origins.is_empty() && !values("origin").all(is_known) {
+        let why = "its page is of an origin that is not served";
+        return Err(Refusal { status: "403 Forbidden", header: "", why });
+    }
     if !has("upgrade", "websocket") || !has("connection", "upgrade") {
         return Err(bad("its request does not ask for WebSocket"));
     }
@@ -80,10 +88,20 @@ pub(super) fn accept(bytes: &[u8], paths: &[Box<str>]) -> Result<String, Refusal
     let Some(protocol) = protocol else {
         return Err(bad("its WebSocket does not offer the subprotocol mqtt"));
     };
+    let client = match rules.forwarded_from.is_empty() {
+        true => None,
+        false => {
+            let [one, other] =
+                ["x-forwarded-for", "forwarded"].map(|name| words(name).collect::<Vec<_>>());
+            forwarded::client(&one, &other, &rules.forwarded_from)
+                .map_err(|()| bad("its Forwarded and X-Forwarded-For do not agree"))?
+        }
+    };
     let accept = digest(&SHA1_FOR_LEGACY_USE_ONLY, format!("{key}{GUID}").as_bytes());
     let accept = STANDARD.encode(accept);
-    Ok(format!(
+    let response = format!(
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
          Sec-WebSocket-Accept: {accept}\r\nSec-WebSocket-Protocol: {protocol}\r\n\r\n"
-    ))
+    );
+    Ok((response, client))
 }

@@ -214,17 +214,17 @@ fn what_layers_have_learnt_is_said_once_when_they_open_and_the_upper_one_is_righ
     let two = || Layers::new([knows(Some("192.0.2.1:7"), Some("low")), knows(None, Some("up"))]);
     let (mut layers, mut scratch) = (two(), Scratch::default());
     layers.begin(&mut Vec::new(), &mut scratch);
-    assert_eq!(layers.learnt(), Learnt::default());
+    assert_eq!(layers.learnt(), None);
     let mut hears =
         |layers: &mut Layers| layers.received(b"1", &mut Vec::new(), &mut Vec::new(), &mut scratch);
     hears(&mut layers).unwrap();
-    assert_eq!(layers.learnt(), Learnt { peer, name: Some("low".into()) });
+    assert_eq!(layers.learnt(), Some(Learnt { peer, name: Some("low".into()) }));
     hears(&mut layers).unwrap();
-    assert_eq!(layers.learnt(), Learnt { peer: None, name: Some("up".into()) });
-    assert_eq!(layers.learnt(), Learnt::default());
+    assert_eq!(layers.learnt(), Some(Learnt { peer: None, name: Some("up".into()) }));
+    assert_eq!(layers.learnt(), None);
     let mut at_once = two();
     at_once.begin(&mut Vec::new(), &mut Scratch::default());
     hears(&mut at_once).unwrap();
     hears(&mut at_once).unwrap();
-    assert_eq!(at_once.learnt(), Learnt { peer, name: Some("up".into()) });
+    assert_eq!(at_once.learnt(), Some(Learnt { peer, name: Some("up".into()) }));
 }
