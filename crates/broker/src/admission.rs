@@ -535,11 +535,12 @@ mod tests {
 
     #[test]
     fn every_shared_bound_of_admission_is_walked_over() {
-        // The three tests above that begin with "one host leaves others".
+        // The tests above that begin with "one host leaves others" and "one proxy leaves others".
         let walked = [
             "process.connections_max",
             "process.connects_per_second_max",
             "1,024 connections that are told why they are refused",
+            "4,096 connections of proxies that have not said where their clients are",
         ];
         assert_eq!(walked_by(Walk::Admission), walked);
     }

@@ -465,6 +465,50 @@ mod tests {
     }
 
     #[test]
+    fn listeners_are_read_back_and_what_does_not_go_together_is_named() {
+        let text = r#"
+            [[listener]]
+            unix = "/run/weir/mqtt"
+            mode = "600"
+            identity = "peer"
+            [[listener]]
+            systemd = "mqtt"
+            websocket = true
+            origins = ["https://app.example:8443"]
+            forwarded_from = ["10.0.0.0/8"]
+            [listener.proxy]
+            from = ["2001:db8::/32", "192.0.2.1/32"]
+        "#;
+        let config = read(text).unwrap();
+        let places = config.places().unwrap().iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(places, ["/run/weir/mqtt", "systemd's socket mqtt"]);
+        assert!(!config.allows_anonymous());
+        assert_eq!(read(&toml::to_string(&config).unwrap()).unwrap(), config);
+        for (faulty, key) in [
+            ("", "listener"),
+            ("address = \"127.0.0.1:1\"\nunix = \"/x\"", "listener"),
+            ("unix = \"\"", "listener.unix"),
+            ("unix = \"/x\"\nmode = \"0o7\"", "listener.mode"),
+            ("unix = \"/x\"\nmode = \"1777\"", "listener.mode"),
+            ("unix = \"/x\"\nbind_device = \"lo\"", "listener.bind_device"),
+            ("unix = \"/x\"\n[listener.proxy]\nfrom = [\"::1/128\"]", "listener.proxy"),
+            ("systemd = \"a\"\nidentity = \"peer\"", "listener.identity"),
+            ("systemd = \"a\"\n[listener.proxy]\nfrom = []", "listener.proxy.from"),
+            ("systemd = \"a\"\norigins = [\"https://a\"]", "listener.origins"),
+            ("systemd = \"a\"\nforwarded_from = [\"::1/128\"]", "listener.forwarded_from"),
+            ("systemd = \"a\"\nwebsocket = true\norigins = [\"a.example\"]", "listener.origins"),
+            ("systemd = \"a\"\nwebsocket = true\norigins = [\"https://a/\"]", "listener.origins"),
+        ] {
+            let error = read(&format!("[[listener]]\n{faulty}\n")).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{key} = ")), "{error}");
+        }
+        let error =
+            read("[[listener]]\nsystemd = \"a\"\n[listener.proxy]\nfrom = [\"10.0.0.1\"]\n");
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(":4: "), "{error}");
+    }
+
+    #[test]
     fn share_rules_are_read_in_order_with_their_strategies() {
         let text = r#"
             [[share]]

@@ -147,6 +147,7 @@ fn refusal(version: Version, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::listener::{Door, ListenerConfig};
     use std::io::{Read, Write};
     use std::net::TcpStream;
     use weir_reactor::Transport;
@@ -185,6 +186,32 @@ mod tests {
             std::thread::yield_now();
             accepting.accept().is_ok()
         }));
+    }
+
+    #[test]
+    fn proxies_are_refused_for_their_clients_and_others_are_cut() {
+        let config = |from: &str| -> ListenerConfig {
+            let text = format!("address = \"127.0.0.1:0\"\n[proxy]\nfrom = [{from:?}]\n");
+            toml::from_str(&text).unwrap()
+        };
+        let answer = |from: &str| {
+            let socket = weir_reactor::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+            let address = socket.local_addr().unwrap();
+            let door = Arc::new(Door::open(&config(from)).unwrap().unwrap());
+            let transport = Transport::Layered(Arc::<Door>::clone(&door));
+            let listeners = [Listener { id: ListenerId(0), socket: socket.into(), transport }];
+            let doors = vec![Some(door)].into();
+            let _doorman = Doorman::start(&listeners, &doors, Duration::ZERO).unwrap();
+            let mut client = TcpStream::connect(address).unwrap();
+            let connect = b"\x10\x0C\0\x04MQTT\x04\x02\0\0\0\0";
+            // One that is cut may not get that far.
+            let _ = client.write_all(&[&b"PROXY UNKNOWN\r\n"[..], connect].concat());
+            let mut answer = Vec::new();
+            let _ = client.read_to_end(&mut answer);
+            answer
+        };
+        assert_eq!(answer("127.0.0.0/8"), [0x20, 2, 0, 3]);
+        assert_eq!(answer("192.0.2.0/24"), b"");
     }
 
     #[test]

@@ -36,12 +36,18 @@ pub const OPTIONS: &[Options] = &[
         "listen",
         // It takes more than its own line to say.
         |_| None,
-        "without an address it is \"0.0.0.0:PORT\", or \"[::]:PORT\" for IPv4 and IPv6; there are \
-         no unix sockets yet",
+        "without an address it is \"0.0.0.0:PORT\", or \"[::]:PORT\" for IPv4 and IPv6; a unix \
+         socket is `unix` in `[[listener]]`",
     ),
     note(&["bind_address"], "it is the host of an address in `listen`"),
+    note(&["bind_interface"], "`[[listener]]` has `bind_device`"),
     note(
-        &["bind_interface", "socket_domain"],
+        &["enable_proxy_protocol", "proxy_protocol_v2_require_tls"],
+        "`[listener.proxy]` names the proxies in `from`, and takes both versions",
+    ),
+    note(&["websockets_origin"], "`[[listener]]` has `origins`"),
+    note(
+        &["socket_domain"],
         "choose by addresses in `listen`, such as \"192.0.2.1:1883\" or \"[::1]:1883\"",
     ),
     note(
