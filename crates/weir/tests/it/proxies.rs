@@ -307,3 +307,23 @@ fn a_proxy_that_says_no_header_or_a_bad_one_is_ended_and_others_are_served() {
         Line::join(reach(&broker), &text("192.0.2.1"), "good");
     }
 }
+
+#[test]
+fn what_one_address_may_have_of_all_sessions_is_counted_by_the_client_s() {
+    for (shards, io) in kinds() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = format!("shards = {shards}\nio = {io:?}\n[limits]\nsessions_max = 4\n");
+        let broker = start(folder.path(), &format!("{top}client_share_percent = 50\n"), FROM_HERE);
+        let mut of_one = Vec::new();
+        for at in 0..40 {
+            let id = format!("client-{at}");
+            let (line, code) = Line::open(reach(&broker), &text("192.0.2.1"), &id);
+            of_one.extend((code == Some(0)).then_some(line));
+        }
+        let (_other, code) = Line::open(reach(&broker), &text("192.0.2.2"), "other");
+        // Each thread has room for four, of which an address may have two.
+        let of_one = of_one.len();
+        assert!((2..=2 * usize::from(shards)).contains(&of_one), "{of_one}");
+        assert_eq!(code, Some(0), "another address has its part");
+    }
+}
