@@ -8,8 +8,10 @@ pub mod flow;
 pub mod frames;
 pub mod mosquitto;
 pub mod packet;
+pub mod proxy;
 pub mod record;
 pub mod shards;
+pub mod websocket;
 
 /// The whole of a target for one kind of packet in one family of versions.
 #[macro_export]

@@ -28,6 +28,8 @@ const AT_CEILING_MAX: u32 = 64;
 
 /// Wrong passwords of one address in a minute, where nothing is said.
 const WRONG_PASSWORDS_MAX: u32 = 20;
+/// Connections of proxies that have not said yet for whom they are. More are cut at once.
+const WAITING_MAX: u32 = 4096;
 
 /// The `[process]` table. 0 is "no bound" where nothing else is said.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,6 +108,8 @@ pub(crate) struct AdmissionStats {
     pub(crate) passwords_guessed_banned: u64,
     /// Clients banned for coming too often.
     pub(crate) flapping_banned: u64,
+    /// Connections to a listener for proxies by somebody else.
+    pub(crate) strangers: u64,
 }
 
 /// Where a connection is: its shard and the shell's token there.
@@ -146,6 +150,7 @@ pub(crate) struct AdmissionControl {
     served: u32,
     at_ceiling: u32,
     refused: u32,
+    waiting: u32,
     hosts: Hosts,
     rate: Rate,
     bans: Arc<Bans>,
@@ -180,6 +185,7 @@ impl AdmissionControl {
             served: 0,
             at_ceiling: 0,
             refused: 0,
+            waiting: 0,
             hosts: Hosts::default(),
             hasher: RandomState::default(),
             stats: AdmissionStats::default(),
@@ -283,6 +289,27 @@ impl AdmissionControl {
         self.bans = bans;
     }
 
+    /// Holds a connection of a proxy, which [`AdmissionControl::gone`] and then
+    /// [`AdmissionControl::admit`] are for once it has said where its client is. False if it is to
+    /// be cut.
+    pub(crate) fn wait(&mut self, place: Place, proxy: IpAddr) -> bool {
+        let host = host_of(proxy);
+        let waiting_max = self.share_for(host, WAITING_MAX);
+        if self.waiting >= WAITING_MAX || self.hosts.waiting(host) >= waiting_max {
+            self.cut();
+            return false;
+        }
+        self.waiting += 1;
+        let held = self.hosts.hold(host, Kind::Waiting);
+        self.hold(place, held);
+        true
+    }
+
+    /// A connection of somebody who is no proxy was cut.
+    pub(crate) fn cut_stranger(&mut self) {
+        self.stats.strangers += 1;
+    }
+
     /// The connection is over. Harmless for one that is not held.
     pub(crate) fn gone(&mut self, place: Place) {
         if let Some(pass) = self.leave(place) {
@@ -299,6 +326,7 @@ impl AdmissionControl {
                 self.at_ceiling -= 1;
             }
             Kind::Refused => self.refused -= 1,
+            Kind::Waiting => self.waiting -= 1,
         }
         self.hosts.release(held);
     }
@@ -568,6 +596,20 @@ mod tests {
     }
 
     #[test]
+    fn one_proxy_leaves_others_room_to_wait_and_who_waits_has_no_place() {
+        let mut admission = admission(1, 0, 0);
+        let of_one = (0..WAITING_MAX).filter(|&token| admission.wait(at(token), FAR)).count();
+        assert_eq!(of_one, WAITING_MAX as usize * 3 / 4);
+        assert!(admission.wait(at(WAITING_MAX), OTHER));
+        assert_eq!(admission.stats.cut, u64::from(WAITING_MAX) / 4);
+        admission.gone(at(0));
+        assert_eq!(admission.admit(at(0), B, false, Micros(0)), Admission::Serve);
+        assert_eq!((admission.served, admission.waiting), (1, WAITING_MAX * 3 / 4));
+        (1..=WAITING_MAX).for_each(|token| admission.gone(at(token)));
+        assert_eq!((admission.waiting, admission.hosts.len()), (0, 1));
+    }
+
+    #[test]
     fn a_connection_s_origin_is_its_host_s_wherever_it_goes() {
         let mut admission = admission(10, 0, 0);
         for (token, peer) in [(0, FAR), (1, FAR), (2, OTHER), (3, A)] {
@@ -640,11 +682,12 @@ mod tests {
 
     #[test]
     fn every_shared_bound_of_admission_is_walked_over() {
-        // The three tests above that begin with "one host leaves others".
+        // The tests above that begin with "one host leaves others" and "one proxy leaves others".
         let walked = [
             "process.connections_max",
             "process.connects_per_second_max",
             "1,024 connections that are told why they are refused",
+            "4,096 connections of proxies that have not said where their clients are",
         ];
         assert_eq!(walked_by(Walk::Admission), walked);
     }

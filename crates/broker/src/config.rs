@@ -15,11 +15,11 @@ use crate::admission::ProcessLimits;
 use crate::auth::{Access, AuthConfig, FileError};
 use crate::control::ControlConfig;
 use crate::journal::StoreConfig;
-use crate::listener::{Door, Doors, ListenerConfig, TlsFault};
+use crate::listener::{Door, Doors, ListenerConfig, Place as ListenPlace, TlsFault};
 use crate::rules::FlowRules;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_core::{Features, Limits, Settings, SharePolicy};
@@ -255,13 +255,13 @@ impl Config {
     }
 
     /// Checks it, and returns what its files say: users and rights, and what is spoken by each of
-    /// [`Config::addresses`].
+    /// [`Config::places`].
     pub(crate) fn open(&self) -> Result<(Access, Doors), ConfigError> {
         self.check_values()?;
         let (doors, access) = (self.doors()?, self.auth.read_files()?);
         let is_said = self.auth.allow_anonymous.is_some() || self.auth.names_users();
-        match self.addresses()?.iter().find(|address| !is_loopback(address)) {
-            Some(address) if !is_said => Err(value_error("listen", address, UNASKED)),
+        match self.places()?.iter().find(|place| !place.is_of_this_host()) {
+            Some(place) if !is_said => Err(value_error("listen", place, UNASKED)),
             _ => Ok((access, doors)),
         }
     }
@@ -269,8 +269,8 @@ impl Config {
     /// Whether clients come in that say no user name.
     pub fn allows_anonymous(&self) -> bool {
         self.auth.allow_anonymous.unwrap_or_else(|| {
-            let addresses = self.addresses().unwrap_or_default();
-            !self.auth.names_users() && addresses.iter().all(is_loopback)
+            let places = self.places().unwrap_or_default();
+            !self.auth.names_users() && places.iter().all(ListenPlace::is_of_this_host)
         })
     }
 
@@ -294,7 +294,7 @@ impl Config {
         }
         self.auth.check().map_err(|(user, rule)| ConfigError::User { user, rule })?;
         self.flow.compile().map_err(ConfigError::Flow)?;
-        self.addresses().map(drop)
+        self.places().map(drop)
     }
 
     /// What is odd about a configuration that can be used, a line each.
@@ -314,11 +314,11 @@ impl Config {
         }
     }
 
-    /// The addresses to listen on: those of `listen`, then those of the `[[listener]]` tables.
+    /// Where to listen: the addresses of `listen`, then what the `[[listener]]` tables say.
     ///
     /// # Errors
-    /// One that is not `HOST:PORT`, or a host without an address.
-    pub fn addresses(&self) -> Result<Vec<SocketAddr>, ConfigError> {
+    /// One that is not `HOST:PORT`, or a host without an address; a table without a place.
+    pub(crate) fn places(&self) -> Result<Vec<ListenPlace>, ConfigError> {
         if self.listen.is_empty() && self.listener.is_empty() {
             return Err(value_error("listen", "[]", "name at least one HOST:PORT"));
         }
@@ -328,30 +328,33 @@ impl Config {
                 value_error(key, text, "it must be HOST:PORT, such as 127.0.0.1:1883")
             })
         };
-        let plain = self.listen.iter().map(|address| ("listen", address));
-        let others = self.listener.iter().map(|it| ("listener.address", &it.address));
-        plain.chain(others).map(resolve).collect()
+        let plain = |text| Ok(ListenPlace::Address(resolve(("listen", text))?, None));
+        let of_table = |table: &ListenerConfig| {
+            if let Some((key, value, rule)) = table.fault() {
+                return Err(value_error(key, value, rule));
+            }
+            let by_address = table.address.as_ref().map(|text| {
+                let address = resolve(("listener.address", text))?;
+                Ok(ListenPlace::Address(address, table.bind_device.clone()))
+            });
+            let rule = "each [[listener]] has one of address, unix and systemd";
+            let other = || ListenPlace::of(table).ok_or(value_error("listener", "a table", rule));
+            by_address.unwrap_or_else(other)
+        };
+        self.listen.iter().map(plain).chain(self.listener.iter().map(of_table)).collect()
     }
 
-    /// What is spoken by each of [`Config::addresses`], with what is in its files now.
+    /// What is spoken at each of [`Config::places`], with what is in its files now.
     fn doors(&self) -> Result<Doors, ConfigError> {
         let mut doors = vec![None; self.listen.len()];
         for listener in &self.listener {
-            if let Some((key, value, rule)) = listener.fault() {
-                return Err(value_error(key, value, rule));
-            }
-            let address = || listener.address.clone();
-            let door = Door::open(listener)
-                .map_err(|fault| ConfigError::Tls { address: address(), fault })?;
+            let open = Door::open(listener);
+            let door =
+                open.map_err(|fault| ConfigError::Tls { address: listener.name(), fault })?;
             doors.push(door.map(Arc::new));
         }
         Ok(doors.into())
     }
-}
-
-/// Whether only clients of this host can come in by it.
-fn is_loopback(address: &SocketAddr) -> bool {
-    address.ip().to_canonical().is_loopback()
 }
 
 const UNASKED: &str = "other hosts reach it, and nothing says who may come in; name an \
@@ -486,6 +489,50 @@ mod tests {
     fn an_address_without_a_port_is_refused() {
         let text = read("listen = [\"localhost\"]\n").unwrap_err().to_string();
         assert!(text.contains("HOST:PORT"), "{text}");
+    }
+
+    #[test]
+    fn listeners_are_read_back_and_what_does_not_go_together_is_named() {
+        let text = r#"
+            [[listener]]
+            unix = "/run/weir/mqtt"
+            mode = "600"
+            identity = "peer"
+            [[listener]]
+            systemd = "mqtt"
+            websocket = true
+            origins = ["https://app.example:8443"]
+            forwarded_from = ["10.0.0.0/8"]
+            [listener.proxy]
+            from = ["2001:db8::/32", "192.0.2.1/32"]
+        "#;
+        let config = read(text).unwrap();
+        let places = config.places().unwrap().iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(places, ["/run/weir/mqtt", "systemd's socket mqtt"]);
+        assert!(!config.allows_anonymous());
+        assert_eq!(read(&toml::to_string(&config).unwrap()).unwrap(), config);
+        for (faulty, key) in [
+            ("", "listener"),
+            ("address = \"127.0.0.1:1\"\nunix = \"/x\"", "listener"),
+            ("unix = \"\"", "listener.unix"),
+            ("unix = \"/x\"\nmode = \"0o7\"", "listener.mode"),
+            ("unix = \"/x\"\nmode = \"1777\"", "listener.mode"),
+            ("unix = \"/x\"\nbind_device = \"lo\"", "listener.bind_device"),
+            ("unix = \"/x\"\n[listener.proxy]\nfrom = [\"::1/128\"]", "listener.proxy"),
+            ("systemd = \"a\"\nidentity = \"peer\"", "listener.identity"),
+            ("systemd = \"a\"\n[listener.proxy]\nfrom = []", "listener.proxy.from"),
+            ("systemd = \"a\"\norigins = [\"https://a\"]", "listener.origins"),
+            ("systemd = \"a\"\nforwarded_from = [\"::1/128\"]", "listener.forwarded_from"),
+            ("systemd = \"a\"\nwebsocket = true\norigins = [\"a.example\"]", "listener.origins"),
+            ("systemd = \"a\"\nwebsocket = true\norigins = [\"https://a/\"]", "listener.origins"),
+        ] {
+            let error = read(&format!("[[listener]]\n{faulty}\n")).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{key} = ")), "{error}");
+        }
+        let error =
+            read("[[listener]]\nsystemd = \"a\"\n[listener.proxy]\nfrom = [\"10.0.0.1\"]\n");
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(":4: "), "{error}");
     }
 
     #[test]

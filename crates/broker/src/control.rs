@@ -157,6 +157,7 @@ impl From<ShardCounters> for Counters {
             banned,
             passwords_guessed_banned,
             flapping_banned,
+            strangers,
         } = admission;
         let of_access = access.iter().flat_map(|counts| counts.by_name());
         let of_shell = [
@@ -182,6 +183,7 @@ impl From<ShardCounters> for Counters {
                 ("banned", banned),
                 ("passwords_guessed_banned", passwords_guessed_banned),
                 ("flapping_banned", flapping_banned),
+                ("cut_strangers", strangers),
                 ("log_lines_lost", log.lost),
                 ("rss_bytes", rss_bytes),
                 ("rss_bytes_max", rss_bytes_max),
@@ -204,6 +206,7 @@ fn shown(client: ClientState) -> Client {
     });
     Client {
         client_id: client.client_id.into(),
+        user: client.user.map(Into::into),
         connection,
         session_expiry_s: (client.session_expiry_s != u32::MAX).then_some(client.session_expiry_s),
         subscriptions: client.subscriptions,

@@ -4,9 +4,11 @@
 //! A start that is quick refuses nobody: until [`GRACE`] has passed, who comes waits for the
 //! shards.
 
-use crate::listener::Listener;
+use crate::listener::{Doors, Front, Listener};
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -35,16 +37,20 @@ impl Doorman {
     ///
     /// # Errors
     /// What the system says of threads and sockets.
-    pub(crate) fn start(listeners: &[Listener], grace: Duration) -> io::Result<Self> {
+    pub(crate) fn start(
+        listeners: &[Listener],
+        doors: &Doors,
+        grace: Duration,
+    ) -> io::Result<Self> {
         let listeners: io::Result<Vec<_>> = listeners.iter().map(Listener::try_clone).collect();
         let (listeners, waker) = (listeners?, Waker::new()?);
         let (over, is_over) = channel();
-        let own = waker.clone();
+        let (own, doors) = (waker.clone(), Arc::clone(doors));
         let run = move || {
             if is_over.recv_timeout(grace) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
-            if let Err(error) = refuse(listeners, own, &is_over) {
+            if let Err(error) = refuse(listeners, doors, own, &is_over) {
                 tracing::warn!(%error, "clients are not told that the store is still read");
             }
         };
@@ -64,12 +70,17 @@ impl Drop for Doorman {
     }
 }
 
-fn refuse(listeners: Vec<Listener>, waker: Waker, is_over: &Receiver<()>) -> io::Result<()> {
+fn refuse(
+    listeners: Vec<Listener>,
+    doors: Doors,
+    waker: Waker,
+    is_over: &Receiver<()>,
+) -> io::Result<()> {
     let mut reactor = Reactor::with_waker(waker)?;
     for Listener { id, socket, transport } in listeners {
         reactor.listen(id, socket, transport)?;
     }
-    let mut refuser = Refuser::default();
+    let mut refuser = Refuser { doors, waiting: VecDeque::new(), refused: 0 };
     while is_over.try_recv() == Err(TryRecvError::Empty) {
         reactor.turn(None, &mut refuser)?;
     }
@@ -77,15 +88,19 @@ fn refuse(listeners: Vec<Listener>, waker: Waker, is_over: &Receiver<()>) -> io:
     Ok(())
 }
 
-#[derive(Default)]
 struct Refuser {
+    doors: Doors,
     /// Oldest first.
     waiting: VecDeque<Token>,
     refused: u64,
 }
 
 impl weir_reactor::Handler for Refuser {
-    fn accepted(&mut self, io: &mut Io, token: Token, _: ListenerId, _: std::net::SocketAddr) {
+    fn accepted(&mut self, io: &mut Io, token: Token, by: ListenerId, peer: SocketAddr) {
+        let door = self.doors.get(usize::from(by.0)).and_then(Option::as_ref);
+        if door.is_some_and(|door| door.front(peer.ip()) == Front::Stranger) {
+            return io.abort(token);
+        }
         if self.waiting.len() == WAITING_MAX
             && let Some(oldest) = self.waiting.pop_front()
         {
@@ -132,17 +147,19 @@ fn refusal(version: Version, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::listener::{Door, ListenerConfig};
     use std::io::{Read, Write};
     use std::net::TcpStream;
     use weir_reactor::Transport;
 
     #[test]
     fn who_comes_is_refused_and_whoever_is_silent_hears_of_the_end() {
-        let address = "127.0.0.1:0".parse().unwrap();
-        let listener = Listener::bind(ListenerId(0), address, Transport::Plain).unwrap();
-        let address = listener.socket.local_addr().unwrap();
-        let listeners = [listener];
-        let doorman = Doorman::start(&listeners, Duration::ZERO).unwrap();
+        let socket = weir_reactor::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let (address, accepting) = (socket.local_addr().unwrap(), socket.try_clone().unwrap());
+        let (id, transport) = (ListenerId(0), Transport::Plain);
+        let listeners = [Listener { id, socket: socket.into(), transport }];
+        let doors = vec![None].into();
+        let doorman = Doorman::start(&listeners, &doors, Duration::ZERO).unwrap();
         let mut silent = TcpStream::connect(address).unwrap();
         // MQTT 5.0, a clean start, no client identifier.
         let connect = [0x10, 13, 0, 4, b'M', b'Q', b'T', b'T', 5, 2, 0, 0, 0, 0, 0];
@@ -167,8 +184,34 @@ mod tests {
         let _client = TcpStream::connect(address).unwrap();
         assert!((0..1_000).any(|_| {
             std::thread::yield_now();
-            listeners[0].socket.accept().is_ok()
+            accepting.accept().is_ok()
         }));
+    }
+
+    #[test]
+    fn proxies_are_refused_for_their_clients_and_others_are_cut() {
+        let config = |from: &str| -> ListenerConfig {
+            let text = format!("address = \"127.0.0.1:0\"\n[proxy]\nfrom = [{from:?}]\n");
+            toml::from_str(&text).unwrap()
+        };
+        let answer = |from: &str| {
+            let socket = weir_reactor::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+            let address = socket.local_addr().unwrap();
+            let door = Arc::new(Door::open(&config(from)).unwrap().unwrap());
+            let transport = Transport::Layered(Arc::<Door>::clone(&door));
+            let listeners = [Listener { id: ListenerId(0), socket: socket.into(), transport }];
+            let doors = vec![Some(door)].into();
+            let _doorman = Doorman::start(&listeners, &doors, Duration::ZERO).unwrap();
+            let mut client = TcpStream::connect(address).unwrap();
+            let connect = b"\x10\x0C\0\x04MQTT\x04\x02\0\0\0\0";
+            // One that is cut may not get that far.
+            let _ = client.write_all(&[&b"PROXY UNKNOWN\r\n"[..], connect].concat());
+            let mut answer = Vec::new();
+            let _ = client.read_to_end(&mut answer);
+            answer
+        };
+        assert_eq!(answer("127.0.0.0/8"), [0x20, 2, 0, 3]);
+        assert_eq!(answer("192.0.2.0/24"), b"");
     }
 
     #[test]

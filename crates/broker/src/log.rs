@@ -16,10 +16,10 @@ use std::fmt;
 use std::hash::BuildHasher;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tracing::field::display;
+use tracing::field::{DisplayValue, display};
 use tracing::{Level, debug, info, warn};
 use weir_core::{ConnKey, Micros, Notice};
-use weir_reactor::{Closed, Io, Token};
+use weir_reactor::{Closed, Io, Token, UNIX_PEER};
 use weir_wire::ReasonCode;
 
 /// The target of lines that clients cause: `--log-level info,clients=warn` shows fewer of them.
@@ -59,7 +59,7 @@ pub(crate) struct Log {
     refused: Bound,
     left_out: Bound,
     dropped: Bound,
-    /// Peers whose CONNECT is not answered yet.
+    /// Peers whose CONNECT is not answered yet, or whose address the system does not know.
     peers: Peers,
     /// How many lines got lost behind this.
     lost: LostLines,
@@ -68,7 +68,7 @@ pub(crate) struct Log {
 /// What was known of a connection when something happened to it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known<'a> {
-    /// The user that it claimed to be, where its CONNECT does not say.
+    /// The user that it claimed to be by other means than the user name of its CONNECT.
     pub(crate) user: Option<&'a str>,
     /// Why it ended, if it did not end in good order.
     pub(crate) cause: Option<Closed>,
@@ -92,34 +92,54 @@ impl Log {
     }
 
     /// A connection is there.
-    pub(crate) fn accepted(&mut self, conn: ConnKey, peer: SocketAddr) {
+    pub(crate) fn accepted(&mut self, conn: ConnKey, address: SocketAddr) {
+        self.peers.insert(conn, Peer { address, is_learnt: false });
+    }
+
+    /// The peer of a connection is somewhere else than the end of its socket.
+    pub(crate) fn learnt(&mut self, conn: ConnKey, address: SocketAddr) {
+        self.peers.insert(conn, Peer { address, is_learnt: true });
+    }
+
+    /// Where the peer of a connection is whose CONNECT is not answered.
+    pub(crate) fn peer(&self, conn: ConnKey) -> Option<SocketAddr> {
+        self.peers.get(&conn).map(|peer| peer.address)
+    }
+
+    /// The connection comes from another shard.
+    pub(crate) fn arrived(&mut self, conn: ConnKey, peer: Peer) {
         self.peers.insert(conn, peer);
     }
 
-    /// Where a connection comes from whose CONNECT is not answered yet.
-    pub(crate) fn peer(&self, conn: ConnKey) -> Option<SocketAddr> {
-        self.peers.get(&conn).copied()
-    }
-
     /// The connection is over, or goes to another shard, which is told its address.
-    pub(crate) fn forget(&mut self, conn: ConnKey) -> Option<SocketAddr> {
+    pub(crate) fn forget(&mut self, conn: ConnKey) -> Option<Peer> {
         let peer = self.peers.remove(&conn)?;
         shrink(&mut self.peers);
         Some(peer)
     }
 
+    /// Its CONNECT is answered: from now on the system is asked where the peer is, if it knows.
+    fn answered(&mut self, conn: ConnKey, io: &mut Io) -> Option<SocketAddr> {
+        let peer = peer_of(&self.peers, Some(conn), io);
+        if self.peers.get(&conn).is_some_and(|peer| !peer.is_learnt) {
+            self.forget(conn);
+        }
+        peer
+    }
+
     /// A connection is cut that is not even told why.
     pub(crate) fn cut(&mut self, peer: SocketAddr, reason: &str, now: Micros) {
         if self.ended.allows(now, || origin(&self.peers, Some(peer), "")) {
-            let peer = display(peer);
+            let peer = shown(peer);
             warn!(target: CLIENTS, peer, message = "cut", reason);
         }
     }
 
     /// A connection was lost between two threads.
-    pub(crate) fn lost(&mut self, peer: Option<SocketAddr>, error: &std::io::Error, now: Micros) {
+    pub(crate) fn lost(&mut self, peer: Option<Peer>, error: &std::io::Error, now: Micros) {
+        let peer = peer.map(|peer| peer.address);
         if self.ended.allows(now, || origin(&self.peers, peer, "")) {
-            let (peer, error) = (peer.map(display), display(error));
+            let (peer, error) = (peer.map(shown), display(error));
             warn!(target: CLIENTS, peer, message = "lost on its way between threads", error);
         }
     }
@@ -128,11 +148,11 @@ impl Log {
     pub(crate) fn write(&mut self, notice: Notice<'_>, known: Known<'_>, now: Micros, io: &mut Io) {
         match notice {
             Notice::Connected { conn, client_id, user_name, session_present } => {
-                let peer = self.forget(conn).or_else(|| io.peer(Token(conn.0)));
+                let peer = self.answered(conn, io);
                 if !self.connected.allows(now, || origin(&self.peers, peer, client_id)) {
                     return;
                 }
-                let peer = peer.map(display);
+                let peer = peer.map(shown);
                 let user = user_name.or(known.user).map(cut_user);
                 let client_id = cut(client_id);
                 let message = "connected";
@@ -146,8 +166,8 @@ impl Log {
                 let bound = if is_usual { &mut self.left } else { &mut self.ended };
                 let peers = (&self.peers, io);
                 let Some(peer) = allowed_peer(bound, peers, (conn, client_id), now) else { return };
-                let peer = peer.map(display);
-                let user = user_name.or(known.user).map(cut_user);
+                let peer = peer.map(shown);
+                let user = known.user.or(user_name).map(cut_user);
                 let (client_id, detail) = (named(client_id), named(detail));
                 let (message, reason) = (if was_live { "ended" } else { "refused" }, reason.name());
                 if is_usual {
@@ -168,7 +188,7 @@ impl Log {
             Notice::Refused { conn, client_id, topic, reason, detail } => {
                 if self.refused.allows(now, || origin(&self.peers, None, client_id)) {
                     let (peer, client_id) =
-                        (peer_of(&self.peers, conn, io).map(display), named(client_id));
+                        (peer_of(&self.peers, conn, io).map(shown), named(client_id));
                     let (message, topic, reason) = ("refused a message", cut(topic), reason.name());
                     warn!(target: CLIENTS, peer, client_id, message, topic, reason, detail);
                 }
@@ -184,7 +204,7 @@ impl Log {
             Notice::Dropped { conn, client_id, topic, cause } => {
                 if self.dropped.allows(now, || origin(&self.peers, None, client_id)) {
                     let (peer, client_id) =
-                        (peer_of(&self.peers, conn, io).map(display), cut(client_id));
+                        (peer_of(&self.peers, conn, io).map(shown), cut(client_id));
                     let (message, topic) = ("dropped a message", cut(topic));
                     warn!(target: CLIENTS, peer, client_id, message, topic, cause);
                 }
@@ -205,20 +225,20 @@ impl Log {
             let peers = (&self.peers, io);
             let allowed = allowed_peer(&mut self.ended, peers, (conn, client_id), now);
             let Some(peer) = allowed else { return };
-            let (peer, message, reason) = (peer.map(display), "ended before CONNECT", fault);
+            let (peer, message, reason) = (peer.map(shown), "ended before CONNECT", fault);
             warn!(target: CLIENTS, peer, message, reason = display(reason));
             return;
         }
         if client_id.is_empty() {
             // Whoever looks whether the port is open comes and goes like this.
-            let peer = peer_of(&self.peers, Some(conn), io).map(display);
+            let peer = peer_of(&self.peers, Some(conn), io).map(shown);
             debug!(target: CLIENTS, peer, message = "left without CONNECT");
             return;
         }
         let peers = (&self.peers, io);
         let allowed = allowed_peer(&mut self.left, peers, (conn, client_id), now);
         let Some(peer) = allowed else { return };
-        let peer = peer.map(display);
+        let peer = peer.map(shown);
         let (client_id, message) = (cut(client_id), "disconnected");
         let error;
         let reason = match (reason, known.cause) {
@@ -261,11 +281,33 @@ impl Log {
     }
 }
 
-type Peers = HashMap<ConnKey, SocketAddr, RandomState>;
+/// Where the peer of a connection is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer {
+    address: SocketAddr,
+    /// By its layers, and not by the system.
+    is_learnt: bool,
+}
+
+/// A peer as a line shows it: those of unix sockets have no address.
+#[derive(Clone, Copy, Debug)]
+struct Shown(SocketAddr);
+
+impl fmt::Display for Shown {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == UNIX_PEER { out.write_str("unix") } else { self.0.fmt(out) }
+    }
+}
+
+fn shown(peer: SocketAddr) -> DisplayValue<Shown> {
+    display(Shown(peer))
+}
+
+type Peers = HashMap<ConnKey, Peer, RandomState>;
 
 fn peer_of(peers: &Peers, conn: Option<ConnKey>, io: &mut Io) -> Option<SocketAddr> {
     let conn = conn?;
-    peers.get(&conn).copied().or_else(|| io.peer(Token(conn.0)))
+    peers.get(&conn).map(|peer| peer.address).or_else(|| io.peer(Token(conn.0)))
 }
 
 /// The peer of a client that a line may be written about, as far as it is known.

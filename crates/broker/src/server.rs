@@ -12,7 +12,7 @@ use crate::control::{Answer, Shards};
 use crate::doorman::{Doorman, GRACE};
 use crate::journal::{self, Flusher, Generations, Journal, NoStore, OnDamage, Pager, Started};
 use crate::letter::Letter;
-use crate::listener::{Door, Doors, Listener};
+use crate::listener::{Doors, Listener};
 use crate::log::{Log, LostLines};
 use crate::memory::{Ceiling, Memory};
 use crate::reload::{Reloader, Reloads};
@@ -20,16 +20,17 @@ use crate::shell::{Guard, Rates, Shell};
 use crate::stopper::{Asked, Stopper};
 use crate::worker::{Ended, Worker};
 use foldhash::fast::RandomState;
+use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use weir_access::Asker;
-use weir_control::REQUESTS_MAX;
+use weir_control::{REQUESTS_MAX, SocketFile};
 use weir_core::{Limits, Micros, Partitions, Settings, Shard, ShardId};
 use weir_flow::Flow;
-use weir_reactor::{Backend, ListenerId, Mailbox, ToOutside, Transport, Waker};
+use weir_reactor::{Backend, ListenerId, Mailbox, ToOutside, Waker};
 
 /// What a connection may have of answers that its client does not take, in bytes, beside messages.
 const UNREAD_ANSWERS_BYTES: usize = 64 * 1024;
@@ -40,11 +41,11 @@ pub enum ServeError {
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// An address cannot be listened on.
-    #[error("cannot listen on {address}: {hint}")]
+    /// An address, or what stands in its place, cannot be listened on.
+    #[error("cannot listen on {place}: {hint}")]
     Listen {
-        /// The address.
-        address: SocketAddr,
+        /// Which.
+        place: String,
         /// Why, and what to do.
         hint: String,
     },
@@ -84,7 +85,11 @@ pub struct Server {
     /// What the files of passwords and rights say.
     access: Access,
     listeners: Vec<Listener>,
+    /// Where they listen, with what is spoken there.
+    spoken: Vec<String>,
     addresses: Vec<SocketAddr>,
+    /// Removed when this is over.
+    _files: Vec<SocketFile>,
     doors: Doors,
     wakers: Vec<Waker>,
     asked: Arc<Asked>,
@@ -99,24 +104,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on every address of `config`.
+    /// Listens wherever `config` says.
     ///
     /// # Errors
     /// A setting that cannot be used, an address that is taken or not ours.
     pub fn bind(config: &Config) -> Result<Self, ServeError> {
         let (access, doors) = config.open()?;
         check_io(config)?;
-        let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
-        for (id, (address, door)) in (0..).zip(config.addresses()?.into_iter().zip(doors.iter())) {
-            let transport = match door {
-                None => Transport::Plain,
-                Some(door) => Transport::Layered(Arc::<Door>::clone(door)),
-            };
-            let listener = Listener::bind(ListenerId(id), address, transport)
-                .map_err(|hint| ServeError::Listen { address, hint })?;
-            addresses.push(listener.socket.local_addr()?);
-            listeners.push(listener);
-        }
+        let Listening { listeners, spoken, addresses, files } = listen(config, &doors)?;
         let wakers: std::io::Result<Vec<Waker>> =
             (0..config.shard_count()).map(|_| Waker::new()).collect();
         let (config, wakers) = (config.clone(), wakers?);
@@ -133,7 +128,9 @@ impl Server {
             config,
             access,
             listeners,
+            spoken,
             addresses,
+            _files: files,
             doors,
             wakers,
             asked,
@@ -151,14 +148,14 @@ impl Server {
         self.lost_lines = LostLines(Arc::new(lost));
     }
 
-    /// Where it listens; the system's choice in the place of port 0.
+    /// Where it listens by TCP; the system's choice in the place of port 0.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// What is spoken at the address at this place, if it is not plain TCP.
-    pub fn spoken(&self, place: usize) -> Option<&'static str> {
-        self.doors.get(place)?.as_ref().map(|door| door.name())
+    /// Wherever it listens, each with what is spoken there if it is not plain MQTT.
+    pub fn spoken(&self) -> &[String] {
+        &self.spoken
     }
 
     /// What has it read the files of users, rights and certificates again. The second time there is
@@ -180,7 +177,8 @@ impl Server {
     pub fn run(mut self) -> Result<(), ServeError> {
         let control = self.control.take();
         // The folder stays locked until all has been written.
-        let doorman = self.config.store.folder().map(|_| Doorman::start(&self.listeners, GRACE));
+        let doorman =
+            self.config.store.folder().map(|_| Doorman::start(&self.listeners, &self.doors, GRACE));
         let doorman = doorman.transpose()?;
         let (workers, shards, _store) = self.workers(control.is_some())?;
         drop(doorman);
@@ -244,7 +242,6 @@ impl Server {
         let unread_bytes_max = output_bytes_max + packet_bytes_max as usize + UNREAD_ANSWERS_BYTES;
         let made = made.into_iter().zip(journals).zip(reloads);
         let allows_anonymous = config.allows_anonymous();
-        let has_tls = |door: &Option<Arc<Door>>| door.as_ref().is_some_and(|it| it.has_tls());
         for (((mailbox, control), own), ((shard, journal), reloads)) in
             ends.zip(0..shards).zip(made)
         {
@@ -261,7 +258,8 @@ impl Server {
                 ),
                 log: Log::new(self.lost_lines.clone(), config.limits.client_share_percent),
                 unread_bytes_max,
-                has_tls: self.doors.iter().map(has_tls).collect(),
+                doors: Arc::clone(&self.doors),
+                waiting: HashMap::default(),
                 moved: None,
                 journal,
                 is_disk_short: false,
@@ -352,6 +350,37 @@ impl Server {
         }
         Ok((journals, Some((pager, generations))))
     }
+}
+
+/// What the broker listens on.
+#[derive(Default)]
+struct Listening {
+    listeners: Vec<Listener>,
+    spoken: Vec<String>,
+    addresses: Vec<SocketAddr>,
+    files: Vec<SocketFile>,
+}
+
+fn listen(config: &Config, doors: &Doors) -> Result<Listening, ServeError> {
+    let mut all = Listening::default();
+    let mut passed = weir_reactor::passed();
+    for (id, (place, door)) in (0..).zip(config.places()?.into_iter().zip(doors.iter())) {
+        let bound = Listener::bind(ListenerId(id), &place, &mut passed, door.as_ref());
+        let (listener, file) =
+            bound.map_err(|hint| ServeError::Listen { place: place.to_string(), hint })?;
+        let address = rustix::net::getsockname(&listener.socket).map_err(std::io::Error::from)?;
+        let address = SocketAddr::try_from(address).ok();
+        let place = address.map_or(place.to_string(), |address| address.to_string());
+        let spoken = door.as_ref().and_then(|door| door.name());
+        all.spoken.push(spoken.map_or(place.clone(), |spoken| format!("{place} with {spoken}")));
+        all.addresses.extend(address);
+        all.files.extend(file);
+        all.listeners.push(listener);
+    }
+    for (name, _) in passed {
+        tracing::warn!(name, "no [[listener]] takes this socket of systemd's: it is closed");
+    }
+    Ok(all)
 }
 
 /// Runs a shard to its end. If it ends by itself, by an error or a panic, it stops the others: a

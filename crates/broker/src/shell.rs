@@ -2,24 +2,31 @@
 //! the sink, letters go through the mailbox.
 
 mod disk;
+mod door;
 mod entry;
 mod rates;
 mod sum;
 
-use crate::admission::{Admission, AdmissionControl, Place, open};
+use crate::admission::{AdmissionControl, Place, open};
 use crate::auth::Authenticator;
 use crate::control::Answer;
 use crate::journal::Journal;
 use crate::letter::{Carried, Letter};
+use crate::listener::Doors;
 use crate::log::{Known, Log};
 use crate::memory::Memory;
+pub(crate) use door::Waiting;
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use weir_core::{
     AuthRequest, ConnKey, Lsn, Mail, Message, Micros, Notice, Origin, PageId, PageOut, PageTicket,
     Parcel, Partition, Record, Shard, ShardId, Shortage, Sink, Ticket, Verdict,
 };
-use weir_reactor::{Closed, Handler, Io, ListenerId, Mailbox, SharedBytes, ToOutside, Token};
+use weir_reactor::{
+    Closed, Handler, Io, Learnt, ListenerId, Mailbox, SharedBytes, ToOutside, Token,
+};
 use weir_wire::ReasonCode;
 
 pub(crate) use rates::Rates;
@@ -68,8 +75,10 @@ pub(crate) struct Guard {
     /// Output that a client does not take, in bytes: over it, the client is read no more. More than
     /// messages to it may have, so only who does not take its answers gets there.
     pub(crate) unread_bytes_max: usize,
-    /// By listener. Whoever comes by TLS gets no handshake only to be refused.
-    pub(crate) has_tls: Box<[bool]>,
+    /// By listener.
+    pub(crate) doors: Doors,
+    /// Connections of proxies that have not said yet for whom, with the listener of each.
+    pub(crate) waiting: HashMap<ConnKey, Waiting, RandomState>,
     /// A partition that has moved: who asked for it is still to be told.
     pub(crate) moved: Option<(Partition, ShardId)>,
     /// The shard's log, where one is kept.
@@ -98,6 +107,7 @@ impl Guard {
         self.admission().gone(self.place(conn.0));
         self.auth.forget(conn);
         self.log.forget(conn);
+        self.waiting.remove(&conn);
         self.forget_rate(conn.0);
     }
 
@@ -332,10 +342,11 @@ impl<'a> Output<'a> {
     fn take_out(&mut self, token: Token, unread: &[u8]) -> std::io::Result<Carried> {
         let moved = self.io.give_away(token, unread)?;
         let pass = self.guard.admission().leave(self.guard.place(token.0));
+        let name = self.guard.auth.forget_name(ConnKey(token.0));
         self.guard.auth.forget(ConnKey(token.0));
         self.guard.forget_rate(token.0);
         let peer = self.guard.log.forget(ConnKey(token.0));
-        Ok(Carried { moved, pass, peer })
+        Ok(Carried { moved, pass, peer, name })
     }
 
     /// A connection whose session has gone to another shard, and which cannot follow.
@@ -347,7 +358,7 @@ impl<'a> Output<'a> {
     }
 
     /// Takes a connection that comes from another shard; what is unread of it comes next.
-    fn adopt(&mut self, Carried { moved, pass, peer }: Carried) -> Option<ConnKey> {
+    fn adopt(&mut self, Carried { moved, pass, peer, name }: Carried) -> Option<ConnKey> {
         let token = match self.io.adopt(moved) {
             Ok(token) => token,
             Err(error) => {
@@ -363,7 +374,10 @@ impl<'a> Output<'a> {
             self.guard.admission().arrive(self.guard.place(token.0), &pass);
         }
         if let Some(peer) = peer {
-            self.guard.log.accepted(ConnKey(token.0), peer);
+            self.guard.log.arrived(ConnKey(token.0), peer);
+        }
+        if let Some(name) = name {
+            self.guard.auth.learnt(ConnKey(token.0), name);
         }
         self.resumed.push(token);
         Some(ConnKey(token.0))
@@ -448,6 +462,10 @@ impl Sink for Output<'_> {
         self.resumed.push(Token(conn.0));
     }
 
+    fn is_named(&self, conn: ConnKey) -> bool {
+        self.guard.auth.is_named(conn)
+    }
+
     fn authenticate(&mut self, request: AuthRequest<'_>) {
         let now = self.now();
         let verdict = self.guard.authenticate(&request, now);
@@ -498,30 +516,11 @@ impl Handler for Shell {
     }
 
     fn accepted(&mut self, io: &mut Io, token: Token, by: ListenerId, peer: SocketAddr) {
-        let (conn, now) = (ConnKey(token.0), Micros(io.now_us()));
-        let is_memory_full = self.guard.memory.is_full();
-        let place = self.guard.place(token.0);
-        let admission = self.guard.admission().admit(place, peer.ip(), is_memory_full, now);
-        match admission {
-            Admission::Serve => self.shard.opened(conn, now),
-            Admission::Refuse(reason)
-                if self.guard.has_tls.get(usize::from(by.0)) == Some(&true) =>
-            {
-                self.guard.admission().gone(place);
-                self.guard.log.cut(peer, reason.name(), now);
-                return io.abort(token);
-            }
-            Admission::Refuse(reason) => self.shard.opened_refused(conn, reason, now),
-            Admission::Banned => {
-                self.guard.log.cut(peer, "banned", now);
-                return io.abort(token);
-            }
-            Admission::Cut => {
-                self.guard.log.cut(peer, "memory or room for refusals is full", now);
-                return io.abort(token);
-            }
-        }
-        self.guard.log.accepted(conn, peer);
+        self.let_in(io, token, by, peer);
+    }
+
+    fn learnt(&mut self, io: &mut Io, token: Token, learnt: Learnt) {
+        self.note_learnt(io, token, learnt);
     }
 
     #[inline]

@@ -20,4 +20,4 @@ pub use port::{
     Partitions, Port, REQUESTS_MAX, Request,
 };
 pub use server::{Control, Server};
-pub use socket::SocketError;
+pub use socket::{SocketError, SocketFile, listen};

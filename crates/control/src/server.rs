@@ -16,6 +16,9 @@ use weir_http::{Thread, runtime, serve};
 /// Connections at a time; more wait to be accepted.
 const CONNECTIONS_MAX: usize = 16;
 
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 64;
+
 /// How long a connection lives: one that does not read gives its place back then.
 const LIFE_MAX: Duration = Duration::from_secs(60);
 
@@ -44,9 +47,16 @@ impl Server {
         let runtime = runtime().map_err(|source| SocketError::System {
             path: path.into(),
             source,
-            hint: "a process needs some open files (ulimit -n)",
+            hint: "a process needs some open files (ulimit -n)".into(),
         })?;
-        let (listener, file) = runtime.block_on(listen(path))?;
+        let (socket, file) = listen(path, 0o600, BACKLOG, "[control] socket")?;
+        let listener = {
+            let _inside = runtime.enter();
+            UnixListener::from_std(socket.into())
+        };
+        let hint = "set another [control] socket".into();
+        let listener =
+            listener.map_err(|source| SocketError::System { path: path.into(), source, hint })?;
         Ok(Self { runtime, listener, file })
     }
 

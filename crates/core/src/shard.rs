@@ -172,6 +172,16 @@ impl Shard {
         self.open(conn, Some(reason), now);
     }
 
+    /// A connection that was opened is forbidden by a bound of the shell's after all: as
+    /// [`Shard::opened_refused`].
+    pub fn forbid_opened(&mut self, conn: ConnKey, reason: ReasonCode) {
+        if let Some(connection) = self.connections.get_mut(conn)
+            && let Phase::AwaitConnect(refusal) = &mut connection.phase
+        {
+            *refusal = Some(reason);
+        }
+    }
+
     fn open(&mut self, conn: ConnKey, refusal: Option<ReasonCode>, now: Micros) {
         self.connections.add(conn, Connection::new(refusal, now));
         self.set_deadline(conn, now);

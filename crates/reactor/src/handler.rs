@@ -4,6 +4,7 @@ use crate::io::Io;
 use crate::socket::Closed;
 use crate::token::{ListenerId, Token};
 use std::net::SocketAddr;
+use weir_transport::Learnt;
 
 /// What happens to a reactor's connections, told to the one who owns them.
 pub trait Handler {
@@ -13,6 +14,11 @@ pub trait Handler {
 
     /// A connection begun by [`Io::connect`] is there, and its transport may not be open yet.
     fn reached(&mut self, _token: Token) {}
+
+    /// A layer of an accepted connection has opened, or several at once, and this is what they have
+    /// learnt of its peer, which may be nothing. [`Io::is_open`] says whether it was the last one.
+    /// Nothing is received before.
+    fn learnt(&mut self, _io: &mut Io, _token: Token, _learnt: Learnt) {}
 
     /// A connection begun by [`Io::connect`] is there, and its transport is open.
     fn connected(&mut self, _io: &mut Io, _token: Token) {}

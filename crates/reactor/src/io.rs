@@ -3,12 +3,13 @@
 use crate::backend::Backend;
 use crate::files::{FileBound, files_spill};
 use crate::gather::{GATHERED_BYTES_MAX, Gather};
+use crate::listen::UNIX_PEER;
 use crate::output::{Pool, SharedBytes};
 use crate::socket::{Descriptor, LINGER, Socket, State};
 use crate::token::Token;
 use crate::uring::Rings;
 use rustix::fd::OwnedFd;
-use rustix::net::{getpeername, sockopt};
+use rustix::net::{AddressFamily, getpeername, sockopt};
 use slab::Slab;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -149,7 +150,31 @@ impl Io {
             (Descriptor::Direct(slot), Some(rings)) => getpeername(rings.open_file(*slot).ok()?),
             (Descriptor::Direct(_), None) | (Descriptor::Gone, _) => return None,
         };
-        SocketAddr::try_from(peer.ok()??).ok()
+        let peer = peer.ok()??;
+        match peer.address_family() {
+            AddressFamily::UNIX => Some(UNIX_PEER),
+            _ => SocketAddr::try_from(peer).ok(),
+        }
+    }
+
+    /// Whose process is at the other end of a connection of a unix socket: the number of its user.
+    pub fn peer_user(&mut self, token: Token) -> Option<u32> {
+        let socket = self.sockets.get(token.0 as usize)?;
+        let user = match (&socket.descriptor, &mut self.rings) {
+            (Descriptor::File(file), _) => sockopt::socket_peercred(file),
+            (Descriptor::Direct(slot), Some(rings)) => {
+                sockopt::socket_peercred(rings.open_file(*slot).ok()?)
+            }
+            (Descriptor::Direct(_), None) | (Descriptor::Gone, _) => return None,
+        };
+        Some(user.ok()?.uid.as_raw())
+    }
+
+    /// Whether the connection has no layers whose handshake is not over.
+    pub fn is_open(&self, token: Token) -> bool {
+        let socket = self.sockets.get(token.0 as usize);
+        let input = socket.and_then(|socket| socket.input.as_ref());
+        input.and_then(|input| input.layered.as_ref()).is_none_or(|layered| layered.is_open())
     }
 
     /// Sockets that are open, lingering ones included.

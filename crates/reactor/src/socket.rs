@@ -164,6 +164,14 @@ impl Socket {
         self.input.as_mut()?.layered.as_deref_mut()
     }
 
+    /// Layers that are done leave. Without any it is plain TCP from now on.
+    pub(crate) fn shed_layers(&mut self) {
+        if self.layered().is_some_and(Layered::shed) {
+            // The partial packet is with whoever reads now.
+            self.input = None;
+        }
+    }
+
     /// The output whose bytes go to the network.
     #[inline]
     pub(crate) fn leaving(&mut self) -> Option<&mut Output> {

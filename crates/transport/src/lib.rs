@@ -8,6 +8,7 @@
 //! `tls` has chance and the time of day from rustls: keys need the one, certificates the other.
 
 mod layers;
+pub mod proxy;
 mod route;
 pub mod tls;
 pub mod ws;
@@ -15,6 +16,7 @@ pub mod ws;
 pub use layers::{Layers, Scratch};
 pub use route::Route;
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Bytes that one layer may hold of input that it cannot decode yet, such as the start of a frame.
@@ -59,7 +61,7 @@ pub trait Layer: fmt::Debug + Send {
 
     /// Bytes came from below, split anywhere. Appends to `plain` what they mean to the layer
     /// above, and to `network` what this layer answers by itself. It may hold up to
-    /// [`UNDECODED_BYTES_MAX`] bytes, and it brings no more plain bytes than it got.
+    /// [`UNDECODED_BYTES_MAX`] bytes, and it brings no more plain bytes than it got so far.
     ///
     /// # Errors
     /// What ends the connection. `plain` has what came before it, and `network` what is still to
@@ -80,6 +82,26 @@ pub trait Layer: fmt::Debug + Send {
 
     /// Bytes of input that it holds.
     fn held(&self) -> usize;
+
+    /// What its handshake has said of the peer. Asked once, when the layer is open.
+    /// After it, [`Layer::received`] is called with what has come meanwhile, or with nothing.
+    fn learnt(&mut self) -> Learnt {
+        Learnt::default()
+    }
+
+    /// Whether it only hands bytes on from now on, both ways: then it leaves.
+    fn is_done(&self) -> bool {
+        false
+    }
+}
+
+/// What layers have learnt of the peer that the socket does not know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Learnt {
+    /// Where the peer is, if the other end of the socket only speaks for it.
+    pub peer: Option<SocketAddr>,
+    /// The user that the peer has shown to be; not empty.
+    pub name: Option<Box<str>>,
 }
 
 /// Whether more can come from the peer.

@@ -3,11 +3,14 @@
 //! MQTT packets and frames do not have to begin or end together [MQTT-6.0.0-2], so payload is
 //! handed on as it comes, and a frame of any length is never held.
 
+mod forwarded;
 mod frame;
 mod request;
 
-use crate::{Layer, Stream, TransportError};
+use crate::{Layer, Learnt, Stream, TransportError};
 use frame::{Head, Opcode, apply};
+use ipnet::IpNet;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use weir_chance::Chance;
 
@@ -19,9 +22,21 @@ const NORMAL: u16 = 1000;
 const PROTOCOL_ERROR: u16 = 1002;
 const UNACCEPTABLE: u16 = 1003;
 
-/// The layer of a connection whose request has to name one of `paths`.
-pub fn server(paths: Arc<[Box<str>]>) -> Box<dyn Layer> {
-    Box::new(WebSocket::new(Side::Server(paths)))
+/// What a request has to be like, and who is believed where it comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// Paths that it may name.
+    pub paths: Vec<String>,
+    /// Origins whose pages may open a WebSocket, as browsers say them. With none, every page may.
+    pub origins: Vec<String>,
+    /// Networks of proxies that say where a client is. Whether the request comes from one, and
+    /// [`Learnt::peer`] is to be believed, is left to whoever knows the other end of the socket.
+    pub forwarded_from: Vec<IpNet>,
+}
+
+/// The layer of a connection whose request keeps to `rules`.
+pub fn server(rules: Arc<Rules>) -> Box<dyn Layer> {
+    Box::new(WebSocket::new(Side::Server { rules, client: None }))
 }
 
 /// The layer of a connection to `host`, with its port if that is not the usual one, that asks for
@@ -38,8 +53,11 @@ pub fn client(host: &str, path: &str, mut chance: Chance) -> Box<dyn Layer> {
 /// What a side needs that the other has not.
 #[derive(Debug)]
 enum Side {
-    /// Paths that are served.
-    Server(Arc<[Box<str>]>),
+    Server {
+        rules: Arc<Rules>,
+        /// Where a proxy says that the client is, until it is asked.
+        client: Option<Box<SocketAddr>>,
+    },
     Client {
         /// Until the answer has come.
         opening: Option<Box<Opening>>,
@@ -97,12 +115,13 @@ impl WebSocket {
         }
         let head = end.filter(|&end| end <= REQUEST_BYTES_MAX).map(|end| &bytes[..end]);
         match &mut self.side {
-            Side::Server(paths) => {
-                let read = head.map_or(Err(request::TOO_LONG), |head| request::accept(head, paths));
-                let response = read.map_err(|refusal| {
+            Side::Server { rules, client } => {
+                let read = head.map_or(Err(request::TOO_LONG), |head| request::accept(head, rules));
+                let (response, forwarded) = read.map_err(|refusal| {
                     network.extend_from_slice(refusal.response().as_bytes());
                     TransportError::Refused(refusal.why)
                 })?;
+                *client = forwarded.map(Box::new);
                 network.extend_from_slice(response.as_bytes());
             }
             Side::Client { opening, .. } => {
@@ -118,7 +137,7 @@ impl WebSocket {
     /// Writes a frame.
     fn write(&mut self, opcode: Opcode, payload: &[u8], network: &mut Vec<u8>) {
         let mask = match &mut self.side {
-            Side::Server(_) => None,
+            Side::Server { .. } => None,
             Side::Client { chance, .. } => Some((chance.bits() as u32).to_be_bytes()),
         };
         frame::write(opcode, payload, mask, network);
@@ -132,7 +151,7 @@ impl WebSocket {
         plain: &mut Vec<u8>,
         network: &mut Vec<u8>,
     ) -> Result<(usize, Stream), TransportError> {
-        let is_masked = matches!(self.side, Side::Server(_));
+        let is_masked = matches!(self.side, Side::Server { .. });
         if self.left > 0 {
             let some = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
             let start = plain.len();
@@ -253,5 +272,13 @@ impl Layer for WebSocket {
 
     fn held(&self) -> usize {
         self.held.len()
+    }
+
+    fn learnt(&mut self) -> Learnt {
+        let client = match &mut self.side {
+            Side::Server { client, .. } => client.take(),
+            Side::Client { .. } => None,
+        };
+        Learnt { peer: client.map(|client| *client), name: None }
     }
 }

@@ -133,11 +133,8 @@ pub(crate) fn run(
     };
     let obeyed = server.stopper().obey_signals(hung_up);
     obeyed.context("cannot install signal handlers")?;
-    for (place, address) in server.addresses().iter().enumerate() {
-        match server.spoken(place) {
-            None => tracing::info!("listening on {address}"),
-            Some(spoken) => tracing::info!("listening on {address} with {spoken}"),
-        }
+    for place in server.spoken() {
+        tracing::info!("listening on {place}");
     }
     match server.run() {
         Ok(()) => Ok(ExitCode::SUCCESS),

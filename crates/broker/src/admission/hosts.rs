@@ -14,6 +14,8 @@ pub(super) enum Kind {
     /// Served, let in while the memory ceiling was reached.
     AtCeiling,
     Refused,
+    /// Of a proxy that has not said yet for whom.
+    Waiting,
 }
 
 /// What a connection holds: a place of its kind among those of its host.
@@ -34,7 +36,8 @@ impl Held {
         match self.0.get() & ((1 << KIND_BITS) - 1) {
             0 => Kind::Served,
             1 => Kind::AtCeiling,
-            _ => Kind::Refused,
+            2 => Kind::Refused,
+            _ => Kind::Waiting,
         }
     }
 
@@ -57,6 +60,7 @@ struct Host {
     address: IpAddr,
     served: u32,
     refused: u32,
+    waiting: u32,
 }
 
 impl Host {
@@ -64,6 +68,7 @@ impl Host {
         match kind {
             Kind::Served | Kind::AtCeiling => &mut self.served,
             Kind::Refused => &mut self.refused,
+            Kind::Waiting => &mut self.waiting,
         }
     }
 }
@@ -75,6 +80,10 @@ impl Hosts {
 
     pub(super) fn refused(&self, address: IpAddr) -> u32 {
         self.find(address).map_or(0, |host| host.refused)
+    }
+
+    pub(super) fn waiting(&self, address: IpAddr) -> u32 {
+        self.find(address).map_or(0, |host| host.waiting)
     }
 
     fn find(&self, address: IpAddr) -> Option<&Host> {
@@ -89,7 +98,7 @@ impl Hosts {
 
     fn find_or_insert(&mut self, address: IpAddr) -> usize {
         let Self { all, by_address, shrink_at } = self;
-        let insert = || all.insert(Host { address, served: 0, refused: 0 }) as u32;
+        let insert = || all.insert(Host { address, served: 0, refused: 0, waiting: 0 }) as u32;
         let at = *by_address.entry(address).or_insert_with(insert) as usize;
         *shrink_at = all.len();
         at
@@ -102,7 +111,7 @@ impl Hosts {
     pub(super) fn release(&mut self, held: Held) {
         let host = &mut self.all[held.host()];
         *host.count(held.kind()) -= 1;
-        if host.served + host.refused > 0 {
+        if host.served + host.refused + host.waiting > 0 {
             return;
         }
         self.by_address.remove(&host.address);

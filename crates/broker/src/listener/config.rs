@@ -1,5 +1,6 @@
 //! The `[[listener]]` tables.
 
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use weir_transport::tls::Version;
@@ -8,17 +9,71 @@ use weir_transport::tls::Version;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListenerConfig {
-    /// Address to listen on, `HOST:PORT`, as in `listen`.
-    pub address: String,
+    /// Address to listen on, `HOST:PORT`, as in `listen`. Each table has this, `unix` or `systemd`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// Network device whose connections are taken, such as `eth0`, and no others. It goes with
+    /// `address`, and may take the capability `CAP_NET_RAW`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bind_device: Option<String>,
+    /// File of a unix socket to listen on, for clients of this host. One that was left by a broker
+    /// that is gone is replaced; it is removed at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unix: Option<PathBuf>,
+    /// Permissions of that file, octal: whoever may write to it may connect.
+    #[serde(default = "default_mode")]
+    pub mode: String,
+    /// `peer` has each client of the unix socket come in as the user that its process has in this
+    /// host's `/etc/passwd`, or as the number of that user if it has no name there, whatever user
+    /// name it says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<PeerIdentity>,
+    /// Name of a socket that systemd listens on (`FileDescriptorName` in the unit of the socket, by
+    /// default the unit's name) and passes to the broker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub systemd: Option<String>,
     /// Whether clients speak WebSocket here, as those in browsers do, and nothing else.
     #[serde(default)]
     pub websocket: bool,
     /// Paths that such a client's request may name, by default `/mqtt` and `/`.
     #[serde(default = "all_paths")]
     pub paths: Vec<String>,
+    /// Origins whose pages may connect by WebSocket, such as `https://app.example`. With none,
+    /// those of every page may. Programs other than browsers say no origin, and are let in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub origins: Vec<String>,
+    /// Networks of proxies of HTTP, such as `10.0.0.0/8`. Of a WebSocket that comes from there, the
+    /// client's address is the one that the headers `X-Forwarded-For` or `Forwarded` say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forwarded_from: Vec<IpNet>,
+    /// With this table, every connection begins with a header of the PROXY protocol.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<ProxyConfig>,
     /// With this table, the listener speaks TLS and nothing else, below WebSocket if it has that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsConfig>,
+}
+
+/// What clients of a unix socket are known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PeerIdentity {
+    /// The user of their process.
+    Peer,
+}
+
+/// The `[listener.proxy]` table: clients come by proxies or balancers that say where each one is
+/// (PROXY protocol, versions 1 and 2). Bounds, rights and log go by the client's address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProxyConfig {
+    /// Networks of the proxies, such as `10.0.0.0/8`. Whoever else connects is cut before anything
+    /// is read.
+    pub from: Vec<IpNet>,
+    /// Whether the name in a client's certificate, which the proxy has verified, is its user (the
+    /// common name in version 2).
+    #[serde(default)]
+    pub identity: bool,
 }
 
 /// The `[listener.tls]` table. SIGHUP has its files read again.
@@ -53,6 +108,10 @@ pub enum TlsVersion {
     Tls13,
 }
 
+fn default_mode() -> String {
+    "0660".into()
+}
+
 fn all_versions() -> Vec<TlsVersion> {
     vec![TlsVersion::Tls12, TlsVersion::Tls13]
 }
@@ -69,7 +128,76 @@ impl ListenerConfig {
             let rule = "name paths that begin with / and have no ?";
             return Some(("listener.paths", format!("{:?}", self.paths), rule));
         }
-        self.tls.as_ref().and_then(TlsConfig::fault)
+        let is_origin = |origin: &String| {
+            origin
+                .split_once("://")
+                .is_some_and(|(_, host)| !host.is_empty() && !host.contains('/'))
+        };
+        if let Some(origin) = self.origins.iter().find(|origin| !is_origin(origin)) {
+            let rule = "name origins as browsers do, such as https://app.example, without a path";
+            return Some(("listener.origins", origin.clone(), rule));
+        }
+        let needs_websocket = [
+            ("listener.origins", !self.origins.is_empty()),
+            ("listener.forwarded_from", !self.forwarded_from.is_empty()),
+        ];
+        if let Some((key, _)) = needs_websocket.into_iter().find(|&(_, is_set)| is_set)
+            && !self.websocket
+        {
+            return Some((key, "set".into(), "it is for listeners with websocket = true"));
+        }
+        if let Some(ProxyConfig { from, .. }) = &self.proxy
+            && from.is_empty()
+        {
+            return Some(("listener.proxy.from", "[]".into(), "name the networks of the proxies"));
+        }
+        self.place_fault().or_else(|| self.tls.as_ref().and_then(TlsConfig::fault))
+    }
+
+    /// What is wrong with where it listens.
+    fn place_fault(&self) -> Option<(&'static str, String, &'static str)> {
+        let (unix, places) = (self.unix.as_ref(), [self.address.is_some(), self.unix.is_some()]);
+        if places.into_iter().chain([self.systemd.is_some()]).filter(|&is_set| is_set).count() != 1
+        {
+            let rule = "each [[listener]] has one of address, unix and systemd";
+            return Some(("listener", "a table".into(), rule));
+        }
+        if let Some(path) = unix
+            && !(1..=107).contains(&path.as_os_str().len())
+        {
+            let rule = "it must be a path of 1 to 107 bytes";
+            return Some(("listener.unix", path.display().to_string(), rule));
+        }
+        if self.mode().is_none() {
+            let rule = "it must be permissions of a file, such as 0660";
+            return Some(("listener.mode", self.mode.clone(), rule));
+        }
+        if self.identity.is_some() && unix.is_none() {
+            let rule = "it is for listeners with unix: others know no users of this host";
+            return Some(("listener.identity", "peer".into(), rule));
+        }
+        if unix.is_some() && self.proxy.is_some() {
+            let rule = "it goes by the addresses of proxies, which a unix socket has not";
+            return Some(("listener.proxy", "set".into(), rule));
+        }
+        match &self.bind_device {
+            Some(device) if self.address.is_none() || !(1..=15).contains(&device.len()) => {
+                let rule = "it must be the name of a device, 1 to 15 bytes, and goes with address";
+                Some(("listener.bind_device", device.clone(), rule))
+            }
+            _ => None,
+        }
+    }
+
+    /// What it is called where something is wrong with it.
+    pub(crate) fn name(&self) -> String {
+        let unix = self.unix.as_ref().map(|path| path.display().to_string());
+        self.address.clone().or(unix).or(self.systemd.clone()).unwrap_or_default()
+    }
+
+    /// Permissions of the file of a unix socket.
+    pub(super) fn mode(&self) -> Option<u32> {
+        u32::from_str_radix(&self.mode, 8).ok().filter(|mode| *mode <= 0o777)
     }
 }
 

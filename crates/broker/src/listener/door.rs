@@ -1,13 +1,16 @@
-//! What is spoken by a listener, and how its certificates are changed while the broker runs.
+//! What is spoken by a listener and who may come, and how its certificates are changed while the
+//! broker runs.
 
-use super::config::{ListenerConfig, TlsConfig};
+use super::config::{ListenerConfig, ProxyConfig, TlsConfig};
+use super::users::Users;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 use weir_transport::tls::{
     Certificates, ClientAuth, Identity, PemError, PrivateKey, Server, SetupError,
 };
-use weir_transport::{Layers, Recipe, ws};
+use weir_transport::{Layers, Recipe, proxy, ws};
 
 /// What is wrong with a file of `[listener.tls]`.
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +28,21 @@ pub struct TlsFault {
 pub(crate) struct Door {
     tls: Option<Tls>,
     /// Of WebSocket, if that is spoken.
-    paths: Option<Arc<[Box<str>]>>,
+    rules: Option<Arc<ws::Rules>>,
+    proxy: Option<ProxyConfig>,
+    /// Of this host, if clients are known by them.
+    users: Option<Users>,
+}
+
+/// Who is at the other end of a connection's socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Front {
+    /// Its client.
+    Client,
+    /// Somebody who says where the client is.
+    Proxy,
+    /// Somebody who may not connect.
+    Stranger,
 }
 
 #[derive(Debug)]
@@ -44,9 +61,47 @@ impl Door {
                 Some(Tls { server: RwLock::new(read(config)?), config: config.clone() })
             }
         };
-        let paths = || config.paths.iter().map(|path| path.as_str().into()).collect();
-        let paths = config.websocket.then(paths);
-        Ok((tls.is_some() || paths.is_some()).then_some(Self { tls, paths }))
+        let rules = || {
+            let ListenerConfig { paths, origins, forwarded_from, .. } = config.clone();
+            Arc::new(ws::Rules { paths, origins, forwarded_from })
+        };
+        let (rules, proxy) = (config.websocket.then(rules), config.proxy.clone());
+        let users = config.identity.map(|_| Users::read());
+        let door = Self { tls, rules, proxy, users };
+        Ok((door.has_layers() || door.users.is_some()).then_some(door))
+    }
+
+    /// Whether there is something between socket and MQTT.
+    pub(crate) fn has_layers(&self) -> bool {
+        self.tls.is_some() || self.rules.is_some() || self.proxy.is_some()
+    }
+
+    /// Who it is that connects from this address.
+    pub(crate) fn front(&self, peer: IpAddr) -> Front {
+        let peer = peer.to_canonical();
+        match &self.proxy {
+            Some(proxy) if proxy.from.iter().any(|network| network.contains(&peer)) => Front::Proxy,
+            Some(_) => Front::Stranger,
+            None if self.forwards(peer) => Front::Proxy,
+            None => Front::Client,
+        }
+    }
+
+    /// Whether a request of WebSocket from this address is a proxy's.
+    pub(crate) fn forwards(&self, peer: IpAddr) -> bool {
+        let peer = peer.to_canonical();
+        let networks = self.rules.iter().flat_map(|rules| &rules.forwarded_from);
+        networks.into_iter().any(|network| network.contains(&peer))
+    }
+
+    /// Whether clients are known by the user of their process.
+    pub(crate) fn has_users(&self) -> bool {
+        self.users.is_some()
+    }
+
+    /// The name of a user of this host, if clients are known by that.
+    pub(crate) fn user(&self, number: u32) -> Option<Box<str>> {
+        self.users.as_ref().map(|users| users.name(number))
     }
 
     pub(crate) fn has_tls(&self) -> bool {
@@ -54,17 +109,20 @@ impl Door {
     }
 
     /// What is spoken by it.
-    pub(crate) fn name(&self) -> &'static str {
-        match (&self.tls, &self.paths) {
-            (Some(_), None) => "TLS",
-            (None, _) => "WebSocket",
-            (Some(_), Some(_)) => "WebSocket over TLS",
-        }
+    pub(crate) fn name(&self) -> Option<String> {
+        let layers = [
+            self.rules.as_ref().map(|_| "WebSocket"),
+            self.tls.as_ref().map(|_| "TLS"),
+            self.proxy.as_ref().map(|_| "PROXY"),
+        ];
+        let layers: Vec<&str> = layers.into_iter().flatten().collect();
+        (!layers.is_empty()).then(|| layers.join(" over "))
     }
 
     /// Reads the files again, and says so in the log. If something is wrong with one of them,
     /// nothing changes.
     pub(crate) fn reload(&self) {
+        self.users.iter().for_each(Users::reload);
         let Some(Tls { config, server }) = &self.tls else { return };
         let certificate = config.certificate.display();
         match read(config) {
@@ -83,8 +141,9 @@ impl Recipe for Door {
     fn layers(&self) -> Layers {
         let layer = |tls: &Tls| tls.server.read().unwrap_or_else(PoisonError::into_inner).layer();
         let tls = self.tls.as_ref().map(layer);
-        let paths = self.paths.as_ref();
-        Layers::new(tls.into_iter().chain(paths.map(|paths| ws::server(Arc::clone(paths)))))
+        let proxy = self.proxy.as_ref().map(|proxy| proxy::server(proxy.identity));
+        let rules = self.rules.as_ref().map(|rules| ws::server(Arc::clone(rules)));
+        Layers::new(proxy.into_iter().chain(tls).chain(rules))
     }
 }
 

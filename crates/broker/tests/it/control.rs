@@ -91,6 +91,7 @@ fn one_client_is_shown_whatever_its_identifier_is() {
             assert_eq!(status, 200, "{id:?}");
             let expected = json!({
                 "client_id": id,
+                "user": null,
                 "connection": { "version": "5.0", "keep_alive_s": 0 },
                 "session_expiry_s": 60,
                 "subscriptions": 1,
@@ -221,7 +222,7 @@ fn an_old_socket_is_replaced_and_one_in_use_or_another_file_is_not() {
         Server::bind(&config).map(drop)
     };
     let in_use = bind(&asked.socket);
-    assert!(matches!(in_use, Err(ServeError::Control(SocketError::InUse(_)))), "{in_use:?}");
+    assert!(matches!(in_use, Err(ServeError::Control(SocketError::InUse { .. }))), "{in_use:?}");
     assert_eq!(asked.caller.get("/healthz").unwrap().status, 200, "it is still there");
 
     let folder = tempfile::tempdir().unwrap();
@@ -234,7 +235,10 @@ fn an_old_socket_is_replaced_and_one_in_use_or_another_file_is_not() {
     let file = folder.path().join("file");
     std::fs::write(&file, "x").unwrap();
     let refused = bind(&file);
-    assert!(matches!(refused, Err(ServeError::Control(SocketError::NoSocket(_)))), "{refused:?}");
+    assert!(
+        matches!(refused, Err(ServeError::Control(SocketError::NoSocket { .. }))),
+        "{refused:?}"
+    );
     assert_eq!(std::fs::read(&file).unwrap(), b"x");
     let refused = bind(&folder.path().join("none/ctl")).unwrap_err().to_string();
     assert!(refused.contains("folder"), "{refused}");

@@ -85,6 +85,12 @@ pub const QUOTAS: &[Quota] = &[
         "closed without a word",
     ),
     all(
+        "4,096 connections of proxies that have not said where their clients are",
+        Walk::Admission,
+        "`client_share_percent` of them for a proxy. One on the broker's own host may have all",
+        "closed without a word",
+    ),
+    all(
         "64 connections that are let in at the memory ceiling",
         Walk::Nowhere,
         "all: whoever comes first",

@@ -41,7 +41,7 @@ impl Shard {
                 return Ok(Next::HandedOver);
             }
         }
-        if !self.bounds.features.authentication {
+        if !self.bounds.features.authentication && !sink.is_named(conn) {
             self.admit(conn, connect, &asked, None, now, sink);
             return Ok(Next::Continue);
         }
@@ -109,12 +109,17 @@ impl Shard {
                 self.session_for(client_id, address, connect.clean_start, sink)
             }
         };
-        if self.clients.rights.is_some() {
-            self.note_user(session, connect.user_name, proof.map(|proof| proof.terms));
+        let terms = proof.map(|proof| proof.terms);
+        let shown = terms.and_then(|terms| terms.user.as_deref());
+        if shown.is_some() {
+            self.know_users();
         }
-        let until = proof.and_then(|proof| proof.terms.until);
+        let user_name = shown.or(connect.user_name);
+        if self.clients.rights.is_some() {
+            self.note_user(session, connect.user_name, terms);
+        }
+        let until = terms.and_then(|terms| terms.until);
         let attachment = self.attach(conn, session, (connect, asked, until), now, sink);
-        let user_name = proof.and_then(|proof| proof.terms.user.as_deref()).or(connect.user_name);
         sink.notice(Notice::Connected { conn, client_id, user_name, session_present });
         self.greet(session, attachment, connack, now, sink);
     }

@@ -202,6 +202,7 @@ impl Shard {
     ) {
         let key = self.clients.add(&moved.client_id, moved.address);
         if let Some((user, own)) = moved.user {
+            self.know_users();
             self.clients.set_user(key, user, own);
         }
         let session = &mut self.clients[key];

@@ -4,15 +4,16 @@ use super::Reactor;
 use crate::backend::Backend;
 use crate::handler::Handler;
 use crate::io::LISTENER;
+use crate::listen::UNIX_PEER;
 use crate::socket::State;
 use crate::token::{ListenerId, Token};
 use crate::uring::{ACCEPTS_MAX, Accepted};
 use rustix::event::epoll;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::net::{SocketFlags, acceptfrom_with, sockopt};
+use rustix::net::{AddressFamily, SocketAddrAny, SocketFlags, acceptfrom_with, sockopt};
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::time::Duration;
 use weir_transport::Transport;
 
@@ -36,6 +37,8 @@ pub(super) struct Listeners {
 struct Listener {
     id: ListenerId,
     fd: OwnedFd,
+    /// Of a unix socket, whose peers have no address.
+    is_unix: bool,
     transport: Transport,
 }
 
@@ -56,20 +59,25 @@ impl Listeners {
 }
 
 impl Reactor {
-    /// Accepts connections of `listener` from now on, which the handler knows by `id`.
+    /// Accepts connections of `listener` from now on, which the handler knows by `id`: a socket of
+    /// TCP or a unix socket. Those of the latter come from [`UNIX_PEER`].
     ///
     /// # Errors
     /// What the system says of fcntl and epoll.
     pub fn listen(
         &mut self,
         id: ListenerId,
-        listener: TcpListener,
+        listener: impl Into<OwnedFd>,
         transport: Transport,
     ) -> io::Result<()> {
-        listener.set_nonblocking(true)?;
-        // Connections inherit it.
-        sockopt::set_tcp_nodelay(&listener, true)?;
-        let listener = Listener { id, fd: OwnedFd::from(listener), transport };
+        let fd = listener.into();
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        let is_unix = sockopt::socket_domain(&fd)? == AddressFamily::UNIX;
+        if !is_unix {
+            // Connections inherit it.
+            sockopt::set_tcp_nodelay(&fd, true)?;
+        }
+        let listener = Listener { id, fd, is_unix, transport };
         // What begins while the others rest is heard with them.
         if self.listeners.rest_until_us.is_none() {
             listener.hear(&self.io.epoll, self.listeners.list.len())?;
@@ -126,8 +134,8 @@ impl Reactor {
             };
             match accepted {
                 Ok((fd, peer)) => {
-                    let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
-                    self.take_in(index, fd, peer, handler);
+                    let is_unix = listener.is_unix;
+                    self.take_in(index, fd, address(peer, is_unix), handler);
                 }
                 Err(Errno::AGAIN) => return,
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
@@ -177,11 +185,12 @@ impl Reactor {
             }
             let Some(rings) = &mut self.io.rings else { return };
             let mut accepted = std::mem::take(&mut self.listeners.accepted);
+            let is_unix = listener.is_unix;
             rings.accept(&listener.fd, &slots, &mut accepted);
             let mut failure = None;
             let mut count = 0;
             for accepted in accepted.drain(..) {
-                match accepted {
+                match accepted.map(|(slot, peer)| (slot, address(peer, is_unix))) {
                     Ok((slot, Some(peer))) => {
                         count += 1;
                         let token = self.io.insert_direct(slot, State::Live);
@@ -222,4 +231,9 @@ impl Reactor {
         let rest_us = ACCEPT_REST.as_micros() as u64;
         self.listeners.rest_until_us = Some(self.io.now_us + rest_us);
     }
+}
+
+/// Where a peer is that was accepted.
+fn address(peer: Option<SocketAddrAny>, is_unix: bool) -> Option<SocketAddr> {
+    if is_unix { Some(UNIX_PEER) } else { SocketAddr::try_from(peer?).ok() }
 }

@@ -10,22 +10,12 @@ use weir_transport::{Stream, TransportError};
 /// layers: what comes out stands behind the partial packet if there is one, else in memory of the
 /// thread.
 pub(super) fn decode(io: &mut Io, token: Token, bytes: &[u8], handler: &mut impl Handler) {
-    let Io { sockets, pool, scratch, stats, .. } = io;
-    let socket = &mut sockets[token.0 as usize];
+    let socket = &mut io.sockets[token.0 as usize];
     let partial = socket.take_partial();
-    let Some(layered) = socket.layered() else { return };
     let is_own = !partial.is_empty();
-    let mut plain = if is_own { partial } else { scratch.take() };
+    let mut plain = if is_own { partial } else { io.scratch.take() };
     let known = plain.len();
-    let result = layered.received(bytes, &mut plain, pool, scratch);
-    let opens = layered.opens();
-    stats.held_back += u64::from(layered.holds_back());
-    if socket.pending() > 0 && !socket.blocked {
-        io.list(token);
-    }
-    if opens {
-        handler.connected(io, token);
-    }
+    let result = pass(io, token, bytes, &mut plain, handler);
     let mut consumed = 0;
     if plain.len() > known && is_live(io, token) {
         consumed = handler.received(io, token, &plain);
@@ -63,6 +53,43 @@ pub(super) fn decode(io: &mut Io, token: Token, bytes: &[u8], handler: &mut impl
         // What came before it is not all handled: see `finish`.
         Some(layered) if is_paused => layered.end = Some(ended),
         _ => end(io, token, ended, handler),
+    }
+}
+
+/// Passes bytes through the layers, and tells the handler what these have learnt. Then they go on:
+/// who is not let in by that is not heard.
+fn pass(
+    io: &mut Io,
+    token: Token,
+    mut bytes: &[u8],
+    plain: &mut Vec<u8>,
+    handler: &mut impl Handler,
+) -> Result<Stream, TransportError> {
+    loop {
+        let Io { sockets, pool, scratch, stats, .. } = io;
+        let socket = &mut sockets[token.0 as usize];
+        let Some(layered) = socket.layered() else { return Ok(Stream::Open) };
+        let result = layered.received(bytes, plain, pool, scratch);
+        let (opens, learnt) = (layered.opens(), layered.learnt());
+        stats.held_back += u64::from(layered.holds_back());
+        if socket.pending() > 0 && !socket.blocked {
+            io.list(token);
+        }
+        if opens {
+            handler.connected(io, token);
+        }
+        if let Some(learnt) = learnt {
+            handler.learnt(io, token, learnt);
+        } else {
+            if bytes.is_empty() {
+                io.sockets[token.0 as usize].shed_layers();
+            }
+            return result;
+        }
+        if result != Ok(Stream::Open) || !is_live(io, token) {
+            return result;
+        }
+        bytes = &[];
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) const ACCEPTS_MAX: usize = 64;
 const ACCEPT_DONTWAIT: u16 = 1 << 1;
 
 /// What is known of a connection that was accepted.
-pub(crate) type Accepted = Result<(Slot, Option<SocketAddr>), Errno>;
+pub(crate) type Accepted = Result<(Slot, Option<SocketAddrAny>), Errno>;
 
 impl Rings {
     /// Accepts up to as many connections as there are `slots`, without waiting; adds what came of
@@ -56,8 +56,7 @@ impl Rings {
                     // SAFETY: the system has written an address of this length there.
                     let peer =
                         unsafe { SocketAddrAny::read(peers[index].as_ptr(), lengths[index]) };
-                    let peer = SocketAddr::try_from(peer).ok();
-                    accepted.push(Ok((slots[index], peer)));
+                    accepted.push(Ok((slots[index], Some(peer))));
                 }
                 Err(errno) => {
                     self.free_slot(slots[index]);

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
 
 mod batch;
+mod done;
 mod ends;
 mod file_limit;
 mod forbidden;

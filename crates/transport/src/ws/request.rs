@@ -1,10 +1,12 @@
 //! The request that opens a WebSocket, and its answer: what a server makes of both, and a client.
 
+use super::{Rules, forwarded};
 use crate::TransportError;
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use httparse::Header;
+use std::net::SocketAddr;
 
 /// Headers of a request; a browser sends about 15.
 const HEADERS_MAX: usize = 64;
@@ -45,8 +47,8 @@ const fn bad(why: &'static str) -> Refusal {
     Refusal { status: "400 Bad Request", header: "", why }
 }
 
-/// The answer to a whole request.
-pub(super) fn accept(bytes: &[u8], paths: &[Box<str>]) -> Result<String, Refusal> {
+/// The answer to a whole request, and where a proxy says that it comes from.
+pub(super) fn accept(bytes: &[u8], rules: &Rules) -> Result<(String, Option<SocketAddr>), Refusal> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
     let is_whole = request.parse(bytes).is_ok_and(|status| status.is_complete());
@@ -54,11 +56,17 @@ pub(super) fn accept(bytes: &[u8], paths: &[Box<str>]) -> Result<String, Refusal
         return Err(bad("it does not speak WebSocket"));
     }
     let path = request.path.unwrap_or_default().split('?').next().unwrap_or_default();
-    if !paths.iter().any(|known| **known == *path) {
+    if !rules.paths.iter().any(|known| known == path) {
         let why = "its WebSocket request is for a path that is not served";
         return Err(Refusal { status: "404 Not Found", header: "", why });
     }
     let headers = Headers(request.headers);
+    // Other clients than browsers say none.
+    let is_known = |origin: &str| rules.origins.iter().any(|known| known == origin);
+    if !rules.origins.is_empty() && !headers.values("origin").all(is_known) {
+        let why = "its page is of an origin that is not served";
+        return Err(Refusal { status: "403 Forbidden", header: "", why });
+    }
     if !headers.upgrade() {
         return Err(bad("its request does not ask for WebSocket"));
     }
@@ -76,11 +84,21 @@ pub(super) fn accept(bytes: &[u8], paths: &[Box<str>]) -> Result<String, Refusal
     let Some(protocol) = protocol else {
         return Err(bad("its WebSocket does not offer the subprotocol mqtt"));
     };
+    let client = match rules.forwarded_from.is_empty() {
+        true => None,
+        false => {
+            let [one, other] = ["x-forwarded-for", "forwarded"]
+                .map(|name| headers.words(name).collect::<Vec<_>>());
+            forwarded::client(&one, &other, &rules.forwarded_from)
+                .map_err(|()| bad("its Forwarded and X-Forwarded-For do not agree"))?
+        }
+    };
     let accept = accept_of(key);
-    Ok(format!(
+    let response = format!(
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
          Sec-WebSocket-Accept: {accept}\r\nSec-WebSocket-Protocol: {protocol}\r\n\r\n"
-    ))
+    );
+    Ok((response, client))
 }
 
 /// What a server shows that it has read the key.

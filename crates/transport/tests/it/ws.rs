@@ -5,12 +5,14 @@ use std::io::{self, Read, Write};
 use tungstenite::client::IntoClientRequest;
 use tungstenite::http::HeaderValue;
 use tungstenite::{Message, WebSocket};
+use weir_transport::ws::Rules;
 use weir_transport::{Layer, Stream, TransportError};
 
 use proptest::prelude::*;
 
 fn server() -> Box<dyn Layer> {
-    weir_transport::ws::server(["/mqtt".into(), "/".into()].into())
+    let paths = vec!["/mqtt".into(), "/".into()];
+    weir_transport::ws::server(Rules { paths, ..Rules::default() }.into())
 }
 
 /// A stream whose other end is our layer.

@@ -8,6 +8,7 @@ use tungstenite::handshake::HandshakeError;
 use tungstenite::handshake::server::{Request, Response};
 use tungstenite::http::HeaderValue;
 use weir_chance::Chance;
+use weir_transport::ws::Rules;
 use weir_transport::{Layer, Stream, TransportError};
 
 fn client(seed: u64) -> Box<dyn Layer> {
@@ -15,7 +16,7 @@ fn client(seed: u64) -> Box<dyn Layer> {
 }
 
 fn server() -> Box<dyn Layer> {
-    weir_transport::ws::server(["/mqtt".into()].into())
+    weir_transport::ws::server(Rules { paths: vec!["/mqtt".into()], ..Rules::default() }.into())
 }
 
 fn bytes(length: usize) -> Vec<u8> {
