@@ -172,6 +172,16 @@ pub enum ConfigError {
     },
 }
 
+/// What the files of a configuration say.
+pub(crate) struct Opened {
+    /// Users and rights.
+    pub(crate) access: Access,
+    /// What is spoken by each of [`Config::addresses`].
+    pub(crate) doors: Doors,
+    /// What is odd about them, and about the rest.
+    pub(crate) warnings: Vec<String>,
+}
+
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -208,7 +218,6 @@ impl Config {
             config.listen.clear();
         }
         config.check_values()?;
-        config.doors()?;
         Ok(config)
     }
 
@@ -219,23 +228,24 @@ impl Config {
         Settings { limits: self.limits.clone(), features, share: self.share.clone() }
     }
 
-    /// Checks what the types cannot.
+    /// Checks what the types cannot, with the files that it names. Returns what is odd about a
+    /// configuration that can be used, a line each.
     ///
     /// # Errors
-    /// The first value out of its range.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        self.open().map(drop)
+    /// The first value out of its range, or a file that cannot be used.
+    pub fn check(&self) -> Result<Vec<String>, ConfigError> {
+        self.open().map(|opened| opened.warnings)
     }
 
-    /// Checks it, and returns what its files say: users and rights, and what is spoken by each of
-    /// [`Config::addresses`].
-    pub(crate) fn open(&self) -> Result<(Access, Doors), ConfigError> {
+    /// Checks it, and returns what its files say.
+    pub(crate) fn open(&self) -> Result<Opened, ConfigError> {
         self.check_values()?;
-        let (doors, access) = (self.doors()?, self.auth.read_files()?);
+        let mut warnings: Vec<String> = self.auth.warnings().chain(self.flow.warnings()).collect();
+        let (doors, access) = (self.doors(&mut warnings)?, self.auth.read_files()?);
         let is_said = self.auth.allow_anonymous.is_some() || self.auth.names_users();
         match self.addresses()?.iter().find(|address| !is_loopback(address)) {
             Some(address) if !is_said => Err(value_error("listen", address, UNASKED)),
-            _ => Ok((access, doors)),
+            _ => Ok(Opened { access, doors, warnings }),
         }
     }
 
@@ -267,13 +277,10 @@ impl Config {
         }
         self.auth.check().map_err(|(user, rule)| ConfigError::User { user, rule })?;
         self.flow.compile().map_err(ConfigError::Flow)?;
+        if let Some((key, value, rule)) = self.listener.iter().find_map(ListenerConfig::fault) {
+            return Err(value_error(key, value, rule));
+        }
         self.addresses().map(drop)
-    }
-
-    /// What is odd about a configuration that can be used, a line each.
-    pub fn warnings(&self) -> Vec<String> {
-        let flow = self.flow.warnings();
-        self.auth.warnings().chain(flow).collect()
     }
 
     /// How many shards there are.
@@ -307,14 +314,11 @@ impl Config {
     }
 
     /// What is spoken by each of [`Config::addresses`], with what is in its files now.
-    fn doors(&self) -> Result<Doors, ConfigError> {
+    fn doors(&self, warnings: &mut Vec<String>) -> Result<Doors, ConfigError> {
         let mut doors = vec![None; self.listen.len()];
         for listener in &self.listener {
-            if let Some((key, value, rule)) = listener.fault() {
-                return Err(value_error(key, value, rule));
-            }
             let address = || listener.address.clone();
-            let door = Door::open(listener)
+            let door = Door::open(listener, warnings)
                 .map_err(|fault| ConfigError::Tls { address: address(), fault })?;
             doors.push(door.map(Arc::new));
         }

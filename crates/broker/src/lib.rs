@@ -36,7 +36,9 @@ pub use journal::{
     Amounts, Damaged, Durability, Entry, LogCheck, Loss, NoStore, OnDamage, Salvaged, StoreConfig,
     StoreReader, StoreWriter, salvage,
 };
-pub use listener::{ListenerConfig, TlsConfig, TlsFault, TlsVersion};
+pub use listener::{
+    CertificateConfig, ListenerConfig, RecordLayerConfig, TlsConfig, TlsFault, TlsVersion,
+};
 pub use log::CLIENTS;
 pub use reload::Reloader;
 pub use rules::FlowRules;

@@ -3,7 +3,7 @@
 mod config;
 mod door;
 
-pub use config::{ListenerConfig, TlsConfig, TlsVersion};
+pub use config::{CertificateConfig, ListenerConfig, RecordLayerConfig, TlsConfig, TlsVersion};
 pub use door::TlsFault;
 
 pub(crate) use door::Door;

@@ -5,7 +5,7 @@ mod ready;
 use crate::admission::AdmissionControl;
 use crate::auth::hasher::{self, Book, HasherWay, SharedBook};
 use crate::auth::{Access, Authenticator};
-use crate::config::{Config, ConfigError, IoBackend};
+use crate::config::{Config, ConfigError, IoBackend, Opened};
 use crate::content::{Conditions, FlowOfShard};
 use crate::control::{Answer, Shards};
 use crate::doorman::{Doorman, GRACE};
@@ -84,6 +84,7 @@ pub struct Server {
     listeners: Vec<Listener>,
     addresses: Vec<SocketAddr>,
     doors: Doors,
+    warnings: Vec<String>,
     wakers: Vec<Waker>,
     asked: Arc<Asked>,
     /// Listens already where `[control]` says so.
@@ -100,7 +101,7 @@ impl Server {
     /// # Errors
     /// A setting that cannot be used, an address that is taken or not ours.
     pub fn bind(config: &Config) -> Result<Self, ServeError> {
-        let (access, doors) = config.open()?;
+        let Opened { access, doors, warnings } = config.open()?;
         check_io(config)?;
         let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
         for (id, (address, door)) in (0..).zip(config.addresses()?.into_iter().zip(doors.iter())) {
@@ -129,6 +130,7 @@ impl Server {
             listeners,
             addresses,
             doors,
+            warnings,
             wakers,
             asked,
             control,
@@ -147,6 +149,11 @@ impl Server {
     /// Where it listens; the system's choice in the place of port 0.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// What is odd about its configuration and the files that that names, a line each.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// What is spoken at the address at this place, if it is not plain TCP.

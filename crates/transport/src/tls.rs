@@ -3,12 +3,17 @@
 //! It stands on rustls' unbuffered connections, which keep no buffer of their own. So an idle
 //! connection holds its keys and state, and nothing of what passed.
 
+mod certificate;
+mod compact;
 mod faults;
+mod revoked;
+mod server;
 mod setup;
 
-pub use setup::{
-    Certificates, Client, ClientAuth, Identity, PemError, PrivateKey, Server, SetupError, Version,
-};
+pub use certificate::{Certified, Dates};
+pub use revoked::Revoked;
+pub use server::{CipherSuite, ClientAuth, RecordLayer, Server, Setup};
+pub use setup::{Certificates, Client, Identity, PemError, PrivateKey, SetupError, Version};
 
 use crate::{Layer, Stream, TransportError};
 use faults::fault;
