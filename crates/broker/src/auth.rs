@@ -14,6 +14,8 @@ pub use passwords::{BadLine, check_passwords, hash_password};
 
 pub use scram::{Verifier, VerifierError, client_final as scram_client_final};
 
+use crate::admission::shrink;
+use foldhash::fast::RandomState;
 use hasher::{Checked, HasherWay, PasswordCounts};
 use scram::{ClientFinal, ClientFirst, Exchange};
 use serde::{Deserialize, Serialize};
@@ -96,6 +98,8 @@ pub(crate) struct Authenticator {
     users: HashMap<String, Verifier>,
     /// Exchanges begun and not finished, by connection.
     exchanges: HashMap<ConnKey, Exchange>,
+    /// The users that peers have shown to be by their transport, until CONNECT is answered.
+    names: HashMap<ConnKey, Box<str>, RandomState>,
     /// Who was answered last, and the user that it claimed to be by its method.
     answered: Option<(ConnKey, String)>,
     /// Makes up a constant salt for users that do not exist, so that nobody can tell.
@@ -117,13 +121,16 @@ impl Authenticator {
             .iter()
             .filter_map(|(user, text)| Some((user.clone(), text.parse().ok()?)))
             .collect();
-        let (exchanges, answered) = (HashMap::new(), None);
-        Self { allow_anonymous, users, exchanges, answered, secret, hasher }
+        let (exchanges, names, answered) = (HashMap::new(), HashMap::default(), None);
+        Self { allow_anonymous, users, exchanges, names, answered, secret, hasher }
     }
 
     /// One step of one client. Whatever is wrong is refused; nothing is told of why. No answer is
     /// one that comes later, to [`Authenticator::checked`].
     pub(crate) fn answer(&mut self, request: &AuthRequest<'_>) -> Option<Verdict> {
+        if let Some(user) = self.forget_name(request.conn) {
+            return Some(self.accept_named(request, user));
+        }
         Some(match (request.method, request.step) {
             (None, _) => match (&mut self.hasher, request.user_name) {
                 (Some(hasher), Some(user)) => match request.password {
@@ -142,6 +149,32 @@ impl Authenticator {
         })
     }
 
+    /// The transport of a connection has shown that its peer is this user.
+    pub(crate) fn learnt(&mut self, conn: ConnKey, user: Box<str>) {
+        self.names.insert(conn, user);
+    }
+
+    /// Whether a connection's user is known before its CONNECT is.
+    pub(crate) fn is_named(&self, conn: ConnKey) -> bool {
+        self.names.contains_key(&conn)
+    }
+
+    /// The connection's user is not asked for any more, or goes to another shard with it.
+    pub(crate) fn forget_name(&mut self, conn: ConnKey) -> Option<Box<str>> {
+        let user = self.names.remove(&conn)?;
+        shrink(&mut self.names);
+        Some(user)
+    }
+
+    /// Whatever CONNECT says: the peer has shown more than a password would.
+    fn accept_named(&mut self, request: &AuthRequest<'_>, user: Box<str>) -> Verdict {
+        if request.method.is_none() {
+            return Verdict::AcceptAs { user, data: Vec::new() };
+        }
+        self.answered = Some((request.conn, user.into()));
+        Verdict::Refuse(ReasonCode::BadAuthenticationMethod)
+    }
+
     /// The hasher has looked at a password.
     pub(crate) fn checked(&mut self, checked: &Checked) -> Verdict {
         let answered = self.hasher.as_mut().map(|hasher| hasher.answered(checked));
@@ -156,6 +189,7 @@ impl Authenticator {
     /// The connection is over.
     pub(crate) fn forget(&mut self, conn: ConnKey) {
         self.exchanges.remove(&conn);
+        self.forget_name(conn);
         self.answered.take_if(|(answered, _)| *answered == conn);
     }
 

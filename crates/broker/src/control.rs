@@ -181,6 +181,7 @@ fn shown(client: ClientState) -> Client {
     });
     Client {
         client_id: client.client_id.into(),
+        user: client.user.map(Into::into),
         connection,
         session_expiry_s: (client.session_expiry_s != u32::MAX).then_some(client.session_expiry_s),
         subscriptions: client.subscriptions,

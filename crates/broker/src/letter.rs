@@ -6,7 +6,7 @@
 use crate::admission::Pass;
 use crate::auth::hasher::Checked;
 use crate::journal::{Flushed, Paged};
-use std::net::SocketAddr;
+use crate::log::Peer;
 use weir_control::Request;
 use weir_core::{Mail, Parcel};
 use weir_reactor::Moved;
@@ -17,8 +17,10 @@ pub(crate) struct Carried {
     pub(crate) moved: Moved,
     /// Its count among all, if it is still held.
     pub(crate) pass: Option<Pass>,
-    /// Where its peer is, if its CONNECT is not answered yet.
-    pub(crate) peer: Option<SocketAddr>,
+    /// Where its peer is, if its CONNECT is not answered yet or the system does not know.
+    pub(crate) peer: Option<Peer>,
+    /// The user that its peer has shown to be, if its CONNECT is not answered yet.
+    pub(crate) name: Option<Box<str>>,
 }
 
 #[derive(Debug)]

@@ -53,7 +53,7 @@ pub(crate) struct Log {
     refused: Bound,
     left_out: Bound,
     dropped: Bound,
-    /// Peers whose CONNECT is not answered yet.
+    /// Peers whose CONNECT is not answered yet, or whose address the system does not know.
     peers: Peers,
     /// How many lines got lost behind this.
     lost: LostLines,
@@ -62,7 +62,7 @@ pub(crate) struct Log {
 /// What was known of a connection when something happened to it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known<'a> {
-    /// The user that it claimed to be, where its CONNECT does not say.
+    /// The user that it claimed to be by other means than the user name of its CONNECT.
     pub(crate) user: Option<&'a str>,
     /// Why it ended, if it did not end in good order.
     pub(crate) cause: Option<Closed>,
@@ -86,15 +86,34 @@ impl Log {
     }
 
     /// A connection is there.
-    pub(crate) fn accepted(&mut self, conn: ConnKey, peer: SocketAddr) {
+    pub(crate) fn accepted(&mut self, conn: ConnKey, address: SocketAddr) {
+        self.peers.insert(conn, Peer { address, is_learnt: false });
+    }
+
+    /// The peer of a connection is somewhere else than the end of its socket.
+    pub(crate) fn learnt(&mut self, conn: ConnKey, address: SocketAddr) {
+        self.peers.insert(conn, Peer { address, is_learnt: true });
+    }
+
+    /// The connection comes from another shard.
+    pub(crate) fn arrived(&mut self, conn: ConnKey, peer: Peer) {
         self.peers.insert(conn, peer);
     }
 
     /// The connection is over, or goes to another shard, which is told its address.
-    pub(crate) fn forget(&mut self, conn: ConnKey) -> Option<SocketAddr> {
+    pub(crate) fn forget(&mut self, conn: ConnKey) -> Option<Peer> {
         let peer = self.peers.remove(&conn)?;
         shrink(&mut self.peers);
         Some(peer)
+    }
+
+    /// Its CONNECT is answered: from now on the system is asked where the peer is, if it knows.
+    fn answered(&mut self, conn: ConnKey, io: &mut Io) -> Option<SocketAddr> {
+        let peer = peer_of(&self.peers, Some(conn), io);
+        if self.peers.get(&conn).is_some_and(|peer| !peer.is_learnt) {
+            self.forget(conn);
+        }
+        peer
     }
 
     /// A connection is cut that is not even told why.
@@ -106,7 +125,8 @@ impl Log {
     }
 
     /// A connection was lost between two threads.
-    pub(crate) fn lost(&mut self, peer: Option<SocketAddr>, error: &std::io::Error, now: Micros) {
+    pub(crate) fn lost(&mut self, peer: Option<Peer>, error: &std::io::Error, now: Micros) {
+        let peer = peer.map(|peer| peer.address);
         if self.ended.allows(now, || origin(&self.peers, peer, "")) {
             let (peer, error) = (peer.map(display), display(error));
             warn!(target: CLIENTS, peer, message = "lost on its way between threads", error);
@@ -117,12 +137,12 @@ impl Log {
     pub(crate) fn write(&mut self, notice: Notice<'_>, known: Known<'_>, now: Micros, io: &mut Io) {
         match notice {
             Notice::Connected { conn, client_id, user_name, session_present } => {
-                let peer = self.forget(conn).or_else(|| io.peer(Token(conn.0)));
+                let peer = self.answered(conn, io);
                 if !self.connected.allows(now, || origin(&self.peers, peer, client_id)) {
                     return;
                 }
                 let peer = peer.map(display);
-                let (user, client_id) = (user_name.or(known.user).map(cut), cut(client_id));
+                let (user, client_id) = (user_name.map(cut), cut(client_id));
                 let message = "connected";
                 info!(target: CLIENTS, peer, user, client_id, message, session_present);
             }
@@ -135,7 +155,7 @@ impl Log {
                 let peers = (&self.peers, io);
                 let Some(peer) = allowed_peer(bound, peers, (conn, client_id), now) else { return };
                 let peer = peer.map(display);
-                let user = user_name.or(known.user).map(cut);
+                let user = known.user.or(user_name).map(cut);
                 let (client_id, detail) = (named(client_id), named(detail));
                 let (message, reason) = (if was_live { "ended" } else { "refused" }, reason.name());
                 if is_usual {
@@ -249,11 +269,19 @@ impl Log {
     }
 }
 
-type Peers = HashMap<ConnKey, SocketAddr, RandomState>;
+/// Where the peer of a connection is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer {
+    address: SocketAddr,
+    /// By its layers, and not by the system.
+    is_learnt: bool,
+}
+
+type Peers = HashMap<ConnKey, Peer, RandomState>;
 
 fn peer_of(peers: &Peers, conn: Option<ConnKey>, io: &mut Io) -> Option<SocketAddr> {
     let conn = conn?;
-    peers.get(&conn).copied().or_else(|| io.peer(Token(conn.0)))
+    peers.get(&conn).map(|peer| peer.address).or_else(|| io.peer(Token(conn.0)))
 }
 
 /// The peer of a client that a line may be written about, as far as it is known.

@@ -18,7 +18,9 @@ use weir_core::{
     AuthRequest, ConnKey, Lsn, Mail, Message, Micros, Notice, Origin, PageId, PageOut, PageTicket,
     Parcel, Partition, Record, Shard, ShardId, Shortage, Sink, Ticket, Verdict,
 };
-use weir_reactor::{Closed, Handler, Io, ListenerId, Mailbox, SharedBytes, ToOutside, Token};
+use weir_reactor::{
+    Closed, Handler, Io, Learnt, ListenerId, Mailbox, SharedBytes, ToOutside, Token,
+};
 use weir_wire::ReasonCode;
 
 /// Letters of each sender that are handled in one turn.
@@ -321,9 +323,10 @@ impl<'a> Output<'a> {
     fn take_out(&mut self, token: Token, unread: &[u8]) -> std::io::Result<Carried> {
         let moved = self.io.give_away(token, unread)?;
         let pass = self.guard.admission().leave(self.guard.place(token.0));
+        let name = self.guard.auth.forget_name(ConnKey(token.0));
         self.guard.auth.forget(ConnKey(token.0));
         let peer = self.guard.log.forget(ConnKey(token.0));
-        Ok(Carried { moved, pass, peer })
+        Ok(Carried { moved, pass, peer, name })
     }
 
     /// A connection whose session has gone to another shard, and which cannot follow.
@@ -335,7 +338,7 @@ impl<'a> Output<'a> {
     }
 
     /// Takes a connection that comes from another shard; what is unread of it comes next.
-    fn adopt(&mut self, Carried { moved, pass, peer }: Carried) -> Option<ConnKey> {
+    fn adopt(&mut self, Carried { moved, pass, peer, name }: Carried) -> Option<ConnKey> {
         let token = match self.io.adopt(moved) {
             Ok(token) => token,
             Err(error) => {
@@ -351,7 +354,10 @@ impl<'a> Output<'a> {
             self.guard.admission().arrive(self.guard.place(token.0), &pass);
         }
         if let Some(peer) = peer {
-            self.guard.log.accepted(ConnKey(token.0), peer);
+            self.guard.log.arrived(ConnKey(token.0), peer);
+        }
+        if let Some(name) = name {
+            self.guard.auth.learnt(ConnKey(token.0), name);
         }
         self.resumed.push(token);
         Some(ConnKey(token.0))
@@ -436,6 +442,10 @@ impl Sink for Output<'_> {
         self.resumed.push(Token(conn.0));
     }
 
+    fn is_named(&self, conn: ConnKey) -> bool {
+        self.guard.auth.is_named(conn)
+    }
+
     fn authenticate(&mut self, request: AuthRequest<'_>) {
         let verdict = self.guard.auth.answer(&request);
         self.verdict = verdict.map(|verdict| (request.ticket, verdict));
@@ -505,6 +515,16 @@ impl Handler for Shell {
             }
         }
         self.guard.log.accepted(conn, peer);
+    }
+
+    fn learnt(&mut self, _io: &mut Io, token: Token, Learnt { peer, name }: Learnt) {
+        let conn = ConnKey(token.0);
+        if let Some(peer) = peer {
+            self.guard.log.learnt(conn, peer);
+        }
+        if let Some(name) = name {
+            self.guard.auth.learnt(conn, name);
+        }
     }
 
     fn received(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize {

@@ -121,6 +121,8 @@ pub struct ClientPage {
 pub struct Client {
     /// Its client identifier.
     pub client_id: String,
+    /// The user that it is or was last, where the broker asks who clients are.
+    pub user: Option<String>,
     /// Its connection; nothing while it is absent.
     pub connection: Option<Link>,
     /// Seconds that its session outlives the connection; nothing is for ever.
@@ -133,6 +135,13 @@ pub struct Client {
     pub queued_bytes: u64,
     /// Messages of QoS 1 and 2 that were sent to it and are not yet acknowledged.
     pub in_flight: u16,
+}
+
+impl Client {
+    /// Bytes of what the client itself has chosen.
+    pub(crate) fn name_bytes(&self) -> usize {
+        self.client_id.len() + self.user.as_ref().map_or(0, String::len)
+    }
 }
 
 /// What is known of a client's connection.

@@ -20,7 +20,7 @@ const CLIENTS_DEFAULT: usize = 100;
 const CLIENTS_MAX: usize = 1_000;
 
 /// Bytes of client identifiers that an answer ends at, short of clients.
-const ID_BYTES_MAX: usize = 1024 * 1024;
+const NAME_BYTES_MAX: usize = 1024 * 1024;
 
 /// How long an answer may take.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -149,14 +149,14 @@ async fn clients(
             Problem::bad_request("cursor must be one that an answer of this list said")
         })?,
     };
-    let (mut clients, mut id_bytes): (Vec<Client>, _) = (Vec::new(), 0);
-    while at.shard < asks.shards() && clients.len() < limit && id_bytes < ID_BYTES_MAX {
+    let (mut clients, mut name_bytes): (Vec<Client>, _) = (Vec::new(), 0);
+    while at.shard < asks.shards() && clients.len() < limit && name_bytes < NAME_BYTES_MAX {
         let left = (limit - clients.len()).min(PAGE_CLIENTS_MAX.into()) as u16;
         let request = Request::Clients { from: at.place, clients_max: left };
         let Answer::Clients(page) = asks.ask(at.shard, request).await? else {
             return Err(wrong_answer());
         };
-        id_bytes += page.clients.iter().map(|client| client.client_id.len()).sum::<usize>();
+        name_bytes += page.clients.iter().map(Client::name_bytes).sum::<usize>();
         clients.extend(page.clients);
         at = match page.next {
             Some(place) => Cursor { place, ..at },

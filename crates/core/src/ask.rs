@@ -7,6 +7,8 @@ use weir_wire::Version;
 pub struct ClientState {
     /// Its client identifier.
     pub client_id: Box<str>,
+    /// The user that it is or was last, where users are known.
+    pub user: Option<Box<str>>,
     /// What its connection is; nothing while it is absent.
     pub connection: Option<ConnectionState>,
     /// Seconds the session outlives its connection; `u32::MAX` is for ever.

@@ -75,8 +75,15 @@ pub trait Sink {
     /// come twice, or for a connection that is another by then.
     fn resume(&mut self, _conn: ConnKey) {}
 
+    /// Whether the shell knows whose connection this is without the client's word. Then
+    /// [`Sink::authenticate`] is asked although nothing is asked of others.
+    fn is_named(&self, _conn: ConnKey) -> bool {
+        false
+    }
+
     /// Asks who a client is; [`crate::Shard::authenticated`] is the answer, and until it comes the
-    /// connection's bytes are left unconsumed. Only with [`crate::Features::authentication`].
+    /// connection's bytes are left unconsumed. Only with [`crate::Features::authentication`], or
+    /// for connections of which [`Sink::is_named`] says so.
     fn authenticate(&mut self, _request: AuthRequest<'_>) {}
 
     /// Appends to the shard's log and says where; only with [`crate::Shard::keep_log`]. All records
@@ -118,7 +125,7 @@ pub enum Notice<'a> {
         conn: ConnKey,
         /// Its client identifier.
         client_id: &'a str,
-        /// The user name of its CONNECT.
+        /// Whose it is: by what it has shown, else by the user name of its CONNECT.
         user_name: Option<&'a str>,
         /// Whether its session was there already.
         session_present: bool,

@@ -4,12 +4,18 @@ use crate::io::Io;
 use crate::socket::Closed;
 use crate::token::{ListenerId, Token};
 use std::net::SocketAddr;
+use weir_transport::Learnt;
 
 /// What happens to a reactor's connections, told to the one who owns them.
 pub trait Handler {
     /// A connection came in by a listener; its peer's address is taken at accept. Its transport
     /// may not be open yet: what is written meanwhile waits.
     fn accepted(&mut self, _io: &mut Io, _token: Token, _by: ListenerId, _peer: SocketAddr) {}
+
+    /// Layers of an accepted connection have opened, and this is what they have learnt of its peer.
+    /// Comes once all are open, though they may have learnt nothing, and before that whenever one
+    /// has learnt something. Nothing is received before.
+    fn learnt(&mut self, _io: &mut Io, _token: Token, _learnt: Learnt) {}
 
     /// A connection begun by [`Io::connect`] is there, and its transport is open.
     fn connected(&mut self, _io: &mut Io, _token: Token) {}

@@ -1,7 +1,7 @@
 //! A connection with layers: what the network gets of its output, and the handler of its input.
 
 use crate::output::{Output, Pool};
-use weir_transport::{Layers, Scratch, Stream, TransportError};
+use weir_transport::{Layers, Learnt, Scratch, Stream, TransportError};
 
 /// Bytes that are sealed ahead of what the socket takes; output beyond them stays as it was
 /// written.
@@ -20,6 +20,8 @@ pub(crate) struct Layered {
     pub(crate) network: Option<Box<Output>>,
     /// The handler knows that the connection is there.
     is_told: bool,
+    /// The handler knows what the layers have learnt.
+    is_learnt: bool,
     /// The layers have said the last they say.
     has_ended: bool,
     /// Not read, because the network takes too little of what the layers say.
@@ -31,7 +33,16 @@ pub(crate) struct Layered {
 impl Layered {
     /// Of a connection that the handler knows already, or hears of once the layers are open.
     pub(crate) fn new(layers: Layers, is_told: bool) -> Self {
-        Self { layers, network: None, is_told, has_ended: false, is_held_back: false, end: None }
+        Self {
+            layers,
+            network: None,
+            is_told,
+            // Who connects knows with whom.
+            is_learnt: !is_told,
+            has_ended: false,
+            is_held_back: false,
+            end: None,
+        }
     }
 
     /// Bytes for the network that wait to be sent.
@@ -60,6 +71,16 @@ impl Layered {
     /// Whether the handler is to be told now that the connection is there.
     pub(crate) fn opens(&mut self) -> bool {
         !self.is_told && self.layers.is_open() && !std::mem::replace(&mut self.is_told, true)
+    }
+
+    /// What the handler is to be told now of the peer.
+    pub(crate) fn learnt(&mut self) -> Option<Learnt> {
+        if self.is_learnt {
+            return None;
+        }
+        let learnt = self.layers.learnt();
+        self.is_learnt = self.layers.is_open();
+        (self.is_learnt || learnt != Learnt::default()).then_some(learnt)
     }
 
     /// There is a connection to the peer.

@@ -48,4 +48,4 @@ pub use reactor::Reactor;
 pub use socket::Closed;
 pub use token::{ListenerId, Token};
 pub use waker::Waker;
-pub use weir_transport::Transport;
+pub use weir_transport::{Learnt, Transport};

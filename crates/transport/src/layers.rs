@@ -1,6 +1,6 @@
 //! The layers of one connection, one on the other.
 
-use crate::{Layer, Stream, TransportError, UNDECODED_BYTES_MAX};
+use crate::{Layer, Learnt, Stream, TransportError, UNDECODED_BYTES_MAX};
 
 /// The layers of one connection, network side first.
 #[derive(Debug)]
@@ -11,6 +11,8 @@ struct Stage {
     layer: Box<dyn Layer>,
     /// The layer below is open, and this one has begun.
     has_begun: bool,
+    /// It was asked what it has learnt.
+    has_told: bool,
 }
 
 /// Memory for what passes between two layers: one for all connections of a thread.
@@ -33,7 +35,8 @@ impl Scratch {
 impl Layers {
     /// From the network's side to MQTT's.
     pub fn new(layers: impl IntoIterator<Item = Box<dyn Layer>>) -> Self {
-        Self(layers.into_iter().map(|layer| Stage { layer, has_begun: false }).collect())
+        let stage = |layer| Stage { layer, has_begun: false, has_told: false };
+        Self(layers.into_iter().map(stage).collect())
     }
 
     /// The connection is there: writes what this side says first.
@@ -44,6 +47,19 @@ impl Layers {
     /// Whether plain bytes can be sent.
     pub fn is_open(&self) -> bool {
         self.0.iter().all(|stage| stage.has_begun && stage.layer.is_open())
+    }
+
+    /// What those layers have learnt of the peer that have opened since the last call. Where two
+    /// say different things, the upper one is right: it knows who speaks through the lower one.
+    pub fn learnt(&mut self) -> Learnt {
+        let mut all = Learnt::default();
+        for stage in self.0.iter_mut().take_while(|stage| stage.layer.is_open()) {
+            if !std::mem::replace(&mut stage.has_told, true) {
+                let Learnt { peer, name } = stage.layer.learnt();
+                all = Learnt { peer: peer.or(all.peer), name: name.or(all.name) };
+            }
+        }
+        all
     }
 
     /// Bytes came from the network: see [`Layer::received`].

@@ -13,6 +13,7 @@ pub mod ws;
 
 pub use layers::{Layers, Scratch};
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Bytes that one layer may hold of input that it cannot decode yet, such as the start of a frame.
@@ -78,6 +79,20 @@ pub trait Layer: fmt::Debug + Send {
 
     /// Bytes of input that it holds.
     fn held(&self) -> usize;
+
+    /// What its handshake has said of the peer. Asked once, when the layer is open.
+    fn learnt(&mut self) -> Learnt {
+        Learnt::default()
+    }
+}
+
+/// What layers have learnt of the peer that the socket does not know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Learnt {
+    /// Where the peer is, if the other end of the socket only speaks for it.
+    pub peer: Option<SocketAddr>,
+    /// The user that the peer has shown to be; not empty.
+    pub name: Option<Box<str>>,
 }
 
 /// Whether more can come from the peer.

@@ -8,7 +8,9 @@ use std::net::TcpStream;
 use weir_reactor::Transport;
 use weir_transport::{Layers, Recipe, Scratch};
 use weir_wire::packet::{Connect, Publish, SubscribeBuf, SubscriptionOptions};
-use weir_wire::{Frame, Packet, PacketId, Properties, QoS, Version};
+use weir_wire::{Frame, Packet, PacketId, Properties, PropertiesBuf, Property, QoS, Version};
+
+mod learnt;
 
 #[path = "../../../transport/tests/it/masked.rs"]
 mod masked;

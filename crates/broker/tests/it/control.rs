@@ -91,6 +91,7 @@ fn one_client_is_shown_whatever_its_identifier_is() {
             assert_eq!(status, 200, "{id:?}");
             let expected = json!({
                 "client_id": id,
+                "user": null,
                 "connection": { "version": "5.0", "keep_alive_s": 0 },
                 "session_expiry_s": 60,
                 "subscriptions": 1,

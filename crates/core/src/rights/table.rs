@@ -20,7 +20,7 @@ impl User {
         name.map_or(Self::Anonymous, |name| Self::Named(name.into()))
     }
 
-    pub(super) fn name(&self) -> Option<&str> {
+    pub(crate) fn name(&self) -> Option<&str> {
         match self {
             Self::Anonymous => None,
             Self::Named(name) => Some(name),

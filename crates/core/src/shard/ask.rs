@@ -3,9 +3,8 @@
 use super::Shard;
 use super::connection::Refusal;
 use crate::ask::{ClientPage, ClientState, ConnectionState, Kicked};
-use crate::keys::Micros;
+use crate::keys::{Micros, SessionKey};
 use crate::queue::Queue;
-use crate::session::Session;
 use crate::sink::Sink;
 use weir_wire::ReasonCode;
 
@@ -28,8 +27,8 @@ impl Shard {
                 break;
             }
             at = match self.clients.at(at) {
-                Ok(session) => {
-                    page.clients.push(self.state_of(session));
+                Ok(_) => {
+                    page.clients.push(self.state_of(SessionKey(at as u32)));
                     at + 1
                 }
                 Err(next) => next,
@@ -42,7 +41,7 @@ impl Shard {
     /// The client of this identifier, if this shard has it.
     pub fn client(&self, client_id: &str) -> Option<ClientState> {
         let key = self.clients.find(client_id)?;
-        Some(self.state_of(&self.clients[key]))
+        Some(self.state_of(key))
     }
 
     /// Ends the connection of a client because a person wants it: DISCONNECT 0x98 where the
@@ -56,7 +55,9 @@ impl Shard {
         Kicked::Ended
     }
 
-    fn state_of(&self, session: &Session) -> ClientState {
+    fn state_of(&self, key: SessionKey) -> ClientState {
+        let session = &self.clients[key];
+        let user = self.clients.rights.as_ref().and_then(|rights| rights.user(key)?.name());
         let connection = session.attachment.and_then(|attachment| {
             let live = self.connections.live(attachment.conn)?;
             Some(ConnectionState { version: attachment.version, keep_alive_s: live.keep_alive_s })
@@ -64,6 +65,7 @@ impl Shard {
         let (queued_messages, queued_bytes) = session.queue().map_or((0, 0), Queue::total);
         ClientState {
             client_id: (*session.client_id).into(),
+            user: user.map(Into::into),
             connection,
             session_expiry_s: session.expiry_s,
             subscriptions: session.subscriptions().len() as u32,

@@ -41,7 +41,7 @@ impl Shard {
                 return Ok(Next::HandedOver);
             }
         }
-        if !self.bounds.features.authentication {
+        if !self.bounds.features.authentication && !sink.is_named(conn) {
             self.admit(conn, connect, &asked, None, now, sink);
             return Ok(Next::Continue);
         }
@@ -109,11 +109,15 @@ impl Shard {
                 self.session_for(client_id, address, connect.clean_start, sink)
             }
         };
+        let shown = proof.and_then(|proof| proof.user);
+        if shown.is_some() {
+            self.know_users();
+        }
+        let user_name = shown.or(connect.user_name);
         if self.clients.rights.is_some() {
-            self.note_user(session, proof.and_then(|proof| proof.user).or(connect.user_name));
+            self.note_user(session, user_name);
         }
         let attachment = self.attach(conn, session, connect, asked, now, sink);
-        let user_name = connect.user_name;
         sink.notice(Notice::Connected { conn, client_id, user_name, session_present });
         self.greet(session, attachment, connack, now, sink);
     }

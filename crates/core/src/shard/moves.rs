@@ -195,8 +195,8 @@ impl Shard {
         sink: &mut impl Sink,
     ) {
         let key = self.clients.add(&moved.client_id, moved.address);
-        if let Some((rights, user)) = self.clients.rights.as_mut().zip(moved.user) {
-            rights.set_user(key, user);
+        if let Some(user) = moved.user {
+            self.clients.rights.get_or_insert_default().set_user(key, user);
         }
         let session = &mut self.clients[key];
         (session.expiry_s, session.window) = (moved.expiry_s, moved.window);

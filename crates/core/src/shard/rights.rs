@@ -21,7 +21,8 @@ impl Shard {
         self.clients.set_policy(policy);
     }
 
-    /// Notes whose client each is, for [`Shard::end_clients_of`]. Comes before any client.
+    /// Notes whose client each is that comes from now on, for [`Shard::end_clients_of`] and
+    /// [`crate::ClientState::user`].
     pub fn know_users(&mut self) {
         self.clients.rights.get_or_insert_default();
     }

@@ -99,6 +99,7 @@ fn a_client_shows_its_connection_its_session_and_what_waits() {
     let queued_bytes = state.queued_bytes;
     let expected = ClientState {
         client_id: "sub".into(),
+        user: None,
         connection: Some(connection),
         session_expiry_s: 600,
         subscriptions: 2,

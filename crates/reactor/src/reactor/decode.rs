@@ -18,13 +18,16 @@ pub(super) fn decode(io: &mut Io, token: Token, bytes: &[u8], handler: &mut impl
     let mut plain = if is_own { partial } else { scratch.take() };
     let known = plain.len();
     let result = layered.received(bytes, &mut plain, pool, scratch);
-    let opens = layered.opens();
+    let (opens, learnt) = (layered.opens(), layered.learnt());
     stats.held_back += u64::from(layered.holds_back());
     if socket.pending() > 0 && !socket.blocked {
         io.list(token);
     }
     if opens {
         handler.connected(io, token);
+    }
+    if let Some(learnt) = learnt {
+        handler.learnt(io, token, learnt);
     }
     let mut consumed = 0;
     if plain.len() > known && is_live(io, token) {

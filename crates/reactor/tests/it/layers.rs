@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use weir_reactor::{Backend, Closed, ListenerId, Reactor, Token, Transport};
+use weir_reactor::{Backend, Closed, Learnt, ListenerId, Reactor, Token, Transport};
 use weir_transport::{Layers, Recipe, Scratch, Stream, TransportError, UNDECODED_BYTES_MAX};
 
 /// Sealed ahead of the socket, as the reactor has it.
@@ -124,6 +124,8 @@ fn both_ends_talk_through_their_layers_and_hear_plain_bytes() {
             until(&mut reactor, &mut notes, |notes| notes.connected == [near]);
             let (far, by) = (notes.accepted[0].0, notes.listeners[0]);
             assert_eq!(by, ListenerId(7));
+            let told = [(far, Learnt::default())];
+            assert_eq!(notes.learnt, told, "said once, of who was accepted");
             until(&mut reactor, &mut notes, |notes| notes.bytes(far) == b"early");
             let frames = sealed(&sealed_there.frames);
             for _ in 0..100 {

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use weir_reactor::{Backend, Closed, Handler, Io, ListenerId, Reactor, Token, Transport, Waker};
+use weir_reactor::{
+    Backend, Closed, Handler, Io, Learnt, ListenerId, Reactor, Token, Transport, Waker,
+};
 
 /// What a handler heard.
 #[derive(Default)]
@@ -11,6 +13,8 @@ pub(crate) struct Notes {
     pub(crate) accepted: Vec<(Token, SocketAddr)>,
     /// Those that accepted them.
     pub(crate) listeners: Vec<ListenerId>,
+    /// What layers have learnt of peers.
+    pub(crate) learnt: Vec<(Token, Learnt)>,
     pub(crate) connected: Vec<Token>,
     pub(crate) closed: Vec<(Token, Closed)>,
     pub(crate) drained: Vec<Token>,
@@ -34,6 +38,11 @@ impl Handler for Notes {
     fn accepted(&mut self, _io: &mut Io, token: Token, by: ListenerId, peer: SocketAddr) {
         self.listeners.push(by);
         self.accepted.push((token, peer));
+    }
+
+    fn learnt(&mut self, _io: &mut Io, token: Token, learnt: Learnt) {
+        assert!(!self.received.contains_key(&token), "nothing is received before");
+        self.learnt.push((token, learnt));
     }
 
     fn connected(&mut self, _io: &mut Io, token: Token) {

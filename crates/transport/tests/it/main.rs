@@ -8,7 +8,7 @@ mod ws;
 
 use masked::{ALARM, HEAD_BYTES, HELLO, Masks, PING, Side};
 use weir_transport::{
-    Layers, Recipe, Scratch, Stream, Transport, TransportError, UNDECODED_BYTES_MAX,
+    Layer, Layers, Learnt, Recipe, Scratch, Stream, Transport, TransportError, UNDECODED_BYTES_MAX,
 };
 
 /// One end of a connection.
@@ -163,4 +163,68 @@ fn who_makes_a_layer_hold_more_than_the_bound_is_cut_off() {
         }
         assert_eq!(server.hears(&[0]), Err(TransportError::TooLong));
     }
+}
+
+/// A layer that is open with the first byte it gets, and has learnt something by then.
+#[derive(Debug)]
+struct Knows {
+    learnt: Learnt,
+    is_open: bool,
+}
+
+impl Layer for Knows {
+    fn begin(&mut self, _network: &mut Vec<u8>) {}
+
+    fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    fn received(
+        &mut self,
+        bytes: &[u8],
+        plain: &mut Vec<u8>,
+        _network: &mut Vec<u8>,
+    ) -> Result<Stream, TransportError> {
+        let handed_on = if self.is_open { bytes } else { &bytes[1..] };
+        self.is_open = true;
+        plain.extend_from_slice(handed_on);
+        Ok(Stream::Open)
+    }
+
+    fn send(&mut self, _plain: &[u8], _network: &mut Vec<u8>) {}
+
+    fn close(&mut self, _network: &mut Vec<u8>) {}
+
+    fn held(&self) -> usize {
+        0
+    }
+
+    fn learnt(&mut self) -> Learnt {
+        self.learnt.clone()
+    }
+}
+
+#[test]
+fn what_layers_have_learnt_is_said_once_when_they_open_and_the_upper_one_is_right() {
+    let knows = |peer: Option<&str>, name: Option<&str>| -> Box<dyn Layer> {
+        let peer = peer.map(|peer| peer.parse().unwrap());
+        Box::new(Knows { learnt: Learnt { peer, name: name.map(Into::into) }, is_open: false })
+    };
+    let peer: Option<std::net::SocketAddr> = Some("192.0.2.1:7".parse().unwrap());
+    let two = || Layers::new([knows(Some("192.0.2.1:7"), Some("low")), knows(None, Some("up"))]);
+    let (mut layers, mut scratch) = (two(), Scratch::default());
+    layers.begin(&mut Vec::new(), &mut scratch);
+    assert_eq!(layers.learnt(), Learnt::default());
+    let mut hears =
+        |layers: &mut Layers| layers.received(b"1", &mut Vec::new(), &mut Vec::new(), &mut scratch);
+    hears(&mut layers).unwrap();
+    assert_eq!(layers.learnt(), Learnt { peer, name: Some("low".into()) });
+    hears(&mut layers).unwrap();
+    assert_eq!(layers.learnt(), Learnt { peer: None, name: Some("up".into()) });
+    assert_eq!(layers.learnt(), Learnt::default());
+    let mut at_once = two();
+    at_once.begin(&mut Vec::new(), &mut Scratch::default());
+    hears(&mut at_once).unwrap();
+    hears(&mut at_once).unwrap();
+    assert_eq!(at_once.learnt(), Learnt { peer, name: Some("up".into()) });
 }

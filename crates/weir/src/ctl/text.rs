@@ -43,13 +43,15 @@ pub(super) fn client(client: &Client) -> String {
         }
         None => "none; the session is kept".into(),
     };
+    let user = client.user.as_ref().map(|user| format!("user           {}\n", printable(user)));
+    let user = user.unwrap_or_default();
     let session = match client.session_expiry_s {
         None => "never expires".into(),
         Some(0) => "ends with the connection".into(),
         Some(seconds) => format!("expires {seconds} s after the connection"),
     };
     format!(
-        "client         {}\nconnection     {connection}\nsession        {session}\n\
+        "client         {}\n{user}connection     {connection}\nsession        {session}\n\
          subscriptions  {}\nqueued         {} messages, {} bytes\nin flight      {}\n",
         printable(&client.client_id),
         client.subscriptions,
@@ -183,6 +185,7 @@ mod tests {
     fn of(client_id: &str) -> Client {
         Client {
             client_id: client_id.into(),
+            user: None,
             connection: Some(Link { version: "3.1.1".into(), keep_alive_s: u16::MAX }),
             session_expiry_s: None,
             subscriptions: u32::MAX,
