@@ -243,7 +243,7 @@ impl Config {
         let mut warnings: Vec<String> = self.auth.warnings().chain(self.flow.warnings()).collect();
         let (doors, access) = (self.doors(&mut warnings)?, self.auth.read_files()?);
         let is_said = self.auth.allow_anonymous.is_some() || self.auth.names_users();
-        match self.addresses()?.iter().find(|address| !is_loopback(address)) {
+        match self.addresses_for_all()?.first() {
             Some(address) if !is_said => Err(value_error("listen", address, UNASKED)),
             _ => Ok(Opened { access, doors, warnings }),
         }
@@ -252,8 +252,8 @@ impl Config {
     /// Whether clients come in that say no user name.
     pub fn allows_anonymous(&self) -> bool {
         self.auth.allow_anonymous.unwrap_or_else(|| {
-            let addresses = self.addresses().unwrap_or_default();
-            !self.auth.names_users() && addresses.iter().all(is_loopback)
+            let for_all = self.addresses_for_all();
+            !self.auth.names_users() && for_all.is_ok_and(|addresses| addresses.is_empty())
         })
     }
 
@@ -313,6 +313,15 @@ impl Config {
         plain.chain(others).map(resolve).collect()
     }
 
+    /// Those of its addresses that other hosts reach, and where nobody has to show a certificate.
+    fn addresses_for_all(&self) -> Result<Vec<SocketAddr>, ConfigError> {
+        let plain = self.listen.iter().map(|_| false);
+        let asks = plain.chain(self.listener.iter().map(ListenerConfig::asks_for_certificates));
+        let is_for_all = |(address, asks): &(SocketAddr, bool)| !asks && !is_loopback(address);
+        let addresses = self.addresses()?.into_iter().zip(asks).filter(is_for_all);
+        Ok(addresses.map(|(address, _)| address).collect())
+    }
+
     /// What is spoken by each of [`Config::addresses`], with what is in its files now.
     fn doors(&self, warnings: &mut Vec<String>) -> Result<Doors, ConfigError> {
         let mut doors = vec![None; self.listen.len()];
@@ -332,8 +341,8 @@ fn is_loopback(address: &SocketAddr) -> bool {
 }
 
 const UNASKED: &str = "other hosts reach it, and nothing says who may come in; name an \
-    auth.password_file, or set allow_anonymous = true in [auth] (--allow-anonymous) to let \
-    everybody in";
+    auth.password_file, demand certificates of clients (listener.tls.require_certificate), or set \
+    allow_anonymous = true in [auth] (--allow-anonymous) to let everybody in";
 
 fn value_error(
     key: &'static str,

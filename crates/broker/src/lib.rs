@@ -37,7 +37,8 @@ pub use journal::{
     StoreReader, StoreWriter, salvage,
 };
 pub use listener::{
-    CertificateConfig, ListenerConfig, RecordLayerConfig, TlsConfig, TlsFault, TlsVersion,
+    CertificateConfig, IdentityConfig, ListenerConfig, RecordLayerConfig, TlsConfig, TlsFault,
+    TlsVersion,
 };
 pub use log::CLIENTS;
 pub use reload::Reloader;

@@ -3,7 +3,9 @@
 mod config;
 mod door;
 
-pub use config::{CertificateConfig, ListenerConfig, RecordLayerConfig, TlsConfig, TlsVersion};
+pub use config::{
+    CertificateConfig, IdentityConfig, ListenerConfig, RecordLayerConfig, TlsConfig, TlsVersion,
+};
 pub use door::TlsFault;
 
 pub(crate) use door::Door;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use weir_transport::tls::{CipherSuite, Version};
+use weir_transport::tls::{CipherSuite, Naming, Version};
 
 /// One `[[listener]]` table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +37,13 @@ pub struct TlsConfig {
     /// Whether a client that shows no certificate is not let in. It takes `client_ca`.
     #[serde(default)]
     pub require_certificate: bool,
+    /// What in its certificate makes a client the user that it is: `cn`, the common name; `san`, the
+    /// first DNS name, e-mail address or URI among the alternative names; or `subject`, all of the
+    /// subject as OpenSSL writes it (`CN=ann,O=Example`). Such a client needs no password, has the
+    /// rights of that user, and what its CONNECT says of a user is ignored. By default
+    /// certificates name nobody. It takes `client_ca`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<IdentityConfig>,
     /// PEM files with lists of certificates that those authorities have revoked. With one, there
     /// has to be one of each authority that has signed something of what a client shows, and once
     /// a list has expired nobody comes in whose certificate it is about.
@@ -59,6 +66,18 @@ pub struct TlsConfig {
     /// those of `certificate`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub more: Vec<CertificateConfig>,
+}
+
+/// What names a user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IdentityConfig {
+    /// The common name.
+    Cn,
+    /// An alternative name.
+    San,
+    /// The whole subject.
+    Subject,
 }
 
 /// One `[[listener.tls.more]]` table: a certificate that is shown to clients that ask for a host
@@ -99,6 +118,11 @@ fn all_paths() -> Vec<String> {
 }
 
 impl ListenerConfig {
+    /// Whether only those come in by it that an authority of its own vouches for.
+    pub(crate) fn asks_for_certificates(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.require_certificate)
+    }
+
     /// What is wrong with it without a look at its files.
     pub(crate) fn fault(&self) -> Option<(&'static str, String, &'static str)> {
         let is_path = |path: &String| path.starts_with('/') && !path.contains('?');
@@ -115,6 +139,10 @@ impl TlsConfig {
         if self.require_certificate && self.client_ca.is_none() {
             let rule = "name the authorities of client certificates in listener.tls.client_ca";
             return Some(("listener.tls.require_certificate", "true".into(), rule));
+        }
+        if self.identity.is_some() && self.client_ca.is_none() {
+            let rule = "name the authorities of client certificates in listener.tls.client_ca";
+            return Some(("listener.tls.identity", format!("{:?}", self.identity), rule));
         }
         if !self.crl.is_empty() && self.client_ca.is_none() {
             let rule = "name the authorities whose lists they are in listener.tls.client_ca";
@@ -152,6 +180,14 @@ impl TlsConfig {
             (None, RecordLayerConfig::Rustls) => vec![Version::Tls12, Version::Tls13],
             (None, RecordLayerConfig::Compact) => vec![Version::Tls13],
         }
+    }
+
+    pub(super) fn naming(&self) -> Option<Naming> {
+        self.identity.map(|identity| match identity {
+            IdentityConfig::Cn => Naming::CommonName,
+            IdentityConfig::San => Naming::AlternativeName,
+            IdentityConfig::Subject => Naming::Subject,
+        })
     }
 
     pub(super) fn suites(&self) -> Vec<CipherSuite> {

@@ -135,6 +135,7 @@ fn read(
         versions: config.versions(),
         suites: config.suites(),
         protocols: vec![protocol.into()],
+        naming: config.naming(),
         record_layer: match config.record_layer {
             RecordLayerConfig::Rustls => RecordLayer::Rustls,
             RecordLayerConfig::Compact => RecordLayer::Compact,

@@ -11,8 +11,8 @@ mod secrets;
 #[cfg(test)]
 mod tests;
 
-use super::{RECORD_BYTES_MAX, Tls};
-use crate::{Layer, Stream, TransportError};
+use super::{Naming, RECORD_BYTES_MAX, Tls};
+use crate::{Layer, Learnt, Stream, TransportError};
 use keys::{Header, Keys};
 use records::Records;
 use rustls::server::UnbufferedServerConnection;
@@ -28,6 +28,7 @@ pub(super) enum Compact {
     Handshake(Box<Handshake>),
     /// Nothing has come but whole records.
     Idle(Records),
+    /// With what an idle one does not have.
     Holding(Box<Holding>),
     /// It has failed.
     Over,
@@ -43,20 +44,22 @@ pub(super) struct Handshake {
     held: Vec<u8>,
 }
 
-/// The start of a record has come.
 pub(super) struct Holding {
     records: Records,
+    /// The start of a record.
     held: Vec<u8>,
+    /// The user that the peer has shown to be, until somebody asks.
+    name: Option<Box<str>>,
 }
 
 impl Compact {
     /// Of one new connection of a server.
-    pub(super) fn new(config: &ServerConfig) -> Self {
+    pub(super) fn new(config: &ServerConfig, naming: Option<Naming>) -> Self {
         let secrets = Arc::new(Secrets::default());
         let mut config = config.clone();
         config.key_log = Arc::<Secrets>::clone(&secrets);
         config.enable_secret_extraction = true;
-        let tls = Tls::new(UnbufferedServerConnection::new(Arc::new(config)).ok());
+        let tls = Tls::new(UnbufferedServerConnection::new(Arc::new(config)).ok(), naming);
         Self::Handshake(Box::new(Handshake { tls, secrets, held: Vec::new() }))
     }
 
@@ -77,7 +80,12 @@ impl Compact {
             }
             if handshake.tls.is_open() {
                 let unusable = TransportError::Refused("its keys cannot be taken over from rustls");
-                *self = Self::Idle(handshake.finish().ok_or(unusable)?);
+                let (records, name) =
+                    (handshake.finish().ok_or(unusable)?, handshake.tls.name.take());
+                *self = Self::Idle(records);
+                if name.is_some() {
+                    self.hold(&[], name);
+                }
                 return self.opened(&held[done..], plain, network);
             }
         }
@@ -97,35 +105,39 @@ impl Compact {
                 let (done, ended) = records.open(bytes, plain, network);
                 let stream = ended?;
                 if done < bytes.len() {
-                    self.hold(&bytes[done..]);
+                    self.hold(&bytes[done..], None);
                 }
                 Ok(stream)
             }
             Self::Holding(holding) => {
-                let Holding { records, held } = &mut **holding;
+                let Holding { records, held, .. } = &mut **holding;
                 held.extend_from_slice(bytes);
                 let (done, ended) = records.open(held, plain, network);
                 let stream = ended?;
-                if done == held.len() {
-                    self.rest();
-                } else if done > 0 {
+                if done > 0 {
                     // Not with all the memory of what is done.
                     *held = held[done..].to_vec();
                 }
+                self.rest();
                 Ok(stream)
             }
         }
     }
 
     /// What both do leaves no copy of the keys where they were.
-    fn hold(&mut self, start: &[u8]) {
+    fn hold(&mut self, start: &[u8], name: Option<Box<str>>) {
         let Self::Idle(records) = self else { return };
-        let mut holding = Box::new(Holding { records: Records::blank(), held: start.to_vec() });
+        let held = start.to_vec();
+        let mut holding = Box::new(Holding { records: Records::blank(), held, name });
         std::mem::swap(records, &mut holding.records);
         *self = Self::Holding(holding);
     }
 
+    /// If there is nothing left to hold.
     fn rest(&mut self) {
+        if !matches!(self, Self::Holding(it) if it.held.is_empty() && it.name.is_none()) {
+            return;
+        }
         let held = std::mem::replace(self, Self::Idle(Records::blank()));
         if let (Self::Idle(records), Self::Holding(mut holding)) = (self, held) {
             std::mem::swap(records, &mut holding.records);
@@ -205,6 +217,15 @@ impl Layer for Compact {
             Self::Holding(holding) => holding.held.len(),
             Self::Idle(_) | Self::Over => 0,
         }
+    }
+
+    fn learnt(&mut self) -> Learnt {
+        let name = match self {
+            Self::Holding(holding) => holding.name.take(),
+            _ => None,
+        };
+        self.rest();
+        Learnt { peer: None, name }
     }
 }
 

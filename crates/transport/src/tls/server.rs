@@ -2,7 +2,7 @@
 
 use super::compact::Compact;
 use super::setup::{SetupError, supported};
-use super::{Certificates, Certified, Revoked, Tls, Version};
+use super::{Certificates, Certified, Naming, Revoked, Tls, Version};
 use crate::Layer;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{ALL_CIPHER_SUITES, Ticketer, default_provider};
@@ -83,6 +83,9 @@ pub struct Setup {
     pub suites: Vec<CipherSuite>,
     /// What is spoken over it. A client that offers others only is not let in.
     pub protocols: Vec<Vec<u8>>,
+    /// How the certificate that a client shows names its user, if it does. A client whose
+    /// certificate has no such name is not let in.
+    pub naming: Option<Naming>,
     /// Who seals records.
     pub record_layer: RecordLayer,
 }
@@ -97,6 +100,7 @@ impl Setup {
             versions: vec![Version::Tls12, Version::Tls13],
             suites: Vec::new(),
             protocols: Vec::new(),
+            naming: None,
             record_layer: RecordLayer::Rustls,
         }
     }
@@ -106,6 +110,7 @@ impl Setup {
 #[derive(Clone, Debug)]
 pub struct Server {
     config: Arc<ServerConfig>,
+    naming: Option<Naming>,
     record_layer: RecordLayer,
 }
 
@@ -134,7 +139,8 @@ impl Server {
         config.alpn_protocols = setup.protocols;
         config.ignore_client_order = has_order;
         config.enable_secret_extraction = setup.record_layer == RecordLayer::Compact;
-        Ok(Self { config: Arc::new(config), record_layer: setup.record_layer })
+        let Setup { naming, record_layer, .. } = setup;
+        Ok(Self { config: Arc::new(config), naming, record_layer })
     }
 
     /// That of one connection.
@@ -142,9 +148,9 @@ impl Server {
         match self.record_layer {
             RecordLayer::Rustls => {
                 let engine = UnbufferedServerConnection::new(Arc::clone(&self.config));
-                Box::new(Tls::new(engine.ok()))
+                Box::new(Tls::new(engine.ok(), self.naming))
             }
-            RecordLayer::Compact => Box::new(Compact::new(&self.config)),
+            RecordLayer::Compact => Box::new(Compact::new(&self.config, self.naming)),
         }
     }
 }

@@ -156,7 +156,8 @@ impl Client {
     /// to have; nothing if it is neither.
     pub fn layer(&self, host: &str) -> Option<Box<dyn Layer>> {
         let name = ServerName::try_from(host.to_owned()).ok()?;
-        Some(Box::new(Tls::new(UnbufferedClientConnection::new(Arc::clone(&self.0), name).ok())))
+        let engine = UnbufferedClientConnection::new(Arc::clone(&self.0), name);
+        Some(Box::new(Tls::new(engine.ok(), None)))
     }
 }
 

@@ -1,5 +1,8 @@
 //! A broker with TLS, met by Mosquitto's clients and OpenSSL's.
 
+mod identity;
+mod openssl;
+
 use crate::support::certificates::{Authority, Pair};
 use crate::support::{command, tool};
 use std::io::{Read, Write};
@@ -91,7 +94,7 @@ impl Drop for Served {
 }
 
 fn configuration(pair: &Pair, top: &str, tls: &str) -> String {
-    let Pair { certificate, key } = pair;
+    let Pair { certificate, key, .. } = pair;
     format!(
         "{top}\n[[listener]]\naddress = \"127.0.0.1:0\"\n[listener.tls]\n\
          certificate = {certificate:?}\nkey = {key:?}\n{tls}\n"
@@ -108,6 +111,15 @@ fn mosquitto() -> Option<(PathBuf, PathBuf)> {
 
 #[test]
 fn mosquittos_clients_exchange_messages_of_any_length_in_both_versions() {
+    exchange_messages(&["tlsv1.2", "tlsv1.3"], "");
+}
+
+#[test]
+fn mosquittos_clients_exchange_messages_with_the_compact_record_layer() {
+    exchange_messages(&["tlsv1.3"], "record_layer = \"compact\"");
+}
+
+fn exchange_messages(versions: &[&str], tls: &str) {
     let Some((mosquitto_pub, mosquitto_sub)) = mosquitto() else { return };
     for (shards, io) in [(1, "epoll"), (4, "epoll"), (4, "io_uring")] {
         if io == "io_uring" && weir_reactor::Backend::IoUring.check().is_err() {
@@ -117,14 +129,14 @@ fn mosquittos_clients_exchange_messages_of_any_length_in_both_versions() {
         let folder = tempfile::tempdir().unwrap();
         let authority = Authority::new("a", folder.path());
         let top = format!("shards = {shards}\nio = {io:?}");
-        let served = Served::start(folder.path(), &authority.valid("broker"), &top, "");
+        let served = Served::start(folder.path(), &authority.valid("broker"), &top, tls);
         let options = served.options(&authority);
         let (long, short) = (folder.path().join("long"), folder.path().join("short"));
         let bytes: Vec<u8> = (0..1_000_000_u32).map(|at| (at / 251) as u8).collect();
         std::fs::write(&long, &bytes).unwrap();
         std::fs::write(&short, b"short").unwrap();
         // With so many client identifiers, some belong to other shards than accept them.
-        for (at, version) in ["tlsv1.2", "tlsv1.3"].into_iter().cycle().take(8).enumerate() {
+        for (at, version) in versions.iter().cycle().take(8).enumerate() {
             let file = if at % 3 == 0 { &long } else { &short };
             let topic = format!("topic/{at}");
             let common = ["--tls-version", version, "-q", "1", "-V", "5", "-t", &topic, "-i"];
@@ -163,7 +175,7 @@ fn who_has_to_show_a_certificate_comes_in_with_the_right_one_only() {
         let with = |pair: Option<&Pair>| {
             let mut options = served.options(&authority);
             options.extend(["--tls-version".into(), version.into()]);
-            if let Some(Pair { certificate, key }) = pair {
+            if let Some(Pair { certificate, key, .. }) = pair {
                 options.extend(["--cert", certificate, "--key", key].map(String::from));
             }
             served.takes(&mosquitto_pub, &options, "topic")
@@ -176,40 +188,6 @@ fn who_has_to_show_a_certificate_comes_in_with_the_right_one_only() {
             served.says(why);
         }
     }
-}
-
-#[test]
-fn there_is_no_version_before_1_2_and_no_renegotiation() {
-    let Some(openssl) = tool(&["openssl"]) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let authority = Authority::new("a", folder.path());
-    let served = Served::start(folder.path(), &authority.valid("broker"), "", "");
-    let client = |options: &[&str], said: &[u8]| {
-        let connect = ["s_client", "-connect", &served.address.to_string(), "-CAfile"];
-        let mut child = Command::new(&openssl)
-            .args(connect)
-            .arg(authority.file())
-            .args(options)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        // It may have ended, which is what is looked for.
-        let _ = child.stdin.take().unwrap().write_all(said);
-        let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
-        (status.success(), [command::text(&stdout), command::text(&stderr)].concat())
-    };
-    for version in ["-tls1", "-tls1_1"] {
-        let (is_good, text) = client(&[version, "-cipher", "DEFAULT@SECLEVEL=0"], b"Q\n");
-        assert!(!is_good && text.contains("SSL alert number"), "{version}: {text}");
-    }
-    for version in ["-tls1_2", "-tls1_3"] {
-        let (is_good, text) = client(&[version], b"Q\n");
-        assert!(is_good && text.contains("Verify return code: 0"), "{version}: {text}");
-    }
-    let (is_good, text) = client(&["-tls1_2"], b"R\n");
-    assert!(!is_good && text.contains("no renegotiation"), "{text}");
 }
 
 #[test]
@@ -378,9 +356,12 @@ fn a_file_that_cannot_be_used_is_named_before_the_start() {
     let good = authority.valid("broker");
     let other = authority.valid("other");
     let absent = folder.path().join("absent.pem").to_str().unwrap().to_owned();
+    let past = folder.path().join("past.pem").to_str().unwrap().to_owned();
+    std::fs::rename(authority.revoke(&[], (2010, 2012)), &past).unwrap();
     let with = |certificate: &str, key: &str| Pair {
         certificate: certificate.to_owned(),
         key: key.to_owned(),
+        serial: 0,
     };
     let ca = |file: &str| format!("client_ca = {file:?}");
     let cases = [
@@ -396,6 +377,41 @@ fn a_file_that_cannot_be_used_is_named_before_the_start() {
         (good.clone(), "require_certificate = true".into(), ["require_certificate", "client_ca"]),
         (good.clone(), "versions = []".into(), ["versions", "name \"1.3\""]),
         (good.clone(), "versions = [\"1.1\"]".into(), ["1.1", "1.2"]),
+        (
+            good.clone(),
+            "record_layer = \"compact\"\nversions = [\"1.2\", \"1.3\"]".into(),
+            ["versions", "for \"1.3\" alone"],
+        ),
+        (good.clone(), "ciphers = [\"RC4\"]".into(), ["ciphers", "\"RC4\""]),
+        (
+            good.clone(),
+            "ciphers = [\"TLS13_AES_128_GCM_SHA256\"]\nversions = [\"1.2\"]".into(),
+            ["ciphers", "listener.tls.versions"],
+        ),
+        (good.clone(), "identity = \"cn\"".into(), ["identity", "client_ca"]),
+        (
+            good.clone(),
+            format!("crl = [{:?}]", authority.revoke(&[], (2020, 2100))),
+            ["crl", "client_ca"],
+        ),
+        (
+            good.clone(),
+            format!("{}\ncrl = [{:?}]", ca(&authority.file()), good.key),
+            [&*good.key, "it has no list of revoked certificates"],
+        ),
+        (
+            good.clone(),
+            format!("{}\ncrl = [{past:?}]", ca(&authority.file())),
+            [&*past, "has expired"],
+        ),
+        (
+            good.clone(),
+            format!(
+                "[[listener.tls.more]]\ncertificate = {:?}\nkey = {:?}",
+                good.certificate, other.key
+            ),
+            [&*other.key, "not that of"],
+        ),
     ];
     let check = |text: String| {
         let file = folder.path().join("weir.toml");
