@@ -9,6 +9,7 @@ pub mod mosquitto;
 pub mod packet;
 pub mod record;
 pub mod shards;
+pub mod tls;
 
 /// The whole of a target for one kind of packet in one family of versions.
 #[macro_export]

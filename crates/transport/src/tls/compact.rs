@@ -1,9 +1,9 @@
-//! TLS 1.3 of a server in the least memory: rustls makes the handshake, then its state is freed, and
-//! the records that follow are sealed and opened here (ADR 34).
+//! TLS 1.3 of a server in the least memory: rustls makes the handshake, then its state is freed,
+//! and the records that follow are sealed and opened here (ADR 34).
 //!
-//! What stays of an idle connection is the keys, the secrets that the next ones follow from, and two
-//! counts. There is no second handshake, no ticket of the peer's, and no certificate is asked for
-//! later; what a client says but for its content is an alert or a change of its keys.
+//! What stays of an idle connection is the keys, the secrets that the next ones follow from, and
+//! two counts. There is no second handshake, no ticket of the peer's, and no certificate is asked
+//! for later; what a client says beside its content is an alert or a change of its keys.
 
 mod keys;
 mod records;
@@ -39,8 +39,8 @@ pub(super) struct Handshake {
     tls: Tls<UnbufferedServerConnection>,
     /// What rustls tells of its keys.
     secrets: Arc<Secrets>,
-    /// The start of a record: rustls gets whole ones, so that none is opened by it that comes behind
-    /// the handshake.
+    /// The start of a record: rustls gets whole ones, so that it opens none that comes behind the
+    /// handshake.
     held: Vec<u8>,
 }
 

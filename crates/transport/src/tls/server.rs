@@ -48,11 +48,6 @@ impl CipherSuite {
         ALL_CIPHER_SUITES.iter().copied().map(Self).find(|suite| suite.name() == name)
     }
 
-    /// All there are.
-    pub fn names() -> impl Iterator<Item = &'static str> {
-        ALL_CIPHER_SUITES.iter().map(|&suite| Self(suite).name())
-    }
-
     /// The one version that it is for.
     pub fn version(self) -> Version {
         match self.0 {

@@ -309,6 +309,33 @@ fn a_client_does_not_go_on_with_a_server_of_another_name_or_authority() {
 }
 
 #[test]
+fn keys_of_every_usual_kind_are_shown() {
+    for algorithm in [&rcgen::PKCS_ECDSA_P256_SHA256, &rcgen::PKCS_ED25519, &rcgen::PKCS_RSA_SHA256]
+    {
+        let authority = Authority::new();
+        let signed =
+            authority.sign_key(&rcgen::KeyPair::generate_for(algorithm).unwrap(), (2020, 2100));
+        for &kind in KINDS {
+            let server = signed.server(ClientAuth::Off, kind);
+            let client = Client::new(&authority.certificates(), None, &[kind.0]).unwrap();
+            open(&server, &client, &mut Cuts::every(1000));
+        }
+    }
+}
+
+#[test]
+fn dates_of_certificates_and_lists_can_be_read() {
+    let years = |years| {
+        let certified = Authority::new().sign(years).identity().certify().unwrap();
+        let dates = certified.dates().unwrap();
+        [dates.start, dates.end].map(|date| date.as_secs())
+    };
+    assert_eq!(years((2010, 2012)), [1_262_304_000, 1_325_376_000]);
+    // From 2050 on they are written otherwise; before 1970 there is no time.
+    assert_eq!(years((1960, 2060)), [0, 2_840_140_800]);
+}
+
+#[test]
 fn versions_that_are_not_common_are_named() {
     let (authority, _, server, _) = pair(TLS13);
     let client = Client::new(&authority.certificates(), None, &[TLS12.0]).unwrap();

@@ -51,8 +51,13 @@ impl Served {
 
     /// Waits until the log has `text`.
     fn says(&mut self, text: &str) {
+        self.says_times(text, 1);
+    }
+
+    /// Waits until the log has `text` so often.
+    fn says_times(&mut self, text: &str, times: usize) {
         let deadline = Instant::now() + Duration::from_secs(60);
-        while !self.text().contains(text) {
+        while self.text().matches(text).count() < times {
             assert!(Instant::now() < deadline, "no {text:?} in {}", self.text());
             assert!(self.child.try_wait().unwrap().is_none(), "{}", self.text());
             std::thread::yield_now();
@@ -349,82 +354,75 @@ fn certificates_are_read_again_at_sighup_and_a_bad_one_changes_nothing() {
     assert_eq!(command::text(&heard.stdout), "hello\n");
 }
 
+/// What `--check` says of a configuration.
+fn check(folder: &Path, text: &str) -> Output {
+    let file = folder.join("weir.toml");
+    std::fs::write(&file, text).unwrap();
+    ended(Command::new(WEIR).arg("broker").arg(&file).arg("--check").env_remove("WEIR_LOG"))
+}
+
 #[test]
 fn a_file_that_cannot_be_used_is_named_before_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::new("a", folder.path());
-    let good = authority.valid("broker");
-    let other = authority.valid("other");
+    let (good, other) = (authority.valid("broker"), authority.valid("other"));
     let absent = folder.path().join("absent.pem").to_str().unwrap().to_owned();
-    let past = folder.path().join("past.pem").to_str().unwrap().to_owned();
-    std::fs::rename(authority.revoke(&[], (2010, 2012)), &past).unwrap();
+    let past = authority.revoke(&[], (2010, 2012));
     let with = |certificate: &str, key: &str| Pair {
         certificate: certificate.to_owned(),
         key: key.to_owned(),
         serial: 0,
     };
-    let ca = |file: &str| format!("client_ca = {file:?}");
-    let cases = [
-        (with(&absent, &good.key), String::new(), [&*absent, "No such file"]),
-        (with(&good.key, &good.key), String::new(), [&*good.key, "it has no certificate"]),
-        (
-            with(&good.certificate, &good.certificate),
-            String::new(),
-            [&*good.certificate, "it has no private key"],
-        ),
-        (with(&good.certificate, &other.key), String::new(), [&*other.key, "not that of"]),
-        (good.clone(), ca(&good.key), [&*good.key, "it has no certificate"]),
-        (good.clone(), "require_certificate = true".into(), ["require_certificate", "client_ca"]),
-        (good.clone(), "versions = []".into(), ["versions", "name \"1.3\""]),
-        (good.clone(), "versions = [\"1.1\"]".into(), ["1.1", "1.2"]),
-        (
-            good.clone(),
-            "record_layer = \"compact\"\nversions = [\"1.2\", \"1.3\"]".into(),
-            ["versions", "for \"1.3\" alone"],
-        ),
-        (good.clone(), "ciphers = [\"RC4\"]".into(), ["ciphers", "\"RC4\""]),
-        (
-            good.clone(),
-            "ciphers = [\"TLS13_AES_128_GCM_SHA256\"]\nversions = [\"1.2\"]".into(),
-            ["ciphers", "listener.tls.versions"],
-        ),
-        (good.clone(), "identity = \"cn\"".into(), ["identity", "client_ca"]),
-        (
-            good.clone(),
-            format!("crl = [{:?}]", authority.revoke(&[], (2020, 2100))),
-            ["crl", "client_ca"],
-        ),
-        (
-            good.clone(),
-            format!("{}\ncrl = [{:?}]", ca(&authority.file()), good.key),
-            [&*good.key, "it has no list of revoked certificates"],
-        ),
-        (
-            good.clone(),
-            format!("{}\ncrl = [{past:?}]", ca(&authority.file())),
-            [&*past, "has expired"],
-        ),
-        (
-            good.clone(),
-            format!(
-                "[[listener.tls.more]]\ncertificate = {:?}\nkey = {:?}",
-                good.certificate, other.key
-            ),
-            [&*other.key, "not that of"],
-        ),
-    ];
-    let check = |text: String| {
-        let file = folder.path().join("weir.toml");
-        std::fs::write(&file, text).unwrap();
-        ended(Command::new(WEIR).arg("broker").arg(&file).arg("--check").env_remove("WEIR_LOG"))
+    let ca = |file: &str| format!("client_ca = {file:?}\n");
+    let crl = |file: &str| format!("{}crl = [{file:?}]", ca(&authority.file()));
+    let more = |pair: &Pair| {
+        let Pair { certificate, key, .. } = pair;
+        format!("[[listener.tls.more]]\ncertificate = {certificate:?}\nkey = {key:?}")
     };
+    let (certificate, key) = (&*good.certificate, &*good.key);
+    let mixed = with(certificate, &other.key);
+    let cases = [
+        (with(&absent, key), String::new(), [&*absent, "No such file"]),
+        (with(key, key), String::new(), [key, "it has no certificate"]),
+        (with(certificate, certificate), String::new(), [certificate, "it has no private key"]),
+        (mixed.clone(), String::new(), [&*other.key, "not that of"]),
+        (good.clone(), more(&mixed), [&*other.key, "not that of"]),
+        (good.clone(), ca(key), [key, "it has no certificate"]),
+        (good.clone(), crl(key), [key, "it has no list of revoked certificates"]),
+        (good.clone(), crl(&past), [&*past, "has expired"]),
+    ];
     for (pair, tls, named) in cases {
-        let output = check(configuration(&pair, "", &tls));
+        let output = check(folder.path(), &configuration(&pair, "", &tls));
         let text = command::text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{text}");
         assert!(named.iter().all(|name| text.contains(name)), "{named:?}: {text}");
     }
-    let output = check(configuration(&good, "", &ca(&authority.file())));
+}
+
+#[test]
+fn keys_that_do_not_fit_are_named_before_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new("a", folder.path());
+    let good = authority.valid("broker");
+    let is_compact = "record_layer = \"compact\"\nversions = [\"1.2\", \"1.3\"]";
+    let is_old = "ciphers = [\"TLS13_AES_128_GCM_SHA256\"]\nversions = [\"1.2\"]";
+    for (tls, named) in [
+        ("require_certificate = true", ["require_certificate", "client_ca"]),
+        ("identity = \"cn\"", ["identity", "client_ca"]),
+        ("crl = [\"list.pem\"]", ["crl", "client_ca"]),
+        ("versions = []", ["versions", "name \"1.3\""]),
+        ("versions = [\"1.1\"]", ["1.1", "1.2"]),
+        (is_compact, ["versions", "for \"1.3\" alone"]),
+        ("ciphers = [\"RC4\"]", ["ciphers", "\"RC4\""]),
+        (is_old, ["ciphers", "listener.tls.versions"]),
+    ] {
+        let output = check(folder.path(), &configuration(&good, "", tls));
+        let text = command::text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(named.iter().all(|name| text.contains(name)), "{named:?}: {text}");
+    }
+    let ca = format!("client_ca = {:?}", authority.file());
+    let output = check(folder.path(), &configuration(&good, "", &ca));
     let text = command::text(&output.stdout);
     assert!(output.status.success() && text.contains("record_layer = \"rustls\""), "{text}");
     // Nothing is listened on beside what the file names.

@@ -149,23 +149,22 @@ pub const OPTIONS: &[Options] = &[
          process",
     ),
     note(
-        &["cafile", "certfile", "keyfile", "require_certificate", "tls_version"],
-        "`[listener.tls]` has `client_ca`, `certificate`, `key`, `require_certificate` and \
-         `versions`: write that table by hand, since a listener with TLS would be one without here",
-    ),
-    note(
         &[
-            "capath",
-            "ciphers*",
+            "cafile",
+            "certfile",
+            "keyfile",
+            "require_certificate",
+            "tls_version",
             "crlfile",
-            "dhparamfile",
-            "psk_*",
-            "tls_*",
+            "ciphers*",
             "use_identity_as_username",
             "use_subject_as_username",
         ],
-        "there is nothing like it for TLS yet",
+        "`[listener.tls]` has `client_ca`, `certificate`, `key`, `require_certificate`, \
+         `versions`, `crl`, `ciphers` (by other names) and `identity`: write that table by hand, \
+         since a listener with TLS would be one without here",
     ),
+    note(&["capath", "dhparamfile", "psk_*", "tls_*"], "there is nothing like it for TLS yet"),
     note(
         &["http_dir", "websockets_*"],
         "there is nothing like it: WebSocket has `paths` in `[[listener]]` and no files to serve",

@@ -148,8 +148,8 @@ impl Keys {
         network.extend_from_slice(sealed.expect("a record is short").as_ref());
     }
 
-    /// Appends what `sealed` has in it with kind and padding; nothing if somebody has changed it, or
-    /// if this key has opened as much as it may.
+    /// Appends what `sealed` has in it with kind and padding; nothing if somebody has changed it,
+    /// or if this key has opened as much as it may.
     pub(super) fn open(
         &mut self,
         cipher: &LessSafeKey,

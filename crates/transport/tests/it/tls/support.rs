@@ -46,11 +46,14 @@ impl Authority {
     }
 
     pub(crate) fn sign(&self, years: (i32, i32)) -> Signed {
+        self.sign_key(&KeyPair::generate().unwrap(), years)
+    }
+
+    pub(crate) fn sign_key(&self, key: &KeyPair, years: (i32, i32)) -> Signed {
         let mut params = CertificateParams::new(["localhost".into()]).unwrap();
         params.not_before = date_time_ymd(years.0, 1, 1);
         params.not_after = date_time_ymd(years.1, 1, 1);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.0).unwrap();
+        let certificate = params.signed_by(key, &self.0).unwrap();
         Signed { certificate: certificate.pem(), key: key.serialize_pem() }
     }
 

@@ -84,10 +84,7 @@ fn other_hosts_may_reach_a_broker_that_demands_certificates() {
     let ca = format!("client_ca = {:?}", authority.file());
     let check = |tls: &str| {
         let text = configuration(&pair, "", tls).replace("127.0.0.1:0", "0.0.0.0:0");
-        let file = folder.path().join("weir.toml");
-        std::fs::write(&file, text).unwrap();
-        let mut command = Command::new(WEIR);
-        let output = ended(command.arg("broker").arg(&file).arg("--check").env_remove("WEIR_LOG"));
+        let output = check(folder.path(), &text);
         (output.status.code(), command::text(&output.stderr))
     };
     let (code, text) = check(&ca);
@@ -106,7 +103,7 @@ fn who_was_revoked_does_not_come_in_and_sighup_has_the_list_read_again() {
         let list = authority.revoke(&[&bob], (2020, 2100));
         let tls = format!("client_ca = {:?}\ncrl = [{list:?}]", authority.file());
         let mut served = Served::start(folder.path(), &authority.valid("broker"), "", &tls);
-        let takes = |served: &Served, pair| {
+        let takes = |served: &Served, pair: &Pair| {
             let mut options = shows(served, &authority, pair);
             options.extend(["--tls-version", version].map(String::from));
             served.takes(&mosquitto_pub, &options, "topic")
@@ -122,6 +119,14 @@ fn who_was_revoked_does_not_come_in_and_sighup_has_the_list_read_again() {
         served.signal(rustix::process::Signal::HUP);
         served.says("read the certificate again");
         assert!(!takes(&served, &ann) && takes(&served, &bob));
+        // Of an authority that has published none nobody knows.
+        let other = Authority::new("b", folder.path());
+        let both = [authority.file(), other.file()].map(|file| std::fs::read(file).unwrap());
+        std::fs::write(authority.file(), both.concat()).unwrap();
+        served.signal(rustix::process::Signal::HUP);
+        served.says_times("read the certificate again", 2);
+        assert!(!takes(&served, &other.valid("cat")) && takes(&served, &bob));
+        served.says("no list says whether its certificate was revoked");
     }
 }
 
