@@ -7,9 +7,10 @@ use proptest::prelude::*;
 use std::io::Write;
 use support::*;
 use weir_transport::tls::{
-    Certificates, Client, ClientAuth, Identity, PemError, PrivateKey, SetupError,
+    Certificates, Client, ClientAuth, Identity, Naming, PemError, PrivateKey, Server, Setup,
+    SetupError,
 };
-use weir_transport::{Stream, TransportError};
+use weir_transport::{Learnt, Stream, TransportError};
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
@@ -306,6 +307,62 @@ fn a_client_does_not_go_on_with_a_server_of_another_name_or_authority() {
         assert_eq!(result, Err(TransportError::Refused(why)));
     }
     assert!(client.layer("no name").is_none());
+}
+
+/// A server that has its clients named by their common names, and the client of this name.
+fn named(kind: Kind, name: &str) -> (Server, Client) {
+    let authority = Authority::new();
+    let setup = Setup {
+        auth: ClientAuth::Required(authority.certificates()),
+        versions: vec![kind.0],
+        record_layer: kind.1,
+        naming: Some(Naming::CommonName),
+        ..Setup::new(authority.valid().identity().certify().unwrap())
+    };
+    let identity = authority.sign_user(name).identity();
+    let client = Client::new(&authority.certificates(), Some(identity), &[kind.0]).unwrap();
+    (Server::new(setup).unwrap(), client)
+}
+
+#[test]
+fn a_certificate_names_a_user_once_and_a_ticket_does_as_well() {
+    for &kind in KINDS {
+        let (server, client) = named(kind, "ann");
+        for _ in 0..2 {
+            let (mut client, mut server) =
+                (End::new(client.layer("localhost").unwrap()), End::new(server.layer()));
+            exchange(&mut client, &mut server, &mut Cuts::every(700)).unwrap();
+            client.says(b"hello");
+            exchange(&mut client, &mut server, &mut Cuts::every(3)).unwrap();
+            assert_eq!(server.plain, b"hello", "{kind:?}");
+            assert_eq!(server.layer.learnt().name.as_deref(), Some("ann"), "{kind:?}");
+            assert_eq!(server.layer.learnt(), Learnt::default());
+            client.says(b" again");
+            exchange(&mut client, &mut server, &mut Cuts::every(700)).unwrap();
+            assert_eq!(server.plain, b"hello again", "{kind:?}");
+        }
+    }
+}
+
+#[test]
+fn of_whom_no_certificate_names_nothing_is_heard() {
+    for &kind in KINDS {
+        let (server, client) = named(kind, "");
+        let (mut client, mut server) =
+            (End::new(client.layer("localhost").unwrap()), End::new(server.layer()));
+        let mut result = Ok(Stream::Open);
+        while result == Ok(Stream::Open) && !client.network.is_empty() {
+            if client.layer.is_open() {
+                // Together with the end of the handshake.
+                client.says(b"CONNECT");
+            }
+            result = server.hears(&std::mem::take(&mut client.network));
+            let answer = std::mem::take(&mut server.network);
+            client.hears(&answer).unwrap();
+        }
+        assert_eq!(result, Err(TransportError::Refused("its certificate names no user")));
+        assert!(server.plain.is_empty(), "{kind:?}");
+    }
 }
 
 #[test]

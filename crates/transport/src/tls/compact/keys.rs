@@ -108,6 +108,11 @@ impl Keys {
         self.sequence
     }
 
+    /// Whether the count of records cannot go on.
+    pub(super) fn is_worn(&self) -> bool {
+        self.sequence == u32::MAX
+    }
+
     /// The next keys, which the last ones do not follow from.
     pub(super) fn update(&mut self, suite: Suite) {
         let mut next = [0; SECRET_BYTES_MAX];

@@ -40,6 +40,7 @@ pub(super) enum Fault {
     Undecodable,
     Illegal,
     TooMany,
+    Worn,
     Declined(AlertDescription),
 }
 
@@ -49,7 +50,7 @@ impl Fault {
         Some(match self {
             Self::Altered => AlertDescription::BadRecordMac,
             Self::TooLong => AlertDescription::RecordOverflow,
-            Self::Unexpected | Self::TooMany => AlertDescription::UnexpectedMessage,
+            Self::Unexpected | Self::TooMany | Self::Worn => AlertDescription::UnexpectedMessage,
             Self::Undecodable => AlertDescription::DecodeError,
             Self::Illegal => AlertDescription::IllegalParameter,
             Self::Declined(_) => return None,
@@ -66,6 +67,7 @@ impl From<Fault> for TransportError {
             Fault::Undecodable => Self::Malformed("a TLS message that cannot be decoded"),
             Fault::Illegal => Self::Malformed("what TLS forbids"),
             Fault::TooMany => Self::Malformed("too many TLS records that bring nothing"),
+            Fault::Worn => Self::Malformed("more TLS records than one key may seal"),
             Fault::Declined(alert) => Self::Declined(alert.as_str().unwrap_or("an unknown alert")),
         }
     }
@@ -155,6 +157,9 @@ impl Records {
         sealed: &[u8],
         plain: &mut Vec<u8>,
     ) -> Result<Record, Fault> {
+        if self.read.is_worn() {
+            return Err(Fault::Worn);
+        }
         let start = plain.len();
         self.read.open(cipher, header, sealed, plain).ok_or(Fault::Altered)?;
         if plain.len() - start > RECORD_BYTES_MAX + 1 {

@@ -177,5 +177,5 @@ fn who_does_not_change_its_keys_is_asked_to_and_cut_off_in_the_end() {
     assert_eq!(opened(&mut server, &record).1, b"last");
     // The count cannot go on, so nothing is sealed or opened with it.
     assert!(sealed(&mut client, suite, APPLICATION_DATA, b"one more").is_empty());
-    assert_eq!(opened(&mut server, &record).0, Err(Fault::Altered));
+    assert_eq!(opened(&mut server, &record).0, Err(Fault::Worn));
 }

@@ -1,7 +1,8 @@
 //! Certificates, and the ends of a connection.
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair,
+    date_time_ymd,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -54,6 +55,16 @@ impl Authority {
         params.not_before = date_time_ymd(years.0, 1, 1);
         params.not_after = date_time_ymd(years.1, 1, 1);
         let certificate = params.signed_by(key, &self.0).unwrap();
+        Signed { certificate: certificate.pem(), key: key.serialize_pem() }
+    }
+
+    /// One of a client: with this common name, and no other name.
+    pub(crate) fn sign_user(&self, name: &str) -> Signed {
+        let mut params = CertificateParams::new([]).unwrap();
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, name);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.0).unwrap();
         Signed { certificate: certificate.pem(), key: key.serialize_pem() }
     }
 
