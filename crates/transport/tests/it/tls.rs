@@ -344,6 +344,29 @@ fn a_certificate_names_a_user_once_and_a_ticket_does_as_well() {
     }
 }
 
+/// A client may say something as soon as it has said all that belongs to the handshake.
+#[test]
+fn what_comes_with_the_end_of_the_handshake_comes_out() {
+    for &kind in KINDS {
+        for step in [usize::MAX, 1000, 1] {
+            let (server, client) = named(kind, "ann");
+            let (mut client, mut server) =
+                (End::new(client.layer("localhost").unwrap()), End::new(server.layer()));
+            while !server.layer.is_open() || server.plain.is_empty() {
+                if client.layer.is_open() {
+                    client.says(b"CONNECT");
+                    client.says(b"more");
+                }
+                for piece in Cuts::every(step).pieces(&std::mem::take(&mut client.network)) {
+                    server.hears(piece).unwrap();
+                }
+                client.hears(&std::mem::take(&mut server.network)).unwrap();
+            }
+            assert_eq!(server.plain, b"CONNECTmore", "{kind:?}");
+        }
+    }
+}
+
 #[test]
 fn of_whom_no_certificate_names_nothing_is_heard() {
     for &kind in KINDS {
