@@ -1,9 +1,7 @@
 //! Seeds of the fuzz targets of this crate: `fuzz/corpus/tls_hello`, `tls_compact`.
 
-#![expect(clippy::disallowed_methods, reason = "a tool that writes files")]
-
 #[path = "../tests/it/tls/support.rs"]
-#[expect(dead_code, reason = "a part of what the tests need")]
+#[expect(clippy::unwrap_used, dead_code, reason = "it is a part of tests")]
 mod support;
 
 use std::path::Path;

@@ -3,7 +3,7 @@
 //!     cargo run --release -p weir-transport --example records
 
 #[path = "../tests/it/tls/support.rs"]
-#[expect(dead_code, reason = "a part of what the tests need")]
+#[expect(clippy::unwrap_used, dead_code, reason = "it is a part of tests")]
 mod support;
 
 use std::time::Instant;

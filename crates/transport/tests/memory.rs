@@ -1,5 +1,7 @@
 //! What an idle connection holds, by counting what it asks of the allocator.
 
+#![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
+
 #[path = "it/tls/support.rs"]
 #[expect(dead_code, reason = "a part of what the other tests need")]
 mod support;

@@ -23,7 +23,7 @@ pub struct TlsFault {
 }
 
 impl TlsFault {
-    fn new(file: &Path, why: impl ToString) -> Self {
+    fn new(file: &Path, why: &impl ToString) -> Self {
         Self { file: file.into(), why: why.to_string() }
     }
 }
@@ -147,7 +147,7 @@ fn read(
             SetupError::Revoked(_) => config.crl.first(),
             _ => None,
         };
-        TlsFault::new(file.unwrap_or(&config.certificate), error)
+        TlsFault::new(file.unwrap_or(&config.certificate), &error)
     })
 }
 
@@ -158,7 +158,7 @@ fn certify(certificate: &Path, key: &Path) -> Result<Certified, TlsFault> {
     };
     identity.certify().map_err(|error| {
         let is_of_key = matches!(error, SetupError::Key(_) | SetupError::KeyMismatch);
-        TlsFault::new(if is_of_key { key } else { certificate }, error)
+        TlsFault::new(if is_of_key { key } else { certificate }, &error)
     })
 }
 
@@ -173,6 +173,6 @@ fn auth(config: &TlsConfig) -> Result<ClientAuth, TlsFault> {
 
 fn parse<T>(file: &Path, parse: fn(&[u8]) -> Result<T, PemError>) -> Result<T, TlsFault> {
     let text = std::fs::read(file)
-        .map_err(|error| TlsFault::new(file, format!("it cannot be read: {error}")))?;
-    parse(&text).map_err(|error| TlsFault::new(file, error))
+        .map_err(|error| TlsFault::new(file, &format!("it cannot be read: {error}")))?;
+    parse(&text).map_err(|error| TlsFault::new(file, &error))
 }

@@ -47,7 +47,7 @@ pub(super) fn of_list(
     if now >= end {
         let why = "the list of revoked certificates has expired; its authority publishes another \
                    one, which is to be fetched";
-        return Err(TlsFault::new(file, why));
+        return Err(TlsFault::new(file, &why));
     }
     let days = (end - now).as_secs() / DAY.as_secs();
     let warning = || {
