@@ -8,7 +8,8 @@ use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 use std::sync::Arc;
 use std::time::Duration;
-use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
+use x509_cert::Certificate;
+use x509_cert::der::Decode;
 
 /// When something is valid, in time since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,18 +39,14 @@ impl Identity {
 impl Certified {
     /// When it is valid, if that can be read. Nothing here minds whether it is now.
     pub fn dates(&self) -> Option<Dates> {
-        let (_, parsed) = X509Certificate::from_der(self.0.cert.first()?).ok()?;
-        let validity = parsed.validity();
-        Some(Dates { start: since_1970(validity.not_before), end: since_1970(validity.not_after) })
+        let certificate = Certificate::from_der(self.0.cert.first()?).ok()?;
+        let validity = certificate.tbs_certificate.validity;
+        let [start, end] = [validity.not_before, validity.not_after];
+        Some(Dates { start: start.to_unix_duration(), end: end.to_unix_duration() })
     }
 
     pub(super) fn is_for(&self, name: &ServerName<'_>) -> bool {
         let parsed = self.0.end_entity_cert().and_then(ParsedCertificate::try_from);
         parsed.is_ok_and(|it| rustls::client::verify_server_name(&it, name).is_ok())
     }
-}
-
-/// Zero for what was before.
-pub(super) fn since_1970(time: ASN1Time) -> Duration {
-    Duration::from_secs(time.timestamp().try_into().unwrap_or(0))
 }

@@ -1,7 +1,13 @@
 //! Which user a certificate makes of the client that shows it.
 
 use rustls::pki_types::CertificateDer;
-use x509_parser::prelude::{FromDer, GeneralName, X509Certificate, X509Name};
+use x509_cert::attr::AttributeTypeAndValue;
+use x509_cert::der::asn1::{Ia5StringRef, PrintableStringRef, Utf8StringRef};
+use x509_cert::der::{Decode, Tag, Tagged};
+use x509_cert::ext::pkix::SubjectAltName;
+use x509_cert::ext::pkix::name::GeneralName;
+use x509_cert::name::Name;
+use x509_cert::{Certificate, TbsCertificate};
 
 /// What in a certificate is the name of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,23 +24,11 @@ pub enum Naming {
 impl Naming {
     /// The name; nothing if there is none, or one that cannot be a user name.
     pub(super) fn name(self, certificate: &CertificateDer<'_>) -> Option<Box<str>> {
-        let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+        let certificate = Certificate::from_der(certificate).ok()?.tbs_certificate;
         let name = match self {
-            Self::CommonName => {
-                let mut names = certificate.subject().iter_common_name();
-                let name = names.next()?.as_str().ok()?;
-                names.next().is_none().then(|| name.to_owned())
-            }
-            Self::AlternativeName => {
-                let names = certificate.subject_alternative_name().ok()??;
-                names.value.general_names.iter().find_map(|name| match name {
-                    GeneralName::DNSName(name)
-                    | GeneralName::RFC822Name(name)
-                    | GeneralName::URI(name) => Some((*name).to_owned()),
-                    _ => None,
-                })
-            }
-            Self::Subject => subject(certificate.subject()),
+            Self::CommonName => common_name(&certificate.subject),
+            Self::AlternativeName => alternative_name(&certificate),
+            Self::Subject => subject(&certificate.subject),
         };
         // A NUL ends a name elsewhere, and no user name of MQTT may have one or be longer.
         let is_usable = |name: &String| {
@@ -44,23 +38,53 @@ impl Naming {
     }
 }
 
-fn subject(name: &X509Name<'_>) -> Option<String> {
+fn common_name(subject: &Name) -> Option<String> {
+    const COMMON_NAME: &str = "2.5.4.3";
+    let parts = subject.0.iter().flat_map(|parts| parts.0.iter());
+    let mut names = parts.filter(|part| part.oid.to_string() == COMMON_NAME);
+    let name = text_of(names.next()?)?.to_owned();
+    names.next().is_none().then_some(name)
+}
+
+fn alternative_name(certificate: &TbsCertificate) -> Option<String> {
+    let (_, SubjectAltName(names)) = certificate.get().ok()??;
+    names.into_iter().find_map(|name| match name {
+        GeneralName::DnsName(name)
+        | GeneralName::Rfc822Name(name)
+        | GeneralName::UniformResourceIdentifier(name) => Some(name.to_string()),
+        _ => None,
+    })
+}
+
+fn subject(name: &Name) -> Option<String> {
     let mut text = String::new();
     // The last comes first.
-    for parts in name.iter().collect::<Vec<_>>().into_iter().rev() {
-        for (at, part) in parts.iter().collect::<Vec<_>>().into_iter().rev().enumerate() {
+    for parts in name.0.iter().rev() {
+        for (at, part) in parts.0.as_slice().iter().rev().enumerate() {
             match at {
                 0 if text.is_empty() => {}
                 0 => text.push(','),
                 _ => text.push('+'),
             }
-            let id = part.attr_type().to_id_string();
+            let id = part.oid.to_string();
             text.push_str(short_name(&id).unwrap_or(&id));
             text.push('=');
-            escape(part.as_str().ok()?, &mut text);
+            escape(text_of(part)?, &mut text);
         }
     }
     Some(text)
+}
+
+/// Nothing for kinds of text that are not of this age.
+fn text_of(part: &AttributeTypeAndValue) -> Option<&str> {
+    match part.value.tag() {
+        Tag::Utf8String => Utf8StringRef::try_from(&part.value).ok().map(|it| it.as_str()),
+        Tag::PrintableString => {
+            PrintableStringRef::try_from(&part.value).ok().map(|it| it.as_str())
+        }
+        Tag::Ia5String => Ia5StringRef::try_from(&part.value).ok().map(|it| it.as_str()),
+        _ => None,
+    }
 }
 
 /// OpenSSL's name of the attributes that subjects usually have.

@@ -1,11 +1,11 @@
 //! Certificates that their authorities have taken back.
 
 use super::PemError;
-use super::certificate::since_1970;
 use rustls::pki_types::CertificateRevocationListDer;
 use rustls::pki_types::pem::PemObject;
 use std::time::Duration;
-use x509_parser::prelude::{CertificateRevocationList, FromDer};
+use x509_cert::crl::CertificateList;
+use x509_cert::der::Decode;
 
 /// Lists of them, of any number of authorities.
 #[derive(Clone, Debug, Default)]
@@ -25,8 +25,8 @@ impl Revoked {
     /// When the first of them is to be replaced by another, in time since 1970, if one says so.
     pub fn end(&self) -> Option<Duration> {
         let ends = self.0.iter().filter_map(|list| {
-            let (_, list) = CertificateRevocationList::from_der(list).ok()?;
-            list.next_update().map(since_1970)
+            let list = CertificateList::from_der(list).ok()?;
+            list.tbs_cert_list.next_update.map(|time| time.to_unix_duration())
         });
         ends.min()
     }

@@ -411,8 +411,8 @@ fn dates_of_certificates_and_lists_can_be_read() {
         [dates.start, dates.end].map(|date| date.as_secs())
     };
     assert_eq!(years((2010, 2012)), [1_262_304_000, 1_325_376_000]);
-    // From 2050 on they are written otherwise; before 1970 there is no time.
-    assert_eq!(years((1960, 2060)), [0, 2_840_140_800]);
+    // From 2050 on they are written otherwise.
+    assert_eq!(years((1990, 2060)), [631_152_000, 2_840_140_800]);
 }
 
 #[test]
