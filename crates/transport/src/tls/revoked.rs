@@ -6,6 +6,7 @@ use rustls::pki_types::pem::PemObject;
 use std::time::Duration;
 use x509_cert::crl::CertificateList;
 use x509_cert::der::Decode;
+use x509_cert::time::Time;
 
 /// Lists of them, of any number of authorities.
 #[derive(Clone, Debug, Default)]
@@ -26,7 +27,7 @@ impl Revoked {
     pub fn end(&self) -> Option<Duration> {
         let ends = self.0.iter().filter_map(|list| {
             let list = CertificateList::from_der(list).ok()?;
-            list.tbs_cert_list.next_update.map(|time| time.to_unix_duration())
+            list.tbs_cert_list.next_update.map(Time::to_unix_duration)
         });
         ends.min()
     }
