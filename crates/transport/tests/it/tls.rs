@@ -292,6 +292,39 @@ fn clients_are_let_in_by_their_certificates() {
 }
 
 #[test]
+fn lists_say_whose_certificates_were_revoked_while_they_are_valid() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let now = (2020, 2100);
+    let revoked = |why| Err(TransportError::Refused(why));
+    let cases = [
+        (authority.revoke(&[USER + 1], now), Ok(Stream::Open)),
+        (authority.revoke(&[USER], now), revoked("its certificate was revoked")),
+        (other.revoke(&[], now), revoked("no list says whether its certificate was revoked")),
+        (
+            authority.revoke(&[], (2010, 2012)),
+            revoked("the list that says whether its certificate was revoked has expired"),
+        ),
+    ];
+    for &kind in KINDS {
+        for (list, expected) in &cases {
+            let setup = Setup {
+                auth: ClientAuth::Optional(authority.certificates()),
+                revoked: list.clone(),
+                versions: vec![kind.0],
+                record_layer: kind.1,
+                ..Setup::new(authority.valid().identity().certify().unwrap())
+            };
+            let identity = authority.sign_user("ann").identity();
+            let client = Client::new(&authority.certificates(), Some(identity), &[kind.0]).unwrap();
+            let mut server = End::new(Server::new(setup).unwrap().layer());
+            let mut client = End::new(client.layer("localhost").unwrap());
+            let result = exchange(&mut client, &mut server, &mut Cuts::every(1000));
+            assert_eq!(&result, expected, "{kind:?}");
+        }
+    }
+}
+
+#[test]
 fn a_client_does_not_go_on_with_a_server_of_another_name_or_authority() {
     let (_, _, server, client) = pair(TLS13);
     let stranger = Client::new(&Authority::new().certificates(), None, BOTH).unwrap();

@@ -1,8 +1,8 @@
 //! Certificates, and the ends of a connection.
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair,
-    date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer,
+    DistinguishedName, DnType, IsCa, KeyIdMethod, KeyPair, RevokedCertParams, date_time_ymd,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -11,7 +11,8 @@ use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use weir_transport::tls::{
-    Certificates, Client, ClientAuth, Identity, PrivateKey, RecordLayer, Server, Setup, Version,
+    Certificates, Client, ClientAuth, Identity, PrivateKey, RecordLayer, Revoked, Server, Setup,
+    Version,
 };
 use weir_transport::{Layer, Stream, TransportError, UNDECODED_BYTES_MAX};
 
@@ -23,6 +24,9 @@ pub(crate) const TLS13: Kind = (Version::Tls13, RecordLayer::Rustls);
 pub(crate) const COMPACT: Kind = (Version::Tls13, RecordLayer::Compact);
 pub(crate) const KINDS: &[Kind] = &[TLS12, TLS13, COMPACT];
 pub(crate) const BOTH: &[Version] = &[Version::Tls12, Version::Tls13];
+
+/// The serial number of clients' certificates.
+pub(crate) const USER: u64 = 7;
 
 /// Tells authorities apart.
 pub(crate) static NAMES: AtomicU32 = AtomicU32::new(0);
@@ -58,9 +62,10 @@ impl Authority {
         Signed { certificate: certificate.pem(), key: key.serialize_pem() }
     }
 
-    /// One of a client: with this common name, and no other name.
+    /// One of a client: with this common name, no other name, and [`USER`] as its number.
     pub(crate) fn sign_user(&self, name: &str) -> Signed {
         let mut params = CertificateParams::new([]).unwrap();
+        params.serial_number = Some(USER.into());
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, name);
         let key = KeyPair::generate().unwrap();
@@ -70,6 +75,26 @@ impl Authority {
 
     pub(crate) fn valid(&self) -> Signed {
         self.sign((2020, 2100))
+    }
+
+    /// A list of the certificates with these serial numbers, valid in these years.
+    pub(crate) fn revoke(&self, serials: &[u64], years: (i32, i32)) -> Revoked {
+        let of = |&serial: &u64| RevokedCertParams {
+            serial_number: serial.into(),
+            revocation_time: date_time_ymd(2020, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let list = CertificateRevocationListParams {
+            this_update: date_time_ymd(years.0, 1, 1),
+            next_update: date_time_ymd(years.1, 1, 1),
+            crl_number: 1_u64.into(),
+            issuing_distribution_point: None,
+            revoked_certs: serials.iter().map(of).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let text = list.signed_by(&self.0).unwrap().pem().unwrap();
+        Revoked::from_pem(text.as_bytes()).unwrap()
     }
 
     pub(crate) fn certificates(&self) -> Certificates {
