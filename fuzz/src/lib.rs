@@ -11,6 +11,7 @@ pub mod packet;
 pub mod proxy;
 pub mod record;
 pub mod shards;
+pub mod tls;
 pub mod websocket;
 
 /// The whole of a target for one kind of packet in one family of versions.

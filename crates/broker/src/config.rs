@@ -193,6 +193,16 @@ pub enum ConfigError {
     },
 }
 
+/// What the files of a configuration say.
+pub(crate) struct Opened {
+    /// Users and rights.
+    pub(crate) access: Access,
+    /// What is spoken by each of [`Config::addresses`].
+    pub(crate) doors: Doors,
+    /// What is odd about them, and about the rest.
+    pub(crate) warnings: Vec<String>,
+}
+
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -234,7 +244,6 @@ impl Config {
             config.listen.clear();
         }
         config.check_values()?;
-        config.doors()?;
         Ok(config)
     }
 
@@ -246,31 +255,32 @@ impl Config {
         Settings { limits: self.limits.clone(), features, share: self.share.clone() }
     }
 
-    /// Checks what the types cannot.
+    /// Checks what the types cannot, with the files that it names. Returns what is odd about a
+    /// configuration that can be used, a line each.
     ///
     /// # Errors
-    /// The first value out of its range.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        self.open().map(drop)
+    /// The first value out of its range, or a file that cannot be used.
+    pub fn check(&self) -> Result<Vec<String>, ConfigError> {
+        self.open().map(|opened| opened.warnings)
     }
 
-    /// Checks it, and returns what its files say: users and rights, and what is spoken by each of
-    /// [`Config::places`].
-    pub(crate) fn open(&self) -> Result<(Access, Doors), ConfigError> {
+    /// Checks it, and returns what its files say.
+    pub(crate) fn open(&self) -> Result<Opened, ConfigError> {
         self.check_values()?;
-        let (doors, access) = (self.doors()?, self.auth.read_files()?);
+        let mut warnings: Vec<String> = self.auth.warnings().chain(self.flow.warnings()).collect();
+        let (doors, access) = (self.doors(&mut warnings)?, self.auth.read_files()?);
         let is_said = self.auth.allow_anonymous.is_some() || self.auth.names_users();
-        match self.places()?.iter().find(|place| !place.is_of_this_host()) {
+        match self.places_for_all()?.first() {
             Some(place) if !is_said => Err(value_error("listen", place, UNASKED)),
-            _ => Ok((access, doors)),
+            _ => Ok(Opened { access, doors, warnings }),
         }
     }
 
     /// Whether clients come in that say no user name.
     pub fn allows_anonymous(&self) -> bool {
         self.auth.allow_anonymous.unwrap_or_else(|| {
-            let places = self.places().unwrap_or_default();
-            !self.auth.names_users() && places.iter().all(ListenPlace::is_of_this_host)
+            let for_all = self.places_for_all();
+            !self.auth.names_users() && for_all.is_ok_and(|places| places.is_empty())
         })
     }
 
@@ -295,12 +305,6 @@ impl Config {
         self.auth.check().map_err(|(user, rule)| ConfigError::User { user, rule })?;
         self.flow.compile().map_err(ConfigError::Flow)?;
         self.places().map(drop)
-    }
-
-    /// What is odd about a configuration that can be used, a line each.
-    pub fn warnings(&self) -> Vec<String> {
-        let flow = self.flow.warnings();
-        self.auth.warnings().chain(flow).collect()
     }
 
     /// How many shards there are.
@@ -344,11 +348,20 @@ impl Config {
         self.listen.iter().map(plain).chain(self.listener.iter().map(of_table)).collect()
     }
 
+    /// Those of its places that other hosts reach, and where nobody has to show a certificate.
+    fn places_for_all(&self) -> Result<Vec<ListenPlace>, ConfigError> {
+        let plain = self.listen.iter().map(|_| false);
+        let asks = plain.chain(self.listener.iter().map(ListenerConfig::asks_for_certificates));
+        let is_for_all = |(place, asks): &(ListenPlace, bool)| !asks && !place.is_of_this_host();
+        let places = self.places()?.into_iter().zip(asks).filter(is_for_all);
+        Ok(places.map(|(place, _)| place).collect())
+    }
+
     /// What is spoken at each of [`Config::places`], with what is in its files now.
-    fn doors(&self) -> Result<Doors, ConfigError> {
+    fn doors(&self, warnings: &mut Vec<String>) -> Result<Doors, ConfigError> {
         let mut doors = vec![None; self.listen.len()];
         for listener in &self.listener {
-            let open = Door::open(listener);
+            let open = Door::open(listener, warnings);
             let door =
                 open.map_err(|fault| ConfigError::Tls { address: listener.name(), fault })?;
             doors.push(door.map(Arc::new));
@@ -358,8 +371,8 @@ impl Config {
 }
 
 const UNASKED: &str = "other hosts reach it, and nothing says who may come in; name an \
-    auth.password_file, or set allow_anonymous = true in [auth] (--allow-anonymous) to let \
-    everybody in";
+    auth.password_file, demand certificates of clients (listener.tls.require_certificate), or set \
+    allow_anonymous = true in [auth] (--allow-anonymous) to let everybody in";
 
 fn value_error(
     key: &'static str,

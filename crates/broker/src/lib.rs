@@ -37,7 +37,10 @@ pub use journal::{
     Amounts, Damaged, Durability, Entry, LogCheck, Loss, NoStore, OnDamage, Salvaged, StoreConfig,
     StoreReader, StoreWriter, salvage,
 };
-pub use listener::{ListenerConfig, PeerIdentity, ProxyConfig, TlsConfig, TlsFault, TlsVersion};
+pub use listener::{
+    CertificateConfig, IdentityConfig, ListenerConfig, PeerIdentity, ProxyConfig,
+    RecordLayerConfig, TlsConfig, TlsFault, TlsVersion,
+};
 pub use log::CLIENTS;
 pub use reload::Reloader;
 pub use rules::FlowRules;

@@ -5,7 +5,10 @@ mod door;
 mod place;
 mod users;
 
-pub use config::{ListenerConfig, PeerIdentity, ProxyConfig, TlsConfig, TlsVersion};
+pub use config::{
+    CertificateConfig, IdentityConfig, ListenerConfig, PeerIdentity, ProxyConfig,
+    RecordLayerConfig, TlsConfig, TlsVersion,
+};
 pub use door::TlsFault;
 
 pub(crate) use door::{Door, Front};

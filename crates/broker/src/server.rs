@@ -6,7 +6,7 @@ use crate::admission::{AdmissionControl, open};
 use crate::auth::access::{self, AccessWay, Tag};
 use crate::auth::hasher::{self, Book, HasherWay, SharedBook};
 use crate::auth::{Access, Authenticator};
-use crate::config::{Config, ConfigError, IoBackend};
+use crate::config::{Config, ConfigError, IoBackend, Opened};
 use crate::content::{Conditions, FlowOfShard};
 use crate::control::{Answer, Shards};
 use crate::doorman::{Doorman, GRACE};
@@ -91,6 +91,7 @@ pub struct Server {
     /// Removed when this is over.
     _files: Vec<SocketFile>,
     doors: Doors,
+    warnings: Vec<String>,
     wakers: Vec<Waker>,
     asked: Arc<Asked>,
     /// Listens already where `[control]` says so.
@@ -109,7 +110,7 @@ impl Server {
     /// # Errors
     /// A setting that cannot be used, an address that is taken or not ours.
     pub fn bind(config: &Config) -> Result<Self, ServeError> {
-        let (access, doors) = config.open()?;
+        let Opened { access, doors, warnings } = config.open()?;
         check_io(config)?;
         let Listening { listeners, spoken, addresses, files } = listen(config, &doors)?;
         let wakers: std::io::Result<Vec<Waker>> =
@@ -132,6 +133,7 @@ impl Server {
             addresses,
             _files: files,
             doors,
+            warnings,
             wakers,
             asked,
             control,
@@ -151,6 +153,11 @@ impl Server {
     /// Where it listens by TCP; the system's choice in the place of port 0.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// What is odd about its configuration and the files that that names, a line each.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// Wherever it listens, each with what is spoken there if it is not plain MQTT.

@@ -3,19 +3,27 @@
 //! It stands on rustls' unbuffered connections, which keep no buffer of their own. So an idle
 //! connection holds its keys and state, and nothing of what passed.
 
+mod certificate;
 mod client;
+mod compact;
 mod faults;
+mod naming;
+mod revoked;
+mod server;
 mod setup;
 mod tickets;
 
+pub use certificate::{Certified, Dates};
 pub use client::{Client, ClientError, ClientSettings, Handshakes, IdentityText};
 pub use faults::{NO_TLS, NOT_TRUSTED, OTHER_NAME};
+pub use naming::Naming;
+pub use revoked::Revoked;
+pub use server::{CipherSuite, ClientAuth, RecordLayer, Server, Setup};
 pub use setup::{
-    Certificates, ClientAuth, Identity, PemError, PrivateKey, Server, SetupError, Version,
-    pem_of_authorities,
+    Certificates, Identity, PemError, PrivateKey, SetupError, Version, pem_of_authorities,
 };
 
-use crate::{Layer, Stream, TransportError};
+use crate::{Layer, Learnt, Stream, TransportError};
 use faults::fault;
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
@@ -68,6 +76,10 @@ impl Engine for UnbufferedClientConnection {
 struct Tls<E> {
     /// None if rustls would not begin it, which its first call says.
     engine: Option<E>,
+    /// How the peer's certificate names it, if it does.
+    naming: Option<Naming>,
+    /// The user that the peer has shown to be, until somebody asks.
+    name: Option<Box<str>>,
     /// The start of a record, or of a message of the handshake, whose rest has not come.
     held: Vec<u8>,
 }
@@ -81,8 +93,18 @@ enum Paused {
 }
 
 impl<E: Engine> Tls<E> {
-    fn new(engine: Option<E>) -> Self {
-        Self { engine, held: Vec::new() }
+    fn new(engine: Option<E>, naming: Option<Naming>) -> Self {
+        Self { engine, naming, name: None, held: Vec::new() }
+    }
+
+    /// The handshake is over: takes the peer's name from its certificate, if it shows one.
+    fn take_name(&mut self) -> Result<(), TransportError> {
+        let shown = self.engine.as_ref().and_then(|engine| engine.peer_certificates()?.first());
+        if let Some((naming, certificate)) = self.naming.zip(shown) {
+            let name = naming.name(certificate);
+            self.name = Some(name.ok_or(TransportError::Refused("its certificate names no user"))?);
+        }
+        Ok(())
     }
 
     /// Decodes as much as there is of `bytes`. Returns how many of them are done with.
@@ -136,7 +158,7 @@ impl<E: Engine> Tls<E> {
 
     /// Seals `plain`, or with none of it says the end, behind what is to be said before.
     fn write(&mut self, plain: Option<&[u8]>, network: &mut Vec<u8>) {
-        let Self { engine: Some(engine), held } = self else { return };
+        let Self { engine: Some(engine), held, .. } = self else { return };
         let bytes = plain.map_or(0, <[u8]>::len);
         let mut room = bytes + (bytes / RECORD_BYTES_MAX + 1) * RECORD_OVERHEAD;
         loop {
@@ -210,7 +232,19 @@ impl<E: Engine> Layer for Tls<E> {
         };
         self.held.extend_from_slice(bytes);
         let mut held = std::mem::take(&mut self.held);
+        let (was_open, start) = (engine.is_open(), plain.len());
         let (done, paused) = Self::advance(engine, &mut held, plain, network);
+        if !was_open
+            && engine.is_open()
+            && let Err(error) = self.take_name()
+        {
+            // Nothing is heard of whom nobody knows.
+            plain.truncate(start);
+            self.held = held.split_off(done);
+            self.write(None, network);
+            return Err(error);
+        }
+        let Some(engine) = &mut self.engine else { return Ok(Stream::Ended) };
         match paused {
             Ok(Paused::Ended) => Ok(Stream::Ended),
             Ok(Paused::Starved) => {
@@ -242,6 +276,10 @@ impl<E: Engine> Layer for Tls<E> {
 
     fn held(&self) -> usize {
         self.held.len()
+    }
+
+    fn learnt(&mut self) -> Learnt {
+        Learnt { peer: None, name: self.name.take() }
     }
 }
 

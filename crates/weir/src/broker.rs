@@ -116,15 +116,13 @@ pub(crate) fn run(
     if args.salvage {
         config.store.on_damage = OnDamage::Salvage;
     }
-    config.check()?;
-    for warning in config.warnings() {
-        tracing::warn!("{warning}");
-    }
     if args.check {
+        warn(&config.check()?);
         say!("{}", toml::to_string(&config).context("cannot print the configuration")?);
         return Ok(ExitCode::SUCCESS);
     }
     let mut server = Server::bind(&config)?;
+    warn(server.warnings());
     server.count_lost_lines(log.lost_lines());
     let (reopen, reloader) = (log.reopener(), server.take_reloader());
     let hung_up = move || {
@@ -142,6 +140,12 @@ pub(crate) fn run(
         Err(ServeError::Shard { .. }) => Ok(ExitCode::from(SHARD_ENDED)),
         Err(ServeError::Disk { .. }) => Ok(ExitCode::from(DISK_FAILED)),
         Err(error) => Err(error.into()),
+    }
+}
+
+fn warn(warnings: &[String]) {
+    for warning in warnings {
+        tracing::warn!("{warning}");
     }
 }
 

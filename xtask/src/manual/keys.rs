@@ -68,23 +68,29 @@ pub(super) fn tables() -> anyhow::Result<String> {
         keys.iter().partition(|key| table_of(key, &shapes).is_some());
     let mut text = String::from("### At the top of the file\n\n");
     text += &table(&plain, "", &defaults, &shapes)?;
-    for section in sections {
-        let (keys, is_list) =
-            table_of(section, &shapes).expect("it is one of those that have keys");
-        let name = &section.name;
-        let shown = if is_list { format!("[[{name}]]") } else { format!("[{name}]") };
-        let keys: Vec<&Key> = keys.iter().collect();
-        write!(text, "\n### `{shown}`\n\n{}\n\n", section.about)?;
-        text += &table(&keys, name, &defaults, &shapes)?;
-        for key in keys {
-            let Some((keys, _)) = table_of(key, &shapes) else { continue };
-            let path = format!("{name}.{}", key.name);
-            let keys: Vec<&Key> = keys.iter().collect();
-            write!(text, "\n### `[{path}]`\n\n{}\n\n", key.about)?;
-            text += &table(&keys, &path, &defaults, &shapes)?;
-        }
+    for key in sections {
+        section(key, &key.name, &defaults, &shapes, &mut text)?;
     }
     Ok(text)
+}
+
+/// That of a key that stands for a table or some, and those of the tables in it.
+fn section(
+    key: &Key,
+    path: &str,
+    defaults: &Table,
+    shapes: &Shapes,
+    text: &mut String,
+) -> anyhow::Result<()> {
+    let Some((keys, is_list)) = table_of(key, shapes) else { return Ok(()) };
+    let shown = if is_list { format!("[[{path}]]") } else { format!("[{path}]") };
+    let keys: Vec<&Key> = keys.iter().collect();
+    write!(text, "\n### `{shown}`\n\n{}\n\n", key.about)?;
+    *text += &table(&keys, path, defaults, shapes)?;
+    for key in keys {
+        section(key, &format!("{path}.{}", key.name), defaults, shapes, text)?;
+    }
+    Ok(())
 }
 
 /// The keys of the table, or of each of the tables, that a key stands for.
@@ -196,6 +202,8 @@ fn range(key: &Key, path: &str, shapes: &Shapes) -> String {
         "String" | "Algorithm" | "IpNet" if key.of.is_list => return "a list of strings".into(),
         "BTreeMap" => return "a table of strings".into(),
         "HttpConfig" | "JwtConfig" | "ProxyConfig" | "TlsConfig" => return "a table".into(),
+        "CertificateConfig" => return "tables".into(),
+        "PathBuf" if key.of.is_list => return "a list of paths".into(),
         "PathBuf" => return "a path".into(),
         "f64" => return "a number".into(),
         _ => return "a string".into(),
@@ -332,6 +340,7 @@ mod tests {
             ("listener.tls", "versions"),
             ("auth.jwt", "in"),
             ("auth.http", "form"),
+            ("listener.tls.more", "key"),
         ] {
             assert!(rows.contains(&key), "{key:?}");
         }

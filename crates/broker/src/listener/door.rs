@@ -1,14 +1,17 @@
 //! What is spoken by a listener and who may come, and how its certificates are changed while the
 //! broker runs.
 
-use super::config::{ListenerConfig, ProxyConfig, TlsConfig};
+mod dates;
+
+use super::config::{ListenerConfig, ProxyConfig, RecordLayerConfig, TlsConfig};
 use super::users::Users;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 use weir_transport::tls::{
-    Certificates, ClientAuth, Identity, PemError, PrivateKey, Server, SetupError,
+    Certificates, Certified, ClientAuth, Identity, PemError, PrivateKey, RecordLayer, Revoked,
+    Server, Setup, SetupError,
 };
 use weir_transport::{Layers, Recipe, proxy, ws};
 
@@ -20,6 +23,12 @@ pub struct TlsFault {
     file: PathBuf,
     /// What is wrong with it.
     why: String,
+}
+
+impl TlsFault {
+    fn new(file: &Path, why: &impl ToString) -> Self {
+        Self { file: file.into(), why: why.to_string() }
+    }
 }
 
 /// The layers of those who come in by a listener. New connections take the certificates that were
@@ -48,18 +57,27 @@ pub(crate) enum Front {
 #[derive(Debug)]
 struct Tls {
     config: TlsConfig,
+    /// What clients may ask to speak over it.
+    protocol: &'static str,
     /// Taken once for each connection, and once for each change.
     server: RwLock<Server>,
 }
 
 impl Door {
-    /// With what is in the files now; nothing for a listener of plain TCP.
-    pub(crate) fn open(config: &ListenerConfig) -> Result<Option<Self>, TlsFault> {
+    /// With what is in the files now; nothing for a listener of plain TCP. What is odd about the
+    /// files goes to `warnings`, a line each.
+    pub(crate) fn open(
+        config: &ListenerConfig,
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<Self>, TlsFault> {
+        let protocol = if config.websocket { "http/1.1" } else { "mqtt" };
         let tls = match &config.tls {
             None => None,
-            Some(config) => {
-                Some(Tls { server: RwLock::new(read(config)?), config: config.clone() })
-            }
+            Some(config) => Some(Tls {
+                server: RwLock::new(read(config, protocol, warnings)?),
+                config: config.clone(),
+                protocol,
+            }),
         };
         let rules = || {
             let ListenerConfig { paths, origins, forwarded_from, .. } = config.clone();
@@ -123,12 +141,16 @@ impl Door {
     /// nothing changes.
     pub(crate) fn reload(&self) {
         self.users.iter().for_each(Users::reload);
-        let Some(Tls { config, server }) = &self.tls else { return };
+        let Some(Tls { config, protocol, server }) = &self.tls else { return };
         let certificate = config.certificate.display();
-        match read(config) {
+        let mut warnings = Vec::new();
+        match read(config, protocol, &mut warnings) {
             Ok(new) => {
                 *server.write().unwrap_or_else(PoisonError::into_inner) = new;
                 tracing::info!(%certificate, "read the certificate again");
+                for warning in warnings {
+                    tracing::warn!("{warning}");
+                }
             }
             Err(error) => {
                 tracing::error!(%certificate, %error, "the certificate stays as it was");
@@ -147,35 +169,69 @@ impl Recipe for Door {
     }
 }
 
-fn read(config: &TlsConfig) -> Result<Server, TlsFault> {
-    let certificates = parse(&config.certificate, Certificates::from_pem)?;
-    let key = parse(&config.key, PrivateKey::from_pem)?;
-    let auth = match &config.client_ca {
-        None => ClientAuth::Off,
-        Some(file) => {
-            let authorities = parse(file, Certificates::from_pem)?;
-            match config.require_certificate {
-                true => ClientAuth::Required(authorities),
-                false => ClientAuth::Optional(authorities),
-            }
-        }
-    };
+fn read(
+    config: &TlsConfig,
+    protocol: &str,
+    warnings: &mut Vec<String>,
+) -> Result<Server, TlsFault> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    let identity = Identity { certificates, key };
-    Server::new(identity, &auth, &config.versions(), now).map_err(|error| {
+    let mut shown = Vec::new();
+    for (certificate, key) in config.certificates() {
+        let certified = certify(certificate, key)?;
+        warnings.extend(dates::of_certificate(certificate, certified.dates(), now));
+        shown.push(certified);
+    }
+    let mut revoked = Revoked::default();
+    for file in &config.crl {
+        let lists = parse(file, Revoked::from_pem)?;
+        warnings.extend(dates::of_list(file, lists.end(), now)?);
+        revoked.extend(lists);
+    }
+    let setup = Setup {
+        certified: shown,
+        auth: auth(config)?,
+        revoked,
+        versions: config.versions(),
+        suites: config.suites(),
+        protocols: vec![protocol.into()],
+        naming: config.naming(),
+        record_layer: match config.record_layer {
+            RecordLayerConfig::Rustls => RecordLayer::Rustls,
+            RecordLayerConfig::Compact => RecordLayer::Compact,
+        },
+    };
+    Server::new(setup).map_err(|error| {
         let file = match &error {
-            SetupError::Key(_) | SetupError::KeyMismatch => &config.key,
-            SetupError::Authorities(_) => config.client_ca.as_ref().unwrap_or(&config.certificate),
-            SetupError::Expired | SetupError::NotValidYet | SetupError::Certificate(_) => {
-                &config.certificate
-            }
+            SetupError::Authorities(_) => config.client_ca.as_ref(),
+            SetupError::Revoked(_) => config.crl.first(),
+            _ => None,
         };
-        TlsFault { file: file.clone(), why: error.to_string() }
+        TlsFault::new(file.unwrap_or(&config.certificate), &error)
+    })
+}
+
+fn certify(certificate: &Path, key: &Path) -> Result<Certified, TlsFault> {
+    let identity = Identity {
+        certificates: parse(certificate, Certificates::from_pem)?,
+        key: parse(key, PrivateKey::from_pem)?,
+    };
+    identity.certify().map_err(|error| {
+        let is_of_key = matches!(error, SetupError::Key(_) | SetupError::KeyMismatch);
+        TlsFault::new(if is_of_key { key } else { certificate }, &error)
+    })
+}
+
+fn auth(config: &TlsConfig) -> Result<ClientAuth, TlsFault> {
+    let Some(file) = &config.client_ca else { return Ok(ClientAuth::Off) };
+    let authorities = parse(file, Certificates::from_pem)?;
+    Ok(match config.require_certificate {
+        true => ClientAuth::Required(authorities),
+        false => ClientAuth::Optional(authorities),
     })
 }
 
 fn parse<T>(file: &Path, parse: fn(&[u8]) -> Result<T, PemError>) -> Result<T, TlsFault> {
-    let fault = |why| TlsFault { file: file.into(), why };
-    let text = std::fs::read(file).map_err(|error| fault(format!("it cannot be read: {error}")))?;
-    parse(&text).map_err(|error| fault(error.to_string()))
+    let text = std::fs::read(file)
+        .map_err(|error| TlsFault::new(file, &format!("it cannot be read: {error}")))?;
+    parse(&text).map_err(|error| TlsFault::new(file, &error))
 }

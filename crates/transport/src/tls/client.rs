@@ -191,7 +191,7 @@ impl Client {
         let name = ServerName::try_from(host.to_owned()).ok()?;
         let engine = UnbufferedClientConnection::new(Arc::clone(&self.config), name).ok();
         let handshakes = Some(Arc::clone(&self.handshakes));
-        Some(Box::new(Counted { tls: Tls::new(engine), handshakes }))
+        Some(Box::new(Counted { tls: Tls::new(engine, None), handshakes }))
     }
 
     /// Those of its connections so far.

@@ -36,13 +36,18 @@ pub(super) fn fault(error: &Error, was_open: bool) -> TransportError {
 
 fn certificate(error: &CertificateError) -> &'static str {
     use CertificateError::{
-        Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet,
-        NotValidYetContext, Revoked, UnknownIssuer,
+        Expired, ExpiredContext, ExpiredRevocationList, ExpiredRevocationListContext,
+        NotValidForName, NotValidForNameContext, NotValidYet, NotValidYetContext, Revoked,
+        UnknownIssuer, UnknownRevocationStatus,
     };
     match error {
         Expired | ExpiredContext { .. } => "its certificate has expired",
         NotValidYet | NotValidYetContext { .. } => "its certificate is not valid yet",
         Revoked => "its certificate was revoked",
+        UnknownRevocationStatus => "no list says whether its certificate was revoked",
+        ExpiredRevocationList | ExpiredRevocationListContext { .. } => {
+            "the list that says whether its certificate was revoked has expired"
+        }
         UnknownIssuer => NOT_TRUSTED,
         NotValidForName | NotValidForNameContext { .. } => OTHER_NAME,
         _ => "its certificate cannot be used",

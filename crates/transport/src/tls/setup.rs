@@ -1,24 +1,12 @@
 //! What a side of TLS needs before its first connection: certificates, keys, and who is trusted.
 
-use super::Tls;
-use crate::Layer;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rustls::crypto::CryptoProvider;
-use rustls::crypto::aws_lc_rs::{Ticketer, default_provider};
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
-use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{
-    NoServerSessionStorage, ParsedCertificate, UnbufferedServerConnection, WebPkiClientVerifier,
-};
-use rustls::{
-    CertificateError, Error, InconsistentKeys, RootCertStore, ServerConfig,
-    SupportedProtocolVersion, version,
-};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{Error, InconsistentKeys, RootCertStore, SupportedProtocolVersion, version};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// What a file of certificates or keys lacks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,6 +14,9 @@ pub enum PemError {
     /// There is no certificate.
     #[error("it has no certificate: nothing begins with -----BEGIN CERTIFICATE-----")]
     NoCertificate,
+    /// There is no list.
+    #[error("it has no list of revoked certificates: nothing begins with -----BEGIN X509 CRL-----")]
+    NoList,
     /// There is no key.
     #[error("it has no private key: nothing begins with -----BEGIN PRIVATE KEY-----")]
     NoKey,
@@ -40,12 +31,6 @@ pub enum PemError {
 /// Why a side cannot be set up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SetupError {
-    /// The certificate is over.
-    #[error("the certificate has expired")]
-    Expired,
-    /// The certificate has not begun.
-    #[error("the certificate is not valid yet")]
-    NotValidYet,
     /// The certificate cannot be used.
     #[error("the certificate cannot be used: {0}")]
     Certificate(String),
@@ -58,6 +43,12 @@ pub enum SetupError {
     /// A certificate of an authority cannot be used.
     #[error("the certificates of authorities cannot be used: {0}")]
     Authorities(String),
+    /// A list of revoked certificates cannot be used.
+    #[error("the lists of revoked certificates cannot be used: {0}")]
+    Revoked(String),
+    /// Versions and cipher suites do not fit.
+    #[error("none of the cipher suites is of a version that may be spoken")]
+    NoSuite,
 }
 
 /// Certificates of a file, in its order.
@@ -143,108 +134,12 @@ pub enum Version {
     Tls13,
 }
 
-/// Whether clients have to show certificates.
-#[derive(Debug, Default)]
-pub enum ClientAuth {
-    /// They are not asked.
-    #[default]
-    Off,
-    /// Those of these authorities are asked for, and whoever shows none is let in.
-    Optional(Certificates),
-    /// Whoever shows none of these authorities' is not let in.
-    Required(Certificates),
-}
-
-/// What the connections of a server have in common. A clone is the same server.
-#[derive(Clone, Debug)]
-pub struct Server(Arc<ServerConfig>);
-
-impl Server {
-    /// One that shows `identity`, whose certificate is checked to be valid `now`, a time since
-    /// 1970.
-    ///
-    /// Sessions are resumed by tickets that only this server can open: whoever shows one was let in
-    /// by the same certificates of authorities.
-    ///
-    /// # Errors
-    /// What of it cannot be used.
-    pub fn new(
-        identity: Identity,
-        auth: &ClientAuth,
-        versions: &[Version],
-        now: Duration,
-    ) -> Result<Self, SetupError> {
-        let provider = Arc::new(default_provider());
-        let Identity { certificates: Certificates(chain), key: PrivateKey(key) } = identity;
-        check_time(&chain[0], &provider, now)?;
-        let verifier = client_verifier(auth, &provider)?;
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(&supported(versions))
-            .map_err(|error| SetupError::Certificate(error.to_string()))?
-            .with_client_cert_verifier(verifier)
-            .with_single_cert(chain, key)
-            .map_err(identity_error)?;
-        config.session_storage = Arc::new(NoServerSessionStorage {});
-        config.send_tls13_tickets = 1;
-        config.ticketer = Ticketer::new().map_err(|error| SetupError::Key(error.to_string()))?;
-        Ok(Self(Arc::new(config)))
-    }
-
-    /// That of one connection.
-    pub fn layer(&self) -> Box<dyn Layer> {
-        Box::new(Tls::new(UnbufferedServerConnection::new(Arc::clone(&self.0)).ok()))
-    }
-}
-
 pub(super) fn supported(versions: &[Version]) -> Vec<&'static SupportedProtocolVersion> {
     let of = |version: &Version| match version {
         Version::Tls12 => &version::TLS12,
         Version::Tls13 => &version::TLS13,
     };
     versions.iter().map(of).collect()
-}
-
-fn client_verifier(
-    auth: &ClientAuth,
-    provider: &Arc<CryptoProvider>,
-) -> Result<Arc<dyn ClientCertVerifier>, SetupError> {
-    let (authorities, is_optional) = match auth {
-        ClientAuth::Off => return Ok(WebPkiClientVerifier::no_client_auth()),
-        ClientAuth::Optional(authorities) => (authorities, true),
-        ClientAuth::Required(authorities) => (authorities, false),
-    };
-    let roots = authorities.roots()?;
-    let mut verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(provider));
-    if is_optional {
-        verifier = verifier.allow_unauthenticated();
-    }
-    verifier.build().map_err(|error| SetupError::Authorities(error.to_string()))
-}
-
-/// A certificate's time is checked before who has signed it, so no authority has to be known.
-fn check_time(
-    certificate: &CertificateDer<'_>,
-    provider: &CryptoProvider,
-    now: Duration,
-) -> Result<(), SetupError> {
-    let unusable = |error: Error| SetupError::Certificate(error.to_string());
-    let parsed = ParsedCertificate::try_from(certificate).map_err(unusable)?;
-    let verified = rustls::client::verify_server_cert_signed_by_trust_anchor(
-        &parsed,
-        &RootCertStore::empty(),
-        &[],
-        UnixTime::since_unix_epoch(now),
-        provider.signature_verification_algorithms.all,
-    );
-    match verified {
-        Err(Error::InvalidCertificate(
-            CertificateError::Expired | CertificateError::ExpiredContext { .. },
-        )) => Err(SetupError::Expired),
-        Err(Error::InvalidCertificate(
-            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
-        )) => Err(SetupError::NotValidYet),
-        _ => Ok(()),
-    }
 }
 
 pub(super) fn identity_error(error: Error) -> SetupError {

@@ -1,8 +1,9 @@
 //! What a client of TLS can be told, against our server.
 
-use crate::tls::{Authority, BOTH};
+use crate::tls::support::{Authority, BOTH};
 use weir_transport::tls::{
-    Client, ClientAuth, ClientError, ClientSettings, IdentityText, OTHER_NAME, Server, Version,
+    Client, ClientAuth, ClientError, ClientSettings, IdentityText, OTHER_NAME, RecordLayer, Server,
+    Version,
 };
 use weir_transport::{Stream, TransportError};
 
@@ -30,7 +31,7 @@ fn settings(authority: &Authority) -> ClientSettings {
 #[test]
 fn a_host_is_checked_unless_nobody_minds_and_an_authority_always_is() {
     let (authority, other) = (Authority::new(), Authority::new());
-    let server = authority.valid().server(&ClientAuth::Off, BOTH);
+    let server = authority.valid().server_of(ClientAuth::Off, BOTH, RecordLayer::Rustls);
     for (checks_host, host, refused) in
         [(true, "localhost", false), (true, "elsewhere", true), (false, "elsewhere", false)]
     {
@@ -49,7 +50,7 @@ fn a_host_is_checked_unless_nobody_minds_and_an_authority_always_is() {
 fn sessions_are_resumed_by_as_many_tickets_as_are_kept_and_counted() {
     for version in [Version::Tls12, Version::Tls13] {
         let authority = Authority::new();
-        let server = authority.valid().server(&ClientAuth::Off, &[version]);
+        let server = authority.valid().server_of(ClientAuth::Off, &[version], RecordLayer::Rustls);
         for (tickets_max, counts) in [(0, (3, 0)), (10, (1, 2))] {
             let settings = ClientSettings { tickets_max, ..settings(&authority) };
             let client = Client::with(&settings, None).unwrap();

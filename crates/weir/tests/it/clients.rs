@@ -243,7 +243,7 @@ fn run_cells_over(scheme: &str, program: &Path, arguments: &[&str]) {
 /// A broker that speaks this, its URL, and who has signed its certificate.
 fn serve(scheme: &str, folder: &Path) -> (Broker, String, Authority) {
     let authority = Authority::new("us", folder);
-    let Pair { certificate, key } = authority.valid("server");
+    let Pair { certificate, key, .. } = authority.valid("server");
     let mut listener = "[[listener]]\naddress = \"127.0.0.1:0\"\n".to_owned();
     let is_websocket = scheme.starts_with("ws");
     if is_websocket {

@@ -113,7 +113,7 @@ fn whatever_the_pieces_a_header_and_what_follows_are_told_apart() {
     }
 }
 
-fn configuration(Pair { certificate, key }: &Pair, listener: &str) -> String {
+fn configuration(Pair { certificate, key, .. }: &Pair, listener: &str) -> String {
     format!("{listener}[listener.tls]\ncertificate = {certificate:?}\nkey = {key:?}\n")
 }
 

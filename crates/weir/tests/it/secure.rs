@@ -39,7 +39,7 @@ fn weir_broker(folder: &Path, listener: Listener<'_>) -> Served {
     if listener.is_websocket {
         text += "websocket = true\n";
     }
-    if let Some(Pair { certificate, key }) = listener.pair {
+    if let Some(Pair { certificate, key, .. }) = listener.pair {
         text += &format!("[listener.tls]\ncertificate = {certificate:?}\nkey = {key:?}\n");
     }
     if let Some(authority) = listener.clients {
@@ -58,7 +58,7 @@ fn mosquitto(folder: &Path, listener: Listener<'_>) -> Option<Served> {
     if listener.is_websocket {
         lines += "protocol websockets\n";
     }
-    if let Some(Pair { certificate, key }) = listener.pair {
+    if let Some(Pair { certificate, key, .. }) = listener.pair {
         lines += &format!("certfile {certificate}\nkeyfile {key}\n");
     }
     if let Some(authority) = listener.clients {

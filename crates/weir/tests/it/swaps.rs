@@ -100,7 +100,7 @@ impl Served {
         );
         std::fs::write(self.path("users"), passwords).unwrap();
         std::fs::write(self.path("rights"), rights).unwrap();
-        let Pair { certificate, key } = &pairs[swaps % 2];
+        let Pair { certificate, key, .. } = &pairs[swaps % 2];
         std::fs::copy(certificate, self.path("certificate")).unwrap();
         std::fs::copy(key, self.path("key")).unwrap();
     }

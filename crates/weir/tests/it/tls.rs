@@ -1,5 +1,8 @@
 //! A broker with TLS, met by Mosquitto's clients and OpenSSL's.
 
+mod identity;
+mod openssl;
+
 use crate::support::certificates::{Authority, Pair};
 use crate::support::{command, tool};
 use std::io::{Read, Write};
@@ -48,8 +51,13 @@ impl Served {
 
     /// Waits until the log has `text`.
     fn says(&mut self, text: &str) {
+        self.says_times(text, 1);
+    }
+
+    /// Waits until the log has `text` so often.
+    fn says_times(&mut self, text: &str, times: usize) {
         let deadline = Instant::now() + Duration::from_secs(60);
-        while !self.text().contains(text) {
+        while self.text().matches(text).count() < times {
             assert!(Instant::now() < deadline, "no {text:?} in {}", self.text());
             assert!(self.child.try_wait().unwrap().is_none(), "{}", self.text());
             std::thread::yield_now();
@@ -91,7 +99,7 @@ impl Drop for Served {
 }
 
 fn configuration(pair: &Pair, top: &str, tls: &str) -> String {
-    let Pair { certificate, key } = pair;
+    let Pair { certificate, key, .. } = pair;
     format!(
         "{top}\n[[listener]]\naddress = \"127.0.0.1:0\"\n[listener.tls]\n\
          certificate = {certificate:?}\nkey = {key:?}\n{tls}\n"
@@ -108,6 +116,15 @@ fn mosquitto() -> Option<(PathBuf, PathBuf)> {
 
 #[test]
 fn mosquittos_clients_exchange_messages_of_any_length_in_both_versions() {
+    exchange_messages(&["tlsv1.2", "tlsv1.3"], "");
+}
+
+#[test]
+fn mosquittos_clients_exchange_messages_with_the_compact_record_layer() {
+    exchange_messages(&["tlsv1.3"], "record_layer = \"compact\"");
+}
+
+fn exchange_messages(versions: &[&str], tls: &str) {
     let Some((mosquitto_pub, mosquitto_sub)) = mosquitto() else { return };
     for (shards, io) in [(1, "epoll"), (4, "epoll"), (4, "io_uring")] {
         if io == "io_uring" && weir_reactor::Backend::IoUring.check().is_err() {
@@ -117,14 +134,14 @@ fn mosquittos_clients_exchange_messages_of_any_length_in_both_versions() {
         let folder = tempfile::tempdir().unwrap();
         let authority = Authority::new("a", folder.path());
         let top = format!("shards = {shards}\nio = {io:?}");
-        let served = Served::start(folder.path(), &authority.valid("broker"), &top, "");
+        let served = Served::start(folder.path(), &authority.valid("broker"), &top, tls);
         let options = served.options(&authority);
         let (long, short) = (folder.path().join("long"), folder.path().join("short"));
         let bytes: Vec<u8> = (0..1_000_000_u32).map(|at| (at / 251) as u8).collect();
         std::fs::write(&long, &bytes).unwrap();
         std::fs::write(&short, b"short").unwrap();
         // With so many client identifiers, some belong to other shards than accept them.
-        for (at, version) in ["tlsv1.2", "tlsv1.3"].into_iter().cycle().take(8).enumerate() {
+        for (at, version) in versions.iter().cycle().take(8).enumerate() {
             let file = if at % 3 == 0 { &long } else { &short };
             let topic = format!("topic/{at}");
             let common = ["--tls-version", version, "-q", "1", "-V", "5", "-t", &topic, "-i"];
@@ -163,7 +180,7 @@ fn who_has_to_show_a_certificate_comes_in_with_the_right_one_only() {
         let with = |pair: Option<&Pair>| {
             let mut options = served.options(&authority);
             options.extend(["--tls-version".into(), version.into()]);
-            if let Some(Pair { certificate, key }) = pair {
+            if let Some(Pair { certificate, key, .. }) = pair {
                 options.extend(["--cert", certificate, "--key", key].map(String::from));
             }
             served.takes(&mosquitto_pub, &options, "topic")
@@ -176,40 +193,6 @@ fn who_has_to_show_a_certificate_comes_in_with_the_right_one_only() {
             served.says(why);
         }
     }
-}
-
-#[test]
-fn there_is_no_version_before_1_2_and_no_renegotiation() {
-    let Some(openssl) = tool(&["openssl"]) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let authority = Authority::new("a", folder.path());
-    let served = Served::start(folder.path(), &authority.valid("broker"), "", "");
-    let client = |options: &[&str], said: &[u8]| {
-        let connect = ["s_client", "-connect", &served.address.to_string(), "-CAfile"];
-        let mut child = Command::new(&openssl)
-            .args(connect)
-            .arg(authority.file())
-            .args(options)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        // It may have ended, which is what is looked for.
-        let _ = child.stdin.take().unwrap().write_all(said);
-        let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
-        (status.success(), [command::text(&stdout), command::text(&stderr)].concat())
-    };
-    for version in ["-tls1", "-tls1_1"] {
-        let (is_good, text) = client(&[version, "-cipher", "DEFAULT@SECLEVEL=0"], b"Q\n");
-        assert!(!is_good && text.contains("SSL alert number"), "{version}: {text}");
-    }
-    for version in ["-tls1_2", "-tls1_3"] {
-        let (is_good, text) = client(&[version], b"Q\n");
-        assert!(is_good && text.contains("Verify return code: 0"), "{version}: {text}");
-    }
-    let (is_good, text) = client(&["-tls1_2"], b"R\n");
-    assert!(!is_good && text.contains("no renegotiation"), "{text}");
 }
 
 #[test]
@@ -371,48 +354,77 @@ fn certificates_are_read_again_at_sighup_and_a_bad_one_changes_nothing() {
     assert_eq!(command::text(&heard.stdout), "hello\n");
 }
 
+/// What `--check` says of a configuration.
+fn check(folder: &Path, text: &str) -> Output {
+    let file = folder.join("weir.toml");
+    std::fs::write(&file, text).unwrap();
+    ended(Command::new(WEIR).arg("broker").arg(&file).arg("--check").env_remove("WEIR_LOG"))
+}
+
 #[test]
 fn a_file_that_cannot_be_used_is_named_before_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::new("a", folder.path());
-    let good = authority.valid("broker");
-    let other = authority.valid("other");
-    let old = authority.sign("old", (2010, 2012));
+    let (good, other) = (authority.valid("broker"), authority.valid("other"));
     let absent = folder.path().join("absent.pem").to_str().unwrap().to_owned();
+    let past = authority.revoke(&[], (2010, 2012));
     let with = |certificate: &str, key: &str| Pair {
         certificate: certificate.to_owned(),
         key: key.to_owned(),
+        serial: 0,
     };
-    let ca = |file: &str| format!("client_ca = {file:?}");
+    let ca = |file: &str| format!("client_ca = {file:?}\n");
+    let crl = |file: &str| format!("{}crl = [{file:?}]", ca(&authority.file()));
+    let more = |pair: &Pair| {
+        let Pair { certificate, key, .. } = pair;
+        format!("[[listener.tls.more]]\ncertificate = {certificate:?}\nkey = {key:?}")
+    };
+    let (certificate, key) = (&*good.certificate, &*good.key);
+    let mixed = with(certificate, &other.key);
     let cases = [
-        (with(&absent, &good.key), String::new(), [&*absent, "No such file"]),
-        (with(&good.key, &good.key), String::new(), [&*good.key, "it has no certificate"]),
-        (
-            with(&good.certificate, &good.certificate),
-            String::new(),
-            [&*good.certificate, "it has no private key"],
-        ),
-        (with(&good.certificate, &other.key), String::new(), [&*other.key, "not that of"]),
-        (old.clone(), String::new(), [&*old.certificate, "has expired"]),
-        (good.clone(), ca(&good.key), [&*good.key, "it has no certificate"]),
-        (good.clone(), "require_certificate = true".into(), ["require_certificate", "client_ca"]),
-        (good.clone(), "versions = []".into(), ["versions", "name \"1.3\""]),
-        (good.clone(), "versions = [\"1.1\"]".into(), ["1.1", "1.2"]),
+        (with(&absent, key), String::new(), [&*absent, "No such file"]),
+        (with(key, key), String::new(), [key, "it has no certificate"]),
+        (with(certificate, certificate), String::new(), [certificate, "it has no private key"]),
+        (mixed.clone(), String::new(), [&*other.key, "not that of"]),
+        (good.clone(), more(&mixed), [&*other.key, "not that of"]),
+        (good.clone(), ca(key), [key, "it has no certificate"]),
+        (good.clone(), crl(key), [key, "it has no list of revoked certificates"]),
+        (good.clone(), crl(&past), [&*past, "has expired"]),
     ];
-    let check = |text: String| {
-        let file = folder.path().join("weir.toml");
-        std::fs::write(&file, text).unwrap();
-        ended(Command::new(WEIR).arg("broker").arg(&file).arg("--check").env_remove("WEIR_LOG"))
-    };
     for (pair, tls, named) in cases {
-        let output = check(configuration(&pair, "", &tls));
+        let output = check(folder.path(), &configuration(&pair, "", &tls));
         let text = command::text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{text}");
         assert!(named.iter().all(|name| text.contains(name)), "{named:?}: {text}");
     }
-    let output = check(configuration(&good, "", &ca(&authority.file())));
+}
+
+#[test]
+fn keys_that_do_not_fit_are_named_before_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new("a", folder.path());
+    let good = authority.valid("broker");
+    let is_compact = "record_layer = \"compact\"\nversions = [\"1.2\", \"1.3\"]";
+    let is_old = "ciphers = [\"TLS13_AES_128_GCM_SHA256\"]\nversions = [\"1.2\"]";
+    for (tls, named) in [
+        ("require_certificate = true", ["require_certificate", "client_ca"]),
+        ("identity = \"cn\"", ["identity", "client_ca"]),
+        ("crl = [\"list.pem\"]", ["crl", "client_ca"]),
+        ("versions = []", ["versions", "name \"1.3\""]),
+        ("versions = [\"1.1\"]", ["1.1", "1.2"]),
+        (is_compact, ["versions", "for \"1.3\" alone"]),
+        ("ciphers = [\"RC4\"]", ["ciphers", "\"RC4\""]),
+        (is_old, ["ciphers", "listener.tls.versions"]),
+    ] {
+        let output = check(folder.path(), &configuration(&good, "", tls));
+        let text = command::text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(named.iter().all(|name| text.contains(name)), "{named:?}: {text}");
+    }
+    let ca = format!("client_ca = {:?}", authority.file());
+    let output = check(folder.path(), &configuration(&good, "", &ca));
     let text = command::text(&output.stdout);
-    assert!(output.status.success() && text.contains("versions = [\"1.2\", \"1.3\"]"), "{text}");
+    assert!(output.status.success() && text.contains("record_layer = \"rustls\""), "{text}");
     // Nothing is listened on beside what the file names.
     assert!(text.contains("listen = []"), "{text}");
 }

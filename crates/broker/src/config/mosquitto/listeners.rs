@@ -61,18 +61,18 @@ impl Block<'_> {
 /// Makes of the keys that lines have set the `[[listener]]` table that means the same. Mosquitto
 /// speaks TLS where there is a certificate, and asks clients for one where it requires it.
 pub(super) fn settle(listener: &mut Table) {
-    // `use_identity_as_username false` names no identity.
-    if listener.get("identity") == Some(&Value::Boolean(false)) {
-        listener.remove("identity");
-    }
     if listener.get("websocket") == Some(&Value::Boolean(false)) {
         listener.remove("websocket");
     }
     let Some(Value::Table(tls)) = listener.get_mut("tls") else { return };
+    // `use_identity_as_username false` names no identity.
+    if tls.get("identity") == Some(&Value::Boolean(false)) {
+        tls.remove("identity");
+    }
     if !tls.contains_key("certificate") {
         listener.remove("tls");
     } else if tls.get("require_certificate") != Some(&Value::Boolean(true)) {
-        for key in ["require_certificate", "client_ca", "crl"] {
+        for key in ["require_certificate", "client_ca", "crl", "identity"] {
             tls.remove(key);
         }
     }

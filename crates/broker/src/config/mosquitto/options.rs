@@ -88,7 +88,9 @@ pub const OPTIONS: &[Options] = &[
     key(&["require_certificate"], "listener.tls.require_certificate", flag, "")
         .of(Scope::Listener)
         .guard(),
-    key(&["crlfile"], "listener.tls.crl", text, "").of(Scope::Listener).guard(),
+    key(&["crlfile"], "listener.tls.crl", |text| Some(vec![Value::from(text)].into()), "")
+        .of(Scope::Listener)
+        .guard(),
     key(
         &["tls_version"],
         "listener.tls.versions",
@@ -100,12 +102,17 @@ pub const OPTIONS: &[Options] = &[
         "that one and those after it; there is none before 1.2",
     )
     .of(Scope::Listener),
-    key(&["use_identity_as_username"], "listener.identity", |text| identity(text, "cn"), "")
+    key(&["use_identity_as_username"], "listener.tls.identity", |text| identity(text, "cn"), "")
         .of(Scope::Listener)
         .guard(),
-    key(&["use_subject_as_username"], "listener.identity", |text| identity(text, "subject"), "")
-        .of(Scope::Listener)
-        .guard(),
+    key(
+        &["use_subject_as_username"],
+        "listener.tls.identity",
+        |text| identity(text, "subject"),
+        "",
+    )
+    .of(Scope::Listener)
+    .guard(),
     key(
         &["websockets_origin"],
         "listener.origins",

@@ -111,13 +111,13 @@ fn what_follows_a_listener_is_about_that_one() {
         auth.allow_anonymous = true
         [[listener]]
         address = "0.0.0.0:8883"
-        identity = "cn"
         [listener.tls]
+        identity = "cn"
         certificate = "/c.pem"
         key = "/k.pem"
         client_ca = "/ca.pem"
         require_certificate = true
-        crl = "/crl.pem"
+        crl = ["/crl.pem"]
         versions = ["1.3"]
         ciphers = ["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "TLS13_AES_128_GCM_SHA256"]
         [[listener]]

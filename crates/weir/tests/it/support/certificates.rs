@@ -1,9 +1,14 @@
 //! An authority, and files of certificates that it has signed.
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType,
+    IsCa, KeyIdMethod, KeyPair, RevokedCertParams, SerialNumber, date_time_ymd,
 };
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Tells certificates of one authority apart.
+static SERIALS: AtomicU64 = AtomicU64::new(1);
 
 pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
@@ -16,6 +21,7 @@ pub(crate) struct Authority {
 pub(crate) struct Pair {
     pub(crate) certificate: String,
     pub(crate) key: String,
+    pub(crate) serial: u64,
 }
 
 impl Authority {
@@ -35,6 +41,18 @@ impl Authority {
         self.path("ca")
     }
 
+    /// An authority that this one vouches for, which signs in its place.
+    pub(crate) fn intermediate(&self, name: &str) -> Self {
+        let mut params = CertificateParams::new([]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, name);
+        let key = KeyPair::generate().unwrap();
+        let issuer = CertifiedIssuer::signed_by(params, key, &self.issuer).unwrap();
+        let authority = Self { issuer, folder: self.folder.clone(), name: name.into() };
+        std::fs::write(authority.file(), authority.issuer.pem()).unwrap();
+        authority
+    }
+
     /// A certificate of this host, valid in these years.
     pub(crate) fn sign(&self, name: &str, years: (i32, i32)) -> Pair {
         self.sign_for(name, &["localhost", "127.0.0.1"], years)
@@ -45,18 +63,42 @@ impl Authority {
         self.sign_for(name, hosts, (2020, 2100))
     }
 
-    fn sign_for(&self, name: &str, hosts: &[&str], years: (i32, i32)) -> Pair {
+    /// One of these hosts, whose common name is `name`.
+    pub(crate) fn sign_for(&self, name: &str, hosts: &[&str], years: (i32, i32)) -> Pair {
         let hosts: Vec<String> = hosts.iter().map(|&host| host.to_owned()).collect();
         let mut params = CertificateParams::new(hosts).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
         (params.not_before, params.not_after) =
             (date_time_ymd(years.0, 1, 1), date_time_ymd(years.1, 1, 1));
+        let serial = SERIALS.fetch_add(1, Ordering::Relaxed);
+        params.serial_number = Some(SerialNumber::from(serial));
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        let pair = Pair { certificate: self.path(name), key: self.path(&format!("{name}-key")) };
-        std::fs::write(&pair.certificate, certificate.pem()).unwrap();
-        std::fs::write(&pair.key, key.serialize_pem()).unwrap();
-        pair
+        let (file, key_file) = (self.path(name), self.path(&format!("{name}-key")));
+        std::fs::write(&file, certificate.pem()).unwrap();
+        std::fs::write(&key_file, key.serialize_pem()).unwrap();
+        Pair { certificate: file, key: key_file, serial }
+    }
+
+    /// Publishes a list of what it has revoked, valid in these years.
+    pub(crate) fn revoke(&self, revoked: &[&Pair], years: (i32, i32)) -> String {
+        let of = |pair: &&Pair| RevokedCertParams {
+            serial_number: SerialNumber::from(pair.serial),
+            revocation_time: date_time_ymd(2020, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let list = CertificateRevocationListParams {
+            this_update: date_time_ymd(years.0, 1, 1),
+            next_update: date_time_ymd(years.1, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.iter().map(of).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let file = self.path("crl");
+        std::fs::write(&file, list.signed_by(&self.issuer).unwrap().pem().unwrap()).unwrap();
+        file
     }
 
     /// One that is valid now.
