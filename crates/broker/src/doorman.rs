@@ -197,7 +197,7 @@ mod tests {
         let answer = |from: &str| {
             let socket = weir_reactor::listen("127.0.0.1:0".parse().unwrap()).unwrap();
             let address = socket.local_addr().unwrap();
-            let door = Arc::new(Door::open(&config(from)).unwrap().unwrap());
+            let door = Arc::new(Door::open(&config(from), &mut Vec::new()).unwrap().unwrap());
             let transport = Transport::Layered(Arc::<Door>::clone(&door));
             let listeners = [Listener { id: ListenerId(0), socket: socket.into(), transport }];
             let doors = vec![Some(door)].into();
