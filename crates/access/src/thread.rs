@@ -252,7 +252,9 @@ impl<F> Desk<F> {
                 add(match &answer {
                     Answer::Allow(_) => &counts.auth_service_allowed,
                     Answer::Ignore => &counts.auth_service_ignored,
-                    Answer::Deny | Answer::Unfit | Answer::Unavailable => &counts.auth_service_denied,
+                    Answer::Deny | Answer::Unfit | Answer::Unavailable => {
+                        &counts.auth_service_denied
+                    }
                 });
                 if let Answer::Allow(identity) = &answer {
                     desked.note(digest, identity);

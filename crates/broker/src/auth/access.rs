@@ -127,9 +127,7 @@ impl AccessWay {
                 let user = identity.user.as_deref().map(Into::into);
                 Verdict::AcceptOn(Box::new(Terms { user, rights, until }))
             }
-            Answer::Deny | Answer::Unfit => {
-                Verdict::Refuse(ReasonCode::BadUserNameOrPassword)
-            }
+            Answer::Deny | Answer::Unfit => Verdict::Refuse(ReasonCode::BadUserNameOrPassword),
             Answer::Ignore => Verdict::Refuse(ReasonCode::NotAuthorized),
             Answer::Unavailable => Verdict::Refuse(ReasonCode::ServerUnavailable),
         }
