@@ -72,6 +72,9 @@ impl Keys {
     /// # Errors
     /// A file that cannot be used, an algorithm without a key, a key without an algorithm.
     pub(crate) fn read(config: &JwtConfig) -> Result<Self, KeyError> {
+        if config.algorithms.is_empty() {
+            return Err(KeyError::Setting("algorithms: name at least one".into()));
+        }
         let mut keys = Self::default();
         let JwtConfig { secret_file, public_key, jwks, .. } = config;
         if let Some(path) = secret_file {
@@ -95,9 +98,6 @@ impl Keys {
     fn check_all_have_keys(&self, config: &JwtConfig) -> Result<(), KeyError> {
         let has_key = |algorithm: &&Algorithm| self.fixed.iter().any(|key| key.fits(**algorithm));
         match config.algorithms.iter().find(|algorithm| !has_key(algorithm)) {
-            None if config.algorithms.is_empty() => {
-                Err(KeyError::Setting("algorithms: name at least one".into()))
-            }
             None => Ok(()),
             Some(algorithm) => {
                 let rule = "needs a key: secret_file for HS*, public_key or jwks for others";

@@ -299,7 +299,8 @@ fn keys_that_cannot_be_used_are_named() {
         (&["ES256"], "public_key", &private, "no public key"),
         (&["RS256"], "public_key", &public, "no public key"),
         (&["HS256"], "public_key", &public, "no public key"),
-        (&[], "jwks", &set, "no set of keys"),
+        (&[], "jwks", &set, "at least one"),
+        (&["ES256"], "jwks", &set, "no set of keys"),
         (&["ES256"], "jwks", &folder.0.join("none"), "auth.jwt.jwks: cannot read"),
         (&["ES256"], "jwks", &PathBuf::from("http://"), "no address"),
     ] {

@@ -196,9 +196,7 @@ fn a_service_that_is_silent_keeps_nobody_waiting() {
         .output()
         .unwrap();
     let shown = String::from_utf8(output.stdout).unwrap();
-    let of = |name: &str| {
-        let line = shown.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
-        line.split_whitespace().last().unwrap().to_owned()
-    };
-    assert_eq!(of("auth_service_timed_out"), "2", "{shown}");
+    let is_its = |line: &&str| line.split_whitespace().last() == Some("auth_service_timed_out");
+    let line = shown.lines().find(is_its).unwrap_or_else(|| panic!("{shown}"));
+    assert_eq!(line.split_whitespace().next(), Some("2"), "{line}");
 }
