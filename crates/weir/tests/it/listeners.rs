@@ -127,7 +127,7 @@ fn an_old_socket_file_is_replaced_and_what_is_another_s_is_left_alone() {
     let mut command = broker(folder.path(), &configuration);
     // Nobody listens there any more.
     drop(UnixListener::bind(&socket).unwrap());
-    let first = Broker::by(&mut command).unwrap();
+    let mut first = Broker::by(&mut command).unwrap();
     Line::join(reach(&socket), b"", "c");
     let said = refusal(&mut command);
     assert!(
@@ -140,7 +140,7 @@ fn an_old_socket_file_is_replaced_and_what_is_another_s_is_left_alone() {
     std::fs::write(&socket, "mine").unwrap();
     let pid = rustix::process::Pid::from_child(&first.child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    drop(first);
+    assert!(first.child.wait().unwrap().success());
     let said = refusal(&mut command);
     assert!(said.contains("is there and is no socket"), "{said}");
     let link = folder.path().join("link");
