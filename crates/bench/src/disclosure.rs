@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use weir_load::Outcome;
 use weir_load::outcome::{Access, Handshakes};
 use weir_load::plan::Transport;
 
@@ -77,7 +78,7 @@ pub(crate) fn after(
     disclosed: &mut Disclosed,
     running: &Running,
     folder: &Path,
-    (access, handshakes): (Option<Access>, Handshakes),
+    &Outcome { access, handshakes, .. }: &Outcome,
 ) {
     let spread = network::jitter(running.target, &running.login);
     let _ = write!(disclosed.network.jitter, "; after the run {spread}");
@@ -303,6 +304,7 @@ fn sha256_of_file(path: &Path) -> String {
 mod tests {
     use super::*;
     use crate::driver::Profile;
+    use crate::verdict::tests::outcome;
 
     /// Every text below a value, by its pointer.
     fn texts(at: &str, value: &serde_json::Value, found: &mut Vec<(String, String)>) {
@@ -329,8 +331,8 @@ mod tests {
             let driver = crate::driver::parse(&url).unwrap();
             let running = driver.start(Profile::Default, folder.path(), None).unwrap();
             let mut disclosed = before(&running, folder.path());
-            let seen = (Some(Access::default()), Handshakes::default());
-            after(&mut disclosed, &running, folder.path(), seen);
+            let access = Some(Access::default());
+            after(&mut disclosed, &running, folder.path(), &Outcome { access, ..outcome() });
             let mut found = Vec::new();
             texts("", &serde_json::to_value(&disclosed).unwrap(), &mut found);
             assert!(found.len() > 40, "{found:?}");
@@ -385,7 +387,7 @@ mod tests {
         let running = null.driver().start(Profile::Default, folder.path(), None).unwrap();
         let told = || {
             let mut disclosed = Disclosed::default();
-            after(&mut disclosed, &running, folder.path(), (None, Handshakes::default()));
+            after(&mut disclosed, &running, folder.path(), &outcome());
             disclosed.broker.log
         };
         assert_eq!(told(), ELSEWHERE, "there is none");
