@@ -6,6 +6,7 @@ mod network;
 
 use crate::driver::Running;
 use crate::host::Files;
+use crate::numbers::grouped;
 use crate::paths::without_folders;
 use crate::result::{BrokerFacts, Disclosed, HostFacts, LoadFacts};
 use sha2::{Digest, Sha256};
@@ -13,7 +14,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use weir_load::outcome::Access;
+use weir_load::Outcome;
+use weir_load::outcome::{Access, Handshakes};
 use weir_load::plan::Transport;
 
 /// Kernel settings beside those of [`crate::host`].
@@ -76,7 +78,7 @@ pub(crate) fn after(
     disclosed: &mut Disclosed,
     running: &Running,
     folder: &Path,
-    access: Option<Access>,
+    &Outcome { access, handshakes, .. }: &Outcome,
 ) {
     let spread = network::jitter(running.target, &running.login);
     let _ = write!(disclosed.network.jitter, "; after the run {spread}");
@@ -85,7 +87,7 @@ pub(crate) fn after(
         format!("{count} lines in this run, kept as broker.log; the log level is as configured")
     });
     disclosed.broker.log = lines.unwrap_or_else(|| ELSEWHERE.into());
-    disclosed.broker.tls = tls(access).into();
+    disclosed.broker.tls = tls(access, handshakes);
     disclosed.broker.authentication = authentication(access).into();
 }
 
@@ -130,13 +132,17 @@ fn broker(pid: Option<u32>) -> BrokerFacts {
 /// What no CONNECT was sent of.
 const NOT_USED: &str = "not known: no client got as far as CONNECT";
 
-fn tls(access: Option<Access>) -> &'static str {
+fn tls(access: Option<Access>, handshakes: Handshakes) -> String {
+    let Handshakes { full, resumed } = handshakes;
+    let (full, resumed) = (grouped(full), grouped(resumed));
     match access.map(|access| access.transport) {
-        Some(Transport::Plain) => "none: plain TCP",
-        Some(Transport::Tls) => "TLS",
-        Some(Transport::Ws) => "none: WebSocket",
-        Some(Transport::Wss) => "TLS, below WebSocket",
-        None => NOT_USED,
+        Some(Transport::Plain) => "none: plain TCP".into(),
+        Some(Transport::Tls) => format!("TLS, handshakes: {full} full, {resumed} resumed"),
+        Some(Transport::Ws) => "none: WebSocket".into(),
+        Some(Transport::Wss) => {
+            format!("TLS below WebSocket, handshakes: {full} full, {resumed} resumed")
+        }
+        None => NOT_USED.into(),
     }
 }
 
@@ -298,6 +304,7 @@ fn sha256_of_file(path: &Path) -> String {
 mod tests {
     use super::*;
     use crate::driver::Profile;
+    use crate::verdict::tests::outcome;
 
     /// Every text below a value, by its pointer.
     fn texts(at: &str, value: &serde_json::Value, found: &mut Vec<(String, String)>) {
@@ -324,7 +331,8 @@ mod tests {
             let driver = crate::driver::parse(&url).unwrap();
             let running = driver.start(Profile::Default, folder.path(), None).unwrap();
             let mut disclosed = before(&running, folder.path());
-            after(&mut disclosed, &running, folder.path(), Some(Access::default()));
+            let access = Some(Access::default());
+            after(&mut disclosed, &running, folder.path(), &Outcome { access, ..outcome() });
             let mut found = Vec::new();
             texts("", &serde_json::to_value(&disclosed).unwrap(), &mut found);
             assert!(found.len() > 40, "{found:?}");
@@ -347,8 +355,12 @@ mod tests {
         let told = [(false, false), (true, false), (true, true)].map(|(n, p)| access(n, p));
         let anonymous = "none: the clients give no name and no password";
         assert_eq!(told, [anonymous, "a user name, without a password", "user name and password"]);
-        assert_eq!(tls(Some(Access::default())), "none: plain TCP");
-        assert_eq!((tls(None), authentication(None)), (NOT_USED, NOT_USED));
+        let none = Handshakes::default();
+        assert_eq!(tls(Some(Access::default()), none), "none: plain TCP");
+        assert_eq!((tls(None, none).as_str(), authentication(None)), (NOT_USED, NOT_USED));
+        let access = Access { transport: Transport::Wss, ..Access::default() };
+        let told = tls(Some(access), Handshakes { full: 1_200, resumed: 3 });
+        assert_eq!(told, "TLS below WebSocket, handshakes: 1,200 full, 3 resumed");
     }
 
     #[test]
@@ -375,7 +387,7 @@ mod tests {
         let running = null.driver().start(Profile::Default, folder.path(), None).unwrap();
         let told = || {
             let mut disclosed = Disclosed::default();
-            after(&mut disclosed, &running, folder.path(), None);
+            after(&mut disclosed, &running, folder.path(), &outcome());
             disclosed.broker.log
         };
         assert_eq!(told(), ELSEWHERE, "there is none");

@@ -192,7 +192,7 @@ pub fn run_one(
     let outcome = drive(load, &mut watched, &options.live, interrupted)?;
     seen.round_trip_us.1 = host::round_trip_us(running.target, &running.login);
     seen.samples = monitor.stop();
-    disclosure::after(&mut seen.disclosed, &running, &folder, outcome.access);
+    disclosure::after(&mut seen.disclosed, &running, &folder, &outcome);
     let silence = running.silence(use_case.mqtt_version);
     seen.broker_exit = running.exited(exit_patience(&outcome, silence.as_ref())).or(silence);
     let (broker, pid) = (running.broker.clone(), running.pid);

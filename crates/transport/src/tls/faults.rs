@@ -9,6 +9,10 @@ pub const NOT_TRUSTED: &str = "its certificate is from an authority that is not 
 /// Of a certificate that names other hosts.
 pub const OTHER_NAME: &str = "its certificate is for another name";
 
+/// Of a certificate that has signed itself as `openssl req -x509` makes it.
+const AN_AUTHORITY: &str = "its certificate is an authority's, which may not be shown as one's own \
+                            (with OpenSSL: -addext basicConstraints=critical,CA:FALSE)";
+
 /// Of a peer.
 pub const NO_TLS: &str = "it does not speak TLS";
 
@@ -37,7 +41,7 @@ pub(super) fn fault(error: &Error, was_open: bool) -> TransportError {
 fn certificate(error: &CertificateError) -> &'static str {
     use CertificateError::{
         Expired, ExpiredContext, ExpiredRevocationList, ExpiredRevocationListContext,
-        NotValidForName, NotValidForNameContext, NotValidYet, NotValidYetContext, Revoked,
+        NotValidForName, NotValidForNameContext, NotValidYet, NotValidYetContext, Other, Revoked,
         UnknownIssuer, UnknownRevocationStatus,
     };
     match error {
@@ -50,6 +54,8 @@ fn certificate(error: &CertificateError) -> &'static str {
         }
         UnknownIssuer => NOT_TRUSTED,
         NotValidForName | NotValidForNameContext { .. } => OTHER_NAME,
+        // That of webpki has no name of its own here.
+        Other(error) if error.0.to_string() == "CaUsedAsEndEntity" => AN_AUTHORITY,
         _ => "its certificate cannot be used",
     }
 }

@@ -85,3 +85,17 @@ fn versions_suites_and_texts_that_cannot_be_are_named() {
     assert!(error.to_string().contains("not that of the certificate"), "{error}");
     assert!(!format!("{identity:?}").contains("PRIVATE"));
 }
+
+#[test]
+fn a_server_that_shows_the_certificate_of_an_authority_is_told_so() {
+    let mut params = rcgen::CertificateParams::new(["localhost".into()]).unwrap();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let own = params.self_signed(&key).unwrap();
+    let signed = crate::tls::support::Signed { certificate: own.pem(), key: key.serialize_pem() };
+    let client = Client::with(&ClientSettings::new(own.pem()), None).unwrap();
+    let met =
+        meet(&client, &signed.server_of(ClientAuth::Off, BOTH, RecordLayer::Rustls), "localhost");
+    let text = met.unwrap_err().to_string();
+    assert!(text.contains("an authority's") && text.contains("CA:FALSE"), "{text}");
+}

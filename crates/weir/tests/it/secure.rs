@@ -181,6 +181,26 @@ fn a_broker_that_is_not_trusted_is_told_with_the_reason() {
 }
 
 #[test]
+fn authorities_come_from_a_folder_or_from_the_system() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new("a", folder.path());
+    let pair = authority.valid("broker");
+    let served = weir_broker(folder.path(), Listener { pair: Some(&pair), ..Listener::default() });
+    let url = format!("mqtts://localhost:{}/a", served.port());
+    ok(&["pub", "-L", &url, "-m", "x", "-q", "1", "--capath", folder.path().to_str().unwrap()]);
+    // As OpenSSL does, who asks for the system's looks here first.
+    let as_of_system = |file: &str| {
+        let mut command = Command::new(WEIR);
+        command.args(["pub", "-L", &url, "-m", "x", "-q", "1"]).env("SSL_CERT_FILE", file);
+        command.env_remove("SSL_CERT_DIR").output().unwrap()
+    };
+    assert!(as_of_system(&authority.file()).status.success());
+    let other = Authority::new("b", folder.path()).file();
+    let text = command::text(&as_of_system(&other).stderr);
+    assert!(text.contains("not trusted here"), "{text}");
+}
+
+#[test]
 fn a_certificate_of_another_host_is_taken_only_if_nobody_minds() {
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::new("a", folder.path());
