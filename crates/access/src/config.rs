@@ -13,7 +13,7 @@ pub struct JwtConfig {
     /// The algorithms that a token may be signed by, such as `["ES256"]`: HS256, HS384, HS512,
     /// RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, EdDSA.
     pub algorithms: Vec<Algorithm>,
-    /// Where a client says its token: `password` or `user_name`.
+    /// Where a client says its token; by default in the password.
     #[serde(default)]
     pub r#in: TokenPlace,
     /// A file with the secret of HS256, HS384 and HS512, of 32 bytes at least. A line's end behind
@@ -93,10 +93,11 @@ fn acl_claim() -> String {
 pub struct HttpConfig {
     /// Where the service is asked: an address that begins with `http://` or `https://`.
     pub url: String,
-    /// How it is asked and answers: `emqx` or `mosquitto-go-auth`.
+    /// How it is asked and answers; by default as EMQX has it.
     #[serde(default)]
     pub form: Form,
-    /// The method of HTTP. What `get` sends, password included, stands in the logs of many servers.
+    /// The method of HTTP; by default `post`. What `get` sends, password included, stands in the
+    /// logs of many servers.
     #[serde(default)]
     pub method: Method,
     /// With `mosquitto-go-auth`: where it is asked whether a user may do everything. Without it
@@ -120,8 +121,8 @@ pub struct HttpConfig {
     /// Clients that wait for an answer, by default 4,096. More are told that the server is busy.
     #[serde(default = "queue")]
     pub queue: u16,
-    /// How long an answer that lets a client in is known, in seconds, by default 30. 0 asks
-    /// each time.
+    /// How long an answer that lets a client in is known, in seconds, by default 30, at most
+    /// 3,600. 0 asks each time.
     #[serde(default = "cache_s")]
     pub cache_s: u32,
 }

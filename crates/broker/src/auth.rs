@@ -46,9 +46,10 @@ const DATA_BYTES_MAX: usize = 4096;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AuthConfig {
-    /// Whether clients are let in that say no user name. Without `password_file` they may say one,
-    /// which is not checked. Not set, they are if all addresses of `listen` are loopback and
-    /// nothing below is set; with other addresses, the broker does not start until it knows.
+    /// Whether clients are let in that say no user name. Without `password_file`, `jwt` and `http`
+    /// they may say one, which is not checked. Not set, they are if all addresses of `listen` are
+    /// loopback and nothing below is set; with other addresses, the broker does not start until it
+    /// knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_anonymous: Option<bool>,
     /// A file with a line for each user and its password, as `weir passwd` and Mosquitto's
