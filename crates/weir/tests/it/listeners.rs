@@ -141,6 +141,7 @@ fn an_old_socket_file_is_replaced_and_what_is_another_s_is_left_alone() {
     let pid = rustix::process::Pid::from_child(&first.child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert!(first.child.wait().unwrap().success());
+    assert!(socket.exists());
     let said = refusal(&mut command);
     assert!(said.contains("is there and is no socket"), "{said}");
     let link = folder.path().join("link");
