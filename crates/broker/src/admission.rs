@@ -3,12 +3,12 @@
 
 use crate::auth::Bans;
 use crate::host::host_of;
+use crate::shrink;
 use foldhash::fast::RandomState;
 use hosts::{Held, Hosts, Kind};
 use rate::Rate;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash};
+use std::hash::BuildHasher;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use strikes::Strikes;
@@ -122,21 +122,6 @@ pub(crate) struct Place {
 /// A connection between two places.
 #[derive(Debug)]
 pub(crate) struct Pass(Held);
-
-/// Entries for which a table or list keeps its memory.
-const KEPT: usize = 1024;
-
-/// Whether so little of its memory is used that half of the rest may go: seldom, so that it costs
-/// no more than the removals before it.
-fn is_roomy(len: usize, capacity: usize) -> bool {
-    capacity > KEPT && len < capacity / 4
-}
-
-pub(crate) fn shrink<K: Eq + Hash, V>(table: &mut HashMap<K, V, RandomState>) {
-    if is_roomy(table.len(), table.capacity()) {
-        table.shrink_to(table.len() * 2);
-    }
-}
 
 /// The connections of one process. Shards share it behind a lock, taken when a connection begins,
 /// moves or ends.
@@ -354,7 +339,7 @@ impl AdmissionControl {
         let held_there = self.held.get_mut(usize::from(place.shard))?;
         let held = held_there.get_mut(place.token as usize)?.take();
         while held_there.pop_if(|last| last.is_none()).is_some() {}
-        if is_roomy(held_there.len(), held_there.capacity()) {
+        if shrink::is_roomy(held_there.len(), held_there.capacity()) {
             held_there.shrink_to(held_there.len() * 2);
         }
         held
@@ -508,7 +493,7 @@ mod tests {
         }
         assert_eq!(admission.served, 1);
         let kept = [admission.held[0].capacity(), admission.hosts.capacity()];
-        assert!(kept.iter().all(|&kept| kept < 4 * KEPT), "{kept:?}");
+        assert!(kept.iter().all(|&kept| kept < 4 * shrink::KEPT), "{kept:?}");
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub use passwords::{BadLine, check_passwords, hash_password};
 
 pub use scram::{Verifier, VerifierError, client_final as scram_client_final};
 
-use crate::admission::shrink;
+use crate::shrink;
 use access::{AccessWay, Answered};
 use foldhash::fast::RandomState;
 use hasher::{Checked, HasherWay, PasswordCounts};
@@ -264,7 +264,7 @@ impl Authenticator {
     /// The connection's user is not asked for any more, or goes to another shard with it.
     pub(crate) fn forget_name(&mut self, conn: ConnKey) -> Option<Box<str>> {
         let user = self.names.remove(&conn)?;
-        shrink(&mut self.names);
+        shrink::table(&mut self.names);
         Some(user)
     }
 

@@ -20,6 +20,7 @@ mod reload;
 mod rules;
 mod server;
 mod shell;
+mod shrink;
 mod stopper;
 mod worker;
 

@@ -7,8 +7,8 @@
 
 mod bound;
 
-use crate::admission::shrink;
 use crate::host::host_of;
+use crate::shrink;
 use bound::Bound;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -114,7 +114,7 @@ impl Log {
     /// The connection is over, or goes to another shard, which is told its address.
     pub(crate) fn forget(&mut self, conn: ConnKey) -> Option<Peer> {
         let peer = self.peers.remove(&conn)?;
-        shrink(&mut self.peers);
+        shrink::table(&mut self.peers);
         Some(peer)
     }
 

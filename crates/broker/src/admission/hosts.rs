@@ -1,6 +1,6 @@
 //! How many connections each host has. A connection keeps four bytes of it.
 
-use super::{KEPT, shrink};
+use crate::shrink::{self, KEPT};
 use foldhash::fast::RandomState;
 use slab::Slab;
 use std::collections::HashMap;
@@ -116,7 +116,7 @@ impl Hosts {
         }
         self.by_address.remove(&host.address);
         self.all.remove(held.host());
-        shrink(&mut self.by_address);
+        shrink::table(&mut self.by_address);
         // What is behind the last host can go, and a look for it costs as much as there are.
         if self.all.len() < self.shrink_at / 2 && self.all.capacity() > KEPT {
             self.shrink_at = self.all.len();

@@ -1,7 +1,7 @@
 //! How many connections come in a second: a bucket that holds one second's, of which no host may
 //! have more than its share.
 
-use super::KEPT;
+use crate::shrink::KEPT;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -44,8 +44,10 @@ impl Served {
         let hash = line.trim().split_once(':').unwrap().1.to_owned();
         let path = |name: &str| folder.path().join(name);
         let text = format!(
-            "shards = 2\nlisten = [\"127.0.0.1:0\"]\n[auth]\npassword_file = {:?}\nacl_file = {:?}\n\
-             [[listener]]\naddress = \"127.0.0.1:0\"\n[listener.tls]\ncertificate = {:?}\nkey = {:?}\n",
+            "shards = 2\nlisten = [\"127.0.0.1:0\"]\n\
+             [auth]\npassword_file = {:?}\nacl_file = {:?}\n\
+             [[listener]]\naddress = \"127.0.0.1:0\"\n\
+             [listener.tls]\ncertificate = {:?}\nkey = {:?}\n",
             path("users"),
             path("rights"),
             path("certificate"),
