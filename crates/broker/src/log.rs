@@ -101,6 +101,11 @@ impl Log {
         self.peers.insert(conn, Peer { address, is_learnt: true });
     }
 
+    /// Where the peer of a connection is: where its proxy says, else at the end of its socket.
+    pub(crate) fn peer_of(&self, conn: ConnKey, io: &mut Io) -> Option<SocketAddr> {
+        peer_of(&self.peers, Some(conn), io)
+    }
+
     /// Where the peer of a connection is whose CONNECT is not answered.
     pub(crate) fn peer(&self, conn: ConnKey) -> Option<SocketAddr> {
         self.peers.get(&conn).map(|peer| peer.address)

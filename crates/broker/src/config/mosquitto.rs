@@ -12,7 +12,7 @@ pub use options::{OPTIONS, Options};
 
 use super::{Config, ConfigError};
 use lines::Line;
-use listeners::Block;
+use listeners::{Block, HalfPair};
 use options::Scope;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -43,6 +43,7 @@ pub struct MosquittoNote {
 const UNKNOWN: &str = "not an option that Weir knows of";
 const NO_VALUE: &str = "the value is not one that Mosquitto takes";
 const NO_LISTENER: &str = "it is about a listener, and stands before all of them";
+const HALF_PAIR: &str = "it has certfile or keyfile, and TLS needs both";
 const SEVERAL: &str = "the listeners differ in it, or it counts for each of them by itself: Weir \
                        has one setting for all";
 const ANONYMOUS: &str = "Mosquitto 2 lets nobody in anonymously if its file has a listener and \
@@ -132,7 +133,9 @@ impl MosquittoFile {
                 None => self.note(row.note, row.is_guard, line),
             }
         }
-        listeners::settle(&mut listener);
+        if let Err(HalfPair) = listeners::settle(&mut listener) {
+            self.note(HALF_PAIR, true, opened_by);
+        }
         // An address alone needs no table.
         if key == "address" && listener.is_empty() {
             return set(&mut self.config, "listen", vec![Value::from(place)].into());

@@ -8,7 +8,7 @@ use crate::reload::Reload;
 use std::sync::Arc;
 use weir_control::Request;
 use weir_core::{ConnKey, Micros, Partition, Shard, ShardId};
-use weir_reactor::{Io, Token};
+use weir_reactor::Io;
 
 impl Shell {
     /// Goes by the users and rights that were read again.
@@ -26,10 +26,11 @@ impl Shell {
     /// Those are banned from now on. Who is here already is ended.
     fn ban(&mut self, bans: &Arc<Bans>, io: &mut Io) {
         self.guard.admission().set_bans(Arc::clone(bans));
+        let log = &self.guard.log;
         let is_banned = |(conn, client_id, user): &(ConnKey, &str, Option<&str>)| {
             bans.has_client(client_id)
                 || user.is_some_and(|user| bans.has_user(user))
-                || io.peer(Token(conn.0)).is_some_and(|peer| bans.has_address(peer.ip()))
+                || log.peer_of(*conn, io).is_some_and(|peer| bans.has_address(peer.ip()))
         };
         let banned: Vec<ConnKey> =
             self.shard.connected().filter(is_banned).map(|(conn, ..)| conn).collect();

@@ -110,8 +110,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Sessions are resumed by tickets that only this server can open: whoever shows one was let in
-    /// by the same certificates of authorities.
+    /// Sessions are resumed by tickets that only this server can open, unless clients show
+    /// certificates: a ticket would let its owner in whatever has become of its certificate.
     ///
     /// # Errors
     /// What of it cannot be used.
@@ -129,8 +129,12 @@ impl Server {
             .with_client_cert_verifier(verifier)
             .with_cert_resolver(Arc::new(ByName(setup.certified)));
         config.session_storage = Arc::new(NoServerSessionStorage {});
-        config.send_tls13_tickets = 1;
-        config.ticketer = Ticketer::new().map_err(|error| SetupError::Key(error.to_string()))?;
+        config.send_tls13_tickets = 0;
+        if matches!(setup.auth, ClientAuth::Off) {
+            config.send_tls13_tickets = 1;
+            config.ticketer =
+                Ticketer::new().map_err(|error| SetupError::Key(error.to_string()))?;
+        }
         config.alpn_protocols = setup.protocols;
         config.ignore_client_order = has_order;
         config.enable_secret_extraction = setup.record_layer == RecordLayer::Compact;

@@ -8,8 +8,20 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Checked by the tests of `weir-core`, `weir-flow`, `weir-mosquitto` and `weir-broker`.
-const OF_OTHERS: [&str; 7] =
-    ["core", "record", "flow_expression", "flow_payload", "mosquitto_db", "access_files", "claims"];
+const OF_OTHERS: [&str; 12] = [
+    "core",
+    "record",
+    "flow_expression",
+    "flow_payload",
+    "mosquitto_db",
+    "access_files",
+    "claims",
+    "proxy",
+    "tls_compact",
+    "tls_hello",
+    "ws_frames",
+    "ws_request",
+];
 
 fn fuzz() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")

@@ -58,22 +58,32 @@ impl Block<'_> {
     }
 }
 
+/// Only one of a certificate and its key is named.
+pub(super) struct HalfPair;
+
 /// Makes of the keys that lines have set the `[[listener]]` table that means the same. Mosquitto
 /// speaks TLS where there is a certificate, and asks clients for one where it requires it.
-pub(super) fn settle(listener: &mut Table) {
+///
+/// # Errors
+/// A certificate without its key, or a key without.
+pub(super) fn settle(listener: &mut Table) -> Result<(), HalfPair> {
     if listener.get("websocket") == Some(&Value::Boolean(false)) {
         listener.remove("websocket");
     }
-    let Some(Value::Table(tls)) = listener.get_mut("tls") else { return };
+    let Some(Value::Table(tls)) = listener.get_mut("tls") else { return Ok(()) };
     // `use_identity_as_username false` names no identity.
     if tls.get("identity") == Some(&Value::Boolean(false)) {
         tls.remove("identity");
     }
-    if !tls.contains_key("certificate") {
+    let pair = ["certificate", "key"].map(|key| tls.contains_key(key));
+    if pair != [true; 2] {
         listener.remove("tls");
-    } else if tls.get("require_certificate") != Some(&Value::Boolean(true)) {
+        return if pair == [false; 2] { Ok(()) } else { Err(HalfPair) };
+    }
+    if tls.get("require_certificate") != Some(&Value::Boolean(true)) {
         for key in ["require_certificate", "client_ca", "crl", "identity"] {
             tls.remove(key);
         }
     }
+    Ok(())
 }

@@ -186,6 +186,7 @@ fn a_file_is_not_run_without_what_guards_the_broker() {
         "use_username_as_clientid true",
         "listener 1883\nenable_proxy_protocol 2",
         "listener 8883\nrequire_certificate perhaps",
+        "listener 8883\ncertfile /c.pem",
         "listener none",
         "allow_anonymous perhaps",
     ] {
