@@ -348,12 +348,15 @@ impl Config {
         self.listen.iter().map(plain).chain(self.listener.iter().map(of_table)).collect()
     }
 
-    /// Those of its places that other hosts reach, and where nobody has to show a certificate.
+    /// Those of its places that other hosts reach, by a proxy if not by themselves, and where nobody
+    /// has to show a certificate.
     fn places_for_all(&self) -> Result<Vec<ListenPlace>, ConfigError> {
-        let plain = self.listen.iter().map(|_| false);
-        let asks = plain.chain(self.listener.iter().map(ListenerConfig::asks_for_certificates));
-        let is_for_all = |(place, asks): &(ListenPlace, bool)| !asks && !place.is_of_this_host();
-        let places = self.places()?.into_iter().zip(asks).filter(is_for_all);
+        let tables = self.listen.iter().map(|_| None).chain(self.listener.iter().map(Some));
+        let is_for_all = |(place, table): &(ListenPlace, Option<&ListenerConfig>)| {
+            let is_reached = !place.is_of_this_host() || table.is_some_and(|it| it.has_proxies());
+            is_reached && !table.is_some_and(|table| table.asks_for_certificates())
+        };
+        let places = self.places()?.into_iter().zip(tables).filter(is_for_all);
         Ok(places.map(|(place, _)| place).collect())
     }
 
@@ -470,6 +473,22 @@ mod tests {
                     assert!(error.to_string().contains(range.key), "{error}");
                 }
             }
+        }
+    }
+
+    /// Its proxies bring clients from anywhere.
+    #[test]
+    fn a_listener_with_proxies_is_not_for_this_host_alone() {
+        let listener = "[[listener]]\naddress = \"127.0.0.1:1\"\n";
+        for (more, is_open) in [
+            ("", true),
+            ("websocket = true\nforwarded_from = [\"127.0.0.1/32\"]\n", false),
+            ("[listener.proxy]\nfrom = [\"127.0.0.1/32\"]\n", false),
+        ] {
+            let config = read(&format!("{listener}{more}")).unwrap();
+            assert_eq!((config.check().is_ok(), config.allows_anonymous()), (is_open, is_open));
+            let config = read(&format!("auth.allow_anonymous = true\n{listener}{more}")).unwrap();
+            assert!(config.check().is_ok() && config.allows_anonymous());
         }
     }
 

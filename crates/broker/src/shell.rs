@@ -467,8 +467,8 @@ impl Sink for Output<'_> {
     }
 
     fn authenticate(&mut self, request: AuthRequest<'_>) {
-        let now = self.now();
-        let verdict = self.guard.authenticate(&request, now);
+        let (now, peer) = (self.now(), self.guard.log.peer_of(request.conn, self.io));
+        let verdict = self.guard.authenticate(&request, peer, now);
         self.verdict = verdict.map(|verdict| (request.ticket, verdict));
     }
 

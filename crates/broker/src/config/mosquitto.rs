@@ -98,19 +98,13 @@ impl MosquittoFile {
     fn translate(path: &Path, lines: &[Line]) -> Self {
         let (config, notes, log_file) = (Table::new(), Vec::new(), None);
         let mut file = Self { path: path.into(), config, notes, log_file };
-        let blocks = listeners::blocks(lines);
-        let is_per_listener = blocks
-            .iter()
-            .any(|block| block.value("per_listener_settings").is_some_and(|value| value == "true"));
-        for block in &blocks {
-            file.take_listener(block);
-            for line in &block.lines {
-                match row(&line.option) {
-                    None => file.note(UNKNOWN, false, line),
-                    Some(row) => {
-                        file.take(row, line, block, &blocks, is_per_listener);
-                    }
-                }
+        let (blocks, block_of) = listeners::blocks(lines);
+        let is_per_listener = blocks.iter().any(|block| block.is_true("per_listener_settings"));
+        blocks.iter().for_each(|block| file.take_listener(block));
+        for (line, of) in lines.iter().zip(block_of) {
+            match row(&line.option) {
+                None => file.note(UNKNOWN, true, line),
+                Some(row) => file.take(row, line, &blocks[of], &blocks, is_per_listener),
             }
         }
         file.settle(&blocks);
@@ -128,6 +122,8 @@ impl MosquittoFile {
             let Some(row) = row(&line.option) else { continue };
             let Some(key) = row.key.and_then(|key| key.strip_prefix("listener.")) else { continue };
             match (row.value)(&line.value) {
+                // `use_identity_as_username false` takes back what it has said, and no more.
+                Some(_) if key == "tls.identity" && !block.is_true(&line.option) => {}
                 Some(value) => set(&mut listener, key, value),
                 None if row.note.is_empty() => self.note(NO_VALUE, true, line),
                 None => self.note(row.note, row.is_guard, line),
@@ -154,7 +150,8 @@ impl MosquittoFile {
         is_per_listener: bool,
     ) {
         if row.key.is_some_and(|key| key.starts_with("listener.")) {
-            if block.opened_by.is_none() {
+            let opens = ["listener", "port"].contains(&line.option.as_str());
+            if block.opened_by.is_none() && !opens {
                 self.note(NO_LISTENER, false, line);
             }
             return;
@@ -164,7 +161,8 @@ impl MosquittoFile {
             Scope::Listener => true,
             Scope::Access => is_per_listener,
         };
-        if is_of_one && !is_same_everywhere(row, line, blocks) {
+        let is_before_all = block.opened_by.is_none() && blocks.len() > 1;
+        if is_of_one && (is_before_all || !is_same_everywhere(row, line, blocks)) {
             return self.note(SEVERAL, row.is_guard, line);
         }
         match (row.key, (row.value)(&line.value)) {

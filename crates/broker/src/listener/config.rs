@@ -180,6 +180,11 @@ impl ListenerConfig {
         self.tls.as_ref().is_some_and(|tls| tls.require_certificate)
     }
 
+    /// Whether clients come by proxies, from wherever these are reached.
+    pub(crate) fn has_proxies(&self) -> bool {
+        self.proxy.is_some() || !self.forwarded_from.is_empty()
+    }
+
     /// What is wrong with it without a look at its files.
     pub(crate) fn fault(&self) -> Option<(&'static str, String, &'static str)> {
         let is_path = |path: &String| path.starts_with('/') && !path.contains('?');

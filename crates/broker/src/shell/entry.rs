@@ -7,15 +7,16 @@ use weir_core::{AuthRequest, AuthStep, Micros, Verdict};
 use weir_wire::ReasonCode;
 
 impl Guard {
-    /// What is known of a client at once; nothing if the answer comes later.
+    /// What is known of a client from `peer` at once; nothing if the answer comes later.
     pub(super) fn authenticate(
         &mut self,
         request: &AuthRequest<'_>,
+        peer: Option<SocketAddr>,
         now: Micros,
     ) -> Option<Verdict> {
-        let peer = self.log.peer(request.conn);
-        let address = peer.map(|peer| peer.ip());
-        let (client_id, user) = (request.client_id, request.user_name);
+        let (client_id, address) = (request.client_id, peer.map(|peer| peer.ip()));
+        // What its CONNECT says is not asked for if its transport has shown who it is.
+        let user = request.user_name.filter(|_| !self.auth.is_named(request.conn));
         if request.step == AuthStep::Begin
             && self.admission().is_banned(address, client_id, user, now)
         {

@@ -1,32 +1,54 @@
 //! Where a client is that comes by proxies of HTTP, by what these have added to its request.
 
 use ipnet::IpNet;
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
-/// The client by the addresses of `X-Forwarded-For`, or of `Forwarded` (RFC 7239): the last that is
-/// not one of `proxies`, since whatever stands before it was said by the client. With both headers
-/// they have to agree: a proxy adds to one of them, and the other may be the client's.
+/// The client by the values of `X-Forwarded-For`, or of `Forwarded` (RFC 7239): the last address
+/// that is not one of `proxies`, since whatever stands before it was said by the client. With both
+/// headers they have to agree: a proxy adds to one of them, and the other may be the client's.
 ///
 /// # Errors
-/// They do not.
+/// They do not, or a text in quotes has no end.
 pub(super) fn client(
-    x_forwarded_for: &[&str],
-    forwarded: &[&str],
+    x_forwarded_for: &[Cow<'_, str>],
+    forwarded: &[Cow<'_, str>],
     proxies: &[IpNet],
 ) -> Result<Option<SocketAddr>, ()> {
-    let by_one = last(x_forwarded_for.iter().map(|text| address(text)), proxies);
-    let by_other = last(forwarded.iter().map(|element| forwarded_for(element)), proxies);
+    let words = x_forwarded_for.iter().flat_map(|value| value.split(','));
+    let by_one = last(words.map(address).collect(), proxies);
+    let mut hops = Vec::new();
+    for value in forwarded {
+        for element in split(value, ',')? {
+            hops.push(forwarded_for(&split(element, ';')?));
+        }
+    }
+    let by_other = last(hops, proxies);
     let ip = |client: Option<SocketAddr>| client.map(|client| client.ip());
     let agree = x_forwarded_for.is_empty() || forwarded.is_empty() || ip(by_one) == ip(by_other);
     if agree { Ok(by_one.or(by_other)) } else { Err(()) }
 }
 
-fn last(
-    hops: impl DoubleEndedIterator<Item = Option<SocketAddr>>,
-    proxies: &[IpNet],
-) -> Option<SocketAddr> {
+/// The parts of a text between separators that are not in quotes: these may have been chosen by
+/// the client.
+fn split(text: &str, separator: char) -> Result<Vec<&str>, ()> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let parts = text.split(|letter| {
+        let was_escaped = std::mem::take(&mut is_escaped);
+        match letter {
+            '"' if !was_escaped => is_quoted = !is_quoted,
+            '\\' if is_quoted && !was_escaped => is_escaped = true,
+            _ => {}
+        }
+        letter == separator && !is_quoted
+    });
+    let parts = parts.collect();
+    if is_quoted { Err(()) } else { Ok(parts) }
+}
+
+fn last(hops: Vec<Option<SocketAddr>>, proxies: &[IpNet]) -> Option<SocketAddr> {
     let mut client = None;
-    for hop in hops.rev() {
+    for hop in hops.into_iter().rev() {
         // Behind one that cannot be read, nothing is known.
         let Some(hop) = hop else { return client };
         client = Some(hop);
@@ -38,8 +60,8 @@ fn last(
     client
 }
 
-fn forwarded_for(element: &str) -> Option<SocketAddr> {
-    element.split(';').find_map(|pair| {
+fn forwarded_for(pairs: &[&str]) -> Option<SocketAddr> {
+    pairs.iter().find_map(|pair| {
         let (name, value) = pair.split_once('=')?;
         name.trim().eq_ignore_ascii_case("for").then(|| address(value.trim().trim_matches('"')))?
     })
@@ -58,12 +80,11 @@ mod tests {
     use super::*;
 
     fn by(x_forwarded_for: &str, forwarded: &str) -> Result<Option<SocketAddr>, ()> {
-        let words = |text: &'static str| -> Vec<&str> {
-            text.split(',').filter(|word| !word.is_empty()).collect()
+        let values = |text| -> Vec<Cow<'_, str>> {
+            if text == "" { Vec::new() } else { vec![Cow::Borrowed(text)] }
         };
         let proxies = ["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()];
-        let leaked = |text: &str| -> &'static str { Box::leak(text.into()) };
-        client(&words(leaked(x_forwarded_for)), &words(leaked(forwarded)), &proxies)
+        client(&values(x_forwarded_for), &values(forwarded), &proxies)
     }
 
     #[test]
@@ -81,11 +102,15 @@ mod tests {
             ("", "for=192.0.2.1, proto=http;for=10.0.0.1", Some("192.0.2.1:0")),
             ("", "for=_hidden", None),
             ("192.0.2.1", "for=192.0.2.1:5", Some("192.0.2.1:0")),
+            ("\u{FFFD}, 192.0.2.1", "", Some("192.0.2.1:0")),
+            ("", "for=192.0.2.1;host=\"x, for=9.9.9.9\"", Some("192.0.2.1:0")),
+            ("", "host=\"\\\", for=9.9.9.9;\";for=192.0.2.1", Some("192.0.2.1:0")),
         ] {
             let found = found.map(|found| found.parse().unwrap());
             assert_eq!(by(x_forwarded_for, forwarded), Ok(found), "{x_forwarded_for} {forwarded}");
         }
         assert_eq!(by("192.0.2.1", "for=192.0.2.2"), Err(()));
         assert_eq!(by("unknown", "for=192.0.2.2"), Err(()));
+        assert_eq!(by("", "for=192.0.2.1;host=\"x"), Err(()));
     }
 }

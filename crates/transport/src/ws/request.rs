@@ -6,6 +6,7 @@ use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use httparse::Header;
+use std::borrow::Cow;
 use std::net::SocketAddr;
 
 /// Headers of a request; a browser sends about 15.
@@ -76,7 +77,7 @@ pub(super) fn accept(bytes: &[u8], rules: &Rules) -> Result<(String, Option<Sock
         return Err(Refusal { status: "426 Upgrade Required", header, why });
     }
     let key = headers.value("sec-websocket-key").unwrap_or_default();
-    if STANDARD.decode(key).is_ok_and(|bytes| bytes.len() != 16) || key.len() != 24 {
+    if !STANDARD.decode(key).is_ok_and(|bytes| bytes.len() == 16) {
         return Err(bad("its request has no key of WebSocket"));
     }
     // [MQTT-6.0.0-3], [MQTT-6.0.0-4]
@@ -87,8 +88,7 @@ pub(super) fn accept(bytes: &[u8], rules: &Rules) -> Result<(String, Option<Sock
     let client = match rules.forwarded_from.is_empty() {
         true => None,
         false => {
-            let [one, other] = ["x-forwarded-for", "forwarded"]
-                .map(|name| headers.words(name).collect::<Vec<_>>());
+            let [one, other] = ["x-forwarded-for", "forwarded"].map(|name| headers.texts(name));
             forwarded::client(&one, &other, &rules.forwarded_from)
                 .map_err(|()| bad("its Forwarded and X-Forwarded-For do not agree"))?
         }
@@ -154,6 +154,13 @@ impl<'a> Headers<'a> {
         let of_name = move |header: &&Header<'_>| header.name.eq_ignore_ascii_case(name);
         let found = self.0.iter().filter(of_name);
         found.filter_map(|header| std::str::from_utf8(header.value).ok())
+    }
+
+    /// Those that a proxy has added to, so none may be left out because it is no text.
+    fn texts(&self, name: &'static str) -> Vec<Cow<'a, str>> {
+        let of_name = |header: &&Header<'_>| header.name.eq_ignore_ascii_case(name);
+        let found = self.0.iter().filter(of_name);
+        found.map(|header| String::from_utf8_lossy(header.value)).collect()
     }
 
     fn value(&self, name: &'static str) -> Option<&'a str> {

@@ -17,6 +17,13 @@ pub(super) struct Line {
     pub(super) value: String,
 }
 
+impl Line {
+    /// The name of the file that was included, if it is in one.
+    pub(super) fn file(&self) -> Option<&str> {
+        self.file.as_deref()
+    }
+}
+
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, number, option, .. } = self;

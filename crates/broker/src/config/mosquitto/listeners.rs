@@ -1,6 +1,7 @@
 //! The listeners of a mosquitto.conf: an option after `listener` is about that one.
 
 use super::lines::Line;
+use super::options;
 use std::net::{Ipv6Addr, UdpSocket};
 use toml::{Table, Value};
 
@@ -12,20 +13,30 @@ pub(super) struct Block<'a> {
     pub(super) lines: Vec<&'a Line>,
 }
 
-/// All of them; the first has the lines before any `listener`, which are about the one that `port`
-/// opens, if there is that.
-pub(super) fn blocks(lines: &[Line]) -> Vec<Block<'_>> {
-    let mut blocks = vec![Block::default()];
+/// All of them, and the one that each line belongs to. The first has the lines before any
+/// `listener` of their file, which are about the one that `port` opens, if there is that. A file
+/// that is included opens none for the others.
+pub(super) fn blocks(lines: &[Line]) -> (Vec<Block<'_>>, Vec<usize>) {
+    let (mut blocks, mut block_of) = (vec![Block::default()], Vec::with_capacity(lines.len()));
+    // Of the main file, and of the one that was included last.
+    let (mut main, mut included) = (0, (None, 0));
     for line in lines {
+        let file = line.file();
+        if file.is_some() && file != included.0 {
+            included = (file, 0);
+        }
+        let current = if file.is_none() { &mut main } else { &mut included.1 };
         match line.option.as_str() {
             "port" => blocks[0].opened_by = Some(line),
             "listener" => {
+                *current = blocks.len();
                 blocks.push(Block { opened_by: Some(line), lines: Vec::new() });
             }
-            _ => blocks.last_mut().expect("there is the first").lines.push(line),
+            _ => blocks[*current].lines.push(line),
         }
+        block_of.push(*current);
     }
-    blocks
+    (blocks, block_of)
 }
 
 impl Block<'_> {
@@ -33,6 +44,11 @@ impl Block<'_> {
     pub(super) fn value(&self, option: &str) -> Option<&str> {
         let found = self.lines.iter().rev().find(|line| line.option == option);
         found.map(|line| line.value.as_str())
+    }
+
+    /// Whether the last value of an option is yes.
+    pub(super) fn is_true(&self, option: &str) -> bool {
+        self.value(option).and_then(options::flag) == Some(Value::Boolean(true))
     }
 
     /// Where it listens, as `[[listener]]` says it; nothing if Mosquitto would not take it.
@@ -71,10 +87,6 @@ pub(super) fn settle(listener: &mut Table) -> Result<(), HalfPair> {
         listener.remove("websocket");
     }
     let Some(Value::Table(tls)) = listener.get_mut("tls") else { return Ok(()) };
-    // `use_identity_as_username false` names no identity.
-    if tls.get("identity") == Some(&Value::Boolean(false)) {
-        tls.remove("identity");
-    }
     let pair = ["certificate", "key"].map(|key| tls.contains_key(key));
     if pair != [true; 2] {
         listener.remove("tls");

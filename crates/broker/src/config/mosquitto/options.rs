@@ -127,6 +127,11 @@ pub const OPTIONS: &[Options] = &[
     key(&["password_file"], "auth.password_file", text, "").of(Scope::Access).guard(),
     key(&["acl_file"], "auth.acl_file", text, "").of(Scope::Access).guard(),
     note(
+        &["listener_allow_anonymous"],
+        "there is nothing like it: `auth.allow_anonymous` is for all listeners",
+    )
+    .guard(),
+    note(
         &["per_listener_settings"],
         "there is one setting for all listeners, which is taken if all of them say the same",
     ),
@@ -153,7 +158,10 @@ pub const OPTIONS: &[Options] = &[
         &["disable_client_cert_date_checks"],
         "there is nothing like it: certificates that have expired are refused",
     ),
-    note(&["allow_zero_length_clientid", "auto_id_prefix"], "such clients get an identifier"),
+    note(
+        &["allow_zero_length_clientid", "auto_id_prefix", "listener_auto_id_prefix"],
+        "such clients get an identifier",
+    ),
     key(
         &["max_inflight_messages"],
         "limits.in_flight_max",
@@ -326,8 +334,9 @@ fn packet(bytes: i64) -> Option<Value> {
     Some(bytes.clamp(16, PACKET_BYTES_MAX).into())
 }
 
-fn flag(text: &str) -> Option<Value> {
-    match text {
+/// As Mosquitto reads it: by the first word.
+pub(super) fn flag(text: &str) -> Option<Value> {
+    match text.split([' ', '\t']).next()? {
         "true" | "1" => Some(true.into()),
         "false" | "0" => Some(false.into()),
         _ => None,

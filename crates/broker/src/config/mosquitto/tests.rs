@@ -17,7 +17,6 @@ persistent_client_expiration 2w
 log_dest file /var/log/mosquitto.log
 connection upstream
 remote_password secret
-frobnicate on
 ";
 
 fn translated(text: &str) -> MosquittoFile {
@@ -55,7 +54,6 @@ fn a_file_of_mosquitto_is_said_in_our_words() {
         "#   max_connections (line 5)\n#       the listeners differ in it",
         "#   persistence (line 8)\n#       with `store.path`",
         "#   connection (line 15), remote_password (line 16)\n#       there are no bridges",
-        "#   frobnicate (line 17)\n#       not an option that Weir knows of",
         "#       sessions and retained messages begin empty",
     ] {
         assert!(shown.contains(said), "{said}: {shown}");
@@ -189,6 +187,10 @@ fn a_file_is_not_run_without_what_guards_the_broker() {
         "listener 8883\ncertfile /c.pem",
         "listener none",
         "allow_anonymous perhaps",
+        "frobnicate on",
+        "listener 1883\nlistener_allow_anonymous false",
+        "per_listener_settings 1\nallow_anonymous true\nlistener 1883",
+        "per_listener_settings true\nlistener 1 ::1\nallow_anonymous true\nlistener 2 ::1",
     ] {
         let error = translated(line).config().unwrap_err();
         assert!(matches!(error, ConfigError::MosquittoGuards { .. }), "{line}: {error}");
@@ -199,6 +201,37 @@ fn a_file_is_not_run_without_what_guards_the_broker() {
     config(harmless);
 }
 
+/// What follows `include_dir` is about the listener before it, and not about one of those files.
+#[test]
+fn a_listener_of_an_included_file_ends_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, included) = (folder.path().join("m.conf"), folder.path().join("conf.d"));
+    std::fs::create_dir(&included).unwrap();
+    std::fs::write(included.join("a.conf"), "listener 1883 ::1\n").unwrap();
+    let tls = "certfile /c\nkeyfile /k\ncafile /ca\n";
+    let before = format!("allow_anonymous true\nlistener 8883 ::1\n{tls}");
+    let text = format!("{before}include_dir {}\nrequire_certificate true\n", included.display());
+    std::fs::write(&file, text).unwrap();
+    let MosquittoFile { config, .. } = MosquittoFile::read(&file).unwrap();
+    let tls = config["listener"][0]["tls"].as_table().unwrap();
+    assert_eq!(tls["require_certificate"].as_bool(), Some(true), "{config}");
+    assert_eq!(config["listen"], vec![Value::from("[::1]:1883")].into());
+}
+
+#[test]
+fn an_identity_is_taken_back_by_its_own_option_alone() {
+    let tls = "listener 1 ::1\ncertfile /c\nkeyfile /k\ncafile /a\nrequire_certificate true\n";
+    for (lines, identity) in [
+        ("use_identity_as_username true\nuse_subject_as_username false", Some("cn")),
+        ("use_identity_as_username true\nuse_identity_as_username false", None),
+        ("use_subject_as_username 1", Some("subject")),
+    ] {
+        let (config, _) = parts(&format!("{tls}{lines}"));
+        let found = config["listener"][0]["tls"].get("identity").and_then(Value::as_str);
+        assert_eq!(found, identity, "{lines}");
+    }
+}
+
 #[test]
 fn files_of_the_included_folder_are_read_in_the_order_of_their_names() {
     let folder = tempfile::tempdir().unwrap();
@@ -206,7 +239,7 @@ fn files_of_the_included_folder_are_read_in_the_order_of_their_names() {
     let included = folder.path().join("conf.d");
     std::fs::create_dir(&included).unwrap();
     let write = |name: &str, text: &str| std::fs::write(included.join(name), text).unwrap();
-    write("b.conf", "max_queued_messages 2\nfrobnicate\n");
+    write("b.conf", "max_queued_messages 2\nsys_interval 1\n");
     write("a.conf", "listener 1884 ::1\nmax_queued_messages 1\n");
     write("c.other", "max_queued_messages 3\n");
     let text = format!("allow_anonymous true\ninclude_dir {}\n", included.display());
@@ -217,7 +250,7 @@ fn files_of_the_included_folder_are_read_in_the_order_of_their_names() {
         (config.limits.queue_messages_max, &config.listen[..]),
         (2, &["[::1]:1884".into()][..])
     );
-    assert!(read.to_string().contains("frobnicate (b.conf, line 2)"), "{read}");
+    assert!(read.to_string().contains("sys_interval (b.conf, line 2)"), "{read}");
     std::fs::remove_dir_all(&included).unwrap();
     assert!(MosquittoFile::read(&file).unwrap_err().to_string().contains("conf.d"));
 }
