@@ -79,8 +79,8 @@ pub enum Answer {
     Allow(Box<Identity>),
     /// It is not, or so it seems: what it says is wrong.
     Deny,
-    /// Its token is signed as it should be, and does not let it in: it has expired, or is for
-    /// another client. Nobody has guessed it.
+    /// Its token does not let it in, and nobody has guessed it: it is signed as it should be and
+    /// has expired, or is for another client; or its key may be one that is not fetched yet.
     Unfit,
     /// Nothing is known of it.
     Ignore,
