@@ -19,7 +19,7 @@ mod tokens;
 pub use claims::{BadToken, Claims, identify};
 pub use config::{Form, HttpConfig, JwtConfig, Method, TokenPlace};
 pub use counts::Counts;
-pub use http::BadAddress;
+pub use http::{BadAddress, is_open_to_others};
 pub use keys::KeyError;
 pub use recent::{Digest, Digester, Recent};
 pub use rules::{Action, BadRules, Names, RULES_MAX, Rule, parse as parse_rules};

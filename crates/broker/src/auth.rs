@@ -32,7 +32,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use waits::Waits;
-use weir_access::{By, HttpConfig, JwtConfig, Setup};
+use weir_access::{By, HttpConfig, JwtConfig, Setup, is_open_to_others};
 use weir_core::{AuthRequest, AuthStep, ConnKey, Micros, Verdict};
 use weir_wire::ReasonCode;
 
@@ -131,16 +131,16 @@ impl AuthConfig {
             && self.allow_anonymous == Some(true);
         let text = "auth.acl_file without auth.password_file: whoever says a user name has the \
             rights of that user";
-        let plain = |key, url: &str| {
-            let host = url.strip_prefix("http://")?;
-            let is_here = ["localhost", "127.", "[::1]"].iter().any(|it| host.starts_with(it));
-            let why = "over http:// whoever is between can read and change what is said";
-            (!is_here).then(|| format!("{key}: {why}"))
-        };
-        let jwks = self.jwt.iter().filter_map(|jwt| jwt.jwks.as_deref());
-        let jwks = jwks.filter_map(move |url| plain("auth.jwt.jwks", url));
-        let http = self.http.iter().filter_map(move |http| plain("auth.http.url", &http.url));
-        is_unproven.then(|| text.to_owned()).into_iter().chain(jwks).chain(http)
+        let jwks = self.jwt.iter().map(|jwt| ("auth.jwt.jwks", jwt.jwks.as_deref()));
+        let services = self.http.iter().flat_map(|http| {
+            let (url, superuser_url) = (Some(&*http.url), http.superuser_url.as_deref());
+            [("auth.http.url", url), ("auth.http.superuser_url", superuser_url)]
+        });
+        let is_open = |(_, address): &(_, Option<&str>)| address.is_some_and(is_open_to_others);
+        let open = jwks.chain(services).filter(is_open).map(|(key, _)| {
+            format!("{key}: over http:// whoever is between can read and change what is said")
+        });
+        is_unproven.then(|| text.to_owned()).into_iter().chain(open)
     }
 }
 
@@ -362,6 +362,23 @@ mod tests {
         assert_eq!(authenticator(true).answer(&begin, None).unwrap(), Verdict::Accept(Vec::new()));
         let refused = Verdict::Refuse(ReasonCode::NotAuthorized);
         assert_eq!(authenticator(false).answer(&begin, None).unwrap(), refused);
+    }
+
+    #[test]
+    fn every_address_that_others_can_listen_to_is_warned_of() {
+        let config = |url: &str| {
+            let text = format!(
+                "[jwt]\nalgorithms = [\"ES256\"]\njwks = \"{url}\"\n\
+                 [http]\nurl = \"{url}\"\nsuperuser_url = \"{url}\""
+            );
+            toml::from_str::<AuthConfig>(&text).unwrap()
+        };
+        let far: Vec<String> = config("http://127.example.org/").warnings().collect();
+        let keys: Vec<_> = far.iter().map(|text| text.split(':').next().unwrap()).collect();
+        assert_eq!(keys, ["auth.jwt.jwks", "auth.http.url", "auth.http.superuser_url"]);
+        for url in ["https://example.org/", "http://[::1]:80/", "/etc/weir/keys"] {
+            assert_eq!(config(url).warnings().count(), 0, "{url}");
+        }
     }
 
     #[test]
