@@ -219,7 +219,7 @@ impl Authenticator {
         {
             return self
                 .waits
-                .ask(peer, access.waiting_max(), || access.ask(By::Token, request, peer));
+                .ask(peer, access.waiting_max, || access.ask(By::Token, request, peer));
         }
         let service = access.as_ref().filter(|access| access.has_service);
         let checks_names = hasher.is_some() || access.is_some();
@@ -239,7 +239,7 @@ impl Authenticator {
         match service {
             Some(service) => self
                 .waits
-                .ask(peer, service.waiting_max(), || service.ask(By::Service, request, peer)),
+                .ask(peer, service.waiting_max, || service.ask(By::Service, request, peer)),
             None => Some(Verdict::Refuse(ReasonCode::NotAuthorized)),
         }
     }

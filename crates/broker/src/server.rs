@@ -324,8 +324,9 @@ impl Server {
         }
         let asker = access::start(&setup, self.access.keys.clone(), secret, mailboxes)?;
         let asker = self.asker.get_or_init(|| asker);
-        let way = |shard| AccessWay::new(shard, asker, &setup);
-        Ok((0..mailboxes.len()).map(way).collect::<Vec<_>>().into_iter())
+        let shards = mailboxes.len();
+        let way = |shard| AccessWay::new((shard, shards), asker, &setup);
+        Ok((0..shards).map(way).collect::<Vec<_>>().into_iter())
     }
 
     /// Has the shards take up what the store has of them. Returns their logs, with a flusher each.

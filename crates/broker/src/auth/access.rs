@@ -41,6 +41,8 @@ impl Answered {
 #[derive(Debug)]
 pub(crate) struct AccessWay {
     shard: usize,
+    /// This shard's part of how many clients may wait for the thread.
+    pub(super) waiting_max: usize,
     asker: Asker<Tag>,
     tokens: Option<TokenPlace>,
     pub(super) has_service: bool,
@@ -67,9 +69,11 @@ pub(crate) fn start<T: From<Answered> + Send + 'static>(
 }
 
 impl AccessWay {
-    pub(crate) fn new(shard: usize, asker: &Asker<Tag>, setup: &Setup) -> Self {
+    pub(crate) fn new((shard, shards): (usize, usize), asker: &Asker<Tag>, setup: &Setup) -> Self {
         let tokens = setup.jwt.as_ref().map(|jwt| jwt.r#in);
-        Self { shard, asker: asker.clone(), tokens, has_service: setup.http.is_some() }
+        let waiting_max = asker.queue_max().div_ceil(shards);
+        let has_service = setup.http.is_some();
+        Self { shard, waiting_max, asker: asker.clone(), tokens, has_service }
     }
 
     /// Whether the client shows a token where tokens are.
@@ -81,11 +85,6 @@ impl AccessWay {
                 request.user_name.is_some_and(|name| is_token(name.as_bytes()))
             }
         }
-    }
-
-    /// How many clients may wait for the thread.
-    pub(super) fn waiting_max(&self) -> usize {
-        self.asker.queue_max()
     }
 
     pub(super) fn counts(&self) -> Arc<Counts> {
@@ -153,4 +152,41 @@ fn own_rules(rules: &[Rule]) -> Result<OwnRules, weir_core::NoFilter> {
         (false, Action::All) => Grant::Deny,
     };
     OwnRules::new(rules.iter().map(|rule| (of(rule), &*rule.filter)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::waits::Waits;
+    use super::*;
+    use weir_core::{AuthStep, ConnKey};
+
+    #[test]
+    fn one_address_leaves_others_a_part_of_the_queue_on_however_many_threads_it_comes() {
+        // It accepts, and says nothing.
+        let service = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", service.local_addr().unwrap());
+        let http = toml::from_str(&format!("url = \"{url}\"\nqueue = 8\ntimeout_ms = 600000"));
+        let setup = Setup { jwt: None, http: Some(http.unwrap()) };
+        let ready = setup.check().unwrap();
+        let asker = weir_access::start(&setup, ready, [7; 32], |_| Ok(|_, _| {})).unwrap();
+        let shards = 2;
+        let way = |shard| (AccessWay::new((shard, shards), &asker, &setup), Waits::new(75));
+        let mut ways: Vec<(AccessWay, Waits)> = (0..shards).map(way).collect();
+        let mut asks = |peer: &str, times: usize| {
+            let peer = Some(peer.parse().unwrap());
+            let (conn, ticket, step) = (ConnKey(1), Ticket::default(), AuthStep::Begin);
+            let (user_name, password, method) = (Some("ann"), None, None);
+            let (client_id, data) = ("c", &b""[..]);
+            let request =
+                AuthRequest { conn, ticket, step, client_id, user_name, password, method, data };
+            let waits = |way: &AccessWay, waits: &mut Waits| {
+                let ask = || way.ask(By::Service, &request, peer);
+                waits.ask(peer, way.waiting_max, ask).is_none()
+            };
+            let of_way = |(way, of): &mut (_, _)| (0..times).filter(|_| waits(way, of)).count();
+            ways.iter_mut().map(of_way).collect::<Vec<_>>()
+        };
+        assert_eq!(asks("192.0.2.1:1", 8), [3, 3]);
+        assert_eq!(asks("192.0.2.2:1", 1), [1, 1], "there is room for others");
+    }
 }
