@@ -25,7 +25,7 @@ use crate::shrink;
 use access::{AccessWay, Answered};
 use foldhash::fast::RandomState;
 use hasher::{Checked, HasherWay, PasswordCounts};
-use scram::{ClientFinal, ClientFirst, Exchange};
+use scram::{ClientFinal, ClientFirst, Exchange, Shown};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -149,6 +149,8 @@ impl AuthConfig {
 pub(crate) struct Authenticator {
     allow_anonymous: bool,
     users: HashMap<String, Verifier>,
+    /// What challenges show of them, in an order that all shards have.
+    shown: Vec<Shown>,
     /// Exchanges begun and not finished, by connection.
     exchanges: HashMap<ConnKey, Exchange>,
     /// The users that peers have shown to be by their transport, until CONNECT is answered.
@@ -174,14 +176,25 @@ impl Authenticator {
         (hasher, access): (Option<HasherWay>, Option<AccessWay>),
         share_percent: u8,
     ) -> Self {
-        let users = config
-            .users
-            .iter()
-            .filter_map(|(user, text)| Some((user.clone(), text.parse().ok()?)))
-            .collect();
+        let users = config.users.iter();
+        let users: Vec<(String, Verifier)> =
+            users.filter_map(|(user, text)| Some((user.clone(), text.parse().ok()?))).collect();
+        let shown = users.iter().map(|(_, verifier)| verifier.shown()).collect();
+        let users = users.into_iter().collect();
         let (exchanges, names, answered) = (HashMap::new(), HashMap::default(), None);
         let waits = Waits::new(share_percent);
-        Self { allow_anonymous, users, exchanges, names, answered, secret, hasher, access, waits }
+        Self {
+            allow_anonymous,
+            users,
+            shown,
+            exchanges,
+            names,
+            answered,
+            secret,
+            hasher,
+            access,
+            waits,
+        }
     }
 
     /// One step of one client from `peer`. Whatever is wrong is refused; nothing is told of why. No
@@ -316,7 +329,7 @@ impl Authenticator {
         self.answered = Some((request.conn, first.user.clone()));
         let verifier = match self.users.get(&first.user) {
             Some(verifier) => verifier.clone(),
-            None => Verifier::of_nobody(&self.secret, &first.user),
+            None => Verifier::of_nobody(&self.secret, &first.user, &self.shown),
         };
         let exchange = Exchange::new(first, verifier, &random);
         let data = exchange.server_first().into_bytes();
