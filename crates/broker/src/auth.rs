@@ -40,7 +40,7 @@ use weir_wire::ReasonCode;
 const METHOD: &str = "SCRAM-SHA-256";
 
 /// Longest authentication data looked at, in bytes.
-const DATA_BYTES_MAX: usize = 4096;
+const DATA_BYTES_MAX: usize = 1024;
 
 /// The `[auth]` table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,7 +152,7 @@ pub(crate) struct Authenticator {
     /// What challenges show of them, in an order that all shards have.
     shown: Vec<Shown>,
     /// Exchanges begun and not finished, by connection.
-    exchanges: HashMap<ConnKey, Exchange>,
+    exchanges: HashMap<ConnKey, Exchange, RandomState>,
     /// The users that peers have shown to be by their transport, until CONNECT is answered.
     names: HashMap<ConnKey, Box<str>, RandomState>,
     /// Who was answered last, and the user that it claimed to be by its method.
@@ -181,7 +181,7 @@ impl Authenticator {
             users.filter_map(|(user, text)| Some((user.clone(), text.parse().ok()?))).collect();
         let shown = users.iter().map(|(_, verifier)| verifier.shown()).collect();
         let users = users.into_iter().collect();
-        let (exchanges, names, answered) = (HashMap::new(), HashMap::default(), None);
+        let (exchanges, names, answered) = (HashMap::default(), HashMap::default(), None);
         let waits = Waits::new(share_percent);
         Self {
             allow_anonymous,
@@ -309,7 +309,7 @@ impl Authenticator {
 
     /// The connection is over.
     pub(crate) fn forget(&mut self, conn: ConnKey) {
-        self.exchanges.remove(&conn);
+        self.take_exchange(conn);
         self.forget_name(conn);
         self.answered.take_if(|(answered, _)| *answered == conn);
     }
@@ -337,9 +337,15 @@ impl Authenticator {
         Verdict::Continue(data)
     }
 
+    fn take_exchange(&mut self, conn: ConnKey) -> Option<Exchange> {
+        let exchange = self.exchanges.remove(&conn)?;
+        shrink::table(&mut self.exchanges);
+        Some(exchange)
+    }
+
     fn finish(&mut self, request: &AuthRequest<'_>) -> Verdict {
         let refused = Verdict::Refuse(ReasonCode::NotAuthorized);
-        let Some(exchange) = self.exchanges.remove(&request.conn) else { return refused };
+        let Some(exchange) = self.take_exchange(request.conn) else { return refused };
         let user: Box<str> = exchange.user().into();
         self.answered = Some((request.conn, user.to_string()));
         let Some(last) = ClientFinal::parse(request.data) else { return refused };
@@ -418,6 +424,22 @@ mod tests {
             assert_eq!(matches!(verdict, Verdict::AcceptAs { .. }), is_right, "{verdict:?}");
             assert!(server.exchanges.is_empty());
         }
+    }
+
+    #[test]
+    fn what_many_have_begun_takes_no_memory_when_they_are_gone() {
+        let mut server = authenticator(false);
+        let conns = (0..8 * shrink::KEPT as u32).map(ConnKey);
+        for conn in conns.clone() {
+            let first = request(Some(METHOD), AuthStep::Begin, b"n,,n=ann,r=abc");
+            server.answer(&AuthRequest { conn, ..first }, None).unwrap();
+        }
+        conns.for_each(|conn| server.forget(conn));
+        assert!(server.exchanges.capacity() <= 2 * shrink::KEPT);
+        let long = format!("n,,n=ann,r={}", "x".repeat(DATA_BYTES_MAX));
+        let long = request(Some(METHOD), AuthStep::Begin, long.as_bytes());
+        let refused = Verdict::Refuse(ReasonCode::NotAuthorized);
+        assert_eq!(server.answer(&long, None), Some(refused));
     }
 
     #[test]
