@@ -35,7 +35,6 @@ pub enum By {
     Service,
 }
 
-#[derive(Debug)]
 enum Work<T> {
     Ask(T, By, Question),
     Reload(Ready),

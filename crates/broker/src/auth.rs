@@ -28,6 +28,7 @@ use hasher::{Checked, HasherWay, PasswordCounts};
 use scram::{ClientFinal, ClientFirst, Exchange, Shown};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -145,7 +146,6 @@ impl AuthConfig {
 }
 
 /// Answers the shard.
-#[derive(Debug)]
 pub(crate) struct Authenticator {
     allow_anonymous: bool,
     users: HashMap<String, Verifier>,
@@ -165,6 +165,16 @@ pub(crate) struct Authenticator {
     access: Option<AccessWay>,
     /// Who waits for one of the two.
     waits: Waits,
+}
+
+impl fmt::Debug for Authenticator {
+    /// Without secrets, and without what clients have said.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { allow_anonymous, hasher, access, .. } = self;
+        let mut shown = out.debug_struct("Authenticator");
+        shown.field("allow_anonymous", allow_anonymous).field("users", &self.users.len());
+        shown.field("hasher", hasher).field("access", access).finish_non_exhaustive()
+    }
 }
 
 impl Authenticator {
@@ -424,6 +434,15 @@ mod tests {
             assert_eq!(matches!(verdict, Verdict::AcceptAs { .. }), is_right, "{verdict:?}");
             assert!(server.exchanges.is_empty());
         }
+    }
+
+    #[test]
+    fn what_is_printed_to_find_faults_shows_no_secret() {
+        let secret = [7, 7, 7];
+        let (user_name, password) = (Some("hush"), Some(&secret[..]));
+        let asked = AuthRequest { user_name, password, ..request(None, AuthStep::Begin, &secret) };
+        let shown = format!("{asked:?} {:?}", authenticator(false));
+        assert!(!shown.contains("hush") && !shown.contains("7, 7, 7"), "{shown}");
     }
 
     #[test]

@@ -83,7 +83,6 @@ pub(crate) struct HasherWay {
     pub(crate) counts: PasswordCounts,
 }
 
-#[derive(Debug)]
 struct Work {
     shard: usize,
     ticket: Ticket,

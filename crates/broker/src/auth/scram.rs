@@ -122,7 +122,6 @@ impl FromStr for Verifier {
 }
 
 /// `client-first-message`.
-#[derive(Debug)]
 pub(super) struct ClientFirst {
     pub(super) user: String,
     nonce: String,
@@ -151,7 +150,6 @@ impl ClientFirst {
 }
 
 /// `client-final-message`.
-#[derive(Debug)]
 pub(super) struct ClientFinal<'a> {
     binding: &'a str,
     nonce: &'a str,
@@ -175,7 +173,6 @@ impl<'a> ClientFinal<'a> {
 }
 
 /// One client's exchange, after `client-first-message`.
-#[derive(Debug)]
 pub(super) struct Exchange {
     first: ClientFirst,
     verifier: Verifier,
