@@ -3,6 +3,7 @@
 use jsonwebtoken::Algorithm;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 /// The `[auth.jwt]` table: clients that show a token. Needs one of `secret_file`, `public_key` and
@@ -88,7 +89,7 @@ fn acl_claim() -> String {
 }
 
 /// The `[auth.http]` table: a service that says who may come in.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpConfig {
     /// Where the service is asked: an address that begins with `http://` or `https://`.
@@ -125,6 +126,25 @@ pub struct HttpConfig {
     /// 3,600. 0 asks each time.
     #[serde(default = "cache_s")]
     pub cache_s: u32,
+}
+
+impl fmt::Debug for HttpConfig {
+    /// Without what may be a secret: what headers say, and what is behind an address.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plain = |url: &str| url.split('?').next().unwrap_or_default().to_owned();
+        out.debug_struct("HttpConfig")
+            .field("url", &plain(&self.url))
+            .field("form", &self.form)
+            .field("method", &self.method)
+            .field("superuser_url", &self.superuser_url.as_deref().map(plain))
+            .field("headers", &self.headers.keys())
+            .field("ca_file", &self.ca_file)
+            .field("timeout_ms", &self.timeout_ms)
+            .field("pool", &self.pool)
+            .field("queue", &self.queue)
+            .field("cache_s", &self.cache_s)
+            .finish()
+    }
 }
 
 /// What the service speaks.

@@ -10,6 +10,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use std::cell::RefCell;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -47,6 +48,16 @@ pub enum BadAddress {
     /// The authorities cannot be had.
     #[error("{0}: its certificates cannot be used; name a PEM file of authorities as ca_file")]
     Authorities(String),
+}
+
+/// Whether what is said with the server at `address` can be read and changed on its way: it is not
+/// encrypted, and leaves this host.
+pub fn is_open_to_others(address: &str) -> bool {
+    let Ok(uri) = address.parse::<Uri>() else { return false };
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let is_loopback = |ip: IpAddr| ip.to_canonical().is_loopback();
+    let is_here = host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(is_loopback);
+    uri.scheme_str() == Some("http") && !is_here
 }
 
 /// A server, and the connections to it that are free.
@@ -177,4 +188,32 @@ fn connector(ca_file: Option<&Path>) -> Result<TlsConnector, BadAddress> {
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let config = config.map_err(|_| unfit())?.with_root_certificates(roots).with_no_client_auth();
     Ok(TlsConnector::from(Arc::new(config)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stays_on_this_host_or_is_encrypted_is_open_to_nobody() {
+        for address in [
+            "http://127.example.org/",
+            "http://localhost.example.org/",
+            "http://localhost@example.org/",
+            "HTTP://192.0.2.1:80/a",
+            "http://[2001:db8::1]/",
+        ] {
+            assert!(is_open_to_others(address), "{address}");
+        }
+        for address in [
+            "https://example.org/",
+            "http://localhost:8080/a",
+            "http://LOCALHOST/",
+            "http://127.1.2.3/",
+            "http://[::1]:80/",
+            "no address",
+        ] {
+            assert!(!is_open_to_others(address), "{address}");
+        }
+    }
 }

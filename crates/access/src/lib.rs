@@ -19,7 +19,7 @@ mod tokens;
 pub use claims::{BadToken, Claims, identify};
 pub use config::{Form, HttpConfig, JwtConfig, Method, TokenPlace};
 pub use counts::Counts;
-pub use http::BadAddress;
+pub use http::{BadAddress, is_open_to_others};
 pub use keys::KeyError;
 pub use recent::{Digest, Digester, Recent};
 pub use rules::{Action, BadRules, Names, RULES_MAX, Rule, parse as parse_rules};
@@ -79,8 +79,8 @@ pub enum Answer {
     Allow(Box<Identity>),
     /// It is not, or so it seems: what it says is wrong.
     Deny,
-    /// Its token is signed as it should be, and does not let it in: it has expired, or is for
-    /// another client. Nobody has guessed it.
+    /// Its token does not let it in, and nobody has guessed it: it is signed as it should be and
+    /// has expired, or is for another client; or its key may be one that is not fetched yet.
     Unfit,
     /// Nothing is known of it.
     Ignore,

@@ -2,7 +2,7 @@
 //! of topics by what may be done with them.
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Rules of one client; a longer list cannot be used.
 pub const RULES_MAX: usize = 1024;
@@ -64,8 +64,9 @@ struct Listed {
     topic: Option<String>,
     #[serde(default)]
     topics: Vec<String>,
-    qos: Option<Value>,
-    retain: Option<Value>,
+    /// For what else it is to hold only, such as `qos` and `ipaddr`.
+    #[serde(flatten)]
+    others: Map<String, Value>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -92,17 +93,20 @@ struct ByAction {
 }
 
 impl Listed {
-    /// Whether it holds for some messages of its topics only, by what this broker does not ask.
+    /// Whether it holds for some messages or clients only, by what this broker does not ask.
     fn has_conditions(&self) -> bool {
-        let is_all = |value: &Value| value.as_str() == Some("all");
-        [&self.qos, &self.retain].into_iter().flatten().any(|value| !is_all(value))
+        let is_any = |name: &str, value: &Value| {
+            value.is_null() || (["qos", "retain"].contains(&name) && *value == "all")
+        };
+        self.others.iter().any(|(name, value)| !is_any(name, value))
     }
 }
 
 /// The rules that `value` has for a client of these names, in order.
 ///
 /// What can only be granted in part is not granted, and what is denied in part is denied: a rule
-/// with `qos` or `retain`, and a topic whose placeholder has no name or one with a wildcard.
+/// with `qos`, `retain` or any other field that is not known here, and a topic whose placeholder
+/// has no name or one with a wildcard.
 ///
 /// # Errors
 /// Something in it that is not understood: nobody can say then what it would forbid.
@@ -173,27 +177,39 @@ fn add(
 
 /// The filter with the names in it; nothing if one is missing, or would be more than a name.
 fn filled(topic: &str, names: Names<'_>) -> Option<String> {
-    let level = |level: &str| -> Option<String> {
-        let name = match level {
-            "%c" => names.client_id,
-            "%u" => names.user?,
-            level if !level.contains("${") => return Some(level.to_owned()),
-            level => {
-                let mut level = level.replace("${clientid}", names.client_id);
-                if level.contains("${username}") {
-                    level = level.replace("${username}", names.user?);
-                }
-                let has_wildcard = level.contains(['+', '#']);
-                return (!has_wildcard && !level.is_empty()).then_some(level);
-            }
-        };
-        let is_plain = !name.is_empty() && !name.contains(['+', '#']);
-        is_plain.then(|| name.to_owned())
-    };
-    let levels: Option<Vec<String>> = topic.split('/').map(level).collect();
+    let levels: Option<Vec<String>> =
+        topic.split('/').map(|level| filled_level(level, names)).collect();
     let filter = levels?.join("/");
     // A name must not make a topic one of the broker's own.
     (filter.starts_with('$') == dollar_level(topic).is_some()).then_some(filter)
+}
+
+fn filled_level(level: &str, names: Names<'_>) -> Option<String> {
+    match level {
+        "%c" => return plain(names.client_id.to_owned()),
+        "%u" => return plain(names.user?.to_owned()),
+        level if !level.contains("${") => return Some(level.to_owned()),
+        _ => {}
+    }
+    let (mut filled, mut rest) = (String::new(), level);
+    // What is filled in is not looked at again.
+    while let Some((before, after)) = rest.split_once("${")
+        && let Some((placeholder, after)) = after.split_once('}')
+    {
+        filled += before;
+        filled += match placeholder {
+            "clientid" => names.client_id,
+            "username" => names.user?,
+            _ => return None,
+        };
+        rest = after;
+    }
+    plain(filled + rest)
+}
+
+/// The name, unless it would be more than one.
+fn plain(name: String) -> Option<String> {
+    (!name.is_empty() && !name.contains(['+', '#'])).then_some(name)
 }
 
 /// The first level of a filter of topics that begin with `$`.
@@ -262,8 +278,18 @@ mod tests {
             {"permission": "allow", "action": "publish", "topic": "a", "retain": false},
             {"permission": "deny", "action": "publish", "topic": "b", "retain": true},
             {"permission": "deny", "action": "subscribe", "topic": "eq #"},
+            {"permission": "allow", "topic": "c", "ipaddr": "10.0.0.0/8"},
+            {"permission": "allow", "topic": "c", "clientid_re": "^d"},
+            {"permission": "allow", "topic": "c", "whatever_comes": true},
+            {"permission": "deny", "topic": "d", "username_re": "^e"},
+            {"permission": "allow", "topic": "e", "ipaddr": null, "qos": "all"},
         ]);
-        assert_eq!(parse(&value, NAMES).unwrap(), [rule(false, Action::Publish, "b")]);
+        let expected = [
+            rule(false, Action::Publish, "b"),
+            rule(false, Action::All, "d"),
+            rule(true, Action::All, "e"),
+        ];
+        assert_eq!(parse(&value, NAMES).unwrap(), expected);
     }
 
     #[test]
@@ -282,6 +308,16 @@ mod tests {
             let dollar = json!([{"permission": "deny", "topic": "$q/${clientid}"}]);
             assert_eq!(parse(&dollar, names).unwrap(), [rule(false, Action::All, "$q/#")]);
         }
+    }
+
+    /// Whoever may choose the identifier cannot name the user by it.
+    #[test]
+    fn a_name_that_looks_like_a_placeholder_is_not_filled_again() {
+        let names = Names { client_id: "${username}", user: Some("ann") };
+        let topic = "x/${clientid}/a-${clientid}-${username}/%c/${username";
+        let expected = "x/${username}/a-${username}-ann/${username}/${username";
+        assert_eq!(filled(topic, names).unwrap(), expected);
+        assert_eq!(filled("x/${cert_common_name}", names), None, "a name that is not known here");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use hyper::{Request, StatusCode, Uri};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::fmt;
 use std::net::IpAddr;
 
 /// Bytes of the longest answer that is read.
@@ -20,7 +21,7 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 const CACHE_S_MAX: u32 = 3_600;
 
 /// Who wants in, and with what.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Question {
     /// The client identifier, as the client gave it.
     pub client_id: String,
@@ -30,6 +31,15 @@ pub struct Question {
     pub password: Option<Vec<u8>>,
     /// Where it comes from, if that is known.
     pub peer: Option<IpAddr>,
+}
+
+impl fmt::Debug for Question {
+    /// Without what may be a secret: a user name may be a token.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { client_id, peer, .. } = self;
+        let mut shown = out.debug_struct("Question");
+        shown.field("client_id", client_id).field("peer", peer).finish_non_exhaustive()
+    }
 }
 
 /// Why a service cannot be asked.
@@ -258,6 +268,27 @@ mod tests {
     use super::*;
 
     const NAMES: Names<'_> = Names { client_id: "c1", user: Some("ann") };
+
+    #[test]
+    fn what_is_printed_to_find_faults_shows_no_secret() {
+        let secret = || "hush".to_owned();
+        let question = Question {
+            client_id: "c1".into(),
+            user_name: Some(secret()),
+            password: Some(secret().into()),
+            peer: None,
+        };
+        let config: HttpConfig = serde_json::from_value(json!({
+            "url": "http://it/?key=hush",
+            "superuser_url": "http://it/?key=hush",
+            "headers": {"x-key": "hush"},
+        }))
+        .unwrap();
+        let shown = format!("{question:?} {config:?}");
+        assert!(shown.contains("c1") && shown.contains("x-key"), "{shown}");
+        let bytes = format!("{:?}", secret().into_bytes());
+        assert!(!shown.contains("hush") && !shown.contains(&bytes), "{shown}");
+    }
 
     fn said(status: u16, body: &str) -> String {
         match emqx(StatusCode::from_u16(status).unwrap(), body.as_bytes(), NAMES) {

@@ -35,7 +35,6 @@ pub enum By {
     Service,
 }
 
-#[derive(Debug)]
 enum Work<T> {
     Ask(T, By, Question),
     Reload(Ready),
@@ -148,6 +147,8 @@ struct Desked {
     places: Semaphore,
     digester: Digester,
     known: RefCell<Recent<Identity>>,
+    /// How often all of that was forgotten.
+    forgotten: Cell<u64>,
     said_at: Cell<Option<Instant>>,
 }
 
@@ -168,6 +169,7 @@ impl<F> Desk<F> {
                 places: Semaphore::new(config.pool.into()),
                 digester: Digester::new(secret),
                 known: RefCell::new(Recent::new(KNOWN_MAX)),
+                forgotten: Cell::default(),
                 said_at: Cell::default(),
                 config: config.clone(),
             })
@@ -199,7 +201,7 @@ impl<F> Desk<F> {
                         checker.reload(tokens);
                     }
                     if let Some(desked) = &self.service {
-                        desked.known.borrow_mut().clear();
+                        desked.forget();
                     }
                 }
             }
@@ -236,6 +238,7 @@ impl<F> Desk<F> {
             return Answer::Allow(Box::new(identity));
         }
         add(&counts.auth_service_asked);
+        let forgotten = desked.forgotten.get();
         let answering = async {
             // It is never closed.
             let _place = desked.places.acquire().await;
@@ -256,7 +259,10 @@ impl<F> Desk<F> {
                         &counts.auth_service_denied
                     }
                 });
-                if let Answer::Allow(identity) = &answer {
+                // What was asked before a reload is not known after it.
+                if let Answer::Allow(identity) = &answer
+                    && desked.forgotten.get() == forgotten
+                {
                     desked.note(digest, identity);
                 }
                 answer
@@ -286,6 +292,11 @@ impl Desked {
             peer.as_deref().unwrap_or_default().as_bytes(),
             &is_there,
         ])
+    }
+
+    fn forget(&self) {
+        self.known.borrow_mut().clear();
+        self.forgotten.set(self.forgotten.get() + 1);
     }
 
     /// Whoever comes back is let in by this for a while, but not when it is over.

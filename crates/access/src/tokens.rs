@@ -180,6 +180,8 @@ impl Checker {
                 let client_id = &question.client_id[..question.client_id.floor_char_boundary(128)];
                 tracing::debug!(client_id, %error, "a token lets nobody in");
                 match error {
+                    // Whoever signs may have a new one that has not been fetched yet.
+                    BadToken::UnknownKey if self.source.is_some() => Answer::Unfit,
                     BadToken::Form
                     | BadToken::Algorithm
                     | BadToken::UnknownKey

@@ -25,14 +25,15 @@ use crate::shrink;
 use access::{AccessWay, Answered};
 use foldhash::fast::RandomState;
 use hasher::{Checked, HasherWay, PasswordCounts};
-use scram::{ClientFinal, ClientFirst, Exchange};
+use scram::{ClientFinal, ClientFirst, Exchange, Shown};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use waits::Waits;
-use weir_access::{By, HttpConfig, JwtConfig, Setup};
+use weir_access::{By, HttpConfig, JwtConfig, Setup, is_open_to_others};
 use weir_core::{AuthRequest, AuthStep, ConnKey, Micros, Verdict};
 use weir_wire::ReasonCode;
 
@@ -40,7 +41,7 @@ use weir_wire::ReasonCode;
 const METHOD: &str = "SCRAM-SHA-256";
 
 /// Longest authentication data looked at, in bytes.
-const DATA_BYTES_MAX: usize = 4096;
+const DATA_BYTES_MAX: usize = 1024;
 
 /// The `[auth]` table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,26 +132,27 @@ impl AuthConfig {
             && self.allow_anonymous == Some(true);
         let text = "auth.acl_file without auth.password_file: whoever says a user name has the \
             rights of that user";
-        let plain = |key, url: &str| {
-            let host = url.strip_prefix("http://")?;
-            let is_here = ["localhost", "127.", "[::1]"].iter().any(|it| host.starts_with(it));
-            let why = "over http:// whoever is between can read and change what is said";
-            (!is_here).then(|| format!("{key}: {why}"))
-        };
-        let jwks = self.jwt.iter().filter_map(|jwt| jwt.jwks.as_deref());
-        let jwks = jwks.filter_map(move |url| plain("auth.jwt.jwks", url));
-        let http = self.http.iter().filter_map(move |http| plain("auth.http.url", &http.url));
-        is_unproven.then(|| text.to_owned()).into_iter().chain(jwks).chain(http)
+        let jwks = self.jwt.iter().map(|jwt| ("auth.jwt.jwks", jwt.jwks.as_deref()));
+        let services = self.http.iter().flat_map(|http| {
+            let (url, superuser_url) = (Some(&*http.url), http.superuser_url.as_deref());
+            [("auth.http.url", url), ("auth.http.superuser_url", superuser_url)]
+        });
+        let is_open = |(_, address): &(_, Option<&str>)| address.is_some_and(is_open_to_others);
+        let open = jwks.chain(services).filter(is_open).map(|(key, _)| {
+            format!("{key}: over http:// whoever is between can read and change what is said")
+        });
+        is_unproven.then(|| text.to_owned()).into_iter().chain(open)
     }
 }
 
 /// Answers the shard.
-#[derive(Debug)]
 pub(crate) struct Authenticator {
     allow_anonymous: bool,
     users: HashMap<String, Verifier>,
+    /// What challenges show of them, in an order that all shards have.
+    shown: Vec<Shown>,
     /// Exchanges begun and not finished, by connection.
-    exchanges: HashMap<ConnKey, Exchange>,
+    exchanges: HashMap<ConnKey, Exchange, RandomState>,
     /// The users that peers have shown to be by their transport, until CONNECT is answered.
     names: HashMap<ConnKey, Box<str>, RandomState>,
     /// Who was answered last, and the user that it claimed to be by its method.
@@ -165,6 +167,16 @@ pub(crate) struct Authenticator {
     waits: Waits,
 }
 
+impl fmt::Debug for Authenticator {
+    /// Without secrets, and without what clients have said.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { allow_anonymous, hasher, access, .. } = self;
+        let mut shown = out.debug_struct("Authenticator");
+        shown.field("allow_anonymous", allow_anonymous).field("users", &self.users.len());
+        shown.field("hasher", hasher).field("access", access).finish_non_exhaustive()
+    }
+}
+
 impl Authenticator {
     /// One for a shard; all have the same `secret`, which nobody else knows.
     pub(crate) fn new(
@@ -174,14 +186,25 @@ impl Authenticator {
         (hasher, access): (Option<HasherWay>, Option<AccessWay>),
         share_percent: u8,
     ) -> Self {
-        let users = config
-            .users
-            .iter()
-            .filter_map(|(user, text)| Some((user.clone(), text.parse().ok()?)))
-            .collect();
-        let (exchanges, names, answered) = (HashMap::new(), HashMap::default(), None);
+        let users = config.users.iter();
+        let users: Vec<(String, Verifier)> =
+            users.filter_map(|(user, text)| Some((user.clone(), text.parse().ok()?))).collect();
+        let shown = users.iter().map(|(_, verifier)| verifier.shown()).collect();
+        let users = users.into_iter().collect();
+        let (exchanges, names, answered) = (HashMap::default(), HashMap::default(), None);
         let waits = Waits::new(share_percent);
-        Self { allow_anonymous, users, exchanges, names, answered, secret, hasher, access, waits }
+        Self {
+            allow_anonymous,
+            users,
+            shown,
+            exchanges,
+            names,
+            answered,
+            secret,
+            hasher,
+            access,
+            waits,
+        }
     }
 
     /// One step of one client from `peer`. Whatever is wrong is refused; nothing is told of why. No
@@ -219,7 +242,7 @@ impl Authenticator {
         {
             return self
                 .waits
-                .ask(peer, access.waiting_max(), || access.ask(By::Token, request, peer));
+                .ask(peer, access.waiting_max, || access.ask(By::Token, request, peer));
         }
         let service = access.as_ref().filter(|access| access.has_service);
         let checks_names = hasher.is_some() || access.is_some();
@@ -239,7 +262,7 @@ impl Authenticator {
         match service {
             Some(service) => self
                 .waits
-                .ask(peer, service.waiting_max(), || service.ask(By::Service, request, peer)),
+                .ask(peer, service.waiting_max, || service.ask(By::Service, request, peer)),
             None => Some(Verdict::Refuse(ReasonCode::NotAuthorized)),
         }
     }
@@ -296,7 +319,7 @@ impl Authenticator {
 
     /// The connection is over.
     pub(crate) fn forget(&mut self, conn: ConnKey) {
-        self.exchanges.remove(&conn);
+        self.take_exchange(conn);
         self.forget_name(conn);
         self.answered.take_if(|(answered, _)| *answered == conn);
     }
@@ -316,7 +339,7 @@ impl Authenticator {
         self.answered = Some((request.conn, first.user.clone()));
         let verifier = match self.users.get(&first.user) {
             Some(verifier) => verifier.clone(),
-            None => Verifier::of_nobody(&self.secret, &first.user),
+            None => Verifier::of_nobody(&self.secret, &first.user, &self.shown),
         };
         let exchange = Exchange::new(first, verifier, &random);
         let data = exchange.server_first().into_bytes();
@@ -324,9 +347,15 @@ impl Authenticator {
         Verdict::Continue(data)
     }
 
+    fn take_exchange(&mut self, conn: ConnKey) -> Option<Exchange> {
+        let exchange = self.exchanges.remove(&conn)?;
+        shrink::table(&mut self.exchanges);
+        Some(exchange)
+    }
+
     fn finish(&mut self, request: &AuthRequest<'_>) -> Verdict {
         let refused = Verdict::Refuse(ReasonCode::NotAuthorized);
-        let Some(exchange) = self.exchanges.remove(&request.conn) else { return refused };
+        let Some(exchange) = self.take_exchange(request.conn) else { return refused };
         let user: Box<str> = exchange.user().into();
         self.answered = Some((request.conn, user.to_string()));
         let Some(last) = ClientFinal::parse(request.data) else { return refused };
@@ -365,6 +394,23 @@ mod tests {
     }
 
     #[test]
+    fn every_address_that_others_can_listen_to_is_warned_of() {
+        let config = |url: &str| {
+            let text = format!(
+                "[jwt]\nalgorithms = [\"ES256\"]\njwks = \"{url}\"\n\
+                 [http]\nurl = \"{url}\"\nsuperuser_url = \"{url}\""
+            );
+            toml::from_str::<AuthConfig>(&text).unwrap()
+        };
+        let far: Vec<String> = config("http://127.example.org/").warnings().collect();
+        let keys: Vec<_> = far.iter().map(|text| text.split(':').next().unwrap()).collect();
+        assert_eq!(keys, ["auth.jwt.jwks", "auth.http.url", "auth.http.superuser_url"]);
+        for url in ["https://example.org/", "http://[::1]:80/", "/etc/weir/keys"] {
+            assert_eq!(config(url).warnings().count(), 0, "{url}");
+        }
+    }
+
+    #[test]
     fn another_method_is_a_bad_one() {
         let refused = Verdict::Refuse(ReasonCode::BadAuthenticationMethod);
         for method in ["SCRAM-SHA-1", "", "PLAIN"] {
@@ -388,6 +434,31 @@ mod tests {
             assert_eq!(matches!(verdict, Verdict::AcceptAs { .. }), is_right, "{verdict:?}");
             assert!(server.exchanges.is_empty());
         }
+    }
+
+    #[test]
+    fn what_is_printed_to_find_faults_shows_no_secret() {
+        let secret = [7, 7, 7];
+        let (user_name, password) = (Some("hush"), Some(&secret[..]));
+        let asked = AuthRequest { user_name, password, ..request(None, AuthStep::Begin, &secret) };
+        let shown = format!("{asked:?} {:?}", authenticator(false));
+        assert!(!shown.contains("hush") && !shown.contains("7, 7, 7"), "{shown}");
+    }
+
+    #[test]
+    fn what_many_have_begun_takes_no_memory_when_they_are_gone() {
+        let mut server = authenticator(false);
+        let conns = (0..8 * shrink::KEPT as u32).map(ConnKey);
+        for conn in conns.clone() {
+            let first = request(Some(METHOD), AuthStep::Begin, b"n,,n=ann,r=abc");
+            server.answer(&AuthRequest { conn, ..first }, None).unwrap();
+        }
+        conns.for_each(|conn| server.forget(conn));
+        assert!(server.exchanges.capacity() <= 2 * shrink::KEPT);
+        let long = format!("n,,n=ann,r={}", "x".repeat(DATA_BYTES_MAX));
+        let long = request(Some(METHOD), AuthStep::Begin, long.as_bytes());
+        let refused = Verdict::Refuse(ReasonCode::NotAuthorized);
+        assert_eq!(server.answer(&long, None), Some(refused));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::worker::{Ended, Worker};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -243,7 +243,7 @@ impl Server {
             false => (None, wakers.iter().map(|_| None).collect()),
         };
         let mut hashers = self.hashers(secret, &admission, &mut mailboxes)?;
-        let mut access = self.access(secret, &mut mailboxes)?;
+        let mut access = self.access(secret, &admission, &mut mailboxes)?;
         let ends = mailboxes.into_iter().zip(to_control);
         let Limits { output_bytes_max, packet_bytes_max, .. } = config.limits;
         let unread_bytes_max = output_bytes_max + packet_bytes_max as usize + UNREAD_ANSWERS_BYTES;
@@ -307,25 +307,26 @@ impl Server {
         mailboxes: &mut [Mailbox<Letter>],
     ) -> std::io::Result<std::vec::IntoIter<HasherWay>> {
         let Some(book) = &self.book else { return Ok(Vec::new().into_iter()) };
-        let admission = Arc::clone(admission);
-        let is_out = move |peer| open(&admission).is_out(peer, Micros(weir_reactor::now_us()));
-        Ok(hasher::start(book, secret, mailboxes, is_out)?.into_iter())
+        Ok(hasher::start(book, secret, mailboxes, is_out(admission))?.into_iter())
     }
 
     /// Each shard's way to the thread that checks tokens and asks the service, if there is one.
     fn access(
         &self,
         secret: [u8; 32],
+        admission: &Arc<Mutex<AdmissionControl>>,
         mailboxes: &mut [Mailbox<Letter>],
     ) -> std::io::Result<std::vec::IntoIter<AccessWay>> {
         let setup = self.config.auth.setup();
         if setup.is_empty() {
             return Ok(Vec::new().into_iter());
         }
-        let asker = access::start(&setup, self.access.keys.clone(), secret, mailboxes)?;
+        let asker =
+            access::start(&setup, self.access.keys.clone(), secret, mailboxes, is_out(admission))?;
         let asker = self.asker.get_or_init(|| asker);
-        let way = |shard| AccessWay::new(shard, asker, &setup);
-        Ok((0..mailboxes.len()).map(way).collect::<Vec<_>>().into_iter())
+        let shards = mailboxes.len();
+        let way = |shard| AccessWay::new((shard, shards), asker, &setup);
+        Ok((0..shards).map(way).collect::<Vec<_>>().into_iter())
     }
 
     /// Has the shards take up what the store has of them. Returns their logs, with a flusher each.
@@ -366,6 +367,12 @@ struct Listening {
     spoken: Vec<String>,
     addresses: Vec<SocketAddr>,
     files: Vec<SocketFile>,
+}
+
+/// Says whether an address is banned by now.
+fn is_out(admission: &Arc<Mutex<AdmissionControl>>) -> impl Fn(IpAddr) -> bool + Send + 'static {
+    let admission = Arc::clone(admission);
+    move |peer| open(&admission).is_out(peer, Micros(weir_reactor::now_us()))
 }
 
 fn listen(config: &Config, doors: &Doors) -> Result<Listening, ServeError> {

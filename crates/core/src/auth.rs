@@ -4,10 +4,11 @@
 //! on when [`crate::Shard::authenticated`] answers: at once, or later from elsewhere.
 
 use crate::{ConnKey, Micros, OwnRights, Ticket};
+use std::fmt;
 use weir_wire::ReasonCode;
 
 /// Who wants in, and with what.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct AuthRequest<'a> {
     /// The connection.
     pub conn: ConnKey,
@@ -25,6 +26,16 @@ pub struct AuthRequest<'a> {
     pub method: Option<&'a str>,
     /// Authentication Data of CONNECT or AUTH.
     pub data: &'a [u8],
+}
+
+impl fmt::Debug for AuthRequest<'_> {
+    /// Without what may be a secret: a user name may be a token.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { conn, ticket, step, client_id, method, .. } = self;
+        let mut shown = out.debug_struct("AuthRequest");
+        shown.field("conn", conn).field("ticket", ticket).field("step", step);
+        shown.field("client_id", client_id).field("method", method).finish_non_exhaustive()
+    }
 }
 
 /// Where an authentication stands.

@@ -168,6 +168,28 @@ fn who_comes_back_is_let_in_by_what_was_said_and_nobody_else_is() {
 }
 
 #[test]
+fn what_was_asked_before_a_reload_is_not_known_after_it() {
+    let (say, waits) = std::sync::mpsc::channel::<()>();
+    let (waits, (came, comes)) = (std::sync::Mutex::new(waits), std::sync::mpsc::channel());
+    let service = Fake::start(move |_| {
+        came.send(()).unwrap();
+        waits.lock().unwrap().recv().unwrap();
+        json(r#"{"result":"allow"}"#)
+    });
+    let desk = desk(HttpConfig { timeout_ms: 60_000, cache_s: 3_600, ..config(&service.url("/")) });
+    let question = question("c1", "ann", "x");
+    desk.put(1, By::Service, &question).unwrap();
+    comes.recv().unwrap();
+    desk.asker.reload(Setup::default().check().unwrap());
+    // It is answered once the reload is done.
+    assert_eq!(desk.ask(By::Token, &question), Answer::Ignore);
+    (0..2).for_each(|_| say.send(()).unwrap());
+    assert_eq!(desk.answer(), (1, allowed()));
+    assert_eq!(desk.ask(By::Service, &question), allowed());
+    assert_eq!((desk.count("auth_service_known"), service.requests().len()), (0, 2));
+}
+
+#[test]
 fn an_answer_is_not_known_for_longer_than_it_holds() {
     let service = Fake::start(|_| json(r#"{"result":"allow","expire_at":5}"#));
     let desk = desk(HttpConfig { cache_s: 3_600, ..config(&service.url("/")) });

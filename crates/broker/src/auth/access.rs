@@ -2,7 +2,7 @@
 //! here.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_access::{
@@ -27,13 +27,14 @@ pub(crate) struct Answered {
     pub(crate) ticket: Ticket,
     /// Where the client comes from.
     pub(crate) peer: Option<SocketAddr>,
-    answer: Answer,
+    /// Nothing if its address was banned after it asked.
+    answer: Option<Answer>,
 }
 
 impl Answered {
     /// Who may have guessed what was said, and was wrong.
     pub(crate) fn guesser(&self) -> Option<SocketAddr> {
-        self.peer.filter(|_| matches!(self.answer, Answer::Deny | Answer::Ignore))
+        self.peer.filter(|_| matches!(self.answer, Some(Answer::Deny | Answer::Ignore)))
     }
 }
 
@@ -41,12 +42,15 @@ impl Answered {
 #[derive(Debug)]
 pub(crate) struct AccessWay {
     shard: usize,
+    /// This shard's part of how many clients may wait for the thread.
+    pub(super) waiting_max: usize,
     asker: Asker<Tag>,
     tokens: Option<TokenPlace>,
     pub(super) has_service: bool,
 }
 
-/// Starts the thread. Nobody else knows `secret`.
+/// Starts the thread. Nobody else knows `secret`. `is_out` says whether an address is banned by
+/// now: what is answered to it does not count.
 ///
 /// # Errors
 /// What the system says of a thread and of open files.
@@ -55,10 +59,13 @@ pub(crate) fn start<T: From<Answered> + Send + 'static>(
     ready: Ready,
     secret: [u8; 32],
     mailboxes: &mut [Mailbox<T>],
+    is_out: impl Fn(IpAddr) -> bool + Send + 'static,
 ) -> io::Result<Asker<Tag>> {
     weir_access::start(setup, ready, secret, |waiting_max| {
         let (mut back, _) = outside::<T, ()>(mailboxes, waiting_max)?;
         Ok(move |Tag { shard, ticket, peer }, answer| {
+            let is_banned = peer.is_some_and(|peer| is_out(peer.ip()));
+            let answer = (!is_banned).then_some(answer);
             // There is always room: no more wait than the ring has places. A shard that has ended
             // needs no answer.
             let _ = back.send(shard, Answered { ticket, peer, answer }.into());
@@ -67,9 +74,11 @@ pub(crate) fn start<T: From<Answered> + Send + 'static>(
 }
 
 impl AccessWay {
-    pub(crate) fn new(shard: usize, asker: &Asker<Tag>, setup: &Setup) -> Self {
+    pub(crate) fn new((shard, shards): (usize, usize), asker: &Asker<Tag>, setup: &Setup) -> Self {
         let tokens = setup.jwt.as_ref().map(|jwt| jwt.r#in);
-        Self { shard, asker: asker.clone(), tokens, has_service: setup.http.is_some() }
+        let waiting_max = asker.queue_max().div_ceil(shards);
+        let has_service = setup.http.is_some();
+        Self { shard, waiting_max, asker: asker.clone(), tokens, has_service }
     }
 
     /// Whether the client shows a token where tokens are.
@@ -81,11 +90,6 @@ impl AccessWay {
                 request.user_name.is_some_and(|name| is_token(name.as_bytes()))
             }
         }
-    }
-
-    /// How many clients may wait for the thread.
-    pub(super) fn waiting_max(&self) -> usize {
-        self.asker.queue_max()
     }
 
     pub(super) fn counts(&self) -> Arc<Counts> {
@@ -113,7 +117,10 @@ impl AccessWay {
     /// The thread has answered.
     pub(super) fn answered(&self, answered: &Answered, now: Micros) -> Verdict {
         self.asker.answered();
-        match &answered.answer {
+        let Some(answer) = &answered.answer else {
+            return Verdict::Refuse(ReasonCode::Banned);
+        };
+        match answer {
             Answer::Allow(identity) => {
                 let rights = match &identity.rights {
                     Rights::Policy => Ok(OwnRights::Policy),
@@ -153,4 +160,67 @@ fn own_rules(rules: &[Rule]) -> Result<OwnRules, weir_core::NoFilter> {
         (false, Action::All) => Grant::Deny,
     };
     OwnRules::new(rules.iter().map(|rule| (of(rule), &*rule.filter)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::waits::Waits;
+    use super::*;
+    use weir_core::{AuthStep, ConnKey};
+
+    fn request() -> AuthRequest<'static> {
+        let (conn, ticket, step) = (ConnKey(1), Ticket::default(), AuthStep::Begin);
+        let (client_id, user_name, password) = ("c", Some("ann"), Some(&b"x"[..]));
+        let (method, data) = (None, &b""[..]);
+        AuthRequest { conn, ticket, step, client_id, user_name, password, method, data }
+    }
+
+    #[test]
+    fn what_an_address_asked_before_it_was_banned_does_not_count() {
+        let http = toml::from_str("url = \"http://127.0.0.1:1/\"\nform = \"mosquitto-go-auth\"");
+        let setup = Setup { jwt: None, http: Some(http.unwrap()) };
+        let mut mailboxes = weir_reactor::mailboxes(&[weir_reactor::Waker::new().unwrap()]);
+        let ready = setup.check().unwrap();
+        let asker = start::<Answered>(&setup, ready, [7; 32], &mut mailboxes, |_| true).unwrap();
+        let way = AccessWay::new((0, 1), &asker, &setup);
+        // No text has such a password, so it is wrong.
+        let request = AuthRequest { password: Some(&[0xFF]), ..request() };
+        let peer = Some(SocketAddr::from(([192, 0, 2, 1], 1)));
+        assert_eq!(way.ask(By::Service, &request, peer), None);
+        let mut answers = Vec::new();
+        while answers.is_empty() {
+            std::thread::yield_now();
+            mailboxes[0].look(1);
+            mailboxes[0].receive(|_, _, answered| answers.push(answered));
+        }
+        assert_eq!(answers[0].guesser(), None);
+        let verdict = way.answered(&answers[0], Micros(0));
+        assert_eq!(verdict, Verdict::Refuse(ReasonCode::Banned));
+    }
+
+    #[test]
+    fn one_address_leaves_others_a_part_of_the_queue_on_however_many_threads_it_comes() {
+        // It accepts, and says nothing.
+        let service = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", service.local_addr().unwrap());
+        let http = toml::from_str(&format!("url = \"{url}\"\nqueue = 8\ntimeout_ms = 600000"));
+        let setup = Setup { jwt: None, http: Some(http.unwrap()) };
+        let ready = setup.check().unwrap();
+        let asker = weir_access::start(&setup, ready, [7; 32], |_| Ok(|_, _| {})).unwrap();
+        let shards = 2;
+        let way = |shard| (AccessWay::new((shard, shards), &asker, &setup), Waits::new(75));
+        let mut ways: Vec<(AccessWay, Waits)> = (0..shards).map(way).collect();
+        let mut asks = |peer: &str, times: usize| {
+            let peer = Some(peer.parse().unwrap());
+            let request = request();
+            let waits = |way: &AccessWay, waits: &mut Waits| {
+                let ask = || way.ask(By::Service, &request, peer);
+                waits.ask(peer, way.waiting_max, ask).is_none()
+            };
+            let of_way = |(way, of): &mut (_, _)| (0..times).filter(|_| waits(way, of)).count();
+            ways.iter_mut().map(of_way).collect::<Vec<_>>()
+        };
+        assert_eq!(asks("192.0.2.1:1", 8), [3, 3]);
+        assert_eq!(asks("192.0.2.2:1", 1), [1, 1], "there is room for others");
+    }
 }

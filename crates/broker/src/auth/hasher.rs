@@ -83,7 +83,6 @@ pub(crate) struct HasherWay {
     pub(crate) counts: PasswordCounts,
 }
 
-#[derive(Debug)]
 struct Work {
     shard: usize,
     ticket: Ticket,
@@ -99,9 +98,19 @@ pub(crate) struct Checked {
     pub(crate) ticket: Ticket,
     /// Where the client comes from.
     pub(crate) peer: Option<SocketAddr>,
-    is_right: bool,
-    /// How often the passwords had been replaced.
-    replaced: u64,
+    found: Found,
+}
+
+/// What the hasher says of credentials.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Right {
+        /// How often the passwords had been replaced.
+        replaced: u64,
+    },
+    Wrong,
+    /// Nobody has looked: their address was banned after they were said.
+    Banned,
 }
 
 /// Starts the hasher; returns each shard's way to it. It ends with the last of them. Nobody else
@@ -165,15 +174,20 @@ impl HasherWay {
     /// The hasher has answered.
     pub(super) fn answered(&mut self, checked: &Checked) -> Verdict {
         self.waiting -= 1;
-        if checked.is_right && open(&self.book).replaced != checked.replaced {
-            // It was right then. Whoever comes again is looked at again.
-            self.counts.busy += 1;
-            Verdict::Refuse(ReasonCode::ServerBusy)
-        } else if checked.is_right {
-            Verdict::Accept(Vec::new())
-        } else {
-            self.counts.wrong += 1;
-            Verdict::Refuse(ReasonCode::BadUserNameOrPassword)
+        match checked.found {
+            Found::Right { replaced } if open(&self.book).replaced == replaced => {
+                Verdict::Accept(Vec::new())
+            }
+            Found::Right { .. } => {
+                // It was right then. Whoever comes again is looked at again.
+                self.counts.busy += 1;
+                Verdict::Refuse(ReasonCode::ServerBusy)
+            }
+            Found::Wrong => {
+                self.counts.wrong += 1;
+                Verdict::Refuse(ReasonCode::BadUserNameOrPassword)
+            }
+            Found::Banned => Verdict::Refuse(ReasonCode::Banned),
         }
     }
 }
@@ -188,12 +202,12 @@ fn run<T: From<Checked>>(
     let mut turns = Turns::default();
     while let Some(work) = turns.next(given) {
         let Work { shard, ticket, peer, credentials, user, password } = work;
-        let (is_right, replaced) = match peer {
-            Some(peer) if is_out(peer.ip()) => (false, 0),
-            _ => is_right(book, key, credentials, &user, &password),
+        let found = match peer {
+            Some(peer) if is_out(peer.ip()) => Found::Banned,
+            _ => find(book, key, credentials, &user, &password),
         };
         // There is always room: a shard lets no more wait than the ring has places.
-        if back.send(shard, Checked { ticket, peer, is_right, replaced }.into()).is_err() {
+        if back.send(shard, Checked { ticket, peer, found }.into()).is_err() {
             return;
         }
     }
@@ -237,19 +251,19 @@ impl Turns {
     }
 }
 
-fn is_right(
+fn find(
     book: &SharedBook,
     key: &[u8; 32],
     credentials: Digest,
     user: &str,
     password: &[u8],
-) -> (bool, u64) {
+) -> Found {
     loop {
         let (passwords, replaced) = {
             let book = open(book);
             if book.proven.get(&credentials, Instant::now()).is_some() {
                 // The same as of somebody who waited before.
-                return (true, book.replaced);
+                return Found::Right { replaced: book.replaced };
             }
             (Arc::clone(&book.passwords), book.replaced)
         };
@@ -260,7 +274,7 @@ fn is_right(
                 let now = Instant::now();
                 book.proven.add(credentials, (), now + PROVEN_FOR, now);
             }
-            return (fits, replaced);
+            return if fits { Found::Right { replaced } } else { Found::Wrong };
         }
         // They were replaced meanwhile: what fitted may not any more.
     }
@@ -282,7 +296,7 @@ mod tests {
 
     fn check(book: &SharedBook, user: &str, password: &str) -> bool {
         let (key, password) = ([7; 32], password.as_bytes());
-        is_right(book, &key, digest(user, password), user, password).0
+        matches!(find(book, &key, digest(user, password), user, password), Found::Right { .. })
     }
 
     #[test]
@@ -311,15 +325,34 @@ mod tests {
         let busy = Some(Verdict::Refuse(ReasonCode::ServerBusy));
         assert_eq!(way.ask(asker, "ann", b"pen"), busy);
         let (ticket, peer) = asker;
-        let checked = Checked { ticket, peer, is_right: false, replaced: 0 };
+        let checked = Checked { ticket, peer, found: Found::Wrong };
         let wrong = Verdict::Refuse(ReasonCode::BadUserNameOrPassword);
         assert_eq!(way.answered(&checked), wrong);
         assert_eq!(way.ask(asker, "ann", b"pen"), None);
         assert_eq!((way.counts.busy, way.counts.wrong), (1, 1));
         open(&way.book).replace(Arc::default());
-        let outdated = Checked { is_right: true, ..checked };
+        let outdated = Checked { found: Found::Right { replaced: 0 }, ..checked };
         assert_eq!(Some(way.answered(&outdated)), busy);
         drop(given);
+    }
+
+    #[test]
+    fn what_an_address_said_before_it_was_banned_is_not_looked_at_and_not_wrong() {
+        let book = book("ann", "pencil");
+        let mut mailboxes = weir_reactor::mailboxes(&[weir_reactor::Waker::new().unwrap()]);
+        let is_out = |address: IpAddr| !address.is_loopback();
+        let ways = start::<Checked>(&book, [7; 32], &mut mailboxes, is_out).unwrap();
+        let mut way = ways.into_iter().next().unwrap();
+        let banned = Some(SocketAddr::from(([192, 0, 2, 1], 1)));
+        assert_eq!(way.ask((Ticket::default(), banned), "ann", b"pencil"), None);
+        let mut verdicts = Vec::new();
+        while verdicts.is_empty() {
+            std::thread::yield_now();
+            mailboxes[0].look(1);
+            mailboxes[0].receive(|_, _, checked| verdicts.push(way.answered(&checked)));
+        }
+        assert_eq!(verdicts, [Verdict::Refuse(ReasonCode::Banned)]);
+        assert_eq!(way.counts.wrong, 0);
     }
 
     #[test]

@@ -16,6 +16,9 @@ type Key = [u8; 32];
 /// Rounds of PBKDF2 for new verifiers; RFC 7677 asks for at least 4096.
 const ITERATIONS: u32 = 4096;
 
+/// Bytes of the salt of new verifiers.
+const SALT_BYTES: usize = 16;
+
 /// What the server knows of a user's password: `SCRAM-SHA-256$ITERATIONS:SALT$STORED:SERVER`, the
 /// last three in base64. PostgreSQL writes it the same way.
 #[derive(Clone, PartialEq, Eq)]
@@ -37,7 +40,7 @@ impl Verifier {
     /// # Errors
     /// What the system says of its random source.
     pub fn generate(password: &str) -> std::io::Result<Self> {
-        let mut salt = [0; 16];
+        let mut salt = [0; SALT_BYTES];
         getrandom::fill(&mut salt)?;
         Ok(Self::new(password, &salt, ITERATIONS))
     }
@@ -49,12 +52,34 @@ impl Verifier {
         Self { iterations, salt: salt.to_vec(), stored_key, server_key }
     }
 
-    /// Of a user that does not exist: always the same for a name, and no password fits.
-    pub(crate) fn of_nobody(secret: &Key, user: &str) -> Self {
-        let salt = hmac(secret, user.as_bytes())[..16].to_vec();
-        let stored_key = hmac(secret, b"no key has this hash");
-        Self { iterations: ITERATIONS, salt, stored_key, server_key: *secret }
+    /// What a challenge shows of it.
+    pub(crate) fn shown(&self) -> Shown {
+        Shown { iterations: self.iterations, salt_bytes: self.salt.len() }
     }
+
+    /// Of a user that does not exist: always the same for a name, and no password fits. It looks
+    /// like one of `others`, who do.
+    pub(crate) fn of_nobody(secret: &Key, user: &str, others: &[Shown]) -> Self {
+        // Not what the salt is made of, which everybody sees.
+        let code = hmac(&hmac(secret, b"whom a user that is not there is like"), user.as_bytes());
+        let number = u32::from_be_bytes([code[0], code[1], code[2], code[3]]) as usize;
+        let like = others.get(number % others.len().max(1)).copied();
+        let Shown { iterations, salt_bytes } =
+            like.unwrap_or(Shown { iterations: ITERATIONS, salt_bytes: SALT_BYTES });
+        let blocks = std::iter::successors(Some(hmac(secret, user.as_bytes())), |block| {
+            Some(hmac(secret, block))
+        });
+        let salt = blocks.flatten().take(salt_bytes).collect();
+        let stored_key = hmac(secret, b"no key has this hash");
+        Self { iterations, salt, stored_key, server_key: *secret }
+    }
+}
+
+/// What a client learns of a verifier before it has proven anything, but for the salt itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shown {
+    iterations: u32,
+    salt_bytes: usize,
 }
 
 impl fmt::Debug for Verifier {
@@ -97,7 +122,6 @@ impl FromStr for Verifier {
 }
 
 /// `client-first-message`.
-#[derive(Debug)]
 pub(super) struct ClientFirst {
     pub(super) user: String,
     nonce: String,
@@ -126,7 +150,6 @@ impl ClientFirst {
 }
 
 /// `client-final-message`.
-#[derive(Debug)]
 pub(super) struct ClientFinal<'a> {
     binding: &'a str,
     nonce: &'a str,
@@ -150,7 +173,6 @@ impl<'a> ClientFinal<'a> {
 }
 
 /// One client's exchange, after `client-first-message`.
-#[derive(Debug)]
 pub(super) struct Exchange {
     first: ClientFirst,
     verifier: Verifier,
@@ -267,6 +289,17 @@ mod tests {
         let wrong = client_final("user", "pencils", "abc", exchange.server_first().as_bytes());
         let wrong = wrong.unwrap();
         assert_eq!(finish(&wrong), None);
+    }
+
+    #[test]
+    fn a_user_that_is_not_there_looks_like_one_of_those_that_are() {
+        let shown = [(9_000, 40), (20_000, 8)]
+            .map(|(rounds, bytes)| Verifier::new("x", &vec![1; bytes], rounds).shown());
+        let made_up = |nth: u32| Verifier::of_nobody(&[7; 32], &nth.to_string(), &shown);
+        let like = |shown| (0..64).filter(|&nth| made_up(nth).shown() == shown).count();
+        let likes = shown.map(like);
+        assert!(likes[0] > 0 && likes[1] > 0 && likes.iter().sum::<usize>() == 64, "{likes:?}");
+        assert_eq!(made_up(1), made_up(1));
     }
 
     #[test]

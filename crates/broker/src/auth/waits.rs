@@ -19,8 +19,8 @@ impl Waits {
         Self { share_percent, of: HashMap::new() }
     }
 
-    /// Asks for a client that may have to wait, as one of `max`; refuses it if too many of its
-    /// address do.
+    /// Asks for a client that may have to wait, as one of `max` of the shard; refuses it if too
+    /// many of its address do.
     pub(super) fn ask(
         &mut self,
         peer: Option<SocketAddr>,

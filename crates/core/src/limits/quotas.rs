@@ -106,8 +106,8 @@ pub const QUOTAS: &[Quota] = &[
     all(
         "`auth.http.queue` clients whose tokens are checked or whom a service is asked about",
         Walk::Authentication,
-        "`client_share_percent` of them for an address on a thread. The broker's own host may have \
-         all",
+        "`client_share_percent` of them for an address: of each thread's part on each thread. The \
+         broker's own host may have all",
         "CONNACK 0x89",
     ),
     all(
