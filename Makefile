@@ -42,11 +42,11 @@ test:
 	$(MAKE) --jobs=2 setup programs
 	$(MAKE) --jobs=2 tests checks
 
-# The same, and what `make test` leaves out: the dependencies' licenses and known faults, each fuzz
+# The same, and what `make test` leaves out: the dependencies' licenses and sources, each fuzz
 # target for ten seconds, and the sweeps.
 test-long: test
 	scripts/setup --all
-	cargo deny --log-level error check
+	cargo deny --log-level error check bans licenses sources
 	JOBS=2 scripts/fuzz 10
 	WEIR_EXE="$$(realpath "$(DEBUG)/weir")" cargo test $(ALL) -- --ignored
 

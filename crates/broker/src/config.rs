@@ -351,12 +351,13 @@ impl Config {
     /// Those of its places that other hosts reach, by a proxy if not by themselves, and where nobody
     /// has to show a certificate.
     fn places_for_all(&self) -> Result<Vec<ListenPlace>, ConfigError> {
-        let tables = self.listen.iter().map(|_| None).chain(self.listener.iter().map(Some));
-        let is_for_all = |(place, table): &(ListenPlace, Option<&ListenerConfig>)| {
-            let is_reached = !place.is_of_this_host() || table.is_some_and(|it| it.has_proxies());
-            is_reached && !table.is_some_and(|table| table.asks_for_certificates())
+        let plain = self.listen.iter().map(|_| (false, false));
+        let tables = self.listener.iter();
+        let tables = tables.map(|table| (table.has_proxies(), table.asks_for_certificates()));
+        let is_for_all = |(place, (has_proxies, asks)): &(ListenPlace, (bool, bool))| {
+            !asks && (*has_proxies || !place.is_of_this_host())
         };
-        let places = self.places()?.into_iter().zip(tables).filter(is_for_all);
+        let places = self.places()?.into_iter().zip(plain.chain(tables)).filter(is_for_all);
         Ok(places.map(|(place, _)| place).collect())
     }
 
