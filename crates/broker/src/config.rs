@@ -348,8 +348,8 @@ impl Config {
         self.listen.iter().map(plain).chain(self.listener.iter().map(of_table)).collect()
     }
 
-    /// Those of its places that other hosts reach, by a proxy if not by themselves, and where nobody
-    /// has to show a certificate.
+    /// Those of its places that other hosts reach, by a proxy if not by themselves, and where
+    /// nobody has to show a certificate.
     fn places_for_all(&self) -> Result<Vec<ListenPlace>, ConfigError> {
         let plain = self.listen.iter().map(|_| (false, false));
         let tables = self.listener.iter();

@@ -80,8 +80,8 @@ mod tests {
     use super::*;
 
     fn by(x_forwarded_for: &str, forwarded: &str) -> Result<Option<SocketAddr>, ()> {
-        let values = |text| -> Vec<Cow<'_, str>> {
-            if text == "" { Vec::new() } else { vec![Cow::Borrowed(text)] }
+        let values = |text: &str| -> Vec<Cow<'static, str>> {
+            if text.is_empty() { Vec::new() } else { vec![text.to_owned().into()] }
         };
         let proxies = ["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()];
         client(&values(x_forwarded_for), &values(forwarded), &proxies)
