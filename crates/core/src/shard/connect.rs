@@ -1,7 +1,7 @@
 //! CONNECT: who it is, which session, and what was agreed.
 
 use super::asked::{Asked, Proof};
-use super::connection::{AwaitAuth, Live, Phase, Refusal};
+use super::connection::{AwaitAuth, Connection, Live, Phase, Refusal};
 use super::publish::check_payload_format;
 use super::{Next, Shard};
 use crate::auth::{AuthRequest, AuthStep};
@@ -109,17 +109,17 @@ impl Shard {
                 self.session_for(client_id, address, connect.clean_start, sink)
             }
         };
-        let terms = proof.map(|proof| proof.terms);
-        let shown = terms.and_then(|terms| terms.user.as_deref());
-        if shown.is_some() {
-            self.know_users();
+        if proof.is_some() || self.clients.rights.is_some() {
+            self.note_user(session, connect.user_name, proof.map(|proof| proof.terms));
         }
-        let user_name = shown.or(connect.user_name);
-        if self.clients.rights.is_some() {
-            self.note_user(session, connect.user_name, terms);
+        let attachment = self.attach(conn, session, connect, asked, now, sink);
+        let mut user_name = connect.user_name;
+        if let Some(Proof { terms, .. }) = proof {
+            user_name = terms.user.as_deref().or(user_name);
+            if let Some(until) = terms.until {
+                self.end_at(conn, until, now);
+            }
         }
-        let until = terms.and_then(|terms| terms.until);
-        let attachment = self.attach(conn, session, (connect, asked, until), now, sink);
         sink.notice(Notice::Connected { conn, client_id, user_name, session_present });
         self.greet(session, attachment, connack, now, sink);
     }
@@ -210,7 +210,8 @@ impl Shard {
         &mut self,
         conn: ConnKey,
         key: SessionKey,
-        (connect, asked, until): (&Connect<'_>, &Asked<'_>, Option<Micros>),
+        connect: &Connect<'_>,
+        asked: &Asked<'_>,
         now: Micros,
         sink: &mut impl Sink,
     ) -> Attachment {
@@ -241,15 +242,21 @@ impl Shard {
         if let Some(method) = asked.auth_method {
             live.cold().auth_method = Some(method.into());
         }
-        if until.is_some() {
-            live.cold().until = until;
-        }
         self.log_connected(key, live.cold.as_ref().and_then(|cold| cold.will.as_deref()), sink);
         if let Some(connection) = self.connections.get_mut(conn) {
             connection.go_live(live, now);
         }
         self.set_deadline(conn, now);
         attachment
+    }
+
+    /// The connection is to end then, whatever its client does.
+    #[cold]
+    fn end_at(&mut self, conn: ConnKey, until: Micros, now: Micros) {
+        if let Some(live) = self.connections.get_mut(conn).and_then(Connection::live_mut) {
+            live.cold().until = Some(until);
+        }
+        self.set_deadline(conn, now);
     }
 
     /// Sets the connection's timer to what it is due at now.

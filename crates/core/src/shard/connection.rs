@@ -116,7 +116,10 @@ impl Connection {
     /// When it is to be ended, if nothing more comes from it.
     pub(super) fn due(&self, connect_timeout_s: u32) -> Option<Micros> {
         let silent_at = self.silent_at(connect_timeout_s);
-        silent_at.into_iter().chain(self.until()).min()
+        match self.until() {
+            None => silent_at,
+            until => silent_at.into_iter().chain(until).min(),
+        }
     }
 
     /// When it has been silent for too long, if nothing more comes from it.

@@ -126,7 +126,11 @@ impl Shard {
         user_name: Option<&str>,
         terms: Option<&Terms>,
     ) {
-        let user = terms.and_then(|terms| terms.user.as_deref()).or(user_name);
+        let shown = terms.and_then(|terms| terms.user.as_deref());
+        if shown.is_some() {
+            self.know_users();
+        }
+        let user = shown.or(user_name);
         let own = terms.map_or(OwnRights::Policy, |terms| terms.rights.clone());
         self.clients.set_user(session, User::new(user), own);
         self.cover_reads(session);
