@@ -16,18 +16,22 @@ fn server() -> Box<dyn Layer> {
 }
 
 /// A stream whose other end is our layer.
-struct Wire {
-    layer: Box<dyn Layer>,
+pub(crate) struct Wire {
+    pub(crate) layer: Box<dyn Layer>,
     step: usize,
-    plain: Vec<u8>,
-    answers: VecDeque<u8>,
-    end: Option<Result<Stream, TransportError>>,
+    pub(crate) plain: Vec<u8>,
+    pub(crate) answers: VecDeque<u8>,
+    pub(crate) end: Option<Result<Stream, TransportError>>,
 }
 
 impl Wire {
     fn new(step: usize) -> Self {
-        let (plain, answers) = (Vec::new(), VecDeque::new());
-        Self { layer: server(), step, plain, answers, end: None }
+        Self::of(server(), step, Vec::new())
+    }
+
+    /// With what the layer has said first.
+    pub(crate) fn of(layer: Box<dyn Layer>, step: usize, said: Vec<u8>) -> Self {
+        Self { layer, step, plain: Vec::new(), answers: said.into(), end: None }
     }
 
     fn says(&mut self, plain: &[u8]) {

@@ -1,8 +1,7 @@
 //! The client's half of WebSocket, against the server's and against tungstenite's.
 
+use crate::ws::Wire;
 use proptest::prelude::*;
-use std::collections::VecDeque;
-use std::io::{self, Read, Write};
 use tungstenite::Message;
 use tungstenite::handshake::HandshakeError;
 use tungstenite::handshake::server::{Request, Response};
@@ -32,48 +31,11 @@ fn hears(layer: &mut dyn Layer, said: &[u8], step: usize, plain: &mut Vec<u8>) -
     network
 }
 
-/// A stream whose other end is our client.
-struct Wire {
-    layer: Box<dyn Layer>,
-    step: usize,
-    plain: Vec<u8>,
-    said: VecDeque<u8>,
-    end: Option<Result<Stream, TransportError>>,
-}
-
-impl Write for Wire {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        for piece in bytes.chunks(self.step) {
-            let mut network = Vec::new();
-            let result = self.layer.received(piece, &mut self.plain, &mut network);
-            self.said.extend(network);
-            if result != Ok(Stream::Open) {
-                self.end = Some(result);
-                break;
-            }
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Read for Wire {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self.said.read(into)? {
-            0 => Err(io::ErrorKind::WouldBlock.into()),
-            read => Ok(read),
-        }
-    }
-}
-
 /// A server of tungstenite's, which has taken our request.
 fn accepted(seed: u64, step: usize) -> tungstenite::WebSocket<Wire> {
     let (mut layer, mut network) = (client(seed), Vec::new());
     layer.begin(&mut network);
-    let wire = Wire { layer, step, plain: Vec::new(), said: network.into(), end: None };
+    let wire = Wire::of(layer, step, network);
     #[expect(clippy::result_large_err, reason = "it is tungstenite's")]
     let answer = |request: &Request, mut response: Response| {
         assert_eq!(request.uri().path(), "/mqtt");
@@ -139,7 +101,7 @@ proptest! {
             all.extend(&bytes);
             let mut network = Vec::new();
             socket.get_mut().layer.send(&bytes, &mut network);
-            socket.get_mut().said.extend(network);
+            socket.get_mut().answers.extend(network);
             prop_assert_eq!(socket.read().unwrap(), Message::binary(bytes.clone()));
             socket.send(Message::binary(bytes)).unwrap();
             prop_assert_eq!(&socket.get_ref().plain, &all);

@@ -1,32 +1,20 @@
 //! Clients that a service over HTTP is asked about: the samples of docs/auth-services, and one that
 //! does what a test says.
 
+use crate::access;
 use crate::fake_service::{Act, Fake, json};
 use crate::support::blocking::Blocking;
 use crate::support::{Broker, tool};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use weir_wire::packet::{Connect, Publish};
-use weir_wire::{Packet, PacketId, Properties, QoS, ReasonCode, Version};
+use weir_wire::{ReasonCode, Version};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/auth-services");
 
 fn offer(address: &str, user: Option<&str>, password: Option<&str>) -> Blocking {
-    let mut client = Blocking::connect(address, Version::V5).unwrap();
-    let connect = Connect {
-        version: Version::V5,
-        clean_start: true,
-        keep_alive_s: 60,
-        client_id: "c1",
-        will: None,
-        user_name: user,
-        password: password.map(str::as_bytes),
-        properties: Properties::EMPTY,
-    };
-    client.send(&Packet::Connect(connect)).unwrap();
-    client
+    access::offer(address, (user, password), "c1", Version::V5, None)
 }
 
 fn reason(address: &str, user: Option<&str>, password: Option<&str>) -> ReasonCode {
@@ -34,18 +22,7 @@ fn reason(address: &str, user: Option<&str>, password: Option<&str>) -> ReasonCo
 }
 
 fn publish(client: &mut Blocking, topic: &str) -> ReasonCode {
-    let (packet_id, properties) = (Some(PacketId::FIRST), Properties::EMPTY);
-    let (dup, qos, retain) = (false, QoS::AtLeastOnce, false);
-    let packet = Publish { dup, qos, retain, topic, packet_id, properties, payload: b"" };
-    client.send(&Packet::Publish(packet)).unwrap();
-    let reason = client.packet(|packet| match packet {
-        Packet::PubAck(ack) => ack.reason,
-        other => panic!("no PUBACK: {other:?}"),
-    });
-    match reason.unwrap() {
-        ReasonCode::NoMatchingSubscribers => ReasonCode::Success,
-        reason => reason,
-    }
+    access::publish(client, topic, false, "")
 }
 
 fn broker(folder: &Path, text: &str) -> Broker {

@@ -1,13 +1,14 @@
 //! Clients that show a token.
 
+use crate::access::{self, offer};
 use crate::support::Broker;
 use crate::support::blocking::{Blocking, decode};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
-use weir_wire::packet::{Connect, Publish, Will};
-use weir_wire::{Packet, PacketId, Properties, QoS, ReasonCode, Version};
+use weir_wire::packet::Will;
+use weir_wire::{Packet, Properties, QoS, ReasonCode, Version};
 
 const SECRET: &str = "a secret of more than thirty-two bytes";
 const OTHER: &str = "quite another secret of thirty-two bytes";
@@ -21,42 +22,9 @@ fn token(secret: &str, claims: &serde_json::Value) -> String {
     encode(&Header::new(Algorithm::HS256), claims, &key).unwrap()
 }
 
-fn offer(
-    address: &str,
-    (user_name, password): (Option<&str>, Option<&str>),
-    client_id: &str,
-    version: Version,
-    will: Option<Will<'_>>,
-) -> Blocking {
-    let mut client = Blocking::connect(address, version).unwrap();
-    let connect = Connect {
-        version,
-        clean_start: true,
-        keep_alive_s: 60,
-        client_id,
-        will,
-        user_name,
-        password: password.map(str::as_bytes),
-        properties: Properties::EMPTY,
-    };
-    client.send(&Packet::Connect(connect)).unwrap();
-    client
-}
-
 /// Publishes at QoS 1; says what the acknowledgement has.
 fn publish(client: &mut Blocking, topic: &str) -> ReasonCode {
-    let (packet_id, properties) = (Some(PacketId::FIRST), Properties::EMPTY);
-    let (dup, qos, retain) = (false, QoS::AtLeastOnce, false);
-    let packet = Publish { dup, qos, retain, topic, packet_id, properties, payload: b"" };
-    client.send(&Packet::Publish(packet)).unwrap();
-    let reason = client.packet(|packet| match packet {
-        Packet::PubAck(ack) => ack.reason,
-        other => panic!("no PUBACK: {other:?}"),
-    });
-    match reason.unwrap() {
-        ReasonCode::NoMatchingSubscribers => ReasonCode::Success,
-        reason => reason,
-    }
+    access::publish(client, topic, false, "")
 }
 
 fn config(folder: &Path, more: &str) -> String {

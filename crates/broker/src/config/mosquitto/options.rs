@@ -138,7 +138,7 @@ pub const OPTIONS: &[Options] = &[
     note(
         &["plugin*", "global_plugin", "auth_*"],
         "there are no plugins: passwords and access rights are in files, or asked of a service by \
-         HTTP ([security.md](security.md))",
+         HTTP (docs/security.md)",
     )
     .guard(),
     note(
