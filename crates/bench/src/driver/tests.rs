@@ -248,6 +248,11 @@ fn a_broker_that_is_frozen_stands_still_until_it_is_thawed() {
     let folder = tempfile::tempdir().unwrap();
     let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
     let pid = Pid::from_child(&child);
+    // For a moment after it was started, a process has no command line yet.
+    let command_line = format!("/proc/{}/cmdline", child.id());
+    while std::fs::read(&command_line).unwrap().is_empty() {
+        std::thread::yield_now();
+    }
     let url = format!("mqtt://{}?pid={}", null.address, child.id());
     let running = parse(&url).unwrap().start(Profile::Default, folder.path(), None).unwrap();
     let seen = |options| waitpid(Some(pid), options).unwrap().unwrap().1;
