@@ -192,18 +192,22 @@ fn a_file_with_what_weir_cannot_guard_is_not_run_and_can_be_printed() {
 fn its_log_goes_where_the_file_says_and_each_line_that_is_not_taken_is_in_it() {
     let folder = tempfile::tempdir().unwrap();
     let (file, log) = (folder.path().join("m.conf"), folder.path().join("log"));
-    let [port] = free_ports();
     let lines = format!(
-        "listener {port} 127.0.0.1\nallow_anonymous true\nsys_interval 5\nlog_dest file {}\n",
+        "listener 1883 127.0.0.1\nallow_anonymous true\nsys_interval 5\nlog_dest file {}\n",
         log.display()
     );
     std::fs::write(&file, lines).unwrap();
     let mut weir = Command::new(WEIR);
     let command = weir.args(["broker", "--mosquitto"]).arg(&file).env_remove("WEIR_LOG");
-    let mut process = Process(command.stderr(Stdio::null()).spawn().unwrap());
-    assert!(listens(&mut process, port));
-    let text = std::fs::read_to_string(&log).unwrap();
-    assert!(text.contains("sys_interval (line 3): "), "{text}");
+    let command = command.args(["--listen", "127.0.0.1:0"]).stderr(Stdio::null());
+    let process = Process(command.spawn().unwrap());
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let text = || std::fs::read_to_string(&log).unwrap_or_default();
+    while !(text().contains(" ready") && text().contains("sys_interval (line 3): ")) {
+        assert!(Instant::now() < deadline, "{}", text());
+        std::thread::yield_now();
+    }
+    drop(process);
     // Said on the command line, that counts.
     let broker = Broker::by(Command::new(WEIR).args(["broker", "--mosquitto"]).arg(&file).args([
         "--listen",
