@@ -201,6 +201,21 @@ fn stopped(use_case: &str, scale: &str, phase: &str, victim: fn(&Child, &Child) 
     result(folder.path())
 }
 
+/// The same of the broker. Where the host had no time for the generator either, nothing can be said
+/// of the broker's silence, and it is tried again.
+fn broker_stopped(use_case: &str, scale: &str, phase: &str, window: &str) -> Value {
+    let mut seen = Vec::new();
+    for _ in 0..5 {
+        let result = stopped(use_case, scale, phase, |_, null| Pid::from_child(null));
+        let absent_us = result["generator"][window]["absent_us"].as_u64().unwrap();
+        if absent_us < 200_000 {
+            return result;
+        }
+        seen.push(absent_us);
+    }
+    panic!("the generator itself was absent for {seen:?} us");
+}
+
 fn assert_invalid_for_absence(result: &Value, window: &str) {
     assert_eq!(result["verdict"]["status"], "invalid", "{}", reasons(result));
     assert!(reasons(result).contains("the load generator was late: absent"), "{}", reasons(result));
@@ -290,9 +305,7 @@ fn a_generator_that_stood_still_beyond_a_keep_alive_makes_the_run_invalid() {
 /// The other way round nothing is the generator's: the broker's silence is named as such.
 #[test]
 fn a_broker_that_stood_still_is_named_as_silent_and_is_not_the_generators_fault() {
-    let result = stopped("p2p-1K-1K-1K-1K", "0.02", "measure", |_, null| Pid::from_child(null));
-    let longest_us = result["generator"]["late_measure"]["absent_us_max"].as_u64();
-    assert!(longest_us < Some(800_000), "{}", result["generator"]);
+    let result = broker_stopped("p2p-1K-1K-1K-1K", "0.02", "measure", "late_measure");
     let silence = &result["silences"][0];
     assert!(silence["length_s"].as_f64() > Some(1.0), "{}", result["silences"]);
     let marks = result["marks"].to_string();
@@ -304,9 +317,7 @@ fn a_broker_that_stood_still_is_named_as_silent_and_is_not_the_generators_fault(
 /// Nor while it owes CONNACKs and no message flows yet, which is all that some use cases measure.
 #[test]
 fn a_broker_that_stood_still_while_clients_connected_is_named_as_silent() {
-    let result = stopped("conn-tcp-10K-100", "0.04", "connect", |_, null| Pid::from_child(null));
-    let longest_us = result["generator"]["late_setup"]["absent_us_max"].as_u64();
-    assert!(longest_us < Some(800_000), "{}", result["generator"]);
+    let result = broker_stopped("conn-tcp-10K-100", "0.04", "connect", "late_setup");
     let silence = &result["silences"][0];
     assert!(silence["length_s"].as_f64() > Some(1.0), "{}", result["silences"]);
     let max_us = result["latencies"]["connect"]["max_us"].as_u64();
