@@ -141,7 +141,7 @@ impl Shard {
     fn cover_reads(&mut self, session: SessionKey) {
         let Self { clients, filters, .. } = self;
         let records = clients[session].subscriptions();
-        if records.len() <= COVERED_MAX {
+        if clients.rights.is_some() && records.len() <= COVERED_MAX {
             let names: SmallVec<[_; 1]> =
                 records.iter().map(|record| filters.filter_of(*record)).collect();
             clients.cover(session, &names);

@@ -150,17 +150,18 @@ pub(super) fn check(bytes: &[u8], key: &str) -> Result<(), TransportError> {
 struct Headers<'a>(&'a [Header<'a>]);
 
 impl<'a> Headers<'a> {
-    fn values(&self, name: &'static str) -> impl Iterator<Item = &'a str> + use<'a> {
+    fn found(&self, name: &'static str) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let of_name = move |header: &&Header<'_>| header.name.eq_ignore_ascii_case(name);
-        let found = self.0.iter().filter(of_name);
-        found.filter_map(|header| std::str::from_utf8(header.value).ok())
+        self.0.iter().filter(of_name).map(|header| header.value)
+    }
+
+    fn values(&self, name: &'static str) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.found(name).filter_map(|value| std::str::from_utf8(value).ok())
     }
 
     /// Those that a proxy has added to, so none may be left out because it is no text.
     fn texts(&self, name: &'static str) -> Vec<Cow<'a, str>> {
-        let of_name = |header: &&Header<'_>| header.name.eq_ignore_ascii_case(name);
-        let found = self.0.iter().filter(of_name);
-        found.map(|header| String::from_utf8_lossy(header.value)).collect()
+        self.found(name).map(String::from_utf8_lossy).collect()
     }
 
     fn value(&self, name: &'static str) -> Option<&'a str> {
