@@ -2,7 +2,7 @@
 
 use crate::io::Io;
 use crate::output::Output;
-use crate::socket::{Descriptor, Socket, State};
+use crate::socket::{Descriptor, Input, Socket, State};
 use crate::token::Token;
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, IoSlice};
@@ -66,12 +66,13 @@ impl Io {
             return Ok(());
         }
         let Socket { descriptor, state, out, input, .. } = socket;
-        let leaving = match input {
-            None => out.as_deref_mut(),
-            Some(input) => {
+        let leaving = match input.as_deref_mut() {
+            Some(Input::Layered(layered)) => {
                 let closes = *state == State::Lingering;
-                input.seal(out.as_deref_mut(), closes, pool, scratch)
+                layered.seal(out.as_deref_mut(), closes, pool, scratch);
+                layered.network.as_deref_mut()
             }
+            _ => out.as_deref_mut(),
         };
         let Some(out) = leaving.filter(|out| out.pending() > 0) else {
             // Unless it waits for its layers to open.

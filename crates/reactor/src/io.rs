@@ -5,7 +5,7 @@ use crate::files::{FileBound, files_spill};
 use crate::gather::{GATHERED_BYTES_MAX, Gather};
 use crate::listen::UNIX_PEER;
 use crate::output::{Pool, SharedBytes};
-use crate::socket::{Descriptor, LINGER, Socket, State};
+use crate::socket::{Descriptor, Input, LINGER, Socket, State};
 use crate::token::Token;
 use crate::uring::Rings;
 use rustix::fd::OwnedFd;
@@ -173,8 +173,10 @@ impl Io {
     /// Whether the connection has no layers whose handshake is not over.
     pub fn is_open(&self, token: Token) -> bool {
         let socket = self.sockets.get(token.0 as usize);
-        let input = socket.and_then(|socket| socket.input.as_ref());
-        input.and_then(|input| input.layered.as_ref()).is_none_or(|layered| layered.is_open())
+        match socket.and_then(|socket| socket.input.as_deref()) {
+            Some(Input::Layered(layered)) => layered.is_open(),
+            _ => true,
+        }
     }
 
     /// Sockets that are open, lingering ones included.

@@ -26,8 +26,17 @@ pub(crate) struct Layered {
     has_ended: bool,
     /// Not read, because the network takes too little of what the layers say.
     is_held_back: bool,
-    /// How they ended while the handler wanted no more.
-    pub(crate) end: Option<Result<(), TransportError>>,
+    /// What few connections have, and none that is idle.
+    kept: Option<Box<Kept>>,
+}
+
+/// What waits for the handler, or for the rest of it.
+#[derive(Debug, Default)]
+struct Kept {
+    /// What the handler has not consumed: the start of a packet whose end has not come.
+    partial: Vec<u8>,
+    /// How the layers ended while the handler wanted no more.
+    end: Option<Result<(), TransportError>>,
 }
 
 impl Layered {
@@ -41,8 +50,32 @@ impl Layered {
             is_learnt: !is_told,
             has_ended: false,
             is_held_back: false,
-            end: None,
+            kept: None,
         }
+    }
+
+    pub(crate) fn partial(&self) -> &[u8] {
+        self.kept.as_ref().map_or(&[], |kept| &kept.partial)
+    }
+
+    pub(crate) fn take_partial(&mut self) -> Vec<u8> {
+        let Some(kept) = &mut self.kept else { return Vec::new() };
+        let partial = std::mem::take(&mut kept.partial);
+        self.kept.take_if(|kept| kept.end.is_none());
+        partial
+    }
+
+    pub(crate) fn put_partial(&mut self, partial: Vec<u8>) {
+        self.kept.get_or_insert_default().partial = partial;
+    }
+
+    pub(crate) fn take_end(&mut self) -> Option<Result<(), TransportError>> {
+        self.kept.as_mut()?.end.take()
+    }
+
+    /// How they ended, for when the handler wants more.
+    pub(crate) fn put_end(&mut self, end: Result<(), TransportError>) {
+        self.kept.get_or_insert_default().end = Some(end);
     }
 
     /// Bytes for the network that wait to be sent.

@@ -21,7 +21,7 @@ pub struct Moved {
 impl Moved {
     /// Bytes of input and output that it carries.
     pub fn bytes(&self) -> usize {
-        self.input.as_ref().map_or(0, |input| input.partial.len())
+        self.input.as_ref().map_or(0, |input| input.partial().len())
             + self.out.as_ref().map_or(0, |out| out.pending())
     }
 }

@@ -113,9 +113,9 @@ impl Io {
     /// are open.
     pub(crate) fn put_layers(&mut self, token: Token, transport: &Transport, is_told: bool) {
         let Some(layers) = transport.layers() else { return };
-        let layered = Some(Box::new(Layered::new(layers, is_told)));
+        let layered = Layered::new(layers, is_told);
         let socket = &mut self.sockets[token.0 as usize];
-        socket.input = Some(Box::new(Input { layered, ..Input::default() }));
+        socket.input = Some(Box::new(Input::Layered(layered)));
     }
 
     /// A connection is there: its layers begin. Says whether the handler is to be told now, which

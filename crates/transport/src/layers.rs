@@ -1,18 +1,21 @@
 //! The layers of one connection, one on the other.
 
 use crate::{Layer, Learnt, Stream, TransportError, UNDECODED_BYTES_MAX};
+use std::iter::successors;
 
-/// The layers of one connection, network side first.
+/// The layers of one connection, network side first. One that has a single layer has no heap but
+/// the layer's.
 #[derive(Debug)]
-pub struct Layers(Vec<Stage>);
+pub struct Layers(Option<Chain>);
 
 #[derive(Debug)]
-struct Stage {
+struct Chain {
     layer: Box<dyn Layer>,
     /// The layer below is open, and this one has begun.
     has_begun: bool,
     /// It was asked what it has learnt.
     has_told: bool,
+    above: Option<Box<Chain>>,
 }
 
 /// Memory for what passes between two layers: one for all connections of a thread.
@@ -35,18 +38,25 @@ impl Scratch {
 impl Layers {
     /// From the network's side to MQTT's.
     pub fn new(layers: impl IntoIterator<Item = Box<dyn Layer>>) -> Self {
-        let stage = |layer| Stage { layer, has_begun: false, has_told: false };
-        Self(layers.into_iter().map(stage).collect())
+        fn chain(mut layers: impl Iterator<Item = Box<dyn Layer>>) -> Option<Chain> {
+            let layer = layers.next()?;
+            let above = chain(layers).map(Box::new);
+            Some(Chain { layer, has_begun: false, has_told: false, above })
+        }
+        Self(chain(layers.into_iter().collect::<Vec<_>>().into_iter()))
     }
 
     /// The connection is there: writes what this side says first.
     pub fn begin(&mut self, network: &mut Vec<u8>, scratch: &mut Scratch) {
-        begin(&mut self.0, network, scratch);
+        if let Some(chain) = &mut self.0 {
+            chain.begin(network, scratch);
+        }
     }
 
     /// Whether plain bytes can be sent.
     pub fn is_open(&self) -> bool {
-        self.0.iter().all(|stage| stage.has_begun && stage.layer.is_open())
+        let mut all = successors(self.0.as_ref(), |chain| chain.above.as_deref());
+        all.all(|chain| chain.has_begun && chain.layer.is_open())
     }
 
     /// What those layers have learnt of the peer that have opened since the last call, if some
@@ -54,22 +64,25 @@ impl Layers {
     /// the lower one.
     pub fn learnt(&mut self) -> Option<Learnt> {
         let mut all: Option<Learnt> = None;
-        for stage in self.0.iter_mut().take_while(|stage| stage.layer.is_open()) {
-            if !std::mem::replace(&mut stage.has_told, true) {
-                let (Learnt { peer, name }, lower) =
-                    (stage.layer.learnt(), all.unwrap_or_default());
+        let mut next = self.0.as_mut();
+        while let Some(chain) = next.filter(|chain| chain.layer.is_open()) {
+            if !std::mem::replace(&mut chain.has_told, true) {
+                let Learnt { peer, name } = chain.layer.learnt();
+                let lower = all.unwrap_or_default();
                 all = Some(Learnt { peer: peer.or(lower.peer), name: name.or(lower.name) });
             }
+            next = chain.above.as_deref_mut();
         }
         all
     }
 
     /// The lowest one leaves if it is done. Returns whether none is left: what remains is plain.
     pub fn shed(&mut self) -> bool {
-        if self.0.first().is_some_and(|stage| stage.layer.is_done()) {
-            self.0.remove(0);
-        }
-        self.0.is_empty()
+        self.0 = match self.0.take() {
+            Some(chain) if chain.layer.is_done() => chain.above.map(|above| *above),
+            chain => chain,
+        };
+        self.0.is_none()
     }
 
     /// Bytes came from the network: see [`Layer::received`].
@@ -84,114 +97,116 @@ impl Layers {
         network: &mut Vec<u8>,
         scratch: &mut Scratch,
     ) -> Result<Stream, TransportError> {
-        received(&mut self.0, bytes, plain, network, scratch)
+        match &mut self.0 {
+            Some(chain) => chain.received(bytes, plain, network, scratch),
+            None => {
+                plain.extend_from_slice(bytes);
+                Ok(Stream::Open)
+            }
+        }
     }
 
     /// Writes `plain` as what the network gets; they must be open.
     pub fn send(&mut self, plain: &[u8], network: &mut Vec<u8>, scratch: &mut Scratch) {
-        send(&mut self.0, plain, network, scratch);
+        match &mut self.0 {
+            Some(chain) => chain.send(plain, network, scratch),
+            None => network.extend_from_slice(plain),
+        }
     }
 
     /// This side ends the connection: every layer that has begun says so, the last one first.
     pub fn close(&mut self, network: &mut Vec<u8>, scratch: &mut Scratch) {
-        close(&mut self.0, network, scratch);
-    }
-}
-
-fn begin(stages: &mut [Stage], network: &mut Vec<u8>, scratch: &mut Scratch) {
-    let [stage, above @ ..] = stages else { return };
-    if !stage.has_begun {
-        stage.has_begun = true;
-        stage.layer.begin(network);
-    }
-    if !above.is_empty() && stage.layer.is_open() {
-        let mut said = scratch.take();
-        begin(above, &mut said, scratch);
-        stage.send_some(&said, network);
-        scratch.put_back(said);
-    }
-}
-
-fn received(
-    stages: &mut [Stage],
-    bytes: &[u8],
-    plain: &mut Vec<u8>,
-    network: &mut Vec<u8>,
-    scratch: &mut Scratch,
-) -> Result<Stream, TransportError> {
-    let Some((stage, above)) = stages.split_first_mut() else {
-        plain.extend_from_slice(bytes);
-        return Ok(Stream::Open);
-    };
-    if above.is_empty() {
-        return stage.received(bytes, plain, network);
-    }
-    let (mut decoded, mut said) = (scratch.take(), scratch.take());
-    let below = stage.received(bytes, &mut decoded, network);
-    let mut stream = Ok(Stream::Open);
-    if stage.layer.is_open() {
-        begin(above, &mut said, scratch);
-        if !decoded.is_empty() {
-            stream = received(above, &decoded, plain, &mut said, scratch);
-        }
-        // A layer that failed is not called again.
-        if below.is_ok() {
-            stage.send_some(&said, network);
-        }
-    }
-    scratch.put_back(decoded);
-    scratch.put_back(said);
-    // What the upper ones say was sent first.
-    match stream? {
-        Stream::Open => below,
-        Stream::Ended => Ok(Stream::Ended),
-    }
-}
-
-fn send(stages: &mut [Stage], plain: &[u8], network: &mut Vec<u8>, scratch: &mut Scratch) {
-    match stages {
-        [] => network.extend_from_slice(plain),
-        [only] => only.layer.send(plain, network),
-        [below @ .., last] => {
-            let mut sealed = scratch.take();
-            last.layer.send(plain, &mut sealed);
-            send(below, &sealed, network, scratch);
-            scratch.put_back(sealed);
+        if let Some(chain) = &mut self.0 {
+            chain.close(network, scratch);
         }
     }
 }
 
-fn close(stages: &mut [Stage], network: &mut Vec<u8>, scratch: &mut Scratch) {
-    let [below @ .., last] = stages else { return };
-    if last.has_begun {
-        let mut said = scratch.take();
-        last.layer.close(&mut said);
-        if !said.is_empty() {
-            // It has begun, so all below are open.
-            send(below, &said, network, scratch);
+impl Chain {
+    fn begin(&mut self, network: &mut Vec<u8>, scratch: &mut Scratch) {
+        if !self.has_begun {
+            self.has_begun = true;
+            self.layer.begin(network);
         }
-        scratch.put_back(said);
+        if let Some(above) = &mut self.above
+            && self.layer.is_open()
+        {
+            let mut said = scratch.take();
+            above.begin(&mut said, scratch);
+            send_some(&mut *self.layer, &said, network);
+            scratch.put_back(said);
+        }
     }
-    close(below, network, scratch);
-}
 
-impl Stage {
     fn received(
         &mut self,
         bytes: &[u8],
         plain: &mut Vec<u8>,
         network: &mut Vec<u8>,
+        scratch: &mut Scratch,
     ) -> Result<Stream, TransportError> {
-        let stream = self.layer.received(bytes, plain, network)?;
-        if self.layer.held() > UNDECODED_BYTES_MAX {
-            return Err(TransportError::TooLong);
+        let Self { layer, above: Some(above), .. } = self else {
+            return bounded(&mut *self.layer, bytes, plain, network);
+        };
+        let (mut decoded, mut said) = (scratch.take(), scratch.take());
+        let below = bounded(&mut **layer, bytes, &mut decoded, network);
+        let mut stream = Ok(Stream::Open);
+        if layer.is_open() {
+            above.begin(&mut said, scratch);
+            if !decoded.is_empty() {
+                stream = above.received(&decoded, plain, &mut said, scratch);
+            }
+            // A layer that failed is not called again.
+            if below.is_ok() {
+                send_some(&mut **layer, &said, network);
+            }
         }
-        Ok(stream)
+        scratch.put_back(decoded);
+        scratch.put_back(said);
+        // What the upper ones say was sent first.
+        match stream? {
+            Stream::Open => below,
+            Stream::Ended => Ok(Stream::Ended),
+        }
     }
 
-    fn send_some(&mut self, plain: &[u8], network: &mut Vec<u8>) {
-        if !plain.is_empty() {
-            self.layer.send(plain, network);
+    fn send(&mut self, plain: &[u8], network: &mut Vec<u8>, scratch: &mut Scratch) {
+        let Some(above) = &mut self.above else { return self.layer.send(plain, network) };
+        let mut sealed = scratch.take();
+        above.send(plain, &mut sealed, scratch);
+        self.layer.send(&sealed, network);
+        scratch.put_back(sealed);
+    }
+
+    fn close(&mut self, network: &mut Vec<u8>, scratch: &mut Scratch) {
+        if let Some(above) = &mut self.above {
+            let mut said = scratch.take();
+            above.close(&mut said, scratch);
+            send_some(&mut *self.layer, &said, network);
+            scratch.put_back(said);
         }
+        if self.has_begun {
+            self.layer.close(network);
+        }
+    }
+}
+
+/// What came from below, as far as a layer may hold it.
+fn bounded(
+    layer: &mut dyn Layer,
+    bytes: &[u8],
+    plain: &mut Vec<u8>,
+    network: &mut Vec<u8>,
+) -> Result<Stream, TransportError> {
+    let stream = layer.received(bytes, plain, network)?;
+    if layer.held() > UNDECODED_BYTES_MAX {
+        return Err(TransportError::TooLong);
+    }
+    Ok(stream)
+}
+
+fn send_some(layer: &mut dyn Layer, plain: &[u8], network: &mut Vec<u8>) {
+    if !plain.is_empty() {
+        layer.send(plain, network);
     }
 }

@@ -108,7 +108,8 @@ pub struct TlsConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub versions: Option<Vec<TlsVersion>>,
     /// Cipher suites that clients may speak, the best first, such as `TLS13_AES_128_GCM_SHA256`. By
-    /// default all that are known to be good, of which the client chooses.
+    /// default all that are known to be good, of which the client chooses; with the compact record
+    /// layer AES-128-GCM, if the client has it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ciphers: Vec<String>,
     /// What seals and opens records once the handshake is over.
@@ -150,7 +151,7 @@ pub enum RecordLayerConfig {
     /// The TLS library.
     #[default]
     Rustls,
-    /// Code of Weir's own, for TLS 1.3 alone: an idle connection takes 200 bytes instead of 3,900.
+    /// Code of Weir's own, for TLS 1.3 alone: an idle connection takes 0.4 KB instead of 3.9 KB.
     /// Nobody outside has reviewed it.
     Compact,
 }

@@ -51,7 +51,7 @@ pub(super) fn decode(io: &mut Io, token: Token, bytes: &[u8], handler: &mut impl
     let is_paused = socket.paused;
     match socket.layered() {
         // What came before it is not all handled: see `finish`.
-        Some(layered) if is_paused => layered.end = Some(ended),
+        Some(layered) if is_paused => layered.put_end(ended),
         _ => end(io, token, ended, handler),
     }
 }

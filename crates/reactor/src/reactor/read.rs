@@ -4,6 +4,7 @@ use super::decode::{decode, end};
 use super::{Reactor, fail};
 use crate::handler::Handler;
 use crate::io::Io;
+use crate::layered::Layered;
 use crate::socket::{Closed, Descriptor, Input, State};
 use crate::token::Token;
 use rustix::io::Errno;
@@ -37,8 +38,19 @@ struct Reading {
     known: usize,
     /// What is read goes to the partial packet's own memory instead of the thread's.
     own: bool,
+    /// The partial packet; nothing of a connection with layers.
     input: Option<Box<Input>>,
     result: Result<usize, Errno>,
+}
+
+impl Reading {
+    /// The partial packet's memory, if that is where the rest goes.
+    fn own_memory(&mut self) -> Option<&mut Vec<u8>> {
+        match self.input.as_deref_mut() {
+            Some(Input::Partial(partial)) if self.own => Some(partial),
+            _ => None,
+        }
+    }
 }
 
 impl Reactor {
@@ -60,12 +72,12 @@ impl Reactor {
         let begun = begin(&mut self.io, token, ended, &mut self.buffer);
         let Some(mut reading) = begun else { return };
         let Descriptor::File(fd) = &self.io.sockets[token.0 as usize].descriptor else { return };
-        reading.result = match &mut reading.input {
-            Some(input) if reading.own => {
-                let space = rustix::buffer::spare_capacity(&mut input.partial);
+        reading.result = match reading.own_memory() {
+            Some(partial) => {
+                let space = rustix::buffer::spare_capacity(partial);
                 recv(fd, space, RecvFlags::DONTWAIT).map(|(read, _)| read)
             }
-            _ => {
+            None => {
                 let space = &mut self.buffer[reading.known..];
                 recv(fd, space, RecvFlags::DONTWAIT).map(|(read, _)| read)
             }
@@ -89,11 +101,9 @@ impl Reactor {
             let Descriptor::Direct(slot) = &sockets[token.0 as usize].descriptor else {
                 continue;
             };
-            let space = match &mut reading.input {
-                Some(input) if reading.own => {
-                    input.partial.spare_capacity_mut().as_mut_ptr().cast()
-                }
-                _ => part[reading.known..].as_mut_ptr(),
+            let space = match reading.own_memory() {
+                Some(partial) => partial.spare_capacity_mut().as_mut_ptr().cast(),
+                None => part[reading.known..].as_mut_ptr(),
             };
             #[expect(unsafe_code, reason = "the system is told addresses")]
             // SAFETY: both memories have so much room, and nobody touches them before `run_all`
@@ -108,11 +118,12 @@ impl Reactor {
         for (index, result) in rings.results.drain(..) {
             let reading = &mut readings[index as usize];
             reading.result = result;
-            if let (Some(input), Ok(read), true) = (&mut reading.input, result, reading.own) {
+            let known = reading.known;
+            if let (Some(partial), Ok(read)) = (reading.own_memory(), result) {
                 #[expect(unsafe_code, reason = "the system writes into memory without a value yet")]
                 // SAFETY: the system has written so many bytes behind the last.
                 unsafe {
-                    input.partial.set_len(reading.known + read);
+                    partial.set_len(known + read);
                 }
             }
         }
@@ -158,16 +169,17 @@ fn begin(io: &mut Io, token: Token, ended: bool, buffer: &mut [u8]) -> Option<Re
             None
         }
     };
-    let known = input.as_ref().map_or(0, |input| input.partial.len());
-    let own = known > buffer.len() / 2;
-    let mut room = buffer.len() - known.min(buffer.len());
-    match &mut input {
-        Some(input) if own => {
-            input.partial.reserve(READ_BYTES);
-            room = input.partial.capacity() - known;
+    let (mut known, mut own, mut room) = (0, false, buffer.len());
+    if let Some(Input::Partial(partial)) = input.as_deref_mut() {
+        known = partial.len();
+        own = known > buffer.len() / 2;
+        if own {
+            partial.reserve(READ_BYTES);
+            room = partial.capacity() - known;
+        } else {
+            buffer[..known].copy_from_slice(partial);
+            room -= known;
         }
-        Some(input) => buffer[..known].copy_from_slice(&input.partial),
-        None => {}
     }
     socket.reading = true;
     Some(Reading { token, ended, room, known, own, input, result: Err(Errno::AGAIN) })
@@ -182,7 +194,7 @@ fn finish(io: &mut Io, reading: Reading, buffer: &[u8], handler: &mut impl Handl
         State::Dead => return,
         state => state == State::Lingering,
     };
-    if !lingering && let Some(ended) = socket.layered().and_then(|layered| layered.end.take()) {
+    if !lingering && let Some(ended) = socket.layered().and_then(Layered::take_end) {
         return end(io, token, ended, handler);
     }
     let read = match result {
@@ -210,28 +222,25 @@ fn finish(io: &mut Io, reading: Reading, buffer: &[u8], handler: &mut impl Handl
     if is_layered {
         return decode(io, token, &buffer[..read], handler);
     }
-    let (own, old) = if own { (input, None) } else { (None, input) };
-    let bytes = match &own {
-        Some(own) => &own.partial[..],
-        None => &buffer[..known + read],
+    let bytes = match &input {
+        Some(input) if own => input.partial(),
+        _ => &buffer[..known + read],
     };
     let consumed = handler.received(io, token, bytes);
-    let rest = &bytes[consumed..];
+    let all = bytes.len();
     let Some(socket) = io.sockets.get_mut(token.0 as usize) else { return };
-    if rest.is_empty() || socket.state != State::Live {
+    if consumed == all || socket.state != State::Live {
         return;
     }
-    socket.input = Some(match own {
-        Some(mut own) => {
-            own.partial.drain(..consumed);
-            own
+    let mut input = input.unwrap_or_else(|| Box::new(Input::Partial(Vec::new())));
+    if let Input::Partial(partial) = &mut *input {
+        if own {
+            partial.drain(..consumed);
+        } else {
+            // The old one was read already; its memory serves again.
+            partial.clear();
+            partial.extend_from_slice(&buffer[consumed..all]);
         }
-        None => {
-            // The old partial was read already; its memory serves again.
-            let mut kept = old.unwrap_or_default();
-            kept.partial.clear();
-            kept.partial.extend_from_slice(rest);
-            kept
-        }
-    });
+    }
+    socket.input = Some(input);
 }

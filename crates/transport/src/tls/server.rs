@@ -13,7 +13,7 @@ use rustls::server::{
     VerifierBuilderError, WebPkiClientVerifier,
 };
 use rustls::sign::CertifiedKey;
-use rustls::{ServerConfig, SupportedCipherSuite};
+use rustls::{CipherSuite as CipherSuiteName, ServerConfig, SupportedCipherSuite};
 use std::sync::Arc;
 
 /// Whether clients have to show certificates.
@@ -74,7 +74,8 @@ pub struct Setup {
     pub revoked: Revoked,
     /// Which are spoken.
     pub versions: Vec<Version>,
-    /// Those that are spoken, the best first; all if there is none, and the client chooses.
+    /// Those that are spoken, the best first. If there is none, all: the client chooses, but a
+    /// compact record layer takes AES-128-GCM if it can.
     pub suites: Vec<CipherSuite>,
     /// What is spoken over it. A client that offers others only is not let in.
     pub protocols: Vec<Vec<u8>>,
@@ -117,9 +118,15 @@ impl Server {
     /// What of it cannot be used.
     pub fn new(setup: Setup) -> Result<Self, SetupError> {
         let mut provider = default_provider();
-        let has_order = !setup.suites.is_empty();
-        if has_order {
+        let is_compact = setup.record_layer == RecordLayer::Compact;
+        if !setup.suites.is_empty() {
             provider.cipher_suites = setup.suites.iter().map(|suite| suite.0).collect();
+        } else if is_compact {
+            // Of this one the keys are kept: those of the others are derived for each use.
+            let is_kept = |suite: &SupportedCipherSuite| {
+                suite.suite() == CipherSuiteName::TLS13_AES_128_GCM_SHA256
+            };
+            provider.cipher_suites.sort_by_key(|suite| !is_kept(suite));
         }
         let provider = Arc::new(provider);
         let verifier = client_verifier(&setup.auth, setup.revoked, &provider)?;
@@ -136,8 +143,8 @@ impl Server {
                 Ticketer::new().map_err(|error| SetupError::Key(error.to_string()))?;
         }
         config.alpn_protocols = setup.protocols;
-        config.ignore_client_order = has_order;
-        config.enable_secret_extraction = setup.record_layer == RecordLayer::Compact;
+        config.ignore_client_order = is_compact || !setup.suites.is_empty();
+        config.enable_secret_extraction = is_compact;
         let Setup { naming, record_layer, .. } = setup;
         Ok(Self { config: Arc::new(config), naming, record_layer })
     }

@@ -4,7 +4,7 @@
 use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf::{self, Prk};
 use rustls::ConnectionTrafficSecrets;
-use zeroize::Zeroize;
+use zeroize::{Zeroize, Zeroizing};
 
 /// Bytes of the longest secret: that of SHA-384.
 pub(super) const SECRET_BYTES_MAX: usize = 48;
@@ -50,12 +50,12 @@ impl Suite {
 /// The head of a record, which its tag vouches for.
 pub(super) type Header = [u8; 5];
 
-/// Of one direction. Nothing is kept expanded: [`Keys::cipher`] does that for as long as there is
-/// something to seal or to open.
+/// Of one direction, 64 bytes. Nothing is kept expanded: [`Keys::cipher`] does that for as long as
+/// there is something to seal or to open.
 pub(super) struct Keys {
-    /// What the next keys follow from.
+    /// What the next keys follow from, and behind it the key if there is room for both; else it is
+    /// derived when it is needed.
     secret: [u8; SECRET_BYTES_MAX],
-    key: [u8; KEY_BYTES_MAX],
     iv: [u8; aead::NONCE_LEN],
     /// Records that were sealed with this key.
     sequence: u32,
@@ -81,7 +81,8 @@ impl Keys {
         }
         let mut keys = Self::of(suite, secret);
         keys.sequence = u32::try_from(sequence).ok()?;
-        let is_theirs = keys.key(suite) == key.as_ref() && keys.iv == iv.as_ref();
+        let mut ours = Zeroizing::new([0; KEY_BYTES_MAX]);
+        let is_theirs = keys.key(suite, &mut ours) == key.as_ref() && keys.iv == iv.as_ref();
         is_theirs.then_some((keys, suite))
     }
 
@@ -96,12 +97,7 @@ impl Keys {
 
     /// Without a secret.
     pub(super) fn blank() -> Self {
-        Self {
-            secret: [0; SECRET_BYTES_MAX],
-            key: [0; KEY_BYTES_MAX],
-            iv: [0; aead::NONCE_LEN],
-            sequence: 0,
-        }
+        Self { secret: [0; SECRET_BYTES_MAX], iv: [0; aead::NONCE_LEN], sequence: 0 }
     }
 
     pub(super) fn sequence(&self) -> u32 {
@@ -115,18 +111,18 @@ impl Keys {
 
     /// The next keys, which the last ones do not follow from.
     pub(super) fn update(&mut self, suite: Suite) {
-        let mut next = [0; SECRET_BYTES_MAX];
+        let mut next = Zeroizing::new([0; SECRET_BYTES_MAX]);
         let next_secret = &mut next[..suite.secret_bytes()];
         expand_label(suite, self.secret(suite), b"traffic upd", next_secret);
-        self.secret = next;
-        next.zeroize();
+        self.secret = *next;
         self.derive(suite);
         self.sequence = 0;
     }
 
     /// The key as the cipher wants it.
     pub(super) fn cipher(&self, suite: Suite) -> LessSafeKey {
-        let key = UnboundKey::new(suite.aead(), self.key(suite));
+        let mut memory = Zeroizing::new([0; KEY_BYTES_MAX]);
+        let key = UnboundKey::new(suite.aead(), self.key(suite, &mut memory));
         LessSafeKey::new(key.expect("it is as long as the suite's keys are"))
     }
 
@@ -183,18 +179,25 @@ impl Keys {
     }
 
     fn derive(&mut self, suite: Suite) {
-        let Self { secret, key, iv, .. } = self;
-        let secret = &secret[..suite.secret_bytes()];
-        expand_label(suite, secret, b"key", &mut key[..suite.aead().key_len()]);
-        expand_label(suite, secret, b"iv", iv);
+        let (secret, room) = self.secret.split_at_mut(suite.secret_bytes());
+        expand_label(suite, secret, b"iv", &mut self.iv);
+        if let Some(key) = room.get_mut(..suite.aead().key_len()) {
+            expand_label(suite, secret, b"key", key);
+        }
     }
 
     fn secret(&self, suite: Suite) -> &[u8] {
         &self.secret[..suite.secret_bytes()]
     }
 
-    fn key(&self, suite: Suite) -> &[u8] {
-        &self.key[..suite.aead().key_len()]
+    /// The one that is kept, or else one that is derived in `memory`.
+    fn key<'a>(&'a self, suite: Suite, memory: &'a mut [u8; KEY_BYTES_MAX]) -> &'a [u8] {
+        let (secret, room) = self.secret.split_at(suite.secret_bytes());
+        let bytes = suite.aead().key_len();
+        room.get(..bytes).unwrap_or_else(|| {
+            expand_label(suite, secret, b"key", &mut memory[..bytes]);
+            &memory[..bytes]
+        })
     }
 
     #[cfg(test)]
@@ -206,7 +209,6 @@ impl Keys {
 impl Drop for Keys {
     fn drop(&mut self) {
         self.secret.zeroize();
-        self.key.zeroize();
         self.iv.zeroize();
     }
 }

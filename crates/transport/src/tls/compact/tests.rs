@@ -27,8 +27,8 @@ fn opened(to: &mut Records, bytes: &[u8]) -> (Result<Stream, Fault>, Vec<u8>, Ve
 }
 
 #[test]
-fn an_idle_connection_takes_at_most_200_bytes() {
-    assert!(size_of::<Compact>() <= 200, "{}", size_of::<Compact>());
+fn an_idle_connection_takes_at_most_136_bytes() {
+    assert!(size_of::<Compact>() <= 136, "{}", size_of::<Compact>());
 }
 
 #[test]
