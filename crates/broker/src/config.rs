@@ -291,9 +291,8 @@ impl Config {
                 return Err(value_error(range.key, value, format!("it must be {range}")));
             }
         }
-        if let Some(rule) = self.control.fault() {
-            let path = self.control.socket.clone().unwrap_or_default();
-            return Err(value_error("control.socket", path.display(), rule));
+        if let Some((key, value, rule)) = self.control.fault() {
+            return Err(value_error(key, value, rule));
         }
         let bytes_min = self.store.disk_bytes_min(self.shard_count());
         if (1..bytes_min).contains(&self.store.disk_bytes_max) {

@@ -3,44 +3,21 @@
 //! It is no shard, and asks by letters. A shard answers with what it has at hand; making texts of
 //! that is done on the control thread.
 
+mod config;
+
 use crate::admission::AdmissionStats;
 use crate::auth::hasher::PasswordCounts;
 use crate::journal::JournalCounts;
 use crate::letter::Letter;
 use crate::log::LogCounts;
-use serde::{Deserialize, Serialize};
+pub use config::{ControlConfig, ControlTlsConfig, RoleConfig, TokenConfig};
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::sync::Arc;
 use weir_control::{Client, ClientPage, Counters, Full, Link, Port, Request};
 use weir_core::{ClientState, Kicked, NotMoved, Partition, Partitions, ShardId, Stats};
 use weir_reactor::{IoStats, Outside};
 use weir_wire::Version;
-
-/// The `[control]` table.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ControlConfig {
-    /// The file of a unix socket for `weir ctl` and other programs. Without it nothing is served.
-    pub socket: Option<PathBuf>,
-}
-
-/// Bytes of a path that the address of a unix socket has room for.
-const SOCKET_BYTES_MAX: usize = 107;
-
-impl ControlConfig {
-    /// Whether nothing is asked for.
-    pub(crate) fn is_off(&self) -> bool {
-        self.socket.is_none()
-    }
-
-    /// What is wrong with the socket's path, if something is.
-    pub(crate) fn fault(&self) -> Option<&'static str> {
-        let bytes = self.socket.as_ref()?.as_os_str().len();
-        (bytes == 0 || bytes > SOCKET_BYTES_MAX).then_some("it must be a path of 1 to 107 bytes")
-    }
-}
 
 /// What a shard answers, each to the request of the same name.
 #[derive(Debug)]
@@ -162,6 +139,13 @@ impl From<ShardCounters> for Counters {
         let of_access = access.iter().flat_map(|counts| counts.by_name());
         let of_shell = [
             ("answers_dropped", answers_dropped),
+            ("turns", io.turns),
+            ("reads", io.reads),
+            ("bytes_in", io.bytes_in),
+            ("writes", io.writes),
+            ("bytes_out", io.bytes_out),
+            ("held_back", io.held_back),
+            ("put_off", io.put_off),
             ("accept_errors", io.accept_errors),
             ("transport_errors", io.transport_errors),
             ("log_lines_left_out", log.left_out),

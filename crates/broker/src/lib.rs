@@ -33,7 +33,7 @@ pub use config::{
     Config, ConfigError, IoBackend, MOSQUITTO_OPTIONS, MosquittoFile, MosquittoNote,
     MosquittoOptions, RANGES, Range,
 };
-pub use control::ControlConfig;
+pub use control::{ControlConfig, ControlTlsConfig, RoleConfig, TokenConfig};
 pub use journal::{
     Amounts, Damaged, Durability, Entry, LogCheck, Loss, NoStore, OnDamage, Salvaged, StoreConfig,
     StoreReader, StoreWriter, salvage,

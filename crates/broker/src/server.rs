@@ -52,9 +52,9 @@ pub enum ServeError {
     /// The configured holder of connections cannot be had.
     #[error("{0}; set io = \"auto\" or \"epoll\" to run without it")]
     Io(std::io::Error),
-    /// The control socket cannot be served.
+    /// What `[control]` says cannot be served.
     #[error(transparent)]
-    Control(#[from] weir_control::SocketError),
+    Control(#[from] weir_control::ControlError),
     /// What sessions and messages are kept in cannot be used.
     #[error(transparent)]
     Store(#[from] NoStore),
@@ -116,8 +116,10 @@ impl Server {
         let wakers: std::io::Result<Vec<Waker>> =
             (0..config.shard_count()).map(|_| Waker::new()).collect();
         let (config, wakers) = (config.clone(), wakers?);
-        let control = config.control.socket.as_deref();
-        let control = control.map(weir_control::Server::bind).transpose()?;
+        let control = config.control.setup().map(weir_control::Server::bind).transpose()?;
+        let spoken_of = control.iter().flat_map(weir_control::Server::addresses);
+        let spoken = spoken.into_iter().chain(spoken_of.map(|address| format!("{address} (HTTP)")));
+        let spoken = spoken.collect();
         let (asked, lost_lines) = (Arc::default(), LostLines::default());
         let book = access.passwords.clone().map(Book::shared);
         let asker = Arc::<OnceLock<_>>::default();

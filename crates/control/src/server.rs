@@ -1,20 +1,28 @@
-//! The thread that serves: HTTP/1.1 on a unix socket.
+//! The thread that serves: HTTP/1.1 on a unix socket, and over TCP for whoever has a token.
 
 use crate::asks::Asks;
 use crate::port::Port;
-use crate::routes::routes;
+use crate::routes::{Guests, routes, routes_for_guests};
 use crate::socket::{SocketError, SocketFile, listen};
+use crate::tcp::Tcp;
+use crate::tls::{ControlTls, TlsError};
+use crate::tokens::Token;
 use std::io;
-use std::path::Path;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::UnixListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
-use weir_http::{Thread, runtime, serve};
+use tokio_rustls::TlsAcceptor;
+use weir_http::{Thread, runtime, serve, serve_through};
 
-/// Connections at a time; more wait to be accepted.
+/// Connections of the socket at a time; more wait to be accepted.
 const CONNECTIONS_MAX: usize = 16;
+
+/// Connections over TCP at a time: apart, so that strangers never take the socket's places.
+const GUESTS_MAX: usize = 128;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 64;
@@ -25,39 +33,92 @@ const LIFE_MAX: Duration = Duration::from_secs(60);
 /// What the thread steps back by, of 19: it goes on beside busy shards, and they hardly wait.
 const NICE: i32 = 10;
 
+/// Where it serves, and whom.
+#[derive(Debug, Default)]
+pub struct Setup {
+    /// A socket's file, which only the owner of this process may use: without a token.
+    pub socket: Option<PathBuf>,
+    /// Addresses for whoever has a token.
+    pub http: Vec<SocketAddr>,
+    /// What these speak instead of plain HTTP.
+    pub tls: Option<ControlTls>,
+    /// Who may come in there.
+    pub tokens: Vec<Token>,
+    /// Whether `/metrics` needs no token there.
+    pub metrics_are_open: bool,
+}
+
+/// Why it cannot serve.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// Not on the socket.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// Not at an address.
+    #[error("cannot serve HTTP at {address}: {source}; set another [control] http")]
+    Address {
+        /// Which.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Not over TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// Not at all.
+    #[error("cannot serve [control]: {0}; a process needs some open files (ulimit -n)")]
+    System(#[from] io::Error),
+}
+
 /// A server that listens and does not yet answer.
 pub struct Server {
     runtime: Runtime,
-    listener: UnixListener,
-    file: SocketFile,
+    socket: Option<(UnixListener, SocketFile)>,
+    http: Vec<TcpListener>,
+    tls: Option<TlsAcceptor>,
+    guests: Guests,
 }
 
 /// A thread that serves. Dropping it ends every connection, and removes the socket's file.
 pub struct Control {
     _thread: Thread,
-    _file: SocketFile,
+    _file: Option<SocketFile>,
 }
 
 impl Server {
-    /// Listens on a socket file, which only the owner of this process may use.
+    /// Listens wherever `setup` says.
     ///
     /// # Errors
-    /// A file that another process listens on, or that is no socket; what the system says.
-    pub fn bind(path: &Path) -> Result<Self, SocketError> {
-        let runtime = runtime().map_err(|source| SocketError::System {
-            path: path.into(),
-            source,
-            hint: "a process needs some open files (ulimit -n)".into(),
-        })?;
-        let (socket, file) = listen(path, 0o600, BACKLOG, "[control] socket")?;
-        let listener = {
-            let _inside = runtime.enter();
-            UnixListener::from_std(socket.into())
+    /// A file that another process listens on, or that is no socket; an address that is taken;
+    /// certificates that cannot be used; what the system says.
+    pub fn bind(setup: Setup) -> Result<Self, ControlError> {
+        let Setup { socket, http, tls, tokens, metrics_are_open } = setup;
+        let runtime = runtime()?;
+        let inside = runtime.enter();
+        let socket = match socket {
+            None => None,
+            Some(path) => {
+                let (listener, file) = listen(&path, 0o600, BACKLOG, "[control] socket")?;
+                Some((UnixListener::from_std(listener.into())?, file))
+            }
         };
-        let hint = "set another [control] socket".into();
-        let listener =
-            listener.map_err(|source| SocketError::System { path: path.into(), source, hint })?;
-        Ok(Self { runtime, listener, file })
+        let bind = |address: SocketAddr| {
+            let listener = std::net::TcpListener::bind(address).and_then(|listener| {
+                listener.set_nonblocking(true)?;
+                TcpListener::from_std(listener)
+            });
+            listener.map_err(|source| ControlError::Address { address, source })
+        };
+        let http = http.into_iter().map(bind).collect::<Result<_, _>>()?;
+        drop(inside);
+        let tls = tls.map(|tls| tls.acceptor()).transpose()?;
+        let guests = Guests::new(tokens, metrics_are_open);
+        Ok(Self { runtime, socket, http, tls, guests })
+    }
+
+    /// Where HTTP is served over TCP.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.http.iter().filter_map(|listener| listener.local_addr().ok()).collect()
     }
 
     /// Answers from now on, on a thread of its own.
@@ -65,13 +126,29 @@ impl Server {
     /// # Errors
     /// What the system says of the thread.
     pub fn start(self, port: impl Port) -> io::Result<Control> {
-        let Self { runtime, listener, file } = self;
+        let Self { runtime, socket, http, tls, guests } = self;
         let asks = Arc::new(Asks::new(Box::new(port)));
+        let (socket, file) = socket.unzip();
         let thread = Thread::start("control", runtime, move |stopped| async move {
             // This thread alone, on Linux: the shards go first. If it may not, that is no fault.
             let _ = rustix::process::setpriority_process(None, NICE);
-            let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-            tokio::spawn(serve(listener, routes(&asks), places, LIFE_MAX));
+            if let Some(socket) = socket {
+                let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+                tokio::spawn(serve(socket, routes(&asks), places, LIFE_MAX));
+            }
+            let (site, places) =
+                (routes_for_guests(&asks, guests), Arc::new(Semaphore::new(GUESTS_MAX)));
+            for listener in http {
+                let (listener, site, places) =
+                    (Tcp::new(listener), site.clone(), Arc::clone(&places));
+                match tls.clone() {
+                    None => tokio::spawn(serve(listener, site, places, LIFE_MAX)),
+                    Some(tls) => {
+                        let open = move |stream| tls.accept(stream);
+                        tokio::spawn(serve_through(listener, open, site, places, LIFE_MAX))
+                    }
+                };
+            }
             tokio::spawn(async move {
                 // They end before this thread does.
                 if let Err(error) = asks.deliver().await

@@ -6,10 +6,12 @@ use axum::serve::Listener;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use std::future::ready;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, oneshot};
 
@@ -32,23 +34,43 @@ pub fn runtime() -> io::Result<Runtime> {
 /// Answers on as many connections at a time as there are `places`, for ever; more wait to be
 /// accepted. Each lives for `life_max`: one that does not read gives its place back then.
 pub async fn serve(
-    mut listener: impl Listener,
+    listener: impl Listener,
     site: Router,
     places: Arc<Semaphore>,
     life_max: Duration,
 ) {
+    serve_through(listener, |stream| ready(Ok(stream)), site, places, life_max).await;
+}
+
+/// As [`serve`], on what `open` makes of each connection: TLS.
+pub async fn serve_through<L: Listener, S, F>(
+    mut listener: L,
+    open: impl Fn(L::Io) -> F,
+    site: Router,
+    places: Arc<Semaphore>,
+    life_max: Duration,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    F: Future<Output = io::Result<S>> + Send + 'static,
+{
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         // It rests by itself while the system has no files left.
         let (stream, _) = listener.accept().await;
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_MAX)
-            .max_buf_size(HEAD_BYTES_MAX)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(site.clone()));
+        let opened = open(stream);
+        let site = site.clone();
         tokio::spawn(async move {
             // A client that goes away, or speaks something else, is no fault of ours.
-            let _ = tokio::time::timeout(life_max, connection).await;
+            let _ = tokio::time::timeout(life_max, async {
+                let stream = tokio::time::timeout(HEAD_MAX, opened).await??;
+                let connection = http1::Builder::new()
+                    .timer(TokioTimer::new())
+                    .header_read_timeout(HEAD_MAX)
+                    .max_buf_size(HEAD_BYTES_MAX)
+                    .serve_connection(TokioIo::new(stream), TowerToHyperService::new(site));
+                connection.await.map_err(io::Error::other)
+            })
+            .await;
             drop(place);
         });
     }

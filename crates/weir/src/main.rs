@@ -11,6 +11,7 @@ mod passwd;
 mod pubsub;
 mod shell;
 mod store;
+mod token;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
@@ -34,6 +35,7 @@ struct Cli {
 enum Command {
     Broker(broker::BrokerArgs),
     Passwd(passwd::PasswdArgs),
+    Token(token::TokenArgs),
     Ctl(ctl::CtlArgs),
     Store(store::StoreArgs),
     Import(import::ImportArgs),
@@ -76,6 +78,7 @@ fn run(mut cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Broker(args) => broker::run(args, mosquitto.as_ref(), &log),
         Command::Passwd(args) => passwd::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Token(args) => token::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Ctl(args) => ctl::run(&args),
         Command::Store(args) => store::run(args),
         Command::Import(args) => import::run(&args),

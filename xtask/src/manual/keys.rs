@@ -16,7 +16,7 @@ const SOURCES: &[&str] = &[
     "crates/broker/src/admission.rs",
     "crates/broker/src/auth.rs",
     "crates/broker/src/config.rs",
-    "crates/broker/src/control.rs",
+    "crates/broker/src/control/config.rs",
     "crates/broker/src/journal/config.rs",
     "crates/broker/src/listener/config.rs",
     "crates/broker/src/rules.rs",

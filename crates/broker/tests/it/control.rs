@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use weir_broker::{Config, ControlConfig, ServeError, Server};
-use weir_control::{CallError, Caller, SocketError};
+use weir_control::{CallError, Caller, ControlError, SocketError};
 use weir_wire::{Packet, Property, QoS, ReasonCode};
 
 /// A broker with a socket in a folder of its own.
@@ -20,7 +20,7 @@ struct Asked {
 }
 
 fn config(shards: u16, socket: &Path) -> Config {
-    let control = ControlConfig { socket: Some(socket.into()) };
+    let control = ControlConfig { socket: Some(socket.into()), ..ControlConfig::default() };
     Config { shards, control, ..Config::default() }
 }
 
@@ -222,7 +222,10 @@ fn an_old_socket_is_replaced_and_one_in_use_or_another_file_is_not() {
         Server::bind(&config).map(drop)
     };
     let in_use = bind(&asked.socket);
-    assert!(matches!(in_use, Err(ServeError::Control(SocketError::InUse { .. }))), "{in_use:?}");
+    assert!(
+        matches!(in_use, Err(ServeError::Control(ControlError::Socket(SocketError::InUse { .. })))),
+        "{in_use:?}"
+    );
     assert_eq!(asked.caller.get("/healthz").unwrap().status, 200, "it is still there");
 
     let folder = tempfile::tempdir().unwrap();
@@ -236,7 +239,10 @@ fn an_old_socket_is_replaced_and_one_in_use_or_another_file_is_not() {
     std::fs::write(&file, "x").unwrap();
     let refused = bind(&file);
     assert!(
-        matches!(refused, Err(ServeError::Control(SocketError::NoSocket { .. }))),
+        matches!(
+            refused,
+            Err(ServeError::Control(ControlError::Socket(SocketError::NoSocket { .. })))
+        ),
         "{refused:?}"
     );
     assert_eq!(std::fs::read(&file).unwrap(), b"x");

@@ -81,7 +81,7 @@ impl Drop for Limited {
 /// In the child: the broker, until the parent goes. False in the parent.
 fn is_broker(io: IoBackend, prepare: impl FnOnce(&Broker) -> Vec<File>) -> bool {
     let Some(socket) = std::env::var_os(CHILD) else { return false };
-    let control = ControlConfig { socket: Some(socket.into()) };
+    let control = ControlConfig { socket: Some(socket.into()), ..ControlConfig::default() };
     let broker = Broker::start(Config { shards: SHARDS, io, control, ..Config::default() });
     let files = prepare(&broker);
     println!("\nat {}", broker.address);

@@ -103,7 +103,7 @@ fn take_part(client: &mut Client, number: usize, is_over: &AtomicBool) {
 fn start(clients: usize) -> (TempDir, Broker, Caller, Vec<Client>) {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("ctl");
-    let control = ControlConfig { socket: Some(socket.clone()) };
+    let control = ControlConfig { socket: Some(socket.clone()), ..ControlConfig::default() };
     let broker = Broker::start(Config { shards: SHARDS, control, ..Config::default() });
     let caller = Caller::new(&socket).unwrap();
     let mut clients: Vec<Client> =
@@ -162,7 +162,7 @@ fn who_asks_for_a_move_is_told_why_there_is_none() {
         (2, "/api/v1/partitions/7?shard=1", 409, "shard 1 holds partition 7"),
     ] {
         let socket = folder.path().join("ctl");
-        let control = ControlConfig { socket: Some(socket.clone()) };
+        let control = ControlConfig { socket: Some(socket.clone()), ..ControlConfig::default() };
         let _broker = Broker::start(Config { shards, control, ..Config::default() });
         let caller = Caller::new(&socket).unwrap();
         let reply = caller.put(path).unwrap();
@@ -175,7 +175,7 @@ fn who_asks_for_a_move_is_told_why_there_is_none() {
 fn who_holds_what_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("ctl");
-    let control = ControlConfig { socket: Some(socket.clone()) };
+    let control = ControlConfig { socket: Some(socket.clone()), ..ControlConfig::default() };
     let broker = Broker::start(Config { shards: 2, control, ..Config::default() });
     let caller = Caller::new(&socket).unwrap();
     let mut client = broker.connect("client", &[]);

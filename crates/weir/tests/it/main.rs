@@ -12,6 +12,7 @@ mod support;
 mod abreast;
 mod access;
 mod agents;
+mod api;
 mod auth_service;
 mod bans;
 mod bench;

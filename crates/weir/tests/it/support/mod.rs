@@ -18,6 +18,8 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 pub(crate) struct Broker {
     pub(crate) child: Child,
     pub(crate) address: String,
+    /// Where it serves HTTP, if it does.
+    pub(crate) http: Option<String>,
     /// Kept open, so that the broker can go on writing it.
     log: BufReader<ChildStderr>,
 }
@@ -48,7 +50,7 @@ impl Broker {
             .spawn()
             .unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap());
-        let mut address = None;
+        let (mut address, mut http) = (None, None);
         // It listens before it serves.
         let address = loop {
             let mut line = String::new();
@@ -57,13 +59,16 @@ impl Broker {
                 return None;
             }
             if let Some((_, listening)) = line.split_once("listening on ") {
-                address.get_or_insert_with(|| listening.trim().to_owned());
+                match listening.trim().strip_suffix(" (HTTP)") {
+                    Some(place) => http = Some(place.to_owned()),
+                    None => _ = address.get_or_insert_with(|| listening.trim().to_owned()),
+                }
             }
             if line.trim_end().ends_with(" ready") {
                 break address.expect("it listens by then");
             }
         };
-        Some(Self { child, address, log })
+        Some(Self { child, address, http, log })
     }
 
     /// The next line of its log with this in it.

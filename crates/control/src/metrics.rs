@@ -1,0 +1,165 @@
+//! Counters as text for Prometheus and whoever else reads OpenMetrics.
+//!
+//! No label has a client or a topic: how many series there are does not depend on clients.
+
+mod families;
+
+use crate::port::Counters;
+use families::{FAMILIES, Family, Kind};
+use std::collections::HashMap;
+use std::fmt::Write;
+
+/// Text for scrapers, in one of two forms that differ in little.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Prometheus' text format 0.0.4.
+    Prometheus,
+    /// OpenMetrics 1.0.0.
+    OpenMetrics,
+}
+
+impl Format {
+    /// What a header `Accept` asks for.
+    pub(crate) fn accepted(header: &str) -> Self {
+        match header.contains("application/openmetrics-text") {
+            true => Self::OpenMetrics,
+            false => Self::Prometheus,
+        }
+    }
+
+    pub(crate) fn content_type(self) -> &'static str {
+        match self {
+            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+/// The counters of all shards, in order.
+pub(crate) fn text(shards: &[Counters], format: Format) -> String {
+    let values: Vec<HashMap<&str, u64>> =
+        shards.iter().map(|counters| counters.shard.iter().copied().collect()).collect();
+    let process: HashMap<&str, u64> =
+        shards.first().map(|first| first.process.iter().copied().collect()).unwrap_or_default();
+    let mut out = String::new();
+    for family in FAMILIES {
+        let mut samples = String::new();
+        for &(counter, labels) in family.samples {
+            if let Some(&value) = process.get(counter) {
+                sample(&mut samples, family, labels, value);
+            }
+            for (shard, values) in values.iter().enumerate() {
+                if let Some(&value) = values.get(counter) {
+                    let shard = format!("shard=\"{shard}\"");
+                    let comma = if labels.is_empty() { "" } else { "," };
+                    sample(&mut samples, family, &format!("{labels}{comma}{shard}"), value);
+                }
+            }
+        }
+        describe(&mut out, family, &samples, format);
+    }
+    refusals(&mut out, shards, format);
+    if format == Format::OpenMetrics {
+        out += "# EOF\n";
+    }
+    out
+}
+
+/// One sample: microseconds are told in seconds.
+fn sample(out: &mut String, family: &Family, labels: &str, value: u64) {
+    let name = family.sample_name();
+    let braces = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+    let written = match family.is_us {
+        true => writeln!(out, "{name}{braces} {}.{:06}", value / 1_000_000, value % 1_000_000),
+        false => writeln!(out, "{name}{braces} {value}"),
+    };
+    written.unwrap_or_default();
+}
+
+/// What a family is, and its samples; nothing if it has none.
+fn describe(out: &mut String, family: &Family, samples: &str, format: Format) {
+    if samples.is_empty() {
+        return;
+    }
+    let name = match format {
+        Format::Prometheus => family.sample_name(),
+        Format::OpenMetrics => family.name.to_owned(),
+    };
+    let kind = match family.kind {
+        Kind::Counter => "counter",
+        Kind::Gauge => "gauge",
+    };
+    *out += &format!("# HELP {name} {}\n# TYPE {name} {kind}\n{samples}", family.help);
+}
+
+/// Every refusal by its reason code of MQTT 5.0.
+fn refusals(out: &mut String, shards: &[Counters], format: Format) {
+    let mut samples = String::new();
+    for (shard, counters) in shards.iter().enumerate() {
+        for (reason, count) in &counters.refusals {
+            let labels = format!("reason=\"{reason}\",shard=\"{shard}\"");
+            sample(&mut samples, &families::REFUSALS, &labels, *count);
+        }
+    }
+    describe(out, &families::REFUSALS, &samples, format);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counters() -> Vec<Counters> {
+        let shard = |publishes| Counters {
+            shard: vec![
+                ("publishes_in", publishes),
+                ("dropped_expired", 3),
+                ("dropped_queue_full", 4),
+                ("store_commit_us_max", 1_500_000),
+            ],
+            refusals: vec![("not authorized", 2)],
+            process: vec![("rss_bytes", 77)],
+        };
+        vec![shard(1), shard(2)]
+    }
+
+    #[test]
+    fn samples_stand_under_their_family_once_for_each_shard() {
+        let text = text(&counters(), Format::Prometheus);
+        for part in [
+            "# TYPE weir_publishes_received_total counter\n\
+             weir_publishes_received_total{shard=\"0\"} 1\n\
+             weir_publishes_received_total{shard=\"1\"} 2\n",
+            "weir_dropped_total{reason=\"queue_full\",shard=\"1\"} 4\n",
+            "# TYPE weir_store_commit_seconds_max gauge\n\
+             weir_store_commit_seconds_max{shard=\"0\"} 1.500000\n",
+            "# TYPE weir_memory_resident_bytes gauge\nweir_memory_resident_bytes 77\n",
+            "weir_refusals_total{reason=\"not authorized\",shard=\"0\"} 2\n",
+        ] {
+            assert!(text.contains(part), "{part}\nis not in\n{text}");
+        }
+        assert_eq!(text.matches("# TYPE weir_dropped_total").count(), 1);
+        assert!(!text.contains("EOF"));
+    }
+
+    #[test]
+    fn open_metrics_names_the_family_without_its_suffix_and_ends() {
+        let text = text(&counters(), Format::OpenMetrics);
+        assert!(text.contains("# TYPE weir_publishes_received counter\n"), "{text}");
+        assert!(text.contains("weir_publishes_received_total{shard=\"0\"} 1\n"));
+        assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn every_family_has_a_name_and_a_sentence_of_its_own() {
+        let mut names: Vec<_> = FAMILIES.iter().map(|family| family.name).collect();
+        names.sort_unstable();
+        assert!(names.windows(2).all(|two| two[0] != two[1]), "{names:?}");
+        let mut counters: Vec<_> =
+            FAMILIES.iter().flat_map(|family| family.samples).map(|sample| sample.0).collect();
+        counters.sort_unstable();
+        assert!(counters.windows(2).all(|two| two[0] != two[1]), "{counters:?}");
+        for family in FAMILIES {
+            assert!(family.help.ends_with('.') && !family.help.contains('\n'), "{}", family.name);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! `/api/v1/clients`: who is there, and the end of one.
+
+use super::{Problem, wrong_answer};
+use crate::asks::Asks;
+use crate::port::{Answer, Client, Kicked, PAGE_CLIENTS_MAX, Request};
+use axum::Json;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Clients of an answer, where the request does not say.
+const CLIENTS_DEFAULT: usize = 100;
+
+/// The most it may ask for.
+const CLIENTS_MAX: usize = 1_000;
+
+/// Bytes of client identifiers that an answer ends at, short of clients.
+const NAME_BYTES_MAX: usize = 1024 * 1024;
+
+fn no_client(id: &str) -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, format!("there is no client {id:?}"))
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListQuery {
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+/// Where a list goes on: `SHARD-PLACE`.
+struct Cursor {
+    shard: u16,
+    place: u32,
+}
+
+impl Cursor {
+    fn parse(text: &str, shards: u16) -> Option<Self> {
+        let (shard, place) = text.split_once('-')?;
+        let (shard, place) = (shard.parse().ok()?, place.parse().ok()?);
+        (shard < shards).then_some(Self { shard, place })
+    }
+
+    fn text(&self) -> String {
+        format!("{}-{}", self.shard, self.place)
+    }
+}
+
+/// Clients of one shard after the other.
+pub(super) async fn clients(
+    State(asks): State<Arc<Asks>>,
+    query: Result<Query<ListQuery>, QueryRejection>,
+) -> Result<Json<Value>, Problem> {
+    let Query(ListQuery { limit, cursor }) = query?;
+    let limit = limit.unwrap_or(CLIENTS_DEFAULT);
+    if !(1..=CLIENTS_MAX).contains(&limit) {
+        return Err(Problem::bad_request(format!("limit must be 1 to {CLIENTS_MAX}")));
+    }
+    let mut at = match cursor {
+        None => Cursor { shard: 0, place: 0 },
+        Some(text) => Cursor::parse(&text, asks.shards()).ok_or_else(|| {
+            Problem::bad_request("cursor must be one that an answer of this list said")
+        })?,
+    };
+    let (mut clients, mut name_bytes): (Vec<Client>, _) = (Vec::new(), 0);
+    while at.shard < asks.shards() && clients.len() < limit && name_bytes < NAME_BYTES_MAX {
+        let left = (limit - clients.len()).min(PAGE_CLIENTS_MAX.into()) as u16;
+        let request = Request::Clients { from: at.place, clients_max: left };
+        let Answer::Clients(page) = asks.ask(at.shard, request).await? else {
+            return Err(wrong_answer());
+        };
+        name_bytes += page.clients.iter().map(Client::name_bytes).sum::<usize>();
+        clients.extend(page.clients);
+        at = match page.next {
+            Some(place) => Cursor { place, ..at },
+            None => Cursor { shard: at.shard + 1, place: 0 },
+        };
+    }
+    let cursor = (at.shard < asks.shards()).then(|| at.text());
+    Ok(Json(json!({ "clients": clients, "cursor": cursor })))
+}
+
+pub(super) async fn client(
+    State(asks): State<Arc<Asks>>,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<Json<Client>, Problem> {
+    let Path(id) = id?;
+    let answer = asks.ask(asks.owner(&id), Request::Client(id.as_str().into())).await?;
+    let Answer::Client(client) = answer else { return Err(wrong_answer()) };
+    client.map(Json).ok_or_else(|| no_client(&id))
+}
+
+pub(super) async fn kick(
+    State(asks): State<Arc<Asks>>,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<StatusCode, Problem> {
+    let Path(id) = id?;
+    let answer = asks.ask(asks.owner(&id), Request::Kick(id.as_str().into())).await?;
+    let Answer::Kicked(kicked) = answer else { return Err(wrong_answer()) };
+    match kicked {
+        Kicked::Ended => Ok(StatusCode::NO_CONTENT),
+        Kicked::Unknown => Err(no_client(&id)),
+        Kicked::Absent => {
+            let text = format!("the client {id:?} is not connected; its session is kept");
+            Err(Problem::new(StatusCode::NOT_FOUND, text))
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Whoever comes over TCP: what their token lets them do, and how often.
+
+use super::Problem;
+use crate::tokens::{Role, Token, bearer};
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::time::Instant;
+
+/// Requests a second of each token's owner, and of all who have none together.
+const PER_SECOND_MAX: u32 = 100;
+
+pub(crate) struct Guests {
+    tokens: Vec<Token>,
+    /// Whether `/metrics` is for everybody.
+    metrics_are_open: bool,
+    /// By token; the last one is of those without.
+    paces: Mutex<Vec<Pace>>,
+}
+
+/// Requests of this second.
+#[derive(Clone, Copy)]
+struct Pace {
+    began: Instant,
+    requests: u32,
+}
+
+impl Guests {
+    pub(crate) fn new(tokens: Vec<Token>, metrics_are_open: bool) -> Self {
+        let pace = Pace { began: Instant::now(), requests: 0 };
+        let paces = Mutex::new(vec![pace; tokens.len() + 1]);
+        Self { tokens, metrics_are_open, paces }
+    }
+
+    fn owner(&self, request: &Request) -> Option<&Token> {
+        let shown = request.headers().get(header::AUTHORIZATION)?;
+        bearer(&self.tokens, shown.to_str().ok()?)
+    }
+
+    /// Whether there is room for another request.
+    fn takes(&self, owner: Option<&Token>, now: Instant) -> bool {
+        let at = owner.and_then(|owner| self.tokens.iter().position(|token| token == owner));
+        let mut paces = self.paces.lock().unwrap_or_else(PoisonError::into_inner);
+        let pace = &mut paces[at.unwrap_or(self.tokens.len())];
+        if now.duration_since(pace.began).as_secs() > 0 {
+            *pace = Pace { began: now, requests: 0 };
+        }
+        pace.requests += 1;
+        pace.requests <= PER_SECOND_MAX
+    }
+}
+
+pub(super) async fn admit(
+    State(guests): State<Arc<Guests>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let is_open = match request.uri().path() {
+        "/healthz" | "/readyz" => true,
+        "/metrics" => guests.metrics_are_open,
+        _ => false,
+    };
+    let owner = guests.owner(&request);
+    if !guests.takes(owner, Instant::now()) {
+        let text = format!("more than {PER_SECOND_MAX} requests a second");
+        let mut response = Problem::new(StatusCode::TOO_MANY_REQUESTS, text).into_response();
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        return response;
+    }
+    let Some(owner) = owner.filter(|_| !is_open) else {
+        return if is_open { next.run(request).await } else { who_are_you() };
+    };
+    let is_look = matches!(*request.method(), Method::GET | Method::HEAD);
+    if !is_look && owner.role < Role::Admin {
+        let text = "this token is a viewer's: it may look, and change nothing";
+        return Problem::new(StatusCode::FORBIDDEN, text).into_response();
+    }
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let response = next.run(request).await;
+    if !is_look {
+        let status = response.status().as_u16();
+        tracing::info!(token = owner.name, %method, path, status, "changed by the API");
+    }
+    response
+}
+
+fn who_are_you() -> Response {
+    let text = "this needs a token: Authorization: Bearer TOKEN (weir token makes one)";
+    let mut response = Problem::new(StatusCode::UNAUTHORIZED, text).into_response();
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tokens::TokenHash;
+    use std::time::Duration;
+
+    #[test]
+    fn each_token_has_its_own_requests_of_a_second() {
+        let token =
+            |name: &str| Token { name: name.into(), role: Role::Viewer, hash: TokenHash::of(name) };
+        let (one, two) = (token("one"), token("two"));
+        let guests = Guests::new(vec![one.clone(), two.clone()], false);
+        let start = Instant::now() + Duration::from_secs(1);
+        let taken = |owner| (0..200).filter(|_| guests.takes(owner, start)).count();
+        for owner in [Some(&one), Some(&two), None] {
+            assert_eq!(taken(owner), PER_SECOND_MAX as usize);
+        }
+        assert!(!guests.takes(None, start + Duration::from_millis(999)));
+        assert!(guests.takes(None, start + Duration::from_secs(1)));
+    }
+}

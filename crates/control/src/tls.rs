@@ -1,0 +1,47 @@
+//! TLS of whoever comes over TCP.
+
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio_rustls::TlsAcceptor;
+
+/// Files of a certificate and its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControlTls {
+    /// PEM of the certificate, and of those between it and an authority.
+    pub certificate: PathBuf,
+    /// PEM of its private key.
+    pub key: PathBuf,
+}
+
+/// A file cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {text}; see [control.tls]", path.display())]
+pub struct TlsError {
+    path: PathBuf,
+    text: String,
+}
+
+impl TlsError {
+    fn new(path: &Path, text: &impl ToString) -> Self {
+        Self { path: path.into(), text: text.to_string() }
+    }
+}
+
+impl ControlTls {
+    pub(crate) fn acceptor(&self) -> Result<TlsAcceptor, TlsError> {
+        let Self { certificate, key } = self;
+        let chain = CertificateDer::pem_file_iter(certificate)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .map_err(|error| TlsError::new(certificate, &error))?;
+        let secret =
+            PrivateKeyDer::from_pem_file(key).map_err(|error| TlsError::new(key, &error))?;
+        let config = ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(chain, secret)
+            .map_err(|error| TlsError::new(certificate, &error))?;
+        Ok(TlsAcceptor::from(Arc::new(config)))
+    }
+}

@@ -1,0 +1,174 @@
+//! The HTTP API over TCP, for whoever has a token.
+
+use crate::support::Broker;
+use crate::support::certificates::Authority;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+use std::sync::Arc;
+
+/// A broker that serves HTTP, with a token for each role.
+struct Served {
+    broker: Broker,
+    viewer: String,
+    admin: String,
+    _folder: tempfile::TempDir,
+}
+
+/// A token, and the table for the broker's file.
+fn token(role: &str) -> (String, String) {
+    let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let output = weir.args(["token", &format!("a {role}"), "--role", role]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let shown = String::from_utf8(output.stderr).unwrap();
+    let token = shown.lines().map(str::trim).find(|line| line.len() == 43).unwrap();
+    (token.to_owned(), String::from_utf8(output.stdout).unwrap())
+}
+
+impl Served {
+    fn start(more: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let ((viewer, viewers), (admin, admins)) = (token("viewer"), token("admin"));
+        let file = folder.path().join("weir.toml");
+        let http = "shards = 2\n[control]\nhttp = [\"127.0.0.1:0\"]\n";
+        std::fs::write(&file, format!("{http}{more}\n{viewers}\n{admins}")).unwrap();
+        let broker = Broker::start_with(&["--config", file.to_str().unwrap()]);
+        Self { broker, viewer, admin, _folder: folder }
+    }
+
+    fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.broker.http.as_ref().unwrap()).unwrap()
+    }
+
+    /// The status and the rest of an answer.
+    fn ask(&self, method: &str, path: &str, token: Option<&str>) -> (u16, String) {
+        exchange(self.connect(), method, path, token)
+    }
+
+    fn get(&self, path: &str, token: Option<&str>) -> (u16, String) {
+        self.ask("GET", path, token)
+    }
+}
+
+fn exchange(
+    mut stream: impl Read + Write,
+    method: &str,
+    path: &str,
+    token: Option<&str>,
+) -> (u16, String) {
+    let shown = token.map(|token| format!("Authorization: Bearer {token}\r\n"));
+    let shown = shown.unwrap_or_default();
+    let request =
+        format!("{method} {path} HTTP/1.1\r\nHost: broker\r\n{shown}Connection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, answer)
+}
+
+#[test]
+fn nothing_is_told_without_a_token_but_that_the_broker_is_there() {
+    let served = Served::start("");
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(served.get(path, None).0, 200, "{path}");
+    }
+    let paths = ["/metrics", "/api/v1/clients", "/api/v1/counters", "/api/v1/clients/a", "/", "/x"];
+    for path in paths {
+        for token in [None, Some(""), Some("x"), Some(&served.viewer[1..])] {
+            let (status, answer) = served.get(path, token);
+            assert_eq!(status, 401, "{path}");
+            assert!(answer.to_lowercase().contains("www-authenticate: bearer"), "{answer}");
+        }
+    }
+    for (path, status) in [("/metrics", 200), ("/api/v1/counters", 200), ("/x", 404)] {
+        assert_eq!(served.get(path, Some(&served.viewer)).0, status, "{path}");
+        assert_eq!(served.get(path, Some(&served.admin)).0, status, "{path}");
+    }
+}
+
+#[test]
+fn a_viewer_changes_nothing() {
+    let served = Served::start("");
+    let kick = |token| served.ask("DELETE", "/api/v1/clients/nobody", token).0;
+    assert_eq!(
+        (kick(None), kick(Some(&served.viewer)), kick(Some(&served.admin))),
+        (401, 403, 404)
+    );
+    let moves = |token| served.ask("PUT", "/api/v1/partitions/7?shard=9", token).0;
+    assert_eq!((moves(Some(&served.viewer)), moves(Some(&served.admin))), (403, 400));
+}
+
+#[test]
+fn metrics_have_every_counter_and_may_be_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("[store]\npath = {:?}", folder.path().join("store"));
+    let served = Served::start(&format!("metrics_without_token = true\n{store}"));
+    let (status, text) = served.get("/metrics", None);
+    assert_eq!(status, 200);
+    assert!(text.contains("text/plain; version=0.0.4"), "{text}");
+    assert!(text.contains("weir_connections_opened_total{shard=\"1\"} "), "{text}");
+    let (_, counters) = served.get("/api/v1/counters", Some(&served.viewer));
+    let json = counters.split_once("\r\n\r\n").unwrap().1;
+    let counters: serde_json::Value = serde_json::from_str(json).unwrap();
+    let samples = text.lines().filter(|line| line.starts_with("weir_"));
+    let process = counters["process"].as_object().unwrap().len();
+    let shard = counters["shards"][0].as_object().unwrap().len() - 1;
+    // A counter without a place in a family would be missing.
+    assert_eq!(samples.count(), process + 2 * shard, "{text}\n{counters:#}");
+}
+
+#[test]
+fn it_is_served_over_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new("a", folder.path());
+    let pair = authority.valid("broker");
+    let served = Served::start(&format!(
+        "[control.tls]\ncertificate = {:?}\nkey = {:?}",
+        pair.certificate, pair.key
+    ));
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(authority.file()).unwrap()).unwrap();
+    let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let name = "localhost".try_into().unwrap();
+    let tls = ClientConnection::new(Arc::new(config), name).unwrap();
+    let stream = StreamOwned::new(tls, served.connect());
+    let (status, _) = exchange(stream, "GET", "/api/v1/clients", Some(&served.viewer));
+    assert_eq!(status, 200);
+    // Who speaks no TLS harms nobody.
+    let mut plain = served.connect();
+    plain.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    let mut rest = Vec::new();
+    let _ = plain.read_to_end(&mut rest);
+    assert!(!rest.starts_with(b"HTTP"), "{rest:?}");
+}
+
+#[test]
+fn no_address_has_all_places() {
+    let served = Served::start("");
+    let held: Vec<_> = (0..200).map(|_| served.connect()).collect();
+    // Over its bound, an address is cut off.
+    let cut = held.iter().filter(|stream| {
+        let mut stream = *stream;
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: b\r\nConnection: close\r\n\r\n").is_err()
+            || !matches!(stream.read(&mut [0; 4]), Ok(4))
+    });
+    assert!(cut.count() >= 200 - 2 * 32);
+    drop(held);
+    assert_eq!(served.get("/api/v1/clients", Some(&served.viewer)).0, 200);
+}
+
+#[test]
+fn other_hosts_take_tls_or_a_word() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("weir.toml");
+    std::fs::write(&file, "[control]\nhttp = [\"0.0.0.0:0\"]\n").unwrap();
+    let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let output = weir.args(["broker", "--check", file.to_str().unwrap()]).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && text.contains("allow_plain"), "{text}");
+}
