@@ -14,10 +14,16 @@ pub use config::{ControlConfig, ControlTlsConfig, RoleConfig, TokenConfig};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use weir_control::{Client, ClientPage, Counters, Full, Link, Port, Request};
-use weir_core::{ClientState, Kicked, NotMoved, Partition, Partitions, ShardId, Stats};
+use weir_control::{
+    Client, ClientPage, Counters, Full, Link, Message, NotPublished, Port, Request, RetainedPage,
+    Subscription, SubscriptionPage,
+};
+use weir_core::{
+    ClientState, Kicked, NotMoved, OwnMessage, Partition, Partitions, ShardId, Stats,
+    SubscriptionState,
+};
 use weir_reactor::{IoStats, Outside};
-use weir_wire::Version;
+use weir_wire::{QoS, Version};
 
 /// What a shard answers, each to the request of the same name.
 #[derive(Debug)]
@@ -25,6 +31,10 @@ pub(crate) enum Answer {
     Clients(weir_core::ClientPage),
     Client(Option<ClientState>),
     Kicked(Kicked),
+    ClientEnded(bool),
+    Subscriptions(Option<weir_core::SubscriptionPage>),
+    Retained(Option<weir_core::MessagePage>),
+    Published(Result<(), weir_core::NotPublished>),
     Counters(Box<ShardCounters>),
     Partitions(weir_control::Partitions),
     Moved(Result<(Partition, ShardId), NotMoved>),
@@ -99,6 +109,22 @@ impl From<Answer> for weir_control::Answer {
                 Kicked::Absent => weir_control::Kicked::Absent,
                 Kicked::Unknown => weir_control::Kicked::Unknown,
             }),
+            Answer::ClientEnded(was_there) => Self::ClientEnded(was_there),
+            Answer::Subscriptions(page) => Self::Subscriptions(page.map(|page| SubscriptionPage {
+                subscriptions: page.subscriptions.into_iter().map(shown_subscription).collect(),
+                next: page.next,
+            })),
+            Answer::Retained(page) => Self::Retained(page.map(|page| RetainedPage {
+                messages: page.messages.iter().map(|message| shown_message(message)).collect(),
+                next: page.next.map(Into::into),
+            })),
+            Answer::Published(published) => Self::Published(published.map_err(|why| match why {
+                weir_core::NotPublished::Refused(reason, detail) => {
+                    let detail = if detail.is_empty() { reason.name() } else { detail };
+                    NotPublished::Refused(detail.to_owned())
+                }
+                weir_core::NotPublished::Busy => NotPublished::Busy,
+            })),
             Answer::Counters(counters) => Self::Counters((*counters).into()),
             Answer::Partitions(partitions) => Self::Partitions(partitions),
             Answer::Moved(moved) => Self::Moved(moved.map(|_| ()).map_err(|why| match why {
@@ -176,6 +202,38 @@ impl From<ShardCounters> for Counters {
             .chain(of_access)
             .collect(),
         }
+    }
+}
+
+fn shown_subscription(subscription: SubscriptionState) -> Subscription {
+    let SubscriptionState { filter, condition, options, subscription_id } = subscription;
+    Subscription {
+        filter: filter.into(),
+        condition: condition.map(Into::into),
+        qos: options.qos as u8,
+        no_local: options.no_local,
+        retain_as_published: options.retain_as_published,
+        subscription_id,
+    }
+}
+
+fn shown_message(message: &weir_core::Message) -> Message {
+    Message {
+        topic: message.topic.clone(),
+        payload: message.payload.clone(),
+        qos: message.qos as u8,
+        retain: message.retain,
+    }
+}
+
+/// What a shard is to publish. The control thread has looked at the QoS.
+pub(crate) fn own_message(message: Message) -> OwnMessage {
+    let Message { topic, payload, qos, retain } = message;
+    OwnMessage {
+        topic: topic.into(),
+        payload: payload.into(),
+        qos: QoS::from_u8(qos).unwrap_or_default(),
+        retain,
     }
 }
 

@@ -21,8 +21,9 @@ mod tokens;
 
 pub use caller::{CallError, Caller, Reply};
 pub use port::{
-    Answer, Client, ClientPage, Counters, Full, Kicked, Link, NotMoved, PAGE_CLIENTS_MAX,
-    Partitions, Port, REQUESTS_MAX, Request,
+    Answer, Client, ClientPage, Counters, Full, Kicked, Link, Message, NotMoved, NotPublished,
+    PAGE_CLIENTS_MAX, Partitions, Port, REQUESTS_MAX, Request, RetainedPage, Subscription,
+    SubscriptionPage,
 };
 pub use server::{Control, ControlError, Server, Setup};
 pub use socket::{SocketError, SocketFile, listen};

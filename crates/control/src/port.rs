@@ -9,7 +9,7 @@ pub const PAGE_CLIENTS_MAX: u16 = 256;
 
 /// Kinds of requests. At most one of each is under way to a shard, so this is the room that the
 /// port needs for requests to a shard, and for its answers.
-pub const REQUESTS_MAX: usize = 6;
+pub const REQUESTS_MAX: usize = 10;
 
 /// A broker of some shards. It never makes its caller wait.
 pub trait Port: Send + 'static {
@@ -55,6 +55,28 @@ pub enum Request {
     Client(Box<str>),
     /// The end of this client's connection.
     Kick(Box<str>),
+    /// The end of this client's connection and session.
+    EndClient(Box<str>),
+    /// Some subscriptions of a client.
+    Subscriptions {
+        /// Whose.
+        client_id: Box<str>,
+        /// 0, or what the page before said.
+        from: u32,
+        /// So many at most.
+        subscriptions_max: u16,
+    },
+    /// Some of the retained messages that it keeps.
+    Retained {
+        /// A topic filter that their topics match.
+        filter: Box<str>,
+        /// Behind this topic.
+        after: Option<Box<str>>,
+        /// So many at most.
+        messages_max: u16,
+    },
+    /// That it publishes a message of whoever asks.
+    Publish(Message),
     /// Its counters.
     Counters,
     /// Which partitions it holds.
@@ -77,6 +99,14 @@ pub enum Answer {
     Client(Option<Client>),
     /// What became of the wish.
     Kicked(Kicked),
+    /// Whether there was such a client.
+    ClientEnded(bool),
+    /// Some of them, if the shard has the client.
+    Subscriptions(Option<SubscriptionPage>),
+    /// Some of them; nothing if that is no topic filter.
+    Retained(Option<RetainedPage>),
+    /// Whether it is.
+    Published(Result<(), NotPublished>),
     /// Its counters.
     Counters(Counters),
     /// What it holds.
@@ -153,6 +183,63 @@ pub struct Link {
     pub keep_alive_s: u16,
 }
 
+/// A subscription of a client.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Subscription {
+    /// The filter, with `$share` and its group.
+    pub filter: String,
+    /// The condition on the content, if it came beside the filter.
+    pub condition: Option<String>,
+    /// The highest QoS that the client wants.
+    pub qos: u8,
+    /// Whether it does not want what it has published itself.
+    pub no_local: bool,
+    /// Whether it wants to see if a message was published as retained.
+    pub retain_as_published: bool,
+    /// The identifier that the client gave it.
+    pub subscription_id: Option<u32>,
+}
+
+/// Some subscriptions of a client.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SubscriptionPage {
+    /// In no order.
+    pub subscriptions: Vec<Subscription>,
+    /// Where to go on; nothing if that was all.
+    pub next: Option<u32>,
+}
+
+/// A message: a retained one, or one to be published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Where.
+    pub topic: String,
+    /// What.
+    pub payload: Vec<u8>,
+    /// With which QoS.
+    pub qos: u8,
+    /// Whether it is retained.
+    pub retain: bool,
+}
+
+/// Some retained messages of a shard. May be short of them, or empty, with more behind it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RetainedPage {
+    /// In the order of topics.
+    pub messages: Vec<Message>,
+    /// The topic behind which to go on; nothing if that was all.
+    pub next: Option<String>,
+}
+
+/// Why a message is not published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotPublished {
+    /// No client could publish it either.
+    Refused(String),
+    /// A partition moves just now.
+    Busy,
+}
+
 /// What became of the wish to end a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kicked {
@@ -185,6 +272,10 @@ impl Request {
             Self::Counters => 3,
             Self::Partitions => 4,
             Self::Move { .. } => 5,
+            Self::EndClient(_) => 6,
+            Self::Subscriptions { .. } => 7,
+            Self::Retained { .. } => 8,
+            Self::Publish(_) => 9,
         }
     }
 }
@@ -199,6 +290,10 @@ impl Answer {
             Self::Counters(_) => 3,
             Self::Partitions(_) => 4,
             Self::Moved(_) => 5,
+            Self::ClientEnded(_) => 6,
+            Self::Subscriptions(_) => 7,
+            Self::Retained(_) => 8,
+            Self::Published(_) => 9,
         }
     }
 }

@@ -4,16 +4,19 @@ mod clients;
 mod counters;
 mod guests;
 mod health;
+mod messages;
 mod partitions;
+mod retained;
+mod subscriptions;
 
 use crate::asks::Asks;
 use crate::port::Full;
-use axum::extract::Request as HttpRequest;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::http::{StatusCode, header};
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::extract::{DefaultBodyLimit, Request as HttpRequest};
+use axum::http::{Method, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, put};
+use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 pub(crate) use guests::Guests;
 use serde_json::json;
@@ -23,6 +26,9 @@ use std::time::Duration;
 /// How long an answer may take.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
+/// Bytes of a body: the longest message, in base64.
+const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
+
 /// For whoever may do everything.
 pub(crate) fn routes(asks: &Arc<Asks>) -> Router {
     Router::new()
@@ -31,6 +37,12 @@ pub(crate) fn routes(asks: &Arc<Asks>) -> Router {
         .route("/metrics", get(counters::metrics))
         .route("/api/v1/clients", get(clients::clients))
         .route("/api/v1/clients/{id}", get(clients::client).delete(clients::kick))
+        .route("/api/v1/clients/{id}/subscriptions", get(subscriptions::subscriptions))
+        .route("/api/v1/sessions/{id}", delete(clients::end))
+        .route("/api/v1/retained", get(retained::list))
+        .route("/api/v1/retained/{*topic}", get(retained::one).delete(retained::clear))
+        .route("/api/v1/publish", post(messages::publish))
+        .route("/api/v1/publish/bulk", post(messages::publish_bulk))
         .route("/api/v1/counters", get(counters::counters))
         .route("/api/v1/partitions", get(partitions::partitions))
         .route("/api/v1/partitions/{partition}", put(partitions::move_partition))
@@ -38,6 +50,7 @@ pub(crate) fn routes(asks: &Arc<Asks>) -> Router {
         .method_not_allowed_fallback(|| async {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this path has no such method")
         })
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn(guard))
         .with_state(Arc::clone(asks))
 }
@@ -47,13 +60,15 @@ pub(crate) fn routes_for_guests(asks: &Arc<Asks>, guests: Guests) -> Router {
     routes(asks).layer(from_fn_with_state(Arc::new(guests), guests::admit))
 }
 
-/// A request without a body, answered in time.
+/// A request that has no body if its method has none here, answered in time.
 async fn guard(request: HttpRequest, next: Next) -> Response {
     let headers = request.headers();
     let length = headers.get(header::CONTENT_LENGTH);
-    if headers.contains_key(header::TRANSFER_ENCODING) || length.is_some_and(|length| length != "0")
-    {
-        let problem = Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "no request here has a body");
+    let has_body = headers.contains_key(header::TRANSFER_ENCODING)
+        || length.is_some_and(|length| length != "0");
+    if has_body && request.method() != Method::POST {
+        let text = "only a POST has a body";
+        let problem = Problem::new(StatusCode::PAYLOAD_TOO_LARGE, text);
         return problem.into_response();
     }
     match tokio::time::timeout(ANSWER_MAX, next.run(request)).await {
@@ -76,6 +91,11 @@ impl Problem {
         Self { status, text: text.into() }
     }
 
+    /// Of the message at this place of several.
+    fn at(self, at: usize) -> Self {
+        Self { text: format!("message {at}: {}", self.text), ..self }
+    }
+
     fn bad_request(text: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, text)
     }
@@ -96,6 +116,12 @@ impl From<Full> for Problem {
 impl From<PathRejection> for Problem {
     fn from(rejection: PathRejection) -> Self {
         Self::bad_request(rejection.body_text())
+    }
+}
+
+impl From<JsonRejection> for Problem {
+    fn from(rejection: JsonRejection) -> Self {
+        Self::new(rejection.status(), rejection.body_text())
     }
 }
 

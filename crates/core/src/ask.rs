@@ -1,6 +1,9 @@
 //! What a shard says of its clients when it is asked.
 
-use weir_wire::Version;
+use crate::message::Message;
+use std::sync::Arc;
+use weir_wire::packet::SubscriptionOptions;
+use weir_wire::{QoS, ReasonCode, Version};
 
 /// What is known of a client now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,4 +53,58 @@ pub enum Kicked {
     Absent,
     /// The shard has no client of this identifier.
     Unknown,
+}
+
+/// A subscription of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubscriptionState {
+    /// The filter as a SUBSCRIBE names it, with `$share` and its group, and with a condition if
+    /// that is a part of the name.
+    pub filter: Box<str>,
+    /// The condition, if it came beside the name.
+    pub condition: Option<Box<str>>,
+    /// What the client asked for.
+    pub options: SubscriptionOptions,
+    /// The identifier that the client gave it.
+    pub subscription_id: Option<u32>,
+}
+
+/// Some of a client's subscriptions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SubscriptionPage {
+    /// In no order that means anything.
+    pub subscriptions: Vec<SubscriptionState>,
+    /// Where to go on; nothing if that was all.
+    pub next: Option<u32>,
+}
+
+/// Some retained messages of a shard.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MessagePage {
+    /// In the order of topics.
+    pub messages: Vec<Arc<Message>>,
+    /// The topic behind which to go on; nothing if that was all.
+    pub next: Option<Box<str>>,
+}
+
+/// A message that whoever runs the broker publishes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnMessage {
+    /// Where.
+    pub topic: Box<str>,
+    /// What.
+    pub payload: Box<[u8]>,
+    /// With which QoS.
+    pub qos: QoS,
+    /// Whether it is retained; without a payload it clears the topic's message.
+    pub retain: bool,
+}
+
+/// Why a message of whoever runs the broker is not published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotPublished {
+    /// What forbids it to clients forbids it here too.
+    Refused(ReasonCode, &'static str),
+    /// A partition moves just now.
+    Busy,
 }

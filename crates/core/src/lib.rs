@@ -56,7 +56,10 @@ mod undelivered;
 mod wheel;
 mod window;
 
-pub use ask::{ClientPage, ClientState, ConnectionState, Kicked};
+pub use ask::{
+    ClientPage, ClientState, ConnectionState, Kicked, MessagePage, NotPublished, OwnMessage,
+    SubscriptionPage, SubscriptionState,
+};
 pub use auth::{AuthRequest, AuthStep, Terms, Verdict};
 pub use base::Renamed;
 pub use content::{

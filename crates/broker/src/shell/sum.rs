@@ -3,11 +3,11 @@
 
 use super::{Output, Shell};
 use crate::auth::Bans;
-use crate::control::{Answer, ShardCounters};
+use crate::control::{Answer, ShardCounters, own_message};
 use crate::reload::Reload;
 use std::sync::Arc;
 use weir_control::Request;
-use weir_core::{ConnKey, Micros, Partition, Shard, ShardId};
+use weir_core::{ConnKey, Kicked, Micros, Partition, Shard, ShardId};
 use weir_reactor::Io;
 
 impl Shell {
@@ -87,6 +87,21 @@ impl Output<'_> {
             }
             Request::Client(id) => Answer::Client(shard.client(&id)),
             Request::Kick(id) => Answer::Kicked(shard.kick(&id, self.now(), self)),
+            Request::EndClient(id) => {
+                let ended = shard.end_client(&id, self.now(), self);
+                Answer::ClientEnded(ended != Kicked::Unknown)
+            }
+            Request::Subscriptions { client_id, from, subscriptions_max } => Answer::Subscriptions(
+                shard.subscriptions(&client_id, from, subscriptions_max.into()),
+            ),
+            Request::Retained { filter, after, messages_max } => {
+                let (after, now) = (after.as_deref(), self.now());
+                Answer::Retained(shard.retained_messages(&filter, after, messages_max.into(), now))
+            }
+            Request::Publish(message) => {
+                let published = shard.publish(&own_message(message), self.now(), self);
+                Answer::Published(published)
+            }
             Request::Counters => {
                 let (stats, admission) = (shard.stats(), self.guard.admission().stats);
                 let (rss_bytes, rss_bytes_max) = self.guard.memory.bytes();

@@ -5,7 +5,7 @@ use crate::asks::Asks;
 use crate::port::{Answer, Client, Kicked, PAGE_CLIENTS_MAX, Request};
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, Query, State as Site};
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -16,10 +16,13 @@ const CLIENTS_DEFAULT: usize = 100;
 /// The most it may ask for.
 const CLIENTS_MAX: usize = 1_000;
 
+/// Clients that one answer looks at, where it takes some only: short of them, it has a cursor.
+const SEEN_MAX: usize = 50_000;
+
 /// Bytes of client identifiers that an answer ends at, short of clients.
 const NAME_BYTES_MAX: usize = 1024 * 1024;
 
-fn no_client(id: &str) -> Problem {
+pub(super) fn no_client(id: &str) -> Problem {
     Problem::new(StatusCode::NOT_FOUND, format!("there is no client {id:?}"))
 }
 
@@ -28,6 +31,27 @@ fn no_client(id: &str) -> Problem {
 pub(super) struct ListQuery {
     limit: Option<usize>,
     cursor: Option<String>,
+    /// A part of their client identifiers.
+    id: Option<String>,
+    user: Option<String>,
+    state: Option<State>,
+}
+
+/// Whether a client is there.
+#[derive(Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Connected,
+    Absent,
+}
+
+impl ListQuery {
+    fn takes(&self, client: &Client) -> bool {
+        let state = if client.connection.is_some() { State::Connected } else { State::Absent };
+        self.id.as_ref().is_none_or(|part| client.client_id.contains(part))
+            && self.user.as_ref().is_none_or(|user| client.user.as_ref() == Some(user))
+            && self.state.is_none_or(|wanted| wanted == state)
+    }
 }
 
 /// Where a list goes on: `SHARD-PLACE`.
@@ -50,29 +74,34 @@ impl Cursor {
 
 /// Clients of one shard after the other.
 pub(super) async fn clients(
-    State(asks): State<Arc<Asks>>,
+    Site(asks): Site<Arc<Asks>>,
     query: Result<Query<ListQuery>, QueryRejection>,
 ) -> Result<Json<Value>, Problem> {
-    let Query(ListQuery { limit, cursor }) = query?;
-    let limit = limit.unwrap_or(CLIENTS_DEFAULT);
+    let Query(query) = query?;
+    let limit = query.limit.unwrap_or(CLIENTS_DEFAULT);
     if !(1..=CLIENTS_MAX).contains(&limit) {
         return Err(Problem::bad_request(format!("limit must be 1 to {CLIENTS_MAX}")));
     }
-    let mut at = match cursor {
+    let mut at = match &query.cursor {
         None => Cursor { shard: 0, place: 0 },
-        Some(text) => Cursor::parse(&text, asks.shards()).ok_or_else(|| {
+        Some(text) => Cursor::parse(text, asks.shards()).ok_or_else(|| {
             Problem::bad_request("cursor must be one that an answer of this list said")
         })?,
     };
-    let (mut clients, mut name_bytes): (Vec<Client>, _) = (Vec::new(), 0);
-    while at.shard < asks.shards() && clients.len() < limit && name_bytes < NAME_BYTES_MAX {
+    let (mut clients, mut name_bytes, mut seen): (Vec<Client>, _, _) = (Vec::new(), 0, 0);
+    while at.shard < asks.shards()
+        && clients.len() < limit
+        && name_bytes < NAME_BYTES_MAX
+        && seen < SEEN_MAX
+    {
         let left = (limit - clients.len()).min(PAGE_CLIENTS_MAX.into()) as u16;
         let request = Request::Clients { from: at.place, clients_max: left };
         let Answer::Clients(page) = asks.ask(at.shard, request).await? else {
             return Err(wrong_answer());
         };
-        name_bytes += page.clients.iter().map(Client::name_bytes).sum::<usize>();
-        clients.extend(page.clients);
+        seen += page.clients.len();
+        clients.extend(page.clients.into_iter().filter(|client| query.takes(client)));
+        name_bytes = clients.iter().map(Client::name_bytes).sum::<usize>();
         at = match page.next {
             Some(place) => Cursor { place, ..at },
             None => Cursor { shard: at.shard + 1, place: 0 },
@@ -83,7 +112,7 @@ pub(super) async fn clients(
 }
 
 pub(super) async fn client(
-    State(asks): State<Arc<Asks>>,
+    Site(asks): Site<Arc<Asks>>,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<Client>, Problem> {
     let Path(id) = id?;
@@ -93,7 +122,7 @@ pub(super) async fn client(
 }
 
 pub(super) async fn kick(
-    State(asks): State<Arc<Asks>>,
+    Site(asks): Site<Arc<Asks>>,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<StatusCode, Problem> {
     let Path(id) = id?;
@@ -106,5 +135,19 @@ pub(super) async fn kick(
             let text = format!("the client {id:?} is not connected; its session is kept");
             Err(Problem::new(StatusCode::NOT_FOUND, text))
         }
+    }
+}
+
+/// Ends a client's session, and with it the connection.
+pub(super) async fn end(
+    Site(asks): Site<Arc<Asks>>,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<StatusCode, Problem> {
+    let Path(id) = id?;
+    let answer = asks.ask(asks.owner(&id), Request::EndClient(id.as_str().into())).await?;
+    match answer {
+        Answer::ClientEnded(true) => Ok(StatusCode::NO_CONTENT),
+        Answer::ClientEnded(false) => Err(no_client(&id)),
+        _ => Err(wrong_answer()),
     }
 }

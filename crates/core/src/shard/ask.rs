@@ -1,12 +1,20 @@
-//! Questions of whoever runs the broker: which clients there are, and the end of one of them.
+//! What whoever runs the broker asks and wants: clients, their subscriptions and their end,
+//! retained messages, and a message of their own.
 
 use super::Shard;
 use super::connection::Refusal;
-use crate::ask::{ClientPage, ClientState, ConnectionState, Kicked};
-use crate::keys::{Micros, SessionKey};
+use crate::ask::{
+    ClientPage, ClientState, ConnectionState, Kicked, MessagePage, NotPublished, OwnMessage,
+    SubscriptionPage, SubscriptionState,
+};
+use crate::content::Derived;
+use crate::keys::{Micros, Origin, SessionKey};
+use crate::message::Delivery;
+use crate::parcel::MovedSubscription;
 use crate::queue::Queue;
 use crate::sink::Sink;
-use weir_wire::ReasonCode;
+use weir_wire::topic::TopicFilter;
+use weir_wire::{Properties, ReasonCode};
 
 /// Places of sessions, or empty pages of such places, that one call looks at. So a page of clients
 /// takes a bounded time in a table that was once much larger.
@@ -53,6 +61,88 @@ impl Shard {
         self.settle(now, sink);
         self.come_to_rest(now, sink);
         Kicked::Ended
+    }
+
+    /// Ends a client's connection as [`Shard::kick`] does, and its session with it: subscriptions,
+    /// queue and all.
+    pub fn end_client(&mut self, client_id: &str, now: Micros, sink: &mut impl Sink) -> Kicked {
+        let Some(key) = self.clients.find(client_id) else { return Kicked::Unknown };
+        if let Some(conn) = self.connection_of(key) {
+            self.end(conn, Refusal::new(ReasonCode::AdministrativeAction, ""), now, sink);
+        }
+        // It may have ended with the connection.
+        if let Some(key) = self.clients.find(client_id) {
+            self.end_session(key, sink);
+        }
+        self.settle(now, sink);
+        self.come_to_rest(now, sink);
+        Kicked::Ended
+    }
+
+    /// Subscriptions of a client from a place on, so many at most; nothing if this shard does not
+    /// have it.
+    pub fn subscriptions(
+        &self,
+        client_id: &str,
+        from: u32,
+        subscriptions_max: usize,
+    ) -> Option<SubscriptionPage> {
+        let key = self.clients.find(client_id)?;
+        let (records, from) = (self.clients[key].subscriptions(), from as usize);
+        let (all, some) = (records.len(), records.iter().skip(from).take(subscriptions_max));
+        let subscriptions: Vec<_> = some
+            .map(|&record| {
+                let MovedSubscription { name, condition, options, subscription_id } =
+                    self.moved_subscription(record);
+                SubscriptionState { filter: name, condition, options, subscription_id }
+            })
+            .collect();
+        let next = from + subscriptions.len();
+        let next = (next < all && !subscriptions.is_empty()).then_some(next as u32);
+        Some(SubscriptionPage { subscriptions, next })
+    }
+
+    /// Retained messages of this shard whose topics match, so many at most, from behind a topic. A
+    /// page may be short of messages, and even empty, with more behind it. Nothing if that is no
+    /// filter, or one of a group.
+    pub fn retained_messages(
+        &mut self,
+        filter: &str,
+        after: Option<&str>,
+        messages_max: usize,
+        now: Micros,
+    ) -> Option<MessagePage> {
+        let filter = TopicFilter::parse(filter).filter(|filter| filter.group.is_none())?;
+        let page = self.retained.page(filter, after, None, messages_max, now);
+        Some(MessagePage { messages: page.messages, next: page.next })
+    }
+
+    /// Publishes a message as the broker's own. A client could do the same but for access rights;
+    /// what forbids it to all of them is in the way here too. It goes to the rules as well. Nobody
+    /// waits until the log has it.
+    ///
+    /// # Errors
+    /// Why it is not published.
+    pub fn publish(
+        &mut self,
+        message: &OwnMessage,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) -> Result<(), NotPublished> {
+        if self.freeze.is_some() {
+            return Err(NotPublished::Busy);
+        }
+        let OwnMessage { topic, payload, qos, retain } = message;
+        let (qos, retain) = (*qos, *retain);
+        self.check_derived(Derived { topic, payload, qos, retain })
+            .map_err(|(reason, detail)| NotPublished::Refused(reason, detail))?;
+        let mut delivery =
+            Delivery::from_parts(topic, payload, Properties::EMPTY, (qos, retain), None, None);
+        self.publish_own(&mut delivery, Origin::OTHER_SHARDS, now, sink);
+        self.apply_rules(&delivery, |_| Origin::OTHER_SHARDS, now, sink);
+        self.post_present(None, now);
+        self.settle(now, sink);
+        Ok(())
     }
 
     fn state_of(&self, key: SessionKey) -> ClientState {

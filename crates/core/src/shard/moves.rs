@@ -11,7 +11,7 @@ use crate::parcel::{
     Admitted, Content, MovedConnection, MovedSession, MovedSubscription, Owned, Parcel,
 };
 use crate::replays::Replays;
-use crate::routing::{Subscribed, Subscriber};
+use crate::routing::{Subscribed, Subscriber, SubscriptionRecord};
 use crate::session::Attachment;
 use crate::sink::Sink;
 use crate::timers::Timer;
@@ -134,18 +134,18 @@ impl Shard {
 
     pub(super) fn moved_subscriptions(&self, key: SessionKey) -> Vec<MovedSubscription> {
         let records = self.clients[key].subscriptions().iter();
-        let moved = records.map(|&record| {
-            let (name, condition) = self.filters.named(record);
-            let Subscriber { qos, no_local, retain_as_published, subscription_id, .. } =
-                self.filters.subscriber(record);
-            // It was looked at when the client subscribed.
-            let retain_handling = RetainHandling::DontSend;
-            let options =
-                SubscriptionOptions { qos, no_local, retain_as_published, retain_handling };
-            let subscription_id = Some(subscription_id).filter(|&id| id != 0);
-            MovedSubscription { name, condition, options, subscription_id }
-        });
-        moved.collect()
+        records.map(|&record| self.moved_subscription(record)).collect()
+    }
+
+    pub(super) fn moved_subscription(&self, record: SubscriptionRecord) -> MovedSubscription {
+        let (name, condition) = self.filters.named(record);
+        let Subscriber { qos, no_local, retain_as_published, subscription_id, .. } =
+            self.filters.subscriber(record);
+        // It was looked at when the client subscribed.
+        let retain_handling = RetainHandling::DontSend;
+        let options = SubscriptionOptions { qos, no_local, retain_as_published, retain_handling };
+        let subscription_id = Some(subscription_id).filter(|&id| id != 0);
+        MovedSubscription { name, condition, options, subscription_id }
     }
 
     fn take_connection(&mut self, attachment: Attachment) -> Option<MovedConnection> {

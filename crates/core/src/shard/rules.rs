@@ -115,13 +115,16 @@ impl Shard {
         Some(delivery)
     }
 
-    fn check_derived(&self, derived: Derived<'_>) -> Result<(), (ReasonCode, &'static str)> {
+    pub(super) fn check_derived(
+        &self,
+        derived: Derived<'_>,
+    ) -> Result<(), (ReasonCode, &'static str)> {
         let Derived { topic, payload, qos, retain } = derived;
         if !topic::is_valid_name(topic) {
-            return Err((ReasonCode::TopicNameInvalid, "a rule made a topic that is none"));
+            return Err((ReasonCode::TopicNameInvalid, "it is no topic name"));
         }
         if topic.len() + payload.len() > self.bounds.limits.packet_bytes_max as usize {
-            return Err((ReasonCode::PacketTooLarge, "a rule made a message that is too long"));
+            return Err((ReasonCode::PacketTooLarge, "the message is too long"));
         }
         self.check_message(topic, qos.min(self.bounds.features.qos_max), retain)
             .map_err(|refusal| (refusal.reason, refusal.detail))

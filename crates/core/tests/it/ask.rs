@@ -1,7 +1,9 @@
 //! Questions of whoever runs the broker: clients in pages, one client, the end of a connection.
 
 use crate::net::{Ask, Net};
-use weir_core::{ClientState, ConnectionState, Kicked, Partitions, ShardId};
+use weir_core::{
+    ClientState, ConnectionState, Kicked, NotPublished, OwnMessage, Partitions, ShardId,
+};
 use weir_wire::packet::Will;
 use weir_wire::{PacketKind, Properties, QoS, ReasonCode, Version};
 
@@ -200,4 +202,75 @@ fn every_counter_has_the_name_of_its_field() {
     }
     // All but those by reason.
     assert_eq!(shown.matches(": ").count(), named.len() + 1);
+}
+
+#[test]
+fn a_session_ends_with_its_subscriptions_whether_its_client_is_there_or_not() {
+    for stays in [true, false] {
+        let mut net = Net::new(1);
+        let peer = net.join("c", Ask { clean: false, expiry_s: 60, ..Ask::default() });
+        net.subscribe(peer, "a/#", QoS::AtLeastOnce);
+        net.subscribe(peer, "$share/g/b", QoS::AtMostOnce);
+        if !stays {
+            net.lose(peer);
+        }
+        let Net { shards, wires, now, .. } = &mut net;
+        let first = shards[0].subscriptions("c", 0, 1).unwrap();
+        let second = shards[0].subscriptions("c", first.next.unwrap(), 1).unwrap();
+        assert_eq!(second.next, None);
+        let names = [&first, &second].map(|page| &*page.subscriptions[0].filter);
+        assert_eq!(names, ["a/#", "$share/g/b"]);
+        assert_eq!(shards[0].end_client("c", *now, &mut wires[0]), Kicked::Ended);
+        assert_eq!(shards[0].end_client("c", *now, &mut wires[0]), Kicked::Unknown);
+        assert_eq!(shards[0].subscriptions("c", 0, 10), None);
+        assert_eq!((shards[0].stats().filters, shards[0].stats().sessions), (0, 0));
+    }
+}
+
+#[test]
+fn what_the_operator_publishes_is_bounded_as_clients_are_and_waits_for_a_move() {
+    let mut net = Net::new(2);
+    let reader = net.join("reader", Ask::default());
+    net.subscribe(reader, "t/#", QoS::AtLeastOnce);
+    net.deliver_mail();
+    net.read(reader);
+    let message = |topic: &str, payload: &[u8]| OwnMessage {
+        topic: topic.into(),
+        payload: payload.into(),
+        qos: QoS::AtLeastOnce,
+        retain: true,
+    };
+    let shard = net.shard_of(reader);
+    for from in 0..2 {
+        let Net { shards, wires, now, .. } = &mut net;
+        let sent = message(&format!("t/{from}"), b"x");
+        assert_eq!(shards[from].publish(&sent, *now, &mut wires[from]), Ok(()));
+        for bad in ["t/#", "", "$SYS/broker/version"] {
+            let refused = shards[from].publish(&message(bad, b"x"), *now, &mut wires[from]);
+            assert!(matches!(refused, Err(NotPublished::Refused(..))), "{bad}");
+        }
+        net.deliver_mail();
+    }
+    let came = net.read(reader);
+    assert_eq!(came.len(), 2, "{came:?} to shard {shard}");
+    let kept = |net: &mut Net| {
+        let now = net.now;
+        let of = |shard: &mut weir_core::Shard| {
+            shard.retained_messages("t/+", None, 9, now).unwrap().messages.len()
+        };
+        net.shards.iter_mut().map(of).sum::<usize>()
+    };
+    assert_eq!(kept(&mut net), 2);
+    {
+        let Net { shards, wires, now, .. } = &mut net;
+        assert_eq!(shards[0].retained_messages("a/#/b", None, 9, *now), None);
+        assert_eq!(shards[1].publish(&message("t/0", b""), *now, &mut wires[1]), Ok(()));
+    }
+    net.deliver_mail();
+    assert_eq!(kept(&mut net), 1);
+    let other = 1 - shard;
+    net.begin_move("reader", other).unwrap();
+    let Net { shards, wires, now, .. } = &mut net;
+    let busy = shards[0].publish(&message("t/0", b"x"), *now, &mut wires[0]);
+    assert_eq!(busy, Err(NotPublished::Busy));
 }

@@ -2,6 +2,7 @@
 
 use crate::support::Broker;
 use crate::support::certificates::Authority;
+use crate::support::mqtt::Peer;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -9,6 +10,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 use std::sync::Arc;
+use weir_wire::QoS;
 
 /// A broker that serves HTTP, with a token for each role.
 struct Served {
@@ -43,9 +45,17 @@ impl Served {
         TcpStream::connect(self.broker.http.as_ref().unwrap()).unwrap()
     }
 
+    fn join(&self, client_id: &str) -> Peer {
+        Peer::client(&self.broker.address, client_id)
+    }
+
     /// The status and the rest of an answer.
     fn ask(&self, method: &str, path: &str, token: Option<&str>) -> (u16, String) {
-        exchange(self.connect(), method, path, token)
+        exchange(self.connect(), method, path, token, "")
+    }
+
+    fn post(&self, path: &str, token: Option<&str>, body: &str) -> (u16, String) {
+        exchange(self.connect(), "POST", path, token, body)
     }
 
     fn get(&self, path: &str, token: Option<&str>) -> (u16, String) {
@@ -58,11 +68,17 @@ fn exchange(
     method: &str,
     path: &str,
     token: Option<&str>,
+    body: &str,
 ) -> (u16, String) {
     let shown = token.map(|token| format!("Authorization: Bearer {token}\r\n"));
     let shown = shown.unwrap_or_default();
-    let request =
-        format!("{method} {path} HTTP/1.1\r\nHost: broker\r\n{shown}Connection: close\r\n\r\n");
+    let length = match method {
+        "POST" => format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len()),
+        _ => String::new(),
+    };
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: broker\r\n{shown}{length}Connection: close\r\n\r\n{body}"
+    );
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -136,7 +152,7 @@ fn it_is_served_over_tls() {
     let name = "localhost".try_into().unwrap();
     let tls = ClientConnection::new(Arc::new(config), name).unwrap();
     let stream = StreamOwned::new(tls, served.connect());
-    let (status, _) = exchange(stream, "GET", "/api/v1/clients", Some(&served.viewer));
+    let (status, _) = exchange(stream, "GET", "/api/v1/clients", Some(&served.viewer), "");
     assert_eq!(status, 200);
     // Who speaks no TLS harms nobody.
     let mut plain = served.connect();
@@ -160,6 +176,91 @@ fn no_address_has_all_places() {
     assert!(cut.count() >= 200 - 2 * 32);
     drop(held);
     assert_eq!(served.get("/api/v1/clients", Some(&served.viewer)).0, 200);
+}
+
+/// The JSON of an answer.
+fn json(answer: &str) -> serde_json::Value {
+    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
+#[test]
+fn messages_are_published_kept_shown_and_cleared() {
+    let served = Served::start("");
+    let (viewer, admin) = (Some(&*served.viewer), Some(&*served.admin));
+    let mut subscriber = served.join("reader");
+    subscriber.subscribe("sensors/1", QoS::AtLeastOnce);
+    let publish = |token, body: &str| served.post("/api/v1/publish", token, body).0;
+    let hello = r#"{"topic": "sensors/1", "payload": "21.5", "qos": 1, "retain": true}"#;
+    assert_eq!((publish(None, hello), publish(viewer, hello)), (401, 403));
+    assert_eq!(publish(admin, hello), 202);
+    let message = subscriber.message();
+    assert_eq!(
+        (&*message.topic, &*message.payload, message.qos),
+        ("sensors/1", "21.5", QoS::AtLeastOnce)
+    );
+    for bad in [
+        "",
+        "[]",
+        r#"{"topic": "a/#", "payload": ""}"#,
+        r#"{"topic": "a", "qos": 3}"#,
+        r#"{"topic": "$SYS/broker/version"}"#,
+        r#"{"topic": "a", "payload": "x", "payload_encoding": "base64"}"#,
+        r#"{"topic": "a", "surprise": 1}"#,
+    ] {
+        let status = publish(admin, bad);
+        assert!((400..500).contains(&status), "{bad}: {status}");
+    }
+    let bulk = r#"[{"topic": "sensors/2", "payload": "/wA=", "payload_encoding": "base64",
+                    "retain": true},
+                   {"topic": "sensors/3", "payload": "x", "retain": true}]"#;
+    assert_eq!(served.post("/api/v1/publish/bulk", admin, bulk).0, 202);
+    let list = json(&served.get("/api/v1/retained?filter=sensors/%2B&limit=2", viewer).1);
+    let rest = format!(
+        "/api/v1/retained?filter=sensors/%2B&cursor={}",
+        list["cursor"].as_str().unwrap_or("1-z")
+    );
+    let rest = json(&served.get(&rest, viewer).1);
+    let mut topics: Vec<_> = [&list, &rest]
+        .iter()
+        .flat_map(|page| page["messages"].as_array().unwrap())
+        .map(|message| message["topic"].as_str().unwrap().to_owned())
+        .collect();
+    topics.sort();
+    assert_eq!(topics, ["sensors/1", "sensors/2", "sensors/3"]);
+    let one = json(&served.get("/api/v1/retained/sensors/2", viewer).1);
+    assert_eq!((&one["payload"], &one["payload_bytes"]), (&"/wA=".into(), &2.into()));
+    let clear = |token| served.ask("DELETE", "/api/v1/retained/sensors%2F2", token).0;
+    assert_eq!((clear(viewer), clear(admin), clear(admin)), (403, 204, 404));
+}
+
+#[test]
+fn subscriptions_are_shown_and_a_session_is_ended_with_them() {
+    let served = Served::start("");
+    let (viewer, admin) = (Some(&*served.viewer), Some(&*served.admin));
+    let mut client = served.join("a b");
+    client.subscribe("sensors/+", QoS::AtLeastOnce);
+    client.subscribe("$share/group/x", QoS::AtMostOnce);
+    let path = "/api/v1/clients/a%20b/subscriptions";
+    let page = json(&served.get(&format!("{path}?limit=1"), viewer).1);
+    let next = page["cursor"].as_u64().unwrap();
+    let rest = json(&served.get(&format!("{path}?limit=1&cursor={next}"), viewer).1);
+    let mut filters: Vec<_> = [&page, &rest]
+        .iter()
+        .map(|page| page["subscriptions"][0]["filter"].as_str().unwrap().to_owned())
+        .collect();
+    filters.sort();
+    assert_eq!(filters, ["$share/group/x", "sensors/+"]);
+    assert_eq!(rest["cursor"], serde_json::Value::Null);
+    let listed = |query: &str| {
+        let list = json(&served.get(&format!("/api/v1/clients?{query}"), viewer).1);
+        list["clients"].as_array().unwrap().len()
+    };
+    assert_eq!((listed("id=a"), listed("id=z"), listed("state=connected")), (1, 0, 1));
+    assert_eq!((listed("state=absent"), listed("user=ann")), (0, 0));
+    let end = |token| served.ask("DELETE", "/api/v1/sessions/a%20b", token).0;
+    assert_eq!((end(viewer), end(admin), end(admin)), (403, 204, 404));
+    assert_eq!(client.packet(), None);
+    assert_eq!(served.get("/api/v1/clients/a%20b", viewer).0, 404);
 }
 
 #[test]

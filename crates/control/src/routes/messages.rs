@@ -1,0 +1,122 @@
+//! `/api/v1/publish`: messages of whoever runs the broker; and how messages are shown.
+
+use super::{Problem, wrong_answer};
+use crate::asks::Asks;
+use crate::port::{Answer, Message, Request};
+use axum::Json;
+use axum::extract::State;
+use axum::extract::rejection::JsonRejection;
+use axum::http::StatusCode;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Messages that one request may publish.
+const BULK_MAX: usize = 1_000;
+
+/// How a payload is written as JSON.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Encoding {
+    /// As text, which has to be UTF-8.
+    #[default]
+    Plain,
+    Base64,
+}
+
+/// A message that is to be published.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wanted {
+    topic: String,
+    #[serde(default)]
+    payload: String,
+    #[serde(default)]
+    payload_encoding: Encoding,
+    #[serde(default)]
+    qos: u8,
+    #[serde(default)]
+    retain: bool,
+}
+
+impl Wanted {
+    fn message(self) -> Result<Message, Problem> {
+        let Self { topic, payload, payload_encoding, qos, retain } = self;
+        if qos > 2 {
+            return Err(Problem::bad_request("qos must be 0, 1 or 2"));
+        }
+        let payload = match payload_encoding {
+            Encoding::Plain => payload.into_bytes(),
+            Encoding::Base64 => STANDARD
+                .decode(payload)
+                .map_err(|error| Problem::bad_request(format!("payload: {error}")))?,
+        };
+        Ok(Message { topic, payload, qos, retain })
+    }
+}
+
+/// Publishes one message. It is on its way when the answer comes, and maybe not yet on a disk.
+pub(super) async fn publish(
+    State(asks): State<Arc<Asks>>,
+    wanted: Result<Json<Wanted>, JsonRejection>,
+) -> Result<StatusCode, Problem> {
+    let Json(wanted) = wanted?;
+    send(&asks, wanted.message()?).await?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+/// Publishes several, in order, up to the first that cannot be.
+pub(super) async fn publish_bulk(
+    State(asks): State<Arc<Asks>>,
+    wanted: Result<Json<Vec<Wanted>>, JsonRejection>,
+) -> Result<StatusCode, Problem> {
+    let Json(wanted) = wanted?;
+    if wanted.len() > BULK_MAX {
+        return Err(Problem::bad_request(format!("at most {BULK_MAX} messages at a time")));
+    }
+    let messages = wanted.into_iter().map(Wanted::message).collect::<Result<Vec<_>, _>>()?;
+    for (at, message) in messages.into_iter().enumerate() {
+        send(&asks, message).await.map_err(|problem| problem.at(at))?;
+    }
+    Ok(StatusCode::ACCEPTED)
+}
+
+async fn send(asks: &Asks, message: Message) -> Result<(), Problem> {
+    let owner = asks.owner(&message.topic);
+    let Answer::Published(published) = asks.ask(owner, Request::Publish(message)).await? else {
+        return Err(wrong_answer());
+    };
+    published.map_err(Problem::from)
+}
+
+/// A message for a reader.
+#[derive(Debug, Serialize)]
+pub(super) struct Shown {
+    topic: String,
+    qos: u8,
+    payload_bytes: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload_encoding: Option<Encoding>,
+}
+
+impl Shown {
+    /// With its payload, if it is wanted.
+    pub(super) fn new(message: &Message, with_payload: bool) -> Self {
+        let encoded = with_payload.then(|| match std::str::from_utf8(&message.payload) {
+            Ok(text) => (text.to_owned(), Encoding::Plain),
+            Err(_) => (STANDARD.encode(&message.payload), Encoding::Base64),
+        });
+        let (payload, payload_encoding) = encoded.unzip();
+        let payload_bytes = message.payload.len();
+        Self {
+            topic: message.topic.clone(),
+            qos: message.qos,
+            payload_bytes,
+            payload,
+            payload_encoding,
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! `/api/v1/retained`: what is kept for topics.
+
+use super::messages::Shown;
+use super::{Problem, wrong_answer};
+use crate::asks::Asks;
+use crate::port::{Answer, Message, NotPublished, Request, RetainedPage};
+use axum::Json;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Messages of an answer, where the request does not say.
+const MESSAGES_DEFAULT: usize = 100;
+
+/// The most it may ask for.
+const MESSAGES_MAX: usize = 1_000;
+
+/// Messages that one request to a shard may ask for.
+const PAGE_MESSAGES_MAX: usize = 256;
+
+/// Bytes of topics and payloads that an answer ends at, short of messages.
+const BYTES_MAX: usize = 4 * 1024 * 1024;
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListQuery {
+    filter: Option<String>,
+    limit: Option<usize>,
+    cursor: Option<String>,
+    #[serde(default)]
+    payload: bool,
+}
+
+fn no_filter(filter: &str) -> Problem {
+    Problem::bad_request(format!("{filter:?} is no topic filter"))
+}
+
+async fn page(
+    asks: &Asks,
+    shard: u16,
+    filter: &str,
+    after: Option<&str>,
+    messages_max: usize,
+) -> Result<RetainedPage, Problem> {
+    let (filter_text, after) = (filter.into(), after.map(Into::into));
+    let messages_max = messages_max.min(PAGE_MESSAGES_MAX) as u16;
+    let request = Request::Retained { filter: filter_text, after, messages_max };
+    let Answer::Retained(page) = asks.ask(shard, request).await? else {
+        return Err(wrong_answer());
+    };
+    page.ok_or_else(|| no_filter(filter))
+}
+
+/// Retained messages of one shard after the other, each in the order of topics. A cursor is
+/// `SHARD-TOPIC`: behind that topic.
+pub(super) async fn list(
+    State(asks): State<Arc<Asks>>,
+    query: Result<Query<ListQuery>, QueryRejection>,
+) -> Result<Json<Value>, Problem> {
+    let Query(ListQuery { filter, limit, cursor, payload }) = query?;
+    let (filter, limit) = (filter.as_deref().unwrap_or("#"), limit.unwrap_or(MESSAGES_DEFAULT));
+    if !(1..=MESSAGES_MAX).contains(&limit) {
+        return Err(Problem::bad_request(format!("limit must be 1 to {MESSAGES_MAX}")));
+    }
+    let (mut shard, mut after) = match cursor.as_deref() {
+        None => (0, None),
+        Some(text) => parse(text, asks.shards()).ok_or_else(|| {
+            Problem::bad_request("cursor must be one that an answer of this list said")
+        })?,
+    };
+    let (mut messages, mut bytes): (Vec<Shown>, _) = (Vec::new(), 0);
+    while shard < asks.shards() && messages.len() < limit && bytes < BYTES_MAX {
+        let wanted = limit - messages.len();
+        let page = page(&asks, shard, filter, after.as_deref(), wanted).await?;
+        for message in page.messages {
+            bytes += message.topic.len() + message.payload.len();
+            messages.push(Shown::new(&message, payload));
+        }
+        (shard, after) = match page.next {
+            Some(topic) => (shard, Some(topic)),
+            None => (shard + 1, None),
+        };
+    }
+    let cursor = (shard < asks.shards())
+        .then(|| format!("{shard}-{}", after.as_deref().unwrap_or_default()));
+    Ok(Json(json!({ "messages": messages, "cursor": cursor })))
+}
+
+fn parse(cursor: &str, shards: u16) -> Option<(u16, Option<String>)> {
+    let (shard, topic) = cursor.split_once('-')?;
+    let shard = shard.parse().ok().filter(|&shard| shard < shards)?;
+    Some((shard, Some(topic.to_owned()).filter(|topic| !topic.is_empty())))
+}
+
+async fn find(asks: &Asks, topic: &str) -> Result<Message, Problem> {
+    let is_name = !topic.contains(['+', '#']);
+    let page = match is_name {
+        true => page(asks, asks.owner(topic), topic, None, 1).await?,
+        false => RetainedPage::default(),
+    };
+    let found = page.messages.into_iter().next();
+    found.ok_or_else(|| {
+        Problem::new(StatusCode::NOT_FOUND, format!("nothing is retained for {topic:?}"))
+    })
+}
+
+/// The message of a topic, with its payload.
+pub(super) async fn one(
+    State(asks): State<Arc<Asks>>,
+    topic: Result<Path<String>, PathRejection>,
+) -> Result<Json<Shown>, Problem> {
+    let Path(topic) = topic?;
+    Ok(Json(Shown::new(&find(&asks, &topic).await?, true)))
+}
+
+/// Clears a topic, as an empty message that is retained does: subscribers get that.
+pub(super) async fn clear(
+    State(asks): State<Arc<Asks>>,
+    topic: Result<Path<String>, PathRejection>,
+) -> Result<StatusCode, Problem> {
+    let Path(topic) = topic?;
+    find(&asks, &topic).await?;
+    let owner = asks.owner(&topic);
+    let message = Message { topic, payload: Vec::new(), qos: 0, retain: true };
+    let Answer::Published(published) = asks.ask(owner, Request::Publish(message)).await? else {
+        return Err(wrong_answer());
+    };
+    published.map_err(Problem::from).map(|()| StatusCode::NO_CONTENT)
+}
+
+impl From<NotPublished> for Problem {
+    fn from(why: NotPublished) -> Self {
+        match why {
+            NotPublished::Refused(detail) => Self::bad_request(detail),
+            NotPublished::Busy => {
+                let text = "a partition is being moved; try again";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, text)
+            }
+        }
+    }
+}
