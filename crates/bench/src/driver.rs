@@ -16,7 +16,7 @@ mod program;
 mod url;
 
 pub use crate::profile::Profile;
-pub use url::{UrlTls, without_password};
+pub use url::{UrlTls, route, target, without_password};
 
 pub use crate::login::Login;
 pub use brokers::{Listed, State, list, render, setup};

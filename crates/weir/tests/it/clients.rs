@@ -1,7 +1,7 @@
 //! Real clients against `weir broker`: mosquitto_pub and mosquitto_sub, and the client libraries
 //! of tests/clients, which all run the same cells.
 
-use crate::support::certificates::{Authority, Pair};
+use crate::support::served::serve;
 use crate::support::{Broker, tool};
 use serde_json::json;
 use std::io::{BufRead, BufReader, Read};
@@ -238,27 +238,6 @@ fn run_cells_over(scheme: &str, program: &Path, arguments: &[&str]) {
     let is_complete = lines.iter().copied().eq(expected);
     let what = program.display();
     assert!(is_complete && output.status.success(), "{what} {scheme}:\n{text}{errors}");
-}
-
-/// A broker that speaks this, its URL, and who has signed its certificate.
-fn serve(scheme: &str, folder: &Path) -> (Broker, String, Authority) {
-    let authority = Authority::new("us", folder);
-    let Pair { certificate, key, .. } = authority.valid("server");
-    let mut listener = "[[listener]]\naddress = \"127.0.0.1:0\"\n".to_owned();
-    let is_websocket = scheme.starts_with("ws");
-    if is_websocket {
-        listener += "websocket = true\n";
-    }
-    if ["mqtts", "wss"].contains(&scheme) {
-        listener += &format!("[listener.tls]\ncertificate = {certificate:?}\nkey = {key:?}\n");
-    }
-    let file = folder.join("weir.toml");
-    std::fs::write(&file, listener).unwrap();
-    let broker = Broker::try_start(&[file.to_str().unwrap()]).unwrap();
-    let address = broker.address.split(' ').next().unwrap();
-    let path = if is_websocket { "/mqtt" } else { "" };
-    let url = format!("{scheme}://{address}{path}");
-    (broker, url, authority)
 }
 
 #[test]
