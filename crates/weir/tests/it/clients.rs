@@ -203,6 +203,26 @@ fn go_paho_runs_every_cell_over_every_transport() {
     run_cells(&["tests/clients/gopaho/gopaho"], &SCHEMES);
 }
 
+#[test]
+#[ignore = "takes Maven and what it fetches: make test-long"]
+fn java_paho_runs_every_cell_over_every_transport() {
+    run_java("paho");
+}
+
+#[test]
+#[ignore = "takes Maven and what it fetches: make test-long"]
+fn java_hivemq_runs_every_cell_over_every_transport() {
+    run_java("hivemq");
+}
+
+fn run_java(library: &str) {
+    let folder = "tests/clients/java/target";
+    if tool(&["java"]).is_some() && is_set_up(folder) {
+        let path = format!("{folder}/classes:{folder}/lib/*");
+        run_cells(&["java", "-cp", &path, "Main", library], &SCHEMES);
+    }
+}
+
 /// Runs a program of tests/clients, given from the root of the repository, over each of these
 /// transports at the same time, against a broker each: it must print that every cell went well,
 /// once.
@@ -278,7 +298,8 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Whether scripts/setup made this; if not, the test is skipped, but fails where CI is set.
+/// Whether scripts/setup made this (for what only `make test-long` runs, with --all); if not, the
+/// test is skipped, but fails where CI is set.
 fn is_set_up(path: &str) -> bool {
     let is_there = root().join(path).exists();
     if !is_there {
