@@ -49,7 +49,7 @@ pub enum DriverError {
     /// No such driver.
     #[error(
         "unknown broker {name:?}; {}use one of {}, NAME[@LABEL]=COMMAND, \
-         [NAME=]mqtt[s]://HOST:PORT[?pid=PID]",
+         [NAME=]mqtt://HOST:PORT[?pid=PID] (or mqtts://, ws://, wss://)",
         tip(.name), names().collect::<Vec<_>>().join(", ")
     )]
     Unknown {
