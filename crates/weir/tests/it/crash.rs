@@ -31,7 +31,7 @@ fn clients_come_back_over_tls_and_websocket() {
     assert_eq!(kept["transport"], "wss");
     // That the broker had no other listener.
     let configuration = kept["broker"]["configuration"].as_str().unwrap();
-    assert!(configuration.contains("[listener.tls]"), "{configuration}");
+    assert!(configuration.contains("broker-access/broker.pem"), "{configuration}");
     assert!(kept["tally"]["qos"][0]["acknowledged"].as_u64() > Some(0), "{kept}");
 }
 

@@ -187,7 +187,8 @@ fn clients_of_two_runs_do_not_take_each_other_over() {
 #[test]
 fn what_is_not_supported_says_so_in_one_line() {
     for (arguments, part) in [
-        ("pub --ssl -t x", "--ssl of emqtt-bench is not supported"),
+        ("pub --quic -t x", "--quic of emqtt-bench is not supported"),
+        ("pub --cafile x -t x", "--cafile: TLS is not spoken; add --ssl"),
         ("pub -t a/%s", "%s is not supported"),
         ("pub -t x -V 3", "-V 4 (MQTT 3.1.1)"),
         ("pub -t x -s 4", "at least 16"),
