@@ -2,8 +2,8 @@
 //!
 //! `TABLES.md` says how a table is written. This crate depends on nothing of ours, and has its own
 //! assembler and matcher: a fault of Weir's codec cannot hide itself. It runs a [`Case`] against a
-//! [`Target`]: a broker behind a network ([`Remote`]), or, in the tests of `weir-core`, a shard without a
-//! network.
+//! [`Target`]: a broker behind a network ([`Remote`]), or, in the tests of `weir-core`, a shard
+//! without a network.
 
 mod assemble;
 mod board;

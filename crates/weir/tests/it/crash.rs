@@ -1,5 +1,5 @@
-//! `weir bench crash`: over every transport, and by `--step power-cut`. That says in a line where it
-//! cannot be done, and where it can it finds what was not synced, and leaves nothing behind.
+//! `weir bench crash`: over every transport, and by `--step power-cut`. That says in a line where
+//! it cannot be done, and where it can it finds what was not synced, and leaves nothing behind.
 
 use crate::support::command::{self, text};
 use std::os::unix::fs::PermissionsExt;
