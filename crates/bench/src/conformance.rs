@@ -6,12 +6,19 @@ mod text;
 use crate::driver::{Driver, Profile};
 use crate::folder;
 use crate::interrupt::Interrupted;
+use crate::made;
 use crate::result::{Broker, Suite};
 use anyhow::{Context, bail};
 use serde::Serialize;
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use weir_conformance::{Board, Case, Credentials, Patience, Tcp, Version, probe, run_case, tables};
+use std::time::Duration;
+use weir_conformance::{
+    Board, Case, Credentials, Open, Patience, Remote, Version, probe, run_case, tables,
+};
+use weir_load::plan::{Route, Transport};
 use weir_say::noteln;
 
 pub use page::html;
@@ -26,6 +33,8 @@ pub struct Options {
     pub versions: Vec<Version>,
     /// Configuration of the brokers.
     pub profile: Profile,
+    /// What is spoken to brokers that are started here.
+    pub transport: Transport,
     /// Folder that gets a folder of this run.
     pub out: PathBuf,
     /// Version and commit of the program.
@@ -118,7 +127,7 @@ pub fn run(
             _ => folder.join(format!("{}-{}", at + 1, folder::safe(driver.name()))),
         };
         std::fs::create_dir_all(&own).with_context(|| format!("cannot make {}", own.display()))?;
-        let scored = score(&**driver, &cases, options.profile, &own, interrupted);
+        let scored = score(&**driver, &cases, options, &own, interrupted);
         match scored.with_context(|| format!("conformance of {}", driver.name())) {
             Ok(scored) => scoreboard.brokers.push(scored),
             // One broker that does not start is no end of the others.
@@ -192,27 +201,28 @@ fn chosen(options: &Options) -> anyhow::Result<Vec<Chosen>> {
 fn score(
     driver: &dyn Driver,
     cases: &[Chosen],
-    profile: Profile,
+    options: &Options,
     folder: &Path,
     interrupted: &Interrupted,
 ) -> anyhow::Result<Scored> {
-    let running = driver.start(profile, folder, None)?;
+    let running = made::start_over(driver, options.transport, options.profile, folder)?;
     let broker = running.broker.clone();
     let run = format!(
         "{:04x}",
         (std::process::id() ^ jiff::Timestamp::now().as_second() as u32) & 0xFFFF
     );
     let weir_load::plan::Credentials { user_name, password } = running.login.credentials.clone();
-    let mut tcp = Tcp::new(running.target, Patience::default())
+    let open = opened(running.target, running.login.route.clone());
+    let mut remote = Remote::over(open, Patience::default())
         .with_credentials(Credentials { user_name, password });
-    let offers = probe(&mut tcp, &format!("{run}p")).map_err(anyhow::Error::msg)?;
+    let offers = probe(&mut remote, &format!("{run}p")).map_err(anyhow::Error::msg)?;
     let bar = progress(cases.len(), &broker);
     let mut outcomes = Vec::new();
     for (at, (case, version)) in cases.iter().enumerate() {
         if interrupted.load(Ordering::Relaxed) {
             break;
         }
-        outcomes.push(run_case(case, *version, &format!("{run}{at}"), &offers, &mut tcp));
+        outcomes.push(run_case(case, *version, &format!("{run}{at}"), &offers, &mut remote));
         bar.inc(1);
     }
     bar.finish_and_clear();
@@ -220,6 +230,26 @@ fn score(
     let (ran, asked) = (outcomes.len(), cases.len());
     let cut = (ran < asked).then(|| format!("stopped after {ran} of {asked} cases"));
     Ok(Scored { broker, board: Board::new(outcomes), asked, cut })
+}
+
+/// A connection of the load generator's, as a case reads and writes it.
+struct Stream(weir_load::Stream);
+
+impl weir_conformance::Stream for Stream {
+    fn read(&mut self, into: &mut [u8], patience: Duration) -> io::Result<usize> {
+        self.0.set_read_timeout(patience)?;
+        self.0.read(into)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
+    }
+}
+
+fn opened(target: SocketAddr, route: Route) -> Open {
+    Box::new(move |patience| {
+        Ok(Box::new(Stream(weir_load::Stream::connect(target, &route, patience)?)))
+    })
 }
 
 /// A line that moves, on a terminal only.

@@ -16,7 +16,7 @@ mod program;
 mod url;
 
 pub use crate::profile::Profile;
-pub use url::{UrlTls, without_password};
+pub use url::{UrlTls, route, target, without_password};
 
 pub use crate::login::Login;
 pub use brokers::{Listed, State, list, render, setup};
@@ -49,7 +49,7 @@ pub enum DriverError {
     /// No such driver.
     #[error(
         "unknown broker {name:?}; {}use one of {}, NAME[@LABEL]=COMMAND, \
-         [NAME=]mqtt[s]://HOST:PORT[?pid=PID]",
+         [NAME=]mqtt://HOST:PORT[?pid=PID] (or mqtts://, ws://, wss://)",
         tip(.name), names().collect::<Vec<_>>().join(", ")
     )]
     Unknown {

@@ -22,7 +22,7 @@ pub mod latency;
 mod lines;
 pub mod live;
 mod login;
-mod made;
+pub mod made;
 pub mod metrics;
 pub mod monitor;
 mod mqtt;

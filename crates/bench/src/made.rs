@@ -2,9 +2,9 @@
 //! passwords, access rights. The broker gets files of them in the run's folder; what clients show
 //! goes to the load generator alone.
 
-use crate::driver::{Demand, Login};
-use crate::usecase::UseCase;
-use anyhow::Context;
+use crate::driver::{Demand, Driver, Login, Profile, Running};
+use crate::usecase::{Needs, Tls, UseCase};
+use anyhow::{Context, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{
@@ -13,9 +13,11 @@ use rcgen::{
 use sha2::{Digest, Sha256, Sha512};
 use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use weir_load::Url;
-use weir_load::plan::{ClientSettings, Credentials, IdentityText, Route};
+use weir_load::plan::{
+    ClientSettings, Credentials, IdentityText, ProtocolVersion, Route, Transport,
+};
 
 /// The folder within the run's.
 const FOLDER: &str = "broker-access";
@@ -32,6 +34,30 @@ const TICKETS_MAX: usize = 10_000;
 /// Rounds of a password's hash, as mosquitto_passwd of Mosquitto 2.0 makes them.
 const HASH_ROUNDS: u32 = 101;
 
+/// Starts a broker that anybody reaches over `transport`, by certificates that are made in `folder`
+/// where they are needed. One that is given by a URL is reached as that says.
+///
+/// # Errors
+/// A broker whose listener cannot speak it, files that cannot be written, and what
+/// [`Driver::start`] has.
+pub fn start_over(
+    driver: &dyn Driver,
+    transport: Transport,
+    profile: Profile,
+    folder: &Path,
+) -> anyhow::Result<Running> {
+    let needs = Needs { transport, ..Needs::version(ProtocolVersion::V311) };
+    let lacking = driver.lacks(&needs)?;
+    ensure!(
+        lacking.is_none(),
+        "{} does not support {}",
+        driver.name(),
+        lacking.unwrap_or_default()
+    );
+    let demand = of_transport(transport, &Tls::default(), folder)?;
+    Ok(driver.start_for(&demand, profile, folder, None)?)
+}
+
 /// What `use_case` asks of the listener of a broker that is started in `folder`, with the files
 /// that it takes.
 ///
@@ -39,31 +65,10 @@ const HASH_ROUNDS: u32 = 101;
 /// Files that cannot be written.
 pub(crate) fn demand(use_case: &UseCase, folder: &Path) -> anyhow::Result<Demand> {
     let UseCase { transport, tls, access, .. } = use_case;
-    let mut demand = Demand::default();
-    demand.login.route.path = transport.is_websocket().then(|| Url::PATH.to_owned());
-    demand.login.route.host = HOST.into();
-    if !transport.has_tls() && access.users == 0 {
-        return Ok(demand);
-    }
-    let folder = std::path::absolute(folder)?.join(FOLDER);
-    std::fs::create_dir_all(&folder)
-        .with_context(|| format!("cannot make {}", folder.display()))?;
-    let mut files = Files { folder: &folder, demand: &mut demand };
-    if transport.has_tls() {
-        let authority = Authority::new()?;
-        let server = authority.sign("weir-bench broker", &[HOST, "localhost"])?;
-        files.write("ca", "ca.pem", &authority.0.pem())?;
-        files.write("certificate", "broker.pem", &server.certificates)?;
-        files.write("key", "broker-key.pem", &server.key)?;
-        let client = |at: u32| authority.sign(&format!("weir-bench client {at}"), &[]);
-        let identities = (0..tls.client_certificates).map(client).collect::<anyhow::Result<_>>()?;
-        let tickets_max = if tls.resume { TICKETS_MAX } else { 0 };
-        let settings = ClientSettings { tickets_max, ..ClientSettings::new(authority.0.pem()) };
-        let route = &mut files.demand.login.route;
-        *route = Route { tls: Some(settings), identities, ..std::mem::take(route) };
-    }
+    let mut demand = of_transport(*transport, tls, folder)?;
     if access.users > 0 {
         let password = random_text(24)?;
+        let mut files = Files::new(folder, &mut demand)?;
         files.write("password_file", "passwords", &passwords(access.users, &password)?)?;
         if access.rules > 0 {
             files.write("acl_file", "rules", &rules(use_case))?;
@@ -76,13 +81,42 @@ pub(crate) fn demand(use_case: &UseCase, folder: &Path) -> anyhow::Result<Demand
     Ok(demand)
 }
 
+fn of_transport(transport: Transport, tls: &Tls, folder: &Path) -> anyhow::Result<Demand> {
+    let mut demand = Demand::default();
+    demand.login.route.path = transport.is_websocket().then(|| Url::PATH.to_owned());
+    demand.login.route.host = HOST.into();
+    if transport.has_tls() {
+        let authority = Authority::new()?;
+        let server = authority.sign("weir-bench broker", &[HOST, "localhost"])?;
+        let mut files = Files::new(folder, &mut demand)?;
+        files.write("ca", "ca.pem", &authority.0.pem())?;
+        files.write("certificate", "broker.pem", &server.certificates)?;
+        files.write("key", "broker-key.pem", &server.key)?;
+        let client = |at: u32| authority.sign(&format!("weir-bench client {at}"), &[]);
+        let identities = (0..tls.client_certificates).map(client).collect::<anyhow::Result<_>>()?;
+        let tickets_max = if tls.resume { TICKETS_MAX } else { 0 };
+        let settings = ClientSettings { tickets_max, ..ClientSettings::new(authority.0.pem()) };
+        let route = &mut demand.login.route;
+        *route = Route { tls: Some(settings), identities, ..std::mem::take(route) };
+    }
+    Ok(demand)
+}
+
 /// Files for the broker, known by the words that stand for them in a driver's file.
 struct Files<'a> {
-    folder: &'a Path,
+    folder: PathBuf,
     demand: &'a mut Demand,
 }
 
-impl Files<'_> {
+impl<'a> Files<'a> {
+    /// In a folder of their own, within that of the run.
+    fn new(folder: &Path, demand: &'a mut Demand) -> anyhow::Result<Self> {
+        let folder = std::path::absolute(folder)?.join(FOLDER);
+        std::fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot make {}", folder.display()))?;
+        Ok(Self { folder, demand })
+    }
+
     fn write(&mut self, word: &str, name: &str, text: &str) -> anyhow::Result<()> {
         let path = self.folder.join(name);
         let written = std::fs::write(&path, text).and_then(|()| {

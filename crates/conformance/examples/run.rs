@@ -2,7 +2,7 @@
 //! `cargo run -p weir-conformance --example run -- HOST:PORT FILE.toml... [--only PART-OF-A-NAME]`
 
 use anyhow::Context;
-use weir_conformance::{Patience, Table, Tcp, Verdict, probe, run_case};
+use weir_conformance::{Patience, Remote, Table, Verdict, probe, run_case};
 
 fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
@@ -14,9 +14,9 @@ fn main() -> anyhow::Result<()> {
             _ => files.push(argument),
         }
     }
-    let mut tcp = Tcp::new(address, Patience::default());
+    let mut broker = Remote::tcp(address, Patience::default());
     let run = format!("{:04x}", std::process::id() & 0xFFFF);
-    let offers = probe(&mut tcp, &format!("{run}p")).map_err(anyhow::Error::msg)?;
+    let offers = probe(&mut broker, &format!("{run}p")).map_err(anyhow::Error::msg)?;
     let (mut count, mut failed) = (0, 0);
     for file in files {
         let table = Table::parse(&file, &std::fs::read_to_string(&file)?)?;
@@ -24,7 +24,7 @@ fn main() -> anyhow::Result<()> {
             for &version in &case.versions {
                 count += 1;
                 let unique = format!("{run}{count}");
-                let outcome = run_case(case, version, &unique, &offers, &mut tcp);
+                let outcome = run_case(case, version, &unique, &offers, &mut broker);
                 let name = &case.name;
                 match outcome.verdict {
                     Verdict::Pass => println!("pass  {version:5} {name}"),

@@ -2,8 +2,8 @@
 //!
 //! `TABLES.md` says how a table is written. This crate depends on nothing of ours, and has its own
 //! assembler and matcher: a fault of Weir's codec cannot hide itself. It runs a [`Case`] against a
-//! [`Target`]: a broker behind TCP ([`Tcp`]), or, in the tests of `weir-core`, a shard without a
-//! network.
+//! [`Target`]: a broker behind a network ([`Remote`]), or, in the tests of `weir-core`, a shard
+//! without a network.
 
 mod assemble;
 mod board;
@@ -11,13 +11,13 @@ mod credentials;
 mod outcome;
 mod pattern;
 mod probe;
+mod remote;
 mod run;
 mod statement;
 mod step;
 mod table;
 mod tables;
 mod target;
-mod tcp;
 mod token;
 mod varint;
 mod version;
@@ -26,10 +26,10 @@ pub use board::{Board, Standing};
 pub use credentials::Credentials;
 pub use outcome::{CaseOutcome, Verdict};
 pub use probe::{Offers, probe};
+pub use remote::{Open, Patience, Remote, Stream};
 pub use run::run_case;
 pub use statement::{Binds, Statement, statements};
 pub use table::{Case, Level, Table, TableError};
 pub use tables::tables;
 pub use target::{Received, Target, take_packet};
-pub use tcp::{Patience, Tcp};
 pub use version::Version;

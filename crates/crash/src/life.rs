@@ -121,8 +121,8 @@ mod tests {
 
     fn life() -> Life {
         let target = ([127, 0, 0, 1], 1).into();
-        let (version, credentials) = (weir_wire::Version::V5, Default::default());
-        Life::new(Place { target, version, credentials }, 1, 0, std::sync::mpsc::channel().0)
+        let (version, login) = (weir_wire::Version::V5, Default::default());
+        Life::new(Place { target, version, login }, 1, 0, std::sync::mpsc::channel().0)
     }
 
     #[test]

@@ -1,19 +1,18 @@
 //! A client's connection over a blocking socket.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::Duration;
-use weir_load::plan::Credentials;
+use weir_bench::driver::Login;
+use weir_load::Stream;
 use weir_wire::packet::{Ack, Connect, SubscribeBuf, SubscriptionOptions};
 use weir_wire::{
     Frame, Packet, PacketId, Properties, PropertiesBuf, Property, QoS, ReasonCode, Version,
 };
 
-/// How long a broker that has just answered may take to answer once more.
+/// How long a broker that has just answered may take to answer once more, and how long a packet
+/// may take to leave.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
-
-/// How long a packet may take to leave.
-const WRITE_MAX: Duration = Duration::from_secs(20);
 
 /// How much is read at once.
 const READ_BYTES: usize = 64 << 10;
@@ -23,7 +22,7 @@ const READ_BYTES: usize = 64 << 10;
 pub(crate) struct Place {
     pub(crate) target: SocketAddr,
     pub(crate) version: Version,
-    pub(crate) credentials: Credentials,
+    pub(crate) login: Login,
 }
 
 /// What CONNACK says.
@@ -42,7 +41,7 @@ fn is_not_now(reason: ReasonCode) -> bool {
 /// A connection that CONNACK has accepted.
 #[derive(Debug)]
 pub(crate) struct Link {
-    stream: TcpStream,
+    stream: Stream,
     version: Version,
     input: Vec<u8>,
     /// How much of `input` was handled.
@@ -61,12 +60,10 @@ impl Link {
         lasts: bool,
     ) -> io::Result<(Self, Welcome)> {
         let version = place.version;
-        let stream = TcpStream::connect_timeout(&place.target, ANSWER_MAX)?;
-        stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(WRITE_MAX))?;
-        stream.set_read_timeout(Some(ANSWER_MAX))?;
+        let stream = Stream::connect(place.target, &place.login.route, ANSWER_MAX)?;
         let (input, output) = (Vec::new(), Vec::new());
         let mut link = Self { stream, version, input, taken: 0, output, wait: ANSWER_MAX };
+        let credentials = &place.login.credentials;
         let mut properties = PropertiesBuf::new();
         if lasts && version.is_v5() {
             // It never expires.
@@ -79,8 +76,8 @@ impl Link {
             keep_alive_s: 0,
             client_id,
             will: None,
-            user_name: place.credentials.user_name.as_deref(),
-            password: place.credentials.password.as_deref().map(str::as_bytes),
+            user_name: credentials.user_name.as_deref(),
+            password: credentials.password.as_deref().map(str::as_bytes),
             properties: properties.as_properties(),
         }));
         link.flush()?;
@@ -161,7 +158,7 @@ impl Link {
     /// Reads more; says whether something came within `wait`.
     fn fill(&mut self, wait: Duration) -> io::Result<bool> {
         if self.wait != wait {
-            self.stream.set_read_timeout(Some(wait))?;
+            self.stream.set_read_timeout(wait)?;
             self.wait = wait;
         }
         self.input.drain(..self.taken);

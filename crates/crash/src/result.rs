@@ -42,6 +42,9 @@ pub struct CrashResult {
     pub publishers: usize,
     /// How many there were.
     pub subscribers: usize,
+    /// What carried MQTT: tcp, tls, ws or wss; empty in a file from before this was chosen.
+    #[serde(default)]
+    pub transport: String,
     /// The clients' version of MQTT.
     pub mqtt: String,
     /// Messages per second that were to be published; nothing where the window was the limit.

@@ -19,9 +19,10 @@ use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 use weir_bench::driver::{Driver, Profile, Running, data_folder};
 use weir_bench::interrupt::Interrupted;
+use weir_bench::made::start_over;
 use weir_bench::usecase::Needs;
 use weir_chance::Chance;
-use weir_load::plan::ProtocolVersion;
+use weir_load::plan::{ProtocolVersion, Transport};
 use weir_say::noteln;
 use weir_wire::{QoS, Version};
 
@@ -78,6 +79,8 @@ pub struct Options {
     pub step: Step,
     /// What a power cut is done to.
     pub file_system: FileSystem,
+    /// What clients speak.
+    pub transport: Transport,
     /// How often.
     pub kills: u32,
     /// Most messages that are acknowledged in a life.
@@ -123,7 +126,7 @@ pub fn run(
     let started = (jiff::Timestamp::now().to_string(), Instant::now());
     // It goes after the broker, which has files on it.
     let mut disk = disk_of(options, folder)?;
-    let running = driver.start(profile, folder, None)?;
+    let running = start_over(driver, options.transport, profile, folder)?;
     if disk.is_some() && !running.has_data() {
         let name = driver.name();
         bail!("{name} has no folder for its data: its command line has to name {{data}}");
@@ -164,6 +167,7 @@ pub fn run(
         seed: options.seed,
         publishers: options.publishers,
         subscribers: options.subscribers,
+        transport: options.transport.name().into(),
         mqtt: if version.is_v5() { "5.0" } else { "3.1.1" }.into(),
         rate: options.rate,
         broker: run.running.broker.clone(),
@@ -228,14 +232,14 @@ impl<'a> Run<'a> {
         interrupted: &'a Interrupted,
     ) -> Self {
         let spoken = if version.is_v5() { ProtocolVersion::V5 } else { ProtocolVersion::V311 };
-        let (target, credentials) = (running.target_of(spoken), running.login.credentials.clone());
+        let (target, login) = (running.target_of(spoken), running.login.clone());
         let publishers = options.publishers;
         let subscriber = |number| Subscriber::new(number, publishers, qos);
         Self {
             running,
             options,
             interrupted,
-            place: Place { target, version, credentials },
+            place: Place { target, version, login },
             streams: Stream::all(publishers, qos),
             publishers: (0..publishers).map(|it| Publisher::new(it, qos, options.seed)).collect(),
             subscribers: (0..options.subscribers).map(subscriber).collect(),

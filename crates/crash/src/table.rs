@@ -6,6 +6,7 @@ use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
 use std::fmt::Write as _;
 use weir_bench::tables::{fit, prose};
+use weir_load::plan::Transport;
 
 /// Results of several brokers, side by side: plain text, at most 80 columns.
 pub fn render(results: &[CrashResult]) -> String {
@@ -20,8 +21,9 @@ pub fn render(results: &[CrashResult]) -> String {
     prose(
         &mut text,
         &format!(
-            "{publishers} publishers, {subscribers} subscribers, sessions that never expire; \
-             seed {}{}",
+            "{publishers} publishers, {subscribers} subscribers over {}, sessions that never \
+             expire; seed {}{}",
+            if first.transport.is_empty() { Transport::Plain.name() } else { &first.transport },
             first.seed,
             first.file_system.as_ref().map_or_else(String::new, |of| format!("; {of}"))
         ),

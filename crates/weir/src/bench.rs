@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use weir_bench::agents::Agents;
-use weir_bench::driver::{self, Driver, Profile};
+use weir_bench::driver::{self, Driver, Profile, UrlTls};
 use weir_bench::interrupt::{Interrupted, note_signals};
 use weir_bench::live::Live;
 use weir_bench::live::events::Event;
@@ -30,7 +30,7 @@ use weir_bench::usecase::{self, Span, UseCase};
 use weir_bench::{ceiling, conformance, doctor, folder, paths, report, summary, tables};
 use weir_conformance::Version;
 use weir_connection::{TlsArgs, TlsSettings};
-use weir_load::plan::ClientSettings;
+use weir_load::plan::{ClientSettings, Transport};
 use weir_say::{say, sayln};
 
 /// Benchmark MQTT brokers with the Open MQTT Benchmark Suite
@@ -153,14 +153,20 @@ const SUITE_EXAMPLES: &str = "Examples:
 const CONFORMANCE_EXAMPLES: &str = "Examples:
   weir bench conformance
   weir bench conformance --broker weir --broker mosquitto
-  weir bench conformance --broker mqtt://broker.example:1883 --mqtt 5.0 --only shared";
+  weir bench conformance --broker mqtt://broker.example:1883 --mqtt 5.0 --only shared
+  weir bench conformance --broker mqtts://broker.example --cafile ca.pem
+  weir bench conformance --broker weir --broker mosquitto --transport wss";
 
 #[derive(Debug, Args)]
 struct ConformanceArgs {
-    /// Broker under test: a name from `weir bench brokers`, NAME=COMMAND or mqtt://HOST:PORT; may
-    /// be given several times, and NAME@LABEL tells versions or builds of one broker apart
+    /// Broker under test: a name from `weir bench brokers`, NAME=COMMAND or mqtt://HOST:PORT (or
+    /// mqtts://, ws://, wss://); may be given several times, and NAME@LABEL tells versions or
+    /// builds of one broker apart
     #[arg(long, value_name = "BROKER", default_value = "weir")]
     broker: Vec<String>,
+    /// What is spoken to brokers that weir starts: tcp, tls, ws or wss; a URL says it itself
+    #[arg(long, default_value = "tcp", value_parser = parse_transport)]
+    transport: Transport,
     /// Only cases whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
@@ -174,6 +180,8 @@ struct ConformanceArgs {
     /// Folder for the results
     #[arg(long, value_name = "DIR", default_value = "weir-results")]
     out: PathBuf,
+    #[command(flatten)]
+    tls: TlsArgs,
 }
 
 fn parse_version(text: &str) -> Result<Version, String> {
@@ -262,26 +270,12 @@ impl How {
     fn brokers(&self) -> anyhow::Result<Vec<Box<dyn Driver>>> {
         // What is asked for here is the same in all profiles.
         let profile = self.profile.unwrap_or(Profile::Default);
-        let brokers = driver::parse_all(&self.broker, profile, self.url_tls()?.as_ref())?;
+        let brokers =
+            driver::parse_all(&self.broker, profile, url_tls(&self.broker, &self.tls)?.as_ref())?;
         for broker in &brokers {
             broker.about(profile)?;
         }
         Ok(brokers)
-    }
-
-    /// How TLS is spoken to brokers that are given by a URL, if it is to any.
-    fn url_tls(&self) -> anyhow::Result<Option<driver::UrlTls>> {
-        let has_tls = |text: &String| text.contains("mqtts://") || text.contains("wss://");
-        if !self.broker.iter().any(has_tls) {
-            if let Some(option) = self.tls.given() {
-                anyhow::bail!("{option}: it is for brokers given as mqtts:// or wss://");
-            }
-            return Ok(None);
-        }
-        let TlsSettings { settings, identity } = self.tls.read()?;
-        // The use case says whether sessions are resumed.
-        let settings = ClientSettings { tickets_max: 0, ..settings };
-        Ok(Some(driver::UrlTls { settings, identity }))
     }
 
     fn agents(&self) -> anyhow::Result<Agents> {
@@ -293,6 +287,31 @@ impl How {
         let program = std::env::current_exe().context("cannot find this program for its agents")?;
         Ok(Agents { local: self.agents, program, commands: self.agent.clone() })
     }
+}
+
+/// How TLS is spoken to those of the brokers that are given by a URL, if it is to any.
+fn url_tls(brokers: &[String], tls: &TlsArgs) -> anyhow::Result<Option<UrlTls>> {
+    let has_tls = |text: &String| text.contains("mqtts://") || text.contains("wss://");
+    if brokers.iter().any(has_tls) {
+        return read_tls(tls).map(Some);
+    }
+    if let Some(option) = tls.given() {
+        anyhow::bail!("{option}: it is for brokers given as mqtts:// or wss://");
+    }
+    Ok(None)
+}
+
+fn read_tls(tls: &TlsArgs) -> anyhow::Result<UrlTls> {
+    let TlsSettings { settings, identity } = tls.read()?;
+    // Handshakes are full unless a use case says that sessions are resumed.
+    let settings = ClientSettings { tickets_max: 0, ..settings };
+    Ok(UrlTls { settings, identity })
+}
+
+/// What carries MQTT, as use cases name it.
+fn parse_transport(text: &str) -> Result<Transport, String> {
+    let found = Transport::ALL.into_iter().find(|transport| transport.name() == text);
+    found.ok_or_else(|| "a transport is tcp, tls, ws or wss".into())
 }
 
 /// More than any host holds of any use case, and little enough for every sum of clients.
@@ -449,8 +468,10 @@ fn report_path(out: &Path, folders: &[PathBuf]) -> PathBuf {
 }
 
 fn conform(args: ConformanceArgs) -> anyhow::Result<ExitCode> {
-    let brokers = driver::parse_all(&args.broker, args.profile, None)?;
+    let tls = url_tls(&args.broker, &args.tls)?;
+    let brokers = driver::parse_all(&args.broker, args.profile, tls.as_ref())?;
     let options = conformance::Options {
+        transport: args.transport,
         only: args.only,
         versions: args.mqtt,
         profile: args.profile,

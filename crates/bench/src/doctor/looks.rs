@@ -13,6 +13,8 @@ const SAMPLE: Duration = Duration::from_millis(250);
 #[derive(Clone, Debug)]
 pub(super) struct Looks {
     pub(super) files: Files,
+    /// Connections that a process can hold by files and, where it may, by io_uring.
+    pub(super) holds: u64,
     /// Nothing where the kernel does not show it.
     pub(super) busy: Option<Busy>,
     /// The busiest processes meanwhile, with the processors that each took.
@@ -36,7 +38,8 @@ pub(super) struct Busy {
 impl Looks {
     /// At this host; takes a quarter of a second.
     pub(super) fn here() -> Self {
-        let mut looks = Self { files: Files::here(), busy: None, busiest: Vec::new() };
+        let (files, holds) = (Files::here(), weir_load::connections_max());
+        let mut looks = Self { files, holds, busy: None, busiest: Vec::new() };
         let (begin, before, processes) = (Instant::now(), looks.files.ticks(), cpu_ticks());
         std::thread::sleep(SAMPLE);
         // A busy host lets a sleeper lie: what was asked for is not how long it was.
@@ -49,7 +52,7 @@ impl Looks {
     /// At what a test shows.
     #[cfg(test)]
     pub(super) fn at(root: &Path) -> Self {
-        Self { files: Files::at(root), busy: None, busiest: Vec::new() }
+        Self { files: Files::at(root), holds: 0, busy: None, busiest: Vec::new() }
     }
 
     /// The files named `file` of the cgroups that this process is in, from its own upwards, of the

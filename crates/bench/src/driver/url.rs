@@ -15,7 +15,7 @@ use weir_load::plan::{
 };
 
 /// How TLS is spoken to brokers that are given by a URL.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UrlTls {
     /// For every client.
     pub settings: ClientSettings,
@@ -59,22 +59,13 @@ impl Url {
             return Err(fail(format!("only ?pid=PID may follow the port, not ?{query}")));
         }
         let parsed: weir_load::Url = url.parse().map_err(|why: &str| fail(why.into()))?;
-        let (scheme, port) = (parsed.scheme, parsed.port());
-        let weir_load::Url { user_name, password, host, topic, path, .. } = parsed;
+        let port = parsed.port();
+        let route = route(&parsed, tls).map_err(|why| fail(why.into()))?;
+        let weir_load::Url { user_name, password, host, topic, .. } = parsed;
         if topic.is_some() {
             return Err(fail("nothing but ?pid=PID may follow the port".into()));
         }
-        let tls = match (scheme.has_tls(), tls) {
-            (true, None) => return Err(fail("this command speaks no TLS; use mqtt://".into())),
-            (has_tls, tls) => tls.filter(|_| has_tls),
-        };
         let target = target(&host, port).map_err(fail)?;
-        let route = Route {
-            host,
-            path,
-            identities: tls.and_then(|tls| tls.identity.clone()).into_iter().collect(),
-            tls: tls.map(|tls| tls.settings.clone()),
-        };
         let credentials = Credentials { user_name, password };
         let login = Login { route, credentials, users: 0 };
         let name = match name {
@@ -137,8 +128,28 @@ impl Url {
     }
 }
 
-/// IPv4 first: sources rotate over IPv4 addresses.
-fn target(host: &str, port: u16) -> Result<SocketAddr, String> {
+/// The way to a broker, and how TLS is spoken on it if it is part of it.
+///
+/// # Errors
+/// TLS that nobody has said how to speak.
+pub fn route(url: &weir_load::Url, tls: Option<&UrlTls>) -> Result<Route, &'static str> {
+    let tls = match (url.scheme.has_tls(), tls) {
+        (true, None) => return Err("this command speaks no TLS; use mqtt://"),
+        (has_tls, tls) => tls.filter(|_| has_tls),
+    };
+    Ok(Route {
+        host: url.host.clone(),
+        path: url.path.clone(),
+        identities: tls.and_then(|tls| tls.identity.clone()).into_iter().collect(),
+        tls: tls.map(|tls| tls.settings.clone()),
+    })
+}
+
+/// Of a host, IPv4 first: sources rotate over IPv4 addresses.
+///
+/// # Errors
+/// What the system says of the host.
+pub fn target(host: &str, port: u16) -> Result<SocketAddr, String> {
     let found = (host, port).to_socket_addrs().map_err(|error| error.to_string())?;
     let mut found: Vec<SocketAddr> = found.collect();
     found.sort_by_key(|address| !address.is_ipv4());

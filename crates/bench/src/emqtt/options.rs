@@ -1,11 +1,12 @@
 //! From the options to a plan of the load generator.
 
+use crate::driver::{UrlTls, route};
 use crate::usecase::{PAYLOAD_BYTES_MAX, sources};
 use std::net::SocketAddr;
 use weir_load::plan::{
-    ConnectPlan, Credentials, Group, Phases, Plan, ProtocolVersion, Publish, Route, Subscription,
+    ConnectPlan, Credentials, Group, Phases, Plan, ProtocolVersion, Publish, Subscription,
 };
-use weir_load::{STAMP_BYTES, Slice};
+use weir_load::{STAMP_BYTES, Slice, Url};
 
 /// Longest run: what is kept a second is bounded by it. Ctrl-C or a limit ends a run before.
 const RUN_MS_MAX: u64 = 7 * 24 * 3_600 * 1_000;
@@ -25,10 +26,10 @@ const INTERVAL_MS: u32 = 1_000;
 /// The options that all three have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Common {
-    /// Of the broker.
-    pub host: String,
-    /// Of the broker.
-    pub port: u16,
+    /// Where the broker is; who to be there is said by `credentials` alone.
+    pub url: Url,
+    /// How TLS is spoken, where it is.
+    pub tls: Option<UrlTls>,
     /// 4 is MQTT 3.1.1, 5 is 5.0; 3 (MQTT 3.1) is refused.
     pub version: u8,
     /// Clients, numbered from `start_number` + 1.
@@ -161,6 +162,7 @@ impl Options {
         if common.clients == 0 {
             return Err(EmqttError::NoClients("-c"));
         }
+        let route = route(&common.url, common.tls.as_ref()).map_err(|why| common.host(why))?;
         let mut notes = Vec::new();
         let (groups, measure_ms) = self.groups(&mut notes)?;
         let clients = groups.iter().map(|group| u64::from(group.clients)).sum();
@@ -170,7 +172,7 @@ impl Options {
             run,
             keep_alive_s: common.keep_alive_s,
             clean_start: common.is_clean,
-            route: Route::default(),
+            route,
             users: 0,
             credentials: common.credentials.clone(),
             sources: sources(target, clients),
@@ -291,6 +293,10 @@ fn wild(topic: &str) -> String {
 }
 
 impl Common {
+    pub(super) fn host(&self, why: impl Into<String>) -> EmqttError {
+        EmqttError::Host { host: self.url.host.clone(), why: why.into() }
+    }
+
     fn connect_rate(&self) -> f64 {
         match (self.connect_rate_per_s, self.connect_interval_ms) {
             (0, 0) => CONNECT_RATE_MAX,

@@ -1,13 +1,14 @@
 //! The run: the plan on a thread of its own, lines as its seconds end, the summary behind.
 
 use super::lines::{Lines, Told};
-use super::options::{EmqttError, Options, Work};
+use super::options::{Common, EmqttError, Options, Work};
 use super::summary;
 use crate::doctor::{self, Demand};
+use crate::driver;
 use crate::interrupt::Interrupted;
 use anyhow::bail;
 use std::io::Write;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -29,7 +30,7 @@ pub fn run(
     interrupted: &Interrupted,
     out: &mut impl Write,
 ) -> anyhow::Result<u8> {
-    let target = target(&options.common.host, options.common.port)?;
+    let target = target(&options.common)?;
     let run = (std::process::id() ^ jiff::Timestamp::now().as_second() as u32) as u16;
     let planned = options.plan(target, run)?;
     let plan = planned.plan;
@@ -110,14 +111,10 @@ fn told(options: &Options) -> Told {
     }
 }
 
-/// The broker's address, of IPv4 where it has one: sources rotate over those.
-fn target(host: &str, port: u16) -> Result<SocketAddr, EmqttError> {
-    let fail = |why: String| EmqttError::Host { host: host.into(), why };
-    if host.contains(',') {
-        return Err(fail("one host only; run one `weir bench` for each".into()));
+/// The broker's address.
+fn target(common: &Common) -> Result<SocketAddr, EmqttError> {
+    if common.url.host.contains(',') {
+        return Err(common.host("one host only; run one `weir bench` for each"));
     }
-    let found = (host, port).to_socket_addrs().map_err(|error| fail(error.to_string()))?;
-    let mut found: Vec<SocketAddr> = found.collect();
-    found.sort_by_key(|address| !address.is_ipv4());
-    found.first().copied().ok_or_else(|| fail("the host has no address".into()))
+    driver::target(&common.url.host, common.url.port()).map_err(|why| common.host(why))
 }

@@ -7,7 +7,7 @@ use crate::usecase::Contract;
 use crate::verdict::judge;
 use hdrhistogram::Histogram;
 use std::fmt::Write as _;
-use weir_load::outcome::{Messages, Phase};
+use weir_load::outcome::{Handshakes, Messages, Phase};
 use weir_load::{Outcome, Plan};
 
 /// Whether the run can be believed and its messages came, by the contract of a use case that names
@@ -27,6 +27,10 @@ pub(super) fn render(
     rows.push(("connections", connections(outcome)));
     let latencies = &outcome.latencies;
     rows.extend(percentiles("connect", &latencies.connect));
+    rows.extend(percentiles("of it TCP", &latencies.tcp_connect));
+    rows.extend(percentiles("of it handshake", &latencies.handshake));
+    rows.extend(percentiles("of it CONNACK", &latencies.connack));
+    rows.extend(handshakes(&outcome.handshakes));
     rows.extend(percentiles("subscribe", &latencies.subscribe));
     // There is no warm-up: everything is measured.
     let messages = &outcome.measure;
@@ -98,6 +102,12 @@ fn connections(outcome: &Outcome) -> String {
         reasons("failed", &of.failed),
         reasons("dropped", &of.dropped)
     )
+}
+
+/// Nothing where TLS was not spoken.
+fn handshakes(of: &Handshakes) -> Option<(&'static str, String)> {
+    let Handshakes { full, resumed } = *of;
+    (full + resumed > 0).then(|| ("handshakes", format!("{full} full, {resumed} resumed")))
 }
 
 /// Nothing where nothing was measured.
@@ -192,8 +202,8 @@ mod tests {
 
     fn options(work: Work) -> Options {
         let common = Common {
-            host: "localhost".into(),
-            port: 1883,
+            url: "mqtt://localhost".parse().unwrap(),
+            tls: None,
             version: 5,
             clients: 1,
             start_number: 0,

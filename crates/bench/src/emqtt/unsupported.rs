@@ -15,24 +15,18 @@ const fn missing(names: &'static [&'static str], instead: &'static str) -> Missi
     Missing { names, command: None, instead }
 }
 
-const NO_TLS: &str = "these commands speak plain TCP only; `weir bench run` runs use cases with \
-                      `transport = \"tls\"`";
+const NO_TLS_DETAIL: &str = "only --tls-version and --ciphers choose how TLS is spoken";
+const NO_QUIC: &str = "the load generator speaks MQTT over TCP, TLS and WebSocket";
 const NO_METRICS: &str = "the lines of each second are on standard output; `weir bench run` keeps \
                           series, histograms and a report";
 const NO_OTHER_RUN: &str = "it is for the Erlang runtime, which Weir does not use: leave it out";
 
 const MISSING: &[Missing] = &[
-    missing(&["-S", "--ssl"], NO_TLS),
-    missing(&["--cacertfile"], NO_TLS),
-    missing(&["--certfile"], NO_TLS),
-    missing(&["--keyfile"], NO_TLS),
-    missing(&["--ciphers"], NO_TLS),
-    missing(&["--signature-algs"], NO_TLS),
-    missing(&["--keyex-groups"], NO_TLS),
-    missing(&["--ssl-version"], NO_TLS),
-    missing(&["--quic"], "the load generator speaks plain TCP only"),
-    missing(&["--load-qst", "--nst-dets-file"], "the load generator speaks plain TCP only"),
-    missing(&["--ws"], "the load generator speaks plain TCP only, not WebSocket"),
+    missing(&["--signature-algs"], NO_TLS_DETAIL),
+    missing(&["--keyex-groups"], NO_TLS_DETAIL),
+    missing(&["--ssl-version"], "use --tls-version tlsv1.2 or tlsv1.3"),
+    missing(&["--quic"], NO_QUIC),
+    missing(&["--load-qst", "--nst-dets-file"], NO_QUIC),
     missing(
         &["--ifaddr"],
         "beyond 10,000 connections to this host source addresses rotate by themselves; for another \
@@ -131,8 +125,8 @@ mod tests {
     #[test]
     fn an_option_of_theirs_says_what_to_do_instead() {
         for (command, argument, parts) in [
-            ("pub", "--ssl", ["--ssl", "plain TCP"]),
-            ("pub", "-S", ["-S", "plain TCP"]),
+            ("pub", "--quic", ["--quic", "TLS and WebSocket"]),
+            ("sub", "--ssl-version", ["--ssl-version", "tlsv1.3"]),
             ("sub", "--ifaddr=10.0.0.1", ["--ifaddr ", "rotate"]),
             ("conn", "-s", ["-s", "--prefix"]),
             ("pub", "-F10", ["-F", "Receive Maximum"]),

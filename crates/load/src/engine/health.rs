@@ -105,7 +105,7 @@ fn late_connects(late: u64, connected: u64) -> Option<String> {
     (late as f64 > connected as f64 * LATE_CONNECTS_SHARE_MAX).then(|| {
         format!(
             "the load generator was late: it made {late} connects more than {} ms after they were \
-             due, and {connected} connections (limit {:.0} %)",
+             due (limit {:.0} % of the {connected} that came about)",
             ABSENT_US_MAX / 1_000,
             LATE_CONNECTS_SHARE_MAX * 100.0
         )

@@ -38,6 +38,9 @@ pub enum Transport {
 }
 
 impl Transport {
+    /// From the plainest on.
+    pub const ALL: [Self; 4] = [Self::Plain, Self::Tls, Self::Ws, Self::Wss];
+
     /// Of those with these parts.
     pub const fn of(has_tls: bool, is_websocket: bool) -> Self {
         match (has_tls, is_websocket) {

@@ -1,6 +1,7 @@
 //! `weir bench crash`: what a broker acknowledged and then lost.
 
-use super::{command_line, parse_rate};
+use super::{command_line, parse_rate, parse_transport};
+use anyhow::ensure;
 use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,6 +10,7 @@ use weir_bench::driver::{self, Driver, Profile};
 use weir_bench::folder;
 use weir_bench::interrupt::{Interrupted, note_signals};
 use weir_crash::{CrashResult, FileSystem, Options, QoS, Step, can_be_cut, render};
+use weir_load::plan::Transport;
 use weir_say::{noteln, say, sayln};
 
 pub(super) const EXAMPLES: &str = "Examples:
@@ -16,6 +18,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   weir bench crash --broker weir --broker mosquitto --kills 50
   weir bench crash --broker mosquitto --qos 2 --rate 1000 --seed 7
   weir bench crash --step power-cut --broker weir --broker mosquitto
+  weir bench crash --transport tls --broker weir --broker mosquitto
 
 Brokers are configured with their profile durable: weir bench brokers names those that have one.
 Exit status: 0 nothing acknowledged was lost, 1 something was, 2 a broker could not be crashed.";
@@ -26,6 +29,9 @@ pub(super) struct CrashArgs {
     /// times, and NAME@LABEL tells versions or builds of one broker apart
     #[arg(long, value_name = "BROKER", default_value = "weir")]
     broker: Vec<String>,
+    /// What clients speak: tcp, tls, ws or wss
+    #[arg(long, default_value = "tcp", value_parser = parse_transport)]
+    transport: Transport,
     /// What ends a broker's life: kill (SIGKILL to all its processes), or power-cut (its data is on
     /// a file system that forgets what was not synced; takes root)
     #[arg(long, default_value = "kill")]
@@ -67,6 +73,7 @@ impl CrashArgs {
     fn options(&self) -> Options {
         Options {
             step: self.step,
+            transport: self.transport,
             file_system: self.file_system,
             kills: self.kills,
             messages: self.messages,
@@ -86,6 +93,14 @@ impl CrashArgs {
 }
 
 pub(super) fn run(args: &CrashArgs) -> anyhow::Result<ExitCode> {
+    for broker in &args.broker {
+        ensure!(
+            !broker.contains("://"),
+            "--broker {}: a broker that is already running cannot be crashed; give the name of one \
+             that weir can start, or NAME=COMMAND",
+            driver::without_password(broker)
+        );
+    }
     let brokers = driver::parse_all(&args.broker, Profile::Durable, None)?;
     for broker in &brokers {
         broker.about(Profile::Durable)?;

@@ -1,7 +1,7 @@
 //! Real clients against `weir broker`: mosquitto_pub and mosquitto_sub, and the client libraries
 //! of tests/clients, which all run the same cells.
 
-use crate::support::certificates::{Authority, Pair};
+use crate::support::served::serve;
 use crate::support::{Broker, tool};
 use serde_json::json;
 use std::io::{BufRead, BufReader, Read};
@@ -203,6 +203,26 @@ fn go_paho_runs_every_cell_over_every_transport() {
     run_cells(&["tests/clients/gopaho/gopaho"], &SCHEMES);
 }
 
+#[test]
+#[ignore = "takes Maven and what it fetches: make test-long"]
+fn java_paho_runs_every_cell_over_every_transport() {
+    run_java("paho");
+}
+
+#[test]
+#[ignore = "takes Maven and what it fetches: make test-long"]
+fn java_hivemq_runs_every_cell_over_every_transport() {
+    run_java("hivemq");
+}
+
+fn run_java(library: &str) {
+    let folder = "tests/clients/java/target";
+    if tool(&["java"]).is_some() && is_set_up(folder) {
+        let path = format!("{folder}/classes:{folder}/lib/*");
+        run_cells(&["java", "-cp", &path, "Main", library], &SCHEMES);
+    }
+}
+
 /// Runs a program of tests/clients, given from the root of the repository, over each of these
 /// transports at the same time, against a broker each: it must print that every cell went well,
 /// once.
@@ -238,27 +258,6 @@ fn run_cells_over(scheme: &str, program: &Path, arguments: &[&str]) {
     let is_complete = lines.iter().copied().eq(expected);
     let what = program.display();
     assert!(is_complete && output.status.success(), "{what} {scheme}:\n{text}{errors}");
-}
-
-/// A broker that speaks this, its URL, and who has signed its certificate.
-fn serve(scheme: &str, folder: &Path) -> (Broker, String, Authority) {
-    let authority = Authority::new("us", folder);
-    let Pair { certificate, key, .. } = authority.valid("server");
-    let mut listener = "[[listener]]\naddress = \"127.0.0.1:0\"\n".to_owned();
-    let is_websocket = scheme.starts_with("ws");
-    if is_websocket {
-        listener += "websocket = true\n";
-    }
-    if ["mqtts", "wss"].contains(&scheme) {
-        listener += &format!("[listener.tls]\ncertificate = {certificate:?}\nkey = {key:?}\n");
-    }
-    let file = folder.join("weir.toml");
-    std::fs::write(&file, listener).unwrap();
-    let broker = Broker::try_start(&[file.to_str().unwrap()]).unwrap();
-    let address = broker.address.split(' ').next().unwrap();
-    let path = if is_websocket { "/mqtt" } else { "" };
-    let url = format!("{scheme}://{address}{path}");
-    (broker, url, authority)
 }
 
 #[test]
@@ -299,7 +298,8 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Whether scripts/setup made this; if not, the test is skipped, but fails where CI is set.
+/// Whether scripts/setup made this (for what only `make test-long` runs, with --all); if not, the
+/// test is skipped, but fails where CI is set.
 fn is_set_up(path: &str) -> bool {
     let is_there = root().join(path).exists();
     if !is_there {

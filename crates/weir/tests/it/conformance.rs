@@ -1,9 +1,11 @@
 //! The byte tables over TCP against `weir broker`, by `weir bench conformance`, and its page.
 
+use crate::support::served::serve;
 use crate::support::{Broker, tool};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use weir_conformance::Version;
 
 fn conformance(arguments: &[&str], out: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_weir"))
@@ -29,8 +31,13 @@ fn board(folder: &Path) -> Value {
 
 /// Every case passes on this broker, in every version.
 fn all_pass(broker: &str) {
+    passing(&["--broker", broker], &Version::ALL);
+}
+
+/// Every case of these versions passes.
+fn passing(arguments: &[&str], versions: &[Version]) {
     let out = tempfile::tempdir().unwrap();
-    let output = conformance(&["--broker", broker], out.path());
+    let output = conformance(arguments, out.path());
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     let board = board(&kept(out.path()));
@@ -39,7 +46,7 @@ fn all_pass(broker: &str) {
         .unwrap()
         .iter()
         .flat_map(|(_, table)| &table.cases)
-        .map(|case| case.versions.len())
+        .map(|case| case.versions.iter().filter(|version| versions.contains(version)).count())
         .sum();
     assert_eq!(cases.len(), all);
     for case in cases {
@@ -65,6 +72,35 @@ fn weir_passes_every_case_over_tcp_with_several_shards() {
             });
         }
     });
+}
+
+#[test]
+fn weir_passes_every_case_over_tls_and_over_websocket_with_tls() {
+    std::thread::scope(|scope| {
+        // A broker that is running, with its certificate; and one that is given one.
+        scope.spawn(|| {
+            let folder = tempfile::tempdir().unwrap();
+            let (_broker, url, authority) = serve("mqtts", folder.path());
+            let line = ["--broker", &url, "--cafile", &authority.file(), "--mqtt", "3.1.1"];
+            passing(&line, &[Version::V311]);
+        });
+        scope.spawn(|| passing(&["--transport", "wss", "--mqtt", "5.0"], &[Version::V5]));
+    });
+}
+
+#[test]
+fn a_transport_that_a_broker_does_not_speak_is_said_and_so_is_an_option_without_use() {
+    let out = tempfile::tempdir().unwrap();
+    for (line, part) in [
+        (&["--broker", "mqtt://127.0.0.1:1", "--transport", "tls"][..], "transport tls: the URL"),
+        (&["--broker", "weir", "--cafile", "x"], "--cafile: it is for brokers given as mqtts://"),
+        (&["--broker", "mqtts://127.0.0.1:1", "--cafile", "/none"], "--cafile /none: "),
+    ] {
+        let output = conformance(line, out.path());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(part), "{said}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! `weir bench crash --step power-cut`: it says in a line where it cannot be done, and where it can
-//! it finds what was not synced, and leaves nothing behind.
+//! `weir bench crash`: over every transport, and by `--step power-cut`. That says in a line where
+//! it cannot be done, and where it can it finds what was not synced, and leaves nothing behind.
 
-use crate::support::command::text;
+use crate::support::command::{self, text};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -14,6 +14,35 @@ fn crash(out: &Path, broker: &str) -> Output {
     command.args(["--publishers", "3", "--subscribers", "4", "--messages", "1000"]);
     command.args(["--broker", broker, "--out"]).arg(out).env_remove("WEIR_LOG");
     command.output().unwrap()
+}
+
+#[test]
+fn clients_come_back_over_tls_and_websocket() {
+    let folder = tempfile::tempdir().unwrap();
+    let line =
+        "bench crash --transport wss --kills 1 --publishers 2 --subscribers 2 --messages 300";
+    let line: Vec<&str> = line.split(' ').collect();
+    let output = command::weir(&line, folder.path());
+    assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
+    assert!(text(&output.stdout).contains("over wss"), "{}", text(&output.stdout));
+    let run = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+    let kept = std::fs::read_to_string(run.join("crash.json")).unwrap();
+    let kept: serde_json::Value = serde_json::from_str(&kept).unwrap();
+    assert_eq!(kept["transport"], "wss");
+    // That the broker had no other listener.
+    let configuration = kept["broker"]["configuration"].as_str().unwrap();
+    assert!(configuration.contains("broker-access/broker.pem"), "{configuration}");
+    assert!(kept["tally"]["qos"][0]["acknowledged"].as_u64() > Some(0), "{kept}");
+}
+
+#[test]
+fn a_broker_that_is_running_cannot_be_crashed() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = ["bench", "crash", "--broker", "mine=wss://me:secret@127.0.0.1:1"];
+    let output = command::weir(&line, folder.path());
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("mine=wss://me:***@127.0.0.1:1: a broker that is already"), "{said}");
 }
 
 /// A program that runs the broker with commits that are not synced.

@@ -1,6 +1,8 @@
 //! `weir bench conn`, `pub` and `sub` as somebody meets them who comes from emqtt-bench.
 
 use crate::support::Broker;
+use crate::support::certificates::Authority;
+use crate::support::served::serve;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -16,10 +18,13 @@ struct Bench {
 
 impl Bench {
     fn start(broker: &Broker, arguments: &str) -> Self {
+        Self::with(&format!("{arguments} -h 127.0.0.1 -p {}", broker.port()))
+    }
+
+    fn with(arguments: &str) -> Self {
         let mut child = Command::new(WEIR)
             .arg("bench")
             .args(arguments.split(' '))
-            .args(["-h", "127.0.0.1", "-p", broker.port()])
             .env_remove("WEIR_LOG")
             .stdout(Stdio::piped())
             .spawn()
@@ -98,6 +103,40 @@ fn publishers_with_an_audience_are_counted_once_and_audited() {
 }
 
 #[test]
+fn every_transport_is_spoken_by_a_url_or_by_the_options_of_emqtt_bench() {
+    for scheme in ["mqtts", "ws", "wss"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (broker, url, authority) = serve(scheme, folder.path());
+        let has_tls = scheme != "ws";
+        let trust = if has_tls { format!(" --cacertfile {}", authority.file()) } else { "".into() };
+        let load = "pub -c 4 -R 100 -I 20 -t flat/%i -q 1 -L 80 --subscribers 2";
+        let port = broker.address.split(' ').next().unwrap().rsplit_once(':').unwrap().1;
+        let by_options = match scheme {
+            "mqtts" => format!("-h localhost -p {port} --ssl"),
+            "ws" => format!("-h localhost -p {port} --ws true"),
+            _ => format!("-h localhost -p {port} --ws -S true"),
+        };
+        for place in [format!("-h {url}"), by_options] {
+            let (_, text) = Bench::with(&format!("{load} {place}{trust}")).end();
+            assert!(row(&text, "connections").starts_with("6 of 6"), "{place}:\n{text}");
+            assert!(row(&text, "delivered").starts_with("160 of 160 owed, 0 lost"), "{text}");
+            assert!(row(&text, "of it handshake").ends_with("of 6"), "{text}");
+            assert_eq!(text.contains("6 full, 0 resumed"), has_tls, "{text}");
+        }
+        if has_tls {
+            let other = Authority::new("other", folder.path()).file();
+            let line = format!("conn -c 2 -i 1 -h {url} --cafile {other}");
+            let mut bench = Bench::with(&line);
+            bench.wait_for(" conn_fail total=2 ");
+            bench.signal(Signal::INT);
+            let (code, text) = bench.end();
+            assert_eq!(code, 1, "{text}");
+            assert!(row(&text, "connections").starts_with("0 of 2; 2 failed: "), "{text}");
+        }
+    }
+}
+
+#[test]
 fn subscribers_count_payloads_of_anybody_until_ctrl_c() {
     let broker = Broker::start();
     let mut bench = Bench::start(&broker, "sub -c 3 -i 1 -t plain/+ -t other/%i -q 1");
@@ -148,7 +187,8 @@ fn clients_of_two_runs_do_not_take_each_other_over() {
 #[test]
 fn what_is_not_supported_says_so_in_one_line() {
     for (arguments, part) in [
-        ("pub --ssl -t x", "--ssl of emqtt-bench is not supported"),
+        ("pub --quic -t x", "--quic of emqtt-bench is not supported"),
+        ("pub --cafile x -t x", "--cafile: TLS is not spoken; add --ssl"),
         ("pub -t a/%s", "%s is not supported"),
         ("pub -t x -V 3", "-V 4 (MQTT 3.1.1)"),
         ("pub -t x -s 4", "at least 16"),

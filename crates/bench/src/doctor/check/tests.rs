@@ -82,6 +82,19 @@ fn everything_that_spoils_a_run_is_named_with_a_way_to_mend_it() {
 }
 
 #[test]
+fn a_low_limit_of_open_files_is_no_warning_where_io_uring_holds_the_rest() {
+    let (_root, mut looks) = host(&[("proc/self/limits", "Max open files 1024 4096 files")]);
+    for (holds, state) in
+        [(DEMAND.connections - 1, State::Warning), (DEMAND.connections, State::Fine)]
+    {
+        looks.holds = holds;
+        let found = all(&looks, &DEMAND).into_iter().find(|check| check.name == "open files");
+        let check = found.unwrap();
+        assert_eq!((check.state, check.found.contains("io_uring")), (state, state == State::Fine));
+    }
+}
+
+#[test]
 fn what_the_host_does_not_say_is_unknown_and_no_warning() {
     let (_root, looks) = host(&[]);
     for check in all(&looks, &DEMAND) {

@@ -2,8 +2,8 @@ use super::*;
 
 fn common() -> Common {
     Common {
-        host: "localhost".into(),
-        port: 1883,
+        url: "mqtt://localhost".parse().unwrap(),
+        tls: None,
         version: 5,
         clients: 200,
         start_number: 0,

@@ -9,6 +9,7 @@ pub(crate) mod line;
 pub(crate) mod mosquitto;
 pub(crate) mod mqtt;
 pub(crate) mod results;
+pub(crate) mod served;
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;

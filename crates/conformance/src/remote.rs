@@ -1,10 +1,41 @@
-//! A broker behind TCP.
+//! A broker behind a network.
 
 use crate::credentials::Credentials;
 use crate::target::{Received, Target, take_packet};
-use std::io::{ErrorKind, Read, Write};
+use std::fmt;
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
+
+/// A connection of bytes, whatever they are carried by.
+pub trait Stream {
+    /// Reads what is there, or what comes within `patience`; 0 bytes are the end.
+    ///
+    /// # Errors
+    /// What the system or the transport says; [`ErrorKind::WouldBlock`] or
+    /// [`ErrorKind::TimedOut`] if nothing came.
+    fn read(&mut self, into: &mut [u8], patience: Duration) -> io::Result<usize>;
+
+    /// Sends all of `bytes`.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
+}
+
+impl Stream for TcpStream {
+    fn read(&mut self, into: &mut [u8], patience: Duration) -> io::Result<usize> {
+        self.set_read_timeout(Some(patience))?;
+        Read::read(self, into)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes)
+    }
+}
+
+/// Opens a connection, which may take so long, as may a write to it.
+pub type Open = Box<dyn Fn(Duration) -> io::Result<Box<dyn Stream>>>;
 
 /// How long a run waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,26 +53,43 @@ impl Default for Patience {
     }
 }
 
-/// Connections to one address.
-#[derive(Debug)]
-pub struct Tcp {
-    address: SocketAddr,
+/// Connections to one broker.
+pub struct Remote {
+    open: Open,
     patience: Patience,
     credentials: Credentials,
     connections: Vec<Option<Connection>>,
 }
 
-#[derive(Debug)]
 struct Connection {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     bytes: Vec<u8>,
 }
 
-impl Tcp {
-    /// Connects to nothing yet.
-    pub fn new(address: SocketAddr, patience: Patience) -> Self {
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote").field("patience", &self.patience).finish_non_exhaustive()
+    }
+}
+
+impl Remote {
+    /// By TCP. Connects to nothing yet.
+    pub fn tcp(address: SocketAddr, patience: Patience) -> Self {
+        Self::over(
+            Box::new(move |patience| {
+                let stream = TcpStream::connect_timeout(&address, patience)?;
+                stream.set_nodelay(true)?;
+                stream.set_write_timeout(Some(patience))?;
+                Ok(Box::new(stream))
+            }),
+            patience,
+        )
+    }
+
+    /// By whatever `open` makes.
+    pub fn over(open: Open, patience: Patience) -> Self {
         let credentials = Credentials::default();
-        Self { address, patience, credentials, connections: Vec::new() }
+        Self { open, patience, credentials, connections: Vec::new() }
     }
 
     /// Every CONNECT says these.
@@ -51,17 +99,10 @@ impl Tcp {
     }
 }
 
-impl Target for Tcp {
+impl Target for Remote {
     fn open(&mut self) -> Result<usize, String> {
-        let open = || {
-            let stream = TcpStream::connect_timeout(&self.address, self.patience.expected)?;
-            stream.set_nodelay(true)?;
-            stream.set_write_timeout(Some(self.patience.expected))?;
-            Ok(stream)
-        };
-        let stream = open().map_err(|error: std::io::Error| {
-            format!("cannot connect to {}: {error}", self.address)
-        })?;
+        let stream = (self.open)(self.patience.expected);
+        let stream = stream.map_err(|error| format!("cannot connect: {error}"))?;
         self.connections.push(Some(Connection { stream, bytes: Vec::new() }));
         Ok(self.connections.len() - 1)
     }
@@ -73,7 +114,7 @@ impl Target for Tcp {
     fn send(&mut self, connection: usize, bytes: &[u8]) {
         if let Some(Some(connection)) = self.connections.get_mut(connection) {
             // A broken connection shows in what is received.
-            let _ = connection.stream.write_all(bytes);
+            let _ = connection.stream.write(bytes);
         }
     }
 
@@ -92,10 +133,7 @@ impl Target for Tcp {
             if left.is_zero() {
                 return Received::Nothing;
             }
-            if connection.stream.set_read_timeout(Some(left)).is_err() {
-                return Received::Ended;
-            }
-            match connection.stream.read(&mut buffer) {
+            match connection.stream.read(&mut buffer, left) {
                 Ok(0) => return Received::Ended,
                 Ok(count) => connection.bytes.extend_from_slice(&buffer[..count]),
                 Err(error) => match error.kind() {
