@@ -226,7 +226,7 @@ fn guesses_from_many_addresses_end_with_the_bound_of_each_and_others_are_served(
     };
     let mut answers = 0;
     for host in HOSTS {
-        let mut guess = |nth: usize| {
+        let guess = |nth: usize| {
             let password = format!("guess {nth}");
             offer(from_host(host, address), "c", Some("bob"), &password).connack()
         };

@@ -4,7 +4,7 @@ mod identity;
 mod openssl;
 
 use crate::support::certificates::{Authority, Pair};
-use crate::support::{command, tool};
+use crate::support::{WEB_SOCKET_REQUEST, command, tool};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -244,11 +244,6 @@ fn a_handshake_that_goes_on_for_ever_is_ended_by_the_time_for_connect() {
     assert_eq!(silent.read(&mut [0]).unwrap_or(0), 0);
 }
 
-/// The request of a WebSocket.
-const REQUEST: &str = "GET /mqtt HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n\
-    Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n";
-
 /// Masked by zeros, and the first of many.
 const FIRST_FRAGMENT: [u8; 6] = [0x02, 0x80, 0, 0, 0, 0];
 
@@ -263,15 +258,19 @@ fn requests_and_fragments_of_websocket_that_go_on_for_ever_are_ended_in_time() {
     let text = "[limits]\nconnect_timeout_s = 1\n[[listener]]\naddress = \"127.0.0.1:0\"\n\
         websocket = true";
     let served = Served::with(folder.path(), text, "WebSocket");
-    let half = format!("{}X-More: ", REQUEST.trim_end_matches("\r\n"));
+    let half = format!("{}X-More: ", WEB_SOCKET_REQUEST.trim_end_matches("\r\n"));
     assert_eq!(goes_on_for_ever(&served, half.as_bytes(), b"x"), b"");
-    let open = [REQUEST.as_bytes(), &FIRST_FRAGMENT].concat();
+    let open = [WEB_SOCKET_REQUEST.as_bytes(), &FIRST_FRAGMENT].concat();
     let said = goes_on_for_ever(&served, &open, &EMPTY_FRAGMENT);
     assert!(said.starts_with(b"HTTP/1.1 101 "), "{}", command::text(&said));
     // CONNECT of 3.1.1 with a keep alive of a second.
     let connect = [0x10, 13, 0, 4, b'M', b'Q', b'T', b'T', 4, 2, 0, 1, 0, 1, b'a'];
     let frame = [&[0x02, 0x80 | connect.len() as u8, 0, 0, 0, 0][..], &connect].concat();
-    let said = goes_on_for_ever(&served, &[REQUEST.as_bytes(), &frame].concat(), &EMPTY_FRAGMENT);
+    let said = goes_on_for_ever(
+        &served,
+        &[WEB_SOCKET_REQUEST.as_bytes(), &frame].concat(),
+        &EMPTY_FRAGMENT,
+    );
     let connack = [0x82, 4, 0x20, 2, 0, 0];
     assert!(said.windows(6).any(|some| some == connack), "{}", command::text(&said));
 }
@@ -287,7 +286,7 @@ fn a_websocket_frame_of_any_length_holds_no_memory_and_a_packet_in_it_is_bounded
     let open = |length: u64| {
         let head = [&[0x82, 0xFF][..], &length.to_be_bytes(), &[0; 4]].concat();
         let mut stream = served.connect();
-        stream.write_all(&[REQUEST.as_bytes(), &head, &connect].concat()).unwrap();
+        stream.write_all(&[WEB_SOCKET_REQUEST.as_bytes(), &head, &connect].concat()).unwrap();
         stream
     };
     let connack = |stream: &mut TcpStream| {
@@ -373,28 +372,12 @@ fn a_client_of_websocket_connects_over_tls_and_without() {
         for at in 0..8_u8 {
             let stream = served.connect();
             if has_tls {
-                exchange(tls_stream(stream, &authority), at);
+                exchange(authority.connect(stream), at);
             } else {
                 exchange(stream, at);
             }
         }
     }
-}
-
-fn tls_stream(stream: TcpStream, authority: &Authority) -> impl Read + Write {
-    use rustls::pki_types::pem::PemObject;
-    let mut roots = rustls::RootCertStore::empty();
-    let pem = std::fs::read(authority.file()).unwrap();
-    roots.add(rustls::pki_types::CertificateDer::from_pem_slice(&pem).unwrap()).unwrap();
-    let provider = rustls::crypto::aws_lc_rs::default_provider();
-    let config = rustls::ClientConfig::builder_with_provider(std::sync::Arc::new(provider))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let name = "localhost".try_into().unwrap();
-    let client = rustls::ClientConnection::new(std::sync::Arc::new(config), name).unwrap();
-    rustls::StreamOwned::new(client, stream)
 }
 
 /// CONNECT, SUBSCRIBE, a long PUBLISH and back.
