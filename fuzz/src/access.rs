@@ -1,6 +1,7 @@
 //! Files and claims that say who may come in: whatever is in them, nothing panics, and a client never
 //! gets more than they say.
 
+use crate::auth;
 use serde_json::{Value, json};
 use weir_access::{Action, JwtConfig, Names, Rights, RULES_MAX, Rule, identify};
 use weir_core::{Grant, OwnRules};
@@ -10,9 +11,9 @@ pub fn files(bytes: &[u8]) {
     let Some((which, rest)) = bytes.split_first() else { return };
     let Ok(text) = std::str::from_utf8(rest) else { return };
     let result = match which % 3 {
-        0 => weir_broker::check_passwords(text),
-        1 => weir_broker::check_rights(text),
-        _ => weir_broker::check_bans(text),
+        0 => auth::check_passwords(text),
+        1 => auth::check_rights(text),
+        _ => auth::check_bans(text),
     };
     if let Err(bad) = result {
         assert!((1..=text.lines().count()).contains(&bad.line), "line {}", bad.line);

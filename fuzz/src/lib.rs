@@ -4,6 +4,7 @@
 //! line in [`packet::TARGETS`]. `scripts/fuzz` makes the seeds, builds and runs them.
 
 pub mod access;
+mod auth;
 pub mod flow;
 pub mod frames;
 pub mod mosquitto;

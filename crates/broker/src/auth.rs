@@ -10,6 +10,8 @@ mod files;
 pub(crate) mod hasher;
 mod passwords;
 mod scram;
+#[cfg(test)]
+mod tally;
 mod waits;
 
 pub use acl::check_rights;
@@ -337,10 +339,9 @@ impl Authenticator {
             return Verdict::Refuse(ReasonCode::ServerUnavailable);
         }
         self.answered = Some((request.conn, first.user.clone()));
-        let verifier = match self.users.get(&first.user) {
-            Some(verifier) => verifier.clone(),
-            None => Verifier::of_nobody(&self.secret, &first.user, &self.shown),
-        };
+        // Made up for every user, so that nobody can tell by the time whom it stands for.
+        let nobody = Verifier::of_nobody(&self.secret, &first.user, &self.shown);
+        let verifier = self.users.get(&first.user).cloned().unwrap_or(nobody);
         let exchange = Exchange::new(first, verifier, &random);
         let data = exchange.server_first().into_bytes();
         self.exchanges.insert(request.conn, exchange);
@@ -475,6 +476,25 @@ mod tests {
             salt(server.answer(&first, None).unwrap()),
             salt(server.answer(&first, None).unwrap())
         );
+    }
+
+    #[test]
+    fn a_user_that_does_not_exist_takes_as_many_hashes_as_one_that_does() {
+        let mut server = authenticator(false);
+        let mut work = |user: &str| {
+            let first = format!("n,,n={user},r=abc");
+            let first = request(Some(METHOD), AuthStep::Begin, first.as_bytes());
+            let (challenge, begun) = tally::during(|| server.answer(&first, None).unwrap());
+            let Verdict::Continue(data) = challenge else { panic!("{challenge:?}") };
+            let last = scram::client_final(user, "pen", "abc", &data).unwrap();
+            let last = request(Some(METHOD), AuthStep::Continue, last.as_bytes());
+            let (verdict, ended) = tally::during(|| server.answer(&last, None).unwrap());
+            assert_eq!(verdict, Verdict::Refuse(ReasonCode::NotAuthorized));
+            [begun, ended]
+        };
+        let there = work("ann");
+        assert!(there.iter().all(|&hashes| hashes > 0), "{there:?}");
+        assert_eq!(work("bob"), there);
     }
 
     #[test]

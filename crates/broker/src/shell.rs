@@ -44,6 +44,10 @@ const SHORT_OUTPUT_BYTES: usize = 16 * 1024;
 /// no more.
 const SHORT_UNREAD_BYTES: usize = 128 * 1024;
 
+/// What layers of a connection that are not open may hold while memory is short, in bytes: a usual
+/// greeting or request, of which a part has come.
+const SHORT_UNDECODED_BYTES: usize = 4 * 1024;
+
 /// Letters that wait for a place in the receiver's ring. Over it, connections that send are read
 /// no more until these have left: so mail is bounded, and none is dropped.
 const UNPOSTED_MAX: usize = 4096;
@@ -184,6 +188,7 @@ impl Shell {
             self.shard.set_pressed(is_pressed || self.guard.is_disk_short);
             let bytes_max = if is_pressed { SHORT_UNREAD_BYTES } else { usize::MAX };
             io.set_unread_max(self.guard.unread_bytes_max.min(bytes_max));
+            io.set_undecoded_max(if is_pressed { SHORT_UNDECODED_BYTES } else { usize::MAX });
         }
     }
 
@@ -511,6 +516,7 @@ impl Sink for Output<'_> {
 impl Handler for Shell {
     fn turn_begin(&mut self, io: &mut Io) {
         self.mailbox.wake_up();
+        self.guard.memory.took(io.take_undecoded());
         self.watch_memory(io);
         self.guard.log.sum_up(Micros(io.now_us()));
     }

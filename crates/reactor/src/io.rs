@@ -81,6 +81,10 @@ pub struct Io {
     pub(crate) held: Vec<Token>,
     /// Output that a peer does not take, in bytes: over it, the peer is read no more.
     pub(crate) unread_bytes_max: usize,
+    /// Input that layers which are not open may hold, in bytes.
+    pub(crate) undecoded_bytes_max: usize,
+    /// Input of layers that were not open, in bytes, since this was last asked for.
+    pub(crate) undecoded_bytes: usize,
     /// Memory for what is between layers.
     pub(crate) scratch: Scratch,
     /// Reads of connections whose layers are not open that this turn has left.
@@ -112,6 +116,8 @@ impl Io {
             holds_input: false,
             held: Vec::new(),
             unread_bytes_max: usize::MAX,
+            undecoded_bytes_max: usize::MAX,
+            undecoded_bytes: 0,
             scratch: Scratch::default(),
             handshakes_left: HANDSHAKES_MAX,
             turn_us: crate::now_us(),
@@ -328,6 +334,18 @@ impl Io {
     /// has taken all of it. What is read is answered, so it is also what answers may take.
     pub fn set_unread_max(&mut self, bytes: usize) {
         self.unread_bytes_max = bytes;
+    }
+
+    /// Whoever makes layers hold more than this, in bytes, before they are open is cut off; it is
+    /// never more than the layers' own bound. Those that are open may hold a record of TLS as well.
+    pub fn set_undecoded_max(&mut self, bytes: usize) {
+        self.undecoded_bytes_max = bytes;
+    }
+
+    /// Bytes that came to layers which were not open, and of which the handler heard nothing, since
+    /// the last call.
+    pub fn take_undecoded(&mut self) -> usize {
+        std::mem::take(&mut self.undecoded_bytes)
     }
 
     /// Whether something may have come on the connection that the handler was not given: because it

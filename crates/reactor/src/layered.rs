@@ -12,6 +12,9 @@ const SEALED_BYTES_MAX: usize = 256 * 1024;
 /// peer that makes the layers answer and does not read is stopped.
 const NETWORK_BYTES_MAX: usize = 2 * SEALED_BYTES_MAX;
 
+/// What layers that are open may hold, whatever the others may: a record of TLS comes in parts.
+const RECORD_BYTES_MAX: usize = 18 * 1024;
+
 /// The layers of a connection, with what they have for the network.
 #[derive(Debug)]
 pub(crate) struct Layered {
@@ -127,17 +130,21 @@ impl Layered {
         self.put_network(network, pool);
     }
 
-    /// Appends what `bytes` mean to `plain`.
+    /// Appends what `bytes` mean to `plain`. Of what means nothing yet, so many bytes may be held.
     pub(crate) fn received(
         &mut self,
         bytes: &[u8],
         plain: &mut Vec<u8>,
-        pool: &mut Pool,
-        scratch: &mut Scratch,
+        held_max: usize,
+        (pool, scratch): (&mut Pool, &mut Scratch),
     ) -> Result<Stream, TransportError> {
         let mut network = self.take_network(pool);
-        let result = self.layers.received(bytes, plain, network.own(), scratch);
+        let mut result = self.layers.received(bytes, plain, network.own(), scratch);
         self.put_network(network, pool);
+        let held_max = if self.is_open() { held_max.max(RECORD_BYTES_MAX) } else { held_max };
+        if result == Ok(Stream::Open) && self.layers.held() > held_max {
+            result = Err(TransportError::MemoryShort);
+        }
         // What has failed is not called again.
         self.has_ended |= result.is_err();
         result
@@ -166,8 +173,17 @@ impl Layered {
         if closes && plain.is_none_or(|plain| plain.pending() == 0) {
             self.layers.close(network.own(), scratch);
             self.has_ended = true;
+            self.forget();
         }
         self.put_network(network, pool);
+    }
+
+    /// Nothing is asked of the layers any more: what they hold goes, though what they have said is
+    /// still to be sent and the connection lingers.
+    pub(crate) fn forget(&mut self) {
+        if self.has_ended {
+            self.layers = Layers::new([]);
+        }
     }
 
     fn seal_some(&mut self, plain: &mut Output, network: &mut Output, scratch: &mut Scratch) {

@@ -59,6 +59,11 @@ impl Layers {
         all.all(|chain| chain.has_begun && chain.layer.is_open())
     }
 
+    /// Bytes of input that all of them hold.
+    pub fn held(&self) -> usize {
+        self.0.iter().map(|stage| stage.layer.held()).sum()
+    }
+
     /// What those layers have learnt of the peer that have opened since the last call, if some
     /// have. Where two say different things, the upper one is right: it knows who speaks through
     /// the lower one.

@@ -134,6 +134,9 @@ pub enum TransportError {
     /// A layer holds more than [`UNDECODED_BYTES_MAX`].
     #[error("the peer sent a frame of more than {UNDECODED_BYTES_MAX} bytes that cannot be split")]
     TooLong,
+    /// This side is short of memory, and a layer holds more than it may then.
+    #[error("memory is short, and the peer has sent a part of a frame only")]
+    MemoryShort,
 }
 
 /// What a status says to whoever asked for a WebSocket.

@@ -21,6 +21,7 @@ const REQUEST_BYTES_MAX: usize = 8 * 1024;
 const NORMAL: u16 = 1000;
 const PROTOCOL_ERROR: u16 = 1002;
 const UNACCEPTABLE: u16 = 1003;
+const NOT_UTF8: u16 = 1007;
 
 /// What a request has to be like, and who is believed where it comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -188,22 +189,28 @@ impl WebSocket {
                 };
                 let mut payload = payload.to_vec();
                 apply(&mut head.mask.clone(), &mut payload);
-                Ok((end, self.control(head.opcode, &payload, network)))
+                Ok((end, self.control(head.opcode, &payload, network)?))
             }
         }
     }
 
-    fn control(&mut self, opcode: Opcode, payload: &[u8], network: &mut Vec<u8>) -> Stream {
+    fn control(
+        &mut self,
+        opcode: Opcode,
+        payload: &[u8],
+        network: &mut Vec<u8>,
+    ) -> Result<Stream, TransportError> {
         match opcode {
             Opcode::Ping => self.write(Opcode::Pong, payload, network),
             Opcode::Close => {
-                let code = payload.first_chunk().map_or(NORMAL, |code| u16::from_be_bytes(*code));
+                let code =
+                    close_code(payload).map_err(|(code, why)| self.fail(code, why, network))?;
                 self.say_end(code, network);
-                return Stream::Ended;
+                return Ok(Stream::Ended);
             }
             _ => {}
         }
-        Stream::Open
+        Ok(Stream::Open)
     }
 
     fn say_end(&mut self, code: u16, network: &mut Vec<u8>) {
@@ -216,6 +223,29 @@ impl WebSocket {
         self.say_end(code, network);
         TransportError::Malformed(why)
     }
+}
+
+/// What is answered to a close frame: the code that it has, or the one that says what is wrong with
+/// it.
+fn close_code(payload: &[u8]) -> Result<u16, (u16, &'static str)> {
+    if payload.is_empty() {
+        return Ok(NORMAL);
+    }
+    let (code, reason) = payload
+        .split_first_chunk()
+        .map(|(code, reason)| (u16::from_be_bytes(*code), reason))
+        .filter(|(code, _)| is_close_code(*code))
+        .ok_or((PROTOCOL_ERROR, "a WebSocket close frame with a code that is none"))?;
+    match std::str::from_utf8(reason) {
+        Ok(_) => Ok(code),
+        Err(_) => Err((NOT_UTF8, "a WebSocket close frame whose reason is not UTF-8")),
+    }
+}
+
+/// Whether a close frame may have it: one that is registered, of a library or of an application
+/// (section 7.4). Some are registered for what no frame says.
+const fn is_close_code(code: u16) -> bool {
+    matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999)
 }
 
 impl Layer for WebSocket {

@@ -92,6 +92,24 @@ fn what_is_no_answer_lets_nobody_in() {
 }
 
 #[test]
+fn a_redirect_is_not_followed_and_lets_nobody_in() {
+    let other = Fake::start(|_| json(r#"{"result":"allow"}"#));
+    let to = other.url("/");
+    let service = Fake::start(move |came| {
+        let status = came.line.rsplit('/').next().unwrap_or_default();
+        let body = r#"{"result":"allow"}"#;
+        let head = format!("HTTP/1.1 {status} X\r\nLocation: {to}\r\nContent-Length: 18\r\n\r\n");
+        Act::Raw(format!("{head}{body}").into_bytes())
+    });
+    for status in [300, 301, 302, 303, 307, 308] {
+        let desk = desk(config(&service.url(&format!("/{status}"))));
+        assert_eq!(ask(&desk, "right"), Answer::Unavailable, "{status}");
+        assert_eq!(desk.count("auth_service_failed"), 1, "{status}");
+    }
+    assert!(other.requests().is_empty(), "{:?}", other.requests());
+}
+
+#[test]
 fn a_slow_service_is_waited_for_only_so_long() {
     let service = Fake::start(|_| Act::Wait);
     let desk = desk(HttpConfig { timeout_ms: 50, ..config(&service.url("/")) });

@@ -110,6 +110,8 @@ struct NoHash(&'static str);
 
 impl Hash {
     fn fits(&self, password: &[u8]) -> bool {
+        #[cfg(test)]
+        super::tally::note();
         match self {
             Self::Sha512 { salt, hash } => {
                 let digest: [u8; 64] =
@@ -202,6 +204,7 @@ pub fn hash_password(password: &[u8]) -> std::io::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tally;
     use super::*;
 
     /// As `mosquitto_passwd -b -H sha512 FILE ann a` and the same with `sha512-pbkdf2` wrote them.
@@ -267,6 +270,16 @@ mod tests {
         let differ = (0..64).any(|at| stand_in(1, &at.to_string()) != stand_in(1, "eve"));
         assert!(differ, "one line stands in for all");
         assert_eq!(Passwords::default().stand_in(&[1; 32], "eve"), None);
+    }
+
+    #[test]
+    fn a_user_that_is_not_there_takes_as_many_hashes_as_one_that_is() {
+        let passwords = Passwords::parse(MOSQUITTO).unwrap();
+        let work = |user| tally::during(|| check(&passwords, user, "x"));
+        // One of the password, and one that says who would stand in.
+        for user in ["ann", "bob", "eve", "mallory"] {
+            assert_eq!(work(user), (false, 2), "{user}");
+        }
     }
 
     #[test]

@@ -190,6 +190,36 @@ fn a_new_policy_holds_for_subscriptions_that_are_there() {
     assert_eq!(net.read(bob), ["PUBLISH a/c q0 after"]);
 }
 
+/// A member that lost its rights leaves the messages to the others, and one that has got some gets
+/// its share, on whatever thread each is.
+#[test]
+fn a_new_policy_holds_for_shared_subscriptions_that_are_there() {
+    for shards in [1, 2] {
+        let mut net = net(shards);
+        let root = join(&mut net, "root", "root", Ask::default());
+        let names = net.names();
+        let [ann, bob] = [("ann", &names[0][0]), ("bob", names.last().unwrap().last().unwrap())]
+            .map(|(user, name)| join(&mut net, user, name, Ask::default()));
+        for peer in [ann, bob] {
+            subscribe(&mut net, peer, "$share/g/a/#");
+        }
+        let came = |net: &mut Net| {
+            for _ in 0..20 {
+                net.publish(root, "a/c", QoS::AtMostOnce, 0, "x");
+                net.go_on();
+            }
+            [ann, bob].map(|peer| net.read(peer).len())
+        };
+        assert_eq!(came(&mut net), [20, 0], "{shards} shards");
+        let rules = [("root", Grant::Write, "#"), ("bob", Grant::Read, "a/#")];
+        net.shards.iter_mut().for_each(|shard| shard.set_policy(policy(&rules)));
+        assert_eq!(came(&mut net), [0, 20], "{shards} shards");
+        let rules = [("root", Grant::Write, "#")];
+        net.shards.iter_mut().for_each(|shard| shard.set_policy(policy(&rules)));
+        assert_eq!(came(&mut net), [0, 0], "{shards} shards");
+    }
+}
+
 #[test]
 fn rights_go_with_a_session_that_moves() {
     let mut net = net(2);

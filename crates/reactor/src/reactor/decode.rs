@@ -2,6 +2,7 @@
 
 use crate::handler::Handler;
 use crate::io::Io;
+use crate::layered::Layered;
 use crate::socket::{Closed, State};
 use crate::token::Token;
 use weir_transport::{Stream, TransportError};
@@ -66,10 +67,13 @@ fn pass(
     handler: &mut impl Handler,
 ) -> Result<Stream, TransportError> {
     loop {
-        let Io { sockets, pool, scratch, stats, .. } = io;
+        let Io { sockets, pool, scratch, stats, undecoded_bytes, .. } = io;
         let socket = &mut sockets[token.0 as usize];
         let Some(layered) = socket.layered() else { return Ok(Stream::Open) };
-        let result = layered.received(bytes, plain, pool, scratch);
+        if !layered.is_open() {
+            *undecoded_bytes += bytes.len();
+        }
+        let result = layered.received(bytes, plain, io.undecoded_bytes_max, (pool, scratch));
         let (opens, learnt) = (layered.opens(), layered.learnt());
         stats.held_back += u64::from(layered.holds_back());
         if socket.pending() > 0 && !socket.blocked {
@@ -101,7 +105,9 @@ pub(super) fn end(
     handler: &mut impl Handler,
 ) {
     // Of what was written nothing can be sent any more; what the layers have said leaves.
-    io.sockets[token.0 as usize].out = None;
+    let socket = &mut io.sockets[token.0 as usize];
+    socket.out = None;
+    socket.layered().into_iter().for_each(Layered::forget);
     io.close(token);
     let cause = ended.map_or_else(Closed::Transport, |()| Closed::ByPeer);
     handler.closed(io, token, cause);

@@ -7,6 +7,9 @@ const MASKED: u8 = 0x80;
 /// Payload of a control frame.
 const CONTROL_BYTES_MAX: u64 = 125;
 
+/// The most significant bit of a length is 0 (section 5.2).
+const LENGTH_MAX: u64 = u64::MAX >> 1;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Opcode {
     Continuation = 0,
@@ -62,6 +65,9 @@ impl Head {
         let (length, mask) = head.split_at(extra);
         let long = length.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
         let (length, is_final) = (if extra == 0 { short } else { long }, first & FINAL != 0);
+        if length > LENGTH_MAX {
+            return Err("a WebSocket frame whose length is none");
+        }
         let is_control = opcode as u8 >= Opcode::Close as u8;
         if is_control && (!is_final || length > CONTROL_BYTES_MAX) {
             return Err("a WebSocket control frame that is too long or not whole");

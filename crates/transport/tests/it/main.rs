@@ -7,6 +7,7 @@ mod tls;
 mod tls_client;
 mod ws;
 mod ws_client;
+mod ws_frames;
 
 use masked::{ALARM, HEAD_BYTES, HELLO, Masks, PING, Side};
 use weir_transport::{

@@ -1,6 +1,7 @@
 //! TLS as a layer, against rustls' own connections.
 
 mod compact;
+mod hostile;
 pub(crate) mod support;
 
 use proptest::prelude::*;
@@ -257,7 +258,8 @@ fn a_greeting_that_does_not_come_to_its_end_is_held_up_to_the_bound_only() {
 fn clients_are_let_in_by_their_certificates() {
     let (authority, other) = (Authority::new(), Authority::new());
     let signed = authority.valid();
-    let (own, foreign, old) = (authority.valid(), other.valid(), authority.sign((2010, 2012)));
+    let (own, foreign) = (authority.valid(), other.valid());
+    let [old, early] = [(2010, 2012), (2090, 2100)].map(|years| authority.sign(years));
     let unknown = "its certificate is from an authority that is not trusted here";
     let cases = [
         (Some(&own), true, None),
@@ -267,6 +269,8 @@ fn clients_are_let_in_by_their_certificates() {
         (Some(&foreign), true, Some(unknown)),
         (Some(&foreign), false, Some(unknown)),
         (Some(&old), true, Some("its certificate has expired")),
+        (Some(&early), true, Some("its certificate is not valid yet")),
+        (Some(&early), false, Some("its certificate is not valid yet")),
     ];
     for &kind in KINDS {
         for (shown, is_required, refused) in cases {

@@ -8,6 +8,7 @@ mod support;
 
 mod ladder;
 mod memory;
+mod web_socket;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

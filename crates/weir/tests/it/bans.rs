@@ -15,11 +15,21 @@ use weir_wire::{Packet, PacketId, Properties, QoS, ReasonCode, Version};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 
+/// Bob with the password `b`, by a hash that costs little.
+const CHEAP: &str = "bob:$7$101$LADnPZez7hfFDO3y$\
+    HrjHx7iots6tTiUeeqbk8dNJxT8aaqt/cYLPKP6NrmR69PMc/5gBLzxccEhI\
+    1UjmgpuArv96eOI4uOA20xiM/w==\n";
+
 /// A connection from 127.0.0.2.
 fn from_elsewhere(address: &str) -> TcpStream {
+    from_host(2, address)
+}
+
+/// A connection from 127.0.0.`host`.
+pub(crate) fn from_host(host: u8, address: &str) -> TcpStream {
     let address: SocketAddr = address.parse().unwrap();
     let stream = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-    bind(&stream, &SocketAddr::from(([127, 0, 0, 2], 0))).unwrap();
+    bind(&stream, &SocketAddr::from(([127, 0, 0, host], 0))).unwrap();
     connect(&stream, &address).unwrap();
     stream.into()
 }
@@ -189,6 +199,85 @@ fn whoever_guesses_passwords_is_banned_and_nobody_waits_for_it() {
     assert_eq!(reason(from_elsewhere(address), "ann", Some("ann")), None);
     assert_eq!(reason(from_here(address), "ann", Some("ann")), Some(ReasonCode::Success));
     assert!(setup.count("passwords_wrong") <= GUESSES as u64);
+}
+
+/// Who guesses from many addresses, as fast as it is answered: each says no more than it may, and
+/// is then closed at accept. Others exchange messages and come in meanwhile.
+#[test]
+fn guesses_from_many_addresses_end_with_the_bound_of_each_and_others_are_served() {
+    const HOSTS: std::ops::RangeInclusive<u8> = 2..=21;
+    const WRONG_MAX: usize = 5;
+    let config = format!(
+        "shards = 2\n[auth]\npassword_file = \"{{}}/users\"\nallow_anonymous = true\n[process]\n\
+         wrong_passwords_per_minute_max = {WRONG_MAX}"
+    );
+    let setup = Setup::new(&config, &[("users", CHEAP)]);
+    let address = &setup.weir.address;
+    let mut live = offer(from_here(address), "live", None, "");
+    assert_eq!(live.connack(), Some(ReasonCode::Success));
+    live.subscribe("t", QoS::AtMostOnce);
+    let mut exchange = |nth: u8| {
+        let (qos, packet_id, properties) = (QoS::AtMostOnce, None, Properties::EMPTY);
+        let (dup, retain, topic, payload) = (false, false, "t", &[nth][..]);
+        let publish = Publish { dup, qos, retain, topic, packet_id, properties, payload };
+        live.send(&Packet::Publish(publish)).unwrap();
+        let bytes = live.next().expect("its own message");
+        assert!(bytes.ends_with(&[b't', 0, nth]), "{bytes:?}");
+    };
+    let mut answers = 0;
+    for host in HOSTS {
+        let guess = |nth: usize| {
+            let password = format!("guess {nth}");
+            offer(from_host(host, address), "c", Some("bob"), &password).connack()
+        };
+        let wrong = Some(ReasonCode::BadUserNameOrPassword);
+        answers += (0..WRONG_MAX).filter(|&nth| guess(nth) == wrong).count();
+        assert!((0..3).all(|nth| guess(nth).is_none()), "127.0.0.{host} is banned");
+        exchange(host);
+        let mut known = offer(from_here(address), "known", Some("bob"), "b");
+        assert_eq!(known.connack(), Some(ReasonCode::Success));
+    }
+    let guessers = HOSTS.count();
+    assert_eq!(answers, guessers * WRONG_MAX);
+    assert_eq!(setup.count("passwords_guessed_banned"), guessers as u64);
+    assert_eq!(setup.count("passwords_wrong"), answers as u64);
+    // The right ones were hashed for once.
+    assert_eq!(setup.count("passwords_hashed"), answers as u64 + 1);
+}
+
+/// All come back at once, as they do after a break of the network.
+#[test]
+fn a_storm_of_those_who_know_the_password_is_hashed_for_once() {
+    const CLIENTS: usize = 300;
+    let config = "shards = 2\n[auth]\npassword_file = \"{}/users\"";
+    let setup = Setup::new(config, &[("users", CHEAP)]);
+    let storm = || {
+        let mut clients: Vec<Blocking> = (0..CLIENTS)
+            .map(|nth| offer(from_here(&setup.weir.address), &format!("c{nth}"), Some("bob"), "b"))
+            .collect();
+        clients.iter_mut().for_each(|client| {
+            assert_eq!(client.connack(), Some(ReasonCode::Success));
+        });
+    };
+    storm();
+    let hashed = setup.count("passwords_hashed");
+    storm();
+    assert_eq!(setup.count("passwords_hashed"), hashed, "they are known");
+    assert!(setup.count("passwords_known") >= CLIENTS as u64);
+    assert_eq!((setup.count("passwords_wrong"), setup.count("passwords_busy")), (0, 0));
+}
+
+/// As many hashes for a user that is there as for one that is not, and the same answer.
+#[test]
+fn a_user_that_is_not_there_costs_as_much_and_is_answered_the_same() {
+    let config = "[auth]\npassword_file = \"{}/users\"";
+    let setup = Setup::new(config, &[("users", CHEAP)]);
+    for (nth, user) in (1..).zip(["bob", "eve", "bob", ""]) {
+        let mut client = offer(from_here(&setup.weir.address), "c", Some(user), "x");
+        assert_eq!(client.connack(), Some(ReasonCode::BadUserNameOrPassword), "{user}");
+        assert_eq!(setup.count("passwords_hashed"), nth, "{user}");
+        assert_eq!(setup.count("passwords_wrong"), nth, "{user}");
+    }
 }
 
 #[test]

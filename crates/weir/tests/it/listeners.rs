@@ -216,3 +216,48 @@ fn a_socket_that_systemd_passes_is_taken_by_its_name() {
     let said = refusal(&mut self::broker(folder.path(), "[[listener]]\nsystemd = \"mqtt\"\n"));
     assert!(said.contains("nothing says who may come in"), "{said}");
 }
+
+/// What `act` does as another user than root; nothing where this process is not root.
+fn as_another_user<T: Send>(act: impl FnOnce() -> T + Send) -> Option<T> {
+    use rustix::process::{Gid, Uid, getuid};
+    use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+    if !getuid().is_root() {
+        eprintln!("skipped: only root can be another user");
+        return None;
+    }
+    let run = || {
+        // Of this thread alone, which ends behind it.
+        let (group, user) = (Gid::from_raw(65_534), Uid::from_raw(65_534));
+        set_thread_groups(&[]).unwrap();
+        set_thread_res_gid(group, group, group).unwrap();
+        set_thread_res_uid(user, user, user).unwrap();
+        act()
+    };
+    std::thread::scope(|scope| Some(scope.spawn(run).join().unwrap()))
+}
+
+#[test]
+fn another_user_reaches_a_unix_socket_by_its_mode_and_the_control_socket_never() {
+    use std::io::ErrorKind::PermissionDenied;
+    for mode in ["0600", "0660", "0666"] {
+        let folder = tempfile::tempdir().unwrap();
+        // Whoever finds the sockets may try.
+        let open = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(folder.path(), open).unwrap();
+        let [socket, control] = ["mqtt", "ctl"].map(|name| folder.path().join(name));
+        let configuration = format!(
+            "[[listener]]\nunix = {socket:?}\nmode = {mode:?}\n[control]\nsocket = {control:?}\n"
+        );
+        let _broker = Broker::by(&mut broker(folder.path(), &configuration)).unwrap();
+        let reaches = |path: &Path| UnixStream::connect(path).map_err(|error| error.kind());
+        let ours = [reaches(&socket), reaches(&control)];
+        assert!(ours.iter().all(Result::is_ok), "{ours:?}");
+        let theirs = as_another_user(|| [reaches(&socket), reaches(&control)]);
+        let Some([to_socket, to_control]) = theirs else { return };
+        assert_eq!(to_control.unwrap_err(), PermissionDenied, "{mode}");
+        match mode {
+            "0666" => drop(to_socket.unwrap()),
+            _ => assert_eq!(to_socket.unwrap_err(), PermissionDenied, "{mode}"),
+        }
+    }
+}

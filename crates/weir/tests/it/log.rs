@@ -473,3 +473,69 @@ fn a_shard_that_ends_ends_the_broker_with_a_line_and_a_code_of_its_own() {
     assert_eq!(ended.status.code(), Some(3), "{text}");
     assert!(text.contains("a shard ended; stopping") && text.contains("Too many open"), "{text}");
 }
+
+/// Right, wrong and of nobody, in a CONNECT that cannot be decoded, is not whole, is the second or
+/// has a method that is not known: at the level that says most.
+#[test]
+fn a_password_is_in_no_line_of_the_log_whatever_becomes_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let made = crate::access::passwd(&[&path("users"), "ann", "--batch"], "hush-right\n");
+    assert!(made.status.success(), "{}", command::text(&made.stderr));
+    let text = format!("[auth]\npassword_file = {:?}\nallow_anonymous = true\n", path("users"));
+    let (config, log) = (config(folder.path(), &text), path("log"));
+    let arguments =
+        ["--config", config.to_str().unwrap(), "--log-level", "trace", "--log-file", &log];
+    let (child, address) = start(Stdio::null(), &arguments);
+    assert!(serves(address));
+    let packet = |client_id, user_name, password: &str, properties| {
+        let (version, clean_start, keep_alive_s, will) = (Version::V5, true, 60, None);
+        let password = Some(password.as_bytes());
+        let connect = Connect {
+            version,
+            clean_start,
+            keep_alive_s,
+            client_id,
+            will,
+            user_name,
+            password,
+            properties,
+        };
+        let mut bytes = Vec::new();
+        Packet::Connect(connect).encode(version, &mut bytes);
+        bytes
+    };
+    let none = Properties::EMPTY;
+    let right = packet("right", Some("ann"), "hush-right", none);
+    let (mut reserved, mut unknown) = (right.clone(), right.clone());
+    // The flag that is reserved, and a version that there is not.
+    reserved[9] |= 1;
+    unknown[8] = 77;
+    let mut method = PropertiesBuf::new();
+    method.push(Property::AuthenticationMethod("PLAIN"));
+    method.push(Property::AuthenticationData(b"hush-data"));
+    let cases = [
+        packet("wrong", Some("ann"), "hush-wrong", none),
+        packet("nobody", Some("eve"), "hush-nobody", none),
+        packet("nameless", None, "hush-nameless", none),
+        packet("method", Some("ann"), "hush-method", method.as_properties()),
+        right[..right.len() - 2].to_vec(),
+        [&right[..], &right].concat(),
+        reserved,
+        unknown,
+        right,
+    ];
+    for case in cases {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        stream.write_all(&case).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    ends(child);
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(log.contains("client_id=\"wrong\"") && log.contains("user=\"ann\""), "{log}");
+    for shown in ["hush", "104, 117, 115, 104", "68757368", "aHVzaC"] {
+        assert!(!log.contains(shown), "{shown} is in {log}");
+    }
+}

@@ -4,7 +4,7 @@ mod identity;
 mod openssl;
 
 use crate::support::certificates::{Authority, Pair};
-use crate::support::{command, tool};
+use crate::support::{WEB_SOCKET_REQUEST, command, tool};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -211,6 +211,26 @@ fn who_speaks_no_tls_is_cut_off_counted_and_named() {
     served.says("transport_errors=1 ");
 }
 
+/// Sends `start` and then `piece` again and again, until the broker has ended it. Returns what was
+/// said before.
+fn goes_on_for_ever(served: &Served, start: &[u8], piece: &[u8]) -> Vec<u8> {
+    let (mut stream, mut said) = (served.connect(), Vec::new());
+    stream.write_all(start).unwrap();
+    stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        assert!(Instant::now() < deadline, "it is let go on");
+        let mut some = [0; 4096];
+        match stream.read(&mut some) {
+            Ok(0) => return said,
+            Ok(count) => said.extend(&some[..count]),
+            Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => return said,
+            Err(_) if stream.write_all(piece).is_err() => return said,
+            Err(_) => {}
+        }
+    }
+}
+
 /// The time for CONNECT counts from accept, whatever bytes come meanwhile.
 #[test]
 fn a_handshake_that_goes_on_for_ever_is_ended_by_the_time_for_connect() {
@@ -218,18 +238,79 @@ fn a_handshake_that_goes_on_for_ever_is_ended_by_the_time_for_connect() {
     let authority = Authority::new("a", folder.path());
     let top = "[limits]\nconnect_timeout_s = 1";
     let served = Served::start(folder.path(), &authority.valid("broker"), top, "");
-    let (mut silent, mut slow) = (served.connect(), served.connect());
-    slow.write_all(&HELLO).unwrap();
-    slow.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut silent = served.connect();
     // The record has 512 bytes; one of them comes each time.
-    while slow.read(&mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock) {
-        assert!(Instant::now() < deadline, "it is let go on");
-        if slow.write_all(&[1]).is_err() {
-            break;
-        }
-    }
+    goes_on_for_ever(&served, &HELLO, &[1]);
     assert_eq!(silent.read(&mut [0]).unwrap_or(0), 0);
+}
+
+/// Masked by zeros, and the first of many.
+const FIRST_FRAGMENT: [u8; 6] = [0x02, 0x80, 0, 0, 0, 0];
+
+/// One that brings nothing, and is not the last.
+const EMPTY_FRAGMENT: [u8; 6] = [0x00, 0x80, 0, 0, 0, 0];
+
+/// Half a request, a WebSocket without CONNECT whose message never ends, and a client whose message
+/// goes on for longer than its keep alive.
+#[test]
+fn requests_and_fragments_of_websocket_that_go_on_for_ever_are_ended_in_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[limits]\nconnect_timeout_s = 1\n[[listener]]\naddress = \"127.0.0.1:0\"\n\
+        websocket = true";
+    let served = Served::with(folder.path(), text, "WebSocket");
+    let half = format!("{}X-More: ", WEB_SOCKET_REQUEST.trim_end_matches("\r\n"));
+    assert_eq!(goes_on_for_ever(&served, half.as_bytes(), b"x"), b"");
+    let open = [WEB_SOCKET_REQUEST.as_bytes(), &FIRST_FRAGMENT].concat();
+    let said = goes_on_for_ever(&served, &open, &EMPTY_FRAGMENT);
+    assert!(said.starts_with(b"HTTP/1.1 101 "), "{}", command::text(&said));
+    // CONNECT of 3.1.1 with a keep alive of a second.
+    let connect = [0x10, 13, 0, 4, b'M', b'Q', b'T', b'T', 4, 2, 0, 1, 0, 1, b'a'];
+    let frame = [&[0x02, 0x80 | connect.len() as u8, 0, 0, 0, 0][..], &connect].concat();
+    let said = goes_on_for_ever(
+        &served,
+        &[WEB_SOCKET_REQUEST.as_bytes(), &frame].concat(),
+        &EMPTY_FRAGMENT,
+    );
+    let connack = [0x82, 4, 0x20, 2, 0, 0];
+    assert!(said.windows(6).any(|some| some == connack), "{}", command::text(&said));
+}
+
+/// However long the frame says that it is: it is read as it comes, and a packet in it is bounded.
+#[test]
+fn a_websocket_frame_of_any_length_holds_no_memory_and_a_packet_in_it_is_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[limits]\npacket_bytes_max = 1000\n[[listener]]\naddress = \"127.0.0.1:0\"\n\
+        websocket = true";
+    let served = Served::with(folder.path(), text, "WebSocket");
+    let connect = [0x10, 13, 0, 4, b'M', b'Q', b'T', b'T', 4, 2, 0, 0, 0, 1, b'a'];
+    let open = |length: u64| {
+        let head = [&[0x82, 0xFF][..], &length.to_be_bytes(), &[0; 4]].concat();
+        let mut stream = served.connect();
+        stream.write_all(&[WEB_SOCKET_REQUEST.as_bytes(), &head, &connect].concat()).unwrap();
+        stream
+    };
+    let connack = |stream: &mut TcpStream| {
+        let mut said = Vec::new();
+        while !said.ends_with(&[0x82, 4, 0x20, 2, 0, 0]) {
+            let mut byte = [0];
+            if stream.read(&mut byte).unwrap_or(0) == 0 {
+                return Err(said);
+            }
+            said.push(byte[0]);
+        }
+        Ok(())
+    };
+    let mut longest = open((1 << 63) - 1);
+    connack(&mut longest).unwrap();
+    longest.write_all(&[0xC0, 0]).unwrap();
+    let mut answer = [0; 4];
+    longest.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, [0x82, 2, 0xD0, 0], "PINGRESP: the frame goes on");
+    // PUBLISH of 268,435,455 bytes in it.
+    longest.write_all(&[0x30, 0xFF, 0xFF, 0xFF, 0x7F]).unwrap();
+    assert_eq!(longest.read(&mut [0; 64]).map_or(0, |count| count.min(4)), 4, "a close frame");
+    let said = connack(&mut open(1 << 63)).unwrap_err();
+    assert!(said.ends_with(&[0x88, 2, 0x03, 0xEA]), "1002: {said:?}");
 }
 
 #[test]
@@ -246,6 +327,29 @@ fn who_is_not_to_come_in_is_cut_before_the_handshake() {
     let _ = second.read_to_end(&mut said);
     assert_eq!(said, b"");
     served.says("Quota exceeded");
+}
+
+#[test]
+fn who_is_banned_is_cut_before_the_handshake() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new("a", folder.path());
+    let bans = folder.path().join("bans");
+    std::fs::write(&bans, "address 127.0.0.2\n").unwrap();
+    let top = format!("shards = 1\n[auth]\nallow_anonymous = true\nbans_file = {bans:?}");
+    let mut served = Served::start(folder.path(), &authority.valid("broker"), &top, "");
+    let says = |host| {
+        let mut stream = crate::bans::from_host(host, &served.address.to_string());
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        // No TLS: whoever is heard gets an alert.
+        let _ = stream.write_all(&[1; 100]);
+        let mut said = Vec::new();
+        let _ = stream.read_to_end(&mut said);
+        said
+    };
+    assert_eq!(says(2), b"");
+    assert_eq!(says(3).first(), Some(&21));
+    served.signal(rustix::process::Signal::USR1);
+    served.says("transport_errors=1 ");
 }
 
 /// A client of WebSocket, over TLS or not, that sends a packet in two frames, and two in one.
@@ -268,28 +372,12 @@ fn a_client_of_websocket_connects_over_tls_and_without() {
         for at in 0..8_u8 {
             let stream = served.connect();
             if has_tls {
-                exchange(tls_stream(stream, &authority), at);
+                exchange(authority.connect(stream), at);
             } else {
                 exchange(stream, at);
             }
         }
     }
-}
-
-fn tls_stream(stream: TcpStream, authority: &Authority) -> impl Read + Write {
-    use rustls::pki_types::pem::PemObject;
-    let mut roots = rustls::RootCertStore::empty();
-    let pem = std::fs::read(authority.file()).unwrap();
-    roots.add(rustls::pki_types::CertificateDer::from_pem_slice(&pem).unwrap()).unwrap();
-    let provider = rustls::crypto::aws_lc_rs::default_provider();
-    let config = rustls::ClientConfig::builder_with_provider(std::sync::Arc::new(provider))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let name = "localhost".try_into().unwrap();
-    let client = rustls::ClientConnection::new(std::sync::Arc::new(config), name).unwrap();
-    rustls::StreamOwned::new(client, stream)
 }
 
 /// CONNECT, SUBSCRIBE, a long PUBLISH and back.

@@ -3,9 +3,8 @@
 use super::support::*;
 use proptest::prelude::*;
 use rustls::crypto::aws_lc_rs::cipher_suite;
-use rustls::{ClientConfig, ClientConnection, Connection, RootCertStore, SupportedCipherSuite};
+use rustls::{Connection, SupportedCipherSuite};
 use std::io::Write;
-use std::sync::Arc;
 use weir_transport::{Stream, TransportError};
 
 const SUITES: [SupportedCipherSuite; 3] = [
@@ -14,36 +13,9 @@ const SUITES: [SupportedCipherSuite; 3] = [
     cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
 ];
 
-/// Ours, and rustls' own client that speaks this suite alone and seals at most so many bytes in a
-/// record, both open.
+/// Ours and rustls' own client, both open.
 fn opened(suite: SupportedCipherSuite, fragment: Option<usize>) -> (End, Connection) {
-    let (authority, _, server, _) = pair(COMPACT);
-    let mut roots = RootCertStore::empty();
-    roots.add(authority.0.der().clone()).unwrap();
-    let mut provider = rustls::crypto::aws_lc_rs::default_provider();
-    provider.cipher_suites = vec![suite];
-    let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.max_fragment_size = fragment;
-    config.enable_secret_extraction = true;
-    let name = "localhost".try_into().unwrap();
-    let mut oracle = ClientConnection::new(Arc::new(config), name).unwrap().into();
-    let mut ours = End::new(server.layer());
-    exchange_with(&mut ours, &mut oracle, &mut Cuts::every(700));
-    assert!(ours.layer.is_open());
-    (ours, oracle)
-}
-
-/// The records that the oracle has to send.
-fn said(oracle: &mut Connection) -> Vec<u8> {
-    let mut said = Vec::new();
-    while oracle.wants_write() {
-        oracle.write_tls(&mut said).unwrap();
-    }
-    said
+    opened_by(COMPACT, suite, fragment)
 }
 
 fn split(mut bytes: &[u8]) -> Vec<&[u8]> {

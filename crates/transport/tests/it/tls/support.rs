@@ -2,11 +2,16 @@
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer,
-    DistinguishedName, DnType, IsCa, KeyIdMethod, KeyPair, RevokedCertParams, date_time_ymd,
+    CustomExtension, DistinguishedName, DnType, IsCa, KeyIdMethod, KeyPair, RevokedCertParams,
+    date_time_ymd,
 };
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, Connection, RootCertStore, ServerConnection};
+use rustls::{
+    ClientConfig, ClientConnection, Connection, RootCertStore, ServerConnection,
+    SupportedCipherSuite,
+};
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -55,9 +60,20 @@ impl Authority {
     }
 
     pub(crate) fn sign_key(&self, key: &KeyPair, years: (i32, i32)) -> Signed {
+        self.sign_more(key, years, Vec::new())
+    }
+
+    /// One with these extensions.
+    pub(crate) fn sign_more(
+        &self,
+        key: &KeyPair,
+        years: (i32, i32),
+        extensions: Vec<CustomExtension>,
+    ) -> Signed {
         let mut params = CertificateParams::new(["localhost".into()]).unwrap();
         params.not_before = date_time_ymd(years.0, 1, 1);
         params.not_after = date_time_ymd(years.1, 1, 1);
+        params.custom_extensions = extensions;
         let certificate = params.signed_by(key, &self.0).unwrap();
         Signed { certificate: certificate.pem(), key: key.serialize_pem() }
     }
@@ -129,18 +145,29 @@ impl Signed {
     }
 }
 
-/// rustls' own client, with buffers.
-pub(crate) fn oracle_client(authority: &Authority, version: Version) -> Connection {
+/// What rustls' own client is by.
+pub(crate) fn oracle_config(authority: &Authority, version: Version) -> ClientConfig {
+    oracle_config_by(authority, version, rustls::crypto::aws_lc_rs::default_provider())
+}
+
+fn oracle_config_by(
+    authority: &Authority,
+    version: Version,
+    provider: CryptoProvider,
+) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add(authority.0.der().clone()).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
+    ClientConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(&[supported(version)])
         .unwrap()
         .with_root_certificates(roots)
-        .with_no_client_auth();
+        .with_no_client_auth()
+}
+
+/// rustls' own client, with buffers.
+pub(crate) fn oracle_client(authority: &Authority, version: Version) -> Connection {
     let name = ServerName::try_from("localhost").unwrap();
-    ClientConnection::new(Arc::new(config), name).unwrap().into()
+    ClientConnection::new(Arc::new(oracle_config(authority, version)), name).unwrap().into()
 }
 
 /// rustls' own server, with buffers.
@@ -275,4 +302,34 @@ pub(crate) fn open(server: &Server, client: &Client, cuts: &mut Cuts) -> (End, E
     exchange(&mut client, &mut server, cuts).unwrap();
     assert!(client.layer.is_open() && server.layer.is_open());
     (client, server)
+}
+
+/// Ours, and rustls' own client that speaks this suite alone and seals at most so many bytes in a
+/// record, both open.
+pub(crate) fn opened_by(
+    kind: Kind,
+    suite: SupportedCipherSuite,
+    fragment: Option<usize>,
+) -> (End, Connection) {
+    let (authority, _, server, _) = pair(kind);
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    let provider = CryptoProvider { cipher_suites: vec![suite], ..provider };
+    let mut config = oracle_config_by(&authority, kind.0, provider);
+    config.max_fragment_size = fragment;
+    config.enable_secret_extraction = true;
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut oracle = ClientConnection::new(Arc::new(config), name).unwrap().into();
+    let mut ours = End::new(server.layer());
+    exchange_with(&mut ours, &mut oracle, &mut Cuts::every(700));
+    assert!(ours.layer.is_open());
+    (ours, oracle)
+}
+
+/// The records that the oracle has to send.
+pub(crate) fn said(oracle: &mut Connection) -> Vec<u8> {
+    let mut said = Vec::new();
+    while oracle.wants_write() {
+        oracle.write_tls(&mut said).unwrap();
+    }
+    said
 }

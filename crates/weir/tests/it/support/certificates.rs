@@ -4,6 +4,9 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType,
     IsCa, KeyIdMethod, KeyPair, RevokedCertParams, SerialNumber, date_time_ymd,
 };
+use rustls::pki_types::CertificateDer;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -39,6 +42,23 @@ impl Authority {
     /// Its own certificate.
     pub(crate) fn file(&self) -> String {
         self.path("ca")
+    }
+
+    /// A client's end of TLS over `stream`, to whomever this authority has signed.
+    pub(crate) fn connect(&self, stream: TcpStream) -> impl Read + Write + use<> {
+        use rustls::pki_types::pem::PemObject;
+        let mut roots = rustls::RootCertStore::empty();
+        let pem = self.issuer.pem();
+        roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()).unwrap();
+        let provider = rustls::crypto::aws_lc_rs::default_provider();
+        let config = rustls::ClientConfig::builder_with_provider(provider.into())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = "localhost".try_into().unwrap();
+        let client = rustls::ClientConnection::new(config.into(), name).unwrap();
+        rustls::StreamOwned::new(client, stream)
     }
 
     /// An authority that this one vouches for, which signs in its place.

@@ -15,6 +15,11 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
+/// What asks for a WebSocket.
+pub(crate) const WEB_SOCKET_REQUEST: &str = "GET /mqtt HTTP/1.1\r\nHost: localhost\r\n\
+    Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n";
+
 /// `weir broker` as a process of its own; ended with the value.
 pub(crate) struct Broker {
     pub(crate) child: Child,
