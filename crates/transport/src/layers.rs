@@ -56,9 +56,13 @@ impl Layers {
         let mut all: Option<Learnt> = None;
         for stage in self.0.iter_mut().take_while(|stage| stage.layer.is_open()) {
             if !std::mem::replace(&mut stage.has_told, true) {
-                let (Learnt { peer, name }, lower) =
+                let (Learnt { peer, name, shown }, lower) =
                     (stage.layer.learnt(), all.unwrap_or_default());
-                all = Some(Learnt { peer: peer.or(lower.peer), name: name.or(lower.name) });
+                all = Some(Learnt {
+                    peer: peer.or(lower.peer),
+                    name: name.or(lower.name),
+                    shown: shown.or(lower.shown),
+                });
             }
         }
         all
