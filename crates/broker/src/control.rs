@@ -3,7 +3,9 @@
 //! It is no shard, and asks by letters. A shard answers with what it has at hand; making texts of
 //! that is done on the control thread.
 
-use crate::admission::AdmissionStats;
+mod bans;
+
+use crate::admission::{AdmissionControl, AdmissionStats};
 use crate::auth::hasher::PasswordCounts;
 use crate::journal::JournalCounts;
 use crate::letter::Letter;
@@ -12,11 +14,16 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::Arc;
-use weir_control::{Client, ClientPage, Counters, Full, Link, Port, Request};
+use std::sync::{Arc, Mutex};
+use weir_control::{
+    BanPage, Changed, Client, ClientPage, Counters, Full, Link, NewBan, Port, Request, Unchanged,
+    Whom,
+};
 use weir_core::{ClientState, Kicked, NotMoved, Partition, Partitions, ShardId, Stats};
 use weir_reactor::{IoStats, Outside};
 use weir_wire::Version;
+
+pub(crate) use bans::BanBook;
 
 /// The `[control]` table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +58,7 @@ pub(crate) enum Answer {
     Counters(Box<ShardCounters>),
     Partitions(weir_control::Partitions),
     Moved(Result<(Partition, ShardId), NotMoved>),
+    EndedBanned(u64),
 }
 
 /// All counts of one shard, and those of the process as it sees them.
@@ -67,6 +75,8 @@ pub(crate) struct ShardCounters {
     pub(crate) access: Option<Arc<weir_access::Counts>>,
     /// How often a connection was not read for its rate.
     pub(crate) rate_pauses: u64,
+    /// Connections ended because their certificates count no more.
+    pub(crate) certificates_ended: u64,
     /// Where there is a store.
     pub(crate) journal: Option<JournalCounts>,
     pub(crate) rss_bytes: u64,
@@ -79,6 +89,8 @@ pub(crate) struct Shards {
     pub(crate) letters: Outside<Letter, Answer>,
     pub(crate) count: u16,
     pub(crate) partitions: Partitions,
+    pub(crate) bans: BanBook,
+    pub(crate) admission: Arc<Mutex<AdmissionControl>>,
 }
 
 impl Port for Shards {
@@ -92,6 +104,18 @@ impl Port for Shards {
 
     fn ask(&mut self, shard: u16, request: Request) -> Result<(), Full> {
         self.letters.send(shard.into(), Letter::Ask(request)).map_err(|_| Full)
+    }
+
+    fn ban(&mut self, ban: NewBan) -> Result<Changed, Unchanged> {
+        self.bans.ban(ban, &self.admission)
+    }
+
+    fn unban(&mut self, whom: &Whom) -> Result<Changed, Unchanged> {
+        self.bans.unban(whom, &self.admission)
+    }
+
+    fn bans(&self, from: usize, bans_max: usize) -> BanPage {
+        self.bans.page(from, bans_max, &self.admission)
     }
 
     fn take_answers(&mut self, take: &mut dyn FnMut(u16, weir_control::Answer)) {
@@ -123,6 +147,7 @@ impl From<Answer> for weir_control::Answer {
                 Kicked::Unknown => weir_control::Kicked::Unknown,
             }),
             Answer::Counters(counters) => Self::Counters((*counters).into()),
+            Answer::EndedBanned(count) => Self::EndedBanned(count),
             Answer::Partitions(partitions) => Self::Partitions(partitions),
             Answer::Moved(moved) => Self::Moved(moved.map(|_| ()).map_err(|why| match why {
                 NotMoved::UnderWay | NotMoved::NotLeader => weir_control::NotMoved::UnderWay,
@@ -145,6 +170,7 @@ impl From<ShardCounters> for Counters {
             passwords,
             access,
             rate_pauses,
+            certificates_ended,
             journal,
             rss_bytes,
             rss_bytes_max,
@@ -170,6 +196,7 @@ impl From<ShardCounters> for Counters {
             ("passwords_wrong", passwords.wrong),
             ("passwords_busy", passwords.busy),
             ("rate_pauses", rate_pauses),
+            ("certificates_ended", certificates_ended),
         ];
         let of_store = journal.into_iter().flat_map(JournalCounts::by_name);
         Self {

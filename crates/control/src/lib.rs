@@ -8,12 +8,14 @@
 //! [`Caller`] is the other end: what `weir ctl` asks with.
 
 mod asks;
+mod bans;
 mod caller;
 mod port;
 mod routes;
 mod server;
 mod socket;
 
+pub use bans::{Ban, BanPage, By, Changed, NewBan, Unchanged, Whom};
 pub use caller::{CallError, Caller, Reply};
 pub use port::{
     Answer, Client, ClientPage, Counters, Full, Kicked, Link, NotMoved, PAGE_CLIENTS_MAX,

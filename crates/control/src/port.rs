@@ -1,5 +1,6 @@
 //! What is asked of a broker, and what it answers.
 
+use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
 use std::io;
 use std::os::unix::net::UnixStream;
 
@@ -9,7 +10,7 @@ pub const PAGE_CLIENTS_MAX: u16 = 256;
 
 /// Kinds of requests. At most one of each is under way to a shard, so this is the room that the
 /// port needs for requests to a shard, and for its answers.
-pub const REQUESTS_MAX: usize = 6;
+pub const REQUESTS_MAX: usize = 7;
 
 /// A broker of some shards. It never makes its caller wait.
 pub trait Port: Send + 'static {
@@ -25,6 +26,23 @@ pub trait Port: Send + 'static {
     /// # Errors
     /// The port has no room for it.
     fn ask(&mut self, shard: u16, request: Request) -> Result<(), Full>;
+
+    /// Bans somebody from now on, in the place of the same ban that was added before. Who is
+    /// connected stays until shards are asked to [`Request::EndBanned`].
+    ///
+    /// # Errors
+    /// It is no ban, or one too many.
+    fn ban(&mut self, ban: NewBan) -> Result<Changed, Unchanged>;
+
+    /// Takes a ban back.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be taken back here.
+    fn unban(&mut self, whom: &Whom) -> Result<Changed, Unchanged>;
+
+    /// Bans that are in force, at most `bans_max`, from a place that [`BanPage::next`] said; the
+    /// first page is from 0.
+    fn bans(&self, from: usize, bans_max: usize) -> BanPage;
 
     /// Hands over each answer that has come, with the shard that gave it.
     fn take_answers(&mut self, take: &mut dyn FnMut(u16, Answer));
@@ -66,6 +84,8 @@ pub enum Request {
         /// The other shard.
         to: u16,
     },
+    /// The end of its connections that this ban is of.
+    EndBanned(Whom),
 }
 
 /// What it answers, each to the request of the same name.
@@ -83,6 +103,8 @@ pub enum Answer {
     Partitions(Partitions),
     /// The partition is there, or why it will not be.
     Moved(Result<(), NotMoved>),
+    /// So many were ended.
+    EndedBanned(u64),
 }
 
 /// What a shard holds.
@@ -185,6 +207,7 @@ impl Request {
             Self::Counters => 3,
             Self::Partitions => 4,
             Self::Move { .. } => 5,
+            Self::EndBanned(_) => 6,
         }
     }
 }
@@ -199,6 +222,7 @@ impl Answer {
             Self::Counters(_) => 3,
             Self::Partitions(_) => 4,
             Self::Moved(_) => 5,
+            Self::EndedBanned(_) => 6,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What is answered to which path.
 
+mod bans;
+
 use crate::asks::Asks;
 use crate::port::{Answer, Client, Counters, Full, Kicked, NotMoved, PAGE_CLIENTS_MAX, Request};
 use axum::extract::rejection::{PathRejection, QueryRejection};
@@ -30,6 +32,7 @@ pub(crate) fn routes(asks: &Arc<Asks>) -> Router {
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/api/v1/clients", get(clients))
         .route("/api/v1/clients/{id}", get(client).delete(kick))
+        .route("/api/v1/bans", get(bans::list).post(bans::add).delete(bans::remove))
         .route("/api/v1/counters", get(counters))
         .route("/api/v1/partitions", get(partitions))
         .route("/api/v1/partitions/{partition}", put(move_partition))

@@ -57,7 +57,7 @@ mod wheel;
 mod window;
 
 pub use ask::{ClientPage, ClientState, ConnectionState, Kicked};
-pub use auth::{AuthRequest, AuthStep, Terms, Verdict};
+pub use auth::{AuthRequest, AuthStep, Terms, Unwelcome, Verdict};
 pub use base::Renamed;
 pub use content::{
     ConditionEvaluator, ConditionQuery, Content, CostlyCondition, Derived, InvalidCondition, Rules,

@@ -6,6 +6,7 @@
 use super::manifest::Manifest;
 use super::no_store::{GENERATION, NoStore};
 use super::seeded;
+use crate::config::ADDED_BANS_FILE;
 use std::cell::Cell;
 use std::fs::File;
 use std::io;
@@ -246,7 +247,7 @@ fn link_all(from: &Path, to: &Path) -> io::Result<()> {
 
 /// What may be in the folder of a store that has no generation yet: a start that was ended early
 /// leaves it, or the file system has it.
-const OWN: [&str; 3] = ["lock", PAGES, "lost+found"];
+const OWN: [&str; 4] = ["lock", PAGES, "lost+found", ADDED_BANS_FILE];
 
 /// Refuses a folder that has something, and no generation: nobody wants a broker's files there.
 fn refuse_others(root: &Path) -> Result<(), NoStore> {
