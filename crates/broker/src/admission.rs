@@ -56,8 +56,8 @@ pub struct ProcessLimits {
     /// Messages that the connections of one address may publish per second together, on average. 0
     /// is any number. With a proxy that does not say where its clients are, all of them together.
     ///
-    /// A second's worth may come at once. Over it, each of them that sends is read no more until the
-    /// address may send again: nothing is lost.
+    /// A second's worth may come at once. Over it, each of them that sends is read no more until
+    /// the address may send again: nothing is lost.
     pub messages_per_second_per_address_max: u32,
     /// Bytes that the connections of one address may send per second together, on average. 0 is any
     /// number.

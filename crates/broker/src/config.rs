@@ -46,7 +46,7 @@ pub struct Config {
     pub io: IoBackend,
     /// Further addresses to listen on, a table for each: with TLS, with WebSocket, with both.
     /// SIGHUP has their certificates read again: connections that are there stay, but for clients
-    /// whose own certificates count no more, and if something is wrong with a file, nothing changes.
+    /// whose own certificates count no more. If something is wrong with a file, nothing changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub listener: Vec<ListenerConfig>,
     /// Bounds of connections, sessions, messages and topics. [limits.md](limits.md) says what

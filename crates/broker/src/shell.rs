@@ -211,8 +211,10 @@ impl Shell {
             match letter {
                 Letter::Mail(mail) => shard.mail(ShardId(from as u16), mail, now, &mut output),
                 Letter::Connection(carried) => {
+                    let reloads = carried.reloads;
                     if let Some(conn) = output.adopt(carried) {
                         shard.opened(conn, now);
+                        output.look_again(conn, reloads, shard);
                     }
                 }
                 Letter::Parcel(parcel) => {

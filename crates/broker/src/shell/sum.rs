@@ -86,18 +86,25 @@ impl Output<'_> {
     /// Ends a client that has come from another shard, if it was on its way when it would have been
     /// ended. Its sender went by the first `reloads` of them.
     pub(super) fn look_again(&mut self, conn: ConnKey, reloads: u32, shard: &mut Shard) {
-        let Some((client_id, user)) = shard.who(conn) else { return };
-        let peer = self.guard.log.peer_of(conn, self.io).map(|peer| peer.ip());
-        let why = match user {
-            _ if self.guard.admission().has_banned(peer, client_id, user) => Unwelcome::Banned,
-            _ if !self.guard.certificates.lets_in(conn, &self.guard.doors) => {
-                self.guard.certificates.ended += 1;
-                Unwelcome::Certificate
-            }
-            Some(user) if self.guard.reloaded.has_ended(user, reloads) => Unwelcome::UserGone,
-            _ => return,
-        };
+        let Some(why) = self.unwelcome(conn, reloads, shard) else { return };
+        self.guard.certificates.ended += u64::from(why == Unwelcome::Certificate);
         shard.end_unwelcome(&[conn], why, self.now(), self);
+    }
+
+    fn unwelcome(&mut self, conn: ConnKey, reloads: u32, shard: &Shard) -> Option<Unwelcome> {
+        if !self.guard.certificates.lets_in(conn, &self.guard.doors) {
+            return Some(Unwelcome::Certificate);
+        }
+        // Before its CONNECT, the rest is still to be asked.
+        let (client_id, user) = shard.who(conn)?;
+        let peer = self.guard.log.peer_of(conn, self.io).map(|peer| peer.ip());
+        match user {
+            _ if self.guard.admission().has_banned(peer, client_id, user) => {
+                Some(Unwelcome::Banned)
+            }
+            Some(user) if self.guard.reloaded.has_ended(user, reloads) => Some(Unwelcome::UserGone),
+            _ => None,
+        }
     }
 
     /// The same of one ban, which the control thread has understood before.

@@ -212,7 +212,9 @@ fn who_is_banned_by_ctl_is_ended_and_stays_out_after_a_restart() {
     setup.hang_up();
     setup.weir.says("users and rights are read again");
     assert_eq!(reason(from_here(&setup.weir.address), "c", Some("ann")), Some(ReasonCode::Banned));
-    is_said(&setup.ctl(&["bans", "--json"]), ["{\"by\":\"ctl\",\"kind\":\"address\"", ""], 0);
+    let json = "{\"kind\":\"address\",\"name\":\"127.0.0.2/31\",\"until\":null,\"reason\":null,\
+        \"by\":\"ctl\"}\n";
+    is_said(&setup.ctl(&["bans", "--json"]), [json, ""], 0);
 }
 
 #[test]
