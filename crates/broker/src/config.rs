@@ -14,7 +14,7 @@ pub use range::{RANGES, Range};
 use crate::admission::ProcessLimits;
 use crate::auth::{Access, AuthConfig, FileError};
 use crate::control::{BanBook, ControlConfig};
-use crate::journal::StoreConfig;
+use crate::journal::{ADDED_BANS_FILE, StoreConfig};
 use crate::listener::{Door, Doors, ListenerConfig, Place as ListenPlace, TlsFault};
 use crate::rules::FlowRules;
 use serde::{Deserialize, Serialize};
@@ -193,10 +193,8 @@ pub enum ConfigError {
     },
 }
 
-/// The file in the folder of `[store]` that bans are kept in which are added by `weir ctl`.
-pub(crate) const ADDED_BANS_FILE: &str = "bans.toml";
-
-/// Its name beside `auth.bans_file`, where there is no such folder: behind that file's.
+/// The name of the file of added bans beside `auth.bans_file`, behind that one's, where there is no
+/// folder of `[store]`.
 const ADDED_BANS_ENDING: &str = ".ctl";
 
 /// What the files of a configuration say.

@@ -109,8 +109,10 @@ impl Reloader {
     /// Has everything go by the files as they are now. What cannot be used is said, and changes
     /// nothing: each listener's certificates by themselves, users and rights together.
     pub fn reload(&self) {
-        let doors = self.doors.iter().flatten();
-        let has_certificates = doors.fold(false, |any, door| door.reload() || any);
+        let mut has_certificates = false;
+        for door in self.doors.iter().flatten() {
+            has_certificates |= door.reload();
+        }
         let reload = if self.auth.has_files() { self.reload_access() } else { None };
         let look = has_certificates.then(|| Look::new(self.to.len()));
         if reload.is_none() && look.is_none() {

@@ -17,7 +17,7 @@ use crate::listener::Doors;
 use crate::log::{Known, Log};
 use crate::memory::Memory;
 use crate::reload::Reloaded;
-pub(crate) use certified::{Certificates, Certified};
+pub(crate) use certified::Certificates;
 pub(crate) use door::Waiting;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;

@@ -6,7 +6,6 @@
 use super::manifest::Manifest;
 use super::no_store::{GENERATION, NoStore};
 use super::seeded;
-use crate::config::ADDED_BANS_FILE;
 use std::cell::Cell;
 use std::fs::File;
 use std::io;
@@ -44,6 +43,9 @@ impl Drop for Generations {
 }
 
 const UNFINISHED: &str = "new";
+
+/// The file of bans that are added by `weir ctl`, beside the generations.
+pub(crate) const ADDED_BANS_FILE: &str = "bans.toml";
 
 /// The folder of the pages of queues, beside the generations.
 pub(super) const PAGES: &str = "pages";

@@ -2,16 +2,13 @@
 //! revoked certificates have changed.
 
 use super::Output;
-use crate::listener::Doors;
+use crate::listener::{Certified, Doors};
 use crate::shrink;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use weir_core::{ConnKey, Shard, Unwelcome};
 use weir_reactor::ListenerId;
 use weir_transport::tls::Shown;
-
-/// What is kept of a connection's certificates, and the listener that it came by.
-pub(crate) type Certified = (ListenerId, Box<Shown>);
 
 /// Those of a shard. Connections that have shown none are not here, but for their handshake.
 #[derive(Debug, Default)]

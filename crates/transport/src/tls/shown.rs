@@ -7,7 +7,7 @@
 use super::{Certificates, Naming, Revoked};
 use aws_lc_rs::digest::{SHA256, digest};
 use rustls::pki_types::CertificateDer;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use x509_cert::crl::CertificateList;
 use x509_cert::der::{Decode, Encode};
@@ -48,11 +48,11 @@ pub(super) struct Trust {
     /// How they name the client's user, if they do.
     pub(super) naming: Option<Naming>,
     /// By name: each authority with its key.
-    authorities: HashMap<Id, Vec<Id>>,
+    authorities: BTreeMap<Id, Vec<Id>>,
     /// Authorities that have a list of revoked certificates; if one has, all need one.
-    listed: HashSet<Id>,
+    listed: BTreeSet<Id>,
     /// Issuers with serial numbers.
-    revoked: HashSet<Id>,
+    revoked: BTreeSet<Id>,
 }
 
 impl Trust {
