@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Answers Weir's [auth.http] from a directory (LDAP): a client is let in if its user can bind with
-its password, and has the rights of its groups. Needs ldap3 (pip install ldap3).
+its password, and has the rights of its groups. Needs ldap3 (pip install ldap3). Users have to be
+allowed to read their own entries, and which groups they are members of.
 
     LDAP_URL=ldaps://ldap.example.org \\
     LDAP_USER='uid={},ou=people,dc=example,dc=org' \\
@@ -27,15 +28,14 @@ from ldap3.utils.conv import escape_filter_chars
 from ldap3.utils.dn import escape_rdn
 
 BODY_BYTES_MAX = 256 * 1024
-# Shorter than auth.http.timeout_ms: who gives up first here says why.
-WAIT_S = 1.5
+# Shorter than auth.http.timeout_ms: who gives up first here says why. ldap3 takes whole seconds.
+WAIT_S = 1
 
 
 class Directory:
     def __init__(self, environment):
-        tls = ldap3.Tls(validate=ssl.CERT_REQUIRED)
-        url = environment["LDAP_URL"]
-        self.server = ldap3.Server(url, tls=tls, connect_timeout=WAIT_S, get_info=ldap3.NONE)
+        self.tls = ldap3.Tls(validate=ssl.CERT_REQUIRED)
+        self.url = environment["LDAP_URL"]
         self.user, self.groups = environment["LDAP_USER"], environment["LDAP_GROUPS"]
         with open(environment["LDAP_RIGHTS"], encoding="utf-8") as file:
             self.rights = json.load(file)
@@ -47,17 +47,26 @@ class Directory:
         if not isinstance(name, str) or not isinstance(password, str) or not name or not password:
             return {"result": "ignore"}
         user = self.user.format(escape_rdn(name))
+        # One that could not be reached once is passed over by ldap3 for five minutes: so each
+        # question has its own.
+        server = ldap3.Server(self.url, tls=self.tls, connect_timeout=WAIT_S, get_info=ldap3.NONE)
         bound = ldap3.Connection(
-            self.server, user, password, receive_timeout=WAIT_S, raise_exceptions=True
+            server, user, password, receive_timeout=WAIT_S, raise_exceptions=True
         )
         try:
             bound.bind()
         except LDAPInvalidCredentialsResult:
             return {"result": "deny"}
         try:
+            # A directory takes " ANN" for ann, which to the broker would be another user.
+            attribute = self.user.partition("=")[0]
+            own = "(objectClass=*)"
+            bound.search(user, own, search_scope=ldap3.BASE, attributes=[attribute])
+            if not any(name in entry[attribute].values for entry in bound.entries):
+                return {"result": "deny"}
             member = f"(member={escape_filter_chars(user)})"
             bound.search(self.groups, member, attributes=["cn"])
-            groups = [entry.cn.value for entry in bound.entries]
+            groups = [name for entry in bound.entries for name in entry.cn.values]
         finally:
             bound.unbind()
         acl = [rule for group in groups for rule in self.rights.get(group, [])]
@@ -90,12 +99,17 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
+class Server(ThreadingHTTPServer):
+    # The broker opens up to 64 connections at once.
+    request_queue_size = 64
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--port", type=int, default=8080, help="on 127.0.0.1; 0 takes a free one")
     options = parser.parse_args()
     Handler.directory = Directory(os.environ)
-    server = ThreadingHTTPServer(("127.0.0.1", options.port), Handler)
+    server = Server(("127.0.0.1", options.port), Handler)
     print(f"listening on 127.0.0.1:{server.server_port}", flush=True)
     server.serve_forever()
 

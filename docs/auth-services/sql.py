@@ -89,6 +89,11 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
+class Server(ThreadingHTTPServer):
+    # The broker opens up to 64 connections at once.
+    request_queue_size = 64
+
+
 def add(path, name, superuser):
     salt = os.urandom(16)
     row = (name, salt, hash_of(sys.stdin.readline().rstrip("\r\n"), salt), superuser)
@@ -111,7 +116,7 @@ def main():
         add(options.database, options.user, options.superuser)
     else:
         Handler.path_of_database = options.database
-        server = ThreadingHTTPServer(("127.0.0.1", options.port), Handler)
+        server = Server(("127.0.0.1", options.port), Handler)
         print(f"listening on 127.0.0.1:{server.server_port}", flush=True)
         server.serve_forever()
 

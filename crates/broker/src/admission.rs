@@ -1,9 +1,10 @@
 //! Who may come in at all: bounds of the whole process and bans, checked once per connection, and
 //! once more when it is known which client it is.
 
-use crate::auth::Bans;
+use crate::auth::{Bans, Whom};
 use crate::host::host_of;
 use crate::shrink;
+use budget::Budgets;
 use foldhash::fast::RandomState;
 use hosts::{Held, Hosts, Kind};
 use rate::Rate;
@@ -15,9 +16,12 @@ use strikes::Strikes;
 use weir_core::{Micros, Origin, share_of};
 use weir_wire::ReasonCode;
 
+mod budget;
 mod hosts;
 mod rate;
 mod strikes;
+
+pub(crate) use budget::Budget;
 
 /// Connections that are open only to be told why they are refused. More are cut at once.
 const REFUSALS_MAX: u32 = 1024;
@@ -49,6 +53,17 @@ pub struct ProcessLimits {
     /// A burst of one second's is let through. One address may have `limits.client_share_percent`
     /// of them, the broker's own host all. More: CONNACK 0x9F (return code 3 before 5.0).
     pub connects_per_second_max: u32,
+    /// Messages that the connections of one address may publish per second together, on average. 0
+    /// is any number. With a proxy that does not say where its clients are, all of them together.
+    ///
+    /// A second's worth may come at once. Over it, each of them that sends is read no more until
+    /// the address may send again: nothing is lost.
+    pub messages_per_second_per_address_max: u32,
+    /// Bytes that the connections of one address may send per second together, on average. 0 is any
+    /// number.
+    ///
+    /// The same.
+    pub bytes_per_second_per_address_max: u32,
     /// Wrong passwords and tokens of one address within a minute. 0 is 20, and no bound for clients
     /// on the broker's own host.
     ///
@@ -75,6 +90,8 @@ impl Default for ProcessLimits {
             connections_max: 1_000_000,
             connections_per_address_max: 0,
             connects_per_second_max: 0,
+            messages_per_second_per_address_max: 0,
+            bytes_per_second_per_address_max: 0,
             wrong_passwords_per_minute_max: 0,
             flapping_connects_per_minute_max: 0,
             ban_s: 300,
@@ -138,7 +155,9 @@ pub(crate) struct AdmissionControl {
     waiting: u32,
     hosts: Hosts,
     rate: Rate,
-    bans: Arc<Bans>,
+    budgets: Budgets,
+    /// Of the file, and those that were added while the broker runs.
+    bans: [Arc<Bans>; 2],
     /// Wrong passwords, by host.
     guesses: Strikes<IpAddr>,
     /// CONNECTs, by host and client identifier.
@@ -154,7 +173,7 @@ pub(crate) fn open(admission: &Mutex<AdmissionControl>) -> MutexGuard<'_, Admiss
 }
 
 impl AdmissionControl {
-    pub(crate) fn new(limits: ProcessLimits, share_percent: u8, bans: Arc<Bans>) -> Self {
+    pub(crate) fn new(limits: ProcessLimits, share_percent: u8, bans: [Arc<Bans>; 2]) -> Self {
         let wrong_max = match limits.wrong_passwords_per_minute_max {
             0 => WRONG_PASSWORDS_MAX,
             max => max,
@@ -172,6 +191,7 @@ impl AdmissionControl {
             refused: 0,
             waiting: 0,
             hosts: Hosts::default(),
+            budgets: Budgets::default(),
             hasher: RandomState::default(),
             stats: AdmissionStats::default(),
         }
@@ -186,7 +206,7 @@ impl AdmissionControl {
         now: Micros,
     ) -> Admission {
         let host = host_of(peer);
-        if self.bans.has_address(peer) || self.guesses.is_out(&host, now) {
+        if self.is_out(peer, now) {
             self.stats.banned += 1;
             return Admission::Banned;
         }
@@ -232,8 +252,7 @@ impl AdmissionControl {
         user: Option<&str>,
         now: Micros,
     ) -> bool {
-        let is_banned = self.bans.has_client(client_id)
-            || user.is_some_and(|user| self.bans.has_user(user))
+        let is_banned = self.has_banned(None, client_id, user)
             || peer.is_some_and(|peer| self.is_out(peer, now) || self.flaps(peer, client_id, now));
         self.stats.banned += u64::from(is_banned);
         is_banned
@@ -249,12 +268,30 @@ impl AdmissionControl {
 
     /// Whether nobody may come from there.
     pub(crate) fn is_out(&self, peer: IpAddr, now: Micros) -> bool {
-        self.bans.has_address(peer) || self.guesses.is_out(&host_of(peer), now)
+        self.bans.iter().any(|bans| bans.has_address(peer))
+            || self.guesses.is_out(&host_of(peer), now)
+    }
+
+    /// Whether somebody has banned the address, the client or the user.
+    pub(crate) fn has_banned(
+        &self,
+        peer: Option<IpAddr>,
+        client_id: &str,
+        user: Option<&str>,
+    ) -> bool {
+        user.is_some_and(|user| self.has_user(user))
+            || self.bans.iter().any(|bans| {
+                bans.has_client(client_id) || peer.is_some_and(|peer| bans.has_address(peer))
+            })
+    }
+
+    fn has_user(&self, user: &str) -> bool {
+        self.bans.iter().any(|bans| bans.has_user(user))
     }
 
     /// Whether this user may not come in, wherever it comes from.
     pub(crate) fn is_user_banned(&mut self, user: &str) -> bool {
-        let is_banned = self.bans.has_user(user);
+        let is_banned = self.has_user(user);
         self.stats.banned += u64::from(is_banned);
         is_banned
     }
@@ -269,9 +306,43 @@ impl AdmissionControl {
         }
     }
 
-    /// Those are banned from now on.
+    /// The file bans those from now on.
     pub(crate) fn set_bans(&mut self, bans: Arc<Bans>) {
-        self.bans = bans;
+        self.bans[0] = bans;
+    }
+
+    /// Those are banned beside them.
+    pub(crate) fn set_added(&mut self, added: Arc<Bans>) {
+        self.bans[1] = added;
+    }
+
+    /// The bans of the file.
+    pub(crate) fn bans(&self) -> Arc<Bans> {
+        Arc::clone(&self.bans[0])
+    }
+
+    /// Hosts that are kept out for wrong passwords, and until when; then those from where some
+    /// client connects too often.
+    pub(crate) fn kept_out(&self, now: Micros) -> [Vec<(IpAddr, Micros)>; 2] {
+        let flapping = self.flapping.kept_out(now).map(|(&(host, _), until)| (host, until));
+        let guesses = self.guesses.kept_out(now).map(|(&host, until)| (host, until));
+        [guesses.collect(), flapping.collect()]
+    }
+
+    /// Nobody there is kept out any more for wrong passwords or for coming too often; nor is this
+    /// client for the latter. Says whether somebody was.
+    pub(crate) fn pardon(&mut self, whom: &Whom, now: Micros) -> bool {
+        match whom {
+            Whom::Address(network) => {
+                let guessed = self.guesses.pardon(|&host| network.has_host(host), now);
+                guessed | self.flapping.pardon(|&(host, _)| network.has_host(host), now)
+            }
+            Whom::Client(client_id) => {
+                let hash = self.hasher.hash_one(&**client_id);
+                self.flapping.pardon(|&(_, client)| client == hash, now)
+            }
+            Whom::User(_) => false,
+        }
     }
 
     /// Holds a connection of a proxy, which [`AdmissionControl::gone`] and then
@@ -333,6 +404,12 @@ impl AdmissionControl {
         let held = *self.held.get(usize::from(place.shard))?.get(place.token as usize)?;
         let host = self.hosts.address(held?);
         (!host.is_loopback()).then(|| Origin::address(self.hasher.hash_one(host) as u32))
+    }
+
+    /// What the address of a connection may send; nothing for one that is not held.
+    pub(crate) fn budget(&mut self, place: Place, now: Micros) -> Option<Arc<Budget>> {
+        let held = *self.held.get(usize::from(place.shard))?.get(place.token as usize)?;
+        Some(self.budgets.of(self.hosts.address(held?), now))
     }
 
     fn take(&mut self, place: Place) -> Option<Held> {
@@ -400,7 +477,7 @@ mod tests {
             connects_per_second_max: per_second,
             ..ProcessLimits::default()
         };
-        AdmissionControl::new(limits, 75, Arc::default())
+        AdmissionControl::new(limits, 75, Default::default())
     }
 
     /// How many of these connections from `peer` are served.
@@ -624,13 +701,37 @@ mod tests {
         assert_eq!((admission.stats.passwords_guessed_banned, admission.stats.banned), (1, 2));
     }
 
+    #[test]
+    fn who_is_pardoned_comes_in_again() {
+        let limits =
+            ProcessLimits { flapping_connects_per_minute_max: 2, ..ProcessLimits::default() };
+        let mut admission = AdmissionControl::new(limits, 75, Default::default());
+        let now = Micros(0);
+        (0..20).for_each(|_| admission.guessed_wrong(FAR, now));
+        for client_id in ["c", "d"] {
+            let mut comes = || admission.is_banned(Some(OTHER), client_id, None, now);
+            assert_eq!([comes(), comes()], [false, true]);
+        }
+        let [guesses, flapping] = admission.kept_out(now);
+        let until = Micros::from_secs(300);
+        assert_eq!((guesses, flapping), (vec![(FAR, until)], vec![(OTHER, until); 2]));
+        let whom = |kind, name| Whom::parse(kind, name).unwrap();
+        assert!(!admission.pardon(&whom("user", "c"), now));
+        assert!(admission.pardon(&whom("client", "c"), now));
+        assert!(!admission.is_banned(Some(OTHER), "c", None, now));
+        assert!(admission.is_banned(Some(OTHER), "d", None, now));
+        assert!(admission.pardon(&whom("address", "192.0.2.0/24"), now));
+        assert_eq!(admission.kept_out(now), [vec![], vec![]]);
+        assert_eq!(admission.admit(at(0), FAR, false, now), Admission::Serve);
+    }
+
     /// A proxy there brings everybody, unless the bound is set.
     #[test]
     fn the_brokers_own_host_may_guess_unless_that_is_bounded() {
         for (max, expected) in [(0, Admission::Serve), (5, Admission::Banned)] {
             let limits =
                 ProcessLimits { wrong_passwords_per_minute_max: max, ..ProcessLimits::default() };
-            let mut admission = AdmissionControl::new(limits, 75, Arc::default());
+            let mut admission = AdmissionControl::new(limits, 75, Default::default());
             (0..100).for_each(|_| admission.guessed_wrong(A, Micros(0)));
             assert_eq!(admission.admit(at(0), A, false, Micros(0)), expected);
         }
@@ -640,7 +741,7 @@ mod tests {
     fn who_comes_too_often_is_kept_out_from_where_it_comes() {
         let limits =
             ProcessLimits { flapping_connects_per_minute_max: 3, ..ProcessLimits::default() };
-        let mut admission = AdmissionControl::new(limits, 75, Arc::default());
+        let mut admission = AdmissionControl::new(limits, 75, Default::default());
         let mut comes =
             |peer, client_id| admission.is_banned(Some(peer), client_id, None, Micros(0));
         assert_eq!([0; 4].map(|_| comes(FAR, "c")), [false, false, true, true]);
@@ -663,6 +764,11 @@ mod tests {
         assert!(admission.is_banned(None, "d", Some("ann"), now));
         assert!(!admission.is_banned(Some(OTHER), "d", Some("bob"), now));
         assert!(admission.is_user_banned("ann") && !admission.is_user_banned("bob"));
+        // Those that are added stay when the file is read again.
+        admission.set_added(Arc::new(Bans::parse("address 192.0.2.2\nuser bob\n").unwrap()));
+        admission.set_bans(Arc::default());
+        assert_eq!(admission.admit(at(1), OTHER, false, now), Admission::Banned);
+        assert!(admission.is_user_banned("bob") && !admission.is_user_banned("ann"));
     }
 
     #[test]

@@ -15,8 +15,8 @@ mod tally;
 mod waits;
 
 pub use acl::check_rights;
-pub(crate) use bans::Bans;
 pub use bans::check_bans;
+pub(crate) use bans::{Bans, Network, Until, Whom};
 pub(crate) use files::Access;
 pub use files::FileError;
 pub use passwords::{BadLine, check_passwords, hash_password};
@@ -222,6 +222,9 @@ impl Authenticator {
         }
         Some(match (request.method, request.step) {
             (None, _) => return self.answer_plain(request, peer),
+            (Some(METHOD), _) if self.users.is_empty() => {
+                Verdict::Refuse(ReasonCode::BadAuthenticationMethod)
+            }
             (Some(METHOD), _) if request.data.len() > DATA_BYTES_MAX => {
                 Verdict::Refuse(ReasonCode::NotAuthorized)
             }

@@ -13,8 +13,8 @@ pub use range::{RANGES, Range};
 
 use crate::admission::ProcessLimits;
 use crate::auth::{Access, AuthConfig, FileError};
-use crate::control::ControlConfig;
-use crate::journal::StoreConfig;
+use crate::control::{BanBook, ControlConfig};
+use crate::journal::{ADDED_BANS_FILE, StoreConfig};
 use crate::listener::{Door, Doors, ListenerConfig, Place as ListenPlace, TlsFault};
 use crate::rules::FlowRules;
 use serde::{Deserialize, Serialize};
@@ -45,8 +45,8 @@ pub struct Config {
     /// Linux 6.11, and the permission to use io_uring.
     pub io: IoBackend,
     /// Further addresses to listen on, a table for each: with TLS, with WebSocket, with both.
-    /// SIGHUP has their certificates read again: connections that are there stay, and if something
-    /// is wrong with a file, nothing changes.
+    /// SIGHUP has their certificates read again: connections that are there stay, but for clients
+    /// whose own certificates count no more. If something is wrong with a file, nothing changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub listener: Vec<ListenerConfig>,
     /// Bounds of connections, sessions, messages and topics. [limits.md](limits.md) says what
@@ -193,10 +193,16 @@ pub enum ConfigError {
     },
 }
 
+/// The name of the file of added bans beside `auth.bans_file`, behind that one's, where there is no
+/// folder of `[store]`.
+const ADDED_BANS_ENDING: &str = ".ctl";
+
 /// What the files of a configuration say.
 pub(crate) struct Opened {
     /// Users and rights.
     pub(crate) access: Access,
+    /// Bans that were added while a broker ran.
+    pub(crate) bans: BanBook,
     /// What is spoken by each of [`Config::addresses`].
     pub(crate) doors: Doors,
     /// What is odd about them, and about the rest.
@@ -250,7 +256,8 @@ impl Config {
     /// What a shard is told.
     pub fn settings(&self) -> Settings {
         let is_counted = self.process.flapping_connects_per_minute_max > 0;
-        let authentication = is_counted || self.auth.is_on(self.allows_anonymous());
+        let may_ban = is_counted || !self.control.is_off();
+        let authentication = may_ban || self.auth.is_on(self.allows_anonymous());
         let features = Features { authentication, ..self.features.clone() };
         Settings { limits: self.limits.clone(), features, share: self.share.clone() }
     }
@@ -272,8 +279,21 @@ impl Config {
         let is_said = self.auth.allow_anonymous.is_some() || self.auth.names_users();
         match self.places_for_all()?.first() {
             Some(place) if !is_said => Err(value_error("listen", place, UNASKED)),
-            _ => Ok(Opened { access, doors, warnings }),
+            _ => {
+                let bans = BanBook::read(self.added_bans_file())?;
+                Ok(Opened { access, bans, doors, warnings })
+            }
         }
+    }
+
+    /// Where bans are kept that are added while the broker runs, if there is a place for that.
+    fn added_bans_file(&self) -> Option<PathBuf> {
+        let of_store = self.store.folder().map(|folder| folder.join(ADDED_BANS_FILE));
+        of_store.or_else(|| {
+            let mut beside = self.auth.bans_file.clone()?.into_os_string();
+            beside.push(ADDED_BANS_ENDING);
+            Some(beside.into())
+        })
     }
 
     /// Whether clients come in that say no user name.

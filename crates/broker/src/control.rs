@@ -3,9 +3,10 @@
 //! It is no shard, and asks by letters. A shard answers with what it has at hand; making texts of
 //! that is done on the control thread.
 
+mod bans;
 mod config;
 
-use crate::admission::AdmissionStats;
+use crate::admission::{AdmissionControl, AdmissionStats};
 use crate::auth::hasher::PasswordCounts;
 use crate::journal::JournalCounts;
 use crate::letter::Letter;
@@ -13,10 +14,10 @@ use crate::log::LogCounts;
 pub use config::{ControlConfig, ControlTlsConfig, RoleConfig, TokenConfig};
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use weir_control::{
-    Client, ClientPage, Counters, Full, Link, Message, NotPublished, Port, Request, RetainedPage,
-    Subscription, SubscriptionPage,
+    BanPage, Changed, Client, ClientPage, Counters, Full, Link, Message, NewBan, NotPublished,
+    Port, Request, RetainedPage, Subscription, SubscriptionPage, Unchanged, Whom,
 };
 use weir_core::{
     ClientState, Kicked, NotMoved, OwnMessage, Partition, Partitions, ShardId, Stats,
@@ -24,6 +25,8 @@ use weir_core::{
 };
 use weir_reactor::{IoStats, Outside};
 use weir_wire::{QoS, Version};
+
+pub(crate) use bans::BanBook;
 
 /// What a shard answers, each to the request of the same name.
 #[derive(Debug)]
@@ -38,6 +41,7 @@ pub(crate) enum Answer {
     Counters(Box<ShardCounters>),
     Partitions(weir_control::Partitions),
     Moved(Result<(Partition, ShardId), NotMoved>),
+    EndedBanned(u64),
 }
 
 /// All counts of one shard, and those of the process as it sees them.
@@ -54,6 +58,8 @@ pub(crate) struct ShardCounters {
     pub(crate) access: Option<Arc<weir_access::Counts>>,
     /// How often a connection was not read for its rate.
     pub(crate) rate_pauses: u64,
+    /// Connections ended because their certificates count no more.
+    pub(crate) certificates_ended: u64,
     /// Where there is a store.
     pub(crate) journal: Option<JournalCounts>,
     pub(crate) rss_bytes: u64,
@@ -66,6 +72,8 @@ pub(crate) struct Shards {
     pub(crate) letters: Outside<Letter, Answer>,
     pub(crate) count: u16,
     pub(crate) partitions: Partitions,
+    pub(crate) bans: BanBook,
+    pub(crate) admission: Arc<Mutex<AdmissionControl>>,
 }
 
 impl Port for Shards {
@@ -79,6 +87,18 @@ impl Port for Shards {
 
     fn ask(&mut self, shard: u16, request: Request) -> Result<(), Full> {
         self.letters.send(shard.into(), Letter::Ask(request)).map_err(|_| Full)
+    }
+
+    fn ban(&mut self, ban: NewBan) -> Result<Changed, Unchanged> {
+        self.bans.ban(ban, &self.admission)
+    }
+
+    fn unban(&mut self, whom: &Whom) -> Result<Changed, Unchanged> {
+        self.bans.unban(whom, &self.admission)
+    }
+
+    fn bans(&self, from: usize, bans_max: usize) -> BanPage {
+        self.bans.page(from, bans_max, &self.admission)
     }
 
     fn take_answers(&mut self, take: &mut dyn FnMut(u16, weir_control::Answer)) {
@@ -126,6 +146,7 @@ impl From<Answer> for weir_control::Answer {
                 weir_core::NotPublished::Busy => NotPublished::Busy,
             })),
             Answer::Counters(counters) => Self::Counters((*counters).into()),
+            Answer::EndedBanned(count) => Self::EndedBanned(count),
             Answer::Partitions(partitions) => Self::Partitions(partitions),
             Answer::Moved(moved) => Self::Moved(moved.map(|_| ()).map_err(|why| match why {
                 NotMoved::UnderWay | NotMoved::NotLeader => weir_control::NotMoved::UnderWay,
@@ -148,6 +169,7 @@ impl From<ShardCounters> for Counters {
             passwords,
             access,
             rate_pauses,
+            certificates_ended,
             journal,
             rss_bytes,
             rss_bytes_max,
@@ -180,6 +202,7 @@ impl From<ShardCounters> for Counters {
             ("passwords_wrong", passwords.wrong),
             ("passwords_busy", passwords.busy),
             ("rate_pauses", rate_pauses),
+            ("certificates_ended", certificates_ended),
         ];
         let of_store = journal.into_iter().flat_map(JournalCounts::by_name);
         Self {

@@ -7,6 +7,7 @@ use crate::admission::Pass;
 use crate::auth::access::Answered;
 use crate::auth::hasher::Checked;
 use crate::journal::{Flushed, Paged};
+use crate::listener::Certified;
 use crate::log::Peer;
 use weir_control::Request;
 use weir_core::{Mail, Parcel};
@@ -22,6 +23,10 @@ pub(crate) struct Carried {
     pub(crate) peer: Option<Peer>,
     /// The user that its peer has shown to be, if its CONNECT is not answered yet.
     pub(crate) name: Option<Box<str>>,
+    /// What it has shown of certificates.
+    pub(crate) certified: Option<Certified>,
+    /// How many reloads its sender went by.
+    pub(crate) reloads: u32,
 }
 
 #[derive(Debug)]

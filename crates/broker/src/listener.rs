@@ -19,9 +19,13 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use weir_control::SocketFile;
 use weir_reactor::{ListenerId, Transport};
+use weir_transport::tls::Shown;
 
 /// What is spoken by each listener, and who may come; nothing for plain TCP.
 pub(crate) type Doors = Arc<[Option<Arc<Door>>]>;
+
+/// What is kept of a connection's certificates, and the listener that it came by.
+pub(crate) type Certified = (ListenerId, Box<Shown>);
 
 pub(crate) struct Listener {
     /// Its place in the configuration.

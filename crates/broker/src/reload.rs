@@ -4,8 +4,9 @@ use crate::auth::access::Tag;
 use crate::auth::hasher::{SharedBook, open};
 use crate::auth::{Access, AuthConfig, Bans};
 use crate::listener::Doors;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::error::Error;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use weir_access::Asker;
@@ -13,12 +14,70 @@ use weir_core::Policy;
 use weir_reactor::Waker;
 
 /// What a shard is told of it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Reload {
     pub(crate) policy: Option<Arc<Policy>>,
     pub(crate) bans: Option<Arc<Bans>>,
     /// Users that are gone, or have another password.
     pub(crate) gone: BTreeSet<String>,
+    /// Where what clients have shown of certificates is to be looked at again.
+    pub(crate) certificates: Option<Look>,
+}
+
+/// A look at the certificates of all clients, which the shards take one by one.
+#[derive(Debug)]
+pub(crate) struct Look {
+    /// Shards that are not through.
+    left: AtomicUsize,
+    ended: AtomicU64,
+}
+
+impl Look {
+    fn new(shards: usize) -> Self {
+        Self { left: AtomicUsize::new(shards), ended: AtomicU64::new(0) }
+    }
+
+    /// A shard has ended so many. The last one says how many all have.
+    pub(crate) fn ended(&self, count: u64) {
+        let ended = self.ended.fetch_add(count, Ordering::AcqRel) + count;
+        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 && ended > 0 {
+            tracing::info!(
+                ended,
+                "connections are ended whose certificates let nobody in any more"
+            );
+        }
+    }
+}
+
+/// The reloads that a shard goes by.
+#[derive(Debug, Default)]
+pub(crate) struct Reloaded {
+    count: u32,
+    /// The last of them.
+    recent: VecDeque<Arc<Reload>>,
+}
+
+/// Reloads that happen while one client is on its way: it is there in milliseconds.
+const RECENT_MAX: usize = 8;
+
+impl Reloaded {
+    pub(crate) fn add(&mut self, reload: Arc<Reload>) {
+        self.count += 1;
+        self.recent.truncate(RECENT_MAX - 1);
+        self.recent.push_front(reload);
+    }
+
+    /// How many there were. All shards get the same ones in the same order.
+    pub(crate) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Whether clients of this user were ended by one of those behind the first so many.
+    pub(crate) fn has_ended(&self, user: &str, seen: u32) -> bool {
+        let missed = self.count.saturating_sub(seen) as usize;
+        missed > self.recent.len()
+            || self.recent.iter().take(missed).any(|reload| reload.gone.contains(user))
+    }
 }
 
 /// Reads the files of users, rights and certificates again.
@@ -50,22 +109,33 @@ impl Reloader {
     /// Has everything go by the files as they are now. What cannot be used is said, and changes
     /// nothing: each listener's certificates by themselves, users and rights together.
     pub fn reload(&self) {
-        self.doors.iter().flatten().for_each(|door| door.reload());
-        if self.auth.has_files() {
-            self.reload_access();
+        let mut has_certificates = false;
+        for door in self.doors.iter().flatten() {
+            has_certificates |= door.reload();
         }
+        let reload = if self.auth.has_files() { self.reload_access() } else { None };
+        let look = has_certificates.then(|| Look::new(self.to.len()));
+        if reload.is_none() && look.is_none() {
+            return;
+        }
+        let reload = Arc::new(Reload { certificates: look, ..reload.unwrap_or_default() });
+        for to in &self.to {
+            // A shard that has ended needs none.
+            let _ = to.send(Arc::clone(&reload));
+        }
+        self.wakers.iter().for_each(Waker::wake);
     }
 
-    /// Has all shards go by the users and rights that the files have now. Clients whose users are
-    /// gone or have another password are ended; nothing happens to others, but that they may do
+    /// What has all shards go by the users and rights that the files have now. Clients whose users
+    /// are gone or have another password are ended; nothing happens to others, but that they may do
     /// what their users may by now.
-    fn reload_access(&self) {
+    fn reload_access(&self) -> Option<Reload> {
         let access = match self.auth.read_files() {
             Ok(access) => access,
             Err(error) => {
                 let why = error.source().map(|why| format!(": {why}")).unwrap_or_default();
                 tracing::error!("users and rights stay as they were: {error}{why}");
-                return;
+                return None;
             }
         };
         let Access { passwords, policy, bans, keys } = access;
@@ -78,11 +148,31 @@ impl Reloader {
             _ => BTreeSet::new(),
         };
         tracing::info!(users_changed = gone.len(), "users and rights are read again");
-        let reload = Arc::new(Reload { policy, bans, gone });
-        for to in &self.to {
-            // A shard that has ended needs none.
-            let _ = to.send(Arc::clone(&reload));
+        Some(Reload { policy, bans, gone, certificates: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_missed_reloads_is_looked_up_in_those_alone() {
+        let reload = |user: &str| {
+            let gone = BTreeSet::from([user.to_owned()]);
+            Arc::new(Reload { gone, ..Reload::default() })
+        };
+        let mut reloaded = Reloaded::default();
+        assert!(!reloaded.has_ended("a", 0) && !reloaded.has_ended("a", 1));
+        for user in ["a", "b", "c"] {
+            reloaded.add(reload(user));
         }
-        self.wakers.iter().for_each(Waker::wake);
+        let ended = |seen| ["a", "b", "c", "d"].map(|user| reloaded.has_ended(user, seen));
+        assert_eq!(ended(0), [true, true, true, false]);
+        assert_eq!(ended(2), [false, false, true, false]);
+        assert_eq!(ended(3), [false; 4]);
+        assert_eq!(ended(4), [false; 4], "the sender was first");
+        (0..RECENT_MAX).for_each(|_| reloaded.add(reload("e")));
+        assert!(reloaded.has_ended("d", 0), "nobody knows any more");
     }
 }

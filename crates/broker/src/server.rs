@@ -8,15 +8,15 @@ use crate::auth::hasher::{self, Book, HasherWay, SharedBook};
 use crate::auth::{Access, Authenticator};
 use crate::config::{Config, ConfigError, IoBackend, Opened};
 use crate::content::{Conditions, FlowOfShard};
-use crate::control::{Answer, Shards};
+use crate::control::{Answer, BanBook, Shards};
 use crate::doorman::{Doorman, GRACE};
 use crate::journal::{self, Flusher, Generations, Journal, NoStore, OnDamage, Pager, Started};
 use crate::letter::Letter;
 use crate::listener::{Doors, Listener};
 use crate::log::{Log, LostLines};
 use crate::memory::{Ceiling, Memory};
-use crate::reload::{Reloader, Reloads};
-use crate::shell::{Guard, Rates, Shell};
+use crate::reload::{Reloaded, Reloader, Reloads};
+use crate::shell::{Certificates, Guard, Rates, Shell};
 use crate::stopper::{Asked, Stopper};
 use crate::worker::{Ended, Worker};
 use foldhash::fast::RandomState;
@@ -84,6 +84,8 @@ pub struct Server {
     config: Config,
     /// What the files of passwords and rights say.
     access: Access,
+    /// Bans that were added while a broker ran.
+    bans: BanBook,
     listeners: Vec<Listener>,
     /// Where they listen, with what is spoken there.
     spoken: Vec<String>,
@@ -110,7 +112,7 @@ impl Server {
     /// # Errors
     /// A setting that cannot be used, an address that is taken or not ours.
     pub fn bind(config: &Config) -> Result<Self, ServeError> {
-        let Opened { access, doors, warnings } = config.open()?;
+        let Opened { access, bans, doors, warnings } = config.open()?;
         check_io(config)?;
         let Listening { listeners, spoken, addresses, files } = listen(config, &doors)?;
         let wakers: std::io::Result<Vec<Waker>> =
@@ -130,6 +132,7 @@ impl Server {
         Ok(Self {
             config,
             access,
+            bans,
             listeners,
             spoken,
             addresses,
@@ -229,19 +232,20 @@ impl Server {
         let admission = AdmissionControl::new(
             config.process.clone(),
             config.limits.client_share_percent,
-            self.access.bans.clone().unwrap_or_default(),
+            [self.access.bans.clone().unwrap_or_default(), self.bans.bans()],
         );
         let admission = Arc::new(Mutex::new(admission));
         let ceiling = Arc::new(Ceiling::new(config.process.memory_bytes_max, shards));
         let flows = config.flow.compile().map_err(ConfigError::Flow)?.split(shards.into());
-        let settings = config.settings();
+        let mut settings = config.settings();
+        settings.features.authentication |= !self.bans.bans().is_empty();
         let make = |(own, flow)| self.shard(own, settings.clone(), seed, flow);
         let mut made: Vec<Shard> = (0..shards).zip(flows).map(make).collect();
         let mut mailboxes = weir_reactor::mailboxes(wakers);
         let (journals, generations) = self.journals(&mut made, seed, &mut mailboxes)?;
         let mut workers = Vec::new();
         let (letters, to_control) = match has_control {
-            true => connect_control(&mut mailboxes, seed)?,
+            true => connect_control(&mut mailboxes, seed, (self.bans.clone(), &admission))?,
             false => (None, wakers.iter().map(|_| None).collect()),
         };
         let mut hashers = self.hashers(secret, &admission, &mut mailboxes)?;
@@ -272,7 +276,9 @@ impl Server {
                 moved: None,
                 journal,
                 is_disk_short: false,
-                rates: Rates::new(&config.limits),
+                rates: Rates::new(&config.limits, &config.process),
+                reloaded: Reloaded::default(),
+                certificates: Certificates::default(),
             };
             let shared: std::io::Result<Vec<_>> =
                 listeners.iter().map(Listener::try_clone).collect();
@@ -436,11 +442,17 @@ pub(crate) type Store = (Pager, Generations);
 /// The control thread's way to the shards, and theirs to it.
 type ControlWays = (Option<Shards>, Vec<Option<ToOutside<Answer>>>);
 
-fn connect_control(mailboxes: &mut [Mailbox<Letter>], seed: u64) -> std::io::Result<ControlWays> {
+fn connect_control(
+    mailboxes: &mut [Mailbox<Letter>],
+    seed: u64,
+    (bans, admission): (BanBook, &Arc<Mutex<AdmissionControl>>),
+) -> std::io::Result<ControlWays> {
     let count = mailboxes.len() as u16;
     let (letters, ends) = weir_reactor::outside(mailboxes, REQUESTS_MAX)?;
     let partitions = Partitions::spread(count, seed);
-    Ok((Some(Shards { letters, count, partitions }), ends.into_iter().map(Some).collect()))
+    let admission = Arc::clone(admission);
+    let shards = Shards { letters, count, partitions, bans, admission };
+    Ok((Some(shards), ends.into_iter().map(Some).collect()))
 }
 
 /// Says what the process' limit on open files means for the connections. With `auto`, io_uring is

@@ -1,6 +1,7 @@
 //! Between a reactor, a shard and the other shards: a connection's token is its key, its output is
 //! the sink, letters go through the mailbox.
 
+mod certified;
 mod disk;
 mod door;
 mod entry;
@@ -15,6 +16,8 @@ use crate::letter::{Carried, Letter};
 use crate::listener::Doors;
 use crate::log::{Known, Log};
 use crate::memory::Memory;
+use crate::reload::Reloaded;
+pub(crate) use certified::Certificates;
 pub(crate) use door::Waiting;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -91,6 +94,9 @@ pub(crate) struct Guard {
     pub(crate) is_disk_short: bool,
     /// How fast connections may send, where that is bounded.
     pub(crate) rates: Option<Box<Rates>>,
+    pub(crate) reloaded: Reloaded,
+    /// What clients have shown of certificates.
+    pub(crate) certificates: Certificates,
 }
 
 impl Guard {
@@ -112,6 +118,7 @@ impl Guard {
         self.auth.forget(conn);
         self.log.forget(conn);
         self.waiting.remove(&conn);
+        self.certificates.take(conn);
         self.forget_rate(conn.0);
     }
 
@@ -209,14 +216,20 @@ impl Shell {
             match letter {
                 Letter::Mail(mail) => shard.mail(ShardId(from as u16), mail, now, &mut output),
                 Letter::Connection(carried) => {
+                    let reloads = carried.reloads;
                     if let Some(conn) = output.adopt(carried) {
                         shard.opened(conn, now);
+                        output.look_again(conn, reloads, shard);
                     }
                 }
                 Letter::Parcel(parcel) => {
                     let (parcel, carried) = *parcel;
+                    let reloads = carried.as_ref().map_or(0, |carried| carried.reloads);
                     let conn = carried.and_then(|carried| output.adopt(carried));
                     shard.arrived(parcel, conn, now, &mut output);
+                    if let Some(conn) = conn {
+                        output.look_again(conn, reloads, shard);
+                    }
                 }
                 Letter::Ask(request) => {
                     let Some(control) = control else { return };
@@ -351,7 +364,9 @@ impl<'a> Output<'a> {
         self.guard.auth.forget(ConnKey(token.0));
         self.guard.forget_rate(token.0);
         let peer = self.guard.log.forget(ConnKey(token.0));
-        Ok(Carried { moved, pass, peer, name })
+        let reloads = self.guard.reloaded.count();
+        let certified = self.guard.certificates.take(ConnKey(token.0));
+        Ok(Carried { moved, pass, peer, name, certified, reloads })
     }
 
     /// A connection whose session has gone to another shard, and which cannot follow.
@@ -363,7 +378,8 @@ impl<'a> Output<'a> {
     }
 
     /// Takes a connection that comes from another shard; what is unread of it comes next.
-    fn adopt(&mut self, Carried { moved, pass, peer, name }: Carried) -> Option<ConnKey> {
+    fn adopt(&mut self, carried: Carried) -> Option<ConnKey> {
+        let Carried { moved, pass, peer, name, certified, .. } = carried;
         let token = match self.io.adopt(moved) {
             Ok(token) => token,
             Err(error) => {
@@ -383,6 +399,9 @@ impl<'a> Output<'a> {
         }
         if let Some(name) = name {
             self.guard.auth.learnt(ConnKey(token.0), name);
+        }
+        if let Some(certified) = certified {
+            self.guard.certificates.arrived(ConnKey(token.0), certified);
         }
         self.resumed.push(token);
         Some(ConnKey(token.0))

@@ -74,7 +74,7 @@ impl Worker {
                 self.shell.log_counters(reactor.io());
             }
             while let Ok(reload) = self.reloads.try_recv() {
-                self.shell.reload(&reload, reactor.io());
+                self.shell.reload(reload, reactor.io());
             }
             let timeout = self.timeout();
             reactor.turn(timeout, &mut self.shell)?;
@@ -131,3 +131,6 @@ impl Worker {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

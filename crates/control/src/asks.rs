@@ -3,6 +3,7 @@
 //! At most one of a kind is under way to a shard. Who gave up waiting still holds its kind until
 //! the answer has come: so a shard that is late is never asked more than it had answered.
 
+use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
 use crate::port::{Answer, Full, Port, REQUESTS_MAX, Request};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -50,6 +51,18 @@ impl Asks {
 
     pub(crate) fn owner(&self, client_id: &str) -> u16 {
         self.desk().port.owner(client_id)
+    }
+
+    pub(crate) fn ban(&self, ban: NewBan) -> Result<Changed, Unchanged> {
+        self.desk().port.ban(ban)
+    }
+
+    pub(crate) fn unban(&self, whom: &Whom) -> Result<Changed, Unchanged> {
+        self.desk().port.unban(whom)
+    }
+
+    pub(crate) fn bans(&self, from: usize, bans_max: usize) -> BanPage {
+        self.desk().port.bans(from, bans_max)
     }
 
     /// Asks a shard when it is this request's turn, and waits for the answer. The caller gives up

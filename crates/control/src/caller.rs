@@ -94,6 +94,21 @@ impl Caller {
         self.call(Method::PUT, path)
     }
 
+    /// Posts what `path` says.
+    ///
+    /// # Errors
+    /// As [`Caller::get`].
+    pub fn post(&self, path: &str) -> Result<Reply, CallError> {
+        self.call(Method::POST, path)
+    }
+
+    /// The path of bans, with a query of these keys and values.
+    pub fn bans_path(query: &[(&str, &str)]) -> String {
+        let encode = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
+        let pairs = query.iter().map(|(key, value)| format!("{key}={}", encode(value)));
+        format!("/api/v1/bans?{}", pairs.collect::<Vec<_>>().join("&"))
+    }
+
     /// The path of a client.
     pub fn client_path(client_id: &str) -> String {
         format!("/api/v1/clients/{}", utf8_percent_encode(client_id, NON_ALPHANUMERIC))

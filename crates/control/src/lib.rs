@@ -9,6 +9,7 @@
 //! [`Caller`] is the other end: what `weir ctl` asks with.
 
 mod asks;
+mod bans;
 mod caller;
 mod metrics;
 mod port;
@@ -19,6 +20,7 @@ mod tcp;
 mod tls;
 mod tokens;
 
+pub use bans::{Ban, BanPage, By, Changed, NewBan, Unchanged, Whom};
 pub use caller::{CallError, Caller, Reply};
 pub use port::{
     Answer, Client, ClientPage, Counters, Full, Kicked, Link, Message, NotMoved, NotPublished,

@@ -1,5 +1,6 @@
 //! What is asked of a broker, and what it answers.
 
+use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
 use std::io;
 use std::os::unix::net::UnixStream;
 
@@ -9,7 +10,7 @@ pub const PAGE_CLIENTS_MAX: u16 = 256;
 
 /// Kinds of requests. At most one of each is under way to a shard, so this is the room that the
 /// port needs for requests to a shard, and for its answers.
-pub const REQUESTS_MAX: usize = 10;
+pub const REQUESTS_MAX: usize = 11;
 
 /// A broker of some shards. It never makes its caller wait.
 pub trait Port: Send + 'static {
@@ -25,6 +26,23 @@ pub trait Port: Send + 'static {
     /// # Errors
     /// The port has no room for it.
     fn ask(&mut self, shard: u16, request: Request) -> Result<(), Full>;
+
+    /// Bans somebody from now on, in the place of the same ban that was added before. Who is
+    /// connected stays until shards are asked to [`Request::EndBanned`].
+    ///
+    /// # Errors
+    /// It is no ban, or one too many.
+    fn ban(&mut self, ban: NewBan) -> Result<Changed, Unchanged>;
+
+    /// Takes a ban back.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be taken back here.
+    fn unban(&mut self, whom: &Whom) -> Result<Changed, Unchanged>;
+
+    /// Bans that are in force, at most `bans_max`, from a place that [`BanPage::next`] said; the
+    /// first page is from 0.
+    fn bans(&self, from: usize, bans_max: usize) -> BanPage;
 
     /// Hands over each answer that has come, with the shard that gave it.
     fn take_answers(&mut self, take: &mut dyn FnMut(u16, Answer));
@@ -88,6 +106,8 @@ pub enum Request {
         /// The other shard.
         to: u16,
     },
+    /// The end of its connections that this ban is of.
+    EndBanned(Whom),
 }
 
 /// What it answers, each to the request of the same name.
@@ -113,6 +133,8 @@ pub enum Answer {
     Partitions(Partitions),
     /// The partition is there, or why it will not be.
     Moved(Result<(), NotMoved>),
+    /// So many were ended.
+    EndedBanned(u64),
 }
 
 /// What a shard holds.
@@ -276,6 +298,7 @@ impl Request {
             Self::Subscriptions { .. } => 7,
             Self::Retained { .. } => 8,
             Self::Publish(_) => 9,
+            Self::EndBanned(_) => 10,
         }
     }
 }
@@ -294,6 +317,7 @@ impl Answer {
             Self::Subscriptions(_) => 7,
             Self::Retained(_) => 8,
             Self::Published(_) => 9,
+            Self::EndedBanned(_) => 10,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What is answered to which path, and to whom.
 
+mod bans;
 mod clients;
 mod counters;
 mod guests;
@@ -43,6 +44,7 @@ pub(crate) fn routes(asks: &Arc<Asks>) -> Router {
         .route("/api/v1/retained/{*topic}", get(retained::one).delete(retained::clear))
         .route("/api/v1/publish", post(messages::publish))
         .route("/api/v1/publish/bulk", post(messages::publish_bulk))
+        .route("/api/v1/bans", get(bans::list).post(bans::add).delete(bans::remove))
         .route("/api/v1/counters", get(counters::counters))
         .route("/api/v1/partitions", get(partitions::partitions))
         .route("/api/v1/partitions/{partition}", put(partitions::move_partition))

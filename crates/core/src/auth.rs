@@ -69,6 +69,17 @@ pub enum Verdict {
     Refuse(ReasonCode),
 }
 
+/// Why a client is ended that was let in before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unwelcome {
+    /// Somebody has banned it.
+    Banned,
+    /// Its user is not there any more, or has another password.
+    UserGone,
+    /// Its certificate was revoked, or is one of an authority that does not count any more.
+    Certificate,
+}
+
 /// What whoever vouches for a client has set for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Terms {

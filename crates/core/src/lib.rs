@@ -60,7 +60,7 @@ pub use ask::{
     ClientPage, ClientState, ConnectionState, Kicked, MessagePage, NotPublished, OwnMessage,
     SubscriptionPage, SubscriptionState,
 };
-pub use auth::{AuthRequest, AuthStep, Terms, Verdict};
+pub use auth::{AuthRequest, AuthStep, Terms, Unwelcome, Verdict};
 pub use base::Renamed;
 pub use content::{
     ConditionEvaluator, ConditionQuery, Content, CostlyCondition, Derived, InvalidCondition, Rules,

@@ -24,7 +24,8 @@ pub struct Limits {
     ///
     /// Larger: the connection ends with 0x95.
     pub packet_bytes_max: u32,
-    /// How long a new connection may take to send its CONNECT.
+    /// How long a new connection may take to send its CONNECT, and a client to authenticate again
+    /// once it has begun.
     pub connect_timeout_s: u32,
     /// Messages that a connection may publish per second. 0 is any number.
     ///

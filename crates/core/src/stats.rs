@@ -15,6 +15,9 @@ pub struct Stats {
     /// Every refusal by its reason: connections refused or ended, PUBLISH packets and filters
     /// refused. With it each bound has its counter.
     pub refusals: ByReason,
+    /// Connections ended because their clients began to authenticate again and were not done in
+    /// time.
+    pub reauthentications_late: u64,
     /// Sessions taken over by a newer connection.
     pub takeovers: u64,
     /// PUBLISH packets received.
@@ -118,6 +121,7 @@ impl Stats {
             connections_opened,
             connections_refused,
             connections_ended,
+            reauthentications_late,
             takeovers,
             publishes_in,
             publishes_refused,

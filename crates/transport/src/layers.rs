@@ -72,9 +72,13 @@ impl Layers {
         let mut next = self.0.as_mut();
         while let Some(chain) = next.filter(|chain| chain.layer.is_open()) {
             if !std::mem::replace(&mut chain.has_told, true) {
-                let Learnt { peer, name } = chain.layer.learnt();
+                let Learnt { peer, name, shown } = chain.layer.learnt();
                 let lower = all.unwrap_or_default();
-                all = Some(Learnt { peer: peer.or(lower.peer), name: name.or(lower.name) });
+                all = Some(Learnt {
+                    peer: peer.or(lower.peer),
+                    name: name.or(lower.name),
+                    shown: shown.or(lower.shown),
+                });
             }
             next = chain.above.as_deref_mut();
         }

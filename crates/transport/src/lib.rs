@@ -102,6 +102,8 @@ pub struct Learnt {
     pub peer: Option<SocketAddr>,
     /// The user that the peer has shown to be; not empty.
     pub name: Option<Box<str>>,
+    /// What is to be kept of the certificates that it has shown.
+    pub shown: Option<Box<tls::Shown>>,
 }
 
 /// Whether more can come from the peer.

@@ -66,8 +66,8 @@ impl Layer for Proxy {
     }
 
     fn learnt(&mut self) -> Learnt {
-        let Learnt { peer, name } = std::mem::take(&mut self.learnt);
-        Learnt { peer, name: name.filter(|_| self.takes_name) }
+        let Learnt { peer, name, .. } = std::mem::take(&mut self.learnt);
+        Learnt { peer, name: name.filter(|_| self.takes_name), shown: None }
     }
 
     fn is_done(&self) -> bool {

@@ -11,6 +11,7 @@ mod naming;
 mod revoked;
 mod server;
 mod setup;
+mod shown;
 mod tickets;
 
 pub use certificate::{Certified, Dates};
@@ -22,6 +23,7 @@ pub use server::{CipherSuite, ClientAuth, RecordLayer, Server, Setup};
 pub use setup::{
     Certificates, Identity, PemError, PrivateKey, SetupError, Version, pem_of_authorities,
 };
+pub use shown::Shown;
 
 use crate::{Layer, Learnt, Stream, TransportError};
 use faults::fault;
@@ -31,8 +33,10 @@ use rustls::unbuffered::{
     ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedConnectionCommon,
     UnbufferedStatus,
 };
+use shown::Trust;
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 
 /// Plain bytes of one record.
 const RECORD_BYTES_MAX: usize = 16 * 1024;
@@ -76,10 +80,10 @@ impl Engine for UnbufferedClientConnection {
 struct Tls<E> {
     /// None if rustls would not begin it, which its first call says.
     engine: Option<E>,
-    /// How the peer's certificate names it, if it does.
-    naming: Option<Naming>,
-    /// The user that the peer has shown to be, until somebody asks.
-    name: Option<Box<str>>,
+    /// Which certificates of the peer count, if it is asked for some.
+    trust: Option<Arc<Trust>>,
+    /// What its certificates say, until somebody asks.
+    learnt: Option<Box<Learnt>>,
     /// The start of a record, or of a message of the handshake, whose rest has not come.
     held: Vec<u8>,
 }
@@ -93,17 +97,18 @@ enum Paused {
 }
 
 impl<E: Engine> Tls<E> {
-    fn new(engine: Option<E>, naming: Option<Naming>) -> Self {
-        Self { engine, naming, name: None, held: Vec::new() }
+    fn new(engine: Option<E>, trust: Option<Arc<Trust>>) -> Self {
+        Self { engine, trust, learnt: None, held: Vec::new() }
     }
 
-    /// The handshake is over: takes the peer's name from its certificate, if it shows one.
-    fn take_name(&mut self) -> Result<(), TransportError> {
-        let shown = self.engine.as_ref().and_then(|engine| engine.peer_certificates()?.first());
-        if let Some((naming, certificate)) = self.naming.zip(shown) {
-            let name = naming.name(certificate);
-            self.name = Some(name.ok_or(TransportError::Refused("its certificate names no user"))?);
-        }
+    /// The handshake is over: takes what the peer's certificates say, if it shows some.
+    fn learn(&mut self) -> Result<(), TransportError> {
+        let Self { engine: Some(engine), trust: Some(trust), .. } = self else { return Ok(()) };
+        let Some(all @ [own, ..]) = engine.peer_certificates() else { return Ok(()) };
+        let no_name = TransportError::Refused("its certificate names no user");
+        let name = trust.naming.map(|naming| naming.name(own).ok_or(no_name)).transpose()?;
+        let shown = trust.note(all).map(Box::new);
+        self.learnt = Some(Box::new(Learnt { peer: None, name, shown }));
         Ok(())
     }
 
@@ -236,7 +241,7 @@ impl<E: Engine> Layer for Tls<E> {
         let (done, paused) = Self::advance(engine, &mut held, plain, network);
         if !was_open
             && engine.is_open()
-            && let Err(error) = self.take_name()
+            && let Err(error) = self.learn()
         {
             // Nothing is heard of whom nobody knows.
             plain.truncate(start);
@@ -279,7 +284,7 @@ impl<E: Engine> Layer for Tls<E> {
     }
 
     fn learnt(&mut self) -> Learnt {
-        Learnt { peer: None, name: self.name.take() }
+        self.learnt.take().map_or_else(Learnt::default, |learnt| *learnt)
     }
 }
 

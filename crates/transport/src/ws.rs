@@ -309,6 +309,6 @@ impl Layer for WebSocket {
             Side::Server { client, .. } => client.take(),
             Side::Client { .. } => None,
         };
-        Learnt { peer: client.map(|client| *client), name: None }
+        Learnt { peer: client.map(|client| *client), ..Learnt::default() }
     }
 }

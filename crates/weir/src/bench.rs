@@ -341,7 +341,7 @@ fn parse_rate(text: &str) -> Result<f64, String> {
 }
 
 /// The same, and not nothing.
-fn parse_length(text: &str) -> Result<f64, String> {
+pub(crate) fn parse_length(text: &str) -> Result<f64, String> {
     let seconds = parse_seconds(text)?;
     (seconds > 0.0).then_some(seconds).ok_or_else(|| "it must be above 0, such as 10s".into())
 }

@@ -8,10 +8,10 @@ use serde_json::Value;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weir_control::{Caller, Client, Reply};
+use weir_control::{Ban, Caller, Client, Reply};
 use weir_say::{noteln, say, sayln};
 
-/// Ask a running broker: who is connected, end a connection, counters
+/// Ask a running broker: who is connected, end a connection, ban somebody, counters
 ///
 /// The broker serves a unix socket where its configuration has [control] socket = "PATH"; the
 /// user it runs as, and root, may use it. Exit code 0: done; 1: no such client, or it is not
@@ -51,6 +51,28 @@ enum Command {
         #[arg(value_name = "ID")]
         id: String,
     },
+    /// Keep somebody out from now on, and end who is connected (DISCONNECT 0x98)
+    Ban {
+        #[command(flatten)]
+        whom: Whom,
+        /// How long, such as 10m or 12h; for ever, if not given
+        #[arg(long = "for", value_name = "TIME", value_parser = crate::bench::parse_length)]
+        length_s: Option<f64>,
+        /// What for; the list shows it
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+    /// Take a ban back: one that was added here, or one for wrong passwords or flapping
+    Unban {
+        #[command(flatten)]
+        whom: Whom,
+    },
+    /// List the bans in force, those of the file and for wrong passwords or flapping too
+    Bans {
+        /// A JSON object on a line for each
+        #[arg(long)]
+        json: bool,
+    },
     /// Show how many partitions and sessions each shard holds
     Partitions {
         /// As JSON, with the numbers of the partitions
@@ -74,16 +96,30 @@ enum Command {
     },
 }
 
-/// Clients of one request; more are asked for in turn.
-const PAGE_CLIENTS: u64 = 1_000;
+/// Whom a ban is of.
+#[derive(Debug, clap::Args)]
+struct Whom {
+    /// What NAME is
+    #[arg(value_name = "KIND", value_parser = ["address", "client", "user"])]
+    kind: String,
+    /// An address or a network such as 192.0.2.0/24, a client identifier, or a user name
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+impl Whom {
+    fn query(&self) -> Vec<(&str, &str)> {
+        vec![("kind", &self.kind), ("name", &self.name)]
+    }
+}
+
+/// Clients or bans of one request; more are asked for in turn.
+const PAGE: u64 = 1_000;
 
 pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
     let caller = Caller::new(&args.socket).context("cannot ask")?;
     match &args.command {
-        Command::Clients { limit, json } => {
-            clients(&caller, limit.unwrap_or(u64::MAX), *json)?;
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Clients { limit, json } => CLIENTS.show(&caller, limit.unwrap_or(u64::MAX), *json),
         Command::Client { id, json } => {
             let reply = caller.get(&Caller::client_path(id))?;
             if reply.status == 404 {
@@ -97,13 +133,10 @@ pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
             }
             Ok(ExitCode::SUCCESS)
         }
-        Command::Kick { id } => {
-            let reply = caller.delete(&Caller::client_path(id))?;
-            match reply.status {
-                404 => not_found(&reply),
-                _ => done(&reply),
-            }
-        }
+        Command::Kick { id } => removed(&caller.delete(&Caller::client_path(id))?),
+        Command::Ban { whom, length_s, reason } => ban(&caller, whom, *length_s, reason.as_deref()),
+        Command::Unban { whom } => removed(&caller.delete(&Caller::bans_path(&whom.query()))?),
+        Command::Bans { json } => BANS.show(&caller, u64::MAX, *json),
         Command::Partitions { json } => {
             let partitions = granted(&caller.get("/api/v1/partitions")?)?;
             if *json {
@@ -129,40 +162,89 @@ pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Lists clients page by page, each as soon as it is there.
-fn clients(caller: &Caller, limit: u64, json: bool) -> anyhow::Result<()> {
-    let (mut listed, mut cursor) = (0, String::new());
-    let mut cursors = HashSet::new();
-    while listed < limit && weir_say::is_read() {
-        let page = (limit - listed).min(PAGE_CLIENTS);
-        let reply = caller.get(&format!("/api/v1/clients?limit={page}{cursor}"))?;
-        let mut page = granted(&reply)?;
-        if !json && cursor.is_empty() {
-            sayln!("{}", text::CLIENT_HEAD);
-        }
-        let clients = page["clients"].as_array_mut().context("the broker sent no list")?;
-        for client in clients.drain(..) {
-            listed += 1;
-            if json {
-                sayln!("{client}");
-            } else {
-                sayln!("{}", text::client_line(&serde_json::from_value::<Client>(client)?));
+/// Bans somebody, and says what that has done beyond.
+fn ban(
+    caller: &Caller,
+    whom: &Whom,
+    length_s: Option<f64>,
+    reason: Option<&str>,
+) -> anyhow::Result<ExitCode> {
+    let for_s = length_s.map(|length_s| (length_s.ceil() as u32).to_string());
+    let mut query = whom.query();
+    query.extend(for_s.as_deref().map(|for_s| ("for_s", for_s)));
+    query.extend(reason.map(|reason| ("reason", reason)));
+    let banned = granted(&caller.post(&Caller::bans_path(&query))?)?;
+    let ended = banned["ended"].as_u64().unwrap_or(0);
+    if ended > 0 {
+        let plural = if ended == 1 { "" } else { "s" };
+        sayln!("{ended} connection{plural} ended");
+    }
+    if let Some(why) = banned["not_kept"].as_str() {
+        noteln!("weir: a restart of the broker will forget it: {}", text::error(why));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A list that the broker gives page by page.
+struct List {
+    path: &'static str,
+    /// Of one.
+    name: &'static str,
+    head: &'static str,
+    line: fn(Value) -> anyhow::Result<String>,
+}
+
+const CLIENTS: List = List {
+    path: "/api/v1/clients",
+    name: "client",
+    head: text::CLIENT_HEAD,
+    line: |client| Ok(text::client_line(&serde_json::from_value::<Client>(client)?)),
+};
+
+const BANS: List = List {
+    path: "/api/v1/bans",
+    name: "ban",
+    head: text::BAN_HEAD,
+    line: |ban| Ok(text::ban_line(&serde_json::from_value::<Ban>(ban)?)),
+};
+
+impl List {
+    /// Shows the pages, each as soon as it is there.
+    fn show(&self, caller: &Caller, limit: u64, json: bool) -> anyhow::Result<ExitCode> {
+        let Self { path, name, head, line } = self;
+        let (mut listed, mut cursor) = (0, String::new());
+        let mut cursors = HashSet::new();
+        while listed < limit && weir_say::is_read() {
+            let page = (limit - listed).min(PAGE);
+            let reply = caller.get(&format!("{path}?limit={page}{cursor}"))?;
+            let mut page = granted(&reply)?;
+            if !json && cursor.is_empty() {
+                sayln!("{head}");
+            }
+            let of_page = page[format!("{name}s")].as_array_mut();
+            for item in of_page.context("the broker sent no list")?.drain(..) {
+                listed += 1;
+                if json {
+                    sayln!("{item}");
+                } else {
+                    sayln!("{}", line(item)?);
+                }
+            }
+            match page["cursor"].as_str() {
+                Some(next) => {
+                    let is_new = cursors.insert(next.to_owned());
+                    anyhow::ensure!(is_new, "the broker sent the same part of the list twice");
+                    cursor = format!("&cursor={next}");
+                }
+                None => break,
             }
         }
-        match page["cursor"].as_str() {
-            Some(next) => {
-                let is_new = cursors.insert(next.to_owned());
-                anyhow::ensure!(is_new, "the broker sent the same part of the list twice");
-                cursor = format!("&cursor={next}");
-            }
-            None => break,
+        if !json {
+            let plural = if listed == 1 { "" } else { "s" };
+            sayln!("{listed} {name}{plural}");
         }
+        Ok(ExitCode::SUCCESS)
     }
-    if !json {
-        let plural = if listed == 1 { "" } else { "s" };
-        sayln!("{listed} client{plural}");
-    }
-    Ok(())
 }
 
 /// What the reply holds, if the broker did not refuse.
@@ -175,6 +257,11 @@ fn granted(reply: &Reply) -> anyhow::Result<Value> {
 fn done(reply: &Reply) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(reply.status == 204, "{}", refused(reply));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The same of something that may not be there.
+fn removed(reply: &Reply) -> anyhow::Result<ExitCode> {
+    if reply.status == 404 { not_found(reply) } else { done(reply) }
 }
 
 /// Says what is not there.

@@ -76,6 +76,23 @@ impl<K: Eq + Hash> Strikes<K> {
         !self.by.is_empty() && self.by.get(key).is_some_and(|strike| strike.out_until > now)
     }
 
+    /// Who is kept out now, and until when.
+    pub(super) fn kept_out(&self, now: Micros) -> impl Iterator<Item = (&K, Micros)> {
+        let is_out = move |(_, until): &(&K, Micros)| *until > now;
+        self.by.iter().map(|(key, strike)| (key, strike.out_until)).filter(is_out)
+    }
+
+    /// Forgets those who are meant. Says whether one of them was kept out.
+    pub(super) fn pardon(&mut self, is_meant: impl Fn(&K) -> bool, now: Micros) -> bool {
+        let mut was_out = false;
+        self.by.retain(|key, strike| {
+            let is_meant = is_meant(key);
+            was_out |= is_meant && strike.out_until > now;
+            !is_meant
+        });
+        was_out
+    }
+
     fn sweep(&mut self, now: Micros) {
         if now < self.sweep_at {
             return;
@@ -103,6 +120,20 @@ mod tests {
         // Then it is counted anew.
         assert_eq!([302, 303, 304].map(|s| strikes.add('a', at(s))), [false, false, true]);
         assert_eq!(strikes.outs, 2);
+        assert_eq!(strikes.kept_out(at(400)).collect::<Vec<_>>(), [(&'a', at(604))]);
+        assert_eq!(strikes.kept_out(at(604)).count(), 0);
+    }
+
+    #[test]
+    fn who_is_pardoned_begins_anew_and_nobody_else() {
+        let mut strikes = Strikes::new(2, 300);
+        for key in ['a', 'a', 'b', 'b', 'c'] {
+            strikes.add(key, at(0));
+        }
+        assert!(!strikes.pardon(|&key| key == 'c', at(1)), "it was not out");
+        assert!(strikes.pardon(|&key| key == 'a', at(1)));
+        assert!(!strikes.is_out(&'a', at(1)) && strikes.is_out(&'b', at(1)));
+        assert!(!strikes.add('a', at(1)));
     }
 
     #[test]

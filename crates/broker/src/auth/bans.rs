@@ -6,7 +6,8 @@
 use super::passwords::BadLine;
 use jiff::Timestamp;
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Bans of a file. Each takes about a hundred bytes.
@@ -14,9 +15,77 @@ const BANS_MAX: usize = 1_000_000;
 
 /// A time of day in seconds since 1970; the last one is never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Until(u64);
+pub(crate) struct Until(u64);
 
-const FOR_EVER: Until = Until(u64::MAX);
+impl Until {
+    pub(crate) const FOR_EVER: Self = Self(u64::MAX);
+
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let time: Timestamp = text.parse().map_err(|_| {
+            format!("{text}: it must be a time such as 2030-01-31T12:00:00Z (RFC 3339)")
+        })?;
+        // What ended before 1970 ended.
+        Ok(Self(time.as_second().try_into().unwrap_or(0)))
+    }
+
+    pub(crate) fn seconds_from_now(seconds: u64) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self(since.as_secs().saturating_add(seconds))
+    }
+
+    pub(crate) fn is_over(self) -> bool {
+        self != Self::FOR_EVER && self <= Self::seconds_from_now(0)
+    }
+
+    /// As [`Until::parse`] takes it; nothing if it never ends.
+    pub(crate) fn text(self) -> Option<String> {
+        let time = Timestamp::from_second(self.0.try_into().ok()?).ok()?;
+        Some(time.to_string())
+    }
+}
+
+/// Whom a ban keeps out.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Whom {
+    Address(Network),
+    Client(Box<str>),
+    User(Box<str>),
+}
+
+impl Whom {
+    /// As a line of the file names it.
+    pub(crate) fn parse(kind: &str, name: &str) -> Result<Self, String> {
+        if name.is_empty() {
+            return Err(format!("{kind}: whom it bans is missing"));
+        }
+        match kind {
+            "address" => {
+                let rule = "it must be an address such as 192.0.2.7, or a network such as \
+                    192.0.2.0/24 or 2001:db8::/32";
+                let network = Network::parse(name).ok_or_else(|| format!("{name}: {rule}"))?;
+                Ok(Self::Address(network))
+            }
+            "client" => Ok(Self::Client(name.into())),
+            "user" => Ok(Self::User(name.into())),
+            _ => Err(format!("{kind}: a ban is of an address, client or user")),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Address(_) => "address",
+            Self::Client(_) => "client",
+            Self::User(_) => "user",
+        }
+    }
+
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Address(network) => network.to_string(),
+            Self::Client(name) | Self::User(name) => name.to_string(),
+        }
+    }
+}
 
 /// All that is banned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,11 +98,24 @@ pub(crate) struct Bans {
 }
 
 /// An address, of which only the first bits count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Network {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Network {
+    is_v6: bool,
     bits: u128,
     length: u8,
-    is_v6: bool,
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (address, whole): (IpAddr, u8) = match self.is_v6 {
+            true => (Ipv6Addr::from_bits(self.bits).into(), 128),
+            false => (Ipv4Addr::from_bits((self.bits >> 96) as u32).into(), 32),
+        };
+        match self.length == whole {
+            true => write!(out, "{address}"),
+            false => write!(out, "{address}/{}", self.length),
+        }
+    }
 }
 
 impl Network {
@@ -43,7 +125,22 @@ impl Network {
             IpAddr::V6(address) => (address.to_bits(), true),
         };
         let mask = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
-        Self { bits: bits & mask, length, is_v6 }
+        Self { is_v6, bits: bits & mask, length }
+    }
+
+    /// Where those are that count as one host ([`host_of`]).
+    pub(crate) fn of_host(host: IpAddr) -> Self {
+        let whole = if host.is_ipv4() { 32 } else { 128 };
+        let is_network = host.is_ipv6() && !host.is_loopback();
+        Self::of(host, if is_network { 64 } else { whole })
+    }
+
+    /// Whether a host is in it, or it in the host.
+    pub(crate) fn has_host(&self, host: IpAddr) -> bool {
+        let of_host = Self::of_host(host);
+        let length = self.length.min(of_host.length);
+        let cut = |network: &Self| network.bits.checked_shr(128 - u32::from(length)).unwrap_or(0);
+        self.is_v6 == of_host.is_v6 && cut(self) == cut(&of_host)
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -90,32 +187,56 @@ impl Bans {
     fn add(&mut self, text: &str) -> Result<(), String> {
         let (kind, rest) = text.split_once(' ').unwrap_or((text, ""));
         let (name, until) = match rest.trim().rsplit_once(" until ") {
-            Some((name, time)) => (name.trim(), until(time.trim())?),
-            None => (rest.trim(), FOR_EVER),
+            Some((name, time)) => (name.trim(), Until::parse(time.trim())?),
+            None => (rest.trim(), Until::FOR_EVER),
         };
-        if name.is_empty() {
-            return Err(format!("{kind}: whom it bans is missing"));
-        }
-        match kind {
-            "address" => {
-                let rule = "it must be an address such as 192.0.2.7, or a network such as \
-                    192.0.2.0/24 or 2001:db8::/32";
-                let network = Network::parse(name).ok_or_else(|| format!("{name}: {rule}"))?;
+        self.keep_out(&Whom::parse(kind, name)?, until);
+        Ok(())
+    }
+
+    /// The later of two ends counts.
+    pub(crate) fn keep_out(&mut self, whom: &Whom, until: Until) {
+        match whom {
+            Whom::Address(network) => {
                 let lengths = &mut self.lengths[usize::from(network.is_v6)];
                 if !lengths.contains(&network.length) {
                     lengths.push(network.length);
                 }
-                keep(&mut self.networks, network, until);
+                keep(&mut self.networks, *network, until);
             }
-            "client" => keep(&mut self.clients, name.into(), until),
-            "user" => keep(&mut self.users, name.into(), until),
-            _ => return Err(format!("{kind}: a line begins with address, client or user")),
+            Whom::Client(client_id) => keep(&mut self.clients, client_id.clone(), until),
+            Whom::User(user) => keep(&mut self.users, user.clone(), until),
         }
-        Ok(())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.has_addresses() && self.clients.is_empty() && self.users.is_empty()
+    }
+
+    /// Whether any address is banned.
+    pub(crate) fn has_addresses(&self) -> bool {
+        !self.networks.is_empty()
+    }
+
+    /// Whether this very ban is among them, and not over.
+    pub(crate) fn has(&self, whom: &Whom) -> bool {
+        match whom {
+            Whom::Address(network) => holds(self.networks.get(network)),
+            Whom::Client(client_id) => self.has_client(client_id),
+            Whom::User(user) => self.has_user(user),
+        }
+    }
+
+    /// All of them, in an order that stays while they do.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Whom, Until)> {
+        let networks = self.networks.iter().map(|(&of, &until)| (Whom::Address(of), until));
+        let clients = self.clients.iter().map(|(of, &until)| (Whom::Client(of.clone()), until));
+        let users = self.users.iter().map(|(of, &until)| (Whom::User(of.clone()), until));
+        networks.chain(clients).chain(users)
     }
 
     pub(crate) fn has_address(&self, address: IpAddr) -> bool {
-        if self.networks.is_empty() {
+        if !self.has_addresses() {
             return false;
         }
         let is_v6 = Network::of(address, 0).is_v6;
@@ -138,21 +259,8 @@ fn keep<K: std::hash::Hash + Eq>(bans: &mut HashMap<K, Until>, key: K, until: Un
     *kept = until.max(*kept);
 }
 
-fn until(text: &str) -> Result<Until, String> {
-    let time: Timestamp = text.parse().map_err(|_| {
-        format!("{text}: it must be a time such as 2030-01-31T12:00:00Z (RFC 3339)")
-    })?;
-    // What ended before 1970 ended.
-    Ok(Until(time.as_second().try_into().unwrap_or(0)))
-}
-
 fn holds(until: Option<&Until>) -> bool {
-    until.is_some_and(|&until| {
-        until == FOR_EVER || {
-            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            since.as_secs() < until.0
-        }
-    })
+    until.is_some_and(|until| !until.is_over())
 }
 
 /// Whether a text is that of a file of bans.
@@ -199,6 +307,28 @@ mod tests {
         assert!(has(&all, "10.0.0.1") && !has(&all, "2001:db8::1"));
         assert!(has(&self::bans("address ::/0"), "2001:db8::1"));
         assert!(!has(&Bans::default(), "10.0.0.1"));
+    }
+
+    #[test]
+    fn a_network_is_shown_as_it_is_read_and_knows_its_hosts() {
+        for (text, shown, host, is_its) in [
+            ("192.0.2.7", "192.0.2.7", "192.0.2.7", true),
+            ("::ffff:192.0.2.7", "192.0.2.7", "192.0.2.8", false),
+            ("198.51.100.9/24", "198.51.100.0/24", "198.51.100.77", true),
+            ("0.0.0.0/0", "0.0.0.0/0", "10.1.2.3", true),
+            ("2001:db8::1", "2001:db8::1", "2001:db8::", true),
+            ("2001:db8::/32", "2001:db8::/32", "2001:db8:7::", true),
+            ("2001:db8::/32", "2001:db8::/32", "2001:db9::", false),
+            ("::1", "::1", "::1", true),
+            ("::/0", "::/0", "10.1.2.3", false),
+        ] {
+            let network = Network::parse(text).unwrap();
+            assert_eq!(network.to_string(), shown);
+            assert_eq!(Network::parse(shown), Some(network));
+            assert_eq!(network.has_host(host.parse().unwrap()), is_its, "{text} {host}");
+        }
+        let host = Network::of_host("2001:db8::".parse().unwrap());
+        assert_eq!(host.to_string(), "2001:db8::/64");
     }
 
     #[test]

@@ -44,6 +44,9 @@ impl Drop for Generations {
 
 const UNFINISHED: &str = "new";
 
+/// The file of bans that are added by `weir ctl`, beside the generations.
+pub(crate) const ADDED_BANS_FILE: &str = "bans.toml";
+
 /// The folder of the pages of queues, beside the generations.
 pub(super) const PAGES: &str = "pages";
 
@@ -246,7 +249,7 @@ fn link_all(from: &Path, to: &Path) -> io::Result<()> {
 
 /// What may be in the folder of a store that has no generation yet: a start that was ended early
 /// leaves it, or the file system has it.
-const OWN: [&str; 3] = ["lock", PAGES, "lost+found"];
+const OWN: [&str; 4] = ["lock", PAGES, "lost+found", ADDED_BANS_FILE];
 
 /// Refuses a folder that has something, and no generation: nobody wants a broker's files there.
 fn refuse_others(root: &Path) -> Result<(), NoStore> {

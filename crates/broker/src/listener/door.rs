@@ -7,11 +7,11 @@ use super::config::{ListenerConfig, ProxyConfig, RecordLayerConfig, TlsConfig};
 use super::users::Users;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, SystemTime};
 use weir_transport::tls::{
     Certificates, Certified, ClientAuth, Identity, PemError, PrivateKey, RecordLayer, Revoked,
-    Server, Setup, SetupError,
+    Server, Setup, SetupError, Shown,
 };
 use weir_transport::{Layers, Recipe, proxy, ws};
 
@@ -59,8 +59,18 @@ struct Tls {
     config: TlsConfig,
     /// What clients may ask to speak over it.
     protocol: &'static str,
-    /// Taken once for each connection, and once for each change.
+    /// Taken once for each connection and each certificate, and once for each change.
     server: RwLock<Server>,
+}
+
+impl Tls {
+    fn server(&self) -> RwLockReadGuard<'_, Server> {
+        self.server.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO)
 }
 
 impl Door {
@@ -126,6 +136,16 @@ impl Door {
         self.tls.is_some()
     }
 
+    /// Whether clients are asked for certificates.
+    pub(crate) fn asks_for_certificates(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.server().asks_for_certificates())
+    }
+
+    /// Whether a client that has shown these would be let in by them now.
+    pub(crate) fn lets_in(&self, shown: &Shown) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.server().lets_in(shown, since_1970()))
+    }
+
     /// What is spoken by it.
     pub(crate) fn name(&self) -> Option<String> {
         let layers = [
@@ -138,10 +158,10 @@ impl Door {
     }
 
     /// Reads the files again, and says so in the log. If something is wrong with one of them,
-    /// nothing changes.
-    pub(crate) fn reload(&self) {
+    /// nothing changes. Says whether certificates of clients may have to be looked at again.
+    pub(crate) fn reload(&self) -> bool {
         self.users.iter().for_each(Users::reload);
-        let Some(Tls { config, protocol, server }) = &self.tls else { return };
+        let Some(Tls { config, protocol, server }) = &self.tls else { return false };
         let certificate = config.certificate.display();
         let mut warnings = Vec::new();
         match read(config, protocol, &mut warnings) {
@@ -151,9 +171,11 @@ impl Door {
                 for warning in warnings {
                     tracing::warn!("{warning}");
                 }
+                self.asks_for_certificates()
             }
             Err(error) => {
                 tracing::error!(%certificate, %error, "the certificate stays as it was");
+                false
             }
         }
     }
@@ -161,8 +183,7 @@ impl Door {
 
 impl Recipe for Door {
     fn layers(&self) -> Layers {
-        let layer = |tls: &Tls| tls.server.read().unwrap_or_else(PoisonError::into_inner).layer();
-        let tls = self.tls.as_ref().map(layer);
+        let tls = self.tls.as_ref().map(|tls| tls.server().layer());
         let proxy = self.proxy.as_ref().map(|proxy| proxy::server(proxy.identity));
         let rules = self.rules.as_ref().map(|rules| ws::server(Arc::clone(rules)));
         Layers::new(proxy.into_iter().chain(tls).chain(rules))
@@ -174,7 +195,7 @@ fn read(
     protocol: &str,
     warnings: &mut Vec<String>,
 ) -> Result<Server, TlsFault> {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    let now = since_1970();
     let mut shown = Vec::new();
     for (certificate, key) in config.certificates() {
         let certified = certify(certificate, key)?;

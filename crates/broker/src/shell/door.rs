@@ -3,13 +3,13 @@
 //! Most are decided on when they are accepted. Where a proxy connects for a client, that waits
 //! until it has said where the client is, for as long as a CONNECT may take.
 
-use super::Shell;
+use super::{Guard, Shell};
 use crate::admission::Admission;
 use crate::listener::{Door, Front};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use weir_core::{ConnKey, Micros};
-use weir_reactor::{Io, Learnt, ListenerId, Token};
+use weir_reactor::{Io, Learnt, ListenerId, Token, UNIX_PEER};
 use weir_wire::ReasonCode;
 
 /// A connection of a proxy.
@@ -49,6 +49,9 @@ impl Shell {
             }
         }
         self.guard.log.accepted(conn, peer);
+        if door.as_ref().is_some_and(|door| door.asks_for_certificates()) {
+            self.guard.certificates.expect(conn, by);
+        }
         if let Some(door) = door
             && door.has_users()
         {
@@ -65,6 +68,16 @@ impl Shell {
         let conn = ConnKey(token.0);
         if let Some(name) = learnt.name {
             self.guard.auth.learnt(conn, name);
+        }
+        let Guard { certificates, doors, log, .. } = &mut self.guard;
+        if let Some(shown) = learnt.shown
+            && !certificates.learnt(conn, shown, doors)
+        {
+            let peer = log.peer(conn).unwrap_or(UNIX_PEER);
+            return self.drop_opened(io, token, peer, "its certificate does not count any more");
+        }
+        if io.is_open(token) {
+            certificates.settle(conn);
         }
         // Nobody else is believed where its client is.
         let Some(mut waiting) = self.guard.waiting.remove(&conn) else { return };

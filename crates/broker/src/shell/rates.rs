@@ -1,21 +1,43 @@
-//! How fast connections may send, where that is bounded: one that sends faster is not read for a
-//! while. What is not read stays with the system and its sender.
+//! How fast connections may send, where that is bounded, each by itself and those of an address
+//! together: one that sends faster is not read for a while. What is not read stays with the system
+//! and its sender.
 
-use super::Shell;
+use super::{Guard, Shell};
+use crate::admission::{Budget, ProcessLimits, open};
 use foldhash::fast::RandomState;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use weir_core::{ConnKey, Limits, Micros};
 use weir_reactor::{Io, Token};
 
 const SECOND: Micros = Micros(1_000_000);
 
+/// Messages and bytes per second; 0 is any number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PerSecond([u32; 2]);
+
+impl PerSecond {
+    fn is_bounded(self) -> bool {
+        self.0 != [0; 2]
+    }
+
+    /// How long it takes to send so much.
+    fn costs(self, sent: [u64; 2]) -> [Micros; 2] {
+        let cost = |at: usize| {
+            let us = sent[at].saturating_mul(SECOND.0).checked_div(self.0[at].into());
+            Micros(us.unwrap_or(0))
+        };
+        [cost(0), cost(1)]
+    }
+}
+
 /// The rates of a shard's connections.
 #[derive(Debug)]
 pub(crate) struct Rates {
-    messages_max: u64,
-    bytes_max: u64,
-    /// By token: when each would have sent what it has at the rate that it may.
-    paid_at: HashMap<u32, [Micros; 2], RandomState>,
+    of_connection: PerSecond,
+    of_address: PerSecond,
+    by: HashMap<u32, Sender, RandomState>,
     paused: HashMap<u32, Micros, RandomState>,
     /// The same, by time.
     due: BTreeSet<(Micros, u32)>,
@@ -23,19 +45,32 @@ pub(crate) struct Rates {
     pub(super) pauses: u64,
 }
 
+/// A connection that has sent something.
+#[derive(Debug)]
+struct Sender {
+    /// When it would have sent what it has at the rates that it may.
+    paid_at: [Micros; 2],
+    /// Of its address, if that has rates.
+    budget: Option<Arc<Budget>>,
+}
+
 impl Rates {
     /// Nothing if no rate is bounded.
-    pub(crate) fn new(limits: &Limits) -> Option<Box<Self>> {
-        let messages_max = u64::from(limits.messages_per_second_max);
-        let bytes_max = u64::from(limits.bytes_per_second_max);
-        let (paid_at, paused, due) = (HashMap::default(), HashMap::default(), BTreeSet::new());
-        let rates = Self { messages_max, bytes_max, paid_at, paused, due, pauses: 0 };
-        (messages_max + bytes_max > 0).then(|| Box::new(rates))
+    pub(crate) fn new(limits: &Limits, process: &ProcessLimits) -> Option<Box<Self>> {
+        let of_connection =
+            PerSecond([limits.messages_per_second_max, limits.bytes_per_second_max]);
+        let of_address = PerSecond([
+            process.messages_per_second_per_address_max,
+            process.bytes_per_second_per_address_max,
+        ]);
+        let (by, paused, due) = (HashMap::default(), HashMap::default(), BTreeSet::new());
+        let rates = Self { of_connection, of_address, by, paused, due, pauses: 0 };
+        (of_connection.is_bounded() || of_address.is_bounded()).then(|| Box::new(rates))
     }
 
     /// The connection is over.
     pub(super) fn forget(&mut self, token: u32) {
-        self.paid_at.remove(&token);
+        self.by.remove(&token);
         if let Some(until) = self.paused.remove(&token) {
             self.due.remove(&(until, token));
         }
@@ -45,20 +80,31 @@ impl Rates {
         self.paused.contains_key(&token)
     }
 
-    /// The connection has sent that. Says whether it may send no more for now.
-    fn took(&mut self, token: u32, messages: u64, bytes: u64, now: Micros) -> bool {
-        let taken = [(messages, self.messages_max), (bytes, self.bytes_max)];
-        let mut until = now;
-        for (paid_at, (taken, max)) in self.paid_at.entry(token).or_default().iter_mut().zip(taken)
-        {
-            let Some(cost_us) = taken.saturating_mul(SECOND.0).checked_div(max) else { continue };
-            *paid_at = (*paid_at).max(now) + Micros(cost_us);
-            // A second's worth may come at once.
-            until = until.max(Micros(paid_at.0.saturating_sub(SECOND.0)));
+    /// The connection has sent so many messages and bytes; `budget` knows that of its address. Says
+    /// whether it may send no more for now.
+    fn took(
+        &mut self,
+        token: u32,
+        sent: [u64; 2],
+        now: Micros,
+        budget: impl FnOnce() -> Option<Arc<Budget>>,
+    ) -> bool {
+        let Self { of_connection, of_address, by, .. } = self;
+        let sender = match by.entry(token) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let budget = of_address.is_bounded().then(budget).flatten();
+                entry.insert(Sender { paid_at: [Micros(0); 2], budget })
+            }
+        };
+        for (paid_at, cost) in sender.paid_at.iter_mut().zip(of_connection.costs(sent)) {
+            *paid_at = (*paid_at).max(now) + cost;
         }
-        if until <= now {
-            return false;
-        }
+        let together = sender.budget.as_ref().map(|it| it.pay(of_address.costs(sent), now));
+        let all = sender.paid_at.into_iter().chain(together.into_iter().flatten());
+        // A second's worth may come at once.
+        let until = all.map(|paid_at| Micros(paid_at.0.saturating_sub(SECOND.0))).max();
+        let Some(until) = until.filter(|until| *until > now) else { return false };
         self.pauses += 1;
         self.paused.insert(token, until);
         self.due.insert((until, token));
@@ -92,9 +138,13 @@ impl Shell {
         let before = self.shard.publishes_in();
         let consumed = self.received_at_once(io, token, bytes);
         let messages = self.shard.publishes_in() - before;
-        if let Some(rates) = &mut self.guard.rates
+        let (now, place) = (Micros(io.now_us()), self.guard.place(token.0));
+        let Guard { rates, admission, .. } = &mut self.guard;
+        if let Some(rates) = rates
             && self.shard.is_live(ConnKey(token.0))
-            && rates.took(token.0, messages, consumed as u64, Micros(io.now_us()))
+            && rates.took(token.0, [messages, consumed as u64], now, || {
+                open(admission).budget(place, now)
+            })
         {
             io.pause(token);
         }
@@ -112,16 +162,51 @@ mod tests {
             bytes_per_second_max: bytes,
             ..Limits::default()
         };
-        Rates::new(&limits).unwrap()
+        Rates::new(&limits, &ProcessLimits::default()).unwrap()
+    }
+
+    fn took(rates: &mut Rates, token: u32, messages: u64, bytes: u64, now: Micros) -> bool {
+        rates.took(token, [messages, bytes], now, || panic!("no rate of an address is bounded"))
+    }
+
+    /// Connections of one address on two shards, each of which is read whenever it may be.
+    #[test]
+    fn the_connections_of_an_address_share_its_rate_over_all_shards() {
+        let process =
+            ProcessLimits { bytes_per_second_per_address_max: 1_000, ..Default::default() };
+        let budget = Arc::<Budget>::default();
+        let new = || Rates::new(&Limits::default(), &process).unwrap();
+        let mut shards = [new(), new()];
+        let mut bytes = 0;
+        let mut sends = |rates: &mut Rates, token, now| {
+            bytes += 300;
+            rates.took(token, [7, 300], now, || Some(Arc::clone(&budget)))
+        };
+        for rates in &mut shards {
+            (0..3).for_each(|token| while !sends(rates, token, SECOND) {});
+        }
+        while let Some(now) = shards.iter().filter_map(|rates| rates.next()).min()
+            && now < Micros(61_000_000)
+        {
+            for rates in &mut shards {
+                while let Some(Token(token)) = rates.take_due(now) {
+                    while !sends(rates, token, now) {}
+                }
+            }
+        }
+        // A minute's worth, a second's at the start, and one read of each connection.
+        assert!((59_000..=61_000 + 6 * 300).contains(&bytes), "{bytes}");
+        // Another address has its own.
+        assert!(!shards[0].took(9, [0, 1_000], SECOND, || Some(Arc::default())));
     }
 
     #[test]
     fn a_second_s_worth_comes_at_once_and_more_waits_for_its_time() {
         let mut rates = rates(100, 0);
         let start = SECOND;
-        assert!(!rates.took(1, 100, 1 << 40, start));
-        assert!(rates.took(1, 50, 0, start));
-        assert!(!rates.took(2, 100, 0, start), "each by itself");
+        assert!(!took(&mut rates, 1, 100, 1 << 40, start));
+        assert!(took(&mut rates, 1, 50, 0, start));
+        assert!(!took(&mut rates, 2, 100, 0, start), "each by itself");
         assert_eq!(rates.next(), Some(start + Micros(500_000)));
         assert!(rates.is_paused(1) && rates.take_due(start).is_none());
         assert_eq!(rates.take_due(start + Micros(500_000)), Some(Token(1)));
@@ -136,7 +221,7 @@ mod tests {
         let (mut now, mut bytes) = (SECOND, 0);
         while now < Micros(61_000_000) {
             bytes += 700;
-            if rates.took(1, 0, 700, now) {
+            if took(&mut rates, 1, 0, 700, now) {
                 now = rates.next().unwrap();
                 rates.take_due(now);
             }
@@ -147,9 +232,9 @@ mod tests {
     #[test]
     fn who_is_gone_is_not_read_again() {
         let mut rates = rates(1, 1);
-        assert!(rates.took(7, 5, 5, SECOND));
+        assert!(took(&mut rates, 7, 5, 5, SECOND));
         rates.forget(7);
-        assert!(rates.next().is_none() && rates.paid_at.is_empty() && !rates.is_paused(7));
-        assert!(Rates::new(&Limits::default()).is_none());
+        assert!(rates.next().is_none() && rates.by.is_empty() && !rates.is_paused(7));
+        assert!(Rates::new(&Limits::default(), &ProcessLimits::default()).is_none());
     }
 }

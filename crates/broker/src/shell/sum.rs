@@ -2,40 +2,30 @@
 //! read again, and what the control thread wants.
 
 use super::{Output, Shell};
-use crate::auth::Bans;
+use crate::auth::{Bans, Until, Whom};
 use crate::control::{Answer, ShardCounters, own_message};
 use crate::reload::Reload;
 use std::sync::Arc;
-use weir_control::Request;
-use weir_core::{ConnKey, Kicked, Micros, Partition, Shard, ShardId};
+use weir_control::{Request, Whom as Named};
+use weir_core::{ConnKey, Kicked, Micros, Partition, Shard, ShardId, Unwelcome};
 use weir_reactor::Io;
 
 impl Shell {
     /// Goes by the users and rights that were read again.
-    pub(crate) fn reload(&mut self, reload: &Reload, io: &mut Io) {
+    pub(crate) fn reload(&mut self, reload: Arc<Reload>, io: &mut Io) {
         let (shard, mut output) = self.parts(io);
         if let Some(policy) = &reload.policy {
             shard.set_policy(Arc::clone(policy));
         }
         shard.end_clients_of(|user| reload.gone.contains(user), output.now(), &mut output);
         if let Some(bans) = &reload.bans {
-            self.ban(bans, io);
+            output.guard.admission().set_bans(Arc::clone(bans));
+            output.end_banned(bans, shard);
         }
-    }
-
-    /// Those are banned from now on. Who is here already is ended.
-    fn ban(&mut self, bans: &Arc<Bans>, io: &mut Io) {
-        self.guard.admission().set_bans(Arc::clone(bans));
-        let log = &self.guard.log;
-        let is_banned = |(conn, client_id, user): &(ConnKey, &str, Option<&str>)| {
-            bans.has_client(client_id)
-                || user.is_some_and(|user| bans.has_user(user))
-                || log.peer_of(*conn, io).is_some_and(|peer| bans.has_address(peer.ip()))
-        };
-        let banned: Vec<ConnKey> =
-            self.shard.connected().filter(is_banned).map(|(conn, ..)| conn).collect();
-        let (shard, mut output) = self.parts(io);
-        shard.end_banned(&banned, output.now(), &mut output);
+        if let Some(look) = &reload.certificates {
+            look.ended(output.end_uncertified(shard));
+        }
+        self.guard.reloaded.add(reload);
     }
 
     /// Writes every counter to the log.
@@ -52,6 +42,7 @@ impl Shell {
             transport_errors = io.transport_errors,
             passwords = ?self.guard.auth.password_counts(),
             rate_pauses = self.guard.rate_pauses(),
+            certificates_ended = self.guard.certificates.ended,
             access = ?self.guard.auth.access_counts(),
             log_lines_left_out = log.left_out,
             log_lines_lost = log.lost,
@@ -74,6 +65,56 @@ impl Shell {
 }
 
 impl Output<'_> {
+    /// Ends who is here already and banned by one of these. Says how many these are.
+    fn end_banned(&mut self, bans: &Bans, shard: &mut Shard) -> u64 {
+        let (log, io) = (&self.guard.log, &mut *self.io);
+        let mut is_address_banned = |conn| {
+            let peer = bans.has_addresses().then(|| log.peer_of(conn, io)).flatten();
+            peer.is_some_and(|peer| bans.has_address(peer.ip()))
+        };
+        let is_banned = |(conn, client_id, user): &(ConnKey, &str, Option<&str>)| {
+            bans.has_client(client_id)
+                || user.is_some_and(|user| bans.has_user(user))
+                || is_address_banned(*conn)
+        };
+        let banned: Vec<ConnKey> =
+            shard.connected().filter(is_banned).map(|(conn, ..)| conn).collect();
+        shard.end_unwelcome(&banned, Unwelcome::Banned, self.now(), self);
+        banned.len() as u64
+    }
+
+    /// Ends a client that has come from another shard, if it was on its way when it would have been
+    /// ended. Its sender went by the first `reloads` of them.
+    pub(super) fn look_again(&mut self, conn: ConnKey, reloads: u32, shard: &mut Shard) {
+        let Some(why) = self.unwelcome(conn, reloads, shard) else { return };
+        self.guard.certificates.ended += u64::from(why == Unwelcome::Certificate);
+        shard.end_unwelcome(&[conn], why, self.now(), self);
+    }
+
+    fn unwelcome(&mut self, conn: ConnKey, reloads: u32, shard: &Shard) -> Option<Unwelcome> {
+        if !self.guard.certificates.lets_in(conn, &self.guard.doors) {
+            return Some(Unwelcome::Certificate);
+        }
+        // Before its CONNECT, the rest is still to be asked.
+        let (client_id, user) = shard.who(conn)?;
+        let peer = self.guard.log.peer_of(conn, self.io).map(|peer| peer.ip());
+        match user {
+            _ if self.guard.admission().has_banned(peer, client_id, user) => {
+                Some(Unwelcome::Banned)
+            }
+            Some(user) if self.guard.reloaded.has_ended(user, reloads) => Some(Unwelcome::UserGone),
+            _ => None,
+        }
+    }
+
+    /// The same of one ban, which the control thread has understood before.
+    fn end_named(&mut self, Named { kind, name }: &Named, shard: &mut Shard) -> u64 {
+        let Ok(whom) = Whom::parse(kind, name) else { return 0 };
+        let mut bans = Bans::default();
+        bans.keep_out(&whom, Until::FOR_EVER);
+        self.end_banned(&bans, shard)
+    }
+
     /// Does what the control thread asks. Nothing if the answer comes later.
     pub(super) fn answer(
         &mut self,
@@ -114,12 +155,14 @@ impl Output<'_> {
                     passwords: self.guard.auth.password_counts(),
                     access: self.guard.auth.access_counts(),
                     rate_pauses: self.guard.rate_pauses(),
+                    certificates_ended: self.guard.certificates.ended,
                     journal: self.guard.journal.as_ref().map(|journal| journal.counts()),
                     rss_bytes,
                     rss_bytes_max,
                 };
                 Answer::Counters(Box::new(counters))
             }
+            Request::EndBanned(whom) => Answer::EndedBanned(self.end_named(&whom, shard)),
             Request::Partitions => {
                 let held = shard.partitions().map(|Partition(number)| number).collect();
                 let sessions = shard.stats().sessions;

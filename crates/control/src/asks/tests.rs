@@ -29,6 +29,18 @@ impl Port for Toy {
         Ok(())
     }
 
+    fn ban(&mut self, _ban: NewBan) -> Result<Changed, Unchanged> {
+        Err(Unchanged::Full(0))
+    }
+
+    fn unban(&mut self, _whom: &Whom) -> Result<Changed, Unchanged> {
+        Err(Unchanged::Unknown)
+    }
+
+    fn bans(&self, _from: usize, _bans_max: usize) -> BanPage {
+        BanPage::default()
+    }
+
     fn take_answers(&mut self, take: &mut dyn FnMut(u16, Answer)) {
         self.answers.try_iter().for_each(|(shard, answer)| take(shard, answer));
     }

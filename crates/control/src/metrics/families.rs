@@ -101,6 +101,18 @@ pub(super) const FAMILIES: &[Family] = &[
         ],
     ),
     family(
+        "weir_reauthentications_late",
+        Counter,
+        "Connections ended because a re-authentication was not finished in time.",
+        &[("reauthentications_late", "")],
+    ),
+    family(
+        "weir_certificates_ended",
+        Counter,
+        "Connections ended because the certificate they came in by counts no more.",
+        &[("certificates_ended", "")],
+    ),
+    family(
         "weir_takeovers",
         Counter,
         "Sessions taken over by a newer connection.",

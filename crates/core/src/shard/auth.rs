@@ -117,23 +117,23 @@ impl Shard {
         let connection = connections.get_mut(conn);
         let Some(live) = connection.and_then(Connection::live_mut) else { return };
         let Some(attachment) = clients[live.session].attachment else { return };
-        let cold = live.cold.as_mut().filter(|cold| cold.is_authenticating);
+        let cold = live.cold.as_mut().filter(|cold| cold.authenticated_by.is_some());
         let Some(cold) = cold else { return };
         cold.asked = None;
         let (reason, data) = match verdict {
             Verdict::Continue(data) => (ReasonCode::ContinueAuthentication, data),
             Verdict::Accept(data) => {
-                cold.is_authenticating = false;
+                cold.authenticated_by = None;
                 (ReasonCode::Success, data)
             }
             Verdict::AcceptAs { user, data } => {
-                cold.is_authenticating = false;
+                cold.authenticated_by = None;
                 clients.set_user(live.session, User::Named(user), OwnRights::Policy);
                 (ReasonCode::Success, data)
             }
             // No method of AUTH has terms.
             Verdict::AcceptOn(_) => {
-                cold.is_authenticating = false;
+                cold.authenticated_by = None;
                 (ReasonCode::Success, Vec::new())
             }
             // [MQTT-4.12.1-2]
@@ -244,7 +244,7 @@ impl Shard {
         else {
             return Err(Refusal::protocol("AUTH without the method of CONNECT"));
         };
-        let step = match (auth.reason, cold.is_authenticating) {
+        let step = match (auth.reason, cold.authenticated_by.is_some()) {
             (ReasonCode::ReAuthenticate, false) => AuthStep::Again,
             (ReasonCode::ContinueAuthentication, true) if cold.asked.is_none() => {
                 AuthStep::Continue
@@ -252,8 +252,11 @@ impl Shard {
             _ => return Err(Refusal::protocol("AUTH out of turn")),
         };
         let ticket = answers.ask_verdict(conn, now);
-        cold.is_authenticating = true;
         cold.asked = Some(ticket);
+        if step == AuthStep::Again {
+            let timeout_s = self.bounds.limits.connect_timeout_s;
+            cold.authenticated_by = Some(now + Micros::from_secs(timeout_s));
+        }
         let (user_name, password) = (None, None);
         sink.authenticate(AuthRequest {
             conn,
@@ -265,6 +268,9 @@ impl Shard {
             method,
             data,
         });
+        if step == AuthStep::Again {
+            self.set_deadline(conn, now);
+        }
         Ok(())
     }
 }

@@ -56,8 +56,8 @@ pub(super) struct ColdConnection {
     pub(super) auth_method: Option<Box<str>>,
     /// When it ends, whatever its client does.
     pub(super) until: Option<Micros>,
-    /// A re-authentication is under way.
-    pub(super) is_authenticating: bool,
+    /// When a re-authentication that is under way has to be over.
+    pub(super) authenticated_by: Option<Micros>,
     /// What the authentication port was asked of it and has not answered yet.
     pub(super) asked: Option<Ticket>,
     /// Answers that wait, in the order of the requests.
@@ -115,11 +115,8 @@ impl Connection {
 
     /// When it is to be ended, if nothing more comes from it.
     pub(super) fn due(&self, connect_timeout_s: u32) -> Option<Micros> {
-        let silent_at = self.silent_at(connect_timeout_s);
-        match self.until() {
-            None => silent_at,
-            until => silent_at.into_iter().chain(until).min(),
-        }
+        let ends = [self.until(), self.authenticated_by()].into_iter().flatten();
+        self.silent_at(connect_timeout_s).into_iter().chain(ends).min()
     }
 
     /// When it has been silent for too long, if nothing more comes from it.
@@ -137,6 +134,14 @@ impl Connection {
     pub(super) fn until(&self) -> Option<Micros> {
         match &self.phase {
             Phase::Live(live) => live.cold.as_ref()?.until,
+            Phase::AwaitConnect(_) | Phase::AwaitAuth(_) => None,
+        }
+    }
+
+    /// When its client has to have authenticated again, if it has begun to.
+    pub(super) fn authenticated_by(&self) -> Option<Micros> {
+        match &self.phase {
+            Phase::Live(live) => live.cold.as_ref()?.authenticated_by,
             Phase::AwaitConnect(_) | Phase::AwaitAuth(_) => None,
         }
     }

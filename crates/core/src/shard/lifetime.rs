@@ -222,6 +222,10 @@ impl Shard {
         if until.is_some_and(|until| until <= now) {
             return self.time_is_over(conn, now, sink);
         }
+        let by = self.connections.get(conn).and_then(Connection::authenticated_by);
+        if by.is_some_and(|by| by <= now) {
+            return self.end_unauthenticated(conn, now, sink);
+        }
         if self.freeze.is_some()
             && let Some(connection) = self.connections.get_mut(conn)
         {
@@ -248,6 +252,17 @@ impl Shard {
         }
         let detail = "what it authenticated by has expired";
         self.end(conn, Refusal::new(ReasonCode::MaximumConnectTime, detail), now, sink);
+    }
+
+    /// Its client has begun to authenticate again, and was not done in time.
+    fn end_unauthenticated(&mut self, conn: ConnKey, now: Micros, sink: &mut impl Sink) {
+        if self.freeze.is_some() || sink.has_unread(conn) {
+            // The thread is behind, not the client.
+            return self.timers.connections.set(conn, now + UNREAD_GRACE, now);
+        }
+        self.stats.reauthentications_late += 1;
+        let detail = "not authenticated again in time";
+        self.end(conn, Refusal::new(ReasonCode::NotAuthorized, detail), now, sink);
     }
 
     pub(super) fn will_due(&mut self, key: SessionKey, sink: &mut impl Sink) {

@@ -129,7 +129,7 @@ impl Shard {
 
     fn is_authenticating(&self, conn: ConnKey) -> bool {
         let cold = self.connections.live(conn).and_then(|live| live.cold.as_ref());
-        cold.is_some_and(|cold| cold.is_authenticating)
+        cold.is_some_and(|cold| cold.authenticated_by.is_some())
     }
 
     pub(super) fn moved_subscriptions(&self, key: SessionKey) -> Vec<MovedSubscription> {

@@ -3,7 +3,7 @@
 use super::Shard;
 use super::connection::{Phase, Refusal, connect_again};
 use super::publish::NotTaken;
-use crate::auth::Terms;
+use crate::auth::{Terms, Unwelcome};
 use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::rights::{OwnRights, Policy, User};
 use crate::session::Will;
@@ -18,6 +18,23 @@ const COVERED_MAX: usize = 16;
 
 const FORBIDDEN: NotTaken =
     NotTaken { reason: ReasonCode::NotAuthorized, detail: "its client may not publish there" };
+
+impl Unwelcome {
+    fn refusal(self, is_live: bool) -> Refusal {
+        let (reason, detail) = match self {
+            // DISCONNECT has no word of its own for it.
+            Self::Banned if is_live => (ReasonCode::AdministrativeAction, "it is banned"),
+            Self::Banned => (ReasonCode::Banned, "it is banned"),
+            Self::UserGone => {
+                (ReasonCode::NotAuthorized, "its user is gone, or has another password")
+            }
+            Self::Certificate => {
+                (ReasonCode::NotAuthorized, "its certificate would not let it in any more")
+            }
+        };
+        Refusal::new(reason, detail)
+    }
+}
 
 impl Shard {
     /// Has clients publish and read what this policy lets them, and no more. It holds at once for
@@ -40,36 +57,34 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        self.slices.begin();
         let Some(rights) = &self.clients.rights else { return };
-        for session in rights.sessions_of(is_among) {
-            if self.clients.get(session).is_none() {
-                continue;
-            }
-            if let Some(conn) = self.connection_of(session) {
-                let detail = "its user is gone, or has another password";
-                self.end(conn, Refusal::new(ReasonCode::NotAuthorized, detail), now, sink);
-            }
-        }
-        self.settle(now, sink);
-        self.come_to_rest(now, sink);
+        let sessions = rights.sessions_of(is_among).into_iter();
+        let here = sessions.filter(|session| self.clients.get(*session).is_some());
+        let conns: Vec<ConnKey> = here.filter_map(|session| self.connection_of(session)).collect();
+        self.end_unwelcome(&conns, Unwelcome::UserGone, now, sink);
     }
 
     /// Who is connected, or waits to be let in: the connection, its client identifier, and its user
     /// as far as that is noted ([`Shard::know_users`]).
     pub fn connected(&self) -> impl Iterator<Item = (ConnKey, &str, Option<&str>)> {
-        self.connections.keys().filter_map(|conn| match &self.connections.get(conn)?.phase {
+        let known = |conn| self.who(conn).map(|(client_id, user)| (conn, client_id, user));
+        self.connections.keys().filter_map(known)
+    }
+
+    /// The client identifier and user of a connection, as [`Shard::connected`] has them.
+    pub fn who(&self, conn: ConnKey) -> Option<(&str, Option<&str>)> {
+        match &self.connections.get(conn)?.phase {
             Phase::AwaitConnect(_) => None,
             Phase::AwaitAuth(waiting) => {
                 let connect = connect_again(&waiting.connect)?;
-                Some((conn, connect.client_id, connect.user_name))
+                Some((connect.client_id, connect.user_name))
             }
             Phase::Live(live) => {
                 let rights = self.clients.rights.as_deref();
                 let user = rights.and_then(|rights| rights.user_name(live.session));
-                Some((conn, &*self.clients.get(live.session)?.client_id, user))
+                Some((&*self.clients.get(live.session)?.client_id, user))
             }
-        })
+        }
     }
 
     /// Whether the connection has a client that was let in.
@@ -82,17 +97,19 @@ impl Shard {
         self.stats.publishes_in
     }
 
-    /// Ends these connections: somebody has banned them. Their wills are sent, and their sessions
-    /// stay, as they would if the connections were lost.
-    pub fn end_banned(&mut self, banned: &[ConnKey], now: Micros, sink: &mut impl Sink) {
+    /// Ends these connections, which were let in and would not be now. Their wills are sent, and
+    /// their sessions stay, as they would if the connections were lost.
+    pub fn end_unwelcome(
+        &mut self,
+        conns: &[ConnKey],
+        why: Unwelcome,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
         self.slices.begin();
-        for &conn in banned {
-            // DISCONNECT has no word of its own for it.
-            let reason = match self.is_live(conn) {
-                true => ReasonCode::AdministrativeAction,
-                false => ReasonCode::Banned,
-            };
-            self.end(conn, Refusal::new(reason, "it is banned"), now, sink);
+        for &conn in conns {
+            let refusal = why.refusal(self.is_live(conn));
+            self.end(conn, refusal, now, sink);
         }
         self.settle(now, sink);
         self.come_to_rest(now, sink);

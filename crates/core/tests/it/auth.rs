@@ -203,6 +203,45 @@ fn re_authentication_needs_the_method_of_connect_and_its_turn() {
     }
 }
 
+/// Whether the port has not answered, or the client has nothing more to say; pings do not help.
+#[test]
+fn a_re_authentication_that_is_not_finished_ends_the_connection_in_time() {
+    for is_answered in [true, false] {
+        let mut net = net();
+        let peer = authenticated(&mut net);
+        net.read(peer);
+        net.pass(100);
+        net.auth(peer, ReasonCode::ReAuthenticate, "M", "again");
+        if is_answered {
+            net.authenticated(peer, Verdict::Continue(b"x".to_vec()));
+            net.read(peer);
+        }
+        net.pass(9);
+        net.send_bytes(peer, &[0xC0, 0]);
+        assert_eq!(net.read(peer), ["PINGRESP"]);
+        net.pass(2);
+        let expected = "DISCONNECT Not authorized: not authenticated again in time";
+        assert_eq!(net.read(peer), [expected, "closed"]);
+        assert_eq!(net.shards[0].stats().reauthentications_late, 1);
+    }
+}
+
+#[test]
+fn a_re_authentication_that_is_finished_bounds_nothing_any_more() {
+    let mut net = net();
+    let peer = authenticated(&mut net);
+    for _ in 0..2 {
+        net.auth(peer, ReasonCode::ReAuthenticate, "M", "again");
+        net.authenticated(peer, Verdict::Continue(b"x".to_vec()));
+        net.pass(9);
+        net.auth(peer, ReasonCode::ContinueAuthentication, "M", "proof");
+        net.authenticated(peer, Verdict::Accept(Vec::new()));
+        net.pass(60);
+    }
+    assert!(!net.read(peer).contains(&"closed".to_owned()));
+    assert_eq!(net.shards[0].stats().reauthentications_late, 0);
+}
+
 #[test]
 fn who_never_finishes_is_cut_in_time() {
     let mut net = net();

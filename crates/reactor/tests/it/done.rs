@@ -63,7 +63,7 @@ impl Layer for Opening {
     }
 
     fn learnt(&mut self) -> Learnt {
-        Learnt { peer: None, name: Some("ann".into()) }
+        Learnt { name: Some("ann".into()), ..Learnt::default() }
     }
 
     fn is_done(&self) -> bool {
@@ -90,7 +90,10 @@ fn a_layer_that_is_done_leaves_and_what_it_held_is_heard_after_what_it_has_learn
         peer.write_all(b"!four and").unwrap();
         until(&mut reactor, &mut notes, |notes| !notes.received.is_empty());
         let (token, _) = notes.accepted[0];
-        assert_eq!(notes.learnt, [(token, Learnt { peer: None, name: Some("ann".into()) })]);
+        assert_eq!(
+            notes.learnt,
+            [(token, Learnt { name: Some("ann".into()), ..Learnt::default() })]
+        );
         peer.write_all(b"four").unwrap();
         until(&mut reactor, &mut notes, |notes| notes.bytes(token).len() == 12);
         let mut echo = [0; 12];

@@ -64,7 +64,7 @@ fn read_text(bytes: &[u8]) -> Result<Option<(usize, Learnt)>, &'static str> {
         "UNKNOWN" => None,
         _ => return Err(MALFORMED),
     };
-    Ok(Some((end + 2, Learnt { peer, name: None })))
+    Ok(Some((end + 2, Learnt { peer, ..Learnt::default() })))
 }
 
 /// The first address of two, each with its port behind both.
@@ -113,7 +113,7 @@ fn learnt(family: u8, rest: &[u8]) -> Option<Learnt> {
         0x31 | 0x32 => (None, rest.get(216..)?),
         _ => return None,
     };
-    Some(Learnt { peer, name: name(values)? })
+    Some(Learnt { peer, name: name(values)?, shown: None })
 }
 
 /// The common name of the certificate that the proxy has verified, if there is one: it is nothing
@@ -171,7 +171,7 @@ mod tests {
     const V4: [u8; 12] = [192, 0, 2, 1, 198, 51, 100, 2, 0, 80, 1, 187];
 
     fn peer(text: &str) -> Learnt {
-        Learnt { peer: Some(text.parse().unwrap()), name: None }
+        Learnt { peer: Some(text.parse().unwrap()), ..Learnt::default() }
     }
 
     fn headers() -> Vec<(Vec<u8>, Learnt)> {

@@ -11,7 +11,8 @@ mod secrets;
 #[cfg(test)]
 mod tests;
 
-use super::{Naming, RECORD_BYTES_MAX, Tls};
+use super::shown::Trust;
+use super::{RECORD_BYTES_MAX, Tls};
 use crate::{Layer, Learnt, Stream, TransportError};
 use keys::{Header, Keys};
 use records::Records;
@@ -48,18 +49,18 @@ pub(super) struct Holding {
     records: Records,
     /// The start of a record.
     held: Vec<u8>,
-    /// The user that the peer has shown to be, until somebody asks.
-    name: Option<Box<str>>,
+    /// What the peer's certificates say, until somebody asks.
+    learnt: Option<Box<Learnt>>,
 }
 
 impl Compact {
     /// Of one new connection of a server.
-    pub(super) fn new(config: &ServerConfig, naming: Option<Naming>) -> Self {
+    pub(super) fn new(config: &ServerConfig, trust: Option<Arc<Trust>>) -> Self {
         let secrets = Arc::new(Secrets::default());
         let mut config = config.clone();
         config.key_log = Arc::<Secrets>::clone(&secrets);
         config.enable_secret_extraction = true;
-        let tls = Tls::new(UnbufferedServerConnection::new(Arc::new(config)).ok(), naming);
+        let tls = Tls::new(UnbufferedServerConnection::new(Arc::new(config)).ok(), trust);
         Self::Handshake(Box::new(Handshake { tls, secrets, held: Vec::new() }))
     }
 
@@ -80,11 +81,11 @@ impl Compact {
             }
             if handshake.tls.is_open() {
                 let unusable = TransportError::Refused("its keys cannot be taken over from rustls");
-                let (records, name) =
-                    (handshake.finish().ok_or(unusable)?, handshake.tls.name.take());
+                let (records, learnt) =
+                    (handshake.finish().ok_or(unusable)?, handshake.tls.learnt.take());
                 *self = Self::Idle(records);
-                if name.is_some() {
-                    self.hold(&[], name);
+                if learnt.is_some() {
+                    self.hold(&[], learnt);
                 }
                 return self.opened(&held[done..], plain, network);
             }
@@ -125,17 +126,17 @@ impl Compact {
     }
 
     /// What both do leaves no copy of the keys where they were.
-    fn hold(&mut self, start: &[u8], name: Option<Box<str>>) {
+    fn hold(&mut self, start: &[u8], learnt: Option<Box<Learnt>>) {
         let Self::Idle(records) = self else { return };
         let held = start.to_vec();
-        let mut holding = Box::new(Holding { records: Records::blank(), held, name });
+        let mut holding = Box::new(Holding { records: Records::blank(), held, learnt });
         std::mem::swap(records, &mut holding.records);
         *self = Self::Holding(holding);
     }
 
     /// If there is nothing left to hold.
     fn rest(&mut self) {
-        if !matches!(self, Self::Holding(it) if it.held.is_empty() && it.name.is_none()) {
+        if !matches!(self, Self::Holding(it) if it.held.is_empty() && it.learnt.is_none()) {
             return;
         }
         let held = std::mem::replace(self, Self::Idle(Records::blank()));
@@ -220,12 +221,12 @@ impl Layer for Compact {
     }
 
     fn learnt(&mut self) -> Learnt {
-        let name = match self {
-            Self::Holding(holding) => holding.name.take(),
+        let learnt = match self {
+            Self::Holding(holding) => holding.learnt.take(),
             _ => None,
         };
         self.rest();
-        Learnt { peer: None, name }
+        learnt.map_or_else(Learnt::default, |learnt| *learnt)
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::compact::Compact;
 use super::setup::{SetupError, supported};
-use super::{Certificates, Certified, Naming, Revoked, Tls, Version};
+use super::shown::Trust;
+use super::{Certificates, Certified, Naming, Revoked, Shown, Tls, Version};
 use crate::Layer;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{ALL_CIPHER_SUITES, Ticketer, default_provider};
@@ -15,6 +16,7 @@ use rustls::server::{
 use rustls::sign::CertifiedKey;
 use rustls::{CipherSuite as CipherSuiteName, ServerConfig, SupportedCipherSuite};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Whether clients have to show certificates.
 #[derive(Debug, Default)]
@@ -106,7 +108,8 @@ impl Setup {
 #[derive(Clone, Debug)]
 pub struct Server {
     config: Arc<ServerConfig>,
-    naming: Option<Naming>,
+    /// Which certificates of clients count, if they are asked for some.
+    trust: Option<Arc<Trust>>,
     record_layer: RecordLayer,
 }
 
@@ -129,6 +132,12 @@ impl Server {
             provider.cipher_suites.sort_by_key(|suite| !is_kept(suite));
         }
         let provider = Arc::new(provider);
+        let trust = match &setup.auth {
+            ClientAuth::Off => None,
+            ClientAuth::Optional(authorities) | ClientAuth::Required(authorities) => {
+                Some(Arc::new(Trust::new(authorities, &setup.revoked, setup.naming)))
+            }
+        };
         let verifier = client_verifier(&setup.auth, setup.revoked, &provider)?;
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&supported(&setup.versions))
@@ -145,18 +154,29 @@ impl Server {
         config.alpn_protocols = setup.protocols;
         config.ignore_client_order = is_compact || !setup.suites.is_empty();
         config.enable_secret_extraction = is_compact;
-        let Setup { naming, record_layer, .. } = setup;
-        Ok(Self { config: Arc::new(config), naming, record_layer })
+        Ok(Self { config: Arc::new(config), trust, record_layer: setup.record_layer })
+    }
+
+    /// Whether clients are asked for certificates.
+    pub fn asks_for_certificates(&self) -> bool {
+        self.trust.is_some()
+    }
+
+    /// Whether a client that has shown these certificates to a server of the same listener would be
+    /// let in by them `now`, in time since 1970.
+    pub fn lets_in(&self, shown: &Shown, now: Duration) -> bool {
+        self.trust.as_ref().is_some_and(|trust| trust.lets_in(shown, now))
     }
 
     /// That of one connection.
     pub fn layer(&self) -> Box<dyn Layer> {
+        let trust = self.trust.clone();
         match self.record_layer {
             RecordLayer::Rustls => {
                 let engine = UnbufferedServerConnection::new(Arc::clone(&self.config));
-                Box::new(Tls::new(engine.ok(), self.naming))
+                Box::new(Tls::new(engine.ok(), trust))
             }
-            RecordLayer::Compact => Box::new(Compact::new(&self.config, self.naming)),
+            RecordLayer::Compact => Box::new(Compact::new(&self.config, trust)),
         }
     }
 }

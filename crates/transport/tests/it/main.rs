@@ -211,7 +211,10 @@ impl Layer for Knows {
 fn what_layers_have_learnt_is_said_once_when_they_open_and_the_upper_one_is_right() {
     let knows = |peer: Option<&str>, name: Option<&str>| -> Box<dyn Layer> {
         let peer = peer.map(|peer| peer.parse().unwrap());
-        Box::new(Knows { learnt: Learnt { peer, name: name.map(Into::into) }, is_open: false })
+        Box::new(Knows {
+            learnt: Learnt { peer, name: name.map(Into::into), shown: None },
+            is_open: false,
+        })
     };
     let peer: Option<std::net::SocketAddr> = Some("192.0.2.1:7".parse().unwrap());
     let two = || Layers::new([knows(Some("192.0.2.1:7"), Some("low")), knows(None, Some("up"))]);
@@ -221,13 +224,13 @@ fn what_layers_have_learnt_is_said_once_when_they_open_and_the_upper_one_is_righ
     let mut hears =
         |layers: &mut Layers| layers.received(b"1", &mut Vec::new(), &mut Vec::new(), &mut scratch);
     hears(&mut layers).unwrap();
-    assert_eq!(layers.learnt(), Some(Learnt { peer, name: Some("low".into()) }));
+    assert_eq!(layers.learnt(), Some(Learnt { peer, name: Some("low".into()), shown: None }));
     hears(&mut layers).unwrap();
-    assert_eq!(layers.learnt(), Some(Learnt { peer: None, name: Some("up".into()) }));
+    assert_eq!(layers.learnt(), Some(Learnt { peer: None, name: Some("up".into()), shown: None }));
     assert_eq!(layers.learnt(), None);
     let mut at_once = two();
     at_once.begin(&mut Vec::new(), &mut Scratch::default());
     hears(&mut at_once).unwrap();
     hears(&mut at_once).unwrap();
-    assert_eq!(at_once.learnt(), Some(Learnt { peer, name: Some("up".into()) }));
+    assert_eq!(at_once.learnt(), Some(Learnt { peer, name: Some("up".into()), shown: None }));
 }

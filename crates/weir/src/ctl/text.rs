@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
-use weir_control::{Client, Partitions};
+use weir_control::{Ban, By, Client, Partitions};
 
 const COLUMNS: usize = 80;
 
@@ -29,6 +29,27 @@ pub(super) fn client_line(client: &Client) -> String {
         client.in_flight,
         cut(&printable(&client.client_id), ID_COLUMNS),
     )
+}
+
+/// Above the lines of [`ban_line`].
+pub(super) const BAN_HEAD: &str = "UNTIL                 BY        KIND     NAME";
+
+/// Columns that are left for whom it keeps out, and what for.
+const NAME_COLUMNS: usize = COLUMNS - 41;
+
+/// A ban on a line; a name or a reason too long for it is cut.
+pub(super) fn ban_line(ban: &Ban) -> String {
+    let by = match ban.by {
+        By::Ctl => "ctl",
+        By::File => "file",
+        By::Guesses => "guesses",
+        By::Flapping => "flapping",
+    };
+    let until = ban.until.as_deref().map_or("for ever".into(), printable);
+    let reason = ban.reason.as_ref().map(|reason| format!("  ({})", printable(reason)));
+    let name = printable(&ban.whom.name) + &reason.unwrap_or_default();
+    let (until, kind) = (cut(&until, 20), cut(&printable(&ban.whom.kind), 7));
+    format!("{until:<20}  {by:<8}  {kind:<7}  {}", cut(&name, NAME_COLUMNS))
 }
 
 /// All of one client.
@@ -206,6 +227,20 @@ mod tests {
         }
         // A letter of two columns does not stand on the edge.
         assert_eq!(cut("計計計", 4), "計…");
+    }
+
+    #[test]
+    fn a_ban_of_any_name_and_reason_has_80_columns() {
+        assert_eq!(BAN_HEAD.find("NAME"), Some(41));
+        for name in ["192.0.2.0/24".to_owned(), "x".repeat(90), "\u{1b}[2J".repeat(9)] {
+            for reason in [None, Some("計".repeat(40))] {
+                let (until, kind) = (Some("2026-11-26T14:22:01Z".into()), "address".into());
+                let whom = weir_control::Whom { kind, name: name.clone() };
+                let line = ban_line(&Ban { whom, until, reason, by: By::Flapping });
+                assert!(line.width() <= 80 && !line.contains('\u{1b}'), "{line}");
+                assert!(line.starts_with("2026-11-26T14:22:01Z  flapping  address  "), "{line}");
+            }
+        }
     }
 
     #[test]

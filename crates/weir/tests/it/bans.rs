@@ -72,6 +72,9 @@ struct Setup {
     weir: Broker,
 }
 
+/// What a command has written and said, and its exit code.
+type Done = (String, String, Option<i32>);
+
 impl Setup {
     /// Paths are those of the folder where `{}` stands.
     fn new(config: &str, files: &[(&str, &str)]) -> Self {
@@ -87,14 +90,26 @@ impl Setup {
         Self { folder, weir }
     }
 
-    fn count(&self, name: &str) -> u64 {
+    fn ctl(&self, arguments: &[&str]) -> Done {
         let socket = self.folder.path().join("ctl");
-        let output = Command::new(WEIR)
-            .args(["ctl", "--socket", socket.to_str().unwrap(), "counters", "--json"])
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{output:?}");
-        let text = String::from_utf8(output.stdout).unwrap();
+        let mut command = Command::new(WEIR);
+        command.args(["ctl", "--socket", socket.to_str().unwrap()]).args(arguments);
+        let output = command.output().unwrap();
+        let [out, errors] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+        (out, errors, output.status.code())
+    }
+
+    /// Another broker takes the place of this one, which crashes.
+    fn restart(&mut self) {
+        let file = self.folder.path().join("weir.toml");
+        self.weir.child.kill().unwrap();
+        self.weir.child.wait().unwrap();
+        self.weir = Broker::start_with(&["-c", file.to_str().unwrap()]);
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        let (text, errors, code) = self.ctl(&["counters", "--json"]);
+        assert_eq!(code, Some(0), "{errors}");
         let of_name = format!("\"{name}\":");
         let at = text.find(&of_name).unwrap_or_else(|| panic!("no {name} in {text}"));
         let digits = text[at + of_name.len()..].trim_start();
@@ -150,6 +165,101 @@ fn who_is_banned_at_sighup_is_ended_and_does_not_come_back() {
     setup.weir.says("users and rights are read again");
     setup.weir.says("users and rights are read again");
     assert_eq!(reason(from_here(&address), "gone", None), Some(ReasonCode::Success));
+}
+
+fn is_said(done: &Done, parts: [&str; 2], code: i32) {
+    let is_it = done.0.contains(parts[0]) && done.1.contains(parts[1]) && done.2 == Some(code);
+    assert!(is_it, "{done:?}, not {parts:?}");
+}
+
+/// On two threads, so that the ended are on both; over a restart, and without a file of bans.
+#[test]
+fn who_is_banned_by_ctl_is_ended_and_stays_out_after_a_restart() {
+    let config = "shards = 2\n[auth]\nallow_anonymous = true\nbans_file = \"{}/bans\"\n\
+        [store]\npath = \"{}/data\"\ndurability = \"write\"";
+    let mut setup = Setup::new(config, &[("bans", "user eve\n")]);
+    let address = setup.weir.address.clone();
+    let join = |stream, client_id: &str, user| {
+        let mut client = offer(stream, client_id, user, "x");
+        assert_eq!(client.connack(), Some(ReasonCode::Success));
+        client
+    };
+    let mut stays = join(from_here(&address), "stays", Some("bob"));
+    let mut far: Vec<_> =
+        (0..8).map(|nth| join(from_elsewhere(&address), &format!("far{nth}"), None)).collect();
+    let mut gone =
+        [join(from_here(&address), "a b", None), join(from_here(&address), "c", Some("ann"))];
+    is_said(&setup.ctl(&["ban", "client", "a b"]), ["1 connection ended\n", ""], 0);
+    let ban = ["ban", "user", "ann", "--for", "2h", "--reason", "floods"];
+    is_said(&setup.ctl(&ban), ["1 connection ended\n", ""], 0);
+    is_said(&setup.ctl(&["ban", "address", "127.0.0.2/31"]), ["8 connections ended\n", ""], 0);
+    is_said(&setup.ctl(&["ban", "address", "127.0.0"]), ["", "127.0.0: it must be an address"], 2);
+    for client in gone.iter_mut().chain(&mut far) {
+        assert_eq!(ended(client), Some(ReasonCode::AdministrativeAction));
+    }
+    stays.send(&Packet::PingReq).unwrap();
+    assert_eq!(stays.packet(|packet| matches!(packet, Packet::PingResp)), Some(true));
+    let listed = setup.ctl(&["bans"]);
+    assert!(listed.0.contains("for ever              ctl       address  127.0.0.2/31\n"));
+    assert!(listed.0.contains("Z  ctl       user     ann  (floods)\n"), "{}", listed.0);
+    assert!(listed.0.ends_with("for ever              file      user     eve\n4 bans\n"));
+    for round in 0..2 {
+        let banned = Some(ReasonCode::Banned);
+        let address = setup.weir.address.clone();
+        assert_eq!(reason(from_here(&address), "a b", None), banned, "{round}");
+        assert_eq!(reason(from_here(&address), "e", Some("ann")), banned);
+        assert_eq!(reason(from_elsewhere(&address), "e", None), None, "closed without a word");
+        assert_eq!(reason(from_here(&address), "e", Some("bob")), Some(ReasonCode::Success));
+        setup.restart();
+        assert_eq!(setup.ctl(&["bans"]), listed);
+    }
+    is_said(&setup.ctl(&["unban", "client", "a b"]), ["", ""], 0);
+    is_said(&setup.ctl(&["unban", "client", "a b"]), ["", "there is no such ban"], 1);
+    is_said(&setup.ctl(&["unban", "user", "eve"]), ["", "auth.bans_file"], 2);
+    assert_eq!(reason(from_here(&setup.weir.address), "a b", None), Some(ReasonCode::Success));
+    // What was added is beside what the file says, whatever becomes of that.
+    setup.write("bans", "");
+    setup.hang_up();
+    setup.weir.says("users and rights are read again");
+    assert_eq!(reason(from_here(&setup.weir.address), "c", Some("ann")), Some(ReasonCode::Banned));
+    let json = "{\"kind\":\"address\",\"name\":\"127.0.0.2/31\",\"until\":null,\"reason\":null,\
+        \"by\":\"ctl\"}\n";
+    is_said(&setup.ctl(&["bans", "--json"]), [json, ""], 0);
+}
+
+#[test]
+fn a_ban_that_is_not_kept_says_so_and_ends_with_its_time() {
+    let mut setup = Setup::new("", &[]);
+    let address = setup.weir.address.clone();
+    let not_kept = "a restart of the broker will forget it: neither store.path nor";
+    is_said(&setup.ctl(&["ban", "client", "c", "--for", "1s"]), ["", not_kept], 0);
+    is_said(&setup.ctl(&["ban", "client", "d"]), ["", not_kept], 0);
+    assert_eq!(reason(from_here(&address), "d", None), Some(ReasonCode::Banned));
+    let give_up = Instant::now() + Duration::from_secs(20);
+    while reason(from_here(&address), "c", None) != Some(ReasonCode::Success) {
+        assert!(Instant::now() < give_up);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(setup.ctl(&["bans"]).0.ends_with("d\n1 ban\n"));
+    setup.restart();
+    assert_eq!(reason(from_here(&setup.weir.address), "d", None), Some(ReasonCode::Success));
+}
+
+#[test]
+fn who_was_kept_out_for_what_it_did_is_shown_and_let_in_again() {
+    let config = "[process]\nflapping_connects_per_minute_max = 2\n[auth]\nbans_file = \"{}/bans\"";
+    let setup = Setup::new(config, &[("bans", "")]);
+    let address = &setup.weir.address;
+    let comes = || reason(from_elsewhere(address), "c", None).unwrap();
+    assert_eq!([0; 3].map(|_| comes())[1..], [ReasonCode::Banned; 2]);
+    let (listed, _, _) = setup.ctl(&["bans"]);
+    assert!(listed.contains("Z  flapping  address  127.0.0.2\n1 ban"), "{listed}");
+    is_said(&setup.ctl(&["unban", "client", "c"]), ["", ""], 0);
+    assert_eq!(comes(), ReasonCode::Success);
+    // Beside the file, where there is no other place.
+    is_said(&setup.ctl(&["ban", "client", "e"]), ["", ""], 0);
+    let kept = std::fs::read_to_string(setup.folder.path().join("bans.ctl")).unwrap();
+    assert!(kept.contains("[[ban]]\nkind = \"client\"\nname = \"e\"\n"), "{kept}");
 }
 
 fn passwords(folder: &Path) {
@@ -292,6 +402,46 @@ fn a_client_that_comes_too_often_is_kept_out_from_where_it_comes() {
     assert_eq!(comes(from_here(address)), success);
     assert_eq!(reason(from_elsewhere(address), "d", None), Some(success));
     assert_eq!(setup.count("flapping_banned"), 1);
+}
+
+/// From one address over two threads; another address notices nothing.
+#[test]
+fn the_clients_of_an_address_are_slowed_down_together() {
+    const CLIENTS: u32 = 8;
+    const MESSAGES: u32 = 25;
+    let config = "shards = 2\n[process]\nmessages_per_second_per_address_max = 100";
+    let setup = Setup::new(config, &[]);
+    let address = &setup.weir.address;
+    let join = |stream, client_id: &str| {
+        let mut client = offer(stream, client_id, None, "");
+        assert_eq!(client.connack(), Some(ReasonCode::Success));
+        client
+    };
+    let publish = |client: &mut Blocking| {
+        let (dup, retain, qos, packet_id) = (false, false, QoS::AtMostOnce, None);
+        let (topic, properties, payload) = ("t", Properties::EMPTY, &b"x"[..]);
+        let publish = Publish { dup, qos, retain, topic, packet_id, properties, payload };
+        client.send(&Packet::Publish(publish)).unwrap();
+    };
+    let ping = |client: &mut Blocking| {
+        client.send(&Packet::PingReq).unwrap();
+        assert_eq!(client.packet(|packet| matches!(packet, Packet::PingResp)), Some(true));
+    };
+    let began = Instant::now();
+    let mut fast: Vec<_> =
+        (0..CLIENTS).map(|nth| join(from_elsewhere(address), &format!("fast{nth}"))).collect();
+    for client in &mut fast {
+        (0..MESSAGES).for_each(|_| publish(client));
+    }
+    let mut other = join(from_here(address), "other");
+    publish(&mut other);
+    ping(&mut other);
+    // What is read in one go may go over: all have to wait for their next turn.
+    fast.iter_mut().for_each(ping);
+    fast.iter_mut().for_each(ping);
+    assert!(setup.count("rate_pauses") >= 1);
+    let at_least = Duration::from_secs(1) * (CLIENTS * MESSAGES - 100) / 100;
+    assert!(began.elapsed() >= at_least, "{:?}", began.elapsed());
 }
 
 /// Nothing is lost, and another client notices nothing.

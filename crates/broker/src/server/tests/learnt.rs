@@ -57,7 +57,7 @@ impl Layer for Introduction {
 
     fn learnt(&mut self) -> Learnt {
         let name = String::from_utf8(std::mem::take(&mut self.line)).unwrap();
-        Learnt { peer: None, name: (!name.is_empty()).then(|| name.into()) }
+        Learnt { name: (!name.is_empty()).then(|| name.into()), ..Learnt::default() }
     }
 }
 

@@ -130,6 +130,78 @@ fn who_was_revoked_does_not_come_in_and_sighup_has_the_list_read_again() {
     }
 }
 
+/// A client that is connected by a certificate, and hears nothing but that its connection ends.
+struct Connected(Child);
+
+impl Connected {
+    fn new(mosquitto_sub: &Path, options: &[String], id: &str) -> Self {
+        let mut command = Command::new(mosquitto_sub);
+        command.args(options).args(["-V", "5", "-i", id, "-t", "x", "--quiet"]);
+        Self(command.spawn().unwrap())
+    }
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        // It may have ended already; then there is nothing to end.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// By both record layers, and with more threads than one.
+#[test]
+fn whoever_is_connected_by_a_certificate_is_ended_when_it_counts_no_more() {
+    let Some((_, mosquitto_sub)) = mosquitto() else { return };
+    for layer in ["rustls", "compact"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (ours, theirs) =
+            (Authority::new("a", folder.path()), Authority::new("b", folder.path()));
+        let both = folder.path().join("both.pem");
+        let read = |authority: &Authority| std::fs::read(authority.file()).unwrap();
+        std::fs::write(&both, [read(&ours), read(&theirs)].concat()).unwrap();
+        let (ann, bob, cat) = (ours.valid("ann"), ours.valid("bob"), theirs.valid("cat"));
+        let lists = [&ours, &theirs].map(|authority| authority.revoke(&[], (2020, 2100)));
+        let tls = format!(
+            "client_ca = {both:?}\ncrl = {lists:?}\nrecord_layer = {layer:?}\nidentity = \"cn\""
+        );
+        let socket = folder.path().join("ctl");
+        let top = format!("shards = 2\n[control]\nsocket = {socket:?}");
+        let mut served = Served::start(folder.path(), &ours.valid("broker"), &top, &tls);
+        let users = || {
+            let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+                .args(["ctl", "--socket", socket.to_str().unwrap(), "clients", "--json"])
+                .output()
+                .unwrap();
+            let text = command::text(&output.stdout);
+            ["ann", "bob", "cat", "nobody"].map(|id| text.contains(&format!("\"{id}\"")))
+        };
+        let connect = |options: &[String], id| Connected::new(&mosquitto_sub, options, id);
+        let options = [&ann, &bob, &cat].map(|pair| shows(&served, &ours, pair));
+        let _clients = [
+            connect(&options[0], "ann"),
+            connect(&options[1], "bob"),
+            connect(&options[2], "cat"),
+            connect(&served.options(&ours), "nobody"),
+        ];
+        let give_up = Instant::now() + Duration::from_secs(60);
+        while users() != [true; 4] {
+            assert!(Instant::now() < give_up, "{:?}", users());
+        }
+        let reload = |served: &mut Served, times| {
+            served.signal(rustix::process::Signal::HUP);
+            served.says_times("connections are ended whose certificates", times);
+        };
+        ours.revoke(&[&bob], (2020, 2100));
+        reload(&mut served, 1);
+        assert!(served.text().contains("ended=1"), "{}", served.text());
+        assert_eq!(users(), [true, false, true, true], "{layer}");
+        std::fs::write(&both, read(&ours)).unwrap();
+        reload(&mut served, 2);
+        assert_eq!(users(), [true, false, false, true], "{layer}");
+    }
+}
+
 #[test]
 fn a_certificate_that_has_expired_or_will_soon_is_spoken_of_and_served() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,0 +1,120 @@
+//! Bans: the list of them, one more, one less.
+
+use super::{Problem, wrong_answer};
+use crate::asks::Asks;
+use crate::bans::{NewBan, Unchanged, Whom};
+use crate::port::{Answer, Request};
+use axum::Json;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Bans of an answer, where the request does not say.
+const BANS_DEFAULT: usize = 100;
+
+/// The most it may ask for.
+const BANS_MAX: usize = 1_000;
+
+/// Bytes of a reason.
+const REASON_BYTES_MAX: usize = 256;
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListQuery {
+    limit: Option<usize>,
+    cursor: Option<usize>,
+}
+
+pub(super) async fn list(
+    State(asks): State<Arc<Asks>>,
+    query: Result<Query<ListQuery>, QueryRejection>,
+) -> Result<Json<Value>, Problem> {
+    let Query(ListQuery { limit, cursor }) = query?;
+    let limit = limit.unwrap_or(BANS_DEFAULT);
+    if !(1..=BANS_MAX).contains(&limit) {
+        return Err(Problem::bad_request(format!("limit must be 1 to {BANS_MAX}")));
+    }
+    let page = asks.bans(cursor.unwrap_or(0), limit);
+    let cursor = page.next.map(|next| next.to_string());
+    Ok(Json(json!({ "bans": page.bans, "cursor": cursor })))
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AddQuery {
+    kind: String,
+    name: String,
+    for_s: Option<u32>,
+    reason: Option<String>,
+}
+
+/// Bans somebody, and ends who is connected. The ban holds if nobody waits for the end of that.
+pub(super) async fn add(
+    State(asks): State<Arc<Asks>>,
+    query: Result<Query<AddQuery>, QueryRejection>,
+) -> Result<Json<Value>, Problem> {
+    let Query(AddQuery { kind, name, for_s, reason }) = query?;
+    if for_s == Some(0) {
+        return Err(Problem::bad_request("for_s must be at least 1"));
+    }
+    if reason.as_ref().is_some_and(|reason| reason.len() > REASON_BYTES_MAX) {
+        let text = format!("reason must have at most {REASON_BYTES_MAX} bytes");
+        return Err(Problem::bad_request(text));
+    }
+    let whom = Whom { kind, name };
+    let changed = asks.ban(NewBan { whom: whom.clone(), for_s, reason })?;
+    let mut ended = 0;
+    for shard in 0..asks.shards() {
+        match asks.ask(shard, Request::EndBanned(whom.clone())).await? {
+            Answer::EndedBanned(count) => ended += count,
+            _ => return Err(wrong_answer()),
+        }
+    }
+    Ok(Json(json!({ "ended": ended, "not_kept": changed.not_kept })))
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RemoveQuery {
+    kind: String,
+    name: String,
+}
+
+pub(super) async fn remove(
+    State(asks): State<Arc<Asks>>,
+    query: Result<Query<RemoveQuery>, QueryRejection>,
+) -> Result<StatusCode, Problem> {
+    let Query(RemoveQuery { kind, name }) = query?;
+    let changed = asks.unban(&Whom { kind, name })?;
+    match changed.not_kept {
+        None => Ok(StatusCode::NO_CONTENT),
+        Some(why) => {
+            let text = format!("it does not hold any more, but will after a restart: {why}");
+            Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, text))
+        }
+    }
+}
+
+impl From<Unchanged> for Problem {
+    fn from(unchanged: Unchanged) -> Self {
+        match unchanged {
+            Unchanged::Malformed(why) => Self::bad_request(why),
+            Unchanged::Unknown => Self::new(
+                StatusCode::NOT_FOUND,
+                "there is no such ban; one of a network is taken back as it was said",
+            ),
+            Unchanged::InFile => Self::new(
+                StatusCode::CONFLICT,
+                "the file of bans (auth.bans_file) has it: take the line out, and send SIGHUP",
+            ),
+            Unchanged::Full(max) => {
+                let advice = "put them into a file of bans (auth.bans_file), or take some back";
+                let text =
+                    format!("{max} bans were added, and there is no room for more: {advice}");
+                Self::new(StatusCode::CONFLICT, text)
+            }
+        }
+    }
+}
