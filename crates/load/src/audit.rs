@@ -6,12 +6,12 @@ pub(crate) use slices::{Counted, Joint, Track};
 
 use crate::audience::Audiences;
 use crate::cast::{Cast, Part, Receiver};
-use crate::ledger::{Arrival, Ledger};
 use crate::outcome::{ANOMALIES_MAX, Altered, Anomaly, AnomalyKind, Messages};
 use crate::plan::Plan;
 use crate::plan::Slice;
 use crate::stamp::Stamp;
 use serde::{Deserialize, Serialize};
+use weir_ledger::{Arrival, Ledger};
 
 /// Until publishing begins, everything is warm-up.
 const UNSET: u32 = u32::MAX;

@@ -2,7 +2,7 @@
 
 use super::Workload;
 use std::hint::black_box;
-use weir_load::{Arrival, Ledger};
+use weir_ledger::{Arrival, Ledger};
 
 const PAIRS: usize = 5000;
 

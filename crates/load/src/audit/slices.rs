@@ -5,7 +5,6 @@
 
 use super::{Audit, Closed, Fate};
 use crate::cast::Cast;
-use crate::ledger::Arrival;
 use crate::outcome::{ANOMALIES_MAX, Anomaly, AnomalyKind, Messages};
 use crate::plan::Plan;
 use crate::plan::Slice;
@@ -13,6 +12,7 @@ use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
+use weir_ledger::Arrival;
 
 /// One publisher's messages at one receiver, as a slice saw them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
