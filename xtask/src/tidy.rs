@@ -41,7 +41,18 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "weir-transport",
         ],
     ),
-    ("weir-load", &["weir-chance", "weir-wire", "weir-client", "weir-reactor", "weir-transport"]),
+    ("weir-ledger", &[]),
+    (
+        "weir-load",
+        &[
+            "weir-chance",
+            "weir-wire",
+            "weir-client",
+            "weir-ledger",
+            "weir-reactor",
+            "weir-transport",
+        ],
+    ),
     ("weir-sim", &["weir-chance", "weir-wire", "weir-core"]),
     // Nothing of ours: a fault of the codec cannot hide itself.
     ("weir-conformance", &[]),
@@ -100,7 +111,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "weir-wire",
         ],
     ),
-    ("weir-costs", &["weir-wire", "weir-core", "weir-load"]),
+    ("weir-costs", &["weir-wire", "weir-core", "weir-ledger"]),
     ("xtask", &["weir-bench", "weir-broker", "weir-conformance", "weir-core", "weir-stats"]),
 ];
 

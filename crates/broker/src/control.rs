@@ -11,13 +11,14 @@ use crate::auth::hasher::PasswordCounts;
 use crate::journal::JournalCounts;
 use crate::letter::Letter;
 use crate::log::LogCounts;
+use crate::reload::Reloader;
 pub use config::{ControlConfig, ControlTlsConfig, RoleConfig, TokenConfig};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use weir_control::{
     BanPage, Changed, Client, ClientPage, Counters, Full, Link, Message, NewBan, NotPublished,
-    Port, Request, RetainedPage, Subscription, SubscriptionPage, Unchanged, Whom,
+    Port, Request, Reread, RetainedPage, Subscription, SubscriptionPage, Unchanged, Whom,
 };
 use weir_core::{
     ClientState, Kicked, NotMoved, OwnMessage, Partition, Partitions, ShardId, Stats,
@@ -74,6 +75,7 @@ pub(crate) struct Shards {
     pub(crate) partitions: Partitions,
     pub(crate) bans: BanBook,
     pub(crate) admission: Arc<Mutex<AdmissionControl>>,
+    pub(crate) reloader: Reloader,
 }
 
 impl Port for Shards {
@@ -99,6 +101,10 @@ impl Port for Shards {
 
     fn bans(&self, from: usize, bans_max: usize) -> BanPage {
         self.bans.page(from, bans_max, &self.admission)
+    }
+
+    fn reload(&mut self) -> Vec<Reread> {
+        self.reloader.reload()
     }
 
     fn take_answers(&mut self, take: &mut dyn FnMut(u16, weir_control::Answer)) {

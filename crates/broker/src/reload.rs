@@ -8,8 +8,9 @@ use std::collections::{BTreeSet, VecDeque};
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use weir_access::Asker;
+use weir_control::Reread;
 use weir_core::Policy;
 use weir_reactor::Waker;
 
@@ -80,9 +81,14 @@ impl Reloaded {
     }
 }
 
-/// Reads the files of users, rights and certificates again.
+/// Reads the files of users, rights and certificates again. A clone does the same.
+#[derive(Clone, Debug)]
+pub struct Reloader(Arc<Inner>);
+
 #[derive(Debug)]
-pub struct Reloader {
+struct Inner {
+    /// One reload after the other, so that all shards get them in the same order.
+    turn: Mutex<()>,
     doors: Doors,
     auth: AuthConfig,
     book: Option<SharedBook>,
@@ -103,17 +109,28 @@ impl Reloader {
         wakers: &[Waker],
     ) -> (Self, Reloads) {
         let (to, reloads) = wakers.iter().map(|_| channel()).unzip();
-        (Self { doors, auth: auth.clone(), book, asker, to, wakers: wakers.to_vec() }, reloads)
+        let (turn, auth, wakers) = (Mutex::default(), auth.clone(), wakers.to_vec());
+        (Self(Arc::new(Inner { turn, doors, auth, book, asker, to, wakers })), reloads)
     }
 
     /// Has everything go by the files as they are now. What cannot be used is said, and changes
-    /// nothing: each listener's certificates by themselves, users and rights together.
-    pub fn reload(&self) {
+    /// nothing: each listener's certificates by themselves, users and rights together. Says what
+    /// was read.
+    pub fn reload(&self) -> Vec<Reread> {
+        let mut reread = Vec::new();
+        self.0.reload(&mut reread);
+        reread
+    }
+}
+
+impl Inner {
+    fn reload(&self, reread: &mut Vec<Reread>) {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut has_certificates = false;
         for door in self.doors.iter().flatten() {
-            has_certificates |= door.reload();
+            has_certificates |= door.reload(reread);
         }
-        let reload = if self.auth.has_files() { self.reload_access() } else { None };
+        let reload = if self.auth.has_files() { self.reload_access(reread) } else { None };
         let look = has_certificates.then(|| Look::new(self.to.len()));
         if reload.is_none() && look.is_none() {
             return;
@@ -129,12 +146,14 @@ impl Reloader {
     /// What has all shards go by the users and rights that the files have now. Clients whose users
     /// are gone or have another password are ended; nothing happens to others, but that they may do
     /// what their users may by now.
-    fn reload_access(&self) -> Option<Reload> {
+    fn reload_access(&self, reread: &mut Vec<Reread>) -> Option<Reload> {
+        let what = "users, rights and bans".to_owned();
         let access = match self.auth.read_files() {
             Ok(access) => access,
             Err(error) => {
                 let why = error.source().map(|why| format!(": {why}")).unwrap_or_default();
                 tracing::error!("users and rights stay as they were: {error}{why}");
+                reread.push(Reread { what, error: Some(format!("{error}{why}")) });
                 return None;
             }
         };
@@ -148,6 +167,7 @@ impl Reloader {
             _ => BTreeSet::new(),
         };
         tracing::info!(users_changed = gone.len(), "users and rights are read again");
+        reread.push(Reread { what, error: None });
         Some(Reload { policy, bans, gone, certificates: None })
     }
 }

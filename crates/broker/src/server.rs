@@ -102,7 +102,7 @@ pub struct Server {
     book: Option<SharedBook>,
     /// To the thread that checks tokens and asks the service, once it runs.
     asker: Arc<OnceLock<Asker<Tag>>>,
-    reloader: Option<Reloader>,
+    reloader: Reloader,
     reloads: Reloads,
 }
 
@@ -128,7 +128,6 @@ impl Server {
         let credentials = (book.clone(), Arc::clone(&asker));
         let (reloader, reloads) =
             Reloader::new(Arc::clone(&doors), &config.auth, credentials, &wakers);
-        let reloader = Some(reloader);
         Ok(Self {
             config,
             access,
@@ -170,10 +169,9 @@ impl Server {
         &self.spoken
     }
 
-    /// What has it read the files of users, rights and certificates again. The second time there is
-    /// none.
-    pub fn take_reloader(&mut self) -> Option<Reloader> {
-        self.reloader.take()
+    /// What has it read the files of users, rights and certificates again.
+    pub fn reloader(&self) -> Reloader {
+        self.reloader.clone()
     }
 
     /// What stops it.
@@ -245,7 +243,7 @@ impl Server {
         let (journals, generations) = self.journals(&mut made, seed, &mut mailboxes)?;
         let mut workers = Vec::new();
         let (letters, to_control) = match has_control {
-            true => connect_control(&mut mailboxes, seed, (self.bans.clone(), &admission))?,
+            true => self.connect_control(&mut mailboxes, seed, &admission)?,
             false => (None, wakers.iter().map(|_| None).collect()),
         };
         let mut hashers = self.hashers(secret, &admission, &mut mailboxes)?;
@@ -289,6 +287,24 @@ impl Server {
             workers.push(Worker::new(shell, shared?, (waker, io), (asked, reloads), gather));
         }
         Ok((workers, letters, generations))
+    }
+
+    fn connect_control(
+        &self,
+        mailboxes: &mut [Mailbox<Letter>],
+        seed: u64,
+        admission: &Arc<Mutex<AdmissionControl>>,
+    ) -> std::io::Result<ControlWays> {
+        let (letters, ends) = weir_reactor::outside(mailboxes, REQUESTS_MAX)?;
+        let shards = Shards {
+            letters,
+            count: mailboxes.len() as u16,
+            partitions: Partitions::spread(mailboxes.len() as u16, seed),
+            bans: self.bans.clone(),
+            admission: Arc::clone(admission),
+            reloader: self.reloader(),
+        };
+        Ok((Some(shards), ends.into_iter().map(Some).collect()))
     }
 
     fn shard(&self, own: u16, settings: Settings, seed: u64, flow: Flow) -> Shard {
@@ -441,19 +457,6 @@ pub(crate) type Store = (Pager, Generations);
 
 /// The control thread's way to the shards, and theirs to it.
 type ControlWays = (Option<Shards>, Vec<Option<ToOutside<Answer>>>);
-
-fn connect_control(
-    mailboxes: &mut [Mailbox<Letter>],
-    seed: u64,
-    (bans, admission): (BanBook, &Arc<Mutex<AdmissionControl>>),
-) -> std::io::Result<ControlWays> {
-    let count = mailboxes.len() as u16;
-    let (letters, ends) = weir_reactor::outside(mailboxes, REQUESTS_MAX)?;
-    let partitions = Partitions::spread(count, seed);
-    let admission = Arc::clone(admission);
-    let shards = Shards { letters, count, partitions, bans, admission };
-    Ok((Some(shards), ends.into_iter().map(Some).collect()))
-}
 
 /// Says what the process' limit on open files means for the connections. With `auto`, io_uring is
 /// not tried before it is needed.

@@ -4,7 +4,7 @@
 //! the answer has come: so a shard that is late is never asked more than it had answered.
 
 use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
-use crate::port::{Answer, Full, Port, REQUESTS_MAX, Request};
+use crate::port::{Answer, Full, Port, REQUESTS_MAX, Request, Reread};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -59,6 +59,10 @@ impl Asks {
 
     pub(crate) fn unban(&self, whom: &Whom) -> Result<Changed, Unchanged> {
         self.desk().port.unban(whom)
+    }
+
+    pub(crate) fn reload(&self) -> Vec<Reread> {
+        self.desk().port.reload()
     }
 
     pub(crate) fn bans(&self, from: usize, bans_max: usize) -> BanPage {

@@ -24,7 +24,7 @@ pub use bans::{Ban, BanPage, By, Changed, NewBan, Unchanged, Whom};
 pub use caller::{CallError, Caller, Reply};
 pub use port::{
     Answer, Client, ClientPage, Counters, Full, Kicked, Link, Message, NotMoved, NotPublished,
-    PAGE_CLIENTS_MAX, Partitions, Port, REQUESTS_MAX, Request, RetainedPage, Subscription,
+    PAGE_CLIENTS_MAX, Partitions, Port, REQUESTS_MAX, Request, Reread, RetainedPage, Subscription,
     SubscriptionPage,
 };
 pub use server::{Control, ControlError, Server, Setup};

@@ -44,6 +44,9 @@ pub trait Port: Send + 'static {
     /// first page is from 0.
     fn bans(&self, from: usize, bans_max: usize) -> BanPage;
 
+    /// Reads users, rights, bans and certificates again. It takes as long as the files take.
+    fn reload(&mut self) -> Vec<Reread>;
+
     /// Hands over each answer that has come, with the shard that gave it.
     fn take_answers(&mut self, take: &mut dyn FnMut(u16, Answer));
 
@@ -58,6 +61,15 @@ pub trait Port: Send + 'static {
 /// There is no room for a request now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
+
+/// Something that was read again.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Reread {
+    /// What.
+    pub what: String,
+    /// Why it stays as it was; nothing if the broker goes by it now.
+    pub error: Option<String>,
+}
 
 /// What a shard is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]

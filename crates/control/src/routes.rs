@@ -7,6 +7,7 @@ mod guests;
 mod health;
 mod messages;
 mod partitions;
+mod reload;
 mod retained;
 mod subscriptions;
 
@@ -45,6 +46,7 @@ pub(crate) fn routes(asks: &Arc<Asks>) -> Router {
         .route("/api/v1/publish", post(messages::publish))
         .route("/api/v1/publish/bulk", post(messages::publish_bulk))
         .route("/api/v1/bans", get(bans::list).post(bans::add).delete(bans::remove))
+        .route("/api/v1/reload", post(reload::reload))
         .route("/api/v1/counters", get(counters::counters))
         .route("/api/v1/partitions", get(partitions::partitions))
         .route("/api/v1/partitions/{partition}", put(partitions::move_partition))

@@ -5,7 +5,7 @@ use anyhow::Context;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weir_broker::{Config, MosquittoFile, OnDamage, Reloader, ServeError, Server, Verifier};
+use weir_broker::{Config, MosquittoFile, OnDamage, ServeError, Server, Verifier};
 use weir_say::{say, sayln};
 
 /// A shard ended by itself, by an error of its event loop or a panic.
@@ -124,10 +124,10 @@ pub(crate) fn run(
     let mut server = Server::bind(&config)?;
     warn(server.warnings());
     server.count_lost_lines(log.lost_lines());
-    let (reopen, reloader) = (log.reopener(), server.take_reloader());
+    let (reopen, reloader) = (log.reopener(), server.reloader());
     let hung_up = move || {
         reopen();
-        reloader.iter().for_each(Reloader::reload);
+        reloader.reload();
     };
     let obeyed = server.stopper().obey_signals(hung_up);
     obeyed.context("cannot install signal handlers")?;

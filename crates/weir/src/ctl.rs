@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weir_control::{Ban, Caller, Client, Reply};
+use weir_control::{Ban, Caller, Client, Reply, Reread};
 use weir_say::{noteln, say, sayln};
 
 /// Ask a running broker: who is connected, end a connection, ban somebody, counters
@@ -73,6 +73,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Have users, rights, bans and certificates read again, as SIGHUP does
+    Reload,
     /// Show how many partitions and sessions each shard holds
     Partitions {
         /// As JSON, with the numbers of the partitions
@@ -137,6 +139,7 @@ pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
         Command::Ban { whom, length_s, reason } => ban(&caller, whom, *length_s, reason.as_deref()),
         Command::Unban { whom } => removed(&caller.delete(&Caller::bans_path(&whom.query()))?),
         Command::Bans { json } => BANS.show(&caller, u64::MAX, *json),
+        Command::Reload => reload(&caller),
         Command::Partitions { json } => {
             let partitions = granted(&caller.get("/api/v1/partitions")?)?;
             if *json {
@@ -160,6 +163,28 @@ pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// Says what was read again, and what stays as it was.
+fn reload(caller: &Caller) -> anyhow::Result<ExitCode> {
+    let reply = caller.post("/api/v1/reload")?;
+    let said: Value = serde_json::from_slice(&reply.body).context("the answer is no JSON")?;
+    let reread: Vec<Reread> = serde_json::from_value(said["read"].clone())
+        .map_err(|_| anyhow::anyhow!("{}", said["error"].as_str().unwrap_or("no answer")))?;
+    if reread.is_empty() {
+        sayln!("nothing to read again: there are no files of users, rights, bans or certificates");
+    }
+    let mut is_whole = true;
+    for Reread { what, error } in &reread {
+        match error {
+            None => sayln!("read again: {what}"),
+            Some(error) => {
+                is_whole = false;
+                noteln!("weir: as it was: {what}: {error}");
+            }
+        }
+    }
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }
 
 /// Bans somebody, and says what that has done beyond.

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, SystemTime};
+use weir_control::Reread;
 use weir_transport::tls::{
     Certificates, Certified, ClientAuth, Identity, PemError, PrivateKey, RecordLayer, Revoked,
     Server, Setup, SetupError, Shown,
@@ -157,12 +158,14 @@ impl Door {
         (!layers.is_empty()).then(|| layers.join(" over "))
     }
 
-    /// Reads the files again, and says so in the log. If something is wrong with one of them,
-    /// nothing changes. Says whether certificates of clients may have to be looked at again.
-    pub(crate) fn reload(&self) -> bool {
+    /// Reads the files again, and says so in the log and in `reread`. If something is wrong with
+    /// one of them, nothing changes. Says whether certificates of clients may have to be looked at
+    /// again.
+    pub(crate) fn reload(&self, reread: &mut Vec<Reread>) -> bool {
         self.users.iter().for_each(Users::reload);
         let Some(Tls { config, protocol, server }) = &self.tls else { return false };
         let certificate = config.certificate.display();
+        let what = format!("the certificate {certificate}");
         let mut warnings = Vec::new();
         match read(config, protocol, &mut warnings) {
             Ok(new) => {
@@ -171,10 +174,12 @@ impl Door {
                 for warning in warnings {
                     tracing::warn!("{warning}");
                 }
+                reread.push(Reread { what, error: None });
                 self.asks_for_certificates()
             }
             Err(error) => {
                 tracing::error!(%certificate, %error, "the certificate stays as it was");
+                reread.push(Reread { what, error: Some(error.to_string()) });
                 false
             }
         }

@@ -140,7 +140,7 @@ fn what_no_client_may_publish_no_rule_may() {
     assert_eq!(net.read(peer), ["PUBLISH bad q0 x", "PUBLISH a/xyz q0 x", "PUBLISH b/xyz q0 x",]);
     let stats = net.shards[0].stats();
     assert_eq!((stats.rule_results, stats.rule_results_refused), (1, 1));
-    assert!(net.wires[0].notices.iter().any(|line| line.contains("a topic that is none")));
+    assert!(net.wires[0].notices.iter().any(|line| line.contains("it is no topic name")));
 }
 
 #[test]

@@ -221,3 +221,22 @@ fn a_server_that_is_no_broker_is_found_out() {
         assert_eq!(text, "weir: \\u{1b}[31mno \"\\u{1b}\"\\nfake\n");
     }
 }
+
+#[test]
+fn files_are_read_again_and_one_that_cannot_be_used_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (file, socket, rights) = (path("weir.toml"), path("ctl"), path("rights"));
+    std::fs::write(&rights, "topic read a/#\n").unwrap();
+    let text = format!("[control]\nsocket = {socket:?}\n[auth]\nacl_file = {rights:?}\n");
+    std::fs::write(&file, text).unwrap();
+    let _broker = Broker::start_with(&["--config", file.to_str().unwrap()]);
+    let reload = || ctl(&socket, &["reload"]);
+    assert_eq!(said(&reload()), "read again: users, rights and bans\n");
+    std::fs::write(&rights, "topic sing a/#\n").unwrap();
+    let refusal = refused(&reload(), 2);
+    assert!(refusal.contains("as it was: users, rights and bans") && refusal.contains("rights"));
+    assert!(refusal.contains("line 1") || refusal.contains(":1"), "{refusal}");
+    std::fs::write(&rights, "topic read b/#\n").unwrap();
+    assert!(said(&reload()).starts_with("read again"));
+}
