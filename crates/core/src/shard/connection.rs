@@ -115,8 +115,13 @@ impl Connection {
 
     /// When it is to be ended, if nothing more comes from it.
     pub(super) fn due(&self, connect_timeout_s: u32) -> Option<Micros> {
-        let ends = [self.until(), self.authenticated_by()].into_iter().flatten();
-        self.silent_at(connect_timeout_s).into_iter().chain(ends).min()
+        let silent_at = self.silent_at(connect_timeout_s);
+        match self.cold() {
+            None => silent_at,
+            Some(cold) => {
+                [silent_at, cold.until, cold.authenticated_by].into_iter().flatten().min()
+            }
+        }
     }
 
     /// When it has been silent for too long, if nothing more comes from it.
@@ -132,16 +137,17 @@ impl Connection {
 
     /// When it ends, whatever its client does.
     pub(super) fn until(&self) -> Option<Micros> {
-        match &self.phase {
-            Phase::Live(live) => live.cold.as_ref()?.until,
-            Phase::AwaitConnect(_) | Phase::AwaitAuth(_) => None,
-        }
+        self.cold()?.until
     }
 
     /// When its client has to have authenticated again, if it has begun to.
     pub(super) fn authenticated_by(&self) -> Option<Micros> {
+        self.cold()?.authenticated_by
+    }
+
+    fn cold(&self) -> Option<&ColdConnection> {
         match &self.phase {
-            Phase::Live(live) => live.cold.as_ref()?.authenticated_by,
+            Phase::Live(live) => live.cold.as_deref(),
             Phase::AwaitConnect(_) | Phase::AwaitAuth(_) => None,
         }
     }
