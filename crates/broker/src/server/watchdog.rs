@@ -29,6 +29,7 @@ pub(super) fn start(asked: Arc<Asked>, stopper: Stopper, shards: u16) -> io::Res
     };
     let watchdog = Watchdog { asked, stopper, shards: shards.into() };
     let run = move || {
+        // The end has bounds of its own.
         while !watchdog.asked.stop.load(Ordering::Acquire) {
             if watchdog.have_all_turned() {
                 ready::tell("WATCHDOG=1");
@@ -36,8 +37,6 @@ pub(super) fn start(asked: Arc<Asked>, stopper: Stopper, shards: u16) -> io::Res
             }
             std::thread::sleep(time / TELLS);
         }
-        // It watches no more: clients and disk have times of their own at the end.
-        ready::tell("STOPPING=1");
     };
     std::thread::Builder::new().name("watchdog".into()).spawn(run).map(drop)
 }

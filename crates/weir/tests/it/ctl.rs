@@ -221,3 +221,13 @@ fn a_server_that_is_no_broker_is_found_out() {
         assert_eq!(text, "weir: \\u{1b}[31mno \"\\u{1b}\"\\nfake\n");
     }
 }
+
+#[test]
+fn health_is_an_exit_code_for_a_container() {
+    let asked = Asked::start();
+    assert_eq!(said(&asked.ctl(&["health"])), "ready\n");
+    let Asked { mut broker, socket, _folder } = asked;
+    broker.child.kill().unwrap();
+    broker.child.wait().unwrap();
+    assert!(refused(&ctl(&socket, &["health"]), 1).contains("no broker serves"));
+}
