@@ -118,3 +118,17 @@ fn the_configurations_of_the_image_and_the_compose_file_name_what_they_lack() {
         assert!(error.contains(lacks), "{error}");
     }
 }
+
+#[test]
+fn chart_compose_file_and_page_have_the_version_of_the_program() {
+    let version = env!("CARGO_PKG_VERSION");
+    for (file, line) in [
+        ("packaging/helm/weir/Chart.yaml", format!("\nversion: {version}\n")),
+        ("packaging/helm/weir/Chart.yaml", format!("\nappVersion: \"{version}\"\n")),
+        ("packaging/compose/compose.yaml", format!("image: weir:{version}\n")),
+        ("docs/install.md", format!("./weir_{version}_amd64.deb\n")),
+    ] {
+        let text = std::fs::read_to_string(root().join(file)).unwrap();
+        assert!(text.contains(&line), "{file} has no {line:?}");
+    }
+}
