@@ -1,6 +1,6 @@
-# The two commands: `make bench` and `make test`.
+# The commands: `make bench`, `make test`, and `make packages` for who ships Weir.
 
-.PHONY: bench perf test test-long build lint setup programs costs tests checks
+.PHONY: bench perf test test-long packages build lint setup programs costs tests checks
 
 # All programs and tests at once: asked for one by one, the crates would be built again for each
 # set of features that is needed then.
@@ -49,6 +49,13 @@ test-long: test
 	cargo deny --log-level error check bans licenses sources
 	JOBS=2 scripts/fuzz 10
 	WEIR_EXE="$$(realpath "$(DEBUG)/weir")" cargo test $(ALL) -- --ignored
+
+# All packages, installed and run: as root, with debootstrap, umoci, dpkg-dev, openssl and iproute2.
+packages:
+	scripts/package release target/packages
+	VERSION=999 scripts/package deb "$${CARGO_TARGET_DIR:-target}/release/weir" target/packages/newer
+	packaging/test-deb target/packages/weir_*.deb target/packages/newer/weir_*.deb
+	packaging/test-image target/packages/weir-*-oci.tar
 
 setup:
 	scripts/setup

@@ -1,6 +1,7 @@
 //! The broker as a whole: listen, run, stop.
 
 mod ready;
+mod watchdog;
 
 use crate::admission::{AdmissionControl, open};
 use crate::auth::access::{self, AccessWay, Tag};
@@ -207,6 +208,7 @@ impl Server {
             let serve = move || serve(worker, &stopper);
             threads.push(std::thread::Builder::new().name(name).spawn(serve)?);
         }
+        watchdog::start(Arc::clone(&self.asked), stopper.clone(), self.wakers.len() as u16)?;
         ready::announce();
         let mut result = first.map_or(Ok(()), |worker| serve(worker, &stopper));
         for thread in threads {

@@ -19,6 +19,21 @@ pub(crate) struct Asked {
     pub(crate) is_broken: AtomicBool,
     /// How often the counters were asked for.
     pub(crate) counters: AtomicU64,
+    /// How often all shards were asked for a turn, by the watchdog.
+    pub(crate) turns: AtomicU64,
+    /// How many of them have turned since they were asked last.
+    pub(crate) turned: AtomicU64,
+}
+
+impl Asked {
+    /// A shard turns. `said` is its own: which question it has answered last.
+    pub(crate) fn say_turned(&self, said: &mut u64) {
+        let turns = self.turns.load(Ordering::Acquire);
+        if turns != *said {
+            *said = turns;
+            self.turned.fetch_add(1, Ordering::AcqRel);
+        }
+    }
 }
 
 impl Stopper {
@@ -38,7 +53,8 @@ impl Stopper {
         self.stop();
     }
 
-    fn wake(&self) {
+    /// Has every shard turn.
+    pub(crate) fn wake(&self) {
         self.wakers.iter().for_each(Waker::wake);
     }
 

@@ -66,8 +66,9 @@ impl Worker {
         for listener in std::mem::take(&mut self.listeners) {
             reactor.listen(listener.id, listener.socket, listener.transport)?;
         }
-        let mut counters = 0;
+        let (mut counters, mut turns) = (0, 0);
         while !self.asked.stop.load(Ordering::Acquire) {
+            self.asked.say_turned(&mut turns);
             let asked = self.asked.counters.load(Ordering::Acquire);
             if asked != counters {
                 counters = asked;

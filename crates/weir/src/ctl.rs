@@ -90,6 +90,8 @@ enum Command {
         #[arg(value_name = "SHARD")]
         shard: u16,
     },
+    /// Check that every thread of the broker answers: exit code 0 if so, 1 if not
+    Health,
     /// Show the counters of each shard and their sum
     Counters {
         /// As JSON
@@ -153,6 +155,7 @@ pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
         Command::Move { partition, shard } => {
             done(&caller.put(&format!("/api/v1/partitions/{partition}?shard={shard}"))?)
         }
+        Command::Health => Ok(health(&caller)),
         Command::Counters { json } => {
             let counters = granted(&caller.get("/api/v1/counters")?)?;
             if *json {
@@ -163,6 +166,19 @@ pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// Says whether the broker is ready. A container's health check knows 0 and 1 only.
+fn health(caller: &Caller) -> ExitCode {
+    match caller.get("/readyz") {
+        Ok(reply) if reply.status == 200 => {
+            sayln!("ready");
+            return ExitCode::SUCCESS;
+        }
+        Ok(reply) => noteln!("weir: {}", refused(&reply)),
+        Err(error) => noteln!("weir: {error}"),
+    }
+    ExitCode::from(1)
 }
 
 /// Says what was read again, and what stays as it was.

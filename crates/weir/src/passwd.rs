@@ -2,9 +2,9 @@
 
 use anyhow::{Context, bail, ensure};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
-use std::fs::{self, OpenOptions};
+use std::fs::{self, Metadata, OpenOptions};
 use std::io::{self, IsTerminal, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use weir_broker::{check_passwords, hash_password};
 use weir_say::note;
@@ -13,8 +13,9 @@ use weir_say::note;
 ///
 /// It asks for the password of USER twice, and writes a line with a hash of it (Argon2id) into
 /// FILE, in the place of the user's line if there is one. Other lines stay as they are: files of
-/// mosquitto_passwd can be used and changed. The file is replaced as a whole, readable for its
-/// owner alone; if it is not there it is made. A running broker reads it again at SIGHUP.
+/// mosquitto_passwd can be used and changed. The file is replaced as a whole, with its owner and
+/// permissions; if it is not there it is made, readable for its owner alone. A running broker reads
+/// it again at SIGHUP.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PasswdArgs {
     /// File of passwords
@@ -88,7 +89,8 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let new = file.with_file_name(name);
-    let written = write_new(&new, text).and_then(|()| fs::rename(&new, &file));
+    let old = fs::metadata(&file).ok();
+    let written = write_new(&new, text, old.as_ref()).and_then(|()| fs::rename(&new, &file));
     if written.is_err() {
         // What failed is said; this is only to leave nothing behind.
         let _ = fs::remove_file(&new);
@@ -96,8 +98,16 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
     written
 }
 
-fn write_new(new: &Path, text: &str) -> io::Result<()> {
+/// Whoever could read the old file can read the new one: root may write it for the broker's user.
+fn write_new(new: &Path, text: &str, old: Option<&Metadata>) -> io::Result<()> {
     let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(new)?;
+    if let Some(old) = old {
+        let made = out.metadata()?;
+        if (made.uid(), made.gid()) != (old.uid(), old.gid()) {
+            fchown(&out, Some(old.uid()), Some(old.gid()))?;
+        }
+        out.set_permissions(old.permissions())?;
+    }
     out.write_all(text.as_bytes())?;
     out.sync_all()
 }

@@ -1,5 +1,5 @@
-//! That the broker serves is said to whoever started it: by a line of the log, and as systemd's
-//! `Type=notify` has it.
+//! What the broker says to whoever started it: that it serves, by a line of the log, and what
+//! systemd's `Type=notify` has.
 
 use std::ffi::OsStr;
 use std::io;
@@ -12,18 +12,23 @@ const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 
 pub(super) fn announce() {
     tracing::info!("ready");
+    tell("READY=1");
+}
+
+/// Tells systemd, where that has started the broker.
+pub(super) fn tell(state: &str) {
     let Some(name) = std::env::var_os(NOTIFY_SOCKET) else { return };
-    if let Err(error) = notify(&name) {
-        tracing::warn!(%error, "{NOTIFY_SOCKET} cannot be told that the broker is ready");
+    if let Err(error) = notify(&name, state) {
+        tracing::warn!(%error, "{NOTIFY_SOCKET} cannot be told {state}");
     }
 }
 
-fn notify(name: &OsStr) -> io::Result<()> {
+fn notify(name: &OsStr, state: &str) -> io::Result<()> {
     let address = match name.as_bytes().strip_prefix(b"@") {
         Some(name) => SocketAddr::from_abstract_name(name)?,
         None => SocketAddr::from_pathname(name)?,
     };
-    UnixDatagram::unbound()?.send_to_addr(b"READY=1", &address).map(drop)
+    UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(drop)
 }
 
 #[cfg(test)]
@@ -40,11 +45,11 @@ mod tests {
             (UnixDatagram::bind(&path).unwrap(), path.as_os_str()),
             (UnixDatagram::bind_addr(&address).unwrap(), OsStr::new(&abstract_name)),
         ] {
-            notify(name).unwrap();
+            notify(name, "READY=1").unwrap();
             let mut said = [0; 16];
             let count = socket.recv(&mut said).unwrap();
             assert_eq!(&said[..count], b"READY=1");
         }
-        assert!(notify(OsStr::new("/nobody/listens")).is_err());
+        assert!(notify(OsStr::new("/nobody/listens"), "READY=1").is_err());
     }
 }

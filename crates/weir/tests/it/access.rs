@@ -4,7 +4,9 @@ use crate::support::blocking::{Blocking, decode};
 use crate::support::mosquitto::Mosquitto;
 use crate::support::{Broker, tool};
 use rustix::process::{Pid, Signal, kill_process};
+use std::fs::Permissions;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use weir_wire::packet::{Connect, Publish, Will};
@@ -295,8 +297,12 @@ fn a_password_file_is_made_and_changed() {
     let name = file.to_str().unwrap();
     assert!(passwd(&[name, "ann", "--batch"], "pencil\n").status.success());
     assert!(passwd(&[name, "bob", "--batch"], "pen\n").status.success());
-    let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata().unwrap().permissions());
-    assert_eq!(mode & 0o777, 0o600);
+    let mode = || file.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(), 0o600);
+    // Whom the file is open to, such as the broker's group, it stays open to.
+    std::fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
+    assert!(passwd(&[name, "bob", "--batch"], "pen\n").status.success());
+    assert_eq!(mode(), 0o640);
     let weir = Broker::start_with(&["-c", &with_passwords(folder.path(), name)]);
     let reason = |user, password| {
         offer(&weir.address, (user, password), "c", Version::V311, None).connack().unwrap()

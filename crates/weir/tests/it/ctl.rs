@@ -240,3 +240,13 @@ fn files_are_read_again_and_one_that_cannot_be_used_is_named() {
     std::fs::write(&rights, "topic read b/#\n").unwrap();
     assert!(said(&reload()).starts_with("read again"));
 }
+
+#[test]
+fn health_is_an_exit_code_for_a_container() {
+    let asked = Asked::start();
+    assert_eq!(said(&asked.ctl(&["health"])), "ready\n");
+    let Asked { mut broker, socket, _folder } = asked;
+    broker.child.kill().unwrap();
+    broker.child.wait().unwrap();
+    assert!(refused(&ctl(&socket, &["health"]), 1).contains("no broker serves"));
+}
