@@ -3,6 +3,7 @@
 //! At most one of a kind is under way to a shard. Who gave up waiting still holds its kind until
 //! the answer has come: so a shard that is late is never asked more than it had answered.
 
+use crate::history::History;
 use crate::port::{Answer, Full, Port, REQUESTS_MAX, Request};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,6 +20,8 @@ pub(crate) struct Asks {
     desk: Mutex<Desk>,
     /// By shard, then kind: whose turn it is.
     turns: Vec<[Arc<Semaphore>; REQUESTS_MAX]>,
+    /// Of the counters that were asked for.
+    pub(crate) history: History,
 }
 
 struct Desk {
@@ -41,6 +44,7 @@ impl Asks {
         Self {
             desk: Mutex::new(Desk { port, waiting }),
             turns: (0..shards).map(|_| turns()).collect(),
+            history: History::default(),
         }
     }
 

@@ -11,6 +11,7 @@
 mod asks;
 mod caller;
 mod dashboard;
+mod history;
 mod metrics;
 mod port;
 mod routes;

@@ -46,6 +46,7 @@ pub(crate) fn routes(asks: &Arc<Asks>) -> Router {
         .route("/api/v1/publish", post(messages::publish))
         .route("/api/v1/publish/bulk", post(messages::publish_bulk))
         .route("/api/v1/counters", get(counters::counters))
+        .route("/api/v1/history", get(counters::history))
         .route("/api/v1/token", get(token::token))
         .route("/api/v1/partitions", get(partitions::partitions))
         .route("/api/v1/partitions/{partition}", put(partitions::move_partition))
@@ -60,7 +61,9 @@ pub(crate) fn routes(asks: &Arc<Asks>) -> Router {
 
 /// The same for whoever has to show a token, and the page, which has a place to enter it.
 pub(crate) fn routes_for_guests(asks: &Arc<Asks>, guests: Guests) -> Router {
-    routes(asks).merge(dashboard::routes()).layer(from_fn_with_state(Arc::new(guests), guests::admit))
+    routes(asks)
+        .merge(dashboard::routes())
+        .layer(from_fn_with_state(Arc::new(guests), guests::admit))
 }
 
 /// A request that has no body if its method has none here, answered in time.

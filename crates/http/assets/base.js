@@ -63,7 +63,7 @@ function draw(place, chart, names, data, marks, bands) {
   const u = new uPlot({
     width: 400, height: 190, legend: { show: false }, cursor: { y: false, sync: { key: "all" } },
     scales: { x: { time: !!chart.clock }, y: chart.log ? { distr: 3 } : { range: (_, low, high) => [Math.min(0, low || 0), (high || 1) * 1.05] } },
-    axes: [{ ...axis, ...(chart.clock ? { space: 70 } : {}), values: (_, all) => all.map((second) => chart.clock ? clock(second) : second + " s") },
+    axes: [{ ...axis, size: 32, ...(chart.clock ? { space: 70 } : {}), values: (_, all) => all.map((second) => chart.clock ? clock(second) : second + " s") },
       { ...axis, size: 74, ...(chart.log ? {} : { incrs: steps(chart.least ?? 1) }), values: (_, all) => all.map((value) => value === null ? "" : chart.text(value)) }],
     series: [{}, ...names.map((name, at) => ({ label: name, stroke: () => colour(`c${at % 6}`), width: 1.6, points: { show: false }, spanGaps: !chart.clock }))],
     hooks: { drawAxes: [decorate], setCursor: [(u) => sayAt(u.data, u.cursor.idx)] },

@@ -26,8 +26,8 @@ const send = (path, method, body) => fetch("api/v1/" + path, {
 });
 
 const SAID = {
-  429: "The broker takes 100 requests a second of a token, and this one is used more often; trying again helps.",
-  503: "The broker is too busy to answer now; trying again helps.",
+  429: "The broker takes 100 requests a second of a token, and this one is used more often.",
+  503: "The broker is too busy to answer now.",
   504: "The broker did not answer in time; it may be very busy.",
 };
 

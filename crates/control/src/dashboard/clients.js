@@ -4,7 +4,7 @@ import { ask, part, query } from "./api.js";
 import { forAdmins, isSure, link, number, pages, table, text, tile } from "./shown.js";
 
 const LIMIT = 50;
-const ON_DISK = "its subscriptions and its queue are lost";
+const LOSS = "its subscriptions and its queue are lost";
 const href = (name) => "#client?" + new URLSearchParams({ id: name });
 const name = (of) => of === "" ? "(empty)" : of;
 
@@ -14,11 +14,13 @@ export async function showList(wanted, isCurrent) {
   id("find-user").value = wanted.user ?? "";
   id("find-state").value = wanted.state ?? "";
   id("found").textContent = "looking";
+  fill(id("client-list"), []);
+  fill(id("client-pages"), []);
   const { clients, cursor } = await ask("clients" + query({ ...wanted, limit: LIMIT }));
   if (!isCurrent()) return;
   const none = cursor === null ? "There is no such client." : "None so far; there are more clients to look at.";
   id("found").textContent = clients.length ? `${clients.length} client${clients.length === 1 ? "" : "s"}${wanted.cursor || cursor !== null ? " on this page" : ""}` : none;
-  fill(id("client-list"), clients.length ? [table("Clients", [text("client"), text("user"), text("MQTT"), number("keep alive"), number("subscriptions"), number("queued"), number("in flight")],
+  fill(id("client-list"), clients.length ? [table("Clients found", [text("client"), text("user"), text("MQTT"), number("keep alive"), number("subscriptions"), number("queued"), number("in flight")],
     clients.map((of) => [link(name(of.client_id), href(of.client_id)), of.user ?? "-", of.connection?.version ?? "absent", of.connection ? of.connection.keep_alive_s + " s" : "-",
       count(of.subscriptions), count(of.queued_messages), count(of.in_flight)]))] : []);
   pages(id("client-pages"), "clients", wanted, cursor, clients.length ? "Next page" : "Look further");
@@ -32,7 +34,7 @@ id("find").addEventListener("submit", (event) => {
   else location.hash = to;
 });
 
-const expiry = (seconds) => seconds === null ? "never" : seconds === 0 ? "with the connection" : `${seconds} s after it`;
+const expiry = (seconds) => seconds === null ? "never" : seconds === 0 ? "at once" : seconds + " s";
 
 /** What can change of a client while it is looked at. */
 export async function showFacts(wanted, isCurrent) {
@@ -48,7 +50,7 @@ export async function showFacts(wanted, isCurrent) {
   id("end").hidden = of === null;
   fill(id("client-facts"), of === null ? [] : [
     tile("user", of.user ?? "-"), tile("MQTT", of.connection?.version ?? "-"), tile("keep alive", of.connection ? of.connection.keep_alive_s + " s" : "-"),
-    tile("session ends", expiry(of.session_expiry_s)), tile("subscriptions", count(of.subscriptions)),
+    tile("session expiry", expiry(of.session_expiry_s)), tile("subscriptions", count(of.subscriptions)),
     tile("queued", count(of.queued_messages), bytes(of.queued_bytes)), tile("in flight", count(of.in_flight)),
   ]);
 }
@@ -56,9 +58,9 @@ export async function showFacts(wanted, isCurrent) {
 /** One client. */
 export async function showOne(wanted, isCurrent) {
   id("h-client").textContent = name(wanted.id);
-  forAdmins([id("kick"), id("end")], id("kick-help"), "A client whose connection ends may come back; with its session, " + ON_DISK + ".");
+  forAdmins([id("kick"), id("end")], id("kick-help"), "A client whose connection ends may come back. If its session ends, " + LOSS + ".");
   id("kick").onclick = () => act("End the connection?", `${name(wanted.id)} may come back, and finds its session if that outlives the connection.`, "End the connection", "clients/", wanted, isCurrent);
-  id("end").onclick = () => act("End the session?", `${name(wanted.id)} is disconnected, and ${ON_DISK}.`, "End the session", "sessions/", wanted, isCurrent);
+  id("end").onclick = () => act("End the session?", `${name(wanted.id)} is disconnected, and ${LOSS}.`, "End the session", "sessions/", wanted, isCurrent);
   fill(id("subscriptions"), []);
   fill(id("subscription-pages"), []);
   await showFacts(wanted, isCurrent);

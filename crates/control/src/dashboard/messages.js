@@ -9,12 +9,12 @@ const LIMIT = 50, SHOWN_BYTES_MAX = 64 * 1024, LINE_BYTES = 16;
 export async function showRetained(wanted, isCurrent) {
   id("filter").value = wanted.filter ?? "";
   id("sifted").textContent = "looking";
-  const { messages, cursor } = await ask("retained" + query({ ...wanted, limit: LIMIT })).catch((problem) => {
-    if (problem.status !== 400 || !isCurrent()) throw problem;
-    return { messages: [], cursor: null, trouble: problem.message };
-  }).then((page) => { if (isCurrent()) id("sifted").textContent = page.trouble ?? said(page, wanted); return page; });
+  fill(id("retained-list"), []);
+  fill(id("retained-pages"), []);
+  const { messages, cursor } = await ask("retained" + query({ ...wanted, limit: LIMIT }));
   if (!isCurrent()) return;
-  fill(id("retained-list"), messages.length ? [table("Retained messages", [text("topic"), number("QoS"), number("bytes")], messages.map((of) => {
+  id("sifted").textContent = said({ messages, cursor }, wanted);
+  fill(id("retained-list"), messages.length ? [table("Messages found", [text("topic"), number("QoS"), number("bytes")], messages.map((of) => {
     const open = make("button", of.topic, "plain");
     open.type = "button";
     open.onclick = () => showMessage(of.topic);
@@ -83,7 +83,7 @@ id("message-again").onclick = () => id("message").close();
 /** The form, for the topic that `wanted` has. */
 export function showForm(wanted) {
   if (wanted.topic) id("topic").value = wanted.topic;
-  forAdmins([id("send")], id("publish-help"), "The broker publishes it as a client without a name would; nobody's rights are looked at.");
+  forAdmins([id("send")], id("publish-help"), "Subscribers get it as they get any client's message.");
 }
 
 id("publish-form").addEventListener("submit", async (event) => {

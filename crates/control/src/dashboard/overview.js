@@ -1,9 +1,9 @@
-// How the broker does: rates out of counters that are read every two seconds, and the last hour of
-// them, which this page alone keeps.
+// How the broker does: rates out of counters that are read every two seconds, and an hour of them,
+// which begins with what the broker has kept.
 
 import { number, table, text, tile } from "./shown.js";
 
-const SPAN_S = 3600, GAP_S = 40;
+const SPAN_S = 3600, GAP_S = 70;
 
 // Why something did not happen, by the counter that counts it.
 const DROPS = {
@@ -45,7 +45,7 @@ export function take(answer, at_s) {
   const counters = { ...answer.process, ...answer.sum };
   counters.drops = sumOf(counters, Object.keys(DROPS));
   counters.refused = sumOf(counters, ["connections_refused", "refused_count", "refused_address", "refused_rate", "cut", "banned", "cut_strangers"]);
-  const sample = { at_s, counters, refusals: answer.sum.refusals, shards: answer.shards };
+  const sample = { at_s, counters, refusals: answer.sum.refusals ?? {}, shards: answer.shards };
   const isNew = before && (counters.turns < before.counters.turns || counters.connections_opened < before.counters.connections_opened);
   if (isNew) restarts = [...restarts.filter(([at]) => at > at_s - SPAN_S), [at_s, "restart"]];
   const since = before && !isNew && at_s - before.at_s < GAP_S ? before : null;
@@ -55,9 +55,18 @@ export function take(answer, at_s) {
   const row = { at_s };
   for (const name of CHARTS.flatMap((chart) => chart.lines.map(([, of]) => of))) row[name] = NOW.includes(name) ? counters[name] : rate(name);
   rows = [...rows.filter((old) => old.at_s > at_s - SPAN_S), row];
-  sample.rate = (of, name) => since ? ((of(sample)[name] ?? 0) - (of(since)[name] ?? 0)) / (at_s - since.at_s) : null;
+  // What is kept of the past has not all counters.
+  sample.rate = (of, name) => since?.shards.length ? ((of(sample)[name] ?? 0) - (of(since)[name] ?? 0)) / (at_s - since.at_s) : null;
   sample.row = row;
   before = sample;
+}
+
+/** Takes what the broker has kept of the time before. */
+export function takeHistory({ age_s, counters }, now_s) {
+  age_s.forEach((age, at) => {
+    const sum = Object.fromEntries(Object.entries(counters).map(([name, list]) => [name, list[at]]));
+    take({ sum, process: {}, shards: [] }, now_s - age);
+  });
 }
 
 export function forget() {
@@ -68,10 +77,10 @@ export function forget() {
 const columns = (chart) => [rows.map((row) => row.at_s), ...chart.lines.map(([, of]) => rows.map((row) => row[of] ?? null))];
 
 export function show() {
-  if (!before) return;
+  if (!before?.shards.length) return;
   showTiles();
-  const minutes = (rows.at(-1).at_s - rows[0].at_s) / 60;
-  id("span").textContent = minutes < 1 ? "The charts begin with this page, and keep an hour." : `The last ${Math.round(minutes)} min, since this page was opened; it keeps an hour.`;
+  const minutes = Math.round((rows.at(-1).at_s - rows[0].at_s) / 60);
+  id("span").textContent = `The last ${minutes < 1 ? "seconds" : minutes + " min"}. An hour is kept of what this page, or another, or a scraper of metrics has read.`;
   if (charts.length) charts.forEach(([chart, drawn]) => drawn.set(columns(chart)));
   else charts = CHARTS.map((chart) => [chart, draw(id("charts"), { ...chart, clock: true }, chart.lines.map(([name]) => name), columns(chart), () => restarts, () => [])]);
   showTables();
@@ -80,7 +89,7 @@ export const repaint = () => charts.forEach(([, drawn]) => drawn.redraw());
 
 function showTiles() {
   const { counters, row } = before, full = counters.rss_bytes / counters.rss_bytes_max;
-  const memory = counters.rss_bytes_max ? tile("memory", bytes(counters.rss_bytes), `${(full * 100).toFixed(0)} % of ${bytes(counters.rss_bytes_max)}`, full > 0.9 ? "bad" : full > 0.75 ? "doubt" : "")
+  const memory = counters.rss_bytes_max ? tile("memory", bytes(counters.rss_bytes), `${(full * 100).toFixed(full < 0.1 ? 1 : 0)} % of ${bytes(counters.rss_bytes_max)}`, full > 0.9 ? "bad" : full > 0.75 ? "doubt" : "")
     : tile("memory", bytes(counters.rss_bytes), "no ceiling");
   fill(id("tiles"), [
     tile("connections", count(counters.connections), `of ${count(counters.sessions)} sessions`),
@@ -88,9 +97,9 @@ function showTiles() {
     tile("bytes in", or(row.bytes_in, bytes), "/s"), tile("bytes out", or(row.bytes_out, bytes), "/s"),
     tile("retained", count(counters.retained)), tile("filters", count(counters.filters)), memory,
     tile("dropped", or(row.drops, perSecond), `/s, ${count(counters.drops)} in all`, row.drops > 0 ? "bad" : ""),
-    tile("TLS and WebSocket errors", count(counters.transport_errors), "", counters.transport_errors > 0 ? "doubt" : ""),
+    tile("transport errors", count(counters.transport_errors), "TLS, WebSocket", counters.transport_errors > 0 ? "doubt" : ""),
     ..."auth_service_up" in counters ? [tile("auth service", counters.auth_service_up ? "up" : "down", `${count(counters.auth_service_queue)} wait`, counters.auth_service_up ? "good" : "bad")] : [],
-    ..."store_disk_bytes" in counters ? [tile("log on disk", bytes(counters.store_disk_bytes), `${count(counters.log_waits)} answers wait`)] : [],
+    ..."store_disk_bytes" in counters ? [tile("log on disk", bytes(counters.store_disk_bytes), `${count(counters.log_waits)} wait for it`)] : [],
   ]);
 }
 

@@ -16,7 +16,7 @@ const VIEWS = {
   publish: async (wanted) => messages.showForm(wanted),
 };
 
-let shown = null, turn = 0, isReading = false, lostAt = null;
+let shown = null, turn = 0, isReading = false, lostAt = null, isOwed = false;
 
 function route() {
   const [name, text] = location.hash.slice(1).split("?");
@@ -31,18 +31,27 @@ function route() {
   const heading = document.querySelector(`#${view} h1`);
   document.title = `${view === "client" ? wanted.id : heading.textContent} - Weir broker`;
   shown = { view, wanted, isCurrent: () => mine === turn };
+  const wasOwed = isOwed;
+  isOwed = false;
   if (view === "login") return id("token").focus();
-  // What has come is told; whoever listens to the page notices where they are.
-  VIEWS[view](wanted, shown.isCurrent).then(() => trouble(null), trouble);
+  VIEWS[view](wanted, shown.isCurrent).then(() => wasOwed && trouble(null), (problem) => {
+    if (mine !== turn) return;
+    // What the broker will not do does not change; what it could not do just now is shown later.
+    if (isPassing(problem)) trouble(problem);
+    else document.querySelector(`#${view} [role=status]`).textContent = problem.message;
+    isOwed = isPassing(problem);
+  });
 }
+
+const isPassing = ({ status }) => status === 0 || status === 429 || status >= 500;
 
 // What keeps the page from showing how things are; nothing if they are shown.
 function trouble(problem) {
   const place = id("trouble");
-  if (problem && problem.status === 401) return;
+  if (problem?.status === 401) return;
   if (problem && lostAt === null) lostAt = new Date();
   if (!problem) lostAt = null;
-  const text = problem ? `${problem.message ?? problem} Figures are those of ${clock(lostAt / 1000)}; trying again.` : "";
+  const text = problem ? `${problem.message} This page has been trying again since ${clock(lostAt / 1000)}.` : "";
   if (place.textContent !== text) place.textContent = text;
   place.hidden = !problem;
   const link = problem ? (problem.status === 0 ? "out of reach" : "waits") : "live";
@@ -56,7 +65,8 @@ async function read() {
     overview.take(await ask("counters"), Date.now() / 1000);
     if (shown.view === "overview") overview.show();
     if (shown.view === "client") await clients.showFacts(shown.wanted, shown.isCurrent);
-    trouble(null);
+    if (isOwed) route();
+    else trouble(null);
   } catch (problem) {
     trouble(problem);
   }
@@ -64,19 +74,25 @@ async function read() {
 }
 
 function tick() {
-  setTimeout(async () => { await read(); tick(); }, document.hidden ? HIDDEN_EVERY_MS : READ_EVERY_MS);
+  setTimeout(async () => {
+    await (visitor.role === null && token() ? enter() : read());
+    tick();
+  }, document.hidden ? HIDDEN_EVERY_MS : READ_EVERY_MS);
 }
 
 async function enter() {
   const say = id("login-trouble");
-  say.hidden = true;
   try {
-    Object.assign(visitor, await ask("token"));
+    const known = await ask("token"), history = await ask("history");
+    overview.forget();
+    overview.takeHistory(history, Date.now() / 1000);
+    Object.assign(visitor, known);
+    say.hidden = true;
   } catch (problem) {
     // Without an answer the token may be a good one: it stays, and is tried again.
-    say.textContent = problem.status === 401 ? "The broker does not know this token." : problem.message;
+    say.textContent = problem.status === 401 ? "The broker does not know this token." : problem.message + " This page tries again.";
     say.hidden = false;
-    return route();
+    return shown ?? route();
   }
   id("token").value = "";
   id("whose").textContent = `${visitor.name ?? "socket"}, ${visitor.role}`;
