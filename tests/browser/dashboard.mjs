@@ -81,6 +81,9 @@ const use = async (client, me) => {
   await me.logIn(options.viewer);
   await me.come("#overview h1");
   await me.click("#views a", "Clients");
+  await me.come("#client-list a", "meter-7");
+  // Names of clients and topics are text, whatever is in them.
+  seen.markup = await evaluate(client, "document.querySelectorAll('main img').length");
   await me.click("#client-list a", "meter-7");
   await me.come("#client-state", "connected");
   seen.viewer = { kick: await evaluate(client, "id('kick').disabled"), why: await me.read("#kick-help") };
@@ -123,6 +126,7 @@ const use = async (client, me) => {
   await me.enter();
   await me.come("#retained-list button", "plant/command");
   await me.click("#retained-list button", "plant/temperature");
+  await me.until("id('message-payload').textContent !== ''", "the payload");
   await me.click("#clear");
   await me.click("#sure-yes");
   await me.until("![...document.querySelectorAll('#retained-list button')].some((of) => of.textContent === 'plant/temperature')", "the clearing");

@@ -25,7 +25,7 @@ const colour = (at) => getComputedStyle(document.documentElement).getPropertyVal
 // Distances between the lines of a grid: none so small that two of its labels read the same.
 const steps = (least) => Array.from({ length: 45 }, (_, at) => [1, 2, 5][at % 3] * 10 ** Math.floor(at / 3) * least);
 
-const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString([], { hour12: false });
+const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString([], { hourCycle: "h23" });
 
 // One chart: `lines` are names, `data` columns with the seconds first, which are those of a run, or of
 // the clock if the chart says `clock`.

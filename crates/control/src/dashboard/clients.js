@@ -5,8 +5,10 @@ import { forAdmins, isSure, link, number, pages, table, text, tile } from "./sho
 
 const LIMIT = 50;
 const LOSS = "its subscriptions and its queue are lost";
-const href = (name) => "#client?" + new URLSearchParams({ id: name });
-const name = (of) => of === "" ? "(empty)" : of;
+const href = (id) => "#client" + query({ id });
+
+// How many subscriptions the client had when they were listed.
+let listed = null;
 
 /** The list that `wanted` asks for. */
 export async function showList(wanted, isCurrent) {
@@ -21,7 +23,7 @@ export async function showList(wanted, isCurrent) {
   const none = cursor === null ? "There is no such client." : "None so far; there are more clients to look at.";
   id("found").textContent = clients.length ? `${clients.length} client${clients.length === 1 ? "" : "s"}${wanted.cursor || cursor !== null ? " on this page" : ""}` : none;
   fill(id("client-list"), clients.length ? [table("Clients found", [text("client"), text("user"), text("MQTT"), number("keep alive"), number("subscriptions"), number("queued"), number("in flight")],
-    clients.map((of) => [link(name(of.client_id), href(of.client_id)), of.user ?? "-", of.connection?.version ?? "absent", of.connection ? of.connection.keep_alive_s + " s" : "-",
+    clients.map((of) => [link(of.client_id, href(of.client_id)), of.user ?? "-", of.connection?.version ?? "absent", of.connection ? of.connection.keep_alive_s + " s" : "-",
       count(of.subscriptions), count(of.queued_messages), count(of.in_flight)]))] : []);
   pages(id("client-pages"), "clients", wanted, cursor, clients.length ? "Next page" : "Look further");
 }
@@ -53,18 +55,22 @@ export async function showFacts(wanted, isCurrent) {
     tile("session expiry", expiry(of.session_expiry_s)), tile("subscriptions", count(of.subscriptions)),
     tile("queued", count(of.queued_messages), bytes(of.queued_bytes)), tile("in flight", count(of.in_flight)),
   ]);
+  if (of?.subscriptions !== listed) {
+    listed = of?.subscriptions;
+    await showSubscriptions(wanted, isCurrent);
+  }
 }
 
 /** One client. */
 export async function showOne(wanted, isCurrent) {
-  id("h-client").textContent = name(wanted.id);
+  id("h-client").textContent = wanted.id;
   forAdmins([id("kick"), id("end")], id("kick-help"), "A client whose connection ends may come back. If its session ends, " + LOSS + ".");
-  id("kick").onclick = () => act("End the connection?", `${name(wanted.id)} may come back, and finds its session if that outlives the connection.`, "End the connection", "clients/", wanted, isCurrent);
-  id("end").onclick = () => act("End the session?", `${name(wanted.id)} is disconnected, and ${LOSS}.`, "End the session", "sessions/", wanted, isCurrent);
-  fill(id("subscriptions"), []);
-  fill(id("subscription-pages"), []);
+  id("kick").onclick = () => act("End the connection?", `${wanted.id} may come back, and finds its session if that outlives the connection.`, "End the connection", "clients/", wanted, isCurrent);
+  id("end").onclick = () => act("End the session?", `${wanted.id} is disconnected, and ${LOSS}.`, "End the session", "sessions/", wanted, isCurrent);
+  for (const name of ["client-facts", "client-trouble", "subscriptions", "subscription-pages"]) fill(id(name), []);
+  id("client-state").textContent = "looking";
+  listed = null;
   await showFacts(wanted, isCurrent);
-  await showSubscriptions(wanted, isCurrent);
 }
 
 async function showSubscriptions(wanted, isCurrent) {
@@ -84,5 +90,5 @@ async function act(what, why, yes, path, wanted, isCurrent) {
   const trouble = await ask(path + part(wanted.id), { method: "DELETE" }).then(() => null, (problem) => problem);
   if (!isCurrent()) return;
   await showOne(wanted, isCurrent).catch(() => {});
-  if (trouble) { id("client-state").textContent = trouble.message; id("client-state").className = "bad"; }
+  id("client-trouble").textContent = trouble?.message ?? "";
 }

@@ -20,8 +20,9 @@ let shown = null, turn = 0, isReading = false, lostAt = null, isOwed = false;
 
 function route() {
   const [name, text] = location.hash.slice(1).split("?");
-  const view = visitor.role === null ? "login" : name in VIEWS ? name : "overview";
   const wanted = Object.fromEntries(new URLSearchParams(text ?? ""));
+  const isThere = Object.hasOwn(VIEWS, name) && (name !== "client" || wanted.id);
+  const view = visitor.role === null ? "login" : isThere ? name : "overview";
   const mine = ++turn;
   for (const section of document.querySelectorAll("main > section")) section.hidden = section.id !== view;
   for (const link of document.querySelectorAll("#views a")) {

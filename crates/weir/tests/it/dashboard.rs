@@ -15,7 +15,7 @@ fn whoever_clicks_finds_and_kicks_a_client_and_reads_and_publishes_messages() {
     meter.join("meter-7", None, &[Property::SessionExpiryInterval(3600)]).unwrap();
     assert_eq!(meter.connack(), Some(ReasonCode::Success));
     meter.subscribe("plant/7/+", QoS::AtLeastOnce).unwrap();
-    let mut other = served.join("other");
+    let mut other = served.join("<img src=x onerror=alert(1)>");
     other.subscribe("plant/command", QoS::AtLeastOnce);
     let retained = r#"{"topic": "plant/temperature", "payload": "21.5", "retain": true}"#;
     assert_eq!(served.post("/api/v1/publish", Some(&served.admin), retained).0, 202);
@@ -27,6 +27,7 @@ fn whoever_clicks_finds_and_kicks_a_client_and_reads_and_publishes_messages() {
     assert_eq!(told["faults"], json!([]), "{told:#}");
     let seen = &told["seen"];
     assert_eq!((&seen["filter"], &seen["payload"]), (&json!("plant/7/+"), &json!("21.5")));
+    assert_eq!(seen["markup"], 0);
     assert_eq!(seen["viewer"]["kick"], true, "a viewer's button is still");
     for (name, part) in [
         ("stranger", "does not know this token"),
