@@ -135,6 +135,10 @@ const use = async (client, me) => {
   await me.until("document.querySelectorAll('.uplot').length === 6", "the charts");
   await me.until("document.querySelector('.legend b').textContent !== '-'", "rates");
   await everywhere(client, "overview");
+  // New figures do not take the focus away.
+  await evaluate(client, "document.querySelector('#tables [aria-label=Threads]').focus(); window.seenRow = document.querySelector('#tables [aria-label=Threads] tr')");
+  await me.until("!window.seenRow.isConnected", "new figures");
+  seen.focus = await evaluate(client, "document.activeElement.ariaLabel");
 
   for (const [status, name] of [[0, "gone"], [429, "often"], [503, "busy"]]) {
     await answering(client, "counters", status, async () => {

@@ -38,7 +38,8 @@ const CHARTS = [
 const NOW = ["connections", "sessions", "rss_bytes"];
 const sumOf = (counters, names) => names.reduce((sum, name) => sum + (counters[name] ?? 0), 0);
 
-let before = null, rows = [], restarts = [], charts = [];
+// The last sample, and the one before it if rates can be told from the two.
+let last = null, since = null, rows = [], restarts = [], charts = [];
 
 /** Takes what the broker said just now. */
 export function take(answer, at_s) {
@@ -46,20 +47,21 @@ export function take(answer, at_s) {
   counters.drops = sumOf(counters, Object.keys(DROPS));
   counters.refused = sumOf(counters, ["connections_refused", "refused_count", "refused_address", "refused_rate", "cut", "banned", "cut_strangers"]);
   const sample = { at_s, counters, refusals: answer.sum.refusals ?? {}, shards: answer.shards };
-  const isNew = before && (counters.turns < before.counters.turns || counters.connections_opened < before.counters.connections_opened);
+  const isNew = last && (counters.turns < last.counters.turns || counters.connections_opened < last.counters.connections_opened);
   if (isNew) restarts = [...restarts.filter(([at]) => at > at_s - SPAN_S), [at_s, "restart"]];
-  const since = before && !isNew && at_s - before.at_s < GAP_S ? before : null;
+  since = last && !isNew && at_s - last.at_s < GAP_S ? last : null;
   // Where nobody looked, nobody knows: a gap.
-  if (before && !since) rows.push({ at_s: before.at_s + 0.001 });
-  const rate = (name) => since ? (counters[name] - since.counters[name]) / (at_s - since.at_s) : null;
+  if (last && !since) rows.push({ at_s: last.at_s + 0.001 });
+  last = sample;
   const row = { at_s };
-  for (const name of CHARTS.flatMap((chart) => chart.lines.map(([, of]) => of))) row[name] = NOW.includes(name) ? counters[name] : rate(name);
+  for (const name of CHARTS.flatMap((chart) => chart.lines.map(([, of]) => of))) row[name] = NOW.includes(name) ? counters[name] : rate(counterOf, name);
   rows = [...rows.filter((old) => old.at_s > at_s - SPAN_S), row];
-  // What is kept of the past has not all counters.
-  sample.rate = (of, name) => since?.shards.length ? ((of(sample)[name] ?? 0) - (of(since)[name] ?? 0)) / (at_s - since.at_s) : null;
-  sample.row = row;
-  before = sample;
 }
+
+const counterOf = (sample) => sample.counters;
+const rate = (of, name) => since ? ((of(last)[name] ?? 0) - (of(since)[name] ?? 0)) / (last.at_s - since.at_s) : null;
+// What is kept of the past has only the counters of the charts.
+const rateNow = (of, name) => since?.shards.length ? rate(of, name) : null;
 
 /** Takes what the broker has kept of the time before. */
 export function takeHistory({ age_s, counters }, now_s) {
@@ -70,17 +72,17 @@ export function takeHistory({ age_s, counters }, now_s) {
 }
 
 export function forget() {
-  before = null; rows = []; restarts = []; charts = [];
+  last = null; since = null; rows = []; restarts = []; charts = [];
   for (const name of ["charts", "tiles", "tables"]) id(name).replaceChildren();
 }
 
 const columns = (chart) => [rows.map((row) => row.at_s), ...chart.lines.map(([, of]) => rows.map((row) => row[of] ?? null))];
 
 export function show() {
-  if (!before?.shards.length) return;
+  if (!last?.shards.length) return;
   showTiles();
   const minutes = Math.round((rows.at(-1).at_s - rows[0].at_s) / 60);
-  id("span").textContent = `The last ${minutes < 1 ? "seconds" : minutes + " min"}. An hour is kept of what this page, or another, or a scraper of metrics has read.`;
+  id("span").textContent = `The last ${minutes < 1 ? "minute" : minutes + " min"}. An hour is kept of what this page, or another, or a scraper of metrics has read.`;
   if (charts.length) charts.forEach(([chart, drawn]) => drawn.set(columns(chart)));
   else charts = CHARTS.map((chart) => [chart, draw(id("charts"), { ...chart, clock: true }, chart.lines.map(([name]) => name), columns(chart), () => restarts, () => [])]);
   showTables();
@@ -88,7 +90,7 @@ export function show() {
 export const repaint = () => charts.forEach(([, drawn]) => drawn.redraw());
 
 function showTiles() {
-  const { counters, row } = before, full = counters.rss_bytes / counters.rss_bytes_max;
+  const { counters } = last, row = rows.at(-1), full = counters.rss_bytes / counters.rss_bytes_max;
   const memory = counters.rss_bytes_max ? tile("memory", bytes(counters.rss_bytes), `${(full * 100).toFixed(full < 0.1 ? 1 : 0)} % of ${bytes(counters.rss_bytes_max)}`, full > 0.9 ? "bad" : full > 0.75 ? "doubt" : "")
     : tile("memory", bytes(counters.rss_bytes), "no ceiling");
   fill(id("tiles"), [
@@ -104,10 +106,10 @@ function showTiles() {
 }
 
 // Counters by reason, those that have counted something first.
-function reasons(title, names, of = (sample) => sample.counters, none = "nothing so far") {
-  const counted = Object.entries(names).filter(([name]) => of(before)[name] > 0);
+function reasons(title, names, of = counterOf) {
+  const counted = Object.entries(names).filter(([name]) => of(last)[name] > 0);
   return block(title, counted.length ? table(title, [text("why"), number("in all"), number("/s")],
-    counted.map(([name, why]) => [why, count(of(before)[name]), or(before.rate(of, name), perSecond)])) : make("p", none, "soft"));
+    counted.map(([name, why]) => [why, count(of(last)[name]), or(rateNow(of, name), perSecond)])) : make("p", "nothing so far", "soft"));
 }
 
 function block(title, of) {
@@ -121,27 +123,39 @@ function facts(title, list) {
 }
 
 function showTables() {
-  const { counters, refusals, shards } = before, rate = (name) => or(before.rate((sample) => sample.counters, name), perSecond) + " /s";
+  const { counters, refusals, shards } = last, perS = (name) => or(rateNow(counterOf, name), perSecond) + " /s";
   const blocks = [
     reasons("Dropped, by reason", DROPS),
     reasons("Refused, by what", REFUSED),
     reasons("Refused, by reason code", Object.fromEntries(Object.keys(refusals).map((name) => [name, name])), (sample) => sample.refusals),
     reasons("Faults", FAULTS),
     block("Threads", table("Threads", [text("shard"), number("connections"), number("sessions"), number("in /s"), number("out /s")], shards.map((shard, at) => {
-      const of = (name) => or(before.rate((sample) => sample.shards[at] ?? {}, name), perSecond);
+      const of = (name) => or(rateNow((sample) => sample.shards[at] ?? {}, name), perSecond);
       return [String(at), count(shard.connections), count(shard.sessions), of("publishes_in"), of("publishes_out")];
     }))),
   ];
   if ("auth_service_up" in counters) {
-    const asked = before.rate((sample) => sample.counters, "auth_service_asked"), spent = before.rate((sample) => sample.counters, "auth_service_us_sum");
-    blocks.push(facts("Authentication service", [["answers", counters.auth_service_up ? "yes" : "no"], ["asked", rate("auth_service_asked")],
+    const asked = rateNow(counterOf, "auth_service_asked"), spent = rateNow(counterOf, "auth_service_us_sum");
+    blocks.push(facts("Authentication service", [["answers", counters.auth_service_up ? "yes" : "no"], ["asked", perS("auth_service_asked")],
       ["mean time", asked > 0 ? time(spent / asked) : "-"], ["longest", time(counters.auth_service_us_max)], ["allowed", count(counters.auth_service_allowed)],
       ["denied", count(counters.auth_service_denied)], ["failed", count(counters.auth_service_failed)], ["timed out", count(counters.auth_service_timed_out)], ["too busy", count(counters.auth_service_busy)]]));
   }
   if ("store_disk_bytes" in counters) {
-    blocks.push(facts("Store", [["on disk", bytes(counters.store_disk_bytes)], ["records", rate("store_records")], ["commits", rate("store_commits")],
-      ["committed", or(before.rate((sample) => sample.counters, "store_committed_bytes"), bytesPerSecond)],
+    blocks.push(facts("Store", [["on disk", bytes(counters.store_disk_bytes)], ["records", perS("store_records")], ["commits", perS("store_commits")],
+      ["committed", or(rateNow(counterOf, "store_committed_bytes"), bytesPerSecond)],
       ["slowest commit", time(Math.max(...shards.map((shard) => shard.store_commit_us_max)))], ["answers that wait", count(counters.log_waits)], ["pages of queues", count(counters.store_pages)]]));
   }
-  fill(id("tables"), blocks);
+  put(id("tables"), blocks);
+}
+
+// Changes what is in the regions and leaves these where they are: one may have the focus, or be scrolled.
+function put(place, blocks) {
+  const region = (of) => of?.querySelector("[role=region]");
+  blocks.forEach((block, at) => {
+    const old = place.children[at], isSame = region(old) && region(old).ariaLabel === region(block)?.ariaLabel;
+    if (isSame) region(old).replaceChildren(...region(block).childNodes);
+    else if (old) old.replaceWith(block);
+    else place.append(block);
+  });
+  while (place.children.length > blocks.length) place.lastChild.remove();
 }

@@ -36,6 +36,7 @@ fn whoever_clicks_finds_and_kicks_a_client_and_reads_and_publishes_messages() {
         ("gone", "out of reach"),
         ("often", "100 requests a second"),
         ("busy", "too busy"),
+        ("focus", "Threads"),
         ("unknown", "does not know this tab's token any more"),
     ] {
         assert!(seen[name].as_str().unwrap().contains(part), "{name}: {seen:#}");
