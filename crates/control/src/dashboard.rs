@@ -1,8 +1,8 @@
 //! The dashboard: a page that shows in a browser what the API says.
 //!
 //! Its files are compiled in and the same for everybody, and hold nothing secret: they need no
-//! token. All that it shows comes by the API, with the token that the page asks for. Paths in it are
-//! relative, so that it also works below a path of a proxy.
+//! token. All that it shows comes by the API, with the token that the page asks for. Paths in it
+//! are relative, so that it also works below a path of a proxy.
 
 use axum::Router;
 use axum::http::header::{self, HeaderName};
