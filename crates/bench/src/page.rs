@@ -9,10 +9,7 @@ const SHELL: &str = include_str!("../assets/page.html");
 /// Of all pages but the live one.
 pub const CSS: &str = include_str!("../assets/report.css");
 
-/// Of the charts.
-pub const UPLOT_CSS: &str = include_str!("../assets/uplot/uPlot.min.css");
-/// The charts.
-pub const UPLOT_JS: &str = include_str!("../assets/uplot/uPlot.iife.min.js");
+pub use weir_http::assets::{UPLOT_CSS, UPLOT_JS};
 
 /// A page, but for the values of its body.
 #[derive(Clone, Copy, Debug, Default)]

@@ -4,6 +4,7 @@
 //! the answer has come: so a shard that is late is never asked more than it had answered.
 
 use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
+use crate::history::History;
 use crate::port::{Answer, Full, Port, REQUESTS_MAX, Request, Reread};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,6 +21,8 @@ pub(crate) struct Asks {
     desk: Mutex<Desk>,
     /// By shard, then kind: whose turn it is.
     turns: Vec<[Arc<Semaphore>; REQUESTS_MAX]>,
+    /// Of the counters that were asked for.
+    pub(crate) history: History,
 }
 
 struct Desk {
@@ -42,6 +45,7 @@ impl Asks {
         Self {
             desk: Mutex::new(Desk { port, waiting }),
             turns: (0..shards).map(|_| turns()).collect(),
+            history: History::default(),
         }
     }
 

@@ -1,16 +1,18 @@
 //! Whoever runs a broker asks it here: which clients there are, the end of one, the counters.
 //!
 //! One thread with a runtime of its own serves HTTP over a unix socket, and over TCP for whoever
-//! has a token. Of the broker it knows a [`Port`] alone: it sends a request to a shard and is given
-//! the answer later, so that nothing here ever waits for a shard or holds one up. Everything that a
-//! client of it may use is bounded: connections, requests, bytes of a request, time, and letters to
-//! a shard.
+//! has a token, and a page that shows the same in a browser. Of the broker it knows a [`Port`]
+//! alone: it sends a request to a shard and is given the answer later, so that nothing here ever
+//! waits for a shard or holds one up. Everything that a client of it may use is bounded:
+//! connections, requests, bytes of a request, time, and letters to a shard.
 //!
 //! [`Caller`] is the other end: what `weir ctl` asks with.
 
 mod asks;
 mod bans;
 mod caller;
+mod dashboard;
+mod history;
 mod metrics;
 mod port;
 mod routes;

@@ -10,8 +10,10 @@ mod partitions;
 mod reload;
 mod retained;
 mod subscriptions;
+mod token;
 
 use crate::asks::Asks;
+use crate::dashboard;
 use crate::port::Full;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Request as HttpRequest};
@@ -48,6 +50,8 @@ pub(crate) fn routes(asks: &Arc<Asks>) -> Router {
         .route("/api/v1/bans", get(bans::list).post(bans::add).delete(bans::remove))
         .route("/api/v1/reload", post(reload::reload))
         .route("/api/v1/counters", get(counters::counters))
+        .route("/api/v1/history", get(counters::history))
+        .route("/api/v1/token", get(token::token))
         .route("/api/v1/partitions", get(partitions::partitions))
         .route("/api/v1/partitions/{partition}", put(partitions::move_partition))
         .fallback(|| async { Problem::new(StatusCode::NOT_FOUND, "there is no such path") })
@@ -59,9 +63,11 @@ pub(crate) fn routes(asks: &Arc<Asks>) -> Router {
         .with_state(Arc::clone(asks))
 }
 
-/// The same for whoever has to show a token.
+/// The same for whoever has to show a token, and the page, which has a place to enter it.
 pub(crate) fn routes_for_guests(asks: &Arc<Asks>, guests: Guests) -> Router {
-    routes(asks).layer(from_fn_with_state(Arc::new(guests), guests::admit))
+    routes(asks)
+        .merge(dashboard::routes())
+        .layer(from_fn_with_state(Arc::new(guests), guests::admit))
 }
 
 /// A request that has no body if its method has none here, answered in time.

@@ -1,5 +1,8 @@
 //! HTTP/1.1 on a thread of its own, with bounds: for whoever operates the broker, and for the page
-//! of the suite. Routes, listeners and what else the thread does are the caller's.
+//! of the suite; and what their pages have in common. Routes, listeners and what else the thread
+//! does are the caller's.
+
+pub mod assets;
 
 use axum::Router;
 use axum::serve::Listener;

@@ -3,7 +3,7 @@
 use super::hub::Hub;
 use super::metrics as text_metrics;
 use super::stored::{Stored, StoredError};
-use crate::page::{Page, UPLOT_CSS, UPLOT_JS};
+use crate::page::Page;
 use axum::Router;
 use axum::extract::{Path as PathPart, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -20,6 +20,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::BroadcastStream;
+use weir_http::assets::{BASE_CSS, BASE_JS, UPLOT_CSS, UPLOT_JS};
 
 /// Pages that listen to events at a time.
 const STREAMS_MAX: usize = 16;
@@ -36,9 +37,9 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 static PAGE: LazyLock<String> = LazyLock::new(|| {
     let page = Page {
         title: "weir bench",
-        styles: &[UPLOT_CSS, include_str!("page.css")],
+        styles: &[UPLOT_CSS, BASE_CSS, include_str!("page.css")],
         body: include_str!("page.html"),
-        scripts: &[UPLOT_JS, include_str!("page.js")],
+        scripts: &[UPLOT_JS, BASE_JS, include_str!("page.js")],
         is_served: true,
         ..Page::default()
     };

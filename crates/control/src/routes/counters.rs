@@ -1,4 +1,4 @@
-//! `/api/v1/counters`: everything that is counted, by shard and in sum.
+//! `/api/v1/counters`: everything that is counted, by shard and in sum; and a part of what it was.
 
 use super::{Problem, wrong_answer};
 use crate::asks::Asks;
@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// All of it for whoever scrapes it.
 pub(super) async fn metrics(
@@ -30,6 +31,7 @@ async fn all(asks: &Asks) -> Result<Vec<Counters>, Problem> {
         let Answer::Counters(counters) = answer else { return Err(wrong_answer()) };
         all.push(counters);
     }
+    asks.history.note(Instant::now(), &all);
     Ok(all)
 }
 
@@ -46,6 +48,11 @@ pub(super) async fn counters(State(asks): State<Arc<Asks>>) -> Result<Json<Value
         shards.push(own);
     }
     Ok(Json(json!({ "sum": sum, "shards": shards, "process": process })))
+}
+
+/// What some of them were in the last hour.
+pub(super) async fn history(State(asks): State<Arc<Asks>>) -> Json<Value> {
+    Json(asks.history.shown(Instant::now()))
 }
 
 fn object(counts: &[(&'static str, u64)]) -> Map<String, Value> {

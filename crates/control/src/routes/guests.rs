@@ -1,6 +1,7 @@
 //! Whoever comes over TCP: what their token lets them do, and how often.
 
 use super::Problem;
+use crate::dashboard;
 use crate::tokens::{Role, Token, bearer};
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
@@ -54,13 +55,13 @@ impl Guests {
 
 pub(super) async fn admit(
     State(guests): State<Arc<Guests>>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     let is_open = match request.uri().path() {
         "/healthz" | "/readyz" => true,
         "/metrics" => guests.metrics_are_open,
-        _ => false,
+        path => dashboard::has(path),
     };
     let owner = guests.owner(&request);
     if !guests.takes(owner, Instant::now()) {
@@ -78,6 +79,7 @@ pub(super) async fn admit(
         return Problem::new(StatusCode::FORBIDDEN, text).into_response();
     }
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    request.extensions_mut().insert(owner.clone());
     let response = next.run(request).await;
     if !is_look {
         let status = response.status().as_u16();

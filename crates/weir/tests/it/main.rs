@@ -7,6 +7,8 @@
 mod fake_broker;
 #[path = "../../../access/tests/it/fake.rs"]
 mod fake_service;
+#[path = "../../../bench/tests/it/look.rs"]
+mod look;
 mod support;
 
 mod abreast;
@@ -21,6 +23,7 @@ mod clients;
 mod conformance;
 mod crash;
 mod ctl;
+mod dashboard;
 mod drivers;
 mod drop_in;
 mod emqtt;

@@ -134,7 +134,8 @@ fn runs_side_by_side_have_each_figure_in_its_row() {
         const text = require("fs").readFileSync(0, "utf8"), { page, result } = JSON.parse(text);
         const part = (from, to) => page.slice(page.indexOf(from), page.indexOf(to));
         const sides = part("// A name, and what it reads off", "// What must be");
-        const numbers = part("// Numbers as a person", "const VERDICT");
+        const numbers = part("// Numbers as a person", "const colour")
+            + part("const cores", "const VERDICT");
         const read = new Function(numbers + sides + "return SIDES;");
         const rows = read().map(([name, of]) => [name, String(of(result))]);
         console.log(JSON.stringify(Object.fromEntries(rows)));"#;
@@ -144,8 +145,8 @@ fn runs_side_by_side_have_each_figure_in_its_row() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    let input =
-        json!({ "page": include_str!("../../../src/web/page.js"), "result": distinct::json() });
+    let page = [weir_http::assets::BASE_JS, include_str!("../../../src/web/page.js")].concat();
+    let input = json!({ "page": page, "result": distinct::json() });
     std::io::Write::write_all(&mut node.stdin.take().unwrap(), input.to_string().as_bytes())
         .unwrap();
     let output = node.wait_with_output().unwrap();

@@ -1,0 +1,75 @@
+//! The dashboard, as a person uses it in a browser.
+
+use crate::api::Served;
+use crate::look::{look, look_mjs, seen};
+use crate::support::blocking::Blocking;
+use serde_json::json;
+use std::path::Path;
+use weir_wire::{Property, QoS, ReasonCode, Version};
+
+#[test]
+fn whoever_clicks_finds_and_kicks_a_client_and_reads_and_publishes_messages() {
+    let Some(program) = look_mjs() else { return };
+    let served = Served::start("");
+    let mut meter = Blocking::connect(&served.broker.address, Version::V5).unwrap();
+    meter.join("meter-7", None, &[Property::SessionExpiryInterval(3600)]).unwrap();
+    assert_eq!(meter.connack(), Some(ReasonCode::Success));
+    meter.subscribe("plant/7/+", QoS::AtLeastOnce).unwrap();
+    let mut other = served.join("<img src=x onerror=alert(1)>");
+    other.subscribe("plant/command", QoS::AtLeastOnce);
+    let retained = r#"{"topic": "plant/temperature", "payload": "21.5", "retain": true}"#;
+    assert_eq!(served.post("/api/v1/publish", Some(&served.admin), retained).0, 202);
+
+    let url = format!("http://{}/", served.broker.http.as_ref().unwrap());
+    let tokens = ["--admin", &served.admin, "--viewer", &served.viewer];
+    let program = program.with_file_name("dashboard.mjs");
+    let told = seen(&look(&program, Path::new(&url), &tokens));
+    assert_eq!(told["faults"], json!([]), "{told:#}");
+    let seen = &told["seen"];
+    assert_eq!((&seen["filter"], &seen["payload"]), (&json!("plant/7/+"), &json!("21.5")));
+    assert_eq!(seen["markup"], 0);
+    assert_eq!(seen["viewer"]["kick"], true, "a viewer's button is still");
+    for (name, part) in [
+        ("stranger", "does not know this token"),
+        ("topic", "plant/temperature"),
+        ("published", "Published to plant/command"),
+        ("gone", "out of reach"),
+        ("often", "100 requests a second"),
+        ("busy", "too busy"),
+        ("focus", "Threads"),
+        ("unknown", "does not know this tab's token any more"),
+    ] {
+        assert!(seen[name].as_str().unwrap().contains(part), "{name}: {seen:#}");
+    }
+    assert!(seen["viewer"]["why"].as_str().unwrap().contains("a viewer's"), "{seen:#}");
+
+    // What was clicked has come about.
+    let message = other.message();
+    assert_eq!((&*message.topic, &*message.payload), ("plant/command", "open"));
+    while meter.next().is_some() {}
+    let get = |path| served.get(path, Some(&served.viewer));
+    assert!(get("/api/v1/clients/meter-7").1.contains(r#""connection":null"#));
+    assert_eq!(get("/api/v1/retained/plant/temperature").0, 404);
+}
+
+#[test]
+fn the_page_needs_no_token_and_loads_nothing_but_its_own() {
+    let served = Served::start("");
+    let (status, page) = served.get("/", None);
+    assert_eq!(status, 200);
+    for part in ["content-type: text/html", "script-src 'self';", "default-src 'none';", "nosniff"]
+    {
+        assert!(page.contains(part), "{part} is missing in {page}");
+    }
+    assert!(!page.contains("<style") && !page.contains(" style="), "no styles in line");
+    let files = page.split(['"', '\'']).filter(|text| text.starts_with("dashboard/"));
+    let files: Vec<_> = files.collect();
+    assert!(files.len() >= 6, "{files:?}");
+    for file in files {
+        assert_eq!(served.get(&format!("/{file}"), None).0, 200, "{file}");
+    }
+    assert_eq!(served.get("/dashboard/other.js", None).0, 401);
+    let role = |token| served.get("/api/v1/token", token).1;
+    assert!(role(Some(&served.viewer)).ends_with(r#"{"name":"a viewer","role":"viewer"}"#));
+    assert!(role(Some(&served.admin)).ends_with(r#"{"name":"a admin","role":"admin"}"#));
+}

@@ -1,0 +1,174 @@
+// Uses the dashboard of a broker in Chromium as a person does, by clicks and keys alone:
+//
+//   node dashboard.mjs URL --admin TOKEN --viewer TOKEN [--pictures FOLDER] [--browser PROGRAM]
+//
+// The broker has a client "meter-7" with a subscription, and retains "plant/temperature". Prints one
+// JSON object: "faults" is empty where all is well, and "seen" is what was read off the page.
+
+import { parseArgs } from "node:util";
+import { evaluate, inChromium, until } from "./chromium.mjs";
+import { VIEWS, inspect, picture, screen, watch } from "./sound.mjs";
+
+const COME_MS = 60_000;
+
+const { values: options, positionals: [url] } = parseArgs({
+  allowPositionals: true,
+  options: { admin: { type: "string" }, viewer: { type: "string" }, pictures: { type: "string" }, browser: { type: "string", default: "chromium" } },
+});
+const faults = [], seen = {};
+let isBroken = false;
+
+// Somebody in front of the page.
+const person = (client) => {
+  const find = (selector, text) => `[...document.querySelectorAll(${JSON.stringify(selector)})].find((of) => of.checkVisibility() && (${JSON.stringify(text ?? "")} === "" || of.textContent.trim() === ${JSON.stringify(text ?? "")}))`;
+  const come = (selector, text) => until(() => evaluate(client, `!!(${find(selector, text)})`), COME_MS, selector + " " + (text ?? ""));
+  const me = {
+    come,
+    read: (selector) => evaluate(client, `document.querySelector(${JSON.stringify(selector)}).textContent`),
+    until: (expression, name) => until(() => evaluate(client, expression), COME_MS, name),
+    async click(selector, text) {
+      await come(selector, text);
+      const at = await evaluate(client, `(() => { const of = ${find(selector, text)}; of.scrollIntoView({ block: "center" }); const { x, y, width, height } = of.getBoundingClientRect(); return { x: x + width / 2, y: y + height / 2 }; })()`);
+      for (const type of ["mousePressed", "mouseReleased"]) await client.Input.dispatchMouseEvent({ type, ...at, button: "left", clickCount: 1 });
+    },
+    async write(selector, text) {
+      await me.click(selector);
+      await evaluate(client, `document.querySelector(${JSON.stringify(selector)}).select()`);
+      await client.Input.insertText({ text });
+    },
+    async enter() {
+      for (const type of ["keyDown", "keyUp"]) await client.Input.dispatchKeyEvent({ type, key: "Enter", code: "Enter", windowsVirtualKeyCode: 13, text: type === "keyDown" ? "\r" : undefined });
+    },
+    async logIn(token) {
+      await me.write("#token", token);
+      await me.enter();
+    },
+  };
+  return me;
+};
+
+// While `use` runs, the broker answers what is asked of it for `path` so: nothing with status 0.
+const answering = async (client, path, responseCode, use) => {
+  isBroken = true;
+  await client.Fetch.enable({ patterns: [{ urlPattern: url + "api/v1/" + path }] });
+  const off = client.Fetch.requestPaused(({ requestId }) => responseCode === 0
+    ? client.Fetch.failRequest({ requestId, errorReason: "ConnectionRefused" })
+    : client.Fetch.fulfillRequest({ requestId, responseCode, body: Buffer.from('{"error":"made up"}').toString("base64") }));
+  await use();
+  off();
+  await client.Fetch.disable();
+};
+
+// What is shown now, on every screen.
+const everywhere = async (client, name) => {
+  for (const view of VIEWS) {
+    await screen(client, view);
+    // Charts follow their width.
+    await evaluate(client, "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
+    await inspect(client, view, (what) => faults.push(`${name}, ${view.name}: ${what}`));
+    if (options.pictures) await picture(client, view, options.pictures, name + "-" + view.name);
+  }
+  await screen(client, VIEWS[0]);
+};
+
+const use = async (client, me) => {
+  await me.come("#login h1");
+  await everywhere(client, "login");
+  await me.logIn("not-a-token");
+  await me.come("#login-trouble");
+  seen.stranger = await me.read("#login-trouble");
+
+  await me.logIn(options.viewer);
+  await me.come("#overview h1");
+  await me.click("#views a", "Clients");
+  await me.come("#client-list a", "meter-7");
+  // Names of clients and topics are text, whatever is in them.
+  seen.markup = await evaluate(client, "document.querySelectorAll('main img').length");
+  await me.click("#client-list a", "meter-7");
+  await me.come("#client-state", "connected");
+  seen.viewer = { kick: await evaluate(client, "id('kick').disabled"), why: await me.read("#kick-help") };
+  await me.click("#leave");
+
+  await me.logIn(options.admin);
+  // From here on the hash is still that of the client: whoever comes back is where they were.
+  await me.come("#client-state", "connected");
+  await me.click("#views a", "Clients");
+  await me.write("#find-id", "er-7");
+  await me.enter();
+  await me.until("document.querySelectorAll('#client-list tbody tr').length === 1", "one client");
+  await everywhere(client, "clients");
+  await me.click("#client-list a", "meter-7");
+  await me.come("#subscriptions td, #subscriptions th");
+  seen.filter = await me.read("#subscriptions tbody th");
+  await everywhere(client, "client");
+  await me.click("#kick");
+  await me.click("#sure-yes");
+  await me.come("#client-state", "absent; its session is kept");
+
+  await me.click("#views a", "Retained");
+  await me.click("#retained-list button", "plant/temperature");
+  await me.until("id('message-payload').textContent !== ''", "the payload");
+  seen.payload = await me.read("#message-payload");
+  await everywhere(client, "message");
+  await me.click("#message-again");
+  await me.come("#publish h1");
+  seen.topic = await evaluate(client, "id('topic').value");
+  await me.write("#topic", "plant/command");
+  await me.write("#payload", "open");
+  await me.click("#retain");
+  await me.click("#send");
+  await me.until("id('published').textContent !== ''", "what became of it");
+  seen.published = await me.read("#published");
+  await everywhere(client, "publish");
+
+  await me.click("#views a", "Retained");
+  await me.write("#filter", "plant/#");
+  await me.enter();
+  await me.come("#retained-list button", "plant/command");
+  await me.click("#retained-list button", "plant/temperature");
+  await me.until("id('message-payload').textContent !== ''", "the payload");
+  await me.click("#clear");
+  await me.click("#sure-yes");
+  await me.until("![...document.querySelectorAll('#retained-list button')].some((of) => of.textContent === 'plant/temperature')", "the clearing");
+  await everywhere(client, "retained");
+  await me.click("#views a", "Overview");
+  await me.until("document.querySelectorAll('.uplot').length === 6", "the charts");
+  await me.until("document.querySelector('.legend b').textContent !== '-'", "rates");
+  await everywhere(client, "overview");
+  // New figures do not take the focus away.
+  await evaluate(client, "document.querySelector('#tables [aria-label=Threads]').focus(); window.seenRow = document.querySelector('#tables [aria-label=Threads] tr')");
+  await me.until("!window.seenRow.isConnected", "new figures");
+  seen.focus = await evaluate(client, "document.activeElement.ariaLabel");
+
+  for (const [status, name] of [[0, "gone"], [429, "often"], [503, "busy"]]) {
+    await answering(client, "counters", status, async () => {
+      await me.come("#trouble");
+      seen[name] = await me.read("#trouble");
+      if (status === 0) await everywhere(client, "gone");
+    });
+    await me.until("id('trouble').hidden", "the end of the trouble");
+  }
+  // A list that could not be read is read later.
+  await answering(client, "clients*", 0, async () => {
+    await me.click("#views a", "Clients");
+    await me.come("#trouble");
+  });
+  await me.come("#client-list a", "meter-7");
+  await answering(client, "counters", 401, () => me.come("#login-trouble"));
+  seen.unknown = await me.read("#login-trouble");
+};
+
+try {
+  await inChromium(options.browser, [], async (client) => {
+    // A browser's log has a line for each status that is no success: the unknown token's.
+    await watch(client, faults, (asked) => asked.startsWith(url), (entry) => entry.source === "network" && (isBroken || (entry.text.includes("401") && entry.url === url + "api/v1/token")));
+    await screen(client, VIEWS[0]);
+    const loaded = client.Page.loadEventFired();
+    await client.Page.navigate({ url });
+    await loaded;
+    await use(client, person(client));
+  });
+} catch (error) {
+  faults.push("dashboard: " + error.stack);
+}
+console.log(JSON.stringify({ faults, seen }, null, 2));
