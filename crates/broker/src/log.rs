@@ -187,6 +187,8 @@ impl Log {
                     warn!(target: CLIENTS, client_id, message = "ended an absent session", cause);
                 }
             }
+            // These are how things are, and would fill the log.
+            Notice::Withheld { .. } | Notice::FilterRefused { .. } => {}
             Notice::Moved { partition, to } => {
                 info!(partition = partition.0, shard = to.0, "moved a partition");
             }
@@ -340,7 +342,7 @@ fn origin(peers: &Peers, peer: Option<SocketAddr>, client_id: &str) -> u64 {
 }
 
 /// Whether this is how clients go, and no fault.
-fn is_usual(reason: ReasonCode) -> bool {
+pub(crate) fn is_usual(reason: ReasonCode) -> bool {
     matches!(
         reason,
         ReasonCode::KeepAliveTimeout

@@ -270,6 +270,7 @@ impl Server {
                     config.limits.client_share_percent,
                 ),
                 log: Log::new(self.lost_lines.clone(), config.limits.client_share_percent),
+                drops: has_control.then(Box::default),
                 unread_bytes_max,
                 doors: Arc::clone(&self.doors),
                 waiting: HashMap::default(),

@@ -11,6 +11,7 @@
 mod asks;
 mod bans;
 mod caller;
+mod drops;
 mod metrics;
 mod port;
 mod routes;
@@ -19,9 +20,11 @@ mod socket;
 mod tcp;
 mod tls;
 mod tokens;
+mod why;
 
 pub use bans::{Ban, BanPage, By, Changed, NewBan, Unchanged, Whom};
 pub use caller::{CallError, Caller, Reply};
+pub use drops::{Drop, DropKind, DropQuery};
 pub use port::{
     Answer, Client, ClientPage, Counters, Full, Kicked, Link, Message, NotMoved, NotPublished,
     PAGE_CLIENTS_MAX, Partitions, Port, REQUESTS_MAX, Request, RetainedPage, Subscription,
@@ -31,3 +34,4 @@ pub use server::{Control, ControlError, Server, Setup};
 pub use socket::{SocketError, SocketFile, listen};
 pub use tls::{ControlTls, TlsError};
 pub use tokens::{Role, Token, TokenHash};
+pub use why::{Arrives, Outlook, Why};

@@ -1,6 +1,8 @@
 //! What is asked of a broker, and what it answers.
 
 use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
+use crate::drops::{Drop, DropQuery};
+use crate::why::Outlook;
 use std::io;
 use std::os::unix::net::UnixStream;
 
@@ -10,7 +12,7 @@ pub const PAGE_CLIENTS_MAX: u16 = 256;
 
 /// Kinds of requests. At most one of each is under way to a shard, so this is the room that the
 /// port needs for requests to a shard, and for its answers.
-pub const REQUESTS_MAX: usize = 11;
+pub const REQUESTS_MAX: usize = 13;
 
 /// A broker of some shards. It never makes its caller wait.
 pub trait Port: Send + 'static {
@@ -108,6 +110,15 @@ pub enum Request {
     },
     /// The end of its connections that this ban is of.
     EndBanned(Whom),
+    /// What it dropped and refused lately.
+    Drops(DropQuery),
+    /// What decides whether a message gets to a client.
+    Outlook {
+        /// The client's identifier.
+        client_id: Box<str>,
+        /// The message's topic.
+        topic: Box<str>,
+    },
 }
 
 /// What it answers, each to the request of the same name.
@@ -135,6 +146,10 @@ pub enum Answer {
     Moved(Result<(), NotMoved>),
     /// So many were ended.
     EndedBanned(u64),
+    /// What it dropped and refused lately, the newest first.
+    Drops(Vec<Drop>),
+    /// Nothing if the shard has no such client.
+    Outlook(Option<Box<Outlook>>),
 }
 
 /// What a shard holds.
@@ -299,6 +314,8 @@ impl Request {
             Self::Retained { .. } => 8,
             Self::Publish(_) => 9,
             Self::EndBanned(_) => 10,
+            Self::Drops(_) => 11,
+            Self::Outlook { .. } => 12,
         }
     }
 }
@@ -318,6 +335,8 @@ impl Answer {
             Self::Retained(_) => 8,
             Self::Published(_) => 9,
             Self::EndedBanned(_) => 10,
+            Self::Drops(_) => 11,
+            Self::Outlook(_) => 12,
         }
     }
 }

@@ -3,12 +3,14 @@
 mod bans;
 mod clients;
 mod counters;
+mod drops;
 mod guests;
 mod health;
 mod messages;
 mod partitions;
 mod retained;
 mod subscriptions;
+mod why;
 
 use crate::asks::Asks;
 use crate::port::Full;
@@ -45,6 +47,8 @@ pub(crate) fn routes(asks: &Arc<Asks>) -> Router {
         .route("/api/v1/publish", post(messages::publish))
         .route("/api/v1/publish/bulk", post(messages::publish_bulk))
         .route("/api/v1/bans", get(bans::list).post(bans::add).delete(bans::remove))
+        .route("/api/v1/drops", get(drops::list))
+        .route("/api/v1/why", get(why::why))
         .route("/api/v1/counters", get(counters::counters))
         .route("/api/v1/partitions", get(partitions::partitions))
         .route("/api/v1/partitions/{partition}", put(partitions::move_partition))

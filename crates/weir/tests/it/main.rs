@@ -51,3 +51,4 @@ mod store_tool;
 mod swaps;
 mod tls;
 mod tokens;
+mod why;
