@@ -8,7 +8,7 @@ mod config;
 
 use crate::admission::{AdmissionControl, AdmissionStats};
 use crate::auth::hasher::PasswordCounts;
-use crate::drops::DropPage;
+use crate::drops::Kept;
 use crate::journal::JournalCounts;
 use crate::letter::Letter;
 use crate::log::LogCounts;
@@ -43,7 +43,7 @@ pub(crate) enum Answer {
     Partitions(weir_control::Partitions),
     Moved(Result<(Partition, ShardId), NotMoved>),
     EndedBanned(u64),
-    Drops(DropPage),
+    Drops(Vec<Kept>),
     Outlook(Option<Box<weir_core::Outlook>>),
 }
 
@@ -150,7 +150,7 @@ impl From<Answer> for weir_control::Answer {
             })),
             Answer::Counters(counters) => Self::Counters((*counters).into()),
             Answer::EndedBanned(count) => Self::EndedBanned(count),
-            Answer::Drops(page) => Self::Drops(page.into()),
+            Answer::Drops(kept) => Self::Drops(kept.into_iter().map(Into::into).collect()),
             Answer::Outlook(outlook) => {
                 Self::Outlook(outlook.map(|it| Box::new(shown_outlook(*it))))
             }

@@ -2,11 +2,11 @@
 //!
 //! Kept only where there is a control thread. A message that arrives costs nothing here.
 
-use crate::log::is_usual;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use std::collections::VecDeque;
 use weir_control::{Drop, DropKind};
-use weir_core::{Micros, Notice};
+use weir_core::Notice;
+use weir_wire::ReasonCode;
 use weir_wire::topic::TopicFilter;
 
 /// How many are kept; the oldest goes.
@@ -22,7 +22,7 @@ fn cut(text: &str) -> &str {
 /// One of them. Its texts are written anew when another takes its place.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kept {
-    at: Micros,
+    at: Timestamp,
     kind: DropKind,
     client_id: String,
     topic: String,
@@ -45,18 +45,12 @@ struct Told<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Drops(VecDeque<Kept>);
 
-/// What a shard answers: some of them, the newest first, and the time by the same clock.
-#[derive(Debug)]
-pub(crate) struct DropPage {
-    pub(crate) drops: Vec<Kept>,
-    pub(crate) now: Micros,
-}
-
 impl Drops {
     /// Keeps what the notice tells, if that is a drop or a refusal. The same as before counts.
     #[cold]
-    pub(crate) fn note(&mut self, notice: &Notice<'_>, now: Micros) {
+    pub(crate) fn note(&mut self, notice: &Notice<'_>) {
         let Some(told) = Told::of(notice) else { return };
+        let now = Timestamp::now();
         if let Some(last) = self.0.back_mut()
             && last.is(&told)
         {
@@ -69,14 +63,14 @@ impl Drops {
         self.0.push_back(kept);
     }
 
-    /// Those of this client, if one is given, and of topics that match, if a filter is given.
+    /// The newest first: those of this client, if one is given, and of topics that match, if a
+    /// filter is given.
     pub(crate) fn page(
         &self,
         client_id: Option<&str>,
         topic: Option<&str>,
         drops_max: usize,
-        now: Micros,
-    ) -> DropPage {
+    ) -> Vec<Kept> {
         let filter = topic.and_then(TopicFilter::parse);
         let is_wanted = |kept: &&Kept| {
             client_id.is_none_or(|id| kept.client_id == cut(id))
@@ -85,8 +79,7 @@ impl Drops {
                     matches || kept.topic == cut(topic)
                 })
         };
-        let drops = self.0.iter().rev().filter(is_wanted).take(drops_max).cloned().collect();
-        DropPage { drops, now }
+        self.0.iter().rev().filter(is_wanted).take(drops_max).cloned().collect()
     }
 }
 
@@ -99,7 +92,7 @@ impl Kept {
             && self.detail == cut(told.detail)
     }
 
-    fn write(&mut self, told: &Told<'_>, now: Micros) {
+    fn write(&mut self, told: &Told<'_>, now: Timestamp) {
         let Told { kind, client_id, topic, reason, detail } = *told;
         (self.at, self.kind, self.reason, self.times) = (now, kind, reason, 1);
         for (text, told) in
@@ -147,41 +140,44 @@ impl<'a> Told<'a> {
     }
 }
 
-impl From<DropPage> for Vec<Drop> {
-    fn from(DropPage { drops, now }: DropPage) -> Self {
-        // The shard's clock does not know what day it is.
-        let time = Timestamp::now();
-        let shown = |kept: Kept| {
-            let ago_us = now.0.saturating_sub(kept.at.0).try_into().unwrap_or(i64::MAX);
-            let at = time.checked_sub(SignedDuration::from_micros(ago_us)).unwrap_or(time);
-            let Kept { kind, client_id, topic, reason, detail, times, .. } = kept;
-            let (at, reason) = (format!("{at:.3}"), reason.to_owned());
-            let detail = Some(detail).filter(|detail| !detail.is_empty());
-            Drop { at, kind, client_id, topic, reason, detail, times }
-        };
-        drops.into_iter().map(shown).collect()
+impl From<Kept> for Drop {
+    fn from(kept: Kept) -> Self {
+        let Kept { at, kind, client_id, topic, reason, detail, times } = kept;
+        let (at, reason) = (format!("{at:.3}"), reason.to_owned());
+        let detail = Some(detail).filter(|detail| !detail.is_empty());
+        Self { at, kind, client_id, topic, reason, detail, times }
     }
+}
+
+/// Whether this is how clients go, and no fault.
+pub(crate) fn is_usual(reason: ReasonCode) -> bool {
+    matches!(
+        reason,
+        ReasonCode::KeepAliveTimeout
+            | ReasonCode::SessionTakenOver
+            | ReasonCode::AdministrativeAction
+            | ReasonCode::ServerShuttingDown
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_wire::ReasonCode;
 
     fn dropped<'a>(client_id: &'a str, topic: &'a str) -> Notice<'a> {
         Notice::Dropped { conn: None, client_id, topic, cause: "queue full" }
     }
 
     fn topics(drops: &Drops, client_id: Option<&str>, topic: Option<&str>) -> Vec<String> {
-        let page = drops.page(client_id, topic, 10, Micros(0));
-        page.drops.into_iter().map(|kept| kept.topic).collect()
+        let page = drops.page(client_id, topic, 10);
+        page.into_iter().map(|kept| kept.topic).collect()
     }
 
     #[test]
     fn the_newest_are_kept_and_come_first() {
         let mut drops = Drops::default();
         for at in 0..3 * KEPT_MAX {
-            drops.note(&dropped("c", &format!("t/{at}")), Micros(at as u64));
+            drops.note(&dropped("c", &format!("t/{at}")));
         }
         assert_eq!(drops.0.len(), KEPT_MAX);
         let newest = 3 * KEPT_MAX - 1;
@@ -195,20 +191,20 @@ mod tests {
     #[test]
     fn the_same_again_counts_and_takes_no_other_place() {
         let mut drops = Drops::default();
-        for at in 0..10 {
-            drops.note(&dropped("a", "t"), Micros(at));
+        for _ in 0..10 {
+            drops.note(&dropped("a", "t"));
         }
-        drops.note(&dropped("b", "t"), Micros(10));
-        let page = drops.page(None, None, 10, Micros(11)).drops;
-        let counts: Vec<_> = page.iter().map(|kept| (kept.times, kept.at.0)).collect();
-        assert_eq!(counts, [(1, 10), (10, 9)]);
+        drops.note(&dropped("b", "t"));
+        let page = drops.page(None, None, 10);
+        let counts: Vec<_> = page.iter().map(|kept| (kept.times, &*kept.client_id)).collect();
+        assert_eq!(counts, [(1, "b"), (10, "a")]);
     }
 
     #[test]
     fn a_client_and_a_filter_choose_some() {
         let mut drops = Drops::default();
         for (client_id, topic) in [("a", "x/1"), ("a", "x/2"), ("b", "x/1"), ("a", "y")] {
-            drops.note(&dropped(client_id, topic), Micros(1));
+            drops.note(&dropped(client_id, topic));
         }
         assert_eq!(topics(&drops, Some("a"), Some("x/+")), ["x/2", "x/1"]);
         assert_eq!(topics(&drops, None, Some("x/1")), ["x/1", "x/1"]);
@@ -218,7 +214,7 @@ mod tests {
     #[test]
     fn texts_are_cut_and_found_nevertheless() {
         let (mut drops, long) = (Drops::default(), "é".repeat(40_000));
-        drops.note(&dropped(&long, &long), Micros(1));
+        drops.note(&dropped(&long, &long));
         assert_eq!(topics(&drops, Some(&long), Some(&long)), [long[..TEXT_BYTES_MAX].to_owned()]);
     }
 
@@ -233,10 +229,10 @@ mod tests {
             detail: "",
         };
         let mut drops = Drops::default();
-        drops.note(&ended(true, ReasonCode::SessionTakenOver), Micros(1));
+        drops.note(&ended(true, ReasonCode::SessionTakenOver));
         assert!(drops.0.is_empty());
-        drops.note(&ended(true, ReasonCode::QuotaExceeded), Micros(1));
-        drops.note(&ended(false, ReasonCode::NotAuthorized), Micros(1));
+        drops.note(&ended(true, ReasonCode::QuotaExceeded));
+        drops.note(&ended(false, ReasonCode::NotAuthorized));
         let kinds: Vec<_> = drops.0.iter().map(|kept| kept.kind).collect();
         assert_eq!(kinds, [DropKind::ConnectionEnded, DropKind::ConnectionRefused]);
     }

@@ -11,7 +11,6 @@ mod sum;
 use crate::admission::{AdmissionControl, Place, open};
 use crate::auth::Authenticator;
 use crate::control::Answer;
-use crate::drops::Drops;
 use crate::journal::Journal;
 use crate::letter::{Carried, Letter};
 use crate::listener::Doors;
@@ -80,8 +79,6 @@ pub(crate) struct Guard {
     pub(crate) memory: Memory,
     pub(crate) auth: Authenticator,
     pub(crate) log: Log,
-    /// What was dropped and refused lately, where somebody may ask.
-    pub(crate) drops: Option<Box<Drops>>,
     /// Output that a client does not take, in bytes: over it, the client is read no more. More than
     /// messages to it may have, so only who does not take its answers gets there.
     pub(crate) unread_bytes_max: usize,
@@ -526,14 +523,12 @@ impl Sink for Output<'_> {
             self.guard.moved = Some((partition, to));
         }
         let now = self.now();
-        let Guard { auth, log, drops, .. } = &mut *self.guard;
-        if let Some(drops) = drops {
-            drops.note(&notice, now);
-        }
+        let Guard { auth, log, .. } = &mut *self.guard;
         let user = match notice {
             Notice::Connected { conn, .. } | Notice::Ended { conn, .. } => auth.user(conn),
             _ => None,
         };
+        log.keep(&notice);
         log.write(notice, Known { user, cause: self.cause }, now, self.io);
     }
 }

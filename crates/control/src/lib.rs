@@ -27,11 +27,11 @@ pub use caller::{CallError, Caller, Reply};
 pub use drops::{Drop, DropKind, DropQuery};
 pub use port::{
     Answer, Client, ClientPage, Counters, Full, Kicked, Link, Message, NotMoved, NotPublished,
-    PAGE_CLIENTS_MAX, Partitions, Port, REQUESTS_MAX, Request, RetainedPage, Subscription,
+    Outlook, PAGE_CLIENTS_MAX, Partitions, Port, REQUESTS_MAX, Request, RetainedPage, Subscription,
     SubscriptionPage,
 };
 pub use server::{Control, ControlError, Server, Setup};
 pub use socket::{SocketError, SocketFile, listen};
 pub use tls::{ControlTls, TlsError};
 pub use tokens::{Role, Token, TokenHash};
-pub use why::{Arrives, Outlook, Why};
+pub use why::{Arrives, Why};

@@ -2,7 +2,6 @@
 
 use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
 use crate::drops::{Drop, DropQuery};
-use crate::why::Outlook;
 use std::io;
 use std::os::unix::net::UnixStream;
 
@@ -235,6 +234,31 @@ pub struct Subscription {
     pub retain_as_published: bool,
     /// The identifier that the client gave it.
     pub subscription_id: Option<u32>,
+}
+
+/// What decides now whether a message of some topic gets to a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outlook {
+    /// The client.
+    pub client: Client,
+    /// Whether its rights let it read the topic.
+    pub may_read: bool,
+    /// Its subscriptions that match, the first of them only if there are many.
+    pub subscriptions: Vec<Subscription>,
+    /// How many match.
+    pub matching: u32,
+    /// Messages that may wait for it.
+    pub queue_messages_max: u64,
+    /// Their bytes.
+    pub queue_bytes_max: u64,
+    /// Deliveries of QoS 1 and 2 that may be open at a time; nothing while it is absent.
+    pub in_flight_max: Option<u16>,
+    /// Bytes that wait in its connection's output.
+    pub output_bytes: u64,
+    /// Over it, what is sent at QoS 0 is dropped.
+    pub output_bytes_max: u64,
+    /// Whether memory is short, so that bounds are lower than they are set.
+    pub is_memory_short: bool,
 }
 
 /// Some subscriptions of a client.

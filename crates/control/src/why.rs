@@ -1,36 +1,11 @@
 //! Why a message gets to a client or not: from values of a shard to sentences.
 
 use crate::drops::Drop;
-use crate::port::{Client, Subscription};
+use crate::port::{Outlook, Subscription};
 use serde::{Deserialize, Serialize};
 
 /// Drops that a [`Why`] has sentences for.
 pub(crate) const DROPS_MAX: u16 = 5;
-
-/// What decides now whether a message of some topic gets to a client.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outlook {
-    /// The client.
-    pub client: Client,
-    /// Whether its rights let it read the topic.
-    pub may_read: bool,
-    /// Its subscriptions that match, the first of them only if there are many.
-    pub subscriptions: Vec<Subscription>,
-    /// How many match.
-    pub matching: u32,
-    /// Messages that may wait for it.
-    pub queue_messages_max: u64,
-    /// Their bytes.
-    pub queue_bytes_max: u64,
-    /// Deliveries of QoS 1 and 2 that may be open at a time; nothing while it is absent.
-    pub in_flight_max: Option<u16>,
-    /// Bytes that wait in its connection's output.
-    pub output_bytes: u64,
-    /// Over it, what is sent at QoS 0 is dropped.
-    pub output_bytes_max: u64,
-    /// Whether memory is short, so that bounds are lower than they are set.
-    pub is_memory_short: bool,
-}
 
 /// Whether a message gets to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,10 +107,15 @@ impl Outlook {
             self.queue_bytes_max,
         ));
         if let Some(max) = self.in_flight_max {
+            // While memory is short, nobody says how many are too many.
+            let bytes = match self.output_bytes {
+                u64::MAX => "too many".into(),
+                bytes => bytes.to_string(),
+            };
             findings.push(format!(
-                "{} of at most {max} messages at QoS 1 and 2 are in flight, and {} of at most {} \
-                 bytes wait for its connection.",
-                self.client.in_flight, self.output_bytes, self.output_bytes_max,
+                "{} of at most {max} messages at QoS 1 and 2 are in flight, and {bytes} of at most \
+                 {} bytes wait for its connection.",
+                self.client.in_flight, self.output_bytes_max,
             ));
         }
         if self.is_memory_short {
@@ -200,7 +180,7 @@ impl Outlook {
             let reason = "it shares its subscription, so that one member of the group gets each";
             return says(Arrives::Depends, reason);
         }
-        if all(|it| is_conditional(it)) {
+        if all(is_conditional) {
             return says(Arrives::Depends, "if the condition of its subscription holds");
         }
         if is_absent {
@@ -241,7 +221,7 @@ fn subscribed(subscription: &Subscription) -> String {
 mod tests {
     use super::*;
     use crate::drops::DropKind;
-    use crate::port::Link;
+    use crate::port::{Client, Link};
 
     fn subscription(filter: &str, qos: u8) -> Subscription {
         Subscription {

@@ -4,6 +4,7 @@
 use super::{Output, Shell};
 use crate::auth::{Bans, Until, Whom};
 use crate::control::{Answer, ShardCounters, own_message};
+use crate::drops::Drops;
 use crate::reload::Reload;
 use std::sync::Arc;
 use weir_control::{DropQuery, Request, Whom as Named};
@@ -163,10 +164,9 @@ impl Output<'_> {
                 Answer::Counters(Box::new(counters))
             }
             Request::Drops(DropQuery { client_id, topic, drops_max }) => {
-                let now = self.now();
-                let drops = self.guard.drops.get_or_insert_default();
                 let (client_id, topic) = (client_id.as_deref(), topic.as_deref());
-                Answer::Drops(drops.page(client_id, topic, drops_max.into(), now))
+                let page = |drops: &Drops| drops.page(client_id, topic, drops_max.into());
+                Answer::Drops(self.guard.log.drops().map(page)?)
             }
             Request::Outlook { client_id, topic } => {
                 Answer::Outlook(shard.outlook(&client_id, &topic, self).map(Box::new))

@@ -186,8 +186,7 @@ fn what_is_refused_is_listed_the_newest_first() {
     let lines: Vec<_> = drops.lines().collect();
     assert_eq!(lines.len(), 3, "{drops}");
     assert!(lines[1].contains("     1  \"c\" could not subscribe to \"a/#/b\": "), "{drops}");
-    let refused =
-        "\"c\" could not publish to \"closed/x\": Not authorized (its client may not publish there)";
-    assert!(lines[2].ends_with(refused), "{drops}");
+    let refused = "\"c\" could not publish to \"closed/x\": Not authorized (its client may not";
+    assert!(lines[2].contains(refused), "{drops}");
     assert_eq!(asked.ctl(&["drops", "--limit", "1"]).lines().nth(1), Some(lines[1]));
 }
