@@ -8,6 +8,7 @@ mod config;
 
 use crate::admission::{AdmissionControl, AdmissionStats};
 use crate::auth::hasher::PasswordCounts;
+use crate::drops::Kept;
 use crate::journal::JournalCounts;
 use crate::letter::Letter;
 use crate::log::LogCounts;
@@ -18,7 +19,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use weir_control::{
     BanPage, Changed, Client, ClientPage, Counters, Full, Link, Message, NewBan, NotPublished,
-    Port, Request, Reread, RetainedPage, Subscription, SubscriptionPage, Unchanged, Whom,
+    Outlook, Port, Request, Reread, RetainedPage, Subscription, SubscriptionPage, Unchanged, Whom,
 };
 use weir_core::{
     ClientState, Kicked, NotMoved, OwnMessage, Partition, Partitions, ShardId, Stats,
@@ -43,6 +44,8 @@ pub(crate) enum Answer {
     Partitions(weir_control::Partitions),
     Moved(Result<(Partition, ShardId), NotMoved>),
     EndedBanned(u64),
+    Drops(Vec<Kept>),
+    Outlook(Option<Box<weir_core::Outlook>>),
 }
 
 /// All counts of one shard, and those of the process as it sees them.
@@ -153,6 +156,10 @@ impl From<Answer> for weir_control::Answer {
             })),
             Answer::Counters(counters) => Self::Counters((*counters).into()),
             Answer::EndedBanned(count) => Self::EndedBanned(count),
+            Answer::Drops(kept) => Self::Drops(kept.into_iter().map(Into::into).collect()),
+            Answer::Outlook(outlook) => {
+                Self::Outlook(outlook.map(|it| Box::new(shown_outlook(*it))))
+            }
             Answer::Partitions(partitions) => Self::Partitions(partitions),
             Answer::Moved(moved) => Self::Moved(moved.map(|_| ()).map_err(|why| match why {
                 NotMoved::UnderWay | NotMoved::NotLeader => weir_control::NotMoved::UnderWay,
@@ -243,6 +250,33 @@ fn shown_subscription(subscription: SubscriptionState) -> Subscription {
         no_local: options.no_local,
         retain_as_published: options.retain_as_published,
         subscription_id,
+    }
+}
+
+fn shown_outlook(outlook: weir_core::Outlook) -> Outlook {
+    let weir_core::Outlook {
+        client,
+        may_read,
+        subscriptions,
+        matching,
+        queue_messages_max,
+        queue_bytes_max,
+        in_flight_max,
+        output_bytes,
+        output_bytes_max,
+        is_memory_short,
+    } = outlook;
+    Outlook {
+        client: shown(client),
+        may_read,
+        subscriptions: subscriptions.into_iter().map(shown_subscription).collect(),
+        matching,
+        queue_messages_max,
+        queue_bytes_max,
+        in_flight_max,
+        output_bytes: output_bytes as u64,
+        output_bytes_max: output_bytes_max as u64,
+        is_memory_short,
     }
 }
 

@@ -10,6 +10,7 @@ mod config;
 mod content;
 mod control;
 mod doorman;
+mod drops;
 mod host;
 mod journal;
 mod letter;

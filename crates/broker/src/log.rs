@@ -7,6 +7,7 @@
 
 mod bound;
 
+use crate::drops::{Drops, is_usual};
 use crate::host::host_of;
 use crate::shrink;
 use bound::Bound;
@@ -59,6 +60,8 @@ pub(crate) struct Log {
     refused: Bound,
     left_out: Bound,
     dropped: Bound,
+    /// What was dropped and refused lately, where somebody may ask.
+    drops: Option<Box<Drops>>,
     /// Peers whose CONNECT is not answered yet, or whose address the system does not know.
     peers: Peers,
     /// How many lines got lost behind this.
@@ -75,8 +78,9 @@ pub(crate) struct Known<'a> {
 }
 
 impl Log {
-    /// One origin may have `share_percent` of the lines.
-    pub(crate) fn new(lost: LostLines, share_percent: u8) -> Self {
+    /// One origin may have `share_percent` of the lines. What is dropped and refused is kept for
+    /// whoever asks if `keeps_drops`.
+    pub(crate) fn new(lost: LostLines, share_percent: u8, keeps_drops: bool) -> Self {
         let fault = |kind| Bound::new(kind, Level::WARN, FAULTS_PER_SECOND, share_percent);
         let client = |kind| Bound::new(kind, Level::INFO, CLIENTS_PER_SECOND, share_percent);
         Self {
@@ -86,9 +90,22 @@ impl Log {
             refused: fault("refused a message"),
             left_out: fault("left a condition out"),
             dropped: fault("dropped a message"),
+            drops: keeps_drops.then(Box::default),
             peers: HashMap::default(),
             lost,
         }
+    }
+
+    /// Keeps the notice for whoever asks, if somebody may, and it is of a drop or a refusal.
+    pub(crate) fn keep(&mut self, notice: &Notice<'_>) {
+        if let Some(drops) = &mut self.drops {
+            drops.note(notice);
+        }
+    }
+
+    /// What was dropped and refused lately; nothing where that is not kept.
+    pub(crate) fn drops(&self) -> Option<&Drops> {
+        self.drops.as_deref()
     }
 
     /// A connection is there.
@@ -187,6 +204,8 @@ impl Log {
                     warn!(target: CLIENTS, client_id, message = "ended an absent session", cause);
                 }
             }
+            // These are how things are, and would fill the log.
+            Notice::Withheld { .. } | Notice::FilterRefused { .. } => {}
             Notice::Moved { partition, to } => {
                 info!(partition = partition.0, shard = to.0, "moved a partition");
             }
@@ -337,17 +356,6 @@ fn origin(peers: &Peers, peer: Option<SocketAddr>, client_id: &str) -> u64 {
         Some(host) if !host.is_loopback() => peers.hasher().hash_one(host),
         _ => peers.hasher().hash_one(client_id),
     }
-}
-
-/// Whether this is how clients go, and no fault.
-fn is_usual(reason: ReasonCode) -> bool {
-    matches!(
-        reason,
-        ReasonCode::KeepAliveTimeout
-            | ReasonCode::SessionTakenOver
-            | ReasonCode::AdministrativeAction
-            | ReasonCode::ServerShuttingDown
-    )
 }
 
 /// Lines of the log that nobody will read.

@@ -269,7 +269,7 @@ impl Server {
                     (hashers.next(), access.next()),
                     config.limits.client_share_percent,
                 ),
-                log: Log::new(self.lost_lines.clone(), config.limits.client_share_percent),
+                log: self.log(has_control),
                 unread_bytes_max,
                 doors: Arc::clone(&self.doors),
                 waiting: HashMap::default(),
@@ -307,6 +307,11 @@ impl Server {
             reloader: self.reloader(),
         };
         Ok((Some(shards), ends.into_iter().map(Some).collect()))
+    }
+
+    /// Of a shard.
+    fn log(&self, has_control: bool) -> Log {
+        Log::new(self.lost_lines.clone(), self.config.limits.client_share_percent, has_control)
     }
 
     fn shard(&self, own: u16, settings: Settings, seed: u64, flow: Flow) -> Shard {

@@ -528,6 +528,7 @@ impl Sink for Output<'_> {
             Notice::Connected { conn, .. } | Notice::Ended { conn, .. } => auth.user(conn),
             _ => None,
         };
+        log.keep(&notice);
         log.write(notice, Known { user, cause: self.cause }, now, self.io);
     }
 }

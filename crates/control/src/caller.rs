@@ -104,9 +104,14 @@ impl Caller {
 
     /// The path of bans, with a query of these keys and values.
     pub fn bans_path(query: &[(&str, &str)]) -> String {
+        Self::path("/api/v1/bans", query)
+    }
+
+    /// A path with a query.
+    pub fn path(path: &str, query: &[(&str, &str)]) -> String {
         let encode = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
         let pairs = query.iter().map(|(key, value)| format!("{key}={}", encode(value)));
-        format!("/api/v1/bans?{}", pairs.collect::<Vec<_>>().join("&"))
+        format!("{path}?{}", pairs.collect::<Vec<_>>().join("&"))
     }
 
     /// The path of a client.

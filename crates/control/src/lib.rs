@@ -12,6 +12,7 @@ mod asks;
 mod bans;
 mod caller;
 mod dashboard;
+mod drops;
 mod history;
 mod metrics;
 mod port;
@@ -21,15 +22,18 @@ mod socket;
 mod tcp;
 mod tls;
 mod tokens;
+mod why;
 
 pub use bans::{Ban, BanPage, By, Changed, NewBan, Unchanged, Whom};
 pub use caller::{CallError, Caller, Reply};
+pub use drops::{Drop, DropKind, DropQuery};
 pub use port::{
     Answer, Client, ClientPage, Counters, Full, Kicked, Link, Message, NotMoved, NotPublished,
-    PAGE_CLIENTS_MAX, Partitions, Port, REQUESTS_MAX, Request, Reread, RetainedPage, Subscription,
-    SubscriptionPage,
+    Outlook, PAGE_CLIENTS_MAX, Partitions, Port, REQUESTS_MAX, Request, Reread, RetainedPage,
+    Subscription, SubscriptionPage,
 };
 pub use server::{Control, ControlError, Server, Setup};
 pub use socket::{SocketError, SocketFile, listen};
 pub use tls::{ControlTls, TlsError};
 pub use tokens::{Role, Token, TokenHash};
+pub use why::{Arrives, Why};

@@ -1,6 +1,7 @@
 //! What is asked of a broker, and what it answers.
 
 use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
+use crate::drops::{Drop, DropQuery};
 use std::io;
 use std::os::unix::net::UnixStream;
 
@@ -10,7 +11,7 @@ pub const PAGE_CLIENTS_MAX: u16 = 256;
 
 /// Kinds of requests. At most one of each is under way to a shard, so this is the room that the
 /// port needs for requests to a shard, and for its answers.
-pub const REQUESTS_MAX: usize = 11;
+pub const REQUESTS_MAX: usize = 13;
 
 /// A broker of some shards. It never makes its caller wait.
 pub trait Port: Send + 'static {
@@ -120,6 +121,15 @@ pub enum Request {
     },
     /// The end of its connections that this ban is of.
     EndBanned(Whom),
+    /// What it dropped and refused lately.
+    Drops(DropQuery),
+    /// What decides whether a message gets to a client.
+    Outlook {
+        /// The client's identifier.
+        client_id: Box<str>,
+        /// The message's topic.
+        topic: Box<str>,
+    },
 }
 
 /// What it answers, each to the request of the same name.
@@ -147,6 +157,10 @@ pub enum Answer {
     Moved(Result<(), NotMoved>),
     /// So many were ended.
     EndedBanned(u64),
+    /// What it dropped and refused lately, the newest first.
+    Drops(Vec<Drop>),
+    /// Nothing if the shard has no such client.
+    Outlook(Option<Box<Outlook>>),
 }
 
 /// What a shard holds.
@@ -234,6 +248,31 @@ pub struct Subscription {
     pub subscription_id: Option<u32>,
 }
 
+/// What decides now whether a message of some topic gets to a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outlook {
+    /// The client.
+    pub client: Client,
+    /// Whether its rights let it read the topic.
+    pub may_read: bool,
+    /// Its subscriptions that match, the first of them only if there are many.
+    pub subscriptions: Vec<Subscription>,
+    /// How many match.
+    pub matching: u32,
+    /// Messages that may wait for it.
+    pub queue_messages_max: u64,
+    /// Their bytes.
+    pub queue_bytes_max: u64,
+    /// Deliveries of QoS 1 and 2 that may be open at a time; nothing while it is absent.
+    pub in_flight_max: Option<u16>,
+    /// Bytes that wait in its connection's output.
+    pub output_bytes: u64,
+    /// Over it, what is sent at QoS 0 is dropped.
+    pub output_bytes_max: u64,
+    /// Whether memory is short, so that bounds are lower than they are set.
+    pub is_memory_short: bool,
+}
+
 /// Some subscriptions of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubscriptionPage {
@@ -311,6 +350,8 @@ impl Request {
             Self::Retained { .. } => 8,
             Self::Publish(_) => 9,
             Self::EndBanned(_) => 10,
+            Self::Drops(_) => 11,
+            Self::Outlook { .. } => 12,
         }
     }
 }
@@ -330,6 +371,8 @@ impl Answer {
             Self::Retained(_) => 8,
             Self::Published(_) => 9,
             Self::EndedBanned(_) => 10,
+            Self::Drops(_) => 11,
+            Self::Outlook(_) => 12,
         }
     }
 }

@@ -3,6 +3,7 @@
 mod bans;
 mod clients;
 mod counters;
+mod drops;
 mod guests;
 mod health;
 mod messages;
@@ -11,6 +12,7 @@ mod reload;
 mod retained;
 mod subscriptions;
 mod token;
+mod why;
 
 use crate::asks::Asks;
 use crate::dashboard;
@@ -49,6 +51,8 @@ pub(crate) fn routes(asks: &Arc<Asks>) -> Router {
         .route("/api/v1/publish/bulk", post(messages::publish_bulk))
         .route("/api/v1/bans", get(bans::list).post(bans::add).delete(bans::remove))
         .route("/api/v1/reload", post(reload::reload))
+        .route("/api/v1/drops", get(drops::list))
+        .route("/api/v1/why", get(why::why))
         .route("/api/v1/counters", get(counters::counters))
         .route("/api/v1/history", get(counters::history))
         .route("/api/v1/token", get(token::token))

@@ -78,6 +78,31 @@ pub struct SubscriptionPage {
     pub next: Option<u32>,
 }
 
+/// What decides now whether a message of some topic gets to a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outlook {
+    /// The client.
+    pub client: ClientState,
+    /// Whether its rights let it read the topic.
+    pub may_read: bool,
+    /// Its subscriptions that match, the first of them only if there are many.
+    pub subscriptions: Vec<SubscriptionState>,
+    /// How many match.
+    pub matching: u32,
+    /// Messages that may wait for it.
+    pub queue_messages_max: u64,
+    /// Their bytes.
+    pub queue_bytes_max: u64,
+    /// Deliveries of QoS 1 and 2 that may be open at a time; nothing while it is absent.
+    pub in_flight_max: Option<u16>,
+    /// Bytes that wait in its connection's output.
+    pub output_bytes: usize,
+    /// Over it, what is sent at QoS 0 is dropped.
+    pub output_bytes_max: usize,
+    /// Whether memory is short, so that bounds are lower than they are set.
+    pub is_memory_short: bool,
+}
+
 /// Some retained messages of a shard.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessagePage {

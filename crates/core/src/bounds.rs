@@ -116,15 +116,21 @@ impl Bounds {
     /// Whether a session's queue would be over a bound with so much more in it.
     pub(crate) fn would_be_over(&self, session: &Session, messages: usize, bytes: u64) -> bool {
         let (queued, queued_bytes) = session.queue().map_or((0, 0), Queue::total);
-        let (messages_max, bytes_max) = match self.on_disk {
+        let (messages_max, bytes_max) = self.queue_max(session);
+        queued + messages as u64 > messages_max || queued_bytes + bytes > bytes_max
+    }
+
+    /// Messages, and their bytes, that may wait for a session.
+    #[inline]
+    pub(crate) fn queue_max(&self, session: &Session) -> (u64, u64) {
+        match self.on_disk {
             Some(PagedBounds { queue_messages_max, queue_bytes_max })
                 if session.outlives_connection() =>
             {
                 (queue_messages_max, queue_bytes_max)
             }
             _ => (self.limits.queue_messages_max.into(), self.limits.queue_bytes_max),
-        };
-        queued + messages as u64 > messages_max || queued_bytes + bytes > bytes_max
+        }
     }
 }
 

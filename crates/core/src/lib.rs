@@ -57,8 +57,8 @@ mod wheel;
 mod window;
 
 pub use ask::{
-    ClientPage, ClientState, ConnectionState, Kicked, MessagePage, NotPublished, OwnMessage,
-    SubscriptionPage, SubscriptionState,
+    ClientPage, ClientState, ConnectionState, Kicked, MessagePage, NotPublished, Outlook,
+    OwnMessage, SubscriptionPage, SubscriptionState,
 };
 pub use auth::{AuthRequest, AuthStep, Terms, Unwelcome, Verdict};
 pub use base::Renamed;

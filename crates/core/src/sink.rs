@@ -202,4 +202,24 @@ pub enum Notice<'a> {
         /// Which bound or rule it was.
         cause: &'static str,
     },
+    /// A message was not for a receiver that has subscribed to it, and no bound is to blame.
+    Withheld {
+        /// The receiver; empty if it was a group without members.
+        client_id: &'a str,
+        /// The message's topic.
+        topic: &'a str,
+        /// Why not.
+        cause: &'static str,
+    },
+    /// A filter of a SUBSCRIBE was not granted.
+    FilterRefused {
+        /// Who wanted it.
+        client_id: &'a str,
+        /// The filter, with `$share` and its group.
+        filter: &'a str,
+        /// As SUBACK names it.
+        reason: ReasonCode,
+        /// In words, where there is more to say than the reason.
+        detail: &'a str,
+    },
 }

@@ -75,6 +75,34 @@ enum Command {
     },
     /// Have users, rights, bans and certificates read again, as SIGHUP does
     Reload,
+    /// List messages that were dropped lately, and what was refused, the newest first
+    Drops {
+        /// Only those of this client
+        #[arg(long, value_name = "ID")]
+        client: Option<String>,
+        /// Only those of this topic, or of topics that match this filter
+        #[arg(long, value_name = "FILTER")]
+        topic: Option<String>,
+        /// So many at most
+        #[arg(long, value_name = "N", default_value_t = 100,
+            value_parser = clap::value_parser!(u64).range(1..=PAGE))]
+        limit: u64,
+        /// A JSON object on a line for each
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say whether a message would get to a client now, and what is in the way
+    Why {
+        /// Its client identifier
+        #[arg(value_name = "CLIENT")]
+        client: String,
+        /// The message's topic
+        #[arg(value_name = "TOPIC")]
+        topic: String,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Show how many partitions and sessions each shard holds
     Partitions {
         /// As JSON, with the numbers of the partitions
@@ -142,6 +170,19 @@ pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
         Command::Unban { whom } => removed(&caller.delete(&Caller::bans_path(&whom.query()))?),
         Command::Bans { json } => BANS.show(&caller, u64::MAX, *json),
         Command::Reload => reload(&caller),
+        Command::Drops { client, topic, limit, json } => {
+            drops(&caller, (client.as_deref(), topic.as_deref()), *limit, *json)
+        }
+        Command::Why { client, topic, json } => {
+            let path = Caller::path("/api/v1/why", &[("client", client), ("topic", topic)]);
+            let why = granted(&caller.get(&path)?)?;
+            if *json {
+                sayln!("{why}");
+            } else {
+                say!("{}", text::why(&serde_json::from_value(why)?));
+            }
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Partitions { json } => {
             let partitions = granted(&caller.get("/api/v1/partitions")?)?;
             if *json {
@@ -222,6 +263,32 @@ fn ban(
     }
     if let Some(why) = banned["not_kept"].as_str() {
         noteln!("weir: a restart of the broker will forget it: {}", text::error(why));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows what was dropped lately, of this client and this topic if they are given.
+fn drops(
+    caller: &Caller,
+    (client, topic): (Option<&str>, Option<&str>),
+    limit: u64,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let limit = limit.to_string();
+    let mut query = vec![("limit", &*limit)];
+    query.extend(client.map(|client| ("client", client)));
+    query.extend(topic.map(|topic| ("topic", topic)));
+    let mut answer = granted(&caller.get(&Caller::path("/api/v1/drops", &query))?)?;
+    let drops = answer["drops"].as_array_mut().context("the broker sent no list")?;
+    if !json {
+        sayln!("{}", text::DROP_HEAD);
+    }
+    for drop in drops.drain(..) {
+        if json {
+            sayln!("{drop}");
+        } else {
+            sayln!("{}", text::drop_line(&serde_json::from_value(drop)?));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

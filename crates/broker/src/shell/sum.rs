@@ -4,9 +4,10 @@
 use super::{Output, Shell};
 use crate::auth::{Bans, Until, Whom};
 use crate::control::{Answer, ShardCounters, own_message};
+use crate::drops::Drops;
 use crate::reload::Reload;
 use std::sync::Arc;
-use weir_control::{Request, Whom as Named};
+use weir_control::{DropQuery, Request, Whom as Named};
 use weir_core::{ConnKey, Kicked, Micros, Partition, Shard, ShardId, Unwelcome};
 use weir_reactor::Io;
 
@@ -161,6 +162,14 @@ impl Output<'_> {
                     rss_bytes_max,
                 };
                 Answer::Counters(Box::new(counters))
+            }
+            Request::Drops(DropQuery { client_id, topic, drops_max }) => {
+                let (client_id, topic) = (client_id.as_deref(), topic.as_deref());
+                let page = |drops: &Drops| drops.page(client_id, topic, drops_max.into());
+                Answer::Drops(self.guard.log.drops().map(page)?)
+            }
+            Request::Outlook { client_id, topic } => {
+                Answer::Outlook(shard.outlook(&client_id, &topic, self).map(Box::new))
             }
             Request::EndBanned(whom) => Answer::EndedBanned(self.end_named(&whom, shard)),
             Request::Partitions => {

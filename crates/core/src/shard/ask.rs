@@ -4,14 +4,16 @@
 use super::Shard;
 use super::connection::Refusal;
 use crate::ask::{
-    ClientPage, ClientState, ConnectionState, Kicked, MessagePage, NotPublished, OwnMessage,
-    SubscriptionPage, SubscriptionState,
+    ClientPage, ClientState, ConnectionState, Kicked, MessagePage, NotPublished, Outlook,
+    OwnMessage, SubscriptionPage, SubscriptionState,
 };
 use crate::content::Derived;
 use crate::keys::{Micros, Origin, SessionKey};
 use crate::message::Delivery;
+use crate::name::Name;
 use crate::parcel::MovedSubscription;
 use crate::queue::Queue;
+use crate::routing::SubscriptionRecord;
 use crate::sink::Sink;
 use weir_wire::topic::TopicFilter;
 use weir_wire::{Properties, ReasonCode};
@@ -19,6 +21,9 @@ use weir_wire::{Properties, ReasonCode};
 /// Places of sessions, or empty pages of such places, that one call looks at. So a page of clients
 /// takes a bounded time in a table that was once much larger.
 const PLACES_MAX: usize = 4096;
+
+/// Subscriptions that an [`Outlook`] names.
+const NAMED_MAX: usize = 16;
 
 impl Shard {
     /// Clients of this shard, at most `clients_max`, from a place that [`ClientPage::next`] said;
@@ -90,16 +95,48 @@ impl Shard {
         let key = self.clients.find(client_id)?;
         let (records, from) = (self.clients[key].subscriptions(), from as usize);
         let (all, some) = (records.len(), records.iter().skip(from).take(subscriptions_max));
-        let subscriptions: Vec<_> = some
-            .map(|&record| {
-                let MovedSubscription { name, condition, options, subscription_id } =
-                    self.moved_subscription(record);
-                SubscriptionState { filter: name, condition, options, subscription_id }
-            })
-            .collect();
+        let subscriptions: Vec<_> = some.map(|&record| self.subscription_state(record)).collect();
         let next = from + subscriptions.len();
         let next = (next < all && !subscriptions.is_empty()).then_some(next as u32);
         Some(SubscriptionPage { subscriptions, next })
+    }
+
+    /// What decides whether a message of this topic gets to a client; nothing if this shard does
+    /// not have it. Looks at all its subscriptions.
+    pub fn outlook(&self, client_id: &str, topic: &str, sink: &impl Sink) -> Option<Outlook> {
+        let key = self.clients.find(client_id)?;
+        let session = &self.clients[key];
+        let (mut subscriptions, mut matching) = (Vec::new(), 0);
+        for &record in session.subscriptions().iter() {
+            let subscription = self.subscription_state(record);
+            let name = Name::parse(&subscription.filter);
+            if name.is_some_and(|name| name.topic.matches(topic)) {
+                matching += 1;
+                if subscriptions.len() < NAMED_MAX {
+                    subscriptions.push(subscription);
+                }
+            }
+        }
+        let (queue_messages_max, queue_bytes_max) = self.bounds.queue_max(session);
+        let attachment = session.attachment;
+        Some(Outlook {
+            client: self.state_of(key),
+            may_read: self.clients.may_read(key, topic),
+            subscriptions,
+            matching,
+            queue_messages_max,
+            queue_bytes_max,
+            in_flight_max: attachment.map(|attachment| attachment.open_max),
+            output_bytes: attachment.map_or(0, |attachment| sink.pending(attachment.conn)),
+            output_bytes_max: self.bounds.output_bytes_max,
+            is_memory_short: self.bounds.is_short,
+        })
+    }
+
+    fn subscription_state(&self, record: SubscriptionRecord) -> SubscriptionState {
+        let MovedSubscription { name, condition, options, subscription_id } =
+            self.moved_subscription(record);
+        SubscriptionState { filter: name, condition, options, subscription_id }
     }
 
     /// Retained messages of this shard whose topics match, so many at most, from behind a topic. A

@@ -12,7 +12,7 @@ use crate::mail::{GroupPick, Mail};
 use crate::message::Delivery;
 use crate::outbox::MailTarget;
 use crate::routing::{FilterId, HOPS_MAX, Picked, Subscriber};
-use crate::sink::Sink;
+use crate::sink::{Notice, Sink};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ impl Shard {
         &mut self,
         pick: GroupPick,
         delivery: &Delivery<'_>,
-        sink: &impl Sink,
+        sink: &mut impl Sink,
     ) {
         let Self { filters, clients, bounds, picks, stats, .. } = self;
         let room = Room { clients, bounds };
@@ -72,7 +72,12 @@ impl Shard {
                 picks.there.push((shard, GroupPick { member, hops: pick.hops + 1, ..pick }));
             }
             Some(Picked::Unwanted) => {}
-            _ => stats.dropped_no_member += 1,
+            _ => {
+                stats.dropped_no_member += 1;
+                let (client_id, topic) = ("", delivery.topic);
+                let cause = "the group has no member left";
+                sink.notice(Notice::Withheld { client_id, topic, cause });
+            }
         }
     }
 

@@ -107,7 +107,7 @@ impl Outlet<'_> {
         let Self { clients, connections, answers, encoder, log, stats, bounds, .. } = self;
         if !clients.may_read(to.session, delivery.topic) {
             stats.reads_forbidden += 1;
-            return;
+            return withheld(&clients[to.session], delivery.topic, NO_RIGHT, sink);
         }
         let session = &mut clients[to.session];
         let Some(attachment) = session.attachment else {
@@ -194,7 +194,8 @@ impl Outlet<'_> {
     ) {
         if to.qos == QoS::AtMostOnce {
             self.stats.dropped_absent_qos0 += 1;
-            return;
+            let session = &self.clients[to.session];
+            return withheld(session, delivery.topic, "absent, and sent at QoS 0", sink);
         }
         if self.log.is_on() && !self.clients[to.session].outlives_connection() {
             // It waits for its CONNACK, and was durable: if its end is not committed, a crash
@@ -289,6 +290,7 @@ impl Outlet<'_> {
             if forbids(rights.as_deref(), session, &queued) {
                 log.append_of(key, |session| Record::Dropped { session }, sink);
                 stats.reads_forbidden += 1;
+                withheld(session, &queued.message.topic, NO_RIGHT, sink);
                 continue;
             }
             let mut delivery = Delivery::from_message(&queued.message, None);
@@ -339,6 +341,7 @@ impl Outlet<'_> {
                 session.window.give_up(packet_id);
                 log.append_of(key, |session| Record::Done { session, packet_id }, sink);
                 stats.reads_forbidden += 1;
+                withheld(session, &queued.message.topic, NO_RIGHT, sink);
                 continue;
             }
             let mut delivery = Delivery::from_message(&queued.message, None);
@@ -496,6 +499,14 @@ pub(super) fn drop_notice(
 ) {
     let conn = session.attachment.map(|attachment| attachment.conn);
     sink.notice(Notice::Dropped { conn, client_id: &session.client_id, topic, cause });
+}
+
+/// Why a client does not get what it may not read.
+const NO_RIGHT: &str = "no right to read the topic";
+
+#[cold]
+fn withheld(session: &Session, topic: &str, cause: &'static str, sink: &mut impl Sink) {
+    sink.notice(Notice::Withheld { client_id: &session.client_id, topic, cause });
 }
 
 /// Whether a delivery would be sent at once.

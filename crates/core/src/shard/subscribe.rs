@@ -14,7 +14,7 @@ use crate::mail::Mail;
 use crate::name::{BadEncoding, Name};
 use crate::routing::{News, Records, Subscribed, Subscriber, Who};
 use crate::session::Session;
-use crate::sink::Sink;
+use crate::sink::{Notice, Sink};
 use std::borrow::Cow;
 use weir_wire::ReasonCode;
 use weir_wire::packet::{RetainHandling, SubAck, Subscribe, SubscribeFilters, SubscriptionOptions};
@@ -107,8 +107,7 @@ impl Shard {
             let code = match self.subscribe_one(session, text, options, common, &mut done, sink) {
                 Ok(()) => options.qos as u8,
                 Err(NotGranted { reason, detail }) => {
-                    self.stats.subscriptions_refused += 1;
-                    self.stats.refusals.add(reason);
+                    self.note_filter_refused(session, text, (reason, &detail), sink);
                     if done.detail.is_empty() {
                         done.detail = detail;
                     }
@@ -127,6 +126,20 @@ impl Shard {
             done.warning = self.left_out_warning(session);
         }
         done
+    }
+
+    #[cold]
+    fn note_filter_refused(
+        &mut self,
+        session: SessionKey,
+        filter: &str,
+        (reason, detail): (ReasonCode, &str),
+        sink: &mut impl Sink,
+    ) {
+        self.stats.subscriptions_refused += 1;
+        self.stats.refusals.add(reason);
+        let client_id = &self.clients[session].client_id;
+        sink.notice(Notice::FilterRefused { client_id, filter, reason, detail });
     }
 
     /// What a client is told whose conditions are too costly for the messages that they are for.

@@ -35,6 +35,8 @@ impl Said {
             Notice::Ended { .. }
             | Notice::Left { .. }
             | Notice::Moved { .. }
+            | Notice::Withheld { .. }
+            | Notice::FilterRefused { .. }
             | Notice::ConditionLeftOut { .. } => Self::Nothing,
         }
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
-use weir_control::{Ban, By, Client, Partitions};
+use weir_control::{Ban, By, Client, Drop, Partitions, Why};
 
 const COLUMNS: usize = 80;
 
@@ -80,6 +80,20 @@ pub(super) fn client(client: &Client) -> String {
         client.queued_bytes,
         client.in_flight,
     )
+}
+
+/// Above the lines of [`drop_line`].
+pub(super) const DROP_HEAD: &str = "AT                         TIMES  WHAT";
+
+/// What was dropped or refused, on a line that is as long as its names are.
+pub(super) fn drop_line(drop: &Drop) -> String {
+    format!("{:<24}  {:>6}  {}", printable(&drop.at), drop.times, error(&drop.sentence()))
+}
+
+/// Whether a message gets to a client, and under it what that comes from.
+pub(super) fn why(why: &Why) -> String {
+    let findings = why.findings.iter().map(|finding| format!("- {}\n", error(finding)));
+    format!("{}\n{}", error(&why.conclusion), findings.collect::<String>())
 }
 
 /// What each shard holds, a line a shard.

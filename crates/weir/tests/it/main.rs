@@ -56,3 +56,4 @@ mod swaps;
 mod systemd;
 mod tls;
 mod tokens;
+mod why;

@@ -1,0 +1,38 @@
+//! `/api/v1/why`: whether a message would get to a client, and what is in the way.
+
+use super::{Problem, drops, wrong_answer};
+use crate::asks::Asks;
+use crate::drops::DropQuery;
+use crate::port::{Answer, Request};
+use crate::why::{DROPS_MAX, Why};
+use axum::Json;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use std::sync::Arc;
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WhyQuery {
+    client: Box<str>,
+    topic: Box<str>,
+}
+
+pub(super) async fn why(
+    State(asks): State<Arc<Asks>>,
+    query: Result<Query<WhyQuery>, QueryRejection>,
+) -> Result<Json<Why>, Problem> {
+    let Query(WhyQuery { client, topic }) = query?;
+    if topic.is_empty() || topic.contains(['+', '#', '\0']) {
+        return Err(Problem::bad_request("topic must be the name of a topic, without wildcards"));
+    }
+    let request = Request::Outlook { client_id: client.clone(), topic: topic.clone() };
+    let Answer::Outlook(outlook) = asks.ask(asks.owner(&client), request).await? else {
+        return Err(wrong_answer());
+    };
+    // Whoever is not there may have been refused.
+    let of_topic = outlook.is_some().then(|| topic.clone());
+    let query =
+        DropQuery { client_id: Some(client.clone()), topic: of_topic, drops_max: DROPS_MAX };
+    let drops = drops::all(&asks, &query).await?;
+    Ok(Json(Why::new(&client, &topic, outlook.as_deref(), &drops)))
+}
