@@ -171,6 +171,10 @@ impl FromStr for Hash {
 fn argon2(text: &str) -> Result<Hash, NoHash> {
     let broken = |_| NoHash("the Argon2 hash is not in the PHC string format");
     let hash = PasswordHash::new(text).map_err(broken)?;
+    // More lanes than the crate knows are one multiplication too many for it.
+    if hash.params.get_decimal("p").is_some_and(|lanes| lanes > Params::MAX_P_COST) {
+        return Err(NoHash("Argon2 has less than 2^24 lanes"));
+    }
     let params = Params::try_from(&hash).map_err(broken)?;
     if hash.salt.is_none() || hash.hash.is_none() {
         return Err(NoHash("the Argon2 hash lacks its salt or itself"));
@@ -248,6 +252,8 @@ mod tests {
             ("ann:$7$0$AAAA$AAAA", 1, "rounds"),
             ("ann:$7$101$AAAA$AAAA", 1, "salt or hash"),
             ("ann:$argon2id$v=19$m=19456,t=2,p=1$AAAA", 1, "Argon2"),
+            // Found by fuzzing: the crate multiplies it.
+            ("Ee:$argon28$p=2444444448,t=44443", 1, "lanes"),
             (
                 "ann:$argon2id$v=19$m=4194304,t=2,p=1$c29tZXNhbHQ$AAAAAAAAAAAAAAAAAAAAAA",
                 1,
