@@ -6,18 +6,11 @@ import com.hivemq.client.mqtt.mqtt3.message.connect.Mqtt3Connect;
 import com.hivemq.client.mqtt.mqtt3.message.connect.Mqtt3ConnectBuilder;
 import com.hivemq.client.mqtt.mqtt3.message.publish.Mqtt3Publish;
 import java.lang.reflect.Field;
-import java.util.concurrent.BlockingQueue;
-import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Future;
-import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.TimeUnit;
 
 /** The HiveMQ client for 3.1.1. */
-final class HiveMq3 implements Peer {
-    private final BlockingQueue<Message> messages = new LinkedBlockingQueue<>();
-    private final CountDownLatch gone = new CountDownLatch(1);
+final class HiveMq3 extends Peer {
     private final Mqtt3AsyncClient client;
-    private final boolean isSessionPresent;
 
     static Join at(Main.Broker broker) {
         return (id, options) -> new HiveMq3(broker, id, options);
@@ -41,53 +34,28 @@ final class HiveMq3 implements Peer {
     }
 
     @Override
-    public void subscribe(String filter, int qos, int identifier) throws Exception {
+    void subscribe(String filter, int qos, int identifier) throws Exception {
         HiveMq5.done(client.subscribeWith().topicFilter(filter).qos(MqttQos.fromCode(qos)).send());
     }
 
-    private Future<?> send(Sending of) {
-        return client.publishWith()
+    @Override
+    Sent start(Sending of) {
+        Future<?> sent = client.publishWith()
                 .topic(of.topic())
                 .qos(MqttQos.fromCode(of.qos()))
                 .retain(of.retain())
                 .payload(of.payload().getBytes())
                 .send();
+        return () -> HiveMq5.done(sent);
     }
 
     @Override
-    public void publish(Sending sending) throws Exception {
-        HiveMq5.done(send(sending));
-    }
-
-    @Override
-    public void start(Sending sending) {
-        send(sending);
-    }
-
-    @Override
-    public BlockingQueue<Message> inbox() {
-        return messages;
-    }
-
-    @Override
-    public boolean isSessionPresent() {
-        return isSessionPresent;
-    }
-
-    @Override
-    public void waitGone() throws Exception {
-        if (!gone.await(WAIT_S, TimeUnit.SECONDS)) {
-            throw new IllegalStateException("it is still connected");
-        }
-    }
-
-    @Override
-    public void leave() throws Exception {
+    void leave() throws Exception {
         HiveMq5.done(client.disconnect());
     }
 
     @Override
-    public void cut() throws Exception {
+    void cut() throws Exception {
         // What a client of 3.1.1 is a view of.
         Field config = client.getConfig().getClass().getDeclaredField("delegate");
         config.setAccessible(true);

@@ -13,18 +13,13 @@ import com.hivemq.client.mqtt.mqtt5.message.publish.Mqtt5Publish;
 import com.hivemq.client.mqtt.mqtt5.message.publish.Mqtt5PublishBuilder;
 import java.nio.ByteBuffer;
 import java.util.HexFormat;
-import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Future;
-import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 
 /** The HiveMQ client for 5.0. */
-final class HiveMq5 implements Peer {
-    private final BlockingQueue<Message> messages = new LinkedBlockingQueue<>();
-    private final CountDownLatch gone = new CountDownLatch(1);
+final class HiveMq5 extends Peer {
     private final Mqtt5AsyncClient client;
-    private final boolean isSessionPresent;
 
     static Join at(Main.Broker broker) {
         return (id, options) -> new HiveMq5(broker, id, options);
@@ -92,17 +87,18 @@ final class HiveMq5 implements Peer {
     }
 
     @Override
-    public void subscribe(String filter, int qos, int identifier) throws Exception {
+    void subscribe(String filter, int qos, int identifier) throws Exception {
         done(client.subscribeWith().topicFilter(filter).qos(MqttQos.fromCode(qos)).send());
     }
 
     /** It gives subscriptions identifiers of its own, and shows them to nobody. */
     @Override
-    public boolean tellsIdentifiers() {
+    boolean tellsIdentifiers() {
         return false;
     }
 
-    private Future<?> send(Sending of) {
+    @Override
+    Sent start(Sending of) {
         Mqtt5PublishBuilder.Complete publish = Mqtt5Publish.builder()
                 .topic(of.topic())
                 .qos(MqttQos.fromCode(of.qos()))
@@ -120,43 +116,17 @@ final class HiveMq5 implements Peer {
                     .add("b", "1").add("a", "2").add("b", "3")
                     .applyUserProperties();
         }
-        return client.publish(publish.build());
+        Future<?> sent = client.publish(publish.build());
+        return () -> done(sent);
     }
 
     @Override
-    public void publish(Sending sending) throws Exception {
-        done(send(sending));
-    }
-
-    @Override
-    public void start(Sending sending) {
-        send(sending);
-    }
-
-    @Override
-    public BlockingQueue<Message> inbox() {
-        return messages;
-    }
-
-    @Override
-    public boolean isSessionPresent() {
-        return isSessionPresent;
-    }
-
-    @Override
-    public void waitGone() throws Exception {
-        if (!gone.await(WAIT_S, TimeUnit.SECONDS)) {
-            throw new IllegalStateException("it is still connected");
-        }
-    }
-
-    @Override
-    public void leave() throws Exception {
+    void leave() throws Exception {
         done(client.disconnect());
     }
 
     @Override
-    public void cut() throws Exception {
+    void cut() throws Exception {
         cut((MqttClientConfig) client.getConfig());
     }
 }

@@ -1,7 +1,3 @@
-import java.util.concurrent.BlockingQueue;
-import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.TimeUnit;
 import org.eclipse.paho.client.mqttv3.IMqttDeliveryToken;
 import org.eclipse.paho.client.mqttv3.IMqttToken;
 import org.eclipse.paho.client.mqttv3.MqttAsyncClient;
@@ -11,11 +7,8 @@ import org.eclipse.paho.client.mqttv3.MqttMessage;
 import org.eclipse.paho.client.mqttv3.persist.MemoryPersistence;
 
 /** Eclipse Paho for 3.1.1. */
-final class Paho3 implements Peer, MqttCallback {
-    private final BlockingQueue<Message> messages = new LinkedBlockingQueue<>();
-    private final CountDownLatch gone = new CountDownLatch(1);
+final class Paho3 extends Peer implements MqttCallback {
     private final MqttAsyncClient client;
-    private final boolean isSessionPresent;
 
     static Join at(Main.Broker broker) {
         return (id, options) -> new Paho3(broker, id, options);
@@ -57,48 +50,23 @@ final class Paho3 implements Peer, MqttCallback {
     public void deliveryComplete(IMqttDeliveryToken token) {}
 
     @Override
-    public void subscribe(String filter, int qos, int identifier) throws Exception {
+    void subscribe(String filter, int qos, int identifier) throws Exception {
         done(client.subscribe(filter, qos));
     }
 
-    private IMqttToken send(Sending of) throws Exception {
-        return client.publish(of.topic(), of.payload().getBytes(), of.qos(), of.retain());
+    @Override
+    Sent start(Sending of) throws Exception {
+        IMqttToken sent = client.publish(of.topic(), of.payload().getBytes(), of.qos(), of.retain());
+        return () -> done(sent);
     }
 
     @Override
-    public void publish(Sending sending) throws Exception {
-        done(send(sending));
-    }
-
-    @Override
-    public void start(Sending sending) throws Exception {
-        send(sending);
-    }
-
-    @Override
-    public BlockingQueue<Message> inbox() {
-        return messages;
-    }
-
-    @Override
-    public boolean isSessionPresent() {
-        return isSessionPresent;
-    }
-
-    @Override
-    public void waitGone() throws Exception {
-        if (!gone.await(WAIT_S, TimeUnit.SECONDS)) {
-            throw new IllegalStateException("it is still connected");
-        }
-    }
-
-    @Override
-    public void leave() throws Exception {
+    void leave() throws Exception {
         done(client.disconnect());
     }
 
     @Override
-    public void cut() throws Exception {
+    void cut() throws Exception {
         client.disconnectForcibly(0, 0, false);
     }
 }

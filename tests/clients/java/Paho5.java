@@ -2,10 +2,6 @@ import java.lang.reflect.Field;
 import java.net.Socket;
 import java.util.HexFormat;
 import java.util.List;
-import java.util.concurrent.BlockingQueue;
-import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.TimeUnit;
 import javax.net.ssl.SSLContext;
 import javax.net.ssl.SSLSocketFactory;
 import org.eclipse.paho.mqttv5.client.IMqttToken;
@@ -24,11 +20,8 @@ import org.eclipse.paho.mqttv5.common.packet.MqttProperties;
 import org.eclipse.paho.mqttv5.common.packet.UserProperty;
 
 /** Eclipse Paho for 5.0. */
-final class Paho5 implements Peer, MqttCallback {
-    private final BlockingQueue<Message> messages = new LinkedBlockingQueue<>();
-    private final CountDownLatch gone = new CountDownLatch(1);
+final class Paho5 extends Peer implements MqttCallback {
     private final MqttAsyncClient client;
-    private final boolean isSessionPresent;
 
     static Join at(Main.Broker broker) {
         return (id, options) -> new Paho5(broker, id, options);
@@ -110,7 +103,7 @@ final class Paho5 implements Peer, MqttCallback {
     public void authPacketArrived(int reason, MqttProperties properties) {}
 
     @Override
-    public void subscribe(String filter, int qos, int identifier) throws Exception {
+    void subscribe(String filter, int qos, int identifier) throws Exception {
         MqttProperties properties = new MqttProperties();
         if (identifier != 0) {
             properties.setSubscriptionIdentifier(identifier);
@@ -119,7 +112,8 @@ final class Paho5 implements Peer, MqttCallback {
         done(client.subscribe(one, null, null, properties));
     }
 
-    private IMqttToken send(Sending of) throws Exception {
+    @Override
+    Sent start(Sending of) throws Exception {
         MqttProperties properties = new MqttProperties();
         if (of.expiryS() != 0) {
             properties.setMessageExpiryInterval(of.expiryS());
@@ -134,45 +128,19 @@ final class Paho5 implements Peer, MqttCallback {
             properties.setPayloadFormat(true);
         }
         byte[] payload = of.payload().getBytes();
-        return client.publish(
+        IMqttToken sent = client.publish(
                 of.topic(), new MqttMessage(payload, of.qos(), of.retain(), properties));
+        return () -> done(sent);
     }
 
     @Override
-    public void publish(Sending sending) throws Exception {
-        done(send(sending));
-    }
-
-    @Override
-    public void start(Sending sending) throws Exception {
-        send(sending);
-    }
-
-    @Override
-    public BlockingQueue<Message> inbox() {
-        return messages;
-    }
-
-    @Override
-    public boolean isSessionPresent() {
-        return isSessionPresent;
-    }
-
-    @Override
-    public void waitGone() throws Exception {
-        if (!gone.await(WAIT_S, TimeUnit.SECONDS)) {
-            throw new IllegalStateException("it is still connected");
-        }
-    }
-
-    @Override
-    public void leave() throws Exception {
+    void leave() throws Exception {
         done(client.disconnect());
     }
 
     /** Closes the socket: over TLS, what the library has for this leaves it open for a while. */
     @Override
-    public void cut() throws Exception {
+    void cut() throws Exception {
         ClientComms comms = (ClientComms) field(MqttAsyncClient.class, "comms").get(client);
         NetworkModule module = comms.getNetworkModules()[comms.getNetworkModuleIndex()];
         Socket socket = (Socket) field(TCPNetworkModule.class, "socket").get(module);

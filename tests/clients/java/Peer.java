@@ -1,8 +1,20 @@
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
 
 /** A client whose messages and acknowledgements can be waited for. */
-interface Peer {
-    long WAIT_S = 20;
+abstract class Peer {
+    static final long WAIT_S = 20;
+
+    /** What came, for whoever waits. */
+    protected final BlockingQueue<Message> messages = new LinkedBlockingQueue<>();
+
+    /** Down once the connection is lost. */
+    protected final CountDownLatch gone = new CountDownLatch(1);
+
+    /** Whether the broker had the session. */
+    protected boolean isSessionPresent;
 
     /** How to connect; {@code expiryS} is that of the session, of 5.0 only. */
     record Options(boolean keep, long expiryS, String will) {
@@ -45,26 +57,42 @@ interface Peer {
         Peer join(String id, Options options) throws Exception;
     }
 
-    void subscribe(String filter, int qos, int identifier) throws Exception;
+    /** A message on its way. */
+    interface Sent {
+        /** Waits for the acknowledgement. */
+        void await() throws Exception;
+    }
+
+    abstract void subscribe(String filter, int qos, int identifier) throws Exception;
+
+    abstract Sent start(Sending sending) throws Exception;
 
     /** Waits for the acknowledgement; {@link #start} does not. */
-    void publish(Sending sending) throws Exception;
+    void publish(Sending sending) throws Exception {
+        start(sending).await();
+    }
 
-    void start(Sending sending) throws Exception;
+    BlockingQueue<Message> inbox() {
+        return messages;
+    }
 
-    BlockingQueue<Message> inbox();
-
-    boolean isSessionPresent();
+    boolean isSessionPresent() {
+        return isSessionPresent;
+    }
 
     /** Whether messages say by which subscription they came, by its identifier. */
-    default boolean tellsIdentifiers() {
+    boolean tellsIdentifiers() {
         return true;
     }
 
-    void waitGone() throws Exception;
+    void waitGone() throws Exception {
+        if (!gone.await(WAIT_S, TimeUnit.SECONDS)) {
+            throw new IllegalStateException("it is still connected");
+        }
+    }
 
-    void leave() throws Exception;
+    abstract void leave() throws Exception;
 
     /** Ends the connection without DISCONNECT. */
-    void cut() throws Exception;
+    abstract void cut() throws Exception;
 }
