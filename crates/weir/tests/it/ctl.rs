@@ -1,70 +1,11 @@
 //! `weir ctl` as a process, against `weir broker` with a control socket.
 
-use crate::support::Broker;
+use crate::support::asked::{Asked, ctl, said};
 use serde_json::Value;
 use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
-
-use weir_wire::packet::Connect;
-use weir_wire::{Properties, Version};
-
-struct Asked {
-    broker: Broker,
-    socket: PathBuf,
-    _folder: tempfile::TempDir,
-}
-
-impl Asked {
-    fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let (file, socket) = (folder.path().join("weir.toml"), folder.path().join("ctl"));
-        std::fs::write(&file, format!("shards = 2\n[control]\nsocket = {socket:?}\n")).unwrap();
-        let broker = Broker::start_with(&["--config", file.to_str().unwrap()]);
-        Self { broker, socket, _folder: folder }
-    }
-
-    fn join(&self, client_id: &str, clean_start: bool) -> TcpStream {
-        let mut bytes = Vec::new();
-        Connect {
-            version: Version::V311,
-            clean_start,
-            keep_alive_s: 60,
-            client_id,
-            will: None,
-            user_name: None,
-            password: None,
-            properties: Properties::EMPTY,
-        }
-        .encode(&mut bytes);
-        let mut stream = TcpStream::connect(&self.broker.address).unwrap();
-        stream.write_all(&bytes).unwrap();
-        let mut connack = [0; 4];
-        stream.read_exact(&mut connack).unwrap();
-        assert_eq!(connack, [0x20, 2, 0, 0]);
-        stream
-    }
-
-    fn ctl(&self, arguments: &[&str]) -> Output {
-        ctl(&self.socket, arguments)
-    }
-}
-
-fn ctl(socket: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_weir"))
-        .args(["ctl", "--socket"])
-        .arg(socket)
-        .args(arguments)
-        .output()
-        .unwrap()
-}
-
-fn said(output: &Output) -> String {
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
 
 fn refused(output: &Output, code: i32) -> String {
     assert_eq!(output.status.code(), Some(code), "{output:?}");
@@ -74,7 +15,7 @@ fn refused(output: &Output, code: i32) -> String {
 
 #[test]
 fn clients_are_listed_as_a_table_and_as_lines_of_json() {
-    let asked = Asked::start();
+    let asked = Asked::start(|_| String::new());
     let _clients: Vec<_> = (0..30).map(|at| asked.join(&format!("c{at:02}"), true)).collect();
     let _evil = asked.join("\u{1b}[2J", true);
     let table = said(&asked.ctl(&["clients"]));
@@ -98,7 +39,7 @@ fn clients_are_listed_as_a_table_and_as_lines_of_json() {
 
 #[test]
 fn a_client_is_shown_and_kicked_and_its_session_stays() {
-    let asked = Asked::start();
+    let asked = Asked::start(|_| String::new());
     let mut client = asked.join("meter/7", false);
     let shown = said(&asked.ctl(&["client", "meter/7"]));
     let expected = "client         meter/7\n\
@@ -109,7 +50,7 @@ fn a_client_is_shown_and_kicked_and_its_session_stays() {
                     in flight      0\n";
     assert_eq!(shown, expected);
     assert_eq!(said(&asked.ctl(&["kick", "meter/7"])), "");
-    assert_eq!(client.read(&mut [0; 8]).unwrap(), 0, "the end of the stream");
+    assert_eq!(client.packet(), None, "the end of the stream");
     let shown = said(&asked.ctl(&["client", "meter/7"]));
     assert!(shown.contains("connection     none; the session is kept"), "{shown}");
     let text = refused(&asked.ctl(&["kick", "meter/7"]), 1);
@@ -122,7 +63,7 @@ fn a_client_is_shown_and_kicked_and_its_session_stays() {
 
 #[test]
 fn partitions_are_shown_and_moved() {
-    let asked = Asked::start();
+    let asked = Asked::start(|_| String::new());
     let client = asked.join("c", true);
     let shown = said(&asked.ctl(&["partitions"]));
     let lines: Vec<Vec<_>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
@@ -145,7 +86,7 @@ fn partitions_are_shown_and_moved() {
 
 #[test]
 fn counters_are_shown_for_each_shard_and_all() {
-    let asked = Asked::start();
+    let asked = Asked::start(|_| String::new());
     let _clients: Vec<_> = (0..9).map(|at| asked.join(&format!("c{at}"), true)).collect();
     let table = said(&asked.ctl(&["counters"]));
     let head: Vec<_> = table.lines().next().unwrap().split_whitespace().collect();
@@ -171,7 +112,7 @@ fn who_finds_no_broker_is_told_how_to_switch_it_on() {
 
 #[test]
 fn a_broker_whose_socket_is_in_use_says_so_and_does_not_start() {
-    let asked = Asked::start();
+    let asked = Asked::start(|_| String::new());
     let file = asked.socket.with_file_name("weir.toml");
     let output = Command::new(env!("CARGO_BIN_EXE_weir"))
         .args(["broker", "--listen", "127.0.0.1:0", "--config"])
@@ -224,14 +165,13 @@ fn a_server_that_is_no_broker_is_found_out() {
 
 #[test]
 fn files_are_read_again_and_one_that_cannot_be_used_is_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
-    let (file, socket, rights) = (path("weir.toml"), path("ctl"), path("rights"));
-    std::fs::write(&rights, "topic read a/#\n").unwrap();
-    let text = format!("[control]\nsocket = {socket:?}\n[auth]\nacl_file = {rights:?}\n");
-    std::fs::write(&file, text).unwrap();
-    let _broker = Broker::start_with(&["--config", file.to_str().unwrap()]);
-    let reload = || ctl(&socket, &["reload"]);
+    let mut rights = PathBuf::new();
+    let asked = Asked::start(|folder| {
+        rights = folder.join("rights");
+        std::fs::write(&rights, "topic read a/#\n").unwrap();
+        format!("[auth]\nacl_file = {rights:?}\n")
+    });
+    let reload = || asked.ctl(&["reload"]);
     assert_eq!(said(&reload()), "read again: users, rights and bans\n");
     std::fs::write(&rights, "topic sing a/#\n").unwrap();
     let refusal = refused(&reload(), 2);
@@ -243,10 +183,9 @@ fn files_are_read_again_and_one_that_cannot_be_used_is_named() {
 
 #[test]
 fn health_is_an_exit_code_for_a_container() {
-    let asked = Asked::start();
+    let mut asked = Asked::start(|_| String::new());
     assert_eq!(said(&asked.ctl(&["health"])), "ready\n");
-    let Asked { mut broker, socket, _folder } = asked;
-    broker.child.kill().unwrap();
-    broker.child.wait().unwrap();
-    assert!(refused(&ctl(&socket, &["health"]), 1).contains("no broker serves"));
+    asked.broker.child.kill().unwrap();
+    asked.broker.child.wait().unwrap();
+    assert!(refused(&asked.ctl(&["health"]), 1).contains("no broker serves"));
 }

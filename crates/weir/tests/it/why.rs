@@ -1,54 +1,22 @@
 //! Why a message did not arrive: `weir ctl drops` and `weir ctl why`, against `weir broker`.
 
-use crate::support::Broker;
-use crate::support::mqtt::Peer;
+use crate::support::asked::{Asked, said};
 use serde_json::Value;
-use std::net::TcpStream;
-use std::path::PathBuf;
-use std::process::Command;
-use weir_wire::packet::Connect;
-use weir_wire::{Packet, Properties, QoS, Version};
+use weir_wire::QoS;
 
-struct Asked {
-    broker: Broker,
-    socket: PathBuf,
-    _folder: tempfile::TempDir,
+/// Clients may publish everything, and not read what is below `secret/`.
+fn start() -> Asked {
+    Asked::start(|folder| {
+        let rights = folder.join("rights");
+        std::fs::write(&rights, "topic readwrite open/#\ntopic write secret/#\n").unwrap();
+        format!(
+            "[limits]\nqueue_messages_max = 2\n\
+             [auth]\nallow_anonymous = true\nacl_file = {rights:?}\n"
+        )
+    })
 }
 
 impl Asked {
-    /// Clients may publish everything, and not read what is below `secret/`.
-    fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name| folder.path().join(name);
-        let (file, socket, rights) = (path("weir.toml"), path("ctl"), path("rights"));
-        std::fs::write(&rights, "topic readwrite open/#\ntopic write secret/#\n").unwrap();
-        let config = format!(
-            "shards = 2\n[limits]\nqueue_messages_max = 2\n[auth]\nallow_anonymous = true\n\
-             acl_file = {rights:?}\n\
-             [control]\nsocket = {socket:?}\n"
-        );
-        std::fs::write(&file, config).unwrap();
-        let broker = Broker::start_with(&["--config", file.to_str().unwrap()]);
-        Self { broker, socket, _folder: folder }
-    }
-
-    fn join(&self, client_id: &str, clean_start: bool) -> Peer {
-        let stream = TcpStream::connect(&self.broker.address).unwrap();
-        let mut peer = Peer::new(stream, Version::V311);
-        peer.send(&Packet::Connect(Connect {
-            version: Version::V311,
-            clean_start,
-            keep_alive_s: 60,
-            client_id,
-            will: None,
-            user_name: None,
-            password: None,
-            properties: Properties::EMPTY,
-        }));
-        assert_eq!(peer.packet().unwrap()[3], 0, "CONNACK");
-        peer
-    }
-
     /// Publishes at QoS 1, and waits until all are taken.
     fn publish(&self, topic: &str, count: u16) {
         let mut peer = self.join("publisher", true);
@@ -58,18 +26,14 @@ impl Asked {
         }
     }
 
-    fn ctl(&self, arguments: &[&str]) -> String {
-        let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
-        let weir = weir.args(["ctl", "--socket"]).arg(&self.socket).args(arguments);
-        let output = weir.output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
+    fn says(&self, arguments: &[&str]) -> String {
+        said(&self.ctl(arguments))
     }
 
     fn why(&self, client_id: &str, topic: &str) -> (String, String) {
         let said: Value =
-            serde_json::from_str(&self.ctl(&["why", client_id, topic, "--json"])).unwrap();
-        let text = self.ctl(&["why", client_id, topic]);
+            serde_json::from_str(&self.says(&["why", client_id, topic, "--json"])).unwrap();
+        let text = self.says(&["why", client_id, topic]);
         assert!(text.starts_with(said["conclusion"].as_str().unwrap()), "{text}");
         (said["arrives"].as_str().unwrap().to_owned(), text)
     }
@@ -77,14 +41,14 @@ impl Asked {
 
 /// A client without a connection is absent once the broker has noticed.
 fn wait_until_absent(asked: &Asked, client_id: &str) {
-    while !asked.ctl(&["client", client_id]).contains("connection     none") {
+    while !asked.says(&["client", client_id]).contains("connection     none") {
         std::thread::yield_now();
     }
 }
 
 #[test]
 fn a_message_that_arrives_has_nothing_in_its_way() {
-    let asked = Asked::start();
+    let asked = start();
     let mut client = asked.join("c", true);
     client.subscribe("open/+", QoS::AtLeastOnce);
     let (arrives, text) = asked.why("c", "open/a");
@@ -93,12 +57,12 @@ fn a_message_that_arrives_has_nothing_in_its_way() {
     assert!(text.contains("- It has subscribed to \"open/+\" at QoS 1.\n"), "{text}");
     asked.publish("open/a", 1);
     assert_eq!(client.message().topic, "open/a");
-    assert_eq!(asked.ctl(&["drops"]).lines().count(), 1, "the head");
+    assert_eq!(asked.says(&["drops"]).lines().count(), 1, "the head");
 }
 
 #[test]
 fn without_a_subscription_or_a_client_nothing_arrives() {
-    let asked = Asked::start();
+    let asked = start();
     let mut client = asked.join("c", true);
     let (arrives, text) = asked.why("c", "open/a");
     assert_eq!(arrives, "no", "{text}");
@@ -109,7 +73,7 @@ fn without_a_subscription_or_a_client_nothing_arrives() {
     assert!(text.contains("- Its one subscription does not match \"open/a\".\n"), "{text}");
     // Its session ends with its connection.
     drop(client);
-    while asked.ctl(&["clients"]).ends_with("\n1 client\n") {
+    while asked.says(&["clients"]).ends_with("\n1 client\n") {
         std::thread::yield_now();
     }
     let (arrives, text) = asked.why("c", "open/b");
@@ -119,7 +83,7 @@ fn without_a_subscription_or_a_client_nothing_arrives() {
 
 #[test]
 fn what_a_client_may_not_read_is_withheld_and_kept_in_mind() {
-    let asked = Asked::start();
+    let asked = start();
     let mut client = asked.join("c", true);
     client.subscribe("#", QoS::AtLeastOnce);
     asked.publish("secret/x", 3);
@@ -129,16 +93,16 @@ fn what_a_client_may_not_read_is_withheld_and_kept_in_mind() {
     let withheld =
         "\"c\" did not get a message to \"secret/x\": no right to read the topic (3 times).\n";
     assert!(text.contains(withheld), "{text}");
-    let drops = asked.ctl(&["drops", "--client", "c", "--topic", "secret/#"]);
+    let drops = asked.says(&["drops", "--client", "c", "--topic", "secret/#"]);
     assert!(drops.lines().nth(1).unwrap().contains("     3  \"c\" did not get"), "{drops}");
     for other in [["--client", "d"], ["--topic", "open/#"]] {
-        assert_eq!(asked.ctl(&[&["drops"][..], &other[..]].concat()).lines().count(), 1);
+        assert_eq!(asked.says(&[&["drops"][..], &other[..]].concat()).lines().count(), 1);
     }
 }
 
 #[test]
 fn a_full_queue_of_an_absent_client_is_said_with_what_it_cost() {
-    let asked = Asked::start();
+    let asked = start();
     let mut client = asked.join("c", false);
     client.subscribe("open/a", QoS::AtLeastOnce);
     drop(client);
@@ -151,7 +115,7 @@ fn a_full_queue_of_an_absent_client_is_said_with_what_it_cost() {
     assert!(text.contains(": its queue is full while it is absent,"), "{text}");
     assert!(text.contains("- 2 of at most 2 messages wait in its queue,"), "{text}");
     assert!(text.contains("\"c\" did not get a message to \"open/a\": queue full"), "{text}");
-    let drops = asked.ctl(&["drops", "--json", "--topic", "open/a"]);
+    let drops = asked.says(&["drops", "--json", "--topic", "open/a"]);
     let times = drops.lines().map(|line| {
         let drop: Value = serde_json::from_str(line).unwrap();
         assert_eq!((&drop["kind"], &drop["client_id"]), (&"dropped".into(), &"c".into()));
@@ -162,7 +126,7 @@ fn a_full_queue_of_an_absent_client_is_said_with_what_it_cost() {
 
 #[test]
 fn an_absent_client_with_qos_0_misses_what_is_published() {
-    let asked = Asked::start();
+    let asked = start();
     let mut client = asked.join("c", false);
     client.subscribe("open/a", QoS::AtMostOnce);
     drop(client);
@@ -176,17 +140,17 @@ fn an_absent_client_with_qos_0_misses_what_is_published() {
 
 #[test]
 fn what_is_refused_is_listed_the_newest_first() {
-    let asked = Asked::start();
+    let asked = start();
     let mut client = asked.join("c", true);
     client.publish("closed/x", "x", Some(1), false);
     assert_eq!(client.acknowledged(), 1, "3.1.1 has no other answer");
     client.send_bytes(b"\x82\x0a\x00\x01\x00\x05a/#/b\x00");
     assert_eq!(client.packet().unwrap(), b"\x90\x03\x00\x01\x80");
-    let drops = asked.ctl(&["drops"]);
+    let drops = asked.says(&["drops"]);
     let lines: Vec<_> = drops.lines().collect();
     assert_eq!(lines.len(), 3, "{drops}");
     assert!(lines[1].contains("     1  \"c\" could not subscribe to \"a/#/b\": "), "{drops}");
     let refused = "\"c\" could not publish to \"closed/x\": Not authorized (its client may not";
     assert!(lines[2].contains(refused), "{drops}");
-    assert_eq!(asked.ctl(&["drops", "--limit", "1"]).lines().nth(1), Some(lines[1]));
+    assert_eq!(asked.says(&["drops", "--limit", "1"]).lines().nth(1), Some(lines[1]));
 }

@@ -1,5 +1,6 @@
 //! A broker for a test, and the tools a test needs.
 
+pub(crate) mod asked;
 #[path = "../../../../wire/tests/blocking/mod.rs"]
 pub(crate) mod blocking;
 pub(crate) mod certificates;
