@@ -13,7 +13,7 @@ use crate::journal::JournalCounts;
 use crate::letter::Letter;
 use crate::log::LogCounts;
 use crate::reload::Reloader;
-pub use config::{ControlConfig, ControlTlsConfig, RoleConfig, TokenConfig};
+pub use config::{ControlConfig, TokenConfig};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};

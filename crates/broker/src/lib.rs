@@ -34,7 +34,7 @@ pub use config::{
     Config, ConfigError, IoBackend, MOSQUITTO_OPTIONS, MosquittoFile, MosquittoNote,
     MosquittoOptions, RANGES, Range,
 };
-pub use control::{ControlConfig, ControlTlsConfig, RoleConfig, TokenConfig};
+pub use control::{ControlConfig, TokenConfig};
 pub use journal::{
     Amounts, Damaged, Durability, Entry, LogCheck, Loss, NoStore, OnDamage, Salvaged, StoreConfig,
     StoreReader, StoreWriter, salvage,

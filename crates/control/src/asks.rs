@@ -88,6 +88,15 @@ impl Asks {
         answer.await.map_err(|_| Full)
     }
 
+    /// Asks one shard after the other; the answers are in their order.
+    pub(crate) async fn ask_all(&self, request: &Request) -> Result<Vec<Answer>, Full> {
+        let mut answers = Vec::new();
+        for shard in 0..self.shards() {
+            answers.push(self.ask(shard, request.clone()).await?);
+        }
+        Ok(answers)
+    }
+
     /// Gives answers to who waits for them, as they come.
     pub(crate) async fn deliver(&self) -> io::Result<()> {
         let wakes = self.desk().port.wakes()?;

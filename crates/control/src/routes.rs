@@ -26,6 +26,7 @@ use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 pub(crate) use guests::Guests;
 use serde_json::json;
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -142,6 +143,18 @@ impl From<JsonRejection> for Problem {
 impl From<QueryRejection> for Problem {
     fn from(rejection: QueryRejection) -> Self {
         Self::bad_request(rejection.body_text())
+    }
+}
+
+/// How much of a list an answer is to have: `usual`, where the request does not say.
+fn limit<T>(asked: Option<T>, usual: T, max: T) -> Result<T, Problem>
+where
+    T: Copy + Display + From<u8> + PartialOrd,
+{
+    let limit = asked.unwrap_or(usual);
+    match (T::from(1)..=max).contains(&limit) {
+        true => Ok(limit),
+        false => Err(Problem::bad_request(format!("limit must be 1 to {max}"))),
     }
 }
 

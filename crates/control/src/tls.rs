@@ -3,16 +3,19 @@
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 
-/// Files of a certificate and its key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The `[control.tls]` table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ControlTls {
-    /// PEM of the certificate, and of those between it and an authority.
+    /// PEM file with the certificate, and behind it those between it and the authority that its
+    /// clients trust.
     pub certificate: PathBuf,
-    /// PEM of its private key.
+    /// PEM file with the key of that certificate, without a passphrase.
     pub key: PathBuf,
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// What the owner of a token may do.
+/// What somebody may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -59,15 +59,15 @@ impl fmt::Debug for TokenHash {
     }
 }
 
-/// Whose token stands in a header `Authorization`.
-pub(crate) fn bearer<'a>(tokens: &'a [Token], authorization: &str) -> Option<&'a Token> {
+/// The place of the token that stands in a header `Authorization`.
+pub(crate) fn bearer(tokens: &[Token], authorization: &str) -> Option<usize> {
     let (scheme, token) = authorization.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("bearer") {
         return None;
     }
     // How long it takes says something of hashes, which nobody can choose.
     let hash = TokenHash::of(token.trim());
-    tokens.iter().find(|known| known.hash == hash)
+    tokens.iter().position(|known| known.hash == hash)
 }
 
 #[cfg(test)]
@@ -87,7 +87,7 @@ mod tests {
     fn only_the_token_itself_is_let_in() {
         let token = |name: &str, role| Token { name: name.into(), role, hash: TokenHash::of(name) };
         let tokens = [token("one", Role::Viewer), token("two", Role::Admin)];
-        let role = |text| bearer(&tokens, text).map(|token| token.role);
+        let role = |text| bearer(&tokens, text).map(|at| tokens[at].role);
         assert_eq!(role("Bearer one"), Some(Role::Viewer));
         assert_eq!(role("bearer two"), Some(Role::Admin));
         for bad in ["", "one", "Bearer", "Bearer ", "Basic one", "Bearer three", "Bearer one two"] {

@@ -3,8 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::ValueEnum;
-use weir_broker::{RoleConfig, TokenConfig};
-use weir_control::TokenHash;
+use weir_broker::TokenConfig;
+use weir_control::{Role, TokenHash};
 use weir_say::{note, say};
 
 /// Make a token for the HTTP API of a broker, for [[control.token]]
@@ -37,8 +37,8 @@ pub(crate) fn run(args: &TokenArgs) -> anyhow::Result<()> {
     let table = TokenConfig {
         name: args.name.clone(),
         role: match args.role {
-            RoleArg::Viewer => RoleConfig::Viewer,
-            RoleArg::Admin => RoleConfig::Admin,
+            RoleArg::Viewer => Role::Viewer,
+            RoleArg::Admin => Role::Admin,
         },
         sha256: TokenHash::of(&token).to_string(),
     };

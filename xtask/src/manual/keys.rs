@@ -20,6 +20,8 @@ const SOURCES: &[&str] = &[
     "crates/broker/src/journal/config.rs",
     "crates/broker/src/listener/config.rs",
     "crates/broker/src/rules.rs",
+    "crates/control/src/tls.rs",
+    "crates/control/src/tokens.rs",
     "crates/core/src/features.rs",
     "crates/core/src/limits.rs",
     "crates/core/src/share.rs",

@@ -17,28 +17,17 @@ pub struct ControlConfig {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub http: Vec<SocketAddr>,
     /// Whether other hosts may come to `http` without TLS: where something in front has it.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub allow_plain: bool,
     /// Whether `/metrics` needs no token.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub metrics_without_token: bool,
     /// A `[control.tls]` table: `http` is over TLS.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tls: Option<ControlTlsConfig>,
+    pub tls: Option<ControlTls>,
     /// `[[control.token]]` tables, as `weir token` prints them: who may ask.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub token: Vec<TokenConfig>,
-}
-
-/// The `[control.tls]` table.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ControlTlsConfig {
-    /// PEM file with the certificate, and behind it those between it and the authority that its
-    /// clients trust.
-    pub certificate: PathBuf,
-    /// PEM file with the key of that certificate, without a passphrase.
-    pub key: PathBuf,
 }
 
 /// One `[[control.token]]` table: somebody who may ask over TCP.
@@ -48,28 +37,13 @@ pub struct TokenConfig {
     /// Whose it is: the log says who changed what.
     pub name: String,
     /// What they may do.
-    pub role: RoleConfig,
+    pub role: Role,
     /// SHA-256 of the token, as 64 hexadecimal digits.
     pub sha256: String,
 }
 
-/// What somebody may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RoleConfig {
-    /// Look at everything, and change nothing.
-    Viewer,
-    /// Everything.
-    Admin,
-}
-
 /// Bytes of a path that the address of a unix socket has room for.
 const SOCKET_BYTES_MAX: usize = 107;
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-fn is_false(value: &bool) -> bool {
-    !value
-}
 
 impl ControlConfig {
     /// Whether nothing is asked for.
@@ -108,21 +82,14 @@ impl ControlConfig {
         let token = |token: &TokenConfig| {
             Some(Token {
                 name: token.name.clone(),
-                role: match token.role {
-                    RoleConfig::Viewer => Role::Viewer,
-                    RoleConfig::Admin => Role::Admin,
-                },
+                role: token.role,
                 hash: TokenHash::parse(&token.sha256)?,
             })
         };
-        let tls = self.tls.as_ref().map(|ControlTlsConfig { certificate, key }| ControlTls {
-            certificate: certificate.clone(),
-            key: key.clone(),
-        });
         (!self.is_off()).then(|| Setup {
             socket: self.socket.clone(),
             http: self.http.clone(),
-            tls,
+            tls: self.tls.clone(),
             tokens: self.token.iter().filter_map(token).collect(),
             metrics_are_open: self.metrics_without_token,
         })
@@ -145,7 +112,7 @@ mod tests {
         assert_eq!(config.fault(), None);
         config.token = vec![TokenConfig {
             name: "n".into(),
-            role: RoleConfig::Viewer,
+            role: Role::Viewer,
             sha256: "the token itself".into(),
         }];
         assert_eq!(config.fault().unwrap().0, "control.token.sha256");

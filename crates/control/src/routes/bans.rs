@@ -32,11 +32,8 @@ pub(super) async fn list(
     query: Result<Query<ListQuery>, QueryRejection>,
 ) -> Result<Json<Value>, Problem> {
     let Query(ListQuery { limit, cursor }) = query?;
-    let limit = limit.unwrap_or(BANS_DEFAULT);
-    if !(1..=BANS_MAX).contains(&limit) {
-        return Err(Problem::bad_request(format!("limit must be 1 to {BANS_MAX}")));
-    }
-    let page = asks.bans(cursor.unwrap_or(0), limit);
+    let bans_max = super::limit(limit, BANS_DEFAULT, BANS_MAX)?;
+    let page = asks.bans(cursor.unwrap_or(0), bans_max);
     let cursor = page.next.map(|next| next.to_string());
     Ok(Json(json!({ "bans": page.bans, "cursor": cursor })))
 }
@@ -66,11 +63,9 @@ pub(super) async fn add(
     let whom = Whom { kind, name };
     let changed = asks.ban(NewBan { whom: whom.clone(), for_s, reason })?;
     let mut ended = 0;
-    for shard in 0..asks.shards() {
-        match asks.ask(shard, Request::EndBanned(whom.clone())).await? {
-            Answer::EndedBanned(count) => ended += count,
-            _ => return Err(wrong_answer()),
-        }
+    for answer in asks.ask_all(&Request::EndBanned(whom)).await? {
+        let Answer::EndedBanned(count) = answer else { return Err(wrong_answer()) };
+        ended += count;
     }
     Ok(Json(json!({ "ended": ended, "not_kept": changed.not_kept })))
 }

@@ -1,6 +1,6 @@
 //! `/api/v1/clients`: who is there, and the end of one.
 
-use super::{Problem, wrong_answer};
+use super::{Problem, limit, wrong_answer};
 use crate::asks::Asks;
 use crate::port::{Answer, Client, Kicked, PAGE_CLIENTS_MAX, Request};
 use axum::Json;
@@ -78,10 +78,7 @@ pub(super) async fn clients(
     query: Result<Query<ListQuery>, QueryRejection>,
 ) -> Result<Json<Value>, Problem> {
     let Query(query) = query?;
-    let limit = query.limit.unwrap_or(CLIENTS_DEFAULT);
-    if !(1..=CLIENTS_MAX).contains(&limit) {
-        return Err(Problem::bad_request(format!("limit must be 1 to {CLIENTS_MAX}")));
-    }
+    let limit = limit(query.limit, CLIENTS_DEFAULT, CLIENTS_MAX)?;
     let mut at = match &query.cursor {
         None => Cursor { shard: 0, place: 0 },
         Some(text) => Cursor::parse(text, asks.shards()).ok_or_else(|| {
@@ -100,8 +97,10 @@ pub(super) async fn clients(
             return Err(wrong_answer());
         };
         seen += page.clients.len();
-        clients.extend(page.clients.into_iter().filter(|client| query.takes(client)));
-        name_bytes = clients.iter().map(Client::name_bytes).sum::<usize>();
+        for client in page.clients.into_iter().filter(|client| query.takes(client)) {
+            name_bytes += client.name_bytes();
+            clients.push(client);
+        }
         at = match page.next {
             Some(place) => Cursor { place, ..at },
             None => Cursor { shard: at.shard + 1, place: 0 },

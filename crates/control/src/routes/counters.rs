@@ -26,8 +26,7 @@ pub(super) async fn metrics(
 /// Those of each shard.
 async fn all(asks: &Asks) -> Result<Vec<Counters>, Problem> {
     let mut all = Vec::new();
-    for shard in 0..asks.shards() {
-        let answer = asks.ask(shard, Request::Counters).await?;
+    for answer in asks.ask_all(&Request::Counters).await? {
         let Answer::Counters(counters) = answer else { return Err(wrong_answer()) };
         all.push(counters);
     }

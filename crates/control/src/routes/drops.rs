@@ -29,10 +29,7 @@ pub(super) async fn list(
     query: Result<Query<ListQuery>, QueryRejection>,
 ) -> Result<Json<Value>, Problem> {
     let Query(ListQuery { client, topic, limit }) = query?;
-    let drops_max = limit.unwrap_or(DROPS_DEFAULT);
-    if !(1..=DROPS_MAX).contains(&drops_max) {
-        return Err(Problem::bad_request(format!("limit must be 1 to {DROPS_MAX}")));
-    }
+    let drops_max = super::limit(limit, DROPS_DEFAULT, DROPS_MAX)?;
     let drops = all(&asks, &DropQuery { client_id: client, topic, drops_max }).await?;
     Ok(Json(json!({ "drops": drops })))
 }
@@ -40,8 +37,7 @@ pub(super) async fn list(
 /// Those of all shards, the newest first.
 pub(super) async fn all(asks: &Asks, query: &DropQuery) -> Result<Vec<Drop>, Problem> {
     let mut all = Vec::new();
-    for shard in 0..asks.shards() {
-        let answer = asks.ask(shard, Request::Drops(query.clone())).await?;
+    for answer in asks.ask_all(&Request::Drops(query.clone())).await? {
         let Answer::Drops(drops) = answer else { return Err(wrong_answer()) };
         all.extend(drops);
     }

@@ -13,8 +13,7 @@ use std::sync::Arc;
 /// What each shard holds.
 pub(super) async fn partitions(State(asks): State<Arc<Asks>>) -> Result<Json<Value>, Problem> {
     let mut shards = Vec::new();
-    for shard in 0..asks.shards() {
-        let answer = asks.ask(shard, Request::Partitions).await?;
+    for answer in asks.ask_all(&Request::Partitions).await? {
         let Answer::Partitions(partitions) = answer else { return Err(wrong_answer()) };
         shards.push(partitions);
     }

@@ -60,10 +60,8 @@ pub(super) async fn list(
     query: Result<Query<ListQuery>, QueryRejection>,
 ) -> Result<Json<Value>, Problem> {
     let Query(ListQuery { filter, limit, cursor, payload }) = query?;
-    let (filter, limit) = (filter.as_deref().unwrap_or("#"), limit.unwrap_or(MESSAGES_DEFAULT));
-    if !(1..=MESSAGES_MAX).contains(&limit) {
-        return Err(Problem::bad_request(format!("limit must be 1 to {MESSAGES_MAX}")));
-    }
+    let filter = filter.as_deref().unwrap_or("#");
+    let limit = super::limit(limit, MESSAGES_DEFAULT, MESSAGES_MAX)?;
     let (mut shard, mut after) = match cursor.as_deref() {
         None => (0, None),
         Some(text) => parse(text, asks.shards()).ok_or_else(|| {

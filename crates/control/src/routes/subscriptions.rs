@@ -26,10 +26,7 @@ pub(super) async fn subscriptions(
     query: Result<Query<ListQuery>, QueryRejection>,
 ) -> Result<Json<Value>, Problem> {
     let (Path(id), Query(ListQuery { limit, cursor })) = (id?, query?);
-    let subscriptions_max = limit.unwrap_or(SUBSCRIPTIONS_MAX);
-    if !(1..=SUBSCRIPTIONS_MAX).contains(&subscriptions_max) {
-        return Err(Problem::bad_request(format!("limit must be 1 to {SUBSCRIPTIONS_MAX}")));
-    }
+    let subscriptions_max = super::limit(limit, SUBSCRIPTIONS_MAX, SUBSCRIPTIONS_MAX)?;
     let (client_id, from) = (id.as_str().into(), cursor.unwrap_or(0));
     let request = Request::Subscriptions { client_id, from, subscriptions_max };
     let Answer::Subscriptions(page) = asks.ask(asks.owner(&id), request).await? else {
