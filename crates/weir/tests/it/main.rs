@@ -21,6 +21,7 @@ mod bench;
 mod broker_options;
 mod clients;
 mod conformance;
+mod contract;
 mod crash;
 mod ctl;
 mod dashboard;
