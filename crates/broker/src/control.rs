@@ -18,14 +18,15 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use weir_control::{
-    BanPage, Changed, Client, ClientPage, Counters, Full, Link, Message, NewBan, NotPublished,
-    Outlook, Port, Request, Reread, RetainedPage, Subscription, SubscriptionPage, Unchanged, Whom,
+    BanPage, Changed, Client, ClientPage, Counters, Full, Histogram, Link, Message, NewBan,
+    NotPublished, Outlook, Port, Request, Reread, RetainedPage, Subscription, SubscriptionPage,
+    Unchanged, Whom,
 };
 use weir_core::{
     ClientState, Kicked, NotMoved, OwnMessage, Partition, Partitions, ShardId, Stats,
     SubscriptionState,
 };
-use weir_reactor::{IoStats, Outside};
+use weir_reactor::{BOUNDS_US, Durations, IoStats, Outside};
 use weir_wire::{QoS, Version};
 
 pub(crate) use bans::BanBook;
@@ -64,6 +65,10 @@ pub(crate) struct ShardCounters {
     pub(crate) rate_pauses: u64,
     /// Connections ended because their certificates count no more.
     pub(crate) certificates_ended: u64,
+    /// How long messages were in the broker.
+    pub(crate) latency: Durations,
+    /// Of TLS, of all threads: full, resumed and failed ones.
+    pub(crate) handshakes: [u64; 3],
     /// Where there is a store.
     pub(crate) journal: Option<JournalCounts>,
     pub(crate) rss_bytes: u64,
@@ -183,6 +188,8 @@ impl From<ShardCounters> for Counters {
             access,
             rate_pauses,
             certificates_ended,
+            latency,
+            handshakes: [handshakes_full, handshakes_resumed, handshakes_failed],
             journal,
             rss_bytes,
             rss_bytes_max,
@@ -196,6 +203,7 @@ impl From<ShardCounters> for Counters {
             passwords_guessed_banned,
             flapping_banned,
             strangers,
+            carried: [on_tcp, on_tls, on_websocket, on_secure_websocket, on_unix],
         } = admission;
         let of_access = access.iter().flat_map(|counts| counts.by_name());
         let of_shell = [
@@ -221,6 +229,10 @@ impl From<ShardCounters> for Counters {
         Self {
             shard: stats.by_name().chain(of_shell).chain(of_store).collect(),
             refusals: stats.refusals.by_name().collect(),
+            histograms: vec![
+                histogram("latency", &latency),
+                histogram("turn_length", &io.turn_lengths),
+            ],
             process: [
                 ("refused_count", refused_count),
                 ("refused_address", refused_address),
@@ -230,6 +242,14 @@ impl From<ShardCounters> for Counters {
                 ("passwords_guessed_banned", passwords_guessed_banned),
                 ("flapping_banned", flapping_banned),
                 ("cut_strangers", strangers),
+                ("connections_tcp", on_tcp),
+                ("connections_tls", on_tls),
+                ("connections_websocket", on_websocket),
+                ("connections_secure_websocket", on_secure_websocket),
+                ("connections_unix", on_unix),
+                ("handshakes_full", handshakes_full),
+                ("handshakes_resumed", handshakes_resumed),
+                ("handshakes_failed", handshakes_failed),
                 ("log_lines_lost", log.lost),
                 ("rss_bytes", rss_bytes),
                 ("rss_bytes_max", rss_bytes_max),
@@ -239,6 +259,11 @@ impl From<ShardCounters> for Counters {
             .collect(),
         }
     }
+}
+
+fn histogram(name: &'static str, durations: &Durations) -> Histogram {
+    let Durations { counts, us_sum } = durations;
+    Histogram { name, bounds_us: &BOUNDS_US, counts: counts.to_vec(), us_sum: *us_sum }
 }
 
 fn shown_subscription(subscription: SubscriptionState) -> Subscription {

@@ -17,7 +17,7 @@ use crate::listener::{Doors, Listener};
 use crate::log::{Log, LostLines};
 use crate::memory::{Ceiling, Memory};
 use crate::reload::{Reloaded, Reloader, Reloads};
-use crate::shell::{Certificates, Guard, Rates, Shell};
+use crate::shell::{Certificates, Guard, Latency, Rates, Shell};
 use crate::stopper::{Asked, Stopper};
 use crate::worker::{Ended, Worker};
 use foldhash::fast::RandomState;
@@ -279,6 +279,7 @@ impl Server {
                 rates: Rates::new(&config.limits, &config.process),
                 reloaded: Reloaded::default(),
                 certificates: Certificates::default(),
+                latency: Latency::default(),
             };
             let shared: std::io::Result<Vec<_>> =
                 listeners.iter().map(Listener::try_clone).collect();

@@ -5,6 +5,7 @@ mod certified;
 mod disk;
 mod door;
 mod entry;
+mod latency;
 mod rates;
 mod sum;
 
@@ -20,6 +21,7 @@ use crate::reload::Reloaded;
 pub(crate) use certified::Certificates;
 pub(crate) use door::Waiting;
 use foldhash::fast::RandomState;
+pub(crate) use latency::Latency;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -97,6 +99,7 @@ pub(crate) struct Guard {
     pub(crate) reloaded: Reloaded,
     /// What clients have shown of certificates.
     pub(crate) certificates: Certificates,
+    pub(crate) latency: Latency,
 }
 
 impl Guard {
@@ -120,6 +123,12 @@ impl Guard {
         self.waiting.remove(&conn);
         self.certificates.take(conn);
         self.forget_rate(conn.0);
+    }
+
+    /// Handshakes of TLS of all listeners and threads: full, resumed and failed ones.
+    fn handshakes(&self) -> [u64; 3] {
+        let all = self.doors.iter().flatten().map(|door| door.handshakes());
+        all.fold([0; 3], |sum, one| std::array::from_fn(|at| sum[at] + one[at]))
     }
 
     fn rate_pauses(&self) -> u64 {
@@ -171,6 +180,11 @@ impl Shell {
     /// Before the first turn.
     pub(crate) fn begin(&self, io: &mut Io) {
         io.set_unread_max(self.guard.unread_bytes_max);
+    }
+
+    /// A turn is over.
+    pub(crate) fn turned(&mut self, io: &Io) {
+        self.guard.latency.turned(self.shard.publishes_out(), io);
     }
 
     fn watch_memory(&mut self, io: &mut Io) {

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::Instant;
 
 /// How long a shard rests after an answer before it is asked the same kind again: a client that
 /// asks without end takes a small part of its time.
@@ -23,6 +24,9 @@ pub(crate) struct Asks {
     turns: Vec<[Arc<Semaphore>; REQUESTS_MAX]>,
     /// Of the counters that were asked for.
     pub(crate) history: History,
+    /// Whether `/metrics` has Mosquitto's names as well.
+    pub(crate) has_mosquitto_names: bool,
+    begun: Instant,
 }
 
 struct Desk {
@@ -46,7 +50,14 @@ impl Asks {
             desk: Mutex::new(Desk { port, waiting }),
             turns: (0..shards).map(|_| turns()).collect(),
             history: History::default(),
+            has_mosquitto_names: false,
+            begun: Instant::now(),
         }
+    }
+
+    /// How long the broker has been there.
+    pub(crate) fn uptime_s(&self) -> u64 {
+        self.begun.elapsed().as_secs()
     }
 
     pub(crate) fn shards(&self) -> u16 {

@@ -28,9 +28,9 @@ pub use bans::{Ban, BanPage, By, Changed, NewBan, Unchanged, Whom};
 pub use caller::{CallError, Caller, Reply};
 pub use drops::{Drop, DropKind, DropQuery};
 pub use port::{
-    Answer, Client, ClientPage, Counters, Full, Kicked, Link, Message, NotMoved, NotPublished,
-    Outlook, PAGE_CLIENTS_MAX, Partitions, Port, REQUESTS_MAX, Request, Reread, RetainedPage,
-    Subscription, SubscriptionPage,
+    Answer, Client, ClientPage, Counters, Full, Histogram, Kicked, Link, Message, NotMoved,
+    NotPublished, Outlook, PAGE_CLIENTS_MAX, Partitions, Port, REQUESTS_MAX, Request, Reread,
+    RetainedPage, Subscription, SubscriptionPage,
 };
 pub use server::{Control, ControlError, Server, Setup};
 pub use socket::{SocketError, SocketFile, listen};

@@ -46,6 +46,8 @@ pub struct Setup {
     pub tokens: Vec<Token>,
     /// Whether `/metrics` needs no token there.
     pub metrics_are_open: bool,
+    /// Whether `/metrics` has Mosquitto's names as well.
+    pub has_mosquitto_names: bool,
 }
 
 /// Why it cannot serve.
@@ -77,6 +79,7 @@ pub struct Server {
     http: Vec<TcpListener>,
     tls: Option<TlsAcceptor>,
     guests: Guests,
+    has_mosquitto_names: bool,
 }
 
 /// A thread that serves. Dropping it ends every connection, and removes the socket's file.
@@ -92,7 +95,7 @@ impl Server {
     /// A file that another process listens on, or that is no socket; an address that is taken;
     /// certificates that cannot be used; what the system says.
     pub fn bind(setup: Setup) -> Result<Self, ControlError> {
-        let Setup { socket, http, tls, tokens, metrics_are_open } = setup;
+        let Setup { socket, http, tls, tokens, metrics_are_open, has_mosquitto_names } = setup;
         let runtime = runtime()?;
         let inside = runtime.enter();
         let socket = match socket {
@@ -113,7 +116,7 @@ impl Server {
         drop(inside);
         let tls = tls.map(|tls| tls.acceptor()).transpose()?;
         let guests = Guests::new(tokens, metrics_are_open);
-        Ok(Self { runtime, socket, http, tls, guests })
+        Ok(Self { runtime, socket, http, tls, guests, has_mosquitto_names })
     }
 
     /// Where HTTP is served over TCP.
@@ -126,8 +129,10 @@ impl Server {
     /// # Errors
     /// What the system says of the thread.
     pub fn start(self, port: impl Port) -> io::Result<Control> {
-        let Self { runtime, socket, http, tls, guests } = self;
-        let asks = Arc::new(Asks::new(Box::new(port)));
+        let Self { runtime, socket, http, tls, guests, has_mosquitto_names } = self;
+        let mut asks = Asks::new(Box::new(port));
+        asks.has_mosquitto_names = has_mosquitto_names;
+        let asks = Arc::new(asks);
         let (socket, file) = socket.unzip();
         let thread = Thread::start("control", runtime, move |stopped| async move {
             // This thread alone, on Linux: the shards go first. If it may not, that is no fault.

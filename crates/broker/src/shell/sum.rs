@@ -157,6 +157,8 @@ impl Output<'_> {
                     access: self.guard.auth.access_counts(),
                     rate_pauses: self.guard.rate_pauses(),
                     certificates_ended: self.guard.certificates.ended,
+                    latency: self.guard.latency.durations,
+                    handshakes: self.guard.handshakes(),
                     journal: self.guard.journal.as_ref().map(|journal| journal.counts()),
                     rss_bytes,
                     rss_bytes_max,

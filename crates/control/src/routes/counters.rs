@@ -4,8 +4,8 @@ use super::operation::Text;
 use super::{Problem, wrong_answer};
 use crate::asks::Asks;
 use crate::history::Past;
-use crate::metrics::{Format, text};
-use crate::port::{Answer, Counters, Request};
+use crate::metrics::{About, Format, text};
+use crate::port::{Answer, Counters, Histogram, Request};
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
@@ -23,7 +23,10 @@ pub(super) async fn metrics(
 ) -> Result<Text, Problem> {
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     let format = Format::accepted(accept.unwrap_or_default());
-    let text = text(&all(&asks).await?, format);
+    let counters = all(&asks).await?;
+    let has_mosquitto_names = asks.has_mosquitto_names;
+    let about = About { has_mosquitto_names, uptime_s: asks.uptime_s() };
+    let text = text(&counters, about, format);
     Ok(Text { kind: format.content_type(), text })
 }
 
@@ -62,15 +65,21 @@ pub(super) struct AllCounts {
     /// Of the process.
     #[schemars(with = "BTreeMap<String, u64>")]
     process: Counts,
+    /// How long things took, of all shards together.
+    histograms: BTreeMap<&'static str, Histogram>,
 }
 
 /// The counters of each shard, of all together, and of the process.
 pub(super) async fn counters(State(asks): State<Arc<Asks>>) -> Result<Json<AllCounts>, Problem> {
     let mut counts = AllCounts::default();
-    for Counters { shard, refusals, process } in all(&asks).await? {
+    for Counters { shard, refusals, process, histograms } in all(&asks).await? {
         add(&mut counts.sum.counts, &shard);
         add(&mut counts.sum.refusals, &refusals);
         counts.shards.push(ShardCounts { counts: named(&shard), refusals: named(&refusals) });
+        for own in histograms {
+            let all = counts.histograms.entry(own.name);
+            all.and_modify(|all| all.add(&own)).or_insert(own);
+        }
         // What the first shard says of the process holds for all.
         if counts.process.is_empty() {
             counts.process = named(&process);

@@ -4,7 +4,7 @@
 use super::Problem;
 use crate::asks::Asks;
 use crate::tokens::Token;
-use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection, StringRejection};
 use axum::extract::{Path, Query, State};
 use axum::handler::Handler;
 use axum::http::{HeaderMap, StatusCode};
@@ -218,10 +218,13 @@ impl<Q: JsonSchema> Input for Result<Query<Q>, QueryRejection> {
     }
 }
 
-impl Input for Result<Path<String>, PathRejection> {
+impl<P: JsonSchema> Input for Result<Path<P>, PathRejection> {
     fn describe(into: &mut Description) {
-        // The path has the name.
-        let schema = json!({ "type": "string", "minLength": 1 });
+        // The path has the name, and is another one with nothing at its place.
+        let mut schema = Value::from(P::json_schema(&mut into.inward));
+        if schema["type"] == "string" {
+            schema["minLength"] = 1.into();
+        }
         into.parameters.push(json!({ "in": "path", "required": true, "schema": schema }));
         into.may_be_malformed();
     }
@@ -238,6 +241,14 @@ impl<B: JsonSchema> Input for Result<Json<B>, JsonRejection> {
     }
 }
 
+impl Input for Result<String, StringRejection> {
+    fn describe(into: &mut Description) {
+        let content = json!({ "text/plain": { "schema": { "type": "string" } } });
+        into.body = Some(json!({ "required": true, "content": content }));
+        into.may_be_malformed();
+    }
+}
+
 impl<T: JsonSchema> Output for Json<T> {
     fn describe(into: &mut Description) {
         let schema = into.schema_of_answer::<T>();
@@ -246,6 +257,12 @@ impl<T: JsonSchema> Output for Json<T> {
 }
 
 impl Output for &'static str {
+    fn describe(into: &mut Description) {
+        String::describe(into);
+    }
+}
+
+impl Output for String {
     fn describe(into: &mut Description) {
         let schema = json!({ "type": "string" });
         into.answers(StatusCode::OK, "Done.", Some(("text/plain", schema)));

@@ -94,6 +94,9 @@ impl Shard {
         self.timers.connections.clear(conn);
         let connection = self.connections.take(conn)?;
         self.stats.connections -= 1;
+        if let Phase::Live(live) = &connection.phase {
+            *self.stats.connected(live.version) -= 1;
+        }
         self.forget_questions(&connection);
         Some(connection)
     }
