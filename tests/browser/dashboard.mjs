@@ -1,8 +1,8 @@
 // Uses the dashboard of a broker in Chromium as a person does, by clicks and keys alone:
 //
-//   node dashboard.mjs URL --admin TOKEN --viewer TOKEN [--pictures FOLDER] [--browser PROGRAM]
+//   node dashboard.mjs URL --admin TOKEN --viewer TOKEN --websocket URL [--pictures FOLDER] [--browser PROGRAM]
 //
-// The broker has a client "meter-7" with a subscription, and retains "plant/temperature". Prints one
+// The broker has a client "meter-7" with a subscription to plant/7/+, and retains "plant/temperature". Prints one
 // JSON object: "faults" is empty where all is well, and "seen" is what was read off the page.
 
 import { parseArgs } from "node:util";
@@ -13,7 +13,7 @@ const COME_MS = 60_000;
 
 const { values: options, positionals: [url] } = parseArgs({
   allowPositionals: true,
-  options: { admin: { type: "string" }, viewer: { type: "string" }, pictures: { type: "string" }, browser: { type: "string", default: "chromium" } },
+  options: { admin: { type: "string" }, viewer: { type: "string" }, websocket: { type: "string" }, pictures: { type: "string" }, browser: { type: "string", default: "chromium" } },
 });
 const faults = [], seen = {};
 let isBroken = false;
@@ -69,6 +69,66 @@ const everywhere = async (client, name) => {
     if (options.pictures) await picture(client, view, options.pictures, name + "-" + view.name);
   }
   await screen(client, VIEWS[0]);
+};
+
+// What was sent to whom is absent: one message is dropped, and one waits.
+const losses = async (client, me) => {
+  await me.click("#views a", "Publish");
+  await me.write("#topic", "plant/7/level");
+  for (const qos of ["0", "1"]) {
+    await evaluate(client, `id("published").textContent = ""; id("retain").checked = false; id("qos").value = "${qos}"`);
+    await me.click("#send");
+    await me.come("#published.good");
+  }
+  await me.click("#views a", "Drops");
+  await me.come("#drop-list tbody a", "meter-7");
+  await me.write("#drop-topic", "plant/7/#");
+  await me.enter();
+  await me.until("document.querySelectorAll('#drop-list tbody tr').length === 1", "one drop");
+  await everywhere(client, "drops");
+  await me.click("#drop-list a", "why?");
+  await me.until("id('why-findings').children.length > 2", "why");
+  seen.why = await me.read("#why-answer");
+  await everywhere(client, "why");
+  await me.click("#views a", "Slow");
+  await me.come("#slow-list a", "meter-7");
+  await everywhere(client, "slow");
+};
+
+const bans = async (client, me) => {
+  await me.click("#views a", "Bans");
+  await me.come("#ban-list p");
+  await evaluate(client, "id('ban-kind').value = 'client'");
+  await me.write("#ban-name", "scanner");
+  await me.write("#ban-minutes", "5");
+  await me.click("#ban-add");
+  await me.click("#sure-yes");
+  await me.come("#ban-list th", "client scanner");
+  await everywhere(client, "bans");
+  await me.click("#ban-list button", "Take back");
+  await me.click("#sure-yes");
+  await me.come("#ban-list p", "Nobody is banned.");
+};
+
+const overWebSocket = async (client, me) => {
+  await me.click("#views a", "WebSocket");
+  await me.write("#ws-url", options.websocket);
+  await me.click("#ws-open");
+  await me.come("#ws-state.good");
+  await me.write("#ws-filter", "plant/ws");
+  await me.enter();
+  await me.come("#ws-said.good");
+  seen.subscribed = await me.read("#ws-said");
+  await evaluate(client, "id('ws-qos').value = '1'");
+  await me.write("#ws-topic", "plant/ws");
+  await me.write("#ws-payload", "over WebSocket");
+  await me.enter();
+  await me.come("#ws-list td", "over WebSocket");
+  seen.came = await me.read("#ws-list tbody");
+  await everywhere(client, "websocket");
+  await me.click("#ws-close");
+  await me.until("id('ws-state').textContent === 'disconnected'", "the end");
+  seen.left = await me.read("#ws-state");
 };
 
 const use = async (client, me) => {
@@ -131,8 +191,13 @@ const use = async (client, me) => {
   await me.click("#sure-yes");
   await me.until("![...document.querySelectorAll('#retained-list button')].some((of) => of.textContent === 'plant/temperature')", "the clearing");
   await everywhere(client, "retained");
+  await losses(client, me);
+  await bans(client, me);
+  await overWebSocket(client, me);
   await me.click("#views a", "Overview");
-  await me.until("document.querySelectorAll('.uplot').length === 6", "the charts");
+  await me.until("document.querySelectorAll('.uplot').length === 7", "the charts");
+  seen.about = await me.read("#about");
+  seen.operators = await me.read("[aria-label='By operators']");
   await me.until("document.querySelector('.legend b').textContent !== '-'", "rates");
   await everywhere(client, "overview");
   // New figures do not take the focus away.
@@ -161,7 +226,7 @@ const use = async (client, me) => {
 try {
   await inChromium(options.browser, [], async (client) => {
     // A browser's log has a line for each status that is no success: the unknown token's.
-    await watch(client, faults, (asked) => asked.startsWith(url), (entry) => entry.source === "network" && (isBroken || (entry.text.includes("401") && entry.url === url + "api/v1/token")));
+    await watch(client, faults, (asked) => asked.startsWith(url) || asked === options.websocket, (entry) => entry.source === "network" && (isBroken || (entry.text.includes("401") && entry.url === url + "api/v1/token")));
     await screen(client, VIEWS[0]);
     const loaded = client.Page.loadEventFired();
     await client.Page.navigate({ url });

@@ -10,9 +10,10 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use weir_http::assets::{BASE_CSS, BASE_JS, UPLOT_CSS, UPLOT_JS};
 
-/// It loads its own files and asks its own broker, nothing else, and is shown in no frame.
+/// It loads its own files and asks its own broker, and is shown in no frame. As a client over
+/// WebSocket it connects to whatever address whoever uses it has entered.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
-                      connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; \
+                      connect-src 'self' ws: wss:; img-src data:; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'";
 
 /// A file of the page.
@@ -39,6 +40,14 @@ const FILES: &[File] = &[
     File { path: "/dashboard/overview.js", kind: JS, text: include_str!("dashboard/overview.js") },
     File { path: "/dashboard/clients.js", kind: JS, text: include_str!("dashboard/clients.js") },
     File { path: "/dashboard/messages.js", kind: JS, text: include_str!("dashboard/messages.js") },
+    File { path: "/dashboard/losses.js", kind: JS, text: include_str!("dashboard/losses.js") },
+    File { path: "/dashboard/bans.js", kind: JS, text: include_str!("dashboard/bans.js") },
+    File { path: "/dashboard/mqtt.js", kind: JS, text: include_str!("dashboard/mqtt.js") },
+    File {
+        path: "/dashboard/websocket.js",
+        kind: JS,
+        text: include_str!("dashboard/websocket.js"),
+    },
 ];
 
 /// Whether a file of the page is there.

@@ -1,9 +1,10 @@
 // The list of clients, and one of them.
 
 import { ask, part, query } from "./api.js";
+import { dropTable } from "./losses.js";
 import { forAdmins, isSure, link, number, pages, table, text, tile } from "./shown.js";
 
-const LIMIT = 50;
+const LIMIT = 50, DROPS = 10;
 const LOSS = "its subscriptions and its queue are lost";
 const href = (id) => "#client" + query({ id });
 
@@ -69,8 +70,11 @@ export async function showOne(wanted, isCurrent) {
   id("end").onclick = () => act("End the session?", `${wanted.id} is disconnected, and ${LOSS}.`, "End the session", "sessions/", wanted, isCurrent);
   for (const name of ["client-facts", "client-trouble", "subscriptions", "subscription-pages"]) fill(id(name), []);
   id("client-state").textContent = "looking";
+  fill(id("client-drops"), []);
   listed = null;
   await showFacts(wanted, isCurrent);
+  const { drops } = await ask("drops" + query({ client: wanted.id, limit: DROPS }));
+  if (isCurrent()) fill(id("client-drops"), drops.length ? [dropTable("Dropped and refused lately", drops)] : [make("p", "nothing lately", "soft")]);
 }
 
 async function showSubscriptions(wanted, isCurrent) {

@@ -1,7 +1,7 @@
 // How the broker does: rates out of counters that are read every two seconds, and an hour of them,
 // which begins with what the broker has kept.
 
-import { number, table, text, tile } from "./shown.js";
+import { lasting, number, table, text, tile } from "./shown.js";
 
 const SPAN_S = 3600, GAP_S = 70;
 
@@ -21,9 +21,13 @@ const REFUSED = {
 };
 const FAULTS = {
   transport_errors: "TLS, WebSocket or PROXY protocol failed", accept_errors: "connections that could not be accepted",
-  connections_ended: "connections ended for a fault or a bound", queue_overflows: "sessions ended by a full queue",
+  faulty: "connections ended for a fault or a bound", queue_overflows: "sessions ended by a full queue",
   held_back: "peers that take too little", answers_dropped: "answers that found no room here", log_lines_lost: "lines of the log lost",
 };
+
+// The reason code of what a person or a ban ends.
+const BY_OPERATORS = "Administrative action";
+const OPERATORS = { ended_by_operators: "connections ended by an administrator or a ban", certificates_ended: "connections ended for a certificate that counts no more" };
 
 const perSecond = (n) => n >= 100 || n === 0 ? count(n) : n.toFixed(n >= 10 ? 1 : 2);
 const bytesPerSecond = (n) => bytes(n) + "/s";
@@ -33,20 +37,24 @@ const CHARTS = [
   { title: "Bytes per second", text: bytesPerSecond, lines: [["in", "bytes_in"], ["out", "bytes_out"]] },
   { title: "Connections per second", text: perSecond, least: 0.01, lines: [["accepted", "connections_opened"], ["refused", "refused"]] },
   { title: "Dropped per second", text: perSecond, least: 0.01, lines: [["all reasons", "drops"]] },
+  { title: "Latency in the broker, at most", text: time, lines: [["half", "latency_half"], ["99 of 100", "latency_most"]] },
   { title: "Memory", text: bytes, lines: [["resident", "rss_bytes"]] },
 ];
 const NOW = ["connections", "sessions", "rss_bytes"];
 const sumOf = (counters, names) => names.reduce((sum, name) => sum + (counters[name] ?? 0), 0);
 
 // The last sample, and the one before it if rates can be told from the two.
-let last = null, since = null, rows = [], restarts = [], charts = [];
+let last = null, since = null, rows = [], restarts = [], charts = [], about = null;
 
-/** Takes what the broker said just now. */
+/** Takes what the broker said just now. Says whether it has started anew since. */
 export function take(answer, at_s) {
   const counters = { ...answer.process, ...answer.sum };
+  // A kick is no fault.
+  counters.ended_by_operators = answer.sum.refusals?.[BY_OPERATORS] ?? 0;
+  counters.faulty = (counters.connections_ended ?? 0) - counters.ended_by_operators;
   counters.drops = sumOf(counters, Object.keys(DROPS));
   counters.refused = sumOf(counters, ["connections_refused", "refused_count", "refused_address", "refused_rate", "cut", "banned", "cut_strangers"]);
-  const sample = { at_s, counters, refusals: answer.sum.refusals ?? {}, shards: answer.shards };
+  const sample = { at_s, counters, refusals: answer.sum.refusals ?? {}, shards: answer.shards, latency: answer.histograms?.latency };
   const isNew = last && (counters.turns < last.counters.turns || counters.connections_opened < last.counters.connections_opened);
   if (isNew) restarts = [...restarts.filter(([at]) => at > at_s - SPAN_S), [at_s, "restart"]];
   since = last && !isNew && at_s - last.at_s < GAP_S ? last : null;
@@ -55,20 +63,40 @@ export function take(answer, at_s) {
   last = sample;
   const row = { at_s };
   for (const name of CHARTS.flatMap((chart) => chart.lines.map(([, of]) => of))) row[name] = NOW.includes(name) ? counters[name] : rate(counterOf, name);
+  row.latency_half = quantile(0.5);
+  row.latency_most = quantile(0.99);
   rows = [...rows.filter((old) => old.at_s > at_s - SPAN_S), row];
+  return isNew;
 }
 
 const counterOf = (sample) => sample.counters;
 const rate = (of, name) => since ? ((of(last)[name] ?? 0) - (of(since)[name] ?? 0)) / (last.at_s - since.at_s) : null;
+
+// How long so many of the messages since the sample before took at most, in microseconds.
+function quantile(share) {
+  if (!since?.latency || !last.latency) return null;
+  const counts = last.latency.counts.map((count, at) => count - since.latency.counts[at]);
+  const all = counts.reduce((sum, count) => sum + count, 0);
+  if (!all) return null;
+  let seen = 0;
+  const at = counts.findIndex((count) => (seen += count) >= share * all);
+  return last.latency.bounds_us[Math.min(at, last.latency.bounds_us.length - 1)];
+}
+
 // What is kept of the past has only the counters of the charts.
 const rateNow = (of, name) => since?.shards.length ? rate(of, name) : null;
 
 /** Takes what the broker has kept of the time before. */
-export function takeHistory({ age_s, counters }, now_s) {
+export function takeHistory({ age_s, counters, latency }, now_s) {
   age_s.forEach((age, at) => {
     const sum = Object.fromEntries(Object.entries(counters).map(([name, list]) => [name, list[at]]));
-    take({ sum, process: {}, shards: [] }, now_s - age);
+    take({ sum, process: {}, shards: [], histograms: { latency: latency[at] } }, now_s - age);
   });
+}
+
+/** Takes which broker it is. */
+export function takeAbout({ version, uptime_s }) {
+  about = { version, since: new Date(Date.now() - uptime_s * 1000) };
 }
 
 export function forget() {
@@ -81,6 +109,7 @@ const columns = (chart) => [rows.map((row) => row.at_s), ...chart.lines.map(([, 
 export function show() {
   if (!last?.shards.length) return;
   showTiles();
+  if (about) id("about").textContent = `Weir ${about.version}, since ${about.since.toLocaleString()} (${lasting((Date.now() - about.since) / 1000)}), ${last.shards.length} thread${last.shards.length === 1 ? "" : "s"}.`;
   const minutes = Math.round((rows.at(-1).at_s - rows[0].at_s) / 60);
   id("span").textContent = `The last ${minutes < 1 ? "minute" : minutes + " min"}. An hour is kept of what this page, or another, or a scraper of metrics has read.`;
   if (charts.length) charts.forEach(([chart, drawn]) => drawn.set(columns(chart)));
@@ -127,8 +156,9 @@ function showTables() {
   const blocks = [
     reasons("Dropped, by reason", DROPS),
     reasons("Refused, by what", REFUSED),
-    reasons("Refused, by reason code", Object.fromEntries(Object.keys(refusals).map((name) => [name, name])), (sample) => sample.refusals),
+    reasons("Refused, by reason code", Object.fromEntries(Object.keys(refusals).filter((name) => name !== BY_OPERATORS).map((name) => [name, name])), (sample) => sample.refusals),
     reasons("Faults", FAULTS),
+    reasons("By operators", OPERATORS),
     block("Threads", table("Threads", [text("shard"), number("connections"), number("sessions"), number("in /s"), number("out /s")], shards.map((shard, at) => {
       const of = (name) => or(rateNow((sample) => sample.shards[at] ?? {}, name), perSecond);
       return [String(at), count(shard.connections), count(shard.sessions), of("publishes_in"), of("publishes_out")];

@@ -2,9 +2,12 @@
 // Text from outside is only ever set as text.
 
 import { ask, keepToken, token, visitor } from "./api.js";
+import * as bans from "./bans.js";
 import * as clients from "./clients.js";
+import * as losses from "./losses.js";
 import * as messages from "./messages.js";
 import * as overview from "./overview.js";
+import * as websocket from "./websocket.js";
 
 const READ_EVERY_MS = 2_000, HIDDEN_EVERY_MS = 10_000;
 
@@ -14,6 +17,11 @@ const VIEWS = {
   client: clients.showOne,
   retained: messages.showRetained,
   publish: async (wanted) => messages.showForm(wanted),
+  websocket: async () => websocket.show(),
+  drops: losses.showDrops,
+  why: losses.showWhy,
+  slow: losses.showSlow,
+  bans: bans.showBans,
 };
 
 let shown = null, turn = 0, isReading = false, lostAt = null, isOwed = false;
@@ -63,7 +71,7 @@ async function read() {
   if (isReading || visitor.role === null) return;
   isReading = true;
   try {
-    overview.take(await ask("counters"), Date.now() / 1000);
+    if (overview.take(await ask("counters"), Date.now() / 1000)) overview.takeAbout(await ask("broker"));
     if (shown.view === "overview") overview.show();
     if (shown.view === "client") await clients.showFacts(shown.wanted, shown.isCurrent);
     if (isOwed) route();
@@ -84,8 +92,9 @@ function tick() {
 async function enter() {
   const say = id("login-trouble");
   try {
-    const known = await ask("token"), history = await ask("history");
+    const known = await ask("token"), history = await ask("history"), about = await ask("broker");
     overview.forget();
+    overview.takeAbout(about);
     overview.takeHistory(history, Date.now() / 1000);
     Object.assign(visitor, known);
     say.hidden = true;
@@ -106,6 +115,7 @@ function leave() {
   keepToken(null);
   Object.assign(visitor, { name: null, role: null });
   overview.forget();
+  websocket.leave();
   for (const box of document.querySelectorAll("dialog")) box.close();
   for (const name of ["views", "who", "trouble"]) id(name).hidden = true;
   id("link").textContent = "";

@@ -8,7 +8,7 @@ export function table(name, heads, rows) {
   region.tabIndex = 0;
   region.setAttribute("role", "region");
   region.setAttribute("aria-label", name);
-  const kind = (at) => heads[at].isNumber ? "" : "text";
+  const kind = (at) => heads[at].isNumber ? "" : heads[at].isShort ? "short" : "text";
   for (const [at, { text }] of heads.entries()) {
     const cell = make("th", text, kind(at));
     cell.scope = "col";
@@ -29,7 +29,10 @@ export function table(name, heads, rows) {
   region.append(of);
   return region;
 }
-export const text = (name) => ({ text: name }), number = (name) => ({ text: name, isNumber: true });
+/** How long that is, roughly. */
+export const lasting = (s) => s < 120 ? Math.round(s) + " s" : s < 7200 ? Math.round(s / 60) + " min" : s < 172_800 ? Math.round(s / 3600) + " h" : Math.round(s / 86_400) + " days";
+
+export const text = (name) => ({ text: name }), short = (name) => ({ text: name, isShort: true }), number = (name) => ({ text: name, isNumber: true });
 
 export function tile(name, value, beside = "", kind = "") {
   const box = make("div"), dd = make("dd", value + " ", kind);

@@ -32,12 +32,24 @@ fn token(role: &str) -> (String, String) {
 
 impl Served {
     pub(crate) fn start(more: &str) -> Self {
+        Self::by(more, &["--listen", "127.0.0.1:0"])
+    }
+
+    /// One that speaks WebSocket as well.
+    pub(crate) fn with_websocket(more: &str) -> Self {
+        let listeners = "[[listener]]\naddress = \"127.0.0.1:0\"\n\
+                         [[listener]]\naddress = \"127.0.0.1:0\"\nwebsocket = true\n";
+        Self::by(&format!("{more}\n{listeners}"), &[])
+    }
+
+    fn by(more: &str, arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let ((viewer, viewers), (admin, admins)) = (token("viewer"), token("admin"));
         let file = folder.path().join("weir.toml");
         let http = "shards = 2\n[control]\nhttp = [\"127.0.0.1:0\"]\n";
         std::fs::write(&file, format!("{http}{more}\n{viewers}\n{admins}")).unwrap();
-        let broker = Broker::start_with(&["--config", file.to_str().unwrap()]);
+        let arguments = [arguments, &["--config", file.to_str().unwrap()]].concat();
+        let broker = Broker::try_start(&arguments).expect("the broker ended before it listened");
         Self { broker, viewer, admin, _folder: folder }
     }
 
@@ -143,9 +155,7 @@ fn metrics_have_every_counter_and_may_be_open() {
 
 #[test]
 fn metrics_tell_transports_versions_qos_and_latency_apart() {
-    let listener =
-        "mosquitto_names = true\n[[listener]]\naddress = \"127.0.0.1:0\"\nwebsocket = true";
-    let served = Served::start(listener);
+    let served = Served::with_websocket("mosquitto_names = true");
     let mut reader = served.join("reader");
     reader.subscribe("a", QoS::AtLeastOnce);
     let mut browser = TcpStream::connect(served.broker.websocket.as_ref().unwrap()).unwrap();

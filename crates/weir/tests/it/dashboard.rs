@@ -10,7 +10,7 @@ use weir_wire::{Property, QoS, ReasonCode, Version};
 #[test]
 fn whoever_clicks_finds_and_kicks_a_client_and_reads_and_publishes_messages() {
     let Some(program) = look_mjs() else { return };
-    let served = Served::start("");
+    let served = Served::with_websocket("");
     let mut meter = Blocking::connect(&served.broker.address, Version::V5).unwrap();
     meter.join("meter-7", None, &[Property::SessionExpiryInterval(3600)]).unwrap();
     assert_eq!(meter.connack(), Some(ReasonCode::Success));
@@ -21,9 +21,16 @@ fn whoever_clicks_finds_and_kicks_a_client_and_reads_and_publishes_messages() {
     assert_eq!(served.post("/api/v1/publish", Some(&served.admin), retained).0, 202);
 
     let url = format!("http://{}/", served.broker.http.as_ref().unwrap());
-    let tokens = ["--admin", &served.admin, "--viewer", &served.viewer];
+    let websocket = format!("ws://{}/mqtt", served.broker.websocket.as_ref().unwrap());
+    // A token may begin with a dash.
+    let options = [
+        format!("--admin={}", served.admin),
+        format!("--viewer={}", served.viewer),
+        format!("--websocket={websocket}"),
+    ];
+    let options = options.each_ref().map(String::as_str);
     let program = program.with_file_name("dashboard.mjs");
-    let told = seen(&look(&program, Path::new(&url), &tokens));
+    let told = seen(&look(&program, Path::new(&url), &options));
     assert_eq!(told["faults"], json!([]), "{told:#}");
     let seen = &told["seen"];
     assert_eq!((&seen["filter"], &seen["payload"]), (&json!("plant/7/+"), &json!("21.5")));
@@ -37,6 +44,12 @@ fn whoever_clicks_finds_and_kicks_a_client_and_reads_and_publishes_messages() {
         ("often", "100 requests a second"),
         ("busy", "too busy"),
         ("focus", "Threads"),
+        ("why", "\"meter-7\""),
+        ("about", "Weir "),
+        ("operators", "ended by an administrator"),
+        ("subscribed", "Subscribed to plant/ws"),
+        ("came", "over WebSocket"),
+        ("left", "disconnected"),
         ("unknown", "does not know this tab's token any more"),
     ] {
         assert!(seen[name].as_str().unwrap().contains(part), "{name}: {seen:#}");

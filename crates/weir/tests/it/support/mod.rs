@@ -68,10 +68,13 @@ impl Broker {
                 return None;
             }
             if let Some((_, listening)) = line.split_once("listening on ") {
-                match listening.trim().split_once(" (") {
-                    Some((place, "HTTP)")) => http = Some(place.to_owned()),
-                    Some((place, "WebSocket)")) => websocket = Some(place.to_owned()),
-                    _ => _ = address.get_or_insert_with(|| listening.trim().to_owned()),
+                let listening = listening.trim();
+                if let Some(place) = listening.strip_suffix(" with WebSocket") {
+                    websocket = Some(place.to_owned());
+                }
+                match listening.strip_suffix(" (HTTP)") {
+                    Some(place) => http = Some(place.to_owned()),
+                    None => _ = address.get_or_insert_with(|| listening.to_owned()),
                 }
             }
             if line.trim_end().ends_with(" ready") {
