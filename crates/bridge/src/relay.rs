@@ -613,3 +613,6 @@ fn absent(topic: &str) -> Will<'_> {
     let (payload, qos) = (b"0", QoS::AtLeastOnce);
     Will { topic, payload, qos, retain: true, properties: Properties::EMPTY }
 }
+
+#[cfg(test)]
+mod tests;
