@@ -1,7 +1,7 @@
 //! The messages of a bridge as a value: from one client to the other, and acknowledged.
 //!
-//! A message of QoS 1 or 2 is acknowledged to the broker that it came from when the other broker
-//! has acknowledged it. Nothing waits here: a broker sends no more than the other one takes at the
+//! A message of QoS 1 is acknowledged to the broker that it came from when the other broker has
+//! acknowledged it, and one of QoS 2 is relayed as one of QoS 1. Nothing waits here: a broker sends no more than the other one takes at the
 //! time (Receive Maximum), and what is not acknowledged stays with it. So a lost connection at
 //! either end is the loss of both: the local broker keeps the messages, in a session that outlives
 //! its connections, and sends them again once both are there.
@@ -12,7 +12,7 @@
 use crate::counts::{Count, Shared};
 use crate::hops::{HOPS_MAX, pass_on};
 use crate::settings::{Dialect, Settings, Start};
-use crate::side::{Ear, Heard, Limits, Port, Side};
+use crate::side::{Ear, Heard, Limits, Port, QOS_MAX, Side};
 use crate::topics::{End, Routes};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -541,7 +541,7 @@ impl Relay {
         if bytes > to.limits.packet_bytes_max || !weir_wire::topic::is_valid_name(topic) {
             return drop(Count::DroppedTooLarge);
         }
-        let qos = publish.qos.min(to.limits.qos_max);
+        let qos = publish.qos.min(QOS_MAX).min(to.limits.qos_max);
         if qos == QoS::AtMostOnce
             && publish.qos == qos
             && port.pending(end.other()) > OUTPUT_BYTES_MAX

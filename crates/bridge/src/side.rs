@@ -6,6 +6,11 @@ use weir_client::{Client, Event, Sink, Sources};
 use weir_wire::packet::{RetainHandling, SubscribeBuf, SubscriptionOptions};
 use weir_wire::{Packet, Properties, Property, QoS, ReasonCode};
 
+/// With which QoS messages are relayed at most. A client that has lost what it knew of messages of
+/// QoS 2, as one does that is started again, would use their identifiers for others, which the
+/// broker would then take for those. So what is to arrive is relayed at least once.
+pub(crate) const QOS_MAX: QoS = QoS::AtLeastOnce;
+
 /// Filters of one SUBSCRIBE: there are brokers that take no more.
 const FILTERS_MAX: usize = 8;
 
@@ -116,7 +121,7 @@ impl Side {
                 packet.push(
                     filter,
                     SubscriptionOptions {
-                        qos,
+                        qos: qos.min(QOS_MAX),
                         no_local: is_v5,
                         retain_as_published: is_v5,
                         retain_handling,

@@ -48,7 +48,7 @@ pub struct Topic {
     pub pattern: String,
     /// Which way.
     pub direction: Direction,
-    /// With which QoS they are subscribed to.
+    /// With which QoS they are relayed at most. The highest is QoS 1.
     pub qos: QoS,
     /// What topics begin with in the local broker.
     pub local_prefix: String,

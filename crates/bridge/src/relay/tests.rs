@@ -18,12 +18,14 @@ struct Broker {
     has_session: bool,
     is_connected: bool,
     window: usize,
-    /// Numbers of messages that wait, with their QoS.
-    queue: VecDeque<(u64, QoS)>,
+    /// What the client has subscribed with.
+    granted: QoS,
+    /// Numbers of messages that wait.
+    queue: VecDeque<u64>,
     in_flight: VecDeque<Sent>,
     next: PacketId,
-    /// Identifiers of QoS 2 that the client has published and not released.
-    unreleased: BTreeSet<PacketId>,
+    /// What the client has published and was not answered yet.
+    owed: VecDeque<(PacketId, ReasonCode)>,
     /// What the client has published, in order.
     had: Vec<u64>,
     /// Bytes on their way from the client, and to it.
@@ -35,8 +37,6 @@ struct Broker {
 struct Sent {
     packet_id: PacketId,
     number: u64,
-    qos: QoS,
-    is_released: bool,
 }
 
 impl Broker {
@@ -47,10 +47,11 @@ impl Broker {
             has_session: false,
             is_connected: false,
             window: 0,
+            granted: QoS::AtMostOnce,
             queue: VecDeque::new(),
             in_flight: VecDeque::new(),
             next: PacketId::FIRST,
-            unreleased: BTreeSet::new(),
+            owed: VecDeque::new(),
             had: Vec::new(),
             input: Vec::new(),
             output: Vec::new(),
@@ -58,25 +59,23 @@ impl Broker {
     }
 
     /// Somebody publishes here, and is told that it is safe.
-    fn publish(&mut self, number: u64, qos: QoS) {
-        self.queue.push_back((number, qos));
+    fn publish(&mut self, number: u64) {
+        self.queue.push_back(number);
         self.pump();
     }
 
     fn cut(&mut self) {
         self.is_connected = false;
+        self.owed.clear();
         self.input.clear();
         self.output.clear();
     }
 
     fn send(&mut self, sent: Sent, dup: bool) {
-        let Sent { packet_id, number, qos, is_released } = sent;
-        if is_released {
-            return self.answer(PacketKind::PubRel, packet_id, ReasonCode::Success);
-        }
+        let Sent { packet_id, number } = sent;
         Publish {
             dup,
-            qos,
+            qos: QoS::AtLeastOnce,
             retain: false,
             topic: "t",
             packet_id: Some(packet_id),
@@ -86,15 +85,10 @@ impl Broker {
         .encode(self.version, &mut self.output);
     }
 
-    fn answer(&mut self, kind: PacketKind, packet_id: PacketId, reason: ReasonCode) {
-        let properties = Properties::EMPTY;
-        Ack { packet_id, reason, properties }.encode(kind, self.version, &mut self.output);
-    }
-
     fn pump(&mut self) {
         while self.is_connected && self.in_flight.len() < self.window {
-            let Some((number, qos)) = self.queue.pop_front() else { return };
-            let sent = Sent { packet_id: self.next, number, qos, is_released: false };
+            let Some(number) = self.queue.pop_front() else { return };
+            let sent = Sent { packet_id: self.next, number };
             self.next = self.next.next();
             self.in_flight.push_back(sent);
             self.send(sent, false);
@@ -111,6 +105,15 @@ impl Broker {
             self.handle(&packet, refuses && chance.below(20) == 0);
         }
         self.input = bytes[at..].to_vec();
+        for _ in 0..chance.below(self.owed.len() + 1) {
+            let Some((packet_id, reason)) = self.owed.pop_front() else { break };
+            let properties = Properties::EMPTY;
+            Ack { packet_id, reason, properties }.encode(
+                PacketKind::PubAck,
+                self.version,
+                &mut self.output,
+            );
+        }
         self.pump();
     }
 
@@ -118,23 +121,14 @@ impl Broker {
         match packet {
             Packet::Connect(connect) => self.connect(connect),
             Packet::Subscribe(subscribe) => {
-                let codes = vec![2; subscribe.filters().count()];
+                self.granted = subscribe.filters().map(|(_, options)| options.qos).max().unwrap();
+                let codes = vec![self.granted as u8; subscribe.filters().count()];
                 let (packet_id, properties) = (subscribe.packet_id, Properties::EMPTY);
                 SubAck { packet_id, properties, codes: &codes }
                     .encode(self.version, &mut self.output);
             }
             Packet::Publish(publish) => self.published(publish, refuses),
             Packet::PubAck(ack) => self.settled(ack.packet_id),
-            Packet::PubComp(ack) => self.settled(ack.packet_id),
-            Packet::PubRec(ack) => {
-                let is_it = |sent: &&mut Sent| sent.packet_id == ack.packet_id;
-                self.in_flight.iter_mut().find(is_it).expect("it was sent").is_released = true;
-                self.answer(PacketKind::PubRel, ack.packet_id, ReasonCode::Success);
-            }
-            Packet::PubRel(ack) => {
-                self.unreleased.remove(&ack.packet_id);
-                self.answer(PacketKind::PubComp, ack.packet_id, ReasonCode::Success);
-            }
             Packet::Disconnect(_) => self.is_connected = false,
             packet => panic!("{packet:?}"),
         }
@@ -165,20 +159,15 @@ impl Broker {
 
     fn published(&mut self, publish: &Publish<'_>, refuses: bool) {
         let Some(packet_id) = publish.packet_id else { panic!("QoS 0 was not asked for") };
-        let kind = match publish.qos {
-            QoS::ExactlyOnce => PacketKind::PubRec,
-            _ => PacketKind::PubAck,
-        };
-        if refuses && self.version.is_v5() && !self.unreleased.contains(&packet_id) {
-            return self.answer(kind, packet_id, ReasonCode::QuotaExceeded);
-        }
-        let is_new = publish.qos != QoS::ExactlyOnce || self.unreleased.insert(packet_id);
-        let open = self.unreleased.len();
-        assert!(open <= self.receive_maximum.into(), "beyond the Receive Maximum: {open}");
-        if let (true, Ok(number)) = (is_new, publish.payload.try_into()) {
+        let is_refused = refuses && self.version.is_v5();
+        let reason = if is_refused { ReasonCode::QuotaExceeded } else { ReasonCode::Success };
+        self.owed.push_back((packet_id, reason));
+        let open = self.owed.len();
+        let is_within = !self.version.is_v5() || open <= self.receive_maximum.into();
+        assert!(is_within, "beyond the Receive Maximum: {open}");
+        if let (false, Ok(number)) = (is_refused, publish.payload.try_into()) {
             self.had.push(u64::from_be_bytes(number));
         }
-        self.answer(kind, packet_id, ReasonCode::Success);
     }
 
     fn settled(&mut self, packet_id: PacketId) {
@@ -254,6 +243,8 @@ struct Sim {
     kept: [Vec<u8>; 2],
     is_prepared: bool,
     has_faults: bool,
+    /// Brokers refuse some messages for the time being.
+    refuses: bool,
     published: [u64; 2],
 }
 
@@ -265,7 +256,9 @@ impl Sim {
         let relay = Relay::new(Arc::new(settings(dialect)), Arc::default());
         let kept = [Vec::new(), Vec::new()];
         let (is_prepared, has_faults, published) = (false, true, [0; 2]);
-        let mut sim = Self { relay, world, chance, kept, is_prepared, has_faults, published };
+        let refuses = chance.below(2) == 0;
+        let mut sim =
+            Self { relay, world, chance, kept, is_prepared, has_faults, refuses, published };
         sim.connect();
         sim
     }
@@ -326,12 +319,11 @@ impl Sim {
 
     fn publish(&mut self, end: End) {
         let number = &mut self.published[end as usize];
-        let qos = if self.chance.below(3) == 0 { QoS::ExactlyOnce } else { QoS::AtLeastOnce };
         // Before there is a session, nothing is owed to it.
-        if self.world.broker(end).has_session {
+        if self.world.broker(end).granted > QoS::AtMostOnce {
             let sent = *number;
             *number += 1;
-            self.world.broker(end).publish(sent, qos);
+            self.world.broker(end).publish(sent);
         }
     }
 
@@ -345,8 +337,8 @@ impl Sim {
             2..30 if self.has_faults => self.publish(end),
             _ => {
                 self.deliver(end);
-                let Self { world, chance, has_faults, .. } = self;
-                world.broker(end).read(chance, *has_faults);
+                let Self { world, chance, refuses, has_faults, .. } = self;
+                world.broker(end).read(chance, *refuses && *has_faults);
             }
         }
     }
@@ -364,7 +356,7 @@ impl Sim {
         panic!("it does not come to rest");
     }
 
-    /// What was published at one end arrives at the other, in order.
+    /// What was published at one end arrives at the other, in order if none was refused meanwhile.
     fn check(&self) {
         let ends = [(End::Local, &self.world.remote), (End::Remote, &self.world.local)];
         for (from, to) in ends {
@@ -374,6 +366,9 @@ impl Sim {
                     firsts.push(*number);
                 }
             });
+            if self.refuses {
+                firsts.sort_unstable();
+            }
             let all: Vec<u64> = (0..self.published[from as usize]).collect();
             assert_eq!(firsts, all, "from {from:?}");
         }

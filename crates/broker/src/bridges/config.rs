@@ -100,7 +100,8 @@ pub struct BridgeTopic {
     /// Which way.
     #[serde(default)]
     pub direction: BridgeDirection,
-    /// The highest QoS with which messages are relayed: 0, 1 or 2.
+    /// The highest QoS with which messages are relayed: 0 or 1. 2 is the same as 1: what is relayed
+    /// arrives at least once.
     #[serde(default)]
     pub qos: u8,
     /// What topics begin with in this broker, and not in the other.

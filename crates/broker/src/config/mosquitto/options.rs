@@ -286,13 +286,8 @@ pub const OPTIONS: &[Options] = &[
     key(&["remote_password", "password"], "bridge.password", text, "").of(Scope::Bridge),
     key(&["cleansession"], "bridge.clean_start", flag, "").of(Scope::Bridge),
     key(&["local_cleansession"], "bridge.local_clean_start", flag, "").of(Scope::Bridge),
-    key(
-        &["keepalive_interval"],
-        "bridge.keep_alive_s",
-        |text| up_to(text, u16::MAX.into()),
-        "",
-    )
-    .of(Scope::Bridge),
+    key(&["keepalive_interval"], "bridge.keep_alive_s", |text| up_to(text, u16::MAX.into()), "")
+        .of(Scope::Bridge),
     key(
         &["start_type"],
         "bridge.start",
