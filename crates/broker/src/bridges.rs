@@ -6,6 +6,7 @@
 
 mod config;
 
+pub(crate) use config::client_id_of;
 pub use config::{
     BridgeConfig, BridgeDirection, BridgeStart, BridgeTls, BridgeTopic, BridgeVersion,
     Notifications,

@@ -29,6 +29,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use weir_access::Asker;
+use weir_bridge::{BridgeWatch, Bridges};
 use weir_control::{REQUESTS_MAX, SocketFile};
 use weir_core::{Limits, Micros, Partitions, Settings, Shard, ShardId};
 use weir_flow::Flow;
@@ -196,13 +197,16 @@ impl Server {
         let doorman = doorman.transpose()?;
         let (workers, shards, way, _store) = self.workers(control.is_some())?;
         drop(doorman);
+        // They relay until this is over.
+        let bridges = bridges::start(std::mem::take(&mut self.bridges), way)?;
         // It answers until this is over.
         let _control = match control.zip(shards) {
-            Some((control, shards)) => Some(control.start(shards)?),
+            Some((control, mut shards)) => {
+                shards.bridges = bridges.as_ref().map(Bridges::watch).unwrap_or_default();
+                Some(control.start(shards)?)
+            }
             None => None,
         };
-        // They relay until this is over.
-        let _bridges = bridges::start(std::mem::take(&mut self.bridges), way)?;
         let mut workers = workers.into_iter();
         let first = workers.next();
         let stopper = self.stopper();
@@ -312,6 +316,7 @@ impl Server {
             bans: self.bans.clone(),
             admission: Arc::clone(admission),
             reloader: self.reloader(),
+            bridges: BridgeWatch::default(),
         };
         Ok((Some(shards), ends.into_iter().map(Some).collect()))
     }

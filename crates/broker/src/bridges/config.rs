@@ -217,6 +217,11 @@ const fn retry_ms_max() -> u32 {
     30_000
 }
 
+/// The client identifier of a bridge in its own broker: nobody else may have it.
+pub(crate) fn client_id_of(name: &str) -> String {
+    format!("{OWN_CLIENT_IDS}bridge/{name}")
+}
+
 /// A key, its value, and what it has to be.
 type Fault = (&'static str, String, String);
 
@@ -340,7 +345,7 @@ impl BridgeConfig {
             name: self.name.clone(),
             remotes: self.addresses.iter().map(address).collect::<Result<_, _>>()?,
             is_round_robin: self.round_robin,
-            local_client_id: format!("{OWN_CLIENT_IDS}bridge/{}", self.name),
+            local_client_id: client_id_of(&self.name),
             client_id: self.client_id(),
             user_name: self.user_name.clone(),
             password: self.secret()?,
