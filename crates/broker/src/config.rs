@@ -13,6 +13,7 @@ pub use range::{RANGES, Range};
 
 use crate::admission::ProcessLimits;
 use crate::auth::{Access, AuthConfig, FileError};
+use crate::bridges::BridgeConfig;
 use crate::control::{BanBook, ControlConfig};
 use crate::journal::{ADDED_BANS_FILE, StoreConfig};
 use crate::listener::{Door, Doors, ListenerConfig, Place as ListenPlace, TlsFault};
@@ -70,6 +71,10 @@ pub struct Config {
     /// [flow.md](flow.md#rules) explains them.
     #[serde(skip_serializing_if = "FlowRules::is_empty")]
     pub flow: FlowRules,
+    /// Messages that are relayed between this broker and others, a table for each of those:
+    /// [bridges.md](bridges.md).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bridge: Vec<BridgeConfig>,
     /// How the broker can be asked while it runs: [control.md](control.md).
     #[serde(skip_serializing_if = "ControlConfig::is_off")]
     pub control: ControlConfig,
@@ -90,6 +95,7 @@ impl Default for Config {
             auth: AuthConfig::default(),
             share: SharePolicy::default(),
             flow: FlowRules::default(),
+            bridge: Vec::new(),
             control: ControlConfig::default(),
         }
     }
@@ -205,6 +211,8 @@ pub(crate) struct Opened {
     pub(crate) bans: BanBook,
     /// What is spoken by each of [`Config::addresses`].
     pub(crate) doors: Doors,
+    /// What relays to other brokers.
+    pub(crate) bridges: Vec<weir_bridge::Settings>,
     /// What is odd about them, and about the rest.
     pub(crate) warnings: Vec<String>,
 }
@@ -281,7 +289,11 @@ impl Config {
             Some(place) if !is_said => Err(value_error("listen", place, UNASKED)),
             _ => {
                 let bans = BanBook::read(self.added_bans_file())?;
-                Ok(Opened { access, bans, doors, warnings })
+                let bridges =
+                    self.bridge.iter().map(BridgeConfig::settings).collect::<Result<_, _>>();
+                let bridges =
+                    bridges.map_err(|(key, value, rule)| value_error(key, value, rule))?;
+                Ok(Opened { access, bans, doors, bridges, warnings })
             }
         }
     }
@@ -312,6 +324,9 @@ impl Config {
             }
         }
         if let Some((key, value, rule)) = self.control.fault() {
+            return Err(value_error(key, value, rule));
+        }
+        if let Some((key, value, rule)) = BridgeConfig::fault_of(&self.bridge) {
             return Err(value_error(key, value, rule));
         }
         let bytes_min = self.store.disk_bytes_min(self.shard_count());

@@ -8,6 +8,7 @@ mod config;
 
 use crate::admission::{AdmissionControl, AdmissionStats};
 use crate::auth::hasher::PasswordCounts;
+use crate::bridges::client_id_of;
 use crate::drops::Kept;
 use crate::journal::JournalCounts;
 use crate::letter::Letter;
@@ -17,8 +18,9 @@ pub use config::{ControlConfig, TokenConfig};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
+use weir_bridge::{BridgeState, BridgeWatch};
 use weir_control::{
-    BanPage, Changed, Client, ClientPage, Counters, Full, Link, Message, NewBan, NotPublished,
+    BanPage, Bridge, Changed, Client, ClientPage, Counters, Full, Link, Message, NewBan, NotPublished,
     Outlook, Port, Request, Reread, RetainedPage, Subscription, SubscriptionPage, Unchanged, Whom,
 };
 use weir_core::{
@@ -79,6 +81,7 @@ pub(crate) struct Shards {
     pub(crate) bans: BanBook,
     pub(crate) admission: Arc<Mutex<AdmissionControl>>,
     pub(crate) reloader: Reloader,
+    pub(crate) bridges: BridgeWatch,
 }
 
 impl Port for Shards {
@@ -104,6 +107,10 @@ impl Port for Shards {
 
     fn bans(&self, from: usize, bans_max: usize) -> BanPage {
         self.bans.page(from, bans_max, &self.admission)
+    }
+
+    fn bridges(&self) -> Vec<Bridge> {
+        self.bridges.states().into_iter().map(shown_bridge).collect()
     }
 
     fn reload(&mut self) -> Vec<Reread> {
@@ -238,6 +245,20 @@ impl From<ShardCounters> for Counters {
             .chain(of_access)
             .collect(),
         }
+    }
+}
+
+/// But for its queue, which its shard has.
+fn shown_bridge(state: BridgeState) -> Bridge {
+    let BridgeState { name, remote, is_connected, last_error, counts } = state;
+    Bridge {
+        client_id: client_id_of(&name),
+        name,
+        remote,
+        connected: is_connected,
+        last_error,
+        counters: counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
+        ..Bridge::default()
     }
 }
 

@@ -27,6 +27,16 @@ pub(crate) struct Carried {
     pub(crate) certified: Option<Certified>,
     /// How many reloads its sender went by.
     pub(crate) reloads: u32,
+    /// Whether it is the process itself that connects.
+    pub(crate) is_own: bool,
+}
+
+impl Carried {
+    /// One of the process itself.
+    pub(crate) fn own(moved: Moved) -> Self {
+        let (pass, peer, name, certified) = (None, None, None, None);
+        Self { moved, pass, peer, name, certified, reloads: 0, is_own: true }
+    }
 }
 
 #[derive(Debug)]

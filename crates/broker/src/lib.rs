@@ -6,6 +6,7 @@
 
 mod admission;
 mod auth;
+mod bridges;
 mod config;
 mod content;
 mod control;
@@ -29,6 +30,10 @@ pub use admission::ProcessLimits;
 pub use auth::{
     AuthConfig, BadLine, FileError, Verifier, VerifierError, check_bans, check_passwords,
     check_rights, hash_password, scram_client_final,
+};
+pub use bridges::{
+    BridgeConfig, BridgeDirection, BridgeStart, BridgeTls, BridgeTopic, BridgeVersion,
+    Notifications,
 };
 pub use config::{
     Config, ConfigError, IoBackend, MOSQUITTO_OPTIONS, MosquittoFile, MosquittoNote,

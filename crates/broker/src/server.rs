@@ -7,6 +7,7 @@ use crate::admission::{AdmissionControl, open};
 use crate::auth::access::{self, AccessWay, Tag};
 use crate::auth::hasher::{self, Book, HasherWay, SharedBook};
 use crate::auth::{Access, Authenticator};
+use crate::bridges::{self, Way};
 use crate::config::{Config, ConfigError, IoBackend, Opened};
 use crate::content::{Conditions, FlowOfShard};
 use crate::control::{Answer, BanBook, Shards};
@@ -21,13 +22,14 @@ use crate::shell::{Certificates, Guard, Rates, Shell};
 use crate::stopper::{Asked, Stopper};
 use crate::worker::{Ended, Worker};
 use foldhash::fast::RandomState;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use weir_access::Asker;
+use weir_bridge::{BridgeWatch, Bridges};
 use weir_control::{REQUESTS_MAX, SocketFile};
 use weir_core::{Limits, Micros, Partitions, Settings, Shard, ShardId};
 use weir_flow::Flow;
@@ -94,6 +96,7 @@ pub struct Server {
     /// Removed when this is over.
     _files: Vec<SocketFile>,
     doors: Doors,
+    bridges: Vec<weir_bridge::Settings>,
     warnings: Vec<String>,
     wakers: Vec<Waker>,
     asked: Arc<Asked>,
@@ -113,7 +116,7 @@ impl Server {
     /// # Errors
     /// A setting that cannot be used, an address that is taken or not ours.
     pub fn bind(config: &Config) -> Result<Self, ServeError> {
-        let Opened { access, bans, doors, warnings } = config.open()?;
+        let Opened { access, bans, doors, bridges, warnings } = config.open()?;
         check_io(config)?;
         let Listening { listeners, spoken, addresses, files } = listen(config, &doors)?;
         let wakers: std::io::Result<Vec<Waker>> =
@@ -138,6 +141,7 @@ impl Server {
             addresses,
             _files: files,
             doors,
+            bridges,
             warnings,
             wakers,
             asked,
@@ -191,11 +195,16 @@ impl Server {
         let doorman =
             self.config.store.folder().map(|_| Doorman::start(&self.listeners, &self.doors, GRACE));
         let doorman = doorman.transpose()?;
-        let (workers, shards, _store) = self.workers(control.is_some())?;
+        let (workers, shards, way, _store) = self.workers(control.is_some())?;
         drop(doorman);
+        // They relay until this is over.
+        let bridges = bridges::start(std::mem::take(&mut self.bridges), way)?;
         // It answers until this is over.
         let _control = match control.zip(shards) {
-            Some((control, shards)) => Some(control.start(shards)?),
+            Some((control, mut shards)) => {
+                shards.bridges = bridges.as_ref().map(Bridges::watch).unwrap_or_default();
+                Some(control.start(shards)?)
+            }
             None => None,
         };
         let mut workers = workers.into_iter();
@@ -248,6 +257,7 @@ impl Server {
             true => self.connect_control(&mut mailboxes, seed, &admission)?,
             false => (None, wakers.iter().map(|_| None).collect()),
         };
+        let way = (!self.bridges.is_empty()).then(|| Way::new(&mut mailboxes)).transpose()?;
         let mut hashers = self.hashers(secret, &admission, &mut mailboxes)?;
         let mut access = self.access(secret, &admission, &mut mailboxes)?;
         let ends = mailboxes.into_iter().zip(to_control);
@@ -279,6 +289,7 @@ impl Server {
                 rates: Rates::new(&config.limits, &config.process),
                 reloaded: Reloaded::default(),
                 certificates: Certificates::default(),
+                own_conns: HashSet::default(),
             };
             let shared: std::io::Result<Vec<_>> =
                 listeners.iter().map(Listener::try_clone).collect();
@@ -288,7 +299,7 @@ impl Server {
             let io = config.io.into();
             workers.push(Worker::new(shell, shared?, (waker, io), (asked, reloads), gather));
         }
-        Ok((workers, letters, generations))
+        Ok((workers, letters, way, generations))
     }
 
     fn connect_control(
@@ -305,6 +316,7 @@ impl Server {
             bans: self.bans.clone(),
             admission: Arc::clone(admission),
             reloader: self.reloader(),
+            bridges: BridgeWatch::default(),
         };
         Ok((Some(shards), ends.into_iter().map(Some).collect()))
     }
@@ -452,9 +464,9 @@ fn serve(worker: Worker, stopper: &Stopper) -> Result<(), ServeError> {
     Err(error)
 }
 
-/// The threads to be, the shards as a control thread sees them, if there is to be one, and the
-/// folder that the shards' logs are in, if there is one.
-pub(crate) type Made = (Vec<Worker>, Option<Shards>, Option<Store>);
+/// The threads to be, the shards as a control thread sees them, if there is to be one, the way in of
+/// bridges, if there are some, and the folder that the shards' logs are in, if there is one.
+pub(crate) type Made = (Vec<Worker>, Option<Shards>, Option<Way>, Option<Store>);
 
 /// The log of each shard, if they have any, and the folder that they are in.
 type Logs = (Vec<Option<Box<Journal>>>, Option<Store>);

@@ -20,7 +20,7 @@ use crate::reload::Reloaded;
 pub(crate) use certified::Certificates;
 pub(crate) use door::Waiting;
 use foldhash::fast::RandomState;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use weir_core::{
@@ -97,6 +97,9 @@ pub(crate) struct Guard {
     pub(crate) reloaded: Reloaded,
     /// What clients have shown of certificates.
     pub(crate) certificates: Certificates,
+    /// Connections of the process itself, as those of its bridges are: no rate, ban or policy is
+    /// for them.
+    pub(crate) own_conns: HashSet<ConnKey, RandomState>,
 }
 
 impl Guard {
@@ -119,6 +122,7 @@ impl Guard {
         self.log.forget(conn);
         self.waiting.remove(&conn);
         self.certificates.take(conn);
+        self.own_conns.remove(&conn);
         self.forget_rate(conn.0);
     }
 
@@ -366,7 +370,8 @@ impl<'a> Output<'a> {
         let peer = self.guard.log.forget(ConnKey(token.0));
         let reloads = self.guard.reloaded.count();
         let certified = self.guard.certificates.take(ConnKey(token.0));
-        Ok(Carried { moved, pass, peer, name, certified, reloads })
+        let is_own = self.guard.own_conns.remove(&ConnKey(token.0));
+        Ok(Carried { moved, pass, peer, name, certified, reloads, is_own })
     }
 
     /// A connection whose session has gone to another shard, and which cannot follow.
@@ -379,7 +384,7 @@ impl<'a> Output<'a> {
 
     /// Takes a connection that comes from another shard; what is unread of it comes next.
     fn adopt(&mut self, carried: Carried) -> Option<ConnKey> {
-        let Carried { moved, pass, peer, name, certified, .. } = carried;
+        let Carried { moved, pass, peer, name, certified, is_own, .. } = carried;
         let token = match self.io.adopt(moved) {
             Ok(token) => token,
             Err(error) => {
@@ -402,6 +407,9 @@ impl<'a> Output<'a> {
         }
         if let Some(certified) = certified {
             self.guard.certificates.arrived(ConnKey(token.0), certified);
+        }
+        if is_own {
+            self.guard.own_conns.insert(ConnKey(token.0));
         }
         self.resumed.push(token);
         Some(ConnKey(token.0))
@@ -487,7 +495,11 @@ impl Sink for Output<'_> {
     }
 
     fn is_named(&self, conn: ConnKey) -> bool {
-        self.guard.auth.is_named(conn)
+        self.guard.auth.is_named(conn) || self.is_own(conn)
+    }
+
+    fn is_own(&self, conn: ConnKey) -> bool {
+        self.guard.own_conns.contains(&conn)
     }
 
     fn authenticate(&mut self, request: AuthRequest<'_>) {
@@ -551,7 +563,7 @@ impl Handler for Shell {
 
     #[inline]
     fn received(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize {
-        if self.guard.rates.is_some() {
+        if self.guard.rates.is_some() && !self.guard.own_conns.contains(&ConnKey(token.0)) {
             return self.received_at_a_rate(io, token, bytes);
         }
         self.received_at_once(io, token, bytes)

@@ -19,4 +19,4 @@ pub use connection::{ANSWER_MAX_US, Carried, Connection, Policy, until};
 pub use error::{Error, named};
 pub use shown::{Shown, ShownJson};
 pub use signals::obey_signals;
-pub use tls::{TlsArgs, TlsFault, TlsSettings};
+pub use tls::{TlsArgs, TlsFault, TlsSettings, TlsVersion};

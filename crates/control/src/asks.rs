@@ -3,6 +3,7 @@
 //! At most one of a kind is under way to a shard. Who gave up waiting still holds its kind until
 //! the answer has come: so a shard that is late is never asked more than it had answered.
 
+use crate::bridges::Bridge;
 use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
 use crate::history::History;
 use crate::port::{Answer, Full, Port, REQUESTS_MAX, Request, Reread};
@@ -63,6 +64,10 @@ impl Asks {
 
     pub(crate) fn unban(&self, whom: &Whom) -> Result<Changed, Unchanged> {
         self.desk().port.unban(whom)
+    }
+
+    pub(crate) fn bridges(&self) -> Vec<Bridge> {
+        self.desk().port.bridges()
     }
 
     pub(crate) fn reload(&self) -> Vec<Reread> {

@@ -10,6 +10,7 @@
 
 mod asks;
 mod bans;
+mod bridges;
 mod caller;
 mod dashboard;
 mod drops;
@@ -25,6 +26,7 @@ mod tokens;
 mod why;
 
 pub use bans::{Ban, BanPage, By, Changed, NewBan, Unchanged, Whom};
+pub use bridges::Bridge;
 pub use caller::{CallError, Caller, Reply};
 pub use drops::{Drop, DropKind, DropQuery};
 pub use port::{

@@ -2,8 +2,10 @@
 //!
 //! No label has a client or a topic: how many series there are does not depend on clients.
 
+mod bridges;
 mod families;
 
+use crate::bridges::Bridge;
 use crate::port::Counters;
 use families::{FAMILIES, Family, Kind};
 use std::collections::HashMap;
@@ -35,8 +37,8 @@ impl Format {
     }
 }
 
-/// The counters of all shards, in order.
-pub(crate) fn text(shards: &[Counters], format: Format) -> String {
+/// The counters of all shards, in order, and of bridges.
+pub(crate) fn text(shards: &[Counters], of_bridges: &[Bridge], format: Format) -> String {
     let values: Vec<HashMap<&str, u64>> =
         shards.iter().map(|counters| counters.shard.iter().copied().collect()).collect();
     let process: HashMap<&str, u64> =
@@ -59,6 +61,7 @@ pub(crate) fn text(shards: &[Counters], format: Format) -> String {
         describe(&mut out, family, &samples, format);
     }
     refusals(&mut out, shards, format);
+    bridges::add(&mut out, of_bridges, format);
     if format == Format::OpenMetrics {
         out += "# EOF\n";
     }
@@ -122,9 +125,20 @@ mod tests {
         vec![shard(1), shard(2)]
     }
 
+    fn bridge() -> Bridge {
+        let counters = [("messages_out", 5), ("dropped_hops", 6)];
+        Bridge {
+            name: "a \"b\"".into(),
+            connected: true,
+            queued_messages: 7,
+            counters: counters.into_iter().map(|(name, count)| (name.into(), count)).collect(),
+            ..Bridge::default()
+        }
+    }
+
     #[test]
     fn samples_stand_under_their_family_once_for_each_shard() {
-        let text = text(&counters(), Format::Prometheus);
+        let text = text(&counters(), &[bridge()], Format::Prometheus);
         for part in [
             "# TYPE weir_publishes_received_total counter\n\
              weir_publishes_received_total{shard=\"0\"} 1\n\
@@ -134,6 +148,10 @@ mod tests {
              weir_store_commit_seconds_max{shard=\"0\"} 1.500000\n",
             "# TYPE weir_memory_resident_bytes gauge\nweir_memory_resident_bytes 77\n",
             "weir_refusals_total{reason=\"not authorized\",shard=\"0\"} 2\n",
+            "# TYPE weir_bridge_connected gauge\nweir_bridge_connected{bridge=\"a \\\"b\\\"\"} 1\n",
+            "weir_bridge_messages_total{bridge=\"a \\\"b\\\"\",direction=\"out\"} 5\n",
+            "weir_bridge_dropped_total{bridge=\"a \\\"b\\\"\",reason=\"hops\"} 6\n",
+            "weir_bridge_queued_messages{bridge=\"a \\\"b\\\"\"} 7\n",
         ] {
             assert!(text.contains(part), "{part}\nis not in\n{text}");
         }
@@ -143,10 +161,10 @@ mod tests {
 
     #[test]
     fn open_metrics_names_the_family_without_its_suffix_and_ends() {
-        let text = text(&counters(), Format::OpenMetrics);
+        let text = text(&counters(), &[], Format::OpenMetrics);
         assert!(text.contains("# TYPE weir_publishes_received counter\n"), "{text}");
         assert!(text.contains("weir_publishes_received_total{shard=\"0\"} 1\n"));
-        assert!(text.ends_with("# EOF\n"));
+        assert!(text.ends_with("# EOF\n") && !text.contains("bridge"));
     }
 
     #[test]

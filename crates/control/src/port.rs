@@ -1,5 +1,6 @@
 //! What is asked of a broker, and what it answers.
 
+use crate::bridges::Bridge;
 use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
 use crate::drops::{Drop, DropQuery};
 use std::io;
@@ -44,6 +45,11 @@ pub trait Port: Send + 'static {
     /// Bans that are in force, at most `bans_max`, from a place that [`BanPage::next`] said; the
     /// first page is from 0.
     fn bans(&self, from: usize, bans_max: usize) -> BanPage;
+
+    /// How each bridge is, but for its queue.
+    fn bridges(&self) -> Vec<Bridge> {
+        Vec::new()
+    }
 
     /// Reads users, rights, bans and certificates again. It takes as long as the files take.
     fn reload(&mut self) -> Vec<Reread>;

@@ -1,6 +1,7 @@
 //! What is answered to which path, and to whom.
 
 mod bans;
+mod bridges;
 mod clients;
 mod counters;
 mod drops;
@@ -51,6 +52,7 @@ pub(crate) fn routes(asks: &Arc<Asks>) -> Router {
         .route("/api/v1/publish", post(messages::publish))
         .route("/api/v1/publish/bulk", post(messages::publish_bulk))
         .route("/api/v1/bans", get(bans::list).post(bans::add).delete(bans::remove))
+        .route("/api/v1/bridges", get(bridges::list))
         .route("/api/v1/reload", post(reload::reload))
         .route("/api/v1/drops", get(drops::list))
         .route("/api/v1/why", get(why::why))

@@ -81,7 +81,7 @@ pub use rebuild::{NoPage, Rebuild, Unfit};
 pub use record::{BadRecord, Record, Wall, WillRecord};
 pub use rights::{Grant, NoFilter, OwnRights, OwnRules, Policy, PolicyBuilder};
 pub use settings::Settings;
-pub use shard::{NotMoved, Shard};
+pub use shard::{NotMoved, OWN_CLIENT_IDS, Shard};
 pub use share::{SharePolicy, ShareRule, ShareStrategy};
 pub use shares::share_of;
 pub use sink::{Notice, Shortage, Sink};

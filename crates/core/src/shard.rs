@@ -40,6 +40,7 @@ mod subscribe;
 mod unsubscribe;
 mod verdicts;
 
+pub use connect::OWN_CLIENT_IDS;
 pub use freeze::NotMoved;
 
 use crate::answers::Answers;

@@ -81,6 +81,12 @@ pub trait Sink {
         false
     }
 
+    /// Whether it is the process itself that connects, which may use client identifiers that begin
+    /// with [`crate::OWN_CLIENT_IDS`].
+    fn is_own(&self, _conn: ConnKey) -> bool {
+        false
+    }
+
     /// Asks who a client is; [`crate::Shard::authenticated`] is the answer, and until it comes the
     /// connection's bytes are left unconsumed. Only with [`crate::Features::authentication`], or
     /// for connections of which [`Sink::is_named`] says so.

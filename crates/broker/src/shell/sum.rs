@@ -73,10 +73,12 @@ impl Output<'_> {
             let peer = bans.has_addresses().then(|| log.peer_of(conn, io)).flatten();
             peer.is_some_and(|peer| bans.has_address(peer.ip()))
         };
+        let own_conns = &self.guard.own_conns;
         let is_banned = |(conn, client_id, user): &(ConnKey, &str, Option<&str>)| {
-            bans.has_client(client_id)
-                || user.is_some_and(|user| bans.has_user(user))
-                || is_address_banned(*conn)
+            !own_conns.contains(conn)
+                && (bans.has_client(client_id)
+                    || user.is_some_and(|user| bans.has_user(user))
+                    || is_address_banned(*conn))
         };
         let banned: Vec<ConnKey> =
             shard.connected().filter(is_banned).map(|(conn, ..)| conn).collect();
@@ -95,6 +97,9 @@ impl Output<'_> {
     fn unwelcome(&mut self, conn: ConnKey, reloads: u32, shard: &Shard) -> Option<Unwelcome> {
         if !self.guard.certificates.lets_in(conn, &self.guard.doors) {
             return Some(Unwelcome::Certificate);
+        }
+        if self.guard.own_conns.contains(&conn) {
+            return None;
         }
         // Before its CONNECT, the rest is still to be asked.
         let (client_id, user) = shard.who(conn)?;

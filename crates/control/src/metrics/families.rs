@@ -33,7 +33,7 @@ impl Family {
     }
 }
 
-const fn family(
+pub(super) const fn family(
     name: &'static str,
     kind: Kind,
     help: &'static str,

@@ -1,6 +1,6 @@
 //! `/api/v1/counters`: everything that is counted, by shard and in sum; and a part of what it was.
 
-use super::{Problem, wrong_answer};
+use super::{Problem, bridges, wrong_answer};
 use crate::asks::Asks;
 use crate::metrics::{Format, text};
 use crate::port::{Answer, Counters, Request};
@@ -19,7 +19,8 @@ pub(super) async fn metrics(
 ) -> Result<Response, Problem> {
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     let format = Format::accepted(accept.unwrap_or_default());
-    let text = text(&all(&asks).await?, format);
+    let (counters, of_bridges) = (all(&asks).await?, bridges::all(&asks).await?);
+    let text = text(&counters, &of_bridges, format);
     Ok(([(header::CONTENT_TYPE, format.content_type())], text).into_response())
 }
 

@@ -1,5 +1,6 @@
 //! The options of a mosquitto.conf, and what each is here.
 
+use super::bridges;
 use toml::Value;
 
 /// Options that are the same thing here, or are missing for the same reason.
@@ -26,6 +27,8 @@ pub(super) enum Scope {
     Broker,
     /// The listener before it.
     Listener,
+    /// The bridge before it.
+    Bridge,
     /// With `per_listener_settings`, the listener before it, else the broker.
     Access,
 }
@@ -268,29 +271,88 @@ pub const OPTIONS: &[Options] = &[
         &["http_dir", "websockets_*"],
         "there is nothing like it: WebSocket has `paths` in `[[listener]]` and no files to serve",
     ),
+    key(
+        &["connection"],
+        "bridge.name",
+        // A table begins with it.
+        |_| None,
+        "what follows is about that bridge",
+    )
+    .of(Scope::Bridge),
+    key(&["address", "addresses"], "bridge.addresses", bridges::addresses, "").of(Scope::Bridge),
+    key(&["topic"], "bridge.topics", bridges::topic, "").of(Scope::Bridge),
+    key(&["remote_clientid", "clientid"], "bridge.client_id", text, "").of(Scope::Bridge),
+    key(&["remote_username", "username"], "bridge.user_name", text, "").of(Scope::Bridge),
+    key(&["remote_password", "password"], "bridge.password", text, "").of(Scope::Bridge),
+    key(&["cleansession"], "bridge.clean_start", flag, "").of(Scope::Bridge),
+    key(&["local_cleansession"], "bridge.local_clean_start", flag, "").of(Scope::Bridge),
+    key(&["keepalive_interval"], "bridge.keep_alive_s", |text| up_to(text, u16::MAX.into()), "")
+        .of(Scope::Bridge),
+    key(
+        &["start_type"],
+        "bridge.start",
+        |text| ["automatic", "lazy"].contains(&text).then(|| text.into()),
+        "there is no `once`",
+    )
+    .of(Scope::Bridge),
+    key(&["threshold"], "bridge.threshold", |text| up_to(text, u16::MAX.into()), "")
+        .of(Scope::Bridge),
+    key(&["idle_timeout"], "bridge.idle_s", |text| up_to(text, u32::MAX.into()), "")
+        .of(Scope::Bridge),
+    key(&["round_robin"], "bridge.round_robin", flag, "").of(Scope::Bridge),
+    key(&["restart_timeout"], "bridge.retry_ms_min", |_| None, "and `bridge.retry_ms_max`")
+        .of(Scope::Bridge),
+    key(
+        &["notifications", "notifications_local_only"],
+        "bridge.notifications",
+        |_| None,
+        "`both` with Mosquitto, if it says nothing",
+    )
+    .of(Scope::Bridge),
+    key(&["notification_topic"], "bridge.notification_topic", text, "").of(Scope::Bridge),
+    key(&["try_private"], "bridge.try_private", flag, "").of(Scope::Bridge),
+    key(
+        &["bridge_protocol_version"],
+        "bridge.version",
+        |text| match text {
+            "mqttv50" => Some("5".into()),
+            "mqttv311" => Some("3.1.1".into()),
+            _ => None,
+        },
+        "without it, 5.0 is tried before 3.1.1; there is no 3.1",
+    )
+    .of(Scope::Bridge),
+    key(&["bridge_outgoing_retain"], "bridge.outgoing_retain", flag, "").of(Scope::Bridge),
+    key(
+        &["bridge_receive_maximum"],
+        "bridge.in_flight_max",
+        |text| up_to(text, u16::MAX.into()),
+        "",
+    )
+    .of(Scope::Bridge),
+    key(&["bridge_cafile"], "bridge.tls.ca", text, "").of(Scope::Bridge),
+    key(&["bridge_capath"], "bridge.tls.ca_folder", text, "").of(Scope::Bridge),
+    key(&["bridge_certfile"], "bridge.tls.certificate", text, "").of(Scope::Bridge),
+    key(&["bridge_keyfile"], "bridge.tls.key", text, "").of(Scope::Bridge),
+    key(&["bridge_insecure"], "bridge.tls.insecure", flag, "").of(Scope::Bridge),
+    key(&["bridge_alpn"], "bridge.tls.alpn", text, "").of(Scope::Bridge),
     note(
-        &[
-            "address*",
-            "bridge_*",
-            "cleansession",
-            "clientid",
-            "connection",
-            "idle_timeout",
-            "keepalive_interval",
-            "local_*",
-            "notification*",
-            "password",
-            "remote_*",
-            "restart_timeout",
-            "round_robin",
-            "start_type",
-            "threshold",
-            "topic",
-            "try_private",
-            "username",
-        ],
-        "there are no bridges; Mosquitto's own can connect to Weir",
+        &["bridge_identity", "bridge_psk", "bridge_require_ocsp"],
+        "there is nothing like it for the TLS of bridges",
+    )
+    .guard(),
+    note(&["bridge_tls_version"], "a bridge speaks TLS 1.3, or 1.2 where it has to"),
+    note(
+        &["local_*"],
+        "it is not needed: a bridge comes into its own broker without a password, as a client \
+         that nobody else can be",
     ),
+    note(
+        &["bridge_attempt_unsubscribe"],
+        "a bridge does not unsubscribe from what it is not to get any more: what comes all the \
+         same is dropped and counted",
+    ),
+    note(&["bridge_*"], "there is nothing like it for bridges"),
     note(&["set_tcp_nodelay"], "it is always on"),
     note(&["include_dir"], "its files are read as if they stood there"),
     note(

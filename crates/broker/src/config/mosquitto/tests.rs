@@ -53,7 +53,7 @@ fn a_file_of_mosquitto_is_said_in_our_words() {
         "# Made of m.conf.",
         "#   max_connections (line 5)\n#       the listeners differ in it",
         "#   persistence (line 8)\n#       with `store.path`",
-        "#   connection (line 15), remote_password (line 16)\n#       there are no bridges",
+        "#   connection (line 15)\n#       the bridge has no address",
         "#       sessions and retained messages begin empty",
     ] {
         assert!(shown.contains(said), "{said}: {shown}");
@@ -301,4 +301,101 @@ fn the_error_of_a_file_says_how_it_can_be_run() {
     std::fs::write(file.path(), WHOLE).unwrap();
     let error = Config::read(file.path()).unwrap_err().to_string();
     assert!(error.contains("weir broker --mosquitto "), "{error}");
+}
+
+#[test]
+fn what_follows_a_connection_is_about_that_bridge() {
+    let (config, notes) = parts(
+        "topic early out
+         connection up
+         address hub.example
+         addresses hub.example:8884 ::1 [::2]:7
+         topic sensors/# out 1 home/ site/7/
+         topic \"\" both 2 time clock/now
+         topic commands/#
+         topic bad sideways
+         remote_clientid me
+         remote_username ann
+         remote_password secret
+         cleansession true
+         local_cleansession false
+         keepalive_interval 30
+         start_type lazy
+         threshold 3
+         idle_timeout 5
+         restart_timeout 2 20
+         notifications_local_only true
+         try_private false
+         bridge_cafile /ca.pem
+         bridge_insecure true
+         bridge_protocol_version mqttv311
+         bridge_tls_version tlsv1.2
+         local_username nobody
+         max_queued_messages 5
+         connection down
+         address 192.0.2.1
+         topic # in
+         notifications false
+         restart_timeout 9
+         connection nowhere
+         topic # in",
+    );
+    let expected: Table = r##"
+        limits.queue_messages_max = 5
+        [[bridge]]
+        name = "up"
+        addresses = [
+            "mqtts://hub.example:1883", "mqtts://hub.example:8884", "mqtts://[::1]:1883",
+            "mqtts://[::2]:7",
+        ]
+        client_id = "me"
+        user_name = "ann"
+        password = "secret"
+        clean_start = true
+        local_clean_start = false
+        keep_alive_s = 30
+        start = "lazy"
+        threshold = 3
+        idle_s = 5
+        retry_ms_min = 2000
+        retry_ms_max = 20000
+        notifications = "local"
+        try_private = false
+        version = "3.1.1"
+        tls = { ca = "/ca.pem", insecure = true }
+        topics = [
+            { pattern = "sensors/#", direction = "out", qos = 1, local_prefix = "home/", remote_prefix = "site/7/" },
+            { pattern = "", direction = "both", qos = 2, local_prefix = "time", remote_prefix = "clock/now" },
+            { pattern = "commands/#", direction = "out", qos = 0 },
+        ]
+        [[bridge]]
+        name = "down"
+        addresses = ["mqtt://192.0.2.1:1883"]
+        retry_ms_min = 9000
+        retry_ms_max = 9000
+        notifications = "none"
+        topics = [{ pattern = "#", direction = "in", qos = 0 }]
+    "##
+    .parse()
+    .unwrap();
+    assert_eq!(config, expected);
+    for said in [
+        "topic (line 1): it is about a bridge, and stands before any `connection`",
+        "topic (line 8): the value is not one",
+        "bridge_tls_version (line 24): a bridge speaks TLS 1.3",
+        "local_username (line 25): it is not needed",
+        "connection (line 32): the bridge has no address",
+    ] {
+        assert!(notes.contains(said), "{said}: {notes}");
+    }
+    let text = toml::to_string(&config).unwrap();
+    let read: Config = toml::from_str(&text).unwrap();
+    assert_eq!(read.bridge.len(), 2);
+    assert!(!format!("{read:?}").contains("secret"));
+}
+
+#[test]
+fn a_bridge_that_would_send_in_the_clear_what_is_to_be_secret_is_not_run() {
+    let file = translated("connection up\naddress h\ntopic # out\nbridge_psk 00\n");
+    assert!(matches!(file.config(), Err(ConfigError::MosquittoGuards { .. })));
 }
