@@ -43,7 +43,7 @@ test:
 	$(MAKE) --jobs=2 tests checks
 
 # The same, and what `make test` leaves out: the dependencies' licenses and sources, each fuzz
-# target for ten seconds, the clients in Java, and the sweeps.
+# target for ten seconds, the clients in Java, the API against its description, and the sweeps.
 test-long: test
 	scripts/setup --all
 	cargo deny --log-level error check bans licenses sources

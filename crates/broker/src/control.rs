@@ -137,7 +137,7 @@ impl From<Answer> for weir_control::Answer {
         match answer {
             Answer::Clients(page) => {
                 let clients = page.clients.into_iter().map(shown).collect();
-                Self::Clients(ClientPage { clients, next: page.next })
+                Self::Clients(ClientPage { clients, behind: page.behind, next: page.next })
             }
             Answer::Client(client) => Self::Client(client.map(shown)),
             Answer::Kicked(kicked) => Self::Kicked(match kicked {

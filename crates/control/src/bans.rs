@@ -1,18 +1,20 @@
 //! Bans, as they are asked for and shown.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Whom a ban keeps out, in the words of a file of bans.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Whom {
     /// `address`, `client` or `user`.
+    #[schemars(extend("enum" = ["address", "client", "user"]))]
     pub kind: String,
     /// Which: an address or a network, a client identifier, a user name.
     pub name: String,
 }
 
 /// A ban that is in force.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ban {
     /// Whom it keeps out.
     #[serde(flatten)]
@@ -26,7 +28,7 @@ pub struct Ban {
 }
 
 /// What a ban comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum By {
     /// Somebody has added it.

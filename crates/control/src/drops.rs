@@ -1,9 +1,10 @@
 //! Messages that were dropped, and what was refused, as they are shown.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A message that was dropped, or something that was refused.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Drop {
     /// When, the last time (RFC 3339).
     pub at: String,
@@ -45,7 +46,7 @@ impl Drop {
 }
 
 /// What was dropped or refused.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DropKind {
     /// A message, for one receiver.

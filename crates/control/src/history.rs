@@ -4,8 +4,9 @@
 //! be it a page or a scraper of metrics. Where nobody asks, nothing is kept and there is a gap.
 
 use crate::port::Counters;
-use serde_json::{Map, Value, json};
-use std::collections::{HashMap, VecDeque};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -49,6 +50,15 @@ pub(crate) struct History {
     samples: Mutex<VecDeque<Sample>>,
 }
 
+/// What is kept of the past.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Past {
+    /// How many seconds old each sample is, the oldest first.
+    age_s: Vec<f64>,
+    /// Of each counter its sums in these samples.
+    counters: BTreeMap<&'static str, Vec<u64>>,
+}
+
 struct Sample {
     at: Instant,
     /// Sums of all shards, in the order of [`KEPT`].
@@ -68,13 +78,13 @@ impl History {
         samples.push_back(Sample { at: now, counts: kept(shards) });
     }
 
-    /// How many seconds old each sample is, the oldest first, and a list for each counter.
-    pub(crate) fn shown(&self, now: Instant) -> Value {
+    /// All that is kept.
+    pub(crate) fn shown(&self, now: Instant) -> Past {
         let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
         let ages = samples.iter().map(|sample| now.duration_since(sample.at).as_secs_f64());
-        let list = |at: usize| samples.iter().map(|sample| sample.counts[at]).collect::<Vec<_>>();
-        let lists = KEPT.iter().enumerate().map(|(at, &name)| (name.to_owned(), list(at).into()));
-        json!({ "age_s": ages.collect::<Vec<_>>(), "counters": lists.collect::<Map<_, Value>>() })
+        let list = |at: usize| samples.iter().map(|sample| sample.counts[at]).collect();
+        let lists = KEPT.iter().enumerate().map(|(at, &name)| (name, list(at)));
+        Past { age_s: ages.collect(), counters: lists.collect() }
     }
 }
 
@@ -100,14 +110,13 @@ mod tests {
             ..Counters::default()
         };
         let (history, start) = (History::default(), Instant::now());
-        assert_eq!(history.shown(start)["age_s"], json!([]));
+        assert!(history.shown(start).age_s.is_empty());
         for second in 0..5_000 {
             history.note(start + Duration::from_secs(second), &[shard(second), shard(1)]);
         }
-        let shown = history.shown(start + Duration::from_secs(5_000));
-        let (ages, counters) = (shown["age_s"].as_array().unwrap(), &shown["counters"]);
-        assert_eq!((ages.len(), &ages[0], &ages[359]), (360, &json!(3600.0), &json!(10.0)));
+        let Past { age_s, counters } = history.shown(start + Duration::from_secs(5_000));
+        assert_eq!((age_s.len(), age_s[0], age_s[359]), (360, 3600.0, 10.0));
         assert_eq!(counters["publishes_in"][359], 4_991);
-        assert_eq!((&counters["rss_bytes"][0], counters.get("reads")), (&json!(77), None));
+        assert_eq!((counters["rss_bytes"][0], counters.get("reads")), (77, None));
     }
 }

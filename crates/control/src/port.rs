@@ -3,6 +3,8 @@
 use crate::bridges::Bridge;
 use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
 use crate::drops::{Drop, DropQuery};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::unix::net::UnixStream;
 
@@ -70,7 +72,7 @@ pub trait Port: Send + 'static {
 pub struct Full;
 
 /// Something that was read again.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reread {
     /// What.
     pub what: String,
@@ -170,7 +172,7 @@ pub enum Answer {
 }
 
 /// What a shard holds.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Partitions {
     /// The numbers of its partitions.
     pub held: Vec<u8>,
@@ -196,12 +198,14 @@ pub enum NotMoved {
 pub struct ClientPage {
     /// In no order.
     pub clients: Vec<Client>,
+    /// Where to go on behind each of them.
+    pub behind: Vec<u32>,
     /// Where to go on; nothing if that was all.
     pub next: Option<u32>,
 }
 
 /// What is known of a client now.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Client {
     /// Its client identifier.
     pub client_id: String,
@@ -229,7 +233,7 @@ impl Client {
 }
 
 /// What is known of a client's connection.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Link {
     /// The version of MQTT, such as `5.0`.
     pub version: String,
@@ -238,7 +242,7 @@ pub struct Link {
 }
 
 /// A subscription of a client.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Subscription {
     /// The filter, with `$share` and its group.
     pub filter: String,

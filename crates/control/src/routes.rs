@@ -8,6 +8,8 @@ mod drops;
 mod guests;
 mod health;
 mod messages;
+mod openapi;
+mod operation;
 mod partitions;
 mod reload;
 mod retained;
@@ -20,13 +22,14 @@ use crate::dashboard;
 use crate::port::Full;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Request as HttpRequest};
-use axum::http::{Method, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 pub(crate) use guests::Guests;
-use serde_json::json;
+use operation::Operation;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,36 +40,84 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// Bytes of a body: the longest message, in base64.
 const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
 
+/// Everything that is answered: the one place to add a route, which is in the API's description then.
+fn operations() -> Vec<Operation> {
+    use Operation as On;
+    vec![
+        On::get("/healthz", "Whether the process answers.", health::alive),
+        On::get("/readyz", "Whether every thread answers; else 503.", health::ready),
+        On::get("/metrics", "Every counter as text for Prometheus.", counters::metrics),
+        On::get("/api/v1/openapi.json", "This description.", openapi::openapi),
+        On::get("/api/v1/clients", "Clients, by pages.", clients::clients),
+        On::get("/api/v1/clients/{id}", "One client.", clients::client).fails(&[NO_CLIENT]),
+        On::delete("/api/v1/clients/{id}", "Ends a client's connection.", clients::kick)
+            .fails(&[(404, "There is no such client, or it is not connected.")]),
+        On::get(
+            "/api/v1/clients/{id}/subscriptions",
+            "A client's subscriptions, by pages.",
+            subscriptions::subscriptions,
+        )
+        .fails(&[NO_CLIENT]),
+        On::delete("/api/v1/sessions/{id}", "Ends a session, and its connection.", clients::end)
+            .fails(&[NO_CLIENT]),
+        On::get("/api/v1/retained", "Retained messages, by pages.", retained::list),
+        On::get("/api/v1/retained/{*topic}", "A topic's retained message.", retained::one)
+            .fails(&[NOTHING_RETAINED]),
+        On::delete("/api/v1/retained/{*topic}", "Clears a topic.", retained::clear)
+            .fails(&[NOTHING_RETAINED]),
+        On::post("/api/v1/publish", "Publishes a message.", messages::publish),
+        On::post(
+            "/api/v1/publish/bulk",
+            "Publishes messages in order, up to the first that cannot be.",
+            messages::publish_bulk,
+        ),
+        On::get("/api/v1/bans", "Bans that are in force, by pages.", bans::list),
+        On::post("/api/v1/bans", "Bans somebody, and ends who is connected.", bans::add)
+            .fails(&[(409, "There are too many bans.")]),
+        On::delete("/api/v1/bans", "Takes a ban back.", bans::remove).fails(&[
+            (404, "There is no such ban."),
+            (409, "The file of bans has it."),
+            (500, "It holds no more, but will after a restart: its file cannot be written."),
+        ]),
+        On::get("/api/v1/bridges", "Bridges to other brokers.", bridges::list),
+        On::post("/api/v1/reload", "Has files read again, as SIGHUP does.", reload::reload)
+            .fails(&[(409, "Something stays as it was; the text says what and why.")]),
+        On::get("/api/v1/drops", "What was dropped and refused lately.", drops::list),
+        On::get("/api/v1/why", "Whether a client would get a message, and why not.", why::why),
+        On::get("/api/v1/counters", "Every counter, by thread and in sum.", counters::counters),
+        On::get("/api/v1/history", "Some counters in the last hour.", counters::history),
+        On::get("/api/v1/token", "Whose token came with the request.", token::token),
+        On::get("/api/v1/partitions", "What each thread holds.", partitions::partitions),
+        On::put(
+            "/api/v1/partitions/{partition}",
+            "Gives a partition to another thread.",
+            partitions::move_partition,
+        )
+        .fails(&[(409, "It is there already, or partitions cannot move now.")]),
+    ]
+}
+
+const NO_CLIENT: (u16, &str) = (404, "There is no such client.");
+const NOTHING_RETAINED: (u16, &str) = (404, "Nothing is retained for the topic.");
+
 /// For whoever may do everything.
 pub(crate) fn routes(asks: &Arc<Asks>) -> Router {
-    Router::new()
-        .route("/healthz", get(health::alive))
-        .route("/readyz", get(health::ready))
-        .route("/metrics", get(counters::metrics))
-        .route("/api/v1/clients", get(clients::clients))
-        .route("/api/v1/clients/{id}", get(clients::client).delete(clients::kick))
-        .route("/api/v1/clients/{id}/subscriptions", get(subscriptions::subscriptions))
-        .route("/api/v1/sessions/{id}", delete(clients::end))
-        .route("/api/v1/retained", get(retained::list))
-        .route("/api/v1/retained/{*topic}", get(retained::one).delete(retained::clear))
-        .route("/api/v1/publish", post(messages::publish))
-        .route("/api/v1/publish/bulk", post(messages::publish_bulk))
-        .route("/api/v1/bans", get(bans::list).post(bans::add).delete(bans::remove))
-        .route("/api/v1/bridges", get(bridges::list))
-        .route("/api/v1/reload", post(reload::reload))
-        .route("/api/v1/drops", get(drops::list))
-        .route("/api/v1/why", get(why::why))
-        .route("/api/v1/counters", get(counters::counters))
-        .route("/api/v1/history", get(counters::history))
-        .route("/api/v1/token", get(token::token))
-        .route("/api/v1/partitions", get(partitions::partitions))
-        .route("/api/v1/partitions/{partition}", put(partitions::move_partition))
+    let add = |router: Router<Arc<Asks>>, on: Operation| {
+        let handler = match on.takes_body() {
+            true => on.handler,
+            false => on.handler.route_layer(from_fn(without_body)),
+        };
+        router.route(on.path, handler)
+    };
+    operations()
+        .into_iter()
+        .fold(Router::new(), add)
         .fallback(|| async { Problem::new(StatusCode::NOT_FOUND, "there is no such path") })
         .method_not_allowed_fallback(|| async {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this path has no such method")
         })
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .layer(from_fn(guard))
+        .layer(from_fn(in_time))
         .with_state(Arc::clone(asks))
 }
 
@@ -77,17 +128,21 @@ pub(crate) fn routes_for_guests(asks: &Arc<Asks>, guests: Guests) -> Router {
         .layer(from_fn_with_state(Arc::new(guests), guests::admit))
 }
 
-/// A request that has no body if its method has none here, answered in time.
-async fn guard(request: HttpRequest, next: Next) -> Response {
+/// A request without a body, where none is taken.
+async fn without_body(request: HttpRequest, next: Next) -> Response {
     let headers = request.headers();
     let length = headers.get(header::CONTENT_LENGTH);
     let has_body = headers.contains_key(header::TRANSFER_ENCODING)
         || length.is_some_and(|length| length != "0");
-    if has_body && request.method() != Method::POST {
-        let text = "only a POST has a body";
-        let problem = Problem::new(StatusCode::PAYLOAD_TOO_LARGE, text);
+    if has_body {
+        let problem = Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "this takes no body");
         return problem.into_response();
     }
+    next.run(request).await
+}
+
+/// A request that is answered in time.
+async fn in_time(request: HttpRequest, next: Next) -> Response {
     match tokio::time::timeout(ANSWER_MAX, next.run(request)).await {
         Ok(response) => response,
         Err(_) => {
@@ -97,9 +152,13 @@ async fn guard(request: HttpRequest, next: Next) -> Response {
     }
 }
 
-/// A failure, as `{"error": TEXT}`.
+/// A failure.
+#[derive(Serialize, JsonSchema)]
 struct Problem {
+    #[serde(skip)]
     status: StatusCode,
+    /// What was wrong, and what to do.
+    #[serde(rename = "error")]
     text: String,
 }
 
@@ -120,7 +179,7 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        (self.status, Json(json!({ "error": self.text }))).into_response()
+        (self.status, Json(self)).into_response()
     }
 }
 

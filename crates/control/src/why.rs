@@ -2,13 +2,14 @@
 
 use crate::drops::Drop;
 use crate::port::{Outlook, Subscription};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Drops that a [`Why`] has sentences for.
 pub(crate) const DROPS_MAX: u16 = 5;
 
 /// Whether a message gets to a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Arrives {
     /// At once.
@@ -22,7 +23,7 @@ pub enum Arrives {
 }
 
 /// The answer, with what it comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Why {
     /// In short.
     pub arrives: Arrives,

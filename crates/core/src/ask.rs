@@ -40,6 +40,8 @@ pub struct ConnectionState {
 pub struct ClientPage {
     /// In no order that means anything.
     pub clients: Vec<ClientState>,
+    /// Where to go on behind each of them.
+    pub behind: Vec<u32>,
     /// Where to go on; nothing if that was all.
     pub next: Option<u32>,
 }

@@ -6,11 +6,18 @@ use crate::bridges::Bridge;
 use crate::port::{Answer, Request};
 use axum::Json;
 use axum::extract::State;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::sync::Arc;
 
-pub(super) async fn list(State(asks): State<Arc<Asks>>) -> Result<Json<Value>, Problem> {
-    Ok(Json(json!({ "bridges": all(&asks).await? })))
+/// All bridges.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct BridgeList {
+    bridges: Vec<Bridge>,
+}
+
+pub(super) async fn list(State(asks): State<Arc<Asks>>) -> Result<Json<BridgeList>, Problem> {
+    Ok(Json(BridgeList { bridges: all(&asks).await? }))
 }
 
 /// Each of them, with its queue as the shard has it that owns its session.

@@ -7,7 +7,9 @@ use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State as Site};
 use axum::http::StatusCode;
-use serde_json::{Value, json};
+use axum::response::NoContent;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Clients of an answer, where the request does not say.
@@ -16,8 +18,9 @@ const CLIENTS_DEFAULT: usize = 100;
 /// The most it may ask for.
 const CLIENTS_MAX: usize = 1_000;
 
-/// Clients that one answer looks at, where it takes some only: short of them, it has a cursor.
-const SEEN_MAX: usize = 50_000;
+/// Requests to shards that one answer may take: as a shard rests between two, this bounds its time.
+/// An answer is short of clients then, and has a cursor.
+const ASKED_MAX: u32 = 256;
 
 /// Bytes of client identifiers that an answer ends at, short of clients.
 const NAME_BYTES_MAX: usize = 1024 * 1024;
@@ -26,19 +29,25 @@ pub(super) fn no_client(id: &str) -> Problem {
     Problem::new(StatusCode::NOT_FOUND, format!("there is no client {id:?}"))
 }
 
-#[derive(serde::Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListQuery {
+    /// Clients of the answer: 100 if it is not given.
+    #[schemars(range(min = 1, max = CLIENTS_MAX))]
     limit: Option<usize>,
+    /// Where the answer before said that the list goes on.
+    #[schemars(regex(pattern = r"^[0-9]+-[0-9]+$"))]
     cursor: Option<String>,
-    /// A part of their client identifiers.
+    /// Only those whose client identifiers have this part.
     id: Option<String>,
+    /// Only those of this user.
     user: Option<String>,
+    /// Only those that are connected, or that are not.
     state: Option<State>,
 }
 
 /// Whether a client is there.
-#[derive(Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum State {
     Connected,
@@ -46,6 +55,11 @@ enum State {
 }
 
 impl ListQuery {
+    /// Whether it takes some clients only.
+    fn is_choosy(&self) -> bool {
+        self.id.is_some() || self.user.is_some() || self.state.is_some()
+    }
+
     fn takes(&self, client: &Client) -> bool {
         let state = if client.connection.is_some() { State::Connected } else { State::Absent };
         self.id.as_ref().is_none_or(|part| client.client_id.contains(part))
@@ -72,11 +86,19 @@ impl Cursor {
     }
 }
 
+/// Some clients.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ClientList {
+    clients: Vec<Client>,
+    /// Where the list goes on; null is its end.
+    cursor: Option<String>,
+}
+
 /// Clients of one shard after the other.
 pub(super) async fn clients(
     Site(asks): Site<Arc<Asks>>,
     query: Result<Query<ListQuery>, QueryRejection>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<ClientList>, Problem> {
     let Query(query) = query?;
     let limit = limit(query.limit, CLIENTS_DEFAULT, CLIENTS_MAX)?;
     let mut at = match &query.cursor {
@@ -85,29 +107,38 @@ pub(super) async fn clients(
             Problem::bad_request("cursor must be one that an answer of this list said")
         })?,
     };
-    let (mut clients, mut name_bytes, mut seen): (Vec<Client>, _, _) = (Vec::new(), 0, 0);
+    let (mut clients, mut name_bytes, mut asked): (Vec<Client>, _, _) = (Vec::new(), 0, 0);
     while at.shard < asks.shards()
         && clients.len() < limit
         && name_bytes < NAME_BYTES_MAX
-        && seen < SEEN_MAX
+        && asked < ASKED_MAX
     {
-        let left = (limit - clients.len()).min(PAGE_CLIENTS_MAX.into()) as u16;
-        let request = Request::Clients { from: at.place, clients_max: left };
+        // Of those that a shard has, few may be taken: it is asked for as many as it gives.
+        let left = limit - clients.len();
+        let wanted = if query.is_choosy() { usize::MAX } else { left };
+        let clients_max = wanted.min(PAGE_CLIENTS_MAX.into()) as u16;
+        let request = Request::Clients { from: at.place, clients_max };
         let Answer::Clients(page) = asks.ask(at.shard, request).await? else {
             return Err(wrong_answer());
         };
-        seen += page.clients.len();
-        for client in page.clients.into_iter().filter(|client| query.takes(client)) {
+        asked += 1;
+        let all = page.clients.into_iter().zip(page.behind);
+        let mut taken = all.filter(|(client, _)| query.takes(client));
+        let mut last = None;
+        for (client, behind) in taken.by_ref().take(left) {
             name_bytes += client.name_bytes();
             clients.push(client);
+            last = Some(behind);
         }
-        at = match page.next {
+        // Those that have no room any more begin the next answer.
+        let next = if taken.next().is_some() { last } else { page.next };
+        at = match next {
             Some(place) => Cursor { place, ..at },
             None => Cursor { shard: at.shard + 1, place: 0 },
         };
     }
     let cursor = (at.shard < asks.shards()).then(|| at.text());
-    Ok(Json(json!({ "clients": clients, "cursor": cursor })))
+    Ok(Json(ClientList { clients, cursor }))
 }
 
 pub(super) async fn client(
@@ -123,12 +154,12 @@ pub(super) async fn client(
 pub(super) async fn kick(
     Site(asks): Site<Arc<Asks>>,
     id: Result<Path<String>, PathRejection>,
-) -> Result<StatusCode, Problem> {
+) -> Result<NoContent, Problem> {
     let Path(id) = id?;
     let answer = asks.ask(asks.owner(&id), Request::Kick(id.as_str().into())).await?;
     let Answer::Kicked(kicked) = answer else { return Err(wrong_answer()) };
     match kicked {
-        Kicked::Ended => Ok(StatusCode::NO_CONTENT),
+        Kicked::Ended => Ok(NoContent),
         Kicked::Unknown => Err(no_client(&id)),
         Kicked::Absent => {
             let text = format!("the client {id:?} is not connected; its session is kept");
@@ -141,12 +172,15 @@ pub(super) async fn kick(
 pub(super) async fn end(
     Site(asks): Site<Arc<Asks>>,
     id: Result<Path<String>, PathRejection>,
-) -> Result<StatusCode, Problem> {
+) -> Result<NoContent, Problem> {
     let Path(id) = id?;
     let answer = asks.ask(asks.owner(&id), Request::EndClient(id.as_str().into())).await?;
     match answer {
-        Answer::ClientEnded(true) => Ok(StatusCode::NO_CONTENT),
+        Answer::ClientEnded(true) => Ok(NoContent),
         Answer::ClientEnded(false) => Err(no_client(&id)),
         _ => Err(wrong_answer()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,14 +1,18 @@
 //! `/api/v1/counters`: everything that is counted, by shard and in sum; and a part of what it was.
 
+use super::operation::Text;
 use super::{Problem, bridges, wrong_answer};
 use crate::asks::Asks;
+use crate::history::Past;
 use crate::metrics::{Format, text};
 use crate::port::{Answer, Counters, Request};
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
-use axum::response::{IntoResponse, Response};
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -16,12 +20,11 @@ use tokio::time::Instant;
 pub(super) async fn metrics(
     State(asks): State<Arc<Asks>>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Text, Problem> {
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     let format = Format::accepted(accept.unwrap_or_default());
     let (counters, of_bridges) = (all(&asks).await?, bridges::all(&asks).await?);
-    let text = text(&counters, &of_bridges, format);
-    Ok(([(header::CONTENT_TYPE, format.content_type())], text).into_response())
+    Ok(Text { kind: format.content_type(), text: text(&counters, &of_bridges, format) })
 }
 
 /// Those of each shard.
@@ -35,39 +38,57 @@ async fn all(asks: &Asks) -> Result<Vec<Counters>, Problem> {
     Ok(all)
 }
 
+/// Counts by name, in an order that stays.
+type Counts = Map<String, Value>;
+
+/// Everything that one shard has counted, or all have.
+#[derive(Default, Serialize, JsonSchema)]
+pub(super) struct ShardCounts {
+    #[serde(flatten)]
+    #[schemars(with = "BTreeMap<String, u64>")]
+    counts: Counts,
+    /// What was refused, by reason code.
+    #[schemars(with = "BTreeMap<String, u64>")]
+    refusals: Counts,
+}
+
+/// Everything that is counted.
+#[derive(Default, Serialize, JsonSchema)]
+pub(super) struct AllCounts {
+    /// Of all shards together.
+    sum: ShardCounts,
+    /// Of each shard.
+    shards: Vec<ShardCounts>,
+    /// Of the process.
+    #[schemars(with = "BTreeMap<String, u64>")]
+    process: Counts,
+}
+
 /// The counters of each shard, of all together, and of the process.
-pub(super) async fn counters(State(asks): State<Arc<Asks>>) -> Result<Json<Value>, Problem> {
-    let (mut shards, mut sum, mut process) = (Vec::new(), Map::new(), Map::new());
-    for counters in all(&asks).await? {
-        add(&mut sum, &counters);
-        if process.is_empty() {
-            process = object(&counters.process);
+pub(super) async fn counters(State(asks): State<Arc<Asks>>) -> Result<Json<AllCounts>, Problem> {
+    let mut counts = AllCounts::default();
+    for Counters { shard, refusals, process } in all(&asks).await? {
+        add(&mut counts.sum.counts, &shard);
+        add(&mut counts.sum.refusals, &refusals);
+        counts.shards.push(ShardCounts { counts: named(&shard), refusals: named(&refusals) });
+        // What the first shard says of the process holds for all.
+        if counts.process.is_empty() {
+            counts.process = named(&process);
         }
-        let mut own = object(&counters.shard);
-        own.insert("refusals".into(), object(&counters.refusals).into());
-        shards.push(own);
     }
-    Ok(Json(json!({ "sum": sum, "shards": shards, "process": process })))
+    Ok(Json(counts))
 }
 
 /// What some of them were in the last hour.
-pub(super) async fn history(State(asks): State<Arc<Asks>>) -> Json<Value> {
+pub(super) async fn history(State(asks): State<Arc<Asks>>) -> Json<Past> {
     Json(asks.history.shown(Instant::now()))
 }
 
-fn object(counts: &[(&'static str, u64)]) -> Map<String, Value> {
+fn named(counts: &[(&'static str, u64)]) -> Counts {
     counts.iter().map(|&(name, count)| (name.to_owned(), count.into())).collect()
 }
 
-fn add(sum: &mut Map<String, Value>, counters: &Counters) {
-    add_counts(sum, &counters.shard);
-    let refusals = sum.entry("refusals").or_insert_with(|| Map::new().into());
-    if let Value::Object(refusals) = refusals {
-        add_counts(refusals, &counters.refusals);
-    }
-}
-
-fn add_counts(sum: &mut Map<String, Value>, counts: &[(&'static str, u64)]) {
+fn add(sum: &mut Counts, counts: &[(&'static str, u64)]) {
     for &(name, count) in counts {
         let so_far = sum.get(name).and_then(Value::as_u64).unwrap_or(0);
         sum.insert(name.to_owned(), (so_far + count).into());

@@ -7,7 +7,8 @@ use crate::port::{Answer, Request};
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Drops of an answer, where the request does not say.
@@ -16,22 +17,33 @@ const DROPS_DEFAULT: u16 = 100;
 /// The most it may ask for.
 const DROPS_MAX: u16 = 1_000;
 
-#[derive(serde::Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListQuery {
+    /// Only those of this client.
     client: Option<Box<str>>,
+    /// Only those of topics that match this filter.
     topic: Option<Box<str>>,
+    /// Drops of the answer: 100 if it is not given.
+    #[schemars(range(min = 1, max = DROPS_MAX))]
     limit: Option<u16>,
+}
+
+/// Some drops.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct DropList {
+    /// The newest first.
+    drops: Vec<Drop>,
 }
 
 pub(super) async fn list(
     State(asks): State<Arc<Asks>>,
     query: Result<Query<ListQuery>, QueryRejection>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<DropList>, Problem> {
     let Query(ListQuery { client, topic, limit }) = query?;
     let drops_max = super::limit(limit, DROPS_DEFAULT, DROPS_MAX)?;
     let drops = all(&asks, &DropQuery { client_id: client, topic, drops_max }).await?;
-    Ok(Json(json!({ "drops": drops })))
+    Ok(Json(DropList { drops }))
 }
 
 /// Those of all shards, the newest first.

@@ -1,6 +1,6 @@
 //! Whoever comes over TCP: what their token lets them do, and how often.
 
-use super::Problem;
+use super::{Problem, openapi};
 use crate::dashboard;
 use crate::tokens::{Role, Token, bearer};
 use axum::extract::{Request, State};
@@ -13,12 +13,25 @@ use tokio::time::Instant;
 /// Requests a second of each token's owner, and of all who have none together.
 const PER_SECOND_MAX: u32 = 100;
 
+/// The same of the page's files, which need no token: apart, so that a stranger who asks much keeps
+/// nobody from the page, and more, as a page is a dozen of them.
+const FILES_PER_SECOND_MAX: u32 = 500;
+
 pub(crate) struct Guests {
     tokens: Vec<Token>,
     /// Whether `/metrics` is for everybody.
     metrics_are_open: bool,
-    /// By token; the last one is of those without.
+    /// By token, then that of those without, then that of the page's files.
     paces: Mutex<Vec<Pace>>,
+}
+
+/// Who shares a number of requests a second.
+#[derive(Clone, Copy, Debug)]
+enum Lane {
+    /// The owner of the token at this place.
+    Token(usize),
+    Strangers,
+    Files,
 }
 
 /// Requests of this second.
@@ -31,7 +44,7 @@ struct Pace {
 impl Guests {
     pub(crate) fn new(tokens: Vec<Token>, metrics_are_open: bool) -> Self {
         let pace = Pace { began: Instant::now(), requests: 0 };
-        let paces = Mutex::new(vec![pace; tokens.len() + 1]);
+        let paces = Mutex::new(vec![pace; tokens.len() + 2]);
         Self { tokens, metrics_are_open, paces }
     }
 
@@ -41,15 +54,20 @@ impl Guests {
         bearer(&self.tokens, shown.to_str().ok()?)
     }
 
-    /// Whether there is room for another request of this token's owner.
-    fn takes(&self, owner: Option<usize>, now: Instant) -> bool {
+    /// Whether there is room for another request of these.
+    fn takes(&self, lane: Lane, now: Instant) -> bool {
+        let (at, most) = match lane {
+            Lane::Token(at) => (at, PER_SECOND_MAX),
+            Lane::Strangers => (self.tokens.len(), PER_SECOND_MAX),
+            Lane::Files => (self.tokens.len() + 1, FILES_PER_SECOND_MAX),
+        };
         let mut paces = self.paces.lock().unwrap_or_else(PoisonError::into_inner);
-        let pace = &mut paces[owner.unwrap_or(self.tokens.len())];
+        let pace = &mut paces[at];
         if now.duration_since(pace.began).as_secs() > 0 {
             *pace = Pace { began: now, requests: 0 };
         }
         pace.requests += 1;
-        pace.requests <= PER_SECOND_MAX
+        pace.requests <= most
     }
 }
 
@@ -58,14 +76,21 @@ pub(super) async fn admit(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let is_open = match request.uri().path() {
-        "/healthz" | "/readyz" => true,
+    let path = request.uri().path();
+    let is_file = dashboard::has(path);
+    let is_open = match path {
+        path if openapi::is_open(path) => true,
         "/metrics" => guests.metrics_are_open,
-        path => dashboard::has(path),
+        _ => is_file,
     };
     let owner = guests.owner(&request);
-    if !guests.takes(owner, Instant::now()) {
-        let text = format!("more than {PER_SECOND_MAX} requests a second");
+    let lane = match owner {
+        _ if is_file => Lane::Files,
+        Some(at) => Lane::Token(at),
+        None => Lane::Strangers,
+    };
+    if !guests.takes(lane, Instant::now()) {
+        let text = "too many requests in this second";
         let mut response = Problem::new(StatusCode::TOO_MANY_REQUESTS, text).into_response();
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         return response;
@@ -109,11 +134,13 @@ mod tests {
             |name: &str| Token { name: name.into(), role: Role::Viewer, hash: TokenHash::of(name) };
         let guests = Guests::new(vec![token("one"), token("two")], false);
         let start = Instant::now() + Duration::from_secs(1);
-        let taken = |owner| (0..200).filter(|_| guests.takes(owner, start)).count();
-        for owner in [Some(0), Some(1), None] {
-            assert_eq!(taken(owner), PER_SECOND_MAX as usize);
+        let taken = |lane| (0..1_000).filter(|_| guests.takes(lane, start)).count();
+        for lane in [Lane::Token(0), Lane::Token(1), Lane::Strangers] {
+            assert_eq!(taken(lane), PER_SECOND_MAX as usize, "{lane:?}");
         }
-        assert!(!guests.takes(None, start + Duration::from_millis(999)));
-        assert!(guests.takes(None, start + Duration::from_secs(1)));
+        // Who asks for the page still gets it.
+        assert_eq!(taken(Lane::Files), FILES_PER_SECOND_MAX as usize);
+        assert!(!guests.takes(Lane::Strangers, start + Duration::from_millis(999)));
+        assert!(guests.takes(Lane::Strangers, start + Duration::from_secs(1)));
     }
 }

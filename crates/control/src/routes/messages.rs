@@ -1,14 +1,15 @@
 //! `/api/v1/publish`: messages of whoever runs the broker; and how messages are shown.
 
+use super::operation::Accepted;
 use super::{Problem, wrong_answer};
 use crate::asks::Asks;
 use crate::port::{Answer, Message, Request};
 use axum::Json;
 use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
-use axum::http::StatusCode;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use std::sync::Arc;
 const BULK_MAX: usize = 1_000;
 
 /// How a payload is written as JSON.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Encoding {
     /// As text, which has to be UTF-8.
@@ -26,15 +27,17 @@ enum Encoding {
 }
 
 /// A message that is to be published.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wanted {
+    #[schemars(length(min = 1))]
     topic: String,
     #[serde(default)]
     payload: String,
     #[serde(default)]
     payload_encoding: Encoding,
     #[serde(default)]
+    #[schemars(range(max = 2))]
     qos: u8,
     #[serde(default)]
     retain: bool,
@@ -60,17 +63,17 @@ impl Wanted {
 pub(super) async fn publish(
     State(asks): State<Arc<Asks>>,
     wanted: Result<Json<Wanted>, JsonRejection>,
-) -> Result<StatusCode, Problem> {
+) -> Result<Accepted, Problem> {
     let Json(wanted) = wanted?;
     send(&asks, wanted.message()?).await?;
-    Ok(StatusCode::ACCEPTED)
+    Ok(Accepted)
 }
 
 /// Publishes several, in order, up to the first that cannot be.
 pub(super) async fn publish_bulk(
     State(asks): State<Arc<Asks>>,
     wanted: Result<Json<Vec<Wanted>>, JsonRejection>,
-) -> Result<StatusCode, Problem> {
+) -> Result<Accepted, Problem> {
     let Json(wanted) = wanted?;
     if wanted.len() > BULK_MAX {
         return Err(Problem::bad_request(format!("at most {BULK_MAX} messages at a time")));
@@ -79,7 +82,7 @@ pub(super) async fn publish_bulk(
     for (at, message) in messages.into_iter().enumerate() {
         send(&asks, message).await.map_err(|problem| problem.at(at))?;
     }
-    Ok(StatusCode::ACCEPTED)
+    Ok(Accepted)
 }
 
 async fn send(asks: &Asks, message: Message) -> Result<(), Problem> {
@@ -91,7 +94,7 @@ async fn send(asks: &Asks, message: Message) -> Result<(), Problem> {
 }
 
 /// A message for a reader.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Shown {
     topic: String,
     qos: u8,

@@ -2,27 +2,36 @@
 
 use super::{Problem, wrong_answer};
 use crate::asks::Asks;
-use crate::port::{Answer, NotMoved, Request};
+use crate::port::{Answer, NotMoved, Partitions, Request};
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
-use serde_json::{Value, json};
+use axum::response::NoContent;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// What each shard holds.
-pub(super) async fn partitions(State(asks): State<Arc<Asks>>) -> Result<Json<Value>, Problem> {
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Held {
+    shards: Vec<Partitions>,
+}
+
+/// What each shard holds.
+pub(super) async fn partitions(State(asks): State<Arc<Asks>>) -> Result<Json<Held>, Problem> {
     let mut shards = Vec::new();
     for answer in asks.ask_all(&Request::Partitions).await? {
         let Answer::Partitions(partitions) = answer else { return Err(wrong_answer()) };
         shards.push(partitions);
     }
-    Ok(Json(json!({ "shards": shards })))
+    Ok(Json(Held { shards }))
 }
 
-#[derive(serde::Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MoveQuery {
+    /// The one that gets it.
     shard: u16,
 }
 
@@ -31,7 +40,7 @@ pub(super) async fn move_partition(
     State(asks): State<Arc<Asks>>,
     partition: Result<Path<String>, PathRejection>,
     query: Result<Query<MoveQuery>, QueryRejection>,
-) -> Result<StatusCode, Problem> {
+) -> Result<NoContent, Problem> {
     let (Path(text), Query(MoveQuery { shard: to })) = (partition?, query?);
     let partition: u8 =
         text.parse().map_err(|_| Problem::bad_request("a partition is a number from 0 to 255"))?;
@@ -43,7 +52,7 @@ pub(super) async fn move_partition(
         return Err(wrong_answer());
     };
     match moved {
-        Ok(()) => Ok(StatusCode::NO_CONTENT),
+        Ok(()) => Ok(NoContent),
         Err(NotMoved::UnderWay) => conflict("another partition is being moved".to_owned()),
         Err(NotMoved::Logged) => {
             conflict("partitions do not move while sessions are kept on disk".to_owned())

@@ -8,7 +8,9 @@ use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
-use serde_json::{Value, json};
+use axum::response::NoContent;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Messages of an answer, where the request does not say.
@@ -23,12 +25,19 @@ const PAGE_MESSAGES_MAX: usize = 256;
 /// Bytes of topics and payloads that an answer ends at, short of messages.
 const BYTES_MAX: usize = 4 * 1024 * 1024;
 
-#[derive(serde::Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListQuery {
+    /// Only those of topics that match it.
+    #[schemars(length(min = 1))]
     filter: Option<String>,
+    /// Messages of the answer: 100 if it is not given.
+    #[schemars(range(min = 1, max = MESSAGES_MAX))]
     limit: Option<usize>,
+    /// Where the answer before said that the list goes on.
+    #[schemars(regex(pattern = r"^[0-9]+-"))]
     cursor: Option<String>,
+    /// Whether payloads come along.
     #[serde(default)]
     payload: bool,
 }
@@ -53,12 +62,20 @@ async fn page(
     page.ok_or_else(|| no_filter(filter))
 }
 
+/// Some retained messages.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct MessageList {
+    messages: Vec<Shown>,
+    /// Where the list goes on; null is its end.
+    cursor: Option<String>,
+}
+
 /// Retained messages of one shard after the other, each in the order of topics. A cursor is
 /// `SHARD-TOPIC`: behind that topic.
 pub(super) async fn list(
     State(asks): State<Arc<Asks>>,
     query: Result<Query<ListQuery>, QueryRejection>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<MessageList>, Problem> {
     let Query(ListQuery { filter, limit, cursor, payload }) = query?;
     let filter = filter.as_deref().unwrap_or("#");
     let limit = super::limit(limit, MESSAGES_DEFAULT, MESSAGES_MAX)?;
@@ -83,7 +100,7 @@ pub(super) async fn list(
     }
     let cursor = (shard < asks.shards())
         .then(|| format!("{shard}-{}", after.as_deref().unwrap_or_default()));
-    Ok(Json(json!({ "messages": messages, "cursor": cursor })))
+    Ok(Json(MessageList { messages, cursor }))
 }
 
 fn parse(cursor: &str, shards: u16) -> Option<(u16, Option<String>)> {
@@ -117,7 +134,7 @@ pub(super) async fn one(
 pub(super) async fn clear(
     State(asks): State<Arc<Asks>>,
     topic: Result<Path<String>, PathRejection>,
-) -> Result<StatusCode, Problem> {
+) -> Result<NoContent, Problem> {
     let Path(topic) = topic?;
     find(&asks, &topic).await?;
     let owner = asks.owner(&topic);
@@ -125,7 +142,7 @@ pub(super) async fn clear(
     let Answer::Published(published) = asks.ask(owner, Request::Publish(message)).await? else {
         return Err(wrong_answer());
     };
-    published.map_err(Problem::from).map(|()| StatusCode::NO_CONTENT)
+    published.map_err(Problem::from).map(|()| NoContent)
 }
 
 impl From<NotPublished> for Problem {

@@ -2,13 +2,23 @@
 
 use crate::tokens::{Role, Token};
 use axum::{Extension, Json};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Whose token it is.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Owner {
+    /// Their name; null over the socket.
+    name: Option<String>,
+    /// What they may do.
+    role: Role,
+}
 
 /// Whose token came with the request. The socket takes none, and lets its user do everything.
-pub(super) async fn token(token: Option<Extension<Token>>) -> Json<Value> {
+pub(super) async fn token(token: Option<Extension<Token>>) -> Json<Owner> {
     let (name, role) = match token {
         Some(Extension(token)) => (Some(token.name), token.role),
         None => (None, Role::Admin),
     };
-    Json(json!({ "name": name, "role": role }))
+    Json(Owner { name, role })
 }

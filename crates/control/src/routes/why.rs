@@ -8,12 +8,17 @@ use crate::why::{DROPS_MAX, Why};
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::sync::Arc;
 
-#[derive(serde::Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WhyQuery {
+    /// The client that would get it.
     client: Box<str>,
+    /// The message's topic, without wildcards.
+    #[schemars(length(min = 1))]
     topic: Box<str>,
 }
 

@@ -42,6 +42,7 @@ impl Shard {
             at = match self.clients.at(at) {
                 Ok(_) => {
                     page.clients.push(self.state_of(SessionKey(at as u32)));
+                    page.behind.push(at as u32 + 1);
                     at + 1
                 }
                 Err(next) => next,

@@ -22,6 +22,7 @@ mod bridges;
 mod broker_options;
 mod clients;
 mod conformance;
+mod contract;
 mod crash;
 mod ctl;
 mod dashboard;

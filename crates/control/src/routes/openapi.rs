@@ -1,0 +1,118 @@
+//! `/api/v1/openapi.json`: what this API has, made of the same operations as its routes.
+
+use super::operation::{Description, Operation};
+use super::operations;
+use axum::Json;
+use axum::http::StatusCode;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+const ABOUT: &str = "What a running broker is asked, and told to do. A viewer's token looks (GET) \
+                     and changes nothing; an admin's does everything.";
+
+static DOCUMENT: LazyLock<Value> = LazyLock::new(|| document(&operations()));
+
+/// What any request may be answered, that of a 401 where a token is asked for, and that of a 403
+/// where something is changed.
+const EVERYWHERE: &[(u16, &str)] = &[
+    (401, "The request has no token that the broker knows."),
+    (403, "The token is a viewer's, and this changes something."),
+    (413, "A body that is too long, or one where none is taken."),
+    (429, "Too many requests in this second."),
+    (503, "The broker takes no request now; try again."),
+    (504, "The broker did not answer in time."),
+];
+
+/// The same for everybody, and nothing of the broker: it needs no token.
+pub(super) async fn openapi() -> Json<Value> {
+    Json(DOCUMENT.clone())
+}
+
+/// Whether a path is answered without a token.
+pub(super) fn is_open(path: &str) -> bool {
+    matches!(path, "/healthz" | "/readyz" | "/api/v1/openapi.json")
+}
+
+/// OpenAPI 3.1.
+fn document(operations: &[Operation]) -> Value {
+    let (mut paths, mut schemas) = (Map::new(), Map::new());
+    for operation in operations {
+        let mut description = Description::new();
+        let shown = shown(operation, &mut description);
+        schemas.extend(description.schemas());
+        let path = operation.path.replace("{*", "{");
+        let methods = paths.entry(path).or_insert_with(|| json!({}));
+        methods[operation.method] = shown;
+    }
+    schemas.sort_keys();
+    let mut everywhere = Description::new();
+    for &(status, what) in EVERYWHERE {
+        everywhere.fails(StatusCode::from_u16(status).unwrap_or_default(), what);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": { "title": "Weir broker", "version": env!("CARGO_PKG_VERSION"), "description": ABOUT },
+        "servers": [{ "url": "/" }],
+        "security": [{ "token": [] }],
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "responses": listed(everywhere.answers),
+            "securitySchemes": { "token": {
+                "type": "http",
+                "scheme": "bearer",
+                "description": "As `weir token` makes one. The unix socket needs none.",
+            } },
+        },
+    })
+}
+
+fn shown(operation: &Operation, description: &mut Description) -> Value {
+    let Operation { path, method, summary, faults, describe, .. } = *operation;
+    describe(description);
+    for &(status, what) in faults {
+        description.fails(StatusCode::from_u16(status).unwrap_or_default(), what);
+    }
+    let is_met = |status: u16| match status {
+        401 => !is_open(path),
+        403 => method != "get",
+        _ => true,
+    };
+    for (status, ..) in EVERYWHERE.iter().filter(|fault| is_met(fault.0)) {
+        let answer = json!({ "$ref": format!("#/components/responses/{status}") });
+        description.answers.insert(*status, answer);
+    }
+    let (segments, names): (Vec<_>, Vec<_>) =
+        path.trim_start_matches("/api/v1").split('/').skip(1).partition(|it| !it.starts_with('{'));
+    let name = |text: &str| text.trim_matches(['{', '}', '*']).to_owned();
+    let mut names = names.into_iter().map(name);
+    for parameter in &mut description.parameters {
+        if parameter["in"] == "path" {
+            parameter["name"] = names.next().into();
+        }
+    }
+    let parts = path.trim_start_matches("/api/v1").split('/').skip(1).map(name);
+    let id = [method.to_owned()].into_iter().chain(parts).collect::<Vec<_>>().join("_");
+    let mut shown =
+        json!({ "operationId": id.replace('.', "_"), "summary": summary, "tags": [segments[0]] });
+    if !description.parameters.is_empty() {
+        shown["parameters"] = std::mem::take(&mut description.parameters).into();
+    }
+    if let Some(body) = description.body.take() {
+        shown["requestBody"] = body;
+    }
+    if is_open(path) {
+        shown["security"] = json!([]);
+    }
+    shown["responses"] = listed(std::mem::take(&mut description.answers));
+    shown
+}
+
+/// Answers under their statuses.
+fn listed(answers: BTreeMap<u16, Value>) -> Value {
+    answers.into_iter().map(|(status, answer)| (status.to_string(), answer)).collect()
+}
+
+#[cfg(test)]
+mod tests;
