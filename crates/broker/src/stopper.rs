@@ -15,6 +15,8 @@ pub struct Stopper {
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     pub(crate) stop: AtomicBool,
+    /// Nobody is let in yet.
+    pub(crate) is_shut: AtomicBool,
     /// A shard has ended by itself: the others give their clients less time.
     pub(crate) is_broken: AtomicBool,
     /// How often the counters were asked for.
