@@ -75,7 +75,7 @@ impl Bridges {
     /// What the system says of threads.
     pub fn start(
         all: Vec<Settings>,
-        inlet: Arc<dyn Inlet>,
+        inlet: &Arc<dyn Inlet>,
         prepared: impl FnOnce() + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let prepared = Arc::new(Prepared(Some(Box::new(prepared))));
@@ -84,7 +84,7 @@ impl Bridges {
         for settings in all {
             let (waker, shared) = (Waker::new()?, Arc::<Shared>::default());
             watch.push((settings.name.clone(), Arc::clone(&shared)));
-            let (own, inlet) = (waker.clone(), Arc::clone(&inlet));
+            let (own, inlet) = (waker.clone(), Arc::clone(inlet));
             let (settings, stop) = (Arc::new(settings), Arc::clone(&is_stopping));
             let prepared = Arc::clone(&prepared);
             let run = move || {

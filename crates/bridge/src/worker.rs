@@ -209,7 +209,8 @@ impl<'a> Worker<'a> {
             comes_back: false,
             rests_us: 0..=0,
             is_quiet: true,
-            options: "addresses of [[bridge]]",
+            options: "addresses in [[bridge]]",
+            tls_options: ["ca in [bridge.tls]", "insecure in [bridge.tls]"],
         };
         self.relay.speak(self.settings.dialects[self.dialect]);
         let mut remote = Connection::new(&place.address, policy);

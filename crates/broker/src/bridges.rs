@@ -53,5 +53,7 @@ pub(crate) fn start(
     way: Option<Way>,
     prepared: impl FnOnce() + Send + Sync + 'static,
 ) -> io::Result<Option<Bridges>> {
-    way.map(|way| Bridges::start(all, Arc::new(way), prepared)).transpose()
+    let Some(way) = way else { return Ok(None) };
+    let inlet: Arc<dyn Inlet> = Arc::new(way);
+    Bridges::start(all, &inlet, prepared).map(Some)
 }

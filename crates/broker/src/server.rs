@@ -248,7 +248,11 @@ impl Server {
                 ready::announce();
             }
         };
-        bridges::start(std::mem::take(&mut self.bridges), way, open)
+        let bridges = bridges::start(std::mem::take(&mut self.bridges), way, open)?;
+        if let Some(bridges) = &bridges {
+            self.asked.bridges.get_or_init(|| bridges.watch());
+        }
+        Ok(bridges)
     }
 
     /// What is to run.
