@@ -44,6 +44,17 @@ pub struct Bridges {
     watch: BridgeWatch,
 }
 
+/// Held by every bridge until it is prepared.
+struct Prepared(Option<Box<dyn FnOnce() + Send + Sync>>);
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        if let Some(tell) = self.0.take() {
+            tell();
+        }
+    }
+}
+
 /// How bridges are.
 #[derive(Clone, Debug, Default)]
 pub struct BridgeWatch(Arc<[(String, Arc<Shared>)]>);
@@ -56,20 +67,28 @@ impl BridgeWatch {
 }
 
 impl Bridges {
-    /// Starts a thread for each bridge.
+    /// Starts a thread for each bridge. `prepared` is called once all have their sessions in the own
+    /// broker, or have found that they cannot have them now: what is published from then on is
+    /// theirs to relay.
     ///
     /// # Errors
     /// What the system says of threads.
-    pub fn start(all: Vec<Settings>, inlet: Arc<dyn Inlet>) -> io::Result<Self> {
+    pub fn start(
+        all: Vec<Settings>,
+        inlet: &Arc<dyn Inlet>,
+        prepared: impl FnOnce() + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        let prepared = Arc::new(Prepared(Some(Box::new(prepared))));
         let is_stopping = Arc::new(AtomicBool::new(false));
         let (mut threads, mut watch) = (Vec::new(), Vec::new());
         for settings in all {
             let (waker, shared) = (Waker::new()?, Arc::<Shared>::default());
             watch.push((settings.name.clone(), Arc::clone(&shared)));
-            let (own, inlet) = (waker.clone(), Arc::clone(&inlet));
+            let (own, inlet) = (waker.clone(), Arc::clone(inlet));
             let (settings, stop) = (Arc::new(settings), Arc::clone(&is_stopping));
+            let prepared = Arc::clone(&prepared);
             let run = move || {
-                let run = Worker::new(&settings, &shared, &stop, &*inlet).run(own);
+                let run = Worker::new(&settings, &shared, &stop, (&*inlet, prepared)).run(own);
                 if let Err(error) = run {
                     tracing::error!(bridge = settings.name, %error, "the bridge has ended");
                     shared.failed("", &error.to_string());

@@ -239,6 +239,9 @@ impl Relay {
         if self.dialect == Dialect::V5 {
             let window = settings.in_flight_max.min(self.local.limits.receive_maximum);
             properties.push(Property::ReceiveMaximum(window.max(1)));
+            // What is longer would be kept here, and could not be passed on.
+            let bytes_max = self.local.limits.packet_bytes_max;
+            properties.push(Property::MaximumPacketSize(bytes_max.try_into().unwrap_or(u32::MAX)));
             if !settings.clean_start {
                 properties.push(Property::SessionExpiryInterval(u32::MAX));
             }
@@ -382,7 +385,7 @@ impl Relay {
                 self.connected(end, session_present, limits, now_us, port);
             }
             Heard::Refused(reason) => self.refused(end, reason, why),
-            Heard::Subscribed(codes) => self.subscribed(end, &codes, why, now_us, port),
+            Heard::Subscribed(codes) => self.subscribed(end, &codes, why.as_deref(), now_us, port),
             Heard::Acknowledged { tag, reason } => {
                 self.acknowledged(end, tag, (reason, why), now_us, port);
             }
@@ -419,14 +422,14 @@ impl Relay {
         &mut self,
         end: End,
         codes: &[u8],
-        why: Option<String>,
+        why: Option<&str>,
         now_us: u64,
         port: &mut impl Port,
     ) {
         let refused = codes.iter().find(|code| **code >= ReasonCode::UnspecifiedError as u8);
         if let Some(&code) = refused {
             let reason = ReasonCode::from_u8(code).unwrap_or(ReasonCode::UnspecifiedError);
-            let said = weir_connection::named(reason, why.as_deref());
+            let said = weir_connection::named(reason, why);
             let filters: Vec<&str> =
                 self.side(end).routes.filters().into_iter().map(|(filter, _)| filter).collect();
             let text = format!("a subscription is refused, one of {}: {said}", filters.join(", "));

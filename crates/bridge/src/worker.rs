@@ -1,13 +1,13 @@
 //! A bridge on its thread: connects, gives up, rests, and connects again. What goes through it is
 //! [`Relay`]'s.
 
-use crate::Inlet;
 use crate::backoff::{Backoff, Turn};
 use crate::counts::Shared;
 use crate::relay::{Broken, Errand, News, Relay};
 use crate::settings::{Dialect, Remote, Settings, Start};
 use crate::side::Port;
 use crate::topics::End;
+use crate::{Inlet, Prepared};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -44,6 +44,8 @@ pub(crate) struct Worker<'a> {
     phase: Phase,
     /// Whether its session in the local broker has been made.
     is_prepared: bool,
+    /// Until that was tried.
+    prepared: Option<Arc<Prepared>>,
     local: Option<Token>,
     /// When the local broker's silence is taken for its end.
     local_due_us: Option<u64>,
@@ -101,7 +103,7 @@ impl<'a> Worker<'a> {
         settings: &'a Arc<Settings>,
         shared: &'a Arc<Shared>,
         is_stopping: &'a AtomicBool,
-        inlet: &'a dyn Inlet,
+        (inlet, prepared): (&'a dyn Inlet, Arc<Prepared>),
     ) -> Self {
         // A hasher of the standard library has keys that nobody knows.
         let seed = RandomState::new().hash_one(&settings.name);
@@ -113,6 +115,7 @@ impl<'a> Worker<'a> {
             relay: Relay::new(Arc::clone(settings), Arc::clone(shared)),
             phase: Phase::Prepare,
             is_prepared: false,
+            prepared: Some(prepared),
             local: None,
             local_due_us: None,
             remote: None,
@@ -206,7 +209,8 @@ impl<'a> Worker<'a> {
             comes_back: false,
             rests_us: 0..=0,
             is_quiet: true,
-            options: "addresses of [[bridge]]",
+            options: "addresses in [[bridge]]",
+            tls_options: ["ca in [bridge.tls]", "insecure in [bridge.tls]"],
         };
         self.relay.speak(self.settings.dialects[self.dialect]);
         let mut remote = Connection::new(&place.address, policy);
@@ -270,7 +274,7 @@ impl<'a> Worker<'a> {
     fn ready(&mut self, io: &mut Io) {
         match self.phase {
             Phase::Prepare => {
-                self.is_prepared = true;
+                (self.is_prepared, self.prepared) = (true, None);
                 self.leave_local(io);
                 self.begin(io);
             }
@@ -378,6 +382,7 @@ impl<'a> Worker<'a> {
 
     /// Waits before it tries again.
     fn rest(&mut self, error: &str) {
+        self.prepared = None;
         let rest = self.backoff.rest();
         self.shared.failed(&self.place().address.to_string(), error);
         let again_ms = rest.as_millis();

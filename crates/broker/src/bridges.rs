@@ -47,7 +47,13 @@ impl Inlet for Way {
     }
 }
 
-/// Starts the bridges, if there are some.
-pub(crate) fn start(all: Vec<Settings>, way: Option<Way>) -> io::Result<Option<Bridges>> {
-    way.map(|way| Bridges::start(all, Arc::new(way))).transpose()
+/// Starts the bridges, if there are some. `prepared` is called once they miss nothing any more.
+pub(crate) fn start(
+    all: Vec<Settings>,
+    way: Option<Way>,
+    prepared: impl FnOnce() + Send + Sync + 'static,
+) -> io::Result<Option<Bridges>> {
+    let Some(way) = way else { return Ok(None) };
+    let inlet: Arc<dyn Inlet> = Arc::new(way);
+    Bridges::start(all, &inlet, prepared).map(Some)
 }

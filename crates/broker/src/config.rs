@@ -283,6 +283,7 @@ impl Config {
     pub(crate) fn open(&self) -> Result<Opened, ConfigError> {
         self.check_values()?;
         let mut warnings: Vec<String> = self.auth.warnings().chain(self.flow.warnings()).collect();
+        warnings.extend(self.bridge.iter().flat_map(BridgeConfig::warnings));
         let (doors, access) = (self.doors(&mut warnings)?, self.auth.read_files()?);
         let is_said = self.auth.allow_anonymous.is_some() || self.auth.names_users();
         match self.places_for_all()?.first() {

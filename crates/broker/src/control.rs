@@ -20,8 +20,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use weir_bridge::{BridgeState, BridgeWatch};
 use weir_control::{
-    BanPage, Bridge, Changed, Client, ClientPage, Counters, Full, Link, Message, NewBan, NotPublished,
-    Outlook, Port, Request, Reread, RetainedPage, Subscription, SubscriptionPage, Unchanged, Whom,
+    BanPage, Bridge, Changed, Client, ClientPage, Counters, Full, Link, Message, NewBan,
+    NotPublished, Outlook, Port, Request, Reread, RetainedPage, Subscription, SubscriptionPage,
+    Unchanged, Whom,
 };
 use weir_core::{
     ClientState, Kicked, NotMoved, OwnMessage, Partition, Partitions, ShardId, Stats,

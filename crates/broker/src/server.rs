@@ -26,6 +26,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use weir_access::Asker;
@@ -197,8 +198,9 @@ impl Server {
         let doorman = doorman.transpose()?;
         let (workers, shards, way, _store) = self.workers(control.is_some())?;
         drop(doorman);
+        let stopper = self.stopper();
         // They relay until this is over.
-        let bridges = bridges::start(std::mem::take(&mut self.bridges), way)?;
+        let bridges = self.start_bridges(way, &stopper)?;
         // It answers until this is over.
         let _control = match control.zip(shards) {
             Some((control, mut shards)) => {
@@ -209,7 +211,6 @@ impl Server {
         };
         let mut workers = workers.into_iter();
         let first = workers.next();
-        let stopper = self.stopper();
         let mut threads = Vec::new();
         for worker in workers {
             let name = format!("shard-{}", worker.own().0);
@@ -218,7 +219,9 @@ impl Server {
             threads.push(std::thread::Builder::new().name(name).spawn(serve)?);
         }
         watchdog::start(Arc::clone(&self.asked), stopper.clone(), self.wakers.len() as u16)?;
-        ready::announce();
+        if bridges.is_none() {
+            ready::announce();
+        }
         let mut result = first.map_or(Ok(()), |worker| serve(worker, &stopper));
         for thread in threads {
             // It catches its own panics.
@@ -227,6 +230,29 @@ impl Server {
         result?;
         tracing::info!("stopped");
         Ok(())
+    }
+
+    /// Nobody is let in whose messages the bridges would miss: the shards listen once they are
+    /// prepared.
+    fn start_bridges(
+        &mut self,
+        way: Option<Way>,
+        stopper: &Stopper,
+    ) -> std::io::Result<Option<Bridges>> {
+        self.asked.is_shut.store(way.is_some(), Ordering::Release);
+        let (asked, stopper) = (Arc::clone(&self.asked), stopper.clone());
+        let open = move || {
+            asked.is_shut.store(false, Ordering::Release);
+            stopper.wake();
+            if !asked.stop.load(Ordering::Acquire) {
+                ready::announce();
+            }
+        };
+        let bridges = bridges::start(std::mem::take(&mut self.bridges), way, open)?;
+        if let Some(bridges) = &bridges {
+            self.asked.bridges.get_or_init(|| bridges.watch());
+        }
+        Ok(bridges)
     }
 
     /// What is to run.

@@ -63,12 +63,12 @@ impl Worker {
         let mut reactor = Reactor::with_backend(self.waker.clone(), self.io)?;
         reactor.io().set_gather(self.gather);
         self.shell.begin(reactor.io());
-        for listener in std::mem::take(&mut self.listeners) {
-            reactor.listen(listener.id, listener.socket, listener.transport)?;
-        }
         let (mut counters, mut turns) = (0, 0);
         while !self.asked.stop.load(Ordering::Acquire) {
             self.asked.say_turned(&mut turns);
+            if !self.listeners.is_empty() && !self.asked.is_shut.load(Ordering::Acquire) {
+                self.listen(&mut reactor)?;
+            }
             let asked = self.asked.counters.load(Ordering::Acquire);
             if asked != counters {
                 counters = asked;
@@ -85,6 +85,13 @@ impl Worker {
             }
         }
         self.finish(reactor)
+    }
+
+    fn listen(&mut self, reactor: &mut Reactor) -> Result<(), Ended> {
+        for listener in std::mem::take(&mut self.listeners) {
+            reactor.listen(listener.id, listener.socket, listener.transport)?;
+        }
+        Ok(())
     }
 
     /// How long the next turn may wait; `None` is for ever.

@@ -3,8 +3,8 @@
 //! At most one of a kind is under way to a shard. Who gave up waiting still holds its kind until
 //! the answer has come: so a shard that is late is never asked more than it had answered.
 
-use crate::bridges::Bridge;
 use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
+use crate::bridges::Bridge;
 use crate::history::History;
 use crate::port::{Answer, Full, Port, REQUESTS_MAX, Request, Reread};
 use std::io;

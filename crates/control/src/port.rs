@@ -1,7 +1,7 @@
 //! What is asked of a broker, and what it answers.
 
-use crate::bridges::Bridge;
 use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
+use crate::bridges::Bridge;
 use crate::drops::{Drop, DropQuery};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -73,6 +73,12 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// List the bridges to other brokers, and what waits for each
+    Bridges {
+        /// A JSON object on a line for each
+        #[arg(long)]
+        json: bool,
+    },
     /// Have users, rights, bans and certificates read again, as SIGHUP does
     Reload,
     /// List messages that were dropped lately, and what was refused, the newest first
@@ -169,6 +175,7 @@ pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
         Command::Ban { whom, length_s, reason } => ban(&caller, whom, *length_s, reason.as_deref()),
         Command::Unban { whom } => removed(&caller.delete(&Caller::bans_path(&whom.query()))?),
         Command::Bans { json } => BANS.show(&caller, u64::MAX, *json),
+        Command::Bridges { json } => bridges(&caller, *json),
         Command::Reload => reload(&caller),
         Command::Drops { client, topic, limit, json } => {
             drops(&caller, (client.as_deref(), topic.as_deref()), *limit, *json)
@@ -288,6 +295,23 @@ fn drops(
             sayln!("{drop}");
         } else {
             sayln!("{}", text::drop_line(&serde_json::from_value(drop)?));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows every bridge, and what was wrong with it last.
+fn bridges(caller: &Caller, json: bool) -> anyhow::Result<ExitCode> {
+    let mut answer = granted(&caller.get("/api/v1/bridges")?)?;
+    let bridges = answer["bridges"].as_array_mut().context("the broker sent no list")?;
+    if !json {
+        sayln!("{}", text::BRIDGE_HEAD);
+    }
+    for bridge in bridges.drain(..) {
+        if json {
+            sayln!("{bridge}");
+        } else {
+            say!("{}", text::bridge(&serde_json::from_value(bridge)?));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -255,9 +255,12 @@ impl BridgeConfig {
             return Some(fault("bridge.addresses", "[]", "name at least one, such as mqtt://HOST"));
         }
         for address in &self.addresses {
-            if let Err(rule) = address.parse::<Address>() {
-                return Some(fault("bridge.addresses", shown(address), rule));
-            }
+            let rule = match address.parse::<Address>() {
+                Ok(place) if place.user_name.is_none() => continue,
+                Ok(_) => "name the user in user_name, and the password in password_file",
+                Err(rule) => rule,
+            };
+            return Some(fault("bridge.addresses", shown(address), rule));
         }
         if self.topics.is_empty() {
             return Some(fault("bridge.topics", "[]", "name what is to be relayed"));
@@ -283,6 +286,16 @@ impl BridgeConfig {
             return Some(fault("bridge.user_name", "not set", "a password goes with a user name"));
         }
         self.number_fault().or_else(|| self.state_fault())
+    }
+
+    /// What is odd about it, a line each.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
+        let Self { name, topics, .. } = self;
+        let twos = topics.iter().filter(|topic| topic.qos == 2);
+        let said = move |topic: &BridgeTopic| {
+            format!("bridge {name}: {:?} is relayed with QoS 1, not 2", topic.pattern)
+        };
+        twos.map(said)
     }
 
     fn number_fault(&self) -> Option<Fault> {

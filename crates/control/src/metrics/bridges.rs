@@ -28,12 +28,8 @@ const FAILURES: Family = family(
     "Connections to the remote broker, or tries to connect, that failed.",
     &[],
 );
-const DROPS: Family = family(
-    "weir_bridge_dropped",
-    Kind::Counter,
-    "Messages that were not relayed, by reason.",
-    &[],
-);
+const DROPS: Family =
+    family("weir_bridge_dropped", Kind::Counter, "Messages that were not relayed, by reason.", &[]);
 const QUEUED_MESSAGES: Family = family(
     "weir_bridge_queued_messages",
     Kind::Gauge,
@@ -61,9 +57,8 @@ pub(super) fn add(out: &mut String, bridges: &[Bridge], format: Format) {
     };
     each(&CONNECTED, |bridge| vec![(String::new(), bridge.connected.into())]);
     each(&MESSAGES, |bridge| {
-        let way = |way: &str| {
-            (format!(",direction=\"{way}\""), bridge.count(&format!("messages_{way}")))
-        };
+        let way =
+            |way: &str| (format!(",direction=\"{way}\""), bridge.count(&format!("messages_{way}")));
         vec![way("in"), way("out")]
     });
     each(&CONNECTS, |bridge| vec![(String::new(), bridge.count("connects"))]);

@@ -1,9 +1,11 @@
 //! `[[bridge]]`: a broker that relays to another, Weir and Mosquitto, while either is there, is
 //! killed, and is back.
 
+use crate::support::asked::{Asked, said as told};
 use crate::support::blocking::Blocking;
 use crate::support::mqtt::Peer;
 use crate::support::{Broker, tool};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -297,4 +299,34 @@ fn the_next_address_is_tried_and_a_circle_of_bridges_ends() {
     }
     publish(&mut publisher, "end", "2");
     assert_eq!(next(&mut here), said("end", "2"));
+}
+
+#[test]
+fn a_bridge_is_shown_with_what_waits_for_it_and_why() {
+    let address = format!("127.0.0.1:{}", free_port());
+    let asked = Asked::start(|_| {
+        format!("[[bridge]]\nname = \"up\"\naddresses = [\"mqtt://{address}\"]\n{TOPICS}\n")
+    });
+    let mut publisher = Peer::client(&asked.broker.address, "publisher");
+    publish(&mut publisher, "out/a", "1");
+    publish(&mut publisher, "out/a", "2");
+    let shown = told(&asked.ctl(&["bridges"]));
+    let lines: Vec<_> = shown.lines().collect();
+    let down = format!("up                down        0        0        2        0  {address}");
+    assert_eq!(lines[1], down);
+    assert!(lines[2].contains("cannot connect to ") && lines[2].contains(&address), "{shown}");
+
+    let _remote = Broker::try_start(&["--listen", &address]).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let up = format!("up                up          2        0        0        0  {address}");
+    loop {
+        let shown = told(&asked.ctl(&["bridges"]));
+        if shown.lines().nth(1) == Some(&up) && shown.lines().count() == 2 {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{shown}");
+    }
+    let json: Value = serde_json::from_str(&told(&asked.ctl(&["bridges", "--json"]))).unwrap();
+    assert_eq!(json["client_id"], "$weir/bridge/up");
+    assert_eq!(json["counters"]["messages_out"], 2);
 }
