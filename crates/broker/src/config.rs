@@ -17,6 +17,7 @@ use crate::control::{BanBook, ControlConfig};
 use crate::journal::{ADDED_BANS_FILE, StoreConfig};
 use crate::listener::{Door, Doors, ListenerConfig, Place as ListenPlace, TlsFault};
 use crate::rules::FlowRules;
+use crate::sys::SysConfig;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::ToSocketAddrs;
@@ -73,6 +74,8 @@ pub struct Config {
     /// How the broker can be asked while it runs: [control.md](control.md).
     #[serde(skip_serializing_if = "ControlConfig::is_off")]
     pub control: ControlConfig,
+    /// What the broker says of itself in messages: [sys.md](sys.md).
+    pub sys: SysConfig,
 }
 
 impl Default for Config {
@@ -91,6 +94,7 @@ impl Default for Config {
             share: SharePolicy::default(),
             flow: FlowRules::default(),
             control: ControlConfig::default(),
+            sys: SysConfig::default(),
         }
     }
 }

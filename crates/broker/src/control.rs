@@ -40,6 +40,7 @@ pub(crate) enum Answer {
     Subscriptions(Option<weir_core::SubscriptionPage>),
     Retained(Option<weir_core::MessagePage>),
     Published(Result<(), weir_core::NotPublished>),
+    PublishedSys(Result<(), weir_core::NotPublished>),
     Counters(Box<ShardCounters>),
     Partitions(weir_control::Partitions),
     Moved(Result<(Partition, ShardId), NotMoved>),
@@ -147,13 +148,10 @@ impl From<Answer> for weir_control::Answer {
                 messages: page.messages.iter().map(|message| shown_message(message)).collect(),
                 next: page.next.map(Into::into),
             })),
-            Answer::Published(published) => Self::Published(published.map_err(|why| match why {
-                weir_core::NotPublished::Refused(reason, detail) => {
-                    let detail = if detail.is_empty() { reason.name() } else { detail };
-                    NotPublished::Refused(detail.to_owned())
-                }
-                weir_core::NotPublished::Busy => NotPublished::Busy,
-            })),
+            Answer::Published(published) => Self::Published(published.map_err(not_published)),
+            Answer::PublishedSys(published) => {
+                Self::PublishedSys(published.map_err(not_published))
+            }
             Answer::Counters(counters) => Self::Counters((*counters).into()),
             Answer::EndedBanned(count) => Self::EndedBanned(count),
             Answer::Drops(kept) => Self::Drops(kept.into_iter().map(Into::into).collect()),
@@ -238,6 +236,16 @@ impl From<ShardCounters> for Counters {
             .chain(of_access)
             .collect(),
         }
+    }
+}
+
+fn not_published(why: weir_core::NotPublished) -> NotPublished {
+    match why {
+        weir_core::NotPublished::Refused(reason, detail) => {
+            let detail = if detail.is_empty() { reason.name() } else { detail };
+            NotPublished::Refused(detail.to_owned())
+        }
+        weir_core::NotPublished::Busy => NotPublished::Busy,
     }
 }
 

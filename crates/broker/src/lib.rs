@@ -23,6 +23,7 @@ mod server;
 mod shell;
 mod shrink;
 mod stopper;
+mod sys;
 mod worker;
 
 pub use admission::ProcessLimits;
@@ -48,3 +49,4 @@ pub use reload::Reloader;
 pub use rules::FlowRules;
 pub use server::{ServeError, Server};
 pub use stopper::Stopper;
+pub use sys::SysConfig;

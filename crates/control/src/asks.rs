@@ -5,12 +5,13 @@
 
 use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
 use crate::history::History;
-use crate::port::{Answer, Full, Port, REQUESTS_MAX, Request, Reread};
+use crate::port::{Answer, Counters, Full, Port, REQUESTS_MAX, Request, Reread};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::Instant;
 
 /// How long a shard rests after an answer before it is asked the same kind again: a client that
 /// asks without end takes a small part of its time.
@@ -95,6 +96,18 @@ impl Asks {
             answers.push(self.ask(shard, request.clone()).await?);
         }
         Ok(answers)
+    }
+
+    /// The counters of all shards, in order. The history keeps a sample of them.
+    pub(crate) async fn counters(&self) -> Result<Vec<Counters>, Full> {
+        let counters = |answer| match answer {
+            Answer::Counters(counters) => Some(counters),
+            _ => None,
+        };
+        let all: Vec<_> =
+            self.ask_all(&Request::Counters).await?.into_iter().filter_map(counters).collect();
+        self.history.note(Instant::now(), &all);
+        Ok(all)
     }
 
     /// Gives answers to who waits for them, as they come.

@@ -19,6 +19,7 @@ mod port;
 mod routes;
 mod server;
 mod socket;
+mod sys;
 mod tcp;
 mod tls;
 mod tokens;
@@ -33,6 +34,7 @@ pub use port::{
     Subscription, SubscriptionPage,
 };
 pub use server::{Control, ControlError, Server, Setup};
+pub use sys::Sys;
 pub use socket::{SocketError, SocketFile, listen};
 pub use tls::{ControlTls, TlsError};
 pub use tokens::{Role, Token, TokenHash};

@@ -11,7 +11,7 @@ pub const PAGE_CLIENTS_MAX: u16 = 256;
 
 /// Kinds of requests. At most one of each is under way to a shard, so this is the room that the
 /// port needs for requests to a shard, and for its answers.
-pub const REQUESTS_MAX: usize = 13;
+pub const REQUESTS_MAX: usize = 14;
 
 /// A broker of some shards. It never makes its caller wait.
 pub trait Port: Send + 'static {
@@ -108,6 +108,13 @@ pub enum Request {
     },
     /// That it publishes a message of whoever asks.
     Publish(Message),
+    /// That it publishes what the broker says of itself, to a topic below `$SYS`, retained.
+    PublishSys {
+        /// Where.
+        topic: Box<str>,
+        /// What.
+        payload: Box<str>,
+    },
     /// Its counters.
     Counters,
     /// Which partitions it holds.
@@ -149,6 +156,8 @@ pub enum Answer {
     Retained(Option<RetainedPage>),
     /// Whether it is.
     Published(Result<(), NotPublished>),
+    /// Whether it is.
+    PublishedSys(Result<(), NotPublished>),
     /// Its counters.
     Counters(Counters),
     /// What it holds.
@@ -352,6 +361,7 @@ impl Request {
             Self::EndBanned(_) => 10,
             Self::Drops(_) => 11,
             Self::Outlook { .. } => 12,
+            Self::PublishSys { .. } => 13,
         }
     }
 }
@@ -373,6 +383,7 @@ impl Answer {
             Self::EndedBanned(_) => 10,
             Self::Drops(_) => 11,
             Self::Outlook(_) => 12,
+            Self::PublishedSys(_) => 13,
         }
     }
 }

@@ -144,6 +144,10 @@ impl Output<'_> {
                 let published = shard.publish(&own_message(message), self.now(), self);
                 Answer::Published(published)
             }
+            Request::PublishSys { topic, payload } => {
+                let (message, now) = ((&*topic, payload.as_bytes()), self.now());
+                Answer::PublishedSys(shard.publish_sys(message, true, now, self))
+            }
             Request::Counters => {
                 let (stats, admission) = (shard.stats(), self.guard.admission().stats);
                 let (rss_bytes, rss_bytes_max) = self.guard.memory.bytes();

@@ -66,6 +66,25 @@ pub(super) const FAMILIES: &[Family] = &[
         "Connections accepted.",
         &[("connections_opened", "")],
     ),
+    family("weir_connects_received", Counter, "CONNECT packets received.", &[("connects_in", "")]),
+    family(
+        "weir_sessions_expired",
+        Counter,
+        "Sessions ended because their clients were absent for too long.",
+        &[("sessions_expired", "")],
+    ),
+    family(
+        "weir_clients_connected",
+        Gauge,
+        "Clients connected.",
+        &[("clients_connected", "")],
+    ),
+    family(
+        "weir_subscriptions",
+        Gauge,
+        "Subscriptions of all sessions.",
+        &[("subscriptions", "shared=\"no\""), ("shared_subscriptions", "shared=\"yes\"")],
+    ),
     family(
         "weir_connections_refused",
         Counter,

@@ -1,9 +1,9 @@
 //! `/api/v1/counters`: everything that is counted, by shard and in sum; and a part of what it was.
 
-use super::{Problem, wrong_answer};
+use super::Problem;
 use crate::asks::Asks;
 use crate::metrics::{Format, text};
-use crate::port::{Answer, Counters, Request};
+use crate::port::Counters;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
@@ -19,25 +19,14 @@ pub(super) async fn metrics(
 ) -> Result<Response, Problem> {
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     let format = Format::accepted(accept.unwrap_or_default());
-    let text = text(&all(&asks).await?, format);
+    let text = text(&asks.counters().await?, format);
     Ok(([(header::CONTENT_TYPE, format.content_type())], text).into_response())
-}
-
-/// Those of each shard.
-async fn all(asks: &Asks) -> Result<Vec<Counters>, Problem> {
-    let mut all = Vec::new();
-    for answer in asks.ask_all(&Request::Counters).await? {
-        let Answer::Counters(counters) = answer else { return Err(wrong_answer()) };
-        all.push(counters);
-    }
-    asks.history.note(Instant::now(), &all);
-    Ok(all)
 }
 
 /// The counters of each shard, of all together, and of the process.
 pub(super) async fn counters(State(asks): State<Arc<Asks>>) -> Result<Json<Value>, Problem> {
     let (mut shards, mut sum, mut process) = (Vec::new(), Map::new(), Map::new());
-    for counters in all(&asks).await? {
+    for counters in asks.counters().await? {
         add(&mut sum, &counters);
         if process.is_empty() {
             process = object(&counters.process);

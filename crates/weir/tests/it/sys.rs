@@ -1,0 +1,159 @@
+//! What the broker says of itself below `$SYS`.
+
+use crate::support::Broker;
+use crate::support::mosquitto::Mosquitto;
+use crate::support::mqtt::{Message, Peer};
+use std::collections::BTreeSet;
+use std::path::Path;
+use weir_wire::QoS;
+
+/// What Mosquitto has and Weir does not: docs/sys.md says why.
+const MISSING: [&str; 14] = [
+    "heap/current",
+    "heap/maximum",
+    "load/messages/received/15min",
+    "load/messages/received/1min",
+    "load/messages/received/5min",
+    "load/messages/sent/15min",
+    "load/messages/sent/1min",
+    "load/messages/sent/5min",
+    "messages/received",
+    "messages/sent",
+    "messages/stored",
+    "publish/bytes/received",
+    "publish/bytes/sent",
+    "store/messages",
+];
+
+/// A broker with two threads and this in its file. There is no `[control]`.
+fn start(folder: &Path, lines: &str) -> Broker {
+    let file = folder.join("weir.toml");
+    std::fs::write(&file, format!("shards = 2\n{lines}")).unwrap();
+    Broker::start_with(&["--config", file.to_str().unwrap()])
+}
+
+/// Figures are published once, when the broker starts.
+const ONCE: &str = "[sys]\ninterval_s = 60000\n";
+
+/// Messages to a new client up to that of a topic, in their order.
+fn up_to(broker: &Broker, client_id: &str, filter: &str, last: &str) -> Vec<Message> {
+    let mut peer = Peer::client(&broker.address, client_id);
+    peer.subscribe(filter, QoS::ExactlyOnce);
+    let mut messages = Vec::new();
+    loop {
+        messages.push(peer.message());
+        if messages.last().unwrap().topic == last {
+            return messages;
+        }
+    }
+}
+
+#[test]
+fn figures_are_published_and_kept_for_whoever_comes_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = start(folder.path(), ONCE);
+    // The last that is published.
+    up_to(&broker, "first", "$SYS/#", "$SYS/broker/load/sockets/15min");
+    let mut all = up_to(&broker, "second", "$SYS/#", "$SYS/broker/version");
+    assert!(all.iter().all(|message| message.retain && message.qos == QoS::AtMostOnce), "{all:?}");
+    let version = all.pop().unwrap();
+    assert!(version.payload.starts_with("weir version "), "{version:?}");
+    let find = |topic: &str| all.iter().find(|message| message.topic == topic);
+    assert_eq!(find("$SYS/broker/retained messages/count").unwrap().payload, "0");
+    assert!(find("$SYS/broker/uptime").unwrap().payload.ends_with(" seconds"));
+}
+
+#[test]
+fn a_wildcard_at_the_beginning_does_not_bring_them_and_nobody_else_publishes_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = start(folder.path(), ONCE);
+    let before = up_to(&broker, "first", "$SYS/broker/version", "$SYS/broker/version");
+    let mut peer = Peer::client(&broker.address, "c");
+    peer.subscribe("#", QoS::AtMostOnce);
+    peer.subscribe("+/broker/version", QoS::AtMostOnce);
+    peer.publish("$SYS/broker/version", "mine", Some(1), false);
+    assert_eq!(peer.acknowledged(), 1, "3.1.1 has no other answer");
+    peer.publish("other", "x", None, false);
+    assert_eq!(peer.message().topic, "other");
+    let after = up_to(&broker, "second", "$SYS/broker/version", "$SYS/broker/version");
+    assert_eq!(after[0].payload, before[0].payload);
+}
+
+#[test]
+fn with_rights_only_who_has_one_for_it_reads_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let rights = folder.path().join("rights");
+    std::fs::write(&rights, "topic readwrite #\ntopic read $SYS/broker/uptime\n").unwrap();
+    let lines = format!("[auth]\nallow_anonymous = true\nacl_file = {rights:?}\n{ONCE}");
+    let broker = start(folder.path(), &lines);
+    let messages = up_to(&broker, "c", "$SYS/#", "$SYS/broker/uptime");
+    assert_eq!(messages.len(), 1, "{messages:?}");
+    let mut peer = Peer::client(&broker.address, "d");
+    peer.subscribe("$SYS/#", QoS::AtMostOnce);
+    assert_eq!(peer.message().topic, "$SYS/broker/uptime");
+    peer.subscribe("a", QoS::AtMostOnce);
+    peer.publish("a", "x", None, false);
+    assert_eq!(peer.message().topic, "a", "nothing came in between");
+}
+
+#[test]
+fn they_are_no_clients_messages_and_a_restart_forgets_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    let bounds = "[limits]\nretained_messages_max = 1\n";
+    let lines = format!("{bounds}[store]\npath = {store:?}\n");
+    let mut broker = start(folder.path(), &format!("{lines}{ONCE}"));
+    up_to(&broker, "first", "$SYS/#", "$SYS/broker/load/sockets/15min");
+    let publish = |broker: &Broker| {
+        let mut peer = Peer::client(&broker.address, "p");
+        peer.send(&weir_wire::Packet::Publish(weir_wire::packet::Publish {
+            dup: false,
+            qos: QoS::AtLeastOnce,
+            retain: true,
+            topic: "mine",
+            packet_id: weir_wire::PacketId::new(1),
+            properties: weir_wire::Properties::EMPTY,
+            payload: b"x",
+        }));
+        assert_eq!(peer.acknowledged(), 1);
+    };
+    publish(&broker);
+    // The bound has room for it.
+    assert_eq!(up_to(&broker, "c", "mine", "mine")[0].payload, "x");
+    broker.child.kill().unwrap();
+    broker.child.wait().unwrap();
+    let broker = start(folder.path(), &lines);
+    let mut peer = Peer::client(&broker.address, "d");
+    peer.subscribe("$SYS/#", QoS::AtMostOnce);
+    peer.subscribe("mine", QoS::AtMostOnce);
+    assert_eq!(peer.message().topic, "mine", "and nothing of $SYS");
+}
+
+/// Everything that is published below `$SYS/broker` in some rounds, without that.
+fn topics(address: &str) -> BTreeSet<String> {
+    let mut peer = Peer::client(address, "reader");
+    peer.subscribe("$SYS/broker/#", QoS::AtMostOnce);
+    let (mut topics, mut rounds) = (BTreeSet::new(), 0);
+    while rounds < 4 {
+        let message = peer.message();
+        let topic = message.topic.strip_prefix("$SYS/broker/").unwrap().to_owned();
+        rounds += u32::from(topic == "uptime");
+        topics.insert(topic);
+    }
+    topics
+}
+
+#[test]
+fn mosquitto_has_the_same_topics_and_some_more() {
+    let Some(mosquitto) = Mosquitto::start("allow_anonymous true\nsys_interval 1") else { return };
+    let theirs = topics(&format!("127.0.0.1:{}", mosquitto.port));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mosquitto.conf");
+    std::fs::write(&file, "allow_anonymous true\nsys_interval 1\n").unwrap();
+    let broker = Broker::start_with(&["--mosquitto", file.to_str().unwrap()]);
+    let ours = topics(&broker.address);
+    assert_eq!(ours.difference(&theirs).collect::<Vec<_>>(), [""; 0]);
+    let is_named = |topic: &&String| MISSING.iter().any(|missing| topic.starts_with(missing));
+    let missing: Vec<_> = theirs.difference(&ours).filter(|topic| !is_named(topic)).collect();
+    assert_eq!(missing, [""; 0]);
+}
