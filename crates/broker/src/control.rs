@@ -13,13 +13,15 @@ use crate::journal::JournalCounts;
 use crate::letter::Letter;
 use crate::log::LogCounts;
 use crate::reload::Reloader;
+use crate::trace::{self, Taken, TraceCounts};
 pub use config::{ControlConfig, TokenConfig};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use weir_control::{
     BanPage, Changed, Client, ClientPage, Counters, Full, Link, Message, NewBan, NotPublished,
-    Outlook, Port, Request, Reread, RetainedPage, Subscription, SubscriptionPage, Unchanged, Whom,
+    Outlook, Port, Request, Reread, RetainedPage, Subscription, SubscriptionPage, TraceOf,
+    Traced, Unchanged, Whom,
 };
 use weir_core::{
     ClientState, Kicked, NotMoved, OwnMessage, Partition, Partitions, ShardId, Stats,
@@ -46,6 +48,7 @@ pub(crate) enum Answer {
     Moved(Result<(Partition, ShardId), NotMoved>),
     EndedBanned(u64),
     Drops(Vec<Kept>),
+    Trace(Box<Taken>),
     Outlook(Option<Box<weir_core::Outlook>>),
 }
 
@@ -65,6 +68,7 @@ pub(crate) struct ShardCounters {
     pub(crate) rate_pauses: u64,
     /// Connections ended because their certificates count no more.
     pub(crate) certificates_ended: u64,
+    pub(crate) traced: TraceCounts,
     /// Where there is a store.
     pub(crate) journal: Option<JournalCounts>,
     pub(crate) rss_bytes: u64,
@@ -105,6 +109,10 @@ impl Port for Shards {
 
     fn bans(&self, from: usize, bans_max: usize) -> BanPage {
         self.bans.page(from, bans_max, &self.admission)
+    }
+
+    fn check_trace(&self, of: &TraceOf) -> Result<(), String> {
+        trace::check(of)
     }
 
     fn reload(&mut self) -> Vec<Reread> {
@@ -155,6 +163,11 @@ impl From<Answer> for weir_control::Answer {
             Answer::Counters(counters) => Self::Counters((*counters).into()),
             Answer::EndedBanned(count) => Self::EndedBanned(count),
             Answer::Drops(kept) => Self::Drops(kept.into_iter().map(Into::into).collect()),
+            Answer::Trace(taken) => {
+                let Taken { events, dropped } = *taken;
+                let events = events.into_iter().map(trace::event).collect();
+                Self::Trace(Traced { events, dropped })
+            }
             Answer::Outlook(outlook) => {
                 Self::Outlook(outlook.map(|it| Box::new(shown_outlook(*it))))
             }
@@ -181,6 +194,7 @@ impl From<ShardCounters> for Counters {
             access,
             rate_pauses,
             certificates_ended,
+            traced,
             journal,
             rss_bytes,
             rss_bytes_max,
@@ -214,6 +228,8 @@ impl From<ShardCounters> for Counters {
             ("passwords_busy", passwords.busy),
             ("rate_pauses", rate_pauses),
             ("certificates_ended", certificates_ended),
+            ("trace_packets", traced.copied),
+            ("trace_dropped", traced.dropped),
         ];
         let of_store = journal.into_iter().flat_map(JournalCounts::by_name);
         Self {
@@ -308,14 +324,18 @@ pub(crate) fn own_message(message: Message) -> OwnMessage {
     }
 }
 
+pub(crate) fn version_name(version: Version) -> &'static str {
+    match version {
+        Version::V31 => "3.1",
+        Version::V311 => "3.1.1",
+        Version::V5 => "5.0",
+    }
+}
+
 fn shown(client: ClientState) -> Client {
     let connection = client.connection.map(|link| {
-        let version = match link.version {
-            Version::V31 => "3.1",
-            Version::V311 => "3.1.1",
-            Version::V5 => "5.0",
-        };
-        Link { version: version.into(), keep_alive_s: link.keep_alive_s }
+        let version = version_name(link.version).into();
+        Link { version, keep_alive_s: link.keep_alive_s }
     });
     Client {
         client_id: client.client_id.into(),

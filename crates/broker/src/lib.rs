@@ -24,6 +24,7 @@ mod shell;
 mod shrink;
 mod stopper;
 mod sys;
+mod trace;
 mod worker;
 
 pub use admission::ProcessLimits;

@@ -19,6 +19,7 @@ use crate::memory::{Ceiling, Memory};
 use crate::reload::{Reloaded, Reloader, Reloads};
 use crate::shell::{Certificates, Guard, Rates, Shell};
 use crate::stopper::{Asked, Stopper};
+use crate::trace::TraceCounts;
 use crate::worker::{Ended, Worker};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -281,6 +282,8 @@ impl Server {
                 rates: Rates::new(&config.limits, &config.process),
                 reloaded: Reloaded::default(),
                 certificates: Certificates::default(),
+                traces: None,
+                trace_counts: TraceCounts::default(),
             };
             let shared: std::io::Result<Vec<_>> =
                 listeners.iter().map(Listener::try_clone).collect();

@@ -7,6 +7,7 @@ mod door;
 mod entry;
 mod rates;
 mod sum;
+mod traced;
 
 use crate::admission::{AdmissionControl, Place, open};
 use crate::auth::Authenticator;
@@ -17,6 +18,7 @@ use crate::listener::Doors;
 use crate::log::{Known, Log};
 use crate::memory::Memory;
 use crate::reload::Reloaded;
+use crate::trace::{TraceCounts, Traces};
 pub(crate) use certified::Certificates;
 pub(crate) use door::Waiting;
 use foldhash::fast::RandomState;
@@ -97,6 +99,9 @@ pub(crate) struct Guard {
     pub(crate) reloaded: Reloaded,
     /// What clients have shown of certificates.
     pub(crate) certificates: Certificates,
+    /// What is copied of packets, while somebody traces.
+    pub(crate) traces: Option<Box<Traces>>,
+    pub(crate) trace_counts: TraceCounts,
 }
 
 impl Guard {
@@ -120,6 +125,7 @@ impl Guard {
         self.waiting.remove(&conn);
         self.certificates.take(conn);
         self.forget_rate(conn.0);
+        self.forget_traced(conn);
     }
 
     fn rate_pauses(&self) -> u64 {
@@ -289,6 +295,14 @@ impl Shell {
     /// Takes what came. Says how many bytes are consumed.
     #[inline]
     fn received_at_once(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize {
+        if self.guard.traces.is_some() {
+            return self.received_traced(io, token, bytes);
+        }
+        self.take_in(io, token, bytes)
+    }
+
+    #[inline(always)]
+    fn take_in(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize {
         if self.mailbox.unposted() > UNPOSTED_MAX || self.guard.is_full() {
             // What the others have to say stays with the system.
             io.hold_input(token);
@@ -363,6 +377,7 @@ impl<'a> Output<'a> {
         let name = self.guard.auth.forget_name(ConnKey(token.0));
         self.guard.auth.forget(ConnKey(token.0));
         self.guard.forget_rate(token.0);
+        self.guard.forget_traced(ConnKey(token.0));
         let peer = self.guard.log.forget(ConnKey(token.0));
         let reloads = self.guard.reloaded.count();
         let certified = self.guard.certificates.take(ConnKey(token.0));
@@ -417,16 +432,29 @@ impl Sink for Output<'_> {
 
     #[inline]
     fn write(&mut self, conn: ConnKey, bytes: &[u8]) {
+        if let Some(traces) = &mut self.guard.traces {
+            traces.sent(conn, bytes);
+        }
         self.io.write(Token(conn.0), bytes);
     }
 
     #[inline]
-    fn deliver(&mut self, conn: ConnKey, bytes: &[u8]) {
-        self.guard.memory.took(bytes.len());
-        self.io.write_gathered(Token(conn.0), bytes);
+    fn publish(&mut self, conn: ConnKey, bytes: &[u8], topic: &str, may_wait: bool) {
+        if let Some(traces) = &mut self.guard.traces {
+            traces.sent_publish(conn, bytes, 0, topic);
+        }
+        if may_wait {
+            self.guard.memory.took(bytes.len());
+            self.io.write_gathered(Token(conn.0), bytes);
+        } else {
+            self.io.write(Token(conn.0), bytes);
+        }
     }
 
     fn deliver_long(&mut self, conn: ConnKey, head: &[u8], message: &Arc<Message>) {
+        if let Some(traces) = &mut self.guard.traces {
+            traces.sent_publish_of(conn, head, message);
+        }
         let payload: SharedBytes = Arc::<Message>::clone(message);
         self.io.write_shared(Token(conn.0), head, payload);
     }
@@ -522,6 +550,7 @@ impl Sink for Output<'_> {
         if let Notice::Moved { partition, to } = notice {
             self.guard.moved = Some((partition, to));
         }
+        self.note_traced(&notice);
         let now = self.now();
         let Guard { auth, log, .. } = &mut *self.guard;
         let user = match notice {
@@ -590,6 +619,7 @@ impl Handler for Shell {
         }
         let (shard, mut output) = self.parts(io);
         shard.turn_end(&mut output);
+        output.settle_traces(shard);
         if self.guard.journal.is_some() {
             self.journal_turn_end(io);
         }

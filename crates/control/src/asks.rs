@@ -6,6 +6,7 @@
 use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
 use crate::history::History;
 use crate::port::{Answer, Counters, Full, Port, REQUESTS_MAX, Request, Reread};
+use crate::traces::{TraceOf, Traces};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -24,6 +25,7 @@ pub(crate) struct Asks {
     turns: Vec<[Arc<Semaphore>; REQUESTS_MAX]>,
     /// Of the counters that were asked for.
     pub(crate) history: History,
+    pub(crate) traces: Traces,
 }
 
 struct Desk {
@@ -47,6 +49,7 @@ impl Asks {
             desk: Mutex::new(Desk { port, waiting }),
             turns: (0..shards).map(|_| turns()).collect(),
             history: History::default(),
+            traces: Traces::default(),
         }
     }
 
@@ -64,6 +67,10 @@ impl Asks {
 
     pub(crate) fn unban(&self, whom: &Whom) -> Result<Changed, Unchanged> {
         self.desk().port.unban(whom)
+    }
+
+    pub(crate) fn check_trace(&self, of: &TraceOf) -> Result<(), String> {
+        self.desk().port.check_trace(of)
     }
 
     pub(crate) fn reload(&self) -> Vec<Reread> {

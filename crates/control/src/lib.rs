@@ -23,6 +23,7 @@ mod sys;
 mod tcp;
 mod tls;
 mod tokens;
+mod traces;
 mod why;
 
 pub use bans::{Ban, BanPage, By, Changed, NewBan, Unchanged, Whom};
@@ -38,4 +39,5 @@ pub use sys::Sys;
 pub use socket::{SocketError, SocketFile, listen};
 pub use tls::{ControlTls, TlsError};
 pub use tokens::{Role, Token, TokenHash};
+pub use traces::{TRACES_MAX, TraceEvent, TraceOf, TraceShown, TraceWish, Traced};
 pub use why::{Arrives, Why};

@@ -2,6 +2,7 @@
 
 use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
 use crate::drops::{Drop, DropQuery};
+use crate::traces::{TraceOf, TraceWish, Traced};
 use std::io;
 use std::os::unix::net::UnixStream;
 
@@ -11,7 +12,7 @@ pub const PAGE_CLIENTS_MAX: u16 = 256;
 
 /// Kinds of requests. At most one of each is under way to a shard, so this is the room that the
 /// port needs for requests to a shard, and for its answers.
-pub const REQUESTS_MAX: usize = 14;
+pub const REQUESTS_MAX: usize = 15;
 
 /// A broker of some shards. It never makes its caller wait.
 pub trait Port: Send + 'static {
@@ -44,6 +45,12 @@ pub trait Port: Send + 'static {
     /// Bans that are in force, at most `bans_max`, from a place that [`BanPage::next`] said; the
     /// first page is from 0.
     fn bans(&self, from: usize, bans_max: usize) -> BanPage;
+
+    /// Whether somebody can be traced like that.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn check_trace(&self, of: &TraceOf) -> Result<(), String>;
 
     /// Reads users, rights, bans and certificates again. It takes as long as the files take.
     fn reload(&mut self) -> Vec<Reread>;
@@ -130,6 +137,8 @@ pub enum Request {
     EndBanned(Whom),
     /// What it dropped and refused lately.
     Drops(DropQuery),
+    /// Something about traces, and the packets that it has copied for all of them.
+    Trace(TraceWish),
     /// What decides whether a message gets to a client.
     Outlook {
         /// The client's identifier.
@@ -168,6 +177,8 @@ pub enum Answer {
     EndedBanned(u64),
     /// What it dropped and refused lately, the newest first.
     Drops(Vec<Drop>),
+    /// What it has copied since it was asked last.
+    Trace(Traced),
     /// Nothing if the shard has no such client.
     Outlook(Option<Box<Outlook>>),
 }
@@ -362,6 +373,7 @@ impl Request {
             Self::Drops(_) => 11,
             Self::Outlook { .. } => 12,
             Self::PublishSys { .. } => 13,
+            Self::Trace(_) => 14,
         }
     }
 }
@@ -384,6 +396,7 @@ impl Answer {
             Self::Drops(_) => 11,
             Self::Outlook(_) => 12,
             Self::PublishedSys(_) => 13,
+            Self::Trace(_) => 14,
         }
     }
 }

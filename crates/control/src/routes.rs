@@ -12,6 +12,7 @@ mod reload;
 mod retained;
 mod subscriptions;
 mod token;
+mod traces;
 mod why;
 
 use crate::asks::Asks;
@@ -54,6 +55,9 @@ pub(crate) fn routes(asks: &Arc<Asks>) -> Router {
         .route("/api/v1/reload", post(reload::reload))
         .route("/api/v1/drops", get(drops::list))
         .route("/api/v1/why", get(why::why))
+        .route("/api/v1/traces", get(traces::list).post(traces::start))
+        .route("/api/v1/traces/{id}", get(traces::one).delete(traces::end))
+        .route("/api/v1/traces/{id}/events", get(traces::events))
         .route("/api/v1/counters", get(counters::counters))
         .route("/api/v1/history", get(counters::history))
         .route("/api/v1/token", get(token::token))

@@ -466,6 +466,12 @@ pub(super) const FAMILIES: &[Family] = &[
         &[("log_lines_left_out", "")],
     ),
     family(
+        "weir_trace_packets",
+        Counter,
+        "Packets copied for traces, those with room and those without.",
+        &[("trace_packets", "result=\"copied\""), ("trace_dropped", "result=\"dropped\"")],
+    ),
+    family(
         "weir_log_lines_lost",
         Counter,
         "Lines lost because the log's writer was too slow.",
