@@ -20,8 +20,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use weir_control::{
     BanPage, Changed, Client, ClientPage, Counters, Full, Link, Message, NewBan, NotPublished,
-    Outlook, Port, Request, Reread, RetainedPage, Subscription, SubscriptionPage, TraceOf,
-    Traced, Unchanged, Whom,
+    Outlook, Port, Request, Reread, RetainedPage, Subscription, SubscriptionPage, TraceOf, Traced,
+    Unchanged, Whom,
 };
 use weir_core::{
     ClientState, Kicked, NotMoved, OwnMessage, Partition, Partitions, ShardId, Stats,
@@ -157,9 +157,7 @@ impl From<Answer> for weir_control::Answer {
                 next: page.next.map(Into::into),
             })),
             Answer::Published(published) => Self::Published(published.map_err(not_published)),
-            Answer::PublishedSys(published) => {
-                Self::PublishedSys(published.map_err(not_published))
-            }
+            Answer::PublishedSys(published) => Self::PublishedSys(published.map_err(not_published)),
             Answer::Counters(counters) => Self::Counters((*counters).into()),
             Answer::EndedBanned(count) => Self::EndedBanned(count),
             Answer::Drops(kept) => Self::Drops(kept.into_iter().map(Into::into).collect()),

@@ -179,9 +179,8 @@ impl Traces {
 
     /// Notes whose a connection is, and which traces all its packets are in.
     pub(crate) fn meet(&mut self, conn: ConnKey, party: Party) {
-        let of = |wanted: &Wanted| {
-            wanted.is_of(&party.client_id, party.user.as_deref(), party.address)
-        };
+        let of =
+            |wanted: &Wanted| wanted.is_of(&party.client_id, party.user.as_deref(), party.address);
         let bits = bits(&self.wanted, of) | self.mark(conn);
         if bits == 0 && !self.has_topics() {
             return;
@@ -195,7 +194,9 @@ impl Traces {
         let Some(before) = self.peers.get(&conn) else {
             let of = |wanted: &Wanted| wanted.is_of(client_id, user, None);
             let bits = bits(&self.wanted, of);
-            return if bits != 0 { self.set_mark(conn, bits | self.mark(conn)) };
+            return if bits != 0 {
+                self.set_mark(conn, bits | self.mark(conn))
+            };
         };
         let (client_id, user) = (client_id.into(), user.map(Into::into));
         let party = Party { client_id, user, ..(**before).clone() };
@@ -412,18 +413,7 @@ impl Copied {
         packet_bytes: usize,
     ) -> Self {
         let (at, is_in, kind, flags) = (Timestamp::now(), true, None, 0);
-        Self {
-            at,
-            traces,
-            is_in,
-            conn,
-            party,
-            kind,
-            flags,
-            body: None,
-            packet_bytes,
-            topic: None,
-        }
+        Self { at, traces, is_in, conn, party, kind, flags, body: None, packet_bytes, topic: None }
     }
 
     /// What it counts against the bound.
@@ -435,8 +425,7 @@ impl Copied {
     /// Takes away what was kept only because nobody knew which version it is of.
     fn cut(&mut self) {
         if let (Some(party), Some(kind), Some(body)) = (&self.party, self.kind, self.body.take()) {
-            let frame =
-                Frame { kind, flags: self.flags, body: &body, bytes: self.packet_bytes };
+            let frame = Frame { kind, flags: self.flags, body: &body, bytes: self.packet_bytes };
             self.body = copied_body(Some(party.version), frame);
         }
     }

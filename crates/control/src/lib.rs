@@ -35,8 +35,8 @@ pub use port::{
     Subscription, SubscriptionPage,
 };
 pub use server::{Control, ControlError, Server, Setup};
-pub use sys::Sys;
 pub use socket::{SocketError, SocketFile, listen};
+pub use sys::Sys;
 pub use tls::{ControlTls, TlsError};
 pub use tokens::{Role, Token, TokenHash};
 pub use traces::{TRACES_MAX, TraceEvent, TraceOf, TraceShown, TraceWish, Traced};

@@ -105,14 +105,22 @@ struct Loads {
 impl Figures {
     fn new(version: &str, began: Instant) -> Self {
         let said = HashMap::new();
-        Self { version: format!("weir version {version}"), began, connected_max: 0, loads: None, said }
+        Self {
+            version: format!("weir version {version}"),
+            began,
+            connected_max: 0,
+            loads: None,
+            said,
+        }
     }
 
     /// Topics and what is to be published there now: all of them at first.
     fn changed(&mut self, now: Instant, shards: &[Counters]) -> Vec<(String, String)> {
         let sum = sums(shards);
-        let mut all: Vec<_> =
-            FIGURES.iter().map(|&(topic, names)| (topic.to_owned(), sum(names).to_string())).collect();
+        let mut all: Vec<_> = FIGURES
+            .iter()
+            .map(|&(topic, names)| (topic.to_owned(), sum(names).to_string()))
+            .collect();
         let (connected, sessions) = (sum(&["clients_connected"]), sum(&["sessions"]));
         self.connected_max = self.connected_max.max(connected);
         let absent = sessions.saturating_sub(connected).to_string();
@@ -127,7 +135,8 @@ impl Figures {
             all.push((topic.to_owned(), payload));
         }
         self.count_loads(now, LOADS.map(|(_, names)| sum(names)));
-        for ((topic, _), averages) in LOADS.iter().zip(self.loads.iter().flat_map(|it| it.averages)) {
+        for ((topic, _), averages) in LOADS.iter().zip(self.loads.iter().flat_map(|it| it.averages))
+        {
             for (minutes, average) in MINUTES.iter().zip(averages) {
                 all.push((format!("{topic}/{minutes}min"), format!("{average:.2}")));
             }

@@ -364,8 +364,18 @@ pub(crate) async fn start(
         book.begun += 1;
         let (id, lines, phase, is_deleted) = (book.begun, Vec::new(), Phase::New, false);
         let (bytes, dropped) = (0, 0);
-        book.traces[slot] =
-            Some(Trace { id, of, began, length, bytes_max, lines, bytes, dropped, phase, is_deleted });
+        book.traces[slot] = Some(Trace {
+            id,
+            of,
+            began,
+            length,
+            bytes_max,
+            lines,
+            bytes,
+            dropped,
+            phase,
+            is_deleted,
+        });
         (id, !std::mem::replace(&mut book.is_looking, true))
     };
     if is_first {

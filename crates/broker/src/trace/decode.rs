@@ -223,8 +223,10 @@ fn of_properties(properties: Properties<'_>) -> Option<Value> {
         match (all.get_mut(name), value) {
             (Some(Value::Array(values)), value) => values.push(value),
             (None, value @ Value::Array(_)) | (None, value @ Value::Number(_)) => {
-                let may_come_again =
-                    matches!(property, Property::UserProperty(..) | Property::SubscriptionIdentifier(_));
+                let may_come_again = matches!(
+                    property,
+                    Property::UserProperty(..) | Property::SubscriptionIdentifier(_)
+                );
                 let value = if may_come_again { json!([value]) } else { value };
                 all.insert(name.to_owned(), value);
             }

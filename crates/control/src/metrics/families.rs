@@ -73,12 +73,7 @@ pub(super) const FAMILIES: &[Family] = &[
         "Sessions ended because their clients were absent for too long.",
         &[("sessions_expired", "")],
     ),
-    family(
-        "weir_clients_connected",
-        Gauge,
-        "Clients connected.",
-        &[("clients_connected", "")],
-    ),
+    family("weir_clients_connected", Gauge, "Clients connected.", &[("clients_connected", "")]),
     family(
         "weir_subscriptions",
         Gauge,

@@ -37,13 +37,21 @@ fn event(traces: u8, at: &str) -> TraceEvent {
 
 #[test]
 fn events_go_to_their_traces_in_the_order_of_their_times() {
-    let mut book = Book { traces: [Some(trace(1, 10_000)), Some(trace(2, 10_000)), None, None], ..Book::default() };
+    let mut book = Book {
+        traces: [Some(trace(1, 10_000)), Some(trace(2, 10_000)), None, None],
+        ..Book::default()
+    };
     let shard = |events: Vec<TraceEvent>| Traced { events, dropped: [1, 0, 9, 0] };
-    book.take(vec![shard(vec![event(1, "b"), event(3, "d")]), shard(vec![event(2, "a"), event(1, "c")])]);
+    book.take(vec![
+        shard(vec![event(1, "b"), event(3, "d")]),
+        shard(vec![event(2, "a"), event(1, "c")]),
+    ]);
     let lines = |slot: usize| -> Vec<(u64, String)> {
         let lines = &book.traces[slot].as_ref().unwrap().lines;
         let parsed = lines.iter().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        parsed.map(|it| (it["seq"].as_u64().unwrap(), it["at"].as_str().unwrap().to_owned())).collect()
+        parsed
+            .map(|it| (it["seq"].as_u64().unwrap(), it["at"].as_str().unwrap().to_owned()))
+            .collect()
     };
     assert_eq!(lines(0), [(1, "b".into()), (2, "c".into()), (3, "d".into())]);
     assert_eq!(lines(1), [(1, "a".into()), (2, "d".into())]);
@@ -108,7 +116,10 @@ fn lines_come_in_pages_behind_a_number() {
         let Lines { text, is_over } = traces.lines(7, after, bytes_max).unwrap();
         (text.lines().count(), is_over)
     };
-    assert_eq!((page(0, 10_000), page(3, 10_000), page(9, 10_000)), ((5, false), (2, false), (0, false)));
+    assert_eq!(
+        (page(0, 10_000), page(3, 10_000), page(9, 10_000)),
+        ((5, false), (2, false), (0, false))
+    );
     assert_eq!(page(0, 1), (1, false));
     traces.book().traces[0].as_mut().unwrap().phase = Phase::Stopped("time");
     assert_eq!((page(0, 1), page(4, 1), page(5, 1)), ((1, false), (1, true), (0, true)));
