@@ -69,6 +69,8 @@ pub(crate) struct ShardCounters {
     /// Connections ended because their certificates count no more.
     pub(crate) certificates_ended: u64,
     pub(crate) traced: TraceCounts,
+    /// Clients that came or went and were not said, because there were too many.
+    pub(crate) events_dropped: u64,
     /// Where there is a store.
     pub(crate) journal: Option<JournalCounts>,
     pub(crate) rss_bytes: u64,
@@ -193,6 +195,7 @@ impl From<ShardCounters> for Counters {
             rate_pauses,
             certificates_ended,
             traced,
+            events_dropped,
             journal,
             rss_bytes,
             rss_bytes_max,
@@ -228,6 +231,7 @@ impl From<ShardCounters> for Counters {
             ("certificates_ended", certificates_ended),
             ("trace_packets", traced.copied),
             ("trace_dropped", traced.dropped),
+            ("sys_events_dropped", events_dropped),
         ];
         let of_store = journal.into_iter().flat_map(JournalCounts::by_name);
         Self {

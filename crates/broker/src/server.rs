@@ -284,6 +284,7 @@ impl Server {
                 certificates: Certificates::default(),
                 traces: None,
                 trace_counts: TraceCounts::default(),
+                events: config.sys.events(),
             };
             let shared: std::io::Result<Vec<_>> =
                 listeners.iter().map(Listener::try_clone).collect();

@@ -6,6 +6,7 @@ mod disk;
 mod door;
 mod entry;
 mod rates;
+mod said;
 mod sum;
 mod traced;
 
@@ -18,6 +19,7 @@ use crate::listener::Doors;
 use crate::log::{Known, Log};
 use crate::memory::Memory;
 use crate::reload::Reloaded;
+use crate::sys::Events;
 use crate::trace::{TraceCounts, Traces};
 pub(crate) use certified::Certificates;
 pub(crate) use door::Waiting;
@@ -102,6 +104,8 @@ pub(crate) struct Guard {
     /// What is copied of packets, while somebody traces.
     pub(crate) traces: Option<Box<Traces>>,
     pub(crate) trace_counts: TraceCounts,
+    /// Clients that have come and gone in this turn, where that is said.
+    pub(crate) events: Option<Box<Events>>,
 }
 
 impl Guard {
@@ -377,7 +381,7 @@ impl<'a> Output<'a> {
         let name = self.guard.auth.forget_name(ConnKey(token.0));
         self.guard.auth.forget(ConnKey(token.0));
         self.guard.forget_rate(token.0);
-        self.guard.forget_traced(ConnKey(token.0));
+        self.guard.hand_over_traced(ConnKey(token.0));
         let peer = self.guard.log.forget(ConnKey(token.0));
         let reloads = self.guard.reloaded.count();
         let certified = self.guard.certificates.take(ConnKey(token.0));
@@ -551,6 +555,7 @@ impl Sink for Output<'_> {
             self.guard.moved = Some((partition, to));
         }
         self.note_traced(&notice);
+        self.note_event(&notice);
         let now = self.now();
         let Guard { auth, log, .. } = &mut *self.guard;
         let user = match notice {
@@ -618,6 +623,7 @@ impl Handler for Shell {
             control.send(Answer::Moved(Ok(moved)));
         }
         let (shard, mut output) = self.parts(io);
+        output.publish_events(shard);
         shard.turn_end(&mut output);
         output.settle_traces(shard);
         if self.guard.journal.is_some() {

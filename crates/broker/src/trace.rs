@@ -43,6 +43,8 @@ pub(crate) struct Traces {
     waiting_bytes: usize,
     /// The first of them that is not known to be anybody's.
     unsettled: usize,
+    /// The connection that was last handed over to another shard.
+    handed_over: Option<ConnKey>,
     /// Packets that found no room, by trace.
     dropped: [u64; TRACES_MAX],
 }
@@ -218,7 +220,13 @@ impl Traces {
         self.marks.get(conn.0 as usize).copied().unwrap_or(0)
     }
 
-    /// The connection is over, or goes to another shard.
+    /// The connection goes to another shard, with what came and was not taken.
+    pub(crate) fn hand_over(&mut self, conn: ConnKey) {
+        self.forget(conn);
+        self.handed_over = Some(conn);
+    }
+
+    /// The connection is over.
     pub(crate) fn forget(&mut self, conn: ConnKey) {
         let unsettled = self.waiting.get_mut(self.unsettled..).unwrap_or_default();
         if let Some(party) = self.peers.remove(&conn) {
@@ -295,6 +303,11 @@ impl Traces {
 
     /// Keeps what came before the packets that it was answered with, which are behind `place`.
     pub(crate) fn came(&mut self, found: Vec<(usize, Copied)>, taken: usize, place: usize) {
+        // Whoever has the connection now is given the same bytes.
+        let handed_over = self.handed_over.take();
+        if found.first().is_some_and(|(_, copied)| Some(copied.conn) == handed_over) {
+            return;
+        }
         let place = place.min(self.waiting.len());
         let answers = self.waiting.len() - place;
         for (_, copied) in found.into_iter().filter(|(end, _)| *end <= taken) {
@@ -424,7 +437,9 @@ impl Copied {
 
     /// Takes away what was kept only because nobody knew which version it is of.
     fn cut(&mut self) {
-        if let (Some(party), Some(kind), Some(body)) = (&self.party, self.kind, self.body.take()) {
+        if let (Some(party), Some(kind)) = (&self.party, self.kind)
+            && let Some(body) = self.body.take()
+        {
             let frame = Frame { kind, flags: self.flags, body: &body, bytes: self.packet_bytes };
             self.body = copied_body(Some(party.version), frame);
         }

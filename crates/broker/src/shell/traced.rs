@@ -9,7 +9,14 @@ use weir_reactor::{Io, Token, UNIX_PEER};
 use weir_wire::{Frame, Packet, PacketKind, Version};
 
 impl Guard {
-    /// A connection is over, or goes to another shard.
+    /// A connection goes to another shard.
+    pub(super) fn hand_over_traced(&mut self, conn: ConnKey) {
+        if let Some(traces) = &mut self.traces {
+            traces.hand_over(conn);
+        }
+    }
+
+    /// A connection is over.
     pub(super) fn forget_traced(&mut self, conn: ConnKey) {
         if let Some(traces) = &mut self.traces {
             traces.forget(conn);

@@ -15,6 +15,8 @@ const TOKEN: &str = "(a token)";
 /// What is kept of a packet's body. Nothing of one that is longer than it may be, or that may have
 /// a secret which cannot be told from the rest.
 pub(super) fn copied_body(version: Option<Version>, frame: Frame<'_>) -> Option<Box<[u8]>> {
+    // A part of the body may be elsewhere, or gone already.
+    let frame = Frame { flags: frame.flags, ..Frame::of(frame.kind, frame.body) };
     match frame.kind {
         PacketKind::Connect => connect(frame),
         PacketKind::ConnAck | PacketKind::Auth => answer(version?, frame),

@@ -8,7 +8,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 use weir_control::TraceEvent;
 use weir_wire::packet::{Ack, Connect, Publish, SubscribeFilters, Will};
-use weir_wire::{Frame, Packet, PacketKind, Properties, Property, QoS, ReasonCode, Version};
+use weir_wire::{
+    FRAME_HEADER_BYTES_MAX, Frame, Packet, PacketKind, Properties, Property, QoS, ReasonCode,
+    Version,
+};
 
 /// What stands for what nobody is shown.
 const HIDDEN: &str = "(hidden)";
@@ -64,11 +67,11 @@ fn fields(copied: &Copied) -> Map<String, Value> {
         };
         return object(json!({ "note": note }));
     };
-    let frame = Frame { kind, flags: copied.flags, body, bytes: copied.packet_bytes };
+    let frame = Frame { flags: copied.flags, ..Frame::of(kind, body) };
     let mut fields = match Packet::decode(version, frame) {
         Ok(Packet::Publish(mut publish)) => {
             publish.topic = copied.topic.as_deref().unwrap_or(publish.topic);
-            let cut_bytes = copied.packet_bytes.saturating_sub(whole_bytes(body.len()));
+            let cut_bytes = body_bytes(copied.packet_bytes).saturating_sub(body.len());
             of_publish(&publish, publish.payload.len() + cut_bytes)
         }
         Ok(packet) => of_packet(&packet, version),
@@ -81,9 +84,10 @@ fn fields(copied: &Copied) -> Map<String, Value> {
     object(fields)
 }
 
-/// Bytes of a packet with a body of so many, if it is whole.
-fn whole_bytes(body_bytes: usize) -> usize {
-    weir_wire::packet_bytes(body_bytes)
+/// Bytes of the body of a packet of so many.
+fn body_bytes(packet_bytes: usize) -> usize {
+    let bodies = (2..=FRAME_HEADER_BYTES_MAX).map(|header| packet_bytes.saturating_sub(header));
+    bodies.rev().find(|&body| weir_wire::packet_bytes(body) == packet_bytes).unwrap_or(0)
 }
 
 fn object(value: Value) -> Map<String, Value> {

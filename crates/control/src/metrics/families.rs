@@ -461,6 +461,12 @@ pub(super) const FAMILIES: &[Family] = &[
         &[("log_lines_left_out", "")],
     ),
     family(
+        "weir_sys_events_dropped",
+        Counter,
+        "Clients that came or went and were not said below $SYS because there were too many.",
+        &[("sys_events_dropped", "")],
+    ),
+    family(
         "weir_trace_packets",
         Counter,
         "Packets copied for traces, those with room and those without.",

@@ -1,11 +1,13 @@
 //! What the broker says of itself below `$SYS`.
 
+use crate::access;
 use crate::support::Broker;
+use crate::support::blocking::Blocking;
 use crate::support::mosquitto::Mosquitto;
 use crate::support::mqtt::{Message, Peer};
 use std::collections::BTreeSet;
 use std::path::Path;
-use weir_wire::QoS;
+use weir_wire::{QoS, ReasonCode, Version};
 
 /// What Mosquitto has and Weir does not: docs/sys.md says why.
 const MISSING: [&str; 14] = [
@@ -71,8 +73,11 @@ fn a_wildcard_at_the_beginning_does_not_bring_them_and_nobody_else_publishes_the
     let mut peer = Peer::client(&broker.address, "c");
     peer.subscribe("#", QoS::AtMostOnce);
     peer.subscribe("+/broker/version", QoS::AtMostOnce);
-    peer.publish("$SYS/broker/version", "mine", Some(1), false);
-    assert_eq!(peer.acknowledged(), 1, "3.1.1 has no other answer");
+    let mut other = Blocking::connect(&*broker.address, Version::V5).unwrap();
+    other.join("other", None, &[]).unwrap();
+    assert_eq!(other.connack(), Some(ReasonCode::Success));
+    let refused = access::publish(&mut other, "$SYS/broker/version", true, "mine");
+    assert_eq!(refused, ReasonCode::NotAuthorized);
     peer.publish("other", "x", None, false);
     assert_eq!(peer.message().topic, "other");
     let after = up_to(&broker, "second", "$SYS/broker/version", "$SYS/broker/version");
@@ -156,4 +161,29 @@ fn mosquitto_has_the_same_topics_and_some_more() {
     let is_named = |topic: &&String| MISSING.iter().any(|missing| topic.starts_with(missing));
     let missing: Vec<_> = theirs.difference(&ours).filter(|topic| !is_named(topic)).collect();
     assert_eq!(missing, [""; 0]);
+}
+
+#[test]
+fn clients_that_come_and_go_are_said_where_that_is_wanted() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = start(folder.path(), "[sys]\nclient_events_per_s_max = 100\n");
+    let mut reader = Peer::client(&broker.address, "reader");
+    reader.subscribe("$SYS/brokers/+/clients/+/connected", QoS::AtMostOnce);
+    reader.subscribe("$SYS/brokers/+/clients/+/disconnected", QoS::AtMostOnce);
+    let said = |message: &Message| {
+        let fields: serde_json::Value = serde_json::from_str(&message.payload).unwrap();
+        (message.topic.rsplit('/').next().unwrap().to_owned(), fields)
+    };
+    drop(Peer::client(&broker.address, "c/1"));
+    let come = reader.message();
+    assert!(come.topic.ends_with("/clients/c%2F1/connected") && !come.retain, "{come:?}");
+    let (_, fields) = said(&come);
+    let named =
+        ["clientid", "ipaddress", "proto_ver", "keepalive"].map(|name| fields[name].clone());
+    assert_eq!(named, ["c/1".into(), "127.0.0.1".into(), 4.into(), serde_json::Value::from(0)]);
+    let (what, fields) = said(&reader.message());
+    assert_eq!(
+        (&*what, &fields["clientid"], &fields["reason"]),
+        ("disconnected", &"c/1".into(), &"tcp_closed".into())
+    );
 }

@@ -43,6 +43,19 @@ impl Tracer {
         events
     }
 
+    /// What is said of it once it has ended.
+    fn ended(&self, path: &str) -> Value {
+        loop {
+            let trace = self.json("GET", path).1;
+            if !trace["ended"].is_null() {
+                return trace;
+            }
+            // There is an answer when it has ended.
+            let events = format!("{path}/events?after={}&wait_s=5", trace["events"]);
+            assert_eq!(self.0.get(&events, Some(&self.0.admin)).0, 200);
+        }
+    }
+
     fn connect(&self, version: Version) -> Blocking {
         Blocking::connect(&*self.0.broker.address, version).unwrap()
     }
@@ -288,11 +301,8 @@ fn a_trace_has_bounds_and_there_are_few() {
     let small = tracer.begin("kind=client&name=c&bytes_max=600");
     let short = tracer.begin("kind=client&name=c&for_s=1");
     talk(&mut tracer.connect(Version::V5), "c");
-    let (mut sized, mut timed) = (Value::Null, Value::Null);
-    while sized["ended"] != "size" || timed["ended"] != "time" {
-        (sized, timed) = (tracer.json("GET", &small).1, tracer.json("GET", &short).1);
-        tracer.events(&short, 1);
-    }
+    let (sized, timed) = (tracer.ended(&small), tracer.ended(&short));
+    assert_eq!((&sized["ended"], &timed["ended"]), (&json!("size"), &json!("time")));
     assert!(sized["bytes"].as_u64().unwrap() <= 600, "{sized}");
     assert!((1..TALK.len() as u64).contains(&sized["events"].as_u64().unwrap()), "{sized}");
     assert_eq!(tracer.events(&short, TALK.len()).len(), TALK.len());
