@@ -9,7 +9,7 @@ mod copy;
 mod decode;
 
 use crate::auth::Whom;
-use copy::copied_body;
+use copy::{copied_body, shown_user};
 pub(crate) use decode::event;
 use foldhash::fast::RandomState;
 use jiff::Timestamp;
@@ -180,7 +180,7 @@ impl Traces {
     }
 
     /// Notes whose a connection is, and which traces all its packets are in.
-    pub(crate) fn meet(&mut self, conn: ConnKey, party: Party) {
+    pub(crate) fn meet(&mut self, conn: ConnKey, mut party: Party) {
         let of =
             |wanted: &Wanted| wanted.is_of(&party.client_id, party.user.as_deref(), party.address);
         let bits = bits(&self.wanted, of) | self.mark(conn);
@@ -188,6 +188,7 @@ impl Traces {
             return;
         }
         self.set_mark(conn, bits);
+        party.user = party.user.map(|user| shown_user(&user).into());
         self.peers.insert(conn, Arc::new(party));
     }
 

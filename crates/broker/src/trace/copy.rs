@@ -37,6 +37,11 @@ fn short(body: &[u8]) -> Option<Box<[u8]>> {
     (body.len() <= REST_BYTES_MAX).then(|| body.into())
 }
 
+/// As much of a user name as may be shown.
+pub(super) fn shown_user(name: &str) -> &str {
+    if weir_access::is_token(name.as_bytes()) { TOKEN } else { name }
+}
+
 /// A CONNECT without its password, with a part of its will.
 fn connect(frame: Frame<'_>) -> Option<Box<[u8]>> {
     // It says its own version.
@@ -46,8 +51,7 @@ fn connect(frame: Frame<'_>) -> Option<Box<[u8]>> {
         let kept_bytes = will.payload.len().min(PAYLOAD_BYTES_MAX);
         Will { payload: &will.payload[..kept_bytes], ..will }
     });
-    let is_token = |name: &&str| weir_access::is_token(name.as_bytes());
-    let user_name = connect.user_name.map(|name| if is_token(&name) { TOKEN } else { name });
+    let user_name = connect.user_name.map(shown_user);
     let password = connect.password.map(|_| &b""[..]);
     let properties = properties.as_properties();
     encoded(|bytes| Connect { will, user_name, password, properties, ..connect }.encode(bytes))

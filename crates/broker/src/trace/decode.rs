@@ -77,11 +77,16 @@ fn fields(copied: &Copied) -> Map<String, Value> {
         Ok(packet) => of_packet(&packet, version),
         Err(error) => json!({ "note": error.to_string() }),
     };
-    if let Value::Object(fields) = &mut fields {
-        // What nobody has set is left out.
-        fields.retain(|_, value| !value.is_null());
-    }
+    without_nulls(&mut fields);
     object(fields)
+}
+
+/// What nobody has set is left out.
+fn without_nulls(value: &mut Value) {
+    if let Value::Object(fields) = value {
+        fields.retain(|_, value| !value.is_null());
+        fields.values_mut().for_each(without_nulls);
+    }
 }
 
 /// Bytes of the body of a packet of so many.

@@ -83,6 +83,7 @@ fn no_secret_is_copied() {
     let auth = Packet::Auth(Auth { reason: ReasonCode::Success, properties });
     let came = [bytes(&connect, Version::V5), bytes(&auth, Version::V5)].concat();
     let mut traces = traces(Version::V5);
+    traces.meet(CONN, Party { user: Some("eyJa.eyJb.c".into()), ..party("c", Version::V5) });
     let found = traces.look(CONN, &came, &shard());
     assert_eq!(found.len(), 2);
     for (_, copied) in &found {
@@ -94,8 +95,13 @@ fn no_secret_is_copied() {
     let connect = &events[0];
     assert_eq!(connect.get("note"), None, "{connect}");
     assert_eq!(
-        [&connect["password"], &connect["user_name"], &connect["will"]["payload"]],
-        [&json!("(hidden)"), &json!("(a token)"), &json!("x".repeat(256))]
+        [
+            &connect["password"],
+            &connect["user_name"],
+            &connect["user"],
+            &connect["will"]["payload"]
+        ],
+        [&json!("(hidden)"), &json!("(a token)"), &json!("(a token)"), &json!("x".repeat(256))]
     );
     assert_eq!(connect["properties"], json!({ "authentication_method": "SCRAM" }));
     assert_eq!((&events[1]["packet"], &events[1]["data"]), (&json!("AUTH"), &json!("(hidden)")));

@@ -4,10 +4,11 @@ use crate::access;
 use crate::support::Broker;
 use crate::support::blocking::Blocking;
 use crate::support::mosquitto::Mosquitto;
-use crate::support::mqtt::{Message, Peer};
+use crate::support::mqtt::{self, Message, Peer};
 use std::collections::BTreeSet;
 use std::path::Path;
-use weir_wire::{QoS, ReasonCode, Version};
+use weir_wire::packet::{Publish, SubscribeBuf, SubscriptionOptions};
+use weir_wire::{Packet, PacketId, Properties, QoS, ReasonCode, Version};
 
 /// What Mosquitto has and Weir does not: docs/sys.md says why.
 const MISSING: [&str; 14] = [
@@ -37,50 +38,67 @@ fn start(folder: &Path, lines: &str) -> Broker {
 /// Figures are published once, when the broker starts.
 const ONCE: &str = "[sys]\ninterval_s = 60000\n";
 
-/// Messages to a new client up to that of a topic, in their order.
-fn up_to(broker: &Broker, client_id: &str, filter: &str, last: &str) -> Vec<Message> {
-    let mut peer = Peer::client(&broker.address, client_id);
-    peer.subscribe(filter, QoS::ExactlyOnce);
-    let mut messages = Vec::new();
-    loop {
-        messages.push(peer.message());
-        if messages.last().unwrap().topic == last {
-            return messages;
-        }
-    }
+/// Asks for a filter, and goes on at once: figures may come before SUBACK.
+fn ask(peer: &mut Peer, filter: &str, qos: QoS) {
+    let mut filters = SubscribeBuf::new();
+    let options = SubscriptionOptions { qos, ..SubscriptionOptions::default() };
+    filters.push(filter, options);
+    let subscribe = filters.subscribe(Version::V311, PacketId::FIRST, Properties::EMPTY);
+    peer.send(&Packet::Subscribe(subscribe));
 }
+
+/// The next message, whatever else comes before.
+fn next(peer: &mut Peer) -> Message {
+    let mut packets = std::iter::from_fn(|| peer.packet());
+    packets.find_map(|bytes| mqtt::message(Version::V311, &bytes)).expect("PUBLISH")
+}
+
+/// Messages to a new client until each of these topics was among them.
+fn up_to(broker: &Broker, client_id: &str, filter: &str, wanted: &[&str]) -> Vec<Message> {
+    let mut peer = Peer::client(&broker.address, client_id);
+    ask(&mut peer, filter, QoS::ExactlyOnce);
+    let mut messages: Vec<Message> = Vec::new();
+    while !wanted.iter().all(|topic| messages.iter().any(|message| message.topic == *topic)) {
+        messages.push(next(&mut peer));
+    }
+    messages
+}
+
+/// The last that is published.
+const LAST: &str = "$SYS/broker/load/sockets/15min";
+
+const VERSION: &str = "$SYS/broker/version";
 
 #[test]
 fn figures_are_published_and_kept_for_whoever_comes_later() {
     let folder = tempfile::tempdir().unwrap();
     let broker = start(folder.path(), ONCE);
-    // The last that is published.
-    up_to(&broker, "first", "$SYS/#", "$SYS/broker/load/sockets/15min");
-    let mut all = up_to(&broker, "second", "$SYS/#", "$SYS/broker/version");
+    up_to(&broker, "first", "$SYS/#", &[LAST]);
+    let topics = [VERSION, "$SYS/broker/uptime", "$SYS/broker/retained messages/count", LAST];
+    let all = up_to(&broker, "second", "$SYS/#", &topics);
     assert!(all.iter().all(|message| message.retain && message.qos == QoS::AtMostOnce), "{all:?}");
-    let version = all.pop().unwrap();
-    assert!(version.payload.starts_with("weir version "), "{version:?}");
-    let find = |topic: &str| all.iter().find(|message| message.topic == topic);
-    assert_eq!(find("$SYS/broker/retained messages/count").unwrap().payload, "0");
-    assert!(find("$SYS/broker/uptime").unwrap().payload.ends_with(" seconds"));
+    let payload = |topic| &all.iter().find(|message| message.topic == topic).unwrap().payload;
+    assert!(payload(VERSION).starts_with("weir version "), "{}", payload(VERSION));
+    assert!(payload(topics[1]).ends_with(" seconds"), "{}", payload(topics[1]));
+    assert_eq!((payload(topics[2]), payload(LAST)), (&"0".into(), &"0.00".into()));
 }
 
 #[test]
 fn a_wildcard_at_the_beginning_does_not_bring_them_and_nobody_else_publishes_there() {
     let folder = tempfile::tempdir().unwrap();
     let broker = start(folder.path(), ONCE);
-    let before = up_to(&broker, "first", "$SYS/broker/version", "$SYS/broker/version");
+    let before = up_to(&broker, "first", VERSION, &[VERSION]);
     let mut peer = Peer::client(&broker.address, "c");
     peer.subscribe("#", QoS::AtMostOnce);
     peer.subscribe("+/broker/version", QoS::AtMostOnce);
     let mut other = Blocking::connect(&*broker.address, Version::V5).unwrap();
     other.join("other", None, &[]).unwrap();
     assert_eq!(other.connack(), Some(ReasonCode::Success));
-    let refused = access::publish(&mut other, "$SYS/broker/version", true, "mine");
+    let refused = access::publish(&mut other, VERSION, true, "mine");
     assert_eq!(refused, ReasonCode::NotAuthorized);
     peer.publish("other", "x", None, false);
     assert_eq!(peer.message().topic, "other");
-    let after = up_to(&broker, "second", "$SYS/broker/version", "$SYS/broker/version");
+    let after = up_to(&broker, "second", VERSION, &[VERSION]);
     assert_eq!(after[0].payload, before[0].payload);
 }
 
@@ -91,7 +109,7 @@ fn with_rights_only_who_has_one_for_it_reads_it() {
     std::fs::write(&rights, "topic readwrite #\ntopic read $SYS/broker/uptime\n").unwrap();
     let lines = format!("[auth]\nallow_anonymous = true\nacl_file = {rights:?}\n{ONCE}");
     let broker = start(folder.path(), &lines);
-    let messages = up_to(&broker, "c", "$SYS/#", "$SYS/broker/uptime");
+    let messages = up_to(&broker, "c", "$SYS/#", &["$SYS/broker/uptime"]);
     assert_eq!(messages.len(), 1, "{messages:?}");
     let mut peer = Peer::client(&broker.address, "d");
     peer.subscribe("$SYS/#", QoS::AtMostOnce);
@@ -108,23 +126,23 @@ fn they_are_no_clients_messages_and_a_restart_forgets_them() {
     let bounds = "[limits]\nretained_messages_max = 1\n";
     let lines = format!("{bounds}[store]\npath = {store:?}\n");
     let mut broker = start(folder.path(), &format!("{lines}{ONCE}"));
-    up_to(&broker, "first", "$SYS/#", "$SYS/broker/load/sockets/15min");
+    up_to(&broker, "first", "$SYS/#", &[LAST]);
     let publish = |broker: &Broker| {
         let mut peer = Peer::client(&broker.address, "p");
-        peer.send(&weir_wire::Packet::Publish(weir_wire::packet::Publish {
+        peer.send(&Packet::Publish(Publish {
             dup: false,
             qos: QoS::AtLeastOnce,
             retain: true,
             topic: "mine",
-            packet_id: weir_wire::PacketId::new(1),
-            properties: weir_wire::Properties::EMPTY,
+            packet_id: PacketId::new(1),
+            properties: Properties::EMPTY,
             payload: b"x",
         }));
         assert_eq!(peer.acknowledged(), 1);
     };
     publish(&broker);
     // The bound has room for it.
-    assert_eq!(up_to(&broker, "c", "mine", "mine")[0].payload, "x");
+    assert_eq!(up_to(&broker, "c", "mine", &["mine"])[0].payload, "x");
     broker.child.kill().unwrap();
     broker.child.wait().unwrap();
     let broker = start(folder.path(), &lines);
@@ -137,10 +155,10 @@ fn they_are_no_clients_messages_and_a_restart_forgets_them() {
 /// Everything that is published below `$SYS/broker` in some rounds, without that.
 fn topics(address: &str) -> BTreeSet<String> {
     let mut peer = Peer::client(address, "reader");
-    peer.subscribe("$SYS/broker/#", QoS::AtMostOnce);
+    ask(&mut peer, "$SYS/broker/#", QoS::AtMostOnce);
     let (mut topics, mut rounds) = (BTreeSet::new(), 0);
     while rounds < 4 {
-        let message = peer.message();
+        let message = next(&mut peer);
         let topic = message.topic.strip_prefix("$SYS/broker/").unwrap().to_owned();
         rounds += u32::from(topic == "uptime");
         topics.insert(topic);

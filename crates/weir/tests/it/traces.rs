@@ -214,7 +214,7 @@ fn clients_that_are_here_are_traced_and_stay_so_on_another_thread() {
     let mut of = tracer.connect(Version::V5);
     connect(&mut of, "c", None);
     let path = tracer.begin("kind=client&name=c");
-    let mut ping = |of: &mut Blocking| {
+    let ping = |of: &mut Blocking| {
         of.send(&Packet::PingReq).unwrap();
         of.next().unwrap();
     };
