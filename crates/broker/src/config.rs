@@ -18,6 +18,7 @@ use crate::control::{BanBook, ControlConfig};
 use crate::journal::{ADDED_BANS_FILE, StoreConfig};
 use crate::listener::{Door, Doors, ListenerConfig, Place as ListenPlace, TlsFault};
 use crate::rules::FlowRules;
+use crate::sys::SysConfig;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::ToSocketAddrs;
@@ -78,6 +79,8 @@ pub struct Config {
     /// How the broker can be asked while it runs: [control.md](control.md).
     #[serde(skip_serializing_if = "ControlConfig::is_off")]
     pub control: ControlConfig,
+    /// What the broker says of itself in messages: [sys.md](sys.md).
+    pub sys: SysConfig,
 }
 
 impl Default for Config {
@@ -97,6 +100,7 @@ impl Default for Config {
             flow: FlowRules::default(),
             bridge: Vec::new(),
             control: ControlConfig::default(),
+            sys: SysConfig::default(),
         }
     }
 }

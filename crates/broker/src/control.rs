@@ -14,6 +14,7 @@ use crate::journal::JournalCounts;
 use crate::letter::Letter;
 use crate::log::LogCounts;
 use crate::reload::Reloader;
+use crate::trace::{self, Taken, TraceCounts};
 pub use config::{ControlConfig, TokenConfig};
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -22,7 +23,7 @@ use weir_bridge::{BridgeState, BridgeWatch};
 use weir_control::{
     BanPage, Bridge, Changed, Client, ClientPage, Counters, Full, Link, Message, NewBan,
     NotPublished, Outlook, Port, Request, Reread, RetainedPage, Subscription, SubscriptionPage,
-    Unchanged, Whom,
+    TraceOf, Traced, Unchanged, Whom,
 };
 use weir_core::{
     ClientState, Kicked, NotMoved, OwnMessage, Partition, Partitions, ShardId, Stats,
@@ -43,11 +44,13 @@ pub(crate) enum Answer {
     Subscriptions(Option<weir_core::SubscriptionPage>),
     Retained(Option<weir_core::MessagePage>),
     Published(Result<(), weir_core::NotPublished>),
+    PublishedSys(Result<(), weir_core::NotPublished>),
     Counters(Box<ShardCounters>),
     Partitions(weir_control::Partitions),
     Moved(Result<(Partition, ShardId), NotMoved>),
     EndedBanned(u64),
     Drops(Vec<Kept>),
+    Trace(Box<Taken>),
     Outlook(Option<Box<weir_core::Outlook>>),
 }
 
@@ -67,6 +70,9 @@ pub(crate) struct ShardCounters {
     pub(crate) rate_pauses: u64,
     /// Connections ended because their certificates count no more.
     pub(crate) certificates_ended: u64,
+    pub(crate) traced: TraceCounts,
+    /// Clients that came or went and were not said, because there were too many.
+    pub(crate) events_dropped: u64,
     /// Where there is a store.
     pub(crate) journal: Option<JournalCounts>,
     pub(crate) rss_bytes: u64,
@@ -114,6 +120,10 @@ impl Port for Shards {
         self.bridges.states().into_iter().map(shown_bridge).collect()
     }
 
+    fn check_trace(&self, of: &TraceOf) -> Result<(), String> {
+        trace::check(of)
+    }
+
     fn reload(&mut self) -> Vec<Reread> {
         self.reloader.reload()
     }
@@ -155,16 +165,16 @@ impl From<Answer> for weir_control::Answer {
                 messages: page.messages.iter().map(|message| shown_message(message)).collect(),
                 next: page.next.map(Into::into),
             })),
-            Answer::Published(published) => Self::Published(published.map_err(|why| match why {
-                weir_core::NotPublished::Refused(reason, detail) => {
-                    let detail = if detail.is_empty() { reason.name() } else { detail };
-                    NotPublished::Refused(detail.to_owned())
-                }
-                weir_core::NotPublished::Busy => NotPublished::Busy,
-            })),
+            Answer::Published(published) => Self::Published(published.map_err(not_published)),
+            Answer::PublishedSys(published) => Self::PublishedSys(published.map_err(not_published)),
             Answer::Counters(counters) => Self::Counters((*counters).into()),
             Answer::EndedBanned(count) => Self::EndedBanned(count),
             Answer::Drops(kept) => Self::Drops(kept.into_iter().map(Into::into).collect()),
+            Answer::Trace(taken) => {
+                let Taken { events, dropped } = *taken;
+                let events = events.into_iter().map(trace::event).collect();
+                Self::Trace(Traced { events, dropped })
+            }
             Answer::Outlook(outlook) => {
                 Self::Outlook(outlook.map(|it| Box::new(shown_outlook(*it))))
             }
@@ -191,6 +201,8 @@ impl From<ShardCounters> for Counters {
             access,
             rate_pauses,
             certificates_ended,
+            traced,
+            events_dropped,
             journal,
             rss_bytes,
             rss_bytes_max,
@@ -224,6 +236,9 @@ impl From<ShardCounters> for Counters {
             ("passwords_busy", passwords.busy),
             ("rate_pauses", rate_pauses),
             ("certificates_ended", certificates_ended),
+            ("trace_packets", traced.copied),
+            ("trace_dropped", traced.dropped),
+            ("sys_events_dropped", events_dropped),
         ];
         let of_store = journal.into_iter().flat_map(JournalCounts::by_name);
         Self {
@@ -260,6 +275,16 @@ fn shown_bridge(state: BridgeState) -> Bridge {
         last_error,
         counters: counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
         ..Bridge::default()
+    }
+}
+
+fn not_published(why: weir_core::NotPublished) -> NotPublished {
+    match why {
+        weir_core::NotPublished::Refused(reason, detail) => {
+            let detail = if detail.is_empty() { reason.name() } else { detail };
+            NotPublished::Refused(detail.to_owned())
+        }
+        weir_core::NotPublished::Busy => NotPublished::Busy,
     }
 }
 
@@ -322,14 +347,18 @@ pub(crate) fn own_message(message: Message) -> OwnMessage {
     }
 }
 
+pub(crate) fn version_name(version: Version) -> &'static str {
+    match version {
+        Version::V31 => "3.1",
+        Version::V311 => "3.1.1",
+        Version::V5 => "5.0",
+    }
+}
+
 fn shown(client: ClientState) -> Client {
     let connection = client.connection.map(|link| {
-        let version = match link.version {
-            Version::V31 => "3.1",
-            Version::V311 => "3.1.1",
-            Version::V5 => "5.0",
-        };
-        Link { version: version.into(), keep_alive_s: link.keep_alive_s }
+        let version = version_name(link.version).into();
+        Link { version, keep_alive_s: link.keep_alive_s }
     });
     Client {
         client_id: client.client_id.into(),

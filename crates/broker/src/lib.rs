@@ -24,6 +24,8 @@ mod server;
 mod shell;
 mod shrink;
 mod stopper;
+mod sys;
+mod trace;
 mod worker;
 
 pub use admission::ProcessLimits;
@@ -53,3 +55,4 @@ pub use reload::Reloader;
 pub use rules::FlowRules;
 pub use server::{ServeError, Server};
 pub use stopper::Stopper;
+pub use sys::SysConfig;

@@ -20,6 +20,7 @@ use crate::memory::{Ceiling, Memory};
 use crate::reload::{Reloaded, Reloader, Reloads};
 use crate::shell::{Certificates, Guard, Rates, Shell};
 use crate::stopper::{Asked, Stopper};
+use crate::trace::TraceCounts;
 use crate::worker::{Ended, Worker};
 use foldhash::fast::RandomState;
 use std::collections::{HashMap, HashSet};
@@ -31,7 +32,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use weir_access::Asker;
 use weir_bridge::{BridgeWatch, Bridges};
-use weir_control::{REQUESTS_MAX, SocketFile};
+use weir_control::{REQUESTS_MAX, Setup, SocketFile};
 use weir_core::{Limits, Micros, Partitions, Settings, Shard, ShardId};
 use weir_flow::Flow;
 use weir_reactor::{Backend, ListenerId, Mailbox, ToOutside, Waker};
@@ -101,7 +102,7 @@ pub struct Server {
     warnings: Vec<String>,
     wakers: Vec<Waker>,
     asked: Arc<Asked>,
-    /// Listens already where `[control]` says so.
+    /// Of the control thread, which listens already where `[control]` says so.
     control: Option<weir_control::Server>,
     lost_lines: LostLines,
     book: Option<SharedBook>,
@@ -123,7 +124,9 @@ impl Server {
         let wakers: std::io::Result<Vec<Waker>> =
             (0..config.shard_count()).map(|_| Waker::new()).collect();
         let (config, wakers) = (config.clone(), wakers?);
-        let control = config.control.setup().map(weir_control::Server::bind).transpose()?;
+        let setup = Setup { sys: config.sys.setup(), ..config.control.setup() };
+        let has_control = !config.control.is_off() || setup.sys.is_some();
+        let control = has_control.then(|| weir_control::Server::bind(setup)).transpose()?;
         let spoken_of = control.iter().flat_map(weir_control::Server::addresses);
         let spoken = spoken.into_iter().chain(spoken_of.map(|address| format!("{address} (HTTP)")));
         let spoken = spoken.collect();
@@ -305,7 +308,7 @@ impl Server {
                     (hashers.next(), access.next()),
                     config.limits.client_share_percent,
                 ),
-                log: self.log(has_control),
+                log: self.log(),
                 unread_bytes_max,
                 doors: Arc::clone(&self.doors),
                 waiting: HashMap::default(),
@@ -316,6 +319,9 @@ impl Server {
                 reloaded: Reloaded::default(),
                 certificates: Certificates::default(),
                 own_conns: HashSet::default(),
+                traces: None,
+                trace_counts: TraceCounts::default(),
+                events: config.sys.events(),
             };
             let shared: std::io::Result<Vec<_>> =
                 listeners.iter().map(Listener::try_clone).collect();
@@ -348,8 +354,9 @@ impl Server {
     }
 
     /// Of a shard.
-    fn log(&self, has_control: bool) -> Log {
-        Log::new(self.lost_lines.clone(), self.config.limits.client_share_percent, has_control)
+    fn log(&self) -> Log {
+        let keeps_drops = !self.config.control.is_off();
+        Log::new(self.lost_lines.clone(), self.config.limits.client_share_percent, keeps_drops)
     }
 
     fn shard(&self, own: u16, settings: Settings, seed: u64, flow: Flow) -> Shard {

@@ -6,7 +6,9 @@ mod disk;
 mod door;
 mod entry;
 mod rates;
+mod said;
 mod sum;
+mod traced;
 
 use crate::admission::{AdmissionControl, Place, open};
 use crate::auth::Authenticator;
@@ -17,6 +19,8 @@ use crate::listener::Doors;
 use crate::log::{Known, Log};
 use crate::memory::Memory;
 use crate::reload::Reloaded;
+use crate::sys::Events;
+use crate::trace::{TraceCounts, Traces};
 pub(crate) use certified::Certificates;
 pub(crate) use door::Waiting;
 use foldhash::fast::RandomState;
@@ -100,6 +104,11 @@ pub(crate) struct Guard {
     /// Connections of the process itself, as those of its bridges are: no rate, ban or policy is
     /// for them.
     pub(crate) own_conns: HashSet<ConnKey, RandomState>,
+    /// What is copied of packets, while somebody traces.
+    pub(crate) traces: Option<Box<Traces>>,
+    pub(crate) trace_counts: TraceCounts,
+    /// Clients that have come and gone in this turn, where that is said.
+    pub(crate) events: Option<Box<Events>>,
 }
 
 impl Guard {
@@ -124,6 +133,7 @@ impl Guard {
         self.certificates.take(conn);
         self.own_conns.remove(&conn);
         self.forget_rate(conn.0);
+        self.forget_traced(conn);
     }
 
     fn rate_pauses(&self) -> u64 {
@@ -293,6 +303,14 @@ impl Shell {
     /// Takes what came. Says how many bytes are consumed.
     #[inline]
     fn received_at_once(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize {
+        if self.guard.traces.is_some() {
+            return self.received_traced(io, token, bytes);
+        }
+        self.take_in(io, token, bytes)
+    }
+
+    #[inline(always)]
+    fn take_in(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize {
         if self.mailbox.unposted() > UNPOSTED_MAX || self.guard.is_full() {
             // What the others have to say stays with the system.
             io.hold_input(token);
@@ -367,6 +385,7 @@ impl<'a> Output<'a> {
         let name = self.guard.auth.forget_name(ConnKey(token.0));
         self.guard.auth.forget(ConnKey(token.0));
         self.guard.forget_rate(token.0);
+        self.guard.hand_over_traced(ConnKey(token.0));
         let peer = self.guard.log.forget(ConnKey(token.0));
         let reloads = self.guard.reloaded.count();
         let certified = self.guard.certificates.take(ConnKey(token.0));
@@ -425,16 +444,29 @@ impl Sink for Output<'_> {
 
     #[inline]
     fn write(&mut self, conn: ConnKey, bytes: &[u8]) {
+        if let Some(traces) = &mut self.guard.traces {
+            traces.sent(conn, bytes);
+        }
         self.io.write(Token(conn.0), bytes);
     }
 
     #[inline]
-    fn deliver(&mut self, conn: ConnKey, bytes: &[u8]) {
-        self.guard.memory.took(bytes.len());
-        self.io.write_gathered(Token(conn.0), bytes);
+    fn publish(&mut self, conn: ConnKey, bytes: &[u8], topic: &str, may_wait: bool) {
+        if let Some(traces) = &mut self.guard.traces {
+            traces.sent_publish(conn, bytes, 0, topic);
+        }
+        if may_wait {
+            self.guard.memory.took(bytes.len());
+            self.io.write_gathered(Token(conn.0), bytes);
+        } else {
+            self.io.write(Token(conn.0), bytes);
+        }
     }
 
     fn deliver_long(&mut self, conn: ConnKey, head: &[u8], message: &Arc<Message>) {
+        if let Some(traces) = &mut self.guard.traces {
+            traces.sent_publish_of(conn, head, message);
+        }
         let payload: SharedBytes = Arc::<Message>::clone(message);
         self.io.write_shared(Token(conn.0), head, payload);
     }
@@ -534,6 +566,8 @@ impl Sink for Output<'_> {
         if let Notice::Moved { partition, to } = notice {
             self.guard.moved = Some((partition, to));
         }
+        self.note_traced(&notice);
+        self.note_event(&notice);
         let now = self.now();
         let Guard { auth, log, .. } = &mut *self.guard;
         let user = match notice {
@@ -601,7 +635,9 @@ impl Handler for Shell {
             control.send(Answer::Moved(Ok(moved)));
         }
         let (shard, mut output) = self.parts(io);
+        output.publish_events(shard);
         shard.turn_end(&mut output);
+        output.settle_traces(shard);
         if self.guard.journal.is_some() {
             self.journal_turn_end(io);
         }

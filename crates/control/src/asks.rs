@@ -6,12 +6,14 @@
 use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
 use crate::bridges::Bridge;
 use crate::history::History;
-use crate::port::{Answer, Full, Port, REQUESTS_MAX, Request, Reread};
+use crate::port::{Answer, Counters, Full, Port, REQUESTS_MAX, Request, Reread};
+use crate::traces::{TraceOf, Traces};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::Instant;
 
 /// How long a shard rests after an answer before it is asked the same kind again: a client that
 /// asks without end takes a small part of its time.
@@ -24,6 +26,7 @@ pub(crate) struct Asks {
     turns: Vec<[Arc<Semaphore>; REQUESTS_MAX]>,
     /// Of the counters that were asked for.
     pub(crate) history: History,
+    pub(crate) traces: Traces,
 }
 
 struct Desk {
@@ -47,6 +50,7 @@ impl Asks {
             desk: Mutex::new(Desk { port, waiting }),
             turns: (0..shards).map(|_| turns()).collect(),
             history: History::default(),
+            traces: Traces::default(),
         }
     }
 
@@ -68,6 +72,10 @@ impl Asks {
 
     pub(crate) fn bridges(&self) -> Vec<Bridge> {
         self.desk().port.bridges()
+    }
+
+    pub(crate) fn check_trace(&self, of: &TraceOf) -> Result<(), String> {
+        self.desk().port.check_trace(of)
     }
 
     pub(crate) fn reload(&self) -> Vec<Reread> {
@@ -100,6 +108,18 @@ impl Asks {
             answers.push(self.ask(shard, request.clone()).await?);
         }
         Ok(answers)
+    }
+
+    /// The counters of all shards, in order. The history keeps a sample of them.
+    pub(crate) async fn counters(&self) -> Result<Vec<Counters>, Full> {
+        let counters = |answer| match answer {
+            Answer::Counters(counters) => Some(counters),
+            _ => None,
+        };
+        let all: Vec<_> =
+            self.ask_all(&Request::Counters).await?.into_iter().filter_map(counters).collect();
+        self.history.note(Instant::now(), &all);
+        Ok(all)
     }
 
     /// Gives answers to who waits for them, as they come.

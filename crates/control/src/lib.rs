@@ -20,9 +20,11 @@ mod port;
 mod routes;
 mod server;
 mod socket;
+mod sys;
 mod tcp;
 mod tls;
 mod tokens;
+mod traces;
 mod why;
 
 pub use bans::{Ban, BanPage, By, Changed, NewBan, Unchanged, Whom};
@@ -36,6 +38,8 @@ pub use port::{
 };
 pub use server::{Control, ControlError, Server, Setup};
 pub use socket::{SocketError, SocketFile, listen};
+pub use sys::Sys;
 pub use tls::{ControlTls, TlsError};
 pub use tokens::{Role, Token, TokenHash};
+pub use traces::{TRACES_MAX, TraceEvent, TraceOf, TraceShown, TraceWish, Traced};
 pub use why::{Arrives, Why};

@@ -3,6 +3,7 @@
 use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
 use crate::bridges::Bridge;
 use crate::drops::{Drop, DropQuery};
+use crate::traces::{TraceOf, TraceWish, Traced};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -14,7 +15,7 @@ pub const PAGE_CLIENTS_MAX: u16 = 256;
 
 /// Kinds of requests. At most one of each is under way to a shard, so this is the room that the
 /// port needs for requests to a shard, and for its answers.
-pub const REQUESTS_MAX: usize = 13;
+pub const REQUESTS_MAX: usize = 15;
 
 /// A broker of some shards. It never makes its caller wait.
 pub trait Port: Send + 'static {
@@ -52,6 +53,12 @@ pub trait Port: Send + 'static {
     fn bridges(&self) -> Vec<Bridge> {
         Vec::new()
     }
+
+    /// Whether somebody can be traced like that.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn check_trace(&self, of: &TraceOf) -> Result<(), String>;
 
     /// Reads users, rights, bans and certificates again. It takes as long as the files take.
     fn reload(&mut self) -> Vec<Reread>;
@@ -116,6 +123,13 @@ pub enum Request {
     },
     /// That it publishes a message of whoever asks.
     Publish(Message),
+    /// That it publishes what the broker says of itself, to a topic below `$SYS`, retained.
+    PublishSys {
+        /// Where.
+        topic: Box<str>,
+        /// What.
+        payload: Box<str>,
+    },
     /// Its counters.
     Counters,
     /// Which partitions it holds.
@@ -131,6 +145,8 @@ pub enum Request {
     EndBanned(Whom),
     /// What it dropped and refused lately.
     Drops(DropQuery),
+    /// Something about traces, and the packets that it has copied for all of them.
+    Trace(TraceWish),
     /// What decides whether a message gets to a client.
     Outlook {
         /// The client's identifier.
@@ -157,6 +173,8 @@ pub enum Answer {
     Retained(Option<RetainedPage>),
     /// Whether it is.
     Published(Result<(), NotPublished>),
+    /// Whether it is.
+    PublishedSys(Result<(), NotPublished>),
     /// Its counters.
     Counters(Counters),
     /// What it holds.
@@ -167,6 +185,8 @@ pub enum Answer {
     EndedBanned(u64),
     /// What it dropped and refused lately, the newest first.
     Drops(Vec<Drop>),
+    /// What it has copied since it was asked last.
+    Trace(Traced),
     /// Nothing if the shard has no such client.
     Outlook(Option<Box<Outlook>>),
 }
@@ -362,6 +382,8 @@ impl Request {
             Self::EndBanned(_) => 10,
             Self::Drops(_) => 11,
             Self::Outlook { .. } => 12,
+            Self::PublishSys { .. } => 13,
+            Self::Trace(_) => 14,
         }
     }
 }
@@ -383,6 +405,8 @@ impl Answer {
             Self::EndedBanned(_) => 10,
             Self::Drops(_) => 11,
             Self::Outlook(_) => 12,
+            Self::PublishedSys(_) => 13,
+            Self::Trace(_) => 14,
         }
     }
 }

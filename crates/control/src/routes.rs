@@ -15,6 +15,7 @@ mod reload;
 mod retained;
 mod subscriptions;
 mod token;
+mod traces;
 mod why;
 
 use crate::asks::Asks;
@@ -84,6 +85,13 @@ fn operations() -> Vec<Operation> {
             .fails(&[(409, "Something stays as it was; the text says what and why.")]),
         On::get("/api/v1/drops", "What was dropped and refused lately.", drops::list),
         On::get("/api/v1/why", "Whether a client would get a message, and why not.", why::why),
+        On::get("/api/v1/traces", "Traces; for an admin, as all of them are.", traces::list),
+        On::post("/api/v1/traces", "Starts a trace.", traces::start)
+            .fails(&[(409, "As many traces go on as may.")]),
+        On::get("/api/v1/traces/{id}", "How a trace stands.", traces::one).fails(&[NO_TRACE]),
+        On::delete("/api/v1/traces/{id}", "Ends a trace.", traces::end).fails(&[NO_TRACE]),
+        On::get("/api/v1/traces/{id}/events", "Lines of a trace, by pages.", traces::events)
+            .fails(&[NO_TRACE]),
         On::get("/api/v1/counters", "Every counter, by thread and in sum.", counters::counters),
         On::get("/api/v1/history", "Some counters in the last hour.", counters::history),
         On::get("/api/v1/token", "Whose token came with the request.", token::token),
@@ -98,6 +106,7 @@ fn operations() -> Vec<Operation> {
 }
 
 const NO_CLIENT: (u16, &str) = (404, "There is no such client.");
+const NO_TRACE: (u16, &str) = (404, "There is no such trace.");
 const NOTHING_RETAINED: (u16, &str) = (404, "Nothing is retained for the topic.");
 
 /// For whoever may do everything.

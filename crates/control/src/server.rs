@@ -4,6 +4,7 @@ use crate::asks::Asks;
 use crate::port::Port;
 use crate::routes::{Guests, routes, routes_for_guests};
 use crate::socket::{SocketError, SocketFile, listen};
+use crate::sys::Sys;
 use crate::tcp::Tcp;
 use crate::tls::{ControlTls, TlsError};
 use crate::tokens::Token;
@@ -46,6 +47,8 @@ pub struct Setup {
     pub tokens: Vec<Token>,
     /// Whether `/metrics` needs no token there.
     pub metrics_are_open: bool,
+    /// What it has the broker say of itself below `$SYS`.
+    pub sys: Option<Sys>,
 }
 
 /// Why it cannot serve.
@@ -77,6 +80,7 @@ pub struct Server {
     http: Vec<TcpListener>,
     tls: Option<TlsAcceptor>,
     guests: Guests,
+    sys: Option<Sys>,
 }
 
 /// A thread that serves. Dropping it ends every connection, and removes the socket's file.
@@ -92,7 +96,7 @@ impl Server {
     /// A file that another process listens on, or that is no socket; an address that is taken;
     /// certificates that cannot be used; what the system says.
     pub fn bind(setup: Setup) -> Result<Self, ControlError> {
-        let Setup { socket, http, tls, tokens, metrics_are_open } = setup;
+        let Setup { socket, http, tls, tokens, metrics_are_open, sys } = setup;
         let runtime = runtime()?;
         let inside = runtime.enter();
         let socket = match socket {
@@ -113,7 +117,7 @@ impl Server {
         drop(inside);
         let tls = tls.map(|tls| tls.acceptor()).transpose()?;
         let guests = Guests::new(tokens, metrics_are_open);
-        Ok(Self { runtime, socket, http, tls, guests })
+        Ok(Self { runtime, socket, http, tls, guests, sys })
     }
 
     /// Where HTTP is served over TCP.
@@ -126,7 +130,7 @@ impl Server {
     /// # Errors
     /// What the system says of the thread.
     pub fn start(self, port: impl Port) -> io::Result<Control> {
-        let Self { runtime, socket, http, tls, guests } = self;
+        let Self { runtime, socket, http, tls, guests, sys } = self;
         let asks = Arc::new(Asks::new(Box::new(port)));
         let (socket, file) = socket.unzip();
         let thread = Thread::start("control", runtime, move |stopped| async move {
@@ -148,6 +152,9 @@ impl Server {
                         tokio::spawn(serve_through(listener, open, site, places, LIFE_MAX))
                     }
                 };
+            }
+            if let Some(sys) = sys {
+                tokio::spawn(sys.publish(Arc::clone(&asks)));
             }
             tokio::spawn(async move {
                 // They end before this thread does.

@@ -27,6 +27,7 @@ mod mail;
 mod message;
 mod name;
 mod outbox;
+mod own;
 mod page;
 mod pages;
 mod paging;

@@ -148,6 +148,7 @@ impl Shard {
 
     /// The counters.
     pub fn stats(&self) -> Stats {
+        let [subscriptions, shared_subscriptions] = self.filters.subscriptions();
         Stats {
             sessions: self.clients.len() as u64,
             retained: self.retained.len() as u64,
@@ -155,6 +156,8 @@ impl Shard {
             condition_checks: self.filters.conditions.checks(),
             conditions_left_out: self.filters.conditions.left_out_count(),
             filters: self.filters.len() as u64,
+            subscriptions: subscriptions as u64,
+            shared_subscriptions: shared_subscriptions as u64,
             records_logged: self.log.records(),
             log_waits: self.log.waits() as u64,
             awaited: (self.answers.len() + self.retained.awaited()) as u64,
@@ -441,7 +444,12 @@ impl Shard {
     ) -> Result<Next, Refusal> {
         // CONNECT says its own version; the one given here is not looked at.
         match Packet::decode(Version::V5, frame) {
-            Ok(Packet::Connect(connect)) => self.on_connect(conn, &connect, frame.body, now, sink),
+            Ok(Packet::Connect(connect)) => {
+                let next = self.on_connect(conn, &connect, frame.body, now, sink)?;
+                // One that is handed over comes in elsewhere.
+                self.stats.connects_in += u64::from(next == Next::Continue);
+                Ok(next)
+            }
             Ok(_) => Err(Refusal::protocol("a packet before CONNECT")),
             Err(error) if is_connect_of_5(frame) => {
                 // Who says 5.0 understands an answer.

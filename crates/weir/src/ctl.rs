@@ -1,6 +1,7 @@
 //! `weir ctl`: questions to a running broker over its control socket.
 
 mod text;
+mod trace;
 
 use anyhow::Context;
 use clap::Subcommand;
@@ -109,6 +110,22 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Print what a client and the broker say to each other, as JSON lines, as it comes
+    ///
+    /// Payloads are cut at 256 bytes, and passwords are hidden. It ends by its time or size, or
+    /// when nobody reads.
+    Trace {
+        #[command(flatten)]
+        of: trace::TraceOf,
+        /// How long, at most an hour
+        #[arg(long = "for", value_name = "TIME", default_value = "60s",
+            value_parser = crate::bench::parse_length)]
+        length_s: f64,
+        /// How much, at most 16MB
+        #[arg(long = "max", value_name = "SIZE", default_value = "10MB",
+            value_parser = trace::parse_bytes)]
+        bytes_max: u64,
+    },
     /// Show how many partitions and sessions each shard holds
     Partitions {
         /// As JSON, with the numbers of the partitions
@@ -189,6 +206,9 @@ pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
                 say!("{}", text::why(&serde_json::from_value(why)?));
             }
             Ok(ExitCode::SUCCESS)
+        }
+        Command::Trace { of, length_s, bytes_max } => {
+            trace::run(&caller, of, *length_s, *bytes_max)
         }
         Command::Partitions { json } => {
             let partitions = granted(&caller.get("/api/v1/partitions")?)?;

@@ -51,6 +51,9 @@ const SEVERAL: &str = "the listeners differ in it, or it counts for each of them
                        has one setting for all";
 const ANONYMOUS: &str = "Mosquitto 2 lets nobody in anonymously if its file has a listener and \
                          does not say allow_anonymous true, so this does not either";
+/// What Mosquitto takes `sys_interval` for where no line says it.
+const SYS_INTERVAL_S: i64 = 10;
+
 const STORE: &str = "sessions and retained messages begin empty; `weir store import \
                      mosquitto.db --to DIR` brings them along";
 
@@ -215,6 +218,9 @@ impl MosquittoFile {
             set(&mut self.config, "auth.allow_anonymous", false.into());
             let note = MosquittoNote { text: ANONYMOUS, lines: Vec::new(), is_guard: false };
             self.notes.push(note);
+        }
+        if value("sys_interval").is_none() {
+            set(&mut self.config, "sys.interval_s", SYS_INTERVAL_S.into());
         }
         if value("persistence") != Some("true") {
             self.config.remove("store");

@@ -77,8 +77,8 @@ impl ControlConfig {
         })
     }
 
-    /// What serves it; nothing if it is off.
-    pub(crate) fn setup(&self) -> Option<Setup> {
+    /// What serves it.
+    pub(crate) fn setup(&self) -> Setup {
         let token = |token: &TokenConfig| {
             Some(Token {
                 name: token.name.clone(),
@@ -86,13 +86,14 @@ impl ControlConfig {
                 hash: TokenHash::parse(&token.sha256)?,
             })
         };
-        (!self.is_off()).then(|| Setup {
+        Setup {
             socket: self.socket.clone(),
             http: self.http.clone(),
             tls: self.tls.clone(),
             tokens: self.token.iter().filter_map(token).collect(),
             metrics_are_open: self.metrics_without_token,
-        })
+            sys: None,
+        }
     }
 }
 

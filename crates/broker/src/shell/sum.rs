@@ -44,6 +44,8 @@ impl Shell {
             passwords = ?self.guard.auth.password_counts(),
             rate_pauses = self.guard.rate_pauses(),
             certificates_ended = self.guard.certificates.ended,
+            traced = ?self.guard.trace_counts,
+            sys_events_dropped = self.guard.events_dropped(),
             access = ?self.guard.auth.access_counts(),
             log_lines_left_out = log.left_out,
             log_lines_lost = log.lost,
@@ -89,6 +91,7 @@ impl Output<'_> {
     /// Ends a client that has come from another shard, if it was on its way when it would have been
     /// ended. Its sender went by the first `reloads` of them.
     pub(super) fn look_again(&mut self, conn: ConnKey, reloads: u32, shard: &mut Shard) {
+        self.meet_traced(conn, shard);
         let Some(why) = self.unwelcome(conn, reloads, shard) else { return };
         self.guard.certificates.ended += u64::from(why == Unwelcome::Certificate);
         shard.end_unwelcome(&[conn], why, self.now(), self);
@@ -149,6 +152,10 @@ impl Output<'_> {
                 let published = shard.publish(&own_message(message), self.now(), self);
                 Answer::Published(published)
             }
+            Request::PublishSys { topic, payload } => {
+                let (message, now) = ((&*topic, payload.as_bytes()), self.now());
+                Answer::PublishedSys(shard.publish_sys(message, true, now, self))
+            }
             Request::Counters => {
                 let (stats, admission) = (shard.stats(), self.guard.admission().stats);
                 let (rss_bytes, rss_bytes_max) = self.guard.memory.bytes();
@@ -162,6 +169,8 @@ impl Output<'_> {
                     access: self.guard.auth.access_counts(),
                     rate_pauses: self.guard.rate_pauses(),
                     certificates_ended: self.guard.certificates.ended,
+                    traced: self.guard.trace_counts,
+                    events_dropped: self.guard.events_dropped(),
                     journal: self.guard.journal.as_ref().map(|journal| journal.counts()),
                     rss_bytes,
                     rss_bytes_max,
@@ -176,6 +185,7 @@ impl Output<'_> {
             Request::Outlook { client_id, topic } => {
                 Answer::Outlook(shard.outlook(&client_id, &topic, self).map(Box::new))
             }
+            Request::Trace(wish) => Answer::Trace(Box::new(self.trace(wish, shard))),
             Request::EndBanned(whom) => Answer::EndedBanned(self.end_named(&whom, shard)),
             Request::Partitions => {
                 let held = shard.partitions().map(|Partition(number)| number).collect();

@@ -23,6 +23,10 @@ impl Port for Toy {
         client_id.len() as u16 % 2
     }
 
+    fn check_trace(&self, _of: &TraceOf) -> Result<(), String> {
+        Ok(())
+    }
+
     fn reload(&mut self) -> Vec<Reread> {
         Vec::new()
     }

@@ -100,8 +100,12 @@ pub(super) async fn admit(
     }
     let Some(owner) = owner.map(|at| &guests.tokens[at]) else { return who_are_you() };
     let is_look = matches!(*request.method(), Method::GET | Method::HEAD);
-    if !is_look && owner.role < Role::Admin {
-        let text = "this token is a viewer's: it may look, and change nothing";
+    let shows_payloads = request.uri().path().starts_with("/api/v1/traces");
+    if (!is_look || shows_payloads) && owner.role < Role::Admin {
+        let text = match is_look {
+            true => "this token is a viewer's: a trace shows what clients send, to an admin alone",
+            false => "this token is a viewer's: it may look, and change nothing",
+        };
         return Problem::new(StatusCode::FORBIDDEN, text).into_response();
     }
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());

@@ -138,6 +138,12 @@ impl Description {
         self.answers.insert(status.as_u16(), answer);
     }
 
+    fn takes_path(&mut self, schema: Value) {
+        // The path has the name.
+        self.parameters.push(json!({ "in": "path", "required": true, "schema": schema }));
+        self.may_be_malformed();
+    }
+
     fn may_be_malformed(&mut self) {
         self.fails(StatusCode::BAD_REQUEST, "The request cannot be; the text says why.");
     }
@@ -220,10 +226,13 @@ impl<Q: JsonSchema> Input for Result<Query<Q>, QueryRejection> {
 
 impl Input for Result<Path<String>, PathRejection> {
     fn describe(into: &mut Description) {
-        // The path has the name.
-        let schema = json!({ "type": "string", "minLength": 1 });
-        into.parameters.push(json!({ "in": "path", "required": true, "schema": schema }));
-        into.may_be_malformed();
+        into.takes_path(json!({ "type": "string", "minLength": 1 }));
+    }
+}
+
+impl Input for Result<Path<u64>, PathRejection> {
+    fn describe(into: &mut Description) {
+        into.takes_path(json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }));
     }
 }
 
@@ -301,7 +310,7 @@ impl IntoResponse for Text {
 impl Output for Text {
     fn describe(into: &mut Description) {
         let text = json!({ "schema": { "type": "string" } });
-        let content = json!({ "text/plain": text, "application/openmetrics-text": text });
+        let content = json!({ "text/plain": text, "application/openmetrics-text": text, "application/x-ndjson": text });
         into.answers.insert(200, json!({ "description": "Done.", "content": content }));
     }
 }

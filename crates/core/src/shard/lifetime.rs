@@ -94,6 +94,7 @@ impl Shard {
         self.timers.connections.clear(conn);
         let connection = self.connections.take(conn)?;
         self.stats.connections -= 1;
+        self.stats.clients_connected -= u64::from(connection.is_live());
         self.forget_questions(&connection);
         Some(connection)
     }
@@ -280,6 +281,7 @@ impl Shard {
         if let Some(absence) = self.clients[key].absence() {
             absence.expires_at = None;
         }
+        self.stats.sessions_expired += 1;
         self.end_session(key, sink);
     }
 

@@ -9,9 +9,10 @@ use crate::rights::{OwnRights, Policy, User};
 use crate::session::Will;
 use crate::sink::Sink;
 use smallvec::SmallVec;
+use std::num::NonZeroU16;
 use std::sync::Arc;
-use weir_wire::ReasonCode;
 use weir_wire::packet::Publish;
+use weir_wire::{ReasonCode, Version};
 
 /// Filters of a session that comes back that are looked at once, not in each delivery.
 const COVERED_MAX: usize = 16;
@@ -85,6 +86,22 @@ impl Shard {
                 Some((&*self.clients.get(live.session)?.client_id, user))
             }
         }
+    }
+
+    /// The same of a connection whose client was let in, with the version of MQTT that it speaks.
+    pub fn live_client(&self, conn: ConnKey) -> Option<(&str, Option<&str>, Version)> {
+        let version = self.connections.live(conn)?.version;
+        self.who(conn).map(|(client_id, user)| (client_id, user, version))
+    }
+
+    /// The connection of this client, if it has one.
+    pub fn connection_by_id(&self, client_id: &str) -> Option<ConnKey> {
+        self.connection_of(self.clients.find(client_id)?)
+    }
+
+    /// The topic that a connection's client has set up an alias for.
+    pub fn topic_of_alias(&self, conn: ConnKey, alias: NonZeroU16) -> Option<&str> {
+        self.connections.live(conn)?.cold.as_ref()?.aliases_in.topic(alias.get())
     }
 
     /// Whether the connection has a client that was let in.

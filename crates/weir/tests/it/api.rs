@@ -50,7 +50,7 @@ impl Served {
     }
 
     /// The status and the rest of an answer.
-    fn ask(&self, method: &str, path: &str, token: Option<&str>) -> (u16, String) {
+    pub(crate) fn ask(&self, method: &str, path: &str, token: Option<&str>) -> (u16, String) {
         exchange(self.connect(), method, path, token, "")
     }
 

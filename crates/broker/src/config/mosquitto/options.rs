@@ -245,10 +245,7 @@ pub const OPTIONS: &[Options] = &[
         &["log_timestamp*"],
         "lines have the time; `--log-format json` is for programs that read them",
     ),
-    note(
-        &["sys_interval"],
-        "there are no `$SYS` topics: `weir ctl counters` shows the counters (docs/control.md)",
-    ),
+    key(&["sys_interval"], "sys.interval_s", |text| up_to(text, 65_535), ""),
     note(
         &["user", "pid_file"],
         "start the broker as the user that it is to be, for instance by systemd, which knows its \

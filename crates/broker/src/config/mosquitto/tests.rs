@@ -107,6 +107,7 @@ fn what_follows_a_listener_is_about_that_one() {
     let expected: Table = r#"
         listen = ["127.0.0.1:1883"]
         auth.allow_anonymous = true
+        sys.interval_s = 10
         [[listener]]
         address = "0.0.0.0:8883"
         [listener.tls]
@@ -233,13 +234,21 @@ fn an_identity_is_taken_back_by_its_own_option_alone() {
 }
 
 #[test]
+fn figures_are_published_every_ten_seconds_unless_a_line_says_otherwise() {
+    for (line, interval_s) in [("", 10), ("sys_interval 3", 3), ("sys_interval 0", 0)] {
+        assert_eq!(config(line).sys.interval_s, interval_s, "{line}");
+    }
+    assert!(parts("sys_interval soon").1.contains("the value is not one"));
+}
+
+#[test]
 fn files_of_the_included_folder_are_read_in_the_order_of_their_names() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mosquitto.conf");
     let included = folder.path().join("conf.d");
     std::fs::create_dir(&included).unwrap();
     let write = |name: &str, text: &str| std::fs::write(included.join(name), text).unwrap();
-    write("b.conf", "max_queued_messages 2\nsys_interval 1\n");
+    write("b.conf", "max_queued_messages 2\nretry_interval 1\n");
     write("a.conf", "listener 1884 ::1\nmax_queued_messages 1\n");
     write("c.other", "max_queued_messages 3\n");
     let text = format!("allow_anonymous true\ninclude_dir {}\n", included.display());
@@ -250,7 +259,7 @@ fn files_of_the_included_folder_are_read_in_the_order_of_their_names() {
         (config.limits.queue_messages_max, &config.listen[..]),
         (2, &["[::1]:1884".into()][..])
     );
-    assert!(read.to_string().contains("sys_interval (b.conf, line 2)"), "{read}");
+    assert!(read.to_string().contains("retry_interval (b.conf, line 2)"), "{read}");
     std::fs::remove_dir_all(&included).unwrap();
     assert!(MosquittoFile::read(&file).unwrap_err().to_string().contains("conf.d"));
 }

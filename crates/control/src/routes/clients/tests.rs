@@ -73,6 +73,10 @@ impl Port for Crowd {
         BanPage::default()
     }
 
+    fn check_trace(&self, _of: &crate::traces::TraceOf) -> Result<(), String> {
+        Ok(())
+    }
+
     fn reload(&mut self) -> Vec<Reread> {
         Vec::new()
     }
