@@ -225,7 +225,7 @@ pub(crate) fn client_id_of(name: &str) -> String {
 /// A key, its value, and what it has to be.
 type Fault = (&'static str, String, String);
 
-fn fault(key: &'static str, value: impl ToString, rule: impl Into<String>) -> Fault {
+fn fault(key: &'static str, value: impl fmt::Display, rule: impl Into<String>) -> Fault {
     (key, value.to_string(), rule.into())
 }
 
@@ -471,5 +471,86 @@ impl BridgeTopic {
             local_prefix: self.local_prefix.clone(),
             remote_prefix: self.remote_prefix.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+
+    const BRIDGE: &str = r#"
+        [[bridge]]
+        name = "up"
+        addresses = ["mqtts://hub.example", "ws://192.0.2.1:80/mqtt"]
+        user_name = "ann"
+        password = "secret"
+        topics = [{ pattern = "a/#", direction = "both", qos = 1, remote_prefix = "site/" }]
+        [bridge.tls]
+        insecure = true
+    "#;
+
+    fn read(text: &str) -> Result<Config, String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        Config::read(file.path()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_bridge_is_read_back_and_its_password_is_shown_to_nobody() {
+        let config = read(BRIDGE).unwrap();
+        assert_eq!(read(&toml::to_string(&config).unwrap()).unwrap(), config);
+        assert!(!format!("{config:?}").contains("secret"));
+        let settings = config.bridge[0].settings().unwrap();
+        assert_eq!(settings.local_client_id, "$weir/bridge/up");
+        assert!(settings.client_id.ends_with(".up"), "{}", settings.client_id);
+        let state = format!("$SYS/broker/connection/{}/state", settings.client_id);
+        assert_eq!((settings.state.topic, settings.state.is_remote), (state, false));
+        assert_eq!(settings.password.as_deref(), Some("secret"));
+        assert_eq!(settings.dialects.len(), 3);
+        assert!(!settings.clean_start && !settings.local_clean_start);
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named_with_its_key() {
+        for (old, new, key) in [
+            ("\"up\"", "\"a/b\"", "bridge.name"),
+            ("\"mqtts://hub.example\"", "\"http://h\"", "bridge.addresses"),
+            ("mqtts://hub.example", "mqtts://ann:pw@hub.example", "bridge.addresses"),
+            ("qos = 1", "qos = 3", "bridge.topics.qos"),
+            ("a/#", "a/#/b", "bridge.topics.pattern"),
+            ("a/#", "$share/g/a", "bridge.topics.pattern"),
+            ("user_name = \"ann\"", "", "bridge.user_name"),
+            ("user_name", "retry_ms_min = 0\nuser_name", "bridge.retry_ms_min"),
+            ("user_name", "retry_ms_max = 999\nuser_name", "bridge.retry_ms_max"),
+            ("user_name", "in_flight_max = 0\nuser_name", "bridge.in_flight_max"),
+            ("user_name", "password_file = \"/p\"\nuser_name", "bridge.password"),
+            ("user_name", "notification_topic = \"#\"\nuser_name", "bridge.notification_topic"),
+        ] {
+            let error = read(&BRIDGE.replacen(old, new, 1)).unwrap_err();
+            assert!(error.starts_with(&format!("{key} = ")), "{error}");
+            assert!(!error.contains("pw"), "{error}");
+        }
+        let error = read(&format!("{BRIDGE}{BRIDGE}")).unwrap_err();
+        assert!(error.contains("another bridge has this name"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_named_with_its_key() {
+        let file = "ca = \"/nowhere/ca.pem\"";
+        let config = read(&BRIDGE.replace("insecure = true", file)).unwrap();
+        let (key, value, _) = config.bridge[0].settings().unwrap_err();
+        assert_eq!((key, &*value), ("bridge.tls.ca", "/nowhere/ca.pem"));
+        let file = "password_file = \"/nowhere/p\"";
+        let config = read(&BRIDGE.replace("password = \"secret\"", file)).unwrap();
+        let (key, value, _) = config.bridge[0].settings().unwrap_err();
+        assert_eq!((key, &*value), ("bridge.password_file", "/nowhere/p"));
+    }
+
+    #[test]
+    fn qos_2_is_warned_of() {
+        let config = read(&BRIDGE.replace("qos = 1", "qos = 2")).unwrap();
+        let warnings: Vec<String> = config.bridge[0].warnings().collect();
+        assert_eq!(warnings, ["bridge up: \"a/#\" is relayed with QoS 1, not 2"]);
     }
 }
