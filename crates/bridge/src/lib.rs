@@ -67,8 +67,8 @@ impl BridgeWatch {
 }
 
 impl Bridges {
-    /// Starts a thread for each bridge. `prepared` is called once all have their sessions in the own
-    /// broker, or have found that they cannot have them now: what is published from then on is
+    /// Starts a thread for each bridge. `prepared` is called once all have their sessions in the
+    /// own broker, or have found that they cannot have them now: what is published from then on is
     /// theirs to relay.
     ///
     /// # Errors

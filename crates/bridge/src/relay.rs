@@ -1,13 +1,16 @@
 //! The messages of a bridge as a value: from one client to the other, and acknowledged.
 //!
 //! A message of QoS 1 is acknowledged to the broker that it came from when the other broker has
-//! acknowledged it, and one of QoS 2 is relayed as one of QoS 1. Nothing waits here: a broker sends no more than the other one takes at the
-//! time (Receive Maximum), and what is not acknowledged stays with it. So a lost connection at
-//! either end is the loss of both: the local broker keeps the messages, in a session that outlives
-//! its connections, and sends them again once both are there.
+//! acknowledged it, and one of QoS 2 is relayed as one of QoS 1. Nothing waits here: a broker sends
+//! no more than the other one takes at the time (Receive Maximum), and what is not acknowledged
+//! stays with it. So a lost connection at either end is the loss of both: the local broker keeps
+//! the messages, in a session that outlives its connections, and sends them again once both are
+//! there.
 //!
 //! Who owns the value connects the remote client first. What that one gets is left unread until
 //! the local one is connected as well.
+
+mod greeting;
 
 use crate::counts::{Count, Shared};
 use crate::hops::{HOPS_MAX, pass_on};
@@ -17,8 +20,8 @@ use crate::topics::{End, Routes};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_client::{ClientError, Event, OPEN_MAX, Sink};
-use weir_wire::packet::{Connect, Disconnect, Publish, Will};
-use weir_wire::{Properties, PropertiesBuf, Property, QoS, ReasonCode, Version};
+use weir_wire::packet::Publish;
+use weir_wire::{PropertiesBuf, QoS, ReasonCode};
 
 /// Output that may wait for a broker before messages of QoS 0 are dropped, in bytes.
 const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
@@ -29,12 +32,6 @@ const PUBLISH_BYTES: usize = 5 + 2 + 4 + 2;
 
 /// The tag of a message that the bridge publishes itself.
 const NO_SOURCE: u64 = u64::MAX;
-
-/// Where the number of the protocol stands in a CONNECT, behind the length of the packet.
-const LEVEL_AT: usize = 6;
-
-/// What says there that a bridge connects.
-const BRIDGE: u8 = 0x80;
 
 /// The CONNACK of a broker that knows no MQTT 5.0.
 const CONNACK_BEFORE_5: &[u8] = &[0x20, 2, 0, 1];
@@ -127,23 +124,6 @@ impl<P: Port> Sink for Out<'_, P> {
     fn event(&mut self, _event: Event<'_>) {}
 }
 
-/// The way out of a CONNECT of [`Dialect::Bridge311`].
-struct OutOfBridge<'a, P>(Out<'a, P>);
-
-impl<P: Port> Sink for OutOfBridge<'_, P> {
-    fn write(&mut self, bytes: &[u8]) {
-        let mut bytes = bytes.to_vec();
-        // The length of the packet has one to four bytes, all but the last with the highest bit.
-        let length = 1 + bytes.iter().skip(1).take_while(|byte| **byte >= 0x80).count();
-        if let Some(level) = bytes.get_mut(1 + length + LEVEL_AT) {
-            *level |= BRIDGE;
-        }
-        self.0.write(&bytes);
-    }
-
-    fn event(&mut self, _event: Event<'_>) {}
-}
-
 impl Relay {
     pub(crate) fn new(settings: Arc<Settings>, shared: Arc<Shared>) -> Self {
         let dialect = settings.dialects.first().copied().unwrap_or(Dialect::V5);
@@ -203,93 +183,10 @@ impl Relay {
         }
     }
 
-    /// The local client has a connection: CONNECT.
-    pub(crate) fn open_local(&mut self, errand: Errand, now_us: u64, port: &mut impl Port) {
-        let settings = Arc::clone(&self.settings);
-        self.errand = errand;
-        self.waiting = 0;
-        let mut properties = PropertiesBuf::new();
-        let window = match (errand, settings.start) {
-            (Errand::Relay, _) => self.window_out(),
-            (Errand::Watch, Start::Lazy { threshold, .. }) => threshold,
-            (Errand::Prepare | Errand::Watch, _) => 1,
-        };
-        properties.push(Property::ReceiveMaximum(window.max(1)));
-        if !settings.local_clean_start {
-            properties.push(Property::SessionExpiryInterval(u32::MAX));
-        }
-        let says_state = settings.state.is_local && errand == Errand::Relay;
-        let connect = Connect {
-            version: Version::V5,
-            clean_start: settings.local_clean_start,
-            keep_alive_s: 0,
-            client_id: &settings.local_client_id,
-            will: says_state.then(|| absent(&settings.state.topic)),
-            user_name: None,
-            password: None,
-            properties: properties.as_properties(),
-        };
-        self.local.client.connect_with(&connect, now_us, &mut Out { port, end: End::Local });
-    }
-
-    /// The remote client has a connection: CONNECT.
-    pub(crate) fn open_remote(&mut self, now_us: u64, port: &mut impl Port) {
-        let settings = Arc::clone(&self.settings);
-        let mut properties = PropertiesBuf::new();
-        if self.dialect == Dialect::V5 {
-            let window = settings.in_flight_max.min(self.local.limits.receive_maximum);
-            properties.push(Property::ReceiveMaximum(window.max(1)));
-            // What is longer would be kept here, and could not be passed on.
-            let bytes_max = self.local.limits.packet_bytes_max;
-            properties.push(Property::MaximumPacketSize(bytes_max.try_into().unwrap_or(u32::MAX)));
-            if !settings.clean_start {
-                properties.push(Property::SessionExpiryInterval(u32::MAX));
-            }
-        }
-        let connect = Connect {
-            version: self.dialect.version(),
-            clean_start: settings.clean_start,
-            keep_alive_s: settings.keep_alive_s,
-            client_id: &settings.client_id,
-            will: settings.state.is_remote.then(|| absent(&settings.state.topic)),
-            user_name: settings.user_name.as_deref(),
-            password: settings.password.as_deref().map(str::as_bytes),
-            properties: properties.as_properties(),
-        };
-        let (client, out) = (&mut self.remote.client, Out { port, end: End::Remote });
-        match self.dialect {
-            Dialect::Bridge311 => client.connect_with(&connect, now_us, &mut OutOfBridge(out)),
-            Dialect::V5 | Dialect::V311 => client.connect_with(&connect, now_us, &mut { out }),
-        }
-    }
-
-    /// Messages that the local broker may have on the way: one place is the state's.
-    fn window_out(&self) -> u16 {
-        let there = self.remote.limits.receive_maximum;
-        self.settings.in_flight_max.min(there.saturating_sub(1))
-    }
-
     /// The connection of this end is gone, or is to be.
     pub(crate) fn forget(&mut self, end: End) {
         self.side_mut(end).forget();
         self.is_ready = false;
-    }
-
-    /// Writes DISCONNECT: the session stays, as far as it outlives a connection.
-    pub(crate) fn leave(&mut self, end: End, port: &mut impl Port) {
-        // What was said of the state is not true any more.
-        let says_state = end == End::Remote && self.settings.state.is_remote;
-        let reason = match says_state && self.dialect == Dialect::V5 {
-            true => ReasonCode::DisconnectWithWill,
-            false => ReasonCode::Success,
-        };
-        let disconnect = Disconnect { reason, properties: Properties::EMPTY };
-        let is_said = !says_state || self.dialect == Dialect::V5;
-        if is_said {
-            let out = &mut Out { port, end };
-            self.side_mut(end).client.disconnect_with(&disconnect, out);
-        }
-        self.forget(end);
     }
 
     /// When [`Relay::handle_timeout`] is due.
@@ -609,12 +506,6 @@ const fn relayed(from: End) -> Count {
         End::Local => Count::Out,
         End::Remote => Count::In,
     }
-}
-
-/// The will that says that the bridge is not connected.
-fn absent(topic: &str) -> Will<'_> {
-    let (payload, qos) = (b"0", QoS::AtLeastOnce);
-    Will { topic, payload, qos, retain: true, properties: Properties::EMPTY }
 }
 
 #[cfg(test)]

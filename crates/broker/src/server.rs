@@ -281,7 +281,6 @@ impl Server {
         let mut made: Vec<Shard> = (0..shards).zip(flows).map(make).collect();
         let mut mailboxes = weir_reactor::mailboxes(wakers);
         let (journals, generations) = self.journals(&mut made, seed, &mut mailboxes)?;
-        let mut workers = Vec::new();
         let (letters, to_control) = match has_control {
             true => self.connect_control(&mut mailboxes, seed, &admission)?,
             false => (None, wakers.iter().map(|_| None).collect()),
@@ -293,7 +292,7 @@ impl Server {
         let Limits { output_bytes_max, packet_bytes_max, .. } = config.limits;
         let unread_bytes_max = output_bytes_max + packet_bytes_max as usize + UNREAD_ANSWERS_BYTES;
         let made = made.into_iter().zip(journals).zip(reloads);
-        let allows_anonymous = config.allows_anonymous();
+        let (mut workers, allows_anonymous) = (Vec::new(), config.allows_anonymous());
         for (((mailbox, control), own), ((shard, journal), reloads)) in
             ends.zip(0..shards).zip(made)
         {
@@ -497,8 +496,8 @@ fn serve(worker: Worker, stopper: &Stopper) -> Result<(), ServeError> {
     Err(error)
 }
 
-/// The threads to be, the shards as a control thread sees them, if there is to be one, the way in of
-/// bridges, if there are some, and the folder that the shards' logs are in, if there is one.
+/// The threads to be; if there are to be such things, the shards as a control thread sees them, the
+/// way in of bridges, and the folder that the shards' logs are in.
 pub(crate) type Made = (Vec<Worker>, Option<Shards>, Option<Way>, Option<Store>);
 
 /// The log of each shard, if they have any, and the folder that they are in.

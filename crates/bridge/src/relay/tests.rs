@@ -7,8 +7,8 @@ use crate::topics::{Direction, Topic};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use weir_chance::Chance;
-use weir_wire::packet::{Ack, ConnAck, SubAck};
-use weir_wire::{Frame, Packet, PacketId, PacketKind};
+use weir_wire::packet::{Ack, ConnAck, Connect, SubAck};
+use weir_wire::{Frame, Packet, PacketId, PacketKind, Properties, Property, Version};
 
 /// A broker with one session, of which nothing is lost but connections.
 struct Broker {

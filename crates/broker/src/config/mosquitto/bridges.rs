@@ -98,29 +98,3 @@ fn place(address: &str) -> String {
     };
     format!("{host}:{port}")
 }
-
-/// The places of `address` and `addresses`.
-pub(super) fn addresses(text: &str) -> Option<Value> {
-    let all: Vec<Value> = text.split_whitespace().map(Value::from).collect();
-    (!all.is_empty()).then(|| all.into())
-}
-
-/// `topic PATTERN [DIRECTION [QOS [LOCAL-PREFIX [REMOTE-PREFIX]]]]`.
-pub(super) fn topic(text: &str) -> Option<Value> {
-    let mut words = text.split_whitespace().map(|word| if word == "\"\"" { "" } else { word });
-    let mut topic = Table::new();
-    topic.insert("pattern".into(), words.next()?.into());
-    let direction = words.next().unwrap_or("out");
-    if !["in", "out", "both"].contains(&direction) {
-        return None;
-    }
-    topic.insert("direction".into(), direction.into());
-    let qos: i64 = words.next().map_or(Ok(0), str::parse).ok()?;
-    topic.insert("qos".into(), (0..=2).contains(&qos).then_some(qos)?.into());
-    for key in ["local_prefix", "remote_prefix"] {
-        if let Some(prefix) = words.next().filter(|prefix| !prefix.is_empty()) {
-            topic.insert(key.into(), prefix.into());
-        }
-    }
-    words.next().is_none().then(|| vec![Value::from(topic)].into())
-}

@@ -1,7 +1,6 @@
 //! The options of a mosquitto.conf, and what each is here.
 
-use super::bridges;
-use toml::Value;
+use toml::{Table, Value};
 
 /// Options that are the same thing here, or are missing for the same reason.
 #[derive(Debug)]
@@ -276,8 +275,8 @@ pub const OPTIONS: &[Options] = &[
         "what follows is about that bridge",
     )
     .of(Scope::Bridge),
-    key(&["address", "addresses"], "bridge.addresses", bridges::addresses, "").of(Scope::Bridge),
-    key(&["topic"], "bridge.topics", bridges::topic, "").of(Scope::Bridge),
+    key(&["address", "addresses"], "bridge.addresses", addresses, "").of(Scope::Bridge),
+    key(&["topic"], "bridge.topics", topic, "").of(Scope::Bridge),
     key(&["remote_clientid", "clientid"], "bridge.client_id", text, "").of(Scope::Bridge),
     key(&["remote_username", "username"], "bridge.user_name", text, "").of(Scope::Bridge),
     key(&["remote_password", "password"], "bridge.password", text, "").of(Scope::Bridge),
@@ -391,6 +390,32 @@ const PACKET_BYTES_MAX: i64 = 255 * 1024 * 1024;
 
 fn packet(bytes: i64) -> Option<Value> {
     Some(bytes.clamp(16, PACKET_BYTES_MAX).into())
+}
+
+/// The places of `address` and `addresses`.
+fn addresses(text: &str) -> Option<Value> {
+    let all: Vec<Value> = text.split_whitespace().map(Value::from).collect();
+    (!all.is_empty()).then(|| all.into())
+}
+
+/// `topic PATTERN [DIRECTION [QOS [LOCAL-PREFIX [REMOTE-PREFIX]]]]`.
+fn topic(text: &str) -> Option<Value> {
+    let mut words = text.split_whitespace().map(|word| if word == "\"\"" { "" } else { word });
+    let mut topic = Table::new();
+    topic.insert("pattern".into(), words.next()?.into());
+    let direction = words.next().unwrap_or("out");
+    if !["in", "out", "both"].contains(&direction) {
+        return None;
+    }
+    topic.insert("direction".into(), direction.into());
+    let qos: i64 = words.next().map_or(Ok(0), str::parse).ok()?;
+    topic.insert("qos".into(), (0..=2).contains(&qos).then_some(qos)?.into());
+    for key in ["local_prefix", "remote_prefix"] {
+        if let Some(prefix) = words.next().filter(|prefix| !prefix.is_empty()) {
+            topic.insert(key.into(), prefix.into());
+        }
+    }
+    words.next().is_none().then(|| vec![Value::from(topic)].into())
 }
 
 /// As Mosquitto reads it: by the first word.
