@@ -1,6 +1,7 @@
 //! Between a reactor, a shard and the other shards: a connection's token is its key, its output is
 //! the sink, letters go through the mailbox.
 
+mod carried;
 mod certified;
 mod disk;
 mod door;
@@ -14,7 +15,7 @@ use crate::admission::{AdmissionControl, Place, open};
 use crate::auth::Authenticator;
 use crate::control::Answer;
 use crate::journal::Journal;
-use crate::letter::{Carried, Letter};
+use crate::letter::Letter;
 use crate::listener::Doors;
 use crate::log::{Known, Log};
 use crate::memory::Memory;
@@ -371,59 +372,6 @@ impl<'a> Output<'a> {
     fn send(&mut self, to: ShardId, letter: Letter) {
         self.guard.memory.sent(letter.bytes());
         self.mailbox.send(usize::from(to.0), letter);
-    }
-
-    /// Takes a connection that is to go to another shard, with what is not consumed. On an error
-    /// it is still here.
-    fn take_out(&mut self, token: Token, unread: &[u8]) -> std::io::Result<Carried> {
-        let moved = self.io.give_away(token, unread)?;
-        let pass = self.guard.admission().leave(self.guard.place(token.0));
-        let name = self.guard.auth.forget_name(ConnKey(token.0));
-        self.guard.auth.forget(ConnKey(token.0));
-        self.guard.forget_rate(token.0);
-        self.guard.hand_over_traced(ConnKey(token.0));
-        let peer = self.guard.log.forget(ConnKey(token.0));
-        let reloads = self.guard.reloaded.count();
-        let certified = self.guard.certificates.take(ConnKey(token.0));
-        Ok(Carried { moved, pass, peer, name, certified, reloads })
-    }
-
-    /// A connection whose session has gone to another shard, and which cannot follow.
-    fn lose(&mut self, token: Token, error: &std::io::Error) {
-        let (peer, now) = (self.guard.log.forget(ConnKey(token.0)), self.now());
-        self.guard.log.lost(peer, error, now);
-        self.io.abort(token);
-        self.guard.gone(ConnKey(token.0));
-    }
-
-    /// Takes a connection that comes from another shard; what is unread of it comes next.
-    fn adopt(&mut self, carried: Carried) -> Option<ConnKey> {
-        let Carried { moved, pass, peer, name, certified, .. } = carried;
-        let token = match self.io.adopt(moved) {
-            Ok(token) => token,
-            Err(error) => {
-                let now = self.now();
-                self.guard.log.lost(peer, &error, now);
-                if let Some(pass) = pass {
-                    self.guard.admission().lost(&pass);
-                }
-                return None;
-            }
-        };
-        if let Some(pass) = pass {
-            self.guard.admission().arrive(self.guard.place(token.0), &pass);
-        }
-        if let Some(peer) = peer {
-            self.guard.log.arrived(ConnKey(token.0), peer);
-        }
-        if let Some(name) = name {
-            self.guard.auth.learnt(ConnKey(token.0), name);
-        }
-        if let Some(certified) = certified {
-            self.guard.certificates.arrived(ConnKey(token.0), certified);
-        }
-        self.resumed.push(token);
-        Some(ConnKey(token.0))
     }
 }
 
