@@ -30,7 +30,7 @@ use weir_core::{
     SubscriptionState,
 };
 use weir_reactor::{IoStats, Outside};
-use weir_wire::{QoS, Version};
+use weir_wire::QoS;
 
 pub(crate) use bans::BanBook;
 
@@ -347,17 +347,9 @@ pub(crate) fn own_message(message: Message) -> OwnMessage {
     }
 }
 
-pub(crate) fn version_name(version: Version) -> &'static str {
-    match version {
-        Version::V31 => "3.1",
-        Version::V311 => "3.1.1",
-        Version::V5 => "5.0",
-    }
-}
-
 fn shown(client: ClientState) -> Client {
     let connection = client.connection.map(|link| {
-        let version = version_name(link.version).into();
+        let version = link.version.name().into();
         Link { version, keep_alive_s: link.keep_alive_s }
     });
     Client {

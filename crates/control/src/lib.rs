@@ -24,6 +24,7 @@ mod sys;
 mod tcp;
 mod tls;
 mod tokens;
+mod tracer;
 mod traces;
 mod why;
 

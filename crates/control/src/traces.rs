@@ -1,13 +1,11 @@
 //! Traces: what some clients and the broker say to each other, while somebody looks.
 //!
-//! The shards copy packets, and a task takes them while a trace goes on. What it has taken is kept
-//! as lines of JSON until the trace is deleted, or another needs its place. A trace ends by its
-//! time or its size.
+//! The shards copy packets, and a task takes them while a trace goes on ([`crate::tracer`]). What it
+//! has taken is kept here, as lines of JSON, until the trace is deleted or another needs its place.
+//! A trace ends by its time or its size.
 
-use crate::asks::Asks;
-use crate::port::{Answer, Full, Request};
 use serde_json::{Map, Value};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
@@ -15,12 +13,6 @@ use tokio::time::Instant;
 
 /// Traces at a time, those that have ended and are still kept included.
 pub const TRACES_MAX: usize = 4;
-
-/// The time between two looks at what the shards have copied.
-const LOOK: Duration = Duration::from_millis(100);
-
-/// How long the shards may take to hear of a new one.
-const START_MAX: Duration = Duration::from_secs(5);
 
 /// Who or what is traced.
 #[derive(
@@ -212,6 +204,55 @@ impl Traces {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A new one, of which the shards are still to hear: its number, and whether a task has to be
+    /// started that tells them. Nothing if as many go on as may.
+    pub(crate) fn add(
+        &self,
+        of: TraceOf,
+        length: Duration,
+        bytes_max: usize,
+    ) -> Option<(u64, bool)> {
+        let mut book = self.book();
+        let slot = book.free_slot()?;
+        book.begun += 1;
+        let (id, lines, phase, is_deleted) = (book.begun, Vec::new(), Phase::New, false);
+        let (began, bytes, dropped) = (Instant::now(), 0, 0);
+        let trace =
+            Trace { id, of, began, length, bytes_max, lines, bytes, dropped, phase, is_deleted };
+        book.traces[slot] = Some(trace);
+        Some((id, !std::mem::replace(&mut book.is_looking, true)))
+    }
+
+    /// Whether the shards are still to hear of it.
+    pub(crate) fn is_new(&self, id: u64) -> bool {
+        let is_it = |trace: &Trace| trace.id == id && trace.phase == Phase::New;
+        self.book().seen().any(is_it)
+    }
+
+    /// What the shards are to hear now, of which trace.
+    pub(crate) fn wishes(&self) -> Vec<(u64, TraceWish)> {
+        self.book().wishes(Instant::now())
+    }
+
+    /// They have heard of a trace's beginning, or end.
+    pub(crate) fn heard(&self, id: u64, has_begun: bool) {
+        self.book().heard(id, has_begun);
+        self.news.notify_waiters();
+    }
+
+    /// What they have copied.
+    pub(crate) fn take(&self, all: Vec<Traced>) {
+        self.book().take(all);
+        self.news.notify_waiters();
+    }
+
+    /// Whether the task that tells them has nothing more to do. Then it is over.
+    pub(crate) fn rests(&self) -> bool {
+        let mut book = self.book();
+        book.is_looking = !book.is_at_rest();
+        !book.is_looking
+    }
+
     pub(crate) fn list(&self) -> Vec<TraceShown> {
         let (book, now) = (self.book(), Instant::now());
         let mut all: Vec<_> = book.seen().map(|trace| trace.shown(now)).collect();
@@ -341,102 +382,6 @@ impl Book {
     fn is_at_rest(&self) -> bool {
         self.traces.iter().flatten().all(|trace| matches!(trace.phase, Phase::Stopped(_)))
     }
-}
-
-/// Why there is no trace.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum NotStarted {
-    /// As many go on as may.
-    TooMany,
-    /// The shards take no request now.
-    Busy,
-}
-
-/// Begins a trace, and waits until all shards have heard of it.
-pub(crate) async fn start(
-    asks: &Arc<Asks>,
-    of: TraceOf,
-    length: Duration,
-    bytes_max: usize,
-) -> Result<TraceShown, NotStarted> {
-    let began = Instant::now();
-    let (id, is_first) = {
-        let mut book = asks.traces.book();
-        let slot = book.free_slot().ok_or(NotStarted::TooMany)?;
-        book.begun += 1;
-        let (id, lines, phase, is_deleted) = (book.begun, Vec::new(), Phase::New, false);
-        let (bytes, dropped) = (0, 0);
-        book.traces[slot] = Some(Trace {
-            id,
-            of,
-            began,
-            length,
-            bytes_max,
-            lines,
-            bytes,
-            dropped,
-            phase,
-            is_deleted,
-        });
-        (id, !std::mem::replace(&mut book.is_looking, true))
-    };
-    if is_first {
-        tokio::spawn(look(Arc::clone(asks)));
-    }
-    let heard = async {
-        loop {
-            let news = asks.traces.news();
-            tokio::pin!(news);
-            news.as_mut().enable();
-            let is_new = |trace: &Trace| trace.id == id && trace.phase == Phase::New;
-            if !asks.traces.book().seen().any(is_new) {
-                return;
-            }
-            news.await;
-        }
-    };
-    if tokio::time::timeout(START_MAX, heard).await.is_err() {
-        asks.traces.end(id);
-    }
-    asks.traces.one(id).ok_or(NotStarted::Busy)
-}
-
-/// Tells the shards what begins and ends, and takes what they have copied, while a trace goes on.
-async fn look(asks: Arc<Asks>) {
-    loop {
-        let wishes = asks.traces.book().wishes(Instant::now());
-        for (id, wish) in wishes {
-            let has_begun = matches!(wish, TraceWish::Start { .. });
-            // What is not heard is said again.
-            if ask_all(&asks, wish).await.is_ok() {
-                asks.traces.book().heard(id, has_begun);
-            }
-        }
-        asks.traces.news.notify_waiters();
-        {
-            let mut book = asks.traces.book();
-            if book.is_at_rest() {
-                book.is_looking = false;
-                return;
-            }
-        }
-        tokio::time::sleep(LOOK).await;
-        // One that takes no request now is asked again.
-        let _ = ask_all(&asks, TraceWish::GoOn).await;
-    }
-}
-
-/// Asks all shards, and takes what they have copied.
-async fn ask_all(asks: &Asks, wish: TraceWish) -> Result<(), Full> {
-    let mut all = Vec::new();
-    for answer in asks.ask_all(&Request::Trace(wish)).await? {
-        if let Answer::Trace(traced) = answer {
-            all.push(traced);
-        }
-    }
-    asks.traces.book().take(all);
-    asks.traces.news.notify_waiters();
-    Ok(())
 }
 
 #[cfg(test)]

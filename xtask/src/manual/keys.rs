@@ -21,6 +21,7 @@ const SOURCES: &[&str] = &[
     "crates/broker/src/journal/config.rs",
     "crates/broker/src/listener/config.rs",
     "crates/broker/src/rules.rs",
+    "crates/broker/src/sys.rs",
     "crates/control/src/tls.rs",
     "crates/control/src/tokens.rs",
     "crates/core/src/features.rs",

@@ -2,7 +2,6 @@
 
 use super::Copied;
 use super::copy::PAYLOAD_BYTES_MAX;
-use crate::control::version_name;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
@@ -162,7 +161,7 @@ fn of_ack(ack: &Ack<'_>) -> Value {
 
 fn of_connect(connect: &Connect<'_>) -> Value {
     json!({
-        "version": version_name(connect.version),
+        "version": connect.version.name(),
         "clean_start": connect.clean_start,
         "keep_alive_s": connect.keep_alive_s,
         "user_name": connect.user_name,

@@ -3,7 +3,8 @@
 use super::Problem;
 use super::operation::Text;
 use crate::asks::Asks;
-use crate::traces::{self, NotStarted, TRACES_MAX, TraceOf, TraceShown};
+use crate::tracer::{self, NotStarted};
+use crate::traces::{TRACES_MAX, TraceOf, TraceShown};
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
@@ -22,6 +23,9 @@ const FOR_S_MAX: u64 = 3_600;
 /// Bytes of its lines if the request does not say, and at most.
 const BYTES_DEFAULT: usize = 10_000_000;
 const BYTES_MAX: usize = 16_000_000;
+
+/// Bytes of a name that the log shows.
+const NAME_BYTES_SHOWN: usize = 128;
 
 /// Bytes of a page; the line that passes this is its last.
 const PAGE_BYTES: usize = 512 * 1024;
@@ -55,7 +59,9 @@ pub(super) async fn start(
     let bytes_max = within("bytes_max", bytes_max.unwrap_or(BYTES_DEFAULT), BYTES_MAX)?;
     let of = TraceOf { kind, name };
     asks.check_trace(&of).map_err(Problem::bad_request)?;
-    match traces::start(&asks, of, Duration::from_secs(for_s), bytes_max).await {
+    let shown = &of.name[..of.name.floor_char_boundary(NAME_BYTES_SHOWN)];
+    tracing::info!(kind = of.kind, name = shown, for_s, "a trace begins");
+    match tracer::start(&asks, of, Duration::from_secs(for_s), bytes_max).await {
         Ok(trace) => Ok(Json(trace)),
         Err(NotStarted::TooMany) => {
             let text = format!("{TRACES_MAX} traces go on; end one of them (GET lists them)");

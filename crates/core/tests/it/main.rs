@@ -42,3 +42,4 @@ mod shards;
 mod shares;
 mod skipped;
 mod steps;
+mod sys;
