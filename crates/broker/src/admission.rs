@@ -6,7 +6,7 @@ use crate::host::host_of;
 use crate::shrink;
 use budget::Budgets;
 use foldhash::fast::RandomState;
-use hosts::{Held, Hosts, Kind};
+use hosts::{CARRIERS, Held, Hosts, Kind};
 use rate::Rate;
 use serde::{Deserialize, Serialize};
 use std::hash::BuildHasher;
@@ -22,6 +22,7 @@ mod rate;
 mod strikes;
 
 pub(crate) use budget::Budget;
+pub(crate) use hosts::Carrier;
 
 /// Connections that are open only to be told why they are refused. More are cut at once.
 const REFUSALS_MAX: u32 = 1024;
@@ -127,6 +128,8 @@ pub(crate) struct AdmissionStats {
     pub(crate) flapping_banned: u64,
     /// Connections to a listener for proxies by somebody else.
     pub(crate) strangers: u64,
+    /// Connections that were let in and are there now, by [`Carrier`].
+    pub(crate) carried: [u64; CARRIERS],
 }
 
 /// Where a connection is: its shard and the shell's token there.
@@ -202,6 +205,7 @@ impl AdmissionControl {
         &mut self,
         place: Place,
         peer: IpAddr,
+        carrier: Carrier,
         is_memory_full: bool,
         now: Micros,
     ) -> Admission {
@@ -228,7 +232,8 @@ impl AdmissionControl {
                 self.served += 1;
                 self.at_ceiling += u32::from(is_memory_full);
                 let kind = if is_memory_full { Kind::AtCeiling } else { Kind::Served };
-                let held = self.hosts.hold(host, kind);
+                let held = self.hosts.hold(host, kind, carrier);
+                self.stats.carried[held.carrier()] += 1;
                 self.hold(place, held);
                 return Admission::Serve;
             }
@@ -238,7 +243,7 @@ impl AdmissionControl {
             return self.cut();
         }
         self.refused += 1;
-        let held = self.hosts.hold(host, Kind::Refused);
+        let held = self.hosts.hold(host, Kind::Refused, carrier);
         self.hold(place, held);
         Admission::Refuse(reason)
     }
@@ -356,7 +361,7 @@ impl AdmissionControl {
             return false;
         }
         self.waiting += 1;
-        let held = self.hosts.hold(host, Kind::Waiting);
+        let held = self.hosts.hold(host, Kind::Waiting, Carrier::Tcp);
         self.hold(place, held);
         true
     }
@@ -376,9 +381,13 @@ impl AdmissionControl {
     /// The connection ended after it left its place.
     pub(crate) fn lost(&mut self, &Pass(held): &Pass) {
         match held.kind() {
-            Kind::Served => self.served -= 1,
+            Kind::Served => {
+                self.served -= 1;
+                self.stats.carried[held.carrier()] -= 1;
+            }
             Kind::AtCeiling => {
                 self.served -= 1;
+                self.stats.carried[held.carrier()] -= 1;
                 self.at_ceiling -= 1;
             }
             Kind::Refused => self.refused -= 1,
@@ -488,7 +497,9 @@ mod tests {
         now: Micros,
     ) -> usize {
         tokens
-            .filter(|&token| admission.admit(at(token), peer, false, now) == Admission::Serve)
+            .filter(|&token| {
+                admission.admit(at(token), peer, Carrier::Tcp, false, now) == Admission::Serve
+            })
             .count()
     }
 
@@ -496,13 +507,13 @@ mod tests {
     fn a_place_that_was_given_up_is_given_again() {
         let mut admission = admission(2, 0, 0);
         let now = Micros(0);
-        assert_eq!(admission.admit(at(0), A, false, now), Admission::Serve);
-        assert_eq!(admission.admit(at(1), A, false, now), Admission::Serve);
-        assert_eq!(admission.admit(at(2), A, false, now), FULL);
+        assert_eq!(admission.admit(at(0), A, Carrier::Tcp, false, now), Admission::Serve);
+        assert_eq!(admission.admit(at(1), A, Carrier::Tcp, false, now), Admission::Serve);
+        assert_eq!(admission.admit(at(2), A, Carrier::Tcp, false, now), FULL);
         admission.gone(at(0));
         admission.gone(at(2));
         admission.gone(at(2));
-        assert_eq!(admission.admit(at(0), A, false, now), Admission::Serve);
+        assert_eq!(admission.admit(at(0), A, Carrier::Tcp, false, now), Admission::Serve);
         assert_eq!(admission.stats.refused_count, 1);
     }
 
@@ -511,43 +522,46 @@ mod tests {
         let mut admission = admission(1_000, 0, 0);
         let now = Micros(0);
         for token in 0..AT_CEILING_MAX {
-            assert_eq!(admission.admit(at(token), A, true, now), Admission::Serve);
+            assert_eq!(admission.admit(at(token), A, Carrier::Tcp, true, now), Admission::Serve);
         }
-        assert_eq!(admission.admit(at(AT_CEILING_MAX), A, true, now), Admission::Cut);
-        assert_eq!(admission.admit(at(AT_CEILING_MAX), A, false, now), Admission::Serve);
+        assert_eq!(admission.admit(at(AT_CEILING_MAX), A, Carrier::Tcp, true, now), Admission::Cut);
+        assert_eq!(
+            admission.admit(at(AT_CEILING_MAX), A, Carrier::Tcp, false, now),
+            Admission::Serve
+        );
         admission.gone(at(0));
-        assert_eq!(admission.admit(at(0), A, true, now), Admission::Serve);
+        assert_eq!(admission.admit(at(0), A, Carrier::Tcp, true, now), Admission::Serve);
         assert_eq!(admission.served, AT_CEILING_MAX + 1);
     }
 
     #[test]
     fn who_moves_keeps_the_place_among_all() {
         let mut admission = admission(1, 1, 0);
-        assert_eq!(admission.admit(at(0), A, false, Micros(0)), Admission::Serve);
+        assert_eq!(admission.admit(at(0), A, Carrier::Tcp, false, Micros(0)), Admission::Serve);
         let there = Place { shard: 3, token: 9 };
         let pass = admission.leave(at(0)).unwrap();
         // Counted on its way; its place may be another's already.
-        assert_eq!(admission.admit(at(0), B, false, Micros(0)), FULL);
+        assert_eq!(admission.admit(at(0), B, Carrier::Tcp, false, Micros(0)), FULL);
         admission.arrive(there, &pass);
         admission.gone(at(0));
-        assert_eq!(admission.admit(at(0), B, false, Micros(0)), FULL);
+        assert_eq!(admission.admit(at(0), B, Carrier::Tcp, false, Micros(0)), FULL);
         admission.gone(at(0));
         admission.gone(there);
-        assert_eq!(admission.admit(at(0), A, false, Micros(0)), Admission::Serve);
+        assert_eq!(admission.admit(at(0), A, Carrier::Tcp, false, Micros(0)), Admission::Serve);
         let pass = admission.leave(at(0)).unwrap();
         admission.lost(&pass);
-        assert_eq!(admission.admit(at(1), A, false, Micros(0)), Admission::Serve);
+        assert_eq!(admission.admit(at(1), A, Carrier::Tcp, false, Micros(0)), Admission::Serve);
     }
 
     #[test]
     fn one_address_does_not_take_the_place_of_another() {
         let mut admission = admission(10, 1, 0);
         let now = Micros(0);
-        assert_eq!(admission.admit(at(0), A, false, now), Admission::Serve);
-        assert_eq!(admission.admit(at(1), A, false, now), FULL);
-        assert_eq!(admission.admit(at(2), B, false, now), Admission::Serve);
+        assert_eq!(admission.admit(at(0), A, Carrier::Tcp, false, now), Admission::Serve);
+        assert_eq!(admission.admit(at(1), A, Carrier::Tcp, false, now), FULL);
+        assert_eq!(admission.admit(at(2), B, Carrier::Tcp, false, now), Admission::Serve);
         admission.gone(at(0));
-        assert_eq!(admission.admit(at(3), A, false, now), Admission::Serve);
+        assert_eq!(admission.admit(at(3), A, Carrier::Tcp, false, now), Admission::Serve);
         assert_eq!(admission.hosts.len(), 2);
         assert_eq!(admission.stats.refused_address, 1);
     }
@@ -558,7 +572,7 @@ mod tests {
         let address = |token: u32| IpAddr::from(token.to_be_bytes());
         for token in 0..100_000 {
             assert_eq!(
-                admission.admit(at(token), address(token), false, Micros(0)),
+                admission.admit(at(token), address(token), Carrier::Tcp, false, Micros(0)),
                 Admission::Serve
             );
         }
@@ -580,7 +594,7 @@ mod tests {
         assert_eq!(served(&mut admission, 0..100, A, Micros(5_000_000)), 0);
         assert_eq!(served(&mut admission, 0..100, A, Micros(5_500_000)), 5);
         assert_eq!(
-            admission.admit(at(0), A, false, Micros(5_500_000)),
+            admission.admit(at(0), A, Carrier::Tcp, false, Micros(5_500_000)),
             Admission::Refuse(ReasonCode::ConnectionRateExceeded)
         );
     }
@@ -589,14 +603,20 @@ mod tests {
     fn without_memory_or_room_to_answer_a_connection_is_cut() {
         let mut admission = admission(AT_CEILING_MAX + 1, 0, 0);
         for token in 0..AT_CEILING_MAX {
-            assert_eq!(admission.admit(at(token), A, true, Micros(0)), Admission::Serve);
+            assert_eq!(
+                admission.admit(at(token), A, Carrier::Tcp, true, Micros(0)),
+                Admission::Serve
+            );
         }
-        assert_eq!(admission.admit(at(0), A, true, Micros(0)), Admission::Cut);
-        assert_eq!(admission.admit(at(0), A, false, Micros(0)), Admission::Serve);
+        assert_eq!(admission.admit(at(0), A, Carrier::Tcp, true, Micros(0)), Admission::Cut);
+        assert_eq!(admission.admit(at(0), A, Carrier::Tcp, false, Micros(0)), Admission::Serve);
         for token in 1..=REFUSALS_MAX {
-            assert_eq!(admission.admit(at(token), A, false, Micros(0)), FULL);
+            assert_eq!(admission.admit(at(token), A, Carrier::Tcp, false, Micros(0)), FULL);
         }
-        assert_eq!(admission.admit(at(REFUSALS_MAX + 1), A, false, Micros(0)), Admission::Cut);
+        assert_eq!(
+            admission.admit(at(REFUSALS_MAX + 1), A, Carrier::Tcp, false, Micros(0)),
+            Admission::Cut
+        );
         assert_eq!(admission.stats.cut, 2);
     }
 
@@ -650,11 +670,12 @@ mod tests {
     fn one_host_leaves_others_room_to_be_told_why() {
         let mut admission = admission(1, 0, 0);
         let now = Micros(0);
-        assert_eq!(admission.admit(at(0), A, false, now), Admission::Serve);
-        let last =
-            (1..=REFUSALS_MAX).map(|token| admission.admit(at(token), FAR, false, now)).last();
+        assert_eq!(admission.admit(at(0), A, Carrier::Tcp, false, now), Admission::Serve);
+        let last = (1..=REFUSALS_MAX)
+            .map(|token| admission.admit(at(token), FAR, Carrier::Tcp, false, now))
+            .last();
         assert_eq!(last, Some(Admission::Cut));
-        assert_eq!(admission.admit(at(REFUSALS_MAX + 1), OTHER, false, now), FULL);
+        assert_eq!(admission.admit(at(REFUSALS_MAX + 1), OTHER, Carrier::Tcp, false, now), FULL);
     }
 
     #[test]
@@ -665,7 +686,7 @@ mod tests {
         assert!(admission.wait(at(WAITING_MAX), OTHER));
         assert_eq!(admission.stats.cut, u64::from(WAITING_MAX) / 4);
         admission.gone(at(0));
-        assert_eq!(admission.admit(at(0), B, false, Micros(0)), Admission::Serve);
+        assert_eq!(admission.admit(at(0), B, Carrier::Tcp, false, Micros(0)), Admission::Serve);
         assert_eq!((admission.served, admission.waiting), (1, WAITING_MAX * 3 / 4));
         (1..=WAITING_MAX).for_each(|token| admission.gone(at(token)));
         assert_eq!((admission.waiting, admission.hosts.len()), (0, 1));
@@ -675,7 +696,7 @@ mod tests {
     fn a_connection_s_origin_is_its_host_s_wherever_it_goes() {
         let mut admission = admission(10, 0, 0);
         for (token, peer) in [(0, FAR), (1, FAR), (2, OTHER), (3, A)] {
-            admission.admit(at(token), peer, false, Micros(0));
+            admission.admit(at(token), peer, Carrier::Tcp, false, Micros(0));
         }
         let origin = admission.origin(at(0));
         assert!(origin.is_some());
@@ -692,12 +713,12 @@ mod tests {
         let mut admission = admission(1_000, 0, 0);
         let at_s = |s| Micros::from_secs(s);
         (0..19).for_each(|_| admission.guessed_wrong(FAR, at_s(1)));
-        assert_eq!(admission.admit(at(0), FAR, false, at_s(2)), Admission::Serve);
+        assert_eq!(admission.admit(at(0), FAR, Carrier::Tcp, false, at_s(2)), Admission::Serve);
         admission.guessed_wrong(FAR, at_s(3));
-        assert_eq!(admission.admit(at(1), FAR, false, at_s(4)), Admission::Banned);
+        assert_eq!(admission.admit(at(1), FAR, Carrier::Tcp, false, at_s(4)), Admission::Banned);
         assert!(admission.is_banned(Some(FAR), "was-there", None, at_s(4)));
-        assert_eq!(admission.admit(at(1), OTHER, false, at_s(4)), Admission::Serve);
-        assert_eq!(admission.admit(at(2), FAR, false, at_s(303)), Admission::Serve);
+        assert_eq!(admission.admit(at(1), OTHER, Carrier::Tcp, false, at_s(4)), Admission::Serve);
+        assert_eq!(admission.admit(at(2), FAR, Carrier::Tcp, false, at_s(303)), Admission::Serve);
         assert_eq!((admission.stats.passwords_guessed_banned, admission.stats.banned), (1, 2));
     }
 
@@ -722,7 +743,7 @@ mod tests {
         assert!(admission.is_banned(Some(OTHER), "d", None, now));
         assert!(admission.pardon(&whom("address", "192.0.2.0/24"), now));
         assert_eq!(admission.kept_out(now), [vec![], vec![]]);
-        assert_eq!(admission.admit(at(0), FAR, false, now), Admission::Serve);
+        assert_eq!(admission.admit(at(0), FAR, Carrier::Tcp, false, now), Admission::Serve);
     }
 
     /// A proxy there brings everybody, unless the bound is set.
@@ -733,7 +754,7 @@ mod tests {
                 ProcessLimits { wrong_passwords_per_minute_max: max, ..ProcessLimits::default() };
             let mut admission = AdmissionControl::new(limits, 75, Default::default());
             (0..100).for_each(|_| admission.guessed_wrong(A, Micros(0)));
-            assert_eq!(admission.admit(at(0), A, false, Micros(0)), expected);
+            assert_eq!(admission.admit(at(0), A, Carrier::Tcp, false, Micros(0)), expected);
         }
     }
 
@@ -755,10 +776,10 @@ mod tests {
     fn who_is_banned_by_the_file_is_kept_out_at_once() {
         let mut admission = admission(10, 0, 0);
         let now = Micros(0);
-        assert_eq!(admission.admit(at(0), FAR, false, now), Admission::Serve);
+        assert_eq!(admission.admit(at(0), FAR, Carrier::Tcp, false, now), Admission::Serve);
         let bans = Bans::parse("address 192.0.2.1\nclient c\nuser ann\n").unwrap();
         admission.set_bans(Arc::new(bans));
-        assert_eq!(admission.admit(at(1), FAR, false, now), Admission::Banned);
+        assert_eq!(admission.admit(at(1), FAR, Carrier::Tcp, false, now), Admission::Banned);
         assert!(admission.is_banned(Some(FAR), "d", None, now));
         assert!(admission.is_banned(Some(OTHER), "c", None, now));
         assert!(admission.is_banned(None, "d", Some("ann"), now));
@@ -767,7 +788,7 @@ mod tests {
         // Those that are added stay when the file is read again.
         admission.set_added(Arc::new(Bans::parse("address 192.0.2.2\nuser bob\n").unwrap()));
         admission.set_bans(Arc::default());
-        assert_eq!(admission.admit(at(1), OTHER, false, now), Admission::Banned);
+        assert_eq!(admission.admit(at(1), OTHER, Carrier::Tcp, false, now), Admission::Banned);
         assert!(admission.is_user_banned("bob") && !admission.is_user_banned("ann"));
     }
 

@@ -21,7 +21,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use weir_bridge::{BridgeState, BridgeWatch};
 use weir_control::{
-    BanPage, Bridge, Changed, Client, ClientPage, Counters, Full, Link, Message, NewBan,
+    BanPage, Bridge, Changed, Client, ClientPage, Counters, Full, Histogram, Link, Message, NewBan,
     NotPublished, Outlook, Port, Request, Reread, RetainedPage, Subscription, SubscriptionPage,
     TraceOf, Traced, Unchanged, Whom,
 };
@@ -29,7 +29,7 @@ use weir_core::{
     ClientState, Kicked, NotMoved, OwnMessage, Partition, Partitions, ShardId, Stats,
     SubscriptionState,
 };
-use weir_reactor::{IoStats, Outside};
+use weir_reactor::{BOUNDS_US, Durations, IoStats, Outside};
 use weir_wire::QoS;
 
 pub(crate) use bans::BanBook;
@@ -73,6 +73,10 @@ pub(crate) struct ShardCounters {
     pub(crate) traced: TraceCounts,
     /// Clients that came or went and were not said, because there were too many.
     pub(crate) events_dropped: u64,
+    /// How long messages were in the broker.
+    pub(crate) latency: Durations,
+    /// Of TLS, of all threads: full, resumed and failed ones.
+    pub(crate) handshakes: [u64; 3],
     /// Where there is a store.
     pub(crate) journal: Option<JournalCounts>,
     pub(crate) rss_bytes: u64,
@@ -203,6 +207,8 @@ impl From<ShardCounters> for Counters {
             certificates_ended,
             traced,
             events_dropped,
+            latency,
+            handshakes: [handshakes_full, handshakes_resumed, handshakes_failed],
             journal,
             rss_bytes,
             rss_bytes_max,
@@ -216,6 +222,7 @@ impl From<ShardCounters> for Counters {
             passwords_guessed_banned,
             flapping_banned,
             strangers,
+            carried: [on_tcp, on_tls, on_websocket, on_secure_websocket, on_unix],
         } = admission;
         let of_access = access.iter().flat_map(|counts| counts.by_name());
         let of_shell = [
@@ -244,6 +251,10 @@ impl From<ShardCounters> for Counters {
         Self {
             shard: stats.by_name().chain(of_shell).chain(of_store).collect(),
             refusals: stats.refusals.by_name().collect(),
+            histograms: vec![
+                histogram("latency", &latency),
+                histogram("turn_length", &io.turn_lengths),
+            ],
             process: [
                 ("refused_count", refused_count),
                 ("refused_address", refused_address),
@@ -253,6 +264,14 @@ impl From<ShardCounters> for Counters {
                 ("passwords_guessed_banned", passwords_guessed_banned),
                 ("flapping_banned", flapping_banned),
                 ("cut_strangers", strangers),
+                ("connections_tcp", on_tcp),
+                ("connections_tls", on_tls),
+                ("connections_websocket", on_websocket),
+                ("connections_secure_websocket", on_secure_websocket),
+                ("connections_unix", on_unix),
+                ("handshakes_full", handshakes_full),
+                ("handshakes_resumed", handshakes_resumed),
+                ("handshakes_failed", handshakes_failed),
                 ("log_lines_lost", log.lost),
                 ("rss_bytes", rss_bytes),
                 ("rss_bytes_max", rss_bytes_max),
@@ -286,6 +305,11 @@ fn not_published(why: weir_core::NotPublished) -> NotPublished {
         }
         weir_core::NotPublished::Busy => NotPublished::Busy,
     }
+}
+
+fn histogram(name: &'static str, durations: &Durations) -> Histogram {
+    let Durations { counts, us_sum } = durations;
+    Histogram { name, bounds_us: &BOUNDS_US, counts: counts.to_vec(), us_sum: *us_sum }
 }
 
 fn shown_subscription(subscription: SubscriptionState) -> Subscription {

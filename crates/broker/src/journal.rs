@@ -101,6 +101,8 @@ pub(crate) struct JournalCounts {
     pub(crate) disk_bytes: u64,
     /// How long the slowest commit took, in microseconds.
     pub(crate) commit_us_max: u64,
+    /// How long all of them took together.
+    pub(crate) commit_us_sum: u64,
     /// Pages of queues on the disk, and what their files take: those of all shards, as the first
     /// one says it.
     pub(crate) pages: u64,
@@ -111,9 +113,9 @@ pub(crate) struct JournalCounts {
 
 impl JournalCounts {
     /// Each with its name.
-    pub(crate) fn by_name(self) -> [(&'static str, u64); 9] {
+    pub(crate) fn by_name(self) -> [(&'static str, u64); 10] {
         let Self { records, commits, committed_bytes, bases, disk_bytes, commit_us_max, .. } = self;
-        let Self { pages, page_disk_bytes, page_rewritten_bytes, .. } = self;
+        let Self { commit_us_sum, pages, page_disk_bytes, page_rewritten_bytes, .. } = self;
         [
             ("store_records", records),
             ("store_commits", commits),
@@ -121,6 +123,7 @@ impl JournalCounts {
             ("store_bases", bases),
             ("store_disk_bytes", disk_bytes),
             ("store_commit_us_max", commit_us_max),
+            ("store_commit_us_sum", commit_us_sum),
             ("store_pages", pages),
             ("store_page_disk_bytes", page_disk_bytes),
             ("store_page_rewritten_bytes", page_rewritten_bytes),
@@ -330,6 +333,7 @@ impl Journal {
                 let took_us = now.0.saturating_sub(self.gap.begun_at().0);
                 self.gap.done();
                 self.counts.commit_us_max = self.counts.commit_us_max.max(took_us);
+                self.counts.commit_us_sum += took_us;
                 Some(Lsn(self.log.committed(commit).bits()).min(self.last))
             }
             Flushed::Sync(sync) => {

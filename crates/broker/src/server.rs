@@ -18,7 +18,7 @@ use crate::listener::{Doors, Listener};
 use crate::log::{Log, LostLines};
 use crate::memory::{Ceiling, Memory};
 use crate::reload::{Reloaded, Reloader, Reloads};
-use crate::shell::{Certificates, Guard, Rates, Shell};
+use crate::shell::{Certificates, Guard, Latency, Rates, Shell};
 use crate::stopper::{Asked, Stopper};
 use crate::trace::TraceCounts;
 use crate::worker::{Ended, Worker};
@@ -321,6 +321,7 @@ impl Server {
                 traces: None,
                 trace_counts: TraceCounts::default(),
                 events: config.sys.events(),
+                latency: Latency::default(),
             };
             let shared: std::io::Result<Vec<_>> =
                 listeners.iter().map(Listener::try_clone).collect();

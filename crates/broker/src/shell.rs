@@ -6,6 +6,7 @@ mod certified;
 mod disk;
 mod door;
 mod entry;
+mod latency;
 mod rates;
 mod said;
 mod sum;
@@ -25,6 +26,7 @@ use crate::trace::{TraceCounts, Traces};
 pub(crate) use certified::Certificates;
 pub(crate) use door::Waiting;
 use foldhash::fast::RandomState;
+pub(crate) use latency::Latency;
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -110,6 +112,7 @@ pub(crate) struct Guard {
     pub(crate) trace_counts: TraceCounts,
     /// Clients that have come and gone in this turn, where that is said.
     pub(crate) events: Option<Box<Events>>,
+    pub(crate) latency: Latency,
 }
 
 impl Guard {
@@ -135,6 +138,12 @@ impl Guard {
         self.own_conns.remove(&conn);
         self.forget_rate(conn.0);
         self.forget_traced(conn);
+    }
+
+    /// Handshakes of TLS of all listeners and threads: full, resumed and failed ones.
+    fn handshakes(&self) -> [u64; 3] {
+        let all = self.doors.iter().flatten().map(|door| door.handshakes());
+        all.fold([0; 3], |sum, one| std::array::from_fn(|at| sum[at] + one[at]))
     }
 
     fn rate_pauses(&self) -> u64 {
@@ -186,6 +195,11 @@ impl Shell {
     /// Before the first turn.
     pub(crate) fn begin(&self, io: &mut Io) {
         io.set_unread_max(self.guard.unread_bytes_max);
+    }
+
+    /// A turn is over.
+    pub(crate) fn turned(&mut self, io: &Io) {
+        self.guard.latency.turned(self.shard.publishes_out(), io);
     }
 
     fn watch_memory(&mut self, io: &mut Io) {

@@ -79,6 +79,7 @@ impl Worker {
             }
             let timeout = self.timeout();
             reactor.turn(timeout, &mut self.shell)?;
+            self.shell.turned(reactor.io());
             if let Some(error) = self.shell.take_failure() {
                 // Nothing that waits for the disk may leave.
                 return Err(Ended::Disk(error));

@@ -27,6 +27,9 @@ pub(crate) struct Asks {
     /// Of the counters that were asked for.
     pub(crate) history: History,
     pub(crate) traces: Traces,
+    /// Whether `/metrics` has Mosquitto's names as well.
+    pub(crate) has_mosquitto_names: bool,
+    begun: Instant,
 }
 
 struct Desk {
@@ -51,7 +54,14 @@ impl Asks {
             turns: (0..shards).map(|_| turns()).collect(),
             history: History::default(),
             traces: Traces::default(),
+            has_mosquitto_names: false,
+            begun: Instant::now(),
         }
+    }
+
+    /// How long the broker has been there.
+    pub(crate) fn uptime_s(&self) -> u64 {
+        self.begun.elapsed().as_secs()
     }
 
     pub(crate) fn shards(&self) -> u16 {

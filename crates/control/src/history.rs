@@ -3,7 +3,7 @@
 //! Nothing is read of the shards for it: a sample is kept of counters that somebody has asked for,
 //! be it a page or a scraper of metrics. Where nobody asks, nothing is kept and there is a gap.
 
-use crate::port::Counters;
+use crate::port::{Counters, Histogram};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 /// Two samples are at least this far apart.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// An hour of them: 75 KB.
+/// An hour of them: 150 KB.
 const SAMPLES_MAX: usize = 360;
 
 /// Counters that are kept.
@@ -57,12 +57,16 @@ pub(crate) struct Past {
     age_s: Vec<f64>,
     /// Of each counter its sums in these samples.
     counters: BTreeMap<&'static str, Vec<u64>>,
+    /// How long messages were in the broker, up to each sample.
+    latency: Vec<Option<Histogram>>,
 }
 
 struct Sample {
     at: Instant,
     /// Sums of all shards, in the order of [`KEPT`].
     counts: [u64; KEPT.len()],
+    /// How long messages were in the broker.
+    latency: Option<Histogram>,
 }
 
 impl History {
@@ -75,7 +79,7 @@ impl History {
         if samples.len() == SAMPLES_MAX {
             samples.pop_front();
         }
-        samples.push_back(Sample { at: now, counts: kept(shards) });
+        samples.push_back(Sample { at: now, counts: kept(shards), latency: latency(shards) });
     }
 
     /// All that is kept.
@@ -84,8 +88,17 @@ impl History {
         let ages = samples.iter().map(|sample| now.duration_since(sample.at).as_secs_f64());
         let list = |at: usize| samples.iter().map(|sample| sample.counts[at]).collect();
         let lists = KEPT.iter().enumerate().map(|(at, &name)| (name, list(at)));
-        Past { age_s: ages.collect(), counters: lists.collect() }
+        let latency = samples.iter().map(|sample| sample.latency.clone()).collect();
+        Past { age_s: ages.collect(), counters: lists.collect(), latency }
     }
+}
+
+fn latency(shards: &[Counters]) -> Option<Histogram> {
+    let all = shards.iter().flat_map(|shard| &shard.histograms).filter(|of| of.name == "latency");
+    all.cloned().reduce(|mut sum, one| {
+        sum.add(&one);
+        sum
+    })
 }
 
 fn kept(shards: &[Counters]) -> [u64; KEPT.len()] {
@@ -114,7 +127,7 @@ mod tests {
         for second in 0..5_000 {
             history.note(start + Duration::from_secs(second), &[shard(second), shard(1)]);
         }
-        let Past { age_s, counters } = history.shown(start + Duration::from_secs(5_000));
+        let Past { age_s, counters, .. } = history.shown(start + Duration::from_secs(5_000));
         assert_eq!((age_s.len(), age_s[0], age_s[359]), (360, 3600.0, 10.0));
         assert_eq!(counters["publishes_in"][359], 4_991);
         assert_eq!((counters["rss_bytes"][0], counters.get("reads")), (77, None));

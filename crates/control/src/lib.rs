@@ -33,9 +33,9 @@ pub use bridges::Bridge;
 pub use caller::{CallError, Caller, Reply};
 pub use drops::{Drop, DropKind, DropQuery};
 pub use port::{
-    Answer, Client, ClientPage, Counters, Full, Kicked, Link, Message, NotMoved, NotPublished,
-    Outlook, PAGE_CLIENTS_MAX, Partitions, Port, REQUESTS_MAX, Request, Reread, RetainedPage,
-    Subscription, SubscriptionPage,
+    Answer, Client, ClientPage, Counters, Full, Histogram, Kicked, Link, Message, NotMoved,
+    NotPublished, Outlook, PAGE_CLIENTS_MAX, Partitions, Port, REQUESTS_MAX, Request, Reread,
+    RetainedPage, Subscription, SubscriptionPage,
 };
 pub use server::{Control, ControlError, Server, Setup};
 pub use socket::{SocketError, SocketFile, listen};

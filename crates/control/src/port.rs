@@ -363,6 +363,32 @@ pub struct Counters {
     pub refusals: Vec<(&'static str, u64)>,
     /// Of the process, as this shard sees it.
     pub process: Vec<(&'static str, u64)>,
+    /// How long things took on the shard.
+    pub histograms: Vec<Histogram>,
+}
+
+/// How often something took how long.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Histogram {
+    /// What.
+    #[serde(skip)]
+    pub name: &'static str,
+    /// In microseconds, ascending: at most so long, and longer than the one before.
+    pub bounds_us: &'static [u64],
+    /// How often, by bound; one more than these, for what took longer than any.
+    pub counts: Vec<u64>,
+    /// All of it together, in microseconds.
+    pub us_sum: u64,
+}
+
+impl Histogram {
+    /// With what another shard says of the same.
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
+        self.us_sum += other.us_sum;
+    }
 }
 
 impl Request {

@@ -2,6 +2,7 @@
 
 mod bans;
 mod bridges;
+mod broker;
 mod clients;
 mod counters;
 mod drops;
@@ -49,6 +50,7 @@ fn operations() -> Vec<Operation> {
         On::get("/readyz", "Whether every thread answers; else 503.", health::ready),
         On::get("/metrics", "Every counter as text for Prometheus.", counters::metrics),
         On::get("/api/v1/openapi.json", "This description.", openapi::openapi),
+        On::get("/api/v1/broker", "Which broker this is, and since when.", broker::broker),
         On::get("/api/v1/clients", "Clients, by pages.", clients::clients),
         On::get("/api/v1/clients/{id}", "One client.", clients::client).fails(&[NO_CLIENT]),
         On::delete("/api/v1/clients/{id}", "Ends a client's connection.", clients::kick)

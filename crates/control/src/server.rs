@@ -49,6 +49,8 @@ pub struct Setup {
     pub metrics_are_open: bool,
     /// What it has the broker say of itself below `$SYS`.
     pub sys: Option<Sys>,
+    /// Whether `/metrics` has Mosquitto's names as well.
+    pub has_mosquitto_names: bool,
 }
 
 /// Why it cannot serve.
@@ -81,6 +83,7 @@ pub struct Server {
     tls: Option<TlsAcceptor>,
     guests: Guests,
     sys: Option<Sys>,
+    has_mosquitto_names: bool,
 }
 
 /// A thread that serves. Dropping it ends every connection, and removes the socket's file.
@@ -96,7 +99,7 @@ impl Server {
     /// A file that another process listens on, or that is no socket; an address that is taken;
     /// certificates that cannot be used; what the system says.
     pub fn bind(setup: Setup) -> Result<Self, ControlError> {
-        let Setup { socket, http, tls, tokens, metrics_are_open, sys } = setup;
+        let Setup { socket, http, tls, tokens, metrics_are_open, has_mosquitto_names, sys } = setup;
         let runtime = runtime()?;
         let inside = runtime.enter();
         let socket = match socket {
@@ -117,7 +120,7 @@ impl Server {
         drop(inside);
         let tls = tls.map(|tls| tls.acceptor()).transpose()?;
         let guests = Guests::new(tokens, metrics_are_open);
-        Ok(Self { runtime, socket, http, tls, guests, sys })
+        Ok(Self { runtime, socket, http, tls, guests, has_mosquitto_names, sys })
     }
 
     /// Where HTTP is served over TCP.
@@ -130,8 +133,10 @@ impl Server {
     /// # Errors
     /// What the system says of the thread.
     pub fn start(self, port: impl Port) -> io::Result<Control> {
-        let Self { runtime, socket, http, tls, guests, sys } = self;
-        let asks = Arc::new(Asks::new(Box::new(port)));
+        let Self { runtime, socket, http, tls, guests, has_mosquitto_names, sys } = self;
+        let mut asks = Asks::new(Box::new(port));
+        asks.has_mosquitto_names = has_mosquitto_names;
+        let asks = Arc::new(asks);
         let (socket, file) = socket.unzip();
         let thread = Thread::start("control", runtime, move |stopped| async move {
             // This thread alone, on Linux: the shards go first. If it may not, that is no fault.

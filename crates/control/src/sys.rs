@@ -4,6 +4,7 @@
 //! counters that they are made of.
 
 use crate::asks::Asks;
+use crate::metrics::CONNECTED;
 use crate::port::{Answer, Counters, Request};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,8 +31,8 @@ const DROPPED: &[&str] = &[
 const FIGURES: &[(&str, &[&str])] = &[
     ("bytes/received", &["bytes_in"]),
     ("bytes/sent", &["bytes_out"]),
-    ("clients/active", &["clients_connected"]),
-    ("clients/connected", &["clients_connected"]),
+    ("clients/active", CONNECTED),
+    ("clients/connected", CONNECTED),
     ("clients/expired", &["sessions_expired"]),
     ("clients/total", &["sessions"]),
     ("publish/messages/dropped", DROPPED),
@@ -121,7 +122,7 @@ impl Figures {
             .iter()
             .map(|&(topic, names)| (topic.to_owned(), sum(names).to_string()))
             .collect();
-        let (connected, sessions) = (sum(&["clients_connected"]), sum(&["sessions"]));
+        let (connected, sessions) = (sum(CONNECTED), sum(&["sessions"]));
         self.connected_max = self.connected_max.max(connected);
         let absent = sessions.saturating_sub(connected).to_string();
         let uptime = format!("{} seconds", now.duration_since(self.began).as_secs());

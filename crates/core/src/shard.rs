@@ -161,7 +161,7 @@ impl Shard {
             records_logged: self.log.records(),
             log_waits: self.log.waits() as u64,
             awaited: (self.answers.len() + self.retained.awaited()) as u64,
-            ..self.stats
+            ..self.stats.complete()
         }
     }
 

@@ -1,7 +1,7 @@
 //! Counters of one shard.
 
 use std::fmt;
-use weir_wire::ReasonCode;
+use weir_wire::{QoS, ReasonCode, Version};
 
 /// Everything is counted since the shard was made, but for those that say "now".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +24,12 @@ pub struct Stats {
     pub takeovers: u64,
     /// PUBLISH packets received.
     pub publishes_in: u64,
+    /// Those received with QoS 0.
+    pub publishes_in_qos0: u64,
+    /// Those received with QoS 1.
+    pub publishes_in_qos1: u64,
+    /// Those received with QoS 2.
+    pub publishes_in_qos2: u64,
     /// PUBLISH packets refused: by a bound, a full queue or store, an invalid payload.
     pub publishes_refused: u64,
     /// PUBLISH packets and wills not taken: their clients may not publish to the topic.
@@ -32,6 +38,12 @@ pub struct Stats {
     pub reads_forbidden: u64,
     /// PUBLISH packets sent, redeliveries included.
     pub publishes_out: u64,
+    /// Those sent with QoS 0.
+    pub publishes_out_qos0: u64,
+    /// Those sent with QoS 1.
+    pub publishes_out_qos1: u64,
+    /// Those sent with QoS 2.
+    pub publishes_out_qos2: u64,
     /// QoS 0 dropped because the receiver's output was full.
     pub dropped_output_full: u64,
     /// Dropped because the receiver's packet size limit is smaller.
@@ -80,14 +92,18 @@ pub struct Stats {
     pub sessions_expired: u64,
     /// Sessions now.
     pub sessions: u64,
-    /// Clients that are connected now.
-    pub clients_connected: u64,
     /// Subscriptions of all sessions that are not shared, now.
     pub subscriptions: u64,
     /// Shared subscriptions of all sessions, now.
     pub shared_subscriptions: u64,
     /// Connections now.
     pub connections: u64,
+    /// Clients of MQTT 3.1 that are connected now.
+    pub connected_v31: u64,
+    /// Clients of MQTT 3.1.1 that are connected now.
+    pub connected_v311: u64,
+    /// Clients of MQTT 5.0 that are connected now.
+    pub connected_v5: u64,
     /// Retained messages now.
     pub retained: u64,
     /// Distinct conditions of content-filtered subscriptions now.
@@ -134,8 +150,14 @@ impl Stats {
             reauthentications_late,
             takeovers,
             publishes_in,
+            publishes_in_qos0,
+            publishes_in_qos1,
+            publishes_in_qos2,
             publishes_refused,
             publishes_out,
+            publishes_out_qos0,
+            publishes_out_qos1,
+            publishes_out_qos2,
             dropped_output_full,
             dropped_too_large,
             dropped_queue_full,
@@ -157,6 +179,9 @@ impl Stats {
             queue_overflows,
             sessions,
             connections,
+            connected_v31,
+            connected_v311,
+            connected_v5,
             retained,
             conditions,
             filters,
@@ -172,11 +197,59 @@ impl Stats {
             reads_forbidden,
             connects_in,
             sessions_expired,
-            clients_connected,
             subscriptions,
             shared_subscriptions,
         ]
         .into_iter()
+    }
+}
+
+/// Counting by the way. Most is QoS 0, so that is what is left: [`Stats::complete`].
+impl Stats {
+    #[inline(always)]
+    pub(crate) fn received(&mut self, qos: QoS) {
+        self.publishes_in += 1;
+        match qos {
+            QoS::AtMostOnce => {}
+            QoS::AtLeastOnce => self.publishes_in_qos1 += 1,
+            QoS::ExactlyOnce => self.publishes_in_qos2 += 1,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn sent(&mut self, qos: QoS) {
+        self.publishes_out += 1;
+        match qos {
+            QoS::AtMostOnce => {}
+            QoS::AtLeastOnce => self.publishes_out_qos1 += 1,
+            QoS::ExactlyOnce => self.publishes_out_qos2 += 1,
+        }
+    }
+
+    /// Clients that are connected with this version.
+    pub(crate) fn connected(&mut self, version: Version) -> &mut u64 {
+        match version {
+            Version::V31 => &mut self.connected_v31,
+            Version::V311 => &mut self.connected_v311,
+            Version::V5 => &mut self.connected_v5,
+        }
+    }
+
+    pub(crate) fn complete(self) -> Self {
+        let rest = |all, one, two| all - one - two;
+        Self {
+            publishes_in_qos0: rest(
+                self.publishes_in,
+                self.publishes_in_qos1,
+                self.publishes_in_qos2,
+            ),
+            publishes_out_qos0: rest(
+                self.publishes_out,
+                self.publishes_out_qos1,
+                self.publishes_out_qos2,
+            ),
+            ..self
+        }
     }
 }
 

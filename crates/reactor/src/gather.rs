@@ -43,6 +43,10 @@ pub(crate) struct Gather {
     is_busy: bool,
     /// Wait for the end of the tick.
     waiting: Vec<Token>,
+    /// Messages so far that joined others and so were no send of their own, and those that were the
+    /// first to wait.
+    joined: u64,
+    first: u64,
     sample: Sample,
 }
 
@@ -74,9 +78,9 @@ struct Sample {
     window_end_us: u64,
     work_us: u64,
     all_us: u64,
-    /// Messages that joined others and so were no send of their own.
-    joined: u64,
-    /// Sends of the thread, all that there were when the window began.
+    /// Messages that had joined others, and sends of the thread, all that there were when the window
+    /// began.
+    joined_before: u64,
     sends_before: u64,
     /// When the last turn began, and when its work was done.
     turn: Option<(u64, u64)>,
@@ -92,9 +96,9 @@ impl Gather {
 
     /// The work of the turn that began at `turn_us` is done, what follows is waiting.
     #[inline]
-    pub(crate) fn work_done(&mut self, turn_us: u64) {
+    pub(crate) fn work_done(&mut self, turn_us: u64, done_us: u64) {
         if self.tick_us > 0 {
-            self.sample.turn = Some((turn_us, crate::now_us()));
+            self.sample.turn = Some((turn_us, done_us));
         }
     }
 
@@ -126,11 +130,13 @@ impl Gather {
         }
         let percent = sample.work_us * 100 / sample.all_us.max(1);
         let sent = sends.saturating_sub(sample.sends_before).max(1);
-        let unsaved = (percent * (sent + sample.joined) / sent).min(PERCENT_MAX);
+        let joined = self.joined - sample.joined_before;
+        let unsaved = (percent * (sent + joined) / sent).min(PERCENT_MAX);
         self.percent = (self.percent * (SMOOTHING - 1) + unsaved) / SMOOTHING;
         self.is_busy = self.percent >= if self.is_busy { IDLE_PERCENT } else { BUSY_PERCENT };
         let window_end_us = now_us + WINDOW_US;
-        *sample = Sample { window_end_us, sends_before: sends, ..Sample::default() };
+        let (sends_before, joined_before) = (sends, self.joined);
+        *sample = Sample { window_end_us, sends_before, joined_before, ..Sample::default() };
     }
 
     /// A message for a connection. Says whether it waits for the tick's end.
@@ -140,13 +146,19 @@ impl Gather {
     }
 
     pub(crate) fn wait(&mut self, token: Token) {
+        self.first += 1;
         self.waiting.push(token);
     }
 
     /// A message goes with others that wait.
     #[inline]
     pub(crate) fn joined(&mut self) {
-        self.sample.joined += 1;
+        self.joined += 1;
+    }
+
+    /// Messages so far that waited.
+    pub(crate) fn messages(&self) -> u64 {
+        self.first + self.joined
     }
 
     /// What waits, with its memory; [`Gather::put_back`] returns that.
@@ -331,7 +343,7 @@ mod tests {
     #[test]
     fn without_a_wait_nothing_is_measured() {
         let mut gather = Gather::default();
-        (0..100).for_each(|_| gather.work_done(0));
+        (0..100).for_each(|_| gather.work_done(0, 1));
         let mut pace = Pace::default();
         make_often(&gather, &mut pace);
         assert!(!gather.turn_begins(1_000_000, 0) && !gather.waits(&mut pace));

@@ -1,6 +1,7 @@
 //! What a handler may do with its connections during a turn.
 
 use crate::backend::Backend;
+use crate::durations::Durations;
 use crate::files::{FileBound, files_spill};
 use crate::gather::{GATHERED_BYTES_MAX, Gather};
 use crate::listen::UNIX_PEER;
@@ -48,6 +49,8 @@ pub struct IoStats {
     pub put_off: u64,
     /// How often a peer was read no more, because it took too little of its output.
     pub held_back: u64,
+    /// How long turns took, from the end of their wait until their output had left.
+    pub turn_lengths: Durations,
 }
 
 /// The connections of one reactor.
@@ -91,6 +94,8 @@ pub struct Io {
     pub(crate) handshakes_left: u32,
     /// When this turn began.
     pub(crate) turn_us: u64,
+    /// When the last turn was over.
+    pub(crate) done_us: u64,
     pub(crate) now_us: u64,
     pub(crate) stats: IoStats,
 }
@@ -121,6 +126,7 @@ impl Io {
             scratch: Scratch::default(),
             handshakes_left: HANDSHAKES_MAX,
             turn_us: crate::now_us(),
+            done_us: crate::now_us(),
             now_us: crate::now_us(),
             stats: IoStats::default(),
         }
@@ -129,6 +135,22 @@ impl Io {
     /// The time this turn began, in microseconds of [`crate::now_us`].
     pub fn turn_us(&self) -> u64 {
         self.turn_us
+    }
+
+    /// The time the last turn was over: its output had left, but for what gathers or what peers do
+    /// not take. In microseconds of [`crate::now_us`].
+    pub fn done_us(&self) -> u64 {
+        self.done_us
+    }
+
+    /// Messages so far whose output waited for more to leave with it: [`Io::set_gather`].
+    pub fn gathered(&self) -> u64 {
+        self.gather.messages()
+    }
+
+    /// Whether some of it still waits.
+    pub fn gathers(&self) -> bool {
+        self.gather.due_us().is_some()
     }
 
     /// The time when the clock was last read, in microseconds of [`crate::now_us`]: when this turn
@@ -249,6 +271,13 @@ impl Io {
         }
         socket.out.get_or_insert_with(|| pool.take()).push(bytes);
         Some(socket)
+    }
+
+    /// The turn is over, up to the wait for the next one.
+    pub(crate) fn turn_over(&mut self) {
+        self.done_us = crate::now_us();
+        self.stats.turn_lengths.add(self.done_us.saturating_sub(self.turn_us), 1);
+        self.gather.work_done(self.turn_us, self.done_us);
     }
 
     /// What gathered is to leave in this turn.

@@ -16,6 +16,7 @@ compile_error!("Weir runs on Linux only: its reactor is built on epoll");
 
 mod backend;
 mod clock;
+mod durations;
 mod files;
 mod flush;
 mod gather;
@@ -36,6 +37,7 @@ mod waker;
 
 pub use backend::Backend;
 pub use clock::now_us;
+pub use durations::{BOUNDS_US, Durations};
 pub use handler::Handler;
 pub use heap::trim;
 pub use io::{Io, IoStats};

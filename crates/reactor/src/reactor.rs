@@ -100,7 +100,7 @@ impl Reactor {
         handler.turn_end(&mut self.io);
         self.io.flush();
         self.io.reap();
-        self.io.gather.work_done(self.io.turn_us);
+        self.io.turn_over();
         Ok(())
     }
 

@@ -7,6 +7,7 @@ mod certificate;
 mod client;
 mod compact;
 mod faults;
+mod handshakes;
 mod naming;
 mod revoked;
 mod server;
@@ -15,8 +16,9 @@ mod shown;
 mod tickets;
 
 pub use certificate::{Certified, Dates};
-pub use client::{Client, ClientError, ClientSettings, Handshakes, IdentityText};
+pub use client::{Client, ClientError, ClientSettings, IdentityText};
 pub use faults::{NO_TLS, NOT_TRUSTED, OTHER_NAME};
+pub use handshakes::Handshakes;
 pub use naming::Naming;
 pub use revoked::Revoked;
 pub use server::{CipherSuite, ClientAuth, RecordLayer, Server, Setup};
@@ -27,6 +29,7 @@ pub use shown::Shown;
 
 use crate::{Layer, Learnt, Stream, TransportError};
 use faults::fault;
+use handshakes::Handshake;
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{
@@ -84,6 +87,7 @@ struct Tls<E> {
     trust: Option<Arc<Trust>>,
     /// What its certificates say, until somebody asks.
     learnt: Option<Box<Learnt>>,
+    handshake: Handshake,
     /// The start of a record, or of a message of the handshake, whose rest has not come.
     held: Vec<u8>,
 }
@@ -97,8 +101,10 @@ enum Paused {
 }
 
 impl<E: Engine> Tls<E> {
-    fn new(engine: Option<E>, trust: Option<Arc<Trust>>) -> Self {
-        Self { engine, trust, learnt: None, held: Vec::new() }
+    /// Its handshake is counted among `handshakes`.
+    fn new(engine: Option<E>, trust: Option<Arc<Trust>>, handshakes: &Arc<Handshakes>) -> Self {
+        let handshake = Handshake::new(handshakes);
+        Self { engine, trust, learnt: None, handshake, held: Vec::new() }
     }
 
     /// The handshake is over: takes what the peer's certificates say, if it shows some.
@@ -235,19 +241,21 @@ impl<E: Engine> Layer for Tls<E> {
         let Some(engine) = &mut self.engine else {
             return Err(TransportError::Refused("this side cannot begin a session"));
         };
+        self.handshake.heard();
         self.held.extend_from_slice(bytes);
         let mut held = std::mem::take(&mut self.held);
         let (was_open, start) = (engine.is_open(), plain.len());
         let (done, paused) = Self::advance(engine, &mut held, plain, network);
-        if !was_open
-            && engine.is_open()
-            && let Err(error) = self.learn()
-        {
-            // Nothing is heard of whom nobody knows.
-            plain.truncate(start);
-            self.held = held.split_off(done);
-            self.write(None, network);
-            return Err(error);
+        if !was_open && engine.is_open() {
+            let kind = engine.handshake_kind();
+            if let Err(error) = self.learn() {
+                // Nothing is heard of whom nobody knows.
+                plain.truncate(start);
+                self.held = held.split_off(done);
+                self.write(None, network);
+                return Err(error);
+            }
+            self.handshake.over(kind);
         }
         let Some(engine) = &mut self.engine else { return Ok(Stream::Ended) };
         match paused {

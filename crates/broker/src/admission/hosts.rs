@@ -18,17 +18,34 @@ pub(super) enum Kind {
     Waiting,
 }
 
+/// What carries the bytes of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carrier {
+    Tcp,
+    Tls,
+    WebSocket,
+    /// WebSocket over TLS.
+    SecureWebSocket,
+    /// A unix socket, whatever is spoken over it.
+    Unix,
+}
+
+/// How many there are.
+pub(crate) const CARRIERS: usize = 5;
+
 /// What a connection holds: a place of its kind among those of its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Held(NonZeroU32);
 
-/// Bits of the kind.
+/// Bits of the kind, and of what carries it, below those of the host.
 const KIND_BITS: u32 = 2;
+const CARRIER_BITS: u32 = 3;
 
 impl Held {
-    fn new(host: usize, kind: Kind) -> Self {
-        // There are fewer hosts than connections, of which no process has as many as 2^30.
-        let number = ((host as u32 + 1) << KIND_BITS) | kind as u32;
+    fn new(host: usize, kind: Kind, carrier: Carrier) -> Self {
+        // There are fewer hosts than connections, of which no process has as many as 2^27.
+        let host = (host as u32 + 1) << (KIND_BITS + CARRIER_BITS);
+        let number = host | ((carrier as u32) << KIND_BITS) | kind as u32;
         Self(NonZeroU32::new(number).expect("one more than a number is not 0"))
     }
 
@@ -41,8 +58,13 @@ impl Held {
         }
     }
 
+    /// Its place among the carriers.
+    pub(super) fn carrier(self) -> usize {
+        (self.0.get() >> KIND_BITS) as usize & ((1 << CARRIER_BITS) - 1)
+    }
+
     fn host(self) -> usize {
-        (self.0.get() >> KIND_BITS) as usize - 1
+        (self.0.get() >> (KIND_BITS + CARRIER_BITS)) as usize - 1
     }
 }
 
@@ -90,10 +112,10 @@ impl Hosts {
         self.by_address.get(&address).map(|&at| &self.all[at as usize])
     }
 
-    pub(super) fn hold(&mut self, address: IpAddr, kind: Kind) -> Held {
+    pub(super) fn hold(&mut self, address: IpAddr, kind: Kind, carrier: Carrier) -> Held {
         let at = self.find_or_insert(address);
         *self.all[at].count(kind) += 1;
-        Held::new(at, kind)
+        Held::new(at, kind, carrier)
     }
 
     fn find_or_insert(&mut self, address: IpAddr) -> usize {

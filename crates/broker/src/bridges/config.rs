@@ -476,7 +476,6 @@ impl BridgeTopic {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::Config;
 
     const BRIDGE: &str = r#"

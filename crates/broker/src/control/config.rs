@@ -22,6 +22,10 @@ pub struct ControlConfig {
     /// Whether `/metrics` needs no token.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub metrics_without_token: bool,
+    /// Whether `/metrics` has the same numbers also under the names of sapcc/mosquitto-exporter, such
+    /// as `broker_clients_connected`, for dashboards made for it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub mosquitto_names: bool,
     /// A `[control.tls]` table: `http` is over TLS.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<ControlTls>,
@@ -92,6 +96,7 @@ impl ControlConfig {
             tls: self.tls.clone(),
             tokens: self.token.iter().filter_map(token).collect(),
             metrics_are_open: self.metrics_without_token,
+            has_mosquitto_names: self.mosquitto_names,
             sys: None,
         }
     }

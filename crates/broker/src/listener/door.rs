@@ -5,6 +5,7 @@ mod dates;
 
 use super::config::{ListenerConfig, ProxyConfig, RecordLayerConfig, TlsConfig};
 use super::users::Users;
+use crate::admission::Carrier;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -133,6 +134,24 @@ impl Door {
         self.users.as_ref().map(|users| users.name(number))
     }
 
+    /// What carries the bytes of those who come in over TCP.
+    pub(crate) fn carrier(&self) -> Carrier {
+        match (&self.tls, &self.rules) {
+            (None, None) => Carrier::Tcp,
+            (Some(_), None) => Carrier::Tls,
+            (None, Some(_)) => Carrier::WebSocket,
+            (Some(_), Some(_)) => Carrier::SecureWebSocket,
+        }
+    }
+
+    /// Handshakes of TLS so far: full, resumed and failed ones.
+    pub(crate) fn handshakes(&self) -> [u64; 3] {
+        let Some(tls) = &self.tls else { return [0; 3] };
+        let server = tls.server();
+        let counts = server.handshakes();
+        [counts.full(), counts.resumed(), counts.failed()]
+    }
+
     pub(crate) fn has_tls(&self) -> bool {
         self.tls.is_some()
     }
@@ -169,7 +188,9 @@ impl Door {
         let mut warnings = Vec::new();
         match read(config, protocol, &mut warnings) {
             Ok(new) => {
-                *server.write().unwrap_or_else(PoisonError::into_inner) = new;
+                let mut place = server.write().unwrap_or_else(PoisonError::into_inner);
+                *place = new.following(&place);
+                drop(place);
                 tracing::info!(%certificate, "read the certificate again");
                 for warning in warnings {
                     tracing::warn!("{warning}");

@@ -4,7 +4,7 @@
 //! until it has said where the client is, for as long as a CONNECT may take.
 
 use super::{Guard, Shell};
-use crate::admission::Admission;
+use crate::admission::{Admission, Carrier};
 use crate::listener::{Door, Front};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -115,7 +115,13 @@ impl Shell {
         now: Micros,
     ) -> Result<Option<ReasonCode>, &'static str> {
         let (place, is_memory_full) = (self.guard.place(token.0), self.guard.memory.is_full());
-        let admission = self.guard.admission().admit(place, peer.ip(), is_memory_full, now);
+        let carrier = match self.door(by) {
+            _ if peer == UNIX_PEER => Carrier::Unix,
+            None => Carrier::Tcp,
+            Some(door) => door.carrier(),
+        };
+        let admission =
+            self.guard.admission().admit(place, peer.ip(), carrier, is_memory_full, now);
         match admission {
             Admission::Serve => Ok(None),
             // It gets no handshake only to be refused.

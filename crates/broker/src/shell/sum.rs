@@ -171,6 +171,8 @@ impl Output<'_> {
                     certificates_ended: self.guard.certificates.ended,
                     traced: self.guard.trace_counts,
                     events_dropped: self.guard.events_dropped(),
+                    latency: self.guard.latency.durations,
+                    handshakes: self.guard.handshakes(),
                     journal: self.guard.journal.as_ref().map(|journal| journal.counts()),
                     rss_bytes,
                     rss_bytes_max,

@@ -1,6 +1,6 @@
 //! The families of metrics, and which counters they are made of: the one place to add one.
 
-use Kind::{Counter, Gauge};
+use Kind::{Counter, Gauge, Histogram};
 
 /// What kind of number a family has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +9,8 @@ pub(super) enum Kind {
     Counter,
     /// How things stand.
     Gauge,
+    /// How often things took how long.
+    Histogram,
 }
 
 /// Samples of one meaning.
@@ -28,7 +30,7 @@ impl Family {
     pub(super) fn sample_name(&self) -> String {
         match self.kind {
             Counter => format!("{}_total", self.name),
-            Gauge => self.name.to_owned(),
+            Gauge | Histogram => self.name.to_owned(),
         }
     }
 }
@@ -59,6 +61,16 @@ pub(super) const REFUSALS: Family = family(
     &[],
 );
 
+/// What the program is.
+pub(super) const BUILD: Family =
+    family("weir_build_info", Gauge, "Which version this is; always 1.", &[]);
+pub(super) const BUILD_SAMPLE: &str =
+    concat!("weir_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1\n");
+
+/// How long it has been there.
+pub(super) const UPTIME: Family =
+    family("weir_uptime_seconds", Gauge, "Time since the broker has started.", &[]);
+
 pub(super) const FAMILIES: &[Family] = &[
     family(
         "weir_connections_opened",
@@ -73,7 +85,6 @@ pub(super) const FAMILIES: &[Family] = &[
         "Sessions ended because their clients were absent for too long.",
         &[("sessions_expired", "")],
     ),
-    family("weir_clients_connected", Gauge, "Clients connected.", &[("clients_connected", "")]),
     family(
         "weir_subscriptions",
         Gauge,
@@ -89,7 +100,7 @@ pub(super) const FAMILIES: &[Family] = &[
     family(
         "weir_connections_ended",
         Counter,
-        "Connections ended by the broker for a fault or a bound.",
+        "Connections ended by the broker: for a fault, a bound, or because an administrator wants it.",
         &[("connections_ended", "")],
     ),
     family(
@@ -134,6 +145,50 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     family("weir_connections", Gauge, "Connections now.", &[("connections", "")]),
     family(
+        "weir_clients_connected",
+        Gauge,
+        "Clients that are connected now, by version of MQTT.",
+        &[
+            ("connected_v31", "version=\"3.1\""),
+            ("connected_v311", "version=\"3.1.1\""),
+            ("connected_v5", "version=\"5.0\""),
+        ],
+    ),
+    family(
+        "weir_connections_carried",
+        Gauge,
+        "Connections that were let in and are there now, by what carries them.",
+        &[
+            ("connections_tcp", "transport=\"tcp\""),
+            ("connections_tls", "transport=\"tls\""),
+            ("connections_websocket", "transport=\"ws\""),
+            ("connections_secure_websocket", "transport=\"wss\""),
+            ("connections_unix", "transport=\"unix\""),
+        ],
+    ),
+    family(
+        "weir_tls_handshakes",
+        Counter,
+        "Handshakes of TLS with clients that are over, by result.",
+        &[
+            ("handshakes_full", "result=\"full\""),
+            ("handshakes_resumed", "result=\"resumed\""),
+            ("handshakes_failed", "result=\"failed\""),
+        ],
+    ),
+    family_of_us(
+        "weir_latency_seconds",
+        Histogram,
+        "At most so long messages were in the broker, from the turn that read them until they left.",
+        &[("latency", "")],
+    ),
+    family_of_us(
+        "weir_turn_seconds",
+        Histogram,
+        "Length of turns of the event loop, without their wait.",
+        &[("turn_length", "")],
+    ),
+    family(
         "weir_sessions",
         Gauge,
         "Sessions now, those of absent clients included.",
@@ -156,6 +211,26 @@ pub(super) const FAMILIES: &[Family] = &[
         Counter,
         "PUBLISH packets sent, redeliveries included.",
         &[("publishes_out", "")],
+    ),
+    family(
+        "weir_publishes_received_by_qos",
+        Counter,
+        "PUBLISH packets received, by QoS.",
+        &[
+            ("publishes_in_qos0", "qos=\"0\""),
+            ("publishes_in_qos1", "qos=\"1\""),
+            ("publishes_in_qos2", "qos=\"2\""),
+        ],
+    ),
+    family(
+        "weir_publishes_sent_by_qos",
+        Counter,
+        "PUBLISH packets sent, redeliveries included, by QoS.",
+        &[
+            ("publishes_out_qos0", "qos=\"0\""),
+            ("publishes_out_qos1", "qos=\"1\""),
+            ("publishes_out_qos2", "qos=\"2\""),
+        ],
     ),
     family(
         "weir_publishes_refused",
@@ -369,6 +444,12 @@ pub(super) const FAMILIES: &[Family] = &[
         Gauge,
         "The slowest commit since the start.",
         &[("store_commit_us_max", "")],
+    ),
+    family_of_us(
+        "weir_store_commit_seconds",
+        Counter,
+        "Time that all commits of the store took together.",
+        &[("store_commit_us_sum", "")],
     ),
     family("weir_store_pages", Gauge, "Pages of queues on the disk.", &[("store_pages", "")]),
     family(

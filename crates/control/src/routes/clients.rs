@@ -42,6 +42,8 @@ pub(super) struct ListQuery {
     id: Option<String>,
     /// Only those of this user.
     user: Option<String>,
+    /// Only those for whom at least so many messages wait.
+    waiting: Option<u64>,
     /// Only those that are connected, or that are not.
     state: Option<State>,
 }
@@ -57,13 +59,15 @@ enum State {
 impl ListQuery {
     /// Whether it takes some clients only.
     fn is_choosy(&self) -> bool {
-        self.id.is_some() || self.user.is_some() || self.state.is_some()
+        let Self { id, user, waiting, state, .. } = self;
+        id.is_some() || user.is_some() || waiting.is_some() || state.is_some()
     }
 
     fn takes(&self, client: &Client) -> bool {
         let state = if client.connection.is_some() { State::Connected } else { State::Absent };
         self.id.as_ref().is_none_or(|part| client.client_id.contains(part))
             && self.user.as_ref().is_none_or(|user| client.user.as_ref() == Some(user))
+            && self.waiting.is_none_or(|least| client.queued_messages >= least)
             && self.state.is_none_or(|wanted| wanted == state)
     }
 }

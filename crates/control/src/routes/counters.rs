@@ -4,8 +4,8 @@ use super::operation::Text;
 use super::{Problem, bridges};
 use crate::asks::Asks;
 use crate::history::Past;
-use crate::metrics::{Format, text};
-use crate::port::Counters;
+use crate::metrics::{About, Format, text};
+use crate::port::{Counters, Histogram};
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
@@ -24,7 +24,10 @@ pub(super) async fn metrics(
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     let format = Format::accepted(accept.unwrap_or_default());
     let (counters, of_bridges) = (asks.counters().await?, bridges::all(&asks).await?);
-    Ok(Text { kind: format.content_type(), text: text(&counters, &of_bridges, format) })
+    let has_mosquitto_names = asks.has_mosquitto_names;
+    let about = About { has_mosquitto_names, uptime_s: asks.uptime_s() };
+    let text = text(&counters, &of_bridges, about, format);
+    Ok(Text { kind: format.content_type(), text })
 }
 
 /// Counts by name, in an order that stays.
@@ -51,15 +54,21 @@ pub(super) struct AllCounts {
     /// Of the process.
     #[schemars(with = "BTreeMap<String, u64>")]
     process: Counts,
+    /// How long things took, of all shards together.
+    histograms: BTreeMap<&'static str, Histogram>,
 }
 
 /// The counters of each shard, of all together, and of the process.
 pub(super) async fn counters(State(asks): State<Arc<Asks>>) -> Result<Json<AllCounts>, Problem> {
     let mut counts = AllCounts::default();
-    for Counters { shard, refusals, process } in asks.counters().await? {
+    for Counters { shard, refusals, process, histograms } in asks.counters().await? {
         add(&mut counts.sum.counts, &shard);
         add(&mut counts.sum.refusals, &refusals);
         counts.shards.push(ShardCounts { counts: named(&shard), refusals: named(&refusals) });
+        for own in histograms {
+            let all = counts.histograms.entry(own.name);
+            all.and_modify(|all| all.add(&own)).or_insert(own);
+        }
         // What the first shard says of the process holds for all.
         if counts.process.is_empty() {
             counts.process = named(&process);

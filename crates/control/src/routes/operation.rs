@@ -4,7 +4,7 @@
 use super::Problem;
 use crate::asks::Asks;
 use crate::tokens::Token;
-use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection, StringRejection};
 use axum::extract::{Path, Query, State};
 use axum::handler::Handler;
 use axum::http::{HeaderMap, StatusCode};
@@ -224,15 +224,14 @@ impl<Q: JsonSchema> Input for Result<Query<Q>, QueryRejection> {
     }
 }
 
-impl Input for Result<Path<String>, PathRejection> {
+impl<P: JsonSchema> Input for Result<Path<P>, PathRejection> {
     fn describe(into: &mut Description) {
-        into.takes_path(json!({ "type": "string", "minLength": 1 }));
-    }
-}
-
-impl Input for Result<Path<u64>, PathRejection> {
-    fn describe(into: &mut Description) {
-        into.takes_path(json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }));
+        // It is another path with nothing at its place.
+        let mut schema = Value::from(P::json_schema(&mut into.inward));
+        if schema["type"] == "string" {
+            schema["minLength"] = 1.into();
+        }
+        into.takes_path(schema);
     }
 }
 
@@ -247,6 +246,14 @@ impl<B: JsonSchema> Input for Result<Json<B>, JsonRejection> {
     }
 }
 
+impl Input for Result<String, StringRejection> {
+    fn describe(into: &mut Description) {
+        let content = json!({ "text/plain": { "schema": { "type": "string" } } });
+        into.body = Some(json!({ "required": true, "content": content }));
+        into.may_be_malformed();
+    }
+}
+
 impl<T: JsonSchema> Output for Json<T> {
     fn describe(into: &mut Description) {
         let schema = into.schema_of_answer::<T>();
@@ -255,6 +262,12 @@ impl<T: JsonSchema> Output for Json<T> {
 }
 
 impl Output for &'static str {
+    fn describe(into: &mut Description) {
+        String::describe(into);
+    }
+}
+
+impl Output for String {
     fn describe(into: &mut Description) {
         let schema = json!({ "type": "string" });
         into.answers(StatusCode::OK, "Done.", Some(("text/plain", schema)));

@@ -254,7 +254,7 @@ impl Shard {
         self.log_connected(key, live.cold.as_ref().and_then(|cold| cold.will.as_deref()), sink);
         if let Some(connection) = self.connections.get_mut(conn) {
             connection.go_live(live, now);
-            self.stats.clients_connected += 1;
+            *self.stats.connected(connect.version) += 1;
         }
         self.set_deadline(conn, now);
         attachment

@@ -85,11 +85,6 @@ impl Connection {
         Self { phase: Phase::AwaitConnect(refusal), heard_at: now }
     }
 
-    /// Whether its client is known.
-    pub(super) fn is_live(&self) -> bool {
-        matches!(self.phase, Phase::Live(_))
-    }
-
     /// Its client is known.
     pub(super) fn go_live(&mut self, live: Live, now: Micros) {
         self.phase = Phase::Live(live);

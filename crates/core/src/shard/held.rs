@@ -50,7 +50,7 @@ impl Outlet<'_> {
             stats.dropped_too_large += 1;
             return drop_notice(session, &queued.message.topic, "over Maximum Packet Size", sink);
         }
-        stats.publishes_out += 1;
+        stats.sent(queued.qos);
         send(packet, Some(packet_id), false, attachment.conn, &mut delivery, sink);
         alias_sent(connections, &attachment, delivery.topic, alias);
     }

@@ -94,7 +94,9 @@ impl Shard {
         self.timers.connections.clear(conn);
         let connection = self.connections.take(conn)?;
         self.stats.connections -= 1;
-        self.stats.clients_connected -= u64::from(connection.is_live());
+        if let Phase::Live(live) = &connection.phase {
+            *self.stats.connected(live.version) -= 1;
+        }
         self.forget_questions(&connection);
         Some(connection)
     }

@@ -296,7 +296,7 @@ impl Shard {
         };
         self.connections.add(conn, connection);
         self.stats.connections += 1;
-        self.stats.clients_connected += 1;
+        *self.stats.connected(version) += 1;
         self.set_deadline(conn, now);
         self.clients[key].attachment = Some(Attachment { conn, ..attachment });
     }

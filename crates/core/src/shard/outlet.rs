@@ -132,7 +132,7 @@ impl Outlet<'_> {
                 stats.dropped_too_large += 1;
                 return drop_notice(session, delivery.topic, "over Maximum Packet Size", sink);
             }
-            stats.publishes_out += 1;
+            stats.sent(QoS::AtMostOnce);
             send(packet, None, true, attachment.conn, delivery, sink);
             return alias_sent(connections, &attachment, delivery.topic, shape.alias);
         }
@@ -157,7 +157,7 @@ impl Outlet<'_> {
         {
             return hold_publish(connections, answers, log, (attachment.conn, packet_id), now);
         }
-        stats.publishes_out += 1;
+        stats.sent(to.qos);
         // Without room what comes next waits for the client's answer to this.
         let may_wait = session.window.has_room(attachment.open_max);
         send(packet, Some(packet_id), may_wait, attachment.conn, delivery, sink);
@@ -316,7 +316,7 @@ impl Outlet<'_> {
                     continue;
                 }
             }
-            stats.publishes_out += 1;
+            stats.sent(queued.qos);
             send(packet, packet_id, false, attachment.conn, &mut delivery, sink);
             alias_sent(connections, &attachment, delivery.topic, alias);
         }
@@ -356,7 +356,7 @@ impl Outlet<'_> {
                 drop_notice(session, &queued.message.topic, "over Maximum Packet Size", sink);
                 continue;
             }
-            stats.publishes_out += 1;
+            stats.sent(queued.qos);
             send(packet, Some(packet_id), false, attachment.conn, &mut delivery, sink);
         }
     }

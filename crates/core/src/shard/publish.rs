@@ -223,7 +223,7 @@ impl Shard {
         publish: &Publish<'_>,
         sink: &mut impl Sink,
     ) -> Result<Option<Box<str>>, Refusal> {
-        self.stats.publishes_in += 1;
+        self.stats.received(publish.qos);
         let aliased = self.resolve_alias(conn, publish, sink)?;
         if publish.qos > self.bounds.features.qos_max {
             return Err(Refusal::new(ReasonCode::QoSNotSupported, ""));

@@ -109,6 +109,11 @@ impl Shard {
         self.connections.session(conn).is_some()
     }
 
+    /// Messages that were sent to clients so far.
+    pub fn publishes_out(&self) -> u64 {
+        self.stats.publishes_out
+    }
+
     /// Messages that clients have published so far.
     pub fn publishes_in(&self) -> u64 {
         self.stats.publishes_in

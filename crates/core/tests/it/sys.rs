@@ -89,12 +89,7 @@ fn clients_that_are_connected_and_subscriptions_are_counted() {
     net.subscribe(peers[1], "$share/g/a", QoS::AtMostOnce);
     let counts = |net: &Net| {
         let stats = net.shards[0].stats();
-        [
-            stats.clients_connected,
-            stats.subscriptions,
-            stats.shared_subscriptions,
-            stats.connects_in,
-        ]
+        [stats.connected_v5, stats.subscriptions, stats.shared_subscriptions, stats.connects_in]
     };
     assert_eq!(counts(&net), [3, 1, 1, 3]);
     net.unsubscribe(peers[0], "a");

@@ -3,21 +3,20 @@
 use super::setup::{Certificates, Identity, PemError, PrivateKey, SetupError, Version};
 use super::setup::{identity_error, supported};
 use super::tickets::Tickets;
-use super::{Engine, Tls};
-use crate::{Layer, Stream, TransportError};
+use super::{Handshakes, Tls};
+use crate::Layer;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, UnbufferedClientConnection, WebPkiServerVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, HandshakeKind, SignatureScheme,
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme,
     SupportedCipherSuite,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Why a client cannot be set up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -104,25 +103,6 @@ pub struct Client {
     handshakes: Arc<Handshakes>,
 }
 
-/// Handshakes of a client that have come to their end.
-#[derive(Debug, Default)]
-pub struct Handshakes {
-    full: AtomicU64,
-    resumed: AtomicU64,
-}
-
-impl Handshakes {
-    /// With certificates.
-    pub fn full(&self) -> u64 {
-        self.full.load(Ordering::Relaxed)
-    }
-
-    /// By a ticket.
-    pub fn resumed(&self) -> u64 {
-        self.resumed.load(Ordering::Relaxed)
-    }
-}
-
 impl Client {
     /// One with these settings, which shows `identity` to servers that ask for it.
     ///
@@ -190,61 +170,12 @@ impl Client {
     pub fn layer(&self, host: &str) -> Option<Box<dyn Layer>> {
         let name = ServerName::try_from(host.to_owned()).ok()?;
         let engine = UnbufferedClientConnection::new(Arc::clone(&self.config), name).ok();
-        let handshakes = Some(Arc::clone(&self.handshakes));
-        Some(Box::new(Counted { tls: Tls::new(engine, None), handshakes }))
+        Some(Box::new(Tls::new(engine, None, &self.handshakes)))
     }
 
     /// Those of its connections so far.
     pub fn handshakes(&self) -> &Handshakes {
         &self.handshakes
-    }
-}
-
-/// A connection whose handshake counts.
-#[derive(Debug)]
-struct Counted {
-    tls: Tls<UnbufferedClientConnection>,
-    /// Until it is counted.
-    handshakes: Option<Arc<Handshakes>>,
-}
-
-impl Layer for Counted {
-    fn begin(&mut self, network: &mut Vec<u8>) {
-        self.tls.begin(network);
-    }
-
-    fn is_open(&self) -> bool {
-        self.tls.is_open()
-    }
-
-    fn received(
-        &mut self,
-        bytes: &[u8],
-        plain: &mut Vec<u8>,
-        network: &mut Vec<u8>,
-    ) -> Result<Stream, TransportError> {
-        let result = self.tls.received(bytes, plain, network);
-        if self.handshakes.is_some()
-            && let Some(engine) = self.tls.engine.as_ref().filter(|engine| engine.is_open())
-            && let Some(Handshakes { full, resumed }) = self.handshakes.take().as_deref()
-        {
-            let is_resumed = engine.handshake_kind() == Some(HandshakeKind::Resumed);
-            let count = if is_resumed { resumed } else { full };
-            count.fetch_add(1, Ordering::Relaxed);
-        }
-        result
-    }
-
-    fn send(&mut self, plain: &[u8], network: &mut Vec<u8>) {
-        self.tls.send(plain, network);
-    }
-
-    fn close(&mut self, network: &mut Vec<u8>) {
-        self.tls.close(network);
-    }
-
-    fn held(&self) -> usize {
-        self.tls.held()
     }
 }
 

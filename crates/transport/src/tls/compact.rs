@@ -12,7 +12,7 @@ mod secrets;
 mod tests;
 
 use super::shown::Trust;
-use super::{RECORD_BYTES_MAX, Tls};
+use super::{Handshakes, RECORD_BYTES_MAX, Tls};
 use crate::{Layer, Learnt, Stream, TransportError};
 use keys::{Header, Keys};
 use records::Records;
@@ -55,12 +55,17 @@ pub(super) struct Holding {
 
 impl Compact {
     /// Of one new connection of a server.
-    pub(super) fn new(config: &ServerConfig, trust: Option<Arc<Trust>>) -> Self {
+    pub(super) fn new(
+        config: &ServerConfig,
+        trust: Option<Arc<Trust>>,
+        handshakes: &Arc<Handshakes>,
+    ) -> Self {
         let secrets = Arc::new(Secrets::default());
         let mut config = config.clone();
         config.key_log = Arc::<Secrets>::clone(&secrets);
         config.enable_secret_extraction = true;
-        let tls = Tls::new(UnbufferedServerConnection::new(Arc::new(config)).ok(), trust);
+        let engine = UnbufferedServerConnection::new(Arc::new(config)).ok();
+        let tls = Tls::new(engine, trust, handshakes);
         Self::Handshake(Box::new(Handshake { tls, secrets, held: Vec::new() }))
     }
 

@@ -3,7 +3,7 @@
 use super::compact::Compact;
 use super::setup::{SetupError, supported};
 use super::shown::Trust;
-use super::{Certificates, Certified, Naming, Revoked, Shown, Tls, Version};
+use super::{Certificates, Certified, Handshakes, Naming, Revoked, Shown, Tls, Version};
 use crate::Layer;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{ALL_CIPHER_SUITES, Ticketer, default_provider};
@@ -111,6 +111,7 @@ pub struct Server {
     /// Which certificates of clients count, if they are asked for some.
     trust: Option<Arc<Trust>>,
     record_layer: RecordLayer,
+    handshakes: Arc<Handshakes>,
 }
 
 impl Server {
@@ -154,7 +155,18 @@ impl Server {
         config.alpn_protocols = setup.protocols;
         config.ignore_client_order = is_compact || !setup.suites.is_empty();
         config.enable_secret_extraction = is_compact;
-        Ok(Self { config: Arc::new(config), trust, record_layer: setup.record_layer })
+        let record_layer = setup.record_layer;
+        Ok(Self { config: Arc::new(config), trust, record_layer, handshakes: Arc::default() })
+    }
+
+    /// The same, whose handshakes are counted on with those of a server that it follows.
+    pub fn following(self, before: &Self) -> Self {
+        Self { handshakes: Arc::clone(&before.handshakes), ..self }
+    }
+
+    /// Those of its connections so far.
+    pub fn handshakes(&self) -> &Handshakes {
+        &self.handshakes
     }
 
     /// Whether clients are asked for certificates.
@@ -174,9 +186,9 @@ impl Server {
         match self.record_layer {
             RecordLayer::Rustls => {
                 let engine = UnbufferedServerConnection::new(Arc::clone(&self.config));
-                Box::new(Tls::new(engine.ok(), trust))
+                Box::new(Tls::new(engine.ok(), trust, &self.handshakes))
             }
-            RecordLayer::Compact => Box::new(Compact::new(&self.config, trust)),
+            RecordLayer::Compact => Box::new(Compact::new(&self.config, trust, &self.handshakes)),
         }
     }
 }

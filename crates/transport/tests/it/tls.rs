@@ -234,6 +234,31 @@ fn who_speaks_no_tls_is_told_by_an_alert_and_named() {
 }
 
 #[test]
+fn handshakes_are_counted_when_they_are_over() {
+    for &kind in KINDS {
+        let (_, _, server, client) = pair(kind);
+        let server = server.clone().following(&server);
+        let count = |server: &Server| {
+            let counts = server.handshakes();
+            [counts.full(), counts.resumed(), counts.failed()]
+        };
+        for opened in 1..4 {
+            open(&server, &client, &mut Cuts::every(50));
+            // The other side has counted the same.
+            let (full, resumed) = (client.handshakes().full(), client.handshakes().resumed());
+            assert_eq!((count(&server), full + resumed), ([full, resumed, 0], opened), "{kind:?}");
+        }
+        // Who says nothing has not begun.
+        drop(server.layer());
+        assert_eq!(count(&server)[2], 0);
+        let mut ours = End::new(server.layer());
+        ours.hears(b"GET / HTTP/1.1\r\n\r\n").unwrap_err();
+        drop(ours);
+        assert_eq!(count(&server)[2], 1, "{kind:?}");
+    }
+}
+
+#[test]
 fn a_greeting_that_does_not_come_to_its_end_is_held_up_to_the_bound_only() {
     for &kind in KINDS {
         let (_, _, server, _) = pair(kind);

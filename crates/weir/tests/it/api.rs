@@ -1,8 +1,8 @@
 //! The HTTP API over TCP, for whoever has a token.
 
-use crate::support::Broker;
 use crate::support::certificates::Authority;
 use crate::support::mqtt::Peer;
+use crate::support::{Broker, WEB_SOCKET_REQUEST};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -133,8 +133,49 @@ fn metrics_have_every_counter_and_may_be_open() {
     let samples = text.lines().filter(|line| line.starts_with("weir_"));
     let process = counters["process"].as_object().unwrap().len();
     let shard = counters["shards"][0].as_object().unwrap().len() - 1;
-    // A counter without a place in a family would be missing.
-    assert_eq!(samples.count(), process + 2 * shard, "{text}\n{counters:#}");
+    let buckets = |of: &serde_json::Value| of["counts"].as_array().unwrap().len();
+    let histograms = counters["histograms"].as_object().unwrap().values();
+    // Each with its sum and its count.
+    let histograms: usize = histograms.map(|of| buckets(of) + 2).sum();
+    // A counter without a place in a family would be missing. Version and uptime are no counters.
+    assert_eq!(samples.count(), process + 2 * (shard + histograms) + 2, "{text}\n{counters:#}");
+}
+
+#[test]
+fn metrics_tell_transports_versions_qos_and_latency_apart() {
+    let listener =
+        "mosquitto_names = true\n[[listener]]\naddress = \"127.0.0.1:0\"\nwebsocket = true";
+    let served = Served::start(listener);
+    let mut reader = served.join("reader");
+    reader.subscribe("a", QoS::AtLeastOnce);
+    let mut browser = TcpStream::connect(served.broker.websocket.as_ref().unwrap()).unwrap();
+    browser.write_all(WEB_SOCKET_REQUEST.as_bytes()).unwrap();
+    assert!(browser.read(&mut [0; 512]).unwrap() > 0);
+    for qos in [0, 1, 1] {
+        let message = format!(r#"{{"topic": "a", "payload": "x", "qos": {qos}}}"#);
+        assert_eq!(served.post("/api/v1/publish", Some(&served.admin), &message).0, 202);
+        reader.message();
+    }
+    let (_, text) = served.get("/metrics", Some(&served.viewer));
+    // Sums over all threads.
+    let sum = |name: &str, label: &str| -> f64 {
+        let samples = text.lines().filter(|line| line.starts_with(name) && line.contains(label));
+        samples.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
+    };
+    for (name, label, value) in [
+        ("weir_connections_carried{", r#"transport="tcp""#, 1.0),
+        ("weir_connections_carried{", r#"transport="ws""#, 1.0),
+        ("weir_connections_carried{", r#"transport="tls""#, 0.0),
+        ("weir_clients_connected{", r#"version="3.1.1""#, 1.0),
+        ("weir_publishes_sent_by_qos_total{", r#"qos="0""#, 1.0),
+        ("weir_publishes_sent_by_qos_total{", r#"qos="1""#, 2.0),
+        ("weir_latency_seconds_count{", "", 3.0),
+        ("broker_clients_connected", "", 1.0),
+    ] {
+        assert_eq!(sum(name, label), value, "{name}{label}\n{text}");
+    }
+    assert!(sum("weir_latency_seconds_sum{", "") > 0.0, "{text}");
+    assert!(sum("weir_turn_seconds_count{", "") > 3.0, "{text}");
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! The HTTP API is what its description says, whatever is asked of it.
 
 use crate::api::Served;
-use std::process::Command;
+use crate::support::tool as installed;
+use std::io::Write;
+use std::process::{Command, Stdio};
 use weir_wire::QoS;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/contract");
@@ -54,4 +56,25 @@ fn every_answer_is_one_that_the_description_has() {
     // What it has done is worth a look: cargo test -- --nocapture.
     println!("{report}");
     assert_eq!(served.get("/readyz", None).0, 200);
+}
+
+#[test]
+#[ignore = "needs promtool: make test-long"]
+fn promtool_finds_nothing_wrong_with_the_metrics() {
+    let Some(promtool) = installed(&["promtool"]) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("[store]\npath = {:?}", folder.path().join("store"));
+    let served = Served::start(&format!("mosquitto_names = true\n{store}"));
+    let mut client = served.join("meter-7");
+    client.subscribe("plant", QoS::AtLeastOnce);
+    let (status, answer) = served.get("/metrics", Some(&served.viewer));
+    assert_eq!(status, 200);
+    let text = answer.split_once("\r\n\r\n").unwrap().1;
+    let mut check = Command::new(promtool);
+    let check = check.args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut check = check.spawn().unwrap();
+    check.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = check.wait_with_output().unwrap();
+    // What it only advises is there as well.
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }

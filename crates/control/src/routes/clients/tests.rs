@@ -95,7 +95,7 @@ async fn listed(part: &str, limit: usize) -> (Vec<String>, u32) {
     loop {
         asked.store(0, Ordering::Relaxed);
         let (id, limit) = (Some(part.to_owned()), Some(limit));
-        let query = ListQuery { limit, cursor, id, user: None, state: None };
+        let query = ListQuery { limit, cursor, id, user: None, waiting: None, state: None };
         let Ok(Json(list)) = clients(Site(Arc::clone(&asks)), Ok(Query(query))).await else {
             panic!("refused");
         };

@@ -27,6 +27,8 @@ pub(crate) struct Broker {
     pub(crate) address: String,
     /// Where it serves HTTP, if it does.
     pub(crate) http: Option<String>,
+    /// Where it speaks WebSocket without TLS, if it does.
+    pub(crate) websocket: Option<String>,
     /// Kept open, so that the broker can go on writing it.
     log: BufReader<ChildStderr>,
 }
@@ -57,7 +59,7 @@ impl Broker {
             .spawn()
             .unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap());
-        let (mut address, mut http) = (None, None);
+        let (mut address, mut http, mut websocket) = (None, None, None);
         // It listens before it serves.
         let address = loop {
             let mut line = String::new();
@@ -66,16 +68,17 @@ impl Broker {
                 return None;
             }
             if let Some((_, listening)) = line.split_once("listening on ") {
-                match listening.trim().strip_suffix(" (HTTP)") {
-                    Some(place) => http = Some(place.to_owned()),
-                    None => _ = address.get_or_insert_with(|| listening.trim().to_owned()),
+                match listening.trim().split_once(" (") {
+                    Some((place, "HTTP)")) => http = Some(place.to_owned()),
+                    Some((place, "WebSocket)")) => websocket = Some(place.to_owned()),
+                    _ => _ = address.get_or_insert_with(|| listening.trim().to_owned()),
                 }
             }
             if line.trim_end().ends_with(" ready") {
                 break address.expect("it listens by then");
             }
         };
-        Some(Self { child, address, http, log })
+        Some(Self { child, address, http, websocket, log })
     }
 
     /// The next line of its log with this in it.
