@@ -12,6 +12,7 @@ mod passwords;
 mod scram;
 #[cfg(test)]
 mod tally;
+pub(crate) mod users;
 mod waits;
 
 pub use acl::check_rights;
@@ -20,6 +21,8 @@ pub(crate) use bans::{Bans, Network, Until, Whom};
 pub(crate) use files::Access;
 pub use files::FileError;
 pub use passwords::{BadLine, check_passwords, hash_password};
+
+pub use users::{Unchanged as UserUnchanged, check_user_name, set_password};
 
 pub use scram::{Verifier, VerifierError, client_final as scram_client_final};
 

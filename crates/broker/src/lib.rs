@@ -13,6 +13,7 @@ mod doorman;
 mod drops;
 mod host;
 mod journal;
+mod kept_file;
 mod letter;
 mod listener;
 mod log;
@@ -27,8 +28,9 @@ mod worker;
 
 pub use admission::ProcessLimits;
 pub use auth::{
-    AuthConfig, BadLine, FileError, Verifier, VerifierError, check_bans, check_passwords,
-    check_rights, hash_password, scram_client_final,
+    AuthConfig, BadLine, FileError, UserUnchanged, Verifier, VerifierError, check_bans, check_passwords,
+    check_rights, check_user_name, hash_password, scram_client_final,
+    set_password,
 };
 pub use config::{
     Config, ConfigError, IoBackend, MOSQUITTO_OPTIONS, MosquittoFile, MosquittoNote,
@@ -39,6 +41,7 @@ pub use journal::{
     Amounts, Damaged, Durability, Entry, LogCheck, Loss, NoStore, OnDamage, Salvaged, StoreConfig,
     StoreReader, StoreWriter, salvage,
 };
+pub use kept_file::KeptFile;
 pub use listener::{
     CertificateConfig, IdentityConfig, ListenerConfig, PeerIdentity, ProxyConfig,
     RecordLayerConfig, TlsConfig, TlsFault, TlsVersion,

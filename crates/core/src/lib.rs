@@ -17,6 +17,7 @@ mod bounds;
 mod clients;
 mod conditions;
 mod content;
+mod drain;
 mod encoder;
 mod features;
 mod few;
@@ -60,6 +61,7 @@ pub use ask::{
     ClientPage, ClientState, ConnectionState, Kicked, MessagePage, NotPublished, Outlook,
     OwnMessage, SubscriptionPage, SubscriptionState,
 };
+pub use drain::Drain;
 pub use auth::{AuthRequest, AuthStep, Terms, Unwelcome, Verdict};
 pub use base::Renamed;
 pub use content::{

@@ -180,6 +180,11 @@ impl Filters {
         }
     }
 
+    /// How groups choose that begin from now on.
+    pub(crate) fn set_share(&mut self, share: SharePolicy) {
+        self.share = share;
+    }
+
     /// The next round of letters, of one SUBSCRIBE.
     pub(crate) fn next_round(&mut self) -> u64 {
         self.rounds += 1;
