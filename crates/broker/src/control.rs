@@ -12,14 +12,14 @@ use crate::drops::Kept;
 use crate::journal::JournalCounts;
 use crate::letter::Letter;
 use crate::log::LogCounts;
-use crate::reload::Reloader;
 pub use config::{ControlConfig, TokenConfig};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use weir_control::{
-    BanPage, Changed, Client, ClientPage, Counters, Full, Link, Message, NewBan, NotPublished,
-    Outlook, Port, Request, Reread, RetainedPage, Subscription, SubscriptionPage, Unchanged, Whom,
+    BanPage, Changed, Client, ClientPage, Counters, Full, Keeper, Link, Message, NewBan,
+    NotPublished, Outlook, Port, Request, RetainedPage, Subscription, SubscriptionPage, Unchanged,
+    Whom,
 };
 use weir_core::{
     ClientState, Kicked, NotMoved, OwnMessage, Partition, Partitions, ShardId, Stats,
@@ -44,6 +44,8 @@ pub(crate) enum Answer {
     Partitions(weir_control::Partitions),
     Moved(Result<(Partition, ShardId), NotMoved>),
     EndedBanned(u64),
+    Drain(weir_control::DrainState),
+    Listeners(Vec<u64>),
     Drops(Vec<Kept>),
     Outlook(Option<Box<weir_core::Outlook>>),
 }
@@ -78,7 +80,7 @@ pub(crate) struct Shards {
     pub(crate) partitions: Partitions,
     pub(crate) bans: BanBook,
     pub(crate) admission: Arc<Mutex<AdmissionControl>>,
-    pub(crate) reloader: Reloader,
+    pub(crate) keeper: Arc<dyn Keeper>,
 }
 
 impl Port for Shards {
@@ -106,8 +108,8 @@ impl Port for Shards {
         self.bans.page(from, bans_max, &self.admission)
     }
 
-    fn reload(&mut self) -> Vec<Reread> {
-        self.reloader.reload()
+    fn keeper(&self) -> Arc<dyn Keeper> {
+        Arc::clone(&self.keeper)
     }
 
     fn take_answers(&mut self, take: &mut dyn FnMut(u16, weir_control::Answer)) {
@@ -156,6 +158,8 @@ impl From<Answer> for weir_control::Answer {
             })),
             Answer::Counters(counters) => Self::Counters((*counters).into()),
             Answer::EndedBanned(count) => Self::EndedBanned(count),
+            Answer::Drain(state) => Self::Drain(state),
+            Answer::Listeners(counts) => Self::Listeners(counts),
             Answer::Drops(kept) => Self::Drops(kept.into_iter().map(Into::into).collect()),
             Answer::Outlook(outlook) => {
                 Self::Outlook(outlook.map(|it| Box::new(shown_outlook(*it))))

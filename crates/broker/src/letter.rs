@@ -11,7 +11,7 @@ use crate::listener::Certified;
 use crate::log::Peer;
 use weir_control::Request;
 use weir_core::{Mail, Parcel};
-use weir_reactor::Moved;
+use weir_reactor::{ListenerId, Moved};
 
 /// A connection between two threads.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub(crate) struct Carried {
     pub(crate) name: Option<Box<str>>,
     /// What it has shown of certificates.
     pub(crate) certified: Option<Certified>,
+    /// The listener that it came in by.
+    pub(crate) by: ListenerId,
     /// How many reloads its sender went by.
     pub(crate) reloads: u32,
 }

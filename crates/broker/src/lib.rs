@@ -13,6 +13,7 @@ mod doorman;
 mod drops;
 mod host;
 mod journal;
+mod keeper;
 mod kept_file;
 mod letter;
 mod listener;
@@ -33,8 +34,8 @@ pub use auth::{
     set_password,
 };
 pub use config::{
-    Config, ConfigError, IoBackend, MOSQUITTO_OPTIONS, MosquittoFile, MosquittoNote,
-    MosquittoOptions, RANGES, Range,
+    Config, ConfigError, IoBackend, LogConfig, MOSQUITTO_OPTIONS, MosquittoFile, MosquittoNote,
+    MosquittoOptions, RANGES, Range, SECTIONS, Section, check_log_level,
 };
 pub use control::{ControlConfig, TokenConfig};
 pub use journal::{
@@ -47,7 +48,7 @@ pub use listener::{
     RecordLayerConfig, TlsConfig, TlsFault, TlsVersion,
 };
 pub use log::CLIENTS;
-pub use reload::Reloader;
+pub use reload::{Reloader, Source};
 pub use rules::FlowRules;
 pub use server::{ServeError, Server};
 pub use stopper::Stopper;

@@ -27,6 +27,7 @@ pub(crate) type Doors = Arc<[Option<Arc<Door>>]>;
 /// What is kept of a connection's certificates, and the listener that it came by.
 pub(crate) type Certified = (ListenerId, Box<Shown>);
 
+#[derive(Debug)]
 pub(crate) struct Listener {
     /// Its place in the configuration.
     pub(crate) id: ListenerId,
@@ -45,12 +46,17 @@ impl Listener {
         passed: &mut Passed,
         door: Option<&Arc<Door>>,
     ) -> Result<Bound, String> {
-        let transport = match door {
-            Some(door) if door.has_layers() => Transport::Layered(Arc::<Door>::clone(door)),
-            _ => Transport::Plain,
-        };
+        let transport = Self::transport(door);
         let (socket, file) = place.listen(passed)?;
         Ok((Self { id, socket, transport }, file))
+    }
+
+    /// How those talk that come in by it.
+    pub(crate) fn transport(door: Option<&Arc<Door>>) -> Transport {
+        match door {
+            Some(door) if door.has_layers() => Transport::Layered(Arc::<Door>::clone(door)),
+            _ => Transport::Plain,
+        }
     }
 
     /// For another thread.

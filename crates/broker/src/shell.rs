@@ -5,6 +5,7 @@ mod certified;
 mod disk;
 mod door;
 mod entry;
+mod farewell;
 mod rates;
 mod sum;
 
@@ -16,7 +17,7 @@ use crate::letter::{Carried, Letter};
 use crate::listener::Doors;
 use crate::log::{Known, Log};
 use crate::memory::Memory;
-use crate::reload::Reloaded;
+use crate::reload::ReloadsSeen;
 pub(crate) use certified::Certificates;
 pub(crate) use door::Waiting;
 use foldhash::fast::RandomState;
@@ -32,7 +33,9 @@ use weir_reactor::{
 };
 use weir_wire::ReasonCode;
 
+pub(crate) use farewell::Farewell;
 pub(crate) use rates::Rates;
+pub(crate) use sum::unread_bytes_max;
 
 /// Letters of each sender that are handled in one turn.
 const LETTERS_MAX: usize = 1024;
@@ -94,9 +97,11 @@ pub(crate) struct Guard {
     pub(crate) is_disk_short: bool,
     /// How fast connections may send, where that is bounded.
     pub(crate) rates: Option<Box<Rates>>,
-    pub(crate) reloaded: Reloaded,
+    pub(crate) reloaded: ReloadsSeen,
     /// What clients have shown of certificates.
     pub(crate) certificates: Certificates,
+    /// Who is to go, and when.
+    pub(crate) farewell: Farewell,
 }
 
 impl Guard {
@@ -165,7 +170,7 @@ impl Shell {
         let journal = self.guard.journal.as_ref().and_then(|journal| journal.due());
         let rates = self.guard.rates.as_ref().and_then(|rates| rates.next());
         let due = self.shard.poll_timeout().into_iter().chain(self.guard.log.due());
-        due.chain(journal).chain(rates).min()
+        due.chain(journal).chain(rates).chain(self.guard.farewell.due()).min()
     }
 
     /// Before the first turn.
@@ -366,7 +371,8 @@ impl<'a> Output<'a> {
         let peer = self.guard.log.forget(ConnKey(token.0));
         let reloads = self.guard.reloaded.count();
         let certified = self.guard.certificates.take(ConnKey(token.0));
-        Ok(Carried { moved, pass, peer, name, certified, reloads })
+        let by = self.guard.farewell.by(ConnKey(token.0));
+        Ok(Carried { moved, pass, peer, name, certified, by, reloads })
     }
 
     /// A connection whose session has gone to another shard, and which cannot follow.
@@ -379,7 +385,7 @@ impl<'a> Output<'a> {
 
     /// Takes a connection that comes from another shard; what is unread of it comes next.
     fn adopt(&mut self, carried: Carried) -> Option<ConnKey> {
-        let Carried { moved, pass, peer, name, certified, .. } = carried;
+        let Carried { moved, pass, peer, name, certified, by, .. } = carried;
         let token = match self.io.adopt(moved) {
             Ok(token) => token,
             Err(error) => {
@@ -403,6 +409,7 @@ impl<'a> Output<'a> {
         if let Some(certified) = certified {
             self.guard.certificates.arrived(ConnKey(token.0), certified);
         }
+        self.guard.farewell.came(ConnKey(token.0), by);
         self.resumed.push(token);
         Some(ConnKey(token.0))
     }
@@ -576,6 +583,9 @@ impl Handler for Shell {
         if self.shard.poll_timeout().is_some_and(|due| due.0 <= io.now_us()) {
             let (shard, mut output) = self.parts(io);
             shard.handle_timeout(output.now(), &mut output);
+        }
+        if self.guard.farewell.due().is_some_and(|due| due <= now) {
+            self.see_off(io);
         }
         while let Some(token) = self.guard.rates.as_mut().and_then(|rates| rates.take_due(now)) {
             self.resumed.push(token);

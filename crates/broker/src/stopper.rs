@@ -73,8 +73,8 @@ impl Stopper {
                 if signal == SIGHUP {
                     hung_up();
                     tracing::info!(
-                        "SIGHUP: the counters follow; of the configuration, only the files of \
-                         users, rights and certificates are read again"
+                        "SIGHUP: the configuration and its files were read again; the counters \
+                         follow"
                     );
                 }
                 if matches!(signal, SIGUSR1 | SIGHUP) {

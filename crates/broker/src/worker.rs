@@ -1,7 +1,7 @@
 //! A thread of the broker: one shard on one reactor, from start to stop.
 
 use crate::listener::Listener;
-use crate::reload::Reload;
+use crate::reload::ForShard;
 use crate::shell::Shell;
 use crate::stopper::Asked;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub(crate) struct Worker {
     waker: Waker,
     io: Backend,
     asked: Arc<Asked>,
-    reloads: Receiver<Arc<Reload>>,
+    reloads: Receiver<ForShard>,
     gather: Duration,
 }
 
@@ -48,7 +48,7 @@ impl Worker {
         shell: Shell,
         listeners: Vec<Listener>,
         (waker, io): (Waker, Backend),
-        (asked, reloads): (Arc<Asked>, Receiver<Arc<Reload>>),
+        (asked, reloads): (Arc<Asked>, Receiver<ForShard>),
         gather: Duration,
     ) -> Self {
         Self { shell, listeners, waker, io, asked, reloads, gather }
@@ -75,7 +75,7 @@ impl Worker {
                 self.shell.log_counters(reactor.io());
             }
             while let Ok(reload) = self.reloads.try_recv() {
-                self.shell.reload(reload, reactor.io());
+                self.take_up(reload, &mut reactor);
             }
             let timeout = self.timeout();
             reactor.turn(timeout, &mut self.shell)?;
@@ -85,6 +85,28 @@ impl Worker {
             }
         }
         self.finish(reactor)
+    }
+
+    /// Goes by a configuration that was read again.
+    fn take_up(&mut self, reload: ForShard, reactor: &mut Reactor) {
+        let ForShard { all, listeners, flow, hasher } = reload;
+        if let Some(settings) = &all.settings {
+            for (id, transport) in &settings.transports {
+                reactor.set_transport(*id, transport);
+            }
+            settings.removed.iter().for_each(|&id| reactor.stop(id));
+            reactor.io().set_gather(settings.gather);
+        }
+        self.shell.take_up(flow, hasher);
+        self.shell.reload(Arc::clone(&all), reactor.io());
+        // Who comes by them goes by all the rest.
+        for listener in listeners {
+            let Listener { id, socket, transport } = listener;
+            if let Err(error) = reactor.listen(id, socket, transport) {
+                tracing::error!(%error, "a thread cannot accept connections of a new listener");
+            }
+        }
+        all.applied.add();
     }
 
     /// How long the next turn may wait; `None` is for ever.

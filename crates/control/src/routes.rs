@@ -3,21 +3,24 @@
 mod bans;
 mod clients;
 mod counters;
+mod drain;
 mod drops;
 mod guests;
 mod health;
+mod listeners;
 mod messages;
 mod partitions;
 mod reload;
 mod retained;
 mod subscriptions;
 mod token;
+mod users;
 mod why;
 
 use crate::asks::Asks;
 use crate::dashboard;
 use crate::port::Full;
-use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection, StringRejection};
 use axum::extract::{DefaultBodyLimit, Request as HttpRequest};
 use axum::http::{Method, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
@@ -52,6 +55,13 @@ pub(crate) fn routes(asks: &Arc<Asks>) -> Router {
         .route("/api/v1/publish/bulk", post(messages::publish_bulk))
         .route("/api/v1/bans", get(bans::list).post(bans::add).delete(bans::remove))
         .route("/api/v1/reload", post(reload::reload))
+        .route("/api/v1/config", get(reload::config).put(reload::put_config))
+        .route("/api/v1/drain", get(drain::state).post(drain::begin).delete(drain::end))
+        .route("/api/v1/users", get(users::list))
+        .route("/api/v1/users/{name}", get(users::one).put(users::put).delete(users::remove))
+        .route("/api/v1/users/{name}/rights", get(users::rights).put(users::put_rights))
+        .route("/api/v1/acl", get(users::acl).put(users::put_acl))
+        .route("/api/v1/listeners", get(listeners::list))
         .route("/api/v1/drops", get(drops::list))
         .route("/api/v1/why", get(why::why))
         .route("/api/v1/counters", get(counters::counters))
@@ -81,8 +91,8 @@ async fn guard(request: HttpRequest, next: Next) -> Response {
     let length = headers.get(header::CONTENT_LENGTH);
     let has_body = headers.contains_key(header::TRANSFER_ENCODING)
         || length.is_some_and(|length| length != "0");
-    if has_body && request.method() != Method::POST {
-        let text = "only a POST has a body";
+    if has_body && !matches!(*request.method(), Method::POST | Method::PUT) {
+        let text = "only a POST or a PUT has a body";
         let problem = Problem::new(StatusCode::PAYLOAD_TOO_LARGE, text);
         return problem.into_response();
     }
@@ -136,6 +146,12 @@ impl From<PathRejection> for Problem {
 
 impl From<JsonRejection> for Problem {
     fn from(rejection: JsonRejection) -> Self {
+        Self::new(rejection.status(), rejection.body_text())
+    }
+}
+
+impl From<StringRejection> for Problem {
+    fn from(rejection: StringRejection) -> Self {
         Self::new(rejection.status(), rejection.body_text())
     }
 }

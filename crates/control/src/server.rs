@@ -6,7 +6,7 @@ use crate::routes::{Guests, routes, routes_for_guests};
 use crate::socket::{SocketError, SocketFile, listen};
 use crate::tcp::Tcp;
 use crate::tls::{ControlTls, TlsError};
-use crate::tokens::Token;
+use crate::tokens::{Token, TokenBook};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -77,6 +77,7 @@ pub struct Server {
     http: Vec<TcpListener>,
     tls: Option<TlsAcceptor>,
     guests: Guests,
+    tokens: TokenBook,
 }
 
 /// A thread that serves. Dropping it ends every connection, and removes the socket's file.
@@ -112,8 +113,14 @@ impl Server {
         let http = http.into_iter().map(bind).collect::<Result<_, _>>()?;
         drop(inside);
         let tls = tls.map(|tls| tls.acceptor()).transpose()?;
-        let guests = Guests::new(tokens, metrics_are_open);
-        Ok(Self { runtime, socket, http, tls, guests })
+        let tokens = TokenBook::new(tokens);
+        let guests = Guests::new(tokens.clone(), metrics_are_open);
+        Ok(Self { runtime, socket, http, tls, guests, tokens })
+    }
+
+    /// Who may come in over TCP: they may be others while it runs.
+    pub fn tokens(&self) -> TokenBook {
+        self.tokens.clone()
     }
 
     /// Where HTTP is served over TCP.
@@ -126,7 +133,7 @@ impl Server {
     /// # Errors
     /// What the system says of the thread.
     pub fn start(self, port: impl Port) -> io::Result<Control> {
-        let Self { runtime, socket, http, tls, guests } = self;
+        let Self { runtime, socket, http, tls, guests, .. } = self;
         let asks = Arc::new(Asks::new(Box::new(port)));
         let (socket, file) = socket.unzip();
         let thread = Thread::start("control", runtime, move |stopped| async move {

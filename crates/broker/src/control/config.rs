@@ -22,6 +22,11 @@ pub struct ControlConfig {
     /// Whether `/metrics` needs no token.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub metrics_without_token: bool,
+    /// Whether whoever may change things by the API may replace the configuration file as well.
+    /// Who writes it can do whatever the broker's user can: name programs' files as its own, for
+    /// one. [security.md](security.md#who-may-write-the-configuration) says more.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub may_write_config: bool,
     /// A `[control.tls]` table: `http` is over TLS.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<ControlTls>,
@@ -77,20 +82,22 @@ impl ControlConfig {
         })
     }
 
+    /// Who may ask over TCP.
+    pub(crate) fn tokens(&self) -> Vec<Token> {
+        let token = |token: &TokenConfig| {
+            let hash = TokenHash::parse(&token.sha256)?;
+            Some(Token { name: token.name.clone(), role: token.role, hash })
+        };
+        self.token.iter().filter_map(token).collect()
+    }
+
     /// What serves it; nothing if it is off.
     pub(crate) fn setup(&self) -> Option<Setup> {
-        let token = |token: &TokenConfig| {
-            Some(Token {
-                name: token.name.clone(),
-                role: token.role,
-                hash: TokenHash::parse(&token.sha256)?,
-            })
-        };
         (!self.is_off()).then(|| Setup {
             socket: self.socket.clone(),
             http: self.http.clone(),
             tls: self.tls.clone(),
-            tokens: self.token.iter().filter_map(token).collect(),
+            tokens: self.tokens(),
             metrics_are_open: self.metrics_without_token,
         })
     }

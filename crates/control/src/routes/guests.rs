@@ -2,7 +2,7 @@
 
 use super::Problem;
 use crate::dashboard;
-use crate::tokens::{Role, Token, bearer};
+use crate::tokens::{Role, Token, TokenBook};
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
@@ -14,10 +14,10 @@ use tokio::time::Instant;
 const PER_SECOND_MAX: u32 = 100;
 
 pub(crate) struct Guests {
-    tokens: Vec<Token>,
+    tokens: TokenBook,
     /// Whether `/metrics` is for everybody.
     metrics_are_open: bool,
-    /// By token; the last one is of those without.
+    /// Of those without a token; then by token.
     paces: Mutex<Vec<Pace>>,
 }
 
@@ -29,22 +29,23 @@ struct Pace {
 }
 
 impl Guests {
-    pub(crate) fn new(tokens: Vec<Token>, metrics_are_open: bool) -> Self {
-        let pace = Pace { began: Instant::now(), requests: 0 };
-        let paces = Mutex::new(vec![pace; tokens.len() + 1]);
-        Self { tokens, metrics_are_open, paces }
+    pub(crate) fn new(tokens: TokenBook, metrics_are_open: bool) -> Self {
+        Self { tokens, metrics_are_open, paces: Mutex::default() }
     }
 
-    /// The place of the token that a request shows.
-    fn owner(&self, request: &Request) -> Option<usize> {
+    /// Whose token a request shows, and its place.
+    fn owner(&self, request: &Request) -> Option<(usize, Token)> {
         let shown = request.headers().get(header::AUTHORIZATION)?;
-        bearer(&self.tokens, shown.to_str().ok()?)
+        self.tokens.bearer(shown.to_str().ok()?)
     }
 
     /// Whether there is room for another request of this token's owner.
     fn takes(&self, owner: Option<usize>, now: Instant) -> bool {
         let mut paces = self.paces.lock().unwrap_or_else(PoisonError::into_inner);
-        let pace = &mut paces[owner.unwrap_or(self.tokens.len())];
+        let at = owner.map_or(0, |owner| owner + 1);
+        let length = paces.len().max(at + 1);
+        paces.resize(length, Pace { began: now, requests: 0 });
+        let pace = &mut paces[at];
         if now.duration_since(pace.began).as_secs() > 0 {
             *pace = Pace { began: now, requests: 0 };
         }
@@ -64,7 +65,7 @@ pub(super) async fn admit(
         path => dashboard::has(path),
     };
     let owner = guests.owner(&request);
-    if !guests.takes(owner, Instant::now()) {
+    if !guests.takes(owner.as_ref().map(|(at, _)| *at), Instant::now()) {
         let text = format!("more than {PER_SECOND_MAX} requests a second");
         let mut response = Problem::new(StatusCode::TOO_MANY_REQUESTS, text).into_response();
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
@@ -73,18 +74,19 @@ pub(super) async fn admit(
     if is_open {
         return next.run(request).await;
     }
-    let Some(owner) = owner.map(|at| &guests.tokens[at]) else { return who_are_you() };
+    let Some((_, owner)) = owner else { return who_are_you() };
     let is_look = matches!(*request.method(), Method::GET | Method::HEAD);
     if !is_look && owner.role < Role::Admin {
         let text = "this token is a viewer's: it may look, and change nothing";
         return Problem::new(StatusCode::FORBIDDEN, text).into_response();
     }
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    request.extensions_mut().insert(owner.clone());
+    let name = owner.name.clone();
+    request.extensions_mut().insert(owner);
     let response = next.run(request).await;
     if !is_look {
         let status = response.status().as_u16();
-        tracing::info!(token = owner.name, %method, path, status, "changed by the API");
+        tracing::info!(token = name, %method, path, status, "changed by the API");
     }
     response
 }
@@ -107,7 +109,7 @@ mod tests {
     fn each_token_has_its_own_requests_of_a_second() {
         let token =
             |name: &str| Token { name: name.into(), role: Role::Viewer, hash: TokenHash::of(name) };
-        let guests = Guests::new(vec![token("one"), token("two")], false);
+        let guests = Guests::new(TokenBook::new(vec![token("one"), token("two")]), false);
         let start = Instant::now() + Duration::from_secs(1);
         let taken = |owner| (0..200).filter(|_| guests.takes(owner, start)).count();
         for owner in [Some(0), Some(1), None] {

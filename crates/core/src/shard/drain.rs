@@ -44,6 +44,12 @@ impl Shard {
         (sent, next)
     }
 
+    /// The connections that there are, from this key on.
+    pub fn conns_from(&self, from: ConnKey) -> impl Iterator<Item = ConnKey> {
+        let keys = self.connections.keys().skip(from.0 as usize);
+        keys.filter(|&conn| self.connections.get(conn).is_some())
+    }
+
     /// Why a CONNECT is refused now, whoever it comes from.
     pub(super) fn check_drain(&self) -> Result<(), Refusal> {
         match &self.drain {
