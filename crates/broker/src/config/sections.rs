@@ -311,7 +311,7 @@ mod tests {
              [auth.http.headers]\nAuthorization = \"Bearer t\"\n\
              [[control.token]]\nname = \"n\"\nrole = \"admin\"\nsha256 = \"abcd\"\n",
         ));
-        for secret in ["verifier", "pass", "key\"", "Bearer", "abcd"] {
+        for secret in ["verifier", "me:pass", "k=key", "Bearer", "abcd"] {
             assert!(!text.contains(secret), "{secret}: {text}");
         }
         assert!(text.contains("http://h:1/p") && text.contains("ann = \"***\""), "{text}");
