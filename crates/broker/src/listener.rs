@@ -33,6 +33,8 @@ pub(crate) struct Listener {
     pub(crate) id: ListenerId,
     pub(crate) socket: OwnedFd,
     pub(crate) transport: Transport,
+    /// Whether somebody else keeps it listening while no broker runs.
+    pub(crate) is_passed: bool,
 }
 
 /// A listener, with what goes when the broker ends.
@@ -48,7 +50,8 @@ impl Listener {
     ) -> Result<Bound, String> {
         let transport = Self::transport(door);
         let (socket, file) = place.listen(passed)?;
-        Ok((Self { id, socket, transport }, file))
+        let is_passed = matches!(place, Place::Systemd(_));
+        Ok((Self { id, socket, transport, is_passed }, file))
     }
 
     /// How those talk that come in by it.
@@ -61,7 +64,8 @@ impl Listener {
 
     /// For another thread.
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
-        let Self { id, socket, transport } = self;
-        Ok(Self { id: *id, socket: socket.try_clone()?, transport: transport.clone() })
+        let Self { id, socket, transport, is_passed } = self;
+        let (socket, transport) = (socket.try_clone()?, transport.clone());
+        Ok(Self { id: *id, socket, transport, is_passed: *is_passed })
     }
 }

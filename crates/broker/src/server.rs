@@ -10,7 +10,7 @@ use crate::auth::{Access, Authenticator};
 use crate::config::{Config, ConfigError, IoBackend, Opened};
 use crate::content::{Conditions, FlowOfShard};
 use crate::control::{Answer, BanBook, Shards};
-use crate::doorman::{Doorman, GRACE};
+use crate::doorman::{Doorman, GRACE, PATIENCE};
 use crate::journal::{self, Flusher, Generations, Journal, NoStore, OnDamage, Pager, Started};
 use crate::letter::Letter;
 use crate::keeper::Keeper;
@@ -202,7 +202,9 @@ impl Server {
         let control = self.control.take();
         // The folder stays locked until all has been written.
         let doorman =
-            self.config.store.folder().map(|_| Doorman::start(&self.listeners, &self.doors, GRACE));
+            self.config.store.folder().map(|_| {
+                Doorman::start(&self.listeners, &self.doors, (GRACE, PATIENCE))
+            });
         let doorman = doorman.transpose()?;
         let (workers, shards, _store) = self.workers(control.is_some())?;
         drop(doorman);

@@ -17,6 +17,8 @@ pub(crate) struct Asked {
     pub(crate) stop: AtomicBool,
     /// A shard has ended by itself: the others give their clients less time.
     pub(crate) is_broken: AtomicBool,
+    /// Shards that accept connections.
+    pub(crate) listening: AtomicU64,
     /// How often the counters were asked for.
     pub(crate) counters: AtomicU64,
     /// How often all shards were asked for a turn, by the watchdog.

@@ -17,6 +17,9 @@ const STOP_MAX: Duration = Duration::from_secs(2);
 /// The same when they stop because another shard has ended.
 const STOP_BROKEN_MAX: Duration = Duration::from_millis(500);
 
+/// How long those get to say CONNECT that came in when the broker was about to stop.
+const GREET_MAX: Duration = Duration::from_millis(250);
+
 /// How long a slow disk gets for what was recorded before the end.
 const WRITE_OUT_MAX: Duration = Duration::from_secs(30);
 
@@ -63,6 +66,7 @@ impl Worker {
         let mut reactor = Reactor::with_backend(self.waker.clone(), self.io)?;
         reactor.io().set_gather(self.gather);
         self.shell.begin(reactor.io());
+        self.asked.listening.fetch_add(1, Ordering::AcqRel);
         for listener in std::mem::take(&mut self.listeners) {
             reactor.listen(listener.id, listener.socket, listener.transport)?;
         }
@@ -101,7 +105,7 @@ impl Worker {
         self.shell.reload(Arc::clone(&all), reactor.io());
         // Who comes by them goes by all the rest.
         for listener in listeners {
-            let Listener { id, socket, transport } = listener;
+            let Listener { id, socket, transport, .. } = listener;
             if let Err(error) = reactor.listen(id, socket, transport) {
                 tracing::error!(%error, "a thread cannot accept connections of a new listener");
             }
@@ -136,11 +140,30 @@ impl Worker {
         Ok(())
     }
 
+    /// Answers who has come in and not said CONNECT yet: where somebody else keeps the address, the
+    /// next broker will serve them, and they had better hear of it by a DISCONNECT. No thread ends
+    /// its clients before all have stopped to accept others.
+    fn greet_the_last(&mut self, reactor: &mut Reactor) -> Result<(), Ended> {
+        let deadline = Instant::now() + GREET_MAX;
+        let is_done = |worker: &Self| {
+            let listening = worker.asked.listening.load(Ordering::Acquire);
+            listening == 0 && !worker.shell.shard.awaits_connects()
+        };
+        while !is_done(self) && Instant::now() < deadline {
+            reactor.turn(Some(POST_AGAIN), &mut self.shell)?;
+        }
+        Ok(())
+    }
+
     /// Tells every client and waits a little for the last bytes to leave.
     fn finish(mut self, mut reactor: Reactor) -> Result<(), Ended> {
         reactor.stop_listening();
-        self.shell.stop(reactor.io());
+        self.asked.listening.fetch_sub(1, Ordering::AcqRel);
         let is_broken = self.asked.is_broken.load(Ordering::Acquire);
+        if !is_broken {
+            self.greet_the_last(&mut reactor)?;
+        }
+        self.shell.stop(reactor.io());
         let deadline = Instant::now() + if is_broken { STOP_BROKEN_MAX } else { STOP_MAX };
         while reactor.io().connections() > 0 {
             let left = deadline.saturating_duration_since(Instant::now());

@@ -143,10 +143,15 @@ impl Plan {
             let (key, from, to) = (key.clone(), shown(from), shown(to));
             changes.push(Change { key, is_live, from, to });
         }
+        let wanted = table.clone();
         for change in changes.iter().filter(|change| !change.is_live) {
             let section = Section::of(&change.key).filter(|section| !section.is_live);
             let path = section.map_or(&*change.key, |section| section.key);
             copy(&old_table, &mut table, path);
+            // What is live in it came along.
+            let is_within = |key: &str| key.strip_prefix(path).is_some_and(|it| it.starts_with('.'));
+            let within = SECTIONS.iter().filter(|section| section.is_live && is_within(section.key));
+            within.for_each(|section| copy(&wanted, &mut table, section.key));
         }
         // Both are configurations, and so is one with parts of each.
         let config = Value::Table(table).try_into().unwrap_or(new);
@@ -293,6 +298,10 @@ mod tests {
         assert_eq!(plan.limits.client_share_percent, old.limits.client_share_percent);
         assert_eq!((plan.auth.http, &*plan.auth.users["a"]), (None, "y"));
         assert_eq!(plan.store, old.store);
+        let token = "[[control.token]]\nname = \"n\"\nrole = \"admin\"\nsha256 = \"ab\"\n";
+        let served = config(&format!("[control]\nhttp = [\"127.0.0.1:1\"]\n{token}"));
+        let Plan { config: without, .. } = Plan::new(&served, Config::default());
+        assert_eq!((&without.control.http, without.control.token.len()), (&served.control.http, 0));
         let shown = |is_live| {
             let of = changes.iter().filter(move |change| change.is_live == is_live);
             of.map(ToString::to_string).collect::<Vec<_>>()

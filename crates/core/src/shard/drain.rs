@@ -50,6 +50,11 @@ impl Shard {
         keys.filter(|&conn| self.connections.get(conn).is_some())
     }
 
+    /// Whether there are connections whose client is not known yet.
+    pub fn awaits_connects(&self) -> bool {
+        self.conns_from(ConnKey(0)).any(|conn| !self.is_live(conn))
+    }
+
     /// Why a CONNECT is refused now, whoever it comes from.
     pub(super) fn check_drain(&self) -> Result<(), Refusal> {
         match &self.drain {

@@ -60,7 +60,7 @@ fn the_configuration_is_tried_and_replaced() {
         let output = put(&format!("{old}[limits]\nqueue_messages_max = 0\n"), more);
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2));
-        assert!(text.contains(":6: limits.queue_messages_max = 0"), "{text}");
+        assert!(text.contains(":7: limits.queue_messages_max = 0"), "{text}");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), old);
     }
     assert!(said(&put(&wanted, &[])).contains("limits.queue_messages_max = 5"));

@@ -28,7 +28,13 @@ fn broker(listener: &TcpListener, config: &Path) -> Broker {
 
 /// A client of 5.0 whose session stays. Nothing if it was refused or closed before it was let in.
 fn join(address: SocketAddr, client_id: &str) -> Option<Blocking> {
-    let mut client = Blocking::connect(address, Version::V5).ok()?;
+    let mut client = match Blocking::connect(address, Version::V5) {
+        Ok(client) => client,
+        Err(error) => {
+            eprintln!("{client_id}: no connection: {error}");
+            return None;
+        }
+    };
     let mut properties = PropertiesBuf::new();
     properties.push(Property::SessionExpiryInterval(3_600));
     let connect = Connect {
@@ -41,8 +47,14 @@ fn join(address: SocketAddr, client_id: &str) -> Option<Blocking> {
         password: None,
         properties: properties.as_properties(),
     };
-    client.send(&Packet::Connect(connect)).ok()?;
-    (client.connack()? == ReasonCode::Success).then_some(client)
+    let sent = client.send(&Packet::Connect(connect));
+    match client.connack() {
+        Some(ReasonCode::Success) => Some(client),
+        other => {
+            eprintln!("{client_id}: {sent:?}, {other:?}");
+            None
+        }
+    }
 }
 
 /// What a publisher has seen.
