@@ -182,7 +182,9 @@ pub(crate) fn open(admission: &Mutex<AdmissionControl>) -> MutexGuard<'_, Admiss
 }
 
 /// Says whether an address is banned by now.
-pub(crate) fn is_out(admission: &Arc<Mutex<AdmissionControl>>) -> impl Fn(IpAddr) -> bool + Send + 'static {
+pub(crate) fn is_out(
+    admission: &Arc<Mutex<AdmissionControl>>,
+) -> impl Fn(IpAddr) -> bool + Send + 'static {
     let admission = Arc::clone(admission);
     move |peer| open(&admission).is_out(peer, Micros(weir_reactor::now_us()))
 }

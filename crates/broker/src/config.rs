@@ -50,8 +50,8 @@ pub struct Config {
     /// Linux 6.11, and the permission to use io_uring.
     pub io: IoBackend,
     /// Further addresses to listen on, a table for each: with TLS, with WebSocket, with both.
-    /// SIGHUP has their certificates read again: connections that are there stay, but for clients
-    /// whose own certificates count no more. If something is wrong with a file, nothing changes.
+    /// SIGHUP has them and their certificates read again: connections that are there stay, but for
+    /// clients whose own certificates count no more, and for those of a listener that is gone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub listener: Vec<ListenerConfig>,
     /// Bounds of connections, sessions, messages and topics. [limits.md](limits.md) says what

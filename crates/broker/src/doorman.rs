@@ -19,8 +19,9 @@ use weir_wire::{Frame, Packet, PropertiesBuf, Property, ReasonCode, Version};
 /// Who comes this long after the start, or earlier, may still be served.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
-/// The same of those who come by a socket that was passed: they came while no broker ran at all, and
-/// are not to notice that one takes the place of another. Clients wait about as long for a CONNACK.
+/// The same of those who come by a socket that was passed: they came while no broker ran at all,
+/// and are not to notice that one takes the place of another. Clients wait about as long for a
+/// CONNACK.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The longest CONNECT that is read before it is refused.

@@ -37,7 +37,9 @@ impl Keeper {
     fn take_up(&self) -> Result<(), NotKept> {
         match self.0.reload().fault() {
             None => Ok(()),
-            Some(fault) => Err(NotKept::Failed(format!("it is written, but not in force: {fault}"))),
+            Some(fault) => {
+                Err(NotKept::Failed(format!("it is written, but not in force: {fault}")))
+            }
         }
     }
 }
@@ -54,7 +56,7 @@ impl weir_control::Keeper for Keeper {
     fn put_config(&self, text: &str, how: PutConfig) -> Result<Reloaded, NotKept> {
         let PutConfig { is_dry_run, is_guest } = how;
         let may_write = self.0.running().config.control.may_write_config;
-        if is_guest && !is_dry_run && !may_write {
+        if is_guest && !may_write {
             let text = "nobody may replace the configuration over TCP: may_write_config = true in \
                         [control] lets those who may change things do it";
             return Err(NotKept::Forbidden(text.into()));

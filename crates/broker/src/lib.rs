@@ -29,8 +29,8 @@ mod worker;
 
 pub use admission::ProcessLimits;
 pub use auth::{
-    AuthConfig, BadLine, FileError, UserUnchanged, Verifier, VerifierError, check_bans, check_passwords,
-    check_rights, check_user_name, hash_password, scram_client_final,
+    AuthConfig, BadLine, FileError, UserUnchanged, Verifier, VerifierError, check_bans,
+    check_passwords, check_rights, check_user_name, hash_password, scram_client_final,
     set_password,
 };
 pub use config::{
@@ -48,7 +48,7 @@ pub use listener::{
     RecordLayerConfig, TlsConfig, TlsFault, TlsVersion,
 };
 pub use log::CLIENTS;
-pub use reload::{Reloader, Source};
+pub use reload::{ReadConfig, Reloader, SetLogLevel, Source};
 pub use rules::FlowRules;
 pub use server::{ServeError, Server};
 pub use stopper::Stopper;

@@ -14,7 +14,7 @@ use crate::auth::hasher::{Book, SharedBook, open, start_later};
 use crate::config::{Change, Config, ConfigError, Opened, Plan};
 use crate::kept_file::KeptFile;
 use crate::letter::Letter;
-use crate::listener::Listener;
+use crate::listener::{Doors, Listener};
 use letter::{Applied, Look};
 use listening::Next;
 use std::collections::BTreeSet;
@@ -27,19 +27,25 @@ use std::time::Duration;
 use weir_access::Asker;
 use weir_control::{ConfigChange, NotKept, Reloaded, Reread, TokenBook};
 use weir_flow::Flow;
-use weir_reactor::{Address, Waker};
+use weir_reactor::{Address, ListenerId, Transport, Waker};
 
 /// How long a reload waits until all shards go by it. They do so in their next turn.
 const APPLIED_MAX: Duration = Duration::from_secs(5);
+
+/// Reads a configuration, or does as if its file had this text.
+pub type ReadConfig = Box<dyn Fn(Option<&str>) -> Result<Config, String> + Send + Sync>;
+
+/// Changes what is logged.
+pub type SetLogLevel = Box<dyn Fn(Option<&str>) + Send + Sync>;
 
 /// Where a configuration comes from.
 pub struct Source {
     /// The file, if it is one in Weir's own words, which may be replaced.
     pub file: Option<PathBuf>,
     /// Reads it again with what options say, or does the same with a text in the file's place.
-    pub read: Box<dyn Fn(Option<&str>) -> Result<Config, String> + Send + Sync>,
+    pub read: ReadConfig,
     /// Has the log show what this says, or by default nothing, if no option says it.
-    pub set_log_level: Box<dyn Fn(Option<&str>) + Send + Sync>,
+    pub set_log_level: SetLogLevel,
 }
 
 /// Reads the configuration and its files again. A clone does the same.
@@ -143,9 +149,10 @@ impl Running {
         let wanted = wanted(&plan.config, opened.doors.to_vec());
         let wanted = wanted.map_err(|error| Fault::of_config(&error))?;
         // What systemd has passed was given at the start.
-        let next = self.listening.next(wanted, &mut Vec::new()).map_err(|NotBound { place, hint }| {
-            Fault::of_system("the configuration", format!("cannot listen on {place}: {hint}"))
-        })?;
+        let next =
+            self.listening.next(wanted, &mut Vec::new()).map_err(|NotBound { place, hint }| {
+                Fault::of_system("the configuration", format!("cannot listen on {place}: {hint}"))
+            })?;
         let clones = || next.added.iter().map(Listener::try_clone).collect();
         let sockets = (0..shards).map(|_| clones()).collect::<std::io::Result<_>>();
         let sockets = sockets.map_err(|error| Fault::of_system("new listeners", error))?;
@@ -242,12 +249,7 @@ impl Inner {
         running.prepare(new, self.to.len())
     }
 
-    fn finish(
-        &self,
-        running: &mut Running,
-        prepared: Prepared,
-        wait_max: Duration,
-    ) -> Reloaded {
+    fn finish(&self, running: &mut Running, prepared: Prepared, wait_max: Duration) -> Reloaded {
         let changes = shown(&prepared.plan);
         log_changes(&prepared.plan);
         let read = self.read(running, &prepared);
@@ -304,26 +306,11 @@ impl Inner {
         if let Some(source) = running.source.as_ref().filter(|_| old.log != config.log) {
             (source.set_log_level)(config.log.level.as_deref());
         }
-        let removed = next.removed.clone();
-        let transports = next.transports.clone();
-        let added = next.added.len();
+        let has_added = !next.added.is_empty();
+        let (removed, transports) = (next.removed.clone(), next.transports.clone());
         let doors = running.listening.set(next);
         let asks_for_certificates = doors.iter().flatten().any(|door| door.asks_for_certificates());
-        let settings = NewSettings {
-            ends_anonymous: old.allows_anonymous() && !config.allows_anonymous(),
-            ends_named: !old.auth.checks_names() && config.auth.password_file.is_some(),
-            clears_policy: old.auth.acl_file.is_some() && config.auth.acl_file.is_none(),
-            allows_anonymous: config.allows_anonymous(),
-            has_authentication: config.settings().features.authentication,
-            limits: config.limits.clone(),
-            process: config.process.clone(),
-            share: config.share.clone(),
-            gather: Duration::from_millis(config.gather_ms.into()),
-            auth: config.auth.clone(),
-            doors,
-            transports,
-            removed,
-        };
+        let settings = settings(old, &config, (doors, transports, removed));
         let has_bans = old.auth.bans_file.is_some() || config.auth.bans_file.is_some();
         let all = Arc::new(Reload {
             policy: access.policy,
@@ -333,7 +320,7 @@ impl Inner {
             settings: Some(Box::new(settings)),
             applied: Applied::default(),
         });
-        if added > 0 {
+        if has_added {
             running.listening.spoken().for_each(|place| tracing::info!("listening on {place}"));
         }
         running.config = config;
@@ -367,13 +354,35 @@ impl Inner {
     }
 }
 
+/// What shards are told of the configuration, and of the listeners that it makes.
+fn settings(
+    old: &Config,
+    new: &Config,
+    (doors, transports, removed): (Doors, Vec<(ListenerId, Transport)>, Vec<ListenerId>),
+) -> NewSettings {
+    NewSettings {
+        ends_anonymous: old.allows_anonymous() && !new.allows_anonymous(),
+        ends_named: !old.auth.checks_names() && new.auth.password_file.is_some(),
+        clears_policy: old.auth.acl_file.is_some() && new.auth.acl_file.is_none(),
+        allows_anonymous: new.allows_anonymous(),
+        has_authentication: new.settings().features.authentication,
+        limits: new.limits.clone(),
+        process: new.process.clone(),
+        share: new.share.clone(),
+        gather: Duration::from_millis(new.gather_ms.into()),
+        auth: new.auth.clone(),
+        doors,
+        transports,
+        removed,
+    }
+}
+
 type Hashers = Vec<(crate::auth::hasher::HasherWay, weir_reactor::Joint<Letter>)>;
 
 /// Users whose verifiers in the configuration are others now, or gone.
 fn users_gone(old: &Config, new: &Config) -> BTreeSet<String> {
-    let has_changed = |(user, verifier): &(&String, &String)| {
-        new.auth.users.get(*user) != Some(*verifier)
-    };
+    let has_changed =
+        |(user, verifier): &(&String, &String)| new.auth.users.get(*user) != Some(*verifier);
     old.auth.users.iter().filter(has_changed).map(|(user, _)| user.clone()).collect()
 }
 

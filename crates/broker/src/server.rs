@@ -12,13 +12,13 @@ use crate::content::{Conditions, FlowOfShard};
 use crate::control::{Answer, BanBook, Shards};
 use crate::doorman::{Doorman, GRACE, PATIENCE};
 use crate::journal::{self, Flusher, Generations, Journal, NoStore, OnDamage, Pager, Started};
-use crate::letter::Letter;
 use crate::keeper::Keeper;
+use crate::letter::Letter;
 use crate::listener::{Door, Doors, Listener};
 use crate::log::{Log, LostLines};
 use crate::memory::{Ceiling, Memory};
 use crate::reload::{
-    Listening, Mesh, NotBound, ReloadsSeen, Reloader, Reloads, Running, Source, wanted,
+    Listening, Mesh, NotBound, Reloader, Reloads, ReloadsSeen, Running, Source, wanted,
 };
 use crate::shell::{Certificates, Farewell, Guard, Rates, Shell, unread_bytes_max};
 use crate::stopper::{Asked, Stopper};
@@ -201,10 +201,11 @@ impl Server {
     pub fn run(mut self) -> Result<(), ServeError> {
         let control = self.control.take();
         // The folder stays locked until all has been written.
-        let doorman =
-            self.config.store.folder().map(|_| {
-                Doorman::start(&self.listeners, &self.doors, (GRACE, PATIENCE))
-            });
+        let doorman = self
+            .config
+            .store
+            .folder()
+            .map(|_| Doorman::start(&self.listeners, &self.doors, (GRACE, PATIENCE)));
         let doorman = doorman.transpose()?;
         let (workers, shards, _store) = self.workers(control.is_some())?;
         drop(doorman);
@@ -290,8 +291,7 @@ impl Server {
                 certificates: Certificates::default(),
                 farewell: Farewell::default(),
             };
-            let shared: std::io::Result<Vec<_>> =
-                bound.iter().map(Listener::try_clone).collect();
+            let shared: std::io::Result<Vec<_>> = bound.iter().map(Listener::try_clone).collect();
             let (waker, asked) = (wakers[usize::from(own)].clone(), Arc::clone(asked));
             let shell = Shell::new(shard, guard, mailbox, control);
             let gather = Duration::from_millis(config.gather_ms.into());
@@ -360,8 +360,13 @@ impl Server {
         if setup.is_empty() {
             return Ok(Vec::new().into_iter());
         }
-        let asker =
-            access::start(&setup, self.access.keys.clone(), secret, mailboxes, is_out(&self.admission))?;
+        let asker = access::start(
+            &setup,
+            self.access.keys.clone(),
+            secret,
+            mailboxes,
+            is_out(&self.admission),
+        )?;
         let asker = self.asker.get_or_init(|| asker);
         let shards = mailboxes.len();
         let way = |shard| AccessWay::new((shard, shards), asker, &setup);
@@ -406,8 +411,7 @@ fn listen(
 ) -> Result<(Vec<Listener>, Listening), ServeError> {
     let (mut listening, mut passed) = (Listening::default(), weir_reactor::passed());
     let next = listening.next(wanted(config, doors)?, &mut passed);
-    let mut next =
-        next.map_err(|NotBound { place, hint }| ServeError::Listen { place, hint })?;
+    let mut next = next.map_err(|NotBound { place, hint }| ServeError::Listen { place, hint })?;
     for (name, _) in passed {
         tracing::warn!(name, "no [[listener]] takes this socket of systemd's: it is closed");
     }

@@ -124,17 +124,8 @@ impl Guard {
         self.log.forget(conn);
         self.waiting.remove(&conn);
         self.certificates.take(conn);
+        self.farewell.left(conn);
         self.forget_rate(conn.0);
-    }
-
-    fn rate_pauses(&self) -> u64 {
-        self.rates.as_ref().map_or(0, |rates| rates.pauses)
-    }
-
-    fn forget_rate(&mut self, token: u32) {
-        if let Some(rates) = &mut self.rates {
-            rates.forget(token);
-        }
     }
 }
 
@@ -371,7 +362,7 @@ impl<'a> Output<'a> {
         let peer = self.guard.log.forget(ConnKey(token.0));
         let reloads = self.guard.reloaded.count();
         let certified = self.guard.certificates.take(ConnKey(token.0));
-        let by = self.guard.farewell.by(ConnKey(token.0));
+        let by = self.guard.farewell.left(ConnKey(token.0));
         Ok(Carried { moved, pass, peer, name, certified, by, reloads })
     }
 

@@ -12,8 +12,8 @@ pub trait Keeper: Debug + Send + Sync + 'static {
     /// The configuration that runs, as a file has it, without what is secret.
     fn config(&self) -> String;
 
-    /// Puts another text in the place of the configuration file, and has everything go by it; with
-    /// `is_dry_run` only says what would change. `is_guest` is somebody who has come by the network.
+    /// Puts another text in the place of the configuration file, and has everything go by it, or
+    /// says what that would change.
     ///
     /// # Errors
     /// Nobody may, or there is no such file, or it cannot be written.

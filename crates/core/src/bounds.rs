@@ -52,8 +52,8 @@ pub(crate) struct Bounds {
     pub(crate) on_disk: Option<PagedBounds>,
 }
 
-/// Bounds of which clients of 5.0 are told. What is held is the most that a client was told: one that
-/// keeps to what it heard is never ended for it.
+/// Bounds of which clients of 5.0 are told. What is held is the most that a client was told: one
+/// that keeps to what it heard is never ended for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told {
     pub(crate) packet_bytes_max: u32,
@@ -195,7 +195,10 @@ mod tests {
         bounds.set_pressed(true);
         bounds.set_limits(&limits);
         assert_eq!((bounds.told.receive_maximum, bounds.limits.receive_maximum), (7, 1024));
-        assert_eq!((bounds.told.packet_bytes_max, bounds.limits.packet_bytes_max), (4 << 20, 4 << 20));
+        assert_eq!(
+            (bounds.told.packet_bytes_max, bounds.limits.packet_bytes_max),
+            (4 << 20, 4 << 20)
+        );
         bounds.set_pressed(false);
         assert_eq!(bounds.output_bytes_max, 65_536);
     }

@@ -61,13 +61,13 @@ pub use ask::{
     ClientPage, ClientState, ConnectionState, Kicked, MessagePage, NotPublished, Outlook,
     OwnMessage, SubscriptionPage, SubscriptionState,
 };
-pub use drain::Drain;
 pub use auth::{AuthRequest, AuthStep, Terms, Unwelcome, Verdict};
 pub use base::Renamed;
 pub use content::{
     ConditionEvaluator, ConditionQuery, Content, CostlyCondition, Derived, InvalidCondition, Rules,
     Warning,
 };
+pub use drain::Drain;
 pub use features::Features;
 pub use keys::{ConnKey, Lsn, Micros, Origin, PageId, PageTicket, ShardId, Stamp, Ticket};
 pub use limits::quotas::{QUOTAS, Quota, Walk, Whose, quotas_as_text, walked_by};

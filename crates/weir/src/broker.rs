@@ -5,9 +5,7 @@ use anyhow::Context;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weir_broker::{
-    Config, MosquittoFile, OnDamage, Section, ServeError, Server, Source, Verifier,
-};
+use weir_broker::{Config, MosquittoFile, OnDamage, Section, ServeError, Server, Source, Verifier};
 use weir_say::{say, sayln};
 
 /// A shard ended by itself, by an error of its event loop or a panic.
@@ -27,9 +25,9 @@ const DISK_FAILED: u8 = 4;
 /// it is on the disk: docs/durability.md.
 ///
 /// SIGUSR1 writes all counters to the log, and so does SIGHUP, which also opens the log's file and
-/// reads the configuration and its files again: --check says what takes a restart. With a control socket ([control] in the file), weir ctl shows clients
-/// and counters: docs/control.md. Subscriptions and rules that look at the content of messages are
-/// in docs/flow.md.
+/// reads the configuration and its files again: --check says what takes a restart. With a control
+/// socket ([control] in the file), weir ctl shows clients and counters: docs/control.md.
+/// Subscriptions and rules that look at the content of messages are in docs/flow.md.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BrokerArgs {
     /// Configuration file (TOML); the same as --config
@@ -194,7 +192,10 @@ fn source(from: Given, options: Options, filter: Filter) -> Source {
         let config = match (&from, text) {
             (Given::File(path), Some(text)) => Config::of_text(path, text),
             (Given::File(path), None) => Config::read(path),
-            (Given::Mosquitto(path), _) => MosquittoFile::read(path).and_then(|file| file.config()),
+            (Given::Mosquitto(path), _) => MosquittoFile::read(path).and_then(|file| {
+                file.notes().iter().for_each(|note| tracing::warn!("{note}"));
+                file.config()
+            }),
             (Given::Options, _) => Ok(Config::default()),
         };
         // With what is behind it: why a file cannot be read.

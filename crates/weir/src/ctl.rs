@@ -290,8 +290,8 @@ fn health(caller: &Caller) -> ExitCode {
 /// Says what was read again and what has changed, or why everything stays as it was.
 fn reloaded(reply: &Reply) -> anyhow::Result<ExitCode> {
     let said: Value = serde_json::from_slice(&reply.body).context("the answer is no JSON")?;
-    let reloaded: Reloaded = serde_json::from_value(said)
-        .map_err(|_| anyhow::anyhow!("{}", refused(reply)))?;
+    let reloaded: Reloaded =
+        serde_json::from_value(said).map_err(|_| anyhow::anyhow!("{}", refused(reply)))?;
     let Reloaded { read, changes } = &reloaded;
     if read.is_empty() && changes.is_empty() {
         sayln!("nothing has changed");

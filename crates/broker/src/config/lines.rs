@@ -32,7 +32,8 @@ fn line_of(text: &str, words: &[&str], value: &str) -> Option<usize> {
     let table = DeTable::parse(text).ok()?;
     let mut found = Vec::new();
     find(table.get_ref(), words, &mut found);
-    let is_it = |at: &&(usize, usize)| text.get(at.0..at.1).is_some_and(|text| text.contains(value));
+    let is_it =
+        |at: &&(usize, usize)| text.get(at.0..at.1).is_some_and(|text| text.contains(value));
     let (start, _) = found.iter().find(is_it).or(found.first())?;
     Some(text[..*start].matches('\n').count() + 1)
 }

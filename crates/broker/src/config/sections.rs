@@ -21,25 +21,37 @@ pub struct Section {
 
 /// Every part. Of those that begin as a key does, the longest is about it.
 pub const SECTIONS: &[Section] = &[
-    live("listen", "Added addresses are bound before anything else changes: one that is taken \
+    live(
+        "listen",
+        "Added addresses are bound before anything else changes: one that is taken \
         changes nothing. A removed one accepts nobody any more, and after 10 s its connections end \
-        with DISCONNECT 0x98."),
-    live("listener", "As `listen`. New connections go by other certificates, proxies and paths; \
-        those there are keep what they have, unless their own certificates count no more."),
+        with DISCONNECT 0x98.",
+    ),
+    live(
+        "listener",
+        "As `listen`. New connections go by other certificates, proxies and paths; \
+        those there are keep what they have, unless their own certificates count no more.",
+    ),
     restart("shards", "Each thread has a part of the sessions."),
     live("gather_ms", "At once."),
     restart("io", "Connections are in what holds them."),
     live("log", "At once, unless an option or `WEIR_LOG` says the level."),
-    live("limits", "New connections, new sessions and new messages. What is there already stays, also \
+    live(
+        "limits",
+        "New connections, new sessions and new messages. What is there already stays, also \
         over a bound. Of `packet_bytes_max`, `receive_maximum` and `topic_alias_maximum`, clients \
-        that connect are told the new value, and the highest that any was told is held."),
+        that connect are told the new value, and the highest that any was told is held.",
+    ),
     restart("limits.client_share_percent", "Tables of who has what are made for it."),
     live("process", "New connections. Who is counted is counted on."),
     restart("process.memory_bytes_max", "Threads have their parts of it."),
     restart("features", "Clients were told of them when they connected."),
     restart("store", "The logs on disk are open."),
-    live("auth", "New connections, and rights at once. Clients whose user is gone or has another \
-        password end, and those without a user name if these are not let in any more."),
+    live(
+        "auth",
+        "New connections, and rights at once. Clients whose user is gone or has another \
+        password end, and those without a user name if these are not let in any more.",
+    ),
     secret("auth.users", "As `auth`."),
     restart("auth.jwt", "A thread was made for it. The files that it names are read again."),
     restart("auth.http", "A thread was made for it. The files that it names are read again."),
@@ -149,8 +161,10 @@ impl Plan {
             let path = section.map_or(&*change.key, |section| section.key);
             copy(&old_table, &mut table, path);
             // What is live in it came along.
-            let is_within = |key: &str| key.strip_prefix(path).is_some_and(|it| it.starts_with('.'));
-            let within = SECTIONS.iter().filter(|section| section.is_live && is_within(section.key));
+            let is_within =
+                |key: &str| key.strip_prefix(path).is_some_and(|it| it.starts_with('.'));
+            let within =
+                SECTIONS.iter().filter(|section| section.is_live && is_within(section.key));
             within.for_each(|section| copy(&wanted, &mut table, section.key));
         }
         // Both are configurations, and so is one with parts of each.

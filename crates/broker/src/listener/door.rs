@@ -178,11 +178,7 @@ impl Recipe for Door {
     }
 }
 
-fn read(
-    config: &TlsConfig,
-    protocol: &str,
-    warnings: &mut Vec<String>,
-) -> Result<Tls, TlsFault> {
+fn read(config: &TlsConfig, protocol: &str, warnings: &mut Vec<String>) -> Result<Tls, TlsFault> {
     let now = since_1970();
     let mut shown = Vec::new();
     for (certificate, key) in config.certificates() {

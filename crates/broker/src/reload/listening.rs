@@ -44,6 +44,9 @@ pub(crate) struct Next {
     pub(crate) transports: Vec<(ListenerId, Transport)>,
 }
 
+/// A place where it is to listen, and what is spoken there.
+pub(crate) type Wanted = (Place, Option<Arc<Door>>);
+
 /// Why an address cannot be listened on.
 #[derive(Debug)]
 pub(crate) struct NotBound {
@@ -53,11 +56,7 @@ pub(crate) struct NotBound {
 
 impl Listening {
     /// Finds out what changes, and binds what is new. Nothing that is there is touched.
-    pub(crate) fn next(
-        &self,
-        wanted: Vec<(Place, Option<Arc<Door>>)>,
-        passed: &mut Passed,
-    ) -> Result<Next, NotBound> {
+    pub(crate) fn next(&self, wanted: Vec<Wanted>, passed: &mut Passed) -> Result<Next, NotBound> {
         let mut left: Vec<(ListenerId, &Place)> =
             self.heard.iter().map(|(&id, heard)| (id, &heard.place)).collect();
         let (doors, transports) = (BTreeMap::new(), Vec::new());
@@ -151,6 +150,6 @@ impl Listening {
 pub(crate) fn wanted(
     config: &Config,
     doors: Vec<Option<Arc<Door>>>,
-) -> Result<Vec<(Place, Option<Arc<Door>>)>, ConfigError> {
+) -> Result<Vec<Wanted>, ConfigError> {
     Ok(config.places()?.into_iter().zip(doors).collect())
 }

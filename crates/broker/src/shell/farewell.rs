@@ -24,6 +24,8 @@ const SECOND: u64 = 1_000_000;
 pub(crate) struct Farewell {
     /// The listener that each connection came in by. What is not there came by the first.
     by: Vec<ListenerId>,
+    /// Connections by listener, but for the first.
+    counts: Vec<u64>,
     gone: Vec<Gone>,
     draining: Option<Draining>,
 }
@@ -57,6 +59,26 @@ impl Farewell {
         if let Some(place) = self.by.get_mut(at) {
             *place = by;
         }
+        if by != ListenerId(0) {
+            *self.count(by) += 1;
+        }
+    }
+
+    /// A connection is over, or goes to another shard. Says what it came in by.
+    pub(super) fn left(&mut self, conn: ConnKey) -> ListenerId {
+        let Some(place) = self.by.get_mut(conn.0 as usize) else { return ListenerId(0) };
+        let by = std::mem::replace(place, ListenerId(0));
+        if by != ListenerId(0) {
+            *self.count(by) -= 1;
+        }
+        by
+    }
+
+    fn count(&mut self, of: ListenerId) -> &mut u64 {
+        let at = usize::from(of.0);
+        let length = self.counts.len().max(at + 1);
+        self.counts.resize(length, 0);
+        &mut self.counts[at]
     }
 
     /// The listener that it came in by.
@@ -82,14 +104,10 @@ impl Farewell {
     }
 
     /// Connections of each listener, by its number.
-    pub(super) fn counts(&self, shard: &Shard) -> Vec<u64> {
-        let mut counts = Vec::new();
-        for conn in shard.conns_from(ConnKey(0)) {
-            let at = usize::from(self.by(conn).0);
-            counts.resize(counts.len().max(at + 1), 0);
-            counts[at] += 1;
-        }
-        counts
+    pub(super) fn counts(&self, connections: u64) -> Vec<u64> {
+        let others: u64 = self.counts.iter().sum();
+        let first = connections.saturating_sub(others);
+        std::iter::once(first).chain(self.counts.iter().skip(1).copied()).collect()
     }
 }
 
@@ -182,6 +200,9 @@ mod tests {
         assert!(farewell.by.is_empty());
         farewell.came(ConnKey(3), ListenerId(2));
         assert_eq!([2, 3, 9].map(|at| farewell.by(ConnKey(at)).0), [0, 2, 0]);
+        assert_eq!(farewell.counts(5), [4, 0, 1]);
+        assert_eq!([3, 3, 9].map(|at| farewell.left(ConnKey(at)).0), [2, 0, 0]);
+        assert_eq!(farewell.counts(4), [4, 0, 0]);
         farewell.came(ConnKey(3), ListenerId(0));
         assert_eq!(farewell.by(ConnKey(3)), ListenerId(0), "the key is another connection's now");
         farewell.gone(ListenerId(0), Micros(5));

@@ -76,11 +76,8 @@ impl Rates {
         process: &ProcessLimits,
     ) -> Vec<Token> {
         let new = Self::new(limits, process);
-        let is_same = |(old, new): (&Box<Self>, &Box<Self>)| {
-            (old.of_connection, old.of_address) == (new.of_connection, new.of_address)
-        };
-        let is_same = rates.as_ref().zip(new.as_ref()).map_or(rates.is_none(), is_same);
-        if is_same && rates.is_some() == new.is_some() {
+        let bounds = |rates: &Self| (rates.of_connection, rates.of_address);
+        if rates.as_deref().map(bounds) == new.as_deref().map(bounds) {
             return Vec::new();
         }
         let old = std::mem::replace(rates, new);
@@ -145,6 +142,18 @@ impl Rates {
         self.due.pop_first();
         self.paused.remove(&token);
         Some(Token(token))
+    }
+}
+
+impl Guard {
+    pub(super) fn rate_pauses(&self) -> u64 {
+        self.rates.as_ref().map_or(0, |rates| rates.pauses)
+    }
+
+    pub(super) fn forget_rate(&mut self, token: u32) {
+        if let Some(rates) = &mut self.rates {
+            rates.forget(token);
+        }
     }
 }
 

@@ -189,6 +189,25 @@ impl Output<'_> {
         self.end_banned(&bans, shard)
     }
 
+    fn counters(&self, shard: &Shard, answers_dropped: u64) -> ShardCounters {
+        let (stats, admission) = (shard.stats(), self.guard.admission().stats);
+        let (rss_bytes, rss_bytes_max) = self.guard.memory.bytes();
+        ShardCounters {
+            stats,
+            answers_dropped,
+            io: self.io.stats(),
+            admission,
+            log: self.guard.log.counts(),
+            passwords: self.guard.auth.password_counts(),
+            access: self.guard.auth.access_counts(),
+            rate_pauses: self.guard.rate_pauses(),
+            certificates_ended: self.guard.certificates.ended,
+            journal: self.guard.journal.as_ref().map(|journal| journal.counts()),
+            rss_bytes,
+            rss_bytes_max,
+        }
+    }
+
     /// Does what the control thread asks. Nothing if the answer comes later.
     pub(super) fn answer(
         &mut self,
@@ -217,25 +236,7 @@ impl Output<'_> {
                 let published = shard.publish(&own_message(message), self.now(), self);
                 Answer::Published(published)
             }
-            Request::Counters => {
-                let (stats, admission) = (shard.stats(), self.guard.admission().stats);
-                let (rss_bytes, rss_bytes_max) = self.guard.memory.bytes();
-                let counters = ShardCounters {
-                    stats,
-                    answers_dropped,
-                    io: self.io.stats(),
-                    admission,
-                    log: self.guard.log.counts(),
-                    passwords: self.guard.auth.password_counts(),
-                    access: self.guard.auth.access_counts(),
-                    rate_pauses: self.guard.rate_pauses(),
-                    certificates_ended: self.guard.certificates.ended,
-                    journal: self.guard.journal.as_ref().map(|journal| journal.counts()),
-                    rss_bytes,
-                    rss_bytes_max,
-                };
-                Answer::Counters(Box::new(counters))
-            }
+            Request::Counters => Answer::Counters(Box::new(self.counters(shard, answers_dropped))),
             Request::Drops(DropQuery { client_id, topic, drops_max }) => {
                 let (client_id, topic) = (client_id.as_deref(), topic.as_deref());
                 let page = |drops: &Drops| drops.page(client_id, topic, drops_max.into());
@@ -245,7 +246,9 @@ impl Output<'_> {
                 Answer::Outlook(shard.outlook(&client_id, &topic, self).map(Box::new))
             }
             Request::Drain(order) => Answer::Drain(self.drain(order, shard)),
-            Request::Listeners => Answer::Listeners(self.guard.farewell.counts(shard)),
+            Request::Listeners => {
+                Answer::Listeners(self.guard.farewell.counts(shard.stats().connections))
+            }
             Request::EndBanned(whom) => Answer::EndedBanned(self.end_named(&whom, shard)),
             Request::Partitions => {
                 let held = shard.partitions().map(|Partition(number)| number).collect();

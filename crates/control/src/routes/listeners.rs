@@ -2,6 +2,7 @@
 
 use super::{Problem, wrong_answer};
 use crate::asks::Asks;
+use crate::keeper::Keeper;
 use crate::port::{Answer, Request};
 use axum::Json;
 use axum::extract::State;
@@ -16,7 +17,7 @@ pub(super) async fn list(State(asks): State<Arc<Asks>>) -> Result<Json<Value>, P
         counts.resize(counts.len().max(of_shard.len()), 0);
         counts.iter_mut().zip(of_shard).for_each(|(count, of_shard)| *count += of_shard);
     }
-    let listeners = asks.keep(|keeper| keeper.listeners()).await?;
+    let listeners = asks.keep(<dyn Keeper>::listeners).await?;
     let shown = listeners.iter().map(|listener| {
         let connections = counts.get(usize::from(listener.id)).copied().unwrap_or(0);
         json!({

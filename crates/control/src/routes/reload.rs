@@ -3,7 +3,7 @@
 
 use super::Problem;
 use crate::asks::Asks;
-use crate::keeper::{PutConfig, Reloaded};
+use crate::keeper::{Keeper, PutConfig, Reloaded};
 use crate::tokens::Token;
 use axum::extract::rejection::{QueryRejection, StringRejection};
 use axum::extract::{Query, State};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub(super) async fn reload(
     State(asks): State<Arc<Asks>>,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
-    Ok(outcome(&asks.keep(|keeper| keeper.reload()).await?))
+    Ok(outcome(&asks.keep(<dyn Keeper>::reload).await?))
 }
 
 fn outcome(reloaded: &Reloaded) -> (StatusCode, Json<Value>) {
@@ -34,7 +34,7 @@ fn outcome(reloaded: &Reloaded) -> (StatusCode, Json<Value>) {
 
 /// What runs.
 pub(super) async fn config(State(asks): State<Arc<Asks>>) -> Result<Response, Problem> {
-    let text = asks.keep(|keeper| keeper.config()).await?;
+    let text = asks.keep(<dyn Keeper>::config).await?;
     Ok(([(header::CONTENT_TYPE, "application/toml")], text).into_response())
 }
 

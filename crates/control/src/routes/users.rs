@@ -2,7 +2,7 @@
 
 use super::Problem;
 use crate::asks::Asks;
-use crate::keeper::NotKept;
+use crate::keeper::{Keeper, NotKept};
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, PathRejection, StringRejection};
 use axum::extract::{Path, State};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 pub(super) async fn list(State(asks): State<Arc<Asks>>) -> Result<Json<Value>, Problem> {
-    let users = asks.keep(|keeper| keeper.users()).await??;
+    let users = asks.keep(<dyn Keeper>::users).await??;
     Ok(Json(json!({ "users": users })))
 }
 
@@ -20,7 +20,7 @@ pub(super) async fn one(
     name: Result<Path<String>, PathRejection>,
 ) -> Result<Json<Value>, Problem> {
     let Path(name) = name?;
-    let users = asks.keep(|keeper| keeper.users()).await??;
+    let users = asks.keep(<dyn Keeper>::users).await??;
     match users.contains(&name) {
         true => Ok(Json(json!({ "user": name }))),
         false => Err(Problem::new(StatusCode::NOT_FOUND, "there is no such user")),

@@ -160,7 +160,8 @@ pub(crate) struct Filters {
     has_others: bool,
     /// Rounds of letters so far, see [`Filters::subscribe`].
     rounds: u64,
-    share: SharePolicy,
+    /// How groups choose that begin from now on.
+    pub(crate) share: SharePolicy,
     chance: Chance,
 }
 
@@ -178,11 +179,6 @@ impl Filters {
             share,
             chance: Chance::new(mix(seed.wrapping_add(u64::from(id.0)))),
         }
-    }
-
-    /// How groups choose that begin from now on.
-    pub(crate) fn set_share(&mut self, share: SharePolicy) {
-        self.share = share;
     }
 
     /// The next round of letters, of one SUBSCRIBE.

@@ -68,9 +68,8 @@ impl Shard {
 
     /// Ends the connections of clients that have said no user name.
     pub fn end_anonymous(&mut self, now: Micros, sink: &mut impl Sink) {
-        let is_nobody = |&(conn, _, user): &(ConnKey, &str, Option<&str>)| {
-            user.is_none() && self.is_live(conn)
-        };
+        let is_nobody =
+            |&(conn, _, user): &(ConnKey, &str, Option<&str>)| user.is_none() && self.is_live(conn);
         let conns: Vec<_> = self.connected().filter(is_nobody).map(|(conn, ..)| conn).collect();
         self.end_unwelcome(&conns, Unwelcome::Anonymous, now, sink);
     }

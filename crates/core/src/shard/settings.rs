@@ -17,7 +17,7 @@ impl Shard {
 
     /// Has shared subscriptions that begin from now on choose members by another rule.
     pub fn set_share(&mut self, share: SharePolicy) {
-        self.filters.set_share(share);
+        self.filters.share = share;
     }
 
     /// Whether every CONNECT from now on has to pass the authentication port.

@@ -84,7 +84,9 @@ fn exchange(
     let shown = token.map(|token| format!("Authorization: Bearer {token}\r\n"));
     let shown = shown.unwrap_or_default();
     let length = match method {
-        "POST" | "PUT" => format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len()),
+        "POST" | "PUT" => {
+            format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len())
+        }
         _ => String::new(),
     };
     let request = format!(

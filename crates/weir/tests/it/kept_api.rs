@@ -33,7 +33,8 @@ fn a_viewer_looks_and_who_has_no_token_does_not() {
         assert_eq!((ask(None), ask(viewer)), (401, 403), "{method} {path}");
         assert!(![401, 403, 404, 405].contains(&ask(admin)) || path.ends_with("config"), "{path}");
     }
-    let (status, answer) = served.ask_with("PUT", "/api/v1/config", admin, "");
+    let path = "/api/v1/config?dry_run=true";
+    let (status, answer) = served.ask_with("PUT", path, admin, "");
     assert!(status == 403 && answer.contains("may_write_config"), "{answer}");
     let (status, answer) = served.get("/api/v1/config", viewer);
     assert!(status == 200 && answer.contains("sha256 = \"***\""), "{answer}");
@@ -73,7 +74,8 @@ fn the_configuration_is_tried_and_replaced() {
 fn with_a_word_of_the_configuration_admins_replace_it_over_tcp() {
     let served = Served::start("may_write_config = true");
     let admin = Some(&*served.admin);
-    let (status, answer) = served.ask_with("PUT", "/api/v1/config?dry_run=true", admin, "shards = 1");
+    let (status, answer) =
+        served.ask_with("PUT", "/api/v1/config?dry_run=true", admin, "shards = 1");
     // Without its tokens.
     assert!(status == 200 && answer.contains("\"key\":\"control.token\""), "{answer}");
     let (status, _) = served.ask_with("PUT", "/api/v1/config", admin, "shards = \"x\"");

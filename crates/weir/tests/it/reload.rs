@@ -80,7 +80,10 @@ fn a_wrong_file_changes_nothing_and_names_key_and_line() {
         (format!("{LISTEN}[log]\nlevel = \"loud\"\n{bound}"), ":4: log.level = loud"),
         (format!("{LISTEN}{bound}[auth]\nacl_file = \"/none\"\n"), "auth.acl_file"),
         (format!("listen = [\"127.0.0.1:0\", \"{taken}\"]\n{bound}"), "the port is taken"),
-        (format!("{LISTEN}{bound}[[flow]]\nname = \"x\"\nfrom = \"#\"\nto = \"#\"\n"), "rule \"x\""),
+        (
+            format!("{LISTEN}{bound}[[flow]]\nname = \"x\"\nfrom = \"#\"\nto = \"#\"\n"),
+            "rule \"x\"",
+        ),
         (
             format!(
                 "{LISTEN}{bound}[auth]\nallow_anonymous = true\n[[listener]]\nsystemd = \"a\"\n"
@@ -128,7 +131,8 @@ fn listeners_come_and_go_and_those_that_stay_keep_their_connections() {
     assert_eq!(count(&listed, &address(second)), Some(1), "{listed}");
     assert!(unix.exists() && listed.contains(unix.to_str().unwrap()), "{listed}");
     // The same address speaks TLS from now on; who is there stays.
-    let tls = format!("[listener.tls]\ncertificate = {:?}\nkey = {:?}\n", pair.certificate, pair.key);
+    let tls =
+        format!("[listener.tls]\ncertificate = {:?}\nkey = {:?}\n", pair.certificate, pair.key);
     live.change(&format!("{both}{tls}"));
     assert!(!unix.exists(), "its file is removed");
     assert!(is_served(&mut new));
@@ -156,9 +160,8 @@ fn passwords_and_rights_come_and_go_with_the_clients_that_they_keep_out() {
     }
     std::fs::write(live.path("rights"), "user ann\ntopic readwrite mine/#\n").unwrap();
     let (mut nobody, mut named) = (live.join("nobody"), live.offer("named", Some("ann")).0);
-    let with = format!(
-        "{LISTEN}[auth]\npassword_file = \"{{}}/users\"\nacl_file = \"{{}}/rights\"\n"
-    );
+    let with =
+        format!("{LISTEN}[auth]\npassword_file = \"{{}}/users\"\nacl_file = \"{{}}/rights\"\n");
     live.change(&with);
     assert_eq!(left(&mut nobody), Some(ReasonCode::NotAuthorized));
     assert_eq!(left(&mut named), Some(ReasonCode::NotAuthorized), "nobody had looked");
@@ -188,9 +191,8 @@ fn rules_share_rules_and_the_log_level_are_changed() {
     let mut live = Live::start(LISTEN);
     let mut client = live.join("c");
     assert_eq!(client.subscribe("copy/#", QoS::AtMostOnce), Some(0));
-    let flow = |to: &str| {
-        format!("[[flow]]\nname = \"copy\"\nfrom = \"in/#\"\nto = \"copy/{to}\"\n")
-    };
+    let flow =
+        |to: &str| format!("[[flow]]\nname = \"copy\"\nfrom = \"in/#\"\nto = \"copy/{to}\"\n");
     let topic = |client: &mut Blocking| {
         client.packet(|packet| match packet {
             Packet::Publish(publish) => publish.topic.to_owned(),

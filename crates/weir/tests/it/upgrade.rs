@@ -89,8 +89,9 @@ fn publish(address: SocketAddr, own: u32, is_over: &AtomicBool) -> Seen {
             payload: payload.as_bytes(),
         }));
         let is_taken = |packet: &Packet<'_>| match packet {
-            Packet::PubAck(ack) => ack.reason == ReasonCode::Success
-                || ack.reason == ReasonCode::NoMatchingSubscribers,
+            Packet::PubAck(ack) => {
+                ack.reason == ReasonCode::Success || ack.reason == ReasonCode::NoMatchingSubscribers
+            }
             _ => false,
         };
         match sent.is_ok() && of.packet(is_taken) == Some(true) {
@@ -106,7 +107,9 @@ fn collect(address: SocketAddr, of: &[Seen]) {
     let mut client = join(address, "subscriber").unwrap();
     let of_each = (0..).zip(of);
     let mut missing: HashSet<String> = of_each
-        .flat_map(|(own, seen): (u32, _)| (0..seen.acknowledged).map(move |at| format!("{own} {at}")))
+        .flat_map(|(own, seen): (u32, _)| {
+            (0..seen.acknowledged).map(move |at| format!("{own} {at}"))
+        })
         .collect();
     while !missing.is_empty() {
         let (payload, packet_id) = client

@@ -69,11 +69,7 @@ fn whole(path: &str, config: &str) -> String {
 }
 
 /// A client of 5.0 whose password is its user name, and what its CONNACK says.
-pub(crate) fn offer(
-    address: &str,
-    client_id: &str,
-    user: Option<&str>,
-) -> (Blocking, ReasonCode) {
+pub(crate) fn offer(address: &str, client_id: &str, user: Option<&str>) -> (Blocking, ReasonCode) {
     let mut client = Blocking::connect(address, Version::V5).unwrap();
     let connect = Packet::Connect(Connect {
         version: Version::V5,
